@@ -80,7 +80,7 @@ func queryOf(t *testing.T, d pawltest.Database, heading string) string {
 	return ""
 }
 
-// Every query of docs/sql.md reads only views, and finds something in a house
+// Every query of docs/sql.md reads only views, and finds something in a database
 // that has something of everything.
 func TestQueriesInDocsRun(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {

@@ -179,7 +179,20 @@ func either(pointer, a, b string) (string, error) {
 
 // Filter returns the filter that the query asks for. Order together with Sort is invalid.
 func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
-	f := pawl.TaskFilter{Changed: q.UpdatedSince, RequestedBy: q.RequestedBy, InputHash: q.InputHash, IDs: q.ID, Types: q.Type, States: q.State, Statuses: q.Status, Metadata: q.Metadata, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+	f := pawl.TaskFilter{
+		Changed:     q.UpdatedSince,
+		RequestedBy: q.RequestedBy,
+		InputHash:   q.InputHash,
+		IDs:         q.ID,
+		Types:       q.Type,
+		States:      q.State,
+		Statuses:    q.Status,
+		Metadata:    q.Metadata,
+		Since:       q.Since,
+		Until:       q.Until,
+		Asc:         q.Order == "asc",
+		Page:        q.Page(),
+	}
 	if q.Sort != "" {
 		if q.Order != "" {
 			return f, pawl.Invalid("/order", "does not go with sort")
@@ -201,8 +214,20 @@ func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 
 // TaskQueryOf returns a filter as a query.
 func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
-	q := TaskQuery{UpdatedSince: f.Changed, RequestedBy: f.RequestedBy, InputHash: f.InputHash, ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, MinPriority: pawl.MinPriority, MaxPriority: pawl.MaxPriority, Metadata: f.Metadata,
-		Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}
+	q := TaskQuery{
+		UpdatedSince: f.Changed,
+		RequestedBy:  f.RequestedBy,
+		InputHash:    f.InputHash,
+		ID:           f.IDs,
+		Type:         f.Types,
+		State:        f.States,
+		Status:       f.Statuses,
+		MinPriority:  pawl.MinPriority,
+		MaxPriority:  pawl.MaxPriority,
+		Metadata:     f.Metadata,
+		Span:         Span{f.Since, f.Until},
+		Paging:       PagingOf(f.Page),
+	}
 	var by []string // two are refused when the query is read
 	if f.ByPriority {
 		by = append(by, "priority")
@@ -230,12 +255,24 @@ func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
 
 // Filter returns the filter that the query asks for, limited to a task if one is given.
 func (q ItemQuery) Filter(task string) pawl.ItemFilter {
-	return pawl.ItemFilter{IDs: q.ID, TaskID: task, Types: q.Type, States: q.State, Statuses: q.Status, WorkerID: q.WorkerID, Desc: q.Order == "desc", Page: q.Page()}
+	return pawl.ItemFilter{
+		IDs:      q.ID,
+		TaskID:   task,
+		Types:    q.Type,
+		States:   q.State,
+		Statuses: q.Status,
+		WorkerID: q.WorkerID,
+		Desc:     q.Order == "desc",
+		Page:     q.Page(),
+	}
 }
 
 // ItemsQueryOf returns a filter as a query.
 func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
-	q := ItemsQuery{OfTask{Task: f.TaskID}, ItemQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, WorkerID: f.WorkerID, Paging: PagingOf(f.Page)}}
+	q := ItemsQuery{
+		OfTask{Task: f.TaskID},
+		ItemQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, WorkerID: f.WorkerID, Paging: PagingOf(f.Page)},
+	}
 	if f.Desc {
 		q.Order = "desc"
 	}
@@ -245,7 +282,16 @@ func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
 // Filter returns the filter that the query asks for, limited to a task or item if one is
 // given.
 func (q EventQuery) Filter(task, item string) pawl.EventFilter {
-	f := pawl.EventFilter{TaskID: task, ItemID: item, Types: q.Type, Event: q.Event, Since: q.Since, Until: q.Until, Asc: q.Order == "asc", Page: q.Page()}
+	f := pawl.EventFilter{
+		TaskID: task,
+		ItemID: item,
+		Types:  q.Type,
+		Event:  q.Event,
+		Since:  q.Since,
+		Until:  q.Until,
+		Asc:    q.Order == "asc",
+		Page:   q.Page(),
+	}
 	if q.After == "-1" {
 		end := pawl.FeedEnd
 		f.After = &end
@@ -257,7 +303,11 @@ func (q EventQuery) Filter(task, item string) pawl.EventFilter {
 
 // EventsQueryOf returns a filter as a query.
 func EventsQueryOf(f pawl.EventFilter) EventsQuery {
-	q := EventsQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID}, EventQuery{Type: f.Types, Event: f.Event, Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)}}
+	q := EventsQuery{
+		OfTask{Task: f.TaskID},
+		OfItem{Item: f.ItemID},
+		EventQuery{Type: f.Types, Event: f.Event, Span: Span{f.Since, f.Until}, Paging: PagingOf(f.Page)},
+	}
 	if f.Asc {
 		q.Order = "asc"
 	}
@@ -272,12 +322,31 @@ func EventsQueryOf(f pawl.EventFilter) EventsQuery {
 // Filter returns the filter that the query asks for, limited to a task if one is given.
 func (q CheckpointQuery) Filter(task string) (pawl.CheckpointFilter, error) {
 	item, err := q.Of()
-	return pawl.CheckpointFilter{TaskID: task, ItemID: item, Types: q.Type, Names: q.Name, NamePrefix: q.Prefix, Metadata: q.Metadata, Desc: q.Order == "desc", Page: q.Page()}, err
+	return pawl.CheckpointFilter{
+		TaskID:     task,
+		ItemID:     item,
+		Types:      q.Type,
+		Names:      q.Name,
+		NamePrefix: q.Prefix,
+		Metadata:   q.Metadata,
+		Desc:       q.Order == "desc",
+		Page:       q.Page(),
+	}, err
 }
 
 // CheckpointsQueryOf returns a filter as a query.
 func CheckpointsQueryOf(f pawl.CheckpointFilter) CheckpointsQuery {
-	q := CheckpointsQuery{OfTask{Task: f.TaskID}, CheckpointQuery{OfItem: OfItem{Item: f.ItemID}, Type: f.Types, Name: f.Names, Prefix: f.NamePrefix, Metadata: f.Metadata, Paging: PagingOf(f.Page)}}
+	q := CheckpointsQuery{
+		OfTask{Task: f.TaskID},
+		CheckpointQuery{
+			OfItem:   OfItem{Item: f.ItemID},
+			Type:     f.Types,
+			Name:     f.Names,
+			Prefix:   f.NamePrefix,
+			Metadata: f.Metadata,
+			Paging:   PagingOf(f.Page),
+		},
+	}
 	if f.Desc {
 		q.Order = "desc"
 	}

@@ -62,7 +62,7 @@ func TestServersKilledUnderCallersLoseAndRepeatNothing(t *testing.T) {
 			answered := make(chan bool, 1)
 			for n := range answers {
 				answers[n] = map[string][]byte{}
-				crowd.Go(func() { insist(ctx, t, base, n, answers[n], answered) })
+				crowd.Go(func() { createUntilAnswered(ctx, t, base, n, answers[n], answered) })
 			}
 			for range kills {
 				c := serveChild(t, p, ln)
@@ -138,9 +138,9 @@ func serveChild(t *testing.T, p *pawltest.Pawl, ln net.Listener) *exec.Cmd {
 	return c
 }
 
-// insist creates tasks one after the other, each until it is answered. Now and then it asks
+// createUntilAnswered creates tasks one after the other, each until it is answered. Now and then it asks
 // again for an answer that it has.
-func insist(ctx context.Context, t *testing.T, base string, n int, heard map[string][]byte, answered chan<- bool) {
+func createUntilAnswered(ctx context.Context, t *testing.T, base string, n int, heard map[string][]byte, answered chan<- bool) {
 	for i := 0; ctx.Err() == nil; i++ {
 		key := fmt.Sprintf("c%d-%d", n, i)
 		for ctx.Err() == nil {

@@ -16,19 +16,19 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// office is a Pawl database with one registered type that needs acceptance.
-type office struct {
+// typeFixture is a Pawl database with one registered type that needs acceptance.
+type typeFixture struct {
 	*testing.T
 	*pawltest.Pawl
 }
 
-func offices(t *testing.T, def string, hooks pawl.Hooks, fn func(o office)) {
+func withType(t *testing.T, def string, hooks pawl.Hooks, fn func(o typeFixture)) {
 	t.Helper()
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": hooks}})
-			o := office{t, p}
+			o := typeFixture{t, p}
 			var typ pawl.Type
 			o.must(json.Unmarshal([]byte(def), &typ))
 			need[pawl.TypeRef](t)(first(p.Engine.PutTypes(t.Context(), []pawl.Type{typ})))
@@ -37,7 +37,7 @@ func offices(t *testing.T, def string, hooks pawl.Hooks, fn func(o office)) {
 	}
 }
 
-func (o office) must(err error) {
+func (o typeFixture) must(err error) {
 	o.Helper()
 	if err != nil {
 		o.Fatal(err)
@@ -45,7 +45,7 @@ func (o office) must(err error) {
 }
 
 // task creates a task of n items and claims all of them.
-func (o office) task(n int) (pawl.Task, []pawl.Lease) {
+func (o typeFixture) task(n int) (pawl.Task, []pawl.Lease) {
 	o.Helper()
 	nt := pawl.NewTask{Type: "report", Payload: []byte(`{}`)}
 	for i := range n {
@@ -57,12 +57,12 @@ func (o office) task(n int) (pawl.Task, []pawl.Lease) {
 	return task, leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: n}, n)
 }
 
-func (o office) submit(l pawl.Lease, result string) {
+func (o typeFixture) submit(l pawl.Lease, result string) {
 	o.Helper()
 	need[pawl.Moved](o.T)(first(o.Engine.Submit(o.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(result)}})))
 }
 
-func (o office) state(taskID string, want pawl.TaskState) pawl.Task {
+func (o typeFixture) state(taskID string, want pawl.TaskState) pawl.Task {
 	o.Helper()
 	t := need[pawl.Task](o.T)(o.Engine.GetTask(o.Context(), taskID))
 	if t.State != want {
@@ -71,7 +71,7 @@ func (o office) state(taskID string, want pawl.TaskState) pawl.Task {
 	return t
 }
 
-func (o office) item(id string, want pawl.ItemState) pawl.Item {
+func (o typeFixture) item(id string, want pawl.ItemState) pawl.Item {
 	o.Helper()
 	it := need[pawl.Item](o.T)(o.Engine.GetItem(o.Context(), id))
 	if it.State != want {
@@ -81,9 +81,10 @@ func (o office) item(id string, want pawl.ItemState) pawl.Item {
 }
 
 // events returns the names of a task's events, oldest first.
-func (o office) events(taskID string) string {
+func (o typeFixture) events(taskID string) string {
 	o.Helper()
-	l := need[pawl.List[pawl.Event]](o.T)(o.Engine.ListEvents(o.Context(), pawl.EventFilter{TaskID: taskID, Asc: true, Page: pawl.Page{Limit: 1000}}))
+	l := need[pawl.List[pawl.Event]](o.T)(
+		o.Engine.ListEvents(o.Context(), pawl.EventFilter{TaskID: taskID, Asc: true, Page: pawl.Page{Limit: 1000}}))
 	var names []string
 	for _, e := range l.Items {
 		names = append(names, e.Event)
@@ -91,10 +92,11 @@ func (o office) events(taskID string) string {
 	return strings.Join(names, " ")
 }
 
-const strictReport = `{"name":"report","result_schema":{"type":"object","required":["title"],"properties":{"title":{"type":"string"}}},"approval":{"mode":"manual"}}`
+const strictReport = `{"name":"report","result_schema":{"type":"object","required":["title"],` +
+	`"properties":{"title":{"type":"string"}}},"approval":{"mode":"manual"}}`
 
 func TestARefusedResultLeavesTheLease(t *testing.T) {
-	offices(t, strictReport, pawl.Hooks{}, func(o office) {
+	withType(t, strictReport, pawl.Hooks{}, func(o typeFixture) {
 		task, ls := o.task(1)
 		_, err := first(o.Engine.Submit(o.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte(`{"title":7}`)}}))
 		if fs := pawl.FieldsOf(err); pawl.CodeOf(err) != pawl.CodeInvalid || len(fs) != 1 || fs[0].Pointer != "/result/title" {
@@ -129,44 +131,51 @@ func TestAnApprovedTaskIsApplied(t *testing.T) {
 					t.Errorf("%d tasks applied %d times", tasks, applies)
 				}
 			})
-			offices(t, `{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				applies++
-				return pawl.Applied{Result: []byte(`{"done":true}`), Diff: &pawl.Diff{Summary: fmt.Sprint(len(a.Items), " reports")}}, nil
-			}}, func(o office) {
-				mu.Lock()
-				tasks++
-				mu.Unlock()
-				task, ls := o.task(1 + 2*n)
-				for _, l := range ls {
-					o.state(task.ID, pawl.TaskState([]string{"checked_out", "in_progress"}[min(1, slices.IndexFunc(ls, func(x pawl.Lease) bool { return x.ID == l.ID }))]))
-					o.submit(l, `1`)
-				}
-				o.state(task.ID, pawl.TaskSubmitted)
-				got := need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(pawl.As(o.Context(), pawl.Caller{ActorType: "user", ActorID: "eve"}), []pawl.ApproveCall{{TaskID: task.ID, Comment: "fine"}})))
-				if got.State != pawl.TaskCompleted || got.AppliedAt == nil || got.CompletedAt == nil || got.Version != 4 {
-					o.Errorf("after the approval: %+v", got)
-				}
-				for _, l := range ls {
-					if it := o.item(l.ID, pawl.ItemCompleted); it.AcceptedAt == nil {
-						o.Error("no accepted_at")
+			withType(
+				t,
+				`{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`,
+				pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					applies++
+					return pawl.Applied{Result: []byte(`{"done":true}`), Diff: &pawl.Diff{Summary: fmt.Sprint(len(a.Items), " reports")}}, nil
+				}},
+				func(o typeFixture) {
+					mu.Lock()
+					tasks++
+					mu.Unlock()
+					task, ls := o.task(1 + 2*n)
+					for _, l := range ls {
+						o.state(task.ID, pawl.TaskState(
+							[]string{"checked_out", "in_progress"}[min(1, slices.IndexFunc(ls, func(x pawl.Lease) bool { return x.ID == l.ID }))]))
+						o.submit(l, `1`)
 					}
-				}
-				r := need[pawl.TaskResult](o.T)(o.Engine.TaskResult(o.Context(), task.ID))
-				if string(r.Payload) != `{"done":true}` {
-					o.Errorf("result %s", r.Payload)
-				}
-				l := need[pawl.List[pawl.Event]](o.T)(o.Engine.ListEvents(o.Context(), pawl.EventFilter{TaskID: task.ID, Event: "applied"}))
-				if len(l.Items) != 1 || !strings.Contains(string(l.Items[0].Diff), fmt.Sprint(len(ls), " reports")) {
-					o.Errorf("applied: %+v", l.Items)
-				}
-				_, err := first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}}))
-				var e *pawl.Error
-				if !errors.As(err, &e) || e.Code != pawl.CodeConflict || e.Holder != "user/eve" || e.State != "completed" {
-					o.Errorf("a second approval: %+v", err)
-				}
-			})
+					o.state(task.ID, pawl.TaskSubmitted)
+					got := need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(pawl.As(o.Context(), pawl.Caller{ActorType: "user", ActorID: "eve"}),
+						[]pawl.ApproveCall{{TaskID: task.ID, Comment: "fine"}})))
+					if got.State != pawl.TaskCompleted || got.AppliedAt == nil || got.CompletedAt == nil || got.Version != 4 {
+						o.Errorf("after the approval: %+v", got)
+					}
+					for _, l := range ls {
+						if it := o.item(l.ID, pawl.ItemCompleted); it.AcceptedAt == nil {
+							o.Error("no accepted_at")
+						}
+					}
+					r := need[pawl.TaskResult](o.T)(o.Engine.TaskResult(o.Context(), task.ID))
+					if string(r.Payload) != `{"done":true}` {
+						o.Errorf("result %s", r.Payload)
+					}
+					l := need[pawl.List[pawl.Event]](o.T)(o.Engine.ListEvents(o.Context(), pawl.EventFilter{TaskID: task.ID, Event: "applied"}))
+					if len(l.Items) != 1 || !strings.Contains(string(l.Items[0].Diff), fmt.Sprint(len(ls), " reports")) {
+						o.Errorf("applied: %+v", l.Items)
+					}
+					_, err := first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}}))
+					var e *pawl.Error
+					if !errors.As(err, &e) || e.Code != pawl.CodeConflict || e.Holder != "user/eve" || e.State != "completed" {
+						o.Errorf("a second approval: %+v", err)
+					}
+				},
+			)
 		})
 	}
 }
@@ -174,33 +183,39 @@ func TestAnApprovedTaskIsApplied(t *testing.T) {
 func TestAFailedApplyIsRetried(t *testing.T) {
 	var mu sync.Mutex
 	broken := map[string]bool{}
-	offices(t, `{"name":"report","approval":{"mode":"auto"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !broken[a.Task.ID] {
-			broken[a.Task.ID] = true
-			panic("half-way")
-		}
-		return pawl.Applied{}, nil
-	}}, func(o office) {
-		task, ls := o.task(1)
-		o.submit(ls[0], `1`)
-		if f := o.state(task.ID, pawl.TaskFailed); f.FailedIn != "apply" || f.Error == nil || !strings.Contains(f.Error.Message, "half-way") {
-			o.Errorf("failed as %+v, error %+v", f, f.Error)
-		}
-		o.item(ls[0].ID, pawl.ItemAccepted)
-		need[pawl.Task](o.T)(pawl.Retry(o.Context(), o.Engine, task.ID))
-		if d := o.state(task.ID, pawl.TaskCompleted); d.FailedIn != "" || d.Error != nil {
-			o.Errorf("completed with %q %+v", d.FailedIn, d.Error)
-		}
-		if got := o.events(task.ID); got != "proposed leased submitted ready_for_approval approved accepted failed retried applied completed completed" {
-			o.Error(got)
-		}
-	})
+	withType(
+		t,
+		`{"name":"report","approval":{"mode":"auto"},"apply":{"mode":"go"}}`,
+		pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !broken[a.Task.ID] {
+				broken[a.Task.ID] = true
+				panic("half-way")
+			}
+			return pawl.Applied{}, nil
+		}},
+		func(o typeFixture) {
+			task, ls := o.task(1)
+			o.submit(ls[0], `1`)
+			if f := o.state(task.ID, pawl.TaskFailed); f.FailedIn != "apply" || f.Error == nil || !strings.Contains(f.Error.Message, "half-way") {
+				o.Errorf("failed as %+v, error %+v", f, f.Error)
+			}
+			o.item(ls[0].ID, pawl.ItemAccepted)
+			need[pawl.Task](o.T)(pawl.Retry(o.Context(), o.Engine, task.ID))
+			if d := o.state(task.ID, pawl.TaskCompleted); d.FailedIn != "" || d.Error != nil {
+				o.Errorf("completed with %q %+v", d.FailedIn, d.Error)
+			}
+			if got := o.events(task.ID); got != "proposed leased submitted ready_for_approval approved accepted failed retried applied "+
+				"completed completed" {
+				o.Error(got)
+			}
+		},
+	)
 }
 
 func TestAWorkerApplies(t *testing.T) {
-	offices(t, `{"name":"report","acceptance":true,"apply":{"mode":"item","max_attempts":1}}`, pawl.Hooks{}, func(o office) {
+	withType(t, `{"name":"report","acceptance":true,"apply":{"mode":"item","max_attempts":1}}`, pawl.Hooks{}, func(o typeFixture) {
 		task, ls := o.task(2)
 		for _, l := range ls {
 			o.submit(l, `1`)
@@ -215,7 +230,8 @@ func TestAWorkerApplies(t *testing.T) {
 		need[pawl.Task](o.T)(pawl.Retry(o.Context(), o.Engine, task.ID))
 		o.state(task.ID, pawl.TaskApproved)
 		l = leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "hand", Types: []string{"report.apply"}}, 1)[0]
-		need[pawl.Moved](o.T)(first(o.Engine.Complete(o.Context(), []pawl.CompleteCall{{Fence: l.Fence(), Result: []byte(`{"result":[1,2],"diff":{"summary":"two"}}`)}})))
+		need[pawl.Moved](o.T)(first(
+			o.Engine.Complete(o.Context(), []pawl.CompleteCall{{Fence: l.Fence(), Result: []byte(`{"result":[1,2],"diff":{"summary":"two"}}`)}})))
 		o.state(task.ID, pawl.TaskCompleted)
 		if r := need[pawl.TaskResult](o.T)(o.Engine.TaskResult(o.Context(), task.ID)); string(r.Payload) != `[1,2]` {
 			o.Errorf("result %s", r.Payload)
@@ -224,7 +240,7 @@ func TestAWorkerApplies(t *testing.T) {
 }
 
 func TestRejectedForReworkAndForGood(t *testing.T) {
-	offices(t, strictReport, pawl.Hooks{}, func(o office) {
+	withType(t, strictReport, pawl.Hooks{}, func(o typeFixture) {
 		for n := range 2 {
 			task, ls := o.task(1 + 2*n)
 			for _, l := range ls {
@@ -236,11 +252,15 @@ func TestRejectedForReworkAndForGood(t *testing.T) {
 				o.Errorf("without reasons: %v", err)
 			}
 			for round := range pawl.MaxRework {
-				got := need[pawl.Task](o.T)(first(o.Engine.RejectTasks(o.Context(), []pawl.RejectCall{{TaskID: task.ID, Errors: why, AllowRework: true, ItemIDs: []string{ls[0].ID}}})))
+				got := need[pawl.Task](o.T)(first(
+					o.Engine.RejectTasks(o.Context(), []pawl.RejectCall{{TaskID: task.ID, Errors: why, AllowRework: true, ItemIDs: []string{ls[0].ID}}})))
 				if want := []pawl.TaskState{pawl.TaskQueued, pawl.TaskInProgress}[n]; got.State != want {
 					o.Errorf("back to %s, not %s", got.State, want)
 				}
-				if _, err := first(o.Engine.Submit(o.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte(`{"title":"late"}`)}})); pawl.CodeOf(err) != pawl.CodeLeaseLost {
+				if _, err := first(o.Engine.Submit(o.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(),
+					Result: []byte(`{"title":"late"}`)}})); pawl.CodeOf(
+					err,
+				) != pawl.CodeLeaseLost {
 					o.Errorf("the old claim hands in: %v", err)
 				}
 				ls[0] = leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w2", Limit: 10}, 1)[0]
@@ -250,7 +270,10 @@ func TestRejectedForReworkAndForGood(t *testing.T) {
 				o.submit(ls[0], `{"title":"b"}`)
 				o.state(task.ID, pawl.TaskSubmitted)
 			}
-			if _, err := first(o.Engine.RejectTasks(o.Context(), []pawl.RejectCall{{TaskID: task.ID, Errors: why, AllowRework: true, ItemIDs: []string{ls[0].ID}}})); pawl.CodeOf(err) != pawl.CodeConflict {
+			if _, err := first(o.Engine.RejectTasks(o.Context(), []pawl.RejectCall{{TaskID: task.ID, Errors: why, AllowRework: true,
+				ItemIDs: []string{ls[0].ID}}})); pawl.CodeOf(
+				err,
+			) != pawl.CodeConflict {
 				o.Errorf("sent back once too often: %v", err)
 			}
 			got := need[pawl.Task](o.T)(first(o.Engine.RejectTasks(o.Context(), []pawl.RejectCall{{TaskID: task.ID, Errors: why}})))
@@ -265,8 +288,9 @@ func TestRejectedForReworkAndForGood(t *testing.T) {
 }
 
 func TestParts(t *testing.T) {
-	const def = `{"name":"report","approval":{"mode":"manual"},"assembly":{"mode":"concat"},"parts":[{"key":"head","required":true,"schema":{"type":"string"}},{"key":"rows","repeatable":true}]}`
-	offices(t, def, pawl.Hooks{}, func(o office) {
+	const def = `{"name":"report","approval":{"mode":"manual"},"assembly":{"mode":"concat"},"parts":[{"key":"head","required":true,` +
+		`"schema":{"type":"string"}},{"key":"rows","repeatable":true}]}`
+	withType(t, def, pawl.Hooks{}, func(o typeFixture) {
 		_, ls := o.task(1)
 		put := func(key string, seq *int, payload string) (pawl.ItemPart, error) {
 			return first(o.Engine.SubmitParts(o.Context(), []pawl.PartCall{{Fence: ls[0].Fence(), Key: key, Seq: seq, Payload: []byte(payload)}}))
@@ -314,14 +338,15 @@ func TestParts(t *testing.T) {
 		for _, p := range all.Items {
 			kept = append(kept, fmt.Sprint(p.Key, " ", p.Status, " ", p.SupersededAt != nil))
 		}
-		if got := strings.Join(kept, ", "); got != "rows validated false, rows validated false, head rejected true, head validated false, head rejected true" {
+		if got := strings.Join(kept, ", "); got != "rows validated false, rows validated false, head rejected true, head validated false, "+
+			"head rejected true" {
 			o.Error(got)
 		}
 	})
 }
 
 func TestTwoDecideAtOnce(t *testing.T) {
-	offices(t, strictReport, pawl.Hooks{}, func(o office) {
+	withType(t, strictReport, pawl.Hooks{}, func(o typeFixture) {
 		other := o.Another(engine.Options{})
 		for range times(10, 200) {
 			task, ls := o.task(1)
@@ -334,7 +359,8 @@ func TestTwoDecideAtOnce(t *testing.T) {
 					if i < 2 {
 						_, errs[i] = first(svc.ApproveTasks(context.Background(), []pawl.ApproveCall{{TaskID: task.ID}}))
 					} else {
-						_, errs[i] = first(svc.RejectTasks(context.Background(), []pawl.RejectCall{{TaskID: task.ID, Errors: []pawl.Complaint{{Code: "no", Message: "no"}}}}))
+						_, errs[i] = first(svc.RejectTasks(context.Background(), []pawl.RejectCall{{TaskID: task.ID, Errors: []pawl.Complaint{{Code: "no",
+							Message: "no"}}}}))
 					}
 				})
 			}
@@ -357,28 +383,35 @@ func TestTwoDecideAtOnce(t *testing.T) {
 }
 
 func TestAnApprovalThatNobodyGave(t *testing.T) {
-	offices(t, `{"name":"report","approval":{"mode":"manual","expires_seconds":60,"by":["user/boss"],"on_expiry":"escalate","escalate_to":["user/deputy"]}}`, pawl.Hooks{}, func(o office) {
-		task, ls := o.task(1)
-		o.submit(ls[0], `1`)
-		as := func(who string) error {
-			_, err := first(o.Engine.ApproveTasks(pawl.As(o.Context(), pawl.Caller{ActorType: "user", ActorID: who}), []pawl.ApproveCall{{TaskID: task.ID}}))
-			return err
-		}
-		if err := as("deputy"); pawl.CodeOf(err) != pawl.CodeForbidden {
-			o.Errorf("before the escalation: %v", err)
-		}
-		o.Advance(time.Minute)
-		need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
-		need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
-		o.must(as("deputy"))
-		if got := o.events(task.ID); strings.Count(got, "approval_expired") != 1 || strings.Count(got, "escalated") != 1 {
-			o.Error(got)
-		}
-	})
+	withType(
+		t,
+		`{"name":"report","approval":{"mode":"manual","expires_seconds":60,"by":["user/boss"],"on_expiry":"escalate",`+
+			`"escalate_to":["user/deputy"]}}`,
+		pawl.Hooks{},
+		func(o typeFixture) {
+			task, ls := o.task(1)
+			o.submit(ls[0], `1`)
+			as := func(who string) error {
+				_, err := first(
+					o.Engine.ApproveTasks(pawl.As(o.Context(), pawl.Caller{ActorType: "user", ActorID: who}), []pawl.ApproveCall{{TaskID: task.ID}}))
+				return err
+			}
+			if err := as("deputy"); pawl.CodeOf(err) != pawl.CodeForbidden {
+				o.Errorf("before the escalation: %v", err)
+			}
+			o.Advance(time.Minute)
+			need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
+			need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
+			o.must(as("deputy"))
+			if got := o.events(task.ID); strings.Count(got, "approval_expired") != 1 || strings.Count(got, "escalated") != 1 {
+				o.Error(got)
+			}
+		},
+	)
 }
 
 func TestAThousandItemsAreApprovedAndAppliedTogether(t *testing.T) {
-	offices(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o office) {
+	withType(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o typeFixture) {
 		task, ls := o.task(1000)
 		for _, l := range ls {
 			o.submit(l, `1`)
@@ -390,17 +423,21 @@ func TestAThousandItemsAreApprovedAndAppliedTogether(t *testing.T) {
 
 func TestADiffOfBeforeAndAfterGetsItsOperations(t *testing.T) {
 	for name, c := range map[string]struct{ diff, want string }{
-		"worked out":           {`{"before":{"a":1,"l":[1,2]},"after":{"a":2,"l":[1],"n":null}}`, `{"before":{"a":1,"l":[1,2]},"after":{"a":2,"l":[1],"n":null},"operations":[{"value":2,"op":"replace","path":"/a"},{"op":"remove","path":"/l/1"},{"value":null,"op":"add","path":"/n"}],"counts":{"add":1,"remove":1,"replace":1}}`},
-		"large numbers":        {`{"before":12345678901234567890,"after":12345678901234567891}`, `{"before":12345678901234567890,"after":12345678901234567891,"operations":[{"value":12345678901234567891,"op":"replace","path":""}],"counts":{"replace":1}}`},
-		"nothing changed":      {`{"before":{"a":1},"after":{"a":1}}`, `{"before":{"a":1},"after":{"a":1},"operations":[]}`},
-		"said by who applied":  {`{"before":1,"after":2,"operations":[{"op":"test","path":"","value":1}],"counts":{"pages":7}}`, `{"before":1,"after":2,"operations":[{"op":"test","path":"","value":1}],"counts":{"pages":7}}`},
+		"worked out": {`{"before":{"a":1,"l":[1,2]},"after":{"a":2,"l":[1],"n":null}}`, `{"before":{"a":1,"l":[1,2]},` +
+			`"after":{"a":2,"l":[1],"n":null},"operations":[{"value":2,"op":"replace","path":"/a"},{"op":"remove","path":"/l/1"},` +
+			`{"value":null,"op":"add","path":"/n"}],"counts":{"add":1,"remove":1,"replace":1}}`},
+		"large numbers": {`{"before":12345678901234567890,"after":12345678901234567891}`, `{"before":12345678901234567890,` +
+			`"after":12345678901234567891,"operations":[{"value":12345678901234567891,"op":"replace","path":""}],"counts":{"replace":1}}`},
+		"nothing changed": {`{"before":{"a":1},"after":{"a":1}}`, `{"before":{"a":1},"after":{"a":1},"operations":[]}`},
+		"said by who applied": {`{"before":1,"after":2,"operations":[{"op":"test","path":"","value":1}],"counts":{"pages":7}}`,
+			`{"before":1,"after":2,"operations":[{"op":"test","path":"","value":1}],"counts":{"pages":7}}`},
 		"before without after": {`{"summary":"gone","before":{"a":1}}`, `{"summary":"gone","before":{"a":1}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			apply := func(context.Context, pawl.Application) (done pawl.Applied, err error) {
 				return done, json.Unmarshal([]byte(`{"diff":`+c.diff+`}`), &done)
 			}
-			offices(t, `{"name":"report","approval":{"mode":"auto"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: apply}, func(o office) {
+			withType(t, `{"name":"report","approval":{"mode":"auto"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: apply}, func(o typeFixture) {
 				task, ls := o.task(1)
 				o.submit(ls[0], `1`)
 				l := need[pawl.List[pawl.Event]](o.T)(o.Engine.ListEvents(o.Context(), pawl.EventFilter{TaskID: task.ID, Event: "applied"}))

@@ -105,7 +105,12 @@ func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions
 // write at once. Other adds to the same task then wait for the reservation and not for
 // the insert. A call with keys or dependencies reserves nothing here: keys are unique in
 // a task, so it locks the task from the start.
-func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.AddItems, linked bool) (room store.NewPositions, apart bool, err error) {
+func (e *Engine) roomApart(
+	ctx context.Context,
+	namespace string,
+	call *pawl.AddItems,
+	linked bool,
+) (room store.NewPositions, apart bool, err error) {
 	if linked || !e.db.Dialect().ParallelWrites {
 		return room, false, nil
 	}
@@ -118,7 +123,14 @@ func (e *Engine) roomApart(ctx context.Context, namespace string, call *pawl.Add
 
 // lockRoom locks the task that items are added to: shared when the positions were
 // reserved before, otherwise exclusively.
-func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, ahead store.NewPositions, apart bool) (room store.NewPositions, err error) {
+func lockRoom(
+	ctx context.Context,
+	tx store.Tx,
+	now int64,
+	call *pawl.AddItems,
+	ahead store.NewPositions,
+	apart bool,
+) (room store.NewPositions, err error) {
 	ns := pawl.CallerOf(ctx).Namespace
 	if !apart {
 		return store.LockRoom(ctx, tx, now, ns, call.TaskID)
@@ -130,7 +142,13 @@ func lockRoom(ctx context.Context, tx store.Tx, now int64, call *pawl.AddItems, 
 // linkAndNumber links new items to existing items, which it locks. Unless the positions were
 // reserved before, it then takes them, which locks the task's counters. broken lists the
 // new items that depend on a failed item.
-func linkAndNumber(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem, linked, apart bool) (broken []string, err error) {
+func linkAndNumber(
+	ctx context.Context,
+	tx store.Tx,
+	call *pawl.AddItems,
+	rows []store.NewItem,
+	linked, apart bool,
+) (broken []string, err error) {
 	if linked {
 		broken, err = linkToOld(ctx, tx, call, rows)
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 // crowded is a type whose rules make many conflicting calls possible.
-const crowded = `{"name":"report","max_attempts":1000,"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},"apply":{"mode":"go"},
+const crowded = `{"name":"report","max_attempts":1000,
+"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false},"apply":{"mode":"go"},
 	"result_schema":{"type":"object","required":["title"]},
 	"parts":[{"key":"title","required":true,"schema":{"type":"string"}},{"key":"pages","repeatable":true,"schema":{"type":"integer"}}]}`
 
@@ -49,11 +50,12 @@ func TestThirtyTwoAgentsAboutOneTask(t *testing.T) {
 		applies[a.Task.ID]++
 		return pawl.Applied{Result: fmt.Appendf(nil, `{"items":%d,"time":%d}`, len(a.Items), applies[a.Task.ID])}, nil
 	}}
-	offices(t, crowded, hooks, func(o office) {
+	withType(t, crowded, hooks, func(o typeFixture) {
 		svcs := []pawl.Service{o.Engine, o.Another(engine.Options{Hooks: map[string]pawl.Hooks{"report": hooks}})}
 		for round := range times(6, 300) {
 			c := &crowd{T: o.T, p: o.Pawl, svcs: svcs, handed: map[string]int{}, parts: map[string]string{}}
-			c.task = need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Items: make([]pawl.NewItem, 1+round%3)})).ID
+			c.task = need[pawl.Task](o.T)(
+				pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Items: make([]pawl.NewItem, 1+round%3)})).ID
 			var wg sync.WaitGroup
 			for n := range 32 {
 				wg.Go(func() { c.quarrel(fmt.Sprint("agent-", n), svcs[n%2], rand.New(rand.NewPCG(uint64(round), uint64(n)))) })
@@ -84,10 +86,10 @@ func (c *crowd) quarrel(who string, svc pawl.Service, r *rand.Rand) {
 			c.part(svc, l, r)
 		case n < 14:
 			_, err := first(svc.Finalize(context.Background(), []pawl.FinalizeCall{{Fence: l.Fence()}}))
-			c.handIn(l, err)
+			c.submitAll(l, err)
 		case n < 16:
 			_, err := first(svc.Submit(context.Background(), []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`{"title":"whole"}`)}}))
-			c.handIn(l, err)
+			c.submitAll(l, err)
 		case n < 18:
 			_, err := first(svc.Heartbeat(context.Background(), []pawl.HeartbeatCall{{Fence: l.Fence()}}))
 			c.allow(err)
@@ -159,7 +161,7 @@ func (c *crowd) part(svc pawl.Service, l pawl.Lease, r *rand.Rand) {
 	}
 }
 
-func (c *crowd) handIn(l pawl.Lease, err error) {
+func (c *crowd) submitAll(l pawl.Lease, err error) {
 	if c.allow(err) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -168,7 +170,12 @@ func (c *crowd) handIn(l pawl.Lease, err error) {
 }
 
 func (c *crowd) sendBack(who string, svc pawl.Service, l pawl.Lease) {
-	why := pawl.RejectCall{TaskID: c.task, AllowRework: true, ItemIDs: []string{l.ID}, Errors: []pawl.Complaint{{Code: "no", Message: "not yet"}}}
+	why := pawl.RejectCall{
+		TaskID:      c.task,
+		AllowRework: true,
+		ItemIDs:     []string{l.ID},
+		Errors:      []pawl.Complaint{{Code: "no", Message: "not yet"}},
+	}
 	_, err := first(svc.RejectTasks(as(who), []pawl.RejectCall{why}))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,10 +224,11 @@ func (c *crowd) finish() {
 		need[pawl.SweepStats](c.T)(c.svcs[0].Sweep(context.Background()))
 		ls := need[[]pawl.Lease](c.T)(c.svcs[0].Claim(context.Background(), pawl.ClaimRequest{WorkerID: "last", TaskID: c.task, Limit: 10}))
 		for _, l := range ls {
-			p := need[pawl.ItemPart](c.T)(first(c.svcs[0].SubmitParts(context.Background(), []pawl.PartCall{{Fence: l.Fence(), Key: "title", Payload: []byte(`"last"`)}})))
+			p := need[pawl.ItemPart](c.T)(
+				first(c.svcs[0].SubmitParts(context.Background(), []pawl.PartCall{{Fence: l.Fence(), Key: "title", Payload: []byte(`"last"`)}})))
 			c.parts[p.ID] = p.Status
 			_, err := first(c.svcs[1].Finalize(context.Background(), []pawl.FinalizeCall{{Fence: l.Fence(), Mode: pawl.FinalizeBestEffort}}))
-			c.handIn(l, err)
+			c.submitAll(l, err)
 		}
 	}
 	var wg sync.WaitGroup
@@ -263,7 +271,8 @@ func (c *crowd) judge() {
 	if count["approved"] != 1 || count["applied"] != 1 || rejected != c.sent {
 		c.Errorf("approved %d, applied %d, rejected %d for %d", count["approved"], count["applied"], rejected, c.sent)
 	}
-	if r := need[pawl.TaskResult](c.T)(c.svcs[1].TaskResult(context.Background(), c.task)); string(r.Payload) != fmt.Sprintf(`{"items":%d,"time":1}`, task.Items) {
+	if r := need[pawl.TaskResult](c.T)(c.svcs[1].TaskResult(context.Background(), c.task)); string(r.Payload) != fmt.Sprintf(
+		`{"items":%d,"time":1}`, task.Items) {
 		c.Errorf("the result is %s", r.Payload)
 	}
 	c.judgeParts(count)
@@ -288,7 +297,8 @@ func (c *crowd) judgeParts(count map[string]int) {
 	items := need[pawl.List[pawl.Item]](c.T)(c.svcs[0].ListItems(context.Background(), pawl.ItemFilter{TaskID: c.task}))
 	for _, it := range items.Items {
 		live, want, pages := map[string]int{}, map[string]any{}, []json.RawMessage{nil, nil, nil}
-		for _, p := range need[pawl.List[pawl.ItemPart]](c.T)(c.svcs[0].ListParts(context.Background(), pawl.PartFilter{ItemID: it.ID, All: true, Page: pawl.Page{Limit: 1000}})).Items {
+		for _, p := range need[pawl.List[pawl.ItemPart]](c.T)(c.svcs[0].ListParts(context.Background(), pawl.PartFilter{ItemID: it.ID,
+			All: true, Page: pawl.Page{Limit: 1000}})).Items {
 			rows[p.Status]++
 			delete(c.parts, p.ID)
 			if p.SupersededAt != nil {

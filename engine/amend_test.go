@@ -21,7 +21,8 @@ func columns(ctx context.Context, t *testing.T, p *pawltest.Pawl, tx store.Tx, t
 	t.Helper()
 	query, args := "SELECT name, type = 'TEXT' FROM pragma_table_info($1)", []any{table}
 	if p.Database == pawltest.Postgres {
-		query, args = "SELECT column_name, data_type = 'text' FROM information_schema.columns WHERE table_name = $1 AND table_schema = $2", append(args, p.Schema)
+		query, args = "SELECT column_name, data_type = 'text' FROM information_schema.columns WHERE table_name = $1 AND table_schema = $2",
+			append(args, p.Schema)
 	}
 	rows := need[store.Rows](t)(tx.Query(ctx, query, args...))
 	defer rows.Close()
@@ -67,7 +68,8 @@ func TestItemsKeepEveryColumn(t *testing.T) {
 								continue
 							}
 							var v string
-							found, err := store.Row(ctx, tx, []any{&v}, fmt.Sprintf("SELECT CAST(%s AS TEXT) FROM pawl.%s WHERE item_id = $1", column, place), id)
+							found, err := store.Row(ctx, tx, []any{&v},
+								fmt.Sprintf("SELECT CAST(%s AS TEXT) FROM pawl.%s WHERE item_id = $1", column, place), id)
 							if err != nil || !found {
 								t.Errorf("%s.%s: %v, %v", place, column, found, err)
 							}
@@ -80,7 +82,8 @@ func TestItemsKeepEveryColumn(t *testing.T) {
 						if text {
 							value = "'x'"
 						}
-						if _, err := tx.Exec(ctx, fmt.Sprintf("UPDATE pawl.%s SET %s = %s WHERE item_id = $1 AND %s IS NULL", place, column, value, column), id); err != nil {
+						if _, err := tx.Exec(ctx, fmt.Sprintf("UPDATE pawl.%s SET %s = %s WHERE item_id = $1 AND %s IS NULL", place, column, value,
+							column), id); err != nil {
 							t.Errorf("%s.%s: %v", place, column, err)
 						}
 					}
@@ -113,7 +116,8 @@ func TestSweepMendsCountsOfWhatItemsWaitFor(t *testing.T) {
 		fed, l := create("completes")
 		broken, f := create("fails")
 		right, _ := create("runs")
-		for _, q := range []string{"UPDATE pawl.waiting SET needs = needs + 1 WHERE type = 'completes'", "UPDATE pawl.waiting SET broken = -1 WHERE type = 'fails'"} {
+		for _, q := range []string{"UPDATE pawl.waiting SET needs = needs + 1 WHERE type = 'completes'", "UPDATE pawl.waiting SET broken = " +
+			"-1 WHERE type = 'fails'"} {
 			if err := p.Exec(q); err != nil {
 				t.Fatal(err)
 			}

@@ -30,8 +30,11 @@ func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.A
 	}
 	id := e.ids.next("key")
 	token = "pawl_" + strings.TrimPrefix(id, "key_") + "_" + rand.Text()
-	row := store.APIKeyRow{SecretHash: hashToken(token), APIKey: pawl.APIKey{ID: id, Namespace: n.Namespace, Name: n.Name, Roles: n.Roles, Payloads: n.Payloads,
-		Rate: n.Rate, ActorType: n.ActorType, ActorID: n.ActorID}}
+	row := store.APIKeyRow{
+		SecretHash: hashToken(token),
+		APIKey: pawl.APIKey{ID: id, Namespace: n.Namespace, Name: n.Name, Roles: n.Roles, Payloads: n.Payloads,
+			Rate: n.Rate, ActorType: n.ActorType, ActorID: n.ActorID},
+	}
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {

@@ -90,7 +90,13 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 		fence:     func(w *appendCall) pawl.Fence { return w.fence },
 		check:     func(*rules.Fields, *appendCall) {},
 		row: func(_ int, w *appendCall) store.Append {
-			return store.Append{Fence: fenceRow(c, w.fence), MessageID: w.call.MessageID, Offset: w.call.Offset, Count: len(w.call.Chunks), Body: bodies[w.at]}
+			return store.Append{
+				Fence:     fenceRow(c, w.fence),
+				MessageID: w.call.MessageID,
+				Offset:    w.call.Offset,
+				Count:     len(w.call.Chunks),
+				Body:      bodies[w.at],
+			}
 		},
 		answer: func(_ *appendCall, a *store.Appended) (appendAnswer, effects) {
 			return appendAnswer{*a, true}, effects{}
@@ -119,7 +125,11 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	case a.State != string(pawl.MessageStreaming):
 		return pawl.Appended{}, rules.Conflict("append", a.State, pawl.MessageState(a.State).Allowed())
 	case a.Full && a.Chunks == c.Offset:
-		return pawl.Appended{}, &pawl.Error{Code: pawl.CodeTooLarge, Op: "append", Message: fmt.Sprintf("the message would have more than %d bytes", pawl.MaxMessageBytes)}
+		return pawl.Appended{}, &pawl.Error{
+			Code:    pawl.CodeTooLarge,
+			Op:      "append",
+			Message: fmt.Sprintf("the message would have more than %d bytes", pawl.MaxMessageBytes),
+		}
 	}
 	writer := 0
 	if c.Offset+n <= a.Chunks {
@@ -128,7 +138,13 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 			return pawl.Appended{Offset: a.Chunks}, err
 		}
 	}
-	refusal := &pawl.Error{Code: pawl.CodeConflict, Op: "append", State: a.State, Allowed: pawl.MessageState(a.State).Allowed(), Expected: &a.Chunks}
+	refusal := &pawl.Error{
+		Code:     pawl.CodeConflict,
+		Op:       "append",
+		State:    a.State,
+		Allowed:  pawl.MessageState(a.State).Allowed(),
+		Expected: &a.Chunks,
+	}
 	switch {
 	case c.Offset > a.Chunks:
 		refusal.Message = fmt.Sprintf("the message has %d chunks: those before %d are missing", a.Chunks, c.Offset)

@@ -34,6 +34,16 @@ func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it 
 
 // applyItem returns the row of the apply item by which a worker applies a task.
 func (r *typeRules) applyItem(id, namespace, taskID string) store.NewItem {
-	return store.NewItem{ID: id, Namespace: namespace, TaskID: taskID, Type: r.Name + pawl.ApplySuffix, Kind: pawl.KindApply, Aside: true, Priority: r.Priority, MaxAttempts: r.ApplyAttempts(),
-		Input: string(rules.Encode(map[string]string{"task_id": taskID})), Actor: system}
+	return store.NewItem{
+		ID:          id,
+		Namespace:   namespace,
+		TaskID:      taskID,
+		Type:        r.Name + pawl.ApplySuffix,
+		Kind:        pawl.KindApply,
+		Aside:       true,
+		Priority:    r.Priority,
+		MaxAttempts: r.ApplyAttempts(),
+		Input:       string(rules.Encode(map[string]string{"task_id": taskID})),
+		Actor:       system,
+	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // sound checks that no rule is broken while calls are in flight, not only at the end.
-func (o office) sound(when string) {
+func (o typeFixture) sound(when string) {
 	o.Helper()
 	breaches, err := o.Engine.Check(o.Context())
 	o.must(err)
@@ -34,7 +34,7 @@ func TestItemsAsideAreAlike(t *testing.T) {
 		{pawl.KindApply, `{"name":"report","acceptance":true,"apply":{"mode":"item","max_attempts":1}}`, "approved"},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
-			offices(t, c.def, pawl.Hooks{}, func(o office) {
+			withType(t, c.def, pawl.Hooks{}, func(o typeFixture) {
 				other := o.Another(engine.Options{})
 				ctx := o.Context()
 				task := need[pawl.Task](o.T)(pawl.Create(ctx, o.Engine, pawl.NewTask{Type: "report", Payload: []byte(`1`)}))
@@ -64,7 +64,8 @@ func TestItemsAsideAreAlike(t *testing.T) {
 					o.sound(why)
 				}
 				no := false
-				need[pawl.Moved](o.T)(first(other.Fail(ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "disk full"}, Retryable: &no}})))
+				need[pawl.Moved](o.T)(
+					first(other.Fail(ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "disk full"}, Retryable: &no}})))
 				failed("disk full")
 
 				need[pawl.Task](o.T)(first(o.Engine.RetryTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{l.ID}}})))
@@ -95,7 +96,7 @@ func TestItemsAsideAreAlike(t *testing.T) {
 }
 
 // count reads a number directly from the database.
-func (o office) count(query string) (n int) {
+func (o typeFixture) count(query string) (n int) {
 	o.Helper()
 	o.must(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{&n}, query)
@@ -109,7 +110,7 @@ func second[T any](_ T, err error) error { return err }
 // Migration 12 converts the rows that older programs left of tasks that were being
 // planned.
 func TestPlansOfBeforeAreSetAside(t *testing.T) {
-	offices(t, `{"name":"report","max_attempts":1,"plan":{"mode":"item"}}`, pawl.Hooks{}, func(o office) {
+	withType(t, `{"name":"report","max_attempts":1,"plan":{"mode":"item"}}`, pawl.Hooks{}, func(o typeFixture) {
 		ctx := o.Context()
 		task := need[pawl.Task](o.T)(pawl.Create(ctx, o.Engine, pawl.NewTask{Type: "report"}))
 		for _, query := range []string{
@@ -144,7 +145,7 @@ func migration(t *testing.T, e *engine.Engine, id int64) string {
 
 // Whatever hooks do, the answer is clear and the state is unchanged.
 func TestHooksThatDoHarm(t *testing.T) {
-	offices(t, `{"name":"report","plan":{"mode":"go"}}`, pawl.Hooks{Plan: func(_ context.Context, t pawl.NewTask) ([]pawl.NewItem, error) {
+	withType(t, `{"name":"report","plan":{"mode":"go"}}`, pawl.Hooks{Plan: func(_ context.Context, t pawl.NewTask) ([]pawl.NewItem, error) {
 		switch string(t.Payload) {
 		case `"none"`:
 			return nil, nil
@@ -156,9 +157,10 @@ func TestHooksThatDoHarm(t *testing.T) {
 			return nil, pawl.Invalid("/payload", "says nothing")
 		}
 		return nil, errors.New("no idea")
-	}}, func(o office) {
+	}}, func(o typeFixture) {
 		for payload, want := range map[string]string{
-			`"none"`: "/items is empty", `"many"`: "/items has 100001 items; at most 100000", `"panic"`: "panic: half-way", `"invalid"`: "/payload says nothing", `"else"`: "no idea",
+			`"none"`: "/items is empty", `"many"`: "/items has 100001 items; at most 100000", `"panic"`: "panic: half-way",
+			`"invalid"`: "/payload says nothing", `"else"`: "no idea",
 		} {
 			_, err := pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Payload: []byte(payload)})
 			told := fmt.Sprint(err)
@@ -177,47 +179,56 @@ func TestHooksThatDoHarm(t *testing.T) {
 
 // An apply that panics half-way leaves nothing in its transaction. The approval stays.
 func TestAnApplyThatPanicsHalfWay(t *testing.T) {
-	offices(t, `{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
-		if tx, ok := a.Tx.(pgx.Tx); ok {
-			if _, err := tx.Exec(ctx, "INSERT INTO "+string(a.Task.Payload)+".signals (namespace, name, created_at) VALUES ('default', 'half', 1)"); err != nil {
-				return pawl.Applied{}, err
+	withType(
+		t,
+		`{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`,
+		pawl.Hooks{Apply: func(ctx context.Context, a pawl.Application) (pawl.Applied, error) {
+			if tx, ok := a.Tx.(pgx.Tx); ok {
+				_, err := tx.Exec(ctx, "INSERT INTO "+string(a.Task.Payload)+".signals (namespace, name, created_at) VALUES ('default', 'half', 1)")
+				if err != nil {
+					return pawl.Applied{}, err
+				}
 			}
-		}
-		panic("half-way")
-	}}, func(o office) {
-		task := need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Payload: fmt.Appendf(nil, "%q", o.Schema), Items: make([]pawl.NewItem, 2)}))
-		ls := leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 2}, 2)
-		for _, l := range ls {
-			o.submit(l, `1`)
-		}
-		got := need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}})))
-		if got.State != pawl.TaskFailed || got.FailedIn != "apply" || !strings.Contains(got.Error.Message, "half-way") {
-			o.Errorf("%s in %q: %+v", got.State, got.FailedIn, got.Error)
-		}
-		for _, l := range ls {
-			o.item(l.ID, pawl.ItemAccepted)
-		}
-		if n := o.count("SELECT COUNT(*) FROM pawl.signals"); n != 0 {
-			o.Errorf("%d rows are left of it", n)
-		}
-		if got := o.events(task.ID); strings.Contains(got, "applied") || strings.Count(got, "approved") != 1 {
-			o.Error(got)
-		}
-	})
+			panic("half-way")
+		}},
+		func(o typeFixture) {
+			task := need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine,
+				pawl.NewTask{Type: "report", Payload: fmt.Appendf(nil, "%q", o.Schema), Items: make([]pawl.NewItem, 2)}))
+			ls := leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 2}, 2)
+			for _, l := range ls {
+				o.submit(l, `1`)
+			}
+			got := need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}})))
+			if got.State != pawl.TaskFailed || got.FailedIn != "apply" || !strings.Contains(got.Error.Message, "half-way") {
+				o.Errorf("%s in %q: %+v", got.State, got.FailedIn, got.Error)
+			}
+			for _, l := range ls {
+				o.item(l.ID, pawl.ItemAccepted)
+			}
+			if n := o.count("SELECT COUNT(*) FROM pawl.signals"); n != 0 {
+				o.Errorf("%d rows are left of it", n)
+			}
+			if got := o.events(task.ID); strings.Contains(got, "applied") || strings.Count(got, "approved") != 1 {
+				o.Error(got)
+			}
+		},
+	)
 }
 
 // A part stores the hash of the key under which it was handed in.
 func TestAPartKnowsItsKey(t *testing.T) {
-	offices(t, `{"name":"report","parts":[{"key":"head"}],"approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o office) {
+	withType(t, `{"name":"report","parts":[{"key":"head"}],"approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o typeFixture) {
 		_, ls := o.task(1)
 		put := func(ctx context.Context, svc pawl.Service) error {
 			return second(first(svc.SubmitParts(ctx, []pawl.PartCall{{Fence: ls[0].Fence(), Key: "head", Payload: []byte(`1`)}})))
 		}
-		_, _, err := o.Engine.Idempotent(o.Context(), pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
-			return &pawl.Answer{Code: 201}, put(ctx, svc)
-		})
+		_, _, err := o.Engine.Idempotent(o.Context(), pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h"},
+			func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+				return &pawl.Answer{Code: 201}, put(ctx, svc)
+			})
 		o.must(err)
-		if n := o.count("SELECT COUNT(*) FROM pawl.work_item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash"); n != 1 {
+		n := o.count("SELECT COUNT(*) FROM pawl.work_item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash")
+		if n != 1 {
 			o.Errorf("%d parts know their key", n)
 		}
 	})
@@ -228,7 +239,8 @@ func TestAPartKnowsItsKey(t *testing.T) {
 func TestNothingIsAppliedOfATaskWithoutItems(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svc, ctx := p.Service, t.Context()
-		need[pawl.TypeRef](t)(first(svc.PutTypes(ctx, []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem, MaxAttempts: 1}}})))
+		need[pawl.TypeRef](t)(
+			first(svc.PutTypes(ctx, []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem, MaxAttempts: 1}}})))
 		for _, n := range []int{1, 2} {
 			for _, at := range []string{"queued", "leased", "failed"} {
 				task := need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "report", Items: items(n)}))

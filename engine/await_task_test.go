@@ -179,13 +179,46 @@ func TestAWaitForATaskEnds(t *testing.T) {
 // A call cannot wait for a task within a transaction, which sees no other one's commits.
 func TestNoWaitForATaskInATransaction(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		svc, ok := p.Engine.In(nil).Service.(*engine.Engine)
-		if !ok {
-			t.Fatal("the service is another one")
+		open := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}))
+		ended := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}))
+		complete(t, p.Service, ended)
+		tx := beginOwn(t, p)
+		if _, err := pawl.Await(t.Context(), tx.TxEngine, open.ID); !errors.Is(err, pawl.ErrInvalid) {
+			t.Error(err)
 		}
-		err := svc.AwaitTask(t.Context(), "tsk_1", func(context.Context) (bool, error) { return false, nil })
-		if !errors.Is(err, pawl.ErrInvalid) {
+		if got, err := pawl.Await(t.Context(), tx.TxEngine, ended.ID); err != nil || got.State != pawl.TaskCompleted {
+			t.Errorf("%s, %v", got.State, err)
+		}
+		if err := tx.rollback(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// The event that ends a task may be committed after one with a higher number. Its end is
+// found all the same.
+func TestTheEventOfAnEndMayComeLate(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres, engine.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := pawl.Await(ctx, p.Engine, task.ID)
+		ended <- err
+	}()
+	ls := need[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}))
+	tx := beginOwn(t, p)
+	need[pawl.Moved](t)(pawl.Complete(ctx, tx.TxEngine, ls[0].Fence(), []byte(`1`)))
+	title := "changed meanwhile"
+	if _, err := first(p.Engine.UpdateTasks(ctx, []pawl.TaskUpdate{{TaskID: task.ID, Title: &title}})); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond) // the change is seen
+	if err := tx.commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

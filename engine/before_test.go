@@ -41,8 +41,10 @@ func TestCallsAreCheckedBeforeATransactionBegins(t *testing.T) {
 			begun, open := e.Spy()
 			opened.Store(&open)
 			strict := json.RawMessage(`{"type":"integer"}`)
-			_, err := e.PutTypes(ctx, []pawl.Type{{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanGo}}, {Name: "strict", PayloadSchema: strict, InputSchema: strict}})
-			task := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "strict", Payload: json.RawMessage("1"), Items: []pawl.NewItem{{Input: json.RawMessage("1"), Key: "a"}}}))
+			_, err := e.PutTypes(ctx,
+				[]pawl.Type{{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanGo}}, {Name: "strict", PayloadSchema: strict, InputSchema: strict}})
+			task := need[pawl.Task](t)(pawl.Create(ctx, e,
+				pawl.NewTask{Type: "strict", Payload: json.RawMessage("1"), Items: []pawl.NewItem{{Input: json.RawMessage("1"), Key: "a"}}}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +58,8 @@ func TestCallsAreCheckedBeforeATransactionBegins(t *testing.T) {
 					return refusal(e.CreateTasks(ctx, []pawl.NewTask{{Type: "strict", Payload: json.RawMessage(`"x"`)}}))
 				},
 				"create with provenance": func(ctx context.Context, e pawl.Service) error {
-					return refusal(e.CreateTasks(ctx, []pawl.NewTask{{Type: "strict", Payload: json.RawMessage(`"x"`), Provenance: agent}, {Type: "strict", Payload: deep, Provenance: agent}}))
+					return refusal(e.CreateTasks(ctx, []pawl.NewTask{{Type: "strict", Payload: json.RawMessage(`"x"`), Provenance: agent},
+						{Type: "strict", Payload: deep, Provenance: agent}}))
 				},
 				"clone": func(ctx context.Context, e pawl.Service) error {
 					return refusal(e.CloneTasks(ctx, []pawl.TaskClone{{TaskID: task.ID, Payload: json.RawMessage(`"x"`)}}))
@@ -114,25 +117,27 @@ func TestCallsAreCheckedBeforeATransactionBegins(t *testing.T) {
 				if err := call(ctx, e); pawl.CodeOf(err) != pawl.CodeInvalid || begun() != before {
 					t.Errorf("%s: %v after %d transactions", name, err, begun()-before)
 				}
-				_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Key: name, RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
-					err := call(ctx, e)
-					if n := open(); n != 0 {
-						t.Errorf("%s with a key: it is refused inside a transaction", name)
-					}
-					return nil, err
-				})
+				_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Key: name, RequestHash: "h"},
+					func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+						err := call(ctx, e)
+						if n := open(); n != 0 {
+							t.Errorf("%s with a key: it is refused inside a transaction", name)
+						}
+						return nil, err
+					})
 				if pawl.CodeOf(err) != pawl.CodeInvalid {
 					t.Errorf("%s with a key: %v", name, err)
 				}
 			}
 			for range 2 {
-				answer, _, err := e.Idempotent(ctx, pawl.KeyBegin{Key: "planned", RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
-					task, err := pawl.Create(ctx, e, pawl.NewTask{Type: "planned", Provenance: agent})
-					if n := open(); n != 1 {
-						t.Errorf("%d transactions are open after the create", n)
-					}
-					return &pawl.Answer{Code: http.StatusCreated, Body: []byte(task.ID)}, err
-				})
+				answer, _, err := e.Idempotent(ctx, pawl.KeyBegin{Key: "planned", RequestHash: "h"},
+					func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+						task, err := pawl.Create(ctx, e, pawl.NewTask{Type: "planned", Provenance: agent})
+						if n := open(); n != 1 {
+							t.Errorf("%d transactions are open after the create", n)
+						}
+						return &pawl.Answer{Code: http.StatusCreated, Body: []byte(task.ID)}, err
+					})
 				if err != nil || answer.Code != http.StatusCreated {
 					t.Error(answer, err)
 				}

@@ -124,7 +124,7 @@ func TestBlockedAside(t *testing.T) {
 		{pawl.KindApply, `{"name":"report","acceptance":true,"apply":{"mode":"item"}}`},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
-			offices(t, c.def, pawl.Hooks{}, func(o office) {
+			withType(t, c.def, pawl.Hooks{}, func(o typeFixture) {
 				ctx := o.Context()
 				task := need[pawl.Task](o.T)(pawl.Create(ctx, o.Engine, pawl.NewTask{Type: "report", Payload: []byte(`1`)}))
 				if c.kind == pawl.KindApply {

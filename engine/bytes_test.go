@@ -55,7 +55,8 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 		if seen != count || pages < 2 {
 			t.Errorf("%d items on %d further pages", seen, pages)
 		}
-		l := need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, pawl.ItemFilter{TaskID: task.ID, Fields: []string{"state"}, Page: pawl.Page{Limit: pawl.MaxPage}}))
+		l := need[pawl.List[pawl.Item]](t)(
+			e.ListItems(ctx, pawl.ItemFilter{TaskID: task.ID, Fields: []string{"state"}, Page: pawl.Page{Limit: pawl.MaxPage}}))
 		if len(l.Items) != count || l.Next != "" || string(l.Items[0].Input) != "null" {
 			t.Errorf("without inputs: %d items, next %q, %.20s", len(l.Items), l.Next, l.Items[0].Input)
 		}

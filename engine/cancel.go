@@ -22,7 +22,8 @@ func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int)
 	if s != nil {
 		db = s.DB
 	}
-	if s != nil && (s.begun || s.free == nil) || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen || len(call.Reason) > pawl.MaxReasonLen {
+	if s != nil && (s.begun || s.free == nil) || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen ||
+		len(call.Reason) > pawl.MaxReasonLen {
 		return nil
 	}
 	c := pawl.CallerOf(ctx)

@@ -134,7 +134,8 @@ func TestAChangeOfNamedItemsReadsNoOthers(t *testing.T) {
 		for _, verb := range []string{"cancel", "retry"} {
 			err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 				r := &recorder{Tx: tx}
-				if _, err := store.Apply(ctx, r, time.Now().UnixMicro(), store.Change{Namespace: task.Namespace, TaskID: task.ID, Verb: verb, ItemIDs: ids, Actor: store.Actor{Type: pawl.ActorSystem}}); err != nil {
+				if _, err := store.Apply(ctx, r, time.Now().UnixMicro(), store.Change{Namespace: task.Namespace, TaskID: task.ID, Verb: verb,
+					ItemIDs: ids, Actor: store.Actor{Type: pawl.ActorSystem}}); err != nil {
 					return err
 				}
 				read := 0

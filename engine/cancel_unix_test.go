@@ -16,10 +16,11 @@ import (
 // cancelOnce cancels a task under a key that is the task's id. The answer is the task's
 // state.
 func cancelOnce(ctx context.Context, e *engine.Engine, task string) (answer string, replayed bool, err error) {
-	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: task, RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
-		t, err := pawl.Cancel(ctx, svc, task, "enough")
-		return &pawl.Answer{Code: 200, Type: "text/plain", Body: []byte(t.State)}, err
-	})
+	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: task, RequestHash: "h"},
+		func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+			t, err := pawl.Cancel(ctx, svc, task, "enough")
+			return &pawl.Answer{Code: 200, Type: "text/plain", Body: []byte(t.State)}, err
+		})
 	return string(a.Body), replayed, err
 }
 

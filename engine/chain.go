@@ -48,7 +48,11 @@ func (e *Engine) CheckChains(ctx context.Context, limit int) (out []Breach, look
 	return append(out, deleted...), looked + more, err
 }
 
-func (e *Engine) eachChain(ctx context.Context, limit int, list func(ctx context.Context, tx store.Tx, before string, limit int) ([]string, error)) (out []Breach, looked int, err error) {
+func (e *Engine) eachChain(
+	ctx context.Context,
+	limit int,
+	list func(ctx context.Context, tx store.Tx, before string, limit int) ([]string, error),
+) (out []Breach, looked int, err error) {
 	for before := store.EndOfTime; limit < 0 || looked < limit; {
 		size := pawl.MaxPage
 		if limit >= 0 {
@@ -96,7 +100,7 @@ func (e *Engine) checkChain(ctx context.Context, taskID string) (out []Breach, e
 			return err
 		}
 		out = []Breach{{Rule: chainRule, Subject: strings.TrimSpace(taskID + " " + c.Break.EventID), Found: c.Break.Kind + ": " + c.Break.Found,
-			Mend: "events cannot be changed: find out which program changed the table directly, and restore a backup"}}
+			Repair: "events cannot be changed: find out which program changed the table directly, and restore a backup"}}
 		return nil
 	})
 	return out, err

@@ -75,7 +75,8 @@ func (c *chained) around(table string, queries ...string) {
 	off, on := "ALTER TABLE pawl."+table+" DISABLE TRIGGER USER", "ALTER TABLE pawl."+table+" ENABLE TRIGGER USER"
 	if c.Database == pawltest.SQLite {
 		off = "DROP TRIGGER " + table + "_no_update"
-		on = "CREATE TRIGGER " + table + "_no_update BEFORE UPDATE ON " + table + " BEGIN SELECT RAISE(ABORT, 'pawl: " + table + " is append-only'); END"
+		on = "CREATE TRIGGER " + table + "_no_update BEFORE UPDATE ON " + table +
+			" BEGIN SELECT RAISE(ABORT, 'pawl: " + table + " is append-only'); END"
 	}
 	all := append([]string{off, "INSERT INTO pawl.retention_gate (reason) VALUES ('test')"}, queries...)
 	for _, q := range append(all, "DELETE FROM pawl.retention_gate", on) {
@@ -136,10 +137,12 @@ func TestChainShowsWhatWasWrittenAroundIt(t *testing.T) {
 				"UPDATE pawl.task_events SET id = " + b + " WHERE id = 1000000"}
 		}},
 		{"an event of another task", "inserted", -1, "task_events", func(c *chained) []string {
-			return []string{"UPDATE pawl.task_events SET task_id = '" + c.task.ID + "' WHERE id = (SELECT MIN(id) FROM pawl.task_events WHERE task_id <> '" + c.task.ID + "' AND id < " + number(c.events[4]) + " AND id > " + number(c.events[1]) + ")"}
+			return []string{"UPDATE pawl.task_events SET task_id = '" + c.task.ID + "' WHERE id = (SELECT MIN(id) FROM pawl.task_events WHERE " +
+				"task_id <> '" + c.task.ID + "' AND id < " + number(c.events[4]) + " AND id > " + number(c.events[1]) + ")"}
 		}},
 		{"a changed seal", "changed", 1, "seals", func(c *chained) []string {
-			return []string{"UPDATE pawl.seals SET links = (SELECT links FROM pawl.seals WHERE task_id = '" + c.task.ID + "' AND last = 1) || substr(links, 44) WHERE task_id = '" + c.task.ID + "' AND last = 5"}
+			return []string{"UPDATE pawl.seals SET links = (SELECT links FROM pawl.seals WHERE task_id = '" + c.task.ID +
+				"' AND last = 1) || substr(links, 44) WHERE task_id = '" + c.task.ID + "' AND last = 5"}
 		}},
 		{"a seal that is no seal", "seals", -1, "seals", func(c *chained) []string {
 			return []string{"UPDATE pawl.seals SET links = '?' WHERE task_id = '" + c.task.ID + "' AND last = 5"}
@@ -182,7 +185,8 @@ func TestAKeptHeadShowsACutEnd(t *testing.T) {
 			t.Fatalf("an older head: %+v", got)
 		}
 		head = c.verify("").Head
-		c.around("task_events", "DELETE FROM pawl.seals WHERE task_id = '"+c.task.ID+"' AND last = 7", "DELETE FROM pawl.task_events WHERE task_id = '"+c.task.ID+"' AND id > "+number(c.events[4]))
+		c.around("task_events", "DELETE FROM pawl.seals WHERE task_id = '"+c.task.ID+"' AND last = 7",
+			"DELETE FROM pawl.task_events WHERE task_id = '"+c.task.ID+"' AND id > "+number(c.events[4]))
 		if got := c.verify(""); !got.Intact || got.Sealed != 5 {
 			t.Errorf("without a head: %+v", got)
 		}
@@ -231,7 +235,8 @@ func TestManySealOneChain(t *testing.T) {
 			for n, e := range engines {
 				busy.Go(func() {
 					for i := range 20 {
-						_, err := pawl.Create(t.Context(), e, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}, {Input: []byte(`3`)}}})
+						_, err := pawl.Create(t.Context(), e,
+							pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}, {Input: []byte(`3`)}}})
 						if err != nil {
 							t.Error(err)
 						}

@@ -37,7 +37,8 @@ func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	})
 	for _, r := range store.Rules {
 		if n := found[r.Name]; n > breachesShown {
-			out = append(out, Breach{Rule: r.Name, Subject: fmt.Sprintf("%d more", n-breachesShown), Found: fmt.Sprintf("%d in all", n), Mend: r.Mend})
+			out = append(out,
+				Breach{Rule: r.Name, Subject: fmt.Sprintf("%d more", n-breachesShown), Found: fmt.Sprintf("%d in all", n), Repair: r.Repair})
 		}
 	}
 	return out, err

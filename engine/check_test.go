@@ -33,14 +33,16 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 	s.solo = s.create(pawl.NewTask{Type: "solo", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}})
 	s.many = s.create(pawl.NewTask{Type: "many", Items: []pawl.NewItem{
 		{Input: []byte(`1`)}, {Input: []byte(`2`)}, {Input: []byte(`3`)}, {Input: []byte(`4`)}, {Input: []byte(`5`), RunAt: &later}}})
-	s.waits = s.create(pawl.NewTask{Type: "waits", Items: []pawl.NewItem{{Input: []byte(`1`), Key: "a"}, {Input: []byte(`2`), Key: "b", After: []string{"a"}}}})
+	s.waits = s.create(
+		pawl.NewTask{Type: "waits", Items: []pawl.NewItem{{Input: []byte(`1`), Key: "a"}, {Input: []byte(`2`), Key: "b", After: []string{"a"}}}})
 	ended := s.claim("solo")
 	s.ok(one(p.Service.Complete(s.Context(), []pawl.CompleteCall{{Fence: ended.Fence(), Result: []byte(`1`)}})))
 	failed := s.claim("many")
 	s.ok(pawl.Fail(s.Context(), p.Service, failed.Fence(), pawl.Permanent(errors.New("no"))))
 	s.lease = s.claim("many")
 	for range 3 {
-		s.ok(pawl.SaveCheckpoint(s.Context(), p.Service, s.lease.Fence(), pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`{}`)}))
+		s.ok(
+			pawl.SaveCheckpoint(s.Context(), p.Service, s.lease.Fence(), pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`{}`)}))
 	}
 	s.ok(one(p.Service.BeginKeys(s.Context(), []pawl.KeyBegin{{Key: "k", RequestHash: "h", ItemID: s.lease.ID}})))
 	s.ids["ends"], s.ids["rests"], s.ids["leases"] = ended.ID, failed.ID, s.lease.ID
@@ -121,61 +123,245 @@ func (s *scene) exec(statements string) {
 }
 
 const (
-	eventColumns = "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, task_from, task_to, actor_type, created_at) VALUES "
-	lastEvent    = "INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.task_events WHERE id = (SELECT MAX(id) FROM pawl.task_events);\nDELETE FROM pawl.retention_gate"
+	eventColumns = "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, task_from, task_to, " +
+		"actor_type, created_at) VALUES "
+	lastEvent = "INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.task_events WHERE id = (SELECT MAX(id) FROM " +
+		"pawl.task_events);\nDELETE FROM pawl.retention_gate"
 	readyColumns = "namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds"
 )
 
 // breakages has one or more ways to break each rule, and to repair it again.
 var breakages = []struct{ rule, subject, harm, mend string }{
-	{"one place", "{ready}", "INSERT INTO pawl.ready (" + readyColumns + ") SELECT namespace, type, rank - 1, item_id, task_id, attempt, failures, max_attempts, solo, feeds FROM pawl.ready WHERE item_id = '{ready}'",
-		"DELETE FROM pawl.ready WHERE item_id = '{ready}' AND rank = 0"},
-	{"one place", "{waiting}", "UPDATE pawl.waiting SET item_id = 'itm_elsewhere' WHERE item_id = '{waiting}'", "UPDATE pawl.waiting SET item_id = '{waiting}' WHERE item_id = 'itm_elsewhere'"},
-	{"carried", "{ready}", "UPDATE pawl.ready SET namespace = 'other' WHERE item_id = '{ready}'", "UPDATE pawl.ready SET namespace = 'default' WHERE item_id = '{ready}'"},
-	{"carried", "{ready}", "UPDATE pawl.ready SET rank = 7 WHERE item_id = '{ready}'", "UPDATE pawl.ready SET rank = 1 WHERE item_id = '{ready}'"},
-	{"carried", "{scheduled}", "UPDATE pawl.scheduled SET type = 'other' WHERE item_id = '{scheduled}'", "UPDATE pawl.scheduled SET type = 'many' WHERE item_id = '{scheduled}'"},
-	{"carried", "{leases}", "UPDATE pawl.leases SET solo = 1 WHERE item_id = '{leases}'", "UPDATE pawl.leases SET solo = 0 WHERE item_id = '{leases}'"},
-	{"carried", "{leases}", "UPDATE pawl.leases SET max_attempts = 9 WHERE item_id = '{leases}'", "UPDATE pawl.leases SET max_attempts = 3 WHERE item_id = '{leases}'"},
-	{"carried", "{rests}", "UPDATE pawl.rests SET task_id = '{solo}' WHERE item_id = '{rests}'", "UPDATE pawl.rests SET task_id = '{many}' WHERE item_id = '{rests}'"},
-	{"carried", "itm_none", "INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at) VALUES ('itm_none', 'default', '{solo}', 'completed', 1, 0, 1)",
-		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.ends WHERE item_id = 'itm_none';\nDELETE FROM pawl.retention_gate"},
-	{"lease", "{leases}", "UPDATE pawl.leases SET lease_expires_at = 0 WHERE item_id = '{leases}'", "UPDATE pawl.leases SET lease_expires_at = heartbeat_at + 300000000 WHERE item_id = '{leases}'"},
-	{"budget", "{leases}", "UPDATE pawl.leases SET failures = 3 WHERE item_id = '{leases}'", "UPDATE pawl.leases SET failures = 0 WHERE item_id = '{leases}'"},
-	{"dependencies", "{waiting}", "UPDATE pawl.waiting SET needs = 0, until = 9000000000000000 WHERE item_id = '{waiting}'", "UPDATE pawl.waiting SET needs = 1, until = NULL WHERE item_id = '{waiting}'"},
+	{
+		"one place",
+		"{ready}",
+		"INSERT INTO pawl.ready (" + readyColumns + ") SELECT namespace, type, rank - 1, item_id, task_id, attempt, failures, max_attempts," +
+			" solo, feeds FROM pawl.ready WHERE item_id = '{ready}'",
+		"DELETE FROM pawl.ready WHERE item_id = '{ready}' AND rank = 0",
+	},
+	{
+		"one place",
+		"{waiting}",
+		"UPDATE pawl.waiting SET item_id = 'itm_elsewhere' WHERE item_id = '{waiting}'",
+		"UPDATE pawl.waiting SET item_id = '{waiting}' WHERE item_id = 'itm_elsewhere'",
+	},
+	{
+		"carried",
+		"{ready}",
+		"UPDATE pawl.ready SET namespace = 'other' WHERE item_id = '{ready}'",
+		"UPDATE pawl.ready SET namespace = 'default' WHERE item_id = '{ready}'",
+	},
+	{
+		"carried",
+		"{ready}",
+		"UPDATE pawl.ready SET rank = 7 WHERE item_id = '{ready}'",
+		"UPDATE pawl.ready SET rank = 1 WHERE item_id = '{ready}'",
+	},
+	{
+		"carried",
+		"{scheduled}",
+		"UPDATE pawl.scheduled SET type = 'other' WHERE item_id = '{scheduled}'",
+		"UPDATE pawl.scheduled SET type = 'many' WHERE item_id = '{scheduled}'",
+	},
+	{
+		"carried",
+		"{leases}",
+		"UPDATE pawl.leases SET solo = 1 WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET solo = 0 WHERE item_id = '{leases}'",
+	},
+	{
+		"carried",
+		"{leases}",
+		"UPDATE pawl.leases SET max_attempts = 9 WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET max_attempts = 3 WHERE item_id = '{leases}'",
+	},
+	{
+		"carried",
+		"{rests}",
+		"UPDATE pawl.rests SET task_id = '{solo}' WHERE item_id = '{rests}'",
+		"UPDATE pawl.rests SET task_id = '{many}' WHERE item_id = '{rests}'",
+	},
+	{
+		"carried",
+		"itm_none",
+		"INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at) VALUES ('itm_none', 'default', '{solo}', " +
+			"'completed', 1, 0, 1)",
+		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.ends WHERE item_id = 'itm_none';\nDELETE FROM pawl.retention_gate",
+	},
+	{
+		"lease",
+		"{leases}",
+		"UPDATE pawl.leases SET lease_expires_at = 0 WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET lease_expires_at = heartbeat_at + 300000000 WHERE item_id = '{leases}'",
+	},
+	{
+		"budget",
+		"{leases}",
+		"UPDATE pawl.leases SET failures = 3 WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET failures = 0 WHERE item_id = '{leases}'",
+	},
+	{
+		"dependencies",
+		"{waiting}",
+		"UPDATE pawl.waiting SET needs = 0, until = 9000000000000000 WHERE item_id = '{waiting}'",
+		"UPDATE pawl.waiting SET needs = 1, until = NULL WHERE item_id = '{waiting}'",
+	},
 	{"feeders", "itm_", "UPDATE pawl.ready SET feeds = 0 WHERE type = 'waits'", "UPDATE pawl.ready SET feeds = 1 WHERE type = 'waits'"},
-	{"counters", "{many}", "UPDATE pawl.task_live SET open = open + 1 WHERE task_id = '{many}'", "UPDATE pawl.task_live SET open = open - 1 WHERE task_id = '{many}'"},
-	{"counters", "{many}", "UPDATE pawl.task_live SET failed = 0 WHERE task_id = '{many}'", "UPDATE pawl.task_live SET failed = 1 WHERE task_id = '{many}'"},
-	{"counters", "{waits}", "UPDATE pawl.task_live SET task_id = 'tsk_elsewhere' WHERE task_id = '{waits}'", "UPDATE pawl.task_live SET task_id = '{waits}' WHERE task_id = 'tsk_elsewhere'"},
-	{"settled", "{many}", "UPDATE pawl.task_live SET state = 'failed', version = 1 WHERE task_id = '{many}'", "UPDATE pawl.task_live SET state = 'open', version = 0 WHERE task_id = '{many}'"},
+	{
+		"counters",
+		"{many}",
+		"UPDATE pawl.task_live SET open = open + 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_live SET open = open - 1 WHERE task_id = '{many}'",
+	},
+	{
+		"counters",
+		"{many}",
+		"UPDATE pawl.task_live SET failed = 0 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_live SET failed = 1 WHERE task_id = '{many}'",
+	},
+	{
+		"counters",
+		"{waits}",
+		"UPDATE pawl.task_live SET task_id = 'tsk_elsewhere' WHERE task_id = '{waits}'",
+		"UPDATE pawl.task_live SET task_id = '{waits}' WHERE task_id = 'tsk_elsewhere'",
+	},
+	{
+		"settled",
+		"{many}",
+		"UPDATE pawl.task_live SET state = 'failed', version = 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_live SET state = 'open', version = 0 WHERE task_id = '{many}'",
+	},
 	{"only item", "{many}", "UPDATE pawl.tasks SET solo = 1 WHERE id = '{many}'", "UPDATE pawl.tasks SET solo = 0 WHERE id = '{many}'"},
-	{"checkpoints", "{many}", "UPDATE pawl.task_live SET checkpoints = checkpoints + 1 WHERE task_id = '{many}'", "UPDATE pawl.task_live SET checkpoints = checkpoints - 1 WHERE task_id = '{many}'"},
-	{"checkpoints", "{solo}", "INSERT INTO pawl.checkpoints (id, namespace, task_id, seq, type, snapshot, created_at) VALUES ('ckp_x', 'default', '{solo}', 1, 'custom', '{}', 1)",
-		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.checkpoints WHERE id = 'ckp_x';\nDELETE FROM pawl.retention_gate"},
-	{"item record", "{leases}", eventColumns + "('default', '{many}', '{leases}', 'ready', 'waiting', 'queued', NULL, NULL, 'system', 1)", lastEvent},
-	{"item state", "{leases}", eventColumns + "('default', '{many}', '{leases}', 'released', 'in_progress', 'queued', NULL, NULL, 'worker', 1)", lastEvent},
-	{"item state", "{leases}", "UPDATE pawl.leases SET attempt = 2 WHERE item_id = '{leases}'", "UPDATE pawl.leases SET attempt = 1 WHERE item_id = '{leases}'"},
-	{"item state", "{leases}", "UPDATE pawl.leases SET state = 'leased' WHERE item_id = '{leases}'", "UPDATE pawl.leases SET state = 'in_progress' WHERE item_id = '{leases}'"},
-	{"task record", "{many}", eventColumns + "('default', '{many}', NULL, 'cancelled', 'failed', 'cancelled', NULL, NULL, 'user', 1)", lastEvent},
+	{
+		"checkpoints",
+		"{many}",
+		"UPDATE pawl.task_live SET checkpoints = checkpoints + 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_live SET checkpoints = checkpoints - 1 WHERE task_id = '{many}'",
+	},
+	{
+		"checkpoints",
+		"{solo}",
+		"INSERT INTO pawl.checkpoints (id, namespace, task_id, seq, type, snapshot, created_at) VALUES ('ckp_x', 'default', '{solo}', 1, " +
+			"'custom', '{}', 1)",
+		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.checkpoints WHERE id = 'ckp_x';\nDELETE FROM pawl.retention_gate",
+	},
+	{
+		"item record",
+		"{leases}",
+		eventColumns + "('default', '{many}', '{leases}', 'ready', 'waiting', 'queued', NULL, NULL, 'system', 1)",
+		lastEvent,
+	},
+	{
+		"item state",
+		"{leases}",
+		eventColumns + "('default', '{many}', '{leases}', 'released', 'in_progress', 'queued', NULL, NULL, 'worker', 1)",
+		lastEvent,
+	},
+	{
+		"item state",
+		"{leases}",
+		"UPDATE pawl.leases SET attempt = 2 WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET attempt = 1 WHERE item_id = '{leases}'",
+	},
+	{
+		"item state",
+		"{leases}",
+		"UPDATE pawl.leases SET state = 'leased' WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET state = 'in_progress' WHERE item_id = '{leases}'",
+	},
+	{
+		"task record",
+		"{many}",
+		eventColumns + "('default', '{many}', NULL, 'cancelled', 'failed', 'cancelled', NULL, NULL, 'user', 1)",
+		lastEvent,
+	},
 	{"task state", "{many}", eventColumns + "('default', '{many}', NULL, 'failed', 'open', 'failed', NULL, NULL, 'system', 1)", lastEvent},
-	{"task state", "{solo}", eventColumns + "('default', '{solo}', '{ends}', 'retried', 'failed', 'queued', 'failed', 'open', 'user', 1)", lastEvent},
-	{"task state", "{many}", "UPDATE pawl.task_live SET version = 5 WHERE task_id = '{many}'", "UPDATE pawl.task_live SET version = 0 WHERE task_id = '{many}'"},
-	{"hangs on its task", "task_events of tsk_none", eventColumns + "('default', 'tsk_none', NULL, 'updated', NULL, NULL, NULL, NULL, 'user', 1)", lastEvent},
-	{"hangs on its task", "task_live of {many}", "UPDATE pawl.task_live SET namespace = 'other' WHERE task_id = '{many}'", "UPDATE pawl.task_live SET namespace = 'default' WHERE task_id = '{many}'"},
-	{"hangs on its item", "task_events of {leases}", eventColumns + "('default', '{solo}', '{leases}', 'progressed', NULL, NULL, NULL, NULL, 'worker', 1)", lastEvent},
-	{"loose ends", "item_deps", "INSERT INTO pawl.item_deps (needs_id, item_id) VALUES ('{ready}', 'itm_none')", "DELETE FROM pawl.item_deps WHERE item_id = 'itm_none'"},
-	{"loose ends", "work_item_parts", "INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', 'other', '{leases}', 'p', '1', 'w', 1, 1)",
-		"DELETE FROM pawl.work_item_parts WHERE id = 'prt_x'"},
-	{"loose ends", "message_chunks", "INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ('msg_none', 0, 1, 1, 'x', 1)", "DELETE FROM pawl.message_chunks"},
-	{"chunks", "msg_1", "INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, chunks, created_at) VALUES ('msg_1', 'default', '{many}', '{leases}', 'assistant', 'streaming', 3, 1);\n" +
-		"INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ('msg_1', 0, 1, 1, 'x', 1), ('msg_1', 2, 1, 1, 'x', 1)",
-		"DELETE FROM pawl.message_chunks;\nDELETE FROM pawl.messages"},
-	{"chunks", "msg_1", "INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, chunks, created_at) VALUES ('msg_1', 'default', '{many}', '{leases}', 'assistant', 'streaming', 3, 1)",
-		"DELETE FROM pawl.messages"},
-	{"open message", "msg_1", "INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, created_at) VALUES ('msg_1', 'default', '{many}', '{leases}', 'assistant', 'streaming', 1), ('msg_2', 'default', '{many}', '{leases}', 'assistant', 'streaming', 1)",
-		"DELETE FROM pawl.messages"},
-	{"open message", "msg_1", "INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, created_at) VALUES ('msg_1', 'default', '{many}', '{leases}', 'assistant', 'complete', 1)", "DELETE FROM pawl.messages"},
-	{"signals", "{waiting}", "INSERT INTO pawl.signals (namespace, name, key, sent_at, created_at) VALUES ('default', 's', '', 1, 1);\nUPDATE pawl.waiting SET signal = 's' WHERE item_id = '{waiting}'",
-		"DELETE FROM pawl.signals;\nUPDATE pawl.waiting SET signal = NULL WHERE item_id = '{waiting}'"},
+	{
+		"task state",
+		"{solo}",
+		eventColumns + "('default', '{solo}', '{ends}', 'retried', 'failed', 'queued', 'failed', 'open', 'user', 1)",
+		lastEvent,
+	},
+	{
+		"task state",
+		"{many}",
+		"UPDATE pawl.task_live SET version = 5 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_live SET version = 0 WHERE task_id = '{many}'",
+	},
+	{
+		"hangs on its task",
+		"task_events of tsk_none",
+		eventColumns + "('default', 'tsk_none', NULL, 'updated', NULL, NULL, NULL, NULL, 'user', 1)",
+		lastEvent,
+	},
+	{
+		"hangs on its task",
+		"task_live of {many}",
+		"UPDATE pawl.task_live SET namespace = 'other' WHERE task_id = '{many}'",
+		"UPDATE pawl.task_live SET namespace = 'default' WHERE task_id = '{many}'",
+	},
+	{
+		"hangs on its item",
+		"task_events of {leases}",
+		eventColumns + "('default', '{solo}', '{leases}', 'progressed', NULL, NULL, NULL, NULL, 'worker', 1)",
+		lastEvent,
+	},
+	{
+		"loose ends",
+		"item_deps",
+		"INSERT INTO pawl.item_deps (needs_id, item_id) VALUES ('{ready}', 'itm_none')",
+		"DELETE FROM pawl.item_deps WHERE item_id = 'itm_none'",
+	},
+	{
+		"loose ends",
+		"work_item_parts",
+		"INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', " +
+			"'other', '{leases}', 'p', '1', 'w', 1, 1)",
+		"DELETE FROM pawl.work_item_parts WHERE id = 'prt_x'",
+	},
+	{
+		"loose ends",
+		"message_chunks",
+		"INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ('msg_none', 0, 1, 1, 'x', 1)",
+		"DELETE FROM pawl.message_chunks",
+	},
+	{
+		"chunks",
+		"msg_1",
+		"INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, chunks, created_at) VALUES ('msg_1', 'default', '{many}'," +
+			" '{leases}', 'assistant', 'streaming', 3, 1);\n" +
+			"INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ('msg_1', 0, 1, 1, 'x', 1), ('msg_1', " +
+			"2, 1, 1, 'x', 1)",
+		"DELETE FROM pawl.message_chunks;\nDELETE FROM pawl.messages",
+	},
+	{
+		"chunks",
+		"msg_1",
+		"INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, chunks, created_at) VALUES ('msg_1', 'default', '{many}'," +
+			" '{leases}', 'assistant', 'streaming', 3, 1)",
+		"DELETE FROM pawl.messages",
+	},
+	{
+		"open message",
+		"msg_1",
+		"INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, created_at) VALUES ('msg_1', 'default', '{many}', " +
+			"'{leases}', 'assistant', 'streaming', 1), ('msg_2', 'default', '{many}', '{leases}', 'assistant', 'streaming', 1)",
+		"DELETE FROM pawl.messages",
+	},
+	{
+		"open message",
+		"msg_1",
+		"INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, created_at) VALUES ('msg_1', 'default', '{many}', " +
+			"'{leases}', 'assistant', 'complete', 1)",
+		"DELETE FROM pawl.messages",
+	},
+	{
+		"signals",
+		"{waiting}",
+		"INSERT INTO pawl.signals (namespace, name, key, sent_at, created_at) VALUES ('default', 's', '', 1, 1);\nUPDATE pawl.waiting SET " +
+			"signal = 's' WHERE item_id = '{waiting}'",
+		"DELETE FROM pawl.signals;\nUPDATE pawl.waiting SET signal = NULL WHERE item_id = '{waiting}'",
+	},
 	{"input hash", "{many}", "UPDATE pawl.tasks SET dedupes = 1 WHERE id = '{many}'", "UPDATE pawl.tasks SET dedupes = 0 WHERE id = '{many}'"},
 	{"keys", "", "UPDATE pawl.idempotency_keys SET status = 'completed'", "UPDATE pawl.idempotency_keys SET status = 'pending'"},
 	{"gate", "retention_gate", "INSERT INTO pawl.retention_gate VALUES ('test')", "DELETE FROM pawl.retention_gate"},
@@ -194,7 +380,7 @@ func TestCheckFindsEveryBreach(t *testing.T) {
 				subject = strings.ReplaceAll(subject, "{"+place+"}", id)
 			}
 			if !slices.ContainsFunc(found, func(f store.Breach) bool {
-				return f.Rule == b.rule && strings.Contains(f.Subject, subject) && f.Found != "" && f.Mend != ""
+				return f.Rule == b.rule && strings.Contains(f.Subject, subject) && f.Found != "" && f.Repair != ""
 			}) {
 				t.Errorf("rule %q, subject %s: after\n%s\nthe check found %+v", b.rule, subject, b.harm, found)
 			}
@@ -255,7 +441,7 @@ func TestCheckReadsTheFile(t *testing.T) {
 	}
 	defer e.Close()
 	found, err := e.Check(ctx)
-	if err != nil || len(found) == 0 || found[0].Rule != "file" || found[0].Mend == "" {
+	if err != nil || len(found) == 0 || found[0].Rule != "file" || found[0].Repair == "" {
 		t.Errorf("the check of a damaged file: %v, %v", found, err)
 	}
 }

@@ -56,8 +56,9 @@ func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 				return rules.Conflict("checkpoint", state, pawl.TaskState(state).Allowed())
 			}
 			by := actor(c, pawl.ActorUser, "")
-			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, store.TaskCheckpoint{Namespace: c.Namespace, TaskID: p.TaskID, ID: ref.ID, Type: p.Type,
-				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: by})
+			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, store.TaskCheckpoint{Namespace: c.Namespace, TaskID: p.TaskID,
+				ID: ref.ID, Type: p.Type, Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash),
+				Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: by})
 			return err
 		})
 		if out[i].Value, out[i].Err = ref, err; err != nil {

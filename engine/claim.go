@@ -156,7 +156,14 @@ type claimCall struct {
 
 func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
 	by := actor(c, pawl.ActorWorker, req.WorkerID)
-	return store.Claimant{WorkerID: req.WorkerID, Limit: req.Limit, LeaseSeconds: req.LeaseSeconds, Prefetch: req.Prefetch, Actor: by, Key: store.Text(c.Key)}
+	return store.Claimant{
+		WorkerID:     req.WorkerID,
+		Limit:        req.Limit,
+		LeaseSeconds: req.LeaseSeconds,
+		Prefetch:     req.Prefetch,
+		Actor:        by,
+		Key:          store.Text(c.Key),
+	}
 }
 
 // sameQueues reports whether two claims can share a statement.
@@ -226,7 +233,11 @@ func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []st
 		if g.ItemID == "" {
 			return
 		}
-		rows = append(rows, store.Leave{Ord: len(rows), Verb: store.VerbRelease, Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt}})
+		rows = append(rows, store.Leave{
+			Ord:   len(rows),
+			Verb:  store.VerbRelease,
+			Fence: store.Fence{Namespace: who.namespace, ItemID: g.ItemID, WorkerID: who.who.WorkerID, Attempt: g.Attempt},
+		})
 	}
 	if _, err := e.committers.leave.Do(ctx, e.db, rows); err != nil {
 		e.logError(ctx, "items of a disconnected caller could not be released; their leases will expire", err)
@@ -304,10 +315,24 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCal
 func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Claimed) []pawl.Lease {
 	out := make([]pawl.Lease, len(rows))
 	for i, r := range rows {
-		out[i] = pawl.Lease{ID: r.ItemID, TaskID: r.TaskID, Type: r.Type, Key: string(r.Key), Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts,
-			Priority: r.Priority, Input: json.RawMessage(r.Input), LeaseSeconds: r.LeaseSeconds, LeaseExpiresAt: stamp(r.LeaseExpiresAt),
-			ServerTime: stamp(r.AcquiredAt), WorkerID: req.WorkerID, OpenMessage: openMessage(r.Said), Stopped: strings.Fields(string(store.StoppedIn(r.Said))),
-			Token: e.tokens.of(c.Namespace, r.ItemID, r.Attempt)}
+		out[i] = pawl.Lease{
+			ID:             r.ItemID,
+			TaskID:         r.TaskID,
+			Type:           r.Type,
+			Key:            string(r.Key),
+			Attempt:        r.Attempt,
+			Failures:       r.Failures,
+			MaxAttempts:    r.MaxAttempts,
+			Priority:       r.Priority,
+			Input:          json.RawMessage(r.Input),
+			LeaseSeconds:   r.LeaseSeconds,
+			LeaseExpiresAt: stamp(r.LeaseExpiresAt),
+			ServerTime:     stamp(r.AcquiredAt),
+			WorkerID:       req.WorkerID,
+			OpenMessage:    openMessage(r.Said),
+			Stopped:        strings.Fields(string(store.StoppedIn(r.Said))),
+			Token:          e.tokens.of(c.Namespace, r.ItemID, r.Attempt),
+		}
 		if r.Error != "" {
 			out[i].Error = new(pawl.Failure)
 			_ = json.Unmarshal([]byte(r.Error), out[i].Error) // written by us

@@ -50,10 +50,12 @@ func TestClaimsAreBoundedByBytes(t *testing.T) {
 				return e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: pawl.MaxClaim})
 			},
 			"with provenance": func(task pawl.Task) ([]pawl.Lease, error) {
-				return e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{task.Type}, Limit: pawl.MaxClaim, Provenance: &pawl.Provenance{AgentName: "ana"}})
+				return e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{task.Type}, Limit: pawl.MaxClaim,
+					Provenance: &pawl.Provenance{AgentName: "ana"}})
 			},
 			"under a key": func(task pawl.Task) (leases []pawl.Lease, err error) {
-				_, _, err = e.Idempotent(ctx, pawl.KeyBegin{Key: task.ID, RequestHash: task.ID}, func(ctx context.Context, svc pawl.Service) (_ *pawl.Answer, err error) {
+				_, _, err = e.Idempotent(ctx, pawl.KeyBegin{Key: task.ID, RequestHash: task.ID}, func(ctx context.Context,
+					svc pawl.Service) (_ *pawl.Answer, err error) {
 					leases, err = svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{task.Type}, Limit: pawl.MaxClaim})
 					return &pawl.Answer{Code: 200}, err
 				})

@@ -97,7 +97,8 @@ func TestRunTakesUpADeadWorkersWorkWithinASecond(t *testing.T) {
 func TestAClockThatGoesBackStandsStillOnSQLite(t *testing.T) {
 	t.Parallel()
 	p := pawltest.Open(t, pawltest.SQLite)
-	task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
+	task := need[pawl.Task](t)(
+		pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
 	old := leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60}, 1)[0]
 	p.Advance(time.Minute)
 	newest := p.Now()

@@ -18,7 +18,13 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 		return pawl.Invalid("/reply", "is for a task of one item: others begin their messages themselves")
 	}
 	d.thread = t.Thread
-	row := store.NewMessage{Namespace: d.task.Namespace, TaskID: d.task.ID, Thread: store.Text(t.Thread), MaxSteps: pawl.DefaultMaxSteps, Actor: d.task.Actor}
+	row := store.NewMessage{
+		Namespace: d.task.Namespace,
+		TaskID:    d.task.ID,
+		Thread:    store.Text(t.Thread),
+		MaxSteps:  pawl.DefaultMaxSteps,
+		Actor:     d.task.Actor,
+	}
 	if d.task.Solo {
 		row.ItemID = store.Text(d.items[0].ID)
 	}

@@ -25,7 +25,8 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 			all := pawl.DefaultSweepOptions()
 			all.CleanupOldCheckpoints = false // the journal refers to every checkpoint
 			p := pawltest.OpenReal(t, which, engine.Options{Sweep: &all})
-			task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", MaxAttempts: 1000, Items: make([]pawl.NewItem, times(60, 1500))}))
+			task := need[pawl.Task](t)(
+				pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", MaxAttempts: 1000, Items: make([]pawl.NewItem, times(60, 1500))}))
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			running.Go(func() { _ = p.Engine.Run(ctx) })
@@ -175,7 +176,9 @@ func freeze(t *testing.T, p *pawltest.Pawl, n int) {
 	for k, f := range frozen {
 		reasons[f.journal[0].Item] = pawl.ReasonExpired
 		if k%2 == 0 {
-			heirs = append(heirs, need[[]pawl.Lease](t)(p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "heir", ItemID: f.journal[0].Item}))...)
+			heirs = append(
+				heirs,
+				need[[]pawl.Lease](t)(p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "heir", ItemID: f.journal[0].Item}))...)
 			reasons[f.journal[0].Item] = pawl.ReasonTaken
 		}
 	}

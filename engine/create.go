@@ -237,7 +237,8 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	}
 	solo := len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0
 	taskID, itemID := e.ids.pair()
-	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Solo: solo, InputHash: store.Text(hash), Dedupes: hash != "", Items: max(1, len(t.Items)), Actor: by}
+	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Solo: solo, InputHash: store.Text(hash), Dedupes: hash != "",
+		Items: max(1, len(t.Items)), Actor: by}
 	row.Take(t)
 	if r != nil {
 		row.TypeVersion = r.Version

@@ -12,17 +12,18 @@ import (
 
 // ApproveTasks approves tasks; see pawl.Decider.
 func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
-	return withProvenance(ctx, e, "approve", calls, subjectOfTask, eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
-		if err := rules.CheckApprove(c); err != nil {
-			return pawl.Task{}, err
-		}
-		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-		err := e.approve(ctx, c.TaskID, verdictBy{by: by, comment: c.Comment, version: c.Version})
-		if err != nil {
-			return pawl.Task{}, err
-		}
-		return e.GetTask(ctx, c.TaskID)
-	}))
+	return withProvenance(ctx, e, "approve", calls, subjectOfTask,
+		eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
+			if err := rules.CheckApprove(c); err != nil {
+				return pawl.Task{}, err
+			}
+			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+			err := e.approve(ctx, c.TaskID, verdictBy{by: by, comment: c.Comment, version: c.Version})
+			if err != nil {
+				return pawl.Task{}, err
+			}
+			return e.GetTask(ctx, c.TaskID)
+		}))
 }
 
 // verdictBy is a decision: its actor, its comment and its conditions.
@@ -146,7 +147,12 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 
 // decide runs fn with the task locked, if the caller may decide about the task and it is
 // not decided yet.
-func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) error {
+func (e *Engine) decide(
+	ctx context.Context,
+	taskID, verb string,
+	v verdictBy,
+	fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error),
+) error {
 	_, err := e.withDecision(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 		if v.version != nil && *v.version != d.Version {
 			state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
@@ -171,7 +177,11 @@ func (e *Engine) decide(ctx context.Context, taskID, verb string, v verdictBy, f
 // withDecision runs fn with the task's row locked, and carries out the effects after the
 // commit. It refuses a task without submitted results with a conflict that names the
 // task's state.
-func (e *Engine) withDecision(ctx context.Context, taskID, verb string, fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error)) (effects, error) {
+func (e *Engine) withDecision(
+	ctx context.Context,
+	taskID, verb string,
+	fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error),
+) (effects, error) {
 	return change(ctx, e, func(ctx context.Context, tx store.Tx) (effects, effects, error) {
 		d, err := e.lockDecision(ctx, tx, taskID, verb)
 		if err != nil {
@@ -272,7 +282,8 @@ func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) (e
 		c.Message = "the task is not ready for approval: it was not checked yet, or did not pass; see its error"
 		return effects{}, c
 	}
-	if err := d.Move(ctx, tx, store.TaskMove{Event: "approved", To: "approved", Actor: v.by, Message: store.Text(v.comment), Todo: true}); err != nil {
+	to := store.TaskMove{Event: "approved", To: "approved", Actor: v.by, Message: store.Text(v.comment), Todo: true}
+	if err := d.Move(ctx, tx, to); err != nil {
 		return effects{}, err
 	}
 	out, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
@@ -299,31 +310,33 @@ func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemM
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
 func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
-	return withProvenance(ctx, e, "reject", calls, subjectOfTask, eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
-		if err := rules.CheckReject(c); err != nil {
-			return pawl.Task{}, err
-		}
-		by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-		v := verdictBy{by: by, comment: c.Comment, version: c.Version}
-		err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
-			if c.AllowRework {
-				return d.rework(ctx, tx, v, c)
+	return withProvenance(ctx, e, "reject", calls, subjectOfTask,
+		eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
+			if err := rules.CheckReject(c); err != nil {
+				return pawl.Task{}, err
 			}
-			return d.reject(ctx, tx, v, c.Errors)
-		})
-		if err != nil {
-			return pawl.Task{}, err
-		}
-		e.followUp(ctx)
-		return e.GetTask(ctx, c.TaskID)
-	}))
+			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+			v := verdictBy{by: by, comment: c.Comment, version: c.Version}
+			err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+				if c.AllowRework {
+					return d.rework(ctx, tx, v, c)
+				}
+				return d.reject(ctx, tx, v, c.Errors)
+			})
+			if err != nil {
+				return pawl.Task{}, err
+			}
+			e.followUp(ctx)
+			return e.GetTask(ctx, c.TaskID)
+		}))
 }
 
 // reject moves the task and its items to rejected.
 func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) (effects, error) {
 	data := store.Text(rules.Encode(map[string]any{"errors": errors}))
 	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: rules.Encode(errors)}))
-	if err := d.Move(ctx, tx, store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}); err != nil {
+	to := store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}
+	if err := d.Move(ctx, tx, to); err != nil {
 		return effects{}, err
 	}
 	out, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "rejected", Actor: v.by, Data: data})
@@ -351,17 +364,28 @@ func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *
 	}
 	if spent != "" {
 		c := rules.Conflict("reject", d.State, pawl.TaskState(d.State).Allowed()).(*pawl.Error)
-		c.Message = fmt.Sprintf("the item %s has been sent back %d times, the most there is: approve the task, or reject it for good", spent, pawl.MaxRework)
+		c.Message = fmt.Sprintf("the item %s has been sent back %d times, the most there is: approve the task, or reject it for good",
+			spent, pawl.MaxRework)
 		return out, c
 	}
 	data := store.Text(rules.Encode(map[string]any{"errors": c.Errors, "rework": true}))
 	reasons := rules.Encode(c.Errors)
 	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: c.Errors[0].Message, Detail: reasons}))
-	if err := d.Reopen(ctx, tx, len(ids), store.TaskMove{Event: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data}); err != nil {
+	to := store.TaskMove{Event: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data}
+	if err := d.Reopen(ctx, tx, len(ids), to); err != nil {
 		return out, err
 	}
 	for chunk := range slices.Chunk(ids, store.DecideBatch) {
-		moved, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "queued", IDs: chunk, Actor: v.by, Data: data, Error: failure, Reasons: store.Text(reasons)})
+		moved, _, err := d.moveItems(ctx, tx, store.ItemMove{
+			Event:   "rejected",
+			From:    "submitted",
+			To:      "queued",
+			IDs:     chunk,
+			Actor:   v.by,
+			Data:    data,
+			Error:   failure,
+			Reasons: store.Text(reasons),
+		})
 		if err != nil {
 			return out, err
 		}

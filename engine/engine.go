@@ -235,7 +235,11 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
-		return sqlite.Open(ctx, strings.TrimPrefix(rest, "//"), sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing, KeepMode: o.KeepFileMode})
+		return sqlite.Open(
+			ctx,
+			strings.TrimPrefix(rest, "//"),
+			sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing, KeepMode: o.KeepFileMode},
+		)
 	case "postgres", "postgresql":
 		return postgres.Open(ctx, url, postgres.Options{Schema: o.Schema, Log: o.Log})
 	}

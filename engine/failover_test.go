@@ -46,7 +46,8 @@ func replicated(t *testing.T) (primary, standby *testserver.Server) {
 		}
 	}
 	for synchronous := false; !synchronous; time.Sleep(10 * time.Millisecond) {
-		if err := c.QueryRow(t.Context(), "SELECT COUNT(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'").Scan(&synchronous); err != nil {
+		if err := c.QueryRow(t.Context(),
+			"SELECT COUNT(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'").Scan(&synchronous); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +143,8 @@ func (l *ledger) work(ctx context.Context, e *engine.Engine, worker string) {
 		if err != nil || len(got) == 0 {
 			continue
 		}
-		if _, err := first(e.Complete(ctx, []pawl.CompleteCall{{Fence: pawl.Fence{ItemID: got[0].ID, WorkerID: worker, Attempt: got[0].Attempt}}})); err == nil {
+		if _, err := first(e.Complete(ctx, []pawl.CompleteCall{{Fence: pawl.Fence{ItemID: got[0].ID, WorkerID: worker,
+			Attempt: got[0].Attempt}}})); err == nil {
 			l.note(l.completed, got[0].TaskID)
 		}
 	}

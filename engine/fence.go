@@ -115,7 +115,14 @@ func (v *fenced[C, Row, Ans, R]) rows(calls []C, wave []int) []Row {
 // settle stores the answers of a wave and the errors of its refused calls. It returns the
 // calls to run again, whose fence and state are right: their row was moved during the
 // statement. then are the effects of the calls that were carried out.
-func (v *fenced[C, Row, Ans, R]) settle(ctx context.Context, e *Engine, calls []C, wave []int, answers []Ans, out []pawl.Result[R]) (again []int, then effects) {
+func (v *fenced[C, Row, Ans, R]) settle(
+	ctx context.Context,
+	e *Engine,
+	calls []C,
+	wave []int,
+	answers []Ans,
+	out []pawl.Result[R],
+) (again []int, then effects) {
 	done := make([]bool, len(wave))
 	for k := range answers {
 		n := *v.committer.RowOf(&answers[k])
@@ -168,5 +175,10 @@ func (e *Engine) readRow(ctx context.Context, id string) (it store.ItemRow, now 
 }
 
 func fenceRow(c pawl.Caller, f pawl.Fence) store.Fence {
-	return store.Fence{Namespace: c.Namespace, ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: min(f.Attempt, math.MaxInt32)} // the largest value of the column and of an item
+	return store.Fence{
+		Namespace: c.Namespace,
+		ItemID:    f.ItemID,
+		WorkerID:  f.WorkerID,
+		Attempt:   min(f.Attempt, math.MaxInt32),
+	} // the largest value of the column and of an item
 }

@@ -119,7 +119,16 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 
 // leave is the common part of fail, release and suspend. They differ in their checks and
 // in what they put in the row.
-func leave[C any](ctx context.Context, e *Engine, verb string, through *commit.Committer[store.Leave, store.Moved], calls []C, fence func(*C) pawl.Fence, check func(*rules.Fields, *C), fill func(*C, *store.Leave)) ([]pawl.Result[pawl.Moved], error) {
+func leave[C any](
+	ctx context.Context,
+	e *Engine,
+	verb string,
+	through *commit.Committer[store.Leave, store.Moved],
+	calls []C,
+	fence func(*C) pawl.Fence,
+	check func(*rules.Fields, *C),
+	fill func(*C, *store.Leave),
+) ([]pawl.Result[pawl.Moved], error) {
 	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {

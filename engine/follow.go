@@ -18,7 +18,11 @@ const (
 
 // FollowEvents follows the feed; see pawl.RecordReader. The events are shared with other
 // followers: do not change what they point to.
-func (e *Engine) FollowEvents(ctx context.Context, q pawl.EventFilter, fn func(through pawl.FeedPosition, events []pawl.Event) error) error {
+func (e *Engine) FollowEvents(
+	ctx context.Context,
+	q pawl.EventFilter,
+	fn func(through pawl.FeedPosition, events []pawl.Event) error,
+) error {
 	q.Page = pawl.Page{}
 	match, after, err := e.inFeed(ctx, q)
 	if err != nil {
@@ -54,7 +58,8 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 		return out, err
 	}
 	head, bytes := e.feed.Newest(), 0
-	for from := after.Position; err == nil && after.Position < head && after.Position-from < feedScan && len(out.Items) < q.Limit && bytes < pawl.MaxPageBytes; {
+	for from := after.Position; err == nil && after.Position < head && after.Position-from < feedScan &&
+		len(out.Items) < q.Limit && bytes < pawl.MaxPageBytes; {
 		var events []pawl.Event
 		if events, after, err = e.feed.Page(ctx, after, pawl.MaxPage); err != nil {
 			break

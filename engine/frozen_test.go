@@ -109,7 +109,8 @@ func TestAFrozenDatabase(t *testing.T) {
 				calls.Go(func() {
 					err := call()
 					took := clock.Now().Sub(frozen)
-					if done := elsewhere && (err == nil || errors.Is(err, pawl.ErrNotFound)); !done && !errors.Is(err, pawl.ErrUnavailable) || took > 8*time.Second {
+					if done := elsewhere && (err == nil || errors.Is(err, pawl.ErrNotFound)); !done && !errors.Is(err, pawl.ErrUnavailable) ||
+						took > 8*time.Second {
 						t.Errorf("%s: %v after %v", what, err, took)
 					}
 				})

@@ -213,9 +213,10 @@ func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
 		g := newGate(t, p)
 		g.close("SELECT 1 FROM leases WHERE item_id = $1 FOR UPDATE", l.ID)
 		done := started(func() error {
-			_, _, err := p.Engine.Idempotent(context.Background(), pawl.KeyBegin{Scope: "test", Key: verb, RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
-				return &pawl.Answer{Code: 200}, call(ctx, svc, l)
-			})
+			_, _, err := p.Engine.Idempotent(context.Background(), pawl.KeyBegin{Scope: "test", Key: verb, RequestHash: "h"},
+				func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+					return &pawl.Answer{Code: 200}, call(ctx, svc, l)
+				})
 			return err
 		})
 		g.waiting(1)
@@ -302,7 +303,8 @@ func TestDependentsLearnOfAnEndWhileTheirRowIsChanged(t *testing.T) {
 // that it read has changed.
 func TestARetryAfterACancelItWaitedFor(t *testing.T) {
 	p, svc := onPostgres(t)
-	need[pawl.TypeRef](t)(first(svc[0].PutTypes(t.Context(), []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem}}})))
+	need[pawl.TypeRef](t)(
+		first(svc[0].PutTypes(t.Context(), []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem}}})))
 	for _, verb := range []string{"retry", "bury"} {
 		task := need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "report", Items: []pawl.NewItem{{}, {}}}))
 		for _, l := range leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2) {

@@ -33,7 +33,8 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 			_, id, _ := strings.Cut(d.OldestID, "_")
 			if made, err := ulid.ParseStrict(id); err == nil {
 				age := float64(now)/1e6 - float64(made.Time())/1e3
-				out = append(out, pawl.Gauge{Name: "pawl_oldest_item_seconds", Help: "Since the oldest of the items was created.", Labels: labels, Value: max(age, 0)})
+				out = append(out,
+					pawl.Gauge{Name: "pawl_oldest_item_seconds", Help: "Since the oldest of the items was created.", Labels: labels, Value: max(age, 0)})
 			}
 		}
 		return nil

@@ -43,8 +43,9 @@ func (e *Engine) openGroupCommitters() {
 		Ungrouped: stored, Fits: sameQueues, Size: func(c *claimCall) int { return c.who.Limit }, Orphaned: e.releaseOrphans,
 		Ord: func(c *claimCall) *int { return &c.ord }, RowOf: func(a *store.Claimed) *int { return &a.Claimant }})
 	touch := commit.Options[store.Touch, store.Touched]{Verb: hot.Touch,
-		Ungrouped: stored, Fits: func(a, b *store.Touch) bool { return a.Return == b.Return }, Item: func(r *store.Touch) string { return r.ItemID },
-		Ord: func(r *store.Touch) *int { return &r.Ord }, RowOf: func(a *store.Touched) *int { return &a.Ord }}
+		Ungrouped: stored, Fits: func(a, b *store.Touch) bool { return a.Return == b.Return },
+		Item: func(r *store.Touch) string { return r.ItemID },
+		Ord:  func(r *store.Touch) *int { return &r.Ord }, RowOf: func(a *store.Touched) *int { return &a.Ord }}
 	l.heartbeat, l.progress = newGroupCommitter(e, touch), newGroupCommitter(e, touch)
 	l.checkpoint = newGroupCommitter(e, commit.Options[store.Checkpoint, store.Checkpointed]{Verb: hot.Checkpoint,
 		Ungrouped: stored, Item: func(r *store.Checkpoint) string { return r.ItemID },

@@ -258,7 +258,8 @@ func (h *historian) offence() string {
 		out := ops[0].Input.(asked).item + "\n"
 		for _, op := range ops {
 			in, o := op.Input.(asked), op.Output.(told)
-			out += fmt.Sprintf("%9d–%9d µs: %s by %s#%d, clock %s–%s: ", op.Call/1000, op.Return/1000, in.verb, in.fence.WorkerID, in.fence.Attempt,
+			out += fmt.Sprintf("%9d–%9d µs: %s by %s#%d, clock %s–%s: ", op.Call/1000, op.Return/1000, in.verb, in.fence.WorkerID,
+				in.fence.Attempt,
 				in.before.Sub(pawltest.Start), in.after.Sub(pawltest.Start))
 			if !o.ok {
 				out += fmt.Sprintf("%s %s, state %s, holder %s#%d\n", o.code, o.reason, o.state, o.holder, o.attempt)

@@ -12,7 +12,10 @@ import (
 
 // noHook returns the error of a process that lacks a hook of the type.
 func (r *typeRules) noHook(name string) error {
-	return &pawl.Error{Code: pawl.CodeUnavailable, Message: fmt.Sprintf("the type %s needs the hook %s, which this process does not have", r.Name, name)}
+	return &pawl.Error{
+		Code:    pawl.CodeUnavailable,
+		Message: fmt.Sprintf("the type %s needs the hook %s, which this process does not have", r.Name, name),
+	}
 }
 
 // looksAtItems reports whether a decision needs the items' results.

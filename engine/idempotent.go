@@ -30,7 +30,8 @@ import (
 //
 // A key that was used for another request is ErrKeyReused. A key that is in flight, in
 // this process or another, is ErrKeyInFlight.
-func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
+	run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
 		return answer, false, err
@@ -71,9 +72,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin, run func(ctx c
 			answer = *made
 			return e.keepAnswer(ctx, s.tx, ns, row, answer)
 		})
-		if err == nil {
-			err = refused
-		}
+		err = cmp.Or(err, refused)
 		wait = max(wait, s.wait)
 		if lost = wait > 0 && (transient(err) || lost && errors.Is(err, pawl.ErrKeyInFlight)); lost {
 			_ = e.finish(ctx, s, err) // reports the items that the lost try claimed as free
@@ -102,7 +101,8 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 	}
 	old, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
 	free := !found || old.Expires != 0 && old.Expires <= now ||
-		(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted && !(old.Status == pawl.KeyPending && old.Locked > now)
+		(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted &&
+			!(old.Status == pawl.KeyPending && old.Locked > now)
 	return free, err
 }
 
@@ -110,7 +110,8 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 // begun before them and its answer is stored after them. In between, the key's lease is
 // renewed. If the process dies or the answer cannot be stored, the key stays in flight
 // until its lease of 60 s ends. The next call with the key then runs again.
-func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin, run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
+	run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
 		return answer, false, err

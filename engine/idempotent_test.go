@@ -17,7 +17,8 @@ import (
 // titled counts the tasks with a title.
 func titled(t *testing.T, svc pawl.Service, title string) (n int) {
 	t.Helper()
-	for _, task := range need[pawl.List[pawl.Task]](t)(svc.ListTasks(t.Context(), pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}})).Items {
+	for _, task := range need[pawl.List[pawl.Task]](t)(svc.ListTasks(t.Context(),
+		pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}})).Items {
 		if task.Title == title {
 			n++
 		}
@@ -28,13 +29,14 @@ func titled(t *testing.T, svc pawl.Service, title string) (n int) {
 // createOnce creates a task under a key. The answer is the task's id. It calls at after
 // the task was created and before the answer is stored.
 func createOnce(ctx context.Context, e *engine.Engine, key string, at func()) (answer string, replayed bool, err error) {
-	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
-		t, err := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: key})
-		if at != nil {
-			at()
-		}
-		return &pawl.Answer{Code: 201, Type: "text/plain", Body: []byte(t.ID)}, err
-	})
+	a, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"},
+		func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+			t, err := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: key})
+			if at != nil {
+				at()
+			}
+			return &pawl.Answer{Code: 201, Type: "text/plain", Body: []byte(t.ID)}, err
+		})
 	return string(a.Body), replayed, err
 }
 
@@ -106,16 +108,18 @@ func TestARefusedCallLeavesNothing(t *testing.T) {
 // With or without a key, a refused submission leaves the item as it was and stores the
 // refusal on it. A rejected part stays as evidence, once. The key is free.
 func TestWhatIsKeptOfARefusalStays(t *testing.T) {
-	const parts = `{"name":"report","result_schema":{"type":"object","required":["title"]},"parts":[{"key":"head","schema":{"type":"string"}}],"approval":{"mode":"manual"}}`
-	offices(t, parts, pawl.Hooks{}, func(o office) {
+	const parts = `{"name":"report","result_schema":{"type":"object","required":["title"]},"parts":[{"key":"head",` +
+		`"schema":{"type":"string"}}],"approval":{"mode":"manual"}}`
+	withType(t, parts, pawl.Hooks{}, func(o typeFixture) {
 		ctx, e := o.Context(), o.Engine
 		under := func(key string, run func(ctx context.Context, e pawl.Service) error) {
 			o.Helper()
 			for range 2 {
-				_, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
-					_, made := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: "undone"})
-					return nil, cmp.Or(made, run(ctx, e))
-				})
+				_, replayed, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"},
+					func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+						_, made := pawl.Create(ctx, e, pawl.NewTask{Type: "a", Title: "undone"})
+						return nil, cmp.Or(made, run(ctx, e))
+					})
 				if !errors.Is(err, pawl.ErrInvalid) || replayed {
 					o.Errorf("%s: %v, %v", key, replayed, err)
 				}
@@ -134,7 +138,8 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 			_, err := first(e.SubmitParts(ctx, []pawl.PartCall{{Fence: fence, Key: "head", Payload: []byte(`7`)}}))
 			return err
 		})
-		if l := need[pawl.List[pawl.ItemPart]](o.T)(e.ListParts(ctx, pawl.PartFilter{ItemID: fence.ItemID, All: true})); len(l.Items) != 1 || l.Items[0].Status != pawl.PartRejected {
+		if l := need[pawl.List[pawl.ItemPart]](o.T)(e.ListParts(ctx, pawl.PartFilter{ItemID: fence.ItemID, All: true})); len(l.Items) != 1 ||
+			l.Items[0].Status != pawl.PartRejected {
 			o.Errorf("the parts are %+v", l.Items)
 		}
 		if n := titled(o.T, e, "undone"); n != 0 {
@@ -147,11 +152,12 @@ func TestWhatIsKeptOfARefusalStays(t *testing.T) {
 		// nothing.
 		_, ls = o.task(1)
 		fence = ls[0].Fence()
-		_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: "both", RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
-			_, err := first(e.Submit(ctx, []pawl.SubmitCall{{Fence: fence, Result: []byte(`{}`)}}))
-			o.Advance(pawl.DefaultLeaseSeconds * time.Second)
-			return nil, err
-		})
+		_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: "both", RequestHash: "h"},
+			func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+				_, err := first(e.Submit(ctx, []pawl.SubmitCall{{Fence: fence, Result: []byte(`{}`)}}))
+				o.Advance(pawl.DefaultLeaseSeconds * time.Second)
+				return nil, err
+			})
 		if it := o.item(fence.ItemID, pawl.ItemLeased); !errors.Is(err, pawl.ErrInvalid) || it.Error != nil {
 			o.Errorf("%v; the item's error is %+v", err, it.Error)
 		}
@@ -163,22 +169,25 @@ func TestPartsOfAWholeCall(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
 		task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}}))
-		a, _, err := p.Engine.Idempotent(ctx, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
-			again := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}}))
-			cancelled := need[[]pawl.Result[pawl.Task]](t)(e.CancelTasks(ctx, []pawl.TaskCall{{TaskID: "tsk_none"}, {TaskID: task.ID, ItemIDs: []string{"itm_none"}}}))
-			if !again.Deduplicated || cancelled[0].Err == nil || cancelled[1].Err == nil {
-				t.Errorf("%+v, %+v", again, cancelled)
-			}
-			if _, err := e.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task.ID}}); !errors.Is(err, pawl.ErrInvalid) {
-				t.Errorf("delete: %v", err)
-			}
-			if _, _, err := e.(*engine.Engine).Idempotent(ctx, pawl.KeyBegin{Key: "other", RequestHash: "h"}, nil); !errors.Is(err, pawl.ErrInvalid) {
-				t.Errorf("a whole call in another: %v", err)
-			}
-			l := need[[]pawl.Lease](t)(e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", WaitSeconds: 1}))[0]
-			_, err := pawl.Complete(ctx, e, l.Fence(), []byte(`"done"`))
-			return &pawl.Answer{Code: 200}, err
-		})
+		a, _, err := p.Engine.Idempotent(ctx, pawl.KeyBegin{Key: "k", RequestHash: "h"},
+			func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+				again := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}}))
+				cancelled := need[[]pawl.Result[pawl.Task]](t)(
+					e.CancelTasks(ctx, []pawl.TaskCall{{TaskID: "tsk_none"}, {TaskID: task.ID, ItemIDs: []string{"itm_none"}}}))
+				if !again.Deduplicated || cancelled[0].Err == nil || cancelled[1].Err == nil {
+					t.Errorf("%+v, %+v", again, cancelled)
+				}
+				if _, err := e.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task.ID}}); !errors.Is(err, pawl.ErrInvalid) {
+					t.Errorf("delete: %v", err)
+				}
+				if _, _, err := e.(*engine.Engine).Idempotent(ctx, pawl.KeyBegin{Key: "other", RequestHash: "h"}, nil); !errors.Is(err,
+					pawl.ErrInvalid) {
+					t.Errorf("a whole call in another: %v", err)
+				}
+				l := need[[]pawl.Lease](t)(e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", WaitSeconds: 1}))[0]
+				_, err := pawl.Complete(ctx, e, l.Fence(), []byte(`"done"`))
+				return &pawl.Answer{Code: 200}, err
+			})
 		if err != nil || a.Code != 200 {
 			t.Fatalf("%+v, %v", a, err)
 		}
@@ -214,7 +223,8 @@ func TestTheKeyOfALongCallIsTakenOver(t *testing.T) {
 		if runs != 1 {
 			t.Errorf("it ran %d times", runs)
 		}
-		if _, err := first(p.Engine.CompleteKeys(t.Context(), []pawl.KeyDone{{Scope: key.Scope, Key: key.Key, Token: dead.Token}})); !errors.Is(err, pawl.ErrConflict) {
+		if _, err := first(p.Engine.CompleteKeys(t.Context(), []pawl.KeyDone{{Scope: key.Scope, Key: key.Key, Token: dead.Token}})); !errors.Is(
+			err, pawl.ErrConflict) {
 			t.Errorf("the dead holder's answer: %v", err)
 		}
 	})

@@ -55,7 +55,8 @@ func TestADatabaseThatIsNotOursIsSaidPlainlyAndLeftAlone(t *testing.T) {
 func TestAURLThatIsNoneIsInvalidOrUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"", "pawl.db", "mysql://localhost/x", "sqlite:", "sqlite:" + t.TempDir(), "sqlite:" + filepath.Join(t.TempDir(), "no", "such", "dir", "x.db"),
+		"", "pawl.db", "mysql://localhost/x", "sqlite:", "sqlite:" + t.TempDir(), "sqlite:" + filepath.Join(t.TempDir(), "no", "such", "dir",
+			"x.db"),
 		"postgres://nobody@127.0.0.1:1/none?connect_timeout=2", "postgres://%zz",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -113,7 +114,8 @@ func TestPostgresGoneAndBack(t *testing.T) {
 			pause *= 2
 		}
 		time.Sleep(pause)
-		if _, err := killer.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name = 'pawl' AND query LIKE '%' || $1 || '%'`, p.Schema); err != nil {
+		if _, err := killer.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+
+			`application_name = 'pawl' AND query LIKE '%' || $1 || '%'`, p.Schema); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +150,8 @@ func TestTheRecordIsAppendOnly(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Payload: []byte(`1`)}))
 		l := leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
-		need[pawl.CheckpointRef](t)(pawl.SaveCheckpoint(t.Context(), p.Service, l.Fence(), pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}))
+		need[pawl.CheckpointRef](t)(
+			pawl.SaveCheckpoint(t.Context(), p.Service, l.Fence(), pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}))
 		need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Service, l.Fence(), []byte(`1`)))
 		before := printOf(t, p.Service)
 		for _, query := range []string{

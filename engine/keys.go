@@ -39,7 +39,13 @@ func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 
 // beginKey begins a key and returns its row as it is then. code is not nil if the whole
 // answer of a call will be stored.
-func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin, code *int) (out pawl.KeyBegun, row store.KeyRow, refused, err error) {
+func (e *Engine) beginKey(
+	ctx context.Context,
+	tx store.Tx,
+	ns string,
+	k *pawl.KeyBegin,
+	code *int,
+) (out pawl.KeyBegun, row store.KeyRow, refused, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return out, row, nil, err
@@ -87,7 +93,11 @@ func (e *Engine) beginKey(ctx context.Context, tx store.Tx, ns string, k *pawl.K
 }
 
 func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
-	row := store.KeyRow{Key: pawl.Key{Scope: k.Scope, RequestHash: k.RequestHash, TaskID: k.TaskID, ItemID: k.ItemID}, Hash: keyHash(k.Key), Token: e.ids.next("run")}
+	row := store.KeyRow{
+		Key:   pawl.Key{Scope: k.Scope, RequestHash: k.RequestHash, TaskID: k.TaskID, ItemID: k.ItemID},
+		Hash:  keyHash(k.Key),
+		Token: e.ids.next("run"),
+	}
 	ttl := time.Duration(k.TTLSeconds) * time.Second
 	if ttl == 0 {
 		ttl = pawl.DefaultKeyTTL
@@ -131,9 +141,10 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 		if err := rules.CheckKeyDone(k); err != nil {
 			return pawl.Key{}, err
 		}
-		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key}, func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
-			return store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, rules.OrNull(k.Response), now)
-		})
+		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key},
+			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
+				return store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, rules.OrNull(k.Response), now)
+			})
 	})
 }
 
@@ -143,14 +154,20 @@ func (e *Engine) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.R
 		if err := rules.CheckKeyRenew(k); err != nil {
 			return pawl.Key{}, err
 		}
-		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key}, func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
-			return store.RenewKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
-		})
+		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key},
+			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
+				return store.RenewKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
+			})
 	})
 }
 
 // heldKey changes a key that a run holds. change reports whether the run holds it.
-func (e *Engine) heldKey(ctx context.Context, ns, op string, k pawl.KeyName, change func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error)) (pawl.Key, error) {
+func (e *Engine) heldKey(
+	ctx context.Context,
+	ns, op string,
+	k pawl.KeyName,
+	change func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error),
+) (pawl.Key, error) {
 	var out store.KeyRow
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -170,7 +187,13 @@ func (e *Engine) heldKey(ctx context.Context, ns, op string, k pawl.KeyName, cha
 			return pawl.NotFound("key", k.Key)
 		}
 		if !held {
-			return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: out.Status, Allowed: []string{}, Message: fmt.Sprintf("the key is %s, and this run does not hold it", out.Status)}
+			return &pawl.Error{
+				Code:    pawl.CodeConflict,
+				Op:      op,
+				State:   out.Status,
+				Allowed: []string{},
+				Message: fmt.Sprintf("the key is %s, and this run does not hold it", out.Status),
+			}
 		}
 		return nil
 	})

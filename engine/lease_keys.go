@@ -98,8 +98,14 @@ func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []
 		if key, is := known[store.Attempt{ItemID: f.ItemID, N: f.Attempt}]; is && key != c.Key {
 			it, _, err := e.readRow(ctx, f.ItemID)
 			if err == nil {
-				err = &pawl.Error{Code: pawl.CodeLeaseLost, Reason: pawl.ReasonTaken, State: string(it.State), Holder: it.LastWorkerID, Attempt: it.Attempt,
-					Message: "the lease belongs to another API key"}
+				err = &pawl.Error{
+					Code:    pawl.CodeLeaseLost,
+					Reason:  pawl.ReasonTaken,
+					State:   string(it.State),
+					Holder:  it.LastWorkerID,
+					Attempt: it.Attempt,
+					Message: "the lease belongs to another API key",
+				}
 			}
 			if out == nil {
 				out = map[pawl.Fence]error{}

@@ -18,7 +18,12 @@ import (
 // dead-lettered. Completing the lease settles the task as dead_lettered.
 func deadLettering(t *testing.T, p *pawltest.Pawl) (pawl.NewTask, pawl.Lease) {
 	t.Helper()
-	call := pawl.NewTask{Type: "t", Payload: []byte(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}
+	call := pawl.NewTask{
+		Type:    "t",
+		Payload: []byte(`{"n":1}`),
+		Dedupe:  pawl.Dedupe{All: true},
+		Items:   []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}},
+	}
 	need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, call))
 	both := leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 300}, 2)
 	if err := ruin(p.Service, both[0].Fence()); err != nil {
@@ -72,7 +77,8 @@ func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
 	}
 	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), p.URL))
 	defer conn.Close(t.Context())
-	for _, text := range []string{"UPDATE tasks SET dedupes = 1 WHERE id = $1", "UPDATE task_live SET todo = 1 WHERE task_id = $1"} { // as after a crash
+	for _, text := range []string{"UPDATE tasks SET dedupes = 1 WHERE id = $1",
+		"UPDATE task_live SET todo = 1 WHERE task_id = $1"} { // as after a crash
 		if _, err := conn.Exec(t.Context(), text[:7]+p.Schema+"."+text[7:], last.TaskID); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +104,9 @@ func TestCancelLocksLeasesBeforeWhatWaits(t *testing.T) {
 	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), p.URL))
 	defer conn.Close(t.Context())
 	for waits := false; !waits; time.Sleep(5 * time.Millisecond) {
-		if err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+p.Schema+"%leases%')").Scan(&waits); err != nil {
+		err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+
+			p.Schema+"%leases%')").Scan(&waits)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,7 +121,8 @@ func TestVerbsThatWaitForALeaseHoldNothingThatComesAfterIt(t *testing.T) {
 	seven := 7
 	verbs := map[string]func(svc pawl.Service, task string) error{
 		"add_items": func(svc pawl.Service, task string) error {
-			return addTo(svc, task, pawl.NewItem{Input: []byte(`1`), After: []string{"w", "a"}}, pawl.NewItem{Input: []byte(`1`), After: []string{"b"}})
+			return addTo(svc, task, pawl.NewItem{Input: []byte(`1`), After: []string{"w", "a"}},
+				pawl.NewItem{Input: []byte(`1`), After: []string{"b"}})
 		},
 		"cancel": func(svc pawl.Service, task string) error { return cancelTask(svc, task) },
 		"update": func(svc pawl.Service, task string) error {

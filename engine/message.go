@@ -25,8 +25,9 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	}
 	caller := pawl.CallerOf(ctx)
 	by := actor(caller, pawl.ActorWorker, c.WorkerID)
-	m := store.NewMessage{ID: e.ids.next("msg"), Namespace: caller.Namespace, ItemID: store.Text(c.ItemID), Attempt: &c.Attempt, Role: c.Role, Content: store.Text(content),
-		Model: store.Text(c.Model), MaxSteps: cmp.Or(c.MaxSteps, pawl.DefaultMaxSteps), Metadata: store.Text(c.Metadata), Thread: store.Text(c.Thread), Actor: by}
+	m := store.NewMessage{ID: e.ids.next("msg"), Namespace: caller.Namespace, ItemID: store.Text(c.ItemID), Attempt: &c.Attempt,
+		Role: c.Role, Content: store.Text(content), Model: store.Text(c.Model), MaxSteps: cmp.Or(c.MaxSteps, pawl.DefaultMaxSteps),
+		Metadata: store.Text(c.Metadata), Thread: store.Text(c.Thread), Actor: by}
 	if err := e.ours(ctx, c.Fence); err != nil {
 		return pawl.Message{}, err
 	}
@@ -39,8 +40,8 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 				return err
 			}
 			if open != "" {
-				return &pawl.Error{Code: pawl.CodeConflict, Op: "message", State: string(pawl.MessageStreaming), Allowed: pawl.MessageStreaming.Allowed(),
-					Message: "the item has an open message, " + open + ": go on with that"}
+				return &pawl.Error{Code: pawl.CodeConflict, Op: "message", State: string(pawl.MessageStreaming),
+					Allowed: pawl.MessageStreaming.Allowed(), Message: "the item has an open message, " + open + ": go on with that"}
 			}
 		}
 		if m.Thread == "" {
@@ -76,7 +77,12 @@ func (e *Engine) ours(ctx context.Context, f pawl.Fence) error {
 
 // writes runs fn on an open message, with the item and the message locked. The caller
 // must hold the item's lease and becomes the message's writer.
-func (e *Engine) writes(ctx context.Context, m pawl.MessageFence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error) error {
+func (e *Engine) writes(
+	ctx context.Context,
+	m pawl.MessageFence,
+	op string,
+	fn func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error,
+) error {
 	var refusal error
 	todo := []appendCall{{call: &pawl.AppendCall{MessageFence: m}}}
 	if err := e.findMessageItems(ctx, todo, func(_ int, err error) { refusal = err }); err != nil || refusal != nil {
@@ -125,10 +131,11 @@ func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.L
 		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return out, err
 		}
-		return store.Pages(q.Page, func(m *pawl.Message) int { return len(m.Content) + len(m.Metadata) }, func(m pawl.Message) string { return m.ID }, func(p pawl.Page) (pawl.List[pawl.Message], error) {
-			q.Page = p
-			return messagesOf(ctx, tx, ns, q)
-		})
+		return store.Pages(q.Page, func(m *pawl.Message) int { return len(m.Content) + len(m.Metadata) },
+			func(m pawl.Message) string { return m.ID }, func(p pawl.Page) (pawl.List[pawl.Message], error) {
+				q.Page = p
+				return messagesOf(ctx, tx, ns, q)
+			})
 	})
 }
 

@@ -32,7 +32,15 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 }
 
 // endMessage ends an open message and stores the content of its chunks in it.
-func endMessage(ctx context.Context, tx store.Tx, now int64, row *store.MessageRow, to pawl.MessageState, by store.Actor, reason string) error {
+func endMessage(
+	ctx context.Context,
+	tx store.Tx,
+	now int64,
+	row *store.MessageRow,
+	to pawl.MessageState,
+	by store.Actor,
+	reason string,
+) error {
 	row.Status = to
 	content, err := store.Content(ctx, tx, row)
 	if err != nil {

@@ -50,7 +50,10 @@ func listen(ctx context.Context, svc pawl.Service, id string, began chan<- struc
 
 func say(t testing.TB, svc pawl.Service, l pawl.Lease, offset int64, words ...string) {
 	t.Helper()
-	c := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}, Offset: offset}
+	c := pawl.AppendCall{
+		MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt},
+		Offset:       offset,
+	}
 	for _, w := range words {
 		c.Chunks = append(c.Chunks, pawl.Chunk{Type: pawl.ChunkText, Text: pawl.Words(w)})
 	}
@@ -80,7 +83,8 @@ func TestASecondServerReads(t *testing.T) {
 		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 		l = leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w2"}, 1)[0]
 		say(t, p.Engine, l, 2, "c")
-		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: "w2", Attempt: 2}}})))
+		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(),
+			[]pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: "w2", Attempt: 2}}})))
 		h := <-got
 		if strings.Join(h.words, "") != "abc" || h.fault != "" || h.cuts != 1 || h.end != pawl.MessageComplete {
 			t.Errorf("the reader heard %+v", h)
@@ -121,7 +125,8 @@ func TestASlowReaderGetsAllOfIt(t *testing.T) {
 		for n := range int64(rows) {
 			say(t, p.Engine, l, 1+2*n, "x", "y")
 		}
-		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: id, WorkerID: "w", Attempt: 1}}})))
+		need[pawl.Message](t)(first(
+			p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: id, WorkerID: "w", Attempt: 1}}})))
 		close(goOn)
 		if n := <-got; n != 1+2*rows {
 			t.Errorf("the slow reader got %d chunks of %d", n, 1+2*rows)
@@ -163,7 +168,8 @@ func TestASlowReaderLearnsOfACut(t *testing.T) {
 		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 		l = leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w2"}, 1)[0]
 		say(t, p.Engine, l, rows, "y")
-		need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: id, WorkerID: "w2", Attempt: 2}}})))
+		need[pawl.Message](t)(first(
+			p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: pawl.MessageFence{MessageID: id, WorkerID: "w2", Attempt: 2}}})))
 		close(goOn)
 		if frames := <-got; !slices.Equal(frames, []string{"510:true", "510:false", "511:false"}) {
 			t.Errorf("the reader got %v", frames)
@@ -230,7 +236,8 @@ func TestManyWorkersMakeEachMessageOnce(t *testing.T) {
 					l := ls[0]
 					fence := pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: me, Attempt: l.Attempt}
 					for i := range int64(words) {
-						_, err := first(e.Append(t.Context(), []pawl.AppendCall{{MessageFence: fence, Offset: i, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(me + " ")}}}}))
+						_, err := first(e.Append(t.Context(),
+							[]pawl.AppendCall{{MessageFence: fence, Offset: i, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(me + " ")}}}}))
 						if err != nil {
 							t.Errorf("%s is not alone in %s: %v", me, l.ID, err)
 						}

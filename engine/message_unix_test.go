@@ -124,7 +124,8 @@ func TestKilledWritersLoseNothing(t *testing.T) {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			p := pawltest.OpenReal(t, which)
-			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", MaxAttempts: 1000, Reply: &pawl.Reply{MaxSteps: steps}}))
+			need[pawl.Task](t)(
+				pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "chat", MaxAttempts: 1000, Reply: &pawl.Reply{MaxSteps: steps}}))
 			list := need[pawl.List[pawl.Message]](t)(p.Engine.ListMessages(t.Context(), pawl.MessageFilter{}))
 			id := list.Items[0].ID
 			ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -115,7 +115,8 @@ func (m *model) status(i *modelItem) pawl.Status {
 func (m *model) claim(req pawl.ClaimRequest) []*modelItem {
 	var queue []*modelItem
 	for _, i := range m.all() {
-		if i.state == pawl.ItemQueued && (len(req.Types) == 0 || slices.Contains(req.Types, i.typ)) && (req.TaskID == "" || req.TaskID == i.task.id) {
+		if i.state == pawl.ItemQueued && (len(req.Types) == 0 || slices.Contains(req.Types, i.typ)) &&
+			(req.TaskID == "" || req.TaskID == i.task.id) {
 			queue = append(queue, i)
 		}
 	}
@@ -210,7 +211,8 @@ func (m *model) due(i *modelItem, seen pawl.ItemState) {
 func (m *model) operate(verb string, t *modelTask, only *modelItem) (pawl.Code, string) {
 	from := map[string][]pawl.ItemState{
 		"retry": {pawl.ItemFailed, pawl.ItemDeadLettered}, "bury": {pawl.ItemFailed},
-		"cancel": {pawl.ItemQueued, pawl.ItemScheduled, pawl.ItemWaiting, pawl.ItemLeased, pawl.ItemInProgress, pawl.ItemFailed, pawl.ItemDeadLettered},
+		"cancel": {pawl.ItemQueued, pawl.ItemScheduled, pawl.ItemWaiting, pawl.ItemLeased, pawl.ItemInProgress, pawl.ItemFailed,
+			pawl.ItemDeadLettered},
 	}[verb]
 	again := verb == "retry" && t.stored == pawl.TaskOpen && t.count(from...) > 0
 	if only == nil && !again && !slices.Contains(t.stored.Allowed(), verb) {

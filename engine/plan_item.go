@@ -68,7 +68,8 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
 	items, err := rules.ReadPlan(call.Result)
 	if err == nil {
-		err = cmp.Or(r.CheckPlan("/result/items", items, e.ids.now()), e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items))
+		err = cmp.Or(r.CheckPlan("/result/items", items, e.ids.now()),
+			e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items))
 	}
 	if err != nil {
 		return draft{}, err
@@ -77,7 +78,13 @@ func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, i
 	if r.Plan.MaxAttempts > 0 {
 		like.MaxAttempts = r.MaxAttempts // it.MaxAttempts is the plan item's own
 	}
-	row := store.NewTask{ID: task.ID, Namespace: task.Namespace, Type: task.Type, Priority: task.Priority, Actor: store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID, Key: pawl.CallerOf(ctx).Key}}
+	row := store.NewTask{
+		ID:        task.ID,
+		Namespace: task.Namespace,
+		Type:      task.Type,
+		Priority:  task.Priority,
+		Actor:     store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID, Key: pawl.CallerOf(ctx).Key},
+	}
 	d := draft{task: row, items: make([]store.NewItem, len(items))}
 	for i := range items {
 		d.items[i] = newItem(&row, &like, &items[i], e.ids.next("itm"), i)

@@ -27,23 +27,30 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 	common := "CASE WHEN i % 50 = 0 THEN 'small' ELSE 'default' END"
 	queries := []string{
 		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at)\n" + numbers +
-			"SELECT " + id("tsk", "i") + ", " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}', 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM n",
+			"SELECT " + id("tsk", "i") + ", " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
+			" 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM n",
 		"INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
 			"SELECT 'itm_' || substr(id, 5), namespace, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
 		"INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, worker_id, ended_at)\n" +
-			"SELECT id, namespace, task_id, 'completed', 1, 0, 'w' || (created_at / 1000000) % 100, created_at FROM pawl.work_items WHERE (created_at / 1000000) % 500 > 3",
+			"SELECT id, namespace, task_id, 'completed', 1, 0, 'w' || (created_at / 1000000) % 100, created_at FROM pawl.work_items WHERE " +
+			"(created_at / 1000000) % 500 > 3",
 		"INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, since, worker_id)\n" +
-			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 'w1' FROM pawl.work_items WHERE (created_at / 1000000) % 500 = 1",
-		"INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, acceptance, rework, spared, prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
-			"SELECT id, namespace, task_id, type, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 'w2', 60, created_at, created_at, created_at, created_at FROM pawl.work_items WHERE (created_at / 1000000) % 500 = 2",
+			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 'w1' FROM pawl.work_items WHERE (created_at / " +
+			"1000000) % 500 = 1",
+		"INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, " +
+			"acceptance, rework, spared, prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
+			"SELECT id, namespace, task_id, type, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 'w2', 60, created_at, created_at, created_at," +
+			" created_at FROM pawl.work_items WHERE (created_at / 1000000) % 500 = 2",
 		"INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo)\n" +
 			"SELECT namespace, type, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.work_items WHERE (created_at / 1000000) % 500 IN (0, 3)",
 		"INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, actor_type, created_at)\n" +
 			"SELECT namespace, id, NULL, 'proposed', 'open', 'api', created_at FROM pawl.tasks ORDER BY id",
 		"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, seq, type, name, snapshot, metadata, created_at)\n" +
-			"SELECT 'ckp_' || substr(id, 5), namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, '{}', '{\"a\":1}', created_at FROM pawl.work_items",
+			"SELECT 'ckp_' || substr(id, 5), namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, '{}', '{\"a\":1}', " +
+			"created_at FROM pawl.work_items",
 		"INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, role, state, content, created_at, ended_at)\n" +
-			"SELECT 'msg_' || substr(id, 5), namespace, 'chat-' || (created_at / 1000000) % 100, task_id, id, 'assistant', 'complete', '{}', created_at, created_at FROM pawl.work_items",
+			"SELECT 'msg_' || substr(id, 5), namespace, 'chat-' || (created_at / 1000000) % 100, task_id, id, 'assistant', 'complete', '{}', " +
+			"created_at, created_at FROM pawl.work_items",
 		"INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, status, task_id, item_id, created_at, completed_at)\n" +
 			"SELECT namespace, 's', id, 'completed', task_id, id, created_at, created_at FROM pawl.work_items",
 		"INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at)\n" +
@@ -65,7 +72,8 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 		c.around("seals", clear...)
 	})
 	if p.Database == pawltest.Postgres { // as autovacuum does
-		queries = append(queries, "SELECT brin_summarize_new_values('pawl.task_events_by_time')", "SELECT brin_summarize_new_values('pawl.tasks_by_time')")
+		queries = append(queries, "SELECT brin_summarize_new_values('pawl.task_events_by_time')",
+			"SELECT brin_summarize_new_values('pawl.tasks_by_time')")
 	}
 	if p.Database == pawltest.Postgres { // rows that reuse the space of removed ones have no order, which an index by time needs
 		queries = append([]string{"TRUNCATE pawl.task_events, pawl.tasks CASCADE"}, queries...)
@@ -78,8 +86,22 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 }
 
 // filled lists the tables with as many rows as there are tasks, and some related tables.
-var filled = []string{"ends", "rests", "leases", "ready", "task_events", "checkpoints", "messages", "idempotency_keys", "provenances", "work_item_parts",
-	"archives", "workers", "work_items", "tasks"}
+var filled = []string{
+	"ends",
+	"rests",
+	"leases",
+	"ready",
+	"task_events",
+	"checkpoints",
+	"messages",
+	"idempotency_keys",
+	"provenances",
+	"work_item_parts",
+	"archives",
+	"workers",
+	"work_items",
+	"tasks",
+}
 
 // recorder records the queries that a list makes.
 type recorder struct {
@@ -158,12 +180,20 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 	newest := time.UnixMicro(1800000000000000 + int64(n)*999_000).UTC()
 	low, yes, no := 4, true, false
 	for name, f := range map[string]pawl.TaskFilter{
-		"all": {}, "oldest": {Asc: true}, "ids": {IDs: tasks}, "one id": {IDs: tasks[:1]}, "ids, state": {IDs: tasks, States: []pawl.TaskState{pawl.TaskFailed}},
-		"cursor": {Page: pawl.Page{Cursor: tasks[9]}}, "type": {Types: []string{"type-1"}}, "types": {Types: []string{"type-1", "type-2"}}, "priority": {MinPriority: &low, MaxPriority: &low},
-		"since": {Since: at}, "until": {Until: at}, "requester": {RequestedBy: "user-7"}, "input hash": {InputHash: "hash-7"}, "changed": {Changed: newest}, "by update": {ByUpdate: true}, "by update, oldest": {ByUpdate: true, Asc: true},
-		"by update, cursor": {ByUpdate: true, Page: pawl.Page{Cursor: fmt.Sprint(at.UnixMicro(), "_", tasks[9])}}, "by update, changed": {ByUpdate: true, Changed: newest, Asc: true}, "by update, changed long ago": {ByUpdate: true, Changed: at, Asc: true},
-		"by update, failed": {ByUpdate: true, States: []pawl.TaskState{pawl.TaskFailed}}, "by update, requester": {ByUpdate: true, RequestedBy: "user-7"}, "by update, type": {ByUpdate: true, Types: []string{"type-1"}}, "by priority": {ByPriority: true}, "by priority, cursor": {ByPriority: true, Page: pawl.Page{Cursor: "3_" + tasks[9]}},
-		"metadata": {Metadata: map[string]string{"a": "1"}}, "failed, by priority": {States: []pawl.TaskState{pawl.TaskFailed}, ByPriority: true}, "available": {Available: &yes}, "not available": {Available: &no},
+		"all": {}, "oldest": {Asc: true}, "ids": {IDs: tasks}, "one id": {IDs: tasks[:1]}, "ids, state": {IDs: tasks,
+			States: []pawl.TaskState{pawl.TaskFailed}},
+		"cursor": {Page: pawl.Page{Cursor: tasks[9]}}, "type": {Types: []string{"type-1"}}, "types": {Types: []string{"type-1", "type-2"}},
+		"priority": {MinPriority: &low, MaxPriority: &low},
+		"since":    {Since: at}, "until": {Until: at}, "requester": {RequestedBy: "user-7"}, "input hash": {InputHash: "hash-7"},
+		"changed": {Changed: newest}, "by update": {ByUpdate: true}, "by update, oldest": {ByUpdate: true, Asc: true},
+		"by update, cursor":  {ByUpdate: true, Page: pawl.Page{Cursor: fmt.Sprint(at.UnixMicro(), "_", tasks[9])}},
+		"by update, changed": {ByUpdate: true, Changed: newest, Asc: true}, "by update, changed long ago": {ByUpdate: true, Changed: at,
+			Asc: true},
+		"by update, failed": {ByUpdate: true, States: []pawl.TaskState{pawl.TaskFailed}}, "by update, requester": {ByUpdate: true,
+			RequestedBy: "user-7"}, "by update, type": {ByUpdate: true, Types: []string{"type-1"}}, "by priority": {ByPriority: true},
+		"by priority, cursor": {ByPriority: true, Page: pawl.Page{Cursor: "3_" + tasks[9]}},
+		"metadata":            {Metadata: map[string]string{"a": "1"}}, "failed, by priority": {States: []pawl.TaskState{pawl.TaskFailed},
+			ByPriority: true}, "available": {Available: &yes}, "not available": {Available: &no},
 	} {
 		f.Limit = page.Limit
 		out["tasks "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
@@ -187,7 +217,8 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 			return err
 		}
 	}
-	for name, f := range map[string]pawl.ItemFilter{"all": {}, "ids": {IDs: items}, "task": {TaskID: tasks[0]}, "type": {Types: []string{"type-1"}}, "worker": {WorkerID: "w1"}, "newest": {Desc: true}} {
+	for name, f := range map[string]pawl.ItemFilter{"all": {}, "ids": {IDs: items}, "task": {TaskID: tasks[0]},
+		"type": {Types: []string{"type-1"}}, "worker": {WorkerID: "w1"}, "newest": {Desc: true}} {
 		f.Limit = page.Limit
 		out["items "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
 			_, err := store.ListItems(ctx, tx, ns, f, 1)
@@ -201,7 +232,8 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 			return err
 		}
 	}
-	for name, f := range map[string]pawl.EventFilter{"all": {}, "oldest": {Asc: true}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "types": {Types: []string{"type-1"}}, "since": {Since: at}, "until": {Until: late},
+	for name, f := range map[string]pawl.EventFilter{"all": {}, "oldest": {Asc: true}, "task": {TaskID: tasks[0]},
+		"item": {ItemID: items[0]}, "types": {Types: []string{"type-1"}}, "since": {Since: at}, "until": {Until: late},
 		"deleted": {Event: "deleted"}, "event": {Event: "proposed"}, "cursor": {Page: pawl.Page{Cursor: "evt_1000"}}} {
 		f.Limit = page.Limit
 		out["events "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
@@ -209,21 +241,25 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 			return err
 		}
 	}
-	for name, f := range map[string]pawl.CheckpointFilter{"all": {}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "task, types": {TaskID: tasks[0], Types: []string{"custom"}}, "names": {Names: []string{"step-1", "step-2"}}, "prefix": {NamePrefix: "step"}, "metadata": {Metadata: map[string]string{"a": "1"}}} {
+	for name, f := range map[string]pawl.CheckpointFilter{"all": {}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]},
+		"task, types": {TaskID: tasks[0], Types: []string{"custom"}}, "names": {Names: []string{"step-1", "step-2"}},
+		"prefix": {NamePrefix: "step"}, "metadata": {Metadata: map[string]string{"a": "1"}}} {
 		f.Limit = page.Limit
 		out["checkpoints "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
 			_, err := store.ListCheckpoints(ctx, tx, ns, f)
 			return err
 		}
 	}
-	for name, f := range map[string]pawl.MessageFilter{"all": {}, "thread": {Thread: "chat-1"}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}, "status": {Statuses: []pawl.MessageState{"complete"}}} {
+	for name, f := range map[string]pawl.MessageFilter{"all": {}, "thread": {Thread: "chat-1"}, "task": {TaskID: tasks[0]},
+		"item": {ItemID: items[0]}, "status": {Statuses: []pawl.MessageState{"complete"}}} {
 		f.Limit = page.Limit
 		out["messages "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
 			_, err := store.ListMessages(ctx, tx, ns, f)
 			return err
 		}
 	}
-	for name, f := range map[string]pawl.KeyFilter{"all": {}, "status": {Status: "pending"}, "task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}} {
+	for name, f := range map[string]pawl.KeyFilter{"all": {}, "status": {Status: "pending"}, "task": {TaskID: tasks[0]},
+		"item": {ItemID: items[0]}} {
 		f.Limit = page.Limit
 		out["keys "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
 			_, err := store.ListKeys(ctx, tx, ns, f)
@@ -265,7 +301,8 @@ func TestTasksInOrderOfUpdate(t *testing.T) {
 		// Some times belong to many tasks. A few lie before or after the times of all
 		// other events.
 		if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at)\n" +
-			"SELECT namespace, id, 'updated', 'api', CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / 1000000 * 7919) % 500 * 20000000 END\n" +
+			"SELECT namespace, id, 'updated', 'api', CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / " +
+			"1000000 * 7919) % 500 * 20000000 END\n" +
 			"FROM pawl.tasks WHERE (created_at / 1000000) % 3 = 0"); err != nil {
 			t.Fatal(err)
 		}
@@ -281,13 +318,17 @@ func TestTasksInOrderOfUpdate(t *testing.T) {
 				f.Cursor = l.Next
 			}
 			since := all[len(all)/2].UpdatedAt
-			for name, f := range map[string]pawl.TaskFilter{"all": {}, "type": {Types: []string{"type-3"}}, "failed": {States: []pawl.TaskState{pawl.TaskFailed}}, "changed": {Changed: since},
-				"completed, changed": {Changed: since, States: []pawl.TaskState{pawl.TaskCompleted}}, "metadata": {Metadata: map[string]string{"a": "1"}, RequestedBy: "user-9"}} {
+			for name, f := range map[string]pawl.TaskFilter{"all": {}, "type": {Types: []string{"type-3"}},
+				"failed": {States: []pawl.TaskState{pawl.TaskFailed}}, "changed": {Changed: since},
+				"completed, changed": {Changed: since, States: []pawl.TaskState{pawl.TaskCompleted}},
+				"metadata":           {Metadata: map[string]string{"a": "1"}, RequestedBy: "user-9"}} {
 				for _, asc := range []bool{false, true} {
 					f.ByUpdate, f.Asc, f.Limit, f.Cursor = true, asc, 997, ""
 					var want, got []string
 					for _, task := range all {
-						if (f.Types == nil || task.Type == f.Types[0]) && (f.States == nil || task.State == f.States[0]) && !task.UpdatedAt.Before(f.Changed) && (f.RequestedBy == "" || task.RequestedBy.ID == f.RequestedBy) {
+						if (f.Types == nil || task.Type == f.Types[0]) && (f.States == nil || task.State == f.States[0]) &&
+							!task.UpdatedAt.Before(f.Changed) &&
+							(f.RequestedBy == "" || task.RequestedBy.ID == f.RequestedBy) {
 							want = append(want, fmt.Sprint(task.UpdatedAt.UnixMicro(), task.ID))
 						}
 					}

@@ -31,7 +31,8 @@ func subjectOfMove(m pawl.Moved) subject { return subject{m.TaskID, m.ID, m.Atte
 // calls run. Otherwise they run in one transaction with their provenance rows, and not in
 // the group commit; run gets the calls without their provenance. A call whose key was used
 // for the same verb and subject before is refused; the other calls then run one by one.
-func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) subject, run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
+func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls []C, of func(R) subject,
+	run func(*Engine, context.Context, []C) ([]pawl.Result[R], error)) ([]pawl.Result[R], error) {
 	calls = pawl.Provenant(ctx, calls)
 	if !hasProvenance(calls) {
 		return run(e, ctx, calls)

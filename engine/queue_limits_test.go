@@ -27,7 +27,8 @@ func TestTypesOfANamespaceAreBounded(t *testing.T) {
 			if !errors.As(err, &limit) || limit.Code != pawl.CodeLimit || limit.RetryAfter <= 0 {
 				t.Fatalf("a fourth type: %v", err)
 			}
-			rs := need[[]pawl.Result[pawl.Task]](t)(e.CreateTasks(ctx, []pawl.NewTask{{Type: "a"}, {Type: "a", Items: []pawl.NewItem{{Type: "e"}}}, {Type: "b"}}))
+			rs := need[[]pawl.Result[pawl.Task]](t)(
+				e.CreateTasks(ctx, []pawl.NewTask{{Type: "a"}, {Type: "a", Items: []pawl.NewItem{{Type: "e"}}}, {Type: "b"}}))
 			if rs[0].Err != nil || pawl.CodeOf(rs[1].Err) != pawl.CodeLimit || rs[2].Err != nil {
 				t.Errorf("a batch: %v, %v, %v", rs[0].Err, rs[1].Err, rs[2].Err)
 			}

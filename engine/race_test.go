@@ -33,7 +33,8 @@ func TestTheLastTwoItemsFinishedAtOnceSettleOnce(t *testing.T) {
 			}
 			var calls []pawl.NewTask
 			for i := range 100 {
-				calls = append(calls, pawl.NewTask{Type: fmt.Sprint("race", n), Title: fmt.Sprint(i), Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}})
+				calls = append(calls,
+					pawl.NewTask{Type: fmt.Sprint("race", n), Title: fmt.Sprint(i), Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}})
 			}
 			made := need[[]pawl.Result[pawl.Task]](t)(svcs[0].CreateTasks(t.Context(), calls))
 			held := map[string][]pawl.Fence{}
@@ -47,7 +48,13 @@ func TestTheLastTwoItemsFinishedAtOnceSettleOnce(t *testing.T) {
 }
 
 // race makes both engines end one item each of every task, in step.
-func race(t *testing.T, svcs [2]pawl.Service, verbs [2]func(pawl.Service, pawl.Fence) error, made []pawl.Result[pawl.Task], held map[string][]pawl.Fence) {
+func race(
+	t *testing.T,
+	svcs [2]pawl.Service,
+	verbs [2]func(pawl.Service, pawl.Fence) error,
+	made []pawl.Result[pawl.Task],
+	held map[string][]pawl.Fence,
+) {
 	t.Helper()
 	step := [2]chan bool{make(chan bool, 1), make(chan bool, 1)}
 	var wg sync.WaitGroup

@@ -159,7 +159,11 @@ func (e *Engine) ForgetRelay(ctx context.Context, sink string) error {
 	return err
 }
 
-func (e *Engine) changeRelay(ctx context.Context, sink string, fn func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error) (r pawl.Relay, err error) {
+func (e *Engine) changeRelay(
+	ctx context.Context,
+	sink string,
+	fn func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error,
+) (r pawl.Relay, err error) {
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {

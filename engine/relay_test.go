@@ -118,7 +118,8 @@ func TestRelaysAreListed(t *testing.T) {
 		bus.Refused, bus.LastRefused = 1, []pawl.RefusedEvent{{EventID: "evt_1", Position: 1, Reason: "no", At: failing}}
 		need[bool](t)(p.Engine.KeepRelay(t.Context(), bus, 0))
 		list = need[pawl.List[pawl.Relay]](t)(p.Engine.ListRelays(t.Context()))
-		if bus = list.Items[0]; bus.Lag != 2 /* the alert that it is disabled */ || bus.Error != "down" || len(bus.LastRefused) != 1 || bus.Holder != "" {
+		if bus = list.Items[0]; bus.Lag != 2 /* the alert that it is disabled */ || bus.Error != "down" || len(bus.LastRefused) != 1 ||
+			bus.Holder != "" {
 			t.Errorf("the bus stands at %+v", bus)
 		}
 		var gauges []string
@@ -127,7 +128,8 @@ func TestRelaysAreListed(t *testing.T) {
 				gauges = append(gauges, strings.TrimPrefix(g.Name, "pawl_relay_")+" "+g.Labels[1])
 			}
 		}
-		if want := []string{"lag_events bus", "refused bus", "failing bus", "disabled bus", "lag_events hook", "lag_seconds hook"}; !slices.Equal(gauges, want) {
+		if want := []string{"lag_events bus", "refused bus", "failing bus", "disabled bus", "lag_events hook", "lag_seconds hook"}; !slices.Equal(
+			gauges, want) {
 			t.Errorf("gauges are %v, want %v", gauges, want)
 		}
 	})
@@ -153,11 +155,14 @@ func TestADisabledRelayIsOnRecord(t *testing.T) {
 				t.Fatalf("disabled %d times, %d tasks", n, len(list.Items))
 			}
 			task := list.Items[0]
-			if task.State != pawl.TaskFailed || task.Error == nil || task.Error.Message != "relay hook is disabled: the receiver answered 410" || !strings.Contains(string(task.Payload), `"sink":"hook"`) {
+			if task.State != pawl.TaskFailed || task.Error == nil || task.Error.Message != "relay hook is disabled: the receiver answered 410" ||
+				!strings.Contains(string(task.Payload), `"sink":"hook"`) {
 				t.Errorf("the task is %+v, its error %+v", task, task.Error)
 			}
 			events := need[pawl.List[pawl.Event]](t)(p.Engine.ListEvents(ctx, pawl.EventFilter{TaskID: task.ID, Asc: true}))
-			if len(events.Items) != 2 || events.Items[1].Event != "failed" || events.Items[1].TaskTo != "failed" || events.Items[1].ActorType != pawl.ActorSystem || events.Items[1].Message != task.Error.Message {
+			if len(events.Items) != 2 || events.Items[1].Event != "failed" || events.Items[1].TaskTo != "failed" ||
+				events.Items[1].ActorType != pawl.ActorSystem ||
+				events.Items[1].Message != task.Error.Message {
 				t.Errorf("on record: %+v", events.Items)
 			}
 			need[pawl.Relay](t)(p.Engine.ResumeRelay(ctx, "hook"))

@@ -145,12 +145,13 @@ func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 		}
 		return n, err
 	}
-	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: cmp.Or(after, "0")}, size, store.StepCursor, func(page pawl.Page) (pawl.List[pawl.Checkpoint], error) {
-		l, newest, err := store.ResumeSteps(ctx, p.tx, p.item.ID, points, page)
-		points = false
-		p.newest(newest)
-		return l, err
-	})
+	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: cmp.Or(after, "0")}, size, store.StepCursor,
+		func(page pawl.Page) (pawl.List[pawl.Checkpoint], error) {
+			l, newest, err := store.ResumeSteps(ctx, p.tx, p.item.ID, points, page)
+			points = false
+			p.newest(newest)
+			return l, err
+		})
 	for _, c := range l.Items {
 		p.out.Steps[c.Name] = c
 		if s, there := sent[c.Name]; there {
@@ -200,12 +201,13 @@ func (p *resumePage) parts(ctx context.Context, after string) (string, error) {
 
 func (p *resumePage) messages(ctx context.Context, after string) (string, error) {
 	size := func(m *pawl.MessageRef) (int, error) { return 256 + len(m.Model), nil }
-	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: after}, size, func(m pawl.MessageRef) string { return m.ID }, func(page pawl.Page) (pawl.List[pawl.MessageRef], error) {
-		if p.said != nil && page.Cursor == "" {
-			return *p.said, nil
-		}
-		return store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, page)
-	})
+	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: after}, size, func(m pawl.MessageRef) string { return m.ID },
+		func(page pawl.Page) (pawl.List[pawl.MessageRef], error) {
+			if p.said != nil && page.Cursor == "" {
+				return *p.said, nil
+			}
+			return store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, page)
+		})
 	p.out.Messages = l.Items
 	return l.Next, err
 }

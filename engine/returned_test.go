@@ -16,7 +16,12 @@ func TestVerbsAnswerWithTheItem(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		e, ctx := p.Engine, pawl.WithItem(t.Context())
 		need[pawl.TypeRef](t)(first(e.PutTypes(ctx, []pawl.Type{
-			{Name: "judged", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Parts: []pawl.PartRule{{Key: "a", Repeatable: true}, {Key: "b"}}},
+			{
+				Name:       "judged",
+				Acceptance: true,
+				Approval:   pawl.Approval{Mode: pawl.ApprovalManual},
+				Parts:      []pawl.PartRule{{Key: "a", Repeatable: true}, {Key: "b"}},
+			},
 			{Name: "free", Acceptance: true},
 			{Name: "built", Acceptance: true, Parts: []pawl.PartRule{{Key: "a"}}, Apply: pawl.Apply{Mode: pawl.ApplyItem}},
 			{Name: "waits", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalAuto, When: []byte(`{"type":"string"}`)}},
@@ -40,7 +45,8 @@ func TestVerbsAnswerWithTheItem(t *testing.T) {
 		}
 		for _, worker := range []bool{true, false} {
 			if worker {
-				if err := e.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "other", Types: []string{"judged", "free", "built", "waits", "a"}}); err != nil {
+				if err := e.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "other", Types: []string{"judged", "free", "built", "waits",
+					"a"}}); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -63,7 +69,8 @@ func asText(t *testing.T, v any) string {
 func returnedItems(t *testing.T, ctx context.Context, e *engine.Engine, shown func(string, bool, pawl.Moved, error)) {
 	hold := func(typ string, items ...pawl.NewItem) pawl.Lease {
 		t.Helper()
-		task := need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: typ, Payload: []byte(`{"<é\u0001": [1.50, "\\"]}`), Priority: 3, Items: items}))
+		task := need[pawl.Task](t)(
+			pawl.Create(ctx, e, pawl.NewTask{Type: typ, Payload: []byte(`{"<é\u0001": [1.50, "\\"]}`), Priority: 3, Items: items}))
 		return leases(t, e, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 1, LeaseSeconds: 77}, 1)[0]
 	}
 	again := func(l pawl.Lease) pawl.Lease {
@@ -72,7 +79,8 @@ func returnedItems(t *testing.T, ctx context.Context, e *engine.Engine, shown fu
 	}
 	of := func(do func() (pawl.Moved, error)) (pawl.Moved, error) { return do() }
 	fail := func(l pawl.Lease, after int64, retryable bool) (pawl.Moved, error) {
-		return first(e.Fail(ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: "x", Message: "<no>"}, RetryAfterMS: &after, Retryable: &retryable}}))
+		return first(e.Fail(ctx,
+			[]pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Code: "x", Message: "<no>"}, RetryAfterMS: &after, Retryable: &retryable}}))
 	}
 	report := func(l pawl.Lease, progress *int, stage *string) (pawl.Moved, error) {
 		return first(e.Progress(ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: progress, Stage: stage}}))

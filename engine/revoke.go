@@ -40,7 +40,14 @@ func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.
 			return out, then, err
 		}
 		item.StateRow = held[0]
-		out = pawl.Moved{ID: item.ItemID, TaskID: item.TaskID, State: pawl.ItemQueued, Attempt: item.Attempt, Failures: item.Failures, Item: item.Item()}
+		out = pawl.Moved{
+			ID:       item.ItemID,
+			TaskID:   item.TaskID,
+			State:    pawl.ItemQueued,
+			Attempt:  item.Attempt,
+			Failures: item.Failures,
+			Item:     item.Item(),
+		}
 		return out, effects{queued: due}, nil
 	})
 	if err == nil {

@@ -46,14 +46,17 @@ func TestRevokedLease(t *testing.T) {
 			}
 		}
 		var no *pawl.Error
-		if _, err := revoke(pawl.RevokeCall{ItemID: ls[0].ID}); !errors.As(err, &no) || no.Code != pawl.CodeConflict || no.State != "queued" || len(no.Allowed) == 0 {
+		if _, err := revoke(pawl.RevokeCall{ItemID: ls[0].ID}); !errors.As(err, &no) || no.Code != pawl.CodeConflict || no.State != "queued" ||
+			len(no.Allowed) == 0 {
 			t.Errorf("revoked twice: %v", err)
 		}
 		events := need[pawl.List[pawl.Event]](t)(s.ListEvents(ctx, pawl.EventFilter{TaskID: task.ID, Event: "lease_revoked"}))
 		if len(events.Items) != 2 {
 			t.Fatalf("%d events lease_revoked", len(events.Items))
 		}
-		if e := events.Items[1]; e.FromState != "in_progress" || e.ToState != "queued" || e.Attempt != 1 || e.ActorID != "boss" || e.KeyID != "key_b" || e.Message != "it hangs" {
+		if e := events.Items[1]; e.FromState != "in_progress" || e.ToState != "queued" || e.Attempt != 1 || e.ActorID != "boss" ||
+			e.KeyID != "key_b" ||
+			e.Message != "it hangs" {
 			t.Errorf("the event: %+v", e)
 		}
 		again := leases(t, s, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2)
@@ -151,10 +154,11 @@ func TestARevokedKeyHoldsNothing(t *testing.T) {
 			}
 		}
 		again(false) // the server that made the claim checks the key again
-		_, _, err = p.Another(engine.Options{}).Idempotent(theirs, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
-			_, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", ItemID: ls[0].ID})
-			return &pawl.Answer{Code: 200}, err
-		})
+		_, _, err = p.Another(engine.Options{}).
+			Idempotent(theirs, pawl.KeyBegin{Key: "k", RequestHash: "h"}, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+				_, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", ItemID: ls[0].ID})
+				return &pawl.Answer{Code: 200}, err
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,8 @@ func TestTwoEnginesChangeOneTask(t *testing.T) {
 			return func() error { return addTo(p, task.ID, oneMore) }, func() error { return moveAbout(q, task) }
 		}, func(now pawl.Task, states string) bool { return now.Items == 2 && now.ItemsOpen == 2 }},
 		{"wait for what moves", pawl.NewTask{Items: chained[:1]}, func(p, q pawl.Service, task pawl.Task) (func() error, func() error) {
-			return func() error { return addTo(p, task.ID, pawl.NewItem{Input: []byte(`3`), After: []string{"a"}}) }, func() error { return moveAbout(q, task) }
+			return func() error { return addTo(p, task.ID, pawl.NewItem{Input: []byte(`3`), After: []string{"a"}}) },
+				func() error { return moveAbout(q, task) }
 		}, func(now pawl.Task, states string) bool { return now.Items == 2 && now.ItemsOpen == 2 }},
 		{"complete and reprioritize", pawl.NewTask{Items: chained}, func(p, q pawl.Service, task pawl.Task) (func() error, func() error) {
 			return func() error { return finishFirst(p, task) }, func() error {
@@ -78,7 +79,8 @@ func TestTwoEnginesChangeOneTask(t *testing.T) {
 						t.Fatalf("round %d: %v", n, err)
 					}
 					need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context())) // the sweep handles a row that was locked
-					for _, e := range need[pawl.List[pawl.Event]](t)(p.Engine.ListEvents(t.Context(), pawl.EventFilter{TaskID: task.ID, Event: "updated"})).Items {
+					for _, e := range need[pawl.List[pawl.Event]](t)(p.Engine.ListEvents(t.Context(), pawl.EventFilter{TaskID: task.ID,
+						Event: "updated"})).Items {
 						if e.ItemID != "" {
 							t.Errorf("round %d: a count was wrong: %s", n, e.Diff)
 						}

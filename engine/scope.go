@@ -278,7 +278,12 @@ func (e *Engine) finish(ctx context.Context, s *scope, err error) error {
 
 // writeRefusal is withLockedItem for what a refusal leaves. If the refused call is rolled
 // back, it is written again.
-func (e *Engine) writeRefusal(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
+func (e *Engine) writeRefusal(
+	ctx context.Context,
+	f pawl.Fence,
+	op string,
+	fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error,
+) error {
 	write := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
 	err := write(ctx, e)
 	if e.scope != nil && err == nil {

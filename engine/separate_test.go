@@ -27,7 +27,8 @@ func TestSeparationOfDuties(t *testing.T) {
 		refused                    bool
 	}{
 		{"one key claims and approves", manual, unnamed, pawl.Caller{Key: "k1"}, key("k1", "ana"), "", "w", true},
-		{"one key asks and approves", manual, key("k1", "app"), unnamed, pawl.Caller{Key: "k1", ActorType: pawl.ActorUser, ActorID: "ana"}, "", "w", true},
+		{"one key asks and approves", manual, key("k1", "app"), unnamed, pawl.Caller{Key: "k1", ActorType: pawl.ActorUser, ActorID: "ana"}, "",
+			"w", true},
 		{"two keys", manual, key("k1", "app"), pawl.Caller{Key: "k2"}, key("k3", "ana"), "", "w", false},
 		{"two keys of one actor", manual, key("k1", "ana"), unnamed, key("k2", "ana"), "", "w", true},
 		{"the requester that an application names", manual, key("k1", "app"), unnamed, user("ana"), "ana", "w", true},
@@ -47,7 +48,7 @@ func TestSeparationOfDuties(t *testing.T) {
 			unnamed, key("k1", "ana"), key("k1", "ana"), "", "w", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			offices(t, c.def, pawl.Hooks{}, func(o office) {
+			withType(t, c.def, pawl.Hooks{}, func(o typeFixture) {
 				nt := pawl.NewTask{Type: "report"}
 				if c.requestedBy != "" {
 					nt.RequestedBy = &pawl.Requester{Type: pawl.ActorUser, ID: c.requestedBy}
@@ -69,7 +70,7 @@ func TestSeparationOfDuties(t *testing.T) {
 // An actor that claimed an item of a task has worked on it, even if another one claimed
 // it later.
 func TestEveryWorkerOfATaskIsKeptFromApproving(t *testing.T) {
-	offices(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o office) {
+	withType(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o typeFixture) {
 		first := pawl.As(o.Context(), pawl.Caller{Key: "k1"})
 		task := need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report"}))
 		ls := need[[]pawl.Lease](o.T)(o.Engine.Claim(first, pawl.ClaimRequest{WorkerID: "ana", TaskID: task.ID}))
@@ -77,8 +78,10 @@ func TestEveryWorkerOfATaskIsKeptFromApproving(t *testing.T) {
 		o.must(err)
 		ls = leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)
 		o.submit(ls[0], "1")
-		for _, c := range []pawl.Caller{{Key: "k1", ActorType: pawl.ActorAPI, ActorID: "x"}, {ActorType: pawl.ActorUser, ActorID: "ana"}, {ActorType: pawl.ActorUser, ActorID: "w"}} {
-			if _, err := one(o.Engine.ApproveTasks(pawl.As(o.Context(), c), []pawl.ApproveCall{{TaskID: task.ID}})); !errors.Is(err, pawl.ErrForbidden) {
+		for _, c := range []pawl.Caller{{Key: "k1", ActorType: pawl.ActorAPI, ActorID: "x"}, {ActorType: pawl.ActorUser, ActorID: "ana"},
+			{ActorType: pawl.ActorUser, ActorID: "w"}} {
+			if _, err := one(o.Engine.ApproveTasks(pawl.As(o.Context(), c), []pawl.ApproveCall{{TaskID: task.ID}})); !errors.Is(err,
+				pawl.ErrForbidden) {
 				o.Errorf("%+v: %v", c, err)
 			}
 		}
@@ -100,7 +103,8 @@ func TestEventsNameTheirKey(t *testing.T) {
 			if _, err := one(p.Service.Progress(ctx, []pawl.ProgressCall{{Fence: ls[1].Fence(), Stage: &stage}})); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one(p.Service.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: ls[2].Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte("1")}}})); err != nil {
+			if _, err := one(p.Service.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: ls[2].Fence(),
+				NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte("1")}}})); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := one(p.Service.Complete(ctx, []pawl.CompleteCall{{Fence: ls[0].Fence(), Result: []byte("1")}})); err != nil {
@@ -126,7 +130,8 @@ func TestEventsNameTheirKey(t *testing.T) {
 					}
 				}
 			}
-			for _, name := range []string{"proposed", "planned", "leased", "in_progress", "progressed", "checkpointed", "completed", "failed", "released", "cancelled"} {
+			for _, name := range []string{"proposed", "planned", "leased", "in_progress", "progressed", "checkpointed", "completed", "failed",
+				"released", "cancelled"} {
 				if !slices.Contains(seen, name) {
 					t.Errorf("no event %s", name)
 				}

@@ -70,7 +70,9 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 // applied. item is the row of one of its items, or nil; see advanceItem.
 func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRow) (*store.StateRow, error) {
 	for range 8 {
+		state := ""
 		out, err := e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+			state = d.State
 			if item != nil {
 				d.itemID = item.ItemID
 			}
@@ -84,8 +86,12 @@ func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRo
 				return effects{}, d.fail(ctx, tx, pawl.KindApply, failed.Failure())
 			})
 		}
-		if out.item != nil {
+		switch {
+		case out.item != nil && item != nil && out.item.Attempt == item.Attempt:
 			item = out.item
+		case out.item != nil: // a later attempt submitted it again
+		case state != "submitted" && state != "approved": // another call took the step
+			item = nil
 		}
 		if len(out.advance) > 0 { // further transactions have moved items
 			item = nil
@@ -200,7 +206,8 @@ func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) (effects, e
 	case it.State == string(pawl.ItemCompleted):
 		var done pawl.Applied
 		if err := json.Unmarshal([]byte(it.Result), &done); err != nil {
-			return effects{}, d.fail(ctx, tx, pawl.KindApply, pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
+			return effects{}, d.fail(ctx, tx, pawl.KindApply,
+				pawl.Failure{Code: "apply_failed", Message: "the apply item's result is not {result?, diff?}: " + err.Error()})
 		}
 		return d.settle(ctx, tx, done)
 	case slices.Contains(stopped, it.State):
@@ -238,7 +245,8 @@ func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
 	case !found, it.State == string(pawl.ItemCompleted):
 		return d.ClearTodo(ctx, tx)
 	case it.State == string(pawl.ItemCancelled):
-		_, err := store.Apply(ctx, tx, d.Now, store.Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", Actor: system, Reason: "its plan item was cancelled"})
+		_, err := store.Apply(ctx, tx, d.Now,
+			store.Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", Actor: system, Reason: "its plan item was cancelled"})
 		return err
 	case slices.Contains(stopped, it.State):
 		return d.fail(ctx, tx, pawl.KindPlan, failureOf(it))
@@ -286,7 +294,14 @@ func (d *taskDecision) moveRemaining(ctx context.Context, tx store.Tx) (effects,
 // fail moves the task to failed because it could not be planned or applied. A retry
 // repeats that step.
 func (d *taskDecision) fail(ctx context.Context, tx store.Tx, in string, f pawl.Failure) error {
-	return d.Move(ctx, tx, store.TaskMove{Event: "failed", To: "failed", Actor: system, Message: store.Text(f.Message), FailedIn: store.Text(in), Error: store.Text(rules.Encode(f))})
+	return d.Move(ctx, tx, store.TaskMove{
+		Event:    "failed",
+		To:       "failed",
+		Actor:    system,
+		Message:  store.Text(f.Message),
+		FailedIn: store.Text(in),
+		Error:    store.Text(rules.Encode(f)),
+	})
 }
 
 // applyFailure is an error of applying. It rolls back the transaction that applies;

@@ -27,7 +27,8 @@ func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Si
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorUser, "")
 	sent, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (store.Sent, effects, error) {
-		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key}, rules.OrNull(call.Payload), by)
+		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key},
+			rules.OrNull(call.Payload), by)
 		return sent, effects{queued: sent.Woken}, err
 	})
 	if err != nil {

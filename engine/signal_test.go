@@ -18,7 +18,8 @@ func TestASignalSentWhileItemsAreSuspendedIsNotLost(t *testing.T) {
 		svcs := [3]pawl.Service{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
 		for n := range times(100, 1000) {
 			typ := fmt.Sprint("wait", n)
-			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: typ, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
+			need[pawl.Task](t)(
+				pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: typ, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
 			held := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}, 2)
 			var wg sync.WaitGroup
 			for i, l := range held {
@@ -41,11 +42,13 @@ func TestASignalSentWhileItemsAreSuspendedIsNotLost(t *testing.T) {
 
 func TestARefusedSuspendLeavesNoSignal(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
+		need[pawl.Task](t)(
+			pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
 		held := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 2}, 2)
 		ghost := held[0].Fence()
 		ghost.Attempt = 7
-		rs := need[[]pawl.Result[pawl.Moved]](t)(p.Engine.Suspend(t.Context(), []pawl.SuspendCall{{Fence: ghost, Signal: "refused"}, {Fence: held[1].Fence(), Signal: "held"}}))
+		rs := need[[]pawl.Result[pawl.Moved]](t)(
+			p.Engine.Suspend(t.Context(), []pawl.SuspendCall{{Fence: ghost, Signal: "refused"}, {Fence: held[1].Fence(), Signal: "held"}}))
 		if rs[0].Err == nil || rs[1].Err != nil {
 			t.Fatalf("%v, %v", rs[0].Err, rs[1].Err)
 		}

@@ -16,24 +16,25 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 			return pawl.CheckpointRef{}, err
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
-		err := e.writes(ctx, c.MessageFence, "step", func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) (err error) {
-			if row.StepNumber >= row.MaxSteps {
-				return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
-					Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", row.MaxSteps)}
-			}
-			snapshot := string(c.Snapshot)
-			if snapshot == "" {
-				chunks, err := store.MessageChunks(ctx, tx, row.ID, row.Cuts)
-				if err != nil {
-					return err
+		err := e.writes(ctx, c.MessageFence, "step",
+			func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) (err error) {
+				if row.StepNumber >= row.MaxSteps {
+					return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
+						Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", row.MaxSteps)}
 				}
-				if snapshot, err = rules.StepSnapshot(&row.Message, row.Cuts, chunks); err != nil {
-					return err
+				snapshot := string(c.Snapshot)
+				if snapshot == "" {
+					chunks, err := store.MessageChunks(ctx, tx, row.ID, row.Cuts)
+					if err != nil {
+						return err
+					}
+					if snapshot, err = rules.StepSnapshot(&row.Message, row.Cuts, chunks); err != nil {
+						return err
+					}
 				}
-			}
-			ref.Sequence, err = g.Step(ctx, tx, row, ref.ID, snapshot)
-			return err
-		})
+				ref.Sequence, err = g.Step(ctx, tx, row, ref.ID, snapshot)
+				return err
+			})
 		if err == nil {
 			e.after(func() { e.watcher.Changed(c.MessageID) })
 		}

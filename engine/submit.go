@@ -15,39 +15,46 @@ import (
 
 // Submit hands in results that must be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
-	return withProvenance(ctx, e, "submit", calls, subjectOfMove, eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
-		if err := rules.CheckSubmit(c); err != nil {
-			return pawl.Moved{}, err
-		}
-		return e.submit(ctx, c.Fence, "submit", func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
-			result := rules.OrNull(c.Result)
-			return store.Submission{Result: result, Data: extras(c.Evidence, c.Notes)}, r.CheckSubmission("submit", []byte(result), c.Evidence)
-		})
-	}))
+	return withProvenance(ctx, e, "submit", calls, subjectOfMove,
+		eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
+			if err := rules.CheckSubmit(c); err != nil {
+				return pawl.Moved{}, err
+			}
+			return e.submit(ctx, c.Fence, "submit", func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
+				result := rules.OrNull(c.Result)
+				return store.Submission{Result: result, Data: extras(c.Evidence, c.Notes)}, r.CheckSubmission("submit", []byte(result), c.Evidence)
+			})
+		}))
 }
 
 // Finalize puts an item's parts together and submits the outcome; see pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
-	return withProvenance(ctx, e, "finalize", calls, subjectOfMove, eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
-		if err := rules.CheckFinalize(c); err != nil {
-			return pawl.Moved{}, err
-		}
-		return e.submit(ctx, c.Fence, "finalize", func(r *typeRules, it store.ItemRow) (store.Submission, error) {
-			parts, err := e.liveParts(ctx, c.ItemID)
-			if err != nil {
-				return store.Submission{}, err
+	return withProvenance(ctx, e, "finalize", calls, subjectOfMove,
+		eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
+			if err := rules.CheckFinalize(c); err != nil {
+				return pawl.Moved{}, err
 			}
-			result, err := r.assemble(ctx, it.Item, parts, c.Mode == pawl.FinalizeBestEffort)
-			if err != nil {
-				return store.Submission{}, err
-			}
-			ids := make([]string, len(parts))
-			for i := range parts {
-				ids[i] = parts[i].ID
-			}
-			return store.Submission{Result: string(result), Assembled: store.Text(result), Parts: ids, Data: extras(c.Evidence, c.Notes)}, r.CheckSubmission("finalize", result, c.Evidence)
-		})
-	}))
+			return e.submit(ctx, c.Fence, "finalize", func(r *typeRules, it store.ItemRow) (store.Submission, error) {
+				parts, err := e.liveParts(ctx, c.ItemID)
+				if err != nil {
+					return store.Submission{}, err
+				}
+				result, err := r.assemble(ctx, it.Item, parts, c.Mode == pawl.FinalizeBestEffort)
+				if err != nil {
+					return store.Submission{}, err
+				}
+				ids := make([]string, len(parts))
+				for i := range parts {
+					ids[i] = parts[i].ID
+				}
+				return store.Submission{
+					Result:    string(result),
+					Assembled: store.Text(result),
+					Parts:     ids,
+					Data:      extras(c.Evidence, c.Notes),
+				}, r.CheckSubmission("finalize", result, c.Evidence)
+			})
+		}))
 }
 
 // SubmitParts hands in parts of results; see pawl.Deliverer.
@@ -90,8 +97,17 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 // partOf returns the row of a part.
 func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *typeRules) store.Part {
 	sum := sha256.Sum256(c.Payload)
-	p := store.Part{ID: e.ids.next("prt"), Key: c.Key, Seq: c.Seq, Status: pawl.PartValidated, Payload: string(c.Payload), Evidence: store.Text(c.Evidence),
-		Notes: store.Text(c.Notes), Checksum: hex.EncodeToString(sum[:]), MaxParts: r.MaxParts()}
+	p := store.Part{
+		ID:       e.ids.next("prt"),
+		Key:      c.Key,
+		Seq:      c.Seq,
+		Status:   pawl.PartValidated,
+		Payload:  string(c.Payload),
+		Evidence: store.Text(c.Evidence),
+		Notes:    store.Text(c.Notes),
+		Checksum: hex.EncodeToString(sum[:]),
+		MaxParts: r.MaxParts(),
+	}
 	if key := e.key(); key != "" {
 		p.KeyHash = store.Text(keyHash(key))
 	}
@@ -143,7 +159,12 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 // submit checks the result that an item's worker hands in and moves the item to
 // submitted. The refusal of a result that does not fit is stored as the item's error; the
 // lease stays. If the parts of a result changed meanwhile, they are put together again.
-func (e *Engine) submit(ctx context.Context, f pawl.Fence, op string, make func(*typeRules, store.ItemRow) (store.Submission, error)) (pawl.Moved, error) {
+func (e *Engine) submit(
+	ctx context.Context,
+	f pawl.Fence,
+	op string,
+	make func(*typeRules, store.ItemRow) (store.Submission, error),
+) (pawl.Moved, error) {
 	it, r, err := e.accepting(ctx, f, op)
 	if err != nil {
 		return pawl.Moved{}, err
@@ -212,7 +233,12 @@ func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal 
 
 // withLockedItem runs fn with a leased item locked, or returns why the fence does not
 // hold.
-func (e *Engine) withLockedItem(ctx context.Context, f pawl.Fence, op string, fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
+func (e *Engine) withLockedItem(
+	ctx context.Context,
+	f pawl.Fence,
+	op string,
+	fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error,
+) error {
 	for range 3 {
 		held := false
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -250,7 +276,10 @@ func each[C, R any](ctx context.Context, op string, calls []C, one func(context.
 }
 
 // eachly returns a function that calls each.
-func eachly[C, R any](op string, one func(*Engine, context.Context, *C) (R, error)) func(*Engine, context.Context, []C) ([]pawl.Result[R], error) {
+func eachly[C, R any](
+	op string,
+	one func(*Engine, context.Context, *C) (R, error),
+) func(*Engine, context.Context, []C) ([]pawl.Result[R], error) {
 	return func(e *Engine, ctx context.Context, calls []C) ([]pawl.Result[R], error) {
 		return each(ctx, op, calls, func(ctx context.Context, c *C) (R, error) { return one(e, ctx, c) })
 	}

@@ -112,7 +112,8 @@ func (e *Engine) changeIn(ctx context.Context, tx store.Tx, verb string, call *p
 func unmoved(verb string, state pawl.TaskState) error {
 	err := rules.Conflict(verb, string(state), state.Allowed()).(*pawl.Error)
 	if verb == "retry" && slices.Contains(err.Allowed, verb) {
-		err.Message = "no item can run again yet: what failed with others goes on by itself when those have completed, or is retried then if it was buried"
+		err.Message = "no item can run again yet: what failed with others goes on by itself when those have completed, " +
+			"or is retried then if it was buried"
 	}
 	return err
 }
@@ -150,7 +151,8 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if state := pawl.TaskState(c.State); !slices.Contains(state.Allowed(), verb) { // it changed before it was locked
 		return nil, rules.Conflict(verb, c.State, state.Allowed())
 	}
-	if err := c.Move(ctx, tx, store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}); err != nil {
+	move := store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}
+	if err := c.Move(ctx, tx, move); err != nil {
 		return nil, err
 	}
 	if found && verb == "retry" && c.FailedIn == pawl.KindApply && it.State == string(pawl.ItemCancelled) {
@@ -188,9 +190,13 @@ func movable(ctx context.Context, tx store.Tx, c pawl.Caller, verb string, call 
 
 // itemsQueued reports items that were queued again to waiting claims.
 func (e *Engine) itemsQueued(items []store.DueItem) {
+	namespaces := map[string]bool{}
 	for _, d := range items {
 		e.queues.Inserted(d.Namespace, d.Type, d.Rank, d.ItemID)
-		e.ready(d.Namespace)
+		namespaces[d.Namespace] = true
+	}
+	for ns := range namespaces {
+		e.ready(ns)
 	}
 }
 

@@ -63,7 +63,11 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 	c := pawl.CallerOf(ctx)
 	item, attempt, ok := tokenParts(token)
 	if !ok || !hmac.Equal([]byte(token), []byte(e.tokens.of(c.Namespace, item, attempt))) {
-		return pawl.TaskToken{}, &pawl.Error{Code: pawl.CodeInvalid, Op: "check token", Message: "this is no task token of this database and namespace"}
+		return pawl.TaskToken{}, &pawl.Error{
+			Code:    pawl.CodeInvalid,
+			Op:      "check token",
+			Message: "this is no task token of this database and namespace",
+		}
 	}
 	it, now, err := e.readRow(ctx, item)
 	if err == nil {
@@ -72,8 +76,16 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 	if err != nil {
 		return pawl.TaskToken{}, err
 	}
-	return pawl.TaskToken{TaskID: it.TaskID, ItemID: item, Namespace: c.Namespace, Type: it.Type, Key: it.Key, WorkerID: it.LastWorkerID, Attempt: attempt,
-		LeaseExpiresAt: stamp(it.LeaseExpires)}, nil
+	return pawl.TaskToken{
+		TaskID:         it.TaskID,
+		ItemID:         item,
+		Namespace:      c.Namespace,
+		Type:           it.Type,
+		Key:            it.Key,
+		WorkerID:       it.LastWorkerID,
+		Attempt:        attempt,
+		LeaseExpiresAt: stamp(it.LeaseExpires),
+	}, nil
 }
 
 // tokenParts splits a token without verifying it.

@@ -51,7 +51,14 @@ func TestADeletedTaskLeavesATombstone(t *testing.T) {
 		if e.ActorID != "ann" || e.Message != "a test" || e.CreatedAt.IsZero() {
 			t.Errorf("the event is %+v", e)
 		}
-		want := store.Tombstone{Key: "key_1", Type: "a", State: "cancelled", Events: int64(before.Events), LastEvent: b.LastEvent, Hash: before.Head}
+		want := store.Tombstone{
+			Key:       "key_1",
+			Type:      "a",
+			State:     "cancelled",
+			Events:    int64(before.Events),
+			LastEvent: b.LastEvent,
+			Hash:      before.Head,
+		}
 		if b != want || !strings.HasPrefix(b.LastEvent, "evt_") {
 			t.Errorf("the tombstone is %+v, want %+v", b, want)
 		}
@@ -64,7 +71,10 @@ func TestADeletedTaskLeavesATombstone(t *testing.T) {
 		if pawl.CodeOf(err) != pawl.CodeNotFound || !strings.Contains(err.Error(), "was deleted on") || !strings.Contains(err.Error(), "ann") {
 			t.Errorf("the task is %v", err)
 		}
-		if _, err := p.Service.ListEvents(pawl.As(t.Context(), pawl.Caller{Namespace: "other"}), pawl.EventFilter{TaskID: c.task.ID}); pawl.CodeOf(err) != pawl.CodeNotFound {
+		if _, err := p.Service.ListEvents(pawl.As(t.Context(), pawl.Caller{Namespace: "other"}),
+			pawl.EventFilter{TaskID: c.task.ID}); pawl.CodeOf(
+			err,
+		) != pawl.CodeNotFound {
 			t.Errorf("another namespace reads it: %v", err)
 		}
 		for head, intact := range map[string]bool{"": true, before.Head: true, strings.Repeat("A", 43): false} {
@@ -122,7 +132,8 @@ func TestAChangedTombstoneIsFound(t *testing.T) {
 				c := newChained(t, p)
 				t.Cleanup(func() { // before the rules are checked
 					var all []string
-					for _, table := range []string{"task_events", "seals", "tombstones", "provenances", "checkpoints", "ready", "scheduled", "rests", "ends", "task_live", "work_items", "tasks"} {
+					for _, table := range []string{"task_events", "seals", "tombstones", "provenances", "checkpoints", "ready", "scheduled", "rests",
+						"ends", "task_live", "work_items", "tasks"} {
 						all = append(all, "DELETE FROM pawl."+table)
 					}
 					c.around("seals", all...)

@@ -23,7 +23,12 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 			return store.Touch{Fence: fenceRow(c, h.Fence), Extend: true, LeaseSeconds: h.LeaseSeconds}
 		},
 		answer: func(_ *pawl.HeartbeatCall, t *store.Touched) (pawl.Beat, effects) {
-			return pawl.Beat{LeaseExpiresAt: stamp(t.LeaseExpiresAt), LeaseSeconds: t.LeaseSeconds, ServerTime: stamp(t.Now), Stopped: append([]string{}, strings.Fields(string(t.Stopped))...)}, effects{}
+			return pawl.Beat{
+				LeaseExpiresAt: stamp(t.LeaseExpiresAt),
+				LeaseSeconds:   t.LeaseSeconds,
+				ServerTime:     stamp(t.Now),
+				Stopped:        append([]string{}, strings.Fields(string(t.Stopped))...),
+			}, effects{}
 		},
 		refused: func(h *pawl.HeartbeatCall, it store.ItemRow, now int64, err error) (pawl.Beat, error) {
 			if it.State == pawl.ItemCancelled && it.Attempt == h.Attempt && it.LastWorkerID == h.WorkerID {

@@ -17,7 +17,7 @@ import (
 //   - Reads see what the transaction has written.
 //   - A claim does not wait, whatever its WaitSeconds. DeleteTasks, RestoreArchive,
 //     Sweep and Prunable run in several transactions and are invalid here; so are
-//     FollowEvents and FollowMessage.
+//     FollowEvents, FollowMessage, and pawl.Await of a task that has not ended.
 //   - On PostgreSQL the transaction should be READ COMMITTED. A stricter one may end
 //     with a serialization failure; the caller must then repeat it.
 //   - Locks that the verbs take are held until the transaction ends: keep it short.
@@ -38,9 +38,18 @@ func (e *Engine) In(tx any) *TxEngine {
 	s := &scope{DB: e.root.db, begun: true}
 	s.tx = s.Dialect().Wrap(tx)
 	if s.tx == nil {
-		s.refused = &pawl.Error{Code: pawl.CodeInvalid, Op: "in", Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, s.Dialect().Name)}
+		s.refused = &pawl.Error{
+			Code:    pawl.CodeInvalid,
+			Op:      "in",
+			Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, s.Dialect().Name),
+		}
 	}
 	return &TxEngine{Service: &Engine{core: e.core, db: s, scope: s}, scope: s}
+}
+
+// AwaitTask is Engine.AwaitTask; it does not wait.
+func (t *TxEngine) AwaitTask(ctx context.Context, id string, look func(ctx context.Context) (done bool, err error)) error {
+	return t.Service.(*Engine).AwaitTask(ctx, id, look)
 }
 
 // Create creates one task.

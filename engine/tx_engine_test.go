@@ -48,7 +48,8 @@ func TestTxEngineKeepsProvenance(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		tx := beginOwn(t, p)
-		task := need[pawl.Task](t)(tx.Create(pawl.WithProvenance(t.Context(), pawl.Provenance{AgentName: "research-bot"}), pawl.NewTask{Type: "a"}))
+		task := need[pawl.Task](t)(
+			tx.Create(pawl.WithProvenance(t.Context(), pawl.Provenance{AgentName: "research-bot"}), pawl.NewTask{Type: "a"}))
 		if err := tx.commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,8 @@ func TestTxEngineIsTheWholeService(t *testing.T) {
 				t.Errorf("a verb that is refused: %v", err)
 			}
 			need[pawl.Beat](t)(first(tx.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: l[0].Fence()}})))
-			need[pawl.CheckpointRef](t)(first(tx.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: l[0].Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}}})))
+			need[pawl.CheckpointRef](t)(first(tx.Checkpoint(ctx,
+				[]pawl.CheckpointCall{{Fence: l[0].Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}}})))
 			need[pawl.Moved](t)(pawl.Complete(ctx, tx, l[0].Fence(), []byte(`"done"`)))
 			if sent := need[pawl.Signalled](t)(first(tx.SendSignals(ctx, []pawl.SignalCall{{Name: "paid"}}))); sent.Woken != 1 {
 				t.Errorf("the signal: %+v", sent)
@@ -202,7 +204,8 @@ func TestOpenMessagesAfterARollback(t *testing.T) {
 						t.Fatal(err)
 					}
 				} else {
-					_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "s", Key: task.ID, RequestHash: "h"}, func(_ context.Context, svc pawl.Service) (*pawl.Answer, error) {
+					_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "s", Key: task.ID, RequestHash: "h"}, func(_ context.Context,
+						svc pawl.Service) (*pawl.Answer, error) {
 						need[pawl.Moved](t)(end(svc, l))
 						return nil, nil
 					})
@@ -229,7 +232,11 @@ func TestAMessageOfARollback(t *testing.T) {
 		tx := beginOwn(t, p)
 		m := need[pawl.Message](t)(first(tx.StartMessages(ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant"}})))
 		chunk := pawl.AppendCall{
-			MessageFence: pawl.MessageFence{MessageID: m.ID, WorkerID: "w", Attempt: l.Attempt}, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "x"}},
+			MessageFence: pawl.MessageFence{
+				MessageID: m.ID,
+				WorkerID:  "w",
+				Attempt:   l.Attempt,
+			}, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "x"}},
 		}
 		need[pawl.Appended](t)(first(tx.Append(ctx, []pawl.AppendCall{chunk})))
 		if err := tx.rollback(); err != nil {
@@ -292,8 +299,10 @@ func TestTxEngineOverDatabaseSQL(t *testing.T) {
 	runAt := p.Now().Add(time.Hour)
 	tx = begin()
 	in := p.Engine.In(tx)
-	one := need[pawl.Task](t)(in.Create(ctx, pawl.NewTask{Type: "a", Title: "one", Payload: []byte(`{"n": 1}`), Dedupe: pawl.Dedupe{All: true}, RunAt: &runAt}))
-	many := need[pawl.Task](t)(in.Create(ctx, pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "x", Input: []byte(`1`)}, {Key: "y", Input: []byte(`2`), After: []string{"x"}}}}))
+	one := need[pawl.Task](t)(
+		in.Create(ctx, pawl.NewTask{Type: "a", Title: "one", Payload: []byte(`{"n": 1}`), Dedupe: pawl.Dedupe{All: true}, RunAt: &runAt}))
+	many := need[pawl.Task](t)(in.Create(ctx,
+		pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "x", Input: []byte(`1`)}, {Key: "y", Input: []byte(`2`), After: []string{"x"}}}}))
 	again := need[pawl.Task](t)(in.Create(ctx, pawl.NewTask{Type: "a", Payload: []byte(`{"n": 1}`), Dedupe: pawl.Dedupe{All: true}}))
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
@@ -301,7 +310,8 @@ func TestTxEngineOverDatabaseSQL(t *testing.T) {
 	if again.ID != one.ID || !again.Deduplicated {
 		t.Errorf("the same input made %s beside %s", again.ID, one.ID)
 	}
-	if got := need[pawl.Task](t)(p.Engine.GetTask(ctx, one.ID)); got.Title != "one" || string(got.Payload) != `{"n": 1}` || got.Stage != "Scheduled" {
+	if got := need[pawl.Task](t)(p.Engine.GetTask(ctx, one.ID)); got.Title != "one" || string(got.Payload) != `{"n": 1}` ||
+		got.Stage != "Scheduled" {
 		t.Errorf("%+v", got)
 	}
 	l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: many.ID}, 1)[0]

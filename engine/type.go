@@ -78,7 +78,12 @@ func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.Type
 }
 
 // errTypeChanged says that another call changed the type since it was compared.
-var errTypeChanged = &pawl.Error{Code: pawl.CodeConflict, Op: "put type", Allowed: []string{}, Message: "the type is being changed; try again"}
+var errTypeChanged = &pawl.Error{
+	Code:    pawl.CodeConflict,
+	Op:      "put type",
+	Allowed: []string{},
+	Message: "the type is being changed; try again",
+}
 
 // register registers the types of Options.
 func (e *Engine) register(ctx context.Context, types []pawl.Type) error {

@@ -119,7 +119,8 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string,
 			ruled[name] = r != nil && r.JudgesWork()
 		}
 		if ruled[name] && len(f) < schema.MaxErrors {
-			f.Add(at+"/"+strconv.Itoa(i)+"/type", "the type %s has rules for input or results, which apply only to tasks of that type; create a task of the type %s", name, name)
+			f.Add(at+"/"+strconv.Itoa(i)+"/type",
+				"the type %s has rules for input or results, which apply only to tasks of that type; create a task of the type %s", name, name)
 		}
 	}
 	return cmp.Or(f.Err("create"), e.checkItemQueues(ctx, task, items))

@@ -40,7 +40,8 @@ func TestCreatesAtOnceHaveTheRulesOfTheirType(t *testing.T) {
 
 func TestRegisteredTypesOnly(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		older := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "other", Items: []pawl.NewItem{{Key: "a"}, {Key: "b"}}}))
+		older := need[pawl.Task](t)(
+			pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "other", Items: []pawl.NewItem{{Key: "a"}, {Key: "b"}}}))
 		e := p.Another(engine.Options{RegisteredTypesOnly: true, Types: []pawl.Type{{Name: "a"}, {Name: "b"}}})
 		for _, c := range []struct {
 			task    pawl.NewTask

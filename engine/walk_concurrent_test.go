@@ -192,7 +192,8 @@ func (w *concurrentWalk) playRound() {
 	close(start)
 	players.Wait()
 	for _, id := range w.doubtful {
-		if _, err := first(w.p.Service.DeleteTasks(asOperator(w.Context()), []pawl.TaskCall{{TaskID: id, Force: true}})); !errors.Is(err, pawl.ErrNotFound) {
+		if _, err := first(w.p.Service.DeleteTasks(asOperator(w.Context()), []pawl.TaskCall{{TaskID: id, Force: true}})); !errors.Is(err,
+			pawl.ErrNotFound) {
 			w.accept(err)
 		}
 	}
@@ -252,7 +253,8 @@ func (w *concurrentWalk) foreseen(verb string, err error) bool {
 		unchecked := strings.Contains(e.Message, "not ready for approval") // of a task just submitted
 		before := e.Op != "" && e.Op != verb                               // a call that led up to the verb, with a lease that others use too
 		// A lease that may be revoked can belong to another attempt, or have expired.
-		return before || verb == "retry" || verb == "revoke_lease" || unchecked || !slices.Contains(e.Allowed, verb) // else the state allows what was refused
+		return before || verb == "retry" || verb == "revoke_lease" || unchecked ||
+			!slices.Contains(e.Allowed, verb) // else the state allows what was refused
 	case pawl.CodeLeaseLost, pawl.CodePrecondition, pawl.CodeKeyInFlight, pawl.CodeKeyReused:
 		return true
 	case pawl.CodeNotFound:
@@ -409,7 +411,8 @@ func (w *concurrentWalk) checkFeeds() {
 	})
 	w.accept(err)
 	w.events += len(ids)
-	if mended := w.count("SELECT COUNT(*) FROM pawl.task_events WHERE event = 'updated' AND message LIKE 'the count of%was wrong'"); mended > 0 {
+	mended := w.count("SELECT COUNT(*) FROM pawl.task_events WHERE event = 'updated' AND message LIKE 'the count of%was wrong'")
+	if mended > 0 {
 		w.Errorf("%d items waited for a wrong number of others, until the sweep counted again", mended)
 	}
 	deadline := time.Now().Add(20 * time.Second)

@@ -72,7 +72,8 @@ func (f *walkFeed) step(states map[string]string, ev *pawl.Event, id, from, to s
 		return
 	}
 	if states[id] != from {
-		f.faults = append(f.faults, walkFault{ev.TaskID, fmt.Sprintf("event %s (%s) takes %s from %q, it was %q", ev.ID, ev.Event, id, from, states[id])})
+		f.faults = append(f.faults,
+			walkFault{ev.TaskID, fmt.Sprintf("event %s (%s) takes %s from %q, it was %q", ev.ID, ev.Event, id, from, states[id])})
 	}
 	states[id] = to
 }

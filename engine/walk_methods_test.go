@@ -17,9 +17,12 @@ var notWalked = map[string]string{
 	"ResumeRelay": "changes a relay's own row alone; the tests of package relay call it while relays run",
 	"ForgetRelay": "as ResumeRelay",
 
-	"TaskResult": onlyReads, "PartialResult": onlyReads, "GetTask": onlyReads, "GetType": onlyReads, "ListTypes": onlyReads, "ListEvents": onlyReads,
-	"ListCheckpoints": onlyReads, "ListParts": onlyReads, "ListProvenance": onlyReads, "CountCheckpoints": onlyReads, "GetMessage": onlyReads, "ListMessages": onlyReads,
-	"ListWorkers": onlyReads, "ListKeys": onlyReads, "ListSweeps": onlyReads, "Prunable": onlyReads, "Stats": onlyReads, "Resume": onlyReads, "ResumePage": onlyReads, "CheckToken": onlyReads, "ListRelays": onlyReads,
+	"TaskResult": onlyReads, "PartialResult": onlyReads, "GetTask": onlyReads, "GetType": onlyReads, "ListTypes": onlyReads,
+	"ListEvents":      onlyReads,
+	"ListCheckpoints": onlyReads, "ListParts": onlyReads, "ListProvenance": onlyReads, "CountCheckpoints": onlyReads,
+	"GetMessage": onlyReads, "ListMessages": onlyReads,
+	"ListWorkers": onlyReads, "ListKeys": onlyReads, "ListSweeps": onlyReads, "Prunable": onlyReads, "Stats": onlyReads,
+	"Resume": onlyReads, "ResumePage": onlyReads, "CheckToken": onlyReads, "ListRelays": onlyReads,
 	"ListTasks": onlyReads, "GetKeys": onlyReads, "FollowEvents": onlyReads, "FollowMessage": onlyReads,
 }
 

@@ -74,7 +74,15 @@ func (w *walk) create(rt *rapid.T) {
 	w.ok(err)
 	t := &modelTask{id: made.ID, stored: pawl.TaskOpen}
 	for _, i := range list.Items {
-		mi := &modelItem{task: t, id: i.ID, typ: n.Type, state: pawl.ItemQueued, priority: n.Priority, max: n.MaxAttempts, order: len(w.model.all()) + len(t.items)}
+		mi := &modelItem{
+			task:     t,
+			id:       i.ID,
+			typ:      n.Type,
+			state:    pawl.ItemQueued,
+			priority: n.Priority,
+			max:      n.MaxAttempts,
+			order:    len(w.model.all()) + len(t.items),
+		}
 		if n.RunAt != nil {
 			mi.state, mi.until = pawl.ItemScheduled, *n.RunAt
 		}
@@ -109,7 +117,8 @@ func (w *walk) work(rt *rapid.T) {
 		rt.Skip("nothing has been claimed")
 	}
 	f := rapid.SampledFrom(w.model.fences).Draw(rt, "claim")
-	verb := rapid.SampledFrom([]string{"heartbeat", "progress", "checkpoint", "complete", "complete", "fail", "release", "suspend"}).Draw(rt, "verb")
+	verb := rapid.SampledFrom([]string{"heartbeat", "progress", "checkpoint", "complete", "complete", "fail", "release", "suspend"}).
+		Draw(rt, "verb")
 	delay := time.Duration(rapid.SampledFrom([]int{-1, 0, 20}).Draw(rt, "delay")) * time.Second
 	i := w.model.item(f.ItemID)
 	code, why := w.model.verdict(i, f)
@@ -157,7 +166,8 @@ func (w *walk) call(verb string, f pawl.Fence, delay time.Duration, cancelled bo
 		_, err = pawl.Complete(w.ctx, w.p.Service, f, []byte(`1`))
 	case "fail":
 		retry, ms := delay >= 0, max(0, delay).Milliseconds()
-		_, err = first(w.p.Service.Fail(w.ctx, []pawl.FailCall{{Fence: f, Error: pawl.Failure{Message: "no"}, Retryable: &retry, RetryAfterMS: &ms}}))
+		_, err = first(
+			w.p.Service.Fail(w.ctx, []pawl.FailCall{{Fence: f, Error: pawl.Failure{Message: "no"}, Retryable: &retry, RetryAfterMS: &ms}}))
 	case "release":
 		_, err = pawl.Release(w.ctx, w.p.Service, f)
 	case "suspend":
@@ -232,13 +242,15 @@ func (w *walk) compare(*rapid.T) {
 	w.ok(err)
 	for _, i := range items.Items {
 		w.model.due(w.model.item(i.ID), i.State)
-		got[i.ID] = fmt.Sprintf("%s (%s) attempt %d, failures %d, held by %q, last by %q", i.State, i.Status, i.Attempt, i.Failures, i.WorkerID, i.LastWorkerID)
+		got[i.ID] = fmt.Sprintf("%s (%s) attempt %d, failures %d, held by %q, last by %q", i.State, i.Status, i.Attempt, i.Failures,
+			i.WorkerID, i.LastWorkerID)
 	}
 	for _, t := range w.model.tasks {
 		failures := 0
 		for _, i := range t.items {
 			failures += i.failures
-			want[i.id] = fmt.Sprintf("%s (%s) attempt %d, failures %d, held by %q, last by %q", i.state, w.model.status(i), i.attempt, i.failures, i.holder, i.last)
+			want[i.id] = fmt.Sprintf("%s (%s) attempt %d, failures %d, held by %q, last by %q", i.state, w.model.status(i), i.attempt,
+				i.failures, i.holder, i.last)
 		}
 		want[t.id] = fmt.Sprintf("%s version %d, %d open, %d failures", t.shown(), t.version, t.open(), failures)
 	}

@@ -32,7 +32,8 @@ var stale = []struct {
 		})))
 	}},
 	{"complete", func(ctx context.Context, svc pawl.Service, fs []pawl.Fence) ([]error, error) {
-		return errorsOf(svc.Complete(ctx, each(fs, func(f pawl.Fence) pawl.CompleteCall { return pawl.CompleteCall{Fence: f, Result: []byte(`"stale"`)} })))
+		return errorsOf(
+			svc.Complete(ctx, each(fs, func(f pawl.Fence) pawl.CompleteCall { return pawl.CompleteCall{Fence: f, Result: []byte(`"stale"`)} })))
 	}},
 	{"fail", func(ctx context.Context, svc pawl.Service, fs []pawl.Fence) ([]error, error) {
 		return errorsOf(svc.Fail(ctx, each(fs, func(f pawl.Fence) pawl.FailCall {
@@ -82,7 +83,8 @@ func TestFrozenHoldersAreRefusedEverything(t *testing.T) {
 					held[n] = append(held[n], l.Fence())
 				}
 			}
-			if _, err := p.Service.Heartbeat(t.Context(), each(held[2], func(f pawl.Fence) pawl.HeartbeatCall { return pawl.HeartbeatCall{Fence: f} })); err != nil {
+			if _, err := p.Service.Heartbeat(t.Context(), each(held[2],
+				func(f pawl.Fence) pawl.HeartbeatCall { return pawl.HeartbeatCall{Fence: f} })); err != nil {
 				t.Fatal(err)
 			}
 			p.Advance(60 * time.Second)

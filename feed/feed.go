@@ -29,7 +29,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// The pace of the driver: the least time between two looks (gap), and the longest time
+// The pace of poll: the least time between two queries for the newest position (gap), and the longest time
 // without a notification (poll).
 const (
 	minGapReading = 5 * time.Millisecond
@@ -51,7 +51,7 @@ type Feed struct {
 	mu          sync.Mutex
 	head        int64           // the newest position known
 	state       store.FeedState // the epoch and the starts of epochs, read with head
-	next        *headQuery      // the look that follows the current one
+	next        *headQuery      // the query that follows the current one
 	waiting     int             // readers
 	pollers     int             // readers, and Run
 	stop        context.CancelFunc
@@ -59,12 +59,12 @@ type Feed struct {
 	recentUntil time.Time  // until then the feed counts as read without a waiting reader
 	noEvents    store.Span // positions in which Read found no event
 
-	refreshing    sync.Mutex // one look at a time
+	refreshing    sync.Mutex // one query at a time
 	work          sync.WaitGroup
 	cache         cache
 	uncachedReads chan struct{} // limits the readers of events that are not cached any more
 
-	// State of the current look.
+	// State of the current query.
 	assigned    bool // it assigned positions
 	version     int64
 	server      store.Server // that answered last
@@ -268,7 +268,7 @@ func (f *Feed) waitBeyond(ctx context.Context, after pawl.FeedPosition) error {
 	})
 }
 
-// refresh waits for a look that begins after the call.
+// refresh waits for a query that begins after the call.
 func (f *Feed) refresh(ctx context.Context) error {
 	f.mu.Lock()
 	q := f.next
@@ -290,7 +290,7 @@ func (f *Feed) refresh(ctx context.Context) error {
 	}
 }
 
-// runQuery executes a look. All callers that wait share it, so none of their contexts ends
+// runQuery executes a query. All callers that wait share it, so none of their contexts ends
 // it.
 func (f *Feed) runQuery(q *headQuery) {
 	f.refreshing.Lock()

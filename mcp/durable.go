@@ -97,7 +97,7 @@ func method[R sdk.Result](s *Server, name string, role api.Role, fn func(context
 			return out, unextended()
 		}
 		if ctx, err = s.admit(ctx, name, nil, role); err == nil {
-			ctx, _, err = vouched(s.asAgent(ctx, role, client), client, nil)
+			ctx, _, err = withProvenance(s.asAgent(ctx, role, client), client, nil)
 		}
 		if err == nil {
 			out, err = fn(ctx, p)

@@ -14,9 +14,9 @@ import (
 // provenance: members of pawl.Provenance, such as model.
 const ProvenanceMeta = "io.github.pawl-work/provenance"
 
-// vouched adds the provenance of a call: the client's name and version, the agent by the
+// withProvenance adds the provenance of a call: the client's name and version, the agent by the
 // worker of the call or the caller's name, and the members of _meta.
-func vouched(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (_ context.Context, p pawl.Provenance, _ error) {
+func withProvenance(ctx context.Context, client *sdk.Implementation, meta sdk.Meta) (_ context.Context, p pawl.Provenance, _ error) {
 	if client != nil {
 		p.AgentName, p.AgentVersion = short(client.Name), short(client.Version)
 	}

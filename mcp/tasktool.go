@@ -48,7 +48,7 @@ func (s *Server) AddTaskTool(t TaskTool) {
 		}
 		ctx = s.asAgent(ctx, api.Submitter, req.ClientInfo())
 		var p pawl.Provenance
-		if ctx, p, err = vouched(ctx, req.ClientInfo(), req.Params.Meta); err != nil {
+		if ctx, p, err = withProvenance(ctx, req.ClientInfo(), req.Params.Meta); err != nil {
 			return s.refused(ctx, own, err), nil
 		}
 		made, res, err := t.Task(ctx, req)

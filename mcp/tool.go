@@ -124,7 +124,7 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 	key, err := keyOf(req.Params.Meta)
 	var p pawl.Provenance
 	if err == nil {
-		ctx, p, err = vouched(ctx, req.ClientInfo(), req.Params.Meta)
+		ctx, p, err = withProvenance(ctx, req.ClientInfo(), req.Params.Meta)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -49,18 +49,18 @@ func TestACursorOfAnOlderEpochIsRefused(t *testing.T) {
 	if at, ok := pawl.RestartOf(err); !ok || at.String() != "1-3" {
 		t.Errorf("the client says %v", err)
 	}
-	tape := tune(t, srv, "", "Last-Event-ID", "1-4")
-	if _, err := tape.in.ReadString('\n'); err != nil {
+	eventStream := openFeed(t, srv, "", "Last-Event-ID", "1-4")
+	if _, err := eventStream.in.ReadString('\n'); err != nil {
 		t.Error(err)
 	}
 	create(t, p.Service, 1)
 	for range 2 {
-		if e, ok := tape.next(); !ok || e.Position < 5 {
+		if e, ok := eventStream.next(); !ok || e.Position < 5 {
 			t.Errorf("%+v", e)
 		}
 	}
-	if tape.last != "1-6" {
-		t.Errorf("the newest id is %s", tape.last)
+	if eventStream.last != "1-6" {
+		t.Errorf("the newest id is %s", eventStream.last)
 	}
 	if r := ask(t, srv, "GET", "/v1/events?after=1-4", ""); r.StatusCode != 200 || strings.Count(r.text, `"id":"evt_`) != 2 {
 		t.Errorf("%d %s", r.StatusCode, r.text)

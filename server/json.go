@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -31,13 +32,15 @@ func encode(w io.Writer, v any) error {
 		return err
 	}
 	e.text.WriteByte('\n')
+	e.out.Reset(w)
 	text, from := e.text.Bytes(), int64(0)
 	for _, h := range e.holes {
-		_, _ = w.Write(text[from:h.at])
-		_, _ = w.Write(h.raw)
+		_, _ = e.out.Write(text[from:h.at])
+		_, _ = e.out.Write(h.raw)
 		from = h.at + int64(len("null"))
 	}
-	_, _ = w.Write(text[from:])
+	_, _ = e.out.Write(text[from:])
+	_ = e.out.Flush()
 	return nil
 }
 
@@ -47,6 +50,7 @@ type encoder struct {
 	options jsonv2.Options
 	text    bytes.Buffer
 	holes   []hole
+	out     *bufio.Writer // small parts go out together, large payloads directly
 }
 
 type hole struct {
@@ -55,7 +59,7 @@ type hole struct {
 }
 
 var encoders = sync.Pool{New: func() any {
-	e := &encoder{}
+	e := &encoder{out: bufio.NewWriterSize(nil, 16<<10)}
 	e.options = jsonv2.JoinOptions(jsonv2.WithMarshalers(jsonv2.MarshalToFunc(e.leave)),
 		jsonv1.OmitEmptyWithLegacySemantics(true), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	return e
@@ -77,6 +81,7 @@ func (e *encoder) free() {
 		return
 	}
 	e.text.Reset()
+	e.out.Reset(nil)
 	clear(e.holes)
 	e.holes = e.holes[:0]
 	encoders.Put(e)

@@ -25,8 +25,8 @@ import (
 	"github.com/pawl-work/pawl/server"
 )
 
-// tape is a stream of events as a browser reads it.
-type tape struct {
+// eventStream is a stream of events as a browser reads it.
+type eventStream struct {
 	t    *testing.T
 	body io.ReadCloser
 	in   *bufio.Reader
@@ -34,13 +34,13 @@ type tape struct {
 }
 
 // tune requests the stream of events from a server.
-func tune(t *testing.T, srv *httptest.Server, query string, headers ...string) *tape {
+func openFeed(t *testing.T, srv *httptest.Server, query string, headers ...string) *eventStream {
 	t.Helper()
 	return listen(t, srv, "/v1/events"+query, headers...)
 }
 
 // listen requests any stream.
-func listen(t *testing.T, srv *httptest.Server, path string, headers ...string) *tape {
+func listen(t *testing.T, srv *httptest.Server, path string, headers ...string) *eventStream {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+path, nil)
 	if err != nil {
@@ -59,11 +59,11 @@ func listen(t *testing.T, srv *httptest.Server, path string, headers ...string) 
 		data, _ := io.ReadAll(res.Body)
 		t.Fatalf("%d %s: %s", res.StatusCode, res.Header.Get("Content-Type"), data)
 	}
-	return &tape{t: t, body: res.Body, in: bufio.NewReader(res.Body)}
+	return &eventStream{t: t, body: res.Body, in: bufio.NewReader(res.Body)}
 }
 
 // next returns the next event; false at the stream's end.
-func (p *tape) next() (e pawl.Event, ok bool) {
+func (p *eventStream) next() (e pawl.Event, ok bool) {
 	p.t.Helper()
 	for {
 		line, err := p.in.ReadString('\n')
@@ -130,7 +130,7 @@ func TestStreamGoesOnAtAnotherServer(t *testing.T) {
 			if last != "" {
 				headers = []string{"Last-Event-ID", last}
 			}
-			s := tune(t, servers[n%2], "", headers...)
+			s := openFeed(t, servers[n%2], "", headers...)
 			for range n%17 + 1 {
 				if len(got) == tasks {
 					break
@@ -163,20 +163,20 @@ func TestStreamFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{"?type=c": c.ID, "?task=" + c.ID: c.ID, "?event=proposed&type=c": c.ID, "?after=2": c.ID} {
-		if e, ok := tune(t, h.srv, query).next(); !ok || e.TaskID != want {
+		if e, ok := openFeed(t, h.srv, query).next(); !ok || e.TaskID != want {
 			t.Errorf("%s: %+v", query, e)
 		}
 	}
-	if e, ok := tune(t, h.srv, "", "Pawl-Namespace", "other").next(); !ok || e.TaskID != b.ID {
+	if e, ok := openFeed(t, h.srv, "", "Pawl-Namespace", "other").next(); !ok || e.TaskID != b.ID {
 		t.Errorf("of another namespace: %+v", e)
 	}
 	// From the end: there are no past events, and the position comes at once.
-	end := tune(t, h.srv, "?after=-1")
+	end := openFeed(t, h.srv, "?after=-1")
 	create(t, h.p.Service, 1)
 	if e, ok := end.next(); !ok || e.Position != 4 {
 		t.Errorf("from the end: %+v", e)
 	}
-	quiet := tune(t, h.srv, "?after=-1")
+	quiet := openFeed(t, h.srv, "?after=-1")
 	if line, err := quiet.in.ReadString('\n'); err != nil || line != "id: 0-4\n" {
 		t.Errorf("a stream from the end begins with %q, %v", line, err)
 	}
@@ -203,7 +203,7 @@ func TestStreamEndsWhenTheServerStops(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	ctx, stop := context.WithCancel(t.Context())
 	srv := serve(t, p.Service, server.Options{Stopping: ctx})
-	s := tune(t, srv, "")
+	s := openFeed(t, srv, "")
 	create(t, p.Service, 1)
 	if _, ok := s.next(); !ok {
 		t.Fatal("no event came")
@@ -254,7 +254,7 @@ func tight(t *testing.T, svc pawl.Service) (srv *httptest.Server, cut func(net.C
 func TestSilentStreamEndsWhole(t *testing.T) {
 	t.Cleanup(server.Impatient(0, 50*time.Millisecond))
 	ctx, stop := context.WithCancel(t.Context())
-	s := tune(t, serve(t, pawltest.Open(t, pawltest.SQLite).Service, server.Options{Stopping: ctx}), "?event=none&after=0")
+	s := openFeed(t, serve(t, pawltest.Open(t, pawltest.SQLite).Service, server.Options{Stopping: ctx}), "?event=none&after=0")
 	time.Sleep(200 * time.Millisecond)
 	stop()
 	if rest, err := io.ReadAll(s.in); err != nil {
@@ -268,7 +268,7 @@ func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
 	t.Cleanup(server.Impatient(300*time.Millisecond, 300*time.Millisecond)) // last: after the server and its streams have ended
 	p := pawltest.Open(t, pawltest.SQLite)
 	srv, cut := tight(t, p.Service)
-	quiet := tune(t, srv, "?event=none")
+	quiet := openFeed(t, srv, "?event=none")
 	for range 3 {
 		if line, err := quiet.in.ReadString('\n'); err != nil || line != ":\n" {
 			t.Fatalf("%q, %v", line, err)
@@ -288,7 +288,7 @@ func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
 	if _, err := io.ReadFull(slow, make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
-	fast := tune(t, srv, "")
+	fast := openFeed(t, srv, "")
 	const tasks = 10_000
 	go func() {
 		for range tasks / 1000 {
@@ -301,7 +301,7 @@ func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
 		} else if fruitless++; fruitless > 20 {
 			t.Fatalf("the other reader was cut off after %d events", n)
 		} else { // a busy machine does this to any reader within 300 ms
-			fast = tune(t, srv, "", "Last-Event-ID", fast.last)
+			fast = openFeed(t, srv, "", "Last-Event-ID", fast.last)
 		}
 	}
 	cut(slow)
@@ -318,7 +318,7 @@ func TestAThousandStreams(t *testing.T) {
 	var wrong sync.Map
 	for n := range readers {
 		done.Go(func() {
-			s := tune(t, srv, "?after=-1")
+			s := openFeed(t, srv, "?after=-1")
 			ready.Done()
 			for range tasks {
 				if _, ok := s.next(); !ok {
@@ -397,7 +397,7 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 }
 
 // frame returns the next frame of any stream; "" at its end.
-func (p *tape) frame() string {
+func (p *eventStream) frame() string {
 	var b strings.Builder
 	for {
 		line, err := p.in.ReadString('\n')

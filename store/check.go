@@ -15,16 +15,16 @@ type Breach struct {
 	Rule    string `json:"rule"`
 	Subject string `json:"subject"` // what violates the rule: an id where there is one
 	Found   string `json:"found"`
-	Mend    string `json:"mend"` // how to repair it
+	Repair  string `json:"mend"` // how to repair it
 	task    Text
 }
 
 // Rule is an invariant. The statement that searches for violations is the text of its name
 // in check.sql.
 type Rule struct {
-	Name string
-	Says string
-	Mend string
+	Name   string
+	Says   string
+	Repair string
 }
 
 // Rules lists every rule.
@@ -129,7 +129,7 @@ func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...an
 		return nil
 	})
 	if r.Name == "file" && errors.Is(err, pawl.ErrInternal) { // the file is so damaged that the check itself fails
-		report(Breach{Rule: r.Name, Subject: "the file", Found: err.Error(), Mend: r.Mend})
+		report(Breach{Rule: r.Name, Subject: "the file", Found: err.Error(), Repair: r.Repair})
 		return nil
 	}
 	return err
@@ -143,7 +143,7 @@ func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 	defer rows.Close()
 	var out []Breach
 	for rows.Next() {
-		b := Breach{Rule: r.Name, Mend: r.Mend}
+		b := Breach{Rule: r.Name, Repair: r.Repair}
 		if r.Name == "file" {
 			b.Subject = "the file"
 			err = rows.Scan(&b.Found)

@@ -184,6 +184,8 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 			h.AcceptedAt = &c.Now
 		case "completed":
 			h.Error, h.CompletedAt = "", &c.Now
+		case "rejected":
+			h.CompletedAt = &c.Now
 		case "queued":
 			h.Failures, h.Rank, h.CompletedAt = 0, RequeueRank(h.Priority), nil
 			if m.Event == "rejected" {

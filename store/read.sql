@@ -152,7 +152,9 @@ SELECT w.key, w.id
 FROM pawl.work_items w
 WHERE w.task_id = $1 AND w.key IS NOT NULL
 
--- name: newest events
-SELECT t.id, COALESCE((SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = t.id), 0)
-FROM pawl.tasks t
+-- name: task marks
+SELECT t.id, t.state, t.version,
+  COALESCE((SELECT CAST(SUM(x.id) AS bigint)
+    FROM (SELECT e.id FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT $2) x), 0)
+FROM pawl.task_rows t
 WHERE t.id @among($1)

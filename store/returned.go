@@ -101,8 +101,11 @@ func unreadable(err error) error {
 }
 
 // ReturnedOf returns the item of a row that was written. before is the item as it was read
-// before.
-func ReturnedOf(before pawl.Item, h StateRow) *Returned { return &Returned{StateRow: h, item: before} }
+// before; its priority may have changed since.
+func ReturnedOf(before pawl.Item, h StateRow) *Returned {
+	before.Priority = h.Priority
+	return &Returned{StateRow: h, item: before}
+}
 
 // Completed changes the item as a complete does.
 func (r *Returned) Completed(result string, now int64) {

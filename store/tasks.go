@@ -290,22 +290,32 @@ func failureOf(t Text) *pawl.Failure {
 	return &f
 }
 
-// NewestEvents returns the number of the newest event of each of the tasks that exist. Each
-// change of a task raises it.
-func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int64, error) {
-	rows, err := tx.Query(ctx, readSQL["newest events"], List(taskIDs))
+// TaskMark differs after a change of its task: its state, its version, or the sum of the
+// numbers of its newest events. The number of the newest one is not enough, because on
+// PostgreSQL an event may be committed after one with a higher number.
+type TaskMark struct {
+	State   string
+	Version int
+	Events  int64
+}
+
+const markEvents = 20
+
+// TaskMarks returns the marks of the tasks that exist.
+func TaskMarks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TaskMark, error) {
+	rows, err := tx.Query(ctx, readSQL["task marks"], List(taskIDs), markEvents)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	out := make(map[string]int64, len(taskIDs))
+	out := make(map[string]TaskMark, len(taskIDs))
 	for rows.Next() {
 		var id string
-		var newest int64
-		if err := rows.Scan(&id, &newest); err != nil {
+		var m TaskMark
+		if err := rows.Scan(&id, &m.State, &m.Version, &m.Events); err != nil {
 			return nil, err
 		}
-		out[id] = newest
+		out[id] = m
 	}
 	return out, rows.Err()
 }

@@ -163,7 +163,11 @@ func (c *Committer[Row, Ans]) withdraw(ctx context.Context, req *request[Row, An
 	default:
 	}
 	req.abandoned = true
-	return nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the outcome is unknown: the call was cancelled while it was being written", Err: ctx.Err()}
+	return nil, &pawl.Error{
+		Code:    pawl.CodeUnavailable,
+		Message: "the outcome is unknown: the call was cancelled while it was being written",
+		Err:     ctx.Err(),
+	}
 }
 
 // run flushes groups until no request waits. It runs each group as one statement, except

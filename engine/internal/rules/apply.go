@@ -19,7 +19,9 @@ func CheckApplied(raw json.RawMessage) error {
 	dec := json.NewDecoder(bytes.NewReader([]byte(OrNull(raw))))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&done); err != nil {
-		return pawl.Invalid("/result", `must be an apply result: {"result": …, "diff": {"summary", "before", "after", "operations", "counts"}}: %s`, strings.TrimPrefix(err.Error(), "json: "))
+		return pawl.Invalid("/result",
+			`must be an apply result: {"result": …, "diff": {"summary", "before", "after", "operations", "counts"}}: %s`,
+			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if done.Diff == nil || done.Diff.Operations == nil {
 		return nil

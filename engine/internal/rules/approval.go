@@ -61,7 +61,11 @@ func (r *Rules) CheckDecider(verb string, by Actor, escalated bool) error {
 	}
 	who := by.Type + "/" + by.ID
 	if len(allowed) > 0 && !slices.Contains(allowed, who) && !slices.Contains(allowed, by.Type+"/*") {
-		return &pawl.Error{Code: pawl.CodeForbidden, Op: verb, Message: fmt.Sprintf("%s may not decide about tasks of type %s; %s may", who, r.Name, strings.Join(allowed, ", "))}
+		return &pawl.Error{
+			Code:    pawl.CodeForbidden,
+			Op:      verb,
+			Message: fmt.Sprintf("%s may not decide about tasks of type %s; %s may", who, r.Name, strings.Join(allowed, ", ")),
+		}
 	}
 	return nil
 }

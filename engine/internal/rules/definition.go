@@ -21,7 +21,11 @@ func CheckType(t *pawl.Type, schemas *schema.Cache) error {
 	f.Number("/lease_seconds", t.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.Number("/backoff/base_seconds", t.Backoff.BaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.Number("/backoff/max_seconds", t.Backoff.MaxSeconds, 0, 30*pawl.MaxLeaseSeconds)
-	for member, s := range map[string]int{"task_seconds": t.Retention.TaskSeconds, "failed_seconds": t.Retention.FailedSeconds, "dead_lettered_seconds": t.Retention.DeadSeconds} {
+	for member, s := range map[string]int{
+		"task_seconds":          t.Retention.TaskSeconds,
+		"failed_seconds":        t.Retention.FailedSeconds,
+		"dead_lettered_seconds": t.Retention.DeadSeconds,
+	} {
 		if s != 0 {
 			f.Number("/retention/"+member, s, 60, int(pawl.MaxDelay.Seconds()))
 		}

@@ -20,8 +20,15 @@ type Item struct {
 // holds and that the state allows the verb.
 func CheckFence(it Item, f pawl.Fence, now int64, verb string) error {
 	lost := func(reason, format string, args ...any) error {
-		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: verb, Reason: reason, State: string(it.State), Holder: it.LastWorkerID, Attempt: it.Attempt,
-			Message: fmt.Sprintf(format, args...)}
+		return &pawl.Error{
+			Code:    pawl.CodeLeaseLost,
+			Op:      verb,
+			Reason:  reason,
+			State:   string(it.State),
+			Holder:  it.LastWorkerID,
+			Attempt: it.Attempt,
+			Message: fmt.Sprintf(format, args...),
+		}
 	}
 	if f.Attempt != it.Attempt || f.WorkerID != it.LastWorkerID {
 		if it.LastWorkerID == "" {
@@ -58,5 +65,11 @@ func Allowed(it Item) []string {
 
 // Conflict returns the refusal of a verb that the state does not allow.
 func Conflict(op, state string, allowed []string) error {
-	return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: state, Allowed: allowed, Message: fmt.Sprintf("the state is %s, which does not allow %s", state, op)}
+	return &pawl.Error{
+		Code:    pawl.CodeConflict,
+		Op:      op,
+		State:   state,
+		Allowed: allowed,
+		Message: fmt.Sprintf("the state is %s, which does not allow %s", state, op),
+	}
 }

@@ -173,7 +173,11 @@ func oneOf(names []string) string {
 // CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
 func CheckBatch(op string, n int) error {
 	if n > pawl.MaxItemsPerCall {
-		return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall)}
+		return &pawl.Error{
+			Code:    pawl.CodeInvalid,
+			Op:      op,
+			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall),
+		}
 	}
 	return nil
 }
@@ -189,7 +193,11 @@ type CallBytes struct {
 // if the call would store more than pawl.MaxCallBytes.
 func (r *CallBytes) Take(n int) error {
 	if r.used+n > pawl.MaxCallBytes {
-		return &pawl.Error{Code: pawl.CodeTooLarge, Op: r.Op, Message: fmt.Sprintf("the call would store more than %d bytes; make several calls of it", pawl.MaxCallBytes)}
+		return &pawl.Error{
+			Code:    pawl.CodeTooLarge,
+			Op:      r.Op,
+			Message: fmt.Sprintf("the call would store more than %d bytes; make several calls of it", pawl.MaxCallBytes),
+		}
 	}
 	r.used += n
 	return nil

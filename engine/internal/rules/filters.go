@@ -21,7 +21,8 @@ func CheckPage(p *pawl.Page) error {
 
 // CheckTaskFilter checks the filter of a list of tasks, and its page.
 func CheckTaskFilter(q *pawl.TaskFilter) error {
-	return cmp.Or(CheckPage(&q.Page), states(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata), requested(q), priorities(q), oneOrder(q))
+	return cmp.Or(CheckPage(&q.Page), states(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata),
+		requested(q), priorities(q), oneOrder(q))
 }
 
 // CheckItemFilter checks the filter of a list of items, and its page.

@@ -225,7 +225,8 @@ func StepSnapshot(m *pawl.Message, cuts []pawl.Cut, chunks []pawl.Chunk) (string
 	out.Text, out.Reasoning = text.String(), reasoning.String()
 	b := Encode(out)
 	if len(b) > pawl.MaxPayloadBytes {
-		return "", pawl.Invalid("/snapshot", "is required: what the message says so far has %d bytes, and %d are allowed", len(b), pawl.MaxPayloadBytes)
+		return "", pawl.Invalid("/snapshot", "is required: what the message says so far has %d bytes, and %d are allowed", len(b),
+			pawl.MaxPayloadBytes)
 	}
 	return string(b), nil
 }

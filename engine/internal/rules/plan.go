@@ -104,7 +104,9 @@ func (r *Rules) inputs(at string, items []pawl.NewItem) (f Fields) {
 			return f
 		}
 		if r.NeedsAcceptance() && len(items[i].After) > 0 {
-			f.Add(at+"/"+strconv.Itoa(i)+"/after", "cannot be used: results of the type %s are accepted when their task is approved, and the task cannot be approved while an item waits", r.Name)
+			f.Add(at+"/"+strconv.Itoa(i)+"/after",
+				"cannot be used: results of the type %s are accepted when their task is approved, and the task cannot be approved while an item waits",
+				r.Name)
 		}
 		here := at + "/" + strconv.Itoa(i) + "/input"
 		f = append(f, r.payloadSize(here, items[i].Input)...)
@@ -193,7 +195,8 @@ func ReadPlan(raw json.RawMessage) ([]pawl.NewItem, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return nil, pawl.Invalid("/result", `is no plan, which is {"items": [{"input": …}, …]}: %s`, strings.TrimPrefix(err.Error(), "json: "))
+		why := strings.TrimPrefix(err.Error(), "json: ")
+		return nil, pawl.Invalid("/result", `is no plan, which is {"items": [{"input": …}, …]}: %s`, why)
 	}
 	return plan.Items, nil
 }

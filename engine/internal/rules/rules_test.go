@@ -43,8 +43,10 @@ func TestOrder(t *testing.T) {
 		err   string
 	}{
 		{name: "none", items: []pawl.NewItem{item(""), item("")}},
-		{name: "a chain", items: []pawl.NewItem{item("c", "b"), item("b", "a"), item("a")}, want: []Dependency{{Item: 0, On: 1}, {Item: 1, On: 2}}},
-		{name: "an older item", items: []pawl.NewItem{item("b", "a")}, known: map[string]string{"a": "itm_1"}, want: []Dependency{{Item: 0, On: -1, ID: "itm_1"}}},
+		{name: "a chain", items: []pawl.NewItem{item("c", "b"), item("b", "a"), item("a")}, want: []Dependency{{Item: 0, On: 1}, {Item: 1,
+			On: 2}}},
+		{name: "an older item", items: []pawl.NewItem{item("b", "a")}, known: map[string]string{"a": "itm_1"}, want: []Dependency{{Item: 0,
+			On: -1, ID: "itm_1"}}},
 		{name: "an unknown key", items: []pawl.NewItem{item("a"), item("b", "a", "x")}, err: "/items/1/after/1"},
 		{name: "a repeated key", items: []pawl.NewItem{item("a"), item("a")}, err: "/items/1/key"},
 		{name: "the key of an older item", items: []pawl.NewItem{item("a")}, known: map[string]string{"a": "itm_1"}, err: "/items/0/key"},
@@ -61,7 +63,10 @@ func TestOrder(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	r := of(pawl.Type{Name: "resize", Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/images", Size: 2, Number: "n", Keep: []string{"width", "absent"}}})
+	r := of(pawl.Type{
+		Name: "resize",
+		Plan: pawl.Plan{Mode: pawl.PlanSplit, Pointer: "/images", Size: 2, Number: "n", Keep: []string{"width", "absent"}},
+	})
 	for payload, want := range map[string]string{
 		`{"images":[1,2.50,"a"],"width":9}`: `[{"n":1,"images":[1,2.50],"width":9} {"n":2,"images":["a"],"width":9}]`,
 		`{"images":[]}`:                     "/payload/images",
@@ -85,8 +90,19 @@ func TestSplit(t *testing.T) {
 
 func TestPlanAndItems(t *testing.T) {
 	now := time.Now()
-	r := of(pawl.Type{Name: "t", InputSchema: json.RawMessage(`{"type":"integer"}`), Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Limits: pawl.TypeLimits{MaxItems: 2, MaxPayloadBytes: 4}})
-	one, text, long := pawl.NewItem{Input: json.RawMessage("1")}, pawl.NewItem{Input: json.RawMessage(`"a"`)}, pawl.NewItem{Input: json.RawMessage("12345")}
+	r := of(pawl.Type{
+		Name:        "t",
+		InputSchema: json.RawMessage(`{"type":"integer"}`),
+		Approval:    pawl.Approval{Mode: pawl.ApprovalManual},
+		Limits:      pawl.TypeLimits{MaxItems: 2, MaxPayloadBytes: 4},
+	})
+	one, text, long := pawl.NewItem{
+		Input: json.RawMessage("1"),
+	}, pawl.NewItem{
+		Input: json.RawMessage(`"a"`),
+	}, pawl.NewItem{
+		Input: json.RawMessage("12345"),
+	}
 	waits := pawl.NewItem{Input: json.RawMessage("1"), After: []string{"a"}}
 	for _, c := range []struct {
 		items []pawl.NewItem
@@ -221,7 +237,8 @@ func TestFenceOrder(t *testing.T) {
 		})
 	}
 	plain, accepted := Allowed(held(func(*Item) {})), Allowed(held(func(it *Item) { it.Acceptance = true }))
-	if slices.Contains(plain, "submit") || !slices.Contains(plain, "complete") || !slices.Contains(accepted, "submit") || slices.Contains(accepted, "complete") {
+	if slices.Contains(plain, "submit") || !slices.Contains(plain, "complete") || !slices.Contains(accepted, "submit") ||
+		slices.Contains(accepted, "complete") {
 		t.Errorf("allowed: %v, and with acceptance %v", plain, accepted)
 	}
 }
@@ -267,7 +284,8 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("updated: %+v, %v", after, err)
 	}
 	var changes map[string]any
-	if json.Unmarshal([]byte(diff), &changes) != nil || !reflect.DeepEqual(changes["title"], map[string]any{"from": "old", "to": "new"}) || len(changes) != 2 {
+	if json.Unmarshal([]byte(diff), &changes) != nil || !reflect.DeepEqual(changes["title"], map[string]any{"from": "old", "to": "new"}) ||
+		len(changes) != 2 {
 		t.Errorf("diff: %s", diff)
 	}
 	if _, diff, err := Update(before, &pawl.TaskUpdate{Metadata: json.RawMessage(`{"a":1}`)}); diff != "" || err != nil {
@@ -295,7 +313,8 @@ func TestCheckType(t *testing.T) {
 		{pawl.Type{Name: "a", Plan: pawl.Plan{Mode: pawl.PlanSplit, Size: 1}}, "/plan/into"},
 		{pawl.Type{Name: "a", Plan: pawl.Plan{Size: 1}}, "/plan/mode"},
 		{pawl.Type{Name: "a", Parts: []pawl.PartRule{{Key: "x"}, {Key: "x"}}}, "/parts/1/key"},
-		{pawl.Type{Name: "a", Approval: pawl.Approval{By: []string{"ann"}, OnExpiry: pawl.ExpiryEscalate}}, "/approval/by/0 /approval/escalate_to /approval/expires_seconds"},
+		{pawl.Type{Name: "a", Approval: pawl.Approval{By: []string{"ann"}, OnExpiry: pawl.ExpiryEscalate}},
+			"/approval/by/0 /approval/escalate_to /approval/expires_seconds"},
 		{pawl.Type{Name: "a", ResultSchema: json.RawMessage(`{"type":3}`)}, "/result_schema/type /result_schema/type"},
 		{pawl.Type{Name: "a", Retention: pawl.Retention{TaskSeconds: 1}}, "/retention/task_seconds"},
 	} {
@@ -310,7 +329,8 @@ func TestCompleteDiff(t *testing.T) {
 	if !strings.Contains(string(d.Operations), "12345678901234567891") || d.Counts["replace"] != 1 {
 		t.Errorf("operations: %s, %v", d.Operations, d.Counts)
 	}
-	if err := CheckApplied(json.RawMessage(`{"diff":{"operations":[{"op":"add","path":"a","value":1}]}}`)); faults(err) != "/result/diff/operations/0" {
+	if err := CheckApplied(json.RawMessage(`{"diff":{"operations":[{"op":"add","path":"a","value":1}]}}`)); faults(
+		err) != "/result/diff/operations/0" {
 		t.Errorf("an operation that is none: %v", err)
 	}
 	if err := CheckApplied(nil); err != nil {

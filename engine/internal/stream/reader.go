@@ -36,7 +36,11 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 		return err
 	}
 	if r.at > row.Offset {
-		return &pawl.Error{Code: pawl.CodeInvalid, Op: "follow", Fields: []pawl.Field{{Pointer: "/after", Message: "is not the number of a chunk that was written so far"}}}
+		return &pawl.Error{
+			Code:   pawl.CodeInvalid,
+			Op:     "follow",
+			Fields: []pawl.Field{{Pointer: "/after", Message: "is not the number of a chunk that was written so far"}},
+		}
 	}
 	leave, err := w.join(store.MessageHead{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
 	if err != nil {

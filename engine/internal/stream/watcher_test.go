@@ -52,7 +52,11 @@ func watcherOf(t *testing.T, db *fakeDB, o watch.Options) *Watcher {
 // say passes on n chunks from a number on, with one call each.
 func say(w *Watcher, from, n int) {
 	for i := from; i < from+n; i++ {
-		call := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: "m"}, Offset: int64(i), Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(fmt.Sprint(i))}}}
+		call := pawl.AppendCall{
+			MessageFence: pawl.MessageFence{MessageID: "m"},
+			Offset:       int64(i),
+			Chunks:       []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(fmt.Sprint(i))}},
+		}
 		w.Appended(&call, "body", false)
 	}
 }

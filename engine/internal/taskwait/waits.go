@@ -22,6 +22,8 @@ const (
 	lookMost     = 200 * time.Millisecond // the longest such pause
 	pollComplete = 10 * time.Second       // at most, while the hub learns of every commit
 	lookLimit    = 30 * time.Second
+	wakeGap      = 200 * time.Millisecond // least time between two wakes for changes that leave a task's state
+	failGap      = time.Second            // between two wakes while the tasks cannot be read
 )
 
 // Waits has the tasks that calls of this process wait for.
@@ -39,10 +41,10 @@ type Waits struct {
 // task is a task that calls wait for.
 type task struct {
 	calls  int
-	newest int64 // its newest event at the last look; unseen before the first
+	fresh  bool           // a call has joined since the last look began
+	mark   store.TaskMark // for which its calls were woken last
+	wokeAt time.Time
 }
-
-const unseen = -1
 
 // Options of Waits; all are required.
 type Options struct {
@@ -105,7 +107,7 @@ func (w *Waits) join(id string) (leave func(), err error) {
 		w.tasks[id] = t
 	}
 	t.calls++
-	t.newest = unseen
+	t.fresh = true
 	if w.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		joined := make(chan struct{}, 1)
@@ -161,19 +163,39 @@ func (w *Waits) run(ctx context.Context, joined <-chan struct{}) {
 		}
 		woken = hub.Next(watch.Commits())
 		began := clock.Now()
-		err := w.look(ctx)
-		if err != nil && ctx.Err() == nil && !failed {
-			w.options.Log.WarnContext(ctx, "the tasks that calls wait for cannot be read; retrying", "error", err)
+		again, err := w.look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			if !failed {
+				w.options.Log.WarnContext(ctx, "the tasks that calls wait for cannot be read; retrying", "error", err)
+			}
+			w.wakeAll() // each call reads its task itself, and learns why it cannot
 		}
 		failed = err != nil
 		if !pause(ctx, min(max(lookGap, lookShare*clock.Now().Sub(began)), lookMost)) {
 			return
 		}
-		poll := w.options.Poll
-		if err == nil && hub.Complete() {
-			poll = pollComplete
+		switch {
+		case failed:
+			timer.Reset(failGap)
+		case again:
+			timer.Reset(wakeGap)
+		case hub.Complete():
+			timer.Reset(pollComplete)
+		default:
+			timer.Reset(w.options.Poll)
 		}
-		timer.Reset(poll)
+	}
+}
+
+// wakeAll wakes all calls that wait.
+func (w *Waits) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.tasks {
+		w.options.Hub.Wake(watch.Task(id))
 	}
 }
 
@@ -189,42 +211,43 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// look reads the newest event of each task and wakes the calls that wait for those that have
-// changed.
-func (w *Waits) look(ctx context.Context) error {
+// look reads the marks of the tasks and wakes the calls that wait for those that have
+// changed. A change of state, and a call that has joined, wake at once; other changes at most
+// once in wakeGap: again says that one is left for later.
+func (w *Waits) look(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(store.For(ctx, store.Background), lookLimit)
 	defer cancel()
 	w.mu.Lock()
-	ids := make([]string, 0, len(w.tasks))
-	seen := make(map[string]int64, len(w.tasks))
+	ids, joined := make([]string, 0, len(w.tasks)), map[string]bool{}
 	for id, t := range w.tasks {
-		if t.newest == unseen {
-			t.newest = unseen - 1 // a call that joins during the look is woken by the next one
-		}
-		ids, seen[id] = append(ids, id), t.newest
+		ids, joined[id] = append(ids, id), t.fresh
+		t.fresh = false
 	}
 	w.mu.Unlock()
 	if len(ids) == 0 {
-		return nil
+		return false, nil
 	}
-	var newest map[string]int64
-	err := w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		newest, err = store.NewestEvents(ctx, tx, ids)
+	var marks map[string]store.TaskMark
+	err = w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		marks, err = store.TaskMarks(ctx, tx, ids)
 		return err
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, t := range w.tasks {
-		before, looked := seen[id]
-		if now := newest[id]; looked && now != before { // 0 = it was deleted
-			if t.newest == before {
-				t.newest = now
-			}
+	now := clock.Now()
+	for _, id := range ids {
+		t, mark := w.tasks[id], marks[id] // zero = the task was deleted
+		switch {
+		case t == nil || !joined[id] && mark == t.mark:
+		case joined[id] || mark.State != t.mark.State || now.Sub(t.wokeAt) >= wakeGap:
+			t.mark, t.wokeAt = mark, now
 			w.options.Hub.Wake(watch.Task(id))
+		default:
+			again = true
 		}
 	}
-	return nil
+	return again, nil
 }

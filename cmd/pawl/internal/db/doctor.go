@@ -88,7 +88,7 @@ func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
 				terminal.Printable(b.Rule),
 				terminal.Printable(b.Subject),
 				terminal.Printable(b.Found),
-				terminal.Printable(b.Mend),
+				terminal.Printable(b.Repair),
 			)
 		}
 		if len(breaches) == 0 {
