@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// The codes and exit codes of docs/contract.md §9, copied.
+// The statuses of docs/errors.md and the exit codes of docs/contract.md §9, copied.
 func TestErrorsAreTheContracts(t *testing.T) {
 	http := map[pawl.Code]int{
 		"invalid": 400, "unauthenticated": 401, "forbidden": 403, "not_found": 404, "method": 405, "conflict": 409, "lease_lost": 409,

@@ -36,6 +36,9 @@ func TestNothingIsLost(t *testing.T) {
 		}
 	}
 	for name, open := range map[string]func(*testing.T) target{"RabbitMQ": rabbitTarget, "NATS": natsTarget, "webhook": webhookTarget} {
+		if len(databases[name]) == 0 {
+			t.Errorf("%s is tried on no database", name)
+		}
 		for _, which := range databases[name] {
 			t.Run(name+" "+string(which), func(t *testing.T) {
 				t.Parallel()
