@@ -95,7 +95,7 @@ type ResumeState struct {
 	IterationStart *Checkpoint           `json:"iteration_start"`
 	IterationEnd   *Checkpoint           `json:"iteration_end"`
 	ErrorBoundary  *Checkpoint           `json:"error_boundary"`
-	Steps          map[string]Checkpoint `json:"steps"`           // the newest of each name
+	Steps          map[string]Checkpoint `json:"steps"`           // the newest of each name; of the steps of a message, the newest
 	Signals        map[string]SentSignal `json:"signals"`         // sent signals that a step waits for, by the step's name; see Awaited
 	Parts          []ItemPart            `json:"parts"`           // the live parts
 	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed or its result was rejected

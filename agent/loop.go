@@ -110,7 +110,7 @@ func (r *run) steps(ctx context.Context) error {
 		}
 		r.conversation = append(r.conversation, Message{pawl.RoleAssistant, t.Parts})
 		if n > r.done {
-			if err := r.endStep(ctx, n); err != nil {
+			if _, err := r.msg.Step(ctx, nil); err != nil {
 				return err
 			}
 		}
@@ -234,14 +234,4 @@ func (r *run) call(ctx context.Context, n int, t turn) ([]Part, error) {
 		out = append(out, Part{Chunk: answer})
 	}
 	return out, nil
-}
-
-// endStep saves the step. If the snapshot is too large for a checkpoint, only its
-// description is saved; its content is in the checkpoints of its turns and calls.
-func (r *run) endStep(ctx context.Context, n int) error {
-	_, err := r.msg.Step(ctx, nil)
-	if errors.Is(err, pawl.ErrInvalid) {
-		_, err = r.msg.Step(ctx, map[string]any{"step_number": n, "model": r.msg.Model(), "max_steps": r.msg.MaxSteps()})
-	}
-	return err
 }

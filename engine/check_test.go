@@ -342,6 +342,16 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"DELETE FROM pawl.messages",
 	},
 	{
+		"steps",
+		"ckp_1",
+		"UPDATE pawl.task_live SET checkpoints = checkpoints + 1 WHERE task_id = '{many}';\n" +
+			"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, message_id, said, created_at) " +
+			"SELECT 'ckp_1', 'default', '{many}', '{leases}', 1, checkpoints, 'iteration_end', 'step:1', 'msg_none', '1 1 0 0 0 200', 1 " +
+			"FROM pawl.task_live WHERE task_id = '{many}'",
+		"INSERT INTO pawl.retention_gate (reason) VALUES ('x');\nDELETE FROM pawl.checkpoints WHERE id = 'ckp_1';\n" +
+			"DELETE FROM pawl.retention_gate;\nUPDATE pawl.task_live SET checkpoints = checkpoints - 1 WHERE task_id = '{many}'",
+	},
+	{
 		"open message",
 		"msg_1",
 		"INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, created_at) VALUES ('msg_1', 'default', '{many}', " +

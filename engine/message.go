@@ -197,7 +197,7 @@ func resumeMessage(ctx context.Context, tx store.Tx, ns, itemID string, said paw
 	if open.ID == "" {
 		return nil, nil
 	}
-	chunks, err := store.MessageChunks(ctx, tx, open.ID, nil)
-	open.ToolCalls = store.ToolCalls(chunks)
+	calls, err := store.ToolCalls(ctx, tx, open.ID)
+	open.ToolCalls = calls
 	return &open, err
 }

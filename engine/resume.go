@@ -132,8 +132,8 @@ func (p *resumePage) head(ctx context.Context) error {
 func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 	points := after == ""
 	sent := map[string]pawl.SentSignal{}
-	size := func(c *pawl.Checkpoint) (int, error) {
-		n := 2*len(c.Name) + sizeOfCheckpoint(c)
+	size := func(c *store.CheckpointRow) (int, error) {
+		n := 2*len(c.Name) + sizeOfCheckpoint(&c.Checkpoint, c.SnapshotSize())
 		a, waits := c.Awaits()
 		if !waits || a.Over() {
 			return n, nil
@@ -146,14 +146,20 @@ func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 		return n, err
 	}
 	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: cmp.Or(after, "0")}, size, store.StepCursor,
-		func(page pawl.Page) (pawl.List[pawl.Checkpoint], error) {
+		func(page pawl.Page) (pawl.List[store.CheckpointRow], error) {
 			l, newest, err := store.ResumeSteps(ctx, p.tx, p.item.ID, points, page)
 			points = false
-			p.newest(newest)
+			if err == nil {
+				err = p.newest(ctx, newest)
+			}
 			return l, err
 		})
+	if err != nil {
+		return l.Next, err
+	}
+	err = store.ReadSnapshots(ctx, p.tx, l.Items)
 	for _, c := range l.Items {
-		p.out.Steps[c.Name] = c
+		p.out.Steps[c.Name] = c.Checkpoint
 		if s, there := sent[c.Name]; there {
 			p.out.Signals[c.Name] = s
 		}
@@ -162,13 +168,12 @@ func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 }
 
 // newest puts the newest checkpoints into the page. cs is in order of their numbers.
-func (p *resumePage) newest(cs []pawl.Checkpoint) {
-	if len(cs) == 0 {
-		return
+func (p *resumePage) newest(ctx context.Context, cs []store.CheckpointRow) error {
+	if err := store.ReadSnapshots(ctx, p.tx, cs); err != nil {
+		return err
 	}
 	for i := range cs {
-		c := &cs[i]
-		p.out.Newest = c
+		c := &cs[i].Checkpoint
 		switch c.Type {
 		case pawl.IterationStart:
 			p.out.IterationStart = c
@@ -177,17 +182,19 @@ func (p *resumePage) newest(cs []pawl.Checkpoint) {
 		case pawl.ErrorBoundary:
 			p.out.ErrorBoundary = c
 		}
+		p.out.Newest = c
 	}
 	for _, c := range []*pawl.Checkpoint{p.out.Newest, p.out.IterationStart, p.out.IterationEnd, p.out.ErrorBoundary} {
 		if c != nil {
-			p.room.Take(sizeOfCheckpoint(c))
+			p.room.Take(sizeOfCheckpoint(c, len(c.Snapshot)))
 		}
 	}
+	return nil
 }
 
 // sizeOfCheckpoint returns at least the size of a checkpoint's JSON, with quotes escaped.
-func sizeOfCheckpoint(c *pawl.Checkpoint) int {
-	return 384 + 2*len(c.Name) + len(c.ArgsHash) + len(c.Snapshot) + len(c.Metadata)
+func sizeOfCheckpoint(c *pawl.Checkpoint, snapshot int) int {
+	return 384 + 2*len(c.Name) + len(c.ArgsHash) + snapshot + len(c.Metadata)
 }
 
 func (p *resumePage) parts(ctx context.Context, after string) (string, error) {

@@ -22,17 +22,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 					return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
 						Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", row.MaxSteps)}
 				}
-				snapshot := string(c.Snapshot)
-				if snapshot == "" {
-					chunks, err := store.MessageChunks(ctx, tx, row.ID, row.Cuts)
-					if err != nil {
-						return err
-					}
-					if snapshot, err = rules.StepSnapshot(&row.Message, row.Cuts, chunks); err != nil {
-						return err
-					}
-				}
-				ref.Sequence, err = g.Step(ctx, tx, row, ref.ID, snapshot)
+				ref.Sequence, err = g.Step(ctx, tx, row, ref.ID, store.Text(c.Snapshot))
 				return err
 			})
 		if err == nil {

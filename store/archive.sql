@@ -43,7 +43,7 @@ WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
 ORDER BY id
 
 -- name: rows checkpoints
-SELECT id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, message_id, snapshot, metadata, created_at
+SELECT id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, message_id, snapshot, metadata, said, created_at
 FROM pawl.checkpoints
 WHERE task_id = $1
 ORDER BY seq

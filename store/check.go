@@ -60,6 +60,7 @@ var Rules = []Rule{
 	{"loose ends", "every part, dependency, chunk and key has its owner", "delete the rows"},
 	{"chunks", "the chunks of a message are numbered from 0 without a gap, as many as it counts",
 		"remove the chunks after a gap, and set messages.chunks to the number of those that remain"},
+	{"steps", "a step without a snapshot of its own has its message", "restore a backup: what the message said is lost"},
 	{"open message", "an item has one open message at most, and one that has ended has its content", "stop the older ones"},
 	{"signals", "no item waits for a signal that was sent", "send the signal again"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},

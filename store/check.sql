@@ -307,6 +307,12 @@ FROM (
 ) x
 WHERE x.gaps > 0 OR (x.state IN ('streaming', 'error') OR x.replayable = 1) AND (x.held <> x.chunks OR x.until <> x.chunks)
 
+-- name: steps
+SELECT c.id, c.task_id, 'it refers to message ' || COALESCE(c.message_id, 'none') || ', which its task does not have'
+FROM pawl.checkpoints c
+LEFT JOIN pawl.messages m ON m.id = c.message_id AND m.task_id = c.task_id
+WHERE c.task_id > $1 AND c.task_id <= $2 AND c.snapshot IS NULL AND m.id IS NULL
+
 -- name: open message
 SELECT m.id, m.task_id, 'item ' || m.item_id || ' has another one: ' || o.id
 FROM pawl.messages m

@@ -35,9 +35,10 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 
 // removal is the order in which the rows of a task are removed. Rows that lead to other
 // rows are removed after them; the events and the task itself come last.
-var removal = []string{"unlink keys of task", "unlink keys of items", "remove message_chunks", "remove messages", "remove provenances",
+var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
+	"remove provenances",
 	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove rests", "remove ends", "remove item_deps",
-	"remove work_item_parts", "remove work_items", "remove checkpoints", "remove task_results", "remove task_events",
+	"remove work_item_parts", "remove work_items", "remove task_results", "remove task_events",
 	"remove seals", "remove task_live", "remove tasks"}
 
 // DeleteTask removes up to batch rows of a task. done says that nothing is left.

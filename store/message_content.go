@@ -63,39 +63,39 @@ func halfOf(s string) rune {
 	return rune(s[0]&0xF)<<12 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
 }
 
-// MessageChunks returns all chunks of a message. Half of a character at the end of a cut
-// part is not joined to the text that replaces it.
-func MessageChunks(ctx context.Context, tx Tx, id string, cuts []pawl.Cut) ([]pawl.Chunk, error) {
-	var out []pawl.Chunk
-	_, err := eachChunk(ctx, tx, id, cuts, func(c *pawl.Chunk) { out = append(out, *c) })
-	return out, err
+// chunkReader reads the chunks of a message one after another. next is the number of the
+// next chunk: at first one with which an append or a step began.
+type chunkReader struct {
+	next   int64
+	joiner Joiner
 }
 
-// eachChunk passes a message's chunks to fn one after another and returns how many there
-// are.
-func eachChunk(ctx context.Context, tx Tx, id string, cuts []pawl.Cut, fn func(c *pawl.Chunk)) (n int64, err error) {
-	var j Joiner
+// each passes the chunks from next on to fn.
+func (r *chunkReader) each(ctx context.Context, tx Tx, id string, cuts []pawl.Cut, fn func(c *pawl.Chunk)) error {
 	var chunks []pawl.Chunk
 	for {
-		rows, err := Chunks(ctx, tx, id, n, 10_000)
+		rows, err := Chunks(ctx, tx, id, r.next, 10_000)
 		if err != nil {
-			return n, err
+			return err
 		}
 		for i := range rows {
+			if rows[i].Seq < r.next { // the last row before, at the end of the message
+				continue
+			}
 			if chunks, err = rows[i].decode(chunks); err != nil {
-				return n, err
+				return err
 			}
 			if slices.ContainsFunc(cuts, func(c pawl.Cut) bool { return c.To == rows[i].Seq }) {
-				j = Joiner{}
+				r.joiner = Joiner{}
 			}
 			for k := range chunks {
-				c := j.Next(chunks[k])
+				c := r.joiner.Next(chunks[k])
 				fn(&c)
 			}
-			n = rows[i].Seq + int64(rows[i].Count)
+			r.next = rows[i].Seq + int64(rows[i].Count)
 		}
 		if len(rows) < 10_000 {
-			return n, nil
+			return nil
 		}
 	}
 }
@@ -173,19 +173,19 @@ func Content(ctx context.Context, tx Tx, m *MessageRow) (string, error) {
 		return string(m.Kept), nil
 	}
 	f := content{cuts: m.Cuts}
-	n, err := eachChunk(ctx, tx, m.ID, m.Cuts, f.add)
-	if err == nil && n < m.Offset {
-		err = &pawl.Error{Code: pawl.CodeInternal, Op: "message", Message: "chunks of message " + m.ID + " are missing"}
+	r := chunkReader{}
+	err := r.each(ctx, tx, m.ID, m.Cuts, f.add)
+	if err == nil && r.next < m.Offset {
+		err = chunksMissing(m.ID)
 	}
 	return f.json(m.Status == pawl.MessageStreaming), err
 }
 
-// ToolCalls returns the state of the tool calls, in the order in which they began.
-func ToolCalls(chunks []pawl.Chunk) []pawl.ToolCall {
+// ToolCalls returns the state of a message's tool calls, in the order in which they began.
+func ToolCalls(ctx context.Context, tx Tx, id string) ([]pawl.ToolCall, error) {
 	var out []pawl.ToolCall
 	at := map[string]int{}
-	for i := range chunks {
-		c := &chunks[i]
+	err := new(chunkReader).each(ctx, tx, id, nil, func(c *pawl.Chunk) {
 		n, known := at[c.ToolCallID]
 		switch {
 		case c.Type == pawl.ChunkToolCall && !known:
@@ -194,8 +194,8 @@ func ToolCalls(chunks []pawl.Chunk) []pawl.ToolCall {
 		case c.Type == pawl.ChunkToolResult && known:
 			out[n].Done = true
 		}
-	}
-	return out
+	})
+	return out, err
 }
 
 // EndOrphanedMessage ends an open message whose item has no work left. The message of a

@@ -26,8 +26,13 @@ func (g *LockedItem) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
 	return err
 }
 
-// Step saves the checkpoint that ends a step of a message and returns its number.
-func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID, snapshot string) (seq int64, err error) {
+// Step saves the checkpoint that ends a step of a message and returns its number. Without
+// a snapshot of its own the checkpoint refers to the message.
+func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID string, snapshot Text) (seq int64, err error) {
+	until, err := saidUntilStep(ctx, tx, m)
+	if err != nil {
+		return 0, err
+	}
 	m.StepNumber++
 	if _, err := tx.Exec(ctx, messageSQL["step"], m.ID, m.StepNumber, checkpointID); err != nil {
 		return 0, err
@@ -38,7 +43,7 @@ func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointI
 	metadata, _ := json.Marshal(map[string]any{"message_id": m.ID, "step_number": m.StepNumber, "offset": m.Offset}) // plain values
 	_, err = tx.Exec(ctx, messageSQL["save step"], checkpointID, g.Namespace, g.TaskID, g.ItemID, g.Attempt, seq,
 		fmt.Sprintf("step:%d", m.StepNumber), m.ID,
-		snapshot, string(metadata), g.Now)
+		snapshot, string(metadata), until.String(), g.Now)
 	return seq, err
 }
 

@@ -125,14 +125,22 @@ func scanEvent(rows Rows) (int64, pawl.Event, error) {
 // ListCheckpoints lists checkpoints: those of a task or item in the order of their number,
 // others in the order of creation.
 func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
-	return Pages(q.Page, func(v *pawl.Checkpoint) int { return len(v.Snapshot) + len(v.Metadata) }, checkpointCursor(q),
-		func(p pawl.Page) (pawl.List[pawl.Checkpoint], error) {
+	l, err := Pages(q.Page, func(c *CheckpointRow) int { return c.SnapshotSize() + len(c.Metadata) }, checkpointCursor(q),
+		func(p pawl.Page) (pawl.List[CheckpointRow], error) {
 			q.Page = p
 			return listCheckpoints(ctx, tx, namespace, q)
 		})
+	if err == nil {
+		err = ReadSnapshots(ctx, tx, l.Items)
+	}
+	out := pawl.List[pawl.Checkpoint]{Items: make([]pawl.Checkpoint, len(l.Items)), Next: l.Next}
+	for i := range l.Items {
+		out.Items[i] = l.Items[i].Checkpoint
+	}
+	return out, err
 }
 
-func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
+func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[CheckpointRow], error) {
 	var w where
 	w.and("c.namespace = ?", namespace)
 	if q.TaskID != "" {
@@ -159,34 +167,34 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 	}
 	if q.TaskID == "" && q.ItemID == "" {
 		if err := w.after(col+" "+cmp, "ckp_", q.Cursor); err != nil {
-			return pawl.List[pawl.Checkpoint]{}, err
+			return pawl.List[CheckpointRow]{}, err
 		}
 	} else if col = "c.seq"; q.Cursor != "" {
 		n, err := strconv.ParseInt(q.Cursor, 10, 64)
 		if err != nil {
-			return pawl.List[pawl.Checkpoint]{}, notACursor()
+			return pawl.List[CheckpointRow]{}, notACursor()
 		}
 		w.and(col+" "+cmp+" ?", n)
 	}
 	out, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], col+dir, q.Limit+1), w.args...)
 	if err != nil {
-		return pawl.List[pawl.Checkpoint]{}, err
+		return pawl.List[CheckpointRow]{}, err
 	}
 	return paged(out, q.Limit, checkpointCursor(q)), nil
 }
 
-func checkpointCursor(q pawl.CheckpointFilter) func(pawl.Checkpoint) string {
+func checkpointCursor(q pawl.CheckpointFilter) func(CheckpointRow) string {
 	if q.TaskID == "" && q.ItemID == "" {
-		return func(c pawl.Checkpoint) string { return c.ID }
+		return func(c CheckpointRow) string { return c.ID }
 	}
-	return func(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
+	return func(c CheckpointRow) string { return strconv.FormatInt(c.Sequence, 10) }
 }
 
-// ResumeSteps lists the newest checkpoint of each name of an item, in the order of their
-// number. With points it also reads the item's newest checkpoint, and the newest one of
+// ResumeSteps lists the newest checkpoint of each name of an item and the newest step of
+// each of its messages, in the order of their number. With points it also reads the item's newest checkpoint, and the newest one of
 // each type that a resume state has.
 func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
-	p pawl.Page) (steps pawl.List[pawl.Checkpoint], of []pawl.Checkpoint, err error) {
+	p pawl.Page) (steps pawl.List[CheckpointRow], of []CheckpointRow, err error) {
 	after, err := strconv.ParseInt(p.Cursor, 10, 64)
 	if err != nil || after < 0 {
 		return steps, nil, notACursor()
@@ -202,7 +210,7 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
 		isPoint, isStep = append(isPoint, point == 1), append(isStep, step == 1)
 		return err
 	}, readSQL["resume"], itemID, after, want, p.Limit+1+want)
-	var named []pawl.Checkpoint
+	var named []CheckpointRow
 	for i, c := range read {
 		if isPoint[i] {
 			of = append(of, c)
@@ -213,30 +221,38 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
 	}
 	// Points come first, whatever their number. If not all of the other checkpoints were
 	// read, more than Limit of them were.
-	slices.SortFunc(named, func(a, b pawl.Checkpoint) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	slices.SortFunc(named, func(a, b CheckpointRow) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return paged(named, p.Limit, StepCursor), of, err
 }
 
 // StepCursor returns the cursor behind a step of ResumeSteps.
-func StepCursor(c pawl.Checkpoint) string { return strconv.FormatInt(c.Sequence, 10) }
+func StepCursor(c CheckpointRow) string { return strconv.FormatInt(c.Sequence, 10) }
 
 func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string,
-	args ...any) ([]pawl.Checkpoint, error) {
+	args ...any) ([]CheckpointRow, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []pawl.Checkpoint
+	var out []CheckpointRow
 	for rows.Next() {
-		var c pawl.Checkpoint
-		var item, name, args, snapshot, metadata Text
+		var c CheckpointRow
+		var item, name, args, snapshot, message, until, metadata Text
 		var attempt *int
 		var created int64
-		if err := scan(rows, &c.ID, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &metadata, &created); err != nil {
+		if err := scan(rows, &c.ID, &c.namespace, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &message, &until,
+			&metadata, &created); err != nil {
 			return nil, err
 		}
-		c.ItemID, c.Name, c.ArgsHash = string(item), string(name), string(args)
+		if snapshot == "" {
+			s, err := saidOf(until)
+			if err != nil {
+				return nil, err
+			}
+			c.said = &s
+		}
+		c.ItemID, c.Name, c.ArgsHash, c.message = string(item), string(name), string(args), string(message)
 		c.Snapshot, c.Metadata, c.CreatedAt = raw(snapshot), raw(metadata), Stamp(created)
 		if attempt != nil {
 			c.Attempt = *attempt

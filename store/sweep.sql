@@ -135,7 +135,7 @@ WHERE task_id = $1
 
 -- The checkpoints that a resume needs are kept: of each item the newest one, the newest of
 -- each name, the newest of the types iteration_start, iteration_end and error_boundary, and
--- the newest of each message.
+-- the newest step of each message.
 -- name: prunable checkpoints
 SELECT x.id
 FROM (
@@ -149,7 +149,7 @@ FROM (
   WHERE c.task_id = $1
 ) x
 WHERE x.newest > $2 AND x.of_item > 1
-  AND (x.name IS NULL OR x.of_name > 1)
+  AND (x.name IS NULL OR x.of_name > 1 OR x.message_id IS NOT NULL)
   AND (x.type NOT IN ('iteration_start', 'iteration_end', 'error_boundary') OR x.of_type > 1)
   AND (x.message_id IS NULL OR x.of_message > 1)
 ORDER BY x.seq

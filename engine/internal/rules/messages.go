@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -192,41 +191,4 @@ func (f *Fields) content(pointer string, raw json.RawMessage) string {
 	}
 	f.Add(pointer, "must be a text or a list of parts, each with its type")
 	return ""
-}
-
-// StepSnapshot returns the snapshot of an open message's next step: everything that its
-// chunks say, without the cut ones.
-func StepSnapshot(m *pawl.Message, cuts []pawl.Cut, chunks []pawl.Chunk) (string, error) {
-	out := struct {
-		StepNumber  int          `json:"step_number"`
-		Text        string       `json:"text"`
-		Reasoning   string       `json:"reasoning"`
-		ToolCalls   []pawl.Chunk `json:"tool_calls"`
-		ToolResults []pawl.Chunk `json:"tool_results"`
-		Model       string       `json:"model"`
-		MaxSteps    int          `json:"max_steps"`
-	}{StepNumber: m.StepNumber + 1, ToolCalls: []pawl.Chunk{}, ToolResults: []pawl.Chunk{}, Model: m.Model, MaxSteps: m.MaxSteps}
-	var text, reasoning strings.Builder
-	for i, c := range chunks {
-		if slices.ContainsFunc(cuts, func(cut pawl.Cut) bool { return int64(i) >= cut.From && int64(i) < cut.To }) {
-			continue
-		}
-		switch c.Type {
-		case pawl.ChunkText:
-			text.WriteString(string(c.Text))
-		case pawl.ChunkReasoning:
-			reasoning.WriteString(string(c.Text))
-		case pawl.ChunkToolCall:
-			out.ToolCalls = append(out.ToolCalls, c)
-		case pawl.ChunkToolResult:
-			out.ToolResults = append(out.ToolResults, c)
-		}
-	}
-	out.Text, out.Reasoning = text.String(), reasoning.String()
-	b := Encode(out)
-	if len(b) > pawl.MaxPayloadBytes {
-		return "", pawl.Invalid("/snapshot", "is required: what the message says so far has %d bytes, and %d are allowed", len(b),
-			pawl.MaxPayloadBytes)
-	}
-	return string(b), nil
 }

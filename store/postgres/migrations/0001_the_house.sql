@@ -278,9 +278,11 @@ CREATE TABLE pawl.checkpoints (
   name       text COLLATE "C",
   args_hash  text COLLATE "C",
   message_id text COLLATE "C",
-  snapshot   text NOT NULL,
+  snapshot   text,
   metadata   text,
-  created_at bigint NOT NULL
+  said       text,
+  created_at bigint NOT NULL,
+  CHECK (snapshot IS NOT NULL OR said IS NOT NULL)
 );
 CREATE UNIQUE INDEX checkpoints_in_order ON pawl.checkpoints (task_id, seq);
 CREATE INDEX checkpoints_of_item ON pawl.checkpoints (item_id, seq) WHERE item_id IS NOT NULL;

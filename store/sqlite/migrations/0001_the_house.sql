@@ -269,9 +269,11 @@ CREATE TABLE checkpoints (
   name       TEXT,
   args_hash  TEXT,
   message_id TEXT,
-  snapshot   TEXT NOT NULL,
+  snapshot   TEXT,
   metadata   TEXT,
-  created_at INTEGER NOT NULL
+  said       TEXT,
+  created_at INTEGER NOT NULL,
+  CHECK (snapshot IS NOT NULL OR said IS NOT NULL)
 ) STRICT;
 CREATE UNIQUE INDEX checkpoints_in_order ON checkpoints (task_id, seq);
 CREATE INDEX checkpoints_of_item ON checkpoints (item_id, seq) WHERE item_id IS NOT NULL;
