@@ -10,3 +10,18 @@ func ToolRoles() map[string]api.Role {
 	}
 	return out
 }
+
+// Direct reports whether Pawl's own transport answers a body, and what it reads of it.
+func (s *Server) Direct(body []byte) (id, params, tool string, ok bool) {
+	call := s.decode(body)
+	if call == nil {
+		return "", "", "", false
+	}
+	return string(call.id), string(call.params), call.tool, true
+}
+
+// LeaveToSDK has the SDK's handler answer every request.
+func (s *Server) LeaveToSDK() *Server {
+	s.own = nil
+	return s
+}

@@ -85,10 +85,12 @@ func toolsOf(r api.Role) string {
 // Server serves a pawl.Service as tools and resources. It is safe for concurrent
 // sessions.
 type Server struct {
-	svc   pawl.Service
-	opts  Options
-	sdk   *sdk.Server
-	roles sync.Map // that tools need, []api.Role by name
+	svc       pawl.Service
+	opts      Options
+	sdk       *sdk.Server
+	roles     sync.Map        // that tools need, []api.Role by name
+	own       map[string]bool // the tools of the table
+	revisions []string        // of the protocol that are served
 }
 
 // New returns a server of svc.
@@ -108,7 +110,7 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Gate == nil {
 		o.Gate = access.New(access.Options{Log: o.Log})
 	}
-	s := &Server{svc: svc, opts: o}
+	s := &Server{svc: svc, opts: o, own: map[string]bool{}}
 	so := &sdk.ServerOptions{
 		Instructions: instructions,
 		// neither list ever changes
@@ -122,10 +124,15 @@ func New(svc pawl.Service, o Options) *Server {
 	if so.Capabilities == nil {
 		so.Capabilities = &sdk.ServerCapabilities{}
 	}
+	s.revisions = sdk.SupportedProtocolVersions()
+	if len(so.SupportedProtocolVersions) > 0 {
+		s.revisions = so.SupportedProtocolVersions
+	}
 	so.Capabilities.AddExtension(TasksExtension, map[string]any{})
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: o.Version}, so)
 	for _, t := range tools() {
 		s.needs(t.Name, t.route.Role)
+		s.own[t.Name] = true
 		s.sdk.AddTool(t.describe(), s.handle(t))
 	}
 	s.resources()
@@ -160,9 +167,6 @@ func (s *Server) HTTP() http.Handler {
 		}
 	}))
 }
-
-// sessionless is the first revision without sessions.
-const sessionless = "2026-07-28"
 
 // Stdio serves one client over a pair of streams, until in ends and every call is
 // answered, or ctx ends; then it returns nil.

@@ -19,7 +19,10 @@ const (
 	typesAt = "pawl://types/"
 )
 
-const asJSON = "application/json"
+const (
+	asJSON   = "application/json"
+	asStream = "text/event-stream"
+)
 
 func (s *Server) resources() {
 	s.resource(tasksAt+"{id}", "task", "get_task", "A task with its items and, once it has completed, its result.",

@@ -18,8 +18,9 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// checked examines a request before the SDK: the number of its calls, and the header
-// that names a task for proxies, which the SDK compares only for its own methods.
+// checked examines a request before the SDK: the number of its calls, whether it calls a
+// tool of Pawl, and the header that names a task for proxies, which the SDK compares only
+// for its own methods.
 func (s *Server) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -39,6 +40,10 @@ func (s *Server) checked(next http.Handler) http.Handler {
 				w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
 			}
 			answer(w, p.Status, nil, wireError{jsonrpc.CodeInvalidRequest, sentence(p)})
+			return
+		}
+		if call := s.directly(r, body); call != nil {
+			s.exchange(w, r, call)
 			return
 		}
 		if r.Header.Get("Mcp-Protocol-Version") < sessionless {
