@@ -92,14 +92,14 @@ var ItemStates = []StateInfo{
 		Table: "leases", Counter: "open", Task: "checked_out"},
 	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true,
 		Table: "leases", Counter: "open", Task: "in_progress"},
-	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests", Task: "submitted"},
-	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Table: "rests", Task: "approved"},
-	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Table: "ends", Task: "completed"},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Table: "ends", Task: "rejected"},
-	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Table: "rests", Counter: "failed", Task: "failed"},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Table: "rests", Counter: "dead", Task: "dead_lettered"},
+	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Table: "parked_items", Task: "submitted"},
+	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Table: "parked_items", Task: "approved"},
+	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Table: "finished_items", Task: "completed"},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Table: "finished_items", Task: "rejected"},
+	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Table: "parked_items", Counter: "failed", Task: "failed"},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Table: "parked_items", Counter: "dead", Task: "dead_lettered"},
 	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true,
-		Table: "ends", Counter: "cancelled", Task: "cancelled"},
+		Table: "finished_items", Counter: "cancelled", Task: "cancelled"},
 }
 
 // TaskStates lists every state of a task, stored or shown.

@@ -209,12 +209,12 @@ func (b *bench) bloat(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, t := range []string{"tasks", "work_items", "ends", "task_events", "ready", "leases"} {
+		for _, t := range []string{"tasks", "items", "finished_items", "task_events", "ready", "leases"} {
 			b.say("%s after %d: heap %d MiB, indexes %d MiB; after a fifth more %d, %d; written anew %d, %d", t, n,
 				churned[t].heap>>20, churned[t].indexes>>20, again[t].heap>>20, again[t].indexes>>20, fresh[t].heap>>20, fresh[t].indexes>>20)
 		}
 		wide := func(s map[string]size) (heap, indexes float64) {
-			for _, t := range []string{"tasks", "work_items", "ends", "task_events"} {
+			for _, t := range []string{"tasks", "items", "finished_items", "task_events"} {
 				heap, indexes = heap+float64(s[t].heap), indexes+float64(s[t].indexes)
 			}
 			return heap, indexes

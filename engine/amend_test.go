@@ -55,7 +55,7 @@ func TestItemsKeepEveryColumn(t *testing.T) {
 			},
 		}
 		for place, id := range s.ids {
-			if place == "ends" {
+			if place == "finished_items" {
 				continue
 			}
 			for name, change := range changes {

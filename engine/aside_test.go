@@ -107,42 +107,6 @@ func (o typeFixture) count(query string) (n int) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Migration 12 converts the rows that older programs left of tasks that were being
-// planned.
-func TestPlansOfBeforeAreSetAside(t *testing.T) {
-	withType(t, `{"name":"report","max_attempts":1,"plan":{"mode":"item"}}`, pawl.Hooks{}, func(o typeFixture) {
-		ctx := o.Context()
-		task := need[pawl.Task](o.T)(pawl.Create(ctx, o.Engine, pawl.NewTask{Type: "report"}))
-		for _, query := range []string{
-			"UPDATE pawl.ready SET solo = 0", "UPDATE pawl.task_live SET items = 1, open = 1, todo = 0", // as it was
-		} {
-			o.must(o.Exec(query))
-		}
-		for query := range strings.SplitSeq(migration(o.T, o.Engine, 12), ";\n") {
-			if strings.Contains(query, "UPDATE") {
-				o.must(o.Exec(query))
-			}
-		}
-		o.sound("migrated")
-		l := leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "hand", Types: []string{"report.plan"}}, 1)[0]
-		need[pawl.Moved](o.T)(pawl.Complete(ctx, o.Engine, l.Fence(), []byte(`[{"input":1},{"input":2}]`)))
-		if got := need[pawl.Task](o.T)(o.Engine.GetTask(ctx, task.ID)); got.Items != 2 || got.ItemsOpen != 2 {
-			o.Errorf("%d of %d items open", got.ItemsOpen, got.Items)
-		}
-	})
-}
-
-// migration returns the text of a migration.
-func migration(t *testing.T, e *engine.Engine, id int64) string {
-	t.Helper()
-	text, err := e.DB().Dialect().Migrator.SQL(id - 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, _, _ = strings.Cut(text, fmt.Sprintf("\n-- %d: ", id+1))
-	return text
-}
-
 // Whatever hooks do, the answer is clear and the state is unchanged.
 func TestHooksThatDoHarm(t *testing.T) {
 	withType(t, `{"name":"report","plan":{"mode":"go"}}`, pawl.Hooks{Plan: func(_ context.Context, t pawl.NewTask) ([]pawl.NewItem, error) {
@@ -227,7 +191,7 @@ func TestAPartKnowsItsKey(t *testing.T) {
 				return &pawl.Answer{Code: 201}, put(ctx, svc)
 			})
 		o.must(err)
-		n := o.count("SELECT COUNT(*) FROM pawl.work_item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash")
+		n := o.count("SELECT COUNT(*) FROM pawl.item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash")
 		if n != 1 {
 			o.Errorf("%d parts know their key", n)
 		}
@@ -321,7 +285,7 @@ func TestAPlanItemBuriedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, query := range []string{ // the state between the two transactions
-			"UPDATE pawl.task_live SET state = 'open', failed_in = NULL, error = NULL, completed_at = NULL, version = 0, todo = 1",
+			"UPDATE pawl.task_counters SET state = 'open', failed_in = NULL, error = NULL, completed_at = NULL, version = 0, todo = 1",
 			"INSERT INTO pawl.retention_gate VALUES ('test')",
 			"DELETE FROM pawl.task_events WHERE event = 'failed' AND item_id IS NULL",
 			"DELETE FROM pawl.retention_gate",

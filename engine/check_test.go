@@ -45,7 +45,7 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 			pawl.SaveCheckpoint(s.Context(), p.Service, s.lease.Fence(), pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`{}`)}))
 	}
 	s.ok(one(p.Service.BeginKeys(s.Context(), []pawl.KeyBegin{{Key: "k", RequestHash: "h", ItemID: s.lease.ID}})))
-	s.ids["ends"], s.ids["rests"], s.ids["leases"] = ended.ID, failed.ID, s.lease.ID
+	s.ids["finished_items"], s.ids["parked_items"], s.ids["leases"] = ended.ID, failed.ID, s.lease.ID
 	for _, place := range []string{"ready", "scheduled", "waiting"} {
 		s.ids[place] = s.value("SELECT MIN(item_id) FROM pawl." + place + " WHERE type <> 'waits' OR '" + place + "' = 'waiting'")
 	}
@@ -177,16 +177,18 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"carried",
-		"{rests}",
-		"UPDATE pawl.rests SET task_id = '{solo}' WHERE item_id = '{rests}'",
-		"UPDATE pawl.rests SET task_id = '{many}' WHERE item_id = '{rests}'",
+		"{parked_items}",
+		"UPDATE pawl.parked_items SET task_id = '{solo}' WHERE item_id = '{parked_items}'",
+		"UPDATE pawl.parked_items SET task_id = '{many}' WHERE item_id = '{parked_items}'",
 	},
 	{
 		"carried",
 		"itm_none",
-		"INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at) VALUES ('itm_none', 'default', '{solo}', " +
+		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, ended_at)\n" +
+			"VALUES ('itm_none', 'default', '{solo}', " +
 			"'completed', 1, 0, 1)",
-		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.ends WHERE item_id = 'itm_none';\nDELETE FROM pawl.retention_gate",
+		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.finished_items WHERE item_id = 'itm_none';\n" +
+			"DELETE FROM pawl.retention_gate",
 	},
 	{
 		"lease",
@@ -210,33 +212,33 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"counters",
 		"{many}",
-		"UPDATE pawl.task_live SET open = open + 1 WHERE task_id = '{many}'",
-		"UPDATE pawl.task_live SET open = open - 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET open = open + 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET open = open - 1 WHERE task_id = '{many}'",
 	},
 	{
 		"counters",
 		"{many}",
-		"UPDATE pawl.task_live SET failed = 0 WHERE task_id = '{many}'",
-		"UPDATE pawl.task_live SET failed = 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET failed = 0 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET failed = 1 WHERE task_id = '{many}'",
 	},
 	{
 		"counters",
 		"{waits}",
-		"UPDATE pawl.task_live SET task_id = 'tsk_elsewhere' WHERE task_id = '{waits}'",
-		"UPDATE pawl.task_live SET task_id = '{waits}' WHERE task_id = 'tsk_elsewhere'",
+		"UPDATE pawl.task_counters SET task_id = 'tsk_elsewhere' WHERE task_id = '{waits}'",
+		"UPDATE pawl.task_counters SET task_id = '{waits}' WHERE task_id = 'tsk_elsewhere'",
 	},
 	{
 		"settled",
 		"{many}",
-		"UPDATE pawl.task_live SET state = 'failed', version = 1 WHERE task_id = '{many}'",
-		"UPDATE pawl.task_live SET state = 'open', version = 0 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET state = 'failed', version = 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET state = 'open', version = 0 WHERE task_id = '{many}'",
 	},
 	{"only item", "{many}", "UPDATE pawl.tasks SET solo = 1 WHERE id = '{many}'", "UPDATE pawl.tasks SET solo = 0 WHERE id = '{many}'"},
 	{
 		"checkpoints",
 		"{many}",
-		"UPDATE pawl.task_live SET checkpoints = checkpoints + 1 WHERE task_id = '{many}'",
-		"UPDATE pawl.task_live SET checkpoints = checkpoints - 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET checkpoints = checkpoints + 1 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET checkpoints = checkpoints - 1 WHERE task_id = '{many}'",
 	},
 	{
 		"checkpoints",
@@ -279,14 +281,14 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"task state",
 		"{solo}",
-		eventColumns + "('default', '{solo}', '{ends}', 'retried', 'failed', 'queued', 'failed', 'open', 'user', 1)",
+		eventColumns + "('default', '{solo}', '{finished_items}', 'retried', 'failed', 'queued', 'failed', 'open', 'user', 1)",
 		lastEvent,
 	},
 	{
 		"task state",
 		"{many}",
-		"UPDATE pawl.task_live SET version = 5 WHERE task_id = '{many}'",
-		"UPDATE pawl.task_live SET version = 0 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET version = 5 WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET version = 0 WHERE task_id = '{many}'",
 	},
 	{
 		"hangs on its task",
@@ -296,9 +298,9 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"hangs on its task",
-		"task_live of {many}",
-		"UPDATE pawl.task_live SET namespace = 'other' WHERE task_id = '{many}'",
-		"UPDATE pawl.task_live SET namespace = 'default' WHERE task_id = '{many}'",
+		"task_counters of {many}",
+		"UPDATE pawl.task_counters SET namespace = 'other' WHERE task_id = '{many}'",
+		"UPDATE pawl.task_counters SET namespace = 'default' WHERE task_id = '{many}'",
 	},
 	{
 		"hangs on its item",
@@ -314,10 +316,10 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"loose ends",
-		"work_item_parts",
-		"INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', " +
+		"item_parts",
+		"INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', " +
 			"'other', '{leases}', 'p', '1', 'w', 1, 1)",
-		"DELETE FROM pawl.work_item_parts WHERE id = 'prt_x'",
+		"DELETE FROM pawl.item_parts WHERE id = 'prt_x'",
 	},
 	{
 		"loose ends",
@@ -344,12 +346,12 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"steps",
 		"ckp_1",
-		"UPDATE pawl.task_live SET checkpoints = checkpoints + 1 WHERE task_id = '{many}';\n" +
+		"UPDATE pawl.task_counters SET checkpoints = checkpoints + 1 WHERE task_id = '{many}';\n" +
 			"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, message_id, said, created_at) " +
 			"SELECT 'ckp_1', 'default', '{many}', '{leases}', 1, checkpoints, 'iteration_end', 'step:1', 'msg_none', '1 1 0 0 0 200', 1 " +
-			"FROM pawl.task_live WHERE task_id = '{many}'",
+			"FROM pawl.task_counters WHERE task_id = '{many}'",
 		"INSERT INTO pawl.retention_gate (reason) VALUES ('x');\nDELETE FROM pawl.checkpoints WHERE id = 'ckp_1';\n" +
-			"DELETE FROM pawl.retention_gate;\nUPDATE pawl.task_live SET checkpoints = checkpoints - 1 WHERE task_id = '{many}'",
+			"DELETE FROM pawl.retention_gate;\nUPDATE pawl.task_counters SET checkpoints = checkpoints - 1 WHERE task_id = '{many}'",
 	},
 	{
 		"open message",

@@ -123,10 +123,10 @@ func TestCancelWaitsForItemsThatAreBeingAdded(t *testing.T) {
 	p, svc := onPostgres(t)
 	task := need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "a", Items: items(2)}))
 	inserts, counter := newGate(t, p), newGate(t, p)
-	inserts.close("LOCK TABLE work_items IN SHARE MODE")
+	inserts.close("LOCK TABLE items IN SHARE MODE")
 	added := started(func() error { return addTo(svc[0], task.ID, oneMore) })
 	counter.waiting(1)
-	counter.close("SELECT 1 FROM task_live WHERE task_id = $1 FOR UPDATE", task.ID)
+	counter.close("SELECT 1 FROM task_counters WHERE task_id = $1 FOR UPDATE", task.ID)
 	inserts.open()
 	inserts.waiting(1) // at the counter
 	cancelled := started(func() error { return cancelTask(svc[1], task.ID) })
@@ -253,12 +253,12 @@ func TestDependentsLearnOfAnEndWhileTheirRowIsChanged(t *testing.T) {
 		name, gate string
 		change     func(task string) error
 	}{
-		{"priority", "SELECT 1 FROM task_live WHERE task_id = $1 FOR UPDATE", func(task string) error {
+		{"priority", "SELECT 1 FROM task_counters WHERE task_id = $1 FOR UPDATE", func(task string) error {
 			seven := 7
 			_, err := first(svc[0].UpdateTasks(context.Background(), []pawl.TaskUpdate{{TaskID: task, Priority: &seven}}))
 			return err
 		}},
-		{"add_items", "LOCK TABLE work_items IN SHARE MODE", func(task string) error {
+		{"add_items", "LOCK TABLE items IN SHARE MODE", func(task string) error {
 			return addTo(svc[0], task, pawl.NewItem{Input: []byte(`3`), After: []string{"b"}})
 		}},
 	}

@@ -157,10 +157,10 @@ func TestTheRecordIsAppendOnly(t *testing.T) {
 		for _, query := range []string{
 			`UPDATE pawl.task_events SET actor_id = 'somebody else'`,
 			`UPDATE pawl.checkpoints SET snapshot = '2'`,
-			`UPDATE pawl.ends SET result = '2'`,
+			`UPDATE pawl.finished_items SET result = '2'`,
 			`DELETE FROM pawl.task_events`,
 			`DELETE FROM pawl.checkpoints`,
-			`DELETE FROM pawl.ends`,
+			`DELETE FROM pawl.finished_items`,
 		} {
 			if err := p.Exec(query); err == nil {
 				t.Errorf("%s was carried out", query)

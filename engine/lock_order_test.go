@@ -78,7 +78,7 @@ func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
 	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), p.URL))
 	defer conn.Close(t.Context())
 	for _, text := range []string{"UPDATE tasks SET dedupes = 1 WHERE id = $1",
-		"UPDATE task_live SET todo = 1 WHERE task_id = $1"} { // as after a crash
+		"UPDATE task_counters SET todo = 1 WHERE task_id = $1"} { // as after a crash
 		if _, err := conn.Exec(t.Context(), text[:7]+p.Schema+"."+text[7:], last.TaskID); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestVerbsThatWaitForALeaseHoldNothingThatComesAfterIt(t *testing.T) {
 			for _, query := range []string{
 				"SELECT FROM leases WHERE item_id > '" + held[0].ID + "' FOR UPDATE NOWAIT",
 				"SELECT FROM waiting FOR UPDATE NOWAIT",
-				"SELECT FROM task_live WHERE task_id = '" + task.ID + "' FOR UPDATE NOWAIT",
+				"SELECT FROM task_counters WHERE task_id = '" + task.ID + "' FOR UPDATE NOWAIT",
 			} {
 				if tag, err := beside.conn.Exec(t.Context(), query); err != nil || tag.RowsAffected() != 1 {
 					t.Errorf("%s: %v, %v", query, tag, err)

@@ -49,7 +49,7 @@ func soon(t *testing.T, what string, run func(ctx context.Context) error) {
 func TestALockedRowStopsOnlyItsOwnCalls(t *testing.T) {
 	for name, query := range map[string]string{
 		"lease":        "SELECT FROM leases WHERE item_id = $1 FOR UPDATE",
-		"task's count": "SELECT FROM task_live WHERE task_id = (SELECT task_id FROM leases WHERE item_id = $1) FOR UPDATE",
+		"task's count": "SELECT FROM task_counters WHERE task_id = (SELECT task_id FROM leases WHERE item_id = $1) FOR UPDATE",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,34 +29,35 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at)\n" + numbers +
 			"SELECT " + id("tsk", "i") + ", " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
 			" 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM n",
-		"INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
+		"INSERT INTO pawl.items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
 			"SELECT 'itm_' || substr(id, 5), namespace, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
-		"INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, worker_id, ended_at)\n" +
-			"SELECT id, namespace, task_id, 'completed', 1, 0, 'w' || (created_at / 1000000) % 100, created_at FROM pawl.work_items WHERE " +
+		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, worker_id, ended_at)\n" +
+			"SELECT id, namespace, task_id, 'completed', 1, 0, 'w' || (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
 			"(created_at / 1000000) % 500 > 3",
-		"INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, since, worker_id)\n" +
-			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 'w1' FROM pawl.work_items WHERE (created_at / " +
+		"INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo,\n" +
+			"  since, worker_id)\n" +
+			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 'w1' FROM pawl.items WHERE (created_at / " +
 			"1000000) % 500 = 1",
 		"INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, " +
 			"acceptance, rework, spared, prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
 			"SELECT id, namespace, task_id, type, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 'w2', 60, created_at, created_at, created_at," +
-			" created_at FROM pawl.work_items WHERE (created_at / 1000000) % 500 = 2",
+			" created_at FROM pawl.items WHERE (created_at / 1000000) % 500 = 2",
 		"INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo)\n" +
-			"SELECT namespace, type, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.work_items WHERE (created_at / 1000000) % 500 IN (0, 3)",
+			"SELECT namespace, type, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.items WHERE (created_at / 1000000) % 500 IN (0, 3)",
 		"INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, actor_type, created_at)\n" +
 			"SELECT namespace, id, NULL, 'proposed', 'open', 'api', created_at FROM pawl.tasks ORDER BY id",
 		"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, seq, type, name, snapshot, metadata, created_at)\n" +
 			"SELECT 'ckp_' || substr(id, 5), namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, '{}', '{\"a\":1}', " +
-			"created_at FROM pawl.work_items",
+			"created_at FROM pawl.items",
 		"INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, role, state, content, created_at, ended_at)\n" +
 			"SELECT 'msg_' || substr(id, 5), namespace, 'chat-' || (created_at / 1000000) % 100, task_id, id, 'assistant', 'complete', '{}', " +
-			"created_at, created_at FROM pawl.work_items",
+			"created_at, created_at FROM pawl.items",
 		"INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, status, task_id, item_id, created_at, completed_at)\n" +
-			"SELECT namespace, 's', id, 'completed', task_id, id, created_at, created_at FROM pawl.work_items",
+			"SELECT namespace, 's', id, 'completed', task_id, id, created_at, created_at FROM pawl.items",
 		"INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at)\n" +
-			"SELECT 'prv_' || substr(id, 5), namespace, task_id, id, 'create', created_at FROM pawl.work_items",
-		"INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at)\n" +
-			"SELECT 'prt_' || substr(id, 5), namespace, id, 'a', '{}', 'w', 1, created_at FROM pawl.work_items",
+			"SELECT 'prv_' || substr(id, 5), namespace, task_id, id, 'create', created_at FROM pawl.items",
+		"INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at)\n" +
+			"SELECT 'prt_' || substr(id, 5), namespace, id, 'a', '{}', 'w', 1, created_at FROM pawl.items",
 		"INSERT INTO pawl.archives (task_id, namespace, bytes, sha256, created_at)\n" +
 			"SELECT 'tsk_' || substr(id, 6) || '0', namespace, 1, '', created_at FROM pawl.tasks",
 		"INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)\n" +
@@ -87,8 +88,8 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 
 // filled lists the tables with as many rows as there are tasks, and some related tables.
 var filled = []string{
-	"ends",
-	"rests",
+	"finished_items",
+	"parked_items",
 	"leases",
 	"ready",
 	"task_events",
@@ -96,10 +97,10 @@ var filled = []string{
 	"messages",
 	"idempotency_keys",
 	"provenances",
-	"work_item_parts",
+	"item_parts",
 	"archives",
 	"workers",
-	"work_items",
+	"items",
 	"tasks",
 }
 

@@ -132,8 +132,9 @@ func TestAChangedTombstoneIsFound(t *testing.T) {
 				c := newChained(t, p)
 				t.Cleanup(func() { // before the rules are checked
 					var all []string
-					for _, table := range []string{"task_events", "seals", "tombstones", "provenances", "checkpoints", "ready", "scheduled", "rests",
-						"ends", "task_live", "work_items", "tasks"} {
+					for _, table := range []string{"task_events", "seals", "tombstones", "provenances", "checkpoints", "ready", "scheduled",
+						"parked_items",
+						"finished_items", "task_counters", "items", "tasks"} {
 						all = append(all, "DELETE FROM pawl."+table)
 					}
 					c.around("seals", all...)

@@ -137,7 +137,7 @@ func goBackInTime(t *testing.T, p *pawltest.Pawl, position int64, promoted bool)
 	ids = ids[:position]
 	top := slices.Max(ids)
 	lost := ` IN (SELECT task_id FROM task_events WHERE id > $1)`
-	for _, table := range []string{"ready", "work_items"} {
+	for _, table := range []string{"ready", "items"} {
 		exec(t, c, `DELETE FROM `+table+` WHERE task_id`+lost, top)
 	}
 	exec(t, c, `DELETE FROM tasks WHERE id`+lost, top)

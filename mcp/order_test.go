@@ -133,12 +133,12 @@ func (x *example) run() {
 	x.item = leases.Items[0].ID
 	lease := args{"item_id": x.item, "worker_id": "agent-123", "attempt": 1}
 
-	x.same("work_items", "work_get", "GET /v1/items/{item_id}", args{"item_id": x.item}, "items.0", leasedItem)
+	x.same("items", "work_get", "GET /v1/items/{item_id}", args{"item_id": x.item}, "items.0", leasedItem)
 	x.p.Advance(5 * time.Minute)
 	x.part = x.id(x.do(x.T, "work_submit_part", "POST /v1/items/{item_id}/parts", with(lease, "key", "contacts", "seq", 1,
 		"payload", args{"contacts": []args{{"email": "user@example.com", "name": "John Doe"}}},
 		"evidence", args{"source": "linkedin-api", "retrieved_at": "2025-01-15T10:30:00Z"}, "notes", "Retrieved from LinkedIn API")), "part")
-	x.same("work_item_parts", "work_list_parts", "GET /v1/items/{item_id}/parts", args{"item_id": x.item}, "items.0", contactsPart)
+	x.same("item_parts", "work_list_parts", "GET /v1/items/{item_id}/parts", args{"item_id": x.item}, "items.0", contactsPart)
 	x.do(x.T, "work_submit", "POST /v1/items/{item_id}:submit",
 		with(lease, "result", args{"contacts": []args{{"email": "user@example.com"}}}, "evidence", args{"source": "linkedin-api"}))
 	x.same("work_orders", "work_get", "GET /v1/tasks/{task_id}", args{"task_id": x.task}, "task", submittedOrder)

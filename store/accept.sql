@@ -15,35 +15,35 @@ SET error = $2
 WHERE item_id = $1
 
 -- name: solo submitted
-INSERT INTO pawl.task_live (task_id, namespace, state, version, todo, updated_at)
+INSERT INTO pawl.task_counters (task_id, namespace, state, version, todo, updated_at)
 VALUES ($1, $2, 'submitted', 1, 1, $3)
-ON CONFLICT (task_id) DO UPDATE SET state = 'submitted', version = task_live.version + 1, todo = 1, ready_for_approval = 0, updated_at = $3
+ON CONFLICT (task_id) DO UPDATE SET state = 'submitted', version = task_counters.version + 1, todo = 1, ready_for_approval = 0, updated_at = $3
 
 -- name: live part
 SELECT p.id, p.status, p.checksum, p.payload, p.evidence, p.notes, p.worker_id, p.attempt, p.created_at
-FROM pawl.work_item_parts p
+FROM pawl.item_parts p
 WHERE p.item_id = $1 AND p.part_key = $2 AND COALESCE(p.seq, -1) = $3 AND p.superseded_at IS NULL
 
 -- name: live parts
 SELECT p.id
-FROM pawl.work_item_parts p
+FROM pawl.item_parts p
 WHERE p.item_id = $1 AND p.superseded_at IS NULL
 ORDER BY p.id
 
 -- name: count parts
 SELECT COUNT(*)
-FROM pawl.work_item_parts p
+FROM pawl.item_parts p
 WHERE p.item_id = $1 AND p.superseded_at IS NULL
 
 -- name: supersede part
-UPDATE pawl.work_item_parts
+UPDATE pawl.item_parts
 SET superseded_at = $2
 WHERE id = $1
 
 -- name: put part
-INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, idempotency_key_hash, worker_id, attempt, created_at, superseded_at)
+INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, idempotency_key_hash, worker_id, attempt, created_at, superseded_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 
 -- name: parts
 SELECT p.id, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum, p.worker_id, p.attempt, p.created_at, p.superseded_at
-FROM pawl.work_item_parts p
+FROM pawl.item_parts p

@@ -6,34 +6,34 @@ WHERE t.id = $1 AND t.namespace = $2
 
 -- name: many from solo
 UPDATE pawl.tasks
-SET solo = 0, payload = (SELECT w.input FROM pawl.work_items w WHERE w.id = $2)
+SET solo = 0, payload = (SELECT w.input FROM pawl.items w WHERE w.id = $2)
 WHERE id = $1
 
 -- name: count solo
-INSERT INTO pawl.task_live (task_id, namespace, items, open, updated_at)
+INSERT INTO pawl.task_counters (task_id, namespace, items, open, updated_at)
 VALUES ($1, $2, 1, 1, $3)
 ON CONFLICT (task_id) DO UPDATE SET items = 1, open = 1, positions = 1, failed = 0, dead = 0, cancelled = 0, updated_at = $3
 
 -- name: takes more
 SELECT 1
-FROM pawl.task_live
+FROM pawl.task_counters
 WHERE task_id = $1 AND state = 'open' AND planning = 0
 
 -- name: take positions
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET positions = CASE WHEN positions < items THEN items ELSE positions END + $2
 WHERE task_id = $1 AND state = 'open' AND planning = 0
 RETURNING positions - $2
 
 -- name: take positions of many
-UPDATE pawl.task_live
-SET positions = CASE WHEN task_live.positions < task_live.items THEN task_live.items ELSE task_live.positions END + $2
+UPDATE pawl.task_counters
+SET positions = CASE WHEN task_counters.positions < task_counters.items THEN task_counters.items ELSE task_counters.positions END + $2
 FROM pawl.tasks t
-WHERE task_live.task_id = $1 AND task_live.state = 'open' AND task_live.planning = 0 AND t.id = task_live.task_id AND t.namespace = $3 AND t.solo = 0
-RETURNING t.type, t.type_version, t.priority, task_live.positions - $2
+WHERE task_counters.task_id = $1 AND task_counters.state = 'open' AND task_counters.planning = 0 AND t.id = task_counters.task_id AND t.namespace = $3 AND t.solo = 0
+RETURNING t.type, t.type_version, t.priority, task_counters.positions - $2
 
 -- name: grow
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET items = items + $2, open = open + $2, updated_at = $3
 WHERE task_id = $1 AND state = 'open'
 RETURNING items, open
@@ -44,9 +44,9 @@ SET broken = broken + 1
 WHERE item_id IN @list($1)
 
 -- name: next number
-INSERT INTO pawl.task_live (task_id, namespace, checkpoints, updated_at)
+INSERT INTO pawl.task_counters (task_id, namespace, checkpoints, updated_at)
 VALUES ($1, $2, 1, $3)
-ON CONFLICT (task_id) DO UPDATE SET checkpoints = task_live.checkpoints + 1, updated_at = $3
+ON CONFLICT (task_id) DO UPDATE SET checkpoints = task_counters.checkpoints + 1, updated_at = $3
 RETURNING checkpoints
 
 -- name: save task checkpoint

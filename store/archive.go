@@ -15,8 +15,22 @@ var archiveSQL = Texts(sqlFiles, "archive.sql")
 
 // taskTables are the tables with rows of a task whose items have no work left. The order
 // is the one in which the rows can be inserted again.
-var taskTables = []string{"tasks", "task_live", "work_items", "item_deps", "rests", "ends", "work_item_parts", "checkpoints", "task_events",
-	"task_results", "provenances", "messages", "message_chunks", "seals"}
+var taskTables = []string{
+	"tasks",
+	"task_counters",
+	"items",
+	"item_deps",
+	"parked_items",
+	"finished_items",
+	"item_parts",
+	"checkpoints",
+	"task_events",
+	"task_results",
+	"provenances",
+	"messages",
+	"message_chunks",
+	"seals",
+}
 
 // columns returns the columns of a table of taskTables, in the order in which its
 // statement selects them.
@@ -37,9 +51,9 @@ func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error
 		}
 		rows[table] = n
 	}
-	if out := rows["rests"] + rows["ends"]; rows["work_items"] != out {
+	if out := rows["parked_items"] + rows["finished_items"]; rows["items"] != out {
 		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive",
-			Message: fmt.Sprintf("task %s has %d items, and only %d of them have no work left", taskID, rows["work_items"], out)}
+			Message: fmt.Sprintf("task %s has %d items, and only %d of them have no work left", taskID, rows["items"], out)}
 	}
 	return nil
 }

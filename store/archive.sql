@@ -7,39 +7,39 @@ SELECT @columns(new_task), thread, created_at
 FROM pawl.tasks
 WHERE id = $1
 
--- name: rows task_live
+-- name: rows task_counters
 SELECT task_id, namespace, state, version, items, positions, open, failed, dead, cancelled, checkpoints, pruned, failed_in, error, ready_for_approval, applied_at, completed_at, updated_at, ignores_failures
-FROM pawl.task_live
+FROM pawl.task_counters
 WHERE task_id = $1
 
--- name: rows work_items
+-- name: rows items
 SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, reasons, created_at
-FROM pawl.work_items
+FROM pawl.items
 WHERE task_id = $1
 ORDER BY position, id
 
 -- name: rows item_deps
 SELECT needs_id, item_id
 FROM pawl.item_deps
-WHERE needs_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+WHERE needs_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY needs_id, item_id
 
--- name: rows rests
+-- name: rows parked_items
 SELECT item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
-FROM pawl.rests
-WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+FROM pawl.parked_items
+WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
 
--- name: rows ends
+-- name: rows finished_items
 SELECT item_id, namespace, task_id, state, @columns(kept), left_by, worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
-FROM pawl.ends
-WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+FROM pawl.finished_items
+WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
 
--- name: rows work_item_parts
+-- name: rows item_parts
 SELECT id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, worker_id, attempt, idempotency_key_hash, created_at, superseded_at
-FROM pawl.work_item_parts
-WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+FROM pawl.item_parts
+WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY id
 
 -- name: rows checkpoints
@@ -97,7 +97,7 @@ UPDATE pawl.idempotency_keys
 SET item_id = NULL
 WHERE (namespace, scope, key_hash) IN (
   SELECT k.namespace, k.scope, k.key_hash
-  FROM pawl.work_items w
+  FROM pawl.items w
   JOIN pawl.idempotency_keys k ON k.item_id = w.id
   WHERE w.task_id = $1
   LIMIT $2)
@@ -130,40 +130,40 @@ WHERE (namespace, type, rank, item_id) IN (
 
 -- name: remove scheduled
 DELETE FROM pawl.scheduled
-WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.scheduled p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.scheduled p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove waiting
 DELETE FROM pawl.waiting
-WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.waiting p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.waiting p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove leases
 DELETE FROM pawl.leases
-WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.leases p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.leases p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
--- name: remove rests
-DELETE FROM pawl.rests
-WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.rests p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+-- name: remove parked_items
+DELETE FROM pawl.parked_items
+WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.parked_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
--- name: remove ends
-DELETE FROM pawl.ends
-WHERE item_id IN (SELECT w.id FROM pawl.work_items w JOIN pawl.ends p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+-- name: remove finished_items
+DELETE FROM pawl.finished_items
+WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.finished_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove item_deps
 DELETE FROM pawl.item_deps
 WHERE (needs_id, item_id) IN (
   SELECT d.needs_id, d.item_id
-  FROM pawl.work_items w
+  FROM pawl.items w
   JOIN pawl.item_deps d ON d.needs_id = w.id
   WHERE w.task_id = $1
   LIMIT $2)
 
--- name: remove work_item_parts
-DELETE FROM pawl.work_item_parts
-WHERE id IN (SELECT p.id FROM pawl.work_items w JOIN pawl.work_item_parts p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+-- name: remove item_parts
+DELETE FROM pawl.item_parts
+WHERE id IN (SELECT p.id FROM pawl.items w JOIN pawl.item_parts p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
--- name: remove work_items
-DELETE FROM pawl.work_items
-WHERE id IN (SELECT id FROM pawl.work_items WHERE task_id = $1 LIMIT $2)
+-- name: remove items
+DELETE FROM pawl.items
+WHERE id IN (SELECT id FROM pawl.items WHERE task_id = $1 LIMIT $2)
 
 -- name: remove checkpoints
 DELETE FROM pawl.checkpoints
@@ -186,9 +186,9 @@ WHERE id IN (
 DELETE FROM pawl.seals
 WHERE (task_id, last) IN (SELECT task_id, last FROM pawl.seals WHERE task_id = $1 ORDER BY last LIMIT $2)
 
--- name: remove task_live
-DELETE FROM pawl.task_live
-WHERE task_id IN (SELECT task_id FROM pawl.task_live WHERE task_id = $1 LIMIT $2)
+-- name: remove task_counters
+DELETE FROM pawl.task_counters
+WHERE task_id IN (SELECT task_id FROM pawl.task_counters WHERE task_id = $1 LIMIT $2)
 
 -- name: remove tasks
 DELETE FROM pawl.tasks
@@ -199,9 +199,9 @@ SELECT namespace
 FROM pawl.tasks
 WHERE id = $1
 
--- name: lock task_live
+-- name: lock task_counters
 SELECT task_id
-FROM pawl.task_live
+FROM pawl.task_counters
 WHERE task_id = $1
 @lock
 
@@ -211,10 +211,10 @@ FROM pawl.tasks
 WHERE id = $1
 @lock
 
--- name: lock rests
+-- name: lock parked_items
 SELECT item_id
-FROM pawl.rests
-WHERE item_id IN (SELECT id FROM pawl.work_items WHERE task_id = $1)
+FROM pawl.parked_items
+WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
 @lock
 

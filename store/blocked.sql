@@ -20,14 +20,14 @@ GROUP BY l.task_id
 
 -- name: queued types
 SELECT DISTINCT w.task_id, w.type
-FROM pawl.work_items w
+FROM pawl.items w
 WHERE w.task_id IN @list($1) AND w.position < $2
   AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
     OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id))
 UNION
 SELECT w.task_id, w.type
-FROM pawl.task_live k
-JOIN pawl.work_items w ON w.task_id = k.task_id AND w.position >= k.items - $2
+FROM pawl.task_counters k
+JOIN pawl.items w ON w.task_id = k.task_id AND w.position >= k.items - $2
 WHERE k.task_id IN @list($1)
   AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
     OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id))
@@ -41,12 +41,12 @@ SELECT x.item_id, x.until, x.signal, x.signal_key, x.needs, x.first, w.key, x.fa
 FROM (
   SELECT g.item_id, g.until, g.signal, g.signal_key, g.needs, g.failures, g.left_by,
     (SELECT d.needs_id FROM pawl.item_deps d
-     WHERE d.item_id = g.item_id AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed')
+     WHERE d.item_id = g.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed')
      ORDER BY d.needs_id LIMIT 1) AS first
   FROM pawl.waiting g
   WHERE g.item_id IN @list($1)
 ) x
-LEFT JOIN pawl.work_items w ON w.id = x.first
+LEFT JOIN pawl.items w ON w.id = x.first
 
 -- name: live workers
 SELECT DISTINCT k.types

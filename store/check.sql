@@ -5,7 +5,7 @@
 
 -- name: page of tasks
 SELECT task_id
-FROM pawl.work_items
+FROM pawl.items
 WHERE task_id > $1
 ORDER BY task_id, position
 LIMIT 1 OFFSET $2
@@ -19,9 +19,9 @@ FROM (
     + (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.waiting g WHERE g.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.leases l WHERE l.item_id = w.id)
-    + (SELECT COUNT(*) FROM pawl.rests t WHERE t.item_id = w.id)
-    + (SELECT COUNT(*) FROM pawl.ends e WHERE e.item_id = w.id) AS places
-  FROM pawl.work_items w
+    + (SELECT COUNT(*) FROM pawl.parked_items t WHERE t.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.finished_items e WHERE e.item_id = w.id) AS places
+  FROM pawl.items w
   WHERE w.task_id > $1 AND w.task_id <= $2
 ) x
 WHERE x.places <> 1
@@ -47,11 +47,11 @@ FROM (
   UNION ALL
   SELECT 'leases', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.leases
   UNION ALL
-  SELECT 'rests', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.rests
+  SELECT 'parked_items', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.parked_items
   UNION ALL
-  SELECT 'ends', item_id, namespace, task_id, NULL, NULL, NULL, NULL FROM pawl.ends
+  SELECT 'finished_items', item_id, namespace, task_id, NULL, NULL, NULL, NULL FROM pawl.finished_items
 ) p
-LEFT JOIN pawl.work_items w ON w.id = p.item_id
+LEFT JOIN pawl.items w ON w.id = p.item_id
 LEFT JOIN pawl.tasks t ON t.id = p.task_id
 WHERE w.id IS NULL OR t.id IS NULL OR p.namespace <> w.namespace OR p.task_id <> w.task_id
   OR p.type <> w.type OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
@@ -72,9 +72,9 @@ FROM (
   UNION ALL
   SELECT item_id, task_id, attempt, failures, max_attempts FROM pawl.leases
   UNION ALL
-  SELECT item_id, task_id, attempt, failures, failures + 1 FROM pawl.rests
+  SELECT item_id, task_id, attempt, failures, failures + 1 FROM pawl.parked_items
   UNION ALL
-  SELECT item_id, task_id, attempt, failures, failures + 1 FROM pawl.ends
+  SELECT item_id, task_id, attempt, failures, failures + 1 FROM pawl.finished_items
 ) p
 WHERE p.failures < 0 OR p.failures > p.attempt OR p.failures >= p.max_attempts
 
@@ -84,7 +84,7 @@ FROM pawl.waiting g
 LEFT JOIN (
   SELECT d.item_id, COUNT(*) AS open
   FROM pawl.item_deps d
-  WHERE NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed')
+  WHERE NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed')
   GROUP BY d.item_id
 ) d ON d.item_id = g.item_id
 WHERE g.needs <> COALESCE(d.open, 0)
@@ -102,7 +102,7 @@ JOIN (
   UNION ALL
   SELECT item_id, task_id, feeds FROM pawl.leases
   UNION ALL
-  SELECT item_id, task_id, feeds FROM pawl.rests
+  SELECT item_id, task_id, feeds FROM pawl.parked_items
 ) p ON p.item_id = d.needs_id
 WHERE g.needs > 0 AND p.feeds = 0
 
@@ -114,7 +114,7 @@ SELECT t.id, t.id,
       || '; counted ' || COALESCE(c.items, 0) || ', ' || COALESCE(c.open, 0) || ', ' || COALESCE(c.failed, 0) || ', ' || COALESCE(c.dead, 0) || ', ' || COALESCE(c.cancelled, 0)
   END
 FROM pawl.tasks t
-LEFT JOIN pawl.task_live k ON k.task_id = t.id
+LEFT JOIN pawl.task_counters k ON k.task_id = t.id
 LEFT JOIN (
   SELECT i.task_id, COUNT(*) AS items,
     SUM(CASE WHEN i.state IN @counted(open) THEN 1 ELSE 0 END) AS open,
@@ -132,7 +132,7 @@ WHERE t.id > $1 AND t.id <= $2 AND t.solo = 0
 
 -- name: settled
 SELECT k.task_id, k.task_id, 'state ' || k.state || ' with ' || k.open || ' open, ' || k.failed || ' failed, ' || k.dead || ' dead items'
-FROM pawl.task_live k
+FROM pawl.task_counters k
 JOIN pawl.tasks t ON t.id = k.task_id
 WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
   AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0 AND k.ignores_failures = 0)
@@ -142,7 +142,7 @@ SELECT t.id, t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' it
 FROM pawl.tasks t
 LEFT JOIN (
   SELECT task_id, SUM(CASE WHEN kind = 'work' THEN 1 ELSE 0 END) AS items, MIN(CASE WHEN kind = 'work' THEN id END) AS first
-  FROM pawl.work_items
+  FROM pawl.items
   WHERE task_id > $1 AND task_id <= $2
   GROUP BY task_id
 ) w ON w.task_id = t.id
@@ -154,11 +154,11 @@ SELECT x.task_id, x.task_id, 'counter ' || x.counter || ', newest ' || x.newest 
 FROM (
   SELECT COALESCE(c.task_id, k.task_id) AS task_id, COALESCE(k.checkpoints, 0) AS counter, COALESCE(k.pruned, 0) AS pruned, COALESCE(c.newest, 0) AS newest, COALESCE(c.kept, 0) AS kept
   FROM (
-    SELECT task_id FROM pawl.task_live WHERE task_id > $1 AND task_id <= $2 AND checkpoints + pruned <> 0
+    SELECT task_id FROM pawl.task_counters WHERE task_id > $1 AND task_id <= $2 AND checkpoints + pruned <> 0
     UNION
     SELECT task_id FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
   ) n
-  LEFT JOIN pawl.task_live k ON k.task_id = n.task_id
+  LEFT JOIN pawl.task_counters k ON k.task_id = n.task_id
   LEFT JOIN (
     SELECT task_id, MAX(seq) AS newest, COUNT(*) AS kept
     FROM pawl.checkpoints
@@ -230,9 +230,9 @@ WHERE x.state <> COALESCE(x.became, '') OR x.version <> x.changes
 SELECT x.what || ' of ' || x.task_id, x.task_id,
   CASE WHEN t.id IS NULL THEN 'there is no such task' ELSE 'namespace ' || x.namespace || ', the task''s ' || t.namespace END
 FROM (
-  SELECT 'task_live' AS what, task_id, namespace FROM pawl.task_live WHERE task_id > $1 AND task_id <= $2
+  SELECT 'task_counters' AS what, task_id, namespace FROM pawl.task_counters WHERE task_id > $1 AND task_id <= $2
   UNION
-  SELECT 'work_items', task_id, namespace FROM pawl.work_items WHERE task_id > $1 AND task_id <= $2
+  SELECT 'items', task_id, namespace FROM pawl.items WHERE task_id > $1 AND task_id <= $2
   UNION
   SELECT 'checkpoints', task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
   UNION
@@ -265,19 +265,19 @@ FROM (
   UNION
   SELECT 'checkpoints', item_id, task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
 ) x
-LEFT JOIN pawl.work_items w ON w.id = x.item_id
+LEFT JOIN pawl.items w ON w.id = x.item_id
 WHERE w.id IS NULL OR x.namespace <> w.namespace OR x.task_id <> w.task_id
 
 -- name: loose ends
-SELECT 'work_item_parts ' || p.id, NULL, 'of item ' || p.item_id || ', which is not there or of another namespace'
-FROM pawl.work_item_parts p
-LEFT JOIN pawl.work_items w ON w.id = p.item_id AND w.namespace = p.namespace
+SELECT 'item_parts ' || p.id, NULL, 'of item ' || p.item_id || ', which is not there or of another namespace'
+FROM pawl.item_parts p
+LEFT JOIN pawl.items w ON w.id = p.item_id AND w.namespace = p.namespace
 WHERE w.id IS NULL
 UNION ALL
 SELECT 'item_deps of ' || d.item_id, COALESCE(w.task_id, n.task_id), 'on ' || d.needs_id || ': one of them is not there, or of another task'
 FROM pawl.item_deps d
-LEFT JOIN pawl.work_items w ON w.id = d.item_id
-LEFT JOIN pawl.work_items n ON n.id = d.needs_id
+LEFT JOIN pawl.items w ON w.id = d.item_id
+LEFT JOIN pawl.items n ON n.id = d.needs_id
 WHERE w.id IS NULL OR n.id IS NULL OR w.task_id <> n.task_id
 UNION ALL
 SELECT 'message_chunks of ' || c.message_id, NULL, 'there is no such message'
@@ -287,7 +287,7 @@ WHERE m.id IS NULL
 UNION ALL
 SELECT 'idempotency_keys ' || k.key_hash, w.task_id, 'namespace ' || k.namespace || ', its item''s ' || w.namespace
 FROM pawl.idempotency_keys k
-JOIN pawl.work_items w ON w.id = k.item_id
+JOIN pawl.items w ON w.id = k.item_id
 WHERE k.namespace <> w.namespace
 
 -- name: chunks
@@ -334,7 +334,7 @@ SELECT t.id, t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash
 FROM pawl.tasks t
 JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN @tasks(freed))
-  AND NOT EXISTS (SELECT 1 FROM pawl.task_live k WHERE k.task_id = t.id AND k.state = 'dead_lettered' AND k.todo = 1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = t.id AND k.state = 'dead_lettered' AND k.todo = 1)
 
 -- name: keys
 SELECT k.scope || ' ' || k.key_hash, k.task_id, 'status ' || k.status

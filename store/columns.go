@@ -69,13 +69,13 @@ func valueAt(at any) any {
 var columnLists = func() map[string][]Column {
 	var r StateRow
 	lists := map[string][]Column{
-		"carried":  r.Carried.Columns(),
-		"given":    r.Carried.Given(),
-		"kept":     r.Carried.Kept(),
-		"ends":     r.endColumns(),
-		"item":     new(itemScan).columns(),
-		"task":     new(taskScan).columns(),
-		"new_task": new(NewTask).Columns(),
+		"carried":        r.Carried.Columns(),
+		"given":          r.Carried.Given(),
+		"kept":           r.Carried.Kept(),
+		"finished_items": r.endColumns(),
+		"item":           new(itemScan).columns(),
+		"task":           new(taskScan).columns(),
+		"new_task":       new(NewTask).Columns(),
 	}
 	for i := range stateTables {
 		lists[stateTables[i].name] = r.columns(&stateTables[i])

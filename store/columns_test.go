@@ -25,7 +25,7 @@ func TestExpandColumns(t *testing.T) {
 	}
 }
 
-// The columns that ends keeps are carried columns, stored in the same fields.
+// The columns that finished_items keeps are carried columns, stored in the same fields.
 func TestKeptIsCarried(t *testing.T) {
 	var c Carried
 	at := map[any]string{}

@@ -1,7 +1,7 @@
 -- name: task to decide
 SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by, k.version
 FROM pawl.tasks t
-JOIN pawl.task_live k ON k.task_id = t.id
+JOIN pawl.task_counters k ON k.task_id = t.id
 WHERE t.id = $1 AND t.namespace = $2
 @exclusive
 
@@ -13,55 +13,55 @@ ORDER BY e.id DESC
 LIMIT 1
 
 -- name: move task
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET state = $2, version = version + 1, todo = $3, ready_for_approval = 0, decide_by = NULL, failed_in = $4, error = $5,
   applied_at = CASE WHEN $2 = 'applied' THEN $7 ELSE applied_at END, completed_at = $6, updated_at = $7
 WHERE task_id = $1
 
 -- name: reopen
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET state = 'open', version = version + 1, open = $2, todo = 0, ready_for_approval = 0, decide_by = NULL, error = NULL, completed_at = NULL, updated_at = $3
 WHERE task_id = $1
 
 -- name: checked
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET ready_for_approval = $2, error = $3, decide_by = $4, todo = $5, updated_at = $6
 WHERE task_id = $1
 
 -- name: nothing to do
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET todo = 0
 WHERE task_id = $1
 
 -- name: to do
 SELECT k.task_id, k.namespace
-FROM pawl.task_live k
+FROM pawl.task_counters k
 WHERE k.todo = 1 AND k.task_id > $1
 ORDER BY k.task_id
 LIMIT $2
 
 -- name: undecided for too long
 SELECT k.task_id, k.namespace
-FROM pawl.task_live k
+FROM pawl.task_counters k
 WHERE k.decide_by <= $1
 ORDER BY k.decide_by
 LIMIT $2
 
 -- name: clear decide_by
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET decide_by = NULL, updated_at = $2
 WHERE task_id = $1 AND decide_by IS NOT NULL
 
 -- name: resting items
 SELECT r.item_id
-FROM pawl.work_items w
-JOIN pawl.rests r ON r.item_id = w.id
+FROM pawl.items w
+JOIN pawl.parked_items r ON r.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = $2
 ORDER BY r.item_id
 LIMIT $3
 
 -- name: give reasons
-UPDATE pawl.work_items
+UPDATE pawl.items
 SET reasons = $2
 WHERE id IN @list($1)
 
@@ -95,8 +95,8 @@ LIMIT 1
 
 -- name: worked on
 SELECT 1
-FROM pawl.work_items w
-JOIN pawl.rests r ON r.item_id = w.id
+FROM pawl.items w
+JOIN pawl.parked_items r ON r.item_id = w.id
 WHERE w.task_id = $1 AND r.worker_id = $2
 UNION ALL
 SELECT 1
@@ -107,7 +107,7 @@ LIMIT 1
 
 -- name: reworked too often
 SELECT r.item_id
-FROM pawl.rests r
+FROM pawl.parked_items r
 WHERE r.item_id IN @list($1) AND r.rework >= $2
 ORDER BY r.item_id
 LIMIT 1

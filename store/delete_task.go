@@ -17,7 +17,7 @@ func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) 
 // the task locks or changes one of these rows. It returns false when the task does not
 // exist.
 func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	for _, step := range []string{"lock task", "lock task_live", "lock rests"} {
+	for _, step := range []string{"lock task", "lock task_counters", "lock parked_items"} {
 		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
 		if err != nil || step == "lock task" && len(found) == 0 {
 			return false, err
@@ -36,10 +36,9 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 // removal is the order in which the rows of a task are removed. Rows that lead to other
 // rows are removed after them; the events and the task itself come last.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
-	"remove provenances",
-	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove rests", "remove ends", "remove item_deps",
-	"remove work_item_parts", "remove work_items", "remove task_results", "remove task_events",
-	"remove seals", "remove task_live", "remove tasks"}
+	"remove provenances", "remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
+	"remove finished_items", "remove item_deps", "remove item_parts", "remove items", "remove task_results", "remove task_events",
+	"remove seals", "remove task_counters", "remove tasks"}
 
 // DeleteTask removes up to batch rows of a task. done says that nothing is left.
 // Idempotency keys stay; their links become NULL.

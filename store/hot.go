@@ -26,21 +26,21 @@ import (
 // words of the EVENTS table.
 //
 // A task of one item (solo = 1): its item's event has task_from and task_to when the
-// task's stored state changes (open > completed, open > failed). task_live is not written,
+// task's stored state changes (open > completed, open > failed). task_counters is not written,
 // except for the task's first checkpoint.
 //
-// A task of many: its row in task_live is changed last, once per task and statement. The
+// A task of many: its row in task_counters is changed last, once per task and statement. The
 // statement that brings open to 0 settles the task: state, version+1, completed_at (not
 // for submitted), updated_at, and one event of the task alone (item_id NULL, from 'open'
 // to the new state, event named for that state, actor system). The new state: failed > 0 →
 // failed; else dead > 0 → dead_lettered; else cancelled = items → cancelled; else an item
 // with acceptance → submitted; else completed.
 //
-// Lock order: leases by item id, then waiting by item id, then task_live by task id.
+// Lock order: leases by item id, then waiting by item id, then task_counters by task id.
 // Batches arrive sorted by item id. Cold verbs lock the row in tasks before all of these,
 // so no hot verb may lock it.
 type Hot interface {
-	// Create inserts tasks, their items, item_deps, and a task_live row for each task that is
+	// Create inserts tasks, their items, item_deps, and a task_counters row for each task that is
 	// not solo. An item starts in waiting when Needs > 0, in scheduled when RunAt lies after
 	// the database's clock, else in ready with rank NewRank(priority).
 	//
@@ -69,7 +69,7 @@ type Hot interface {
 	// with data {"stage":…,"progress":…}.
 	Touch(ctx context.Context, tx Tx, calls []Touch) ([]Touched, error)
 	// Checkpoint appends checkpoints, numbered from the task's counter. It inserts the
-	// task_live row if it is missing (solo tasks). Checkpoints of several items of one task in
+	// task_counters row if it is missing (solo tasks). Checkpoints of several items of one task in
 	// one batch are numbered in the order of item id. Only manual_checkpoint and
 	// approval_point leave an event checkpointed (states NULL, data
 	// {"checkpoint_id":…,"type":…,"name":…,"sequence":…}).
@@ -272,7 +272,7 @@ const (
 // fail: failures+1. When Retryable and failures < max_attempts, the item runs again. The
 // delay is DelayMicros when given, else pawl.Backoff{}.After(failures) * Jitter. With
 // delay 0 the item goes to ready with rank RequeueRank(priority) (state queued), else to
-// scheduled at now + delay. Otherwise the item goes to rests as failed, since =
+// scheduled at now + delay. Otherwise the item goes to parked_items as failed, since =
 // completed_at = now, progress and stage kept. Its task then: solo: open > failed; many:
 // open-1, failed+1, settle. feeds = 1: every waiting row that item_deps names gets
 // broken+1. error = Error. left_by 'failed'. Event failed, data
@@ -321,7 +321,7 @@ type Moved struct {
 // An item that was claimed with prefetch, is still in state leased and has spared <
 // max_attempts goes back to ready. It is not counted; spared+1. For any other item,
 // failures+1: below max_attempts it goes to ready, rank RequeueRank(priority), error
-// {"code":"lease_expired","message":"Lease expired - retry N/M"}. Else it goes to rests as
+// {"code":"lease_expired","message":"Lease expired - retry N/M"}. Else it goes to parked_items as
 // failed, completed_at = since = now, error {"code":"lease_expired","message":"Max retries
 // exceeded"}, and its task moves as in a Leave by fail.
 //

@@ -12,7 +12,7 @@ import (
 // states, and add a field here and a line in Columns. All statements then move and archive
 // it. A line in Given sets it when the item is created; NewItem.Take takes the value that
 // the caller gives, and NewItem.Planned shows it in a dry run. A line in Kept keeps it in
-// ends. A line in the columns of itemScan shows it in reads, and show in the answers of
+// finished_items. A line in the columns of itemScan shows it in reads, and show in the answers of
 // verbs.
 type Carried struct {
 	Attempt, Failures, MaxAttempts          int
@@ -20,7 +20,7 @@ type Carried struct {
 }
 
 // Columns are the columns that all tables of items that have not ended share: ready,
-// scheduled, waiting, leases and rests. In statements they are @columns(carried).
+// scheduled, waiting, leases and parked_items. In statements they are @columns(carried).
 func (c *Carried) Columns() []Column {
 	return []Column{
 		{"attempt", &c.Attempt},
@@ -40,7 +40,7 @@ func (c *Carried) Given() []Column {
 	return []Column{{"max_attempts", &c.MaxAttempts}, {"solo", &c.Solo}, {"feeds", &c.Feeds}, {"acceptance", &c.Acceptance}}
 }
 
-// Kept are the columns that an ended item keeps in ends. In statements they are
+// Kept are the columns that an ended item keeps in finished_items. In statements they are
 // @columns(kept).
 func (c *Carried) Kept() []Column {
 	return []Column{{"attempt", &c.Attempt}, {"failures", &c.Failures}, {"rework", &c.Rework}}
@@ -52,7 +52,7 @@ func (c *Carried) show(it *pawl.Item) {
 	it.Attempt, it.Failures, it.Rework = c.Attempt, c.Failures, c.Rework
 }
 
-// NewItem is a row of work_items to insert, with the state that it starts in.
+// NewItem is a row of items to insert, with the state that it starts in.
 type NewItem struct {
 	ID, Namespace, TaskID, Type, Kind string
 	Solo                              bool

@@ -78,7 +78,7 @@ func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFi
 		}
 	}
 	if q.ItemID != "" { // through the task: item_id alone has no index
-		w.and("m.task_id = (SELECT x.task_id FROM pawl.work_items x WHERE x.id = ?)", q.ItemID)
+		w.and("m.task_id = (SELECT x.task_id FROM pawl.items x WHERE x.id = ?)", q.ItemID)
 	}
 	if len(q.Statuses) > 0 {
 		w.and("m.state @among(?)", List(texts(q.Statuses)))

@@ -103,8 +103,8 @@ WHERE item_id = $1
 -- name: strays
 SELECT m.id, m.namespace, COALESCE(r.state, e.state)
 FROM pawl.messages m
-LEFT JOIN pawl.rests r ON r.item_id = m.item_id
-LEFT JOIN pawl.ends e ON e.item_id = m.item_id
+LEFT JOIN pawl.parked_items r ON r.item_id = m.item_id
+LEFT JOIN pawl.finished_items e ON e.item_id = m.item_id
 
 -- name: retired messages
 SELECT m.id

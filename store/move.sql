@@ -11,24 +11,24 @@ WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = i.id
-      AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY i.id
 
 -- In the next two statements, || '' keeps the planner from reading all items of the task.
 -- name: named items to move
 SELECT w.id
-FROM pawl.work_items w
+FROM pawl.items w
 WHERE w.id @among($3) AND w.task_id || '' = $1 AND w.namespace = $2
 ORDER BY w.id
 
 -- name: named items to retry
 SELECT w.id
-FROM pawl.work_items w
+FROM pawl.items w
 WHERE w.id @among($3) AND w.task_id || '' = $1 AND w.namespace = $2
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.id
-      AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY w.id
 
 -- The lock of a task is its row in tasks. Calls that add items take it shared; calls that
@@ -47,25 +47,25 @@ WHERE t.id = $1 AND t.namespace = $2
 
 -- name: stored state
 SELECT k.state, COALESCE(k.failed_in, '')
-FROM pawl.task_live k
+FROM pawl.task_counters k
 WHERE k.task_id = $1
 
 -- name: tally
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET open = open + $2, failed = failed + $3, dead = dead + $4, cancelled = cancelled + $5, updated_at = $6
 WHERE task_id = $1
 RETURNING state, COALESCE(failed_in, ''), items, open, failed, dead, cancelled, ignores_failures
 
 -- name: set task state
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET state = $2, version = version + 1, completed_at = $3, updated_at = $4,
   error = CASE WHEN $2 IN ('open', 'submitted', 'completed') THEN NULL ELSE error END, todo = CASE WHEN $2 = 'submitted' THEN 1 ELSE 0 END, ready_for_approval = 0, decide_by = NULL
 WHERE task_id = $1
 
 -- name: bump solo
-INSERT INTO pawl.task_live (task_id, namespace, version, updated_at)
+INSERT INTO pawl.task_counters (task_id, namespace, version, updated_at)
 VALUES ($1, $2, $3, $4)
-ON CONFLICT (task_id) DO UPDATE SET version = task_live.version + $3, state = 'open', todo = 0, ready_for_approval = 0, decide_by = NULL,
+ON CONFLICT (task_id) DO UPDATE SET version = task_counters.version + $3, state = 'open', todo = 0, ready_for_approval = 0, decide_by = NULL,
   failed_in = NULL, error = NULL, updated_at = $4
 
 -- name: let go of input hash
@@ -111,8 +111,8 @@ WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: broken dependents
 SELECT w.item_id, w.namespace, w.task_id,
-  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.rests r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN @from(item retry)),
-  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.ends e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> 'completed')
+  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.parked_items r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN @from(item retry)),
+  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> 'completed')
 FROM pawl.waiting w
 WHERE w.broken > 0 AND w.item_id > $1
 ORDER BY w.item_id
@@ -132,12 +132,12 @@ SELECT w.item_id, w.namespace, w.task_id, 0, 0
 FROM pawl.waiting w
 WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0 AND (
   w.needs <> (SELECT COUNT(*) FROM pawl.item_deps d
-    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
   OR w.broken = 0 AND EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND (
-      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
-      OR EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))))
+      EXISTS (SELECT 1 FROM pawl.parked_items r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
+      OR EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))))
 ORDER BY w.item_id
 
 -- name: hold waiting
@@ -149,12 +149,12 @@ WHERE item_id = $1
 -- name: recount
 UPDATE pawl.waiting AS w
 SET needs = (SELECT COUNT(*) FROM pawl.item_deps d
-    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed')),
+    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed')),
   broken = CASE WHEN EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND (
-      EXISTS (SELECT 1 FROM pawl.rests r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
-      OR EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))) THEN 1 ELSE 0 END
+      EXISTS (SELECT 1 FROM pawl.parked_items r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
+      OR EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))) THEN 1 ELSE 0 END
 WHERE w.item_id = $1
 RETURNING needs, broken
 
@@ -165,40 +165,40 @@ WHERE item_id = $1
 
 -- name: lost dependents
 SELECT r.item_id, r.namespace, r.task_id, 0, 1
-FROM pawl.rests r
+FROM pawl.parked_items r
 WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
-  AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.ends e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> 'completed')
+  AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> 'completed')
 ORDER BY r.item_id
 LIMIT $2
 
 -- name: mendable dependents
 SELECT r.item_id, r.namespace, r.task_id, 0, 0
-FROM pawl.rests r
+FROM pawl.parked_items r
 WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = r.item_id
-      AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY r.item_id
 LIMIT $2
 
 -- name: items to cancel
 SELECT i.id
-FROM pawl.task_live k
+FROM pawl.task_counters k
 JOIN pawl.item_rows i ON i.task_id = k.task_id
 WHERE k.task_id = $1 AND k.namespace = $2 AND k.items > $3 AND i.kind = 'work' AND i.state IN @list($4)
 ORDER BY CASE WHEN i.state IN @from(item retry) THEN 0 ELSE 1 END, i.id
 
 -- name: unsettled tasks
 SELECT k.task_id, k.namespace
-FROM pawl.task_live k
+FROM pawl.task_counters k
 WHERE k.state IN @from(task retry) AND k.items > 0 AND k.open = 0 AND k.failed = 0 AND k.dead = 0 AND k.failed_in IS NULL AND k.task_id > $1
 ORDER BY k.task_id
 LIMIT $2
 
 -- name: handed in
 SELECT 1
-FROM pawl.work_items w
-JOIN pawl.rests r ON r.item_id = w.id
+FROM pawl.items w
+JOIN pawl.parked_items r ON r.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = 'submitted'
 LIMIT 1

@@ -170,9 +170,9 @@ func itemSources(states []string, column string) (out []string) {
 			return nil
 		}
 		switch table := pawl.ItemStates[i].Table; table {
-		case "rests":
+		case "parked_items":
 			out = append(out, from(column, table, " AND state = '"+s+"'"))
-		case "ends":
+		case "finished_items":
 			out = append(out, from(column, table, rare+s+"'"))
 		default:
 			out = append(out, from(column, table, ""))
@@ -183,7 +183,7 @@ func itemSources(states []string, column string) (out []string) {
 }
 
 // taskSources returns the sources of tasks in the given states: tasks of one item by the
-// state of the item, the others by task_live.
+// state of the item, the others by task_counters.
 func taskSources(states []string) (out []string) {
 	for _, s := range states {
 		if s == completed {
@@ -191,7 +191,7 @@ func taskSources(states []string) (out []string) {
 		}
 		items := itemStates(func(i pawl.StateInfo) bool { return i.Task == s })
 		stored := string(pawl.TaskState(s).Stored())
-		out = append(append(out, itemSources(items, "task_id")...), from("task_id", "task_live", rare+stored+"'"))
+		out = append(append(out, itemSources(items, "task_id")...), from("task_id", "task_counters", rare+stored+"'"))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

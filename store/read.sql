@@ -6,15 +6,15 @@ FROM pawl.item_rows i
 SELECT @columns(t.task),
   COALESCE(t.retry_count,
     COALESCE((SELECT SUM(l.failures) FROM pawl.leases l WHERE l.task_id = t.id AND l.failures > 0), 0)
-    + COALESCE((SELECT SUM(e.failures) FROM pawl.ends e WHERE e.task_id = t.id AND e.failures > 0), 0)
+    + COALESCE((SELECT SUM(e.failures) FROM pawl.finished_items e WHERE e.task_id = t.id AND e.failures > 0), 0)
     + COALESCE((SELECT SUM(r.failures) FROM pawl.ready r WHERE r.task_id = t.id AND r.failures > 0), 0)
     + COALESCE((SELECT SUM(s.failures) FROM pawl.scheduled s WHERE s.task_id = t.id AND s.failures > 0), 0)
     + COALESCE((SELECT SUM(g.failures) FROM pawl.waiting g WHERE g.task_id = t.id AND g.failures > 0), 0)
-    + COALESCE((SELECT SUM(p.failures) FROM pawl.rests p WHERE p.task_id = t.id AND p.failures > 0), 0)), t.applied_at, t.completed_at,
+    + COALESCE((SELECT SUM(p.failures) FROM pawl.parked_items p WHERE p.task_id = t.id AND p.failures > 0), 0)), t.applied_at, t.completed_at,
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at),
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at),
-  (SELECT r.error FROM pawl.rests r WHERE t.solo = 0 AND r.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC, r.item_id LIMIT 1),
-  CASE WHEN t.state = 'submitted' THEN (SELECT k.ready_for_approval FROM pawl.task_live k WHERE k.task_id = t.id) END
+  (SELECT r.error FROM pawl.parked_items r WHERE t.solo = 0 AND r.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC, r.item_id LIMIT 1),
+  CASE WHEN t.state = 'submitted' THEN (SELECT k.ready_for_approval FROM pawl.task_counters k WHERE k.task_id = t.id) END
 FROM pawl.task_rows t
 
 -- name: updated
@@ -75,15 +75,15 @@ WHERE t.id = $1 AND t.namespace = $2
 
 -- name: results
 SELECT w.key, t.solo, e.result
-FROM pawl.work_items w
+FROM pawl.items w
 JOIN pawl.tasks t ON t.id = w.task_id
-JOIN pawl.ends e ON e.item_id = w.id
+JOIN pawl.finished_items e ON e.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND e.state = 'completed'
 ORDER BY w.position, w.id
 
 -- name: size of results
 SELECT COALESCE(SUM(octet_length(e.result)), 0)
-FROM pawl.ends e
+FROM pawl.finished_items e
 WHERE e.task_id = $1 AND e.state = 'completed'
 
 -- name: applied result
@@ -145,12 +145,12 @@ LIMIT $4
 -- name: holder of hash
 SELECT t.id, COALESCE(k.state, 'open')
 FROM pawl.tasks t
-LEFT JOIN pawl.task_live k ON k.task_id = t.id
+LEFT JOIN pawl.task_counters k ON k.task_id = t.id
 WHERE t.namespace = $1 AND t.type = $2 AND t.input_hash = $3 AND t.dedupes = 1
 
 -- name: keys of task
 SELECT w.key, w.id
-FROM pawl.work_items w
+FROM pawl.items w
 WHERE w.task_id = $1 AND w.key IS NOT NULL
 
 -- name: task marks

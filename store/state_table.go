@@ -55,7 +55,7 @@ var stateTables = []stateTable{
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"until", &h.Until}, {"signal", &h.Signal},
 			{"signal_key", &h.SignalKey}, {"needs", &h.Needs}, {"broken", &h.Broken}}
 	}},
-	{"rests", statesOf("rests"), func(h *StateRow) []Column {
+	{"parked_items", statesOf("parked_items"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", &h.State},
 			{"completed_at", &h.CompletedAt},
 			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result",
@@ -86,7 +86,7 @@ func (h *StateRow) endColumns() []Column {
 func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, error) {
 	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, wanted []string) ([]StateRow, error) {
 		args := []any{ids}
-		if p.name == "rests" {
+		if p.name == "parked_items" {
 			args = append(args, List(wanted))
 		}
 		return scanStateRows(ctx, tx, stateTableSQL["take "+p.name], args, func(h *StateRow) []any {
@@ -204,7 +204,7 @@ func Put(ctx context.Context, tx Tx, held []StateRow) error {
 	for i := range held {
 		h := &held[i]
 		if h.ended() {
-			rows["ends"] = append(rows["ends"], Values(h.endColumns()))
+			rows["finished_items"] = append(rows["finished_items"], Values(h.endColumns()))
 			continue
 		}
 		for j := range stateTables {
@@ -213,7 +213,7 @@ func Put(ctx context.Context, tx Tx, held []StateRow) error {
 			}
 		}
 	}
-	for _, name := range []string{"ready", "scheduled", "waiting", "leases", "rests", "ends"} {
+	for _, name := range []string{"ready", "scheduled", "waiting", "leases", "parked_items", "finished_items"} {
 		if len(rows[name]) > 0 {
 			if err := tx.ExecEach(ctx, stateTableSQL["put "+name], rows[name]); err != nil {
 				return err

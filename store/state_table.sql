@@ -8,9 +8,9 @@
 WITH held AS MATERIALIZED (
   SELECT r.namespace, r.type, r.rank, r.item_id
   FROM (
-    SELECT id, namespace, type, @new_rank(priority) AS rank FROM pawl.work_items WHERE id IN @list($1)
+    SELECT id, namespace, type, @new_rank(priority) AS rank FROM pawl.items WHERE id IN @list($1)
     UNION ALL
-    SELECT id, namespace, type, @requeue_rank(priority) FROM pawl.work_items WHERE id IN @list($1)
+    SELECT id, namespace, type, @requeue_rank(priority) FROM pawl.items WHERE id IN @list($1)
   ) w
   JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready
@@ -44,10 +44,10 @@ DELETE FROM pawl.leases
 WHERE item_id IN (SELECT item_id FROM held)
 RETURNING @columns(leases)
 
--- name: take rests
-DELETE FROM pawl.rests
+-- name: take parked_items
+DELETE FROM pawl.parked_items
 WHERE item_id IN @list($1) AND state IN @list($2)
-RETURNING @columns(rests)
+RETURNING @columns(parked_items)
 
 -- name: put ready
 INSERT INTO pawl.ready (@columns(ready))
@@ -65,13 +65,13 @@ VALUES (@values(waiting, $1))
 INSERT INTO pawl.leases (@columns(leases))
 VALUES (@values(leases, $1))
 
--- name: put rests
-INSERT INTO pawl.rests (@columns(rests))
-VALUES (@values(rests, $1))
+-- name: put parked_items
+INSERT INTO pawl.parked_items (@columns(parked_items))
+VALUES (@values(parked_items, $1))
 
--- name: put ends
-INSERT INTO pawl.ends (@columns(ends))
-VALUES (@values(ends, $1))
+-- name: put finished_items
+INSERT INTO pawl.finished_items (@columns(finished_items))
+VALUES (@values(finished_items, $1))
 
 -- Rows that concurrent calls change are updated in place. A call that waits for the lock of
 -- such a row then finds its newest version. It would not find a row that was removed and
@@ -106,8 +106,8 @@ SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE(
 WHERE item_id IN (SELECT item_id FROM held)
 RETURNING item_id, namespace, type, state
 
--- name: amend rests
-UPDATE pawl.rests
+-- name: amend parked_items
+UPDATE pawl.parked_items
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN @list($1)
 RETURNING item_id, namespace, type, state

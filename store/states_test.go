@@ -46,9 +46,9 @@ func TestStatesAreExpanded(t *testing.T) {
 // The sources of a state are the tables that hold the items of such tasks of one item, and
 // the counters of the others.
 func TestTaskSources(t *testing.T) {
-	counters := func(state string) string { return from("task_id", "task_live", rare+state+"'") }
+	counters := func(state string) string { return from("task_id", "task_counters", rare+state+"'") }
 	items := func(table string) string { return from("task_id", table, "") }
-	resting := func(state string) string { return from("task_id", "rests", " AND state = '"+state+"'") }
+	resting := func(state string) string { return from("task_id", "parked_items", " AND state = '"+state+"'") }
 	for state, want := range map[pawl.TaskState][]string{
 		pawl.TaskQueued:     {items("ready"), items("scheduled"), items("waiting"), counters("open")},
 		pawl.TaskCheckedOut: {items("leases"), counters("open")},
@@ -56,7 +56,7 @@ func TestTaskSources(t *testing.T) {
 		pawl.TaskSubmitted:  {resting("submitted"), counters("submitted")},
 		pawl.TaskApproved:   {resting("accepted"), counters("approved")},
 		pawl.TaskApplied:    {counters("applied")},
-		pawl.TaskRejected:   {from("task_id", "ends", rare+"rejected'"), counters("rejected")},
+		pawl.TaskRejected:   {from("task_id", "finished_items", rare+"rejected'"), counters("rejected")},
 		pawl.TaskCompleted:  nil,
 	} {
 		slices.Sort(want)

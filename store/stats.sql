@@ -30,8 +30,8 @@ SELECT 'queued', COUNT(*) FROM pawl.ready WHERE namespace = $1
 UNION ALL SELECT 'scheduled', COUNT(*) FROM pawl.scheduled WHERE namespace = $1
 UNION ALL SELECT 'waiting', COUNT(*) FROM pawl.waiting WHERE namespace = $1
 UNION ALL SELECT l.state, COUNT(*) FROM pawl.leases l WHERE l.namespace = $1 GROUP BY l.state
-UNION ALL SELECT t.state, COUNT(*) FROM pawl.rests t WHERE t.namespace = $1 GROUP BY t.state
-UNION ALL SELECT e.state, COUNT(*) FROM pawl.ends e WHERE e.namespace = $1 GROUP BY e.state
+UNION ALL SELECT t.state, COUNT(*) FROM pawl.parked_items t WHERE t.namespace = $1 GROUP BY t.state
+UNION ALL SELECT e.state, COUNT(*) FROM pawl.finished_items e WHERE e.namespace = $1 GROUP BY e.state
 
 -- name: task counts
 SELECT t.state, COUNT(*)
@@ -44,7 +44,7 @@ SELECT
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * $3 > (lease_expires_at - heartbeat_at) * $4),
-  (SELECT MIN(w.created_at) FROM pawl.work_items w WHERE w.id = (SELECT MIN(r.item_id) FROM pawl.ready r WHERE r.namespace = $1)),
+  (SELECT MIN(w.created_at) FROM pawl.items w WHERE w.id = (SELECT MIN(r.item_id) FROM pawl.ready r WHERE r.namespace = $1)),
   (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.task_events WHERE namespace = $1)
@@ -55,4 +55,4 @@ UNION ALL SELECT namespace, type, 'scheduled', COUNT(*), MIN(item_id) FROM pawl.
 UNION ALL SELECT namespace, type, 'waiting', COUNT(*), MIN(item_id) FROM pawl.waiting GROUP BY namespace, type
 UNION ALL SELECT namespace, type, state, COUNT(*), MIN(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY namespace, type, state
 UNION ALL SELECT namespace, type, 'expired', COUNT(*), MIN(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY namespace, type
-UNION ALL SELECT namespace, type, state, COUNT(*), MIN(item_id) FROM pawl.rests GROUP BY namespace, type, state
+UNION ALL SELECT namespace, type, state, COUNT(*), MIN(item_id) FROM pawl.parked_items GROUP BY namespace, type, state

@@ -174,7 +174,7 @@ func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err 
 // EndOfTime sorts after every id.
 const EndOfTime = "\U0010FFFF"
 
-// CountersUntil returns the task id that ends the range of the n rows of task_live above
+// CountersUntil returns the task id that ends the range of the n rows of task_counters above
 // after, or EndOfTime when there are fewer.
 func CountersUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
 	until := EndOfTime

@@ -36,7 +36,7 @@ LIMIT $2
 
 -- name: failed before
 SELECT since, item_id, task_id, namespace
-FROM pawl.rests
+FROM pawl.parked_items
 WHERE state = 'failed' AND since <= $1 AND (since, item_id) > ($2, $3)
 ORDER BY since, item_id
 LIMIT $4
@@ -85,9 +85,9 @@ JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.id = $1
   AND r.state IN ('queued', 'in_progress')
   AND NOT EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = $1 AND n.id > $2)
-  AND NOT EXISTS (SELECT 1 FROM pawl.work_items w JOIN pawl.leases l ON l.item_id = w.id WHERE w.task_id = $1)
-  AND NOT EXISTS (SELECT 1 FROM pawl.work_items w JOIN pawl.scheduled s ON s.item_id = w.id WHERE w.task_id = $1)
-  AND NOT EXISTS (SELECT 1 FROM pawl.work_items w JOIN pawl.waiting g ON g.item_id = w.id WHERE w.task_id = $1 AND g.until IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM pawl.items w JOIN pawl.leases l ON l.item_id = w.id WHERE w.task_id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.items w JOIN pawl.scheduled s ON s.item_id = w.id WHERE w.task_id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.items w JOIN pawl.waiting g ON g.item_id = w.id WHERE w.task_id = $1 AND g.until IS NOT NULL)
 
 -- name: remove expired keys
 DELETE FROM pawl.idempotency_keys
@@ -116,20 +116,20 @@ WHERE expires_at <= $1 OR (expires_at IS NULL AND completed_at <= $2)
 
 -- name: counters until
 SELECT task_id
-FROM pawl.task_live
+FROM pawl.task_counters
 WHERE task_id > $1
 ORDER BY task_id
 LIMIT 1 OFFSET $2
 
 -- name: counters over
 SELECT task_id, checkpoints
-FROM pawl.task_live
+FROM pawl.task_counters
 WHERE task_id > $1 AND task_id <= $2 AND checkpoints - pruned > $3
 ORDER BY task_id
 
 -- name: hold counters
 SELECT checkpoints
-FROM pawl.task_live
+FROM pawl.task_counters
 WHERE task_id = $1
 @lock
 
@@ -160,7 +160,7 @@ DELETE FROM pawl.checkpoints
 WHERE id IN @list($1)
 
 -- name: count pruned
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET pruned = pruned + $2
 WHERE task_id = $1
 

@@ -49,7 +49,7 @@ func (t *movedTask) count(state string, n int) {
 }
 
 // soloMove writes the task's change into its item's event, and keeps the version correct:
-// the version is that of task_live, plus one while the item has no work left.
+// the version is that of task_counters, plus one while the item has no work left.
 func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string, h *StateRow, e *Event) error {
 	before, after := SoloState(from), SoloState(h.State)
 	decided := t.state != "open" && t.state != ""

@@ -34,22 +34,22 @@ WHERE t.removed_at IS NULL
 GROUP BY t.namespace, t.name
 
 -- name: need parts
-UPDATE pawl.work_items
+UPDATE pawl.items
 SET parts_required = $2
 WHERE task_id = $1 AND kind = 'work' AND parts_required IS NULL
 
 -- name: begin planning
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET planning = 1, todo = 1
 WHERE task_id = $1
 
 -- name: ignore failures
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET ignores_failures = 1
 WHERE task_id = $1 AND ignores_failures = 0
 
 -- name: end planning
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET planning = 0, todo = 0, items = $2, open = $2, updated_at = $3
 WHERE task_id = $1 AND state = 'open' AND planning = 1
 
@@ -61,7 +61,7 @@ WHERE l.item_id IN @list($1) AND l.namespace = $2 AND t.type_version > 0
 
 -- name: failing tasks
 SELECT k.task_id, t.namespace, t.type, t.type_version
-FROM pawl.task_live k
+FROM pawl.task_counters k
 JOIN pawl.tasks t ON t.id = k.task_id
 WHERE k.state = 'open' AND k.failed > 0 AND t.type_version > 0 AND k.task_id > $1
   AND ($2 = '' OR k.task_id = $2)

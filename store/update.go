@@ -10,7 +10,7 @@ var updateSQL = Texts(sqlFiles, "update.sql")
 
 // Reprioritize gives a new priority to the items of a task that have the task's old
 // priority and have not ended. An item that moves to another table in the meantime is
-// found in the next round: until its row is changed, its work_items row has the old
+// found in the next round: until its row is changed, its items row has the old
 // priority.
 func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]DueItem, error) {
 	var released []DueItem

@@ -2,22 +2,22 @@
 
 -- name: priorities to change
 SELECT w.id
-FROM pawl.work_items w
-WHERE w.task_id = $1 AND w.priority = $2 AND NOT EXISTS (SELECT 1 FROM pawl.ends e WHERE e.item_id = w.id)
+FROM pawl.items w
+WHERE w.task_id = $1 AND w.priority = $2 AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = w.id)
 ORDER BY w.id
 
 -- name: set priorities
-UPDATE pawl.work_items
+UPDATE pawl.items
 SET priority = $2
 WHERE id IN @list($1)
 
 -- name: lock task
-INSERT INTO pawl.task_live (task_id, namespace, updated_at)
+INSERT INTO pawl.task_counters (task_id, namespace, updated_at)
 VALUES ($1, $2, $3)
-ON CONFLICT (task_id) DO UPDATE SET updated_at = task_live.updated_at
+ON CONFLICT (task_id) DO UPDATE SET updated_at = task_counters.updated_at
 
 -- name: new version
-UPDATE pawl.task_live
+UPDATE pawl.task_counters
 SET version = version + 1, updated_at = $2
 WHERE task_id = $1
 

@@ -43,9 +43,9 @@ func TestSweepSettlesWhatAnOlderVersionLeft(t *testing.T) {
 		h.exec("INSERT INTO pawl.retention_gate (reason) VALUES ('test')")
 		h.exec("DELETE FROM pawl.task_events WHERE item_id IS NULL AND (from_state = 'failed' OR event = 'ready_for_approval')")
 		h.exec("DELETE FROM pawl.retention_gate")
-		h.exec("UPDATE pawl.task_live SET state = 'failed', version = version - 1, todo = 0, ready_for_approval = 0, decide_by = NULL WHERE "+
+		h.exec("UPDATE pawl.task_counters SET state = 'failed', version = version - 1, todo = 0, ready_for_approval = 0, decide_by = NULL WHERE "+
 			"task_id IN ($1, $2)", done, handedIn)
-		h.exec("UPDATE pawl.task_live SET state = 'failed', version = version - 1 WHERE task_id = $1", gone)
+		h.exec("UPDATE pawl.task_counters SET state = 'failed', version = version - 1 WHERE task_id = $1", gone)
 		h.exec("UPDATE pawl.tasks SET dedupes = 1 WHERE id = $1", gone)
 		real := h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`),
 			Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})

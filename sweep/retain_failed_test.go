@@ -188,7 +188,7 @@ func TestARetryWaitsForTheRemoval(t *testing.T) {
 				t.Errorf("a retry while the task goes: %v", err)
 			}
 		}
-		for _, table := range append(hangingTables, "ready", "rests") {
+		for _, table := range append(hangingTables, "ready", "parked_items") {
 			h.same(h.count("SELECT COUNT(*) FROM pawl."+table), 0, "rows left in "+table)
 		}
 	})

@@ -34,7 +34,7 @@ func createFullTask(h *fixture) pawl.Task {
 		h.save(l, pawl.ManualCheckpoint, "")
 		_, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Key: l.ID, RequestHash: "h", TaskID: task.ID, ItemID: l.ID, TTLSeconds: -1}})
 		h.ok(err)
-		h.exec("INSERT INTO pawl.work_item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) "+
+		h.exec("INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) "+
 			"VALUES ($1, 'default', $2, 'p', 3, 'validated', '{}', 'w', 1, 5)", "prt_"+l.ID, l.ID)
 		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at) VALUES ($1, 'default', $2, $3, 'complete', 5)",
 			"prv_"+l.ID, task.ID, l.ID)
@@ -68,7 +68,7 @@ func (h *fixture) archive(taskID string) (a store.Archived) {
 	return a
 }
 
-var hangingTables = []string{"task_live", "work_items", "item_deps", "ends", "work_item_parts", "checkpoints", "task_events",
+var hangingTables = []string{"task_counters", "items", "item_deps", "finished_items", "item_parts", "checkpoints", "task_events",
 	"task_results", "provenances", "messages", "message_chunks", "tasks"}
 
 func TestRetentionArchivesAndRestores(t *testing.T) {
@@ -200,7 +200,7 @@ func TestWhatCannotBeArchivedStays(t *testing.T) {
 		// An item that has lost its end: the archive would not be whole.
 		item := "itm_" + strings.TrimPrefix(ids[3], "tsk_")
 		h.exec("INSERT INTO pawl.retention_gate VALUES ('test')")
-		h.exec("DELETE FROM pawl.ends WHERE item_id = $1", item)
+		h.exec("DELETE FROM pawl.finished_items WHERE item_id = $1", item)
 		h.exec("DELETE FROM pawl.retention_gate")
 		h.Advance(31 * day)
 		for range 2 { // the second pass tries it again, though its cursor is behind it
@@ -208,8 +208,12 @@ func TestWhatCannotBeArchivedStays(t *testing.T) {
 			h.same(s.Errors, 1, "errors")
 		}
 		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks left")
-		h.exec("INSERT INTO pawl.ends (item_id, namespace, task_id, state, attempt, failures, ended_at, result) VALUES ($1, 'default', $2, "+
-			"'completed', 1, 0, 1, '1')", item, ids[3])
+		h.exec(
+			"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, ended_at, result) VALUES ($1, 'default', $2, "+
+				"'completed', 1, 0, 1, '1')",
+			item,
+			ids[3],
+		)
 		h.same(h.pass().TasksPruned, 1, "pruned after the repair")
 		h.same(h.pass().Errors, 0, "errors in the end")
 	})

@@ -53,12 +53,12 @@ func TestOneBadLeaseIsSetApart(t *testing.T) {
 		broken = append(broken, h.many(1, 1).ID)
 		h.claim(23)
 		for _, id := range broken {
-			h.exec("UPDATE pawl.task_live SET open = 0 WHERE task_id = $1", id)
+			h.exec("UPDATE pawl.task_counters SET open = 0 WHERE task_id = $1", id)
 		}
 		h.Advance(time.Hour)
 		s := h.pass()
 		h.same([]int64{s.ExpiredFound, s.Failed, s.Errors}, []int64{20, 20, 3}, "found, failed, errors")
-		h.exec("UPDATE pawl.task_live SET open = 1")
+		h.exec("UPDATE pawl.task_counters SET open = 1")
 		s = h.pass()
 		h.same([]int64{s.ExpiredFound, s.Failed, s.Errors}, []int64{3, 3, 0}, "after the repair: found, failed, errors")
 	})
@@ -106,11 +106,11 @@ func TestDependentsAreGivenUpAndMended(t *testing.T) {
 		task := h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}},
 			{Key: "c", After: []string{"b"}}, {Key: "d", After: []string{"c"}}}})
 		// Around the engine, which would follow up at once.
-		h.exec("UPDATE pawl.task_live SET version = version WHERE task_id = $1", task.ID)
+		h.exec("UPDATE pawl.task_counters SET version = version WHERE task_id = $1", task.ID)
 		h.fail(h.claim(1)...)
 		h.pass()
 		h.same(h.state(task.ID), pawl.TaskFailed, "state")
-		h.same(h.count("SELECT COUNT(*) FROM pawl.rests WHERE state = 'failed'"), 4, "failed")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.parked_items WHERE state = 'failed'"), 4, "failed")
 		_, err := pawl.Retry(h.Context(), h.Service, task.ID)
 		h.ok(err)
 		for range 4 {
@@ -127,12 +127,12 @@ func TestOneBadTaskIsNotBuried(t *testing.T) {
 		h.fail(h.claim(2)...)
 		ids := h.solos(5, 1)
 		h.fail(h.claim(5)...)
-		h.exec("UPDATE pawl.task_live SET failed = 1 WHERE task_id = $1", bad.ID)
+		h.exec("UPDATE pawl.task_counters SET failed = 1 WHERE task_id = $1", bad.ID)
 		h.Advance(48*time.Hour + time.Second)
 		s := h.pass()
 		h.same([]int64{s.Buried, s.Errors}, []int64{5, 1}, "buried, errors")
 		h.same(h.state(ids[4]), pawl.TaskDeadLettered, "a good one")
-		h.exec("UPDATE pawl.task_live SET failed = 2 WHERE task_id = $1", bad.ID)
+		h.exec("UPDATE pawl.task_counters SET failed = 2 WHERE task_id = $1", bad.ID)
 		h.same(h.pass().Buried, 2, "buried after the repair")
 		h.same(h.state(bad.ID), pawl.TaskDeadLettered, "the bad one")
 	})

@@ -17,14 +17,14 @@ WHERE c.relkind = 'r' AND n.nspname = $1
 -- name: updates of wide rows
 SELECT COALESCE(sum(n_tup_upd), 0)::bigint
 FROM pg_stat_user_tables
-WHERE schemaname = 'pawl' AND relname IN ('tasks', 'work_items', 'ends', 'task_events')
+WHERE schemaname = 'pawl' AND relname IN ('tasks', 'items', 'finished_items', 'task_events')
 -- name: river done
 SELECT count(*)
 FROM river_job
 WHERE state = 'completed'
 -- name: pawl done
 SELECT count(*)
-FROM pawl.ends
+FROM pawl.finished_items
 WHERE state = 'completed'
 -- name: vacuum
 VACUUM ANALYZE

@@ -174,7 +174,8 @@ func TestInterfacesAreSmall(t *testing.T) {
 var routeName = regexp.MustCompile(`\{Name: "([a-z]+_[a-z_]+)", Method:`)
 
 // The special properties of a route are in its row in package api. No other list names routes,
-// so a new route needs only its row.
+// so a new route needs only its row. Lists of tables in package store are
+// exempt: it knows no routes.
 func TestNoOtherListOfCalls(t *testing.T) {
 	var names []string
 	each(t, func(f *file) bool { return f.path == "api/route.go" }, func(f *file) {
@@ -185,7 +186,7 @@ func TestNoOtherListOfCalls(t *testing.T) {
 	if len(names) < 50 {
 		t.Fatalf("the table has %d such names", len(names))
 	}
-	each(t, func(f *file) bool { return f.isGo() && !f.isTest() && !f.under("api") }, func(f *file) {
+	each(t, func(f *file) bool { return f.isGo() && !f.isTest() && !f.under("api") && !f.under("store") }, func(f *file) {
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			list, ok := n.(*ast.CompositeLit)
 			if !ok {

@@ -28,23 +28,23 @@ started AS (
 
 -- name: counted
 u AS (
-  INSERT INTO pawl.task_live (task_id, namespace, state, items, open, failed, checkpoints, updated_at)
+  INSERT INTO pawl.task_counters (task_id, namespace, state, items, open, failed, checkpoints, updated_at)
   SELECT b.task_id, b.namespace, CASE WHEN b.solo <> 0 THEN 'open' WHEN b.acceptance = 1 THEN @settled(submitted) ELSE @settled(completed) END, b.solo, CASE WHEN b.solo = 0 THEN b.spent ELSE 1 END, CASE WHEN b.solo = 0 THEN b.spent ELSE 0 END, b.checkpoints, n.now
   FROM b, n
 
 -- name: settling
 ORDER BY b.task_id
   ON CONFLICT (task_id) DO UPDATE
-  SET checkpoints = task_live.checkpoints + excluded.checkpoints,
-    open = task_live.open - CASE WHEN excluded.items = 0 THEN excluded.open ELSE 0 END,
-    failed = task_live.failed + excluded.failed,
+  SET checkpoints = task_counters.checkpoints + excluded.checkpoints,
+    open = task_counters.open - CASE WHEN excluded.items = 0 THEN excluded.open ELSE 0 END,
+    failed = task_counters.failed + excluded.failed,
     state = CASE
-      WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN CASE WHEN task_live.ignores_failures = 1 AND task_live.failed + excluded.failed + task_live.dead + task_live.cancelled < task_live.items THEN excluded.state ELSE @settled(failed) END
-      ELSE task_live.state END,
-    todo = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') AND task_live.ignores_failures = 1 AND task_live.failed + excluded.failed + task_live.dead + task_live.cancelled < task_live.items AND excluded.state = @settled(submitted) THEN 1 ELSE task_live.todo END,
-    version = task_live.version + CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN 1 ELSE 0 END,
-    completed_at = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') AND NOT (task_live.ignores_failures = 1 AND task_live.failed + excluded.failed + task_live.dead + task_live.cancelled < task_live.items AND excluded.state = @settled(submitted)) THEN excluded.updated_at ELSE task_live.completed_at END,
-    updated_at = CASE WHEN (excluded.items, task_live.open, task_live.state) = (0, excluded.open, 'open') THEN excluded.updated_at ELSE task_live.updated_at END
+      WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') THEN CASE WHEN task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items THEN excluded.state ELSE @settled(failed) END
+      ELSE task_counters.state END,
+    todo = CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') AND task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items AND excluded.state = @settled(submitted) THEN 1 ELSE task_counters.todo END,
+    version = task_counters.version + CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') AND NOT (task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items AND excluded.state = @settled(submitted)) THEN excluded.updated_at ELSE task_counters.completed_at END,
+    updated_at = CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at, checkpoints),
 settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)

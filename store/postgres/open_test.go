@@ -36,10 +36,10 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	if err != nil || len(known) == 0 || applied.Load() != int64(len(known)) {
 		t.Fatalf("%d of %d applied, %v", applied.Load(), len(known), err)
 	}
-	if m := known[0]; m.ID != 1 || m.Description != "the house" || !m.Known || m.ExecutedAt == 0 || m.Oldest != 1 {
+	if m := known[0]; m.ID != 1 || m.Description != "schema" || !m.Known || m.ExecutedAt == 0 || m.Oldest != 1 {
 		t.Errorf("%+v", m)
 	}
-	h.want("(1,\"the house\",t,1)", "SELECT id, description, abs(executed_at - "+h.schema+".now()) < 60000000, oldest "+
+	h.want("(1,schema,t,1)", "SELECT id, description, abs(executed_at - "+h.schema+".now()) < 60000000, oldest "+
 		"FROM schema_migrations WHERE id = 1")
 }
 
@@ -76,7 +76,7 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 		"another's":   "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version text)",
 		"gone":        "DROP TABLE schema_migrations",
 		"empty":       "DELETE FROM schema_migrations",
-		"with a gap":  "DELETE FROM schema_migrations WHERE id = 5",
+		"with a gap":  "UPDATE schema_migrations SET id = 2 WHERE id = 1",
 		"of nonsense": "ALTER TABLE schema_migrations ALTER id TYPE text USING 'x' || id",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 // rows is dead, and at full speed.
 func TestHotTablesAreVacuumedEarly(t *testing.T) {
 	h := newDatabase(t)
-	h.want("(leases) (ready) (scheduled) (task_live) (waiting)",
+	h.want("(leases) (ready) (scheduled) (task_counters) (waiting)",
 		`SELECT relname FROM pg_class WHERE relnamespace = '`+h.schema+`'::regnamespace
 		AND reloptions @> ARRAY['autovacuum_vacuum_scale_factor=0.05', 'autovacuum_vacuum_cost_delay=0'] ORDER BY relname`)
 }
@@ -111,7 +111,7 @@ func TestMigrationSQL(t *testing.T) {
 	if done, err := m.Up(t.Context()); err != nil || len(done) != 0 || store.Verify(t.Context(), m) != nil {
 		t.Errorf("%v %v", done, err)
 	}
-	if rest, _ := m.SQL(1); strings.Contains(rest, "the house") || strings.Contains(rest, "CREATE SCHEMA") {
+	if rest, _ := m.SQL(1); strings.Contains(rest, "CREATE TABLE pawl") || strings.Contains(rest, "CREATE SCHEMA") {
 		t.Error("SQL(1) has what comes before 2")
 	}
 }
@@ -201,8 +201,8 @@ func TestErrorsByCode(t *testing.T) {
 	h := newDatabase(t)
 	h.solo(1, nil)
 	for query, want := range map[string]error{
-		"INSERT INTO pawl.task_live (task_id, namespace) VALUES ('tsk_1', 'x'), ('tsk_1', 'x')": pawl.ErrConflict,
-		"INSERT INTO pawl.task_live (task_id, namespace, open) VALUES ('tsk_2', 'x', -1)":       pawl.ErrInternal,
+		"INSERT INTO pawl.task_counters (task_id, namespace) VALUES ('tsk_1', 'x'), ('tsk_1', 'x')": pawl.ErrConflict,
+		"INSERT INTO pawl.task_counters (task_id, namespace, open) VALUES ('tsk_2', 'x', -1)":       pawl.ErrInternal,
 		"SELECT nonsense":                  pawl.ErrInternal,
 		"SELECT chr(0)":                    pawl.ErrInternal,
 		"SELECT '\"\\u0000\"'::jsonb->>0":  pawl.ErrInvalid,

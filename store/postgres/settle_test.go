@@ -33,7 +33,11 @@ func TestCompleteSolo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.want("(completed,in_progress,completed,open,completed,worker,w,1)", itemEvents+" OFFSET 4", "itm_000001")
-	h.want(`(completed,1,w,s,"{""r"":1}",1)`, "SELECT state, attempt, worker_id, stage, result, (ended_at = $1)::int FROM ends", got[0].Now)
+	h.want(
+		`(completed,1,w,s,"{""r"":1}",1)`,
+		"SELECT state, attempt, worker_id, stage, result, (ended_at = $1)::int FROM finished_items",
+		got[0].Now,
+	)
 	h.want("(itm_000002)", "SELECT item_id FROM leases")
 	h.want("", live, "tsk_000001")
 	h.want("(completed,1)", "SELECT state, version FROM task_rows WHERE id = 'tsk_000001'")
@@ -59,7 +63,7 @@ func TestLastOfManySettles(t *testing.T) {
 	h.want("(proposed,,open,api) (completed,open,completed,system)", taskEvents, "tsk_000001")
 	h.want("(proposed,,open,api) (completed,open,completed,system)", taskEvents, "tsk_000002")
 	h.want("(completed,leased,completed,,,worker,w,1)", itemEvents+" OFFSET 2", b[1].ID)
-	h.want("(t)", "SELECT bool_and(completed_at = updated_at) FROM task_live")
+	h.want("(t)", "SELECT bool_and(completed_at = updated_at) FROM task_counters")
 }
 
 func TestCompletionFeedsWhatWaits(t *testing.T) {
@@ -116,7 +120,10 @@ func TestFailureRetriesThenRests(t *testing.T) {
 	if got[0].State != "failed" || !got[0].Settled || got[0].Failures != 3 {
 		t.Errorf("%+v", got)
 	}
-	h.want("(failed,3,3,failed,t,t)", "SELECT state, attempt, failures, left_by, since = completed_at, completed_at IS NOT NULL FROM rests")
+	h.want(
+		"(failed,3,3,failed,t,t)",
+		"SELECT state, attempt, failures, left_by, since = completed_at, completed_at IS NOT NULL FROM parked_items",
+	)
 	h.want("(failed,leased,failed,open,failed,worker,w,3)", "SELECT * FROM ("+itemEvents+") e WHERE to_state = 'failed'", "itm_000001")
 	h.want("(1,1,error_boundary,f) (2,2,error_boundary,f) (3,3,error_boundary,f)",
 		"SELECT seq, attempt, type, snapshot::jsonb->'expired_lease' <> 'null' FROM checkpoints ORDER BY seq")
@@ -238,7 +245,7 @@ func TestExpire(t *testing.T) {
 		"SELECT failures, error, left_by, spared FROM ready ORDER BY item_id")
 	h.want(`(1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t) `+
 		`(1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t)`,
-		"SELECT failures, error, left_by, completed_at = since FROM rests ORDER BY item_id")
+		"SELECT failures, error, left_by, completed_at = since FROM parked_items ORDER BY item_id")
 	h.want("(open,0,3,2,1,2,f)", live, "tsk_000001")
 	h.want("(open,0,1,1,0,1,f)", live, "tsk_000002")
 	h.want("", live, "tsk_000003")
@@ -291,7 +298,7 @@ func TestLastTwoAtOnce(t *testing.T) {
 		}
 	}
 	h.want("(500,500,500)", "SELECT count(*) FILTER (WHERE open = 0), count(*) FILTER (WHERE state = 'completed' AND version = 1), "+
-		"(SELECT count(*) FROM task_events WHERE item_id IS NULL AND to_state = 'completed') FROM task_live")
+		"(SELECT count(*) FROM task_events WHERE item_id IS NULL AND to_state = 'completed') FROM task_counters")
 }
 
 // TestCrossedBatches has three goroutines complete and fail the items of the same forty
@@ -342,11 +349,11 @@ func TestCrossedBatches(t *testing.T) {
 	}
 	all.Wait()
 	h.want("(40,0,20,20,0,40)", `SELECT count(*), sum(open), count(*) FILTER (WHERE state = 'failed'), count(*)
-		FILTER (WHERE state = 'completed'), sum(abs(failed - (SELECT count(*) FROM rests r WHERE r.task_id = k.task_id))),
-		(SELECT count(*) FROM task_events WHERE item_id IS NULL AND from_state = 'open') FROM task_live k`)
+		FILTER (WHERE state = 'completed'), sum(abs(failed - (SELECT count(*) FROM parked_items r WHERE r.task_id = k.task_id))),
+		(SELECT count(*) FROM task_events WHERE item_id IS NULL AND from_state = 'open') FROM task_counters k`)
 	h.want("(0)", "SELECT count(*) FROM leases")
 	h.want("(t)", "SELECT bool_and(checkpoints = (SELECT count(*) FROM checkpoints c WHERE c.task_id = k.task_id) AND checkpoints = "+
-		"(SELECT COALESCE(max(seq), 0) FROM checkpoints c WHERE c.task_id = k.task_id)) FROM task_live k")
+		"(SELECT COALESCE(max(seq), 0) FROM checkpoints c WHERE c.task_id = k.task_id)) FROM task_counters k")
 }
 
 // A task that is no longer open, whatever its counters are, gets no state from an item
@@ -358,13 +365,13 @@ func TestOnlyAnOpenTaskSettles(t *testing.T) {
 		ids = append(ids, h.many(i+1, 1, func(n *store.NewItem) { n.MaxAttempts = 1 })[0].ID)
 	}
 	h.claim("w", 9, nil)
-	h.exec("UPDATE task_live SET state = 'cancelled', version = 1, updated_at = 7, completed_at = 7")
+	h.exec("UPDATE task_counters SET state = 'cancelled', version = 1, updated_at = 7, completed_at = 7")
 	h.complete(done(0, ids[0]))
 	h.leave(fail(ids[1], 1, false, 0))
 	h.advance(24 * time.Hour)
 	h.expire(9, nil)
 	h.want("(0)", "SELECT count(*) FROM leases")
 	h.want("(cancelled,1,0,7,7) (cancelled,1,0,7,7) (cancelled,1,0,7,7)",
-		"SELECT state, version, open, updated_at, completed_at FROM task_live ORDER BY task_id")
+		"SELECT state, version, open, updated_at, completed_at FROM task_counters ORDER BY task_id")
 	h.want("(0)", "SELECT count(*) FROM task_events WHERE item_id IS NULL AND event <> 'proposed'")
 }

@@ -148,7 +148,7 @@ const (
 	itemEvents = `SELECT event, from_state, to_state, task_from, task_to, actor_type, actor_id, attempt FROM task_events
 		WHERE item_id = $1 ORDER BY id`
 	taskEvents = `SELECT event, from_state, to_state, actor_type FROM task_events WHERE item_id IS NULL AND task_id = $1 ORDER BY id`
-	live       = `SELECT state, version, items, open, failed, checkpoints, completed_at IS NOT NULL FROM task_live WHERE task_id = $1`
+	live       = `SELECT state, version, items, open, failed, checkpoints, completed_at IS NOT NULL FROM task_counters WHERE task_id = $1`
 )
 
 func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
@@ -162,7 +162,7 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	one.Title, one.InputHash, one.Dedupes = "a title", "h", true
 	now := h.create([]store.NewTask{task, one}, append(items, its))
 	h.want("(0,1,itm_000001_000000,0) (3,-13,itm_000001_000003,0) (0,1,itm_000002,1)",
-		"SELECT i.position, rank, item_id, solo FROM ready JOIN work_items i ON i.id = item_id ORDER BY item_id")
+		"SELECT i.position, rank, item_id, solo FROM ready JOIN items i ON i.id = item_id ORDER BY item_id")
 	h.want("(itm_000001_000001,1152921504606846976)", "SELECT item_id, run_at FROM scheduled")
 	h.want("(itm_000001_000002,1)", "SELECT item_id, needs FROM waiting")
 	h.want("(itm_000001_000000,itm_000001_000002)", "SELECT * FROM item_deps")
@@ -177,7 +177,7 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	h.want(fmt.Sprintf("(6,%d,%d,1)", now, now), "SELECT count(*), min(created_at), max(created_at), count(DISTINCT created_at) "+
 		"FROM task_events")
 	h.want("(proposed) (planned) (planned) (planned) (planned) (proposed)", "SELECT event FROM task_events ORDER BY id")
-	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, (SELECT input FROM work_items WHERE task_id = t.id) "+
+	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, (SELECT input FROM items WHERE task_id = t.id) "+
 		"FROM tasks t WHERE id = $1", one.ID)
 
 	more := items[0]

@@ -49,8 +49,11 @@ func TestExpirySpendsTheBudget(t *testing.T) {
 		h.advance(time.Hour)
 		h.expire(10)
 	}
-	h.want("rests", h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at, since, progress, error FROM pawl.rests"),
-		fmt.Sprintf(`failed 2 2 expired w %[1]d %[1]d 50 {"code":"lease_expired","message":"Max retries exceeded"}`, h.stamp()))
+	h.want(
+		"parked_items",
+		h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at, since, progress, error FROM pawl.parked_items"),
+		fmt.Sprintf(`failed 2 2 expired w %[1]d %[1]d 50 {"code":"lease_expired","message":"Max retries exceeded"}`, h.stamp()),
+	)
 	h.want("task", h.table("SELECT state, version FROM pawl.task_rows"), "failed 1")
 	h.want("last event", h.table("SELECT event, from_state, to_state, task_from, task_to FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
 		"lease_expired in_progress failed open failed")
@@ -98,14 +101,14 @@ func TestExpirySettlesAndBreaksDependents(t *testing.T) {
 		t.Errorf("expired %+v", got)
 	}
 	h.want("waiting", h.table("SELECT needs, broken FROM pawl.waiting"), "1 1")
-	h.want("task", h.table("SELECT state, open, failed FROM pawl.task_live"), "open 1 1")
+	h.want("task", h.table("SELECT state, open, failed FROM pawl.task_counters"), "open 1 1")
 	if got := h.expire(5, "itm_none"); len(got) != 0 {
 		t.Errorf("narrowed: %v", got)
 	}
 	if got := h.expire(5, ids[1]); len(got) != 1 || got[0].Fed {
 		t.Errorf("expired %+v", got)
 	}
-	h.want("task", h.table("SELECT state, version, open, failed, checkpoints FROM pawl.task_live"), "failed 1 0 2 2")
+	h.want("task", h.table("SELECT state, version, open, failed, checkpoints FROM pawl.task_counters"), "failed 1 0 2 2")
 	h.want("the task's events", h.table("SELECT event, from_state, to_state, actor_type FROM pawl.task_events WHERE item_id IS NULL "+
 		"ORDER BY id"), "proposed - open api\nfailed open failed system")
 }

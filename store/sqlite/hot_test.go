@@ -36,10 +36,11 @@ func (h *database) everything() string {
 	h.Helper()
 	return h.table(`SELECT (SELECT COUNT(*) FROM pawl.task_events), (SELECT COUNT(*) FROM pawl.checkpoints), (SELECT COUNT(*)
 		FROM pawl.ready), (SELECT COUNT(*) FROM pawl.scheduled),
-		(SELECT COUNT(*) FROM pawl.waiting), (SELECT COUNT(*) FROM pawl.rests), (SELECT COUNT(*) FROM pawl.ends), (SELECT COUNT(*)
+		(SELECT COUNT(*) FROM pawl.waiting), (SELECT COUNT(*) FROM pawl.parked_items),
+		(SELECT COUNT(*) FROM pawl.finished_items), (SELECT COUNT(*)
 			FROM pawl.leases),
 		(SELECT group_concat(lease_expires_at || state || heartbeat_at) FROM pawl.leases),
-			(SELECT group_concat(open || state || checkpoints) FROM pawl.task_live)`)
+			(SELECT group_concat(open || state || checkpoints) FROM pawl.task_counters)`)
 }
 
 func TestTheFence(t *testing.T) {
@@ -206,7 +207,7 @@ progressed - - - - 1 worker w {"stage":"writing","progress":40}`)
 		t.Errorf("the claim's length: %+v", got)
 	}
 	h.complete("w", c)
-	h.want("the stage stays readable", h.table("SELECT stage FROM pawl.ends"), "writing")
+	h.want("the stage stays readable", h.table("SELECT stage FROM pawl.finished_items"), "writing")
 }
 
 func TestTouchAloneIsASignOfLife(t *testing.T) {
@@ -243,7 +244,7 @@ func TestCheckpointsAreNumberedPerTask(t *testing.T) {
 		"FROM pawl.checkpoints WHERE item_id = $1 ORDER BY seq", solo),
 		solo+` 1 1 tool_executed fetch h {} {"m":1}
 `+solo+` 1 2 approval_point - - {} -`)
-	h.want("a row for the solo task", h.table("SELECT state, items, open, checkpoints FROM pawl.task_live ORDER BY task_id"),
+	h.want("a row for the solo task", h.table("SELECT state, items, open, checkpoints FROM pawl.task_counters ORDER BY task_id"),
 		"open 1 1 2\nopen 2 2 2")
 	h.want("task", h.table("SELECT state, open FROM pawl.task_rows WHERE solo = 1"), "in_progress 1")
 	h.want("events", h.table("SELECT event, from_state, to_state, replace(data, checkpoint_id, 'ckp') FROM "+

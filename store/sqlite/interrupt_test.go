@@ -68,7 +68,7 @@ func TestAnInterruptHitsNoOtherRead(t *testing.T) {
 	h.many(50)
 	read := func(ctx context.Context, tx store.Tx) error {
 		var n int64
-		_, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.work_items a, pawl.work_items b WHERE a.id <> b.id")
+		_, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.items a, pawl.items b WHERE a.id <> b.id")
 		if err == nil && n != 50*49 {
 			t.Errorf("read %d", n)
 		}

@@ -20,7 +20,7 @@ func after(micros int64) func(*store.Leave) {
 func (h *database) places(id string) string {
 	h.Helper()
 	var in []string
-	for _, table := range []string{"ready", "scheduled", "waiting", "leases", "rests", "ends"} {
+	for _, table := range []string{"ready", "scheduled", "waiting", "leases", "parked_items", "finished_items"} {
 		if h.table("SELECT COUNT(*) FROM pawl."+table+" WHERE item_id = $1", id) != "0" {
 			in = append(in, table)
 		}
@@ -57,8 +57,11 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 	if got := h.leave(fail("w", c, after(0))); got[0].State != "failed" || !got[0].Settled || got[0].Failures != 3 {
 		t.Errorf("spent: %+v", got)
 	}
-	h.want("rests", h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at = since, stage, error FROM pawl.rests"),
-		`failed 3 3 failed w 1 at the end {"message":"no <good>"}`)
+	h.want(
+		"parked_items",
+		h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at = since, stage, error FROM pawl.parked_items"),
+		`failed 3 3 failed w 1 at the end {"message":"no <good>"}`,
+	)
 	h.want("task", h.table("SELECT state, version, retry_count FROM pawl.task_rows"), "failed 1 3")
 	h.want("boundaries", h.table("SELECT seq, attempt, type, snapshot FROM pawl.checkpoints ORDER BY seq"),
 		`1 1 error_boundary {"error":{"message":"no <good>"},"failures":1,"max_attempts":3,"expired_lease":null}
@@ -164,7 +167,7 @@ func TestTheLastItemSettlesTheTask(t *testing.T) {
 			cs := h.claim("w", n)
 			// What other verbs did with the other items: only the counters matter here.
 			h.do(func(ctx context.Context, tx store.Tx) error {
-				_, err := tx.Exec(ctx, "UPDATE pawl.task_live SET open = $1, dead = $2, cancelled = $3", n, c.dead, c.cancelled)
+				_, err := tx.Exec(ctx, "UPDATE pawl.task_counters SET open = $1, dead = $2, cancelled = $3", n, c.dead, c.cancelled)
 				return err
 			})
 			h.advance(time.Second)
@@ -186,7 +189,7 @@ func TestTheLastItemSettlesTheTask(t *testing.T) {
 				t.Error("never settled")
 			}
 			completed := fmt.Sprint(h.stamp())
-			h.want("counters", h.table("SELECT state, version, open, failed, dead, cancelled, completed_at, updated_at FROM pawl.task_live"),
+			h.want("counters", h.table("SELECT state, version, open, failed, dead, cancelled, completed_at, updated_at FROM pawl.task_counters"),
 				fmt.Sprintf("%s 1 0 %d %d %d %s %s", c.want, c.failed, c.dead, c.cancelled, completed, completed))
 			h.want("the task's events", h.events(""), fmt.Sprintf("proposed - open - - - api someone {\"of\":\"task\"}\n%[1]s open %[1]s - - - "+
 				"system - -", c.want))
@@ -204,15 +207,21 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 		if _, err := tx.Exec(ctx, "DELETE FROM pawl.leases WHERE item_id = $1", ids[0]); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "UPDATE pawl.task_live SET open = 1"); err != nil {
+		if _, err := tx.Exec(ctx, "UPDATE pawl.task_counters SET open = 1"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, "+
-			"solo, acceptance, since) VALUES ($1, $2, $3, 't', 0, 'submitted', 1, 0, 3, 0, 1, 1)", ids[0], "default", cs[0].TaskID)
+		_, err := tx.Exec(
+			ctx,
+			"INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, "+
+				"solo, acceptance, since) VALUES ($1, $2, $3, 't', 0, 'submitted', 1, 0, 3, 0, 1, 1)",
+			ids[0],
+			"default",
+			cs[0].TaskID,
+		)
 		return err
 	})
 	h.complete("w", cs[1])
-	h.want("task", h.table("SELECT state, version, completed_at FROM pawl.task_live"), "submitted 1 -")
+	h.want("task", h.table("SELECT state, version, completed_at FROM pawl.task_counters"), "submitted 1 -")
 }
 
 func TestSettlingAsDeadFreesTheInputHash(t *testing.T) {
@@ -223,7 +232,7 @@ func TestSettlingAsDeadFreesTheInputHash(t *testing.T) {
 		if _, err := tx.Exec(ctx, "UPDATE pawl.tasks SET dedupes = 1, input_hash = 'x'"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "UPDATE pawl.task_live SET open = 1, dead = 1")
+		_, err := tx.Exec(ctx, "UPDATE pawl.task_counters SET open = 1, dead = 1")
 		return err
 	})
 	h.complete("w", cs...)
@@ -280,7 +289,7 @@ func TestDependentsAreFedAndBroken(t *testing.T) {
 	if due := h.due(10); len(due) != 1 || due[0].ItemID != ids[3] {
 		t.Errorf("due %v", due)
 	}
-	h.want("task", h.table("SELECT state, open, failed FROM pawl.task_live"), "open 2 1")
+	h.want("task", h.table("SELECT state, open, failed FROM pawl.task_counters"), "open 2 1")
 }
 
 func TestDueIsBoundedAndCanBeNarrowed(t *testing.T) {

@@ -13,14 +13,14 @@ x AS MATERIALIZED (
   WHERE k.lease_expires_at > n.now),
 @begun,
 u AS (
-  INSERT INTO pawl.task_live (task_id, namespace, checkpoints)
+  INSERT INTO pawl.task_counters (task_id, namespace, checkpoints)
   SELECT task_id, namespace, count(*)
   FROM x
   WHERE (SELECT count(*) FROM started) >= 0
   GROUP BY task_id, namespace
   ORDER BY task_id
   ON CONFLICT (task_id) DO UPDATE
-  SET checkpoints = task_live.checkpoints + excluded.checkpoints
+  SET checkpoints = task_counters.checkpoints + excluded.checkpoints
   RETURNING task_id, checkpoints),
 z AS MATERIALIZED (
   SELECT *

@@ -21,7 +21,7 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ended AS (
-  INSERT INTO pawl.ends (item_id, namespace, task_id, state, @columns(kept), worker_id, started_at, ended_at, stage, result)
+  INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, @columns(kept), worker_id, started_at, ended_at, stage, result)
   SELECT item_id, namespace, task_id, 'completed', @columns(kept), worker_id, started_at, (SELECT now FROM n), stage, result
   FROM x
   RETURNING 1),
@@ -53,24 +53,24 @@ b AS MATERIALIZED (
   GROUP BY task_id, namespace
   ORDER BY task_id),
 u AS (
-  INSERT INTO pawl.task_live (task_id, namespace, items, open, updated_at)
+  INSERT INTO pawl.task_counters (task_id, namespace, items, open, updated_at)
   SELECT b.task_id, b.namespace, 0, b.items, (SELECT now FROM n)
   FROM b
   WHERE (SELECT count(*) FROM ended) + (SELECT count(*) FROM event) + (SELECT count(*) FROM needs) >= 0
   ORDER BY b.task_id
   ON CONFLICT (task_id) DO UPDATE
-  SET open = task_live.open - excluded.open,
+  SET open = task_counters.open - excluded.open,
     state = CASE
-      WHEN (task_live.open, task_live.state) <> (excluded.open, 'open') THEN task_live.state
-      WHEN task_live.failed > 0 AND task_live.ignores_failures = 0 THEN @settled(failed)
-      WHEN task_live.dead > 0 AND task_live.ignores_failures = 0 THEN @settled(dead)
+      WHEN (task_counters.open, task_counters.state) <> (excluded.open, 'open') THEN task_counters.state
+      WHEN task_counters.failed > 0 AND task_counters.ignores_failures = 0 THEN @settled(failed)
+      WHEN task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN @settled(dead)
       ELSE @settled(completed) END,
     todo = CASE
-      WHEN (task_live.open, task_live.state) = (excluded.open, 'open') AND task_live.failed = 0 AND task_live.dead > 0 AND task_live.ignores_failures = 0 THEN 1
-      ELSE task_live.todo END,
-    version = task_live.version + CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN 1 ELSE 0 END,
-    completed_at = CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_live.completed_at END,
-    updated_at = CASE WHEN (task_live.open, task_live.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_live.updated_at END
+      WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') AND task_counters.failed = 0 AND task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN 1
+      ELSE task_counters.todo END,
+    version = task_counters.version + CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.completed_at END,
+    updated_at = CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at),
 settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)

@@ -16,12 +16,12 @@ task AS (
   SELECT @columns(new_task), now
   FROM t, n),
 live AS (
-  INSERT INTO pawl.task_live (task_id, namespace, items, open)
+  INSERT INTO pawl.task_counters (task_id, namespace, items, open)
   SELECT id, namespace, items, items
   FROM t
   WHERE solo = 0),
 item AS (
-  INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
+  INSERT INTO pawl.items (id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
   SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, now
   FROM i),
 ready AS (

@@ -40,7 +40,7 @@ waiting AS (
   WHERE to_state = 'waiting'
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, progress, stage, error)
+  INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, progress, stage, error)
   SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), event, worker_id, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent

@@ -8,12 +8,12 @@ WITH k AS MATERIALIZED (
   FOR UPDATE),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
 u AS (
-  INSERT INTO pawl.task_live (task_id, namespace, checkpoints)
+  INSERT INTO pawl.task_counters (task_id, namespace, checkpoints)
   SELECT task_id, namespace, 1
   FROM k, n
   WHERE k.lease_expires_at > n.now
   ON CONFLICT (task_id) DO UPDATE
-  SET checkpoints = task_live.checkpoints + 1
+  SET checkpoints = task_counters.checkpoints + 1
   RETURNING task_id, checkpoints),
 saved AS (
   INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, snapshot, metadata, created_at)

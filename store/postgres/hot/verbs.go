@@ -10,7 +10,7 @@
 //   - Rows are changed by key (= ANY of an array) if all change in the same way, and by
 //     INSERT … ON CONFLICT DO UPDATE if each has its own values. Both find the row by
 //     its index and see its newest version.
-//   - task_live is changed last, by data dependency, because its lock is the contended
+//   - task_counters is changed last, by data dependency, because its lock is the contended
 //     one. A row with items = 0 stands for a task of many whose row exists already. Only
 //     an open task settles: its row then has the statement's time. The state of such a
 //     row is the one that it settles to if failed items do not count.

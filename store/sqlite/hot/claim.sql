@@ -7,7 +7,7 @@ SELECT r.type, r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, 
    ORDER BY m.state DESC, m.id DESC
    LIMIT 1)
 FROM pawl.ready r
-LEFT JOIN pawl.work_items w ON w.id = r.item_id
+LEFT JOIN pawl.items w ON w.id = r.item_id
 WHERE r.namespace = $1 AND r.type = $2 AND r.rank = $3 AND r.item_id >= $4
 ORDER BY r.item_id
 LIMIT $5
@@ -20,9 +20,9 @@ WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id BETWEEN $4 AND $5
 DELETE FROM pawl.ready
 WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id = $4
 RETURNING type, rank, item_id, task_id, @columns(carried), started_at, error,
-  (SELECT w.key FROM pawl.work_items w WHERE w.id = item_id),
-  (SELECT w.input FROM pawl.work_items w WHERE w.id = item_id),
-  CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.work_items w WHERE w.id = item_id) END,
+  (SELECT w.key FROM pawl.items w WHERE w.id = item_id),
+  (SELECT w.input FROM pawl.items w WHERE w.id = item_id),
+  CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
    WHERE m.item_id = ready.item_id AND m.state IN ('streaming', 'stopped')

@@ -4,7 +4,7 @@ WHERE item_id = $1 AND namespace = $2 AND worker_id = $3 AND attempt = $4 AND le
 RETURNING task_id, type, state, priority, @columns(kept), solo, feeds, started_at, stage, key_id
 
 -- name: End
-INSERT INTO pawl.ends (item_id, namespace, task_id, state, worker_id, started_at, ended_at, stage, result, @columns(kept))
+INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, worker_id, started_at, ended_at, stage, result, @columns(kept))
 VALUES ($1, $2, $3, 'completed', $4, $5, $6, $7, $8, @values(kept, $9))
 
 -- name: Feed

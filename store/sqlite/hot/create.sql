@@ -3,11 +3,11 @@ INSERT INTO pawl.tasks (created_at, @columns(new_task))
 VALUES ($1, @values(new_task, $2))
 
 -- name: Counters
-INSERT INTO pawl.task_live (task_id, namespace, items, open)
+INSERT INTO pawl.task_counters (task_id, namespace, items, open)
 VALUES ($1, $2, $3, $3)
 
 -- name: Item
-INSERT INTO pawl.work_items (id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
+INSERT INTO pawl.items (id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
 -- name: Dependency

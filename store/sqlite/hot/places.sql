@@ -13,7 +13,7 @@ INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, si
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, @values(carried, $15))
 
 -- name: PutFailed
-INSERT INTO pawl.rests (item_id, namespace, task_id, type, priority, state, left_by, worker_id, started_at, since, completed_at, progress, stage, error, @columns(carried))
+INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, left_by, worker_id, started_at, since, completed_at, progress, stage, error, @columns(carried))
 VALUES ($1, $2, $3, $4, $5, 'failed', $6, $7, $8, $9, $9, $10, $11, $12, @values(carried, $13))
 
 -- name: BreakDependents

@@ -5,7 +5,7 @@ INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
 -- name: NextNumber
-INSERT INTO pawl.task_live (task_id, namespace, checkpoints)
+INSERT INTO pawl.task_counters (task_id, namespace, checkpoints)
 VALUES ($1, $2, 1)
 ON CONFLICT (task_id) DO UPDATE SET checkpoints = checkpoints + 1
 RETURNING checkpoints

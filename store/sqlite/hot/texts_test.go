@@ -77,7 +77,7 @@ func TestPlans(t *testing.T) {
 	db := open(t)
 	for _, c := range []struct{ file, name, plan string }{
 		{"claim", "Head", "SEARCH r USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
-		{"claim", "Head", "SEARCH w USING INDEX sqlite_autoindex_work_items_1 (id=?)"},
+		{"claim", "Head", "SEARCH w USING INDEX sqlite_autoindex_items_1 (id=?)"},
 		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>? AND item_id<?)"},
 		{"claim", "Pick", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id=?)"},
 		{"claim", "Peek", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
@@ -87,8 +87,8 @@ func TestPlans(t *testing.T) {
 		{"complete", "Feed", "SEARCH item_deps USING PRIMARY KEY (needs_id=?)"},
 		{"leave", "Take", "SEARCH leases USING PRIMARY KEY (item_id=?)"},
 		{"places", "BreakDependents", "SEARCH waiting USING PRIMARY KEY (item_id=?)"},
-		{"settle", "Submitted", "SEARCH w USING INDEX work_items_of_task (task_id=?)"},
-		{"settle", "Submitted", "SEARCH r USING INDEX sqlite_autoindex_rests_1 (item_id=?)"},
+		{"settle", "Submitted", "SEARCH w USING INDEX items_of_task (task_id=?)"},
+		{"settle", "Submitted", "SEARCH r USING INDEX sqlite_autoindex_parked_items_1 (item_id=?)"},
 		{"expire", "Over", "SCAN leases"},
 		{"due", "Scheduled", "scheduled USING COVERING INDEX scheduled_due (run_at<?)"},
 		{"due", "WaitingUntil", "waiting USING COVERING INDEX waiting_until (until<?)"},

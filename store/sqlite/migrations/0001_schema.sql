@@ -2,8 +2,8 @@
 -- +goose Up
 -- Everything a task, its items and its record are kept in. Times are
 -- microseconds since 1970 UTC; ids are a prefix and a ULID, never a colon.
--- The wide rows (tasks, work_items) are written once. Where an item is, is the
--- narrow table its row is in: ready, scheduled, waiting, leases, rests, ends.
+-- The wide rows (tasks, items) are written once. Where an item is, is the
+-- narrow table its row is in: ready, scheduled, waiting, leases, parked_items, finished_items.
 -- No foreign keys and no triggers on the hot tables: a row lock on the task for
 -- every item halves a create; `doctor` looks for orphans instead.
 -- A CHECK searches a text of [words]: for IN and a list of more than two, SQLite
@@ -28,11 +28,15 @@ CREATE TABLE tasks (
   created_at        INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX tasks_one_per_input ON tasks (namespace, type, input_hash) WHERE dedupes = 1;
+CREATE INDEX tasks_of_namespace ON tasks (namespace, id);
+CREATE INDEX tasks_by_requester ON tasks (namespace, requested_by_id, id) WHERE requested_by_id IS NOT NULL;
+CREATE INDEX tasks_by_input ON tasks (namespace, input_hash, id) WHERE input_hash IS NOT NULL;
+CREATE INDEX tasks_by_priority ON tasks (namespace, priority, id) WHERE priority <> 0;
 
 -- Counters and decisions of a task. A task of one item has no row until it has
 -- a checkpoint, a retry, a burial or a decision; until then its item's place is
 -- its state, and its version is read off it.
-CREATE TABLE task_live (
+CREATE TABLE task_counters (
   task_id            TEXT PRIMARY KEY,
   namespace          TEXT NOT NULL,
   state              TEXT NOT NULL DEFAULT 'open' CHECK (instr('[open][submitted][approved][applied][completed][rejected][failed][dead_lettered][cancelled]', '[' || state || ']') > 0),
@@ -49,10 +53,26 @@ CREATE TABLE task_live (
   ready_for_approval INTEGER NOT NULL DEFAULT 0,
   applied_at         INTEGER,
   completed_at       INTEGER,
-  updated_at         INTEGER
+  updated_at         INTEGER,
+  -- 1: the engine has to look whether the task is ready for approval, can be approved by
+  -- rule, or is to be applied.
+  todo               INTEGER NOT NULL DEFAULT 0,
+  -- Until when somebody is to decide.
+  decide_by          INTEGER,
+  -- Positions handed out to items, which may not be inserted yet. While it is less than
+  -- items, no items have been added.
+  positions          INTEGER NOT NULL DEFAULT 0,
+  -- A task that is being planned has its plan item alone, which is not counted.
+  planning           INTEGER NOT NULL DEFAULT 0,
+  -- The type says that failed items do not count when the task settles.
+  ignores_failures   INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX task_counters_todo ON task_counters (task_id) WHERE todo = 1;
+CREATE INDEX task_counters_decide_by ON task_counters (decide_by) WHERE decide_by IS NOT NULL;
+CREATE INDEX task_counters_failing ON task_counters (task_id) WHERE state = 'open' AND failed > 0;
+CREATE INDEX task_counters_by_state ON task_counters (state, task_id) WHERE state <> 'completed';
 
-CREATE TABLE work_items (
+CREATE TABLE items (
   id             TEXT PRIMARY KEY,
   namespace      TEXT NOT NULL,
   task_id        TEXT NOT NULL,
@@ -66,9 +86,11 @@ CREATE TABLE work_items (
   after          TEXT,
   input          TEXT NOT NULL,
   parts_required TEXT,
-  created_at     INTEGER NOT NULL
+  created_at     INTEGER NOT NULL,
+  -- Why the item was last sent back for rework, as JSON. A later failure does not change it.
+  reasons        TEXT
 ) STRICT;
-CREATE INDEX work_items_of_task ON work_items (task_id, position);
+CREATE INDEX items_of_task ON items (task_id, position);
 
 -- needs_id must complete before item_id may run. Written with the items.
 CREATE TABLE item_deps (
@@ -101,6 +123,7 @@ CREATE TABLE ready (
   error        TEXT,
   PRIMARY KEY (namespace, type, rank, item_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX ready_failures ON ready (task_id) WHERE failures > 0;
 
 CREATE TABLE scheduled (
   item_id      TEXT PRIMARY KEY,
@@ -124,6 +147,8 @@ CREATE TABLE scheduled (
   error        TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX scheduled_due ON scheduled (run_at);
+CREATE INDEX scheduled_failures ON scheduled (task_id) WHERE failures > 0;
+CREATE INDEX scheduled_of_task ON scheduled (task_id);
 
 CREATE TABLE waiting (
   item_id      TEXT PRIMARY KEY,
@@ -150,10 +175,12 @@ CREATE TABLE waiting (
   since        INTEGER,
   error        TEXT
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL;
 CREATE INDEX waiting_ready ON waiting (item_id) WHERE needs = 0 AND until IS NULL AND signal IS NULL;
 CREATE INDEX waiting_broken ON waiting (item_id) WHERE broken > 0;
 CREATE INDEX waiting_signal ON waiting (signal, COALESCE(signal_key, ''), item_id) WHERE signal IS NOT NULL;
+CREATE INDEX waiting_failures ON waiting (task_id) WHERE failures > 0;
+CREATE INDEX waiting_of_task ON waiting (task_id);
+CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs = 0;
 
 -- Held by a worker. The fence: (worker_id, attempt) and lease_expires_at.
 CREATE TABLE leases (
@@ -181,11 +208,16 @@ CREATE TABLE leases (
   progress         INTEGER CHECK (progress BETWEEN 0 AND 100),
   stage            TEXT,
   progressed_at    INTEGER,
-  error            TEXT
+  error            TEXT,
+  -- The API key that claimed it; NULL without keys.
+  key_id           TEXT,
+  -- The messages of the item that were stopped, for its holder to learn.
+  stopped          TEXT
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX leases_failures ON leases (task_id) WHERE failures > 0;
 
 -- Out of work, not at an end: an operator or an approver may move it on.
-CREATE TABLE rests (
+CREATE TABLE parked_items (
   item_id          TEXT PRIMARY KEY,
   namespace        TEXT NOT NULL,
   task_id          TEXT NOT NULL,
@@ -214,11 +246,13 @@ CREATE TABLE rests (
   notes            TEXT,
   error            TEXT
 ) STRICT;
-CREATE INDEX rests_by_state ON rests (state, since);
-CREATE INDEX rests_for_others ON rests (item_id) WHERE state = 'failed' AND left_by = 'dependency';
+CREATE INDEX parked_items_by_state ON parked_items (state, since);
+CREATE INDEX parked_items_for_others ON parked_items (item_id) WHERE state = 'failed' AND left_by = 'dependency';
+CREATE INDEX parked_items_failures ON parked_items (task_id) WHERE failures > 0;
+CREATE INDEX parked_items_errors ON parked_items (task_id, since) WHERE error IS NOT NULL;
 
 -- Ends. Insert only.
-CREATE TABLE ends (
+CREATE TABLE finished_items (
   item_id          TEXT PRIMARY KEY,
   namespace        TEXT NOT NULL,
   task_id          TEXT NOT NULL,
@@ -236,8 +270,10 @@ CREATE TABLE ends (
   assembled_result TEXT,
   error            TEXT
 ) STRICT;
+CREATE INDEX finished_items_failures ON finished_items (task_id) WHERE failures > 0;
+CREATE INDEX finished_items_not_completed ON finished_items (state, task_id) WHERE state <> 'completed';
 
-CREATE TABLE work_item_parts (
+CREATE TABLE item_parts (
   id                   TEXT PRIMARY KEY,
   namespace            TEXT NOT NULL,
   item_id              TEXT NOT NULL,
@@ -255,8 +291,8 @@ CREATE TABLE work_item_parts (
   created_at           INTEGER NOT NULL,
   superseded_at        INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX work_item_parts_live ON work_item_parts (item_id, part_key, COALESCE(seq, -1)) WHERE superseded_at IS NULL;
-CREATE INDEX work_item_parts_by_status ON work_item_parts (item_id, status);
+CREATE UNIQUE INDEX item_parts_live ON item_parts (item_id, part_key, COALESCE(seq, -1)) WHERE superseded_at IS NULL;
+CREATE INDEX item_parts_by_status ON item_parts (item_id, status);
 
 CREATE TABLE checkpoints (
   id         TEXT PRIMARY KEY,
@@ -277,6 +313,7 @@ CREATE TABLE checkpoints (
 ) STRICT;
 CREATE UNIQUE INDEX checkpoints_in_order ON checkpoints (task_id, seq);
 CREATE INDEX checkpoints_of_item ON checkpoints (item_id, seq) WHERE item_id IS NOT NULL;
+CREATE INDEX checkpoints_of_namespace ON checkpoints (namespace, id);
 
 CREATE TABLE task_events (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -296,11 +333,13 @@ CREATE TABLE task_events (
   diff         TEXT,
   trace_parent TEXT,
   created_at   INTEGER NOT NULL,
+  -- The API key that caused the event; NULL without keys.
+  key_id       TEXT,
   CONSTRAINT task_events_name CHECK (instr('
     [proposed][planned][due][ready][leased][in_progress][progressed][checkpointed][submitted][part_submitted]
     [part_rejected][ready_for_approval][accepted][completed][failed][released][lease_expired][suspended]
     [approved][applied][rejected][retried][dead_lettered][cancelled][updated][stale][deleted][message_started]
-    [message_ended][signalled][fired][approval_expired][escalated]', '[' || event || ']') > 0),
+    [message_ended][signalled][fired][approval_expired][escalated][lease_revoked]', '[' || event || ']') > 0),
   CONSTRAINT task_events_item_move CHECK (item_id IS NULL OR instr('
     [>][>queued][>scheduled][>waiting][scheduled>queued][waiting>queued][queued>leased][leased>in_progress]
     [leased>completed][in_progress>completed][leased>submitted][in_progress>submitted][leased>scheduled]
@@ -311,19 +350,35 @@ CREATE TABLE task_events (
     [failed>dead_lettered][leased>cancelled][in_progress>cancelled][submitted>cancelled][accepted>cancelled]
     [failed>cancelled][dead_lettered>cancelled]', '[' || COALESCE(from_state, '') || '>' || COALESCE(to_state, '') || ']') > 0),
   CONSTRAINT task_events_task_move CHECK (item_id IS NOT NULL OR instr('
-    [>][>open][open>submitted][open>completed][open>failed][open>dead_lettered][open>cancelled]
+    [>][>open][open>submitted][open>completed][open>failed][open>dead_lettered][open>cancelled][submitted>completed][submitted>failed][submitted>dead_lettered][failed>submitted]
+    [failed>completed][dead_lettered>submitted][dead_lettered>completed][dead_lettered>failed]
     [submitted>approved][submitted>rejected][submitted>open][approved>applied][approved>failed]
     [applied>completed][failed>open][failed>approved][dead_lettered>open][dead_lettered>approved]
     [failed>dead_lettered][submitted>cancelled][approved>cancelled][applied>cancelled][failed>cancelled]
     [dead_lettered>cancelled]', '[' || COALESCE(from_state, '') || '>' || COALESCE(to_state, '') || ']') > 0),
   CONSTRAINT task_events_caused_move CHECK (instr('
-    [>][>open][open>submitted][open>completed][open>failed][open>dead_lettered][open>cancelled]
+    [>][>open][open>submitted][open>completed][open>failed][open>dead_lettered][open>cancelled][submitted>completed][submitted>failed][submitted>dead_lettered][failed>submitted]
+    [failed>completed][dead_lettered>submitted][dead_lettered>completed][dead_lettered>failed]
     [submitted>approved][submitted>rejected][submitted>open][approved>applied][approved>failed]
     [applied>completed][failed>open][failed>approved][dead_lettered>open][dead_lettered>approved]
     [failed>dead_lettered][submitted>cancelled][approved>cancelled][applied>cancelled][failed>cancelled]
     [dead_lettered>cancelled]', '[' || COALESCE(task_from, '') || '>' || COALESCE(task_to, '') || ']') > 0 AND (item_id IS NOT NULL OR (task_from IS NULL AND task_to IS NULL)))
 ) STRICT;
 CREATE INDEX task_events_of_task ON task_events (task_id, id);
+CREATE INDEX task_events_since ON task_events (created_at);
+
+-- The events of each task, sealed after their commit in feed order: their numbers
+-- (packed), and for each 43 characters of SHA-256 over the link before and the event.
+CREATE TABLE seals (
+  task_id    TEXT NOT NULL,
+  namespace  TEXT NOT NULL,
+  last       INTEGER NOT NULL,
+  count      INTEGER NOT NULL,
+  ids        TEXT NOT NULL,
+  links      TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (task_id, last)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE task_results (
   task_id    TEXT PRIMARY KEY,
@@ -336,7 +391,7 @@ CREATE TABLE provenances (
   id                  TEXT PRIMARY KEY,
   namespace           TEXT NOT NULL,
   task_id             TEXT REFERENCES tasks (id) ON DELETE CASCADE,
-  item_id             TEXT REFERENCES work_items (id) ON DELETE CASCADE,
+  item_id             TEXT REFERENCES items (id) ON DELETE CASCADE,
   verb                TEXT NOT NULL,
   scope               TEXT,
   idempotency_key     TEXT,
@@ -346,11 +401,14 @@ CREATE TABLE provenances (
   model               TEXT,
   request_fingerprint TEXT CHECK (length(request_fingerprint) <= 64),
   extra               TEXT,
-  created_at          INTEGER NOT NULL
+  created_at          INTEGER NOT NULL,
+  attempt             INTEGER,
+  event_id            INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX provenances_one_per_key ON provenances (namespace, scope, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX provenances_of_task ON provenances (task_id);
 CREATE INDEX provenances_of_item ON provenances (item_id) WHERE item_id IS NOT NULL;
+CREATE INDEX provenances_of_event ON provenances (event_id) WHERE event_id IS NOT NULL;
 
 CREATE TABLE idempotency_keys (
   namespace    TEXT NOT NULL,
@@ -363,7 +421,7 @@ CREATE TABLE idempotency_keys (
   content_type TEXT,
   code         INTEGER,
   task_id      TEXT REFERENCES tasks (id) ON DELETE SET NULL,
-  item_id      TEXT REFERENCES work_items (id) ON DELETE SET NULL,
+  item_id      TEXT REFERENCES items (id) ON DELETE SET NULL,
   hits         INTEGER NOT NULL DEFAULT 0,
   misses       INTEGER NOT NULL DEFAULT 1,
   replays      INTEGER NOT NULL DEFAULT 0,
@@ -371,6 +429,7 @@ CREATE TABLE idempotency_keys (
   completed_at INTEGER,
   expires_at   INTEGER,
   locked_until INTEGER,
+  location     TEXT,
   PRIMARY KEY (namespace, scope, key_hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keys_of_task ON idempotency_keys (task_id, created_at) WHERE task_id IS NOT NULL;
@@ -378,30 +437,41 @@ CREATE INDEX idempotency_keys_of_item ON idempotency_keys (item_id, created_at) 
 CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX idempotency_keys_by_status ON idempotency_keys (status, created_at);
 CREATE INDEX idempotency_keys_unexpiring ON idempotency_keys (completed_at) WHERE expires_at IS NULL;
+CREATE INDEX idempotency_keys_listed ON idempotency_keys (namespace, created_at, key_hash) WHERE code IS NULL;
 
 CREATE TABLE messages (
-  id           TEXT PRIMARY KEY,
-  namespace    TEXT NOT NULL,
-  thread       TEXT,
-  task_id      TEXT,
-  item_id      TEXT,
-  attempt      INTEGER,
-  role         TEXT NOT NULL,
-  content      TEXT,
-  state        TEXT NOT NULL DEFAULT 'complete' CHECK (instr('[streaming][complete][stopped][error]', '[' || state || ']') > 0),
-  model        TEXT,
-  step_number  INTEGER NOT NULL DEFAULT 0,
-  max_steps    INTEGER NOT NULL DEFAULT 10,
-  chunks       INTEGER NOT NULL DEFAULT 0,
+  id            TEXT PRIMARY KEY,
+  namespace     TEXT NOT NULL,
+  thread        TEXT,
+  task_id       TEXT,
+  item_id       TEXT,
+  attempt       INTEGER,
+  role          TEXT NOT NULL,
+  content       TEXT,
+  state         TEXT NOT NULL DEFAULT 'complete' CHECK (instr('[streaming][complete][stopped][error]', '[' || state || ']') > 0),
+  model         TEXT,
+  step_number   INTEGER NOT NULL DEFAULT 0,
+  max_steps     INTEGER NOT NULL DEFAULT 10,
+  chunks        INTEGER NOT NULL DEFAULT 0,
   checkpoint_id TEXT,
-  usage        TEXT,
-  metadata     TEXT,
-  created_at   INTEGER NOT NULL,
-  ended_at     INTEGER
+  usage         TEXT,
+  metadata      TEXT,
+  created_at    INTEGER NOT NULL,
+  ended_at      INTEGER,
+  -- Where the current step began. What follows is cut off when another attempt takes over.
+  step_offset   INTEGER,
+  -- The ranges that were cut off, from-to-attempt, separated by spaces.
+  cuts          TEXT,
+  -- Of an ended message: 1 while its chunks are kept.
+  replayable    INTEGER,
+  bytes         INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX messages_of_task ON messages (task_id, id) WHERE task_id IS NOT NULL;
 CREATE INDEX messages_of_thread ON messages (namespace, thread, id) WHERE thread IS NOT NULL;
 CREATE INDEX messages_streaming ON messages (item_id) WHERE state = 'streaming';
+CREATE INDEX messages_replayable ON messages (ended_at) WHERE replayable = 1;
+CREATE INDEX messages_of_claim ON messages (item_id, state, id) WHERE state IN ('streaming', 'stopped');
+CREATE INDEX messages_of_namespace ON messages (namespace, id);
 
 CREATE TABLE message_chunks (
   message_id TEXT NOT NULL,
@@ -422,6 +492,25 @@ CREATE TABLE types (
   removed_at INTEGER,
   PRIMARY KEY (namespace, name, version)
 ) STRICT;
+
+-- Who may call, as what, and into which namespace ('*': any). Of the secret only its
+-- hash is kept.
+CREATE TABLE api_keys (
+  id           TEXT PRIMARY KEY,
+  namespace    TEXT NOT NULL CHECK (namespace <> ''),
+  name         TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+  roles        TEXT NOT NULL,
+  payloads     INTEGER NOT NULL DEFAULT 0 CHECK (payloads IN (0, 1)),
+  rate         INTEGER NOT NULL DEFAULT 0 CHECK (rate >= 0),
+  actor_type   TEXT NOT NULL,
+  actor_id     TEXT NOT NULL,
+  secret_hash  TEXT NOT NULL,
+  refusals     INTEGER NOT NULL DEFAULT 0,
+  created_at   INTEGER NOT NULL,
+  expires_at   INTEGER,
+  revoked_at   INTEGER,
+  last_used_at INTEGER
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workers (
   namespace    TEXT NOT NULL,
@@ -480,6 +569,8 @@ CREATE TABLE relay_cursors (
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+INSERT INTO relay_cursors (sink, position, detail, updated_at) VALUES ('seal', 0, '{}', 0);
+
 CREATE TABLE feed_pages (
   page       INTEGER PRIMARY KEY,
   ids        BLOB NOT NULL,
@@ -498,6 +589,27 @@ CREATE TABLE archives (
   restored_at INTEGER
 ) STRICT;
 CREATE INDEX archives_restored ON archives (restored_at) WHERE restored_at IS NOT NULL;
+
+-- Deleted tasks: leads to the event `deleted` that stays of each.
+CREATE TABLE tombstones (
+  task_id     TEXT NOT NULL,
+  event_id    INTEGER NOT NULL,
+  namespace   TEXT NOT NULL,
+  created_at  INTEGER NOT NULL,
+  restored_at INTEGER,
+  PRIMARY KEY (task_id, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tombstones_of_namespace ON tombstones (namespace, event_id);
+CREATE INDEX tombstones_by_age ON tombstones (created_at);
+
+-- Task tokens are signed with this secret. Each database has its own.
+CREATE TABLE secrets (
+  name  TEXT PRIMARY KEY,
+  value TEXT NOT NULL CHECK (length(value) >= 32)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO secrets (name, value)
+VALUES ('task tokens', hex(randomblob(32)));
 
 -- A transaction that removes old rows puts a row here first and takes it away
 -- last; without it the record refuses DELETE.
@@ -524,21 +636,30 @@ WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
 BEGIN SELECT RAISE(ABORT, 'pawl: task_events is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER ends_no_update BEFORE UPDATE ON ends
-BEGIN SELECT RAISE(ABORT, 'pawl: ends is append-only'); END;
+CREATE TRIGGER finished_items_no_update BEFORE UPDATE ON finished_items
+BEGIN SELECT RAISE(ABORT, 'pawl: finished_items is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER ends_no_delete BEFORE DELETE ON ends
+CREATE TRIGGER finished_items_no_delete BEFORE DELETE ON finished_items
 WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
-BEGIN SELECT RAISE(ABORT, 'pawl: ends is append-only'); END;
+BEGIN SELECT RAISE(ABORT, 'pawl: finished_items is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER seals_no_update BEFORE UPDATE ON seals
+BEGIN SELECT RAISE(ABORT, 'pawl: seals is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER seals_no_delete BEFORE DELETE ON seals
+WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+BEGIN SELECT RAISE(ABORT, 'pawl: seals is append-only'); END;
 -- +goose StatementEnd
 
 -- The two ranks an item can have among the ready, a row each: fresh, and back
 -- again.
 CREATE VIEW item_ranks AS
-SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank FROM work_items
+SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank FROM items
 UNION ALL
-SELECT id, namespace, task_id, type, kind, -2 * priority FROM work_items;
+SELECT id, namespace, task_id, type, kind, -2 * priority FROM items;
 
 -- Every item with its place, in raw columns: what the engine reads. The place
 -- is a join, so reading one item is eight point look-ups: ready has two, fresh
@@ -577,16 +698,16 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   COALESCE(e.ended_at, t.completed_at) AS completed_at,
   COALESCE(MAX(l.heartbeat_at, COALESCE(l.progressed_at, 0)), e.ended_at, r.since, b.since, s.since, g.since, t.since, w.created_at) AS updated_at,
   COALESCE(l.solo, r.solo, b.solo, s.solo, g.solo, t.solo) AS solo
-FROM work_items w
+FROM items w
 LEFT JOIN leases l ON l.item_id = w.id
-LEFT JOIN ends e ON e.item_id = w.id
+LEFT JOIN finished_items e ON e.item_id = w.id
 LEFT JOIN ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
 LEFT JOIN ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = -2 * w.priority AND b.item_id = w.id
 LEFT JOIN scheduled s ON s.item_id = w.id
 LEFT JOIN waiting g ON g.item_id = w.id
-LEFT JOIN rests t ON t.item_id = w.id;
+LEFT JOIN parked_items t ON t.item_id = w.id;
 
--- Every task with its state. A task of one item whose row in task_live says
+-- Every task with its state. A task of one item whose row in task_counters says
 -- open, or is not there, reads its state and version off its item. The item's
 -- places are joined here once more, table by table: to the right of a LEFT JOIN
 -- SQLite would make a copy of all of item_rows, for the sake of one item.
@@ -601,14 +722,14 @@ SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, C
       WHEN x.item_state = 'accepted' THEN 'approved'
       ELSE x.item_state END
     WHEN x.live_open < x.live_items THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND l.state = 'in_progress') THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id) THEN 'checked_out'
+    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND l.state = 'in_progress' AND x.planning = 0) THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
     ELSE 'queued'
   END AS state,
   x.live_version + CASE WHEN x.solo = 1 AND x.stored = 'open'
     AND x.item_state IN ('submitted', 'accepted', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled') THEN 1 ELSE 0 END AS version,
-  CASE WHEN x.solo = 1 THEN 1 ELSE x.live_items END AS items,
-  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END ELSE x.live_open END AS open,
+  CASE WHEN x.solo = 1 THEN 1 WHEN x.planning = 1 THEN 0 ELSE x.live_items END AS items,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END WHEN x.planning = 1 THEN 0 ELSE x.live_open END AS open,
   CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'failed' THEN 1 ELSE 0 END ELSE x.live_failed END AS failed,
   CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'dead_lettered' THEN 1 ELSE 0 END ELSE x.live_dead END AS dead,
   CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'cancelled' THEN 1 ELSE 0 END ELSE x.live_cancelled END AS cancelled,
@@ -617,7 +738,7 @@ FROM (
   SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, w.input, t.metadata,
     t.requested_by_type, t.requested_by_id, t.input_hash, t.thread, t.created_at,
     COALESCE(k.state, 'open') AS stored,
-    COALESCE(k.version, 0) AS live_version, k.items AS live_items, k.open AS live_open, k.failed AS live_failed, k.dead AS live_dead, k.cancelled AS live_cancelled,
+    COALESCE(k.version, 0) AS live_version, k.items AS live_items, k.open AS live_open, k.failed AS live_failed, COALESCE(k.planning, 0) AS planning, k.dead AS live_dead, k.cancelled AS live_cancelled,
     COALESCE(k.checkpoints, 0) AS checkpoints,
     COALESCE(k.pruned, 0) AS pruned,
     k.failed_in,
@@ -636,15 +757,15 @@ FROM (
     k.applied_at,
     COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at
   FROM tasks t
-  LEFT JOIN task_live k ON k.task_id = t.id
-  LEFT JOIN work_items w ON t.solo = 1 AND w.id = 'itm_' || substr(t.id, 5)
+  LEFT JOIN task_counters k ON k.task_id = t.id
+  LEFT JOIN items w ON t.solo = 1 AND w.id = 'itm_' || substr(t.id, 5)
   LEFT JOIN leases l ON l.item_id = w.id
-  LEFT JOIN ends e ON e.item_id = w.id
+  LEFT JOIN finished_items e ON e.item_id = w.id
   LEFT JOIN ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
   LEFT JOIN ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = -2 * w.priority AND b.item_id = w.id
   LEFT JOIN scheduled s ON s.item_id = w.id
   LEFT JOIN waiting g ON g.item_id = w.id
-  LEFT JOIN rests p ON p.item_id = w.id
+  LEFT JOIN parked_items p ON p.item_id = w.id
 ) x;
 
 -- The views for people and their queries (docs/sql.md). Stable; the tables are not.
@@ -674,7 +795,7 @@ SELECT t.id, t.namespace, t.type, t.type_version, t.state,
   END AS status,
   t.title, COALESCE(t.stage, t.state) AS stage, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id, t.input_hash, t.thread,
   t.items, t.open, t.failed, t.dead, t.cancelled, t.checkpoints,
-  CASE WHEN t.state = 'completed' THEN 100 WHEN t.solo = 1 THEN COALESCE(t.progress, 0) ELSE MIN(99, 100 * (t.items - t.open) / t.items) END AS progress,
+  CASE WHEN t.state = 'completed' THEN 100 WHEN t.solo = 1 THEN COALESCE(t.progress, 0) WHEN t.items = 0 THEN 0 ELSE MIN(99, 100 * (t.items - t.open) / t.items) END AS progress,
   t.error, COALESCE(t.retry_count, (SELECT SUM(i.failures) FROM item_rows i WHERE i.task_id = t.id), 0) AS retry_count,
   t.failed_in, t.version,
   (strftime('%Y-%m-%dT%H:%M:%S', t.created_at / 1000000, 'unixepoch') || printf('.%06dZ', t.created_at % 1000000)) AS created_at,
@@ -687,7 +808,7 @@ CREATE VIEW v_parts AS
 SELECT p.id, p.namespace, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum,
   p.worker_id, p.attempt, p.idempotency_key_hash, (strftime('%Y-%m-%dT%H:%M:%S', p.created_at / 1000000, 'unixepoch') || printf('.%06dZ', p.created_at % 1000000)) AS created_at,
   (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE(p.superseded_at, p.created_at) AS at) x) AS updated_at, (strftime('%Y-%m-%dT%H:%M:%S', p.superseded_at / 1000000, 'unixepoch') || printf('.%06dZ', p.superseded_at % 1000000)) AS superseded_at
-FROM work_item_parts p;
+FROM item_parts p;
 
 CREATE VIEW v_leases AS
 SELECT l.item_id, l.namespace, l.task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, l.worker_id, l.lease_seconds, l.progress, l.stage,
@@ -697,7 +818,7 @@ FROM leases l;
 
 CREATE VIEW v_task_results AS
 SELECT e.task_id, e.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at
-FROM ends e JOIN tasks t ON t.id = e.task_id AND t.solo = 1
+FROM finished_items e JOIN tasks t ON t.id = e.task_id AND t.solo = 1
 WHERE e.state = 'completed'
 UNION ALL
 SELECT r.task_id, r.namespace, r.payload, (strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000, 'unixepoch') || printf('.%06dZ', r.created_at % 1000000))

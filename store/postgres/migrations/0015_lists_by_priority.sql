@@ -1,6 +1,0 @@
--- oldest: 1
--- +goose Up
--- Most tasks have priority 0. They are not in this index; lists in order of
--- priority read them by namespace.
-DROP INDEX pawl.tasks_by_priority;
-CREATE INDEX tasks_by_priority ON pawl.tasks (namespace, priority, id) WHERE priority <> 0;

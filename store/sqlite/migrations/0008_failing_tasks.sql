@@ -1,4 +1,0 @@
--- oldest: 1
--- +goose Up
--- Open tasks with a failed item: types may have the rest of them cancelled.
-CREATE INDEX task_live_failing ON task_live (task_id) WHERE state = 'open' AND failed > 0;
