@@ -135,6 +135,8 @@ type Options struct {
 	// runs it, for traces and tests; nil = not called. It is not called for BEGIN and
 	// COMMIT, nor for statements of the feed and of migrations.
 	Statement func(query string)
+	// TransparencyLog says who signs the log of all events.
+	TransparencyLog LogOptions
 	// Log gets one line per error; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -202,6 +204,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		d := pawl.DefaultSweepOptions()
 		o.Sweep = &d
 	}
+	o.TransparencyLog = o.TransparencyLog.withKey(url)
 	var err error
 	if o.Sweep, err = withArchives(url, *o.Sweep); err != nil {
 		return nil, err

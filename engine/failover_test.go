@@ -274,7 +274,7 @@ func TestFailover(t *testing.T) {
 	}
 	t.Logf("%d created, %d completed, %d events, epoch %d", len(l.created), len(l.completed), len(all), e.Feed().Epoch())
 	breaches, err := e.Check(ctx)
-	chains, _, err2 := e.CheckChains(ctx, 100)
+	chains, _, err2 := e.CheckLog(ctx, -1)
 	if breaches = slices.Concat(breaches, chains); err != nil || err2 != nil || len(breaches) > 0 {
 		t.Errorf("%+v, %v, %v", breaches, err, err2)
 	}

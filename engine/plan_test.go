@@ -69,8 +69,8 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 		for _, table := range filled {
 			clear = append(clear, "DELETE FROM pawl."+table)
 		}
-		c := &chained{scene: &scene{T: t, Pawl: p}}
-		c.around("seals", clear...)
+		c := &logged{scene: &scene{T: t, Pawl: p}}
+		c.around("task_events", clear...)
 	})
 	if p.Database == pawltest.Postgres { // as autovacuum does
 		queries = append(queries, "SELECT brin_summarize_new_values('pawl.task_events_by_time')",

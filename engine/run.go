@@ -24,7 +24,7 @@ const (
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
 // when they expire and queues items when they are due. Every scan interval one of the
 // servers makes a whole pass: dead letters, stale tasks, keys, retention. Run also keeps
-// the feed running and seals events. Any number of servers may run it. In one engine at
+// the feed running, and writes and signs the transparency log. Any number of servers may run it. In one engine at
 // most one Run works; another one waits.
 //
 // Run returns nil when it ends. If the database does not answer, it logs that and tries
@@ -44,6 +44,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer e.active.Store(false)
 	var passes sync.WaitGroup
 	passes.Go(func() { e.feed.Run(ctx) })
+	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 	defer passes.Wait()
 	var lastSeen time.Time
@@ -114,14 +115,19 @@ func (e *Engine) logError(ctx context.Context, what string, err error) {
 	}
 }
 
-// Sweep seals the events and makes one whole pass; see pawl.Sweeper.
+// Sweep brings the transparency log up to date and makes one whole pass; see pawl.Sweeper.
 func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	if err := e.notInTx("sweep"); err != nil {
 		return pawl.SweepStats{}, err
 	}
 	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
-	if err := e.feed.Seal(ctx); err != nil { // before retention removes events
+	if err := e.feed.Log(ctx); err != nil { // before retention removes events
 		return pawl.SweepStats{}, err
+	}
+	if e.opts.TransparencyLog.Key != "" {
+		if _, err := e.SignLog(ctx); err != nil {
+			e.logError(ctx, "the transparency log was not signed", err)
+		}
 	}
 	s, err := e.sweeper.Pass(ctx)
 	if err == nil {

@@ -180,7 +180,7 @@ func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limi
 			through = at.Position
 			return nil
 		}
-		pages, err := store.FeedPages(ctx, tx, at.Position+1, limit, loosePages)
+		pages, err := store.FeedPages(ctx, tx, at.Position+1, limit, store.LoosePages)
 		for _, p := range pages {
 			if through, err = b.page(ctx, tx, p); err != nil || b.limit <= 0 {
 				break

@@ -146,8 +146,12 @@ func goBackInTime(t *testing.T, p *pawltest.Pawl, position int64, promoted bool)
 	exec(t, c, `SET session_replication_role = origin`)
 	exec(t, c, `SELECT setval('task_events_id_seq', $1)`, top)
 	exec(t, c, `DELETE FROM feed_pages`)
-	exec(t, c, `INSERT INTO feed_pages (page, ids, count, created_at) VALUES (1, $1, $2, 0)`, store.Pack(ids), len(ids))
-	exec(t, c, `UPDATE relay_cursors SET position = least(position, $1) WHERE sink LIKE 'relay.%' OR sink = 'seal'`, position)
+	exec(t, c, `INSERT INTO feed_pages (page, ids, count, low, high, created_at) VALUES (1, $1, $2, $3, $4, 0)`, store.Pack(ids), len(ids),
+		slices.Min(ids), top)
+	exec(t, c, `WITH log AS (DELETE FROM log_runs RETURNING first, leaves) INSERT INTO log_runs (first, leaves) `+
+		`SELECT -1, substring(string_agg(leaves, ''::bytea ORDER BY first), 1, $1) FROM log`, 32*position)
+	exec(t, c, `UPDATE log_runs SET first = 0 WHERE first < 0`)
+	exec(t, c, `UPDATE relay_cursors SET position = least(position, $1) WHERE sink LIKE 'relay.%'`, position)
 	exec(
 		t,
 		c,
@@ -216,7 +220,7 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 			) {
 				t.Errorf("a position of an epoch that never was: %v", err)
 			}
-			if err := e.Feed().Seal(t.Context()); err != nil {
+			if err := e.Feed().Log(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

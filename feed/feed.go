@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -64,6 +65,8 @@ type Feed struct {
 	cache         cache
 	uncachedReads chan struct{} // limits the readers of events that are not cached any more
 
+	lags atomic.Bool // the log lacks removals: the next query adds them
+
 	// State of the current query.
 	assigned    bool // it assigned positions
 	version     int64
@@ -105,14 +108,14 @@ func New(db store.DB, o Options) *Feed {
 	}
 }
 
-// Run assigns positions and seals events until ctx ends, with or without readers. Any
-// number of processes may run it: a lock serializes their turns.
-func (f *Feed) Run(ctx context.Context) { // SQLite has no positions to assign
-	if f.commits != nil { // else there is nothing to give
+// Run assigns positions and adds events to the transparency log until ctx ends, with or
+// without readers. Any number of processes may run it: a lock serializes their turns.
+func (f *Feed) Run(ctx context.Context) {
+	if f.commits != nil {
 		f.startPolling(0)
 		defer f.stopPolling(0)
 	}
-	f.sealLoop(ctx)
+	f.logLoop(ctx)
 }
 
 // Close stops the feed and waits for its goroutines. Waiting readers get an error of

@@ -102,15 +102,15 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 			// A gap that comes later is given up: as many looks were enough for that.
 			before := gap()
 			waitUntil(t, p, after, func() bool { return gaps(t, other) == before || gaps(t, other) == only })
-			if err := f.Seal(t.Context()); err != nil {
+			if err := f.Log(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			for _, committed := range []bool{false, true} {
 				if committed {
 					exec(t, other, "COMMIT PREPARED '"+gid+"'")
 				}
-				if chain, err := p.Engine.VerifyTask(t.Context(), task, ""); err != nil || !chain.Intact {
-					t.Errorf("committed %v: %+v, %v", committed, chain.Break, err)
+				if got, err := p.Engine.VerifyTask(t.Context(), task, nil); err != nil || !got.Intact {
+					t.Errorf("committed %v: %+v, %v", committed, got.Faults, err)
 				}
 			}
 			if got, want := ids(read(t, f, after)), []string{fmt.Sprintf("evt_%d", drawn)}; !slices.Equal(got, want) {

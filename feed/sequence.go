@@ -13,9 +13,6 @@ import (
 const (
 	// pageIDs bounds the events that get their positions in one transaction.
 	pageIDs = 5000
-	// So many small pages, or so many events in them, are packed into one: the page of a
-	// single event is one row.
-	loosePages, looseIDs = 64, 2048
 	// runningInterval is the least time between two queries for the transactions in
 	// progress.
 	runningInterval = time.Second
@@ -82,6 +79,9 @@ func (f *Feed) needsAssigning(ctx context.Context) (s store.FeedState, needed bo
 		if needed, err = f.wentBack(s, at); err != nil || needed || at.Standby {
 			return err
 		}
+		if needed = f.lags.Swap(false); needed {
+			return nil
+		}
 		if needed = s.Top > 0 && s.Server.System == "" && at.System != ""; needed { // an older version of the program assigned the positions
 			return nil
 		}
@@ -137,11 +137,15 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 		}
 		next := s
 		next.Gaps, next.Top = append(slices.Clip(old), missing(s.Top, drawn, fresh)...), drawn
-		ids := slices.Sorted(slices.Values(append(late, fresh...)))
+		ids, err := store.TakeRemovals(ctx, tx, s.Position)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, slices.Sorted(slices.Values(append(late, fresh...)))...)
 		if len(ids) == 0 && next.Top == s.Top && slices.Equal(next.Gaps, s.Gaps) && s.Epoch == was.Epoch && s.Server == was.Server {
 			return nil
 		}
-		if err := writePage(ctx, tx, &next, ids); err != nil {
+		if err := store.Position(ctx, tx, &next, ids); err != nil {
 			return err
 		}
 		*out, wrote = next, true
@@ -149,41 +153,19 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 	})
 	if err == nil && wrote {
 		f.assigned = true
-		if out.Epoch != was.Epoch {
-			f.opts.Log.WarnContext(ctx,
-				"the database went back in time, or may have: a new epoch of the feed begins; "+
-					"a reader with an old position gets an error that says where to restart",
-				"epoch", out.Epoch, "position", was.Position, "was", was.Server, "is", out.Server)
-		}
+		f.tellEpoch(ctx, was, *out)
 	}
 	return more && err == nil, err
 }
 
-// writePage stores the page of numbers after the newest position and advances the feed.
-func writePage(ctx context.Context, tx store.Tx, s *store.FeedState, ids []int64) error {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
+// tellEpoch logs that a new epoch has begun.
+func (f *Feed) tellEpoch(ctx context.Context, was, is store.FeedState) {
+	if is.Epoch != was.Epoch {
+		f.opts.Log.WarnContext(ctx,
+			"the database went back in time, or may have: a new epoch of the feed begins; "+
+				"a reader with an old position gets an error that says where to restart",
+			"epoch", is.Epoch, "position", was.Position, "was", was.Server, "is", is.Server)
 	}
-	if len(ids) > 0 {
-		first := s.Position + 1
-		if err := store.PutPage(ctx, tx, now, store.FeedPage{First: first, IDs: ids}); err != nil {
-			return err
-		}
-		if s.Loose == 0 {
-			s.Loose = first
-		}
-		s.Position, s.Pages, s.IDs = s.Position+int64(len(ids)), s.Pages+1, s.IDs+len(ids)
-		if s.Pages >= loosePages || s.IDs >= looseIDs {
-			if s.Pages > 1 {
-				if err := store.PackPages(ctx, tx, now, s.Loose, first); err != nil {
-					return err
-				}
-			}
-			s.Loose, s.Pages, s.IDs = 0, 0, 0
-		}
-	}
-	return store.MoveFeed(ctx, tx, now, *s)
 }
 
 // pendingGap holds gaps and the transactions that were in progress when the gaps were

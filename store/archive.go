@@ -29,7 +29,6 @@ var taskTables = []string{
 	"provenances",
 	"messages",
 	"message_chunks",
-	"seals",
 }
 
 // columns returns the columns of a table of taskTables, in the order in which its
@@ -153,13 +152,6 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 			return damaged(r.TaskID, fmt.Errorf("it is the archive of %v", row["id"]))
 		}
 		r.seen = true
-		err := gated(ctx, tx, "restore", func() error { // the seal of an earlier deletion has the key of the chain's seal
-			_, err := tx.Exec(ctx, archiveSQL["remove seals"], r.TaskID, 1)
-			return err
-		})
-		if err != nil {
-			return err
-		}
 		if err := keepDedupe(ctx, tx, row); err != nil {
 			return err
 		}

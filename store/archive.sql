@@ -77,12 +77,6 @@ FROM pawl.message_chunks
 WHERE message_id IN (SELECT id FROM pawl.messages WHERE task_id = $1)
 ORDER BY message_id, seq
 
--- name: rows seals
-SELECT task_id, namespace, last, count, ids, links, created_at
-FROM pawl.seals
-WHERE task_id = $1
-ORDER BY last
-
 -- name: unlink keys of task
 UPDATE pawl.idempotency_keys
 SET task_id = NULL
@@ -173,6 +167,13 @@ WHERE id IN (SELECT id FROM pawl.checkpoints WHERE task_id = $1 LIMIT $2)
 DELETE FROM pawl.task_results
 WHERE task_id IN (SELECT task_id FROM pawl.task_results WHERE task_id = $1 LIMIT $2)
 
+-- name: events to remove
+SELECT id
+FROM pawl.task_events
+WHERE task_id = $1 AND (event <> 'deleted' OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
+ORDER BY id
+LIMIT $2
+
 -- name: remove task_events
 DELETE FROM pawl.task_events
 WHERE id IN (
@@ -181,10 +182,6 @@ WHERE id IN (
   WHERE task_id = $1 AND (event <> 'deleted' OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
   ORDER BY id
   LIMIT $2)
-
--- name: remove seals
-DELETE FROM pawl.seals
-WHERE (task_id, last) IN (SELECT task_id, last FROM pawl.seals WHERE task_id = $1 ORDER BY last LIMIT $2)
 
 -- name: remove task_counters
 DELETE FROM pawl.task_counters

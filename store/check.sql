@@ -243,9 +243,6 @@ FROM (
   UNION
   SELECT 'provenances', task_id, namespace FROM pawl.provenances WHERE task_id > $1 AND task_id <= $2
   UNION
-  SELECT 'seals', task_id, namespace FROM pawl.seals s WHERE task_id > $1 AND task_id <= $2
-    AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = s.task_id)
-  UNION
   SELECT 'messages', task_id, namespace FROM pawl.messages WHERE task_id > $1 AND task_id <= $2
   UNION
   SELECT 'idempotency_keys', task_id, namespace FROM pawl.idempotency_keys WHERE task_id > $1 AND task_id <= $2

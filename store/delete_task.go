@@ -38,15 +38,14 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
 	"remove provenances", "remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
 	"remove finished_items", "remove item_deps", "remove item_parts", "remove items", "remove task_results", "remove task_events",
-	"remove seals", "remove task_counters", "remove tasks"}
+	"remove task_counters", "remove tasks"}
 
 // DeleteTask removes up to batch rows of a task. done says that nothing is left.
 // Idempotency keys stay; their links become NULL.
 //
-// When by is set, an event `deleted` with the contents of by stays and gets a seal of its
-// own. When by is nil, retention removes the task. If the task is too large for one batch,
-// it then has an event `deleted` until the last batch, so that an interrupted deletion is
-// resumed.
+// When by is set, an event `deleted` with the contents of by stays. When by is nil,
+// retention removes the task. If the task is too large for one batch, it then has an event
+// `deleted` until the last batch, so that an interrupted deletion is resumed.
 func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion, batch int) (done bool, err error) {
 	ns, err := NamespaceOfTask(ctx, tx, taskID)
 	if err != nil || ns != namespace {
@@ -63,8 +62,12 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 	err = gated(ctx, tx, "delete", func() error {
 		left := int64(batch)
 		for _, step := range removal {
-			if step == "remove seals" { // the task's events are not sealed during its deletion
-				if _, err := LockCursor(ctx, tx, sealCursor); err != nil {
+			if step == "remove task_events" {
+				ids, err := Ints(ctx, tx, archiveSQL["events to remove"], taskID, left)
+				if err != nil {
+					return err
+				}
+				if err := logRemoval(ctx, tx, ids); err != nil {
 					return err
 				}
 			}
@@ -77,7 +80,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 			}
 		}
 		done = true
-		return sealTombstone(ctx, tx, namespace, taskID)
+		return nil
 	})
 	if err != nil || done {
 		return done, err

@@ -63,6 +63,7 @@ type FeedState struct {
 	Loose    int64  // the first of the newest pages, which are not packed yet; 0 = none
 	Pages    int    // the number of pages that are not packed yet
 	IDs      int    // the number of events in them
+	Runs     int    // the number of rows that hold the leaves of the log's last tile
 	Epoch    int64  // rises when the database went back in time
 	Starts   []EpochStart
 	Server   Server // the server that assigned the newest positions
@@ -113,6 +114,7 @@ type feedDetail struct {
 	Loose int64  `json:"loose,omitempty"`
 	Pages int    `json:"pages,omitempty"`
 	IDs   int    `json:"ids,omitempty"`
+	Runs  int    `json:"runs,omitempty"`
 
 	Epoch  int64        `json:"epoch,omitempty"`
 	Starts []EpochStart `json:"epochs,omitempty"`
@@ -150,7 +152,8 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return s, true, err
 	}
-	s.Top, s.Loose, s.Pages, s.IDs, s.Epoch, s.Starts = d.Top, d.Loose, d.Pages, d.IDs, d.Epoch, d.Starts
+	s.Top, s.Loose, s.Pages, s.IDs, s.Runs = d.Top, d.Loose, d.Pages, d.IDs, d.Runs
+	s.Epoch, s.Starts = d.Epoch, d.Starts
 	if d.Server != nil {
 		s.Server = *d.Server
 	}
@@ -158,21 +161,21 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 	if err != nil {
 		return s, true, err
 	}
-	bounds := Unpack(packed)
-	for i := 0; i+1 < len(bounds); i += 2 {
-		s.Gaps = append(s.Gaps, Span{bounds[i], bounds[i+1]})
+	ends := Unpack(packed)
+	for i := 0; i+1 < len(ends); i += 2 {
+		s.Gaps = append(s.Gaps, Span{ends[i], ends[i+1]})
 	}
 	return s, true, nil
 }
 
-// MoveFeed writes which positions have been assigned, after LockFeed.
-func MoveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
-	var bounds []int64
+// moveFeed writes which positions have been assigned.
+func moveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
+	var ends []int64
 	for _, g := range s.Gaps {
-		bounds = append(bounds, g.Low, g.High)
+		ends = append(ends, g.Low, g.High)
 	}
-	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(bounds)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs,
-		Epoch: s.Epoch, Starts: s.Starts}
+	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(ends)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs,
+		Runs: s.Runs, Epoch: s.Epoch, Starts: s.Starts}
 	if s.Server.System != "" {
 		d.Server = &s.Server
 	}
@@ -203,14 +206,64 @@ type FeedPage struct {
 	IDs   []int64
 }
 
-// PutPage adds a page after the newest one.
-func PutPage(ctx context.Context, tx Tx, now int64, p FeedPage) error {
-	_, err := tx.Exec(ctx, feedSQL["put page"], p.First, Pack(p.IDs), len(p.IDs), now)
+// Small pages are packed into one when there are LoosePages of them or looseIDs events in
+// them: the page of a single event is one row.
+const (
+	LoosePages = 64
+	looseIDs   = 2048
+)
+
+// Position assigns positions after the newest one to events, in the given order, adds their
+// leaves to the log and writes the state. The feed is locked. Without events it only
+// writes the state.
+func Position(ctx context.Context, tx Tx, s *FeedState, ids []int64) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		first := s.Position + 1
+		if err := putPage(ctx, tx, now, FeedPage{First: first, IDs: ids}); err != nil {
+			return err
+		}
+		if s.Runs, err = logEvents(ctx, tx, s.Position, s.Runs, ids); err != nil {
+			return err
+		}
+		if s.Loose == 0 {
+			s.Loose = first
+		}
+		s.Position, s.Pages, s.IDs = s.Position+int64(len(ids)), s.Pages+1, s.IDs+len(ids)
+		if s.Pages >= LoosePages || s.IDs >= looseIDs {
+			if s.Pages > 1 {
+				if err := packPages(ctx, tx, now, s.Loose, first); err != nil {
+					return err
+				}
+			}
+			s.Loose, s.Pages, s.IDs = 0, 0, 0
+		}
+	}
+	return moveFeed(ctx, tx, now, *s)
+}
+
+func putPage(ctx context.Context, tx Tx, now int64, p FeedPage) error {
+	low, high := bounds(p.IDs)
+	_, err := tx.Exec(ctx, feedSQL["put page"], p.First, Pack(p.IDs), len(p.IDs), low, high, now)
 	return err
 }
 
-// PackPages merges the pages from first to last into one.
-func PackPages(ctx context.Context, tx Tx, now, first, last int64) error {
+// bounds returns the lowest and the highest number of an event; 0 without any.
+func bounds(ids []int64) (low, high int64) {
+	for _, id := range ids {
+		if id > 0 && (low == 0 || id < low) {
+			low = id
+		}
+		high = max(high, id)
+	}
+	return low, high
+}
+
+// packPages merges the pages from first to last into one.
+func packPages(ctx context.Context, tx Tx, now, first, last int64) error {
 	pages, err := FeedPages(ctx, tx, first, int(last-first)+1, int(last-first)+1)
 	if err != nil {
 		return err
@@ -222,7 +275,7 @@ func PackPages(ctx context.Context, tx Tx, now, first, last int64) error {
 	if _, err := tx.Exec(ctx, feedSQL["remove pages"], first, last); err != nil {
 		return err
 	}
-	return PutPage(ctx, tx, now, whole)
+	return putPage(ctx, tx, now, whole)
 }
 
 // FeedPages reads pages, starting with the page that contains position, or the next one if
@@ -261,8 +314,8 @@ func scanPage(rows Rows) (FeedPage, error) {
 }
 
 // PruneFeed reads up to limit packed pages after page behind that were made before a time.
-// It removes a page when no event has a number between the page's lowest and highest. last
-// is the last page that was read; 0 means that there are no more.
+// When no event has a number between a page's lowest and highest, only the log keeps the
+// page. last is the last page that was read; 0 means that there are no more.
 func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (last int64, err error) {
 	s, err := LockFeed(ctx, tx)
 	if err != nil {
@@ -291,11 +344,15 @@ func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (las
 	rows.Close()
 	for _, p := range pages {
 		var one int
-		used, err := Row(ctx, tx, []any{&one}, feedSQL["any number"], slices.Min(p.IDs), slices.Max(p.IDs))
+		low, high := bounds(p.IDs)
+		used, err := Row(ctx, tx, []any{&one}, feedSQL["any number"], low, high)
 		if err != nil {
 			return behind, err
 		}
 		if !used {
+			if _, err := tx.Exec(ctx, treeSQL["keep page"], p.First); err != nil {
+				return behind, err
+			}
 			if _, err := tx.Exec(ctx, feedSQL["remove pages"], p.First, p.First); err != nil {
 				return behind, err
 			}

@@ -1,6 +1,6 @@
 -- The feed has a position for each event, which a sequencer assigns after the commit. A
--- page holds the numbers of the events from its first position on, in feed order. There
--- are no pages where the numbers of events are in the order of commit.
+-- page holds the numbers of the events from its first position on, in feed order. Where
+-- numbers are in the order of commit, only the transparency log uses the pages.
 
 -- name: feed at
 SELECT position, detail
@@ -30,8 +30,8 @@ SELECT COALESCE(MAX(id), 0)
 FROM pawl.task_events
 
 -- name: put page
-INSERT INTO pawl.feed_pages (page, ids, count, created_at)
-VALUES ($1, $2, $3, $4)
+INSERT INTO pawl.feed_pages (page, ids, count, low, high, created_at)
+VALUES ($1, $2, $3, $4, $5, $6)
 
 -- name: pages
 SELECT page, ids, count

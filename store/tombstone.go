@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -25,9 +24,32 @@ type Tombstone struct {
 	Key       string `json:"key_id,omitempty"` // the API key of the call
 	Type      string `json:"type"`
 	State     string `json:"state"`
-	Events    int64  `json:"events"`         // the number of events that the task had
-	LastEvent string `json:"last_event"`     // the id of the last of these events
-	Hash      string `json:"hash,omitempty"` // the link of that event: the head of the task's chain
+	Events    int64  `json:"events"`     // the number of events that the task had
+	LastEvent string `json:"last_event"` // the id of the last of these events
+}
+
+// Deleted is what the event log says about the deletion of a task.
+type Deleted struct {
+	EventID   string    `json:"event_id"`
+	At        time.Time `json:"at"`
+	ActorType string    `json:"actor_type"`
+	ActorID   string    `json:"actor_id,omitempty"`
+	Tombstone
+}
+
+// ReadDeleted reads the tombstone of a deleted task, and the event that it belongs to. found
+// is false for a task without a tombstone; an event that is not there has no time.
+func ReadDeleted(ctx context.Context, tx Tx, taskID string) (d Deleted, found bool, err error) {
+	id, b, found, err := readTombstone(ctx, tx, taskID)
+	if err != nil || !found {
+		return d, false, err
+	}
+	d = Deleted{EventID: eventID(id), Tombstone: b}
+	events, err := EventsAt(ctx, tx, FeedPage{First: 1, IDs: []int64{id}})
+	for _, e := range events {
+		d.At, d.ActorType, d.ActorID = e.CreatedAt, string(e.ActorType), e.ActorID
+	}
+	return d, true, err
 }
 
 // BeingDeleted says whether the deletion of a task has begun and not ended.
@@ -48,18 +70,13 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 		return err
 	}
 	b.Key, b.Type, b.State = by.Key, t.Type, string(t.State)
-	ids, err := Ints(ctx, tx, chainSQL["numbers of task"], taskID)
+	ids, err := Ints(ctx, tx, tombstoneSQL["numbers of task"], taskID)
 	if err != nil {
 		return err
 	}
 	if b.Events = int64(len(ids)); b.Events > 0 {
 		b.LastEvent = eventID(ids[len(ids)-1])
 	}
-	head, err := headOf(ctx, tx, taskID, ids)
-	if err != nil {
-		return err
-	}
-	b.Hash = head.String()
 	data, err := json.Marshal(b)
 	if err != nil {
 		return err
@@ -80,131 +97,32 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 	return err
 }
 
-// headOf returns the last link of a task's chain, over sealed and unsealed events.
-func headOf(ctx context.Context, tx Tx, taskID string, ids []int64) (head Link, err error) {
-	sealed := map[int64]bool{}
-	err = eachSeal(ctx, tx, taskID, func(s sealRow) error {
-		for i, id := range s.ids[:min(len(s.ids), len(s.links))] {
-			sealed[id], head = true, s.links[i]
-		}
-		return nil
-	})
-	if err != nil {
-		return head, err
-	}
-	var rest []int64
-	for _, id := range ids {
-		if !sealed[id] {
-			rest = append(rest, id)
-		}
-	}
-	found, err := records(ctx, tx, taskID, rest)
-	var buf []byte
-	for _, id := range rest {
-		if r := found[id]; r != nil {
-			head = r.link(head, &buf)
-		}
-	}
-	return head, err
-}
-
 func readTombstone(ctx context.Context, tx Tx, taskID string) (id int64, b Tombstone, found bool, err error) {
 	var data Text
 	if found, err = Row(ctx, tx, []any{&id, &data}, tombstoneSQL["tombstone"], taskID); err != nil || !found {
 		return 0, b, false, err
 	}
-	_ = json.Unmarshal([]byte(data), &b) // damaged data is found when the seal is verified
+	_ = json.Unmarshal([]byte(data), &b) // damaged data is found when the log is verified
 	return id, b, true, nil
 }
 
-// linkOfTombstone returns the link of a tombstone, which follows the task's last event.
-func linkOfTombstone(ctx context.Context, tx Tx, taskID string, id int64, b Tombstone) (Link, *record, error) {
-	found, err := records(ctx, tx, taskID, []int64{id})
-	if err != nil || found[id] == nil {
-		return Link{}, nil, err
-	}
-	var buf []byte
-	before, _ := readLink(b.Hash)
-	return found[id].link(before, &buf), found[id], nil
-}
-
-// sealTombstone seals the tombstone of a task whose other rows were just removed.
-func sealTombstone(ctx context.Context, tx Tx, namespace, taskID string) error {
-	id, b, found, err := readTombstone(ctx, tx, taskID)
-	if err != nil || !found {
-		return err
-	}
-	link, _, err := linkOfTombstone(ctx, tx, taskID, id, b)
-	if err != nil {
-		return err
-	}
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, tombstoneSQL["put seal of tombstone"], taskID, namespace, b.Events+1,
-		base64.RawStdEncoding.EncodeToString(Pack([]int64{id})), link.String(), now)
-	return err
-}
-
-// VerifyTombstone checks what is kept of a deleted task. head is a link that was kept
-// elsewhere; "" = none. found is false for a task without a tombstone.
-func VerifyTombstone(ctx context.Context, tx Tx, taskID, head string) (c Chain, found bool, err error) {
-	id, b, found, err := readTombstone(ctx, tx, taskID)
-	if err != nil || !found {
-		return c, false, err
-	}
-	c.TaskID = taskID
-	link, r, err := linkOfTombstone(ctx, tx, taskID, id, b)
-	if err != nil {
-		return c, true, err
-	}
-	if r == nil {
-		c.Break = &ChainBreak{Kind: "missing", EventID: eventID(id), Found: "the event of the deletion is not there"}
-		return c, true, nil
-	}
-	c.Events, c.Head = 1, link.String()
-	c.Deleted = &Deleted{EventID: eventID(id), At: Stamp(r.created), ActorType: string(r.texts[6]), ActorID: string(r.texts[7]), Tombstone: b}
-	var seals []sealRow
-	if err := eachSeal(ctx, tx, taskID, func(s sealRow) error { seals = append(seals, s); return nil }); err != nil {
-		return c, true, err
-	}
-	switch {
-	case len(seals) != 1 || !seals[0].sound || len(seals[0].ids) != 1 || seals[0].ids[0] != id || seals[0].last != b.Events+1:
-		c.Break = &ChainBreak{Kind: "seals", EventID: eventID(id), Found: "the seal of the deletion is missing or damaged"}
-	case seals[0].links[0] != link:
-		c.Break = &ChainBreak{Kind: "changed", EventID: eventID(id), Found: "it is not what was sealed"}
-	case head != "" && head != b.Hash && head != c.Head:
-		c.Break = &ChainBreak{Kind: "head", Found: "the task was deleted; only the hash of its last event is kept, and the head is another one"}
-	default:
-		sealed := Stamp(seals[0].created)
-		c.Intact, c.Sealed, c.SealedAt = true, 1, &sealed
-	}
-	return c, true, nil
-}
-
-// TombstonesBefore lists up to limit deleted tasks of all namespaces, newest first, with
-// ids below taskID. EndOfTime starts at the newest.
-func TombstonesBefore(ctx context.Context, tx Tx, taskID string, limit int) ([]string, error) {
-	return Strings(ctx, tx, tombstoneSQL["tombstones before"], taskID, limit)
-}
-
 // RemoveTombstones removes up to limit tombstones that were made by the given time, with
-// their events and seals. It returns how many it removed.
+// their events. It returns how many it removed.
 func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, error) {
 	rows, err := tx.Query(ctx, tombstoneSQL["old tombstones"], by, limit)
 	if err != nil {
 		return 0, err
 	}
 	defer rows.Close()
-	var old, tasks [][]any
+	var old [][]any
+	var events []int64
 	for rows.Next() {
 		var task string
 		var id int64
 		if err := rows.Scan(&task, &id); err != nil {
 			return 0, err
 		}
-		old, tasks = append(old, []any{task, id}), append(tasks, []any{task})
+		old, events = append(old, []any{task, id}), append(events, id)
 	}
 	if err := rows.Err(); err != nil || len(old) == 0 {
 		return 0, err
@@ -216,7 +134,7 @@ func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, err
 				return err
 			}
 		}
-		return tx.ExecEach(ctx, tombstoneSQL["remove seal of tombstone"], tasks)
+		return logRemoval(ctx, tx, events)
 	})
 }
 

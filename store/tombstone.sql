@@ -1,5 +1,5 @@
 -- A tombstone is what remains of a deleted task: the event `deleted`, a row of tombstones
--- with the number of that event, and the event's seal.
+-- with the number of that event.
 
 -- name: bury task
 INSERT INTO pawl.tombstones (task_id, event_id, namespace, created_at)
@@ -27,10 +27,6 @@ FROM pawl.task_events e
 WHERE e.task_id = $1 AND e.event = 'deleted' AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
   AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1 AND b.event_id = e.id AND b.restored_at IS NOT NULL)
 LIMIT 1
-
--- name: put seal of tombstone
-INSERT INTO pawl.seals (task_id, namespace, last, count, ids, links, created_at)
-VALUES ($1, $2, $3, 1, $4, $5, $6)
 
 -- name: mark tombstones restored
 UPDATE pawl.tombstones
@@ -62,8 +58,8 @@ DELETE FROM pawl.task_events
 WHERE id = $2 AND task_id = $1
   AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1 AND b.event_id = $2)
 
--- name: remove seal of tombstone
-DELETE FROM pawl.seals
-WHERE task_id = $1
-  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
-  AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1)
+-- name: numbers of task
+SELECT id
+FROM pawl.task_events
+WHERE task_id = $1 AND event <> 'deleted'
+ORDER BY id

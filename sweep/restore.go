@@ -55,7 +55,7 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if err := r.Done(ctx, tx); err != nil {
 			return err
 		}
-		return store.SealRemaining(ctx, tx, s.DB.Dialect().Commits, taskID)
+		return store.LogRestored(ctx, tx, taskID)
 	})
 	if err == nil {
 		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)

@@ -61,6 +61,7 @@ func root(a *cli.App) *cobra.Command {
 		),
 		db.ProvenanceCommand(a),
 		db.VerifyCommand(a),
+		db.LogCommand(a),
 		db.DoctorCommand(a),
 		db.BenchCommand(a),
 		demo.Command(a),

@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	"sweep":              {"", "store"},
 	"feed":               {"", "store", "internal/watch"},
 	"schema":             {""},
+	"translog":           {},
 	"engine": {
 		"",
 		"store",
@@ -31,6 +32,7 @@ var arrows = map[string][]string{
 		"sweep",
 		"feed",
 		"schema",
+		"translog",
 		"engine/internal/commit",
 		"engine/internal/queue",
 		"engine/internal/rules",
@@ -57,7 +59,7 @@ var arrows = map[string][]string{
 	"mcp/conformance":          {"", "engine", "mcp", "worker"},
 	"cmd/pawl":                 {"cmd/pawl/internal/*"},
 	"cmd/pawl/internal/*":      {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own
-	"cmd/pawl/internal/cli":    {"", "client", "engine", "mcp", "internal/nearest", "internal/terminal"},
+	"cmd/pawl/internal/cli":    {"", "client", "engine", "mcp", "translog", "internal/nearest", "internal/terminal"},
 	"cmd/pawl/internal/task":   {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/item":   {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/demo":   {"", "cmd/pawl/internal/cli", "internal/demo"},

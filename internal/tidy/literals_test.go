@@ -10,7 +10,6 @@ import (
 // numbersInSQL lists the numbers above 2 that SQL texts may hold, with their meaning. None is
 // a limit, a default or a time of the root's tables: those are parameters.
 var numbersInSQL = map[string]map[int]string{
-	"store/chain.sql":              {3: "place in a list", 4: "place in a list"},
 	"store/check.sql":              {5: "behind the prefix of an id", 20: "findings of quick_check, which takes no parameter"},
 	"store/postgres/feed.sql":      {8: "hex digits of a timeline", 32: "bits of a timeline"},
 	"store/postgres/hot/beat.sql":  {1_000_000: "microseconds of a second"},

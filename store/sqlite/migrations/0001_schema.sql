@@ -367,19 +367,6 @@ CREATE TABLE task_events (
 CREATE INDEX task_events_of_task ON task_events (task_id, id);
 CREATE INDEX task_events_since ON task_events (created_at);
 
--- The events of each task, sealed after their commit in feed order: their numbers
--- (packed), and for each 43 characters of SHA-256 over the link before and the event.
-CREATE TABLE seals (
-  task_id    TEXT NOT NULL,
-  namespace  TEXT NOT NULL,
-  last       INTEGER NOT NULL,
-  count      INTEGER NOT NULL,
-  ids        TEXT NOT NULL,
-  links      TEXT NOT NULL,
-  created_at INTEGER NOT NULL,
-  PRIMARY KEY (task_id, last)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE task_results (
   task_id    TEXT PRIMARY KEY,
   namespace  TEXT NOT NULL,
@@ -569,14 +556,63 @@ CREATE TABLE relay_cursors (
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO relay_cursors (sink, position, detail, updated_at) VALUES ('seal', 0, '{}', 0);
-
 CREATE TABLE feed_pages (
   page       INTEGER PRIMARY KEY,
   ids        BLOB NOT NULL,
   count      INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  low        INTEGER NOT NULL,
+  high       INTEGER NOT NULL
+) STRICT;
+CREATE INDEX feed_pages_of_event ON feed_pages (high, low);
+
+-- The transparency log: a Merkle tree over the events in feed order.
+CREATE TABLE log_tiles (
+  level  INTEGER NOT NULL,
+  n      INTEGER NOT NULL,
+  root   BLOB NOT NULL,
+  leaves BLOB,
+  PRIMARY KEY (level, n)
+) STRICT;
+CREATE TABLE log_runs (
+  first  INTEGER PRIMARY KEY,
+  leaves BLOB NOT NULL
+) STRICT;
+CREATE TABLE log_epochs (
+  epoch      INTEGER PRIMARY KEY,
+  origin     TEXT NOT NULL,
+  size       INTEGER NOT NULL,
+  lost       INTEGER NOT NULL,
+  checkpoint TEXT NOT NULL,
   created_at INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE log_checkpoints (
+  signer     TEXT PRIMARY KEY,
+  epoch      INTEGER NOT NULL,
+  size       INTEGER NOT NULL,
+  note       TEXT NOT NULL,
+  created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO log_epochs (epoch, origin, size, lost, checkpoint, created_at)
+VALUES (1, 'pawl/' || lower(hex(randomblob(16))), 0, 0, '', 0);
+-- Events that were removed, packed, with the leaf that says so; NULL = not in the log yet.
+CREATE TABLE log_removals (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  ids        BLOB NOT NULL,
+  leaf       INTEGER,
+  created_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX log_removals_waiting ON log_removals (id) WHERE leaf IS NULL;
+-- Pages of the feed whose events are all removed.
+CREATE TABLE log_pages (
+  page       INTEGER PRIMARY KEY,
+  ids        BLOB NOT NULL,
+  count      INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  low        INTEGER NOT NULL,
+  high       INTEGER NOT NULL
+) STRICT;
+CREATE INDEX log_pages_of_event ON log_pages (high, low);
 
 CREATE TABLE archives (
   task_id     TEXT PRIMARY KEY,
@@ -618,6 +654,15 @@ CREATE TABLE retention_gate (
 ) STRICT;
 
 -- +goose StatementBegin
+CREATE TRIGGER log_tiles_no_update BEFORE UPDATE ON log_tiles
+BEGIN SELECT RAISE(ABORT, 'pawl: log_tiles is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_tiles_no_delete BEFORE DELETE ON log_tiles
+WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+BEGIN SELECT RAISE(ABORT, 'pawl: log_tiles is append-only'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
 CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints
 BEGIN SELECT RAISE(ABORT, 'pawl: checkpoints is append-only'); END;
 -- +goose StatementEnd
@@ -643,15 +688,6 @@ BEGIN SELECT RAISE(ABORT, 'pawl: finished_items is append-only'); END;
 CREATE TRIGGER finished_items_no_delete BEFORE DELETE ON finished_items
 WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
 BEGIN SELECT RAISE(ABORT, 'pawl: finished_items is append-only'); END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER seals_no_update BEFORE UPDATE ON seals
-BEGIN SELECT RAISE(ABORT, 'pawl: seals is append-only'); END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER seals_no_delete BEFORE DELETE ON seals
-WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
-BEGIN SELECT RAISE(ABORT, 'pawl: seals is append-only'); END;
 -- +goose StatementEnd
 
 -- The two ranks an item can have among the ready, a row each: fresh, and back

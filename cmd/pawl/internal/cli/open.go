@@ -46,6 +46,7 @@ func (a *App) EngineOptions() engine.Options {
 		Migrate:             a.Config.Migrate,
 		KeepFileMode:        a.Config.KeepMode,
 		Sweep:               a.Config.Sweep.options(),
+		TransparencyLog:     a.Config.Record.options(),
 		Log:                 a.Log(),
 		RegisteredTypesOnly: a.Config.Serve.TypesOnly,
 		MaxTypes:            a.Config.Serve.MaxTypes,

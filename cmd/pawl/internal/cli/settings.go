@@ -32,6 +32,7 @@ type Config struct {
 	Worker workerConfig `koanf:"worker"`
 	Sweep  sweepConfig  `koanf:"sweep"`
 	Relay  RelayConfig  `koanf:"relay"`
+	Record recordConfig `koanf:"record"`
 
 	DBGiven bool // the database was named, not taken by default
 }
@@ -93,6 +94,12 @@ type RelayConfig struct {
 	Sinks   []string `koanf:"sinks"`
 	Secrets []string `koanf:"secrets"` // NAME=whsec_…, several for one sink while they are changed
 	Origin  string   `koanf:"origin"`
+}
+
+// recordConfig says who signs the transparency log, and where its checkpoints go.
+type recordConfig struct {
+	Key  string `koanf:"key"`
+	Send string `koanf:"send"`
 }
 
 func (s sweepConfig) options() *pawl.SweepOptions {
@@ -160,6 +167,9 @@ var Settings = []Setting{
 		Help: "send every event to NAME=URL: amqp, nats or https; see docs/relay.md"},
 	{Key: "relay.secrets", Words: true, Help: "secrets of webhooks, NAME=whsec_…", More: "Several for one sink while they are rotated"},
 	{Key: "relay.origin", Help: "the source of the events", More: "`/pawl` if it is empty; [relay.md](relay.md)"},
+	{Key: "record.key", Help: "file of the key that signs the transparency log; made on first use (default: beside a SQLite database)",
+		More: "Without one, as by default with PostgreSQL, this process signs nothing: [provenance.md](provenance.md#checkpoints)"},
+	{Key: "record.send", Help: "file or https URL that gets each new checkpoint of the transparency log"},
 	{Key: "serve.session_idle", Default: time.Hour, Help: "a login to the dashboard ends after this time without use"},
 	{Key: "serve.session_length", Default: 12 * time.Hour, Help: "a login to the dashboard ends after this time at the latest"},
 	{Key: "serve.types", Flag: "types", Help: "folder of YAML and JSON files whose types are registered at the start"},

@@ -17,7 +17,7 @@ import (
 type checker interface {
 	Check(ctx context.Context) ([]engine.Breach, error)
 	Warnings(ctx context.Context) ([]engine.Warning, error)
-	CheckChains(ctx context.Context, limit int) ([]engine.Breach, int, error)
+	CheckLog(ctx context.Context, limit int) ([]engine.Breach, int, error)
 }
 
 // checkResult is the result of doctor.
@@ -25,35 +25,35 @@ type checkResult struct {
 	Clean    bool             `json:"clean"`
 	Breaches []engine.Breach  `json:"breaches"`
 	Warnings []engine.Warning `json:"warnings"` // they do not change the exit code
-	Chains   int              `json:"chains"`   // that were verified
+	Logged   int              `json:"logged"`   // events that were compared with the log
 }
 
 // DoctorCommand returns the command `pawl doctor`.
 func DoctorCommand(a *cli.App) *cobra.Command {
-	var chains string
+	var events string
 	cmd := a.Verb(
 		"doctor",
 		"Check the invariants of the database; exit 1 if one is violated",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			a.Config.Migrate = "off" // it looks, and changes nothing
-			limit, err := strconv.Atoi(chains)
-			if chains == "all" {
+			limit, err := strconv.Atoi(events)
+			if events == "all" {
 				limit, err = -1, nil
 			} else if err != nil || limit < 0 {
-				return cli.Invalid("--chains must be a number or all")
+				return cli.Invalid("--events must be a number or all")
 			}
 			return cli.With(a, func(ctx context.Context, s any, _ []string) error { return doctor(ctx, a, s, limit) })(cmd, nil)
 		},
 	)
-	cmd.Flags().StringVar(&chains, "chains", "1000", "verify the hash chains of so many tasks, newest first; all: of every one")
+	cmd.Flags().StringVar(&events, "events", "100000", "compare so many newest events with the transparency log; all: every one")
 	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\n" +
 		"Each violation is a line: the invariant, the row, what was found, how to repair it.\n" +
 		"Warnings are lines that begin with \"warning\"; they do not change the exit code."
 	return cmd
 }
 
-func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
+func doctor(ctx context.Context, a *cli.App, s any, events int) error {
 	c, ok := s.(checker)
 	if !ok {
 		return cli.Invalid("doctor needs the database: use --db instead of --server")
@@ -62,7 +62,7 @@ func doctor(ctx context.Context, a *cli.App, s any, chains int) error {
 	if err != nil {
 		return err
 	}
-	broken, looked, err := c.CheckChains(ctx, chains)
+	broken, looked, err := c.CheckLog(ctx, events)
 	if err != nil {
 		return err
 	}

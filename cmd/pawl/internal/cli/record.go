@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/translog"
+)
+
+// sendTimeout bounds one delivery of a checkpoint.
+const sendTimeout = 10 * time.Second
+
+func (c recordConfig) options() engine.LogOptions {
+	o := engine.LogOptions{Key: c.Key}
+	switch {
+	case c.Send == "":
+	case strings.HasPrefix(c.Send, "http://") || strings.HasPrefix(c.Send, "https://"):
+		o.Send = func(ctx context.Context, note string) error { return post(ctx, c.Send, note) }
+	default:
+		o.Send = func(_ context.Context, note string) error { return translog.Replace(c.Send, note) }
+	}
+	return o
+}
+
+// post sends a checkpoint to a URL. Its errors do not name the URL, which may contain a
+// password.
+func post(ctx context.Context, url, note string) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(note))
+	if err != nil {
+		return fmt.Errorf("record.send is not a URL")
+	}
+	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("the receiver of checkpoints does not answer")
+	}
+	defer res.Body.Close()
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("the receiver of checkpoints answered with status %d", res.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// logger signs and proves the transparency log; the engine implements it.
+type logger interface {
+	Log(ctx context.Context) error
+	SignLog(ctx context.Context) (string, error)
+	NewestCheckpoint(ctx context.Context, keys []string) (engine.LogCheckpoint, error)
+	ProveTask(ctx context.Context, taskID string, keys []string) (engine.LogCheckpoint, []engine.LogProof, error)
+	ForkLog(ctx context.Context) (engine.LogFork, error)
+	RotateLogKey(ctx context.Context) error
+}
+
+// watchEvery is the pause between two looks for a new checkpoint.
+const watchEvery = time.Second
+
+// LogCommand returns the command `pawl log`.
+func LogCommand(a *cli.App) *cobra.Command {
+	return cli.Noun("log", "The transparency log of all events", logCheckpoint(a), logProof(a), logWatch(a), logFork(a), logRotate(a))
+}
+
+// logVerb is a verb that needs the database.
+func logVerb(
+	a *cli.App,
+	use, short string,
+	args cobra.PositionalArgs,
+	run func(ctx context.Context, l logger, args []string) error,
+) *cobra.Command {
+	return a.Verb(use, short, args, cli.With(a, func(ctx context.Context, s any, args []string) error {
+		l, ok := s.(logger)
+		if !ok {
+			return cli.Invalid("log needs the database: use --db instead of --server")
+		}
+		return run(ctx, l, args)
+	}))
+}
+
+func verifierFlag(cmd *cobra.Command, keys *[]string) *cobra.Command {
+	cmd.Flags().StringArrayVar(keys, "verifier", nil, "a public key that checkpoints may be signed with, besides those beside the signing key")
+	return cmd
+}
+
+func logCheckpoint(a *cli.App) *cobra.Command {
+	var sign bool
+	var keys []string
+	cmd := logVerb(a, "checkpoint", "Print the newest signed checkpoint", cobra.NoArgs, func(ctx context.Context, l logger, _ []string) error {
+		if sign {
+			if err := l.Log(ctx); err != nil {
+				return err
+			}
+			if _, err := l.SignLog(ctx); err != nil {
+				return err
+			}
+		}
+		c, err := l.NewestCheckpoint(ctx, keys)
+		if err != nil {
+			return err
+		}
+		return a.Show(c, func(w io.Writer) { fmt.Fprint(w, c.Note) })
+	})
+	cmd.Flags().BoolVar(&sign, "sign", false, "first bring the log up to date and sign it")
+	cmd.Example = "  pawl log checkpoint > checkpoint.txt\n  pawl verify --since checkpoint.txt"
+	return verifierFlag(cmd, &keys)
+}
+
+// taskProof is what `log proof` prints as JSON.
+type taskProof struct {
+	Checkpoint engine.LogCheckpoint `json:"checkpoint"`
+	Proofs     []engine.LogProof    `json:"proofs"`
+}
+
+func logProof(a *cli.App) *cobra.Command {
+	var keys []string
+	return verifierFlag(logVerb(a, "proof TASK", "Print the proof of each event of a task", cobra.ExactArgs(1),
+		func(ctx context.Context, l logger, args []string) error {
+			c, proofs, err := l.ProveTask(ctx, args[0], keys)
+			if err != nil {
+				return err
+			}
+			return a.Show(taskProof{c, proofs}, func(w io.Writer) {
+				fmt.Fprintln(w, c.Note)
+				for _, p := range proofs {
+					fmt.Fprintf(w, "%s %d %s %s\n", p.EventID, p.Index, p.Leaf, strings.Join(p.Hashes, ","))
+				}
+			})
+		}), &keys)
+}
+
+func logWatch(a *cli.App) *cobra.Command {
+	var keys []string
+	return verifierFlag(logVerb(a, "watch", "Print each new checkpoint until it is interrupted", cobra.NoArgs,
+		func(ctx context.Context, l logger, _ []string) error {
+			last := int64(-1)
+			for {
+				c, err := l.NewestCheckpoint(ctx, keys)
+				if err == nil && c.Size > last {
+					last = c.Size
+					err = a.Show(c, func(w io.Writer) { fmt.Fprintln(w, c.Note) })
+				}
+				if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+					return err
+				}
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(watchEvery):
+				}
+			}
+		}), &keys)
+}
+
+func logFork(a *cli.App) *cobra.Command {
+	cmd := logVerb(a, "fork", "Begin a new history of the log, after the database went back in time", cobra.NoArgs,
+		func(ctx context.Context, l logger, _ []string) error {
+			f, err := l.ForkLog(ctx)
+			if err != nil {
+				return err
+			}
+			return a.Show(f, func(w io.Writer) {
+				fmt.Fprintf(w, "the log is %s now; it continues the first %d leaves; %d leaves are lost\n", terminal.Printable(f.Origin), f.Size, f.Lost)
+			})
+		})
+	cmd.Long = "A restored database has a log that is shorter than, or different from, what was signed.\n" +
+		"Nothing signs it then. A fork gives it another name and another key, and records the last\n" +
+		"checkpoint and how many leaves are lost."
+	return cmd
+}
+
+func logRotate(a *cli.App) *cobra.Command {
+	return logVerb(a, "rotate", "Replace the signing key; the old public key stays known", cobra.NoArgs,
+		func(ctx context.Context, l logger, _ []string) error { return l.RotateLogKey(ctx) })
+}

@@ -1,0 +1,125 @@
+package engine_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pawl-work/pawl"
+)
+
+// independent is a state of the log as a verifier reads it that has none of Pawl's code.
+type independent struct {
+	origin string
+	tree   tlog.Tree
+}
+
+// opened checks the signature of a checkpoint and reads its three lines.
+func opened(t *testing.T, text, publicKeys string) independent {
+	t.Helper()
+	var known []note.Verifier
+	for _, line := range strings.Fields(publicKeys) {
+		v, err := note.NewVerifier(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known = append(known, v)
+	}
+	n, err := note.Open([]byte(text), note.VerifierList(known...))
+	if err != nil {
+		t.Fatalf("the signature: %v\n%s", err, text)
+	}
+	lines := strings.Split(n.Text, "\n")
+	if len(lines) != 4 || lines[3] != "" || n.Sigs[0].Name != lines[0] {
+		t.Fatalf("the checkpoint is %q, signed by %v", n.Text, n.Sigs)
+	}
+	out := independent{origin: lines[0]}
+	if out.tree.N, err = strconv.ParseInt(lines[1], 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	root, err := base64.StdEncoding.DecodeString(lines[2])
+	if err != nil || len(root) != tlog.HashSize {
+		t.Fatal(lines[2], err)
+	}
+	copy(out.tree.Hash[:], root)
+	return out
+}
+
+// leafOf hashes an event as docs/provenance.md says.
+func leafOf(e pawl.Event) tlog.Hash {
+	b := []byte{0, 1} // a leaf of RFC 6962; version 1 of the canonical form
+	field := func(text string) {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
+		b = append(b, text...)
+	}
+	attempt := ""
+	if e.Attempt > 0 {
+		attempt = strconv.Itoa(e.Attempt)
+	}
+	for _, text := range []string{"event", e.ID, "default", e.TaskID, e.ItemID, attempt, e.Event, e.FromState, e.ToState, e.TaskFrom, e.TaskTo,
+		e.ActorType, e.ActorID, "", "", string(e.Data), string(e.Diff), "", strconv.FormatInt(e.CreatedAt.UnixMicro(), 10)} {
+		field(text)
+	}
+	return sha256.Sum256(b)
+}
+
+// The log's checkpoints, proofs and leaves are what their standards say: a verifier with
+// nothing but golang.org/x/mod/sumdb and docs/provenance.md accepts them.
+func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 400)}) // more than a tile
+		before := c.sign()
+		one, err := pawl.Create(t.Context(), c.Service, pawl.NewTask{Type: "b"})
+		c.ok(one, err)
+		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("b").Fence(), []byte(`1`)))
+		after := c.sign()
+		public, err := os.ReadFile(c.key + ".pub")
+		c.ok(nil, err)
+		old, now := opened(t, before, string(public)), opened(t, after, string(public))
+		if old.origin != now.origin || old.tree.N >= now.tree.N {
+			t.Fatalf("%+v, then %+v", old, now)
+		}
+		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: one.ID, Asc: true})
+		c.ok(nil, err)
+		checkpoint, proofs, err := c.Engine.ProveTask(t.Context(), one.ID, nil)
+		c.ok(nil, err)
+		if len(proofs) != 3 || len(list.Items) != 3 || checkpoint.Note != after {
+			t.Fatalf("%d proofs of %d events", len(proofs), len(list.Items))
+		}
+		for i, p := range proofs {
+			var proof tlog.RecordProof
+			for _, text := range p.Hashes {
+				h, err := tlog.ParseHash(text)
+				c.ok(nil, err)
+				proof = append(proof, h)
+			}
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(list.Items[i])); err != nil {
+				t.Errorf("event %d, %+v: %v", i, list.Items[i], err)
+			}
+			other := list.Items[i]
+			other.ActorID += "x"
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(other)); err == nil {
+				t.Error("another event is proved too")
+			}
+		}
+		consistency, err := c.Engine.ProveLog(t.Context(), old.tree.N, now.tree.N)
+		c.ok(nil, err)
+		var proof tlog.TreeProof
+		for _, text := range consistency {
+			h, err := tlog.ParseHash(text)
+			c.ok(nil, err)
+			proof = append(proof, h)
+		}
+		if err := tlog.CheckTree(proof, now.tree.N, now.tree.Hash, old.tree.N, old.tree.Hash); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/translog"
+)
+
+// LogFault is one place where the database and its transparency log differ.
+type LogFault = store.LogFault
+
+// LogCheckpoint is a signed state of the transparency log.
+type LogCheckpoint struct {
+	Origin   string    `json:"origin"`
+	Size     int64     `json:"size"`
+	Root     string    `json:"root"` // in base64
+	SignedAt time.Time `json:"signed_at,omitzero"`
+	Note     string    `json:"note"` // as it was signed
+}
+
+// TaskVerification is the result of VerifyTask.
+type TaskVerification struct {
+	TaskID string `json:"task_id"`
+	Intact bool   `json:"intact"`
+	Events int    `json:"events"` // the number of events that the task has
+	Logged int    `json:"logged"` // of those, in the log
+	Signed int    `json:"signed"` // of those, proved to be under the checkpoint
+	// Checkpoint is the signed state; nil = none that a known key has signed.
+	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
+	Faults     []LogFault     `json:"faults"`
+	Deleted    *store.Deleted `json:"deleted,omitempty"` // set when the task was deleted: its event is `deleted`
+}
+
+// LogVerification is the result of VerifyLog.
+type LogVerification struct {
+	Intact     bool           `json:"intact"`
+	Size       int64          `json:"size"` // of the log
+	Events     int            `json:"events"`
+	Pages      int            `json:"pages"`
+	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
+	Faults     []LogFault     `json:"faults"`
+	Forks      []LogFork      `json:"forks,omitempty"`
+}
+
+// LogFork is where a new history of the log began.
+type LogFork struct {
+	Origin     string    `json:"origin"`     // of the new history
+	Size       int64     `json:"size"`       // leaves of the old history that are in the new one
+	Lost       int64     `json:"lost"`       // leaves of the old history that are not
+	Checkpoint string    `json:"checkpoint"` // the last one of the old history
+	At         time.Time `json:"at"`
+}
+
+func fork(x store.LogEpoch) LogFork {
+	return LogFork{Origin: x.Origin, Size: x.Size, Lost: x.Lost - x.Size, Checkpoint: x.Checkpoint, At: store.Stamp(x.CreatedAt)}
+}
+
+// NewestCheckpoint returns the largest checkpoint that a known key has signed. keys are
+// public keys besides those of the signing key's file. Without one it is not_found.
+func (e *Engine) NewestCheckpoint(ctx context.Context, keys []string) (LogCheckpoint, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (LogCheckpoint, error) {
+		_, c, _, err := e.logRoot(ctx, tx, keys)
+		if err == nil && c == nil {
+			err = &pawl.Error{Code: pawl.CodeNotFound, Op: "log", Message: "the log has no checkpoint of a known key yet"}
+		}
+		if err != nil {
+			return LogCheckpoint{}, err
+		}
+		return *c, nil
+	})
+}
+
+// VerifyTask proves that each event of a task is in the transparency log, under the newest
+// checkpoint that a known key has signed. It proves inclusion, not completeness: an event
+// that was removed is found by VerifyLog. keys are public keys besides those of the signing
+// key's file. VerifyTask changes nothing.
+func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (TaskVerification, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (TaskVerification, error) {
+		v := TaskVerification{TaskID: taskID, Faults: []LogFault{}}
+		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
+			if deleted, failed := store.WasDeleted(ctx, tx, ns, taskID); failed != nil || !deleted {
+				return v, cmp.Or(failed, err)
+			}
+			d, found, failed := store.ReadDeleted(ctx, tx, taskID)
+			if failed != nil || !found {
+				return v, cmp.Or(failed, err)
+			}
+			v.Deleted = &d
+		}
+		root, c, faults, err := e.logRoot(ctx, tx, keys)
+		if err != nil {
+			return v, err
+		}
+		t, err := store.VerifyEvents(ctx, tx, root, taskID)
+		v.Events, v.Logged, v.Signed, v.Checkpoint = t.Events, t.Logged, t.Signed, c
+		v.Faults = append(append(v.Faults, faults...), t.Faults...)
+		if v.Deleted != nil && v.Deleted.At.IsZero() {
+			gone := LogFault{Kind: store.FaultMissing, EventID: v.Deleted.EventID, Found: "the event of the deletion is not there"}
+			v.Faults = append(v.Faults, gone)
+		}
+		v.Intact = len(v.Faults) == 0
+		return v, err
+	})
+}
+
+// logRoot returns the root that the log has to have: that of the largest checkpoint that a
+// known key has signed. It is in the database, or kept beside the key.
+func (e *Engine) logRoot(ctx context.Context, tx store.Tx, keys []string) (store.LogRoot, *LogCheckpoint, []LogFault, error) {
+	var root store.LogRoot
+	own, err := translog.Public(e.opts.TransparencyLog.Key)
+	if err != nil {
+		return root, nil, nil, err
+	}
+	epochs, err := store.ReadEpochs(ctx, tx)
+	if err != nil || len(epochs) == 0 {
+		return root, nil, nil, err
+	}
+	signed, err := store.SignedCheckpoints(ctx, tx)
+	if err != nil {
+		return root, nil, nil, err
+	}
+	if kept := translog.ReadKept(e.opts.TransparencyLog.Key); kept != "" {
+		signed = append(signed, store.SignedCheckpoint{Note: kept})
+	}
+	origin, found := epochs[len(epochs)-1].Origin, (*LogCheckpoint)(nil)
+	for _, s := range signed {
+		c, err := translog.Open(s.Note, append(own, keys...))
+		if err != nil || c.Origin != origin || found != nil && c.Size <= found.Size {
+			continue // of another key or history
+		}
+		root = store.LogRoot{Size: c.Size, Root: c.Root}
+		found = &LogCheckpoint{Origin: origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: s.Note}
+		if s.CreatedAt > 0 {
+			found.SignedAt = store.Stamp(s.CreatedAt)
+		}
+	}
+	tree, err := store.ReadTree(ctx, tx)
+	if err == nil && root.Size > tree.Size {
+		return store.LogRoot{}, found, []LogFault{{Kind: store.FaultRoot, Position: tree.Size + 1,
+			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"}}, nil
+	}
+	return root, found, nil, err
+}
+
+// VerifyLog compares the whole log with the events: pages, leaves, rows and removals, of all
+// namespaces. limit is the number of newest events to compare; below 0 = all. It changes
+// nothing.
+func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVerification, error) {
+	v := LogVerification{Faults: []LogFault{}}
+	var w store.LogWalk
+	ctx = store.WithLimit(ctx, checkLimit)
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		root, c, faults, err := e.logRoot(ctx, tx, keys)
+		if err != nil {
+			return err
+		}
+		tree, err := store.ReadTree(ctx, tx)
+		if err != nil {
+			return err
+		}
+		epochs, err := store.ReadEpochs(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, x := range epochs[min(1, len(epochs)):] {
+			v.Forks = append(v.Forks, fork(x))
+		}
+		v.Checkpoint, v.Size, v.Faults = c, tree.Size, append(v.Faults, faults...)
+		w.Root = root
+		begin := int64(1)
+		if limit >= 0 {
+			begin = max(begin, tree.Size-int64(limit)+1)
+		}
+		return w.Begin(ctx, tx, begin)
+	})
+	for done := false; err == nil && !done && len(v.Faults) < breachesShown; {
+		err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			var faults []LogFault
+			faults, done, err = w.Step(ctx, tx)
+			v.Faults = append(v.Faults, faults...)
+			return err
+		})
+	}
+	v.Pages, v.Events, v.Intact = w.Pages, w.Events, len(v.Faults) == 0
+	return v, err
+}
+
+// CheckLog is VerifyLog as a check of invariants. It returns how many events it compared.
+func (e *Engine) CheckLog(ctx context.Context, limit int) ([]Breach, int, error) {
+	v, err := e.VerifyLog(ctx, limit, nil)
+	var out []Breach
+	for _, f := range v.Faults {
+		out = append(out, Breach{Rule: "log", Subject: cmp.Or(f.EventID, "the log"), Found: f.Kind + ": " + f.Found,
+			Repair: "events and the log cannot be changed: find out which program changed the table directly, and restore a backup"})
+	}
+	return out, v.Events, err
+}
+
+// LogProof proves that an event is in the log: its leaf, and the hashes that lead from it to
+// the root of the checkpoint.
+type LogProof struct {
+	EventID string   `json:"event_id"`
+	Index   int64    `json:"index"` // of the leaf, from 0: the position of the event, less one
+	Leaf    string   `json:"leaf"`  // the leaf's hash, in base64
+	Hashes  []string `json:"hashes"`
+}
+
+// encode writes hashes in base64.
+func encode(hashes []tlog.Hash) []string {
+	out := make([]string, len(hashes))
+	for i, h := range hashes {
+		out[i] = h.String()
+	}
+	return out
+}
+
+// ProveTask returns the proof of each event of a task that is under the newest checkpoint.
+// A log without a checkpoint of a known key is not_found.
+func (e *Engine) ProveTask(ctx context.Context, taskID string, keys []string) (c LogCheckpoint, proofs []LogProof, err error) {
+	_, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (none struct{}, err error) {
+		proofs = []LogProof{}
+		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
+			if deleted, failed := store.WasDeleted(ctx, tx, ns, taskID); failed != nil || !deleted {
+				return none, cmp.Or(failed, err)
+			}
+		}
+		root, found, _, err := e.logRoot(ctx, tx, keys)
+		if err != nil {
+			return none, err
+		}
+		if found == nil || root.Size == 0 {
+			return none, &pawl.Error{Code: pawl.CodeNotFound, Op: "proof", Message: "the log has no checkpoint of a known key yet"}
+		}
+		c = *found
+		list, err := store.ProveEvents(ctx, tx, root, taskID)
+		for _, p := range list {
+			proofs = append(proofs, LogProof{EventID: p.EventID, Index: p.Leaf, Leaf: p.Hash.String(), Hashes: encode(p.Proof)})
+		}
+		return none, err
+	})
+	return c, proofs, err
+}
+
+// SinceVerification is the result of VerifySince.
+type SinceVerification struct {
+	Consistent bool   `json:"consistent"`
+	Since      int64  `json:"since"` // the size of the checkpoint
+	Size       int64  `json:"size"`  // of the log now
+	Found      string `json:"found"`
+}
+
+// VerifySince proves that the log continues a checkpoint that was kept elsewhere: all its
+// leaves are still the same. A checkpoint of a history before a fork is consistent up to
+// the fork. A checkpoint that no known key has signed is invalid.
+func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v SinceVerification, err error) {
+	own, err := translog.Public(e.opts.TransparencyLog.Key)
+	if err != nil {
+		return v, err
+	}
+	c, err := translog.Open(note, append(own, keys...))
+	if err != nil {
+		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the checkpoint cannot be used: " + err.Error(), Err: err}
+	}
+	v.Since = c.Size
+	return v, e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		tree, err := store.ReadTree(ctx, tx)
+		if err != nil {
+			return err
+		}
+		epochs, err := store.ReadEpochs(ctx, tx)
+		if err != nil {
+			return err
+		}
+		v.Size = tree.Size
+		at := slices.IndexFunc(epochs, func(x store.LogEpoch) bool { return x.Origin == c.Origin })
+		if at < 0 {
+			v.Found = "the checkpoint is of another database: its log is " + c.Origin
+			return nil
+		}
+		common := c.Size
+		for _, x := range epochs[at+1:] {
+			common = min(common, x.Size)
+		}
+		if common < c.Size {
+			v.Found = fmt.Sprintf("the log was forked: %d leaves of the checkpoint are lost after leaf %d", c.Size-common, common)
+			return nil
+		}
+		root, err := rootAt(tree, c.Size)
+		var cut *store.TileError
+		switch {
+		case errors.As(err, &cut):
+			v.Found = cut.Error()
+			return nil
+		case err != nil:
+			return err
+		case c.Size > tree.Size:
+			v.Found = "the log has fewer leaves than the checkpoint: the database went back in time, or its end was cut off"
+		case root != c.Root:
+			v.Found = "the log has another root at that size: leaves before it were changed"
+		default:
+			v.Consistent, v.Found = true, "the log continues the checkpoint"
+		}
+		return nil
+	})
+}
+
+// ProveLog returns the hashes that prove that the log of one size continues that of a smaller
+// one (RFC 6962), in base64. A size that the log does not have is invalid.
+func (e *Engine) ProveLog(ctx context.Context, from, to int64) ([]string, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
+		tree, err := store.ReadTree(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		if from < 1 || from > to || to > tree.Size {
+			return nil, pawl.Invalid("/from", "sizes are from 1 to %d, the smaller one first", tree.Size)
+		}
+		proof, err := tlog.ProveTree(to, from, tree)
+		return encode(proof), err
+	})
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+var leafSQL = Texts(sqlFiles, "leaf.sql")
+
+// leafVersion is the first byte of a leaf. It rises when the canonical form changes.
+const leafVersion = 1
+
+// The kinds of leaves: the first field of each.
+const (
+	leafEvent   = "event"
+	leafAbsent  = "absent"  // the event was removed before it was hashed
+	leafRemoval = "removal" // events were removed: which
+)
+
+// leafText is a column of an event as stored; NULL reads as empty. Its bytes are valid
+// until the next row.
+type leafText []byte
+
+// ScanBytes implements pgtype.BytesScanner.
+func (t *leafText) ScanBytes(v []byte) error {
+	*t = append((*t)[:0], v...)
+	return nil
+}
+
+// Scan implements sql.Scanner.
+func (t *leafText) Scan(v any) error {
+	var s Text
+	err := s.Scan(v)
+	*t = append((*t)[:0], s...)
+	return err
+}
+
+// leafRow is a row of the statement "events for leaves".
+type leafRow struct {
+	id, attempt, created int64
+	texts                [15]leafText // from the namespace on, in the order of the columns
+	dest                 []any
+}
+
+func newLeafRow() *leafRow {
+	r := &leafRow{}
+	r.dest = []any{&r.id, &r.attempt, &r.created}
+	for i := range r.texts {
+		r.dest = append(r.dest, &r.texts[i])
+	}
+	return r
+}
+
+// canonical appends the event in canonical form, without its provenance.
+func (r *leafRow) canonical(b []byte) []byte {
+	b = append(b, leafVersion)
+	b = leafField(b, leafEvent)
+	b = leafID(b, r.id)
+	for _, t := range r.texts[:3] { // namespace, task, item
+		b = leafField(b, t)
+	}
+	b = leafNumber(b, r.attempt)
+	for _, t := range r.texts[3:] {
+		b = leafField(b, t)
+	}
+	return leafNumber(b, r.created)
+}
+
+// leafField appends a field: its length in bytes, four bytes with the highest first, and
+// its bytes. An absent field has length 0.
+func leafField[T string | leafText](b []byte, text T) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
+	return append(b, text...)
+}
+
+// leafNumber appends a number in decimal; 0 is an absent field.
+func leafNumber(b []byte, n int64) []byte {
+	if n == 0 {
+		return leafField(b, "")
+	}
+	at := len(b)
+	b = strconv.AppendInt(append(b, 0, 0, 0, 0), n, 10)
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+func leafID(b []byte, id int64) []byte {
+	at := len(b)
+	b = strconv.AppendInt(append(b, 0, 0, 0, 0, 'e', 'v', 't', '_'), id, 10)
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+// absentLeaf is the leaf of an event that was removed before it was hashed.
+func absentLeaf(id int64) tlog.Hash {
+	return tlog.RecordHash(leafID(leafField([]byte{leafVersion}, leafAbsent), id))
+}
+
+// Leaves hashes events, by number. Events that do not exist are left out.
+func Leaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
+	out := make(map[int64]tlog.Hash, len(ids))
+	for _, id := range ids {
+		out[id] = tlog.Hash{}
+	}
+	found := make(map[int64]tlog.Hash, len(ids))
+	for _, s := range spansOf(positive(ids)) {
+		err := eachLeaf(ctx, tx, s, func(id int64, leaf []byte) {
+			if _, asked := out[id]; asked {
+				found[id] = tlog.RecordHash(leaf)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func positive(ids []int64) []int64 {
+	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id <= 0 })
+}
+
+// eachLeaf passes the canonical form of the events in a span to fn, in order.
+func eachLeaf(ctx context.Context, tx Tx, s Span, fn func(id int64, leaf []byte)) error {
+	provenances, err := leafProvenances(ctx, tx, s)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, leafSQL["events for leaves"], s.Low, s.High)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	r := newLeafRow()
+	var b []byte
+	for rows.Next() {
+		if err := rows.Scan(r.dest...); err != nil {
+			return err
+		}
+		b = append(r.canonical(b[:0]), provenances[r.id]...)
+		fn(r.id, b)
+	}
+	return rows.Err()
+}
+
+// leafProvenances returns the canonical form of the provenance of each event that has any.
+func leafProvenances(ctx context.Context, tx Tx, s Span) (map[int64][]byte, error) {
+	rows, err := tx.Query(ctx, leafSQL["provenances for leaves"], s.Low, s.High)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out map[int64][]byte
+	var event, attempt int64
+	var texts [11]leafText
+	dest := []any{&event, &attempt}
+	for i := range texts {
+		dest = append(dest, &texts[i])
+	}
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = map[int64][]byte{}
+		}
+		b := out[event]
+		for _, t := range texts[:2] { // id, item
+			b = leafField(b, t)
+		}
+		b = leafNumber(b, attempt)
+		for _, t := range texts[2:] {
+			b = leafField(b, t)
+		}
+		out[event] = b
+	}
+	return out, rows.Err()
+}

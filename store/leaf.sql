@@ -1,0 +1,17 @@
+-- Events in their public form, as the transparency log hashes them: names and text ids,
+-- no codes; see docs/provenance.md. These are the only statements that read events for
+-- the log.
+
+-- name: events for leaves
+SELECT e.id, COALESCE(e.attempt, 0), e.created_at, e.namespace, e.task_id, e.item_id, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
+  e.actor_type, e.actor_id, e.key_id, e.message, e.data, e.diff, e.trace_parent
+FROM pawl.task_events e
+WHERE e.id >= $1 AND e.id <= $2
+ORDER BY e.id
+
+-- name: provenances for leaves
+SELECT p.event_id, COALESCE(p.attempt, 0), p.id, p.item_id, p.verb, p.scope, p.idempotency_key, p.agent_id, p.agent_name, p.agent_version,
+  p.model, p.request_fingerprint, p.extra
+FROM pawl.provenances p
+WHERE p.event_id >= $1 AND p.event_id <= $2
+ORDER BY p.event_id, p.id

@@ -1,0 +1,132 @@
+-- The transparency log: a Merkle tree (RFC 6962) over the events in feed order. A tile
+-- holds 256 leaf hashes and their root. The leaves of the last, incomplete tile are in
+-- runs. At a higher level a row holds the root of 256 rows of the level below.
+
+-- name: put run
+INSERT INTO pawl.log_runs (first, leaves)
+VALUES ($1, $2)
+
+-- name: runs
+SELECT first, leaves
+FROM pawl.log_runs
+ORDER BY first
+
+-- name: remove runs
+DELETE FROM pawl.log_runs
+
+-- name: put tile
+INSERT INTO pawl.log_tiles (level, n, root, leaves)
+VALUES ($1, $2, $3, $4)
+
+-- name: leaves of tile
+SELECT leaves
+FROM pawl.log_tiles
+WHERE level = 0 AND n = $1
+
+-- name: roots
+SELECT n, root
+FROM pawl.log_tiles
+WHERE level = $1 AND n >= $2 AND n < $3
+ORDER BY n
+
+-- name: newest epoch
+SELECT epoch, origin, size, lost, checkpoint, created_at
+FROM pawl.log_epochs
+ORDER BY epoch DESC
+LIMIT 1
+
+-- name: epochs
+SELECT epoch, origin, size, lost, checkpoint, created_at
+FROM pawl.log_epochs
+ORDER BY epoch
+
+-- name: put epoch
+INSERT INTO pawl.log_epochs (epoch, origin, size, lost, checkpoint, created_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+
+-- name: checkpoints
+SELECT signer, epoch, size, note, created_at
+FROM pawl.log_checkpoints
+ORDER BY epoch DESC, size DESC
+
+-- name: put checkpoint
+INSERT INTO pawl.log_checkpoints (signer, epoch, size, note, created_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (signer) DO UPDATE
+SET epoch = excluded.epoch, size = excluded.size, note = excluded.note, created_at = excluded.created_at
+WHERE (log_checkpoints.epoch, log_checkpoints.size) < (excluded.epoch, excluded.size)
+
+-- name: page of event
+SELECT page, ids, count
+FROM pawl.feed_pages
+WHERE high = (SELECT MIN(p.high) FROM pawl.feed_pages p WHERE p.high >= $1)
+UNION ALL
+SELECT page, ids, count
+FROM pawl.log_pages
+WHERE high = (SELECT MIN(p.high) FROM pawl.log_pages p WHERE p.high >= $1)
+
+-- name: pages around event
+SELECT page, ids, count
+FROM pawl.feed_pages
+WHERE high >= $1 AND low <= $1
+UNION ALL
+SELECT page, ids, count
+FROM pawl.log_pages
+WHERE high >= $1 AND low <= $1
+
+-- name: put removal
+INSERT INTO pawl.log_removals (ids, created_at)
+VALUES ($1, $2)
+
+-- name: removals to log
+SELECT id, ids
+FROM pawl.log_removals
+WHERE leaf IS NULL
+ORDER BY id
+LIMIT $1
+
+-- name: log removal
+UPDATE pawl.log_removals
+SET ids = $2, leaf = $3
+WHERE id = $1
+
+-- name: forget removal
+DELETE FROM pawl.log_removals
+WHERE id = $1
+
+-- name: removal
+SELECT ids, leaf, created_at
+FROM pawl.log_removals
+WHERE id = $1
+
+-- name: removals
+SELECT id, ids
+FROM pawl.log_removals
+WHERE id > $1
+ORDER BY id
+LIMIT $2
+
+-- name: keep page
+INSERT INTO pawl.log_pages (page, ids, count, created_at, low, high)
+SELECT page, ids, count, created_at, low, high
+FROM pawl.feed_pages
+WHERE page = $1
+
+-- name: numbers of task
+SELECT id
+FROM pawl.task_events
+WHERE task_id = $1
+ORDER BY id
+
+-- name: pages of log
+SELECT page, ids, count
+FROM (
+  SELECT page, ids, count
+  FROM pawl.feed_pages
+  UNION ALL
+  SELECT page, ids, count
+  FROM pawl.log_pages
+) p
+WHERE page > $1
+ORDER BY page
+LIMIT $2
