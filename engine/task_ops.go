@@ -205,6 +205,9 @@ func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	if err := cmp.Or(rules.CheckBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}
+	if err := e.Log(ctx); err != nil { // what is removed is in the log before
+		return nil, err
+	}
 	c := pawl.CallerOf(ctx)
 	out := make([]pawl.Result[string], len(calls))
 	for i, call := range calls {
@@ -236,9 +239,6 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 		}
 	}
 	e.log.InfoContext(ctx, "task deleted", "task_id", call.TaskID, "namespace", c.Namespace, "actor", c.ActorID)
-	if err := e.Log(ctx); err != nil { // what is removed is in the log before
-		return err
-	}
 	by := store.Deletion{Key: c.Key, Reason: call.Reason}
 	by.Actor = actor(c, pawl.ActorUser, "")
 	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
