@@ -202,7 +202,8 @@ func (e *Engine) ForkLog(ctx context.Context) (LogFork, error) {
 			return err
 		}
 		if !found || root == kept.Root {
-			return &pawl.Error{Code: pawl.CodeConflict, Op: "fork", Message: "the log continues the checkpoint that was signed last: nothing is lost"}
+			return &pawl.Error{Code: pawl.CodeConflict, Op: "fork",
+				Message: "the log continues the checkpoint that was signed last: nothing is lost"}
 		}
 		next = store.LogEpoch{Epoch: last.Epoch + 1, Size: min(tree.Size, kept.Size), Lost: kept.Size}
 		if n := len(s.Starts); n > 0 { // where the feed noticed it

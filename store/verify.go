@@ -343,7 +343,7 @@ func (w *LogWalk) agrees(tree *Tree, p FeedPage) ([]LogFault, error) {
 
 func (w *LogWalk) page(ctx context.Context, tx Tx, p FeedPage) (out []LogFault, err error) {
 	if w.next > 0 && p.First != w.next && !w.again {
-		out = append(out, LogFault{Kind: FaultPage, Position: w.next, Found: fmt.Sprintf("positions %d to %d are on no page", w.next, p.First-1)})
+		out = append(out, noPage(w.next, p.First-1))
 	}
 	w.next = p.First + int64(len(p.IDs))
 	tree, err := ReadTree(ctx, tx)
@@ -380,6 +380,10 @@ func (w *LogWalk) page(ctx context.Context, tx Tx, p FeedPage) (out []LogFault, 
 		err = w.strange(ctx, tx, p)
 	}
 	return out, err
+}
+
+func noPage(from, to int64) LogFault {
+	return LogFault{Kind: FaultPage, Position: from, Found: fmt.Sprintf("positions %d to %d are on no page", from, to)}
 }
 
 // missing returns the events of a page that have no row, and no removal that says so.
@@ -432,7 +436,7 @@ func (w *LogWalk) end(ctx context.Context, tx Tx) (out []LogFault, err error) {
 		return nil, err
 	}
 	if w.next > 0 && w.next <= s.Position {
-		out = append(out, LogFault{Kind: FaultPage, Position: w.next, Found: fmt.Sprintf("positions %d to %d are on no page", w.next, s.Position)})
+		out = append(out, noPage(w.next, s.Position))
 	}
 	if s.Top > w.high {
 		if err := w.upTo(ctx, tx, s.Top, nil); err != nil {

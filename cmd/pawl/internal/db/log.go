@@ -131,7 +131,8 @@ func logFork(a *cli.App) *cobra.Command {
 				return err
 			}
 			return a.Show(f, func(w io.Writer) {
-				fmt.Fprintf(w, "the log is %s now; it continues the first %d leaves; %d leaves are lost\n", terminal.Printable(f.Origin), f.Size, f.Lost)
+				fmt.Fprintf(w, "the log is %s now; it continues the first %d leaves; %d leaves are lost\n",
+					terminal.Printable(f.Origin), f.Size, f.Lost)
 			})
 		})
 	cmd.Long = "A restored database has a log that is shorter than, or different from, what was signed.\n" +

@@ -70,7 +70,8 @@ func verify(ctx context.Context, a *cli.App, s any, args []string, f verifyFlags
 		return err
 	}
 	return shown(t.Intact, a.Show(t, func(w io.Writer) {
-		terminal.Fields(w, "events", strconv.Itoa(t.Events), "in the log", strconv.Itoa(t.Logged), "proved under the checkpoint", strconv.Itoa(t.Signed))
+		terminal.Fields(w, "events", strconv.Itoa(t.Events), "in the log", strconv.Itoa(t.Logged),
+			"proved under the checkpoint", strconv.Itoa(t.Signed))
 		checkpoint(w, t.Checkpoint)
 		if d := t.Deleted; d != nil {
 			terminal.Fields(w, "deleted", terminal.OptionalTime(&d.At), "by", strings.TrimSpace(d.ActorType+" "+d.ActorID), "key", d.Key,
