@@ -131,7 +131,8 @@ func checkpoint(w io.Writer, c *engine.LogCheckpoint) {
 		fmt.Fprintln(w, "no checkpoint of a known key: compared with the log alone")
 		return
 	}
-	terminal.Fields(w, "checkpoint", strconv.FormatInt(c.Size, 10), "signed", terminal.OptionalTime(&c.SignedAt), "log", c.Origin, "root", c.Root)
+	terminal.Fields(w, "checkpoint", strconv.FormatInt(c.Size, 10), "signed", terminal.OptionalTime(&c.SignedAt),
+		"log", c.Origin, "root", c.Root)
 }
 
 func faults(w io.Writer, list []engine.LogFault) {
