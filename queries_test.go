@@ -143,8 +143,8 @@ func TestLastHourInDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ago := range []time.Duration{time.Hour - time.Minute, time.Hour + time.Second} {
-			if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, "+
-				"'progressed', 'api', $2)",
+			if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at) VALUES ('default', $1, "+
+				"'progressed', 0, $2)",
 				task.ID, time.Now().Add(-ago).UnixMicro()); err != nil {
 				t.Fatal(err)
 			}
@@ -196,8 +196,8 @@ func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 			"VALUES ('prt_x', 'default', $1, 'p', '1', 'w', 1, 1)", held.ID)
 		return err
 	}))
-	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', $1, 'progressed', "+
-		"'api', $2)",
+	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at) VALUES ('default', $1, 'progressed', "+
+		"0, $2)",
 		task.ID, time.Now().UnixMicro())) // the views go by the machine's clock
 	return strings.NewReplacer("TASK", task.ID, "ITEM", held.ID, "WORKER", "worker-abc")
 }

@@ -65,9 +65,9 @@ var errUndo = errors.New("undo")
 func takes(t *testing.T, p *pawltest.Pawl, row []any) bool {
 	t.Helper()
 	err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at, item_id, from_state, `+
+		_, err := tx.Exec(ctx, `INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at, item_id, from_state, `+
 			`to_state, task_from, task_to)
-			VALUES ('default', 'tsk_1', 'updated', 'system', 1, $1, $2, $3, $4, $5)`, row...)
+			VALUES ('default', 'tsk_1', 'updated', 0, 1, $1, $2, $3, $4, $5)`, row...)
 		if err == nil {
 			err = errUndo
 		}

@@ -307,7 +307,7 @@ func TestChecksAreTheTables(t *testing.T) {
 	itemMoves, taskMoves := moves("item", pawl.ItemMoves), moves("task", pawl.TaskMoves)
 	actors := []string{pawl.ActorUser, pawl.ActorAgent, pawl.ActorWorker, pawl.ActorSystem, pawl.ActorAPI}
 	domains := readSchema(t, "postgres").domains // in force there instead of the checks of task_events
-	for name, want := range map[string][]string{"event_name": events, "actor_kind": actors, "item_move": itemMoves,
+	for name, want := range map[string][]string{"event_name": events, "item_move": itemMoves,
 		"task_move": taskMoves} {
 		if got := inList(domains[name]); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("domain %s:\n got %v\nwant %v", name, got, want)
@@ -321,7 +321,7 @@ func TestChecksAreTheTables(t *testing.T) {
 		{"task_events", "CONSTRAINT task_events_item_move", itemMoves},
 		{"task_events", "CONSTRAINT task_events_task_move", taskMoves},
 		{"task_events", "CONSTRAINT task_events_caused_move", taskMoves},
-		{"task_events", "actor_type", actors},
+		{"actors", "kind", actors},
 		{"task_counters", "state", states(pawl.TaskStates, all)},
 		{"leases", "state", states(pawl.ItemStates, in("leases"))},
 		{"finished_items", "state", states(pawl.ItemStates, in("finished_items"))},

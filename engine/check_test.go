@@ -124,7 +124,7 @@ func (s *scene) exec(statements string) {
 
 const (
 	eventColumns = "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, task_from, task_to, " +
-		"actor_type, created_at) VALUES "
+		"actor, created_at) VALUES "
 	lastEvent = "INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.task_events WHERE id = (SELECT MAX(id) FROM " +
 		"pawl.task_events);\nDELETE FROM pawl.retention_gate"
 	readyColumns = "namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds"
@@ -162,6 +162,18 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"{scheduled}",
 		"UPDATE pawl.scheduled SET type = 'other' WHERE item_id = '{scheduled}'",
 		"UPDATE pawl.scheduled SET type = 'many' WHERE item_id = '{scheduled}'",
+	},
+	{
+		"names",
+		"{leases}",
+		"UPDATE pawl.leases SET worker = 999999 WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET worker = (SELECT MIN(id) FROM pawl.actors WHERE kind = 'worker') WHERE item_id = '{leases}'",
+	},
+	{
+		"names",
+		"{many}",
+		eventColumns + "('default', '{many}', NULL, 'updated', NULL, NULL, NULL, NULL, 999999, 1)",
+		lastEvent,
 	},
 	{
 		"carried",
@@ -250,13 +262,13 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"item record",
 		"{leases}",
-		eventColumns + "('default', '{many}', '{leases}', 'ready', 'waiting', 'queued', NULL, NULL, 'system', 1)",
+		eventColumns + "('default', '{many}', '{leases}', 'ready', 'waiting', 'queued', NULL, NULL, 0, 1)",
 		lastEvent,
 	},
 	{
 		"item state",
 		"{leases}",
-		eventColumns + "('default', '{many}', '{leases}', 'released', 'in_progress', 'queued', NULL, NULL, 'worker', 1)",
+		eventColumns + "('default', '{many}', '{leases}', 'released', 'in_progress', 'queued', NULL, NULL, 0, 1)",
 		lastEvent,
 	},
 	{
@@ -274,14 +286,14 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"task record",
 		"{many}",
-		eventColumns + "('default', '{many}', NULL, 'cancelled', 'failed', 'cancelled', NULL, NULL, 'user', 1)",
+		eventColumns + "('default', '{many}', NULL, 'cancelled', 'failed', 'cancelled', NULL, NULL, 0, 1)",
 		lastEvent,
 	},
-	{"task state", "{many}", eventColumns + "('default', '{many}', NULL, 'failed', 'open', 'failed', NULL, NULL, 'system', 1)", lastEvent},
+	{"task state", "{many}", eventColumns + "('default', '{many}', NULL, 'failed', 'open', 'failed', NULL, NULL, 0, 1)", lastEvent},
 	{
 		"task state",
 		"{solo}",
-		eventColumns + "('default', '{solo}', '{finished_items}', 'retried', 'failed', 'queued', 'failed', 'open', 'user', 1)",
+		eventColumns + "('default', '{solo}', '{finished_items}', 'retried', 'failed', 'queued', 'failed', 'open', 0, 1)",
 		lastEvent,
 	},
 	{
@@ -293,7 +305,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"hangs on its task",
 		"task_events of tsk_none",
-		eventColumns + "('default', 'tsk_none', NULL, 'updated', NULL, NULL, NULL, NULL, 'user', 1)",
+		eventColumns + "('default', 'tsk_none', NULL, 'updated', NULL, NULL, NULL, NULL, 0, 1)",
 		lastEvent,
 	},
 	{
@@ -305,7 +317,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"hangs on its item",
 		"task_events of {leases}",
-		eventColumns + "('default', '{solo}', '{leases}', 'progressed', NULL, NULL, NULL, NULL, 'worker', 1)",
+		eventColumns + "('default', '{solo}', '{leases}', 'progressed', NULL, NULL, NULL, NULL, 0, 1)",
 		lastEvent,
 	},
 	{

@@ -155,7 +155,7 @@ func TestTheRecordIsAppendOnly(t *testing.T) {
 		need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Service, l.Fence(), []byte(`1`)))
 		before := printOf(t, p.Service)
 		for _, query := range []string{
-			`UPDATE pawl.task_events SET actor_id = 'somebody else'`,
+			`UPDATE pawl.task_events SET actor = actor + 1`,
 			`UPDATE pawl.checkpoints SET snapshot = '2'`,
 			`UPDATE pawl.finished_items SET result = '2'`,
 			`DELETE FROM pawl.task_events`,

@@ -140,7 +140,7 @@ func TestTheLogShowsWhatWasWrittenAroundIt(t *testing.T) {
 		does       func(c *logged) []string
 	}{
 		{"a changed actor", "changed", 1, true, "task_events", func(c *logged) []string {
-			return []string{"UPDATE pawl.task_events SET actor_id = 'somebody' WHERE id = " + number(c.events[1])}
+			return []string{"UPDATE pawl.task_events SET actor = 0 WHERE id = " + number(c.events[1])}
 		}},
 		{"a changed time", "changed", 4, true, "task_events", func(c *logged) []string {
 			return []string{"UPDATE pawl.task_events SET created_at = created_at + 1 WHERE id = " + number(c.events[4])}
@@ -162,8 +162,8 @@ func TestTheLogShowsWhatWasWrittenAroundIt(t *testing.T) {
 			if c.Database == pawltest.Postgres {
 				set = "jsonb_set(detail::jsonb, '{top}', (SELECT to_jsonb(MAX(id)) FROM pawl.task_events))::text"
 			}
-			return []string{"INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at) VALUES ('default', '" +
-				c.task.ID + "', 'stale', 'system', 1)", "UPDATE pawl.relay_cursors SET detail = " + set + " WHERE sink = 'feed'"}
+			return []string{"INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at) VALUES ('default', '" +
+				c.task.ID + "', 'stale', 0, 1)", "UPDATE pawl.relay_cursors SET detail = " + set + " WHERE sink = 'feed'"}
 		}},
 		{"a changed leaf", "leaf", 0, true, "task_events", func(*logged) []string {
 			return []string{"UPDATE pawl.log_runs SET leaves = (SELECT leaves FROM pawl.log_runs WHERE first = 1) WHERE first = 0"}
@@ -222,7 +222,7 @@ func TestACheckpointShowsACutEnd(t *testing.T) {
 		if got := since(); !got.Consistent || got.Since != 8 || got.Size != 10 {
 			t.Fatalf("an older checkpoint: %+v", got)
 		}
-		c.around("task_events", "UPDATE pawl.task_events SET actor_id = 'x' WHERE id = "+number(c.events[0]),
+		c.around("task_events", "UPDATE pawl.task_events SET actor = 0 WHERE id = "+number(c.events[0]),
 			"DELETE FROM pawl.log_runs", "DELETE FROM pawl.feed_pages", "DELETE FROM pawl.log_checkpoints",
 			"UPDATE pawl.relay_cursors SET position = 0, detail = '{}' WHERE sink = 'feed'")
 		c.ok(nil, c.Engine.Log(t.Context())) // written anew

@@ -26,26 +26,27 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)\n", n)
 	common := "CASE WHEN i % 50 = 0 THEN 'small' ELSE 'default' END"
 	queries := []string{
+		"INSERT INTO pawl.actors (id, kind, name)\n" + numbers + "SELECT 1000000 + i, 'worker', 'filled-' || i FROM n",
 		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at)\n" + numbers +
 			"SELECT " + id("tsk", "i") + ", " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
 			" 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM n",
 		"INSERT INTO pawl.items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
 			"SELECT 'itm_' || substr(id, 5), namespace, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
-		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, worker_id, ended_at)\n" +
-			"SELECT id, namespace, task_id, 'completed', 1, 0, 'w' || (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
+		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, worker, ended_at)\n" +
+			"SELECT id, namespace, task_id, 'completed', 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
 			"(created_at / 1000000) % 500 > 3",
 		"INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo,\n" +
-			"  since, worker_id)\n" +
-			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 'w1' FROM pawl.items WHERE (created_at / " +
+			"  since, worker)\n" +
+			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 1000001 FROM pawl.items WHERE (created_at / " +
 			"1000000) % 500 = 1",
 		"INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, " +
-			"acceptance, rework, spared, prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
-			"SELECT id, namespace, task_id, type, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 'w2', 60, created_at, created_at, created_at," +
+			"acceptance, rework, spared, prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
+			"SELECT id, namespace, task_id, type, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 1000002, 60, created_at, created_at, created_at," +
 			" created_at FROM pawl.items WHERE (created_at / 1000000) % 500 = 2",
 		"INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo)\n" +
 			"SELECT namespace, type, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.items WHERE (created_at / 1000000) % 500 IN (0, 3)",
-		"INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, actor_type, created_at)\n" +
-			"SELECT namespace, id, NULL, 'proposed', 'open', 'api', created_at FROM pawl.tasks ORDER BY id",
+		"INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, actor, created_at)\n" +
+			"SELECT namespace, id, NULL, 'proposed', 'open', 1000001 + (created_at / 1000000) % 1000, created_at FROM pawl.tasks ORDER BY id",
 		"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, seq, type, name, snapshot, metadata, created_at)\n" +
 			"SELECT 'ckp_' || substr(id, 5), namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, '{}', '{\"a\":1}', " +
 			"created_at FROM pawl.items",
@@ -301,8 +302,8 @@ func TestTasksInOrderOfUpdate(t *testing.T) {
 		full(t, p, n)
 		// Some times belong to many tasks. A few lie before or after the times of all
 		// other events.
-		if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, created_at)\n" +
-			"SELECT namespace, id, 'updated', 'api', CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / " +
+		if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at)\n" +
+			"SELECT namespace, id, 'updated', 0, CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / " +
 			"1000000 * 7919) % 500 * 20000000 END\n" +
 			"FROM pawl.tasks WHERE (created_at / 1000000) % 3 = 0"); err != nil {
 			t.Fatal(err)

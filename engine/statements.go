@@ -46,5 +46,8 @@ func (t toldTx) ForgetNow() {
 	}
 }
 
+// Unwrap returns the transaction itself.
+func (t toldTx) Unwrap() store.Tx { return t.Tx }
+
 // Native returns the driver's own transaction; see store.Native.
 func (t toldTx) Native() any { return store.Native(t.Tx) }

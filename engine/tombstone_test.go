@@ -100,7 +100,7 @@ func TestADeletedTaskLeavesATombstone(t *testing.T) {
 func TestAChangedTombstoneIsFound(t *testing.T) {
 	t.Parallel()
 	for name, does := range map[string][2]string{
-		"a changed actor":      {"task_events", "UPDATE pawl.task_events SET actor_id = 'bob' WHERE event = 'deleted'"},
+		"a changed actor":      {"task_events", "UPDATE pawl.task_events SET actor = 0 WHERE event = 'deleted'"},
 		"changed data":         {"task_events", "UPDATE pawl.task_events SET data = '{}' WHERE event = 'deleted'"},
 		"a removed event":      {"task_events", "DELETE FROM pawl.task_events WHERE event = 'deleted'"},
 		"a task without a row": {"task_events", "DELETE FROM pawl.tasks WHERE id = '$'"},

@@ -19,7 +19,7 @@ func TestPagesOfTheFeedAreBoundedByBytes(t *testing.T) {
 			end(
 				t,
 				p.Exec(
-					`INSERT INTO pawl.task_events (namespace, task_id, event, actor_type, data, created_at) VALUES ('default', $1, 'stale', 'system', `+
+					`INSERT INTO pawl.task_events (namespace, task_id, event, actor, data, created_at) VALUES ('default', $1, 'stale', 0, `+
 						`$2, 1769680800000000)`,
 					task,
 					`"`+strings.Repeat("x", 1<<20)+`"`,

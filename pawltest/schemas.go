@@ -146,8 +146,8 @@ func (s *schema) drop() error {
 	return s.exec(`DROP SCHEMA IF EXISTS ` + s.name + ` CASCADE`)
 }
 
-// empty removes every row except those of the clock, the migrations, the secrets and the name
-// of the log.
+// empty removes every row except those of the clock, the migrations, the secrets, the name
+// of the log and the actor system.
 func (s *schema) empty() error {
 	return s.exec(`DO $$
 		DECLARE r record;
@@ -157,6 +157,7 @@ func (s *schema) empty() error {
 		`'retention_gate', 'test_clock', 'log_epochs') LOOP
 				EXECUTE format('DELETE FROM %I', r.tablename);
 			END LOOP;
+			INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');
 			DELETE FROM retention_gate;
 		END $$`)
 }

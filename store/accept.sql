@@ -1,7 +1,7 @@
 -- name: hold lease
 SELECT l.lease_expires_at, l.state, l.task_id, l.failures
 FROM pawl.leases l
-WHERE l.item_id = $1 AND l.namespace = $2 AND l.worker_id = $3 AND l.attempt = $4
+WHERE l.item_id = $1 AND l.namespace = $2 AND l.worker = @worker($3) AND l.attempt = $4
 @lock
 
 -- name: start lease

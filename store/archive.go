@@ -31,12 +31,64 @@ var taskTables = []string{
 	"message_chunks",
 }
 
-// columns returns the columns of a table of taskTables, in the order in which its
-// statement selects them.
+// columns returns the names in an archive of the columns of a table of taskTables, in the
+// order in which its statement selects them.
 func columns(table string) []string {
 	_, list, _ := strings.Cut(expandColumns(archiveSQL["rows "+table]), "SELECT ")
 	list, _, _ = strings.Cut(list, "\nFROM")
-	return strings.Split(list, ", ")
+	names := strings.Split(list, ", ")
+	for i, name := range names {
+		if _, as, named := strings.Cut(name, " AS "); named {
+			names[i] = as
+		}
+	}
+	return names
+}
+
+// actorColumns are the columns of tables that have numbers of actors, by the names that an
+// archive has for them: an archive has no numbers, which differ between databases.
+var actorColumns = map[string]map[string]string{
+	"parked_items":   {"worker_id": "worker"},
+	"finished_items": {"worker_id": "worker"},
+	"task_events":    {"actor_type": "", "actor_id": "actor"},
+}
+
+// insertion returns the statement that inserts an archived row of a table.
+func insertion(table string, names []string) string {
+	var into, values []string
+	for i, name := range names {
+		value := fmt.Sprintf("$%d", i+1)
+		switch column, special := actorColumns[table][name]; {
+		case !special:
+			into, values = append(into, name), append(values, value)
+		case column == "worker":
+			into, values = append(into, column), append(values, "@worker("+value+")")
+		case column == "actor": // behind its kind
+			into, values = append(into, column), append(values, fmt.Sprintf("@actor($%d, %s)", i, value))
+		}
+	}
+	return "INSERT INTO pawl." + table + " (" + strings.Join(into, ", ") + ")\nVALUES (" + strings.Join(values, ", ") + ")"
+}
+
+// actorsOf returns the actors that archived rows of a table name.
+func actorsOf(table string, names []string, rows [][]any) (out []ActorName) {
+	for i, name := range names {
+		column := actorColumns[table][name]
+		if column == "" {
+			continue
+		}
+		for _, row := range rows {
+			id, given := row[i].(string)
+			switch {
+			case column == "worker" && given:
+				out = append(out, Worker(id))
+			case column == "actor":
+				kind, _ := row[i-1].(string)
+				out = append(out, ActorName{kind, id})
+			}
+		}
+	}
+	return out
 }
 
 // ReadTask reads all rows of a task, one JSON object for each row; the first member is its
@@ -200,14 +252,12 @@ func (r *Restorer) Flush(ctx context.Context, tx Tx) error {
 	if len(r.rows) == 0 {
 		return nil
 	}
-	marks := make([]string, len(r.names))
-	for i := range marks {
-		marks[i] = fmt.Sprintf("$%d", i+1)
-	}
-	text := "INSERT INTO pawl." + r.table + " (" + strings.Join(r.names, ", ") + ")\nVALUES (" + strings.Join(marks, ", ") + ")"
 	rows := r.rows
 	r.rows = nil
-	return tx.ExecEach(ctx, text, rows)
+	if err := EnsureActors(ctx, tx, actorsOf(r.table, r.names, rows)...); err != nil {
+		return err
+	}
+	return tx.ExecEach(ctx, insertion(r.table, r.names), rows)
 }
 
 // Done inserts the remaining rows and marks the archive as restored.

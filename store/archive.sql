@@ -25,13 +25,13 @@ WHERE needs_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY needs_id, item_id
 
 -- name: rows parked_items
-SELECT item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
+SELECT item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
 FROM pawl.parked_items
 WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
 
 -- name: rows finished_items
-SELECT item_id, namespace, task_id, state, @columns(kept), left_by, worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
+SELECT item_id, namespace, task_id, state, @columns(kept), left_by, @name_of(worker) AS worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
 FROM pawl.finished_items
 WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
@@ -49,7 +49,7 @@ WHERE task_id = $1
 ORDER BY seq
 
 -- name: rows task_events
-SELECT id, namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, message, data, diff, trace_parent, key_id, created_at
+SELECT id, namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, @kind_of(actor) AS actor_type, @name_of(actor) AS actor_id, message, data, diff, trace_parent, key_id, created_at
 FROM pawl.task_events
 WHERE task_id = $1 AND event <> 'deleted'
 ORDER BY id

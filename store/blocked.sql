@@ -52,7 +52,7 @@ LEFT JOIN pawl.items w ON w.id = x.first
 SELECT DISTINCT k.types
 FROM pawl.workers k
 WHERE k.namespace = $1 AND (k.last_seen_at >= $2
-  OR k.worker_id IN (SELECT l.worker_id FROM pawl.leases l WHERE l.namespace = $1 AND l.lease_expires_at > $3))
+  OR k.worker_id IN (SELECT @name_of(l.worker) FROM pawl.leases l WHERE l.namespace = $1 AND l.lease_expires_at > $3))
 
 -- name: pending tasks
 SELECT x.place, COUNT(*)

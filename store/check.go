@@ -36,6 +36,8 @@ var Rules = []Rule{
 	{"carried", "the row in the table of an item's state has the same values as the item and its task",
 		"copy the columns of the item and its task to that row"},
 	{"lease", "a leased item has a worker, an attempt and an end of its lease", "remove the lease's row and insert the item into ready"},
+	{"names", "every number of an actor or a worker is one of the dictionary actors",
+		"restore a backup: the name that the number had is lost"},
 	{"budget", "failures are at most attempts, and below max_attempts while there is work left",
 		"set failures to what the events since the last retry count"},
 	{"dependencies", "a waiting item needs as many items as it depends on that have not completed", "set waiting.needs to that number"},

@@ -57,9 +57,27 @@ WHERE w.id IS NULL OR t.id IS NULL OR p.namespace <> w.namespace OR p.task_id <>
   OR p.type <> w.type OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
 
 -- name: lease
-SELECT item_id, task_id, 'worker "' || worker_id || '", attempt ' || attempt || ', until ' || lease_expires_at
+SELECT item_id, task_id, 'worker ' || worker || ', attempt ' || attempt || ', until ' || lease_expires_at
 FROM pawl.leases
-WHERE worker_id = '' OR attempt < 1 OR lease_seconds < 1 OR lease_expires_at <= 0
+WHERE attempt < 1 OR lease_seconds < 1 OR lease_expires_at <= 0
+
+-- name: names
+SELECT x.id, x.task_id, 'actor ' || x.actor || ' of ' || x.place
+FROM (
+  SELECT e.task_id AS id, e.task_id, e.actor, 'task_events' AS place FROM pawl.task_events e WHERE e.task_id > $1 AND e.task_id <= $2
+  UNION ALL
+  SELECT w.id, w.task_id, COALESCE(l.worker, e.worker, t.worker, s.worker, g.worker, r.worker, b.worker), 'its state'
+  FROM pawl.items w
+  LEFT JOIN pawl.leases l ON l.item_id = w.id
+  LEFT JOIN pawl.finished_items e ON e.item_id = w.id
+  LEFT JOIN pawl.parked_items t ON t.item_id = w.id
+  LEFT JOIN pawl.scheduled s ON s.item_id = w.id
+  LEFT JOIN pawl.waiting g ON g.item_id = w.id
+  LEFT JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id
+  LEFT JOIN pawl.ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id
+  WHERE w.task_id > $1 AND w.task_id <= $2
+) x
+WHERE x.actor IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.actors a WHERE a.id = x.actor)
 
 -- name: budget
 SELECT p.item_id, p.task_id, 'failures ' || p.failures || ' of ' || p.max_attempts || ', attempt ' || p.attempt

@@ -6,7 +6,7 @@ WHERE t.id = $1 AND t.namespace = $2
 @exclusive
 
 -- name: decided by
-SELECT e.event, e.actor_type, e.actor_id
+SELECT e.event, @kind_of(e.actor), @name_of(e.actor)
 FROM pawl.task_events e
 WHERE e.task_id = $1 AND e.item_id IS NULL AND e.event IN @events(task approve, reject, cancel)
 ORDER BY e.id DESC
@@ -90,19 +90,19 @@ WHERE t.id = $1 AND t.requested_by_id = $2
 UNION ALL
 SELECT 1
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.event IN ('proposed', 'planned') AND (e.actor_id = $2 OR e.key_id = $3 OR e.actor_type = $4 AND e.key_id IS NULL)
+WHERE e.task_id = $1 AND e.event IN ('proposed', 'planned') AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
 LIMIT 1
 
 -- name: worked on
 SELECT 1
 FROM pawl.items w
 JOIN pawl.parked_items r ON r.item_id = w.id
-WHERE w.task_id = $1 AND r.worker_id = $2
+WHERE w.task_id = $1 AND r.worker = @worker($2)
 UNION ALL
 SELECT 1
 FROM pawl.task_events e
 WHERE e.task_id = $1 AND e.event IN @events(item claim, start, 'part_submitted', submit, complete, fail, release, suspend)
-  AND (e.actor_id = $2 OR e.key_id = $3 OR e.actor_type = $4 AND e.key_id IS NULL)
+  AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
 LIMIT 1
 
 -- name: reworked too often

@@ -107,7 +107,7 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 		l.sources = l.derived.statuses(q.Statuses, now)
 	}
 	if q.WorkerID != "" {
-		l.derived.and("i.last_worker_id = ?", q.WorkerID)
+		l.derived.and("i.last_worker = @worker(?)", q.WorkerID)
 	}
 	if q.TaskID != "" || len(q.IDs) > 0 {
 		l.sources = nil // these conditions find fewer rows

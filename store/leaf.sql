@@ -4,8 +4,9 @@
 
 -- name: events for leaves
 SELECT e.id, COALESCE(e.attempt, 0), e.created_at, e.namespace, e.task_id, e.item_id, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
-  e.actor_type, e.actor_id, e.key_id, e.message, e.data, e.diff, e.trace_parent
+  a.kind, NULLIF(a.name, ''), e.key_id, e.message, e.data, e.diff, e.trace_parent
 FROM pawl.task_events e
+LEFT JOIN pawl.actors a ON a.id = e.actor
 WHERE e.id >= $1 AND e.id <= $2
 ORDER BY e.id
 

@@ -36,9 +36,10 @@ EXISTS (
   WHERE k.task_id = t.id)
 
 -- name: events
-SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, e.actor_type, e.actor_id,
+SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, COALESCE(a.kind, ''), NULLIF(a.name, ''),
   e.message, e.data, e.diff, e.key_id, e.created_at, (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)
 FROM pawl.task_events e
+LEFT JOIN pawl.actors a ON a.id = e.actor
 
 -- name: checkpoints
 SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.message_id, c.said, c.metadata, c.created_at

@@ -101,9 +101,9 @@ func unreadable(err error) error {
 }
 
 // ReturnedOf returns the item of a row that was written. before is the item as it was read
-// before; its priority may have changed since.
+// before; its priority may have changed since, its last worker has not.
 func ReturnedOf(before pawl.Item, h StateRow) *Returned {
-	before.Priority = h.Priority
+	before.Priority, h.WorkerID = h.Priority, Text(before.LastWorkerID)
 	return &Returned{StateRow: h, item: before}
 }
 

@@ -54,6 +54,9 @@ func LeasesOfRevokedKeys(ctx context.Context, tx Tx, limit int) ([]string, error
 // each with an event; this is not counted as a failure.
 func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason Text) ([]StateRow, []DueItem, error) {
 	held, err := Take(ctx, tx, itemIDs, leasedStates)
+	if err == nil {
+		err = nameWorkers(ctx, tx, held)
+	}
 	if err != nil || len(held) == 0 {
 		return nil, nil, err
 	}

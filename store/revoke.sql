@@ -2,7 +2,7 @@
 -- a concurrent call that moves such an item, and then does not find the item's lease.
 
 -- name: lease
-SELECT l.attempt, l.worker_id, l.lease_expires_at /* item */
+SELECT l.attempt, @name_of(l.worker), l.lease_expires_at /* item */
 FROM pawl.leases l
 WHERE l.item_id = $1 AND l.namespace = $2
 @lock

@@ -67,7 +67,7 @@ func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) 
 		if err != nil || len(ids) == 0 {
 			return out, err
 		}
-		woken, err := wake(ctx, tx, out.At, ids, told, func(*StateRow) Actor { return by })
+		woken, err := wake(ctx, tx, out.At, ids, told, &by)
 		if err != nil {
 			return out, err
 		}
@@ -120,7 +120,7 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 		return out, err
 	}
 	woken, err := wake(ctx, tx, out[0].Now, ids, map[signalledTask]bool{},
-		func(h *StateRow) Actor { return Actor{Type: pawl.ActorWorker, ID: string(h.WorkerID)} })
+		nil)
 	for _, d := range woken {
 		m := moved[d.ItemID]
 		m.State, m.RunAt = "queued", 0
@@ -151,8 +151,8 @@ type signalledTask struct {
 
 // wake queues those of the items that still wait; a due time or a cancel may have been
 // first. Each item gets an event ready. Its task gets an event signalled, if told does not
-// have it yet.
-func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalledTask]bool, by func(*StateRow) Actor) ([]DueItem, error) {
+// have it yet. The actor of the events is by, or if that is nil the item's last worker.
+func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalledTask]bool, by *Actor) ([]DueItem, error) {
 	held, err := Take(ctx, tx, ids, []string{"waiting"})
 	if err != nil {
 		return nil, err
@@ -173,15 +173,24 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalle
 			if err != nil {
 				return nil, err
 			}
-			events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, Event: "signalled", Actor: by(h), Data: Text(text)})
+			events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, Event: "signalled", Data: Text(text)}.by(by, h))
 		}
 		events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt,
-			Event: "ready", From: "waiting", To: "queued", Actor: by(h)})
+			Event: "ready", From: "waiting", To: "queued"}.by(by, h))
 	}
 	if err := Put(ctx, tx, held); err != nil {
 		return nil, err
 	}
 	return out, Record(ctx, tx, now, events)
+}
+
+func (e Event) by(actor *Actor, h *StateRow) Event {
+	if actor == nil {
+		e.worker = h.Worker
+	} else {
+		e.Actor = *actor
+	}
+	return e
 }
 
 type signalData struct {

@@ -19,8 +19,9 @@ type StateRow struct {
 	ItemID, Namespace, TaskID, Type, State string
 	Carried
 	Priority                                    int
-	LeftBy, WorkerID, Error, Signal, SignalKey  Text
-	StartedAt, Since, RunAt, Until              *int64
+	LeftBy, Error, Signal, SignalKey            Text
+	WorkerID                                    Text // set only by the verbs that answer with it
+	Worker, StartedAt, Since, RunAt, Until      *int64
 	Needs, Broken, Rank, Prefetch, LeaseSeconds int
 	AcquiredAt, HeartbeatAt, ExpiresAt          int64
 	Progress                                    *int
@@ -69,14 +70,14 @@ var stateTables = []stateTable{
 func (h *StateRow) columns(p *stateTable) []Column {
 	return slices.Concat(
 		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}, {"type", &h.Type}}, h.Carried.Columns(),
-		[]Column{{"worker_id", &h.WorkerID}, {"started_at", &h.StartedAt}, {"error", &h.Error}}, p.own(h))
+		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}}, p.own(h))
 }
 
 // endColumns returns the columns of an ended item's row in ends.
 func (h *StateRow) endColumns() []Column {
 	return slices.Concat(
 		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}}, h.Carried.Kept(),
-		[]Column{{"worker_id", &h.WorkerID}, {"started_at", &h.StartedAt}, {"error", &h.Error}, {"left_by", &h.LeftBy}, {"state", &h.State},
+		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}, {"left_by", &h.LeftBy}, {"state", &h.State},
 			{"ended_at", &h.Since}, {"accepted_at", &h.AcceptedAt}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled}})
 }
 
@@ -235,6 +236,7 @@ type Event struct {
 	Event                      string
 	From, To, TaskFrom, TaskTo Text
 	Actor                      Actor
+	worker                     *int64 // the number of the worker that is the actor; nil = see Actor
 	Message, Data, Diff        Text
 }
 
@@ -243,14 +245,23 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 	if len(events) == 0 {
 		return nil
 	}
+	names := make([]ActorName, 0, len(events))
+	for i := range events {
+		if events[i].worker == nil {
+			names = append(names, events[i].Actor.Named())
+		}
+	}
+	if err := EnsureActors(ctx, tx, names...); err != nil {
+		return err
+	}
 	rows := make([][]any, len(events))
 	for i, e := range events {
 		var attempt *int
 		if e.Attempt > 0 {
 			attempt = &e.Attempt
 		}
-		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.Actor.Type, Text(e.Actor.ID),
-			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
+		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.worker,
+			e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
 	}
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
 }

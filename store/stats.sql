@@ -22,7 +22,7 @@ WHERE (namespace, worker_id) IN (
 
 -- name: workers
 SELECT k.worker_id, k.name, k.version, k.types, k.started_at, k.last_seen_at,
-  (SELECT COUNT(*) FROM pawl.leases l WHERE l.namespace = k.namespace AND l.worker_id = k.worker_id)
+  (SELECT COUNT(*) FROM pawl.leases l WHERE l.namespace = k.namespace AND l.worker = @worker(k.worker_id))
 FROM pawl.workers k
 
 -- name: item counts

@@ -20,6 +20,7 @@
 //     numbers. The feed relies on it.
 //   - The capabilities of the Dialect, each a bool. DataVersion (Changed) or Notices
 //     (Notify, Listen) let calls wait without polling. No function of it is nil.
+//   - Dictionary of a Tx that remembers names from one transaction to the next.
 //   - ForgetNow() of a Tx whose clock is the server's: see NowAgain. Native() any of a Tx
 //     whose transaction hooks may use.
 //
@@ -60,7 +61,8 @@ type DB interface {
 // x.value ->> 0 … are the members of each array in a JSON array. @lock and @skip are FOR
 // UPDATE and FOR UPDATE SKIP LOCKED on a database with row locks. @exclusive and @shared
 // are FOR NO KEY UPDATE, which lets other rows refer to the row, and FOR SHARE.
-// @new_rank(x), @requeue_rank(x) and @priority_of(x) are the functions of rank.go. @alone
+// @new_rank(x), @requeue_rank(x) and @priority_of(x) are the functions of rank.go.
+// @actor(kind, name) and others look names up: see ExpandNames. @alone
 // is false while another open transaction has asked for it with the same ($1, $2, $3).
 //
 // Query replaces the marks once per text and keeps the result, so texts must be constants

@@ -31,7 +31,7 @@ func Rewriter(list, among string, replacements ...string) func(string) string {
 		if done, ok := seen.Load(q); ok {
 			return done.(string)
 		}
-		done := ExpandStates(expandRanks(expandColumns(q)))
+		done := ExpandNames(ExpandStates(expandRanks(expandColumns(q))))
 		done = r.Replace(expand(expand(done, "@list(", in(list)), "@among(", in(among)))
 		seen.Store(q, done)
 		return done

@@ -14,7 +14,7 @@ ORDER BY b.event_id DESC
 LIMIT 1
 
 -- name: task was deleted
-SELECT b.created_at, COALESCE(e.actor_type, 'somebody'), e.actor_id
+SELECT b.created_at, COALESCE(@kind_of(e.actor), 'somebody'), @name_of(e.actor)
 FROM pawl.tombstones b
 LEFT JOIN pawl.task_events e ON e.id = b.event_id
 WHERE b.task_id = $1 AND b.namespace = $2 AND b.restored_at IS NULL

@@ -23,6 +23,7 @@ const (
 	lockTimeout   = "55P03"
 	notANumber    = "22P02" // the error that a claim raises for a large row; see hot/claim.sql
 	readOnly      = "25006"
+	notNull       = "23502"
 )
 
 // meaning is what a SQLSTATE means for a caller.
@@ -76,10 +77,13 @@ func classify(err error) error {
 		if !found {
 			v = meaning{code: pawl.CodeInternal}
 		}
+		if unknownName(pg) {
+			v = verdicts[rolledBack]
+		}
 		if pg.Code == lockTimeout {
 			err = fmt.Errorf("%w: %w", store.ErrLocked, err)
 		}
-		if strings.HasPrefix(pg.Code, rolledBack) {
+		if strings.HasPrefix(pg.Code, rolledBack) || unknownName(pg) {
 			err = fmt.Errorf("%w: %w", store.ErrRolledBack, err)
 		}
 		if pg.Code == notANumber {

@@ -25,9 +25,9 @@ func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
 		Wrap: func(tx any) store.Tx {
 			switch t := tx.(type) {
 			case pgx.Tx:
-				return WrapTx(t, schema)
+				return &session{on: t, rewrite: rewriteFor(schema), one: true, dictionary: &d.dictionary}
 			case *sql.Tx:
-				return WrapSQL(t, schema)
+				return &sqlSession{tx: t, rewrite: rewriteFor(schema), dictionary: &d.dictionary}
 			}
 			return nil
 		},

@@ -31,7 +31,7 @@ type Options struct {
 	Schema string
 	// MaxConns bounds the connections for calls, at least 4; 0 = 10. Six tenths of them are
 	// for hot verbs. In addition, heartbeats have up to 2 connections, sweeps and the feed up
-	// to 3, and LISTEN has one.
+	// to 3, and LISTEN and new names have one each.
 	MaxConns int
 	// Log gets one line per retried transaction; nil = slog.Default.
 	Log *slog.Logger
@@ -47,6 +47,8 @@ var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 type db struct {
 	hot, cold              *pool
 	heartbeats, background *pool
+	names                  *pool // one connection, on which no statement waits for another transaction of Pawl
+	dictionary             dictionary
 	plain                  *sql.DB         // for migrations, which have no time limits
 	unhurried              *pgx.ConnConfig // the configuration of plain
 	wires                  trackedConns
@@ -120,11 +122,15 @@ func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
 	cold := poolKind{total * 4 / 10, everySession, set("statement_timeout", coldLimit), set("lock_timeout", coldLock)}
 	beats, background := hot, cold
 	beats.conns, background.conns, background.lock = 2, 3, hot.lock
-	var errs [4]error
+	names := cold
+	names.conns = 1
+	var errs [5]error
 	d.hot, errs[0] = d.pool(cfg, hot)
 	d.cold, errs[1] = d.pool(cfg, cold)
 	d.heartbeats, errs[2] = d.pool(cfg, beats)
 	d.background, errs[3] = d.pool(cfg, background)
+	d.names, errs[4] = d.pool(cfg, names)
+	d.dictionary.db = d
 	d.unhurried = one.Copy()
 	d.unhurried.DialFunc = new(trackedConns).dial // these connections are never closed for silence
 	d.plain = stdlib.OpenDB(*d.unhurried, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {

@@ -52,7 +52,8 @@ type pool struct {
 	frozen func()        // called when the server does not answer
 	limit  time.Duration // the limit of a statement
 	lock   time.Duration // how long a statement waits for a lock
-	slots  chan struct{} // bounds the calls that may wait long for a lock, so that they leave connections to others
+	*dictionary
+	slots chan struct{} // bounds the calls that may wait long for a lock, so that they leave connections to others
 }
 
 // poolKind is the difference between pools.
@@ -65,7 +66,8 @@ type poolKind struct {
 func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
 	cfg = cfg.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = k.conns, 0, 0
-	p := &pool{frozen: d.frozen, limit: k.limit * 5 / 4, lock: k.lock, slots: make(chan struct{}, max(1, k.conns-max(1, k.conns/3)))}
+	p := &pool{dictionary: &d.dictionary, frozen: d.frozen,
+		limit: k.limit * 5 / 4, lock: k.lock, slots: make(chan struct{}, max(1, k.conns-max(1, k.conns/3)))}
 	session := fmt.Sprintf("%s; SET statement_timeout = %d; SET lock_timeout = %d", k.session, k.limit.Milliseconds(), k.lock.Milliseconds())
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		registerTexts(c.TypeMap())
@@ -131,7 +133,7 @@ func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOpti
 		return err
 	}
 	defer free()
-	s := &session{rewrite: rewrite, one: true, pool: p, limit: p.limit}
+	s := &session{rewrite: rewrite, one: true, pool: p, limit: p.limit, dictionary: p.dictionary}
 	begin, end := p.bound(ctx, s.limit)
 	tx, err := c.BeginTx(begin, o)
 	end()
@@ -201,7 +203,7 @@ func (d *db) reset() bool {
 	return true
 }
 
-func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background} }
+func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background, d.names} }
 
 // hotPool returns the pool in which a context's hot verbs run.
 func (d *db) hotPool(ctx context.Context) *pool {

@@ -33,11 +33,8 @@ func TestCompleteSolo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.want("(completed,in_progress,completed,open,completed,worker,w,1)", itemEvents+" OFFSET 4", "itm_000001")
-	h.want(
-		`(completed,1,w,s,"{""r"":1}",1)`,
-		"SELECT state, attempt, worker_id, stage, result, (ended_at = $1)::int FROM finished_items",
-		got[0].Now,
-	)
+	h.want(`(completed,1,w,s,"{""r"":1}",1)`, "SELECT state, attempt, (SELECT name FROM actors WHERE id = worker), "+
+		"stage, result, (ended_at = $1)::int FROM finished_items", got[0].Now)
 	h.want("(itm_000002)", "SELECT item_id FROM leases")
 	h.want("", live, "tsk_000001")
 	h.want("(completed,1)", "SELECT state, version FROM task_rows WHERE id = 'tsk_000001'")
@@ -98,7 +95,7 @@ func TestFailureRetriesThenRests(t *testing.T) {
 	if len(got) != 1 || got[0].State != "queued" || got[0].Failures != 1 || got[0].Settled || got[0].RunAt != 0 {
 		t.Errorf("%+v", got)
 	}
-	h.want("(0,1,1,failed,w)", "SELECT rank, attempt, failures, left_by, worker_id FROM ready")
+	h.want("(0,1,1,failed,w)", "SELECT rank, attempt, failures, left_by, (SELECT name FROM actors WHERE id = worker) FROM ready")
 	h.claim("w", 1, nil)
 	got = h.leave(fail("itm_000001", 2, true, 5_000_000))
 	if got[0].State != "scheduled" || got[0].RunAt != got[0].Now+5e6 {
@@ -178,7 +175,7 @@ func TestMixedLeave(t *testing.T) {
 	h.want(`("{""until"" : ""2096-10-02T07:06:40.000000Z"", ""signal"" : ""s"", ""key"" : ""k""}")`,
 		"SELECT data FROM task_events WHERE event = 'suspended' AND item_id = $1", ids[3].ID)
 	h.want("(4000000000000000,s,k,suspended,w) (,t,,suspended,w)",
-		"SELECT until, signal, signal_key, left_by, worker_id FROM waiting ORDER BY item_id")
+		"SELECT until, signal, signal_key, left_by, (SELECT name FROM actors WHERE id = worker) FROM waiting ORDER BY item_id")
 
 	h.exec("UPDATE waiting SET until = 1 WHERE item_id = $1", ids[3].ID)
 	if due := h.due(9, nil); len(due) != 1 || due[0].ItemID != ids[3].ID {

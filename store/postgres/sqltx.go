@@ -17,6 +17,7 @@ type sqlSession struct {
 	tx      *sql.Tx
 	rewrite func(string) string
 	now     int64
+	*dictionary
 }
 
 // Exec implements store.Tx.

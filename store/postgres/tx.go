@@ -64,7 +64,7 @@ func (d *db) auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 		return err
 	}
 	defer free()
-	return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: p.limit})
+	return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: p.limit, dictionary: p.dictionary})
 }
 
 // again runs a transaction again while it loses to other transactions, at most tries
@@ -82,6 +82,10 @@ func (d *db) again(ctx context.Context, run func() error) error {
 func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
 	var pg *pgconn.PgError
 	lost := errors.As(err, &pg) && (pg.Code == deadlock || pg.Code == serialization)
+	if unknownName(err) {
+		lost = true
+		d.dictionary.names.Forget()
+	}
 	if pg != nil && pg.Code == readOnly { // the primary is another server now
 		d.reset()
 	}
@@ -126,7 +130,9 @@ func rewriteFor(schema string) func(string) string {
 		return f.(func(string) string)
 	}
 	quoted := `"` + schema + `".`
-	shared := func(name string) string { return strings.ReplaceAll(store.ExpandStates(fence[name]), "pawl.", quoted) }
+	shared := func(name string) string {
+		return strings.ReplaceAll(store.ExpandNames(store.ExpandStates(fence[name])), "pawl.", quoted)
+	}
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
 		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // with IN, the planner would join the list to a whole view
 		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
@@ -155,12 +161,13 @@ type runner interface {
 
 // session implements store.Tx.
 type session struct {
-	on      runner
-	rewrite func(string) string
-	one     bool // a transaction, which has only one time
-	now     int64
-	pool    *pool // nil = a caller's transaction, which has its own limits
-	limit   time.Duration
+	on          runner
+	rewrite     func(string) string
+	one         bool // a transaction, which has only one time
+	now         int64
+	pool        *pool // nil = a caller's transaction, which has its own limits
+	limit       time.Duration
+	*dictionary // nil = the transaction itself inserts names
 }
 
 // bound returns ctx with the time limit of one statement.

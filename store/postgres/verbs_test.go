@@ -145,10 +145,12 @@ func (h *database) due(limit int, only []string) (out []store.DueItem) {
 }
 
 const (
-	itemEvents = `SELECT event, from_state, to_state, task_from, task_to, actor_type, actor_id, attempt FROM task_events
+	itemEvents = `SELECT event, from_state, to_state, task_from, task_to, (SELECT kind FROM actors WHERE id = actor),
+		(SELECT NULLIF(name, '') FROM actors WHERE id = actor), attempt FROM task_events
 		WHERE item_id = $1 ORDER BY id`
-	taskEvents = `SELECT event, from_state, to_state, actor_type FROM task_events WHERE item_id IS NULL AND task_id = $1 ORDER BY id`
-	live       = `SELECT state, version, items, open, failed, checkpoints, completed_at IS NOT NULL FROM task_counters WHERE task_id = $1`
+	taskEvents = `SELECT event, from_state, to_state, (SELECT kind FROM actors WHERE id = actor) FROM task_events
+		WHERE item_id IS NULL AND task_id = $1 ORDER BY id`
+	live = `SELECT state, version, items, open, failed, checkpoints, completed_at IS NOT NULL FROM task_counters WHERE task_id = $1`
 )
 
 func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
@@ -212,7 +214,8 @@ func TestClaimOrder(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	h.want("(leased,queued,leased,,,worker,w,1)", itemEvents+" OFFSET 1", "itm_000006")
-	h.want("(leased,w,1,1,1,30,1,0)", "SELECT state, worker_id, attempt, priority, solo, lease_seconds, (started_at = acquired_at "+
+	h.want("(leased,w,1,1,1,30,1,0)", "SELECT state, (SELECT name FROM actors WHERE id = worker), attempt, "+
+		"priority, solo, lease_seconds, (started_at = acquired_at "+
 		"AND acquired_at = heartbeat_at)::int, prefetch FROM leases WHERE item_id = 'itm_000006'")
 
 	got = h.claim("v", 5, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "b", Rank: 1, Head: "itm_000005"}} })
@@ -227,7 +230,7 @@ func TestClaimOrder(t *testing.T) {
 		t.Errorf("picked %v", got)
 	}
 	h.want("(leased,queued,leased,,,agent,x,1)", itemEvents+" OFFSET 1", "itm_000005")
-	h.want("(v,1)", "SELECT worker_id, prefetch FROM leases WHERE item_id = 'itm_000005'")
+	h.want("(v,1)", "SELECT (SELECT name FROM actors WHERE id = worker), prefetch FROM leases WHERE item_id = 'itm_000005'")
 	h.want("(itm_000004)", "SELECT item_id FROM ready")
 }
 
@@ -246,8 +249,10 @@ func TestClaimIsDealtOut(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	h.want("(u,10,0) (v,20,1) (v,20,1) (w,30,0)", "SELECT worker_id, lease_seconds, prefetch FROM leases ORDER BY item_id")
-	h.want("(u) (v) (v) (w)", "SELECT actor_id FROM task_events WHERE event = 'leased' ORDER BY id")
+	h.want("(u,10,0) (v,20,1) (v,20,1) (w,30,0)", "SELECT (SELECT name FROM actors WHERE id = worker), "+
+		"lease_seconds, prefetch FROM leases ORDER BY item_id")
+	h.want("(u) (v) (v) (w)", "SELECT (SELECT NULLIF(name, '') FROM actors WHERE id = actor) FROM task_events "+
+		"WHERE event = 'leased' ORDER BY id")
 }
 
 func TestEveryVerbIsFenced(t *testing.T) {

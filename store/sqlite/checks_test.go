@@ -14,8 +14,8 @@ func TestListsOfTheChecks(t *testing.T) {
 	h := newDatabase(t)
 	insert := func(event string, from, to any) error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor_type, "+
-				"created_at) VALUES ('n', 't', 'i', $1, $2, $3, 'api', 1)", event, from, to)
+			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor, "+
+				"created_at) VALUES ('n', 't', 'i', $1, $2, $3, 0, 1)", event, from, to)
 			return err
 		})
 	}

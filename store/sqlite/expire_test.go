@@ -24,13 +24,14 @@ func TestALeaseIsOverAtItsEnd(t *testing.T) {
 		got[0].Type != "t" {
 		t.Fatalf("expired %+v", got)
 	}
-	h.want("ready", h.table("SELECT rank, attempt, failures, spared, left_by, worker_id, error FROM pawl.ready"),
+	h.want("ready", h.table("SELECT rank, attempt, failures, spared, left_by, @name_of(worker), error FROM pawl.ready"),
 		`0 1 1 0 expired w {"code":"lease_expired","message":"Lease expired - retry 1/3"}`)
 	h.want("boundary", h.table("SELECT seq, attempt, type, snapshot FROM pawl.checkpoints"),
 		`1 1 error_boundary {"error":"Lease expired - retry 1/3",`+
 			`"failures":1,"max_attempts":3,"expired_lease":{"worker_id":"w","attempt":1,"acquired_at":"2030-01-02T03:04:05.678901Z",`+
 			`"expires_at":"2030-01-02T03:05:05.678901Z","heartbeat_at":"2030-01-02T03:04:05.678901Z"}}`)
-	h.want("event", h.table("SELECT event, from_state, to_state, task_to, attempt, actor_type, actor_id, data FROM pawl.task_events "+
+	h.want("event", h.table("SELECT event, from_state, to_state, task_to, attempt, @kind_of(actor), @name_of(actor), "+
+		"data FROM pawl.task_events "+
 		"ORDER BY id DESC LIMIT 1"),
 		`lease_expired leased queued - 1 system - {"worker_id":"w","lease_expires_at":"2030-01-02T03:05:05.678901Z",`+
 			`"failures":1,"max_attempts":3,"spared":false}`)
@@ -49,11 +50,9 @@ func TestExpirySpendsTheBudget(t *testing.T) {
 		h.advance(time.Hour)
 		h.expire(10)
 	}
-	h.want(
-		"parked_items",
-		h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at, since, progress, error FROM pawl.parked_items"),
-		fmt.Sprintf(`failed 2 2 expired w %[1]d %[1]d 50 {"code":"lease_expired","message":"Max retries exceeded"}`, h.stamp()),
-	)
+	h.want("parked_items", h.table("SELECT state, attempt, failures, left_by, @name_of(worker), "+
+		"completed_at, since, progress, error FROM pawl.parked_items"),
+		fmt.Sprintf(`failed 2 2 expired w %[1]d %[1]d 50 {"code":"lease_expired","message":"Max retries exceeded"}`, h.stamp()))
 	h.want("task", h.table("SELECT state, version FROM pawl.task_rows"), "failed 1")
 	h.want("last event", h.table("SELECT event, from_state, to_state, task_from, task_to FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
 		"lease_expired in_progress failed open failed")
@@ -109,7 +108,7 @@ func TestExpirySettlesAndBreaksDependents(t *testing.T) {
 		t.Errorf("expired %+v", got)
 	}
 	h.want("task", h.table("SELECT state, version, open, failed, checkpoints FROM pawl.task_counters"), "failed 1 0 2 2")
-	h.want("the task's events", h.table("SELECT event, from_state, to_state, actor_type FROM pawl.task_events WHERE item_id IS NULL "+
+	h.want("the task's events", h.table("SELECT event, from_state, to_state, @kind_of(actor) FROM pawl.task_events WHERE item_id IS NULL "+
 		"ORDER BY id"), "proposed - open api\nfailed open failed system")
 }
 

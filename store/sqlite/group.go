@@ -170,7 +170,7 @@ func (d *db) runOne(g *group, c *call) {
 	}
 	var err error
 	if g.failed == nil {
-		t := &tx{conn: conn, time: &g.time}
+		t := &tx{conn: conn, time: &g.time, names: &d.writer.names}
 		err = t.end(caller, c.fn(caller, t))
 		if err != nil && (!saved || broken(err)) {
 			g.failed = err

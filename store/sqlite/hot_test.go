@@ -148,9 +148,9 @@ func TestAClaimIsDealtOutInOrder(t *testing.T) {
 		dealt = append(dealt, fmt.Sprintf("%d:%t:%d", c.Claimant, c.ItemID == ids[i], c.LeaseSeconds))
 	}
 	h.want("dealt", strings.Join(dealt, " "), "0:true:10 0:true:10 2:true:20 3:true:30 3:true:30")
-	h.want("leases", h.table("SELECT worker_id, lease_seconds, prefetch FROM pawl.leases ORDER BY item_id"),
+	h.want("leases", h.table("SELECT @name_of(worker), lease_seconds, prefetch FROM pawl.leases ORDER BY item_id"),
 		"a 10 0\na 10 0\nb 20 1\nc 30 0\nc 30 0")
-	h.want("events", h.table("SELECT actor_id FROM pawl.task_events WHERE event = 'leased' ORDER BY id"), "a\na\nb\nc\nc")
+	h.want("events", h.table("SELECT @name_of(actor) FROM pawl.task_events WHERE event = 'leased' ORDER BY id"), "a\na\nb\nc\nc")
 	if got := h.claim("w", 0); len(got) != 0 {
 		t.Errorf("nothing asked, got %v", got)
 	}
@@ -175,8 +175,8 @@ func TestClaimByPick(t *testing.T) {
 	if got := h.claim("w", 1, picks("default")); len(got) != 1 || got[0].ItemID != b {
 		t.Errorf("picked %v", got)
 	}
-	h.want("lease", h.table("SELECT prefetch, worker_id FROM pawl.leases"), "1 w")
-	h.want("event", h.table("SELECT actor_type, actor_id FROM pawl.task_events WHERE event = 'leased'"), "user anna")
+	h.want("lease", h.table("SELECT prefetch, @name_of(worker) FROM pawl.leases"), "1 w")
+	h.want("event", h.table("SELECT @kind_of(actor), @name_of(actor) FROM pawl.task_events WHERE event = 'leased'"), "user anna")
 }
 
 func TestTouchExtendsAndReports(t *testing.T) {

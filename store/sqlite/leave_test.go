@@ -36,7 +36,8 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 	if len(got) != 1 || got[0].State != "scheduled" || got[0].RunAt != h.stamp()+minute || got[0].Failures != 1 || got[0].Settled {
 		t.Fatalf("moved %+v", got)
 	}
-	h.want("scheduled", h.table("SELECT run_at - since, attempt, failures, max_attempts, left_by, worker_id, error FROM pawl.scheduled"),
+	h.want("scheduled", h.table("SELECT run_at - since, attempt, failures, max_attempts, left_by, @name_of(worker), "+
+		"error FROM pawl.scheduled"),
 		`60000000 1 1 3 failed w {"message":"no <good>"}`)
 	if got := h.due(10); len(got) != 0 {
 		t.Errorf("due too early: %v", got)
@@ -57,17 +58,15 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 	if got := h.leave(fail("w", c, after(0))); got[0].State != "failed" || !got[0].Settled || got[0].Failures != 3 {
 		t.Errorf("spent: %+v", got)
 	}
-	h.want(
-		"parked_items",
-		h.table("SELECT state, attempt, failures, left_by, worker_id, completed_at = since, stage, error FROM pawl.parked_items"),
-		`failed 3 3 failed w 1 at the end {"message":"no <good>"}`,
-	)
+	h.want("parked_items", h.table("SELECT state, attempt, failures, left_by, @name_of(worker), "+
+		"completed_at = since, stage, error FROM pawl.parked_items"),
+		`failed 3 3 failed w 1 at the end {"message":"no <good>"}`)
 	h.want("task", h.table("SELECT state, version, retry_count FROM pawl.task_rows"), "failed 1 3")
 	h.want("boundaries", h.table("SELECT seq, attempt, type, snapshot FROM pawl.checkpoints ORDER BY seq"),
 		`1 1 error_boundary {"error":{"message":"no <good>"},"failures":1,"max_attempts":3,"expired_lease":null}
 2 2 error_boundary {"error":{"message":"no <good>"},"failures":2,"max_attempts":3,"expired_lease":null}
 3 3 error_boundary {"error":{"message":"no <good>"},"failures":3,"max_attempts":3,"expired_lease":null}`)
-	h.want("events", h.table("SELECT event, from_state, to_state, task_from, task_to, attempt, actor_type, actor_id, data "+
+	h.want("events", h.table("SELECT event, from_state, to_state, task_from, task_to, attempt, @kind_of(actor), @name_of(actor), data "+
 		"FROM pawl.task_events WHERE event IN ('failed', 'due') ORDER BY id"),
 		`failed leased scheduled - - 1 worker w {"error":{"message":"no <good>"},`+
 			`"failures":1,"max_attempts":3,"run_at":"2030-01-02T03:05:05.678901Z"}
@@ -110,7 +109,8 @@ func TestReleaseGivesBackUncounted(t *testing.T) {
 	if got[0].State != "queued" || got[0].Failures != 1 || got[0].Priority != 7 || got[0].Type != "t" {
 		t.Errorf("moved %+v", got)
 	}
-	h.want("ready", h.table("SELECT rank, attempt, failures, left_by, worker_id, started_at, since - started_at, error FROM pawl.ready"),
+	h.want("ready", h.table("SELECT rank, attempt, failures, left_by, @name_of(worker), "+
+		"started_at, since - started_at, error FROM pawl.ready"),
 		fmt.Sprintf(`-14 2 1 released w %d 1000000 {"message":"no <good>"}`, start.UnixMicro()))
 	h.want("place", h.places(id), "ready")
 	h.want("event", h.table("SELECT event, from_state, to_state, data FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
@@ -127,7 +127,7 @@ func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
 		store.Leave{Fence: fence("w", cs[1]), Verb: store.VerbSuspend, Signal: "go", Key: "k"},
 		store.Leave{Fence: fence("w", cs[2]), Verb: store.VerbSuspend})
 	h.want("moved", fmt.Sprintf("%s %t %s %d", got[0].State, got[0].RunAt == until, got[1].State, got[1].RunAt), "waiting true waiting 0")
-	h.want("waiting", h.table("SELECT until - since, signal, signal_key, needs, left_by, worker_id, attempt FROM pawl.waiting "+
+	h.want("waiting", h.table("SELECT until - since, signal, signal_key, needs, left_by, @name_of(worker), attempt FROM pawl.waiting "+
 		"ORDER BY item_id"), "60000000 - - 0 suspended w 1\n- go k 0 suspended w 1\n- - - 0 suspended w 1")
 	h.want("events", h.table("SELECT data FROM pawl.task_events WHERE event = 'suspended' ORDER BY id"),
 		`{"until":"2030-01-02T03:05:05.678901Z","signal":null,"key":null}
@@ -141,8 +141,8 @@ func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
 		t.Errorf("due %v", due)
 	}
 	h.want("the signalled one waits on", h.places(signalled), "waiting")
-	h.want("woken", h.table("SELECT rank, left_by, worker_id FROM pawl.ready WHERE item_id = $1", timed), "0 suspended w")
-	h.want("event", h.table("SELECT event, from_state, to_state, attempt, actor_type FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
+	h.want("woken", h.table("SELECT rank, left_by, @name_of(worker) FROM pawl.ready WHERE item_id = $1", timed), "0 suspended w")
+	h.want("event", h.table("SELECT event, from_state, to_state, attempt, @kind_of(actor) FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
 		"ready waiting queued 1 system")
 }
 

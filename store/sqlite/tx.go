@@ -10,6 +10,8 @@ import (
 type tx struct {
 	conn *conn
 	time *txTime
+	// names remembers the numbers of actors from one transaction to the next; nil = nothing.
+	names *store.Names
 	// failed is the first error that ended the transaction. After a full disk and similar
 	// errors, SQLite rolls back by itself. Later statements would then commit one by one, so
 	// none is run.
@@ -20,10 +22,29 @@ type tx struct {
 	reads bool
 }
 
-// txTime is the only time of a transaction. It is read on first use.
+// txTime is what the calls of a transaction share: its only time, which is read on first
+// use, and whether one of them has inserted a name.
 type txTime struct {
 	clock *monotonicClock
 	now   int64
+	made  bool // it has inserted a name, which is not committed yet
+}
+
+// Known implements store.Dictionary. After the transaction has inserted a name, it does not
+// remember what it reads: a rollback may remove the row again.
+func (t *tx) Known() *store.Names {
+	if t.time == nil || t.time.made {
+		return nil
+	}
+	return t.names
+}
+
+// MakeActors implements store.Dictionary: the caller inserts the names in this transaction.
+func (t *tx) MakeActors(context.Context, []store.ActorName) (bool, error) {
+	if t.time != nil {
+		t.time.made = true
+	}
+	return false, nil
 }
 
 // end is called after the function of a transaction, which returned err, and before the

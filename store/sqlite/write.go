@@ -30,7 +30,7 @@ func (d *db) write(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	for {
 		err := d.begin(ctx)
 		if err == nil {
-			t = &tx{conn: d.writer.conn, time: &txTime{clock: d.clock}}
+			t = &tx{conn: d.writer.conn, time: &txTime{clock: d.clock}, names: &d.writer.names}
 			err = d.conclude(t, t.end(ctx, fn(ctx, t)))
 			t = nil
 		}
@@ -63,7 +63,7 @@ func (d *db) begin(ctx context.Context) (err error) {
 		if w.conn, err = openConn(w.path, false, writerPragmas); err != nil {
 			return classify(err)
 		}
-		w.version = 0
+		w.version, w.seen = 0, 0
 	}
 	if _, err := w.conn.exec("BEGIN IMMEDIATE"); err != nil {
 		if broken(err) {
@@ -81,14 +81,18 @@ func (d *db) begin(ctx context.Context) (err error) {
 // checkSchema says whether this program may still write to the schema. It reads the schema
 // only when another connection has written since the last check.
 func (d *db) checkSchema() error {
-	if !d.guarded.Load() {
-		return nil
-	}
 	var v int64
 	t := &tx{conn: d.writer.conn}
 	_, err := store.Row(context.Background(), t, []any{&v}, "PRAGMA data_version")
-	if err != nil || v == d.writer.version {
+	if err != nil {
 		return err
+	}
+	if v != d.writer.seen {
+		d.writer.names.Forget()
+		d.writer.seen = v
+	}
+	if v == d.writer.version || !d.guarded.Load() {
+		return nil
 	}
 	if err := store.CheckSchema(context.Background(), t, d.dialect.Migrator); err != nil {
 		return err

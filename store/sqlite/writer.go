@@ -26,8 +26,10 @@ type writer struct {
 	closed bool
 	idle   chan struct{} // closed when the connection is released after close
 
-	conn    *conn // nil until it is first used, and after it broke; only the holder uses it
-	version int64 // data_version when the schema was checked last; 0 = never on this connection
+	conn    *conn       // nil until it is first used, and after it broke; only the holder uses it
+	version int64       // data_version when the schema was checked last; 0 = never on this connection
+	seen    int64       // data_version of the last transaction; 0 = none on this connection
+	names   store.Names // learned while no other connection has written
 }
 
 // stage is the progress of a call in the queue.

@@ -13,11 +13,12 @@ var appendSQL string
 
 // Append implements store.Hot.
 func (Verbs) Append(ctx context.Context, tx store.Tx, calls []store.Append) ([]store.Appended, error) {
-	args := append(fences(calls, func(c *store.Append) *store.Fence { return &c.Fence }),
+	fence, workers := fences(calls, func(c *store.Append) *store.Fence { return &c.Fence })
+	args := append(fence,
 		column(calls, func(c *store.Append) string { return c.MessageID }),
 		column(calls, func(c *store.Append) int64 { return c.Offset }),
 		column(calls, func(c *store.Append) int { return c.Count }),
-		column(calls, func(c *store.Append) string { return c.Body }), int64(pawl.MaxMessageBytes))
+		column(calls, func(c *store.Append) string { return c.Body }), int64(pawl.MaxMessageBytes), workers)
 	out := make([]store.Appended, 0, len(calls))
 	rows, err := tx.Query(ctx, appendSQL, args...)
 	err = read(rows, err, func(r store.Rows) error {

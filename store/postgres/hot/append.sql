@@ -2,11 +2,11 @@
 -- first write of an attempt records which chunks of the step an earlier attempt left
 -- unfinished (cuts).
 WITH c AS MATERIALIZED (
-  SELECT *
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::int[])
-    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, message_id, place, count, ord)),
+  SELECT *, @workers($10)[who] AS worker
+  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::int[])
+    WITH ORDINALITY AS c(item_id, namespace, who, attempt, message_id, place, count, ord)),
 k AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker_id, l.key_id, l.lease_expires_at, c.ord, c.message_id, c.place, c.count
+  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord, c.message_id, c.place, c.count
   @held,
 m AS MATERIALIZED (
   SELECT k.*, m.state AS message_state, m.chunks, m.role, m.created_at, m.cuts, COALESCE(m.step_offset, 0) AS step_offset, m.attempt AS writer, m.bytes,

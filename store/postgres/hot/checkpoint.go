@@ -21,13 +21,14 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 			return done, err
 		}
 	}
-	args := append(fences(calls, func(c *store.Checkpoint) *store.Fence { return &c.Fence }),
+	fence, workers := fences(calls, func(c *store.Checkpoint) *store.Fence { return &c.Fence })
+	args := append(fence,
 		column(calls, func(c *store.Checkpoint) string { return c.ID }),
 		column(calls, func(c *store.Checkpoint) string { return c.Type }),
 		column(calls, func(c *store.Checkpoint) *string { return null(c.Name) }),
 		column(calls, func(c *store.Checkpoint) *string { return null(c.ArgsHash) }),
 		column(calls, func(c *store.Checkpoint) string { return c.Snapshot }),
-		column(calls, func(c *store.Checkpoint) *string { return null(c.Metadata) }))
+		column(calls, func(c *store.Checkpoint) *string { return null(c.Metadata) }), workers)
 	var out []store.Checkpointed
 	rows, err := tx.Query(ctx, checkpointSQL, args...)
 	err = read(rows, err, func(r store.Rows) error {

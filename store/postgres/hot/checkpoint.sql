@@ -1,11 +1,11 @@
 -- z numbers the checkpoints with a window over the items and their tasks' new counters,
 -- without a join. Large values are read from the arrays by ordinal afterwards.
 WITH c AS MATERIALIZED (
-  SELECT *
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])
-    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, ord)),
+  SELECT *, @workers($11)[who] AS worker
+  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[])
+    WITH ORDINALITY AS c(item_id, namespace, who, attempt, ord)),
 k AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker_id, l.key_id, l.lease_expires_at, c.ord
+  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord
   @held,
 x AS MATERIALIZED (
   SELECT k.*
@@ -25,10 +25,10 @@ u AS (
 z AS MATERIALIZED (
   SELECT *
   FROM (
-    SELECT ord, namespace, task_id, item_id, attempt, worker_id, key_id,
+    SELECT ord, namespace, task_id, item_id, attempt, worker, key_id,
       max(checkpoints) OVER task - count(ord) OVER task + row_number() OVER (PARTITION BY task_id ORDER BY ord) AS seq
     FROM (
-      SELECT ord, namespace, task_id, item_id, attempt, worker_id, key_id, NULL::bigint AS checkpoints
+      SELECT ord, namespace, task_id, item_id, attempt, worker, key_id, NULL::bigint AS checkpoints
       FROM x
       UNION ALL
       SELECT NULL, NULL, task_id, NULL, NULL, NULL, NULL, checkpoints
@@ -41,8 +41,8 @@ saved AS (
   SELECT ($5::text[])[ord], namespace, task_id, item_id, attempt, seq, ($6::text[])[ord], ($7::text[])[ord], ($8::text[])[ord], ($9::text[])[ord], ($10::text[])[ord], now
   FROM z, n),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, actor_type, actor_id, key_id, data, created_at)
-  SELECT namespace, task_id, item_id, attempt, 'checkpointed', 'worker', worker_id, key_id,
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, actor, key_id, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, 'checkpointed', worker, key_id,
     json_build_object('checkpoint_id', ($5::text[])[ord], 'type', ($6::text[])[ord], 'name', ($7::text[])[ord], 'sequence', seq)::text, now
   FROM z, n
   WHERE ($6::text[])[ord] IN ('manual_checkpoint', 'approval_point'))

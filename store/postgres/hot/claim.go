@@ -64,6 +64,9 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).Type }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID }),
 		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) }), most}
+	if err := store.EnsureActors(ctx, tx, actorsOf(c.Claimants)...); err != nil {
+		return nil, err
+	}
 	var out []store.Claimed
 	rows, err := tx.Query(ctx, query, args...)
 	err = read(rows, err, func(r store.Rows) error {
@@ -74,11 +77,27 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		out = append(out, d)
 		return err
 	})
+	sortClaimed(out)
+	return out, err
+}
+
+// sortClaimed puts rows in claim order. This is cheaper than a sort of the rows with their
+// inputs in the server.
+func sortClaimed(out []store.Claimed) {
 	order := func(a, b store.Claimed) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ItemID, b.ItemID))
 	}
-	if !slices.IsSortedFunc(out, order) { // cheaper than a sort of the rows with their inputs in the server
+	if !slices.IsSortedFunc(out, order) {
 		slices.SortFunc(out, order)
 	}
-	return out, err
+}
+
+// actorsOf returns the claimants' workers and the actors of their events.
+func actorsOf(claimants []store.Claimant) []store.ActorName {
+	names := make([]store.ActorName, 0, 2*len(claimants))
+	for i := range claimants {
+		w := &claimants[i]
+		names = append(names, store.Worker(w.WorkerID), actor(w.Actor, w.WorkerID).Named())
+	}
+	return names
 }

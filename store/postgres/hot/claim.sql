@@ -46,15 +46,15 @@ r AS MATERIALIZED (
   FROM d),
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, @columns(carried),
-    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
+    prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
   SELECT item_id, $1::text, task_id, type, priority, 'leased', @columns(carried, attempt: claim),
-    ($11::smallint[])[who], ($9::text[])[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
+    ($11::smallint[])[who], @workers($9)[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
     (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
     NULLIF(($14::text[])[who], '')
   FROM r),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, key_id, created_at)
-  SELECT $1::text, task_id, item_id, claim, 'leased', 'queued', 'leased', ($12::text[])[who], NULLIF(($13::text[])[who], ''), NULLIF(($14::text[])[who], ''), (SELECT now FROM n)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor, key_id, created_at)
+  SELECT $1::text, task_id, item_id, claim, 'leased', 'queued', 'leased', @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n)
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,

@@ -17,9 +17,9 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	fence := fences(calls, func(c *store.Complete) *store.Fence { return &c.Fence })
-	args := append([]any{fence[0], once(fence[1].([]string)), once(fence[2].([]string)), once(fence[3].([]int))},
-		column(calls, func(c *store.Complete) string { return c.Result }))
+	fence, workers := fences(calls, func(c *store.Complete) *store.Fence { return &c.Fence })
+	args := append([]any{fence[0], once(fence[1].([]string)), once(fence[2].([]int)), once(fence[3].([]int))},
+		column(calls, func(c *store.Complete) string { return c.Result }), workers)
 	rows, err := tx.Query(ctx, completeSQL.of(&calls[0].Fence), args...)
 	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
 		c := &calls[i]

@@ -1,15 +1,15 @@
 WITH c AS MATERIALIZED (
-  SELECT item_id, COALESCE(namespace, ($2::text[])[1]) AS namespace, COALESCE(worker_id, ($3::text[])[1]) AS worker_id, COALESCE(attempt, ($4::int[])[1]) AS attempt, result, ord
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[])
-    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, result, ord)),
+  SELECT item_id, COALESCE(namespace, ($2::text[])[1]) AS namespace, @workers($6)[COALESCE(who, ($3::int[])[1])] AS worker, COALESCE(attempt, ($4::int[])[1]) AS attempt, result, ord
+  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::text[])
+    WITH ORDINALITY AS c(item_id, namespace, who, attempt, result, ord)),
 k AS MATERIALIZED (
-  SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker_id, l.started_at, l.lease_expires_at,
+  SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.lease_expires_at,
     l.stage, l.key_id, c.ord, c.result
   FROM c,
     LATERAL (
       SELECT l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.lease_expires_at, l.stage, l.key_id
       FROM pawl.leases l
-      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker_id = c.worker_id AND l.attempt = c.attempt AND l.acceptance = 0
+      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker = c.worker AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
       FOR UPDATE) l),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
@@ -21,14 +21,14 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ended AS (
-  INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, @columns(kept), worker_id, started_at, ended_at, stage, result)
-  SELECT item_id, namespace, task_id, 'completed', @columns(kept), worker_id, started_at, (SELECT now FROM n), stage, result
+  INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, @columns(kept), worker, started_at, ended_at, stage, result)
+  SELECT item_id, namespace, task_id, 'completed', @columns(kept), worker, started_at, (SELECT now FROM n), stage, result
   FROM x
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, key_id, created_at)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor, key_id, created_at)
   SELECT namespace, task_id, item_id, attempt, 'completed', state, 'completed',
-    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, 'worker', worker_id, key_id, (SELECT now FROM n)
+    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, worker, key_id, (SELECT now FROM n)
   FROM x
   RETURNING 1),
 fed AS MATERIALIZED (
@@ -73,8 +73,8 @@ u AS (
     updated_at = CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at),
 settled AS (
-  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor_type, created_at)
-  SELECT namespace, task_id, state, 'open', state, 'system', updated_at
+  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor, created_at)
+  SELECT namespace, task_id, state, 'open', state, @system, updated_at
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n)
   RETURNING task_id, to_state)

@@ -32,27 +32,34 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 			items[i].Data = store.Text(t.Data)
 		}
 	}
-	args := append(taskEvents(tasks), itemColumns(items)...)
+	var actors nameList[store.ActorName]
+	args := createArgs(tasks, items, &actors)
 	args = append(args, column(deps, func(d *dep) string { return d.needs }), column(deps, func(d *dep) string { return d.item }))
 	args = append(args, arrays(items, func(i *store.NewItem) []store.Column { c := i.Carried(); return c.Given() })...)
 	args = append(args, arrays(tasks, (*store.NewTask).Columns)...)
+	if err := store.EnsureActors(ctx, tx, actors.names...); err != nil {
+		return 0, err
+	}
 	rows, err := tx.Query(ctx, createSQL, args...)
 	err = read(rows, err, func(r store.Rows) error { return r.Scan(&now) })
 	return now, err
 }
 
-// taskEvents returns the columns of the tasks' events. A column in which every value is
-// the default is sent empty, as most are. A column with the same value in all rows is sent
-// with that value once. unnest fills both up with NULLs, and the statement puts in the
-// default or the first value.
-func taskEvents(tasks []store.NewTask) []any {
-	return []any{
+// createArgs returns the columns of the tasks' events and of the items. A column in which
+// every value is the default is sent empty, as most are. A column with the same value in
+// all rows is sent with that value once. unnest fills both up with NULLs, and the statement
+// puts in the default or the first value.
+func createArgs(tasks []store.NewTask, items []store.NewItem, actors *nameList[store.ActorName]) []any {
+	byTask := once(column(tasks, func(t *store.NewTask) int { return actors.place(t.Actor.Named()) }))
+	byItem := once(column(items, func(i *store.NewItem) int { return actors.place(i.Actor.Named()) }))
+	return append([]any{
 		once(column(tasks, func(t *store.NewTask) int { return t.Items })),
-		once(column(tasks, func(t *store.NewTask) string { return t.Actor.Type })),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.ID) }),
+		byTask,
+		column(actors.names, func(n *store.ActorName) string { return n.Kind }),
+		column(actors.names, func(n *store.ActorName) string { return n.Name }),
 		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Data) }),
 		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.Key) }),
-	}
+	}, itemColumns(items, byItem)...)
 }
 
 // ofMany returns a value for the event of a task of many items, or nil for a task of one
@@ -64,7 +71,7 @@ func ofMany(t *store.NewTask, s string) *string {
 	return null(store.Text(s))
 }
 
-func itemColumns(items []store.NewItem) []any {
+func itemColumns(items []store.NewItem, actors []int) []any {
 	return []any{
 		column(items, func(i *store.NewItem) string { return i.ID }),
 		once(column(items, func(i *store.NewItem) string { return i.Namespace })),
@@ -78,8 +85,7 @@ func itemColumns(items []store.NewItem) []any {
 		sparse(items, nil, func(i *store.NewItem) *string { return null(i.After) }),
 		sparse(items, 0, func(i *store.NewItem) int { return len(i.Needs) }),
 		column(items, func(i *store.NewItem) string { return i.Input }),
-		once(column(items, func(i *store.NewItem) string { return i.Actor.Type })),
-		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.ID)) }),
+		actors,
 		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Data) }),
 		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.Key)) }),
 	}

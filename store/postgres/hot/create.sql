@@ -1,16 +1,16 @@
 WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 t AS MATERIALIZED (
-  SELECT @filled(new_task, $24 + given), COALESCE(items, ($1::int[])[1]) AS items, COALESCE(actor_type, ($2::text[])[1]) AS actor_type, actor_id, data, key_id
-  FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::text[], @arrays(new_task, $24 + given))
-    AS t(items, actor_type, actor_id, data, key_id, @columns(new_task))),
+  SELECT @filled(new_task, $24 + given), COALESCE(items, ($1::int[])[1]) AS items, @actors($3, $4)[COALESCE(actor, ($2::int[])[1])] AS actor, data, key_id
+  FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], @arrays(new_task, $24 + given))
+    AS t(items, actor, data, key_id, @columns(new_task))),
 i AS MATERIALIZED (
-  SELECT id, COALESCE(namespace, ($7::text[])[1]) AS namespace, COALESCE(task_id, ($8::text[])[1]) AS task_id, COALESCE(type, ($9::text[])[1]) AS type,
+  SELECT id, COALESCE(namespace, ($8::text[])[1]) AS namespace, COALESCE(task_id, ($9::text[])[1]) AS task_id, COALESCE(type, ($10::text[])[1]) AS type,
     COALESCE(kind, 'work') AS kind, COALESCE(position, 0) AS position, key, COALESCE(priority, 0::smallint) AS priority,
-    run_at, after, COALESCE(needs, 0) AS needs, input, COALESCE(actor_type, ($18::text[])[1]) AS actor_type, actor_id, data, key_id, @filled(given, $24), n.now,
+    run_at, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $24), n.now,
     CASE WHEN i.needs > 0 THEN 'waiting' WHEN i.run_at > n.now THEN 'scheduled' ELSE 'queued' END AS state
-  FROM unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::int[], $12::text[], $13::smallint[],
-    $14::bigint[], $15::text[], $16::int[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], @arrays(given, $24))
-    AS i(id, namespace, task_id, type, kind, position, key, priority, run_at, after, needs, input, actor_type, actor_id, data, key_id, @columns(given)), n),
+  FROM unnest($7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::int[], $13::text[], $14::smallint[],
+    $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], @arrays(given, $24))
+    AS i(id, namespace, task_id, type, kind, position, key, priority, run_at, after, needs, input, actor, data, key_id, @columns(given)), n),
 task AS (
   INSERT INTO pawl.tasks (@columns(new_task), created_at)
   SELECT @columns(new_task), now
@@ -46,12 +46,12 @@ deps AS (
 -- The events are inserted in the order given, a task's before its items': Append reads its
 -- second input after the first. So the ids of a task's events rise in this order.
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, task_to, actor_type, actor_id, key_id, data, created_at)
-  SELECT namespace, id, NULL, 'proposed', 'open', NULL, actor_type, actor_id, key_id, data, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, task_to, actor, key_id, data, created_at)
+  SELECT namespace, id, NULL, 'proposed', 'open', NULL, actor, key_id, data, now
   FROM t, n
   WHERE solo = 0
   UNION ALL
-  SELECT namespace, task_id, id, CASE WHEN solo = 1 THEN 'proposed' ELSE 'planned' END, state, CASE WHEN solo = 1 THEN 'open' END, actor_type, actor_id, key_id, data, now
+  SELECT namespace, task_id, id, CASE WHEN solo = 1 THEN 'proposed' ELSE 'planned' END, state, CASE WHEN solo = 1 THEN 'open' END, actor, key_id, data, now
   FROM i)
 SELECT now
 FROM n

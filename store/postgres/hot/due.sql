@@ -23,11 +23,11 @@ freed AS MATERIALIZED (
 due AS (
   DELETE FROM pawl.scheduled
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM s))
-  RETURNING namespace, type, priority, item_id, task_id, @columns(carried), left_by, worker_id, started_at, error),
+  RETURNING namespace, type, priority, item_id, task_id, @columns(carried), left_by, worker, started_at, error),
 roused AS (
   DELETE FROM pawl.waiting
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM timed UNION ALL SELECT item_id FROM freed))
-  RETURNING namespace, type, priority, item_id, task_id, @columns(carried), left_by, worker_id, started_at, error),
+  RETURNING namespace, type, priority, item_id, task_id, @columns(carried), left_by, worker, started_at, error),
 r AS MATERIALIZED (
   SELECT 'scheduled' AS state, 'due' AS event, n.now, due.*
   FROM due, n
@@ -35,12 +35,12 @@ r AS MATERIALIZED (
   SELECT 'waiting', 'ready', n.now, roused.*
   FROM roused, n),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried), left_by, worker_id, started_at, now, error
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried), left_by, worker, started_at, now, error
   FROM r),
 record AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, created_at)
-  SELECT namespace, task_id, item_id, NULLIF(attempt, 0), event, state, 'queued', 'system', now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor, created_at)
+  SELECT namespace, task_id, item_id, NULLIF(attempt, 0), event, state, 'queued', @system, now
   FROM r)
 SELECT namespace, item_id, type, @requeue_rank(priority)
 FROM r

@@ -29,22 +29,22 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker_id, started_at, now, new_error
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker, started_at, now, new_error
   FROM y
   WHERE NOT spent
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), 'expired', worker_id, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, data, created_at)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor, data, created_at)
   SELECT namespace, task_id, item_id, attempt, 'lease_expired', state, to_state,
-    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, 'system',
-    json_build_object('worker_id', worker_id, 'lease_expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, @system,
+    json_build_object('worker_id', @name_of(worker), 'lease_expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
       'failures', new_failures, 'max_attempts', max_attempts, 'spared', spare)::text, now
   FROM y
   RETURNING 1),
@@ -75,10 +75,10 @@ b AS MATERIALIZED (
 z AS MATERIALIZED (
   SELECT *
   FROM (
-    SELECT ord, namespace, task_id, item_id, attempt, message, new_failures, max_attempts, worker_id, acquired_at, lease_expires_at, heartbeat_at, now,
+    SELECT ord, namespace, task_id, item_id, attempt, message, new_failures, max_attempts, worker, acquired_at, lease_expires_at, heartbeat_at, now,
       max(checkpoints) OVER task - count(ord) OVER task + row_number() OVER (PARTITION BY task_id ORDER BY ord) AS seq
     FROM (
-      SELECT ord, namespace, task_id, item_id, attempt, message, new_failures, max_attempts, worker_id, acquired_at, lease_expires_at, heartbeat_at, now, NULL::bigint AS checkpoints
+      SELECT ord, namespace, task_id, item_id, attempt, message, new_failures, max_attempts, worker, acquired_at, lease_expires_at, heartbeat_at, now, NULL::bigint AS checkpoints
       FROM y
       WHERE leaves_boundary
       UNION ALL
@@ -90,7 +90,7 @@ boundary AS (
   INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, snapshot, created_at)
   SELECT ($3::text[])[ord], namespace, task_id, item_id, attempt, seq, 'error_boundary',
     json_build_object('error', message, 'failures', new_failures, 'max_attempts', max_attempts, 'expired_lease', json_build_object(
-      'worker_id', worker_id, 'attempt', attempt,
+      'worker_id', @name_of(worker), 'attempt', attempt,
       'acquired_at', to_char(pawl.stamp(acquired_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
       'expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
       'heartbeat_at', to_char(pawl.stamp(heartbeat_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))::text, now

@@ -19,7 +19,8 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	args := append(fences(calls, func(c *store.Leave) *store.Fence { return &c.Fence }),
+	fence, workers := fences(calls, func(c *store.Leave) *store.Fence { return &c.Fence })
+	args := append(fence,
 		column(calls, func(c *store.Leave) string { return c.Verb }),
 		column(calls, func(c *store.Leave) *string { return null(store.Text(c.Error)) }),
 		column(calls, func(c *store.Leave) bool { return c.Retryable }),
@@ -29,7 +30,7 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 		column(calls, func(c *store.Leave) *int64 { return c.Until }),
 		column(calls, func(c *store.Leave) *string { return null(c.Signal) }),
 		column(calls, func(c *store.Leave) *string { return null(c.Key) }),
-		column(pawl.Backoff{}.Delays(), func(d *time.Duration) int64 { return d.Microseconds() }))
+		column(pawl.Backoff{}.Delays(), func(d *time.Duration) int64 { return d.Microseconds() }), workers)
 	rows, err := tx.Query(ctx, leaveSQL.of(&calls[0].Fence), args...)
 	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
 		c := &calls[i]

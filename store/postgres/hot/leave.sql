@@ -1,7 +1,7 @@
 WITH c AS MATERIALIZED (
-  SELECT *
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::float8[], $11::bigint[], $12::text[], $13::text[])
-    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, verb, failure, retryable, delay, jitter, until, signal, signal_key, ord)),
+  SELECT *, @workers($15)[who] AS worker
+  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::float8[], $11::bigint[], $12::text[], $13::text[])
+    WITH ORDINALITY AS c(item_id, namespace, who, attempt, verb, failure, retryable, delay, jitter, until, signal, signal_key, ord)),
 k AS MATERIALIZED (
   SELECT l.*, c.ord, c.verb, c.until, c.signal, c.signal_key,
     CASE WHEN c.verb = 'fail' THEN c.failure ELSE l.error END AS new_error,
@@ -22,33 +22,33 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
+  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
   FROM y
   WHERE to_state = 'queued'
   RETURNING 1),
 scheduled AS (
-  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT item_id, namespace, task_id, type, priority, run_at, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
+  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT item_id, namespace, task_id, type, priority, run_at, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
   FROM y
   WHERE to_state = 'scheduled'
   RETURNING 1),
 waiting AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried), left_by, worker_id, started_at, since, error)
-  SELECT item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried, failures: new_failures), event, worker_id, started_at, now, new_error
+  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
   FROM y
   WHERE to_state = 'waiting'
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker_id, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), event, worker_id, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor_type, actor_id, key_id, data, created_at)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor, key_id, data, created_at)
   SELECT namespace, task_id, item_id, attempt, event, state, to_state,
-    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, 'worker', worker_id, key_id,
+    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, worker, key_id,
     CASE
       WHEN to_state = 'scheduled' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts,
         'run_at', to_char(pawl.stamp(run_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text

@@ -20,7 +20,8 @@ var beatSQL string
 
 // Touch implements store.Hot.
 func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]store.Touched, error) {
-	query, args := beatSQL, fences(calls, func(c *store.Touch) *store.Fence { return &c.Fence })
+	args, workers := fences(calls, func(c *store.Touch) *store.Fence { return &c.Fence })
+	query := beatSQL
 	if slices.ContainsFunc(calls, func(c store.Touch) bool {
 		return c.Return || !c.Extend || c.LeaseSeconds != 0 || c.Progress != nil || c.Stage != nil
 	}) {
@@ -31,7 +32,7 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 			column(calls, func(c *store.Touch) *string { return c.Stage }))
 	}
 	out := make([]store.Touched, 0, len(calls))
-	rows, err := tx.Query(ctx, query, args...)
+	rows, err := tx.Query(ctx, query, append(args, workers)...)
 	err = read(rows, err, func(r store.Rows) error {
 		t := store.Touched{State: "in_progress"}
 		var item store.ReturnedColumns

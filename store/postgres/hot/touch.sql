@@ -1,7 +1,7 @@
 WITH c AS MATERIALIZED (
-  SELECT *
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::bool[], $6::int[], $7::smallint[], $8::text[])
-    WITH ORDINALITY AS c(item_id, namespace, worker_id, attempt, extend, seconds, progressed, staged, ord)),
+  SELECT *, @workers($9)[who] AS worker
+  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::bool[], $6::int[], $7::smallint[], $8::text[])
+    WITH ORDINALITY AS c(item_id, namespace, who, attempt, extend, seconds, progressed, staged, ord)),
 k AS MATERIALIZED (
   SELECT l.*, c.ord, c.extend, c.progressed, c.staged, COALESCE(NULLIF(c.seconds, 0), l.lease_seconds) AS seconds
   @held,
@@ -19,23 +19,23 @@ y AS MATERIALIZED (
   FROM x, n),
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, @columns(carried),
-    prefetch, worker_id, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at)
+    prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at)
   SELECT item_id, namespace, task_id, type, priority, 'in_progress', @columns(carried),
-    prefetch, worker_id, lease_seconds, started_at, acquired_at, new_heartbeat, new_end, new_progress, new_stage,
+    prefetch, worker, lease_seconds, started_at, acquired_at, new_heartbeat, new_end, new_progress, new_stage,
     CASE WHEN progressed IS NOT NULL OR staged IS NOT NULL THEN now ELSE progressed_at END
   FROM y
   ON CONFLICT (item_id) DO UPDATE
   SET state = excluded.state, heartbeat_at = excluded.heartbeat_at, lease_expires_at = excluded.lease_expires_at,
     progress = excluded.progress, stage = excluded.stage, progressed_at = excluded.progressed_at),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor_type, actor_id, key_id, data, created_at)
-  SELECT namespace, task_id, item_id, attempt, event, from_state, to_state, 'worker', worker_id, key_id, data, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor, key_id, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, event, from_state, to_state, worker, key_id, data, now
   FROM (
-    SELECT ord, namespace, task_id, item_id, attempt, 'in_progress' AS event, 'leased' AS from_state, 'in_progress' AS to_state, worker_id, key_id, NULL AS data, now
+    SELECT ord, namespace, task_id, item_id, attempt, 'in_progress' AS event, 'leased' AS from_state, 'in_progress' AS to_state, worker, key_id, NULL AS data, now
     FROM y
     WHERE state = 'leased'
     UNION ALL
-    SELECT ord, namespace, task_id, item_id, attempt, 'progressed', NULL, NULL, worker_id, key_id, json_build_object('stage', staged, 'progress', new_progress)::text, now
+    SELECT ord, namespace, task_id, item_id, attempt, 'progressed', NULL, NULL, worker, key_id, json_build_object('stage', staged, 'progress', new_progress)::text, now
     FROM y
     WHERE new_stage IS DISTINCT FROM stage) e
   ORDER BY ord, from_state)

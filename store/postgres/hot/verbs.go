@@ -110,14 +110,39 @@ func null(t store.Text) *string {
 	return &s
 }
 
-// fences returns the first four arguments of a worker's verb.
-func fences[T any](calls []T, of func(c *T) *store.Fence) []any {
+// nameList collects names without repetition. A row is sent with the place of its name,
+// counted from 1.
+type nameList[N comparable] struct {
+	names  []N
+	places map[N]int
+}
+
+func (l *nameList[N]) place(name N) int {
+	if n := len(l.names); n > 0 && l.names[n-1] == name { // as in most batches
+		return n
+	}
+	if at, found := l.places[name]; found {
+		return at
+	}
+	if l.places == nil {
+		l.places = map[N]int{}
+	}
+	l.names = append(l.names, name)
+	l.places[name] = len(l.names)
+	return len(l.names)
+}
+
+// fences returns the first four arguments of a worker's verb, and the names of the workers,
+// which are its last argument.
+func fences[T any](calls []T, of func(c *T) *store.Fence) (args []any, workers []string) {
+	var list nameList[string]
+	who := column(calls, func(c *T) int { return list.place(of(c).WorkerID) })
 	return []any{
 		column(calls, func(c *T) string { return of(c).ItemID }),
 		column(calls, func(c *T) string { return of(c).Namespace }),
-		column(calls, func(c *T) string { return of(c).WorkerID }),
+		who,
 		column(calls, func(c *T) int { return of(c).Attempt }),
-	}
+	}, list.names
 }
 
 // read passes every row of an answer to scan. err is the error of the query.

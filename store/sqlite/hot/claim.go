@@ -63,13 +63,17 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.itemID, b.itemID))
 	})
 	out := make([]store.Claimed, len(b.rows))
-	who, dealt := 0, 0
+	who, dealt := -1, 0
+	var h holder
 	for i := range b.rows {
-		for dealt == c.Claimants[who].Limit {
+		for who < 0 || dealt == c.Claimants[who].Limit {
 			who, dealt = who+1, 0
+			if h, err = newHolder(ctx, tx, c.Namespace, &c.Claimants[who], now); err != nil {
+				return nil, err
+			}
 		}
 		dealt++
-		if out[i], err = hold(ctx, tx, c.Namespace, &c.Claimants[who], &b.rows[i], now); err != nil {
+		if out[i], err = h.hold(ctx, tx, &b.rows[i]); err != nil {
 			return nil, err
 		}
 		out[i].Claimant = who
@@ -165,12 +169,31 @@ func (b *batch) read(ctx context.Context, tx store.Tx, query string, args ...any
 	return rows.Err()
 }
 
-// hold writes the lease and its event.
-func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant, r *claimed, now int64) (store.Claimed, error) {
-	who := c.Actor
-	if who.Type == "" {
-		who = worker(c.WorkerID, c.Key)
+// holder is a claimant, with the number of its worker and the actor of its events.
+type holder struct {
+	*store.Claimant
+	namespace string
+	worker    int64
+	by        by
+	now       int64
+}
+
+func newHolder(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant, now int64) (holder, error) {
+	h := holder{Claimant: c, namespace: namespace, now: now}
+	var err error
+	if h.worker, err = store.ActorID(ctx, tx, store.Worker(c.WorkerID)); err != nil {
+		return h, err
 	}
+	h.by = by{h.worker, c.Key}
+	if c.Actor.Type != "" {
+		h.by.actor, err = store.ActorID(ctx, tx, c.Actor.Named())
+	}
+	return h, err
+}
+
+// hold writes the lease and its event.
+func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed) (store.Claimed, error) {
+	now, c := h.now, h.Claimant
 	priority := store.PriorityOf(int(r.rank))
 	expires := now + int64(c.LeaseSeconds)*1_000_000
 	started := now
@@ -178,11 +201,11 @@ func hold(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant,
 		started = *r.startedAt
 	}
 	r.Attempt++
-	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, namespace, r.taskID, r.kind, priority, flag(c.Prefetch), c.WorkerID,
+	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.kind, priority, flag(c.Prefetch), h.worker,
 		int64(c.LeaseSeconds),
 		started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {
-		_, err = tx.Exec(ctx, claimLeased, namespace, r.taskID, r.itemID, int64(r.Attempt), who.Type, store.Text(who.ID), c.Key, now)
+		_, err = tx.Exec(ctx, claimLeased, h.namespace, r.taskID, r.itemID, int64(r.Attempt), h.by.actor, h.by.key, now)
 	}
 	return store.Claimed{
 		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,

@@ -30,9 +30,9 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]
-		l.itemID, l.namespace, l.workerID, l.Attempt = c.ItemID, c.Namespace, c.WorkerID, c.Attempt
-		query, into := form(&c.Fence, completeTake, completeItem, targets, &item)
-		found, err := store.Row(ctx, tx, into, query, c.ItemID, c.Namespace, c.WorkerID, int64(c.Attempt), now)
+		l.itemID, l.namespace, l.Attempt = c.ItemID, c.Namespace, c.Attempt
+		var found bool
+		found, l.worker, item, err = take(ctx, tx, targets, completeTake, completeItem, &c.Fence, now)
 		if err == nil && found {
 			err = l.end(ctx, tx, c.Result, now)
 		}
@@ -66,17 +66,21 @@ func form(f *store.Fence, plain, withItem string, targets []any, item *store.Ret
 	return plain, targets
 }
 
-// take reads a lease with the statement that form chooses.
+// take reads a lease with the statement that form chooses. It also returns the number of
+// the worker.
 func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem string, f *store.Fence,
-	now int64) (found bool, item store.ReturnedColumns, err error) {
+	now int64) (found bool, worker int64, item store.ReturnedColumns, err error) {
+	if worker, found, err = store.FindActor(ctx, tx, store.Worker(f.WorkerID)); err != nil || !found {
+		return false, 0, item, err
+	}
 	query, into := form(f, plain, withItem, targets, &item)
-	found, err = store.Row(ctx, tx, into, query, f.ItemID, f.Namespace, f.WorkerID, int64(f.Attempt), now)
-	return found, item, err
+	found, err = store.Row(ctx, tx, into, query, f.ItemID, f.Namespace, worker, int64(f.Attempt), now)
+	return found, worker, item, err
 }
 
 // end writes the completed item to ends and updates the items that depend on it.
 func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
-	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.namespace, l.taskID, l.workerID, l.startedAt, now, l.stage, result)...)
+	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.namespace, l.taskID, l.worker, l.startedAt, now, l.stage, result)...)
 	if err == nil && l.Feeds == 1 {
 		_, err = tx.Exec(ctx, completeFeed, l.itemID)
 	}
@@ -85,7 +89,7 @@ func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) 
 
 // completed returns the event of the completion.
 func (l *lease) completed() *event {
-	e := l.event("completed", "completed", worker(l.workerID, l.keyID))
+	e := l.event("completed", "completed", by{l.worker, l.keyID})
 	if l.Solo == 1 {
 		e.taskFrom, e.taskTo = "open", "completed"
 	}

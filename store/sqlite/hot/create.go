@@ -44,7 +44,11 @@ func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) erro
 	if _, err := tx.Exec(ctx, createCounters, t.ID, t.Namespace, int64(t.Items)); err != nil {
 		return err
 	}
-	e := event{namespace: t.Namespace, taskID: t.ID, name: "proposed", to: "open", actor: t.Actor, data: store.Text(t.Data)}
+	who, err := byActor(ctx, tx, t.Actor)
+	if err != nil {
+		return err
+	}
+	e := event{namespace: t.Namespace, taskID: t.ID, name: "proposed", to: "open", by: who, data: store.Text(t.Data)}
 	return e.write(ctx, tx, now)
 }
 
@@ -63,7 +67,11 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 		}
 		needs += added
 	}
-	e := event{namespace: n.Namespace, taskID: n.TaskID, itemID: store.Text(n.ID), name: "planned", actor: n.Actor, data: n.Data}
+	who, err := byActor(ctx, tx, n.Actor)
+	if err != nil {
+		return err
+	}
+	e := event{namespace: n.Namespace, taskID: n.TaskID, itemID: store.Text(n.ID), name: "planned", by: who, data: n.Data}
 	begins := n.Carried()
 	given := begins.Given()
 	switch {

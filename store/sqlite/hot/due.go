@@ -21,8 +21,8 @@ type sleeper struct {
 	itemID, namespace, taskID, kind string
 	priority                        int64
 	store.Carried
-	leftBy, workerID, err store.Text
-	startedAt             *int64
+	leftBy, err       store.Text
+	worker, startedAt *int64
 }
 
 // Due implements store.Timed. An item with dependencies and a time waits for both.
@@ -57,18 +57,18 @@ func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]
 func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int64) (store.DueItem, error) {
 	var s sleeper
 	targets := slices.Concat([]any{&s.itemID, &s.namespace, &s.taskID, &s.kind, &s.priority}, store.Targets(s.Columns()), []any{
-		&s.leftBy, &s.workerID, &s.startedAt, &s.err})
+		&s.leftBy, &s.worker, &s.startedAt, &s.err})
 	_, err := store.Row(ctx, tx, targets, take, id)
 	if err != nil {
 		return store.DueItem{}, err
 	}
 	rank := int64(store.RequeueRank(int(s.priority)))
-	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.namespace, s.kind, rank, s.itemID, s.taskID, s.leftBy, s.workerID, s.startedAt, now,
+	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.namespace, s.kind, rank, s.itemID, s.taskID, s.leftBy, s.worker, s.startedAt, now,
 		s.err)...)
 	if err != nil {
 		return store.DueItem{}, err
 	}
 	e := event{namespace: s.namespace, taskID: s.taskID, itemID: store.Text(s.itemID), attempt: int64(s.Attempt), name: name,
-		from: store.Text(from), to: "queued", actor: system}
+		from: store.Text(from), to: "queued", by: system}
 	return store.DueItem{Namespace: s.namespace, ItemID: s.itemID, Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
 }

@@ -32,10 +32,15 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 	if err != nil {
 		return nil, err
 	}
+	names, err := store.ActorNames(ctx, tx, workersOf(over))
+	if err != nil {
+		return nil, err
+	}
 	out := make([]store.Expired, len(over))
 	var counts tally
 	for i := range over {
 		l := &over[i]
+		l.workerID = names[l.worker]
 		message, state, err := l.expire(ctx, tx, now)
 		if err != nil {
 			return nil, err
@@ -68,6 +73,14 @@ func overdue(ctx context.Context, tx store.Tx, limit int, only []string, now int
 		over = append(over, l)
 	}
 	return over, rows.Err()
+}
+
+func workersOf(leases []lease) []int64 {
+	ids := make([]int64, len(leases))
+	for i := range leases {
+		ids[i] = leases[i].worker
+	}
+	return ids
 }
 
 // expire ends one lease. message is empty for a spared item.

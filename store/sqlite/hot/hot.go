@@ -63,20 +63,28 @@ type event struct {
 	name              string
 	from, to          store.Text
 	taskFrom, taskTo  store.Text
-	actor             store.Actor
+	by                by
 	data              store.Text
 }
 
 func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
 	_, err := tx.Exec(ctx, addEvent, e.namespace, e.taskID, e.itemID, orNull(e.attempt), e.name, e.from, e.to, e.taskFrom, e.taskTo,
-		e.actor.Type, store.Text(e.actor.ID), store.Text(e.actor.Key), e.data, now)
+		e.by.actor, e.by.key, e.data, now)
 	return err
 }
 
-var system = store.Actor{Type: pawl.ActorSystem}
+// by is the actor of an event, by its number, and its API key.
+type by struct {
+	actor int64
+	key   store.Text
+}
 
-func worker(id string, key store.Text) store.Actor {
-	return store.Actor{Type: pawl.ActorWorker, ID: id, Key: string(key)}
+var system = by{actor: store.SystemActor}
+
+// byActor returns the actor's number. An actor that has none gets one.
+func byActor(ctx context.Context, tx store.Tx, a store.Actor) (by, error) {
+	id, err := store.ActorID(ctx, tx, a.Named())
+	return by{id, store.Text(a.Key)}, err
 }
 
 // checkpoint is a row of checkpoints.

@@ -9,17 +9,18 @@ import (
 
 // lease is a row of leases that is being removed.
 type lease struct {
-	itemID, namespace, taskID, kind, state, workerID string
-	priority                                         int64
+	itemID, namespace, taskID, kind, state string
+	worker, priority                       int64
 	store.Carried
 	prefetch, startedAt, acquiredAt, heartbeatAt int64
 	expiresAt                                    int64
 	progress                                     *int64
 	stage, err, keyID                            store.Text
+	workerID                                     string // read only where a record needs it
 }
 
 func (l *lease) targets() []any {
-	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.kind, &l.state, &l.workerID, &l.priority}, store.Targets(l.Columns()),
+	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.kind, &l.state, &l.worker, &l.priority}, store.Targets(l.Columns()),
 		[]any{
 			&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID})
 }
@@ -29,9 +30,9 @@ func with(columns []store.Column, args ...any) []any {
 	return append(args, store.Values(columns)...)
 }
 
-func (l *lease) event(name, to string, actor store.Actor) event {
+func (l *lease) event(name, to string, by by) event {
 	return event{namespace: l.namespace, taskID: l.taskID, itemID: store.Text(l.itemID), attempt: int64(l.Attempt),
-		name: name, from: store.Text(l.state), to: store.Text(to), actor: actor}
+		name: name, from: store.Text(l.state), to: store.Text(to), by: by}
 }
 
 func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) }
@@ -39,27 +40,27 @@ func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) 
 // toReady, toScheduled, toWaiting and toFailed insert the item into the table of its new
 // state, with its carried values. The lease was removed before.
 func (l *lease) toReady(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
-	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.namespace, l.kind, l.rank(), l.itemID, l.taskID, leftBy, l.workerID, l.startedAt, now,
+	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.namespace, l.kind, l.rank(), l.itemID, l.taskID, leftBy, l.worker, l.startedAt, now,
 		l.err)...)
 	return err
 }
 
 func (l *lease) toScheduled(ctx context.Context, tx store.Tx, leftBy string, runAt, now int64) error {
 	_, err := tx.Exec(ctx, putScheduled, with(l.Columns(), l.itemID, l.namespace, l.taskID, l.kind, l.priority, runAt,
-		leftBy, l.workerID, l.startedAt, now, l.err)...)
+		leftBy, l.worker, l.startedAt, now, l.err)...)
 	return err
 }
 
 func (l *lease) toWaiting(ctx context.Context, tx store.Tx, leftBy string, until *int64, signal, key store.Text, now int64) error {
 	_, err := tx.Exec(ctx, putWaiting, with(l.Columns(), l.itemID, l.namespace, l.taskID, l.kind, l.priority, until, signal, key, 0,
-		leftBy, l.workerID, l.startedAt, now, l.err)...)
+		leftBy, l.worker, l.startedAt, now, l.err)...)
 	return err
 }
 
 // toFailed also updates the items that depend on this item.
 func (l *lease) toFailed(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
 	_, err := tx.Exec(ctx, putFailed, with(l.Columns(), l.itemID, l.namespace, l.taskID, l.kind, l.priority,
-		leftBy, l.workerID, l.startedAt, now, l.progress, l.stage, l.err)...)
+		leftBy, l.worker, l.startedAt, now, l.progress, l.stage, l.err)...)
 	if err == nil && l.Feeds == 1 {
 		_, err = tx.Exec(ctx, breakOthers, l.itemID)
 	}

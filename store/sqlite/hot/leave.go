@@ -24,7 +24,7 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 	for i := range calls {
 		c := &calls[i]
 		var l lease
-		found, item, err := take(ctx, tx, l.targets(), leaveTake, leaveItem, &c.Fence, now)
+		found, _, item, err := take(ctx, tx, l.targets(), leaveTake, leaveItem, &c.Fence, now)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (l *lease) release(ctx context.Context, tx store.Tx, now int64) (string, er
 	if err := l.toReady(ctx, tx, "released", now); err != nil {
 		return "", err
 	}
-	e := l.event("released", "queued", worker(l.workerID, l.keyID))
+	e := l.event("released", "queued", by{l.worker, l.keyID})
 	return "queued", e.write(ctx, tx, now)
 }
 
@@ -80,7 +80,7 @@ func (l *lease) suspend(ctx context.Context, tx store.Tx, c *store.Leave, now in
 		text := rfc3339(*c.Until)
 		runAt, data.Until = *c.Until, &text
 	}
-	e := l.event("suspended", "waiting", worker(l.workerID, l.keyID))
+	e := l.event("suspended", "waiting", by{l.worker, l.keyID})
 	if e.data, err = encode(data); err != nil {
 		return "", 0, err
 	}
@@ -136,7 +136,7 @@ func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64
 	if err != nil {
 		return "", 0, err
 	}
-	e := l.event("failed", state, worker(l.workerID, l.keyID))
+	e := l.event("failed", state, by{l.worker, l.keyID})
 	data := failData{Error: raw(c.Error), Failures: l.Failures, MaxAttempts: l.MaxAttempts}
 	if runAt > 0 {
 		data.RunAt = rfc3339(runAt)

@@ -91,6 +91,6 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int6
 		}
 	}
 	c.settled, c.submitted = true, to == "submitted"
-	e := event{namespace: namespace, taskID: taskID, name: to, from: "open", to: store.Text(to), actor: system}
+	e := event{namespace: namespace, taskID: taskID, name: to, from: "open", to: store.Text(to), by: system}
 	return e.write(ctx, tx, now)
 }

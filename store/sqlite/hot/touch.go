@@ -21,6 +21,7 @@ var (
 // held is what a verb that keeps the lease reads of it.
 type held struct {
 	taskID, state                     string
+	worker                            int64
 	failures, leaseSeconds, expiresAt int64
 	progress                          *int64
 	stage                             *string
@@ -30,7 +31,7 @@ type held struct {
 
 // look reads the lease that a fence names. found is false when the fence is refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
-	found, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
+	found, h.worker, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
 		&h.stopped, &h.keyID},
 		touchLook, touchItem, f, now)
 	return found, err
@@ -38,7 +39,7 @@ func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64)
 
 func (h *held) event(name string, f *store.Fence) event {
 	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name,
-		actor: worker(f.WorkerID, h.keyID)}
+		by: by{h.worker, h.keyID}}
 }
 
 // started records the event of the first sign of life.

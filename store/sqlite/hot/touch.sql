@@ -1,7 +1,7 @@
 -- name: Look
 SELECT task_id, state, failures, lease_seconds, lease_expires_at, progress, stage, stopped, key_id /* item */
 FROM pawl.leases
-WHERE item_id = $1 AND namespace = $2 AND worker_id = $3 AND attempt = $4 AND lease_expires_at > $5
+WHERE item_id = $1 AND namespace = $2 AND worker = $3 AND attempt = $4 AND lease_expires_at > $5
 
 -- name: Start
 UPDATE pawl.leases

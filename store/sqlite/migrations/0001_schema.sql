@@ -9,6 +9,16 @@
 -- A CHECK searches a text of [words]: for IN and a list of more than two, SQLite
 -- builds a table each time a row is written, which was two thirds of an event.
 
+-- Names of actors and workers. Other tables have the number; statements look it up.
+-- Rows are never changed and never removed. Number 0 is the actor system.
+CREATE TABLE actors (
+  id   INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('user', 'agent', 'worker', 'system', 'api')),
+  name TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX actors_by_name ON actors (kind, name);
+INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');
+
 CREATE TABLE tasks (
   id                TEXT PRIMARY KEY,
   namespace         TEXT NOT NULL CHECK (namespace <> ''),
@@ -117,7 +127,7 @@ CREATE TABLE ready (
   rework       INTEGER NOT NULL DEFAULT 0,
   spared       INTEGER NOT NULL DEFAULT 0,
   left_by      TEXT,
-  worker_id    TEXT,
+  worker       INTEGER,
   started_at   INTEGER,
   since        INTEGER,
   error        TEXT,
@@ -141,7 +151,7 @@ CREATE TABLE scheduled (
   rework       INTEGER NOT NULL DEFAULT 0,
   spared       INTEGER NOT NULL DEFAULT 0,
   left_by      TEXT,
-  worker_id    TEXT,
+  worker       INTEGER,
   started_at   INTEGER,
   since        INTEGER,
   error        TEXT
@@ -170,7 +180,7 @@ CREATE TABLE waiting (
   rework       INTEGER NOT NULL DEFAULT 0,
   spared       INTEGER NOT NULL DEFAULT 0,
   left_by      TEXT,
-  worker_id    TEXT,
+  worker       INTEGER,
   started_at   INTEGER,
   since        INTEGER,
   error        TEXT
@@ -182,7 +192,7 @@ CREATE INDEX waiting_failures ON waiting (task_id) WHERE failures > 0;
 CREATE INDEX waiting_of_task ON waiting (task_id);
 CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs = 0;
 
--- Held by a worker. The fence: (worker_id, attempt) and lease_expires_at.
+-- Held by a worker. The fence: (worker, attempt) and lease_expires_at.
 CREATE TABLE leases (
   item_id          TEXT PRIMARY KEY,
   namespace        TEXT NOT NULL,
@@ -199,7 +209,7 @@ CREATE TABLE leases (
   rework           INTEGER NOT NULL,
   spared           INTEGER NOT NULL,
   prefetch         INTEGER NOT NULL,
-  worker_id        TEXT NOT NULL CHECK (worker_id <> ''),
+  worker           INTEGER NOT NULL,
   lease_seconds    INTEGER NOT NULL CHECK (lease_seconds BETWEEN 1 AND 86400),
   started_at       INTEGER NOT NULL,
   acquired_at      INTEGER NOT NULL,
@@ -233,7 +243,7 @@ CREATE TABLE parked_items (
   rework           INTEGER NOT NULL DEFAULT 0,
   spared           INTEGER NOT NULL DEFAULT 0,
   left_by          TEXT,
-  worker_id        TEXT,
+  worker           INTEGER,
   started_at       INTEGER,
   since            INTEGER NOT NULL,
   completed_at     INTEGER,
@@ -261,7 +271,7 @@ CREATE TABLE finished_items (
   failures         INTEGER NOT NULL,
   rework           INTEGER NOT NULL DEFAULT 0,
   left_by          TEXT,
-  worker_id        TEXT,
+  worker           INTEGER,
   started_at       INTEGER,
   ended_at         INTEGER NOT NULL,
   accepted_at      INTEGER,
@@ -326,8 +336,7 @@ CREATE TABLE task_events (
   to_state     TEXT,
   task_from    TEXT,
   task_to      TEXT,
-  actor_type   TEXT NOT NULL CHECK (instr('[user][agent][worker][system][api]', '[' || actor_type || ']') > 0),
-  actor_id     TEXT,
+  actor        INTEGER NOT NULL,
   message      TEXT,
   data         TEXT,
   diff         TEXT,
@@ -715,8 +724,9 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   w.max_attempts,
   COALESCE(l.rework, e.rework, r.rework, b.rework, s.rework, g.rework, t.rework, 0) AS rework,
   COALESCE(e.left_by, r.left_by, b.left_by, s.left_by, g.left_by, t.left_by) AS left_by,
-  l.worker_id,
-  COALESCE(l.worker_id, e.worker_id, r.worker_id, b.worker_id, s.worker_id, g.worker_id, t.worker_id) AS last_worker_id,
+  (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id,
+  (SELECT a.name FROM actors a WHERE a.id = COALESCE(l.worker, e.worker, r.worker, b.worker, s.worker, g.worker, t.worker)) AS last_worker_id,
+  COALESCE(l.worker, e.worker, r.worker, b.worker, s.worker, g.worker, t.worker) AS last_worker,
   l.lease_seconds,
   l.acquired_at AS lease_acquired_at,
   l.lease_expires_at,
@@ -847,7 +857,7 @@ SELECT p.id, p.namespace, p.item_id, p.part_key, p.seq, p.status, p.payload, p.e
 FROM item_parts p;
 
 CREATE VIEW v_leases AS
-SELECT l.item_id, l.namespace, l.task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, l.worker_id, l.lease_seconds, l.progress, l.stage,
+SELECT l.item_id, l.namespace, l.task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
   (strftime('%Y-%m-%dT%H:%M:%S', l.acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', l.acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', l.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', l.heartbeat_at % 1000000)) AS heartbeat_at, (strftime('%Y-%m-%dT%H:%M:%S', l.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', l.lease_expires_at % 1000000)) AS lease_expires_at,
   CASE WHEN l.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 1 ELSE 0 END AS expired
 FROM leases l;
@@ -862,7 +872,7 @@ FROM task_results r;
 
 CREATE VIEW v_events AS
 SELECT 'evt_' || e.id AS id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
-  e.actor_type, e.actor_id, e.message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at
+  (SELECT a.kind FROM actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM actors a WHERE a.id = e.actor) AS actor_id, e.message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at
 FROM task_events e;
 
 CREATE VIEW v_checkpoints AS

@@ -1,0 +1,146 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// by returns a context whose calls have the actor.
+func by(t *testing.T, id string) context.Context {
+	return pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: id})
+}
+
+// asker returns the actor that created a task.
+func asker(t *testing.T, e *engine.Engine, task string) string {
+	t.Helper()
+	events := need[pawl.List[pawl.Event]](t)(e.ListEvents(t.Context(), pawl.EventFilter{TaskID: task})).Items
+	for _, e := range events {
+		if e.Event == "proposed" {
+			return e.ActorType + " " + e.ActorID
+		}
+	}
+	return "nobody"
+}
+
+// Several servers that meet new names at the same time record them all, each once.
+func TestServersMeetNewNamesAtOnce(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		var begin, done sync.WaitGroup
+		begin.Add(1)
+		for range 3 {
+			e := p.Another(engine.Options{})
+			for n := range 8 {
+				done.Go(func() {
+					begin.Wait()
+					who := fmt.Sprintf("new %d", n%4)
+					task, err := pawl.Create(by(t, who), e, pawl.NewTask{Type: "a"})
+					if err != nil {
+						t.Error(err)
+					} else if got := asker(t, e, task.ID); got != "user "+who {
+						t.Errorf("a task that %s created was created by %s", who, got)
+					}
+				})
+			}
+		}
+		begin.Done()
+		done.Wait()
+		var n int
+		read(t, p.Engine, []any{&n}, "SELECT COUNT(*) FROM pawl.actors WHERE name LIKE 'new %'")
+		if n != 4 {
+			t.Errorf("%d rows of 4 names", n)
+		}
+	})
+}
+
+func read(t *testing.T, e *engine.Engine, into []any, query string) {
+	t.Helper()
+	err := e.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(ctx, tx, into, query)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A name that was met in a transaction that rolls back is recorded when it is met again:
+// in a transaction of the engine, and in one of a caller.
+func TestANameOfARolledBackTransaction(t *testing.T) {
+	t.Parallel()
+	undo := errors.New("undo")
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			for range 2 {
+				if err := store.EnsureActors(ctx, tx, store.ActorName{Kind: pawl.ActorUser, Name: "ann"}, store.Worker("w")); err != nil {
+					return err
+				}
+			}
+			return undo
+		})
+		if !errors.Is(err, undo) {
+			t.Fatal(err)
+		}
+		own := beginOwn(t, p)
+		need[pawl.Task](t)(own.Create(by(t, "ben"), pawl.NewTask{Type: "a"}))
+		if err := own.rollback(); err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []string{"ann", "ben"} {
+			task := need[pawl.Task](t)(pawl.Create(by(t, who), p.Engine, pawl.NewTask{Type: "a"}))
+			if got := asker(t, p.Engine, task.ID); got != "user "+who {
+				t.Errorf("created by %s, recorded %s", who, got)
+			}
+		}
+		if ls := need[[]pawl.Lease](t)(p.Engine.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: 2})); len(ls) != 2 {
+			t.Errorf("%d leases", len(ls))
+		}
+	})
+}
+
+// A database that went back in time has other names under the numbers that a running
+// process has used. The process records its names, not those.
+func TestNamesAfterTheDatabaseWentBackInTime(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, other := by(t, "ann"), p.Another(engine.Options{})
+		work := func() (task string, lease pawl.Lease) {
+			t.Helper()
+			task = need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"})).ID
+			return task, need[[]pawl.Lease](t)(p.Engine.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", TaskID: task}))[0]
+		}
+		_, before := work()
+		err := other.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE pawl.actors SET name = 'another ' || name WHERE name <> ''")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, now := work()
+		if got := asker(t, p.Engine, task); got != "user ann" {
+			t.Errorf("recorded %s", got)
+		}
+		if it := need[pawl.Item](t)(p.Engine.GetItem(t.Context(), now.ID)); it.WorkerID != "w" {
+			t.Errorf("the worker is %q", it.WorkerID)
+		}
+		complete := func(l pawl.Lease) error {
+			_, err := first(p.Engine.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence()}}))
+			return err
+		}
+		if err := complete(before); !errors.Is(err, pawl.ErrLeaseLost) {
+			t.Errorf("the lease of another worker: %v", err)
+		}
+		if err := complete(now); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,16 @@
+-- The dictionary of names: see names.go.
+
+-- name: actor
+SELECT id
+FROM pawl.actors
+WHERE kind = $1 AND name = $2
+
+-- name: add actor
+INSERT INTO pawl.actors (kind, name)
+VALUES ($1, $2)
+ON CONFLICT (kind, name) DO NOTHING
+
+-- name: names of actors
+SELECT a.id, a.name
+FROM @each($1) AS x
+JOIN pawl.actors a ON a.id = CAST(x.value ->> 0 AS INTEGER)

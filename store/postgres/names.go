@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed names.sql
+var addActors string
+
+// dictionary implements store.Dictionary for the transactions of a database. Names are
+// inserted on a connection of their own: each transaction finds the row at once, and no
+// transaction holds a name until its end while others wait for it.
+type dictionary struct {
+	db    *db
+	names store.Names
+}
+
+// Known implements store.Dictionary. A nil dictionary knows nothing.
+func (d *dictionary) Known() *store.Names {
+	if d == nil {
+		return nil
+	}
+	return &d.names
+}
+
+// MakeActors implements store.Dictionary.
+func (d *dictionary) MakeActors(ctx context.Context, names []store.ActorName) (bool, error) {
+	if d == nil {
+		return false, nil
+	}
+	kinds, texts := make([]string, len(names)), make([]string, len(names))
+	for i, n := range names {
+		kinds[i], texts[i] = n.Kind, n.Name
+	}
+	p := d.db.names
+	c, free, err := p.acquire(ctx, false)
+	if err != nil {
+		return true, classify(err)
+	}
+	defer free()
+	s := &session{on: c, rewrite: d.db.dialect.Rewrite, pool: p, limit: p.limit}
+	if _, err := s.Exec(ctx, addActors, kinds, texts); err != nil {
+		return true, err
+	}
+	for _, n := range names {
+		d.names.Learn(n, store.NoNumber)
+	}
+	return true, nil
+}
+
+// unknownName says that a statement did not find the row of a name: the database went back
+// to a time before the name had one, or the caller's transaction has an older snapshot.
+func unknownName(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == notNull && (pg.ColumnName == "actor" || pg.ColumnName == "worker")
+}

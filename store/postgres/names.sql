@@ -1,0 +1,6 @@
+INSERT INTO pawl.actors (kind, name)
+SELECT n.kind, n.name
+FROM unnest($1::text[], $2::text[]) AS n(kind, name)
+WHERE NOT EXISTS (SELECT 1 FROM pawl.actors a WHERE a.kind = n.kind AND a.name = n.name)
+ORDER BY n.kind, n.name
+ON CONFLICT (kind, name) DO NOTHING
