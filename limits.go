@@ -51,6 +51,8 @@ const (
 	MaxGroupBytes      = 8 << 20
 	MaxMessages        = 1000
 	MaxSteps           = 10_000
+	MinBlobBytes       = 4 << 10
+	MaxBlobDepth       = 10_000
 	MinPriority        = -32768
 	MaxPriority        = 32767
 )
@@ -83,6 +85,7 @@ const (
 	DefaultFlush           = 100 * time.Millisecond
 	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
+	DefaultRetainBlobs     = 24 * time.Hour
 	DefaultReadTime        = 30 * time.Second
 	DefaultReadsPerKey     = 2
 	DefaultMaxTypes        = 1000
@@ -138,6 +141,8 @@ var Limits = []Limit{
 	{"messages", MaxMessages, "messages", "messages that a task is created with"},
 	{"flush", MaxFlush.Milliseconds(), "milliseconds", "longest delay before a worker sends chunks"},
 	{"max_steps", MaxSteps, "steps", "highest max_steps of a message"},
+	{"blob_min", MinBlobBytes, "bytes", "snapshots from this size on are stored as blobs; smaller ones in their checkpoint"},
+	{"blob_depth", MaxBlobDepth, "blobs", "that a blob may be based on, one upon the other"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
@@ -170,6 +175,7 @@ var Defaults = []Limit{
 	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "delay before a worker sends chunks; at most a second"},
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds",
 		"chunks of a message, after its end; then a reader gets the whole message at once"},
+	{"retain_blobs", int64(DefaultRetainBlobs / time.Second), "seconds", "blobs that nothing refers to, after their last use"},
 	{"bodies_in_flight", DefaultBodiesInFlight, "bytes",
 		"request bodies over 16 KiB of calls in flight at one server; further ones wait 2 s and are then refused with `limit`"},
 	{"read_time", int64(DefaultReadTime / time.Second), "seconds", "longest read that is not a stream; then it is `unavailable`"},

@@ -394,7 +394,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 func TestCheckFindsEveryBreach(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		s := newScene(t, p)
-		tried := map[string]bool{"file": true} // TestCheckReadsTheFile
+		// TestCheckReadsTheFile, TestDamagedBlobsAreNamed
+		tried := map[string]bool{"file": true, "blobs": true, "blob contents": true}
 		for _, b := range breakages {
 			tried[b.rule] = true
 			s.exec(b.harm)

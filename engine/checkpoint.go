@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -11,6 +12,64 @@ import (
 
 // Checkpoint saves checkpoints under leases; see pawl.Recorder.
 func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	large := func(c pawl.CheckpointCall) bool { return len(c.Snapshot) >= pawl.MinBlobBytes }
+	if !slices.ContainsFunc(calls, large) {
+		return e.checkpointSmall(ctx, calls)
+	}
+	if err := rules.CheckBatch("checkpoint", len(calls)); err != nil {
+		return nil, err
+	}
+	var out []pawl.Result[pawl.CheckpointRef]
+	for len(calls) > 0 { // in order: the checkpoints are numbered
+		n := slices.IndexFunc(calls, large)
+		if n == 0 {
+			ref, err := e.checkpointLarge(ctx, &calls[0])
+			out, calls = append(out, pawl.Result[pawl.CheckpointRef]{Value: ref, Err: err}), calls[1:]
+			continue
+		}
+		if n < 0 {
+			n = len(calls)
+		}
+		some, err := e.checkpointSmall(ctx, calls[:n])
+		if err != nil {
+			return nil, err
+		}
+		out, calls = append(out, some...), calls[n:]
+	}
+	return out, nil
+}
+
+// checkpointLarge saves a checkpoint whose snapshot is stored as a blob.
+func (e *Engine) checkpointLarge(ctx context.Context, c *pawl.CheckpointCall) (pawl.CheckpointRef, error) {
+	var f rules.Fields
+	f.Fence(c.Fence)
+	f.Checkpoint(c)
+	if err := f.Err("checkpoint"); err != nil {
+		return pawl.CheckpointRef{}, err
+	}
+	if err := e.ours(ctx, c.Fence); err != nil {
+		return pawl.CheckpointRef{}, err
+	}
+	snapshot, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot), itemID: c.ItemID, name: c.Name})
+	if err != nil {
+		return pawl.CheckpointRef{}, err
+	}
+	ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
+	err = e.withLockedItem(ctx, c.Fence, "checkpoint", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+		if err := g.Start(ctx, tx); err != nil {
+			return err
+		}
+		ref.Sequence, err = g.Save(ctx, tx, store.SavedCheckpoint{ID: ref.ID, Type: c.Type, Name: store.Text(c.Name),
+			ArgsHash: store.Text(c.ArgsHash), Snapshot: snapshot, Metadata: store.Text(c.Metadata)})
+		return err
+	})
+	if err != nil {
+		return pawl.CheckpointRef{}, err
+	}
+	return ref, nil
+}
+
+func (e *Engine) checkpointSmall(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
 	c := pawl.CallerOf(ctx)
 	v := fenced[pawl.CheckpointCall, store.Checkpoint, store.Checkpointed, pawl.CheckpointRef]{
 		op:        "checkpoint",
@@ -43,7 +102,11 @@ func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 			continue
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
-		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		snapshot, err := e.snapshot(ctx, snapshotOf{text: store.Text(rules.OrNull(p.Snapshot)), taskID: p.TaskID, name: p.Name})
+		if err != nil {
+			return nil, err
+		}
+		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err
@@ -56,9 +119,8 @@ func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 				return rules.Conflict("checkpoint", state, pawl.TaskState(state).Allowed())
 			}
 			by := actor(c, pawl.ActorUser, "")
-			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, store.TaskCheckpoint{Namespace: c.Namespace, TaskID: p.TaskID,
-				ID: ref.ID, Type: p.Type, Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash),
-				Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata), Actor: by})
+			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, c.Namespace, p.TaskID, by, store.SavedCheckpoint{ID: ref.ID, Type: p.Type,
+				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: snapshot, Metadata: store.Text(p.Metadata)})
 			return err
 		})
 		if out[i].Value, out[i].Err = ref, err; err != nil {

@@ -169,6 +169,7 @@ type core struct {
 	claimKeys    claimKeys
 	tokens       *tokens          // set by start
 	messageItems messageItemCache // of messages
+	blobTexts    blobCache
 	watcher      *stream.Watcher
 	waits        *taskwait.Waits
 	schemas      schema.Cache

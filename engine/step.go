@@ -16,13 +16,18 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 			return pawl.CheckpointRef{}, err
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
-		err := e.writes(ctx, c.MessageFence, "step",
+		own, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot),
+			itemID: e.messageItems.of(pawl.CallerOf(ctx).Namespace, c.MessageID)})
+		if err != nil {
+			return ref, err
+		}
+		err = e.writes(ctx, c.MessageFence, "step",
 			func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) (err error) {
 				if row.StepNumber >= row.MaxSteps {
 					return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
 						Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", row.MaxSteps)}
 				}
-				ref.Sequence, err = g.Step(ctx, tx, row, ref.ID, store.Text(c.Snapshot))
+				ref.Sequence, err = g.Step(ctx, tx, row, ref.ID, own)
 				return err
 			})
 		if err == nil {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/pawl-work/pawl"
@@ -153,32 +152,4 @@ func DependencyBroken(ctx context.Context, tx Tx, itemIDs []string) error {
 	}
 	_, err := tx.Exec(ctx, addItemsSQL["break"], List(itemIDs))
 	return err
-}
-
-// TaskCheckpoint is a checkpoint of the task itself.
-type TaskCheckpoint struct {
-	Namespace, TaskID, ID, Type string
-	Name, ArgsHash              Text
-	Snapshot                    string
-	Metadata                    Text
-	Actor                       Actor
-}
-
-// SaveTaskCheckpoint appends a checkpoint without a lease and returns its number. A manual
-// or approval checkpoint leaves an event.
-func SaveTaskCheckpoint(ctx context.Context, tx Tx, now int64, c TaskCheckpoint) (int64, error) {
-	var seq int64
-	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], c.TaskID, c.Namespace, now); err != nil {
-		return 0, err
-	}
-	if _, err := tx.Exec(ctx, addItemsSQL["save task checkpoint"], c.ID, c.Namespace, c.TaskID, seq, c.Type, c.Name, c.ArgsHash, c.Snapshot,
-		c.Metadata, now); err != nil {
-		return 0, err
-	}
-	if c.Type != pawl.ManualCheckpoint && c.Type != pawl.ApprovalPoint {
-		return seq, nil
-	}
-	data, _ := json.Marshal(map[string]any{"checkpoint_id": c.ID, "type": c.Type, "name": c.Name, "sequence": seq}) // plain values
-	return seq, Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: "checkpointed", Actor: c.Actor,
-		Data: Text(data)}})
 }

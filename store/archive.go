@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,6 +24,7 @@ var taskTables = []string{
 	"parked_items",
 	"finished_items",
 	"item_parts",
+	"blobs",
 	"checkpoints",
 	"task_events",
 	"task_results",
@@ -143,7 +145,7 @@ func encodeRow(table string, names []string, values []any) ([]byte, error) {
 	fmt.Fprintf(&b, `{"table":%q`, table)
 	for i, name := range names {
 		v := values[i]
-		if raw, ok := v.([]byte); ok {
+		if raw, ok := v.([]byte); ok && !hasBytes(table, name) {
 			v = string(raw)
 		}
 		fmt.Fprintf(&b, `,%q:`, name)
@@ -154,6 +156,11 @@ func encodeRow(table string, names []string, values []any) ([]byte, error) {
 	}
 	b.WriteString("}\n")
 	return b.Bytes(), nil
+}
+
+// hasBytes says whether a column has bytes; in an archive they are base64.
+func hasBytes(table, column string) bool {
+	return table == "blobs" && (column == "address" || column == "base" || column == "body") || table == "checkpoints" && column == "blob"
 }
 
 // Restorer restores an archived task, line by line, in one transaction.
@@ -210,18 +217,15 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 	}
 	r.table, r.names = table, columns(table)
 	values := make([]any, len(r.names))
+	var err error
 	for i, name := range r.names {
 		if v, written := row[name]; written {
 			values[i] = v
 		} else {
 			values[i] = absent(name)
 		}
-		if n, ok := values[i].(json.Number); ok {
-			v, err := n.Int64()
-			if err != nil {
-				return damaged(r.TaskID, err)
-			}
-			values[i] = v
+		if values[i], err = decodeValue(values[i], hasBytes(table, name)); err != nil {
+			return damaged(r.TaskID, err)
 		}
 		delete(row, name)
 	}
@@ -230,6 +234,19 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 	}
 	r.rows = append(r.rows, values)
 	return nil
+}
+
+// decodeValue returns the value of a column as the database takes it.
+func decodeValue(v any, isBytes bool) (any, error) {
+	switch v := v.(type) {
+	case json.Number:
+		return v.Int64()
+	case string:
+		if isBytes {
+			return base64.StdEncoding.DecodeString(v)
+		}
+	}
+	return v, nil
 }
 
 // keepDedupe clears dedupes of the task when another task holds its input hash by now.
@@ -252,12 +269,41 @@ func (r *Restorer) Flush(ctx context.Context, tx Tx) error {
 	if len(r.rows) == 0 {
 		return nil
 	}
+	if r.table == "blobs" {
+		return r.keepBlobs(ctx, tx)
+	}
 	rows := r.rows
 	r.rows = nil
 	if err := EnsureActors(ctx, tx, actorsOf(r.table, r.names, rows)...); err != nil {
 		return err
 	}
 	return tx.ExecEach(ctx, insertion(r.table, r.names), rows)
+}
+
+// keepBlobs inserts the blobs read so far, in the order in which they are based on each
+// other. Some may be there.
+func (r *Restorer) keepBlobs(ctx context.Context, tx Tx) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range r.rows {
+		namespace, _ := v[0].(string)
+		depth, _ := v[3].(int64)
+		b := Blob{BlobHead: BlobHead{Depth: int(depth)}}
+		b.Address, _ = v[1].([]byte)
+		b.Base, _ = v[2].([]byte)
+		b.Chain, _ = v[4].(int64)
+		b.Size, _ = v[5].(int64)
+		if b.Body, _ = v[6].([]byte); namespace != r.Namespace || !b.intact() {
+			return damaged(r.TaskID, badBlob(b.Address, "was changed"))
+		}
+		if err := putBlob(ctx, tx, namespace, now, b); err != nil {
+			return err
+		}
+	}
+	r.rows = nil
+	return nil
 }
 
 // Done inserts the remaining rows and marks the archive as restored.

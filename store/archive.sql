@@ -42,8 +42,24 @@ FROM pawl.item_parts
 WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY id
 
+-- name: rows blobs
+SELECT namespace, address, base, depth, chain, size, body
+FROM pawl.blobs
+WHERE (namespace, address) IN (
+  WITH RECURSIVE needed (namespace, address, base) AS (
+    SELECT b.namespace, b.address, b.base
+    FROM pawl.checkpoints c
+    JOIN pawl.blobs b ON b.namespace = c.namespace AND b.address = c.blob
+    WHERE c.task_id = $1 AND c.blob IS NOT NULL
+    UNION
+    SELECT b.namespace, b.address, b.base
+    FROM needed n
+    JOIN pawl.blobs b ON b.namespace = n.namespace AND b.address = n.base)
+  SELECT namespace, address FROM needed)
+ORDER BY depth, address
+
 -- name: rows checkpoints
-SELECT id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, message_id, snapshot, metadata, said, created_at
+SELECT id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, message_id, snapshot, metadata, said, blob, created_at
 FROM pawl.checkpoints
 WHERE task_id = $1
 ORDER BY seq

@@ -63,6 +63,8 @@ var Rules = []Rule{
 	{"chunks", "the chunks of a message are numbered from 0 without a gap, as many as it counts",
 		"remove the chunks after a gap, and set messages.chunks to the number of those that remain"},
 	{"steps", "a step without a snapshot of its own has its message", "restore a backup: what the message said is lost"},
+	{"blobs", "every blob that a checkpoint or another blob refers to is there", "restore a backup: what it held is lost"},
+	{"blob contents", "the address of a blob is the SHA-256 of what it stores", "restore a backup: what it held is lost"},
 	{"open message", "an item has one open message at most, and one that has ended has its content", "stop the older ones"},
 	{"signals", "no item waits for a signal that was sent", "send the signal again"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
@@ -80,6 +82,12 @@ const pageItems = 20_000
 func Check(ctx context.Context, db DB, report func(Breach)) error {
 	damaged := false
 	for _, r := range Rules {
+		if r.Name == "blob contents" && !damaged {
+			if err := r.changedBlobs(ctx, db, report); err != nil {
+				return err
+			}
+			continue
+		}
 		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && !db.Dialect().ChecksFile {
 			continue
 		}
@@ -137,6 +145,37 @@ func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...an
 	}
 	return err
 }
+
+// changedBlobs compares every blob with its address.
+func (r Rule) changedBlobs(ctx context.Context, db DB, report func(Breach)) error {
+	for place, n := (BlobPlace{}), pageBlobs; n == pageBlobs; {
+		err := db.View(ctx, func(ctx context.Context, tx Tx) error {
+			n = 0
+			rows, err := tx.Query(ctx, blobSQL["page"], place.Namespace, place.bytes(), pageBlobs)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for ; rows.Next(); n++ {
+				var b Blob
+				if err := rows.Scan(&place.Namespace, &b.Address, &b.Base, &b.Body); err != nil {
+					return err
+				}
+				if place.Address = b.Address; !b.intact() {
+					report(Breach{Rule: r.Name, Subject: BlobName(b.Address), Found: "what it stores was changed", Repair: r.Repair})
+				}
+			}
+			return rows.Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pageBlobs is the number of blobs that one read of changedBlobs covers.
+const pageBlobs = 100
 
 func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 	rows, err := tx.Query(ctx, checkSQL[r.Name], page...)

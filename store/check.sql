@@ -326,7 +326,18 @@ WHERE x.gaps > 0 OR (x.state IN ('streaming', 'error') OR x.replayable = 1) AND 
 SELECT c.id, c.task_id, 'it refers to message ' || COALESCE(c.message_id, 'none') || ', which its task does not have'
 FROM pawl.checkpoints c
 LEFT JOIN pawl.messages m ON m.id = c.message_id AND m.task_id = c.task_id
-WHERE c.task_id > $1 AND c.task_id <= $2 AND c.snapshot IS NULL AND m.id IS NULL
+WHERE c.task_id > $1 AND c.task_id <= $2 AND c.snapshot IS NULL AND c.blob IS NULL AND m.id IS NULL
+
+-- name: blobs
+SELECT c.id, c.task_id, 'blob sha256:' || @hex(c.blob@) || ' with its snapshot is missing'
+FROM pawl.checkpoints c
+LEFT JOIN pawl.blobs b ON b.namespace = c.namespace AND b.address = c.blob
+WHERE c.blob IS NOT NULL AND b.address IS NULL
+UNION ALL
+SELECT 'sha256:' || @hex(d.address@), NULL, 'it is a change of blob sha256:' || @hex(d.base@) || ', which is missing'
+FROM pawl.blobs d
+LEFT JOIN pawl.blobs b ON b.namespace = d.namespace AND b.address = d.base
+WHERE d.base IS NOT NULL AND b.address IS NULL
 
 -- name: open message
 SELECT m.id, m.task_id, 'item ' || m.item_id || ' has another one: ' || o.id

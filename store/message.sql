@@ -61,10 +61,6 @@ UPDATE pawl.messages
 SET step_number = $2, step_offset = chunks, checkpoint_id = $3
 WHERE id = $1
 
--- name: save step
-INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, message_id, snapshot, metadata, said, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, 'iteration_end', $7, $8, $9, $10, $11, $12)
-
 -- name: said until step
 SELECT c.said
 FROM pawl.messages m

@@ -28,7 +28,7 @@ func (g *LockedItem) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
 
 // Step saves the checkpoint that ends a step of a message and returns its number. Without
 // a snapshot of its own the checkpoint refers to the message.
-func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID string, snapshot Text) (seq int64, err error) {
+func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID string, own Snapshot) (seq int64, err error) {
 	until, err := saidUntilStep(ctx, tx, m)
 	if err != nil {
 		return 0, err
@@ -37,14 +37,10 @@ func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointI
 	if _, err := tx.Exec(ctx, messageSQL["step"], m.ID, m.StepNumber, checkpointID); err != nil {
 		return 0, err
 	}
-	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], g.TaskID, g.Namespace, g.Now); err != nil {
-		return 0, err
-	}
 	metadata, _ := json.Marshal(map[string]any{"message_id": m.ID, "step_number": m.StepNumber, "offset": m.Offset}) // plain values
-	_, err = tx.Exec(ctx, messageSQL["save step"], checkpointID, g.Namespace, g.TaskID, g.ItemID, g.Attempt, seq,
-		fmt.Sprintf("step:%d", m.StepNumber), m.ID,
-		snapshot, string(metadata), until.String(), g.Now)
-	return seq, err
+	c := SavedCheckpoint{ID: checkpointID, Type: pawl.IterationEnd, Name: Text(fmt.Sprintf("step:%d", m.StepNumber)), Snapshot: own,
+		Metadata: Text(metadata), message: Text(m.ID), said: Text(until.String())}
+	return g.Save(ctx, tx, c)
 }
 
 // CutOff adds the range of chunks that an attempt wrote in a step that it did not end.

@@ -42,7 +42,8 @@ FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor
 
 -- name: checkpoints
-SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.message_id, c.said, c.metadata, c.created_at
+SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.blob,
+  (SELECT b.size FROM pawl.blobs b WHERE b.namespace = c.namespace AND b.address = c.blob), c.message_id, c.said, c.metadata, c.created_at
 FROM pawl.checkpoints c
 
 -- name: task exists
@@ -101,7 +102,8 @@ GROUP BY c.type
 -- The newest checkpoint of each name and the newest step of each message after $2. With $3,
 -- the newest of all and the newest of some types come first.
 -- name: resume
-SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.message_id, c.said, c.metadata, c.created_at, n.point, n.step
+SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.blob,
+  (SELECT b.size FROM pawl.blobs b WHERE b.namespace = c.namespace AND b.address = c.blob), c.message_id, c.said, c.metadata, c.created_at, n.point, n.step
 FROM (
   SELECT y.seq, MAX(y.point) AS point, MAX(y.step) AS step
   FROM (

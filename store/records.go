@@ -241,11 +241,15 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		var item, name, args, snapshot, message, until, metadata Text
 		var attempt *int
 		var created int64
-		if err := scan(rows, &c.ID, &c.namespace, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &message, &until,
-			&metadata, &created); err != nil {
+		var size *int64
+		if err := scan(rows, &c.ID, &c.namespace, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &c.blob, &size,
+			&message, &until, &metadata, &created); err != nil {
 			return nil, err
 		}
-		if snapshot == "" {
+		switch {
+		case c.blob != nil && size != nil:
+			c.size = *size
+		case c.blob == nil && snapshot == "":
 			s, err := saidOf(until)
 			if err != nil {
 				return nil, err

@@ -179,13 +179,18 @@ func chunksMissing(messageID string) error {
 type CheckpointRow struct {
 	pawl.Checkpoint
 	namespace, message string
-	said               *said // how to make the snapshot; nil = it is there
+	said               *said  // of a step: how to make the snapshot; nil = it is elsewhere
+	blob               []byte // the address of the snapshot; nil = it is elsewhere
+	size               int64  // of the blob's text
 }
 
 // SnapshotSize returns the size of the snapshot in bytes, also before it is read.
 func (c *CheckpointRow) SnapshotSize() int {
-	if c.said != nil {
+	switch {
+	case c.said != nil:
 		return c.said.Bytes
+	case c.blob != nil:
+		return int(c.size)
 	}
 	return len(c.Snapshot)
 }
@@ -197,6 +202,13 @@ func ReadSnapshots(ctx context.Context, tx Tx, rows []CheckpointRow) error {
 	heads := map[string]*MessageRow{}
 	for i := range rows {
 		c := &rows[i]
+		if c.blob != nil {
+			text, err := ReadBlob(ctx, tx, c.namespace, c.blob)
+			if err != nil {
+				return err
+			}
+			c.Snapshot, c.blob = text, nil
+		}
 		if c.said == nil {
 			continue
 		}

@@ -57,7 +57,8 @@ type DB interface {
 // Marks in a statement are replaced for each database:
 //
 // @list($1) is the rows of a JSON array of texts. @among($1) says that a column is one of
-// those texts; each is looked up in the column's index. @each($1) AS x is a table whose
+// those texts; each is looked up in the column's index. @hex(x@) is the hex form of bytes,
+// in lower case. @each($1) AS x is a table whose
 // x.value ->> 0 … are the members of each array in a JSON array. @lock and @skip are FOR
 // UPDATE and FOR UPDATE SKIP LOCKED on a database with row locks. @exclusive and @shared
 // are FOR NO KEY UPDATE, which lets other rows refer to the row, and FOR SHARE.

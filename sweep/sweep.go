@@ -36,9 +36,10 @@ type Sweeper struct {
 	types          store.RegistryStamp // the version of the types that kept was read from
 	kept           map[store.TypeVersion]pawl.Retention
 	checkpointScan checkpointScan
-	recounted      string // the last waiting item whose counters were compared
-	resettled      bool   // there are no more tasks for resettle
-	feedSeen       int64  // the last page of the feed that was checked
+	blobPlace      store.BlobPlace // the last blob that was looked at
+	recounted      string          // the last waiting item whose counters were compared
+	resettled      bool            // there are no more tasks for resettle
+	feedSeen       int64           // the last page of the feed that was checked
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
 }
@@ -60,7 +61,7 @@ var (
 	quick = []step{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints,
-		(*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).tombstones, (*pass).feed,
+		(*pass).chunks, (*pass).blobs, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).tombstones, (*pass).feed,
 	}
 )
 

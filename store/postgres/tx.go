@@ -136,6 +136,7 @@ func rewriteFor(schema string) func(string) string {
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
 		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // with IN, the planner would join the list to a whole view
 		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
+		"@hex(", "encode(", "@)", ", 'hex')",
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",
 		"pawl.", quoted, "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE", "@skip", "FOR UPDATE SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",

@@ -9,6 +9,7 @@ import "github.com/pawl-work/pawl/store"
 // most of the time of a claim; therefore the text says 0 +.
 var rewrite = store.Rewriter("(SELECT value FROM json_each(%s))", "IN (SELECT value FROM json_each(%s))", "@each(", "json_each(",
 	"@object(", "json_object(", "@array(", "json_array(", "@group(", "json_group_array(",
+	"@hex(", "lower(hex(", "@)", "))",
 	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@skip", "", "@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
 	"@metadata", members("t"), "@checkpoint_metadata", members("c"))
 

@@ -318,12 +318,27 @@ CREATE TABLE checkpoints (
   snapshot   TEXT,
   metadata   TEXT,
   said       TEXT,
+  blob       BLOB,
   created_at INTEGER NOT NULL,
-  CHECK (snapshot IS NOT NULL OR said IS NOT NULL)
+  CHECK (snapshot IS NOT NULL OR said IS NOT NULL OR blob IS NOT NULL)
 ) STRICT;
+CREATE INDEX checkpoints_of_blob ON checkpoints (blob) WHERE blob IS NOT NULL;
 CREATE UNIQUE INDEX checkpoints_in_order ON checkpoints (task_id, seq);
 CREATE INDEX checkpoints_of_item ON checkpoints (item_id, seq) WHERE item_id IS NOT NULL;
 CREATE INDEX checkpoints_of_namespace ON checkpoints (namespace, id);
+
+CREATE TABLE blobs (
+  namespace TEXT NOT NULL,
+  address   BLOB NOT NULL,
+  base      BLOB,
+  depth     INTEGER NOT NULL,
+  chain     INTEGER NOT NULL,
+  size      INTEGER NOT NULL,
+  body      BLOB NOT NULL,
+  used_at   INTEGER NOT NULL,
+  PRIMARY KEY (namespace, address)
+) STRICT;
+CREATE INDEX blobs_by_base ON blobs (namespace, base) WHERE base IS NOT NULL;
 
 CREATE TABLE task_events (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,

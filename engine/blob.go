@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// snapshotOf is a snapshot that is to be saved, and whose it is.
+type snapshotOf struct {
+	text                 store.Text
+	taskID, itemID, name string
+}
+
+// snapshot decides how a snapshot is stored: a small one in its checkpoint, a large one as
+// a blob, which is a delta against an earlier snapshot of the same item or task where that
+// pays. A base that cannot be read is not used.
+func (e *Engine) snapshot(ctx context.Context, s snapshotOf) (store.Snapshot, error) {
+	if len(s.text) < pawl.MinBlobBytes {
+		return store.Snapshot{Text: s.text}, nil
+	}
+	text := []byte(s.text)
+	blob := store.NewBlob(text)
+	ns := pawl.CallerOf(ctx).Namespace
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		blob = store.NewBlob(text)
+		heads, err := store.BlobParents(ctx, tx, ns, s.taskID, s.itemID, s.name)
+		if err != nil || len(heads) == 0 {
+			return err
+		}
+		base, err := e.blobTexts.read(ctx, tx, ns, heads[0].Address)
+		if err == nil {
+			blob = store.NewBlobOn(heads[0], base, text)
+		} else if pawl.CodeOf(err) == pawl.CodeInternal {
+			e.log.WarnContext(ctx, "a snapshot is saved whole: the one before cannot be read", "item_id", s.itemID, "error", err)
+			err = nil
+		}
+		return err
+	})
+	e.blobTexts.put(ns, blob.Address, text)
+	return store.Snapshot{Blob: &blob}, err
+}
+
+// blobCache has the texts of blobs that were read or written last: the next snapshot of an
+// item is a delta against one of them. An address has one text for ever, so an entry is
+// never wrong. KeepBlob looks whether the blob is stored.
+type blobCache struct {
+	mu    sync.Mutex
+	texts map[blobKey][]byte
+	order []blobKey // oldest first
+	bytes int
+}
+
+type blobKey struct{ namespace, address string }
+
+// blobCacheBytes bounds the texts in the cache.
+const blobCacheBytes = 16 << 20
+
+func (c *blobCache) read(ctx context.Context, tx store.Tx, namespace string, address []byte) ([]byte, error) {
+	c.mu.Lock()
+	text, there := c.texts[blobKey{namespace, string(address)}]
+	c.mu.Unlock()
+	if there {
+		return text, nil
+	}
+	return store.ReadBlob(ctx, tx, namespace, address)
+}
+
+func (c *blobCache) put(namespace string, address, text []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.texts == nil {
+		c.texts = map[blobKey][]byte{}
+	}
+	k := blobKey{namespace, string(address)}
+	if _, there := c.texts[k]; there || len(text) > blobCacheBytes {
+		return
+	}
+	c.texts[k], c.order, c.bytes = text, append(c.order, k), c.bytes+len(text)
+	for c.bytes > blobCacheBytes {
+		oldest := c.order[0]
+		c.bytes -= len(c.texts[oldest])
+		delete(c.texts, oldest)
+		c.order = c.order[1:]
+	}
+}

@@ -1,0 +1,75 @@
+-- Blobs are named by the SHA-256 of what is stored: of the base's address, if it has a
+-- base, and the body.
+
+-- name: blobs of item
+SELECT COALESCE(c.name, ''), b.address, b.depth, b.chain, b.size
+FROM pawl.checkpoints c
+JOIN pawl.blobs b ON b.namespace = c.namespace AND b.address = c.blob
+WHERE c.item_id = $1 AND c.namespace = $2 AND c.blob IS NOT NULL
+ORDER BY c.seq DESC
+LIMIT $3
+
+-- name: blobs of task
+SELECT COALESCE(c.name, ''), b.address, b.depth, b.chain, b.size
+FROM pawl.checkpoints c
+JOIN pawl.blobs b ON b.namespace = c.namespace AND b.address = c.blob
+WHERE c.task_id = $1 AND c.namespace = $2 AND c.item_id IS NULL AND c.blob IS NOT NULL
+ORDER BY c.seq DESC
+LIMIT $3
+
+-- A blob and those under it, from the top. The rows come in the order in which they are
+-- found; the reader checks it.
+-- name: chain
+WITH RECURSIVE chain (address, base, size, body) AS (
+  SELECT b.address, b.base, b.size, b.body
+  FROM pawl.blobs b
+  WHERE b.namespace = $1 AND b.address = $2
+  UNION ALL
+  SELECT b.address, b.base, b.size, b.body
+  FROM chain c
+  JOIN pawl.blobs b ON b.namespace = $1 AND b.address = c.base)
+SELECT address, base, size, body
+FROM chain
+
+-- name: last use
+SELECT b.used_at
+FROM pawl.blobs b
+WHERE b.namespace = $1 AND b.address = $2
+
+-- name: use
+UPDATE pawl.blobs
+SET used_at = $3
+WHERE namespace = $1 AND address = $2
+
+-- name: add
+INSERT INTO pawl.blobs (namespace, address, base, depth, chain, size, body, used_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (namespace, address) DO NOTHING
+
+-- name: page
+SELECT b.namespace, b.address, b.base, b.body
+FROM pawl.blobs b
+WHERE (b.namespace, b.address) > ($1, $2)
+ORDER BY b.namespace, b.address
+LIMIT $3
+
+-- name: page to remove
+SELECT b.namespace, b.address,
+  CASE
+    WHEN b.used_at > $4 OR EXISTS (SELECT 1 FROM pawl.checkpoints c WHERE c.blob = b.address AND c.namespace = b.namespace)
+      OR EXISTS (SELECT 1 FROM pawl.blobs d WHERE d.namespace = b.namespace AND d.base = b.address) THEN 0
+    ELSE 1
+  END
+FROM pawl.blobs b
+WHERE (b.namespace, b.address) > ($1, $2)
+ORDER BY b.namespace, b.address
+LIMIT $3
+
+-- Who refers to a blob changes used_at first if that is old. So a blob that is referred to
+-- while this statement waits for its row is found to be in use again.
+-- name: remove
+DELETE FROM pawl.blobs AS b
+WHERE b.namespace = $1 AND b.address = $2 AND b.used_at <= $3
+  AND NOT EXISTS (SELECT 1 FROM pawl.checkpoints c WHERE c.blob = b.address AND c.namespace = b.namespace)
+  AND NOT EXISTS (SELECT 1 FROM pawl.blobs d WHERE d.namespace = b.namespace AND d.base = b.address)
+RETURNING base
