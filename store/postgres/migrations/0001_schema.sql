@@ -233,7 +233,7 @@ CREATE TABLE pawl.leases (
   key_id           text COLLATE "C",
   -- The messages of the item that were stopped, for its holder to learn.
   stopped          text
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX leases_failures ON pawl.leases (task_id) WHERE failures > 0;
 
 -- Out of work, not at an end: an operator or an approver may move it on.
