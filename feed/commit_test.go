@@ -204,7 +204,7 @@ func TestAnotherTakesOver(t *testing.T) {
 	frozen := begin(t, connect(t, p, ""))
 	exec(t, frozen, "SET LOCAL idle_in_transaction_session_timeout = '1s'") // as the sequencer's own transactions have it
 	exec(t, frozen, "SELECT position FROM relay_cursors WHERE sink = 'feed' FOR UPDATE")
-	exec(t, frozen, "INSERT INTO feed_pages (page, ids, count, created_at) VALUES (1000, '\\x00', 1, 0)")
+	exec(t, frozen, "INSERT INTO feed_pages (page, ids, count, low, high, created_at) VALUES (1000, '\\x00', 1, 1, 1, 0)")
 	id := create(t, p.Service, t.Context())
 	got := read(t, p.Another(engine.Options{}).Feed(), before[0].Position)
 	if len(got) != 1 || got[0].TaskID != id || got[0].Position != before[0].Position+1 {
