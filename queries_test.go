@@ -193,7 +193,7 @@ func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 	p.Advance(pawl.DefaultLeaseSeconds * time.Second) // … and another one is about to be swept
 	ok(p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) "+
-			"VALUES ('prt_x', 'default', $1, 'p', '1', 'w', 1, 1)", held.ID)
+			"VALUES ('prt_x', 'default', $1, 'p', '1', 'w', 1, 1)", store.ItemID(held.ID))
 		return err
 	}))
 	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at) VALUES ('default', $1, 'progressed', "+

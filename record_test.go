@@ -31,9 +31,10 @@ func TestDatabasesRefuseIllegalMoves(t *testing.T) {
 			}
 		}
 		items, tasks := lifecycles[0], lifecycles[1]
-		try("item", items, func(from, to any) []any { return []any{"itm_1", from, to, nil, nil} })
+		id := store.ItemID("itm_00000000000000000000000001")
+		try("item", items, func(from, to any) []any { return []any{id, from, to, nil, nil} })
 		try("task", tasks, func(from, to any) []any { return []any{nil, from, to, nil, nil} })
-		try("task by its item", tasks, func(from, to any) []any { return []any{"itm_1", "queued", "leased", from, to} })
+		try("task by its item", tasks, func(from, to any) []any { return []any{id, "queued", "leased", from, to} })
 		if takes(t, p, []any{nil, nil, nil, "open", "failed"}) {
 			t.Error("a task's event holds its own change in from_state and to_state, not in task_from and task_to")
 		}
@@ -67,7 +68,7 @@ func takes(t *testing.T, p *pawltest.Pawl, row []any) bool {
 	err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at, item_id, from_state, `+
 			`to_state, task_from, task_to)
-			VALUES ('default', 'tsk_1', 'updated', 0, 1, $1, $2, $3, $4, $5)`, row...)
+			VALUES ('default', @id('00000000000000000000000000000001'), 'updated', 0, 1, $1, $2, $3, $4, $5)`, row...)
 		if err == nil {
 			err = errUndo
 		}

@@ -47,7 +47,8 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 	s.ok(one(p.Service.BeginKeys(s.Context(), []pawl.KeyBegin{{Key: "k", RequestHash: "h", ItemID: s.lease.ID}})))
 	s.ids["finished_items"], s.ids["parked_items"], s.ids["leases"] = ended.ID, failed.ID, s.lease.ID
 	for _, place := range []string{"ready", "scheduled", "waiting"} {
-		s.ids[place] = s.value("SELECT MIN(item_id) FROM pawl." + place + " WHERE type <> 'waits' OR '" + place + "' = 'waiting'")
+		s.ids[place] = s.value("SELECT @item_text(item_id) FROM pawl." + place + " WHERE type <> 'waits' OR '" + place + "' = 'waiting' " +
+			"ORDER BY item_id LIMIT 1")
 	}
 	if found := s.check(); len(found) != 0 {
 		t.Fatalf("before anything is broken: %v", found)
@@ -114,6 +115,7 @@ func (s *scene) exec(statements string) {
 	text := strings.NewReplacer(pairs...).Replace(statements)
 	s.ok(nil, s.Engine.DB().Do(s.Context(), func(ctx context.Context, tx store.Tx) error {
 		for _, q := range strings.Split(text, ";\n") {
+			q, _ = pawltest.SQL(q)
 			if _, err := tx.Exec(ctx, q); err != nil {
 				return err
 			}
@@ -142,8 +144,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"one place",
 		"{waiting}",
-		"UPDATE pawl.waiting SET item_id = 'itm_elsewhere' WHERE item_id = '{waiting}'",
-		"UPDATE pawl.waiting SET item_id = '{waiting}' WHERE item_id = 'itm_elsewhere'",
+		"UPDATE pawl.waiting SET item_id = 'itm_00000000000000000E1SEWHERE' WHERE item_id = '{waiting}'",
+		"UPDATE pawl.waiting SET item_id = '{waiting}' WHERE item_id = 'itm_00000000000000000E1SEWHERE'",
 	},
 	{
 		"carried",
@@ -195,11 +197,11 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"carried",
-		"itm_none",
+		"itm_0000000000000000000000N0NE",
 		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, ended_at)\n" +
-			"VALUES ('itm_none', 'default', '{solo}', " +
+			"VALUES ('itm_0000000000000000000000N0NE', 'default', '{solo}', " +
 			"'completed', 1, 0, 1)",
-		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.finished_items WHERE item_id = 'itm_none';\n" +
+		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.finished_items WHERE item_id = 'itm_0000000000000000000000N0NE';\n" +
 			"DELETE FROM pawl.retention_gate",
 	},
 	{
@@ -236,8 +238,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"counters",
 		"{waits}",
-		"UPDATE pawl.task_counters SET task_id = 'tsk_elsewhere' WHERE task_id = '{waits}'",
-		"UPDATE pawl.task_counters SET task_id = '{waits}' WHERE task_id = 'tsk_elsewhere'",
+		"UPDATE pawl.task_counters SET task_id = 'tsk_00000000000000000E1SEWHERE' WHERE task_id = '{waits}'",
+		"UPDATE pawl.task_counters SET task_id = '{waits}' WHERE task_id = 'tsk_00000000000000000E1SEWHERE'",
 	},
 	{
 		"settled",
@@ -304,8 +306,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"hangs on its task",
-		"task_events of tsk_none",
-		eventColumns + "('default', 'tsk_none', NULL, 'updated', NULL, NULL, NULL, NULL, 0, 1)",
+		"task_events of tsk_0000000000000000000000N0NE",
+		eventColumns + "('default', 'tsk_0000000000000000000000N0NE', NULL, 'updated', NULL, NULL, NULL, NULL, 0, 1)",
 		lastEvent,
 	},
 	{
@@ -323,8 +325,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"loose ends",
 		"item_deps",
-		"INSERT INTO pawl.item_deps (needs_id, item_id) VALUES ('{ready}', 'itm_none')",
-		"DELETE FROM pawl.item_deps WHERE item_id = 'itm_none'",
+		"INSERT INTO pawl.item_deps (needs_id, item_id) VALUES ('{ready}', 'itm_0000000000000000000000N0NE')",
+		"DELETE FROM pawl.item_deps WHERE item_id = 'itm_0000000000000000000000N0NE'",
 	},
 	{
 		"loose ends",

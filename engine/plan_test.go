@@ -20,18 +20,16 @@ import (
 // statistics. It has two namespaces and ten types.
 func full(t *testing.T, p *pawltest.Pawl, n int) {
 	t.Helper()
-	id := func(prefix, number string) string {
-		return "'" + prefix + "_000000000000000000' || substr(CAST(100000000 + " + number + " AS TEXT), 2)"
-	}
-	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)\n", n)
+	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d),\n", n) +
+		"x (i, id) AS (SELECT i, '000000000000000000000000' || substr(CAST(100000000 + i AS TEXT), 2) FROM n)\n"
 	common := "CASE WHEN i % 50 = 0 THEN 'small' ELSE 'default' END"
 	queries := []string{
 		"INSERT INTO pawl.actors (id, kind, name)\n" + numbers + "SELECT 1000000 + i, 'worker', 'filled-' || i FROM n",
 		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at)\n" + numbers +
-			"SELECT " + id("tsk", "i") + ", " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
-			" 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM n",
+			"SELECT @id(id), " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
+			" 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM x",
 		"INSERT INTO pawl.items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
-			"SELECT 'itm_' || substr(id, 5), namespace, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
+			"SELECT id, namespace, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
 		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, worker, ended_at)\n" +
 			"SELECT id, namespace, task_id, 'completed', 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
 			"(created_at / 1000000) % 500 > 3",
@@ -48,21 +46,23 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 		"INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, actor, created_at)\n" +
 			"SELECT namespace, id, NULL, 'proposed', 'open', 1000001 + (created_at / 1000000) % 1000, created_at FROM pawl.tasks ORDER BY id",
 		"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, seq, type, name, snapshot, metadata, created_at)\n" +
-			"SELECT 'ckp_' || substr(id, 5), namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, '{}', '{\"a\":1}', " +
+			"SELECT 'ckp_0000000000' || created_at, namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, " +
+			"'{}', '{\"a\":1}', " +
 			"created_at FROM pawl.items",
 		"INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, role, state, content, created_at, ended_at)\n" +
-			"SELECT 'msg_' || substr(id, 5), namespace, 'chat-' || (created_at / 1000000) % 100, task_id, id, 'assistant', 'complete', '{}', " +
+			"SELECT 'msg_0000000000' || created_at, namespace, 'chat-' || (created_at / 1000000) % 100, task_id, id, 'assistant', " +
+			"'complete', '{}', " +
 			"created_at, created_at FROM pawl.items",
 		"INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, status, task_id, item_id, created_at, completed_at)\n" +
-			"SELECT namespace, 's', id, 'completed', task_id, id, created_at, created_at FROM pawl.items",
+			"SELECT namespace, 's', CAST(created_at AS TEXT), 'completed', task_id, id, created_at, created_at FROM pawl.items",
 		"INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at)\n" +
-			"SELECT 'prv_' || substr(id, 5), namespace, task_id, id, 'create', created_at FROM pawl.items",
+			"SELECT 'prv_0000000000' || created_at, namespace, task_id, id, 'create', created_at FROM pawl.items",
 		"INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at)\n" +
-			"SELECT 'prt_' || substr(id, 5), namespace, id, 'a', '{}', 'w', 1, created_at FROM pawl.items",
+			"SELECT 'prt_0000000000' || created_at, namespace, id, 'a', '{}', 'w', 1, created_at FROM pawl.items",
 		"INSERT INTO pawl.archives (task_id, namespace, bytes, sha256, created_at)\n" +
-			"SELECT 'tsk_' || substr(id, 6) || '0', namespace, 1, '', created_at FROM pawl.tasks",
+			"SELECT id, namespace, 1, '', created_at FROM pawl.tasks",
 		"INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)\n" +
-			"SELECT namespace, id, created_at, created_at FROM pawl.tasks WHERE (created_at / 1000000) % 10 = 0",
+			"SELECT namespace, 'w' || created_at, created_at, created_at FROM pawl.tasks WHERE (created_at / 1000000) % 10 = 0",
 		"ANALYZE",
 	}
 	t.Cleanup(func() { // before the rules are checked: events of most changes are missing
@@ -175,7 +175,8 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 	page := pawl.Page{Limit: 100}
 	var tasks, items []string
 	for n := range 300 {
-		tasks, items = append(tasks, fmt.Sprintf("tsk_%026d", n*7+1)), append(items, fmt.Sprintf("itm_%026d", n*7+1))
+		id := fmt.Sprintf("00000000-0000-0000-0000-%012d", n*7+1)
+		tasks, items = append(tasks, store.TaskIDOf(id)), append(items, store.ItemIDOf(id))
 	}
 	at := time.UnixMicro(1800000000000000 + 100_000_000).UTC()
 	late := time.UnixMicro(1800000000000000 + int64(n)*900_000).UTC() // events are read from the newest, so an early bound is slow

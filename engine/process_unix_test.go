@@ -156,7 +156,7 @@ func workOn(ctx context.Context, e *engine.Engine, l pawl.Lease, rnd *rand.Rand,
 		time.AfterFunc(time.Duration(rnd.IntN(3000))*time.Microsecond, kill)
 	case "in a transaction":
 		return e.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			if _, err := tx.Exec(ctx, `DELETE FROM pawl.leases WHERE item_id = $1`, l.ID); err != nil {
+			if _, err := tx.Exec(ctx, `DELETE FROM pawl.leases WHERE item_id = $1`, store.ItemID(l.ID)); err != nil {
 				return err
 			}
 			kill()

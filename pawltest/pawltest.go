@@ -163,9 +163,10 @@ func (p *Pawl) Advance(d time.Duration) {
 }
 
 // Exec runs SQL without the engine's checks, as a user of a database shell would. Tables are
-// named with the prefix "pawl." on both databases.
+// named with the prefix "pawl." on both databases; ids are texts.
 func (p *Pawl) Exec(query string, args ...any) error {
 	return p.Engine.DB().Do(context.Background(), func(ctx context.Context, tx store.Tx) error {
+		query, args := SQL(query, args...)
 		_, err := tx.Exec(ctx, query, args...)
 		return err
 	})

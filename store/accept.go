@@ -28,7 +28,8 @@ type LockedItem struct {
 func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 	g := LockedItem{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
 	var until int64
-	found, err := Row(ctx, tx, []any{&until, &g.State, &g.TaskID, &g.Failures}, acceptSQL["hold lease"], f.ItemID, f.Namespace, f.WorkerID,
+	found, err := Row(ctx, tx, []any{&until, &g.State, (*TaskID)(&g.TaskID), &g.Failures}, acceptSQL["hold lease"], ItemID(f.ItemID),
+		f.Namespace, f.WorkerID,
 		f.Attempt)
 	if err != nil || !found {
 		return g, false, err
@@ -47,7 +48,7 @@ func (g *LockedItem) start(ctx context.Context, tx Tx) error {
 	if g.State != "leased" {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, acceptSQL["start lease"], g.ItemID); err != nil {
+	if _, err := tx.Exec(ctx, acceptSQL["start lease"], ItemID(g.ItemID)); err != nil {
 		return err
 	}
 	e := g.event("in_progress")
@@ -59,7 +60,7 @@ func (g *LockedItem) start(ctx context.Context, tx Tx) error {
 // Complain stores why a submission was refused as the item's error. It changes nothing
 // else and leaves no event.
 func (g *LockedItem) Complain(ctx context.Context, tx Tx, failure string) error {
-	_, err := tx.Exec(ctx, acceptSQL["complain"], g.ItemID, failure)
+	_, err := tx.Exec(ctx, acceptSQL["complain"], ItemID(g.ItemID), failure)
 	return err
 }
 
@@ -79,7 +80,7 @@ var ErrPartsChanged = errors.New("the parts changed while they were put together
 // task moves too, and settled is true.
 func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
 	if s.Parts != nil { // the lock on the lease keeps the parts from changing
-		live, err := Strings(ctx, tx, acceptSQL["live parts"], g.ItemID)
+		live, err := Strings(ctx, tx, acceptSQL["live parts"], ItemID(g.ItemID))
 		if err == nil && !slices.Equal(live, s.Parts) {
 			err = ErrPartsChanged
 		}
@@ -102,7 +103,7 @@ func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled b
 	e.From, e.To, e.Data = Text(g.State), "submitted", s.Data
 	if h.Solo == 1 {
 		e.TaskFrom, e.TaskTo = "open", "submitted"
-		if _, err := tx.Exec(ctx, acceptSQL["solo submitted"], g.TaskID, g.Namespace, g.Now); err != nil {
+		if _, err := tx.Exec(ctx, acceptSQL["solo submitted"], TaskID(g.TaskID), g.Namespace, g.Now); err != nil {
 			return false, err
 		}
 		return true, Record(ctx, tx, g.Now, []Event{e})
@@ -146,7 +147,7 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 	var attempt int
 	var created int64
 	found, err := Row(ctx, tx, []any{&id, &status, &checksum, &payload, &evidence, &notes, &worker, &attempt, &created},
-		acceptSQL["live part"], g.ItemID, p.Key, seq)
+		acceptSQL["live part"], ItemID(g.ItemID), p.Key, seq)
 	if err != nil {
 		return out, err
 	}
@@ -165,14 +166,15 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 		}
 	default:
 		var live int
-		if _, err := Row(ctx, tx, []any{&live}, acceptSQL["count parts"], g.ItemID); err != nil {
+		if _, err := Row(ctx, tx, []any{&live}, acceptSQL["count parts"], ItemID(g.ItemID)); err != nil {
 			return out, err
 		}
 		if live >= p.MaxParts {
 			return out, pawl.Invalid("/key", "the item has its most parts: %d", p.MaxParts)
 		}
 	}
-	if _, err := tx.Exec(ctx, acceptSQL["put part"], p.ID, g.Namespace, g.ItemID, p.Key, p.Seq, p.Status, p.Payload, p.Evidence, p.Notes,
+	if _, err := tx.Exec(ctx, acceptSQL["put part"], p.ID, g.Namespace, ItemID(g.ItemID), p.Key, p.Seq, p.Status, p.Payload, p.Evidence,
+		p.Notes,
 		p.Errors, p.Checksum, p.KeyHash,
 		g.WorkerID, g.Attempt, g.Now, superseded); err != nil {
 		return out, err
@@ -224,7 +226,7 @@ func sizeOfPart(p *pawl.ItemPart) (int, error) {
 
 func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
 	var w where
-	w.and("p.item_id = ?", q.ItemID)
+	w.and("p.item_id = ?", ItemID(q.ItemID))
 	w.and("p.namespace = ?", namespace)
 	if q.Key != "" {
 		w.and("p.part_key = ?", q.Key)
@@ -247,7 +249,8 @@ func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 		var evidence, notes, errs, checksum Text
 		var created int64
 		var superseded *int64
-		if err := rows.Scan(&p.ID, &p.ItemID, &p.Key, &p.Seq, &p.Status, &payload, &evidence, &notes, &errs, &checksum, &p.WorkerID, &p.Attempt,
+		if err := rows.Scan(&p.ID, (*ItemID)(&p.ItemID), &p.Key, &p.Seq, &p.Status, &payload, &evidence, &notes, &errs, &checksum, &p.WorkerID,
+			&p.Attempt,
 			&created, &superseded); err != nil {
 			return pawl.List[pawl.ItemPart]{}, err
 		}

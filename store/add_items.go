@@ -22,7 +22,7 @@ type NewPositions struct {
 func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (NewPositions, error) {
 	var r NewPositions
 	var solo int
-	found, err := Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &solo}, addItemsSQL["task to grow"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &solo}, addItemsSQL["task to grow"], TaskID(taskID), namespace)
 	if err != nil {
 		return r, err
 	}
@@ -33,7 +33,7 @@ func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 	if solo == 1 {
 		open, err = manyFromSolo(ctx, tx, now, namespace, taskID)
 	} else {
-		open, err = Row(ctx, tx, []any{&solo}, addItemsSQL["takes more"], taskID)
+		open, err = Row(ctx, tx, []any{&solo}, addItemsSQL["takes more"], TaskID(taskID))
 	}
 	if err == nil && !open {
 		err = takesNoMore(ctx, tx, namespace, taskID)
@@ -45,7 +45,7 @@ func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 // and returns the first one. It locks the task's counters, so items must be locked before
 // it.
 func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (first int, err error) {
-	open, err := Row(ctx, tx, []any{&first}, addItemsSQL["take positions"], taskID, n)
+	open, err := Row(ctx, tx, []any{&first}, addItemsSQL["take positions"], TaskID(taskID), n)
 	if err == nil && !open {
 		err = takesNoMore(ctx, tx, namespace, taskID)
 	}
@@ -56,7 +56,7 @@ func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) 
 // can therefore add to one task at the same time. Positions that are not used stay gaps.
 // ok is false when the task is not an open task of many items.
 func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r NewPositions, ok bool, err error) {
-	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, addItemsSQL["take positions of many"], taskID, n,
+	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, addItemsSQL["take positions of many"], TaskID(taskID), n,
 		namespace)
 	return r, ok, err
 }
@@ -65,7 +65,7 @@ func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) 
 // items the task has and how many of them are open. It locks the task, so it must come
 // last.
 func Grow(ctx context.Context, tx Tx, now int64, namespace, taskID string, n int) (items, open int, err error) {
-	grown, err := Row(ctx, tx, []any{&items, &open}, addItemsSQL["grow"], taskID, n, now)
+	grown, err := Row(ctx, tx, []any{&items, &open}, addItemsSQL["grow"], TaskID(taskID), n, now)
 	if err == nil && !grown {
 		err = takesNoMore(ctx, tx, namespace, taskID)
 	}
@@ -90,16 +90,16 @@ func manyFromSolo(ctx context.Context, tx Tx, now int64, namespace, taskID strin
 	if err != nil || len(held) == 0 {
 		return false, err
 	}
-	if _, err := tx.Exec(ctx, addItemsSQL["many from solo"], taskID, itemID); err != nil {
+	if _, err := tx.Exec(ctx, addItemsSQL["many from solo"], TaskID(taskID), ItemID(itemID)); err != nil {
 		return false, err
 	}
-	_, err = tx.Exec(ctx, addItemsSQL["count solo"], taskID, namespace, now)
+	_, err = tx.Exec(ctx, addItemsSQL["count solo"], TaskID(taskID), namespace, now)
 	return true, err
 }
 
 // KeysOfTask maps the keys of a task's items to their ids.
 func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, error) {
-	rows, err := tx.Query(ctx, readSQL["keys of task"], taskID)
+	rows, err := tx.Query(ctx, readSQL["keys of task"], TaskID(taskID))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func KeysOfTask(ctx context.Context, tx Tx, taskID string) (map[string]string, e
 	out := map[string]string{}
 	for rows.Next() {
 		var key, id string
-		if err := rows.Scan(&key, &id); err != nil {
+		if err := rows.Scan(&key, (*ItemID)(&id)); err != nil {
 			return nil, err
 		}
 		out[key] = id
@@ -133,7 +133,7 @@ func DependencyAdded(ctx context.Context, tx Tx, needs []string) (failed map[str
 			continue
 		}
 		var state string
-		if _, err := Row(ctx, tx, []any{&state}, "SELECT state FROM pawl.finished_items WHERE item_id = $1", id); err != nil {
+		if _, err := Row(ctx, tx, []any{&state}, "SELECT state FROM pawl.finished_items WHERE item_id = $1", ItemID(id)); err != nil {
 			return nil, err
 		}
 		if state != "completed" {
@@ -150,6 +150,6 @@ func DependencyBroken(ctx context.Context, tx Tx, itemIDs []string) error {
 	if len(itemIDs) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, addItemsSQL["break"], List(itemIDs))
+	_, err := tx.Exec(ctx, addItemsSQL["break"], ItemList(itemIDs))
 	return err
 }

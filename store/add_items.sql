@@ -41,7 +41,7 @@ RETURNING items, open
 -- name: break
 UPDATE pawl.waiting
 SET broken = broken + 1
-WHERE item_id IN @list($1)
+WHERE item_id IN @ids($1)
 
 -- name: next number
 INSERT INTO pawl.task_counters (task_id, namespace, checkpoints, updated_at)

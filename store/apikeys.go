@@ -76,7 +76,7 @@ type Attempt struct {
 // KeysOfLeases returns the API keys that the leases of items were claimed with. A lease
 // that was claimed without a key is not in the answer.
 func KeysOfLeases(ctx context.Context, tx Tx, items []string) (map[Attempt]string, error) {
-	rows, err := tx.Query(ctx, apiKeySQL["keys of leases"], List(items))
+	rows, err := tx.Query(ctx, apiKeySQL["keys of leases"], ItemList(items))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func KeysOfLeases(ctx context.Context, tx Tx, items []string) (map[Attempt]strin
 	for rows.Next() {
 		var a Attempt
 		var key string
-		if err := rows.Scan(&a.ItemID, &a.N, &key); err != nil {
+		if err := rows.Scan((*ItemID)(&a.ItemID), &a.N, &key); err != nil {
 			return nil, err
 		}
 		out[a] = key

@@ -35,4 +35,4 @@ WHERE s.name = $1
 -- name: keys of leases
 SELECT l.item_id, l.attempt, l.key_id
 FROM pawl.leases l
-WHERE l.item_id IN @list($1) AND l.key_id IS NOT NULL
+WHERE l.item_id IN @ids($1) AND l.key_id IS NOT NULL

@@ -93,6 +93,17 @@ func actorsOf(table string, names []string, rows [][]any) (out []ActorName) {
 	return out
 }
 
+// nounOf returns the noun of a column of ids that are not kept as text; nil = another column.
+func nounOf(table, column string) *noun {
+	switch {
+	case column == "task_id" || table == "tasks" && column == "id":
+		return &tasks
+	case column == "item_id" || column == "needs_id" || table == "items" && column == "id":
+		return &items
+	}
+	return nil
+}
+
 // ReadTask reads all rows of a task, one JSON object for each row; the first member is its
 // table. A task with items that still have work left is a conflict.
 func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error) error {
@@ -114,10 +125,13 @@ func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error
 func readTable(ctx context.Context, tx Tx, table, taskID string, line func([]byte) error) (int, error) {
 	names := columns(table)
 	values, dest := make([]any, len(names)), make([]any, len(names))
-	for i := range values {
+	for i, name := range names {
 		dest[i] = &values[i]
+		if noun := nounOf(table, name); noun != nil {
+			dest[i] = noun.target()
+		}
 	}
-	rows, err := tx.Query(ctx, archiveSQL["rows "+table], taskID)
+	rows, err := tx.Query(ctx, archiveSQL["rows "+table], TaskID(taskID))
 	if err != nil {
 		return 0, err
 	}
@@ -126,6 +140,17 @@ func readTable(ctx context.Context, tx Tx, table, taskID string, line func([]byt
 	for ; rows.Next(); n++ {
 		if err := rows.Scan(dest...); err != nil {
 			return n, err
+		}
+		for i := range dest {
+			switch id := dest[i].(type) {
+			case *TaskID:
+				values[i] = string(*id)
+			case *ItemID:
+				values[i] = string(*id)
+			}
+			if values[i] == "" && nounOf(table, names[i]) != nil {
+				values[i] = nil
+			}
 		}
 		b, err := encodeRow(table, names, values)
 		if err != nil {
@@ -224,7 +249,7 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 		} else {
 			values[i] = absent(name)
 		}
-		if values[i], err = decodeValue(values[i], hasBytes(table, name)); err != nil {
+		if values[i], err = decodeValue(table, name, values[i]); err != nil {
 			return damaged(r.TaskID, err)
 		}
 		delete(row, name)
@@ -237,13 +262,20 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 }
 
 // decodeValue returns the value of a column as the database takes it.
-func decodeValue(v any, isBytes bool) (any, error) {
+func decodeValue(table, column string, v any) (any, error) {
 	switch v := v.(type) {
 	case json.Number:
 		return v.Int64()
 	case string:
-		if isBytes {
+		if hasBytes(table, column) {
 			return base64.StdEncoding.DecodeString(v)
+		}
+		if noun := nounOf(table, column); noun != nil {
+			id := noun.id(v)
+			if _, ok := id.Bytes(); !ok {
+				return nil, fmt.Errorf("%q in column %s of table %s is no id", v, column, table)
+			}
+			return id, nil
 		}
 	}
 	return v, nil
@@ -318,10 +350,10 @@ func (r *Restorer) Done(ctx context.Context, tx Tx) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, archiveSQL["mark restored"], r.TaskID, now); err != nil {
+	if _, err := tx.Exec(ctx, archiveSQL["mark restored"], TaskID(r.TaskID), now); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, tombstoneSQL["mark tombstones restored"], r.TaskID, now)
+	_, err = tx.Exec(ctx, tombstoneSQL["mark tombstones restored"], TaskID(r.TaskID), now)
 	return err
 }
 

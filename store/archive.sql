@@ -275,7 +275,7 @@ LIMIT $3
 -- name: resting since
 SELECT r.id
 FROM pawl.task_rows r
-WHERE r.id @among($1) AND r.state = $2
+WHERE r.id @among_ids($1) AND r.state = $2
   AND (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
 
 -- name: forget restored

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,39 +18,40 @@ type Archived struct {
 // KeepArchive stores the row of an archive. It replaces the row of an older archive of the
 // same task.
 func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error {
-	_, err := tx.Exec(ctx, archiveSQL["keep archive"], a.TaskID, namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro())
+	_, err := tx.Exec(ctx, archiveSQL["keep archive"], TaskID(a.TaskID), namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256,
+		a.CreatedAt.UnixMicro())
 	return err
 }
 
 // ArchivePath returns the file of a task's archive, or "" when there is none.
 func ArchivePath(ctx context.Context, tx Tx, taskID string) (string, error) {
 	var path Text
-	_, err := Row(ctx, tx, []any{&path}, archiveSQL["path of archive"], taskID)
+	_, err := Row(ctx, tx, []any{&path}, archiveSQL["path of archive"], TaskID(taskID))
 	return string(path), err
 }
 
 // RestoredBy lists up to limit tasks that were restored by the given time, have not been
 // archived again, and are in one of the states or no longer exist.
 func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int) ([]string, error) {
-	return Strings(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
+	return TaskIDs(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
 }
 
 // RestingSince returns those of the given tasks that are in the state and have no event
 // after the given time.
 func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by int64) ([]string, error) {
-	return Strings(ctx, tx, archiveSQL["resting since"], List(taskIDs), state, by)
+	return TaskIDs(ctx, tx, archiveSQL["resting since"], TaskList(taskIDs), state, by)
 }
 
 // ForgetRestored removes a task that no longer exists from the list that RestoredBy reads.
 func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
-	_, err := tx.Exec(ctx, archiveSQL["forget restored"], taskID)
+	_, err := tx.Exec(ctx, archiveSQL["forget restored"], TaskID(taskID))
 	return err
 }
 
 // GetArchive reads a task's archive.
 func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived, error) {
 	var a Archived
-	found, err := Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], taskID, namespace)
+	found, err := Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], TaskID(taskID), namespace)
 	if err == nil && !found {
 		err = pawl.NotFound("archive of task", taskID)
 	}
@@ -59,10 +61,7 @@ func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived,
 // ListArchives reads up to limit archives of a namespace, newest task first. It starts
 // behind the task id before; "" starts at the newest.
 func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
-	if before == "" {
-		before = EndOfTime
-	}
-	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, before, limit)
+	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, TaskID(cmp.Or(before, LastTask)), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +78,7 @@ func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit in
 }
 
 func archiveDest(a *pawl.Archive) []any {
-	return []any{&a.TaskID, (*Text)(&a.Path), &a.Bytes, &a.SHA256, stampDest{&a.CreatedAt}, stampOrNil{&a.RestoredAt}}
+	return []any{(*TaskID)(&a.TaskID), (*Text)(&a.Path), &a.Bytes, &a.SHA256, stampDest{&a.CreatedAt}, stampOrNil{&a.RestoredAt}}
 }
 
 // stampDest and stampOrNil scan microseconds into times.

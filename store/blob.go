@@ -72,9 +72,9 @@ func BlobName(address []byte) string { return "sha256:" + hex.EncodeToString(add
 // BlobParents reads the newest blobs among the checkpoints of an item, or of a task without
 // one: first the newest of the given name, then the newest.
 func BlobParents(ctx context.Context, tx Tx, namespace, taskID, itemID, name string) (out []BlobHead, err error) {
-	query, owner := "blobs of item", itemID
+	query, owner := "blobs of item", ID(ItemID(itemID))
 	if itemID == "" {
-		query, owner = "blobs of task", taskID
+		query, owner = "blobs of task", TaskID(taskID)
 	}
 	rows, err := tx.Query(ctx, blobSQL[query], owner, namespace, parentsRead)
 	if err != nil {

@@ -102,7 +102,7 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, blockedSQL["blocked items"], List(ids))
+	rows, err := tx.Query(ctx, blockedSQL["blocked items"], ItemList(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 		var until *int64
 		var signal, key, first, firstKey, left Text
 		var needs, failures int
-		if err := rows.Scan(&id, &until, &signal, &key, &needs, &first, &firstKey, &failures, &left); err != nil {
+		if err := rows.Scan((*ItemID)(&id), &until, &signal, &key, &needs, (*ItemID)(&first), &firstKey, &failures, &left); err != nil {
 			return nil, err
 		}
 		out[id] = parkedReason(until, signal, key, first, firstKey, left, needs, failures)
@@ -238,7 +238,7 @@ func unfinished(t *pawl.Task) bool {
 }
 
 func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces, error) {
-	rows, err := tx.Query(ctx, blockedSQL["places of tasks"], List(ids))
+	rows, err := tx.Query(ctx, blockedSQL["places of tasks"], TaskList(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces,
 	for rows.Next() {
 		var task, place, item string
 		var n int64
-		if err := rows.Scan(&task, &place, &n, &item); err != nil {
+		if err := rows.Scan((*TaskID)(&task), &place, &n, (*ItemID)(&item)); err != nil {
 			return nil, err
 		}
 		p := out[task]
@@ -279,7 +279,7 @@ func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 	if err != nil || slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, blockedSQL["queued types"], List(ids), typesSampled)
+	rows, err := tx.Query(ctx, blockedSQL["queued types"], TaskList(ids), typesSampled)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 	types := map[string][]string{}
 	for rows.Next() {
 		var task, typ string
-		if err := rows.Scan(&task, &typ); err != nil {
+		if err := rows.Scan((*TaskID)(&task), &typ); err != nil {
 			return nil, err
 		}
 		types[task] = append(types[task], typ)

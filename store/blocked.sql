@@ -4,38 +4,38 @@ FROM (
   SELECT s.task_id, 'scheduled' AS place, COUNT(*) OVER (PARTITION BY s.task_id) AS n, s.item_id,
     ROW_NUMBER() OVER (PARTITION BY s.task_id ORDER BY s.run_at, s.item_id) AS rank
   FROM pawl.scheduled s
-  WHERE s.task_id IN @list($1)
+  WHERE s.task_id IN @ids($1)
   UNION ALL
   SELECT g.task_id, 'waiting', COUNT(*) OVER (PARTITION BY g.task_id), g.item_id,
     ROW_NUMBER() OVER (PARTITION BY g.task_id ORDER BY CASE WHEN g.signal IS NOT NULL THEN 0 WHEN g.needs = 0 THEN 1 ELSE 2 END, g.item_id)
   FROM pawl.waiting g
-  WHERE g.task_id IN @list($1)
+  WHERE g.task_id IN @ids($1)
 ) x
 WHERE x.rank = 1
 UNION ALL
-SELECT l.task_id, 'leased', COUNT(*), ''
+SELECT l.task_id, 'leased', COUNT(*), NULL
 FROM pawl.leases l
-WHERE l.task_id IN @list($1)
+WHERE l.task_id IN @ids($1)
 GROUP BY l.task_id
 
 -- name: queued types
 SELECT DISTINCT w.task_id, w.type
 FROM pawl.items w
-WHERE w.task_id IN @list($1) AND w.position < $2
+WHERE w.task_id IN @ids($1) AND w.position < $2
   AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
     OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id))
 UNION
 SELECT w.task_id, w.type
 FROM pawl.task_counters k
 JOIN pawl.items w ON w.task_id = k.task_id AND w.position >= k.items - $2
-WHERE k.task_id IN @list($1)
+WHERE k.task_id IN @ids($1)
   AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
     OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id))
 
 -- name: blocked items
 SELECT s.item_id, s.run_at, NULL, NULL, 0, NULL, NULL, s.failures, s.left_by
 FROM pawl.scheduled s
-WHERE s.item_id IN @list($1)
+WHERE s.item_id IN @ids($1)
 UNION ALL
 SELECT x.item_id, x.until, x.signal, x.signal_key, x.needs, x.first, w.key, x.failures, x.left_by
 FROM (
@@ -44,7 +44,7 @@ FROM (
      WHERE d.item_id = g.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed')
      ORDER BY d.needs_id LIMIT 1) AS first
   FROM pawl.waiting g
-  WHERE g.item_id IN @list($1)
+  WHERE g.item_id IN @ids($1)
 ) x
 LEFT JOIN pawl.items w ON w.id = x.first
 

@@ -98,10 +98,10 @@ func Check(ctx context.Context, db DB, report func(Breach)) error {
 			return nil
 		}
 	}
-	for after := ""; after != EndOfTime; {
-		until := EndOfTime
+	for after := firstTask; after != LastTask; {
+		until := LastTask
 		err := db.View(ctx, func(ctx context.Context, tx Tx) error {
-			_, err := Row(ctx, tx, []any{&until}, checkSQL["page of tasks"], after, pageItems)
+			_, err := Row(ctx, tx, []any{(*TaskID)(&until)}, checkSQL["page of tasks"], TaskID(after), pageItems)
 			return err
 		})
 		if err != nil {
@@ -111,7 +111,7 @@ func Check(ctx context.Context, db DB, report func(Breach)) error {
 			if !strings.Contains(checkSQL[r.Name], "$2") {
 				continue
 			}
-			if err := r.search(ctx, db, report, after, until); err != nil {
+			if err := r.search(ctx, db, report, TaskID(after), TaskID(until)); err != nil {
 				return err
 			}
 		}
@@ -190,7 +190,7 @@ func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 			b.Subject = "the file"
 			err = rows.Scan(&b.Found)
 		} else {
-			err = rows.Scan(&b.Subject, &b.task, &b.Found)
+			err = rows.Scan(&b.Subject, (*TaskID)(&b.task), &b.Found)
 		}
 		if err != nil {
 			return out, err

@@ -11,7 +11,7 @@ ORDER BY task_id, position
 LIMIT 1 OFFSET $2
 
 -- name: one place
-SELECT x.id, x.task_id, 'in ' || x.places || ' places'
+SELECT @item_text(x.id), x.task_id, 'in ' || x.places || ' places'
 FROM (
   SELECT w.id, w.task_id,
     (SELECT COUNT(*) FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
@@ -27,12 +27,12 @@ FROM (
 WHERE x.places <> 1
 
 -- name: carried
-SELECT p.item_id, p.task_id,
+SELECT @item_text(p.item_id), p.task_id,
   CASE
     WHEN w.id IS NULL THEN 'a row of ' || p.place || ' without an item'
     WHEN t.id IS NULL THEN 'a row of ' || p.place || ' without a task'
     WHEN p.namespace <> w.namespace THEN p.place || '.namespace is ' || p.namespace || ', the item''s ' || w.namespace
-    WHEN p.task_id <> w.task_id THEN p.place || '.task_id is ' || p.task_id || ', the item''s ' || w.task_id
+    WHEN p.task_id <> w.task_id THEN p.place || '.task_id is ' || @task_text(p.task_id) || ', the item''s ' || @task_text(w.task_id)
     WHEN p.type <> w.type THEN p.place || '.type is ' || p.type || ', the item''s ' || w.type
     WHEN p.priority <> w.priority THEN 'priority in ' || p.place || ' is ' || p.priority || ', the item''s ' || w.priority
     WHEN p.max_attempts <> w.max_attempts THEN p.place || '.max_attempts is ' || p.max_attempts || ', the item''s ' || w.max_attempts
@@ -57,12 +57,12 @@ WHERE w.id IS NULL OR t.id IS NULL OR p.namespace <> w.namespace OR p.task_id <>
   OR p.type <> w.type OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
 
 -- name: lease
-SELECT item_id, task_id, 'worker ' || worker || ', attempt ' || attempt || ', until ' || lease_expires_at
+SELECT @item_text(item_id), task_id, 'worker ' || worker || ', attempt ' || attempt || ', until ' || lease_expires_at
 FROM pawl.leases
 WHERE attempt < 1 OR lease_seconds < 1 OR lease_expires_at <= 0
 
 -- name: names
-SELECT x.id, x.task_id, 'actor ' || x.actor || ' of ' || x.place
+SELECT CASE WHEN x.place = 'task_events' THEN @task_text(x.id) ELSE @item_text(x.id) END, x.task_id, 'actor ' || x.actor || ' of ' || x.place
 FROM (
   SELECT e.task_id AS id, e.task_id, e.actor, 'task_events' AS place FROM pawl.task_events e WHERE e.task_id > $1 AND e.task_id <= $2
   UNION ALL
@@ -80,7 +80,7 @@ FROM (
 WHERE x.actor IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.actors a WHERE a.id = x.actor)
 
 -- name: budget
-SELECT p.item_id, p.task_id, 'failures ' || p.failures || ' of ' || p.max_attempts || ', attempt ' || p.attempt
+SELECT @item_text(p.item_id), p.task_id, 'failures ' || p.failures || ' of ' || p.max_attempts || ', attempt ' || p.attempt
 FROM (
   SELECT item_id, task_id, attempt, failures, max_attempts FROM pawl.ready
   UNION ALL
@@ -97,7 +97,7 @@ FROM (
 WHERE p.failures < 0 OR p.failures > p.attempt OR p.failures >= p.max_attempts
 
 -- name: dependencies
-SELECT g.item_id, g.task_id, 'needs ' || g.needs || ' items, and ' || COALESCE(d.open, 0) || ' of those it depends on have not completed'
+SELECT @item_text(g.item_id), g.task_id, 'needs ' || g.needs || ' items, and ' || COALESCE(d.open, 0) || ' of those it depends on have not completed'
 FROM pawl.waiting g
 LEFT JOIN (
   SELECT d.item_id, COUNT(*) AS open
@@ -108,7 +108,7 @@ LEFT JOIN (
 WHERE g.needs <> COALESCE(d.open, 0)
 
 -- name: feeders
-SELECT p.item_id, p.task_id, g.item_id || ' waits for it, and it would not tell'
+SELECT @item_text(p.item_id), p.task_id, @item_text(g.item_id) || ' waits for it, and it would not tell'
 FROM pawl.waiting g
 JOIN pawl.item_deps d ON d.item_id = g.item_id
 JOIN (
@@ -125,7 +125,7 @@ JOIN (
 WHERE g.needs > 0 AND p.feeds = 0
 
 -- name: counters
-SELECT t.id, t.id,
+SELECT @task_text(t.id), t.id,
   CASE
     WHEN k.task_id IS NULL THEN 'a task of many items without counters'
     ELSE 'items, open, failed, dead, cancelled are ' || k.items || ', ' || k.open || ', ' || k.failed || ', ' || k.dead || ', ' || k.cancelled
@@ -149,26 +149,26 @@ WHERE t.id > $1 AND t.id <= $2 AND t.solo = 0
     OR k.dead <> COALESCE(c.dead, 0) OR k.cancelled <> COALESCE(c.cancelled, 0) OR k.items = 0 AND k.planning = 0)
 
 -- name: settled
-SELECT k.task_id, k.task_id, 'state ' || k.state || ' with ' || k.open || ' open, ' || k.failed || ' failed, ' || k.dead || ' dead items'
+SELECT @task_text(k.task_id), k.task_id, 'state ' || k.state || ' with ' || k.open || ' open, ' || k.failed || ' failed, ' || k.dead || ' dead items'
 FROM pawl.task_counters k
 JOIN pawl.tasks t ON t.id = k.task_id
 WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
   AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0 AND k.ignores_failures = 0)
 
 -- name: only item
-SELECT t.id, t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(w.first, 'none')
+SELECT @task_text(t.id), t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(@item_text(w.first), 'none')
 FROM pawl.tasks t
 LEFT JOIN (
-  SELECT task_id, SUM(CASE WHEN kind = 'work' THEN 1 ELSE 0 END) AS items, MIN(CASE WHEN kind = 'work' THEN id END) AS first
+  SELECT task_id, SUM(CASE WHEN kind = 'work' THEN 1 ELSE 0 END) AS items, @least(CASE WHEN kind = 'work' THEN id END) AS first
   FROM pawl.items
   WHERE task_id > $1 AND task_id <= $2
   GROUP BY task_id
 ) w ON w.task_id = t.id
 WHERE t.id > $1 AND t.id <= $2
-  AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> 'itm_' || substr(t.id, 5)))
+  AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> t.id))
 
 -- name: checkpoints
-SELECT x.task_id, x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned
+SELECT @task_text(x.task_id), x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned
 FROM (
   SELECT COALESCE(c.task_id, k.task_id) AS task_id, COALESCE(k.checkpoints, 0) AS counter, COALESCE(k.pruned, 0) AS pruned, COALESCE(c.newest, 0) AS newest, COALESCE(c.kept, 0) AS kept
   FROM (
@@ -187,7 +187,7 @@ FROM (
 WHERE x.newest <> x.counter OR x.kept + x.pruned <> x.counter
 
 -- name: item record
-SELECT x.item_id, x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.from_state, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
+SELECT @item_text(x.item_id), x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.from_state, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
 FROM (
   SELECT e.id, e.task_id, e.item_id, e.from_state, LAG(e.to_state) OVER (PARTITION BY e.item_id ORDER BY e.id) AS before
   FROM pawl.task_events e
@@ -196,7 +196,7 @@ FROM (
 WHERE COALESCE(x.from_state, '') <> COALESCE(x.before, '')
 
 -- name: item state
-SELECT i.id, i.task_id, 'state ' || COALESCE(i.state, 'none') || ', attempt ' || i.attempt || '; by its ' || COALESCE(c.claims, 0) || ' claims and last event '
+SELECT @item_text(i.id), i.task_id, 'state ' || COALESCE(i.state, 'none') || ', attempt ' || i.attempt || '; by its ' || COALESCE(c.claims, 0) || ' claims and last event '
   || COALESCE(e.to_state, 'none') || ', attempt ' || COALESCE(e.attempt, 0)
 FROM pawl.item_rows i
 LEFT JOIN (
@@ -210,7 +210,7 @@ WHERE i.task_id > $1 AND i.task_id <= $2
   AND (e.id IS NULL OR e.to_state <> COALESCE(i.state, '') OR c.claims <> i.attempt OR COALESCE(e.attempt, i.attempt) <> i.attempt)
 
 -- name: task record
-SELECT x.task_id, x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.was, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
+SELECT @task_text(x.task_id), x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.was, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
 FROM (
   SELECT e.id, e.task_id, e.was, LAG(e.became) OVER (PARTITION BY e.task_id ORDER BY e.id) AS before
   FROM (
@@ -223,7 +223,7 @@ FROM (
 WHERE COALESCE(x.was, '') <> COALESCE(x.before, '')
 
 -- name: task state
-SELECT x.id, x.id, 'state ' || x.state || ', version ' || x.version || '; by its record ' || COALESCE(x.became, 'none') || ', version ' || x.changes
+SELECT @task_text(x.id), x.id, 'state ' || x.state || ', version ' || x.version || '; by its record ' || COALESCE(x.became, 'none') || ', version ' || x.changes
 FROM (
   SELECT t.id, t.version, COALESCE(c.changes, 0) - 1 AS changes,
     CASE WHEN e.item_id IS NULL THEN e.to_state ELSE e.task_to END AS became,
@@ -245,7 +245,7 @@ FROM (
 WHERE x.state <> COALESCE(x.became, '') OR x.version <> x.changes
 
 -- name: hangs on its task
-SELECT x.what || ' of ' || x.task_id, x.task_id,
+SELECT x.what || ' of ' || @task_text(x.task_id), x.task_id,
   CASE WHEN t.id IS NULL THEN 'there is no such task' ELSE 'namespace ' || x.namespace || ', the task''s ' || t.namespace END
 FROM (
   SELECT 'task_counters' AS what, task_id, namespace FROM pawl.task_counters WHERE task_id > $1 AND task_id <= $2
@@ -269,11 +269,11 @@ LEFT JOIN pawl.tasks t ON t.id = x.task_id
 WHERE t.id IS NULL OR t.namespace <> x.namespace
 
 -- name: hangs on its item
-SELECT x.what || ' of ' || x.item_id, x.task_id,
+SELECT x.what || ' of ' || @item_text(x.item_id), x.task_id,
   CASE
     WHEN w.id IS NULL THEN 'there is no such item'
     WHEN COALESCE(x.namespace, w.namespace) <> w.namespace THEN 'namespace ' || x.namespace || ', the item''s ' || w.namespace
-    ELSE 'task ' || x.task_id || ', the item''s ' || w.task_id
+    ELSE 'task ' || @task_text(x.task_id) || ', the item''s ' || @task_text(w.task_id)
   END
 FROM (
   SELECT 'task_events' AS what, item_id, task_id, namespace FROM pawl.task_events WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
@@ -284,12 +284,12 @@ LEFT JOIN pawl.items w ON w.id = x.item_id
 WHERE w.id IS NULL OR x.namespace <> w.namespace OR x.task_id <> w.task_id
 
 -- name: loose ends
-SELECT 'item_parts ' || p.id, NULL, 'of item ' || p.item_id || ', which is not there or of another namespace'
+SELECT 'item_parts ' || p.id, NULL, 'of item ' || @item_text(p.item_id) || ', which is not there or of another namespace'
 FROM pawl.item_parts p
 LEFT JOIN pawl.items w ON w.id = p.item_id AND w.namespace = p.namespace
 WHERE w.id IS NULL
 UNION ALL
-SELECT 'item_deps of ' || d.item_id, COALESCE(w.task_id, n.task_id), 'on ' || d.needs_id || ': one of them is not there, or of another task'
+SELECT 'item_deps of ' || @item_text(d.item_id), COALESCE(w.task_id, n.task_id), 'on ' || @item_text(d.needs_id) || ': one of them is not there, or of another task'
 FROM pawl.item_deps d
 LEFT JOIN pawl.items w ON w.id = d.item_id
 LEFT JOIN pawl.items n ON n.id = d.needs_id
@@ -340,7 +340,7 @@ LEFT JOIN pawl.blobs b ON b.namespace = d.namespace AND b.address = d.base
 WHERE d.base IS NOT NULL AND b.address IS NULL
 
 -- name: open message
-SELECT m.id, m.task_id, 'item ' || m.item_id || ' has another one: ' || o.id
+SELECT m.id, m.task_id, 'item ' || @item_text(m.item_id) || ' has another one: ' || o.id
 FROM pawl.messages m
 JOIN pawl.messages o ON o.item_id = m.item_id AND o.state = 'streaming' AND o.id > m.id
 WHERE m.state = 'streaming'
@@ -350,13 +350,13 @@ FROM pawl.messages m
 WHERE m.state <> 'streaming' AND m.content IS NULL
 
 -- name: signals
-SELECT g.item_id, g.task_id, 'it waits for signal ' || g.signal || ', key "' || s.key || '", which was sent at ' || s.sent_at
+SELECT @item_text(g.item_id), g.task_id, 'it waits for signal ' || g.signal || ', key "' || s.key || '", which was sent at ' || s.sent_at
 FROM pawl.waiting g
 JOIN pawl.signals s ON s.namespace = g.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
 WHERE s.sent_at IS NOT NULL
 
 -- name: input hash
-SELECT t.id, t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')
+SELECT @task_text(t.id), t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')
 FROM pawl.tasks t
 JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN @tasks(freed))

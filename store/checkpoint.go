@@ -43,15 +43,16 @@ func (c *SavedCheckpoint) save(ctx context.Context, tx Tx, now int64, e Event) (
 		}
 		c.Snapshot.Text = ""
 	}
-	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], e.TaskID, e.Namespace, now); err != nil {
+	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], TaskID(e.TaskID), e.Namespace, now); err != nil {
 		return 0, err
 	}
 	var attempt *int
 	if e.Attempt > 0 {
 		attempt = &e.Attempt
 	}
-	if _, err := tx.Exec(ctx, addItemsSQL["save checkpoint"], c.ID, e.Namespace, e.TaskID, e.ItemID, attempt, seq, c.Type, c.Name, c.ArgsHash,
-		c.message, c.Snapshot.Text, address, c.said, c.Metadata, now); err != nil {
+	if _, err := tx.Exec(ctx, addItemsSQL["save checkpoint"], c.ID, e.Namespace, TaskID(e.TaskID), ItemID(e.ItemID), attempt, seq, c.Type,
+		c.Name,
+		c.ArgsHash, c.message, c.Snapshot.Text, address, c.said, c.Metadata, now); err != nil {
 		return 0, err
 	}
 	if c.Type != pawl.ManualCheckpoint && c.Type != pawl.ApprovalPoint {

@@ -37,6 +37,10 @@ func valueAt(at any) any {
 		return *v
 	case *Text:
 		return *v
+	case *TaskID:
+		return *v
+	case *ItemID:
+		return *v
 	case *int:
 		return *v
 	case *int64:
@@ -183,6 +187,8 @@ func elementOf(c Column) string {
 		return "int"
 	case *int64, **int64:
 		return "bigint"
+	case *TaskID, *ItemID:
+		return "uuid"
 	}
 	return "text"
 }

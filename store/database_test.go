@@ -42,7 +42,7 @@ func (third) Dialect() *store.Dialect {
 		Name:     "third",
 		Hot:      thirdVerbs{},
 		Timed:    thirdVerbs{},
-		Rewrite:  store.Rewriter("SELECT value FROM list(%s)", "IN list(%s)", "pawl.", "", "@lock", ""),
+		Rewrite:  store.Rewriter(map[string]string{"@list(": "SELECT value FROM list(%s)", "@among(": "IN list(%s)"}, "pawl.", "", "@lock", ""),
 		Migrator: thirdMigrator{},
 		Look:     func(context.Context, work) error { panic("to do") },
 		Warnings: func(context.Context) ([]store.Warning, error) { panic("to do") },

@@ -40,7 +40,7 @@ func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDe
 	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
 	var solo, ready, todo int
 	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy, &c.Version},
-		decideSQL["task to decide"], taskID, namespace)
+		decideSQL["task to decide"], TaskID(taskID), namespace)
 	if err != nil || !found {
 		return c, false, err
 	}
@@ -52,7 +52,7 @@ func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDe
 // DecidedBy returns the event of the task's last decision and its actor.
 func (c *TaskDecision) DecidedBy(ctx context.Context, tx Tx) (event, who string, err error) {
 	var kind, id Text
-	_, err = Row(ctx, tx, []any{&event, &kind, &id}, decideSQL["decided by"], c.TaskID)
+	_, err = Row(ctx, tx, []any{&event, &kind, &id}, decideSQL["decided by"], TaskID(c.TaskID))
 	return event, strings.TrimSuffix(string(kind)+"/"+string(id), "/"), err
 }
 
@@ -78,7 +78,7 @@ func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 	if m.Todo {
 		todo = 1
 	}
-	if _, err := tx.Exec(ctx, decideSQL["move task"], c.TaskID, m.To, todo, m.FailedIn, m.Error, completed, c.Now); err != nil {
+	if _, err := tx.Exec(ctx, decideSQL["move task"], TaskID(c.TaskID), m.To, todo, m.FailedIn, m.Error, completed, c.Now); err != nil {
 		return err
 	}
 	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: Text(m.To), Actor: m.Actor,
@@ -96,7 +96,7 @@ func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 
 // Reopen makes the task open again, with n of its items.
 func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) error {
-	if _, err := tx.Exec(ctx, decideSQL["reopen"], c.TaskID, n, c.Now); err != nil {
+	if _, err := tx.Exec(ctx, decideSQL["reopen"], TaskID(c.TaskID), n, c.Now); err != nil {
 		return err
 	}
 	e := Event{Namespace: c.Namespace, TaskID: c.TaskID, Event: m.Event, From: Text(c.State), To: "open", Actor: m.Actor, Message: m.Message,
@@ -115,7 +115,7 @@ func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, fai
 	if todo {
 		owed = 1
 	}
-	if _, err := tx.Exec(ctx, decideSQL["checked"], c.TaskID, flag, failure, decideBy, owed, c.Now); err != nil {
+	if _, err := tx.Exec(ctx, decideSQL["checked"], TaskID(c.TaskID), flag, failure, decideBy, owed, c.Now); err != nil {
 		return err
 	}
 	c.Ready, c.Todo, c.DecideBy = ready, todo, decideBy
@@ -133,20 +133,20 @@ func (c *TaskDecision) Note(ctx context.Context, tx Tx, event string, by Actor, 
 // ClearTodo records that the engine has no step left to carry out for the task.
 func (c *TaskDecision) ClearTodo(ctx context.Context, tx Tx) error {
 	c.Todo = false
-	_, err := tx.Exec(ctx, decideSQL["nothing to do"], c.TaskID)
+	_, err := tx.Exec(ctx, decideSQL["nothing to do"], TaskID(c.TaskID))
 	return err
 }
 
 // ReleaseHash gives up the task's input hash, so that another task can have it.
 func (c *TaskDecision) ReleaseHash(ctx context.Context, tx Tx) error {
-	_, err := tx.Exec(ctx, moveSQL["let go of input hash"], c.TaskID)
+	_, err := tx.Exec(ctx, moveSQL["let go of input hash"], TaskID(c.TaskID))
 	return err
 }
 
 // ClearDecideBy removes the deadline of the decision.
 func (c *TaskDecision) ClearDecideBy(ctx context.Context, tx Tx) error {
 	c.DecideBy = nil
-	_, err := tx.Exec(ctx, decideSQL["clear decide_by"], c.TaskID, c.Now)
+	_, err := tx.Exec(ctx, decideSQL["clear decide_by"], TaskID(c.TaskID), c.Now)
 	return err
 }
 
@@ -206,7 +206,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		return nil, nil, err
 	}
 	if m.Reasons != "" {
-		if _, err := tx.Exec(ctx, decideSQL["give reasons"], List(ids), m.Reasons); err != nil {
+		if _, err := tx.Exec(ctx, decideSQL["give reasons"], ItemList(ids), m.Reasons); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -215,7 +215,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		if m.To == "rejected" {
 			query = "break dependents"
 		}
-		if _, err := tx.Exec(ctx, moveSQL[query], List(feeders)); err != nil {
+		if _, err := tx.Exec(ctx, moveSQL[query], ItemList(feeders)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -225,7 +225,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 // ItemsIn lists up to limit of the task's items that no worker holds and that are in the
 // given state.
 func (c *TaskDecision) ItemsIn(ctx context.Context, tx Tx, state string, limit int) ([]string, error) {
-	return Strings(ctx, tx, decideSQL["resting items"], c.TaskID, state, limit)
+	return ItemIDs(ctx, tx, decideSQL["resting items"], TaskID(c.TaskID), state, limit)
 }
 
 // AsideItem is a plan or apply item.
@@ -237,13 +237,13 @@ type AsideItem struct {
 // AsideItem reads the task's newest item of a kind.
 func (c *TaskDecision) AsideItem(ctx context.Context, tx Tx, kind string) (AsideItem, bool, error) {
 	a := AsideItem{Kind: kind}
-	found, err := Row(ctx, tx, []any{&a.ID, &a.State, &a.Result, &a.Error}, decideSQL["item aside"], c.TaskID, kind)
+	found, err := Row(ctx, tx, []any{(*ItemID)(&a.ID), &a.State, &a.Result, &a.Error}, decideSQL["item aside"], TaskID(c.TaskID), kind)
 	return a, found, err
 }
 
 // PutResult stores the result of applying as the task's result.
 func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) error {
-	_, err := tx.Exec(ctx, decideSQL["put result"], c.TaskID, c.Namespace, payload, c.Now)
+	_, err := tx.Exec(ctx, decideSQL["put result"], TaskID(c.TaskID), c.Namespace, payload, c.Now)
 	return err
 }
 
@@ -252,7 +252,7 @@ type TaskRef struct{ ID, Namespace string }
 
 // TasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
 func TasksWithTodo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return taskRefs(ctx, tx, decideSQL["to do"], after, limit)
+	return taskRefs(ctx, tx, decideSQL["to do"], FromTask(after), limit)
 }
 
 // OverdueDecisions lists tasks whose deadline for a decision has passed.
@@ -269,7 +269,7 @@ func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef,
 	var out []TaskRef
 	for rows.Next() {
 		var t TaskRef
-		if err := rows.Scan(&t.ID, &t.Namespace); err != nil {
+		if err := rows.Scan((*TaskID)(&t.ID), &t.Namespace); err != nil {
 			return nil, err
 		}
 		out = append(out, t)
@@ -280,7 +280,7 @@ func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef,
 // TaskHasEvent says whether a task has an event of the given name.
 func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error) {
 	var one int
-	return Row(ctx, tx, []any{&one}, decideSQL["has event"], taskID, event)
+	return Row(ctx, tx, []any{&one}, decideSQL["has event"], TaskID(taskID), event)
 }
 
 // AskedFor says whether an actor requested a task: under the actor's name or by its API
@@ -300,11 +300,11 @@ func tookPart(ctx context.Context, tx Tx, query, taskID string, who Actor) (bool
 	if who.Key == "" && who.Type == pawl.ActorAgent {
 		unnamed = pawl.ActorAgent
 	}
-	return Row(ctx, tx, []any{&one}, decideSQL[query], taskID, Text(who.ID), Text(who.Key), unnamed)
+	return Row(ctx, tx, []any{&one}, decideSQL[query], TaskID(taskID), Text(who.ID), Text(who.Key), unnamed)
 }
 
 // ReworkedTooOften returns the first of the items that was sent back limit times, or "".
 func ReworkedTooOften(ctx context.Context, tx Tx, itemIDs []string, limit int) (id string, err error) {
-	_, err = Row(ctx, tx, []any{&id}, decideSQL["reworked too often"], List(itemIDs), limit)
+	_, err = Row(ctx, tx, []any{(*ItemID)(&id)}, decideSQL["reworked too often"], ItemList(itemIDs), limit)
 	return id, err
 }

@@ -63,7 +63,7 @@ LIMIT $3
 -- name: give reasons
 UPDATE pawl.items
 SET reasons = $2
-WHERE id IN @list($1)
+WHERE id IN @ids($1)
 
 -- name: item aside
 SELECT i.id, i.state, i.result, i.error
@@ -108,6 +108,6 @@ LIMIT 1
 -- name: reworked too often
 SELECT r.item_id
 FROM pawl.parked_items r
-WHERE r.item_id IN @list($1) AND r.rework >= $2
+WHERE r.item_id IN @ids($1) AND r.rework >= $2
 ORDER BY r.item_id
 LIMIT 1

@@ -9,7 +9,7 @@ import (
 // NamespaceOfTask returns the namespace of a task, or "" when there is no such task.
 func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) {
 	var ns string
-	_, err := Row(ctx, tx, []any{&ns}, archiveSQL["namespace of task"], taskID)
+	_, err := Row(ctx, tx, []any{&ns}, archiveSQL["namespace of task"], TaskID(taskID))
 	return ns, err
 }
 
@@ -18,7 +18,7 @@ func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) 
 // exist.
 func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	for _, step := range []string{"lock task", "lock task_counters", "lock parked_items"} {
-		found, err := Strings(ctx, tx, archiveSQL[step], taskID)
+		found, err := TaskIDs(ctx, tx, archiveSQL[step], TaskID(taskID))
 		if err != nil || step == "lock task" && len(found) == 0 {
 			return false, err
 		}
@@ -29,7 +29,7 @@ func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
 // NewestEvent returns the id of a task's newest event, or 0 when it has none.
 func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 	var id int64
-	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], taskID)
+	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], TaskID(taskID))
 	return id, err
 }
 
@@ -63,7 +63,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 		left := int64(batch)
 		for _, step := range removal {
 			if step == "remove task_events" {
-				ids, err := Ints(ctx, tx, archiveSQL["events to remove"], taskID, left)
+				ids, err := Ints(ctx, tx, archiveSQL["events to remove"], TaskID(taskID), left)
 				if err != nil {
 					return err
 				}
@@ -71,7 +71,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 					return err
 				}
 			}
-			n, err := tx.Exec(ctx, archiveSQL[step], taskID, left)
+			n, err := tx.Exec(ctx, archiveSQL[step], TaskID(taskID), left)
 			if err != nil {
 				return err
 			}

@@ -21,37 +21,37 @@ type Dependent struct {
 // BrokenDependents lists up to limit waiting items with a dependency that failed or that
 // ended without completing. Their ids are above after.
 func BrokenDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
-	return dependents(ctx, tx, "broken dependents", after, limit)
+	return dependents(ctx, tx, "broken dependents", FromItem(after), limit)
 }
 
 // RestorableDependents lists up to limit items that failed because of a dependency, and
 // whose dependencies have all completed since. Their ids are above after.
 func RestorableDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
-	return dependents(ctx, tx, "mendable dependents", after, limit)
+	return dependents(ctx, tx, "mendable dependents", FromItem(after), limit)
 }
 
 // WaitingUntil returns the item id that ends the range of the n waiting items above after,
-// or EndOfTime when there are fewer.
+// or LastItem when there are fewer.
 func WaitingUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
-	until := EndOfTime
-	_, err := Row(ctx, tx, []any{&until}, moveSQL["waiting until"], after, n-1)
+	until := LastItem
+	_, err := Row(ctx, tx, []any{(*ItemID)(&until)}, moveSQL["waiting until"], FromItem(after), n-1)
 	return until, err
 }
 
 // MiscountedDependents lists the items of a range whose counts of dependencies are wrong.
 func MiscountedDependents(ctx context.Context, tx Tx, after, until string) ([]Dependent, error) {
-	return dependents(ctx, tx, "miscounted dependents", after, until)
+	return dependents(ctx, tx, "miscounted dependents", FromItem(after), ItemID(until))
 }
 
 // Recount sets an item's counts to what the rows of its dependencies say. It locks the
 // item's own row, and leaves an event if the counts were wrong.
 func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
 	var needs, broken, attempt, newNeeds, newBroken int
-	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt}, moveSQL["hold waiting"], d.ItemID)
+	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt}, moveSQL["hold waiting"], ItemID(d.ItemID))
 	if err != nil || !found {
 		return false, err
 	}
-	if _, err := Row(ctx, tx, []any{&newNeeds, &newBroken}, moveSQL["recount"], d.ItemID); err != nil {
+	if _, err := Row(ctx, tx, []any{&newNeeds, &newBroken}, moveSQL["recount"], ItemID(d.ItemID)); err != nil {
 		return false, err
 	}
 	if newNeeds == needs && (newBroken > 0) == (broken > 0) {
@@ -70,7 +70,7 @@ func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
 // LostDependents lists up to limit items that failed because of a dependency, where a
 // dependency has ended without completing since. Their ids are above after.
 func LostDependents(ctx context.Context, tx Tx, after string, limit int) ([]Dependent, error) {
-	return dependents(ctx, tx, "lost dependents", after, limit)
+	return dependents(ctx, tx, "lost dependents", FromItem(after), limit)
 }
 
 func dependents(ctx context.Context, tx Tx, query string, args ...any) ([]Dependent, error) {
@@ -82,7 +82,7 @@ func dependents(ctx context.Context, tx Tx, query string, args ...any) ([]Depend
 	var out []Dependent
 	for rows.Next() {
 		var d Dependent
-		if err := rows.Scan(&d.ItemID, &d.Namespace, &d.TaskID, &d.Failed, &d.Ended); err != nil {
+		if err := rows.Scan((*ItemID)(&d.ItemID), &d.Namespace, (*TaskID)(&d.TaskID), &d.Failed, &d.Ended); err != nil {
 			return nil, err
 		}
 		out = append(out, d)
@@ -102,7 +102,7 @@ func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
 	case d.Ended > 0:
 		c.To, c.Error = "cancelled", `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
 	default: // the dependency was retried in the meantime
-		_, err := tx.Exec(ctx, moveSQL["whole again"], d.ItemID)
+		_, err := tx.Exec(ctx, moveSQL["whole again"], ItemID(d.ItemID))
 		return err
 	}
 	_, err := Apply(ctx, tx, now, c)

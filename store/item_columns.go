@@ -139,7 +139,7 @@ type itemScan struct {
 // columns are the columns that are read of an item: @columns(item) in statements.
 func (s *itemScan) columns() []Column {
 	return []Column{
-		{"id", &s.ID}, {"namespace", &s.Namespace}, {"task_id", &s.TaskID}, {"type", &s.Type}, {"kind", &s.Kind},
+		{"id", (*ItemID)(&s.ID)}, {"namespace", &s.Namespace}, {"task_id", (*TaskID)(&s.TaskID)}, {"type", &s.Type}, {"kind", &s.Kind},
 		{"position", &s.Position}, {"key", &s.key}, {"priority", &s.Priority}, {"after", &s.after}, {"input", &s.input},
 		{"parts_required", &s.parts}, {"created_at", &s.created}, {"state", &s.State}, {"attempt", &s.Attempt},
 		{"failures", &s.Failures}, {"max_attempts", &s.MaxAttempts}, {"rework", &s.Rework}, {"left_by", &s.left},

@@ -14,7 +14,7 @@ var readSQL = Texts(sqlFiles, "read.sql")
 // GetItem reads an item. An item of another namespace is not_found. A lease that has run
 // out at now reads as status expired; with now = 0 it does not.
 func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemRow, error) {
-	rows, err := scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id = $1 AND i.namespace = $2", id, namespace)
+	rows, err := scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id = $1 AND i.namespace = $2", ItemID(id), namespace)
 	if err != nil {
 		return ItemRow{}, err
 	}
@@ -26,7 +26,7 @@ func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemR
 
 // GetItems reads those of the given items that exist, in any namespace.
 func GetItems(ctx context.Context, tx Tx, ids []string, now int64) ([]ItemRow, error) {
-	return scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id @among($1)", List(ids))
+	return scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id @among_ids($1)", ItemList(ids))
 }
 
 // where collects conditions and their arguments. The conditions come from a fixed set, so
@@ -68,6 +68,18 @@ func (w *where) after(comparison, prefix, cursor string) error {
 	return nil
 }
 
+// afterID is after for the id of a task or an item.
+func (w *where) afterID(comparison string, id ID) error {
+	if fmt.Sprint(id) == "" {
+		return nil
+	}
+	if _, ok := id.Bytes(); !ok {
+		return notACursor()
+	}
+	w.and(comparison+" ?", id)
+	return nil
+}
+
 func notACursor() error { return pawl.Invalid("/cursor", "is not a cursor of this list") }
 
 // ListItems lists a namespace's items in order of id.
@@ -83,19 +95,19 @@ func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 func itemCursor(i pawl.Item) string { return i.ID }
 
 func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
-	l := listing[ItemRow]{table: "items i", rows: without(readSQL["items"], q.Fields, largeOfItem), prefix: "itm_", key: "i.id",
+	l := listing[ItemRow]{table: "items i", rows: without(readSQL["items"], q.Fields, largeOfItem), noun: items, key: "i.id",
 		order: "i.id ASC", byID: true, desc: q.Desc, cursor: q.Cursor, limit: q.Limit}
-	l.after = func(w *where, cursor string) error { return w.after("i.id >", l.prefix, cursor) }
+	l.after = func(w *where, cursor string) error { return w.afterID("i.id >", l.noun.id(cursor)) }
 	if q.Desc {
-		l.order, l.after = "i.id DESC", func(w *where, cursor string) error { return w.after("i.id <", l.prefix, cursor) }
+		l.order, l.after = "i.id DESC", func(w *where, cursor string) error { return w.afterID("i.id <", l.noun.id(cursor)) }
 	}
 	l.scan = func(query string, args ...any) ([]ItemRow, error) { return scanItems(ctx, tx, now, query, args...) }
 	l.own.and("i.namespace = ?", namespace)
 	if len(q.IDs) > 0 {
-		l.own.and("i.id @among(?)", List(q.IDs))
+		l.own.and("i.id @among_ids(?)", ItemList(q.IDs))
 	}
 	if q.TaskID != "" {
-		l.own.and("i.task_id = ?", q.TaskID)
+		l.own.and("i.task_id = ?", TaskID(q.TaskID))
 	}
 	if len(q.Types) > 0 {
 		l.own.and("i.type @among(?)", List(q.Types))
@@ -249,9 +261,9 @@ func Queues(ctx context.Context, tx Tx, namespace string) ([]Queue, error) {
 // Picks lists the row of ready of one item, or the first rows of a task's items in claim
 // order.
 func Picks(ctx context.Context, tx Tx, namespace, taskID, itemID string, types []string, limit int) ([]Pick, error) {
-	query, args := readSQL["pick task"], []any{namespace, taskID, List(types), limit}
+	query, args := readSQL["pick task"], []any{namespace, TaskID(taskID), List(types), limit}
 	if itemID != "" {
-		query, args = readSQL["pick item"], []any{namespace, itemID, List(types), taskID}
+		query, args = readSQL["pick item"], []any{namespace, ItemID(itemID), List(types), taskID == "", TaskID(taskID)}
 	}
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
@@ -261,7 +273,7 @@ func Picks(ctx context.Context, tx Tx, namespace, taskID, itemID string, types [
 	var out []Pick
 	for rows.Next() {
 		var p Pick
-		if err := rows.Scan(&p.Type, &p.Rank, &p.ItemID); err != nil {
+		if err := rows.Scan(&p.Type, &p.Rank, (*ItemID)(&p.ItemID)); err != nil {
 			return nil, err
 		}
 		out = append(out, p)

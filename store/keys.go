@@ -24,14 +24,14 @@ type KeyRow struct {
 // OpenKey inserts a key. It returns false when the key exists or when another open
 // transaction inserts it.
 func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now,
+	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, TaskID(k.TaskID), ItemID(k.ItemID), now,
 		nullable(k.Expires), k.Locked, k.Code)
 	return n == 1, err
 }
 
 // ReopenKey starts an expired key again.
 func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) error {
-	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, Text(k.TaskID), Text(k.ItemID), now,
+	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, TaskID(k.TaskID), ItemID(k.ItemID), now,
 		nullable(k.Expires), k.Locked, k.Code)
 	return err
 }
@@ -109,10 +109,10 @@ func listKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 		w.and("k.status = ?", q.Status)
 	}
 	if q.TaskID != "" {
-		w.and("k.task_id = ?", q.TaskID)
+		w.and("k.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" {
-		w.and("k.item_id = ?", q.ItemID)
+		w.and("k.item_id = ?", ItemID(q.ItemID))
 	}
 	if q.Cursor != "" {
 		at, rest, _ := strings.Cut(q.Cursor, ".")
@@ -148,7 +148,8 @@ func scanKeys(ctx context.Context, tx Tx, query string, args ...any) ([]KeyRow, 
 		var created int64
 		var completed, expires, locked *int64
 		var kind, location Text
-		if err := rows.Scan(&k.Scope, &k.Hash, &request, &k.Status, &token, &response, &task, &item, &created, &completed, &expires, &locked,
+		if err := rows.Scan(&k.Scope, &k.Hash, &request, &k.Status, &token, &response, (*TaskID)(&task), (*ItemID)(&item), &created,
+			&completed, &expires, &locked,
 			&k.Code, &kind, &location); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,6 @@
 -- name: open key
 INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, request_hash, status, token, task_id, item_id, created_at, expires_at, locked_until, code)
-SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), 'pending', CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT),
+SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), 'pending', CAST($5 AS TEXT), CAST($6 AS @uuid), CAST($7 AS @uuid),
   CAST($8 AS BIGINT), CAST($9 AS BIGINT), CAST($10 AS BIGINT), CAST($11 AS INTEGER)
 WHERE @alone
 ON CONFLICT (namespace, scope, key_hash) DO NOTHING

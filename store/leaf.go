@@ -39,6 +39,21 @@ func (t *leafText) Scan(v any) error {
 	return err
 }
 
+// leafRef scans the id of a task or item into a column as its text.
+type leafRef struct {
+	prefix string
+	text   *leafText
+}
+
+// SetBytes implements IDTarget.
+func (r leafRef) SetBytes(b [16]byte) { *r.text = appendID((*r.text)[:0], r.prefix, b) }
+
+// SetNull implements IDTarget.
+func (r leafRef) SetNull() { *r.text = (*r.text)[:0] }
+
+// Scan implements sql.Scanner.
+func (r leafRef) Scan(v any) error { return scanID(v, r) }
+
 // leafRow is a row of the statement "events for leaves".
 type leafRow struct {
 	id, attempt, created int64
@@ -52,6 +67,7 @@ func newLeafRow() *leafRow {
 	for i := range r.texts {
 		r.dest = append(r.dest, &r.texts[i])
 	}
+	r.dest[4], r.dest[5] = leafRef{taskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
 	return r
 }
 
@@ -161,6 +177,7 @@ func leafProvenances(ctx context.Context, tx Tx, s Span) (map[int64][]byte, erro
 	for i := range texts {
 		dest = append(dest, &texts[i])
 	}
+	dest[3] = leafRef{itemPrefix, &texts[1]}
 	for rows.Next() {
 		if err := rows.Scan(dest...); err != nil {
 			return nil, err

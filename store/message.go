@@ -31,7 +31,8 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 		var attempt *int
 		var created int64
 		var ended *int64
-		if err := rows.Scan(&m.ID, &m.Namespace, &thread, &task, &item, &attempt, &m.Role, &m.Kept, &m.Status, &model, &m.StepNumber, &m.MaxSteps,
+		if err := rows.Scan(&m.ID, &m.Namespace, &thread, (*TaskID)(&task), (*ItemID)(&item), &attempt, &m.Role, &m.Kept, &m.Status, &model,
+			&m.StepNumber, &m.MaxSteps,
 			&m.Offset,
 			&m.StepOffset, &m.cuts, &usage, &metadata, &created, &ended); err != nil {
 			return nil, err
@@ -72,13 +73,15 @@ func oneMessage(ctx context.Context, tx Tx, query, namespace, id string) (Messag
 func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFilter) ([]MessageRow, error) {
 	var w where
 	w.and("m.namespace = ?", namespace)
-	for cond, value := range map[string]string{"m.thread = ?": q.Thread, "m.task_id = ?": q.TaskID, "m.item_id = ?": q.ItemID} {
-		if value != "" {
-			w.and(cond, value)
-		}
+	if q.Thread != "" {
+		w.and("m.thread = ?", q.Thread)
+	}
+	if q.TaskID != "" {
+		w.and("m.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" { // through the task: item_id alone has no index
-		w.and("m.task_id = (SELECT x.task_id FROM pawl.items x WHERE x.id = ?)", q.ItemID)
+		w.and("m.task_id = (SELECT x.task_id FROM pawl.items x WHERE x.id = ?)", ItemID(q.ItemID))
+		w.and("m.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Statuses) > 0 {
 		w.and("m.state @among(?)", List(texts(q.Statuses)))
@@ -166,7 +169,7 @@ func ItemsOfMessages(ctx context.Context, tx Tx, namespace string, ids []string)
 	var out []MessageItem
 	for rows.Next() {
 		var h MessageItem
-		if err := rows.Scan(&h.ID, &h.ItemID, &h.State); err != nil {
+		if err := rows.Scan(&h.ID, (*ItemID)(&h.ItemID), &h.State); err != nil {
 			return nil, err
 		}
 		out = append(out, h)
@@ -177,13 +180,13 @@ func ItemsOfMessages(ctx context.Context, tx Tx, namespace string, ids []string)
 // OpenMessageOf returns the id of an item's open message, or "" when there is none.
 func OpenMessageOf(ctx context.Context, tx Tx, itemID string) (string, error) {
 	var id string
-	_, err := Row(ctx, tx, []any{&id}, messageSQL["open message"], itemID)
+	_, err := Row(ctx, tx, []any{&id}, messageSQL["open message"], ItemID(itemID))
 	return id, err
 }
 
 // MessagesOfItem lists the messages that an item has written in chunks, oldest first.
 func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string, p pawl.Page) (pawl.List[pawl.MessageRef], error) {
-	rows, err := tx.Query(ctx, messageSQL["said by item"], taskID, itemID, p.Cursor, p.Limit+1)
+	rows, err := tx.Query(ctx, messageSQL["said by item"], TaskID(taskID), ItemID(itemID), p.Cursor, p.Limit+1)
 	if err != nil {
 		return pawl.List[pawl.MessageRef]{}, err
 	}

@@ -17,7 +17,7 @@ FROM pawl.messages m
 WHERE m.id IN @list($1)
 
 -- name: homes
-SELECT m.id, COALESCE(m.item_id, ''), m.state
+SELECT m.id, m.item_id, m.state
 FROM pawl.messages m
 WHERE m.namespace = $1 AND m.id IN @list($2)
 
@@ -75,14 +75,14 @@ WHERE id = $1
 -- name: hold messages
 SELECT m.id
 FROM pawl.messages m
-WHERE m.task_id = $1 AND m.item_id IN @list($2)
+WHERE m.task_id = $1 AND m.item_id IN @ids($2)
 ORDER BY m.id
 @lock
 
 -- name: resume messages
 UPDATE pawl.messages
 SET state = 'streaming', content = NULL, ended_at = NULL
-WHERE state = 'error' AND task_id = $1 AND item_id IN @list($2)
+WHERE state = 'error' AND task_id = $1 AND item_id IN @ids($2)
 RETURNING id, item_id, namespace
 
 -- name: hold lease of item

@@ -29,10 +29,10 @@ func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.Me
 // message.
 func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
 	for try := 0; try < 100; try++ { // another transaction may be moving the row
-		if leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], itemID); err != nil || leased {
+		if leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], ItemID(itemID)); err != nil || leased {
 			break
 		}
-		held, err := Strings(ctx, tx, stateTableSQL["still in"], List([]string{itemID}), List(leasedStates))
+		held, err := ItemIDs(ctx, tx, stateTableSQL["still in"], ItemList([]string{itemID}), List(leasedStates))
 		if err != nil || len(held) == 0 {
 			return "", false, err
 		}
@@ -43,7 +43,7 @@ func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased
 // SetStopped stores in the lease which messages were stopped. The holder learns it by the
 // next heartbeat.
 func SetStopped(ctx context.Context, tx Tx, itemID, stopped string) error {
-	_, err := tx.Exec(ctx, messageSQL["tell lease"], itemID, stopped)
+	_, err := tx.Exec(ctx, messageSQL["tell lease"], ItemID(itemID), stopped)
 	return err
 }
 
@@ -54,10 +54,10 @@ func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items 
 	for i := range items {
 		ids[i] = items[i].ItemID
 	}
-	if held, err := Strings(ctx, tx, messageSQL["hold messages"], taskID, List(ids)); err != nil || len(held) == 0 {
+	if held, err := Strings(ctx, tx, messageSQL["hold messages"], TaskID(taskID), ItemList(ids)); err != nil || len(held) == 0 {
 		return err
 	}
-	rows, err := tx.Query(ctx, messageSQL["resume messages"], taskID, List(ids))
+	rows, err := tx.Query(ctx, messageSQL["resume messages"], TaskID(taskID), ItemList(ids))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items 
 	var events []Event
 	for rows.Next() {
 		var id, item, namespace string
-		if err := rows.Scan(&id, &item, &namespace); err != nil {
+		if err := rows.Scan(&id, (*ItemID)(&item), &namespace); err != nil {
 			return err
 		}
 		events = append(events, messageEvent("message_started", namespace, taskID, Text(item), by,
@@ -87,10 +87,10 @@ func OrphanedMessages(ctx context.Context, tx Tx, items []string, taskID string,
 	var w where
 	w.and("m.state = 'streaming' AND m.item_id IS NOT NULL AND (r.item_id IS NOT NULL OR e.item_id IS NOT NULL)")
 	if items != nil {
-		w.and("m.item_id IN @list(?)", List(items))
+		w.and("m.item_id IN @ids(?)", ItemList(items))
 	}
 	if taskID != "" {
-		w.and("m.task_id = ?", taskID)
+		w.and("m.task_id = ?", TaskID(taskID))
 	}
 	rows, err := tx.Query(ctx, w.text(messageSQL["strays"], "m.id", limit), w.args...)
 	if err != nil {

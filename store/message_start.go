@@ -29,7 +29,8 @@ func PutMessages(ctx context.Context, tx Tx, now int64, all []NewMessage) error 
 		if m.Content != "" {
 			state, ended = string(pawl.MessageComplete), &now
 		}
-		rows[i] = []any{m.ID, m.Namespace, m.Thread, m.TaskID, m.ItemID, m.Attempt, m.Role, m.Content, state, m.Model, m.MaxSteps, m.Metadata,
+		rows[i] = []any{m.ID, m.Namespace, m.Thread, TaskID(m.TaskID), ItemID(m.ItemID), m.Attempt, m.Role, m.Content, state, m.Model,
+			m.MaxSteps, m.Metadata,
 			now, ended}
 		events[i] = messageEvent("message_started", m.Namespace, m.TaskID, m.ItemID, m.Actor,
 			map[string]any{"message_id": m.ID, "role": m.Role, "status": state})
@@ -50,13 +51,13 @@ func messageEvent(name, namespace, taskID string, itemID Text, by Actor, data ma
 
 // SetThread sets the thread that a task belongs to.
 func SetThread(ctx context.Context, tx Tx, taskID, thread string) error {
-	_, err := tx.Exec(ctx, messageSQL["set thread"], taskID, thread)
+	_, err := tx.Exec(ctx, messageSQL["set thread"], TaskID(taskID), thread)
 	return err
 }
 
 // ThreadOf returns a task's thread.
 func ThreadOf(ctx context.Context, tx Tx, taskID string) (string, error) {
 	var thread string
-	_, err := Row(ctx, tx, []any{&thread}, messageSQL["thread of task"], taskID)
+	_, err := Row(ctx, tx, []any{&thread}, messageSQL["thread of task"], TaskID(taskID))
 	return thread, err
 }

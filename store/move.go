@@ -153,7 +153,7 @@ func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 	if len(feeders) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, moveSQL["break dependents"], List(feeders))
+	_, err := tx.Exec(ctx, moveSQL["break dependents"], ItemList(feeders))
 	return err
 }
 
@@ -169,16 +169,16 @@ func eventOf(verb, to string) string {
 // ItemsToCancel lists the items that a cancel of a task moves, if the task has more than
 // the given number of items. Failed items come first, so that the task stays open.
 func ItemsToCancel(ctx context.Context, tx Tx, namespace, taskID string, more int) ([]string, error) {
-	return Strings(ctx, tx, moveSQL["items to cancel"], taskID, namespace, more, List(changes["cancel"].from))
+	return ItemIDs(ctx, tx, moveSQL["items to cancel"], TaskID(taskID), namespace, more, List(changes["cancel"].from))
 }
 
 // idsToMove lists the items that a change may move. Named items may be in any state: Take
 // skips those in other states, and so the whole task is not read for a few items.
 func idsToMove(ctx context.Context, tx Tx, ch change, c Change) ([]string, error) {
 	if c.ItemIDs != nil {
-		return Strings(ctx, tx, moveSQL["named "+ch.query], c.TaskID, c.Namespace, List(c.ItemIDs))
+		return ItemIDs(ctx, tx, moveSQL["named "+ch.query], TaskID(c.TaskID), c.Namespace, ItemList(c.ItemIDs))
 	}
-	return Strings(ctx, tx, moveSQL[ch.query], c.TaskID, c.Namespace, List(ch.from))
+	return ItemIDs(ctx, tx, moveSQL[ch.query], TaskID(c.TaskID), c.Namespace, List(ch.from))
 }
 
 // Strings reads a query of one text column.
@@ -189,6 +189,24 @@ func Strings(ctx context.Context, tx Tx, query string, args ...any) ([]string, e
 // Ints reads a query of one column of numbers.
 func Ints(ctx context.Context, tx Tx, query string, args ...any) ([]int64, error) {
 	return column[int64](ctx, tx, query, args)
+}
+
+// TaskIDs reads a query of one column of task ids.
+func TaskIDs(ctx context.Context, tx Tx, query string, args ...any) ([]string, error) {
+	return idColumn[TaskID](ctx, tx, query, args)
+}
+
+// ItemIDs reads a query of one column of item ids.
+func ItemIDs(ctx context.Context, tx Tx, query string, args ...any) ([]string, error) {
+	return idColumn[ItemID](ctx, tx, query, args)
+}
+
+func idColumn[T ~string](ctx context.Context, tx Tx, query string, args []any) ([]string, error) {
+	ids, err := column[T](ctx, tx, query, args)
+	if err != nil || ids == nil {
+		return nil, err
+	}
+	return texts(ids), nil
 }
 
 func column[T any](ctx context.Context, tx Tx, query string, args []any) ([]T, error) {

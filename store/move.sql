@@ -14,17 +14,17 @@ WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
       AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
 ORDER BY i.id
 
--- In the next two statements, || '' keeps the planner from reading all items of the task.
+-- In the next two statements, COALESCE keeps the planner from reading all items of the task.
 -- name: named items to move
 SELECT w.id
 FROM pawl.items w
-WHERE w.id @among($3) AND w.task_id || '' = $1 AND w.namespace = $2
+WHERE w.id @among_ids($3) AND COALESCE(w.task_id, w.task_id) = $1 AND w.namespace = $2
 ORDER BY w.id
 
 -- name: named items to retry
 SELECT w.id
 FROM pawl.items w
-WHERE w.id @among($3) AND w.task_id || '' = $1 AND w.namespace = $2
+WHERE w.id @among_ids($3) AND COALESCE(w.task_id, w.task_id) = $1 AND w.namespace = $2
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.id
@@ -91,18 +91,18 @@ WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
 WITH held AS MATERIALIZED (
   SELECT item_id
   FROM pawl.waiting
-  WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
+  WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @ids($1))
   ORDER BY item_id
   @lock)
 UPDATE pawl.waiting
-SET needs = needs - (SELECT COUNT(*) FROM pawl.item_deps d WHERE d.item_id = waiting.item_id AND d.needs_id IN @list($1))
+SET needs = needs - (SELECT COUNT(*) FROM pawl.item_deps d WHERE d.item_id = waiting.item_id AND d.needs_id IN @ids($1))
 WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: break dependents
 WITH held AS MATERIALIZED (
   SELECT item_id
   FROM pawl.waiting
-  WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @list($1))
+  WHERE item_id IN (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id IN @ids($1))
   ORDER BY item_id
   @lock)
 UPDATE pawl.waiting

@@ -22,7 +22,7 @@ func (l *listing[T]) candidates(ctx context.Context, tx Tx, namespace, cursor st
 		return nil, false, nil
 	}
 	args := append([]any{namespace, fewCandidates + 1}, l.more...)
-	ids, err = Strings(ctx, tx, "SELECT x.id FROM ("+strings.Join(l.sources, " UNION ALL ")+") x\nLIMIT $2", args...)
+	ids, err = l.noun.column(ctx, tx, "SELECT x.id FROM ("+strings.Join(l.sources, " UNION ALL ")+") x\nLIMIT $2", args...)
 	if err != nil || len(ids) > fewCandidates {
 		return nil, false, err
 	}
@@ -60,7 +60,7 @@ type listing[T any] struct {
 	sources      []string // of candidates
 	more         []any    // arguments of sources, from $3 on
 	table, rows  string   // the table with its alias, one letter; the query that reads the rows
-	prefix       string   // of ids
+	noun         noun
 	key, order   string   // the expression of the cursor, and the list's order
 	parts        []string // conditions that divide the table, in the list's order; none = undivided
 	desc         bool
@@ -70,6 +70,21 @@ type listing[T any] struct {
 	after        func(w *where, cursor string) error
 	scan         func(query string, args ...any) ([]T, error)
 }
+
+// noun is what a list lists.
+type noun struct {
+	prefix string
+	id     func(id string) ID
+	target func() IDTarget
+	list   func(ids []string) string                                                     // the argument of @among_ids
+	column func(ctx context.Context, tx Tx, query string, args ...any) ([]string, error) // reads ids
+	ids    func(ctx context.Context, tx Tx, query string, args ...any) ([]string, error) // reads the list's keys
+}
+
+var (
+	tasks = noun{taskPrefix, func(id string) ID { return TaskID(id) }, func() IDTarget { return new(TaskID) }, TaskList, TaskIDs, TaskIDs}
+	items = noun{itemPrefix, func(id string) ID { return ItemID(id) }, func() IDTarget { return new(ItemID) }, ItemList, ItemIDs, ItemIDs}
+)
 
 func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T, err error) {
 	behind := l.own.with("TRUE")
@@ -83,7 +98,7 @@ func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T
 	ids, few, err := l.candidates(ctx, tx, namespace, cursor)
 	if few {
 		for some := range slices.Chunk(ids, size) {
-			if some, err = l.find(ctx, tx, behind.with(l.id()+" @among(?)", List(some)), len(some)); err != nil {
+			if some, err = l.find(ctx, tx, behind.with(l.id()+" @among_ids(?)", l.noun.list(some)), len(some)); err != nil {
 				return nil, err
 			}
 			rows, err := l.read(some)
@@ -117,7 +132,7 @@ func (l *listing[T]) walk(ctx context.Context, tx Tx, at where) (out []T, err er
 
 // find reads the keys of rows by the table's own conditions.
 func (l *listing[T]) find(ctx context.Context, tx Tx, w where, limit int) ([]string, error) {
-	return Strings(ctx, tx, w.text("SELECT "+l.key+" FROM pawl."+l.table, l.order, limit), w.args...)
+	return l.noun.ids(ctx, tx, w.text("SELECT "+l.key+" FROM pawl."+l.table, l.order, limit), w.args...)
 }
 
 // next finds keys in one part after another.
@@ -140,9 +155,9 @@ func (l *listing[T]) read(keys []string) ([]T, error) {
 	}
 	ids := make([]string, len(keys))
 	for i, k := range keys {
-		ids[i] = k[strings.Index(k, l.prefix):]
+		ids[i] = k[strings.Index(k, l.noun.prefix):]
 	}
-	w := l.derived.with(l.id()+" @among(?)", List(ids))
+	w := l.derived.with(l.id()+" @among_ids(?)", l.noun.list(ids))
 	text := w.text(l.rows, l.order, l.limit+1)
 	return l.scan(text, w.args...)
 }

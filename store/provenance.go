@@ -32,7 +32,7 @@ func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
 		if p.Attempt > 0 {
 			attempt = &p.Attempt
 		}
-		rows[i] = []any{p.ID, p.Namespace, p.TaskID, p.ItemID, attempt, p.Verb, p.Scope, Text(p.IdempotencyKey), Text(p.AgentID),
+		rows[i] = []any{p.ID, p.Namespace, TaskID(p.TaskID), ItemID(p.ItemID), attempt, p.Verb, p.Scope, Text(p.IdempotencyKey), Text(p.AgentID),
 			Text(p.AgentName),
 			Text(p.AgentVersion), Text(p.Model), Text(p.RequestFingerprint), Text(p.Extra), p.Event}
 	}
@@ -52,9 +52,9 @@ func listProvenances(ctx context.Context, tx Tx, namespace string, q pawl.Proven
 	var w where
 	w.and("p.namespace = ?", namespace)
 	if q.TaskID != "" {
-		w.and("p.task_id = ?", q.TaskID)
+		w.and("p.task_id = ?", TaskID(q.TaskID))
 	} else {
-		w.and("p.item_id = ?", q.ItemID)
+		w.and("p.item_id = ?", ItemID(q.ItemID))
 	}
 	if err := w.after("p.id >", "prv_", q.Cursor); err != nil {
 		return pawl.List[pawl.ProvenanceRecord]{}, err
@@ -71,7 +71,8 @@ func listProvenances(ctx context.Context, tx Tx, namespace string, q pawl.Proven
 		var attempt *int
 		var event *int64
 		var created int64
-		if err := rows.Scan(&r.ID, &task, &item, &attempt, &r.Verb, &scope, &key, &id, &name, &version, &model, &print, &extra, &created, &event,
+		if err := rows.Scan(&r.ID, (*TaskID)(&task), (*ItemID)(&item), &attempt, &r.Verb, &scope, &key, &id, &name, &version, &model, &print,
+			&extra, &created, &event,
 			&data); err != nil {
 			return pawl.List[pawl.ProvenanceRecord]{}, err
 		}

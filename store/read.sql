@@ -135,7 +135,7 @@ WHERE g.type IS NOT NULL
 SELECT r.type, r.rank, r.item_id
 FROM pawl.item_ranks w
 JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
-WHERE w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work') AND ($4 = '' OR w.task_id = $4)
+WHERE w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work') AND ($4 OR w.task_id = $5)
 
 -- name: pick task
 SELECT r.type, r.rank, r.item_id
@@ -161,4 +161,4 @@ SELECT t.id, t.state, t.version,
   COALESCE((SELECT CAST(SUM(x.id) AS bigint)
     FROM (SELECT e.id FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT $2) x), 0)
 FROM pawl.task_rows t
-WHERE t.id @among($1)
+WHERE t.id @among_ids($1)

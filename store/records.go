@@ -23,11 +23,11 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	var w where
 	w.and("e.namespace = ?", namespace)
 	if q.TaskID != "" {
-		w.and("e.task_id = ?", q.TaskID)
+		w.and("e.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" { // through the task: item_id has no index of its own
-		w.and("e.task_id = (SELECT x.task_id FROM pawl.items x WHERE x.id = ?)", q.ItemID)
-		w.and("e.item_id = ?", q.ItemID)
+		w.and("e.task_id = (SELECT x.task_id FROM pawl.items x WHERE x.id = ?)", ItemID(q.ItemID))
+		w.and("e.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Types) > 0 {
 		w.and("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
@@ -104,7 +104,8 @@ func scanEvent(rows Rows) (int64, pawl.Event, error) {
 	var id, created int64
 	var attempt *int
 	var item, from, to, taskFrom, taskTo, actorID, message, data, diff, key, typ Text
-	err := rows.Scan(&id, &e.Namespace, &e.TaskID, &item, &attempt, &e.Event, &from, &to, &taskFrom, &taskTo, &e.ActorType, &actorID, &message,
+	err := rows.Scan(&id, &e.Namespace, (*TaskID)(&e.TaskID), (*ItemID)(&item), &attempt, &e.Event, &from, &to, &taskFrom, &taskTo,
+		&e.ActorType, &actorID, &message,
 		&data, &diff, &key, &created, &typ)
 	e.ID, e.TaskType, e.ItemID, e.FromState, e.ToState = "evt_"+strconv.FormatInt(id, 10), string(typ), string(item), string(from), string(to)
 	e.TaskFrom, e.TaskTo, e.ActorID, e.KeyID, e.Message = string(taskFrom), string(taskTo), string(actorID), string(key), string(message)
@@ -144,10 +145,10 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 	var w where
 	w.and("c.namespace = ?", namespace)
 	if q.TaskID != "" {
-		w.and("c.task_id = ?", q.TaskID)
+		w.and("c.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" {
-		w.and("c.item_id = ?", q.ItemID)
+		w.and("c.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Types) > 0 {
 		w.and("c.type @among(?)", List(q.Types))
@@ -209,7 +210,7 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
 		err := rows.Scan(append(into, &point, &step)...)
 		isPoint, isStep = append(isPoint, point == 1), append(isStep, step == 1)
 		return err
-	}, readSQL["resume"], itemID, after, want, p.Limit+1+want)
+	}, readSQL["resume"], ItemID(itemID), after, want, p.Limit+1+want)
 	var named []CheckpointRow
 	for i, c := range read {
 		if isPoint[i] {
@@ -242,7 +243,8 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		var attempt *int
 		var created int64
 		var size *int64
-		if err := scan(rows, &c.ID, &c.namespace, &c.TaskID, &item, &attempt, &c.Sequence, &c.Type, &name, &args, &snapshot, &c.blob, &size,
+		if err := scan(rows, &c.ID, &c.namespace, (*TaskID)(&c.TaskID), (*ItemID)(&item), &attempt, &c.Sequence, &c.Type, &name, &args,
+			&snapshot, &c.blob, &size,
 			&message, &until, &metadata, &created); err != nil {
 			return nil, err
 		}
@@ -268,7 +270,7 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 
 // CountCheckpoints counts a task's checkpoints by type.
 func CountCheckpoints(ctx context.Context, tx Tx, taskID string) (map[string]int64, error) {
-	rows, err := tx.Query(ctx, readSQL["count checkpoints"], taskID)
+	rows, err := tx.Query(ctx, readSQL["count checkpoints"], TaskID(taskID))
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func LogRestored(ctx context.Context, tx Tx, taskID string) error {
 
 // passed lists the events of a task that have no leaf and will not get one.
 func passed(ctx context.Context, tx Tx, s FeedState, taskID string) ([]int64, error) {
-	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], taskID)
+	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
 	if err != nil {
 		return nil, err
 	}

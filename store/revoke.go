@@ -20,7 +20,8 @@ var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+ReturnIt
 func LiveLease(ctx context.Context, tx Tx, namespace, itemID string) (attempt int, workerID string, item *Returned, found bool, err error) {
 	var until int64
 	var columns ReturnedColumns
-	if found, err = Row(ctx, tx, append([]any{&attempt, &workerID, &until}, columns.Targets()...), liveLease, itemID, namespace); err != nil ||
+	if found, err = Row(ctx, tx, append([]any{&attempt, &workerID, &until}, columns.Targets()...), liveLease, ItemID(itemID),
+		namespace); err != nil ||
 		!found {
 		return attempt, workerID, nil, false, err
 	}
@@ -38,7 +39,7 @@ func LeasesOfKey(ctx context.Context, tx Tx, keyID string, limit int) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	return Strings(ctx, tx, revokeSQL["leases of key"], keyID, now, limit)
+	return ItemIDs(ctx, tx, revokeSQL["leases of key"], keyID, now, limit)
 }
 
 // LeasesOfRevokedKeys locks up to limit live leases of API keys that are revoked.
@@ -47,7 +48,7 @@ func LeasesOfRevokedKeys(ctx context.Context, tx Tx, limit int) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	return Strings(ctx, tx, revokeSQL["leases of revoked keys"], now, limit)
+	return ItemIDs(ctx, tx, revokeSQL["leases of revoked keys"], now, limit)
 }
 
 // RevokeLeases ends leases that this transaction has locked. Their items are queued again,

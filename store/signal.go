@@ -63,7 +63,7 @@ func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) 
 	}
 	told := map[signalledTask]bool{}
 	for {
-		ids, err := Strings(ctx, tx, signalSQL["waiting for signal"], s.Namespace, s.Name, s.Key, wakeBatch)
+		ids, err := ItemIDs(ctx, tx, signalSQL["waiting for signal"], s.Namespace, s.Name, s.Key, wakeBatch)
 		if err != nil || len(ids) == 0 {
 			return out, err
 		}
@@ -116,7 +116,7 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 	if len(ids) == 0 {
 		return out, nil
 	}
-	if ids, err = Strings(ctx, tx, signalSQL["signalled before"], List(ids)); err != nil || len(ids) == 0 {
+	if ids, err = ItemIDs(ctx, tx, signalSQL["signalled before"], ItemList(ids)); err != nil || len(ids) == 0 {
 		return out, err
 	}
 	woken, err := wake(ctx, tx, out[0].Now, ids, map[signalledTask]bool{},

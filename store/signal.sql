@@ -40,4 +40,4 @@ LIMIT $4
 SELECT g.item_id
 FROM pawl.waiting g
 JOIN pawl.signals s ON s.namespace = g.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
-WHERE g.item_id IN @list($1) AND s.sent_at IS NOT NULL
+WHERE g.item_id IN @ids($1) AND s.sent_at IS NOT NULL

@@ -69,14 +69,15 @@ var stateTables = []stateTable{
 // put a whole row name them as @columns(ready) and so on.
 func (h *StateRow) columns(p *stateTable) []Column {
 	return slices.Concat(
-		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}, {"type", &h.Type}}, h.Carried.Columns(),
+		[]Column{{"item_id", (*ItemID)(&h.ItemID)}, {"namespace", &h.Namespace}, {"task_id", (*TaskID)(&h.TaskID)}, {"type", &h.Type}},
+		h.Carried.Columns(),
 		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}}, p.own(h))
 }
 
 // endColumns returns the columns of an ended item's row in ends.
 func (h *StateRow) endColumns() []Column {
 	return slices.Concat(
-		[]Column{{"item_id", &h.ItemID}, {"namespace", &h.Namespace}, {"task_id", &h.TaskID}}, h.Carried.Kept(),
+		[]Column{{"item_id", (*ItemID)(&h.ItemID)}, {"namespace", &h.Namespace}, {"task_id", (*TaskID)(&h.TaskID)}}, h.Carried.Kept(),
 		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}, {"left_by", &h.LeftBy}, {"state", &h.State},
 			{"ended_at", &h.Since}, {"accepted_at", &h.AcceptedAt}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled}})
 }
@@ -113,7 +114,7 @@ func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([
 	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, _ []string) ([]StateRow, error) {
 		if p.name != "ready" && (p.name != "leases" || a.Feeds == nil) {
 			return scanStateRows(ctx, tx, stateTableSQL["amend "+p.name], []any{ids, a.Solo, a.Feeds, a.Priority}, func(h *StateRow) []any {
-				return []any{&h.ItemID, &h.Namespace, &h.Type, &h.State}
+				return []any{(*ItemID)(&h.ItemID), &h.Namespace, &h.Type, &h.State}
 			})
 		}
 		held, err := scanStateRows(ctx, tx, stateTableSQL["take "+p.name], []any{ids}, func(h *StateRow) []any {
@@ -156,7 +157,7 @@ func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string,
 			if len(wanted) == 0 {
 				continue
 			}
-			held, err := one(List(missing), &stateTables[i], wanted)
+			held, err := one(ItemList(missing), &stateTables[i], wanted)
 			if err != nil {
 				return nil, err
 			}
@@ -170,7 +171,7 @@ func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string,
 		}
 		missing = slices.DeleteFunc(missing, func(id string) bool { return found[id] })
 		var err error
-		if missing, err = Strings(ctx, tx, stateTableSQL["still in"], List(missing), List(states)); err != nil {
+		if missing, err = ItemIDs(ctx, tx, stateTableSQL["still in"], ItemList(missing), List(states)); err != nil {
 			return nil, err
 		}
 	}
@@ -260,7 +261,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 		if e.Attempt > 0 {
 			attempt = &e.Attempt
 		}
-		rows[i] = []any{e.Namespace, e.TaskID, e.ItemID, attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.worker,
+		rows[i] = []any{e.Namespace, TaskID(e.TaskID), ItemID(e.ItemID), attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.worker,
 			e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
 	}
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)

@@ -8,9 +8,9 @@
 WITH held AS MATERIALIZED (
   SELECT r.namespace, r.type, r.rank, r.item_id
   FROM (
-    SELECT id, namespace, type, @new_rank(priority) AS rank FROM pawl.items WHERE id IN @list($1)
+    SELECT id, namespace, type, @new_rank(priority) AS rank FROM pawl.items WHERE id IN @ids($1)
     UNION ALL
-    SELECT id, namespace, type, @requeue_rank(priority) FROM pawl.items WHERE id IN @list($1)
+    SELECT id, namespace, type, @requeue_rank(priority) FROM pawl.items WHERE id IN @ids($1)
   ) w
   JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready
@@ -19,14 +19,14 @@ RETURNING @columns(ready)
 
 -- name: take scheduled
 DELETE FROM pawl.scheduled
-WHERE item_id IN @list($1)
+WHERE item_id IN @ids($1)
 RETURNING @columns(scheduled)
 
 -- name: take waiting
 WITH held AS MATERIALIZED (
   SELECT item_id
   FROM pawl.waiting
-  WHERE item_id IN @list($1)
+  WHERE item_id IN @ids($1)
   ORDER BY item_id
   @lock)
 DELETE FROM pawl.waiting
@@ -37,7 +37,7 @@ RETURNING @columns(waiting)
 WITH held AS MATERIALIZED (
   SELECT item_id
   FROM pawl.leases
-  WHERE item_id IN @list($1)
+  WHERE item_id IN @ids($1)
   ORDER BY item_id
   @lock)
 DELETE FROM pawl.leases
@@ -46,7 +46,7 @@ RETURNING @columns(leases)
 
 -- name: take parked_items
 DELETE FROM pawl.parked_items
-WHERE item_id IN @list($1) AND state IN @list($2)
+WHERE item_id IN @ids($1) AND state IN @list($2)
 RETURNING @columns(parked_items)
 
 -- name: put ready
@@ -79,14 +79,14 @@ VALUES (@values(finished_items, $1))
 -- name: amend scheduled
 UPDATE pawl.scheduled
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
-WHERE item_id IN @list($1)
+WHERE item_id IN @ids($1)
 RETURNING item_id, namespace, type, 'scheduled'
 
 -- name: amend waiting
 WITH held AS MATERIALIZED (
   SELECT item_id
   FROM pawl.waiting
-  WHERE item_id IN @list($1)
+  WHERE item_id IN @ids($1)
   ORDER BY item_id
   @lock)
 UPDATE pawl.waiting
@@ -98,7 +98,7 @@ RETURNING item_id, namespace, type, 'waiting'
 WITH held AS MATERIALIZED (
   SELECT item_id
   FROM pawl.leases
-  WHERE item_id IN @list($1)
+  WHERE item_id IN @ids($1)
   ORDER BY item_id
   @lock)
 UPDATE pawl.leases
@@ -109,13 +109,13 @@ RETURNING item_id, namespace, type, state
 -- name: amend parked_items
 UPDATE pawl.parked_items
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
-WHERE item_id IN @list($1)
+WHERE item_id IN @ids($1)
 RETURNING item_id, namespace, type, state
 
 -- name: still in
 SELECT i.id
 FROM pawl.item_rows i
-WHERE i.id @among($1) AND i.state IN @list($2)
+WHERE i.id @among_ids($1) AND i.state IN @list($2)
 
 -- name: record
 INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor, message, data, diff, key_id, created_at)

@@ -150,7 +150,7 @@ func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
 	var out []Depth
 	for rows.Next() {
 		var d Depth
-		if err := rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, &d.OldestID); err != nil {
+		if err := rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, (*ItemID)(&d.OldestID)); err != nil {
 			return nil, err
 		}
 		out = append(out, d)

@@ -44,15 +44,15 @@ SELECT
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * $3 > (lease_expires_at - heartbeat_at) * $4),
-  (SELECT MIN(w.created_at) FROM pawl.items w WHERE w.id = (SELECT MIN(r.item_id) FROM pawl.ready r WHERE r.namespace = $1)),
+  (SELECT MIN(w.created_at) FROM pawl.items w WHERE w.id = (SELECT r.item_id FROM pawl.ready r WHERE r.namespace = $1 ORDER BY r.item_id LIMIT 1)),
   (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.task_events WHERE namespace = $1)
 
 -- name: depths
-SELECT namespace, type, 'queued' AS state, COUNT(*), MIN(item_id) FROM pawl.ready GROUP BY namespace, type
-UNION ALL SELECT namespace, type, 'scheduled', COUNT(*), MIN(item_id) FROM pawl.scheduled GROUP BY namespace, type
-UNION ALL SELECT namespace, type, 'waiting', COUNT(*), MIN(item_id) FROM pawl.waiting GROUP BY namespace, type
-UNION ALL SELECT namespace, type, state, COUNT(*), MIN(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY namespace, type, state
-UNION ALL SELECT namespace, type, 'expired', COUNT(*), MIN(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY namespace, type
-UNION ALL SELECT namespace, type, state, COUNT(*), MIN(item_id) FROM pawl.parked_items GROUP BY namespace, type, state
+SELECT namespace, type, 'queued' AS state, COUNT(*), @least(item_id) FROM pawl.ready GROUP BY namespace, type
+UNION ALL SELECT namespace, type, 'scheduled', COUNT(*), @least(item_id) FROM pawl.scheduled GROUP BY namespace, type
+UNION ALL SELECT namespace, type, 'waiting', COUNT(*), @least(item_id) FROM pawl.waiting GROUP BY namespace, type
+UNION ALL SELECT namespace, type, state, COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY namespace, type, state
+UNION ALL SELECT namespace, type, 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY namespace, type
+UNION ALL SELECT namespace, type, state, COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY namespace, type, state

@@ -1,8 +1,9 @@
 // Package store keeps all SQL. Cold statements are written once, in the subset of SQL
 // that SQLite and PostgreSQL share, in .sql files beside their Go. The closed list of
 // hot verbs (Hot, Timed) has one text per database, in store/sqlite and store/postgres.
-// In this package and below it, times are microseconds since 1970 UTC; ids, payloads
-// and errors are text.
+// In this package and below it, times are microseconds since 1970 UTC; payloads and errors
+// are text. Ids are text in Go; those of tasks and items are 16 bytes in the databases: see
+// TaskID.
 //
 // # What a database implements
 //
@@ -58,7 +59,10 @@ type DB interface {
 //
 // @list($1) is the rows of a JSON array of texts. @among($1) says that a column is one of
 // those texts; each is looked up in the column's index. @hex(x@) is the hex form of bytes,
-// in lower case. @each($1) AS x is a table whose
+// in lower case. @ids($1) and @among_ids($1) are the
+// same for the ids of a TaskList or ItemList. @id(x) is the id of a text of such a list,
+// @task_text(x) and @item_text(x) are the texts of ids, @least(x) is MIN of ids and @uuid
+// the type of an id. @each($1) AS x is a table whose
 // x.value ->> 0 … are the members of each array in a JSON array. @lock and @skip are FOR
 // UPDATE and FOR UPDATE SKIP LOCKED on a database with row locks. @exclusive and @shared
 // are FOR NO KEY UPDATE, which lets other rows refer to the row, and FOR SHARE.

@@ -23,12 +23,12 @@ func NextDue(ctx context.Context, tx Tx) (at int64, ok bool, err error) {
 
 // ExpiredLeases returns up to limit items whose lease has expired.
 func ExpiredLeases(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
-	return Strings(ctx, tx, sweepSQL["expired leases"], now, limit)
+	return ItemIDs(ctx, tx, sweepSQL["expired leases"], now, limit)
 }
 
 // DueItems returns up to limit items that are due.
 func DueItems(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
-	return Strings(ctx, tx, sweepSQL["due items"], now, limit)
+	return ItemIDs(ctx, tx, sweepSQL["due items"], now, limit)
 }
 
 // Resting is one failed item and when it failed.
@@ -40,7 +40,7 @@ type Resting struct {
 // FailedBefore lists up to limit items that failed before a time, oldest first, starting
 // after the given one.
 func FailedBefore(ctx context.Context, tx Tx, before int64, after Resting, limit int) ([]Resting, error) {
-	rows, err := tx.Query(ctx, sweepSQL["failed before"], before, after.Since, after.ItemID, limit)
+	rows, err := tx.Query(ctx, sweepSQL["failed before"], before, after.Since, FromItem(after.ItemID), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func FailedBefore(ctx context.Context, tx Tx, before int64, after Resting, limit
 	var out []Resting
 	for rows.Next() {
 		var r Resting
-		if err := rows.Scan(&r.Since, &r.ItemID, &r.TaskID, &r.Namespace); err != nil {
+		if err := rows.Scan(&r.Since, (*ItemID)(&r.ItemID), (*TaskID)(&r.TaskID), &r.Namespace); err != nil {
 			return nil, err
 		}
 		out = append(out, r)
@@ -134,7 +134,7 @@ func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Ent
 	for rows.Next() {
 		var e Entry
 		var newest int
-		if err := rows.Scan(&e.ID, &e.At, &e.TaskID, &e.Namespace, &e.Event, &e.TaskTo, &newest); err != nil {
+		if err := rows.Scan(&e.ID, &e.At, (*TaskID)(&e.TaskID), &e.Namespace, &e.Event, &e.TaskTo, &newest); err != nil {
 			return nil, err
 		}
 		e.Newest = newest == 1
@@ -147,7 +147,7 @@ func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Ent
 // the task's newest, the task is open, and nothing will happen to the task by itself.
 func MarkStale(ctx context.Context, tx Tx, now int64, e Entry) (bool, error) {
 	var namespace string
-	found, err := Row(ctx, tx, []any{&namespace}, sweepSQL["forgotten"], e.TaskID, e.ID)
+	found, err := Row(ctx, tx, []any{&namespace}, sweepSQL["forgotten"], TaskID(e.TaskID), e.ID)
 	if err != nil || !found {
 		return false, err
 	}
@@ -171,14 +171,11 @@ func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err 
 	return n, err
 }
 
-// EndOfTime sorts after every id.
-const EndOfTime = "\U0010FFFF"
-
 // CountersUntil returns the task id that ends the range of the n rows of task_counters above
-// after, or EndOfTime when there are fewer.
+// after, or LastTask when there are fewer.
 func CountersUntil(ctx context.Context, tx Tx, after string, n int) (string, error) {
-	until := EndOfTime
-	_, err := Row(ctx, tx, []any{&until}, sweepSQL["counters until"], after, n-1)
+	until := LastTask
+	_, err := Row(ctx, tx, []any{(*TaskID)(&until)}, sweepSQL["counters until"], FromTask(after), n-1)
 	return until, err
 }
 
@@ -190,7 +187,7 @@ type Counted struct {
 
 // CountersOver lists the tasks of a range that keep more than limit checkpoints.
 func CountersOver(ctx context.Context, tx Tx, after, until string, limit int) ([]Counted, error) {
-	rows, err := tx.Query(ctx, sweepSQL["counters over"], after, until, limit)
+	rows, err := tx.Query(ctx, sweepSQL["counters over"], FromTask(after), TaskID(until), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +195,7 @@ func CountersOver(ctx context.Context, tx Tx, after, until string, limit int) ([
 	var out []Counted
 	for rows.Next() {
 		var c Counted
-		if err := rows.Scan(&c.TaskID, &c.Checkpoints); err != nil {
+		if err := rows.Scan((*TaskID)(&c.TaskID), &c.Checkpoints); err != nil {
 			return nil, err
 		}
 		out = append(out, c)
@@ -210,10 +207,10 @@ func CountersOver(ctx context.Context, tx Tx, after, until string, limit int) ([
 // newest keep checkpoints and those that a resume needs.
 func PruneCheckpoints(ctx context.Context, tx Tx, taskID string, keep, batch int) (int, error) {
 	var counter int64
-	if found, err := Row(ctx, tx, []any{&counter}, sweepSQL["hold counters"], taskID); err != nil || !found {
+	if found, err := Row(ctx, tx, []any{&counter}, sweepSQL["hold counters"], TaskID(taskID)); err != nil || !found {
 		return 0, err
 	}
-	ids, err := Strings(ctx, tx, sweepSQL["prunable checkpoints"], taskID, keep, batch)
+	ids, err := Strings(ctx, tx, sweepSQL["prunable checkpoints"], TaskID(taskID), keep, batch)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
@@ -224,7 +221,7 @@ func PruneCheckpoints(ctx context.Context, tx Tx, taskID string, keep, batch int
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.Exec(ctx, sweepSQL["count pruned"], taskID, len(ids))
+	_, err = tx.Exec(ctx, sweepSQL["count pruned"], TaskID(taskID), len(ids))
 	return len(ids), err
 }
 

@@ -19,7 +19,7 @@ type movedTask struct {
 // no item is added to it, and a task of one item stays one.
 func lockTask(ctx context.Context, tx Tx, c Change) (t movedTask, err error) {
 	var solo int
-	t.found, err = Row(ctx, tx, []any{&solo}, moveSQL["lock task"], c.TaskID, c.Namespace)
+	t.found, err = Row(ctx, tx, []any{&solo}, moveSQL["lock task"], TaskID(c.TaskID), c.Namespace)
 	t.solo = solo == 1
 	if err == nil && t.found {
 		err = t.read(ctx, tx, c.TaskID)
@@ -31,7 +31,7 @@ func lockTask(ctx context.Context, tx Tx, c Change) (t movedTask, err error) {
 // it is reliable only after the item was taken.
 func (t *movedTask) read(ctx context.Context, tx Tx, taskID string) error {
 	t.state, t.failedIn = "open", ""
-	_, err := Row(ctx, tx, []any{&t.state, &t.failedIn}, moveSQL["stored state"], taskID)
+	_, err := Row(ctx, tx, []any{&t.state, &t.failedIn}, moveSQL["stored state"], TaskID(taskID))
 	return err
 }
 
@@ -71,7 +71,7 @@ func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string,
 	if add == 0 && !decided {
 		return nil
 	}
-	_, err := tx.Exec(ctx, moveSQL["bump solo"], h.TaskID, h.Namespace, add, now)
+	_, err := tx.Exec(ctx, moveSQL["bump solo"], TaskID(h.TaskID), h.Namespace, add, now)
 	return err
 }
 
@@ -81,7 +81,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	var open int
 	n := Counts{Acceptance: t.acceptance}
 	found, err := Row(ctx, tx, []any{&state, &failedIn, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores}, moveSQL["tally"],
-		c.TaskID, t.open, t.failed, t.dead, t.cancelled, now)
+		TaskID(c.TaskID), t.open, t.failed, t.dead, t.cancelled, now)
 	if err != nil || !found {
 		return err
 	}
@@ -113,7 +113,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 	if to != "open" && to != "submitted" {
 		completed = &now
 	}
-	if _, err := tx.Exec(ctx, moveSQL["set task state"], c.TaskID, to, completed, now); err != nil {
+	if _, err := tx.Exec(ctx, moveSQL["set task state"], TaskID(c.TaskID), to, completed, now); err != nil {
 		return err
 	}
 	out.Task, out.Changed = to, true
@@ -130,7 +130,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		return err
 	}
 	if state == "dead_lettered" && verb == "settle" && to != "cancelled" {
-		_, err := tx.Exec(ctx, moveSQL["hold input hash if free"], c.TaskID)
+		_, err := tx.Exec(ctx, moveSQL["hold input hash if free"], TaskID(c.TaskID))
 		return err
 	}
 	return releaseHash(ctx, tx, c.TaskID, *out)
@@ -140,7 +140,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 // with ids above after. Older versions left a task like this when the last of these items
 // was cancelled.
 func Unsettled(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], after, limit)
+	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], FromTask(after), limit)
 }
 
 // Resettle gives a task the state that follows from its items, with an event. It returns
@@ -153,7 +153,7 @@ func Resettle(ctx context.Context, tx Tx, now int64, ref TaskRef) (bool, error) 
 		return false, err
 	}
 	var handedIn int
-	if _, err := Row(ctx, tx, []any{&handedIn}, moveSQL["handed in"], ref.ID); err != nil {
+	if _, err := Row(ctx, tx, []any{&handedIn}, moveSQL["handed in"], TaskID(ref.ID)); err != nil {
 		return false, err
 	}
 	t.acceptance = handedIn == 1
@@ -199,7 +199,7 @@ func releaseHash(ctx context.Context, tx Tx, taskID string, a Applied) error {
 	if query == "" {
 		return nil
 	}
-	_, err := tx.Exec(ctx, moveSQL[query], taskID)
+	_, err := tx.Exec(ctx, moveSQL[query], TaskID(taskID))
 	if pawl.CodeOf(err) == pawl.CodeConflict {
 		return &pawl.Error{Code: pawl.CodeConflict, State: string(pawl.TaskDeadLettered), Allowed: pawl.TaskDeadLettered.Allowed(),
 			Message: "another task with the same input hash exists", Err: err}

@@ -33,7 +33,7 @@ type NewTask struct {
 // to the call, and task shows it in reads.
 func (t *NewTask) Columns() []Column {
 	return []Column{
-		{"id", &t.ID}, {"namespace", &t.Namespace}, {"type", &t.Type}, {"type_version", &t.TypeVersion}, {"solo", &t.Solo},
+		{"id", (*TaskID)(&t.ID)}, {"namespace", &t.Namespace}, {"type", &t.Type}, {"type_version", &t.TypeVersion}, {"solo", &t.Solo},
 		{"title", &t.Title}, {"priority", &t.Priority}, {"payload", &t.Payload}, {"metadata", &t.Metadata},
 		{"requested_by_type", &t.RequestedByType}, {"requested_by_id", &t.RequestedByID}, {"input_hash", &t.InputHash},
 		{"dedupes", &t.Dedupes}, {"trace_parent", &t.TraceParent},
@@ -87,7 +87,7 @@ type taskScan struct {
 // columns are the columns that are read of a task's row: @columns(task) in statements.
 func (s *taskScan) columns() []Column {
 	return []Column{
-		{"id", &s.ID}, {"namespace", &s.Namespace}, {"type", &s.Type}, {"type_version", &s.TypeVersion}, {"solo", &s.solo},
+		{"id", (*TaskID)(&s.ID)}, {"namespace", &s.Namespace}, {"type", &s.Type}, {"type_version", &s.TypeVersion}, {"solo", &s.solo},
 		{"title", &s.title}, {"priority", &s.Priority}, {"payload", &s.payload}, {"metadata", &s.metadata},
 		{"requested_by_type", &s.byType}, {"requested_by_id", &s.byID}, {"input_hash", &s.hash}, {"thread", &s.thread},
 		{"created_at", &s.created}, {"state", &s.State}, {"version", &s.Version}, {"items", &s.Items}, {"open", &s.ItemsOpen},

@@ -15,7 +15,7 @@ import (
 // TaskExists returns not_found when the namespace has no such task.
 func TaskExists(ctx context.Context, tx Tx, namespace, id string) error {
 	var n int
-	found, err := Row(ctx, tx, []any{&n}, readSQL["task exists"], id, namespace)
+	found, err := Row(ctx, tx, []any{&n}, readSQL["task exists"], TaskID(id), namespace)
 	if err == nil && !found {
 		return noTask(ctx, tx, namespace, id)
 	}
@@ -25,7 +25,7 @@ func TaskExists(ctx context.Context, tx Tx, namespace, id string) error {
 // TaskState returns the state of a task as it is shown.
 func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error) {
 	var s string
-	found, err := Row(ctx, tx, []any{&s}, readSQL["task state"], id, namespace)
+	found, err := Row(ctx, tx, []any{&s}, readSQL["task state"], TaskID(id), namespace)
 	if err == nil && !found {
 		return "", noTask(ctx, tx, namespace, id)
 	}
@@ -34,7 +34,7 @@ func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error)
 
 // TypeOfTask returns a task's type and its version, which never change, and its priority.
 func TypeOfTask(ctx context.Context, tx Tx, namespace, id string) (name string, version, priority int, err error) {
-	found, err := Row(ctx, tx, []any{&name, &version, &priority}, readSQL["type of task"], id, namespace)
+	found, err := Row(ctx, tx, []any{&name, &version, &priority}, readSQL["type of task"], TaskID(id), namespace)
 	if err == nil && !found {
 		err = noTask(ctx, tx, namespace, id)
 	}
@@ -43,7 +43,7 @@ func TypeOfTask(ctx context.Context, tx Tx, namespace, id string) (name string, 
 
 // GetTask reads a task. A task of another namespace is not_found.
 func GetTask(ctx context.Context, tx Tx, namespace, id string) (pawl.Task, error) {
-	rows, err := scanTasks(ctx, tx, readSQL["tasks"]+"\nWHERE t.id = $1 AND t.namespace = $2", id, namespace)
+	rows, err := scanTasks(ctx, tx, readSQL["tasks"]+"\nWHERE t.id = $1 AND t.namespace = $2", TaskID(id), namespace)
 	if err != nil {
 		return pawl.Task{}, err
 	}
@@ -71,16 +71,16 @@ func ListTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter) 
 
 func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
 	cursor func(pawl.Task) string) (pawl.List[pawl.Task], error) {
-	l := listing[pawl.Task]{table: "tasks t", rows: without(readSQL["tasks"], q.Fields, largeOfTask), prefix: "tsk_", key: "t.id",
+	l := listing[pawl.Task]{table: "tasks t", rows: without(readSQL["tasks"], q.Fields, largeOfTask), noun: tasks, key: "t.id",
 		byID: !q.ByPriority, desc: !q.Asc, cursor: q.Cursor, limit: q.Limit}
 	cmp, dir := "<", " DESC"
 	if q.Asc {
 		cmp, dir = ">", " ASC"
 	}
 	l.order = "t.id" + dir
-	l.after = func(w *where, cursor string) error { return w.after("t.id "+cmp, l.prefix, cursor) }
+	l.after = func(w *where, cursor string) error { return w.afterID("t.id "+cmp, TaskID(cursor)) }
 	if q.ByPriority {
-		l.key, l.order = "t.priority || '_' || t.id", "t.priority"+dir+", "+l.order
+		l.key, l.noun.ids, l.order = "t.priority, t.id", prioritized, "t.priority"+dir+", "+l.order
 		l.after = func(w *where, cursor string) error { return w.afterPriority(cmp, cursor) }
 		// The index in the order of priority leaves out tasks of priority 0.
 		l.parts = []string{"t.priority <> 0 AND t.priority > 0", "t.priority = 0", "t.priority <> 0 AND t.priority < 0"}
@@ -108,7 +108,7 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
 func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 	w.and("t.namespace = ?", namespace)
 	if len(q.IDs) > 0 {
-		w.and("t.id @among(?)", List(q.IDs))
+		w.and("t.id @among_ids(?)", TaskList(q.IDs))
 	}
 	if len(q.Types) > 0 {
 		w.and("t.type @among(?)", List(q.Types))
@@ -180,11 +180,29 @@ func (w *where) afterPriority(comparison, cursor string) error {
 	}
 	n, id, _ := strings.Cut(cursor, "_")
 	priority, err := strconv.ParseInt(n, 10, 16) // a smallint in PostgreSQL
-	if rest, found := strings.CutPrefix(id, "tsk_"); err != nil || !found || len(rest) != 26 {
+	if _, ok := TaskID(id).Bytes(); err != nil || !ok {
 		return notACursor()
 	}
-	w.and("(t.priority, t.id) "+comparison+" (?, ?)", priority, id)
+	w.and("(t.priority, t.id) "+comparison+" (?, ?)", priority, TaskID(id))
 	return nil
+}
+
+// prioritized reads the keys of tasks in the order of priority: a priority and an id.
+func prioritized(ctx context.Context, tx Tx, query string, args ...any) (keys []string, err error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var priority int
+		var id TaskID
+		if err := rows.Scan(&priority, &id); err != nil {
+			return nil, err
+		}
+		keys = append(keys, strconv.Itoa(priority)+"_"+string(id))
+	}
+	return keys, rows.Err()
 }
 
 func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Task, error) {
@@ -216,12 +234,12 @@ type ItemResult struct {
 // Results reads the results of a task's items, or the result of apply (nil = none).
 func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawMessage, error) {
 	var applied string
-	found, err := Row(ctx, tx, []any{&applied}, readSQL["applied result"], taskID)
+	found, err := Row(ctx, tx, []any{&applied}, readSQL["applied result"], TaskID(taskID))
 	if err != nil || found {
 		return nil, json.RawMessage(applied), err
 	}
 	var size int64
-	if _, err := Row(ctx, tx, []any{&size}, readSQL["size of results"], taskID); err != nil {
+	if _, err := Row(ctx, tx, []any{&size}, readSQL["size of results"], TaskID(taskID)); err != nil {
 		return nil, nil, err
 	}
 	if size > pawl.MaxCallBytes {
@@ -229,7 +247,7 @@ func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawM
 			Message: fmt.Sprintf("the results of its items have %d bytes together; at most %d are read as one: list the task's items", size,
 				pawl.MaxCallBytes)}
 	}
-	rows, err := tx.Query(ctx, readSQL["results"], taskID)
+	rows, err := tx.Query(ctx, readSQL["results"], TaskID(taskID))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,7 +269,8 @@ func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawM
 // releases it.
 func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (id string, err error) {
 	var state string
-	if _, err = Row(ctx, tx, []any{&id, &state}, readSQL["holder of hash"], namespace, typ, hash); err != nil || state != "dead_lettered" {
+	into := []any{(*TaskID)(&id), &state}
+	if _, err = Row(ctx, tx, into, readSQL["holder of hash"], namespace, typ, hash); err != nil || state != "dead_lettered" {
 		return id, err
 	}
 	c, found, err := OpenDecision(ctx, tx, namespace, id)
@@ -303,7 +322,7 @@ const markEvents = 20
 
 // TaskMarks returns the marks of the tasks that exist.
 func TaskMarks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TaskMark, error) {
-	rows, err := tx.Query(ctx, readSQL["task marks"], List(taskIDs), markEvents)
+	rows, err := tx.Query(ctx, readSQL["task marks"], TaskList(taskIDs), markEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +331,7 @@ func TaskMarks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TaskMar
 	for rows.Next() {
 		var id string
 		var m TaskMark
-		if err := rows.Scan(&id, &m.State, &m.Version, &m.Events); err != nil {
+		if err := rows.Scan((*TaskID)(&id), &m.State, &m.Version, &m.Events); err != nil {
 			return nil, err
 		}
 		out[id] = m

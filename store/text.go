@@ -21,10 +21,10 @@ func Texts(fsys embed.FS, file string) map[string]string {
 }
 
 // Rewriter returns a Dialect.Rewrite that makes the replacements (old, new, old, new …),
-// once per text. list is what @list($n) becomes and among what @among($n) becomes, with %s
-// for $n. Marks of columns, ranks and states are expanded first: see columnLists,
-// expandRanks and ExpandStates.
-func Rewriter(list, among string, replacements ...string) func(string) string {
+// once per text. marks has what the marks with an argument become: see Tx. A key is the
+// beginning of the mark, as "@list(", and a value has %s for the argument. Marks of columns,
+// ranks and states are expanded first: see columnLists, expandRanks and ExpandStates.
+func Rewriter(marks map[string]string, replacements ...string) func(string) string {
 	r := strings.NewReplacer(replacements...)
 	var seen sync.Map
 	return func(q string) string {
@@ -32,7 +32,10 @@ func Rewriter(list, among string, replacements ...string) func(string) string {
 			return done.(string)
 		}
 		done := ExpandNames(ExpandStates(expandRanks(expandColumns(q))))
-		done = r.Replace(expand(expand(done, "@list(", in(list)), "@among(", in(among)))
+		for mark, template := range marks {
+			done = expand(done, mark, in(template))
+		}
+		done = r.Replace(done)
 		seen.Store(q, done)
 		return done
 	}
@@ -40,7 +43,7 @@ func Rewriter(list, among string, replacements ...string) func(string) string {
 
 // in returns a function that puts the argument of a mark into a template.
 func in(template string) func(arg string) string {
-	return func(arg string) string { return strings.Replace(template, "%s", arg, 1) }
+	return func(arg string) string { return strings.ReplaceAll(template, "%s", arg) }
 }
 
 // expand replaces each mark by what made returns for its argument.

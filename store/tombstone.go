@@ -55,7 +55,7 @@ func ReadDeleted(ctx context.Context, tx Tx, taskID string) (d Deleted, found bo
 // BeingDeleted says whether the deletion of a task has begun and not ended.
 func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	var id int64
-	return Row(ctx, tx, []any{&id}, tombstoneSQL["being deleted"], taskID)
+	return Row(ctx, tx, []any{&id}, tombstoneSQL["being deleted"], TaskID(taskID))
 }
 
 // putTombstone writes the tombstone of a task that LockTaskLast has locked, unless it has
@@ -70,7 +70,7 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 		return err
 	}
 	b.Key, b.Type, b.State = by.Key, t.Type, string(t.State)
-	ids, err := Ints(ctx, tx, tombstoneSQL["numbers of task"], taskID)
+	ids, err := Ints(ctx, tx, tombstoneSQL["numbers of task"], TaskID(taskID))
 	if err != nil {
 		return err
 	}
@@ -93,13 +93,13 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, tombstoneSQL["bury task"], taskID, id, namespace, now)
+	_, err = tx.Exec(ctx, tombstoneSQL["bury task"], TaskID(taskID), id, namespace, now)
 	return err
 }
 
 func readTombstone(ctx context.Context, tx Tx, taskID string) (id int64, b Tombstone, found bool, err error) {
 	var data Text
-	if found, err = Row(ctx, tx, []any{&id, &data}, tombstoneSQL["tombstone"], taskID); err != nil || !found {
+	if found, err = Row(ctx, tx, []any{&id, &data}, tombstoneSQL["tombstone"], TaskID(taskID)); err != nil || !found {
 		return 0, b, false, err
 	}
 	_ = json.Unmarshal([]byte(data), &b) // damaged data is found when the log is verified
@@ -119,10 +119,10 @@ func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, err
 	for rows.Next() {
 		var task string
 		var id int64
-		if err := rows.Scan(&task, &id); err != nil {
+		if err := rows.Scan((*TaskID)(&task), &id); err != nil {
 			return 0, err
 		}
-		old, events = append(old, []any{task, id}), append(events, id)
+		old, events = append(old, []any{TaskID(task), id}), append(events, id)
 	}
 	if err := rows.Err(); err != nil || len(old) == 0 {
 		return 0, err
@@ -145,7 +145,7 @@ func noTask(ctx context.Context, tx Tx, namespace, taskID string) error {
 	var at int64
 	var kind string
 	var who Text
-	found, err := Row(ctx, tx, []any{&at, &kind, &who}, tombstoneSQL["task was deleted"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&at, &kind, &who}, tombstoneSQL["task was deleted"], TaskID(taskID), namespace)
 	if err != nil || !found {
 		return cmp.Or(err, error(out))
 	}
@@ -163,5 +163,5 @@ func WasDeleted(ctx context.Context, tx Tx, namespace, taskID string) (bool, err
 	var at int64
 	var kind string
 	var who Text
-	return Row(ctx, tx, []any{&at, &kind, &who}, tombstoneSQL["task was deleted"], taskID, namespace)
+	return Row(ctx, tx, []any{&at, &kind, &who}, tombstoneSQL["task was deleted"], TaskID(taskID), namespace)
 }

@@ -180,7 +180,7 @@ func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]pawl.Retention, err
 
 // TypesOfTasks returns the types of those tasks that exist.
 func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TypeVersion, error) {
-	rows, err := tx.Query(ctx, typeSQL["types of tasks"], List(taskIDs))
+	rows, err := tx.Query(ctx, typeSQL["types of tasks"], TaskList(taskIDs))
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]Type
 	for rows.Next() {
 		var id string
 		var v TypeVersion
-		if err := rows.Scan(&id, &v.Namespace, &v.Name, &v.Version); err != nil {
+		if err := rows.Scan((*TaskID)(&id), &v.Namespace, &v.Name, &v.Version); err != nil {
 			return nil, err
 		}
 		out[id] = v
@@ -208,13 +208,13 @@ type TaskTypeFields struct {
 // for a task of one item.
 func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (err error) {
 	if d.Parts != "" {
-		_, err = tx.Exec(ctx, typeSQL["need parts"], taskID, d.Parts)
+		_, err = tx.Exec(ctx, typeSQL["need parts"], TaskID(taskID), d.Parts)
 	}
 	if err == nil && d.Planning {
-		_, err = tx.Exec(ctx, typeSQL["begin planning"], taskID)
+		_, err = tx.Exec(ctx, typeSQL["begin planning"], TaskID(taskID))
 	}
 	if err == nil && d.Ignores {
-		_, err = tx.Exec(ctx, typeSQL["ignore failures"], taskID)
+		_, err = tx.Exec(ctx, typeSQL["ignore failures"], TaskID(taskID))
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (e
 // EndPlanning sets the number of items of a planned task to n. It returns false when the
 // task is not open or not being planned.
 func EndPlanning(ctx context.Context, tx Tx, taskID string, n int, now int64) (bool, error) {
-	changed, err := tx.Exec(ctx, typeSQL["end planning"], taskID, n, now)
+	changed, err := tx.Exec(ctx, typeSQL["end planning"], TaskID(taskID), n, now)
 	return changed == 1, err
 }
 
@@ -234,7 +234,7 @@ type Failing struct {
 
 // AboutToFail reads those of the items that are leased and of registered types.
 func AboutToFail(ctx context.Context, tx Tx, namespace string, itemIDs []string) ([]Failing, error) {
-	rows, err := tx.Query(ctx, typeSQL["about to fail"], List(itemIDs), namespace)
+	rows, err := tx.Query(ctx, typeSQL["about to fail"], ItemList(itemIDs), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func AboutToFail(ctx context.Context, tx Tx, namespace string, itemIDs []string)
 	var out []Failing
 	for rows.Next() {
 		var f Failing
-		if err := rows.Scan(&f.ItemID, &f.Failures, &f.Type, &f.TypeVersion); err != nil {
+		if err := rows.Scan((*ItemID)(&f.ItemID), &f.Failures, &f.Type, &f.TypeVersion); err != nil {
 			return nil, err
 		}
 		out = append(out, f)
@@ -259,7 +259,7 @@ type FailingTask struct {
 // FailingTasks lists up to limit such tasks by id, with ids above after. only is the id of
 // one task; "" = any.
 func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]FailingTask, error) {
-	rows, err := tx.Query(ctx, typeSQL["failing tasks"], after, only, limit)
+	rows, err := tx.Query(ctx, typeSQL["failing tasks"], FromTask(after), only == "", TaskID(only), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]
 	var out []FailingTask
 	for rows.Next() {
 		var t FailingTask
-		if err := rows.Scan(&t.ID, &t.Namespace, &t.Type, &t.TypeVersion); err != nil {
+		if err := rows.Scan((*TaskID)(&t.ID), &t.Namespace, &t.Type, &t.TypeVersion); err != nil {
 			return nil, err
 		}
 		out = append(out, t)
@@ -277,5 +277,5 @@ func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]
 
 // StillToRun returns up to limit items of a task that have work left.
 func StillToRun(ctx context.Context, tx Tx, taskID string, limit int) ([]string, error) {
-	return Strings(ctx, tx, typeSQL["still to run"], taskID, List(openStates), limit)
+	return ItemIDs(ctx, tx, typeSQL["still to run"], TaskID(taskID), List(openStates), limit)
 }

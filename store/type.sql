@@ -57,16 +57,16 @@ WHERE task_id = $1 AND state = 'open' AND planning = 1
 SELECT l.item_id, l.failures, t.type, t.type_version
 FROM pawl.leases l
 JOIN pawl.tasks t ON t.id = l.task_id
-WHERE l.item_id IN @list($1) AND l.namespace = $2 AND t.type_version > 0
+WHERE l.item_id IN @ids($1) AND l.namespace = $2 AND t.type_version > 0
 
 -- name: failing tasks
 SELECT k.task_id, t.namespace, t.type, t.type_version
 FROM pawl.task_counters k
 JOIN pawl.tasks t ON t.id = k.task_id
 WHERE k.state = 'open' AND k.failed > 0 AND t.type_version > 0 AND k.task_id > $1
-  AND ($2 = '' OR k.task_id = $2)
+  AND ($2 OR k.task_id = $3)
 ORDER BY k.task_id
-LIMIT $3
+LIMIT $4
 
 -- name: still to run
 SELECT i.id
@@ -82,4 +82,4 @@ FROM pawl.types
 -- name: types of tasks
 SELECT id, namespace, type, type_version
 FROM pawl.tasks
-WHERE id IN @list($1)
+WHERE id IN @ids($1)

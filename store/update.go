@@ -15,7 +15,7 @@ var updateSQL = Texts(sqlFiles, "update.sql")
 func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]DueItem, error) {
 	var released []DueItem
 	for {
-		ids, err := Strings(ctx, tx, updateSQL["priorities to change"], taskID, from)
+		ids, err := ItemIDs(ctx, tx, updateSQL["priorities to change"], TaskID(taskID), from)
 		if err != nil || len(ids) == 0 {
 			return released, err
 		}
@@ -31,7 +31,7 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 				released = append(released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
 			}
 		}
-		if _, err := tx.Exec(ctx, updateSQL["set priorities"], List(moved), to); err != nil {
+		if _, err := tx.Exec(ctx, updateSQL["set priorities"], ItemList(moved), to); err != nil {
 			return nil, err
 		}
 	}
@@ -41,7 +41,7 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 // items through the task, adds items, or changes what UpdateTask writes.
 func LockTaskRow(ctx context.Context, tx Tx, namespace, taskID string) error {
 	var solo int
-	found, err := Row(ctx, tx, []any{&solo}, moveSQL["lock task"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&solo}, moveSQL["lock task"], TaskID(taskID), namespace)
 	if err == nil && !found {
 		err = pawl.NotFound("task", taskID)
 	}
@@ -51,7 +51,7 @@ func LockTaskRow(ctx context.Context, tx Tx, namespace, taskID string) error {
 // ShareTask keeps other transactions from moving the items of a task through the task
 // until this transaction ends. They may still add items. It returns the task's priority.
 func ShareTask(ctx context.Context, tx Tx, namespace, taskID string) (priority int, err error) {
-	found, err := Row(ctx, tx, []any{&priority}, moveSQL["share task"], taskID, namespace)
+	found, err := Row(ctx, tx, []any{&priority}, moveSQL["share task"], TaskID(taskID), namespace)
 	if err == nil && !found {
 		err = pawl.NotFound("task", taskID)
 	}
@@ -63,7 +63,7 @@ func LockTask(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 	if err := TaskExists(ctx, tx, namespace, taskID); err != nil {
 		return pawl.Task{}, err
 	}
-	if _, err := tx.Exec(ctx, updateSQL["lock task"], taskID, namespace, now); err != nil {
+	if _, err := tx.Exec(ctx, updateSQL["lock task"], TaskID(taskID), namespace, now); err != nil {
 		return pawl.Task{}, err
 	}
 	return GetTask(ctx, tx, namespace, taskID)
@@ -72,10 +72,10 @@ func LockTask(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 // UpdateTask writes a locked task's title, priority and metadata, its next
 // version and the event.
 func UpdateTask(ctx context.Context, tx Tx, now int64, t pawl.Task, diff string, by Actor) error {
-	if _, err := tx.Exec(ctx, updateSQL["update task"], t.ID, Text(t.Title), t.Priority, string(t.Metadata)); err != nil {
+	if _, err := tx.Exec(ctx, updateSQL["update task"], TaskID(t.ID), Text(t.Title), t.Priority, string(t.Metadata)); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, updateSQL["new version"], t.ID, now); err != nil {
+	if _, err := tx.Exec(ctx, updateSQL["new version"], TaskID(t.ID), now); err != nil {
 		return err
 	}
 	return Record(ctx, tx, now, []Event{{Namespace: t.Namespace, TaskID: t.ID, Event: "updated", Actor: by, Diff: Text(diff)}})

@@ -9,7 +9,7 @@ ORDER BY w.id
 -- name: set priorities
 UPDATE pawl.items
 SET priority = $2
-WHERE id IN @list($1)
+WHERE id IN @ids($1)
 
 -- name: lock task
 INSERT INTO pawl.task_counters (task_id, namespace, updated_at)

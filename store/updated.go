@@ -67,7 +67,7 @@ func (l *byUpdate) bounds() (from, to update, err error) {
 	}
 	at, id, _ := strings.Cut(l.cursor, "_")
 	n, err := strconv.ParseInt(at, 10, 64)
-	if rest, found := strings.CutPrefix(id, l.prefix); err != nil || n < 0 || !found || len(rest) != 26 {
+	if _, ok := TaskID(id).Bytes(); err != nil || n < 0 || !ok {
 		return from, to, notACursor()
 	}
 	if u := (update{n, id}); l.desc {
@@ -91,14 +91,14 @@ func (l *byUpdate) few(ctx context.Context, tx Tx, namespace string, from update
 	}
 	var w where
 	w.tasks(namespace, &pawl.TaskFilter{RequestedBy: l.filter.RequestedBy, InputHash: l.filter.InputHash}) // these have indexes
-	ids, err := Strings(ctx, tx, w.text("SELECT t.id FROM pawl.tasks t", "t.id", fewCandidates+1), w.args...)
+	ids, err := TaskIDs(ctx, tx, w.text("SELECT t.id FROM pawl.tasks t", "t.id", fewCandidates+1), w.args...)
 	return ids, len(ids) <= fewCandidates, err
 }
 
 // sort passes those of the given tasks that lie between from and to to read, in order,
 // until read has enough.
 func (l *byUpdate) sort(ctx context.Context, tx Tx, ids []string, from, to update, read func([]update) (bool, error)) error {
-	w := l.own.with("t.id @among(?)", List(ids))
+	w := l.own.with("t.id @among_ids(?)", TaskList(ids))
 	all, err := updates(ctx, tx, w.text("SELECT "+readSQL["updated"]+", t.id\nFROM pawl.tasks t", "t.id", len(ids)), w.args...)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, t
 		}
 		for {
 			w := newestOf.with("e.created_at >= ?", begin).with("e.created_at < ?", end).with("(e.created_at, e.task_id) "+beyond+" (?, ?)",
-				behind.at, behind.id)
+				behind.at, FromTask(behind.id))
 			some, err := updates(ctx, tx, w.text("SELECT e.created_at, e.task_id\nFROM pawl.task_events e", order, size), w.args...)
 			if err != nil {
 				return err
@@ -198,7 +198,7 @@ func updates(ctx context.Context, tx Tx, query string, args ...any) ([]update, e
 	var out []update
 	for rows.Next() {
 		var u update
-		if err := rows.Scan(&u.at, &u.id); err != nil {
+		if err := rows.Scan(&u.at, (*TaskID)(&u.id)); err != nil {
 			return nil, err
 		}
 		out = append(out, u)

@@ -177,7 +177,7 @@ func VerifyEvents(ctx context.Context, tx Tx, root LogRoot, taskID string) (v Ta
 	if err != nil {
 		return v, err
 	}
-	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], taskID)
+	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
 	if err != nil {
 		return v, err
 	}
@@ -464,7 +464,7 @@ type EventProof struct {
 // ProveEvents returns the proof of each event of a task that is under the root, in order of
 // the leaves. The hashes of the log are checked against the root.
 func ProveEvents(ctx context.Context, tx Tx, root LogRoot, taskID string) ([]EventProof, error) {
-	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], taskID)
+	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (p *pass) checkpoints(ctx context.Context) error {
 		}
 		over, err = store.CountersOver(ctx, tx, scan.after, until, p.Options.CheckpointRetentionLimit)
 		scan.after = until
-		if until == store.EndOfTime {
+		if until == store.LastTask {
 			scan.after = ""
 		}
 		return err

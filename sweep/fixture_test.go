@@ -161,6 +161,7 @@ func (h *fixture) events(f pawl.EventFilter) []pawl.Event {
 // exec runs a statement on the tables directly.
 func (h *fixture) exec(query string, args ...any) (n int64) {
 	h.Helper()
+	query, args = pawltest.SQL(query, args...)
 	h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 		n, err = tx.Exec(ctx, query, args...)
 		return err
@@ -170,6 +171,7 @@ func (h *fixture) exec(query string, args ...any) (n int64) {
 
 func (h *fixture) count(query string, args ...any) (n int64) {
 	h.Helper()
+	query, args = pawltest.SQL(query, args...)
 	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{&n}, query, args...)
 		return err

@@ -51,7 +51,7 @@ func (p *pass) recount(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.recounted = until; until == store.EndOfTime {
+		if p.recounted = until; until == store.LastItem {
 			p.recounted = ""
 			break
 		}

@@ -10,7 +10,7 @@ import (
 // A column of texts is encoded to the same bytes as by pgx.
 func TestTextsAreWrittenAsPgxWould(t *testing.T) {
 	plain, ours := pgtype.NewMap(), pgtype.NewMap()
-	registerTexts(ours)
+	register(ours)
 	before := []byte("what is in the buffer already")
 	for _, column := range [][]string{nil, {}, {""}, {"one"}, {"", "Zürich", `a "quoted", {braced} \ one`, "NULL"}} {
 		want, err := plain.Encode(pgtype.TextArrayOID, pgtype.BinaryFormatCode, column, before)

@@ -200,9 +200,10 @@ func TestArguments(t *testing.T) {
 func TestErrorsByCode(t *testing.T) {
 	h := newDatabase(t)
 	h.solo(1, nil)
+	const id = "@id('0000000000000000000000000000000"
 	for query, want := range map[string]error{
-		"INSERT INTO pawl.task_counters (task_id, namespace) VALUES ('tsk_1', 'x'), ('tsk_1', 'x')": pawl.ErrConflict,
-		"INSERT INTO pawl.task_counters (task_id, namespace, open) VALUES ('tsk_2', 'x', -1)":       pawl.ErrInternal,
+		"INSERT INTO pawl.task_counters (task_id, namespace) VALUES (" + id + "1'), 'x'), (" + id + "1'), 'x')": pawl.ErrConflict,
+		"INSERT INTO pawl.task_counters (task_id, namespace, open) VALUES (" + id + "2'), 'x', -1)":             pawl.ErrInternal,
 		"SELECT nonsense":                  pawl.ErrInternal,
 		"SELECT chr(0)":                    pawl.ErrInternal,
 		"SELECT '\"\\u0000\"'::jsonb->>0":  pawl.ErrInvalid,

@@ -70,7 +70,7 @@ func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
 		limit: k.limit * 5 / 4, lock: k.lock, slots: make(chan struct{}, max(1, k.conns-max(1, k.conns/3)))}
 	session := fmt.Sprintf("%s; SET statement_timeout = %d; SET lock_timeout = %d", k.session, k.limit.Milliseconds(), k.lock.Milliseconds())
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		registerTexts(c.TypeMap())
+		register(c.TypeMap())
 		return d.begin(ctx, c, session)
 	}
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // PrepareConn does it

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,10 +108,21 @@ func (h *database) one(query string, args ...any) string {
 	return *s
 }
 
-// want compares the rows of a query, as PostgreSQL writes rows, with a text.
+// want compares the rows of a query, as PostgreSQL writes rows, with a text. Ids are those
+// of items, and are written as in narrow.
 func (h *database) want(wanted, query string, args ...any) {
 	h.Helper()
-	if got := h.one(query, args...); got != wanted {
+	query = shortID.ReplaceAllStringFunc(query, func(short string) string { return h.schema + ".id('" + wide(short) + "')" })
+	for i := range args {
+		if id, ok := args[i].(string); ok && len(id) == 30 {
+			for _, b := range []store.ID{store.TaskID(id), store.ItemID(id)} {
+				if _, ok := b.Bytes(); ok {
+					args[i] = b
+				}
+			}
+		}
+	}
+	if got := narrow(h.one(query, args...)); got != wanted {
 		h.Errorf("%s\n got  %s\n want %s", query, got, wanted)
 	}
 }
@@ -121,4 +134,32 @@ func (h *database) auto(fn func(ctx context.Context, tx store.Tx, hot store.Hot)
 	if err != nil {
 		h.Fatal(err)
 	}
+}
+
+var (
+	shortID = regexp.MustCompile(`'?(tsk|itm)_(\d{6})(_\d{6})?'?`)
+	wideID  = regexp.MustCompile(`(tsk|itm)_(\d{6})([01])0{13}(\d{6})`)
+	uuid    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+)
+
+// wide returns the id that the tests write as tsk_000001 or, for an item of a task of many,
+// itm_000001_000002.
+func wide(short string) string {
+	m := shortID.FindStringSubmatch(short)
+	if m[3] == "" {
+		return m[1] + "_" + m[2] + strings.Repeat("0", 20)
+	}
+	return m[1] + "_" + m[2] + "1" + strings.Repeat("0", 13) + m[3][1:]
+}
+
+// narrow replaces ids and the UUIDs of items by what wide made them of.
+func narrow(text string) string {
+	text = uuid.ReplaceAllStringFunc(text, store.ItemIDOf)
+	return wideID.ReplaceAllStringFunc(text, func(id string) string {
+		m := wideID.FindStringSubmatch(id)
+		if m[3] == "0" {
+			return m[1] + "_" + m[2]
+		}
+		return m[1] + "_" + m[2] + "_" + m[4]
+	})
 }

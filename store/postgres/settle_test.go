@@ -26,19 +26,19 @@ func TestCompleteSolo(t *testing.T) {
 	h.solo(2, func(i *store.NewItem) { i.Acceptance = true })
 	h.claim("w", 2, nil)
 	stage := "s"
-	h.touch(store.Touch{Fence: fence("itm_000001", "w", 1), Stage: &stage})
-	got := h.complete(done(3, "itm_000001"), done(4, "itm_000002"))
+	h.touch(store.Touch{Fence: fence(wide("itm_000001"), "w", 1), Stage: &stage})
+	got := h.complete(done(3, wide("itm_000001")), done(4, wide("itm_000002")))
 	if len(got) != 1 || got[0].Ord != 3 || !got[0].Settled || got[0].Fed || got[0].State != "completed" || got[0].Type != "a" ||
 		got[0].Now == 0 {
 		t.Errorf("%+v", got)
 	}
-	h.want("(completed,in_progress,completed,open,completed,worker,w,1)", itemEvents+" OFFSET 4", "itm_000001")
+	h.want("(completed,in_progress,completed,open,completed,worker,w,1)", itemEvents+" OFFSET 4", wide("itm_000001"))
 	h.want(`(completed,1,w,s,"{""r"":1}",1)`, "SELECT state, attempt, (SELECT name FROM actors WHERE id = worker), "+
 		"stage, result, (ended_at = $1)::int FROM finished_items", got[0].Now)
 	h.want("(itm_000002)", "SELECT item_id FROM leases")
-	h.want("", live, "tsk_000001")
+	h.want("", live, wide("tsk_000001"))
 	h.want("(completed,1)", "SELECT state, version FROM task_rows WHERE id = 'tsk_000001'")
-	if again := h.complete(done(3, "itm_000001")); len(again) != 0 {
+	if again := h.complete(done(3, wide("itm_000001"))); len(again) != 0 {
 		t.Errorf("completed twice: %v", again)
 	}
 }
@@ -51,14 +51,14 @@ func TestLastOfManySettles(t *testing.T) {
 		got[2].Settled {
 		t.Errorf("%+v", got)
 	}
-	h.want("(open,0,3,1,0,0,f)", live, "tsk_000001")
+	h.want("(open,0,3,1,0,0,f)", live, wide("tsk_000001"))
 	got := h.complete(done(0, a[2].ID), done(1, b[0].ID), done(2, b[1].ID))
 	if len(got) != 2 || !got[0].Settled || !got[1].Settled || got[1].Ord != 2 {
 		t.Errorf("%+v", got)
 	}
-	h.want("(completed,1,3,0,0,0,t)", live, "tsk_000001")
-	h.want("(proposed,,open,api) (completed,open,completed,system)", taskEvents, "tsk_000001")
-	h.want("(proposed,,open,api) (completed,open,completed,system)", taskEvents, "tsk_000002")
+	h.want("(completed,1,3,0,0,0,t)", live, wide("tsk_000001"))
+	h.want("(proposed,,open,api) (completed,open,completed,system)", taskEvents, wide("tsk_000001"))
+	h.want("(proposed,,open,api) (completed,open,completed,system)", taskEvents, wide("tsk_000002"))
 	h.want("(completed,leased,completed,,,worker,w,1)", itemEvents+" OFFSET 2", b[1].ID)
 	h.want("(t)", "SELECT bool_and(completed_at = updated_at) FROM task_counters")
 }
@@ -91,13 +91,13 @@ func TestFailureRetriesThenRests(t *testing.T) {
 	h := newDatabase(t)
 	h.solo(1, func(i *store.NewItem) { i.MaxAttempts = 3; i.Priority = 0 })
 	h.claim("w", 1, nil)
-	got := h.leave(fail("itm_000001", 1, true, 0))
+	got := h.leave(fail(wide("itm_000001"), 1, true, 0))
 	if len(got) != 1 || got[0].State != "queued" || got[0].Failures != 1 || got[0].Settled || got[0].RunAt != 0 {
 		t.Errorf("%+v", got)
 	}
 	h.want("(0,1,1,failed,w)", "SELECT rank, attempt, failures, left_by, (SELECT name FROM actors WHERE id = worker) FROM ready")
 	h.claim("w", 1, nil)
-	got = h.leave(fail("itm_000001", 2, true, 5_000_000))
+	got = h.leave(fail(wide("itm_000001"), 2, true, 5_000_000))
 	if got[0].State != "scheduled" || got[0].RunAt != got[0].Now+5e6 {
 		t.Errorf("%+v", got)
 	}
@@ -111,9 +111,9 @@ func TestFailureRetriesThenRests(t *testing.T) {
 	if due := h.due(1, nil); len(due) != 1 {
 		t.Errorf("late: %v", due)
 	}
-	h.want("(due,scheduled,queued,,,system,,2)", "SELECT * FROM ("+itemEvents+") e WHERE event = 'due'", "itm_000001")
+	h.want("(due,scheduled,queued,,,system,,2)", "SELECT * FROM ("+itemEvents+") e WHERE event = 'due'", wide("itm_000001"))
 	h.claim("w", 1, nil)
-	got = h.leave(fail("itm_000001", 3, true, 0))
+	got = h.leave(fail(wide("itm_000001"), 3, true, 0))
 	if got[0].State != "failed" || !got[0].Settled || got[0].Failures != 3 {
 		t.Errorf("%+v", got)
 	}
@@ -121,10 +121,10 @@ func TestFailureRetriesThenRests(t *testing.T) {
 		"(failed,3,3,failed,t,t)",
 		"SELECT state, attempt, failures, left_by, since = completed_at, completed_at IS NOT NULL FROM parked_items",
 	)
-	h.want("(failed,leased,failed,open,failed,worker,w,3)", "SELECT * FROM ("+itemEvents+") e WHERE to_state = 'failed'", "itm_000001")
+	h.want("(failed,leased,failed,open,failed,worker,w,3)", "SELECT * FROM ("+itemEvents+") e WHERE to_state = 'failed'", wide("itm_000001"))
 	h.want("(1,1,error_boundary,f) (2,2,error_boundary,f) (3,3,error_boundary,f)",
 		"SELECT seq, attempt, type, snapshot::jsonb->'expired_lease' <> 'null' FROM checkpoints ORDER BY seq")
-	h.want("(open,0,1,1,0,3,f)", live, "tsk_000001")
+	h.want("(open,0,1,1,0,3,f)", live, wide("tsk_000001"))
 	h.want("(failed,1)", "SELECT state, version FROM task_rows")
 }
 
@@ -168,23 +168,23 @@ func TestMixedLeave(t *testing.T) {
 	if brief != "0failed1 0 false 1queued1 0 false 2queued0 0 false 4waiting0 4000000000000000 false 5waiting0 0 false 6failed1 0 false " {
 		t.Error(brief)
 	}
-	h.want("(open,0,6,4,2,3,f)", live, "tsk_000001")
+	h.want("(open,0,6,4,2,3,f)", live, wide("tsk_000001"))
 	h.want("(1,itm_000001_000000) (2,itm_000001_000001) (3,itm_000001_000005)", "SELECT seq, item_id FROM checkpoints ORDER BY seq")
 	h.want("(released,leased,queued,,,worker,w,1)", itemEvents+" OFFSET 2", ids[2].ID)
 	h.want("(suspended,in_progress,waiting,,,worker,w,1)", itemEvents+" OFFSET 3", ids[4].ID)
 	h.want(`("{""until"" : ""2096-10-02T07:06:40.000000Z"", ""signal"" : ""s"", ""key"" : ""k""}")`,
-		"SELECT data FROM task_events WHERE event = 'suspended' AND item_id = $1", ids[3].ID)
+		"SELECT data FROM task_events WHERE event = 'suspended' AND item_id = $1", store.ItemID(ids[3].ID))
 	h.want("(4000000000000000,s,k,suspended,w) (,t,,suspended,w)",
 		"SELECT until, signal, signal_key, left_by, (SELECT name FROM actors WHERE id = worker) FROM waiting ORDER BY item_id")
 
-	h.exec("UPDATE waiting SET until = 1 WHERE item_id = $1", ids[3].ID)
+	h.exec("UPDATE waiting SET until = 1 WHERE item_id = $1", store.ItemID(ids[3].ID))
 	if due := h.due(9, nil); len(due) != 1 || due[0].ItemID != ids[3].ID {
 		t.Errorf("%v", due)
 	}
 	for _, c := range h.claim("w", 9, nil) {
 		h.complete(store.Complete{Fence: fence(c.ItemID, "w", 2), Result: "1"})
 	}
-	h.want("(open,0,6,1,2,3,f)", live, "tsk_000001")
+	h.want("(open,0,6,1,2,3,f)", live, wide("tsk_000001"))
 	h.exec("UPDATE waiting SET signal = NULL")
 	h.due(1, nil)
 	h.claim("w", 1, nil)
@@ -195,8 +195,8 @@ func TestMixedLeave(t *testing.T) {
 	if got := h.complete(store.Complete{Fence: fence(ids[4].ID, "w", 3), Result: "1"}); !got[0].Settled {
 		t.Error("the last completion settles")
 	}
-	h.want("(failed,1,6,0,2,3,t)", live, "tsk_000001")
-	h.want("(proposed,,open,api) (failed,open,failed,system)", taskEvents, "tsk_000001")
+	h.want("(failed,1,6,0,2,3,t)", live, wide("tsk_000001"))
+	h.want("(proposed,,open,api) (failed,open,failed,system)", taskEvents, wide("tsk_000001"))
 }
 
 func TestBrokenDependents(t *testing.T) {
@@ -218,7 +218,7 @@ func TestExpire(t *testing.T) {
 	h.solo(2, func(i *store.NewItem) { i.MaxAttempts = 1 })
 	h.solo(3, nil)
 	h.claim("w", 9, func(c *store.Claim) {
-		c.Picks = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000003"}}
+		c.Picks = []store.Pick{{Type: "a", Rank: 1, ItemID: wide("itm_000003")}}
 		c.Claimants[0].Prefetch = true
 	})
 	h.claim("w", 9, nil)
@@ -235,6 +235,7 @@ func TestExpire(t *testing.T) {
 	for _, e := range append(h.expire(2, nil), h.expire(9, nil)...) {
 		brief += fmt.Sprint(e.ItemID, " ", e.State, e.Checkpoint, " ")
 	}
+	brief = narrow(brief)
 	if brief != "itm_000001_000000 failedtrue itm_000001_000002 queuedtrue itm_000002 failedtrue itm_000003 queuedfalse " {
 		t.Error(brief)
 	}
@@ -243,10 +244,10 @@ func TestExpire(t *testing.T) {
 	h.want(`(1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t) `+
 		`(1,"{""code"" : ""lease_expired"", ""message"" : ""Max retries exceeded""}",expired,t)`,
 		"SELECT failures, error, left_by, completed_at = since FROM parked_items ORDER BY item_id")
-	h.want("(open,0,3,2,1,2,f)", live, "tsk_000001")
-	h.want("(open,0,1,1,0,1,f)", live, "tsk_000002")
-	h.want("", live, "tsk_000003")
-	h.want("(lease_expired,leased,failed,open,failed,system,,1)", itemEvents+" OFFSET 2", "itm_000002")
+	h.want("(open,0,3,2,1,2,f)", live, wide("tsk_000001"))
+	h.want("(open,0,1,1,0,1,f)", live, wide("tsk_000002"))
+	h.want("", live, wide("tsk_000003"))
+	h.want("(lease_expired,leased,failed,open,failed,system,,1)", itemEvents+" OFFSET 2", wide("itm_000002"))
 	h.want("(lease_expired,in_progress,queued,,,system,,1)", itemEvents+" OFFSET 3", ids[2].ID)
 	h.want("(w,1,3,false,t)",
 		`SELECT d->>'worker_id', d->>'failures', d->>'max_attempts', d->>'spared', d->>'lease_expires_at' LIKE '20__-__-__T__:__:__.______Z'
@@ -272,7 +273,7 @@ func TestLastTwoAtOnce(t *testing.T) {
 	for side := range 2 {
 		all.Go(func() {
 			for n := range rounds {
-				item := fmt.Sprintf("itm_%06d_%06d", n, side)
+				item := wide(fmt.Sprintf("itm_%06d_%06d", n, side))
 				err := h.db.Auto(t.Context(), func(ctx context.Context, tx store.Tx) error {
 					got, err := h.db.Dialect().Hot.Complete(ctx, tx, []store.Complete{done(0, item)})
 					if err == nil && len(got) == 1 && got[0].Settled {
@@ -307,7 +308,7 @@ func TestCrossedBatches(t *testing.T) {
 		h.many(n, items, func(i *store.NewItem) { i.MaxAttempts = 1 })
 	}
 	h.claim("w", tasks*items, nil)
-	item := func(k int) string { return fmt.Sprintf("itm_%06d_%06d", k/items, k%items) }
+	item := func(k int) string { return wide(fmt.Sprintf("itm_%06d_%06d", k/items, k%items)) }
 	auto := func(fn func(ctx context.Context, tx store.Tx, hot store.Hot) error) {
 		if err := h.db.Auto(t.Context(), func(ctx context.Context, tx store.Tx) error { return fn(ctx, tx, h.db.Dialect().Hot) }); err != nil {
 			t.Error(err)

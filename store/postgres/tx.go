@@ -123,6 +123,19 @@ var fenceFile embed.FS
 // fence has the texts that the hot verbs of a worker share: see fence.sql.
 var fence = store.Texts(fenceFile, "fence.sql")
 
+// marks are what marks with an argument become. With IN, the planner would join the list of
+// @among to a whole view.
+var marks = map[string]string{
+	"@list(":      "(SELECT jsonb_array_elements_text(%s::jsonb))",
+	"@among(":     "= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))",
+	"@ids(":       "(SELECT CAST(jsonb_array_elements_text(%s::jsonb) AS uuid))",
+	"@among_ids(": "= ANY(ARRAY(SELECT CAST(jsonb_array_elements_text(%s::jsonb) AS uuid)))",
+	"@id(":        "CAST(%s AS uuid)",
+	"@task_text(": "pawl.task_id(%s)",
+	"@item_text(": "pawl.item_id(%s)",
+	"@least(":     "CAST(MIN(CAST(%s AS text)) AS uuid)", // MIN takes no uuid before PostgreSQL 18
+}
+
 var rewrites sync.Map // by schema; each keeps the texts that it has rewritten
 
 func rewriteFor(schema string) func(string) string {
@@ -133,12 +146,12 @@ func rewriteFor(schema string) func(string) string {
 	shared := func(name string) string {
 		return strings.ReplaceAll(store.ExpandNames(store.ExpandStates(fence[name])), "pawl.", quoted)
 	}
-	f, _ := rewrites.LoadOrStore(schema, store.Rewriter("(SELECT jsonb_array_elements_text(%s::jsonb))",
-		"= ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))", // with IN, the planner would join the list to a whole view
+	f, _ := rewrites.LoadOrStore(schema, store.Rewriter(marks,
 		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
 		"@hex(", "encode(", "@)", ", 'hex')",
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",
-		"pawl.", quoted, "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE", "@skip", "FOR UPDATE SKIP LOCKED",
+		"pawl.", quoted, "@uuid", "uuid", "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE", "@shared", "FOR SHARE",
+		"@skip", "FOR UPDATE SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
 		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), "+
 			"CAST($3 AS TEXT)), 0))"))

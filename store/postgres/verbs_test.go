@@ -17,9 +17,9 @@ var api = store.Actor{Type: "api", ID: "me"}
 // solo returns a task of one item whose ids are made from a number.
 func solo(n int) (store.NewTask, store.NewItem) {
 	id := fmt.Sprintf("%06d", n)
-	t := store.NewTask{ID: "tsk_" + id, Namespace: "default", Type: "a", Solo: true, Metadata: "{}", Items: 1, Actor: api,
+	t := store.NewTask{ID: wide("tsk_" + id), Namespace: "default", Type: "a", Solo: true, Metadata: "{}", Items: 1, Actor: api,
 		Data: `{"type":"a"}`}
-	i := store.NewItem{ID: "itm_" + id, Namespace: "default", TaskID: t.ID, Type: "a", Kind: "work", Solo: true, MaxAttempts: 3,
+	i := store.NewItem{ID: wide("itm_" + id), Namespace: "default", TaskID: t.ID, Type: "a", Kind: "work", Solo: true, MaxAttempts: 3,
 		Input: strconv.Itoa(n), Actor: api}
 	return t, i
 }
@@ -32,7 +32,7 @@ func many(n, items int) (store.NewTask, []store.NewItem) {
 	all := make([]store.NewItem, items)
 	for i := range all {
 		all[i] = first
-		all[i].Solo, all[i].Position, all[i].ID = false, i, fmt.Sprintf("%s_%06d", first.ID, i)
+		all[i].Solo, all[i].Position, all[i].ID = false, i, wide(fmt.Sprintf("itm_%06d_%06d", n, i))
 	}
 	return t, all
 }
@@ -183,7 +183,7 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 		"FROM tasks t WHERE id = $1", one.ID)
 
 	more := items[0]
-	more.ID, more.Position, more.Feeds = "itm_000001_000004", 4, false
+	more.ID, more.Position, more.Feeds = wide("itm_000001_000004"), 4, false
 	h.create(nil, []store.NewItem{more})
 	h.want("(planned,,queued,,,api,me,)", itemEvents, more.ID)
 }
@@ -206,30 +206,30 @@ func TestClaimOrder(t *testing.T) {
 	for _, c := range got {
 		ids = append(ids, c.ItemID)
 	}
-	if fmt.Sprint(ids) != "[itm_000006 itm_000001 itm_000002 itm_000003]" {
+	if narrow(fmt.Sprint(ids)) != "[itm_000006 itm_000001 itm_000002 itm_000003]" {
 		t.Errorf("claimed %v", ids)
 	}
 	if c := got[0]; c.Priority != 1 || c.Attempt != 1 || c.Input != "6" || c.Type != "b" || c.LeaseExpiresAt != c.AcquiredAt+30e6 ||
 		c.MaxAttempts != 3 || c.LeaseSeconds != 30 {
 		t.Errorf("%+v", c)
 	}
-	h.want("(leased,queued,leased,,,worker,w,1)", itemEvents+" OFFSET 1", "itm_000006")
+	h.want("(leased,queued,leased,,,worker,w,1)", itemEvents+" OFFSET 1", wide("itm_000006"))
 	h.want("(leased,w,1,1,1,30,1,0)", "SELECT state, (SELECT name FROM actors WHERE id = worker), attempt, "+
 		"priority, solo, lease_seconds, (started_at = acquired_at "+
 		"AND acquired_at = heartbeat_at)::int, prefetch FROM leases WHERE item_id = 'itm_000006'")
 
-	got = h.claim("v", 5, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "b", Rank: 1, Head: "itm_000005"}} })
+	got = h.claim("v", 5, func(c *store.Claim) { c.Queues = []store.Queue{{Type: "b", Rank: 1, Head: wide("itm_000005")}} })
 	if len(got) != 0 {
 		t.Errorf("before the head: %v", got)
 	}
 	got = h.claim("v", 5, func(c *store.Claim) {
-		c.Picks, c.Claimants[0].Prefetch, c.Claimants[0].Actor = []store.Pick{{Type: "a", Rank: 1, ItemID: "itm_000005"},
-			{Type: "a", Rank: 1, ItemID: "itm_000001"}}, true, store.Actor{Type: "agent", ID: "x"}
+		c.Picks, c.Claimants[0].Prefetch, c.Claimants[0].Actor = []store.Pick{{Type: "a", Rank: 1, ItemID: wide("itm_000005")},
+			{Type: "a", Rank: 1, ItemID: wide("itm_000001")}}, true, store.Actor{Type: "agent", ID: "x"}
 	})
-	if len(got) != 1 || got[0].ItemID != "itm_000005" {
+	if len(got) != 1 || got[0].ItemID != wide("itm_000005") {
 		t.Errorf("picked %v", got)
 	}
-	h.want("(leased,queued,leased,,,agent,x,1)", itemEvents+" OFFSET 1", "itm_000005")
+	h.want("(leased,queued,leased,,,agent,x,1)", itemEvents+" OFFSET 1", wide("itm_000005"))
 	h.want("(v,1)", "SELECT (SELECT name FROM actors WHERE id = worker), prefetch FROM leases WHERE item_id = 'itm_000005'")
 	h.want("(itm_000004)", "SELECT item_id FROM ready")
 }
@@ -292,7 +292,7 @@ func TestTouch(t *testing.T) {
 	h.advance(10 * time.Second)
 	got := h.touch(store.Touch{Ord: 7, Fence: f, Extend: true})
 	if len(got) != 1 || got[0].Ord != 7 || got[0].State != "in_progress" || got[0].LeaseExpiresAt != got[0].Now+30e6 ||
-		got[0].TaskID != "tsk_000001" || got[0].LeaseSeconds != 30 {
+		got[0].TaskID != wide("tsk_000001") || got[0].LeaseSeconds != 30 {
 		t.Errorf("%+v", got)
 	}
 	fifty, stage := 50, "half"
@@ -324,7 +324,7 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 			Name: store.Text(name), Snapshot: `{"n":1}`}
 	}
 	got := h.checkpoint(save(5, ids[0].ID, "custom", ""), save(6, "itm_none", "custom", ""), save(7, ids[1].ID, "manual_checkpoint", "m"),
-		save(8, "itm_000002", "tool_executed", "s"))
+		save(8, wide("itm_000002"), "tool_executed", "s"))
 	if len(got) != 3 || got[0].Ord != 5 || got[0].Seq != 1 || got[1].Ord != 7 || got[1].Seq != 2 || got[2].Ord != 8 || got[2].Seq != 1 {
 		t.Errorf("%v", got)
 	}
@@ -332,8 +332,8 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 	if len(got) != 1 || got[0].Seq != 3 {
 		t.Errorf("%v", got)
 	}
-	h.want("(open,0,2,2,0,3,f)", live, "tsk_000001")
-	h.want("(open,0,1,1,0,1,f)", live, "tsk_000002")
+	h.want("(open,0,2,2,0,3,f)", live, wide("tsk_000001"))
+	h.want("(open,0,1,1,0,1,f)", live, wide("tsk_000002"))
 	h.want("(1,custom,,1,t) (2,manual_checkpoint,m,1,t) (3,custom,,1,t)",
 		"SELECT seq, type, name, attempt, snapshot = '{\"n\":1}' FROM checkpoints WHERE task_id = 'tsk_000001' ORDER BY seq")
 	h.want("(in_progress,leased,in_progress,,,worker,w,1) (checkpointed,,,,,worker,w,1)", itemEvents+" OFFSET 2", ids[1].ID)
@@ -351,7 +351,7 @@ func TestFenceIsReadAfterTheWait(t *testing.T) {
 	h.solo(1, nil)
 	h.claim("w", 1, nil)
 	h.advance(0)
-	f := fence("itm_000001", "w", 1)
+	f := fence(wide("itm_000001"), "w", 1)
 	for name, verb := range map[string]func() int{
 		"touch":    func() int { return len(h.touch(store.Touch{Fence: f, Extend: true})) },
 		"complete": func() int { return len(h.complete(store.Complete{Fence: f, Result: "1"})) },

@@ -15,7 +15,7 @@ func TestListsOfTheChecks(t *testing.T) {
 	insert := func(event string, from, to any) error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor, "+
-				"created_at) VALUES ('n', 't', 'i', $1, $2, $3, 0, 1)", event, from, to)
+				"created_at) VALUES ('n', x'01', x'02', $1, $2, $3, 0, 1)", event, from, to)
 			return err
 		})
 	}

@@ -92,7 +92,7 @@ func TestWhatWasPrefetchedAndStartedCounts(t *testing.T) {
 func TestExpirySettlesAndBreaksDependents(t *testing.T) {
 	h := newDatabase(t)
 	ids := h.many(2, func(n *store.NewItem) { n.MaxAttempts, n.Feeds = 1, n.Position == 0 })
-	h.create(nil, []store.NewItem{{ID: h.id("itm"), Namespace: "default", TaskID: "tsk_other", Type: "t", Kind: "work", MaxAttempts: 1,
+	h.create(nil, []store.NewItem{{ID: h.id("itm"), Namespace: "default", TaskID: h.id("tsk"), Type: "t", Kind: "work", MaxAttempts: 1,
 		Input: "1", Needs: ids[:1], Actor: store.Actor{Type: "api"}}})
 	h.claim("w", 2)
 	h.advance(time.Minute)

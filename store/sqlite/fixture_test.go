@@ -273,6 +273,11 @@ func (h *database) due(limit int, only ...string) []store.DueItem {
 // blank, NULL as a dash.
 func (h *database) table(query string, args ...any) string {
 	h.Helper()
+	for i := range args { // the id of an item
+		if id, ok := args[i].(string); ok && strings.HasPrefix(id, "itm_") {
+			args[i] = store.ItemID(id)
+		}
+	}
 	var lines []string
 	err := h.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
 		rs, err := tx.Query(ctx, query, args...)

@@ -129,7 +129,7 @@ func TestClaimMergesTypesUpToTheLimit(t *testing.T) {
 			t.Errorf("%d claimed, want %d", len(got), len(part))
 		}
 	}
-	h.want("events in the order of claims", h.table("SELECT item_id FROM pawl.task_events WHERE event = 'leased' ORDER BY id"),
+	h.want("events in the order of claims", h.table("SELECT @item_text(item_id) FROM pawl.task_events WHERE event = 'leased' ORDER BY id"),
 		fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s", want[0], want[1], want[2], want[3], want[4], want[5]))
 }
 
@@ -240,7 +240,7 @@ func TestCheckpointsAreNumberedPerTask(t *testing.T) {
 	h.want("saved", numbers(saved), "0:1 1:1 3:2")
 	saved = h.checkpoint(store.Checkpoint{Fence: fence("w", cs[0]), Type: "approval_point"})
 	h.want("saved", numbers(saved), "0:2")
-	h.want("checkpoints of the first task", h.table("SELECT item_id, attempt, seq, type, name, args_hash, snapshot, metadata "+
+	h.want("checkpoints of the first task", h.table("SELECT @item_text(item_id), attempt, seq, type, name, args_hash, snapshot, metadata "+
 		"FROM pawl.checkpoints WHERE item_id = $1 ORDER BY seq", solo),
 		solo+` 1 1 tool_executed fetch h {} {"m":1}
 `+solo+` 1 2 approval_point - - {} -`)

@@ -204,7 +204,7 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 	cs := h.claim("w", 2)
 	// One item has been submitted: these are the rows that the verb leaves.
 	h.do(func(ctx context.Context, tx store.Tx) error {
-		if _, err := tx.Exec(ctx, "DELETE FROM pawl.leases WHERE item_id = $1", ids[0]); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM pawl.leases WHERE item_id = $1", store.ItemID(ids[0])); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "UPDATE pawl.task_counters SET open = 1"); err != nil {
@@ -214,9 +214,9 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 			ctx,
 			"INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, "+
 				"solo, acceptance, since) VALUES ($1, $2, $3, 't', 0, 'submitted', 1, 0, 3, 0, 1, 1)",
-			ids[0],
+			store.ItemID(ids[0]),
 			"default",
-			cs[0].TaskID,
+			store.TaskID(cs[0].TaskID),
 		)
 		return err
 	})
@@ -249,25 +249,26 @@ func TestManyTasksSettleInTheOrderOfTheirIDs(t *testing.T) {
 		t.Errorf("moved %+v", got)
 	}
 	h.complete("w", cs[1], cs[3])
-	h.want("end events", h.table("SELECT task_id FROM pawl.task_events WHERE event = 'completed' AND item_id IS NULL ORDER BY id"),
+	h.want("end events", h.table("SELECT @task_text(task_id) FROM pawl.task_events WHERE event = 'completed' AND item_id IS NULL ORDER BY id"),
 		cs[4].TaskID+"\n"+cs[0].TaskID+"\n"+cs[2].TaskID)
 }
 
 func TestDependentsAreFedAndBroken(t *testing.T) {
 	h := newDatabase(t)
 	later := h.stamp() + minute
+	task := h.id("tsk")
 	var ids []string
 	for range 4 {
 		ids = append(ids, h.id("itm"))
 	}
 	item := func(i int, needs ...string) store.NewItem {
-		return store.NewItem{ID: ids[i], Namespace: "default", TaskID: "tsk_x", Type: "t", Kind: "work", Position: i, MaxAttempts: 1, Input: "1",
+		return store.NewItem{ID: ids[i], Namespace: "default", TaskID: task, Type: "t", Kind: "work", Position: i, MaxAttempts: 1, Input: "1",
 			Needs: needs, Feeds: i < 2, Actor: store.Actor{Type: "api"}}
 	}
 	timed := item(3, ids[0])
 	timed.RunAt = &later
 	payload := "1"
-	h.create([]store.NewTask{{ID: "tsk_x", Namespace: "default", Type: "t", Payload: &payload, Metadata: "{}", Items: 4,
+	h.create([]store.NewTask{{ID: task, Namespace: "default", Type: "t", Payload: &payload, Metadata: "{}", Items: 4,
 		Actor: store.Actor{Type: "api"}, Data: "{}"}},
 		[]store.NewItem{item(0), item(1), item(2, ids[0], ids[1]), timed})
 	h.want("waiting", h.table("SELECT needs, broken FROM pawl.waiting ORDER BY item_id"), "2 0\n1 0")

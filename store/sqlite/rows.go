@@ -80,6 +80,17 @@ func (r *rows) scan(i int, dest any) error {
 			*d = ""
 			return nil
 		}
+	case store.IDTarget:
+		var b [16]byte
+		switch {
+		case kind == direct.TypeNull:
+			d.SetNull()
+			return nil
+		case kind == direct.TypeBlob && r.stmt.ColumnLen(i) == len(b):
+			r.stmt.ColumnBytes(i, b[:])
+			d.SetBytes(b)
+			return nil
+		}
 	case *int64:
 		if kind == direct.TypeInteger {
 			*d = r.stmt.ColumnInt64(i)

@@ -90,6 +90,12 @@ func (s *stmt) bind(i int, arg any) error {
 		} else {
 			s.bindText(i, string(v))
 		}
+	case store.ID:
+		if b, ok := v.Bytes(); ok {
+			s.BindBytes(i, b[:])
+		} else {
+			s.BindNull(i)
+		}
 	case bool:
 		s.BindBool(i, v)
 	case float64:

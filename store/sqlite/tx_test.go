@@ -15,10 +15,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-const note = "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) VALUES ($1, $2, $2, $3)"
+const note = "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) VALUES (CAST($1 AS BLOB), $2, $2, $3)"
 
 func (h *database) notes() string {
-	return h.table("SELECT task_id FROM pawl.task_results ORDER BY task_id")
+	return h.table("SELECT CAST(task_id AS TEXT) FROM pawl.task_results ORDER BY task_id")
 }
 
 func TestPlaceholdersAndLists(t *testing.T) {
@@ -219,7 +219,8 @@ func TestGoroutinesTakeTurns(t *testing.T) {
 			for range turns {
 				if err := db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 					var n int
-					if _, err := store.Row(ctx, tx, []any{&n}, "SELECT created_at FROM pawl.task_results WHERE task_id = $1", "counter"); err != nil {
+					if _, err := store.Row(ctx, tx, []any{&n}, "SELECT created_at FROM pawl.task_results WHERE task_id = $1",
+						[]byte("counter")); err != nil {
 						return err
 					}
 					_, err := tx.Exec(ctx, "UPDATE pawl.task_results SET created_at = $1", n+1)
@@ -330,7 +331,8 @@ func TestAFileThatIsGoneIsUnavailableUntilItIsBack(t *testing.T) {
 	h := newDatabase(t)
 	write := func() error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) SELECT 'n' || COUNT(*), 'n', '1', 1 "+
+			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_results (task_id, namespace, payload, created_at) "+
+				"SELECT CAST('n' || COUNT(*) AS BLOB), 'n', '1', 1 "+
 				"FROM pawl.task_results")
 			return err
 		})
@@ -423,5 +425,5 @@ func TestWrapTxWorksInTheCallersTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.want("leases", h.table("SELECT item_id, attempt FROM pawl.leases"), id+" 1")
+	h.want("leases", h.table("SELECT @item_text(item_id), attempt FROM pawl.leases"), id+" 1")
 }

@@ -3,7 +3,7 @@
 -- unfinished (cuts).
 WITH c AS MATERIALIZED (
   SELECT *, @workers($10)[who] AS worker
-  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::int[])
+  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, message_id, place, count, ord)),
 k AS MATERIALIZED (
   SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord, c.message_id, c.place, c.count

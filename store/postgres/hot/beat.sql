@@ -2,7 +2,7 @@
 -- progress. All rows change in the same way, from their own values, so one UPDATE is enough.
 WITH c AS MATERIALIZED (
   SELECT *, @workers($5)[who] AS worker
-  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[])
+  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, ord)),
 k AS MATERIALIZED (
   SELECT l.item_id, l.namespace, l.task_id, l.worker, l.attempt, l.state, l.failures, l.lease_seconds, l.lease_expires_at, l.stopped, l.key_id, c.ord

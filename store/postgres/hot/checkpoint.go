@@ -46,7 +46,8 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 // step saves the checkpoint of a single call, if its item is in progress. Otherwise it
 // saves and returns nothing, and the statement for many calls handles the call.
 func step(ctx context.Context, tx store.Tx, c *store.Checkpoint) (out []store.Checkpointed, err error) {
-	args := []any{c.ItemID, c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, null(c.Name), null(c.ArgsHash), c.Snapshot, null(c.Metadata)}
+	args := []any{store.ItemID(c.ItemID), c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, null(c.Name), null(c.ArgsHash), c.Snapshot,
+		null(c.Metadata)}
 	rows, err := tx.Query(ctx, stepSQL, args...)
 	err = read(rows, err, func(r store.Rows) error {
 		done := store.Checkpointed{Ord: c.Ord, ID: c.ID}

@@ -2,7 +2,7 @@
 -- without a join. Large values are read from the arrays by ordinal afterwards.
 WITH c AS MATERIALIZED (
   SELECT *, @workers($11)[who] AS worker
-  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[])
+  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, ord)),
 k AS MATERIALIZED (
   SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord

@@ -18,9 +18,6 @@ var claimSQL string
 // that reaches the limit of bytes.
 var claimBounded = strings.ReplaceAll(claimSQL, "--bytes ", "")
 
-// last sorts after every item id: ids are letters, digits and underscores.
-const last = "~"
-
 // Claim implements store.Hot. A pick is handled as a queue of one item.
 func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Claimed, error) {
 	type group struct {
@@ -37,7 +34,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	ranks = slices.Compact(ranks)
 	if len(c.Picks) == 0 {
 		for _, g := range c.Queues {
-			groups = append(groups, group{g, last})
+			groups = append(groups, group{g, store.LastItem})
 			if !slices.Contains(ranks, g.Rank) {
 				ranks = append(ranks, g.Rank)
 			}
@@ -55,8 +52,8 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	args := []any{c.Namespace, next - 1, ranks,
 		column(groups, func(g *group) string { return g.Type }),
 		column(groups, func(g *group) int { return g.Rank }),
-		column(groups, func(g *group) string { return g.Head }),
-		column(groups, func(g *group) string { return g.tail }),
+		column(groups, func(g *group) store.ItemID { return store.FromItem(g.Head) }),
+		column(groups, func(g *group) store.ItemID { return store.ItemID(g.tail) }),
 		starts,
 		column(c.Claimants, func(w *store.Claimant) string { return w.WorkerID }),
 		column(c.Claimants, func(w *store.Claimant) int { return w.LeaseSeconds }),
@@ -71,8 +68,8 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	rows, err := tx.Query(ctx, query, args...)
 	err = read(rows, err, func(r store.Rows) error {
 		var d store.Claimed
-		err := r.Scan(&d.Claimant, &d.LeaseSeconds, &d.ItemID, &d.TaskID, &d.Type, &d.Key, &d.Rank, &d.Priority, &d.Attempt, &d.Failures,
-			&d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil)
+		err := r.Scan(&d.Claimant, &d.LeaseSeconds, (*store.ItemID)(&d.ItemID), (*store.TaskID)(&d.TaskID), &d.Type, &d.Key, &d.Rank,
+			&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil)
 		d.Claimant--
 		out = append(out, d)
 		return err

@@ -16,7 +16,7 @@ WITH d AS (
     FROM unnest($3::int[]) AS k(rank),
       LATERAL (
         SELECT q.*
-        FROM unnest($4::text[], $5::int[], $6::text[], $7::text[]) AS g(type, rank, head, tail),
+        FROM unnest($4::text[], $5::int[], $6::uuid[], $7::uuid[]) AS g(type, rank, head, tail),
           LATERAL (
             SELECT r.ctid AS tid, r.item_id
             --bytes , r.error

@@ -1,6 +1,6 @@
 WITH c AS MATERIALIZED (
   SELECT item_id, COALESCE(namespace, ($2::text[])[1]) AS namespace, @workers($6)[COALESCE(who, ($3::int[])[1])] AS worker, COALESCE(attempt, ($4::int[])[1]) AS attempt, result, ord
-  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::text[])
+  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, result, ord)),
 k AS MATERIALIZED (
   SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.lease_expires_at,

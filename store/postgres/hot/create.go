@@ -14,7 +14,7 @@ var createSQL string
 
 // Create implements store.Hot.
 func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, items []store.NewItem) (now int64, err error) {
-	type dep struct{ needs, item string }
+	type dep struct{ needs, item store.ItemID }
 	var deps []dep
 	solo := map[string]*store.NewTask{}
 	for i := range tasks {
@@ -26,7 +26,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		needs := slices.Compact(slices.Sorted(slices.Values(items[i].Needs)))
 		items[i].Needs = needs
 		for _, id := range needs {
-			deps = append(deps, dep{id, items[i].ID})
+			deps = append(deps, dep{store.ItemID(id), store.ItemID(items[i].ID)})
 		}
 		if t := solo[items[i].TaskID]; t != nil && items[i].Data == "" {
 			items[i].Data = store.Text(t.Data)
@@ -34,7 +34,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	}
 	var actors nameList[store.ActorName]
 	args := createArgs(tasks, items, &actors)
-	args = append(args, column(deps, func(d *dep) string { return d.needs }), column(deps, func(d *dep) string { return d.item }))
+	args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }))
 	args = append(args, arrays(items, func(i *store.NewItem) []store.Column { c := i.Carried(); return c.Given() })...)
 	args = append(args, arrays(tasks, (*store.NewTask).Columns)...)
 	if err := store.EnsureActors(ctx, tx, actors.names...); err != nil {
@@ -73,9 +73,9 @@ func ofMany(t *store.NewTask, s string) *string {
 
 func itemColumns(items []store.NewItem, actors []int) []any {
 	return []any{
-		column(items, func(i *store.NewItem) string { return i.ID }),
+		column(items, func(i *store.NewItem) store.ItemID { return store.ItemID(i.ID) }),
 		once(column(items, func(i *store.NewItem) string { return i.Namespace })),
-		once(column(items, func(i *store.NewItem) string { return i.TaskID })),
+		once(column(items, func(i *store.NewItem) store.TaskID { return store.TaskID(i.TaskID) })),
 		once(column(items, func(i *store.NewItem) string { return i.Type })),
 		sparse(items, pawl.KindWork, func(i *store.NewItem) string { return i.Kind }),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Position }),

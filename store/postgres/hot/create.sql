@@ -4,11 +4,11 @@ t AS MATERIALIZED (
   FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], @arrays(new_task, $24 + given))
     AS t(items, actor, data, key_id, @columns(new_task))),
 i AS MATERIALIZED (
-  SELECT id, COALESCE(namespace, ($8::text[])[1]) AS namespace, COALESCE(task_id, ($9::text[])[1]) AS task_id, COALESCE(type, ($10::text[])[1]) AS type,
+  SELECT id, COALESCE(namespace, ($8::text[])[1]) AS namespace, COALESCE(task_id, ($9::uuid[])[1]) AS task_id, COALESCE(type, ($10::text[])[1]) AS type,
     COALESCE(kind, 'work') AS kind, COALESCE(position, 0) AS position, key, COALESCE(priority, 0::smallint) AS priority,
     run_at, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $24), n.now,
     CASE WHEN i.needs > 0 THEN 'waiting' WHEN i.run_at > n.now THEN 'scheduled' ELSE 'queued' END AS state
-  FROM unnest($7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::int[], $13::text[], $14::smallint[],
+  FROM unnest($7::uuid[], $8::text[], $9::uuid[], $10::text[], $11::text[], $12::int[], $13::text[], $14::smallint[],
     $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], @arrays(given, $24))
     AS i(id, namespace, task_id, type, kind, position, key, priority, run_at, after, needs, input, actor, data, key_id, @columns(given)), n),
 task AS (
@@ -42,7 +42,7 @@ waiting AS (
 deps AS (
   INSERT INTO pawl.item_deps (needs_id, item_id)
   SELECT needs_id, item_id
-  FROM unnest($22::text[], $23::text[]) AS d(needs_id, item_id)),
+  FROM unnest($22::uuid[], $23::uuid[]) AS d(needs_id, item_id)),
 -- The events are inserted in the order given, a task's before its items': Append reads its
 -- second input after the first. So the ids of a task's events rise in this order.
 event AS (

@@ -2,21 +2,21 @@ WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 s AS MATERIALIZED (
   SELECT q.item_id
   FROM pawl.scheduled q
-  WHERE q.run_at <= (SELECT now FROM n) AND ($2::text[] IS NULL OR q.item_id = ANY($2::text[]))
+  WHERE q.run_at <= (SELECT now FROM n) AND ($2::uuid[] IS NULL OR q.item_id = ANY($2::uuid[]))
   ORDER BY q.run_at
   LIMIT $1::int
   FOR UPDATE SKIP LOCKED),
 timed AS MATERIALIZED (
   SELECT q.item_id
   FROM pawl.waiting q
-  WHERE q.until <= (SELECT now FROM n) AND q.needs = 0 AND ($2::text[] IS NULL OR q.item_id = ANY($2::text[]))
+  WHERE q.until <= (SELECT now FROM n) AND q.needs = 0 AND ($2::uuid[] IS NULL OR q.item_id = ANY($2::uuid[]))
   ORDER BY q.until
   LIMIT $1::int - (SELECT count(*) FROM s)
   FOR UPDATE SKIP LOCKED),
 freed AS MATERIALIZED (
   SELECT q.item_id
   FROM pawl.waiting q
-  WHERE q.needs = 0 AND q.until IS NULL AND q.signal IS NULL AND ($2::text[] IS NULL OR q.item_id = ANY($2::text[]))
+  WHERE q.needs = 0 AND q.until IS NULL AND q.signal IS NULL AND ($2::uuid[] IS NULL OR q.item_id = ANY($2::uuid[]))
   ORDER BY q.item_id
   LIMIT $1::int - (SELECT count(*) FROM s) - (SELECT count(*) FROM timed)
   FOR UPDATE SKIP LOCKED),

@@ -19,11 +19,11 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 		ids = []string{}
 	}
 	var out []store.Expired
-	rows, err := tx.Query(ctx, expireSQL, limit, boundary, ids, only)
+	rows, err := tx.Query(ctx, expireSQL, limit, boundary, ids, store.IDs[store.ItemID](only))
 	err = read(rows, err, func(r store.Rows) error {
 		var e store.Expired
 		var fed int
-		err := r.Scan(&e.Namespace, &e.ItemID, &e.TaskID, &e.Type, &e.State, &e.Priority, &e.Checkpoint, &fed)
+		err := r.Scan(&e.Namespace, (*store.ItemID)(&e.ItemID), (*store.TaskID)(&e.TaskID), &e.Type, &e.State, &e.Priority, &e.Checkpoint, &fed)
 		e.Fed = fed == 1
 		out = append(out, e)
 		return err

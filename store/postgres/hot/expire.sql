@@ -4,7 +4,7 @@ WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 x AS MATERIALIZED (
   SELECT l.*
   FROM pawl.leases l
-  WHERE l.lease_expires_at <= (SELECT now FROM n) AND ($4::text[] IS NULL OR l.item_id = ANY($4::text[]))
+  WHERE l.lease_expires_at <= (SELECT now FROM n) AND ($4::uuid[] IS NULL OR l.item_id = ANY($4::uuid[]))
   ORDER BY l.item_id
   LIMIT $1::int
   FOR UPDATE SKIP LOCKED),

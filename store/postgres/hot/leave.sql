@@ -1,6 +1,6 @@
 WITH c AS MATERIALIZED (
   SELECT *, @workers($15)[who] AS worker
-  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::float8[], $11::bigint[], $12::text[], $13::text[])
+  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::float8[], $11::bigint[], $12::text[], $13::text[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, verb, failure, retryable, delay, jitter, until, signal, signal_key, ord)),
 k AS MATERIALIZED (
   SELECT l.*, c.ord, c.verb, c.until, c.signal, c.signal_key,

@@ -4,7 +4,7 @@
 WITH k AS MATERIALIZED (
   SELECT task_id, namespace, lease_expires_at
   FROM pawl.leases
-  WHERE item_id = $1::text AND namespace = $2::text AND worker = @worker($3::text) AND attempt = $4::int AND state = 'in_progress'
+  WHERE item_id = $1::uuid AND namespace = $2::text AND worker = @worker($3::text) AND attempt = $4::int AND state = 'in_progress'
   FOR UPDATE),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
 u AS (
@@ -17,7 +17,7 @@ u AS (
   RETURNING task_id, checkpoints),
 saved AS (
   INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, attempt, seq, type, name, args_hash, snapshot, metadata, created_at)
-  SELECT $5::text, $2::text, task_id, $1::text, $4::int, checkpoints, $6::text, $7::text, $8::text, $9::text, $10::text, now
+  SELECT $5::text, $2::text, task_id, $1::uuid, $4::int, checkpoints, $6::text, $7::text, $8::text, $9::text, $10::text, now
   FROM u, n)
 SELECT checkpoints
 FROM u

@@ -36,7 +36,7 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 	err = read(rows, err, func(r store.Rows) error {
 		t := store.Touched{State: "in_progress"}
 		var item store.ReturnedColumns
-		targets := []any{&t.Ord, &t.TaskID, &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now, &t.Stopped}
+		targets := []any{&t.Ord, (*store.TaskID)(&t.TaskID), &t.Failures, &t.LeaseSeconds, &t.LeaseExpiresAt, &t.Now, &t.Stopped}
 		if calls[0].Return {
 			targets = append(targets, item.Targets()...)
 		}

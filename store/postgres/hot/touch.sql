@@ -1,6 +1,6 @@
 WITH c AS MATERIALIZED (
   SELECT *, @workers($9)[who] AS worker
-  FROM unnest($1::text[], $2::text[], $3::int[], $4::int[], $5::bool[], $6::int[], $7::smallint[], $8::text[])
+  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::bool[], $6::int[], $7::smallint[], $8::text[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, extend, seconds, progressed, staged, ord)),
 k AS MATERIALIZED (
   SELECT l.*, c.ord, c.extend, c.progressed, c.staged, COALESCE(NULLIF(c.seconds, 0), l.lease_seconds) AS seconds

@@ -82,6 +82,8 @@ func arrays[T any](rows []T, columns func(r *T) []store.Column) []any {
 			out[j] = once(column(all, func(r *[]store.Column) int { return *(*r)[j].At.(*int) }))
 		case *bool:
 			out[j] = once(column(all, func(r *[]store.Column) int { return bit(*(*r)[j].At.(*bool)) }))
+		case *store.TaskID:
+			out[j] = once(column(all, func(r *[]store.Column) store.TaskID { return *(*r)[j].At.(*store.TaskID) }))
 		case *store.Text:
 			out[j] = sparse(all, nil, func(r *[]store.Column) *string { return null(*(*r)[j].At.(*store.Text)) })
 		case **string:
@@ -138,7 +140,7 @@ func fences[T any](calls []T, of func(c *T) *store.Fence) (args []any, workers [
 	var list nameList[string]
 	who := column(calls, func(c *T) int { return list.place(of(c).WorkerID) })
 	return []any{
-		column(calls, func(c *T) string { return of(c).ItemID }),
+		column(calls, func(c *T) store.ItemID { return store.ItemID(of(c).ItemID) }),
 		column(calls, func(c *T) string { return of(c).Namespace }),
 		who,
 		column(calls, func(c *T) int { return of(c).Attempt }),
@@ -189,7 +191,7 @@ func moved(rows store.Rows, err error, returns bool,
 		var i, fed, done int
 		var m store.Moved
 		var item store.ReturnedColumns
-		targets := []any{&i, &m.TaskID, &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done}
+		targets := []any{&i, (*store.TaskID)(&m.TaskID), &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done}
 		if returns {
 			targets = append(targets, item.Targets()...)
 		}

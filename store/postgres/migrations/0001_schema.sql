@@ -18,6 +18,40 @@ CREATE FUNCTION pawl.stamp(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUT
 AS $$ SELECT 'epoch'::timestamptz + micros * interval '1 microsecond' $$;
 -- +goose StatementEnd
 
+-- Ids of tasks and items are kept as the 16 bytes of a ULID. Outside they are texts: a
+-- prefix, and the bytes as 26 digits of 5 bits behind two bits of zero.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.ulid(id uuid) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+  SELECT string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ',
+    1 + (((get_byte(b, (6 + 5 * n) / 8) << 8 | get_byte(b, (6 + 5 * n) / 8 + 1)) >> (11 - (6 + 5 * n) % 8)) & 31), 1), '' ORDER BY n)
+  FROM generate_series(0, 25) n, (SELECT '\x00'::bytea || uuid_send(id) || '\x00'::bytea AS b) x
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION pawl.task_id(id uuid) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$ SELECT 'tsk_' || pawl.ulid(id) $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION pawl.item_id(id uuid) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$ SELECT 'itm_' || pawl.ulid(id) $$;
+-- +goose StatementEnd
+
+-- The uuid of an id of a task or item, for conditions: the column with the text is computed,
+-- and has no index. NULL for any other text.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.id(id text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+  SELECT (lpad(to_hex(substr(bits, 3, 64)::bit(64)::bigint), 16, '0') || lpad(to_hex(substr(bits, 67, 64)::bit(64)::bigint), 16, '0'))::uuid
+  FROM (
+    SELECT string_agg((strpos('0123456789ABCDEFGHJKMNPQRSTVWXYZ', substr(id, n, 1)) - 1)::bit(5)::text, '' ORDER BY n) AS bits
+    FROM generate_series(5, 30) n
+    WHERE id COLLATE "C" ~ '^(tsk|itm)_[0-7][0-9A-HJKMNP-TV-Z]{25}$') x
+$$;
+-- +goose StatementEnd
+
 -- Names of actors and workers. Other tables have the number; statements look it up.
 -- Rows are never changed and never removed. Number 0 is the actor system.
 CREATE TABLE pawl.actors (
@@ -29,7 +63,7 @@ CREATE UNIQUE INDEX actors_by_name ON pawl.actors (kind, name);
 INSERT INTO pawl.actors (id, kind, name) VALUES (0, 'system', '');
 
 CREATE TABLE pawl.tasks (
-  id                text COLLATE "C" PRIMARY KEY,
+  id                uuid PRIMARY KEY,
   namespace         text COLLATE "C" NOT NULL CHECK (namespace <> ''),
   type              text COLLATE "C" NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
   type_version      integer NOT NULL DEFAULT 0,
@@ -57,7 +91,7 @@ CREATE INDEX tasks_by_priority ON pawl.tasks (namespace, priority, id) WHERE pri
 -- a checkpoint, a retry, a burial or a decision; until then its item's place is
 -- its state, and its version is read off it.
 CREATE TABLE pawl.task_counters (
-  task_id            text COLLATE "C" PRIMARY KEY,
+  task_id            uuid PRIMARY KEY,
   namespace          text COLLATE "C" NOT NULL,
   state              text COLLATE "C" NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'submitted', 'approved', 'applied', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled')),
   version            integer NOT NULL DEFAULT 0,
@@ -93,9 +127,9 @@ CREATE INDEX task_counters_failing ON pawl.task_counters (task_id) WHERE state =
 CREATE INDEX task_counters_by_state ON pawl.task_counters (state, task_id) WHERE state <> 'completed';
 
 CREATE TABLE pawl.items (
-  id             text COLLATE "C" PRIMARY KEY,
+  id             uuid PRIMARY KEY,
   namespace      text COLLATE "C" NOT NULL,
-  task_id        text COLLATE "C" NOT NULL,
+  task_id        uuid NOT NULL,
   type           text COLLATE "C" NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
   kind           text COLLATE "C" NOT NULL DEFAULT 'work' CHECK (kind IN ('work', 'plan', 'apply')),
   position       integer NOT NULL,
@@ -114,8 +148,8 @@ CREATE INDEX items_of_task ON pawl.items (task_id, position);
 
 -- needs_id must complete before item_id may run. Written with the items.
 CREATE TABLE pawl.item_deps (
-  needs_id text COLLATE "C" NOT NULL,
-  item_id  text COLLATE "C" NOT NULL,
+  needs_id uuid NOT NULL,
+  item_id  uuid NOT NULL,
   PRIMARY KEY (needs_id, item_id)
 );
 CREATE INDEX item_deps_of_item ON pawl.item_deps (item_id);
@@ -126,8 +160,8 @@ CREATE TABLE pawl.ready (
   namespace    text COLLATE "C" NOT NULL,
   type         text COLLATE "C" NOT NULL,
   rank         integer NOT NULL,
-  item_id      text COLLATE "C" NOT NULL,
-  task_id      text COLLATE "C" NOT NULL,
+  item_id      uuid NOT NULL,
+  task_id      uuid NOT NULL,
   attempt      integer NOT NULL DEFAULT 0,
   failures     integer NOT NULL DEFAULT 0,
   max_attempts integer NOT NULL,
@@ -146,9 +180,9 @@ CREATE TABLE pawl.ready (
 CREATE INDEX ready_failures ON pawl.ready (task_id) WHERE failures > 0;
 
 CREATE TABLE pawl.scheduled (
-  item_id      text COLLATE "C" PRIMARY KEY,
+  item_id      uuid PRIMARY KEY,
   namespace    text COLLATE "C" NOT NULL,
-  task_id      text COLLATE "C" NOT NULL,
+  task_id      uuid NOT NULL,
   type         text COLLATE "C" NOT NULL,
   priority     smallint NOT NULL,
   run_at       bigint NOT NULL,
@@ -171,9 +205,9 @@ CREATE INDEX scheduled_failures ON pawl.scheduled (task_id) WHERE failures > 0;
 CREATE INDEX scheduled_of_task ON pawl.scheduled (task_id);
 
 CREATE TABLE pawl.waiting (
-  item_id      text COLLATE "C" PRIMARY KEY,
+  item_id      uuid PRIMARY KEY,
   namespace    text COLLATE "C" NOT NULL,
-  task_id      text COLLATE "C" NOT NULL,
+  task_id      uuid NOT NULL,
   type         text COLLATE "C" NOT NULL,
   priority     smallint NOT NULL,
   until        bigint,
@@ -204,9 +238,9 @@ CREATE INDEX waiting_until ON pawl.waiting (until) WHERE until IS NOT NULL AND n
 
 -- Held by a worker. The fence: (worker, attempt) and lease_expires_at.
 CREATE TABLE pawl.leases (
-  item_id          text COLLATE "C" PRIMARY KEY,
+  item_id          uuid PRIMARY KEY,
   namespace        text COLLATE "C" NOT NULL,
-  task_id          text COLLATE "C" NOT NULL,
+  task_id          uuid NOT NULL,
   type             text COLLATE "C" NOT NULL,
   priority         smallint NOT NULL,
   state            text COLLATE "C" NOT NULL CHECK (state IN ('leased', 'in_progress')),
@@ -238,9 +272,9 @@ CREATE INDEX leases_failures ON pawl.leases (task_id) WHERE failures > 0;
 
 -- Out of work, not at an end: an operator or an approver may move it on.
 CREATE TABLE pawl.parked_items (
-  item_id          text COLLATE "C" PRIMARY KEY,
+  item_id          uuid PRIMARY KEY,
   namespace        text COLLATE "C" NOT NULL,
-  task_id          text COLLATE "C" NOT NULL,
+  task_id          uuid NOT NULL,
   type             text COLLATE "C" NOT NULL,
   priority         smallint NOT NULL,
   state            text COLLATE "C" NOT NULL CHECK (state IN ('submitted', 'accepted', 'failed', 'dead_lettered')),
@@ -273,9 +307,9 @@ CREATE INDEX parked_items_errors ON pawl.parked_items (task_id, since) WHERE err
 
 -- Ends. Insert only.
 CREATE TABLE pawl.finished_items (
-  item_id          text COLLATE "C" PRIMARY KEY,
+  item_id          uuid PRIMARY KEY,
   namespace        text COLLATE "C" NOT NULL,
-  task_id          text COLLATE "C" NOT NULL,
+  task_id          uuid NOT NULL,
   state            text COLLATE "C" NOT NULL CHECK (state IN ('completed', 'rejected', 'cancelled')),
   attempt          integer NOT NULL,
   failures         integer NOT NULL,
@@ -296,7 +330,7 @@ CREATE INDEX finished_items_not_completed ON pawl.finished_items (state, task_id
 CREATE TABLE pawl.item_parts (
   id                   text COLLATE "C" PRIMARY KEY,
   namespace            text COLLATE "C" NOT NULL,
-  item_id              text COLLATE "C" NOT NULL,
+  item_id              uuid NOT NULL,
   part_key             text COLLATE "C" NOT NULL CHECK (length(part_key) BETWEEN 1 AND 120),
   seq                  integer CHECK (seq >= 0),
   status               text COLLATE "C" NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'validated', 'rejected')),
@@ -317,8 +351,8 @@ CREATE INDEX item_parts_by_status ON pawl.item_parts (item_id, status);
 CREATE TABLE pawl.checkpoints (
   id         text COLLATE "C" PRIMARY KEY,
   namespace  text COLLATE "C" NOT NULL,
-  task_id    text COLLATE "C" NOT NULL,
-  item_id    text COLLATE "C",
+  task_id    uuid NOT NULL,
+  item_id    uuid,
   attempt    integer,
   seq        bigint NOT NULL CHECK (seq >= 1),
   type       text COLLATE "C" NOT NULL CHECK (type IN ('iteration_start', 'iteration_end', 'tool_executed', 'llm_response', 'approval_point', 'state_transition', 'manual_checkpoint', 'error_boundary', 'custom')),
@@ -381,8 +415,8 @@ CREATE INDEX blobs_by_base ON pawl.blobs (namespace, base) WHERE base IS NOT NUL
 CREATE TABLE pawl.task_events (
   id           bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
   namespace    text COLLATE "C" NOT NULL,
-  task_id      text COLLATE "C" NOT NULL,
-  item_id      text COLLATE "C",
+  task_id      uuid NOT NULL,
+  item_id      uuid,
   attempt      integer,
   event        text COLLATE "C" NOT NULL,
   from_state   text COLLATE "C",
@@ -407,7 +441,7 @@ CREATE INDEX task_events_of_task ON pawl.task_events (task_id, id);
 CREATE INDEX task_events_by_time ON pawl.task_events USING brin (created_at);
 
 CREATE TABLE pawl.task_results (
-  task_id    text COLLATE "C" PRIMARY KEY,
+  task_id    uuid PRIMARY KEY,
   namespace  text COLLATE "C" NOT NULL,
   payload    text NOT NULL,
   created_at bigint NOT NULL
@@ -416,8 +450,8 @@ CREATE TABLE pawl.task_results (
 CREATE TABLE pawl.provenances (
   id                  text COLLATE "C" PRIMARY KEY,
   namespace           text COLLATE "C" NOT NULL,
-  task_id             text COLLATE "C" REFERENCES pawl.tasks (id) ON DELETE CASCADE,
-  item_id             text COLLATE "C" REFERENCES pawl.items (id) ON DELETE CASCADE,
+  task_id             uuid REFERENCES pawl.tasks (id) ON DELETE CASCADE,
+  item_id             uuid REFERENCES pawl.items (id) ON DELETE CASCADE,
   verb                text COLLATE "C" NOT NULL,
   scope               text COLLATE "C",
   idempotency_key     text COLLATE "C",
@@ -446,8 +480,8 @@ CREATE TABLE pawl.idempotency_keys (
   response     text,
   content_type text,
   code         integer,
-  task_id      text COLLATE "C" REFERENCES pawl.tasks (id) ON DELETE SET NULL,
-  item_id      text COLLATE "C" REFERENCES pawl.items (id) ON DELETE SET NULL,
+  task_id      uuid REFERENCES pawl.tasks (id) ON DELETE SET NULL,
+  item_id      uuid REFERENCES pawl.items (id) ON DELETE SET NULL,
   hits         bigint NOT NULL DEFAULT 0,
   misses       bigint NOT NULL DEFAULT 1,
   replays      bigint NOT NULL DEFAULT 0,
@@ -469,8 +503,8 @@ CREATE TABLE pawl.messages (
   id            text COLLATE "C" PRIMARY KEY,
   namespace     text COLLATE "C" NOT NULL,
   thread        text COLLATE "C",
-  task_id       text COLLATE "C",
-  item_id       text COLLATE "C",
+  task_id       uuid,
+  item_id       uuid,
   attempt       integer,
   role          text COLLATE "C" NOT NULL,
   content       text,
@@ -657,7 +691,7 @@ CREATE TABLE pawl.log_pages (
 CREATE INDEX log_pages_of_event ON pawl.log_pages (high, low);
 
 CREATE TABLE pawl.archives (
-  task_id     text COLLATE "C" PRIMARY KEY,
+  task_id     uuid PRIMARY KEY,
   namespace   text COLLATE "C" NOT NULL,
   path        text,
   body        bytea,
@@ -670,7 +704,7 @@ CREATE INDEX archives_restored ON pawl.archives (restored_at) WHERE restored_at 
 
 -- Deleted tasks: leads to the event `deleted` that stays of each.
 CREATE TABLE pawl.tombstones (
-  task_id     text COLLATE "C" NOT NULL,
+  task_id     uuid NOT NULL,
   event_id    bigint NOT NULL,
   namespace   text COLLATE "C" NOT NULL,
   created_at  bigint NOT NULL,
@@ -816,7 +850,7 @@ FROM (
     COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at
   FROM pawl.tasks t
   LEFT JOIN pawl.task_counters k ON k.task_id = t.id
-  LEFT JOIN pawl.items w ON t.solo = 1 AND w.id = 'itm_' || substr(t.id, 5)
+  LEFT JOIN pawl.items w ON t.solo = 1 AND w.id = t.id
   LEFT JOIN pawl.leases l ON l.item_id = w.id
   LEFT JOIN pawl.finished_items e ON e.item_id = w.id
   LEFT JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
@@ -828,7 +862,7 @@ FROM (
 
 -- The views for people and their queries (docs/sql.md). Stable; the tables are not.
 CREATE VIEW pawl.v_items AS
-SELECT i.id, i.namespace, i.task_id, i.type, i.kind, i.position, i.key, i.state,
+SELECT @item_text(i.id) AS id, i.namespace, @task_text(i.task_id) AS task_id, i.type, i.kind, i.position, i.key, i.state,
   CASE
     WHEN i.state IN ('leased', 'in_progress') AND i.lease_expires_at <= pawl.now() THEN 'expired'
     WHEN i.state IN ('queued', 'scheduled', 'waiting') THEN 'pending'
@@ -840,11 +874,11 @@ SELECT i.id, i.namespace, i.task_id, i.type, i.kind, i.position, i.key, i.state,
   pawl.stamp(i.lease_acquired_at) AS lease_acquired_at, pawl.stamp(i.lease_expires_at) AS lease_expires_at, pawl.stamp(i.heartbeat_at) AS heartbeat_at,
   i.progress, i.stage, i.input, i.result, i.assembled_result, i.parts_required, i.error, i.after,
   pawl.stamp(i.run_at) AS run_at, pawl.stamp(i.created_at) AS created_at, pawl.stamp(i.started_at) AS started_at, pawl.stamp(i.accepted_at) AS accepted_at,
-  pawl.stamp(i.completed_at) AS completed_at, pawl.stamp(i.updated_at) AS updated_at
+  pawl.stamp(i.completed_at) AS completed_at, pawl.stamp(i.updated_at) AS updated_at, i.id AS uuid, i.task_id AS task_uuid
 FROM pawl.item_rows i;
 
 CREATE VIEW pawl.v_tasks AS
-SELECT t.id, t.namespace, t.type, t.type_version, t.state,
+SELECT @task_text(t.id) AS id, t.namespace, t.type, t.type_version, t.state,
   CASE
     WHEN t.state = 'queued' THEN 'pending'
     WHEN t.state IN ('checked_out', 'in_progress', 'submitted', 'approved', 'applied') THEN 'in_progress'
@@ -859,34 +893,37 @@ SELECT t.id, t.namespace, t.type, t.type_version, t.state,
   pawl.stamp(t.created_at) AS created_at,
   pawl.stamp(COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at)) AS updated_at,
   pawl.stamp(COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at)) AS last_transitioned_at,
-  pawl.stamp(t.applied_at) AS applied_at, pawl.stamp(t.completed_at) AS completed_at
+  pawl.stamp(t.applied_at) AS applied_at, pawl.stamp(t.completed_at) AS completed_at, t.id AS uuid
 FROM pawl.task_rows t;
 
 CREATE VIEW pawl.v_parts AS
-SELECT p.id, p.namespace, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum,
+SELECT p.id, p.namespace, @item_text(p.item_id) AS item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum,
   p.worker_id, p.attempt, p.idempotency_key_hash, pawl.stamp(p.created_at) AS created_at,
-  pawl.stamp(COALESCE(p.superseded_at, p.created_at)) AS updated_at, pawl.stamp(p.superseded_at) AS superseded_at
+  pawl.stamp(COALESCE(p.superseded_at, p.created_at)) AS updated_at, pawl.stamp(p.superseded_at) AS superseded_at, p.item_id AS item_uuid
 FROM pawl.item_parts p;
 
 CREATE VIEW pawl.v_leases AS
-SELECT l.item_id, l.namespace, l.task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM pawl.actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
+SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM pawl.actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
   pawl.stamp(l.acquired_at) AS lease_acquired_at, pawl.stamp(l.heartbeat_at) AS heartbeat_at, pawl.stamp(l.lease_expires_at) AS lease_expires_at,
-  CASE WHEN l.lease_expires_at <= pawl.now() THEN 1 ELSE 0 END AS expired
+  CASE WHEN l.lease_expires_at <= pawl.now() THEN 1 ELSE 0 END AS expired,
+  l.item_id AS item_uuid, l.task_id AS task_uuid
 FROM pawl.leases l;
 
 CREATE VIEW pawl.v_task_results AS
-SELECT e.task_id, e.namespace, e.result AS payload, pawl.stamp(e.ended_at) AS created_at
+SELECT @task_text(e.task_id) AS task_id, e.namespace, e.result AS payload, pawl.stamp(e.ended_at) AS created_at, e.task_id AS task_uuid
 FROM pawl.finished_items e JOIN pawl.tasks t ON t.id = e.task_id AND t.solo = 1
 WHERE e.state = 'completed'
 UNION ALL
-SELECT r.task_id, r.namespace, r.payload, pawl.stamp(r.created_at)
+SELECT @task_text(r.task_id) AS task_id, r.namespace, r.payload, pawl.stamp(r.created_at), r.task_id
 FROM pawl.task_results r;
 
 CREATE VIEW pawl.v_events AS
-SELECT 'evt_' || e.id AS id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
-  (SELECT a.kind FROM pawl.actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM pawl.actors a WHERE a.id = e.actor) AS actor_id, e.message, e.data, e.diff, pawl.stamp(e.created_at) AS created_at
+SELECT 'evt_' || e.id AS id, e.namespace, @task_text(e.task_id) AS task_id, @item_text(e.item_id) AS item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
+  (SELECT a.kind FROM pawl.actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM pawl.actors a WHERE a.id = e.actor) AS actor_id, e.message, e.data, e.diff, pawl.stamp(e.created_at) AS created_at,
+  e.task_id AS task_uuid, e.item_id AS item_uuid
 FROM pawl.task_events e;
 
 CREATE VIEW pawl.v_checkpoints AS
-SELECT c.id, c.task_id, c.item_id, c.namespace, c.attempt, c.seq, c.type, c.name, c.snapshot, c.metadata, pawl.stamp(c.created_at) AS created_at
+SELECT c.id, @task_text(c.task_id) AS task_id, @item_text(c.item_id) AS item_id, c.namespace, c.attempt, c.seq, c.type, c.name, c.snapshot, c.metadata, pawl.stamp(c.created_at) AS created_at,
+  c.task_id AS task_uuid, c.item_id AS item_uuid
 FROM pawl.checkpoints c;

@@ -43,7 +43,7 @@ func grow(ctx context.Context, tx store.Tx, c *store.Append, now int64) (a store
 	var step, bytes int64
 	var cuts store.Text
 	if found, err = store.Row(ctx, tx, []any{&a.State, &a.Chunks, &writer, &step, &cuts, &bytes}, appendLook, c.MessageID,
-		c.ItemID); err != nil || !found {
+		store.ItemID(c.ItemID)); err != nil || !found {
 		return a, false, err
 	}
 	a.TakenOver = writer == nil || *writer != int64(c.Attempt)
@@ -53,7 +53,7 @@ func grow(ctx context.Context, tx store.Tx, c *store.Append, now int64) (a store
 		return a, true, nil
 	}
 	if h.state == "leased" {
-		if _, err := tx.Exec(ctx, touchStart, c.ItemID); err != nil {
+		if _, err := tx.Exec(ctx, touchStart, store.ItemID(c.ItemID)); err != nil {
 			return a, true, err
 		}
 		if err := h.started(ctx, tx, &c.Fence, now); err != nil {

@@ -42,14 +42,14 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 
 func (h *held) save(ctx context.Context, tx store.Tx, c *store.Checkpoint, now int64) (int64, error) {
 	if h.state == "leased" {
-		if _, err := tx.Exec(ctx, touchStart, c.ItemID); err != nil {
+		if _, err := tx.Exec(ctx, touchStart, store.ItemID(c.ItemID)); err != nil {
 			return 0, err
 		}
 		if err := h.started(ctx, tx, &c.Fence, now); err != nil {
 			return 0, err
 		}
 	}
-	row := checkpoint{id: c.ID, namespace: c.Namespace, taskID: h.taskID, itemID: c.ItemID, attempt: int64(c.Attempt),
+	row := checkpoint{id: c.ID, namespace: c.Namespace, taskID: h.taskID, itemID: store.ItemID(c.ItemID), attempt: int64(c.Attempt),
 		kind: c.Type, name: c.Name, argsHash: c.ArgsHash, snapshot: c.Snapshot, metadata: c.Metadata}
 	seq, err := row.write(ctx, tx, now)
 	if err != nil || c.Type != pawl.ManualCheckpoint && c.Type != pawl.ApprovalPoint {

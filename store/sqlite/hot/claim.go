@@ -21,8 +21,10 @@ var (
 
 // claimed is a row of ready that moves to leases.
 type claimed struct {
-	kind, itemID, taskID string
-	rank                 int64
+	kind   string
+	itemID store.ItemID
+	taskID store.TaskID
+	rank   int64
 	store.Carried
 	startedAt               *int64
 	err, key, reasons, said store.Text
@@ -106,7 +108,7 @@ func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err erro
 // last, which is correct because no other connection writes at the same time.
 func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store.Queue) error {
 	from := len(b.rows)
-	err := b.read(ctx, tx, claimHead, namespace, g.Type, int64(g.Rank), g.Head, int64(b.limit-from))
+	err := b.read(ctx, tx, claimHead, namespace, g.Type, int64(g.Rank), store.FromItem(g.Head), int64(b.limit-from))
 	if err == nil && len(b.rows) > from {
 		_, err = tx.Exec(ctx, claimTake, namespace, g.Type, int64(g.Rank), b.rows[from].itemID, b.rows[len(b.rows)-1].itemID)
 	}
@@ -117,13 +119,13 @@ func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store
 func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Queue, wanted int) ([]store.Pick, error) {
 	var picks []store.Pick
 	for _, g := range groups {
-		rows, err := tx.Query(ctx, claimPeek, namespace, g.Type, int64(g.Rank), g.Head, int64(wanted))
+		rows, err := tx.Query(ctx, claimPeek, namespace, g.Type, int64(g.Rank), store.FromItem(g.Head), int64(wanted))
 		if err != nil {
 			return nil, err
 		}
 		for rows.Next() {
 			p := store.Pick{Type: g.Type, Rank: g.Rank}
-			if err := rows.Scan(&p.ItemID); err != nil {
+			if err := rows.Scan((*store.ItemID)(&p.ItemID)); err != nil {
 				rows.Close()
 				return nil, err
 			}
@@ -144,7 +146,7 @@ func (b *batch) pick(ctx context.Context, tx store.Tx, namespace string, picks [
 		if b.full() {
 			break
 		}
-		if err := b.read(ctx, tx, claimPick, namespace, p.Type, int64(p.Rank), p.ItemID); err != nil {
+		if err := b.read(ctx, tx, claimPick, namespace, p.Type, int64(p.Rank), store.ItemID(p.ItemID)); err != nil {
 			return err
 		}
 	}
@@ -208,7 +210,7 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed) (store.Claim
 		_, err = tx.Exec(ctx, claimLeased, h.namespace, r.taskID, r.itemID, int64(r.Attempt), h.by.actor, h.by.key, now)
 	}
 	return store.Claimed{
-		ItemID: r.itemID, TaskID: r.taskID, Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,
+		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: c.LeaseSeconds,
 		Input: r.input, Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err

@@ -30,7 +30,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]
-		l.itemID, l.namespace, l.Attempt = c.ItemID, c.Namespace, c.Attempt
+		l.itemID, l.namespace, l.Attempt = store.ItemID(c.ItemID), c.Namespace, c.Attempt
 		var found bool
 		found, l.worker, item, err = take(ctx, tx, targets, completeTake, completeItem, &c.Fence, now)
 		if err == nil && found {
@@ -74,7 +74,7 @@ func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem strin
 		return false, 0, item, err
 	}
 	query, into := form(f, plain, withItem, targets, &item)
-	found, err = store.Row(ctx, tx, into, query, f.ItemID, f.Namespace, worker, int64(f.Attempt), now)
+	found, err = store.Row(ctx, tx, into, query, store.ItemID(f.ItemID), f.Namespace, worker, int64(f.Attempt), now)
 	return found, worker, item, err
 }
 
@@ -98,6 +98,6 @@ func (l *lease) completed() *event {
 
 func (l *lease) moved(ord int, state string, runAt, now int64) store.Moved {
 	out := state == "completed" || state == "failed"
-	return store.Moved{Ord: ord, TaskID: l.taskID, State: state, Failures: l.Failures, Priority: int(l.priority), Type: l.kind,
+	return store.Moved{Ord: ord, TaskID: string(l.taskID), State: state, Failures: l.Failures, Priority: int(l.priority), Type: l.kind,
 		RunAt: runAt, Now: now, Fed: l.Feeds == 1 && out, Settled: l.Solo == 1 && out}
 }

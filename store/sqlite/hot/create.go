@@ -41,27 +41,28 @@ func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) erro
 	if err != nil || t.Solo {
 		return err
 	}
-	if _, err := tx.Exec(ctx, createCounters, t.ID, t.Namespace, int64(t.Items)); err != nil {
+	if _, err := tx.Exec(ctx, createCounters, store.TaskID(t.ID), t.Namespace, int64(t.Items)); err != nil {
 		return err
 	}
 	who, err := byActor(ctx, tx, t.Actor)
 	if err != nil {
 		return err
 	}
-	e := event{namespace: t.Namespace, taskID: t.ID, name: "proposed", to: "open", by: who, data: store.Text(t.Data)}
+	e := event{namespace: t.Namespace, taskID: store.TaskID(t.ID), name: "proposed", to: "open", by: who, data: store.Text(t.Data)}
 	return e.write(ctx, tx, now)
 }
 
 func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) error {
-	_, err := tx.Exec(ctx, createItem, n.ID, n.Namespace, n.TaskID, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
+	id, task := store.ItemID(n.ID), store.TaskID(n.TaskID)
+	_, err := tx.Exec(ctx, createItem, id, n.Namespace, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
 		int64(n.MaxAttempts),
 		n.RunAt, n.After, n.Input, now)
 	if err != nil {
 		return err
 	}
 	var needs int64
-	for _, id := range n.Needs {
-		added, err := tx.Exec(ctx, createNeed, id, n.ID)
+	for _, needed := range n.Needs {
+		added, err := tx.Exec(ctx, createNeed, store.ItemID(needed), id)
 		if err != nil {
 			return err
 		}
@@ -71,19 +72,19 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 	if err != nil {
 		return err
 	}
-	e := event{namespace: n.Namespace, taskID: n.TaskID, itemID: store.Text(n.ID), name: "planned", by: who, data: n.Data}
+	e := event{namespace: n.Namespace, taskID: task, itemID: id, name: "planned", by: who, data: n.Data}
 	begins := n.Carried()
 	given := begins.Given()
 	switch {
 	case needs > 0:
 		e.to = "waiting"
-		_, err = tx.Exec(ctx, createWaiting, with(given, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), n.RunAt, needs)...)
+		_, err = tx.Exec(ctx, createWaiting, with(given, id, n.Namespace, task, n.Type, int64(n.Priority), n.RunAt, needs)...)
 	case n.RunAt != nil && *n.RunAt > now:
 		e.to = "scheduled"
-		_, err = tx.Exec(ctx, createScheduled, with(given, n.ID, n.Namespace, n.TaskID, n.Type, int64(n.Priority), *n.RunAt)...)
+		_, err = tx.Exec(ctx, createScheduled, with(given, id, n.Namespace, task, n.Type, int64(n.Priority), *n.RunAt)...)
 	default:
 		e.to = "queued"
-		_, err = tx.Exec(ctx, createReady, with(given, n.Namespace, n.Type, int64(store.NewRank(n.Priority)), n.ID, n.TaskID)...)
+		_, err = tx.Exec(ctx, createReady, with(given, n.Namespace, n.Type, int64(store.NewRank(n.Priority)), id, task)...)
 	}
 	if err != nil {
 		return err

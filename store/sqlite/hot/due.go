@@ -18,8 +18,10 @@ var (
 
 // sleeper is a row of scheduled or waiting that moves to ready.
 type sleeper struct {
-	itemID, namespace, taskID, kind string
-	priority                        int64
+	itemID          store.ItemID
+	taskID          store.TaskID
+	namespace, kind string
+	priority        int64
 	store.Carried
 	leftBy, err       store.Text
 	worker, startedAt *int64
@@ -39,7 +41,7 @@ func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]
 		{dueWaitingUntil, dueTakeWaiting, "ready", "waiting"},
 		{dueWaitingReady, dueTakeWaiting, "ready", "waiting"},
 	} {
-		ids, err := store.Strings(ctx, tx, kind.find, now, int64(limit-len(out)), only == nil, store.List(only))
+		ids, err := store.ItemIDs(ctx, tx, kind.find, now, int64(limit-len(out)), only == nil, store.ItemList(only))
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +60,7 @@ func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int
 	var s sleeper
 	targets := slices.Concat([]any{&s.itemID, &s.namespace, &s.taskID, &s.kind, &s.priority}, store.Targets(s.Columns()), []any{
 		&s.leftBy, &s.worker, &s.startedAt, &s.err})
-	_, err := store.Row(ctx, tx, targets, take, id)
+	_, err := store.Row(ctx, tx, targets, take, store.ItemID(id))
 	if err != nil {
 		return store.DueItem{}, err
 	}
@@ -68,7 +70,7 @@ func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int
 	if err != nil {
 		return store.DueItem{}, err
 	}
-	e := event{namespace: s.namespace, taskID: s.taskID, itemID: store.Text(s.itemID), attempt: int64(s.Attempt), name: name,
+	e := event{namespace: s.namespace, taskID: s.taskID, itemID: s.itemID, attempt: int64(s.Attempt), name: name,
 		from: store.Text(from), to: "queued", by: system}
-	return store.DueItem{Namespace: s.namespace, ItemID: s.itemID, Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
+	return store.DueItem{Namespace: s.namespace, ItemID: string(s.itemID), Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
 }

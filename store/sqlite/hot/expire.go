@@ -46,8 +46,9 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 			return nil, err
 		}
 		counts.left(l, state)
-		out[i] = store.Expired{Namespace: l.namespace, ItemID: l.itemID, TaskID: l.taskID, Type: l.kind, State: state, Priority: int(l.priority),
-			Fed: l.Feeds == 1 && state == "failed"}
+		out[i] = store.Expired{Namespace: l.namespace, ItemID: string(l.itemID), TaskID: string(l.taskID), Type: l.kind, State: state,
+			Priority: int(l.priority),
+			Fed:      l.Feeds == 1 && state == "failed"}
 		if boundary && message != "" && len(ids) > 0 {
 			if err := l.markExpired(ctx, tx, ids[0], message, now); err != nil {
 				return nil, err
@@ -59,7 +60,7 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 }
 
 func overdue(ctx context.Context, tx store.Tx, limit int, only []string, now int64) ([]lease, error) {
-	rows, err := tx.Query(ctx, expireOver, now, int64(limit), only == nil, store.List(only))
+	rows, err := tx.Query(ctx, expireOver, now, int64(limit), only == nil, store.ItemList(only))
 	if err != nil {
 		return nil, err
 	}

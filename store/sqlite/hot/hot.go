@@ -57,14 +57,15 @@ var (
 
 // event is a row of task_events. Its time is the now of its transaction.
 type event struct {
-	namespace, taskID string
-	itemID            store.Text
-	attempt           int64 // 0 = no attempt
-	name              string
-	from, to          store.Text
-	taskFrom, taskTo  store.Text
-	by                by
-	data              store.Text
+	namespace        string
+	taskID           store.TaskID
+	itemID           store.ItemID
+	attempt          int64 // 0 = no attempt
+	name             string
+	from, to         store.Text
+	taskFrom, taskTo store.Text
+	by               by
+	data             store.Text
 }
 
 func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
@@ -89,9 +90,11 @@ func byActor(ctx context.Context, tx store.Tx, a store.Actor) (by, error) {
 
 // checkpoint is a row of checkpoints.
 type checkpoint struct {
-	id, namespace, taskID, itemID, kind, snapshot string
-	attempt                                       int64
-	name, argsHash, metadata                      store.Text
+	id, namespace, kind, snapshot string
+	taskID                        store.TaskID
+	itemID                        store.ItemID
+	attempt                       int64
+	name, argsHash, metadata      store.Text
 }
 
 // write numbers the checkpoint from its task's counter. It inserts the counter's row if

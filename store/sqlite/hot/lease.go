@@ -9,8 +9,10 @@ import (
 
 // lease is a row of leases that is being removed.
 type lease struct {
-	itemID, namespace, taskID, kind, state string
-	worker, priority                       int64
+	itemID                 store.ItemID
+	taskID                 store.TaskID
+	namespace, kind, state string
+	worker, priority       int64
 	store.Carried
 	prefetch, startedAt, acquiredAt, heartbeatAt int64
 	expiresAt                                    int64
@@ -31,7 +33,7 @@ func with(columns []store.Column, args ...any) []any {
 }
 
 func (l *lease) event(name, to string, by by) event {
-	return event{namespace: l.namespace, taskID: l.taskID, itemID: store.Text(l.itemID), attempt: int64(l.Attempt),
+	return event{namespace: l.namespace, taskID: l.taskID, itemID: l.itemID, attempt: int64(l.Attempt),
 		name: name, from: store.Text(l.state), to: store.Text(to), by: by}
 }
 

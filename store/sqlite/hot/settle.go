@@ -17,7 +17,7 @@ var (
 )
 
 // tally counts, for each task of many items, the items of a batch that have no work left.
-type tally map[string]*counts
+type tally map[store.TaskID]*counts
 
 type counts struct {
 	out, failed int64
@@ -55,14 +55,14 @@ func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now
 		}
 	}
 	for i := range moved {
-		if c := t[moved[i].TaskID]; c != nil && c.settled && !store.HasWork(moved[i].State) {
+		if c := t[store.TaskID(moved[i].TaskID)]; c != nil && c.settled && !store.HasWork(moved[i].State) {
 			moved[i].Settled, moved[i].Owed = true, c.submitted
 		}
 	}
 	return nil
 }
 
-func (c *counts) write(ctx context.Context, tx store.Tx, taskID string, now int64) error {
+func (c *counts) write(ctx context.Context, tx store.Tx, taskID store.TaskID, now int64) error {
 	var namespace, state string
 	var open int64
 	var n store.Counts

@@ -20,7 +20,8 @@ var (
 
 // held is what a verb that keeps the lease reads of it.
 type held struct {
-	taskID, state                     string
+	taskID                            store.TaskID
+	state                             string
 	worker                            int64
 	failures, leaseSeconds, expiresAt int64
 	progress                          *int64
@@ -38,7 +39,7 @@ func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64)
 }
 
 func (h *held) event(name string, f *store.Fence) event {
-	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.Text(f.ItemID), attempt: int64(f.Attempt), name: name,
+	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.ItemID(f.ItemID), attempt: int64(f.Attempt), name: name,
 		by: by{h.worker, h.keyID}}
 }
 
@@ -76,7 +77,7 @@ func (Verbs) Touch(ctx context.Context, tx store.Tx, calls []store.Touch) ([]sto
 			return nil, err
 		}
 		if found {
-			a := store.Touched{Ord: t.Ord, TaskID: h.taskID, State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds),
+			a := store.Touched{Ord: t.Ord, TaskID: string(h.taskID), State: h.state, Failures: int(h.failures), LeaseSeconds: int(h.leaseSeconds),
 				LeaseExpiresAt: h.expiresAt, Now: now, Stopped: h.stopped}
 			if t.Return {
 				if a.Returned, err = store.NewReturned(t.Fence, a.TaskID, a.Failures, h.item); err != nil {
@@ -97,11 +98,11 @@ func (h *held) touch(ctx context.Context, tx store.Tx, t *store.Touch, now int64
 			h.leaseSeconds = int64(t.LeaseSeconds)
 		}
 		h.expiresAt = now + h.leaseSeconds*1_000_000
-		if _, err := tx.Exec(ctx, touchExtend, t.ItemID, now, h.expiresAt); err != nil {
+		if _, err := tx.Exec(ctx, touchExtend, store.ItemID(t.ItemID), now, h.expiresAt); err != nil {
 			return err
 		}
 	} else if !reports && h.state == "leased" {
-		if _, err := tx.Exec(ctx, touchStart, t.ItemID); err != nil {
+		if _, err := tx.Exec(ctx, touchStart, store.ItemID(t.ItemID)); err != nil {
 			return err
 		}
 	}
@@ -125,7 +126,7 @@ func (h *held) report(ctx context.Context, tx store.Tx, t *store.Touch, now int6
 	if t.Stage != nil {
 		h.stage = t.Stage
 	}
-	if _, err := tx.Exec(ctx, touchReport, t.ItemID, h.progress, h.stage, now); err != nil || !isNew {
+	if _, err := tx.Exec(ctx, touchReport, store.ItemID(t.ItemID), h.progress, h.stage, now); err != nil || !isNew {
 		return err
 	}
 	e := h.event("progressed", &t.Fence)

@@ -20,7 +20,7 @@ CREATE UNIQUE INDEX actors_by_name ON actors (kind, name);
 INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');
 
 CREATE TABLE tasks (
-  id                TEXT PRIMARY KEY,
+  id                BLOB PRIMARY KEY,
   namespace         TEXT NOT NULL CHECK (namespace <> ''),
   type              TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
   type_version      INTEGER NOT NULL DEFAULT 0,
@@ -47,7 +47,7 @@ CREATE INDEX tasks_by_priority ON tasks (namespace, priority, id) WHERE priority
 -- a checkpoint, a retry, a burial or a decision; until then its item's place is
 -- its state, and its version is read off it.
 CREATE TABLE task_counters (
-  task_id            TEXT PRIMARY KEY,
+  task_id            BLOB PRIMARY KEY,
   namespace          TEXT NOT NULL,
   state              TEXT NOT NULL DEFAULT 'open' CHECK (instr('[open][submitted][approved][applied][completed][rejected][failed][dead_lettered][cancelled]', '[' || state || ']') > 0),
   version            INTEGER NOT NULL DEFAULT 0,
@@ -83,9 +83,9 @@ CREATE INDEX task_counters_failing ON task_counters (task_id) WHERE state = 'ope
 CREATE INDEX task_counters_by_state ON task_counters (state, task_id) WHERE state <> 'completed';
 
 CREATE TABLE items (
-  id             TEXT PRIMARY KEY,
+  id             BLOB PRIMARY KEY,
   namespace      TEXT NOT NULL,
-  task_id        TEXT NOT NULL,
+  task_id        BLOB NOT NULL,
   type           TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
   kind           TEXT NOT NULL DEFAULT 'work' CHECK (instr('[work][plan][apply]', '[' || kind || ']') > 0),
   position       INTEGER NOT NULL,
@@ -104,8 +104,8 @@ CREATE INDEX items_of_task ON items (task_id, position);
 
 -- needs_id must complete before item_id may run. Written with the items.
 CREATE TABLE item_deps (
-  needs_id TEXT NOT NULL,
-  item_id  TEXT NOT NULL,
+  needs_id BLOB NOT NULL,
+  item_id  BLOB NOT NULL,
   PRIMARY KEY (needs_id, item_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX item_deps_of_item ON item_deps (item_id);
@@ -116,8 +116,8 @@ CREATE TABLE ready (
   namespace    TEXT NOT NULL,
   type         TEXT NOT NULL,
   rank         INTEGER NOT NULL,
-  item_id      TEXT NOT NULL,
-  task_id      TEXT NOT NULL,
+  item_id      BLOB NOT NULL,
+  task_id      BLOB NOT NULL,
   attempt      INTEGER NOT NULL DEFAULT 0,
   failures     INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
@@ -136,9 +136,9 @@ CREATE TABLE ready (
 CREATE INDEX ready_failures ON ready (task_id) WHERE failures > 0;
 
 CREATE TABLE scheduled (
-  item_id      TEXT PRIMARY KEY,
+  item_id      BLOB PRIMARY KEY,
   namespace    TEXT NOT NULL,
-  task_id      TEXT NOT NULL,
+  task_id      BLOB NOT NULL,
   type         TEXT NOT NULL,
   priority     INTEGER NOT NULL,
   run_at       INTEGER NOT NULL,
@@ -161,9 +161,9 @@ CREATE INDEX scheduled_failures ON scheduled (task_id) WHERE failures > 0;
 CREATE INDEX scheduled_of_task ON scheduled (task_id);
 
 CREATE TABLE waiting (
-  item_id      TEXT PRIMARY KEY,
+  item_id      BLOB PRIMARY KEY,
   namespace    TEXT NOT NULL,
-  task_id      TEXT NOT NULL,
+  task_id      BLOB NOT NULL,
   type         TEXT NOT NULL,
   priority     INTEGER NOT NULL,
   until        INTEGER,
@@ -194,9 +194,9 @@ CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs 
 
 -- Held by a worker. The fence: (worker, attempt) and lease_expires_at.
 CREATE TABLE leases (
-  item_id          TEXT PRIMARY KEY,
+  item_id          BLOB PRIMARY KEY,
   namespace        TEXT NOT NULL,
-  task_id          TEXT NOT NULL,
+  task_id          BLOB NOT NULL,
   type             TEXT NOT NULL,
   priority         INTEGER NOT NULL,
   state            TEXT NOT NULL CHECK (state IN ('leased', 'in_progress')),
@@ -228,9 +228,9 @@ CREATE INDEX leases_failures ON leases (task_id) WHERE failures > 0;
 
 -- Out of work, not at an end: an operator or an approver may move it on.
 CREATE TABLE parked_items (
-  item_id          TEXT PRIMARY KEY,
+  item_id          BLOB PRIMARY KEY,
   namespace        TEXT NOT NULL,
-  task_id          TEXT NOT NULL,
+  task_id          BLOB NOT NULL,
   type             TEXT NOT NULL,
   priority         INTEGER NOT NULL,
   state            TEXT NOT NULL CHECK (instr('[submitted][accepted][failed][dead_lettered]', '[' || state || ']') > 0),
@@ -263,9 +263,9 @@ CREATE INDEX parked_items_errors ON parked_items (task_id, since) WHERE error IS
 
 -- Ends. Insert only.
 CREATE TABLE finished_items (
-  item_id          TEXT PRIMARY KEY,
+  item_id          BLOB PRIMARY KEY,
   namespace        TEXT NOT NULL,
-  task_id          TEXT NOT NULL,
+  task_id          BLOB NOT NULL,
   state            TEXT NOT NULL CHECK (instr('[completed][rejected][cancelled]', '[' || state || ']') > 0),
   attempt          INTEGER NOT NULL,
   failures         INTEGER NOT NULL,
@@ -286,7 +286,7 @@ CREATE INDEX finished_items_not_completed ON finished_items (state, task_id) WHE
 CREATE TABLE item_parts (
   id                   TEXT PRIMARY KEY,
   namespace            TEXT NOT NULL,
-  item_id              TEXT NOT NULL,
+  item_id              BLOB NOT NULL,
   part_key             TEXT NOT NULL CHECK (length(part_key) BETWEEN 1 AND 120),
   seq                  INTEGER CHECK (seq >= 0),
   status               TEXT NOT NULL DEFAULT 'draft' CHECK (instr('[draft][validated][rejected]', '[' || status || ']') > 0),
@@ -307,8 +307,8 @@ CREATE INDEX item_parts_by_status ON item_parts (item_id, status);
 CREATE TABLE checkpoints (
   id         TEXT PRIMARY KEY,
   namespace  TEXT NOT NULL,
-  task_id    TEXT NOT NULL,
-  item_id    TEXT,
+  task_id    BLOB NOT NULL,
+  item_id    BLOB,
   attempt    INTEGER,
   seq        INTEGER NOT NULL CHECK (seq >= 1),
   type       TEXT NOT NULL CHECK (instr('[iteration_start][iteration_end][tool_executed][llm_response][approval_point][state_transition][manual_checkpoint][error_boundary][custom]', '[' || type || ']') > 0),
@@ -343,8 +343,8 @@ CREATE INDEX blobs_by_base ON blobs (namespace, base) WHERE base IS NOT NULL;
 CREATE TABLE task_events (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
   namespace    TEXT NOT NULL,
-  task_id      TEXT NOT NULL,
-  item_id      TEXT,
+  task_id      BLOB NOT NULL,
+  item_id      BLOB,
   attempt      INTEGER,
   event        TEXT NOT NULL,
   from_state   TEXT,
@@ -392,7 +392,7 @@ CREATE INDEX task_events_of_task ON task_events (task_id, id);
 CREATE INDEX task_events_since ON task_events (created_at);
 
 CREATE TABLE task_results (
-  task_id    TEXT PRIMARY KEY,
+  task_id    BLOB PRIMARY KEY,
   namespace  TEXT NOT NULL,
   payload    TEXT NOT NULL,
   created_at INTEGER NOT NULL
@@ -401,8 +401,8 @@ CREATE TABLE task_results (
 CREATE TABLE provenances (
   id                  TEXT PRIMARY KEY,
   namespace           TEXT NOT NULL,
-  task_id             TEXT REFERENCES tasks (id) ON DELETE CASCADE,
-  item_id             TEXT REFERENCES items (id) ON DELETE CASCADE,
+  task_id             BLOB REFERENCES tasks (id) ON DELETE CASCADE,
+  item_id             BLOB REFERENCES items (id) ON DELETE CASCADE,
   verb                TEXT NOT NULL,
   scope               TEXT,
   idempotency_key     TEXT,
@@ -431,8 +431,8 @@ CREATE TABLE idempotency_keys (
   response     TEXT,
   content_type TEXT,
   code         INTEGER,
-  task_id      TEXT REFERENCES tasks (id) ON DELETE SET NULL,
-  item_id      TEXT REFERENCES items (id) ON DELETE SET NULL,
+  task_id      BLOB REFERENCES tasks (id) ON DELETE SET NULL,
+  item_id      BLOB REFERENCES items (id) ON DELETE SET NULL,
   hits         INTEGER NOT NULL DEFAULT 0,
   misses       INTEGER NOT NULL DEFAULT 1,
   replays      INTEGER NOT NULL DEFAULT 0,
@@ -454,8 +454,8 @@ CREATE TABLE messages (
   id            TEXT PRIMARY KEY,
   namespace     TEXT NOT NULL,
   thread        TEXT,
-  task_id       TEXT,
-  item_id       TEXT,
+  task_id       BLOB,
+  item_id       BLOB,
   attempt       INTEGER,
   role          TEXT NOT NULL,
   content       TEXT,
@@ -639,7 +639,7 @@ CREATE TABLE log_pages (
 CREATE INDEX log_pages_of_event ON log_pages (high, low);
 
 CREATE TABLE archives (
-  task_id     TEXT PRIMARY KEY,
+  task_id     BLOB PRIMARY KEY,
   namespace   TEXT NOT NULL,
   path        TEXT,
   body        BLOB,
@@ -652,7 +652,7 @@ CREATE INDEX archives_restored ON archives (restored_at) WHERE restored_at IS NO
 
 -- Deleted tasks: leads to the event `deleted` that stays of each.
 CREATE TABLE tombstones (
-  task_id     TEXT NOT NULL,
+  task_id     BLOB NOT NULL,
   event_id    INTEGER NOT NULL,
   namespace   TEXT NOT NULL,
   created_at  INTEGER NOT NULL,
@@ -819,7 +819,7 @@ FROM (
     COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at
   FROM tasks t
   LEFT JOIN task_counters k ON k.task_id = t.id
-  LEFT JOIN items w ON t.solo = 1 AND w.id = 'itm_' || substr(t.id, 5)
+  LEFT JOIN items w ON t.solo = 1 AND w.id = t.id
   LEFT JOIN leases l ON l.item_id = w.id
   LEFT JOIN finished_items e ON e.item_id = w.id
   LEFT JOIN ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
@@ -831,7 +831,7 @@ FROM (
 
 -- The views for people and their queries (docs/sql.md). Stable; the tables are not.
 CREATE VIEW v_items AS
-SELECT i.id, i.namespace, i.task_id, i.type, i.kind, i.position, i.key, i.state,
+SELECT @item_text(i.id) AS id, i.namespace, @task_text(i.task_id) AS task_id, i.type, i.kind, i.position, i.key, i.state,
   CASE
     WHEN i.state IN ('leased', 'in_progress') AND i.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 'expired'
     WHEN i.state IN ('queued', 'scheduled', 'waiting') THEN 'pending'
@@ -843,11 +843,11 @@ SELECT i.id, i.namespace, i.task_id, i.type, i.kind, i.position, i.key, i.state,
   (strftime('%Y-%m-%dT%H:%M:%S', i.lease_acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', i.lease_acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', i.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', i.lease_expires_at % 1000000)) AS lease_expires_at, (strftime('%Y-%m-%dT%H:%M:%S', i.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', i.heartbeat_at % 1000000)) AS heartbeat_at,
   i.progress, i.stage, i.input, i.result, i.assembled_result, i.parts_required, i.error, i.after,
   (strftime('%Y-%m-%dT%H:%M:%S', i.run_at / 1000000, 'unixepoch') || printf('.%06dZ', i.run_at % 1000000)) AS run_at, (strftime('%Y-%m-%dT%H:%M:%S', i.created_at / 1000000, 'unixepoch') || printf('.%06dZ', i.created_at % 1000000)) AS created_at, (strftime('%Y-%m-%dT%H:%M:%S', i.started_at / 1000000, 'unixepoch') || printf('.%06dZ', i.started_at % 1000000)) AS started_at, (strftime('%Y-%m-%dT%H:%M:%S', i.accepted_at / 1000000, 'unixepoch') || printf('.%06dZ', i.accepted_at % 1000000)) AS accepted_at,
-  (strftime('%Y-%m-%dT%H:%M:%S', i.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', i.completed_at % 1000000)) AS completed_at, (strftime('%Y-%m-%dT%H:%M:%S', i.updated_at / 1000000, 'unixepoch') || printf('.%06dZ', i.updated_at % 1000000)) AS updated_at
+  (strftime('%Y-%m-%dT%H:%M:%S', i.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', i.completed_at % 1000000)) AS completed_at, (strftime('%Y-%m-%dT%H:%M:%S', i.updated_at / 1000000, 'unixepoch') || printf('.%06dZ', i.updated_at % 1000000)) AS updated_at, i.id AS uuid, i.task_id AS task_uuid
 FROM item_rows i;
 
 CREATE VIEW v_tasks AS
-SELECT t.id, t.namespace, t.type, t.type_version, t.state,
+SELECT @task_text(t.id) AS id, t.namespace, t.type, t.type_version, t.state,
   CASE
     WHEN t.state = 'queued' THEN 'pending'
     WHEN t.state IN ('checked_out', 'in_progress', 'submitted', 'approved', 'applied') THEN 'in_progress'
@@ -862,34 +862,37 @@ SELECT t.id, t.namespace, t.type, t.type_version, t.state,
   (strftime('%Y-%m-%dT%H:%M:%S', t.created_at / 1000000, 'unixepoch') || printf('.%06dZ', t.created_at % 1000000)) AS created_at,
   (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS updated_at,
   (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS last_transitioned_at,
-  (strftime('%Y-%m-%dT%H:%M:%S', t.applied_at / 1000000, 'unixepoch') || printf('.%06dZ', t.applied_at % 1000000)) AS applied_at, (strftime('%Y-%m-%dT%H:%M:%S', t.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', t.completed_at % 1000000)) AS completed_at
+  (strftime('%Y-%m-%dT%H:%M:%S', t.applied_at / 1000000, 'unixepoch') || printf('.%06dZ', t.applied_at % 1000000)) AS applied_at, (strftime('%Y-%m-%dT%H:%M:%S', t.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', t.completed_at % 1000000)) AS completed_at, t.id AS uuid
 FROM task_rows t;
 
 CREATE VIEW v_parts AS
-SELECT p.id, p.namespace, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum,
+SELECT p.id, p.namespace, @item_text(p.item_id) AS item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum,
   p.worker_id, p.attempt, p.idempotency_key_hash, (strftime('%Y-%m-%dT%H:%M:%S', p.created_at / 1000000, 'unixepoch') || printf('.%06dZ', p.created_at % 1000000)) AS created_at,
-  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE(p.superseded_at, p.created_at) AS at) x) AS updated_at, (strftime('%Y-%m-%dT%H:%M:%S', p.superseded_at / 1000000, 'unixepoch') || printf('.%06dZ', p.superseded_at % 1000000)) AS superseded_at
+  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE(p.superseded_at, p.created_at) AS at) x) AS updated_at, (strftime('%Y-%m-%dT%H:%M:%S', p.superseded_at / 1000000, 'unixepoch') || printf('.%06dZ', p.superseded_at % 1000000)) AS superseded_at, p.item_id AS item_uuid
 FROM item_parts p;
 
 CREATE VIEW v_leases AS
-SELECT l.item_id, l.namespace, l.task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
+SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
   (strftime('%Y-%m-%dT%H:%M:%S', l.acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', l.acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', l.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', l.heartbeat_at % 1000000)) AS heartbeat_at, (strftime('%Y-%m-%dT%H:%M:%S', l.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', l.lease_expires_at % 1000000)) AS lease_expires_at,
-  CASE WHEN l.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 1 ELSE 0 END AS expired
+  CASE WHEN l.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 1 ELSE 0 END AS expired,
+  l.item_id AS item_uuid, l.task_id AS task_uuid
 FROM leases l;
 
 CREATE VIEW v_task_results AS
-SELECT e.task_id, e.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at
+SELECT @task_text(e.task_id) AS task_id, e.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at, e.task_id AS task_uuid
 FROM finished_items e JOIN tasks t ON t.id = e.task_id AND t.solo = 1
 WHERE e.state = 'completed'
 UNION ALL
-SELECT r.task_id, r.namespace, r.payload, (strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000, 'unixepoch') || printf('.%06dZ', r.created_at % 1000000))
+SELECT @task_text(r.task_id) AS task_id, r.namespace, r.payload, (strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000, 'unixepoch') || printf('.%06dZ', r.created_at % 1000000)), r.task_id
 FROM task_results r;
 
 CREATE VIEW v_events AS
-SELECT 'evt_' || e.id AS id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
-  (SELECT a.kind FROM actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM actors a WHERE a.id = e.actor) AS actor_id, e.message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at
+SELECT 'evt_' || e.id AS id, e.namespace, @task_text(e.task_id) AS task_id, @item_text(e.item_id) AS item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
+  (SELECT a.kind FROM actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM actors a WHERE a.id = e.actor) AS actor_id, e.message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at,
+  e.task_id AS task_uuid, e.item_id AS item_uuid
 FROM task_events e;
 
 CREATE VIEW v_checkpoints AS
-SELECT c.id, c.task_id, c.item_id, c.namespace, c.attempt, c.seq, c.type, c.name, c.snapshot, c.metadata, (strftime('%Y-%m-%dT%H:%M:%S', c.created_at / 1000000, 'unixepoch') || printf('.%06dZ', c.created_at % 1000000)) AS created_at
+SELECT c.id, @task_text(c.task_id) AS task_id, @item_text(c.item_id) AS item_id, c.namespace, c.attempt, c.seq, c.type, c.name, c.snapshot, c.metadata, (strftime('%Y-%m-%dT%H:%M:%S', c.created_at / 1000000, 'unixepoch') || printf('.%06dZ', c.created_at % 1000000)) AS created_at,
+  c.task_id AS task_uuid, c.item_id AS item_uuid
 FROM checkpoints c;
