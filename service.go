@@ -57,6 +57,7 @@ type Reader interface {
 	StatsReader
 	MessageReader
 	TokenReader
+	LogReader
 }
 
 // TaskMaker creates, changes and cancels tasks.
@@ -258,6 +259,18 @@ type RecordReader interface {
 	ListProvenance(ctx context.Context, f ProvenanceFilter) (List[ProvenanceRecord], error)
 	// CountCheckpoints returns the number of a task's checkpoints by type.
 	CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error)
+}
+
+// LogReader reads the transparency log.
+type LogReader interface {
+	// LogCheckpoint returns the newest checkpoint of the transparency log that a key known
+	// to this process has signed. Without one it is not_found.
+	LogCheckpoint(ctx context.Context) (LogCheckpoint, error)
+	// ProveTask returns the proof of each event of a task that is under that checkpoint.
+	ProveTask(ctx context.Context, taskID string) (TaskProof, error)
+	// ProveLog proves that the log of size to continues that of size from. to = 0 is the
+	// size of the newest checkpoint. A size that the log does not have is invalid.
+	ProveLog(ctx context.Context, from, to int64) (LogConsistency, error)
 }
 
 // MessageReader reads messages, complete or open.

@@ -432,3 +432,9 @@ func text(v reflect.Value) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// LogSizes are the two sizes of a log_consistency.
+type LogSizes struct {
+	From int64 `query:"from" required:"true" minimum:"1" doc:"The smaller size."`
+	To   int64 `query:"to" minimum:"0" doc:"The larger size; 0 or absent: that of the newest checkpoint."`
+}

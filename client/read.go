@@ -116,6 +116,21 @@ func (c *Client) ListKeys(ctx context.Context, f pawl.KeyFilter) (pawl.List[pawl
 	return read[pawl.List[pawl.Key]](ctx, c, "list_keys", "", api.KeyQueryOf(f))
 }
 
+// LogCheckpoint returns the newest checkpoint; see pawl.LogReader.
+func (c *Client) LogCheckpoint(ctx context.Context) (pawl.LogCheckpoint, error) {
+	return read[pawl.LogCheckpoint](ctx, c, "log_checkpoint", "", nil)
+}
+
+// ProveTask proves a task's events; see pawl.LogReader.
+func (c *Client) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, error) {
+	return read[pawl.TaskProof](ctx, c, "log_task", taskID, nil)
+}
+
+// ProveLog proves that the log has only grown; see pawl.LogReader.
+func (c *Client) ProveLog(ctx context.Context, from, to int64) (pawl.LogConsistency, error) {
+	return read[pawl.LogConsistency](ctx, c, "log_consistency", "", api.LogSizes{From: from, To: to})
+}
+
 // ListSweeps lists sweeps; see pawl.StatsReader.
 func (c *Client) ListSweeps(ctx context.Context, page pawl.Page) (pawl.List[pawl.SweepStats], error) {
 	return read[pawl.List[pawl.SweepStats]](ctx, c, "list_sweeps", "", api.PagingOf(page))

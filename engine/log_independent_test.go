@@ -89,12 +89,12 @@ func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 		}
 		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: one.ID, Asc: true})
 		c.ok(nil, err)
-		checkpoint, proofs, err := c.Engine.ProveTask(t.Context(), one.ID, nil)
+		task, err := c.Engine.ProveTask(t.Context(), one.ID)
 		c.ok(nil, err)
-		if len(proofs) != 3 || len(list.Items) != 3 || checkpoint.Note != after {
-			t.Fatalf("%d proofs of %d events", len(proofs), len(list.Items))
+		if len(task.Proofs) != 3 || len(list.Items) != 3 || task.Checkpoint.Note != after {
+			t.Fatalf("%d proofs of %d events", len(task.Proofs), len(list.Items))
 		}
-		for i, p := range proofs {
+		for i, p := range task.Proofs {
 			var proof tlog.RecordProof
 			for _, text := range p.Hashes {
 				h, err := tlog.ParseHash(text)
@@ -113,7 +113,7 @@ func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 		consistency, err := c.Engine.ProveLog(t.Context(), old.tree.N, now.tree.N)
 		c.ok(nil, err)
 		var proof tlog.TreeProof
-		for _, text := range consistency {
+		for _, text := range consistency.Hashes {
 			h, err := tlog.ParseHash(text)
 			c.ok(nil, err)
 			proof = append(proof, h)

@@ -20,13 +20,7 @@ import (
 type LogFault = store.LogFault
 
 // LogCheckpoint is a signed state of the transparency log.
-type LogCheckpoint struct {
-	Origin   string    `json:"origin"`
-	Size     int64     `json:"size"`
-	Root     string    `json:"root"` // in base64
-	SignedAt time.Time `json:"signed_at,omitzero"`
-	Note     string    `json:"note"` // as it was signed
-}
+type LogCheckpoint = pawl.LogCheckpoint
 
 // TaskVerification is the result of VerifyTask.
 type TaskVerification struct {
@@ -65,19 +59,24 @@ func fork(x store.LogEpoch) LogFork {
 	return LogFork{Origin: x.Origin, Size: x.Size, Lost: x.Lost - x.Size, Checkpoint: x.Checkpoint, At: store.Stamp(x.CreatedAt)}
 }
 
-// NewestCheckpoint returns the largest checkpoint that a known key has signed. keys are
-// public keys besides those of the signing key's file. Without one it is not_found.
-func (e *Engine) NewestCheckpoint(ctx context.Context, keys []string) (LogCheckpoint, error) {
+// LogCheckpoint implements pawl.LogReader.
+func (e *Engine) LogCheckpoint(ctx context.Context) (LogCheckpoint, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (LogCheckpoint, error) {
-		_, c, _, err := e.logRoot(ctx, tx, keys)
-		if err == nil && c == nil {
-			err = &pawl.Error{Code: pawl.CodeNotFound, Op: "log", Message: "the log has no checkpoint of a known key yet"}
-		}
-		if err != nil {
-			return LogCheckpoint{}, err
-		}
-		return *c, nil
+		_, c, err := e.signedRoot(ctx, tx)
+		return c, err
 	})
+}
+
+// signedRoot is logRoot, or not_found.
+func (e *Engine) signedRoot(ctx context.Context, tx store.Tx) (store.LogRoot, LogCheckpoint, error) {
+	root, c, _, err := e.logRoot(ctx, tx, nil)
+	if err == nil && c == nil {
+		err = &pawl.Error{Code: pawl.CodeNotFound, Op: "log", Message: "the log has no checkpoint of a known key yet"}
+	}
+	if err != nil {
+		return root, LogCheckpoint{}, err
+	}
+	return root, *c, nil
 }
 
 // VerifyTask proves that each event of a task is in the transparency log, under the newest
@@ -206,15 +205,6 @@ func (e *Engine) CheckLog(ctx context.Context, limit int) ([]Breach, int, error)
 	return out, v.Events, err
 }
 
-// LogProof proves that an event is in the log: its leaf, and the hashes that lead from it to
-// the root of the checkpoint.
-type LogProof struct {
-	EventID string   `json:"event_id"`
-	Index   int64    `json:"index"` // of the leaf, from 0: the position of the event, less one
-	Leaf    string   `json:"leaf"`  // the leaf's hash, in base64
-	Hashes  []string `json:"hashes"`
-}
-
 // encode writes hashes in base64.
 func encode(hashes []tlog.Hash) []string {
 	out := make([]string, len(hashes))
@@ -224,31 +214,26 @@ func encode(hashes []tlog.Hash) []string {
 	return out
 }
 
-// ProveTask returns the proof of each event of a task that is under the newest checkpoint.
-// A log without a checkpoint of a known key is not_found.
-func (e *Engine) ProveTask(ctx context.Context, taskID string, keys []string) (c LogCheckpoint, proofs []LogProof, err error) {
-	_, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (none struct{}, err error) {
-		proofs = []LogProof{}
+// ProveTask implements pawl.LogReader.
+func (e *Engine) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.TaskProof, error) {
+		out := pawl.TaskProof{Proofs: []pawl.LogProof{}}
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
 			if deleted, failed := store.WasDeleted(ctx, tx, ns, taskID); failed != nil || !deleted {
-				return none, cmp.Or(failed, err)
+				return out, cmp.Or(failed, err)
 			}
 		}
-		root, found, _, err := e.logRoot(ctx, tx, keys)
+		root, c, err := e.signedRoot(ctx, tx)
 		if err != nil {
-			return none, err
+			return out, err
 		}
-		if found == nil || root.Size == 0 {
-			return none, &pawl.Error{Code: pawl.CodeNotFound, Op: "proof", Message: "the log has no checkpoint of a known key yet"}
-		}
-		c = *found
+		out.Checkpoint = c
 		list, err := store.ProveEvents(ctx, tx, root, taskID)
 		for _, p := range list {
-			proofs = append(proofs, LogProof{EventID: p.EventID, Index: p.Leaf, Leaf: p.Hash.String(), Hashes: encode(p.Proof)})
+			out.Proofs = append(out.Proofs, pawl.LogProof{EventID: p.EventID, Index: p.Leaf, Leaf: p.Hash.String(), Hashes: encode(p.Proof)})
 		}
-		return none, err
+		return out, err
 	})
-	return c, proofs, err
 }
 
 // SinceVerification is the result of VerifySince.
@@ -314,18 +299,26 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 	})
 }
 
-// ProveLog returns the hashes that prove that the log of one size continues that of a smaller
-// one (RFC 6962), in base64. A size that the log does not have is invalid.
-func (e *Engine) ProveLog(ctx context.Context, from, to int64) ([]string, error) {
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
+// ProveLog implements pawl.LogReader.
+func (e *Engine) ProveLog(ctx context.Context, from, to int64) (pawl.LogConsistency, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (pawl.LogConsistency, error) {
+		out := pawl.LogConsistency{From: from, To: to}
 		tree, err := store.ReadTree(ctx, tx)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
-		if from < 1 || from > to || to > tree.Size {
-			return nil, pawl.Invalid("/from", "sizes are from 1 to %d, the smaller one first", tree.Size)
+		if out.To == 0 {
+			root, _, err := e.signedRoot(ctx, tx)
+			if err != nil {
+				return out, err
+			}
+			out.To = root.Size
 		}
-		proof, err := tlog.ProveTree(to, from, tree)
-		return encode(proof), err
+		if from < 1 || from > out.To || out.To > tree.Size {
+			return out, pawl.Invalid("/from", "sizes are from 1 to %d, the smaller one first", tree.Size)
+		}
+		proof, err := tlog.ProveTree(out.To, from, tree)
+		out.Hashes = encode(proof)
+		return out, err
 	})
 }

@@ -99,6 +99,7 @@ var about = map[string]string{
 	"workers":          "Who does the work.",
 	"types":            "What kinds of tasks there are, and their rules.",
 	"stats":            "Statistics.",
+	"log":              "The transparency log of all events.",
 	"sweeps":           "Sweeps.",
 	"archives":         "Tasks that retention has archived.",
 	"relays":           "Delivery of events.",

@@ -61,6 +61,15 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
 	}
+	if r := call("log_checkpoint", "", ""); r.json["size"] == nil { // sweep has signed it
+		t.Errorf("log_checkpoint: %s", r.text)
+	}
+	task := h.do(201, "POST", "/v1/tasks", `{"type":"logged"}`).json["id"].(string)
+	if r := call("log_task", task, ""); r.json["proofs"] == nil {
+		t.Errorf("log_task: %s", r.text)
+	}
+	asked["log_consistency"] = true
+	said.check(t, api.RouteOf("log_consistency"), h.do(200, "GET", "/v1/log/consistency?from=1", ""))
 	if r := call("prunable", "", ""); r.json["task_ids"] == nil {
 		t.Errorf("prunable: %s", r.text)
 	}

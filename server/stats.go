@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// statsRoutes registers workers, statistics, sweeps and archives.
+// statsRoutes registers workers, statistics, the transparency log, sweeps and archives.
 func (s *server) statsRoutes() {
 	add(s, "list_workers", func(ctx context.Context, in *api.WorkerQuery) (*answer[pawl.List[pawl.WorkerInfo]], error) {
 		return page(s.svc.ListWorkers(ctx, pawl.WorkerFilter{SeenSince: in.SeenSince, Page: in.Page()}))
@@ -23,6 +23,17 @@ func (s *server) statsRoutes() {
 	add(s, "stats", func(ctx context.Context, _ *nothing) (*answer[pawl.Stats], error) {
 		stats, err := s.svc.Stats(ctx)
 		return reply(access.Of(ctx).Own(stats), err)
+	})
+	add(s, "log_checkpoint", func(ctx context.Context, _ *nothing) (*answer[pawl.LogCheckpoint], error) {
+		return reply(s.svc.LogCheckpoint(ctx))
+	})
+	add(s, "log_task", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The task's id."`
+	}) (*answer[pawl.TaskProof], error) {
+		return reply(s.svc.ProveTask(ctx, in.ID))
+	})
+	add(s, "log_consistency", func(ctx context.Context, in *api.LogSizes) (*answer[pawl.LogConsistency], error) {
+		return reply(s.svc.ProveLog(ctx, in.From, in.To))
 	})
 	add(s, "list_sweeps", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.SweepStats]], error) {
 		return page(s.svc.ListSweeps(ctx, in.Page()))

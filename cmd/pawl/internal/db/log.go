@@ -19,8 +19,6 @@ import (
 type logger interface {
 	Log(ctx context.Context) error
 	SignLog(ctx context.Context) (string, error)
-	NewestCheckpoint(ctx context.Context, keys []string) (engine.LogCheckpoint, error)
-	ProveTask(ctx context.Context, taskID string, keys []string) (engine.LogCheckpoint, []engine.LogProof, error)
 	ForkLog(ctx context.Context) (engine.LogFork, error)
 	RotateLogKey(ctx context.Context) error
 }
@@ -49,69 +47,58 @@ func logVerb(
 	}))
 }
 
-func verifierFlag(cmd *cobra.Command, keys *[]string) *cobra.Command {
-	cmd.Flags().StringArrayVar(keys, "verifier", nil, "a public key that checkpoints may be signed with, besides those beside the signing key")
-	return cmd
-}
-
 func logCheckpoint(a *cli.App) *cobra.Command {
 	var sign bool
-	var keys []string
-	cmd := logVerb(a, "checkpoint", "Print the newest signed checkpoint", cobra.NoArgs, func(ctx context.Context, l logger, _ []string) error {
-		if sign {
-			if err := l.Log(ctx); err != nil {
-				return err
+	cmd := a.Verb("checkpoint", "Print the newest signed checkpoint", cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.LogReader, _ []string) error {
+			if l, ok := s.(logger); ok && sign {
+				if err := l.Log(ctx); err != nil {
+					return err
+				}
+				if _, err := l.SignLog(ctx); err != nil {
+					return err
+				}
+			} else if sign {
+				return cli.Invalid("--sign needs the database: use --db instead of --server")
 			}
-			if _, err := l.SignLog(ctx); err != nil {
-				return err
-			}
-		}
-		c, err := l.NewestCheckpoint(ctx, keys)
-		if err != nil {
-			return err
-		}
-		return a.Show(c, func(w io.Writer) { fmt.Fprint(w, c.Note) })
-	})
-	cmd.Flags().BoolVar(&sign, "sign", false, "first bring the log up to date and sign it")
-	cmd.Example = "  pawl log checkpoint > checkpoint.txt\n  pawl verify --since checkpoint.txt"
-	return verifierFlag(cmd, &keys)
-}
-
-// taskProof is what `log proof` prints as JSON.
-type taskProof struct {
-	Checkpoint engine.LogCheckpoint `json:"checkpoint"`
-	Proofs     []engine.LogProof    `json:"proofs"`
-}
-
-func logProof(a *cli.App) *cobra.Command {
-	var keys []string
-	return verifierFlag(logVerb(a, "proof TASK", "Print the proof of each event of a task", cobra.ExactArgs(1),
-		func(ctx context.Context, l logger, args []string) error {
-			c, proofs, err := l.ProveTask(ctx, args[0], keys)
+			c, err := s.LogCheckpoint(ctx)
 			if err != nil {
 				return err
 			}
-			return a.Show(taskProof{c, proofs}, func(w io.Writer) {
-				fmt.Fprintln(w, c.Note)
-				for _, p := range proofs {
+			return a.Show(c, func(w io.Writer) { fmt.Fprint(w, c.Note) })
+		}))
+	cmd.Flags().BoolVar(&sign, "sign", false, "first bring the log up to date and sign it")
+	cmd.Example = "  pawl log checkpoint > checkpoint.txt\n  pawl verify --since checkpoint.txt"
+	return cmd
+}
+
+func logProof(a *cli.App) *cobra.Command {
+	return a.Verb("proof TASK", "Print the proof of each event of a task", cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.LogReader, args []string) error {
+			t, err := s.ProveTask(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(t, func(w io.Writer) {
+				fmt.Fprintln(w, t.Checkpoint.Note)
+				for _, p := range t.Proofs {
 					fmt.Fprintf(w, "%s %d %s %s\n", p.EventID, p.Index, p.Leaf, strings.Join(p.Hashes, ","))
 				}
 			})
-		}), &keys)
+		}))
 }
 
 func logWatch(a *cli.App) *cobra.Command {
-	var keys []string
-	return verifierFlag(logVerb(a, "watch", "Print each new checkpoint until it is interrupted", cobra.NoArgs,
-		func(ctx context.Context, l logger, _ []string) error {
+	return a.Verb("watch", "Print each new checkpoint until it is interrupted", cobra.NoArgs,
+		cli.With(a, func(ctx context.Context, s pawl.LogReader, _ []string) error {
 			last := int64(-1)
 			for {
-				c, err := l.NewestCheckpoint(ctx, keys)
+				c, err := s.LogCheckpoint(ctx)
 				if err == nil && c.Size > last {
 					last = c.Size
 					err = a.Show(c, func(w io.Writer) { fmt.Fprintln(w, c.Note) })
 				}
-				if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+				if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound && ctx.Err() == nil {
 					return err
 				}
 				select {
@@ -120,7 +107,7 @@ func logWatch(a *cli.App) *cobra.Command {
 				case <-time.After(watchEvery):
 				}
 			}
-		}), &keys)
+		}))
 }
 
 func logFork(a *cli.App) *cobra.Command {
