@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"regexp"
@@ -175,8 +176,10 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 	page := pawl.Page{Limit: 100}
 	var tasks, items []string
 	for n := range 300 {
-		id := fmt.Sprintf("00000000-0000-0000-0000-%012d", n*7+1)
-		tasks, items = append(tasks, store.TaskIDOf(id)), append(items, store.ItemIDOf(id))
+		b, _ := hex.DecodeString(fmt.Sprintf("%032d", n*7+1))
+		var task store.TaskID
+		task.SetBytes([16]byte(b))
+		tasks, items = append(tasks, string(task)), append(items, "itm_"+string(task[4:]))
 	}
 	at := time.UnixMicro(1800000000000000 + 100_000_000).UTC()
 	late := time.UnixMicro(1800000000000000 + int64(n)*900_000).UTC() // events are read from the newest, so an early bound is slow

@@ -149,20 +149,6 @@ func FromTask(id string) TaskID { return TaskID(cmp.Or(id, firstTask)) }
 // FromItem is FromTask for items.
 func FromItem(id string) ItemID { return ItemID(cmp.Or(id, firstItem)) }
 
-// TaskIDOf and ItemIDOf return the canonical form of an id that a caller gave: the UUID form
-// of an id becomes the text with its prefix. Any other text stays as it is.
-func TaskIDOf(given string) string { return canonical(taskPrefix, given) }
-
-// ItemIDOf is TaskIDOf for items.
-func ItemIDOf(given string) string { return canonical(itemPrefix, given) }
-
-func canonical(prefix, given string) string {
-	if b, ok := parseUUID(given); ok {
-		return formatID(prefix, b)
-	}
-	return given
-}
-
 // TaskList returns the argument of @ids and @among_ids: a JSON list of the bytes of task
 // ids in hexadecimal. Texts that are no id of a task are left out.
 func TaskList(ids []string) string { return listOfIDs(taskPrefix, ids) }

@@ -154,7 +154,11 @@ func wide(short string) string {
 
 // narrow replaces ids and the UUIDs of items by what wide made them of.
 func narrow(text string) string {
-	text = uuid.ReplaceAllStringFunc(text, store.ItemIDOf)
+	text = uuid.ReplaceAllStringFunc(text, func(u string) string {
+		var id store.ItemID
+		_ = id.Scan(u) // it is a UUID
+		return string(id)
+	})
 	return wideID.ReplaceAllStringFunc(text, func(id string) string {
 		m := wideID.FindStringSubmatch(id)
 		if m[3] == "0" {

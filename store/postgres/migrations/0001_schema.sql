@@ -81,7 +81,8 @@ CREATE TABLE pawl.tasks (
   created_at        bigint NOT NULL
 );
 CREATE UNIQUE INDEX tasks_one_per_input ON pawl.tasks (namespace, type, input_hash) WHERE dedupes = 1;
-CREATE INDEX tasks_by_time ON pawl.tasks USING brin (created_at);
+-- A page has many of these short rows.
+CREATE INDEX tasks_by_time ON pawl.tasks USING brin (created_at) WITH (pages_per_range = 32);
 CREATE INDEX tasks_of_namespace ON pawl.tasks (namespace, id);
 CREATE INDEX tasks_by_requester ON pawl.tasks (namespace, requested_by_id, id) WHERE requested_by_id IS NOT NULL;
 CREATE INDEX tasks_by_input ON pawl.tasks (namespace, input_hash, id) WHERE input_hash IS NOT NULL;
