@@ -51,7 +51,7 @@ func (h *testServer) aboutSecrets() (paths map[string]string) {
 	do("POST", "/v1/messages/"+message+":append", fence+`,"offset":0,"chunks":[{"type":"text","text":$}]}`)
 	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
 	return map[string]string{"tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message,
-		"idempotency-keys": "k", "types": "kept"}
+		"idempotency-keys": "k", "types": "kept", "log": done}
 }
 
 // No call shows a payload to a key that reads and claims, except those of the items it claimed
@@ -80,6 +80,9 @@ func TestNoRouteShowsPayloads(t *testing.T) {
 					continue // a token says nothing but whose it is, and needs one
 				}
 				got := look(r.Name, r.Method, path)
+				if kind == "log" { // hashes, and no checkpoint without a key
+					continue
+				}
 				payload := slices.Contains([]string{"task_result", "follow_message", "resume_chat"}, r.Name)
 				if payload && got.StatusCode != 403 || !payload && got.StatusCode != 200 {
 					t.Errorf("%s: %s %s", r.Name, got.Status, got.text)

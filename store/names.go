@@ -158,7 +158,15 @@ func FindActor(ctx context.Context, tx Tx, name ActorName) (id int64, found bool
 	if id, found := known(tx, name); found && id != NoNumber {
 		return id, true, nil
 	}
-	if found, err = Row(ctx, tx, []any{&id}, namesSQL["actor"], name.Kind, name.Name); err != nil || !found {
+	rows, err := tx.Query(ctx, namesSQL["actor"], name.Kind, name.Name)
+	if err != nil {
+		return 0, false, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return 0, false, rows.Err()
+	}
+	if err := rows.Scan(&id); err != nil {
 		return 0, false, err
 	}
 	if d := dictionaryOf(tx); d != nil {
