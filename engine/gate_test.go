@@ -126,7 +126,7 @@ func TestCancelWaitsForItemsThatAreBeingAdded(t *testing.T) {
 	inserts.close("LOCK TABLE items IN SHARE MODE")
 	added := started(func() error { return addTo(svc[0], task.ID, oneMore) })
 	counter.waiting(1)
-	counter.close("SELECT 1 FROM task_counters WHERE task_id = $1 FOR UPDATE", task.ID)
+	counter.close("SELECT 1 FROM task_counters WHERE task_id = id($1) FOR UPDATE", task.ID)
 	inserts.open()
 	inserts.waiting(1) // at the counter
 	cancelled := started(func() error { return cancelTask(svc[1], task.ID) })
@@ -148,7 +148,7 @@ func TestCancelOfATaskThatGrowsBeyondOneItem(t *testing.T) {
 	p, svc := onPostgres(t)
 	task := need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "a"}))
 	g := newGate(t, p)
-	g.close("SELECT 1 FROM ready WHERE task_id = $1 FOR UPDATE", task.ID)
+	g.close("SELECT 1 FROM ready WHERE task_id = id($1) FOR UPDATE", task.ID)
 	added := started(func() error { return addTo(svc[0], task.ID, oneMore) })
 	g.waiting(1)
 	cancelled := started(func() error { return cancelTask(svc[1], task.ID) })
@@ -211,7 +211,7 @@ func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "a"}))
 		l := leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60}, 1)[0]
 		g := newGate(t, p)
-		g.close("SELECT 1 FROM leases WHERE item_id = $1 FOR UPDATE", l.ID)
+		g.close("SELECT 1 FROM leases WHERE item_id = id($1) FOR UPDATE", l.ID)
 		done := started(func() error {
 			_, _, err := p.Engine.Idempotent(context.Background(), pawl.KeyBegin{Scope: "test", Key: verb, RequestHash: "h"},
 				func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
@@ -253,7 +253,7 @@ func TestDependentsLearnOfAnEndWhileTheirRowIsChanged(t *testing.T) {
 		name, gate string
 		change     func(task string) error
 	}{
-		{"priority", "SELECT 1 FROM task_counters WHERE task_id = $1 FOR UPDATE", func(task string) error {
+		{"priority", "SELECT 1 FROM task_counters WHERE task_id = id($1) FOR UPDATE", func(task string) error {
 			seven := 7
 			_, err := first(svc[0].UpdateTasks(context.Background(), []pawl.TaskUpdate{{TaskID: task, Priority: &seven}}))
 			return err
@@ -314,7 +314,7 @@ func TestARetryAfterACancelItWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := newGate(t, p)
-		g.close("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE", task.ID)
+		g.close("SELECT 1 FROM tasks WHERE id = id($1) FOR UPDATE", task.ID)
 		cancelled := started(func() error { return cancelTask(svc[0], task.ID) })
 		g.waiting(1)
 		done := started(func() error {

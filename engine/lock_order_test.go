@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // deadLettering makes a task whose last open item is leased and whose other item is
@@ -39,7 +40,7 @@ func deadLettering(t *testing.T, p *pawltest.Pawl) (pawl.NewTask, pawl.Lease) {
 func TestSettlingDoesNotLockTheTask(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	call, last := deadLettering(t, p)
-	unlock := stranger(t, p, "SELECT FROM tasks WHERE id = $1 FOR NO KEY UPDATE", last.TaskID) // the first statement of a cancel
+	unlock := stranger(t, p, "SELECT FROM tasks WHERE id = id($1) FOR NO KEY UPDATE", last.TaskID) // the first statement of a cancel
 	completed := make(chan error, 1)
 	go func() { completed <- finish(p.Service, last.Fence()) }()
 	for state := pawl.TaskOpen; state != pawl.TaskDeadLettered; time.Sleep(5 * time.Millisecond) {
@@ -79,7 +80,7 @@ func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
 	defer conn.Close(t.Context())
 	for _, text := range []string{"UPDATE tasks SET dedupes = 1 WHERE id = $1",
 		"UPDATE task_counters SET todo = 1 WHERE task_id = $1"} { // as after a crash
-		if _, err := conn.Exec(t.Context(), text[:7]+p.Schema+"."+text[7:], last.TaskID); err != nil {
+		if _, err := conn.Exec(t.Context(), text[:7]+p.Schema+"."+text[7:], store.TaskID(last.TaskID)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +95,7 @@ func TestCancelLocksLeasesBeforeWhatWaits(t *testing.T) {
 	task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "t",
 		Items: []pawl.NewItem{{Key: "a", Input: []byte(`1`)}, {Key: "b", Input: []byte(`2`), After: []string{"a"}}}}))
 	held := leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 300}, 1)[0]
-	unlock := stranger(t, p, "SELECT FROM leases WHERE item_id = $1 FOR UPDATE", held.ID) // the first lock of a completion
+	unlock := stranger(t, p, "SELECT FROM leases WHERE item_id = id($1) FOR UPDATE", held.ID) // the first lock of a completion
 	var cancel sync.WaitGroup
 	cancel.Go(func() {
 		need[pawl.Task](t)(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}})))
@@ -142,13 +143,13 @@ func TestVerbsThatWaitForALeaseHoldNothingThatComesAfterIt(t *testing.T) {
 			lease.exec("CREATE TEMP TABLE l AS SELECT * FROM leases")
 			lease.exec("DELETE FROM leases")
 			lease.exec("INSERT INTO leases SELECT * FROM l ORDER BY item_id DESC")
-			lease.close("SELECT FROM leases WHERE item_id = $1 FOR UPDATE", held[0].ID)
+			lease.close("SELECT FROM leases WHERE item_id = id($1) FOR UPDATE", held[0].ID)
 			done := started(func() error { return verb(svc[1], task.ID) })
 			lease.waiting(1)
 			for _, query := range []string{
-				"SELECT FROM leases WHERE item_id > '" + held[0].ID + "' FOR UPDATE NOWAIT",
+				"SELECT FROM leases WHERE item_id > id('" + held[0].ID + "') FOR UPDATE NOWAIT",
 				"SELECT FROM waiting FOR UPDATE NOWAIT",
-				"SELECT FROM task_counters WHERE task_id = '" + task.ID + "' FOR UPDATE NOWAIT",
+				"SELECT FROM task_counters WHERE task_id = id('" + task.ID + "') FOR UPDATE NOWAIT",
 			} {
 				if tag, err := beside.conn.Exec(t.Context(), query); err != nil || tag.RowsAffected() != 1 {
 					t.Errorf("%s: %v, %v", query, tag, err)

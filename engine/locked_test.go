@@ -48,8 +48,8 @@ func soon(t *testing.T, what string, run func(ctx context.Context) error) {
 // delay other calls of the same verb, reads, heartbeats, the sweep or the feed.
 func TestALockedRowStopsOnlyItsOwnCalls(t *testing.T) {
 	for name, query := range map[string]string{
-		"lease":        "SELECT FROM leases WHERE item_id = $1 FOR UPDATE",
-		"task's count": "SELECT FROM task_counters WHERE task_id = (SELECT task_id FROM leases WHERE item_id = $1) FOR UPDATE",
+		"lease":        "SELECT FROM leases WHERE item_id = id($1) FOR UPDATE",
+		"task's count": "SELECT FROM task_counters WHERE task_id = (SELECT task_id FROM leases WHERE item_id = id($1)) FOR UPDATE",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ func exec(t *testing.T, c interface {
 	}
 }
 
-const leaveEvent = `INSERT INTO task_events (namespace, task_id, event, actor, message, created_at) VALUES ('default', $1, ` +
+const leaveEvent = `INSERT INTO task_events (namespace, task_id, event, actor, message, created_at) VALUES ('default', id($1), ` +
 	`'stale', 0, $2, 1769680800000000) RETURNING id`
 
 // addEvent adds an event to a task within a transaction that stays open.

@@ -66,7 +66,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 				exec(
 					t,
 					conn,
-					"INSERT INTO task_events (id, namespace, task_id, event, actor, message, created_at) VALUES ($1, 'default', $2, 'stale', "+
+					"INSERT INTO task_events (id, namespace, task_id, event, actor, message, created_at) VALUES ($1, 'default', id($2), 'stale', "+
 						"0, 'late', 1769680800000000)",
 					drawn,
 					task,
