@@ -47,7 +47,7 @@ func lifecycleDoc() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, generated, "lifecycle.go and event.go")
 	b.WriteString("# Lifecycles\n\nThe states of items, tasks and messages, and every move between them. A move that is not listed is " +
-		"refused, by the code and by the CHECK constraints of both databases. [The contract](contract.md#1-items) has the rules behind the " +
+		"refused by the code, and has no code that the databases take. [The contract](contract.md#1-items) has the rules behind the " +
 		"moves, [the glossary](glossary.md#states) the meaning of each state.\n\n```\npawl task get TASK     # state, status and version\n" +
 		"pawl event list        # the moves that were made, newest first\n```\n\n" +
 		"In the tables of moves, `·` is creation, and *by callers* marks the verbs that a caller can ask for; the others happen by " +

@@ -75,6 +75,7 @@ type StateInfo struct {
 	Timed    bool // the passing of time may change it
 	Shown    bool // visible to callers; TaskOpen is not
 	Stored   bool // stored in the database; queued, checked_out and in_progress of a task are derived
+	Code     int  // what the database's tables store for it; 0 = they store the name, or nothing. See Codes
 
 	Table   string // of an item's state: the table that holds the item's row
 	Counter string // of an item's state: the counter of its task that counts the item; "" = none
@@ -85,37 +86,42 @@ type StateInfo struct {
 
 // ItemStates lists every state of an item, in the usual order.
 var ItemStates = []StateInfo{
-	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "scheduled", Counter: "open", Task: "queued"},
-	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Table: "waiting", Counter: "open", Task: "queued"},
-	{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Table: "ready", Counter: "open", Task: "queued"},
-	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true,
+	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Code: 1,
+		Table: "scheduled", Counter: "open", Task: "queued"},
+	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Code: 2,
+		Table: "waiting", Counter: "open", Task: "queued"},
+	{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Code: 3, Table: "ready", Counter: "open", Task: "queued"},
+	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Code: 4,
 		Table: "leases", Counter: "open", Task: "checked_out"},
-	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true,
+	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Code: 5,
 		Table: "leases", Counter: "open", Task: "in_progress"},
-	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Table: "parked_items", Task: "submitted"},
-	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Table: "parked_items", Task: "approved"},
-	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Table: "finished_items", Task: "completed"},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Table: "finished_items", Task: "rejected"},
-	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Table: "parked_items", Counter: "failed", Task: "failed"},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Table: "parked_items", Counter: "dead", Task: "dead_lettered"},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true,
+	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Code: 6, Table: "parked_items", Task: "submitted"},
+	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Code: 7, Table: "parked_items", Task: "approved"},
+	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Code: 8,
+		Table: "finished_items", Task: "completed"},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Code: 9, Table: "finished_items", Task: "rejected"},
+	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Code: 10,
+		Table: "parked_items", Counter: "failed", Task: "failed"},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Code: 11,
+		Table: "parked_items", Counter: "dead", Task: "dead_lettered"},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Code: 12,
 		Table: "finished_items", Counter: "cancelled", Task: "cancelled"},
 }
 
 // TaskStates lists every state of a task, stored or shown.
 var TaskStates = []StateInfo{
-	{Name: "open", Status: StatusPending, Stored: true},
+	{Name: "open", Status: StatusPending, Stored: true, Code: 1},
 	{Name: "queued", Status: StatusPending, Shown: true},
 	{Name: "checked_out", Status: StatusInProgress, Shown: true},
 	{Name: "in_progress", Status: StatusInProgress, Shown: true},
-	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true},
-	{Name: "approved", Status: StatusInProgress, Shown: true, Stored: true},
-	{Name: "applied", Status: StatusInProgress, Shown: true, Stored: true},
-	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, FreesInput: true},
-	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, FreesInput: true},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, FreesInput: true},
+	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Code: 2},
+	{Name: "approved", Status: StatusInProgress, Shown: true, Stored: true, Code: 3},
+	{Name: "applied", Status: StatusInProgress, Shown: true, Stored: true, Code: 4},
+	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Code: 5},
+	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Code: 6, FreesInput: true},
+	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Code: 7},
+	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Code: 8, FreesInput: true},
+	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Code: 9, FreesInput: true},
 }
 
 // MessageStates lists every state of a message.

@@ -143,8 +143,8 @@ func TestLastHourInDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ago := range []time.Duration{time.Hour - time.Minute, time.Hour + time.Second} {
-			if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at) VALUES ('default', $1, "+
-				"'progressed', 0, $2)",
+			if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at) VALUES ('default', $1, "+
+				"(SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'stale'), 0, $2)",
 				task.ID, time.Now().Add(-ago).UnixMicro()); err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestLastHourInDocs(t *testing.T) {
 		var event string
 		var count int
 		read(t, p, queryOf(t, p.Database, "What happened in the last hour"), &event, &count)
-		if event != "progressed" || count != 1 {
+		if event != "stale" || count != 1 {
 			t.Errorf("%d events %q, want 1 of 2", count, event)
 		}
 	})
@@ -196,8 +196,8 @@ func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 			"VALUES ('prt_x', 'default', $1, 'p', '1', 'w', 1, 1)", store.ItemID(held.ID))
 		return err
 	}))
-	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at) VALUES ('default', $1, 'progressed', "+
-		"0, $2)",
+	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at) VALUES ('default', $1, "+
+		"(SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'stale'), 0, $2)",
 		task.ID, time.Now().UnixMicro())) // the views go by the machine's clock
 	return strings.NewReplacer("TASK", task.ID, "ITEM", held.ID, "WORKER", "worker-abc")
 }

@@ -287,7 +287,7 @@ func TestAPlanItemBuriedAtOnce(t *testing.T) {
 		for _, query := range []string{ // the state between the two transactions
 			"UPDATE pawl.task_counters SET state = 'open', failed_in = NULL, error = NULL, completed_at = NULL, version = 0, todo = 1",
 			"INSERT INTO pawl.retention_gate VALUES ('test')",
-			"DELETE FROM pawl.task_events WHERE event = 'failed' AND item_id IS NULL",
+			"DELETE FROM pawl.task_events WHERE move IN (SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'failed')",
 			"DELETE FROM pawl.retention_gate",
 		} {
 			if err := p.Exec(query); err != nil {

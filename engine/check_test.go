@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,12 +127,25 @@ func (s *scene) exec(statements string) {
 }
 
 const (
-	eventColumns = "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, task_from, task_to, " +
-		"actor, created_at) VALUES "
 	lastEvent = "INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.task_events WHERE id = (SELECT MAX(id) FROM " +
 		"pawl.task_events);\nDELETE FROM pawl.retention_gate"
 	readyColumns = "namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds"
 )
+
+// insertEvent returns a statement that inserts an event of a task, or of an item if it names one.
+// move is its class, its name and its states.
+func insertEvent(task, item, move string) string {
+	if item != "" {
+		item = "'" + item + "'"
+	}
+	for _, m := range pawl.MoveCodes {
+		if move == strings.TrimSuffix(m.Class+" "+m.Event+" "+m.From+">"+m.To, " >") {
+			return fmt.Sprintf("INSERT INTO pawl.task_events (namespace, task_id, item_id, move, actor, created_at) VALUES "+
+				"('default', '%s', %s, %d, 0, 1)", task, cmp.Or(item, "NULL"), m.Code)
+		}
+	}
+	panic("no such event: " + move)
+}
 
 // breakages has one or more ways to break each rule, and to repair it again.
 var breakages = []struct{ rule, subject, harm, mend string }{
@@ -174,7 +189,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"names",
 		"{many}",
-		eventColumns + "('default', '{many}', NULL, 'updated', NULL, NULL, NULL, NULL, 999999, 1)",
+		strings.Replace(insertEvent("{many}", "", "task updated"), ", 0, 1)", ", 999999, 1)", 1),
 		lastEvent,
 	},
 	{
@@ -264,13 +279,15 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"item record",
 		"{leases}",
-		eventColumns + "('default', '{many}', '{leases}', 'ready', 'waiting', 'queued', NULL, NULL, 0, 1)",
+		insertEvent("{many}", "{leases}", "item ready waiting>queued"),
 		lastEvent,
 	},
+	{"codes", "event ", insertEvent("{many}", "{leases}", "task stale"), lastEvent},
+	{"codes", "event ", insertEvent("{many}", "", "item progressed"), lastEvent},
 	{
 		"item state",
 		"{leases}",
-		eventColumns + "('default', '{many}', '{leases}', 'released', 'in_progress', 'queued', NULL, NULL, 0, 1)",
+		insertEvent("{many}", "{leases}", "item released in_progress>queued"),
 		lastEvent,
 	},
 	{
@@ -288,14 +305,14 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"task record",
 		"{many}",
-		eventColumns + "('default', '{many}', NULL, 'cancelled', 'failed', 'cancelled', NULL, NULL, 0, 1)",
+		insertEvent("{many}", "", "task cancelled failed>cancelled"),
 		lastEvent,
 	},
-	{"task state", "{many}", eventColumns + "('default', '{many}', NULL, 'failed', 'open', 'failed', NULL, NULL, 0, 1)", lastEvent},
+	{"task state", "{many}", insertEvent("{many}", "", "task failed open>failed"), lastEvent},
 	{
 		"task state",
 		"{solo}",
-		eventColumns + "('default', '{solo}', '{finished_items}', 'retried', 'failed', 'queued', 'failed', 'open', 0, 1)",
+		insertEvent("{solo}", "{finished_items}", "only retried failed>queued"),
 		lastEvent,
 	},
 	{
@@ -307,7 +324,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"hangs on its task",
 		"task_events of tsk_0000000000000000000000N0NE",
-		eventColumns + "('default', 'tsk_0000000000000000000000N0NE', NULL, 'updated', NULL, NULL, NULL, NULL, 0, 1)",
+		insertEvent("tsk_0000000000000000000000N0NE", "", "task updated"),
 		lastEvent,
 	},
 	{
@@ -319,7 +336,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"hangs on its item",
 		"task_events of {leases}",
-		eventColumns + "('default', '{solo}', '{leases}', 'progressed', NULL, NULL, NULL, NULL, 0, 1)",
+		insertEvent("{solo}", "{leases}", "only progressed"),
 		lastEvent,
 	},
 	{

@@ -162,8 +162,9 @@ func TestTheLogShowsWhatWasWrittenAroundIt(t *testing.T) {
 			if c.Database == pawltest.Postgres {
 				set = "jsonb_set(detail::jsonb, '{top}', (SELECT to_jsonb(MAX(id)) FROM pawl.task_events))::text"
 			}
-			return []string{"INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at) VALUES ('default', '" +
-				c.task.ID + "', 'stale', 0, 1)", "UPDATE pawl.relay_cursors SET detail = " + set + " WHERE sink = 'feed'"}
+			return []string{"INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at) VALUES ('default', '" +
+				c.task.ID + "', (SELECT code FROM pawl.moves WHERE event = 'stale'), 0, 1)",
+				"UPDATE pawl.relay_cursors SET detail = " + set + " WHERE sink = 'feed'"}
 		}},
 		{"a changed leaf", "leaf", 0, true, "task_events", func(*logged) []string {
 			return []string{"UPDATE pawl.log_runs SET leaves = (SELECT leaves FROM pawl.log_runs WHERE first = 1) WHERE first = 0"}

@@ -44,8 +44,9 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 			" created_at FROM pawl.items WHERE (created_at / 1000000) % 500 = 2",
 		"INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo)\n" +
 			"SELECT namespace, type, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.items WHERE (created_at / 1000000) % 500 IN (0, 3)",
-		"INSERT INTO pawl.task_events (namespace, task_id, item_id, event, to_state, actor, created_at)\n" +
-			"SELECT namespace, id, NULL, 'proposed', 'open', 1000001 + (created_at / 1000000) % 1000, created_at FROM pawl.tasks ORDER BY id",
+		"INSERT INTO pawl.task_events (namespace, task_id, item_id, move, actor, created_at)\n" +
+			"SELECT namespace, id, NULL, (SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'proposed'), " +
+			"1000001 + (created_at / 1000000) % 1000, created_at FROM pawl.tasks ORDER BY id",
 		"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, seq, type, name, snapshot, metadata, created_at)\n" +
 			"SELECT 'ckp_0000000000' || created_at, namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, " +
 			"'{}', '{\"a\":1}', " +
@@ -306,8 +307,9 @@ func TestTasksInOrderOfUpdate(t *testing.T) {
 		full(t, p, n)
 		// Some times belong to many tasks. A few lie before or after the times of all
 		// other events.
-		if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, event, actor, created_at)\n" +
-			"SELECT namespace, id, 'updated', 0, CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / " +
+		if err := p.Exec("INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at)\n" +
+			"SELECT namespace, id, (SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'updated'), 0, " +
+			"CASE WHEN priority = 0 THEN 1700000000000000 ELSE 1800000000000000 + (created_at / " +
 			"1000000 * 7919) % 500 * 20000000 END\n" +
 			"FROM pawl.tasks WHERE (created_at / 1000000) % 3 = 0"); err != nil {
 			t.Fatal(err)

@@ -99,10 +99,11 @@ func TestADeletedTaskLeavesATombstone(t *testing.T) {
 // A change or removal of any part of what a deleted task left is found.
 func TestAChangedTombstoneIsFound(t *testing.T) {
 	t.Parallel()
+	const deleted = "WHERE move IN (SELECT code FROM pawl.moves WHERE event = 'deleted')"
 	for name, does := range map[string][2]string{
-		"a changed actor":      {"task_events", "UPDATE pawl.task_events SET actor = 0 WHERE event = 'deleted'"},
-		"changed data":         {"task_events", "UPDATE pawl.task_events SET data = '{}' WHERE event = 'deleted'"},
-		"a removed event":      {"task_events", "DELETE FROM pawl.task_events WHERE event = 'deleted'"},
+		"a changed actor":      {"task_events", "UPDATE pawl.task_events SET actor = 0 " + deleted},
+		"changed data":         {"task_events", "UPDATE pawl.task_events SET data = '{}' " + deleted},
+		"a removed event":      {"task_events", "DELETE FROM pawl.task_events " + deleted},
 		"a task without a row": {"task_events", "DELETE FROM pawl.tasks WHERE id = '$'"},
 		"a removed record":     {"task_events", "DELETE FROM pawl.log_removals"},
 		"a changed record":     {"task_events", "UPDATE pawl.log_removals SET created_at = 1"},

@@ -395,7 +395,7 @@ func (w *concurrentWalk) checkEnds() {
 func (w *concurrentWalk) checkFeeds() {
 	var ids []int64
 	err := w.p.Engine.DB().View(w.Context(), func(ctx context.Context, tx store.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT id FROM pawl.task_events WHERE task_id NOT IN (SELECT task_id FROM pawl.archives) ORDER BY id")
+		rows, err := tx.Query(ctx, "SELECT id FROM pawl.event_rows WHERE task_id NOT IN (SELECT task_id FROM pawl.archives) ORDER BY id")
 		if err != nil {
 			return err
 		}
@@ -411,7 +411,7 @@ func (w *concurrentWalk) checkFeeds() {
 	})
 	w.accept(err)
 	w.events += len(ids)
-	mended := w.count("SELECT COUNT(*) FROM pawl.task_events WHERE event = 'updated' AND message LIKE 'the count of%was wrong'")
+	mended := w.count("SELECT COUNT(*) FROM pawl.event_rows WHERE event = 'updated' AND message LIKE 'the count of%was wrong'")
 	if mended > 0 {
 		w.Errorf("%d items waited for a wrong number of others, until the sweep counted again", mended)
 	}

@@ -19,8 +19,8 @@ func TestPagesOfTheFeedAreBoundedByBytes(t *testing.T) {
 			end(
 				t,
 				p.Exec(
-					`INSERT INTO pawl.task_events (namespace, task_id, event, actor, data, created_at) VALUES ('default', $1, 'stale', 0, `+
-						`$2, 1769680800000000)`,
+					`INSERT INTO pawl.task_events (namespace, task_id, move, actor, data, created_at) VALUES ('default', $1, `+
+						`(SELECT code FROM pawl.moves WHERE event = 'stale'), 0, $2, 1769680800000000)`,
 					task,
 					`"`+strings.Repeat("x", 1<<20)+`"`,
 				),

@@ -47,8 +47,8 @@ func exec(t *testing.T, c interface {
 	}
 }
 
-const leaveEvent = `INSERT INTO task_events (namespace, task_id, event, actor, message, created_at) VALUES ('default', id($1), ` +
-	`'stale', 0, $2, 1769680800000000) RETURNING id`
+const leaveEvent = `INSERT INTO task_events (namespace, task_id, move, actor, message, created_at) VALUES ('default', id($1), ` +
+	`(SELECT code FROM moves WHERE event = 'stale'), 0, $2, 1769680800000000) RETURNING id`
 
 // addEvent adds an event to a task within a transaction that stays open.
 func addEvent(t *testing.T, tx pgx.Tx, task, message string) string {

@@ -136,7 +136,7 @@ func goBackInTime(t *testing.T, p *pawltest.Pawl, position int64, promoted bool)
 	}
 	ids = ids[:position]
 	top := slices.Max(ids)
-	lost := ` IN (SELECT task_id FROM task_events WHERE id > $1)`
+	lost := ` IN (SELECT task_id FROM event_rows WHERE id > $1)`
 	for _, table := range []string{"ready", "items"} {
 		exec(t, c, `DELETE FROM `+table+` WHERE task_id`+lost, top)
 	}

@@ -66,8 +66,8 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 				exec(
 					t,
 					conn,
-					"INSERT INTO task_events (id, namespace, task_id, event, actor, message, created_at) VALUES ($1, 'default', id($2), 'stale', "+
-						"0, 'late', 1769680800000000)",
+					"INSERT INTO task_events (id, namespace, task_id, move, actor, message, created_at) VALUES ($1, 'default', id($2), "+
+						"(SELECT code FROM moves WHERE event = 'stale'), 0, 'late', 1769680800000000)",
 					drawn,
 					task,
 				)

@@ -55,9 +55,9 @@ func (p *Pawl) noteMoves() {
 func (p *Pawl) recordedMoves(ctx context.Context) (out []move, err error) {
 	err = p.Engine.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
 		out = nil
-		rows, err := tx.Query(ctx, `SELECT CASE WHEN item_id IS NULL THEN 'task' ELSE 'item' END, event, COALESCE(from_state, ''), to_state
-			FROM pawl.task_events WHERE to_state IS NOT NULL
-			UNION SELECT 'task', '', COALESCE(task_from, ''), task_to FROM pawl.task_events WHERE task_to IS NOT NULL`)
+		rows, err := tx.Query(ctx, `SELECT CASE WHEN class = 'task' THEN 'task' ELSE 'item' END, event, COALESCE(from_state, ''), to_state
+			FROM pawl.event_rows WHERE to_state IS NOT NULL
+			UNION SELECT 'task', '', COALESCE(task_from, ''), task_to FROM pawl.event_rows WHERE task_to IS NOT NULL`)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (p *Pawl) recordedMoves(ctx context.Context) (out []move, err error) {
 // messageMoves reads the moves of messages from the data of the events: the event of a new
 // message has its role, and that of a continued one has none.
 func messageMoves(ctx context.Context, tx store.Tx) ([]move, error) {
-	rows, err := tx.Query(ctx, `SELECT event, data FROM pawl.task_events WHERE event IN ('message_started', 'message_ended')`)
+	rows, err := tx.Query(ctx, `SELECT event, data FROM pawl.event_rows WHERE event IN ('message_started', 'message_ended')`)
 	if err != nil {
 		return nil, err
 	}

@@ -146,15 +146,15 @@ func (s *schema) drop() error {
 	return s.exec(`DROP SCHEMA IF EXISTS ` + s.name + ` CASCADE`)
 }
 
-// empty removes every row except those of the clock, the migrations, the secrets, the name
-// of the log and the actor system.
+// empty removes every row except those of the clock, the migrations, the moves, the secrets, the
+// name of the log and the actor system.
 func (s *schema) empty() error {
 	return s.exec(`DO $$
 		DECLARE r record;
 		BEGIN
 			INSERT INTO retention_gate VALUES ('pawltest');
-			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', 'secrets', ` +
-		`'retention_gate', 'test_clock', 'log_epochs') LOOP
+			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', ` +
+		`'moves', 'secrets', 'retention_gate', 'test_clock', 'log_epochs') LOOP
 				EXECUTE format('DELETE FROM %I', r.tablename);
 			END LOOP;
 			INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -188,6 +189,36 @@ func hasBytes(table, column string) bool {
 	return table == "blobs" && (column == "address" || column == "base" || column == "body") || table == "checkpoints" && column == "blob"
 }
 
+// namesOfMove are the columns that archives have in place of an event's code.
+var namesOfMove = []string{"class", "event", "from_state", "to_state", "task_from", "task_to"}
+
+// withCode replaces the names of an archived event by its code.
+func withCode(table string, row map[string]any) error {
+	if table != "task_events" {
+		return nil
+	}
+	text := func(name string) string {
+		s, _ := row[name].(string)
+		return s
+	}
+	code, err := CodeOf(pawl.MoveCode{Class: text("class"), Event: text("event"), From: text("from_state"), To: text("to_state"),
+		TaskFrom: text("task_from"), TaskTo: text("task_to")})
+	for _, name := range namesOfMove {
+		delete(row, name)
+	}
+	row["move"] = json.Number(strconv.Itoa(code))
+	return err
+}
+
+// restored returns the columns that the rows of an archived table are inserted into.
+func restored(table string) []string {
+	out := columns(table)
+	if table == "task_events" {
+		out = append(slices.DeleteFunc(out, func(name string) bool { return slices.Contains(namesOfMove, name) }), "move")
+	}
+	return out
+}
+
 // Restorer restores an archived task, line by line, in one transaction.
 type Restorer struct {
 	TaskID, Namespace string
@@ -240,7 +271,10 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 			return err
 		}
 	}
-	r.table, r.names = table, columns(table)
+	if err := withCode(table, row); err != nil {
+		return damaged(r.TaskID, err)
+	}
+	r.table, r.names = table, restored(table)
 	values := make([]any, len(r.names))
 	var err error
 	for i, name := range r.names {

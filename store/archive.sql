@@ -65,8 +65,8 @@ WHERE task_id = $1
 ORDER BY seq
 
 -- name: rows task_events
-SELECT id, namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, @kind_of(actor) AS actor_type, @name_of(actor) AS actor_id, message, data, diff, trace_parent, key_id, created_at
-FROM pawl.task_events
+SELECT id, namespace, task_id, item_id, attempt, class, event, from_state, to_state, task_from, task_to, @kind_of(actor) AS actor_type, @name_of(actor) AS actor_id, message, data, diff, trace_parent, key_id, created_at
+FROM pawl.event_rows
 WHERE task_id = $1 AND event <> 'deleted'
 ORDER BY id
 
@@ -186,7 +186,7 @@ WHERE task_id IN (SELECT task_id FROM pawl.task_results WHERE task_id = $1 LIMIT
 -- name: events to remove
 SELECT id
 FROM pawl.task_events
-WHERE task_id = $1 AND (event <> 'deleted' OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
+WHERE task_id = $1 AND (move NOT IN @events(task 'deleted') OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
 ORDER BY id
 LIMIT $2
 
@@ -195,7 +195,7 @@ DELETE FROM pawl.task_events
 WHERE id IN (
   SELECT id
   FROM pawl.task_events
-  WHERE task_id = $1 AND (event <> 'deleted' OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
+  WHERE task_id = $1 AND (move NOT IN @events(task 'deleted') OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
   ORDER BY id
   LIMIT $2)
 

@@ -49,6 +49,8 @@ var Rules = []Rule{
 		"set solo to 0 and give the task its counters, or delete the task"},
 	{"checkpoints", "the newest checkpoint has the counter's number, and those kept and those pruned make up the counter",
 		"set task_counters.checkpoints to the newest number and pruned to what is missing"},
+	{"codes", "the code of each event is one of the table of moves, and names an item exactly if the event does",
+		"events cannot be changed: find out which program changed the table directly, and restore a backup"},
 	{"item record", "each event of an item begins in the state in which the previous one ended",
 		"events cannot be changed: find out which program changed the table directly, and restore a backup"},
 	{"item state", "an item's state is the one that its newest event names, and its attempt counts its claims",

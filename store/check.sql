@@ -186,36 +186,42 @@ FROM (
 ) x
 WHERE x.newest <> x.counter OR x.kept + x.pruned <> x.counter
 
+-- name: codes
+SELECT 'event ' || e.id, e.task_id, 'move ' || e.move || CASE WHEN e.class IS NULL THEN ', which is not in the table of moves' ELSE ', of a ' || e.class END
+FROM pawl.event_rows e
+WHERE e.task_id > $1 AND e.task_id <= $2 AND (e.class IS NULL OR e.class = 'task' AND e.item_id IS NOT NULL OR e.class <> 'task' AND e.item_id IS NULL)
+
 -- name: item record
 SELECT @item_text(x.item_id), x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.from_state, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
 FROM (
   SELECT e.id, e.task_id, e.item_id, e.from_state, LAG(e.to_state) OVER (PARTITION BY e.item_id ORDER BY e.id) AS before
-  FROM pawl.task_events e
+  FROM pawl.event_rows e
   WHERE e.task_id > $1 AND e.task_id <= $2 AND e.item_id IS NOT NULL AND e.to_state IS NOT NULL
 ) x
 WHERE COALESCE(x.from_state, '') <> COALESCE(x.before, '')
 
 -- name: item state
 SELECT @item_text(i.id), i.task_id, 'state ' || COALESCE(i.state, 'none') || ', attempt ' || i.attempt || '; by its ' || COALESCE(c.claims, 0) || ' claims and last event '
-  || COALESCE(e.to_state, 'none') || ', attempt ' || COALESCE(e.attempt, 0)
+  || COALESCE(m.to_state, 'none') || ', attempt ' || COALESCE(e.attempt, 0)
 FROM pawl.item_rows i
 LEFT JOIN (
-  SELECT item_id, MAX(CASE WHEN to_state IS NOT NULL THEN id END) AS last, SUM(CASE WHEN event = 'leased' THEN 1 ELSE 0 END) AS claims
+  SELECT item_id, MAX(CASE WHEN move NOT IN @events(stateless) THEN id END) AS last, SUM(CASE WHEN move IN @events(item claim) THEN 1 ELSE 0 END) AS claims
   FROM pawl.task_events
   WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
   GROUP BY item_id
 ) c ON c.item_id = i.id
 LEFT JOIN pawl.task_events e ON e.id = c.last
+LEFT JOIN pawl.moves m ON m.code = e.move
 WHERE i.task_id > $1 AND i.task_id <= $2
-  AND (e.id IS NULL OR e.to_state <> COALESCE(i.state, '') OR c.claims <> i.attempt OR COALESCE(e.attempt, i.attempt) <> i.attempt)
+  AND (e.id IS NULL OR m.to_state <> COALESCE(i.state, '') OR c.claims <> i.attempt OR COALESCE(e.attempt, i.attempt) <> i.attempt)
 
 -- name: task record
 SELECT @task_text(x.task_id), x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.was, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')
 FROM (
   SELECT e.id, e.task_id, e.was, LAG(e.became) OVER (PARTITION BY e.task_id ORDER BY e.id) AS before
   FROM (
-    SELECT id, task_id, CASE WHEN item_id IS NULL THEN from_state ELSE task_from END AS was, CASE WHEN item_id IS NULL THEN to_state ELSE task_to END AS became
-    FROM pawl.task_events
+    SELECT id, task_id, CASE WHEN class = 'task' THEN from_state ELSE task_from END AS was, CASE WHEN class = 'task' THEN to_state ELSE task_to END AS became
+    FROM pawl.event_rows
     WHERE task_id > $1 AND task_id <= $2
   ) e
   WHERE e.became IS NOT NULL
@@ -226,20 +232,21 @@ WHERE COALESCE(x.was, '') <> COALESCE(x.before, '')
 SELECT @task_text(x.id), x.id, 'state ' || x.state || ', version ' || x.version || '; by its record ' || COALESCE(x.became, 'none') || ', version ' || x.changes
 FROM (
   SELECT t.id, t.version, COALESCE(c.changes, 0) - 1 AS changes,
-    CASE WHEN e.item_id IS NULL THEN e.to_state ELSE e.task_to END AS became,
+    CASE WHEN m.class = 'task' THEN m.to_state ELSE m.task_to END AS became,
     CASE WHEN t.state IN @tasks(derived) THEN 'open' ELSE COALESCE(t.state, 'none') END AS state
   FROM pawl.task_rows t
   LEFT JOIN (
     SELECT task_id, MAX(CASE WHEN became IS NOT NULL THEN id END) AS last, COUNT(*) AS changes
     FROM (
-      SELECT id, task_id, item_id, event, CASE WHEN item_id IS NULL THEN to_state ELSE task_to END AS became
-      FROM pawl.task_events
+      SELECT id, task_id, class, event, CASE WHEN class = 'task' THEN to_state ELSE task_to END AS became
+      FROM pawl.event_rows
       WHERE task_id > $1 AND task_id <= $2
     ) a
-    WHERE became IS NOT NULL OR event = 'updated' AND item_id IS NULL
+    WHERE became IS NOT NULL OR event = 'updated' AND class = 'task'
     GROUP BY task_id
   ) c ON c.task_id = t.id
   LEFT JOIN pawl.task_events e ON e.id = c.last
+  LEFT JOIN pawl.moves m ON m.code = e.move
   WHERE t.id > $1 AND t.id <= $2
 ) x
 WHERE x.state <> COALESCE(x.became, '') OR x.version <> x.changes
@@ -255,7 +262,7 @@ FROM (
   SELECT 'checkpoints', task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
   UNION
   SELECT 'task_events', task_id, namespace FROM pawl.task_events WHERE task_id > $1 AND task_id <= $2
-    AND (event <> 'deleted' OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id > $1 AND task_id <= $2))
+    AND (move NOT IN @events(task 'deleted') OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id > $1 AND task_id <= $2))
   UNION
   SELECT 'task_results', task_id, namespace FROM pawl.task_results WHERE task_id > $1 AND task_id <= $2
   UNION

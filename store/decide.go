@@ -52,8 +52,13 @@ func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDe
 // DecidedBy returns the event of the task's last decision and its actor.
 func (c *TaskDecision) DecidedBy(ctx context.Context, tx Tx) (event, who string, err error) {
 	var kind, id Text
-	_, err = Row(ctx, tx, []any{&event, &kind, &id}, decideSQL["decided by"], TaskID(c.TaskID))
-	return event, strings.TrimSuffix(string(kind)+"/"+string(id), "/"), err
+	var move int
+	found, err := Row(ctx, tx, []any{&move, &kind, &id}, decideSQL["decided by"], TaskID(c.TaskID))
+	if err != nil || !found {
+		return "", "", err
+	}
+	m, _ := moveOf(move) // the statement names only codes that this program knows
+	return m.Event, strings.TrimSuffix(string(kind)+"/"+string(id), "/"), err
 }
 
 // TaskMove is one step of a task's lifecycle after its items are done.
@@ -196,7 +201,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		if h.Feeds == 1 && (m.To == "completed" || m.To == "rejected") {
 			feeders = append(feeders, h.ItemID)
 		}
-		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: m.Event,
+		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt, Event: m.Event,
 			From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
 	}
 	if err := Put(ctx, tx, held); err != nil {

@@ -6,9 +6,9 @@ WHERE t.id = $1 AND t.namespace = $2
 @exclusive
 
 -- name: decided by
-SELECT e.event, @kind_of(e.actor), @name_of(e.actor)
+SELECT e.move, @kind_of(e.actor), @name_of(e.actor)
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.item_id IS NULL AND e.event IN @events(task approve, reject, cancel)
+WHERE e.task_id = $1 AND e.item_id IS NULL AND e.move IN @events(task approve, reject, cancel)
 ORDER BY e.id DESC
 LIMIT 1
 
@@ -79,7 +79,7 @@ ON CONFLICT (task_id) DO UPDATE SET payload = $3, created_at = $4
 
 -- name: has event
 SELECT 1
-FROM pawl.task_events e
+FROM pawl.event_rows e
 WHERE e.task_id = $1 AND e.event = $2
 LIMIT 1
 
@@ -90,7 +90,7 @@ WHERE t.id = $1 AND t.requested_by_id = $2
 UNION ALL
 SELECT 1
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.event IN ('proposed', 'planned') AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
+WHERE e.task_id = $1 AND e.move IN @events(item 'proposed', 'planned') AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
 LIMIT 1
 
 -- name: worked on
@@ -101,7 +101,7 @@ WHERE w.task_id = $1 AND r.worker = @worker($2)
 UNION ALL
 SELECT 1
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.event IN @events(item claim, start, 'part_submitted', submit, complete, fail, release, suspend)
+WHERE e.task_id = $1 AND e.move IN @events(item claim, start, 'part_submitted', submit, complete, fail, release, suspend)
   AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
 LIMIT 1
 

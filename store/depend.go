@@ -46,8 +46,8 @@ func MiscountedDependents(ctx context.Context, tx Tx, after, until string) ([]De
 // Recount sets an item's counts to what the rows of its dependencies say. It locks the
 // item's own row, and leaves an event if the counts were wrong.
 func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
-	var needs, broken, attempt, newNeeds, newBroken int
-	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt}, moveSQL["hold waiting"], ItemID(d.ItemID))
+	var needs, broken, attempt, solo, newNeeds, newBroken int
+	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt, &solo}, moveSQL["hold waiting"], ItemID(d.ItemID))
 	if err != nil || !found {
 		return false, err
 	}
@@ -62,7 +62,7 @@ func Recount(ctx context.Context, tx Tx, now int64, d Dependent) (bool, error) {
 		To   int `json:"to"`
 	}
 	diff, _ := json.Marshal(map[string]change{"needs": {needs, newNeeds}, "failed_needs": {min(broken, 1), newBroken}}) // plain values
-	return true, Record(ctx, tx, now, []Event{{Namespace: d.Namespace, TaskID: d.TaskID, ItemID: Text(d.ItemID), Attempt: attempt,
+	return true, Record(ctx, tx, now, []Event{{Namespace: d.Namespace, TaskID: d.TaskID, ItemID: Text(d.ItemID), Solo: solo, Attempt: attempt,
 		Event: "updated",
 		Actor: Actor{Type: pawl.ActorSystem}, Message: "the count of the items that it waits for was wrong", Diff: Text(diff)}})
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pawl-work/pawl"
 )
 
 var leafSQL = Texts(sqlFiles, "leaf.sql")
@@ -57,22 +59,24 @@ func (r leafRef) Scan(v any) error { return scanID(v, r) }
 // leafRow is a row of the statement "events for leaves".
 type leafRow struct {
 	id, attempt, created int64
-	texts                [15]leafText // from the namespace on, in the order of the columns
+	move                 int
+	texts                [10]leafText // from the namespace on, in the order of the columns
 	dest                 []any
 }
 
 func newLeafRow() *leafRow {
 	r := &leafRow{}
-	r.dest = []any{&r.id, &r.attempt, &r.created}
+	r.dest = []any{&r.id, &r.attempt, &r.created, &r.move}
 	for i := range r.texts {
 		r.dest = append(r.dest, &r.texts[i])
 	}
-	r.dest[4], r.dest[5] = leafRef{taskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
+	r.dest[5], r.dest[6] = leafRef{taskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
 	return r
 }
 
-// canonical appends the event in canonical form, without its provenance.
-func (r *leafRow) canonical(b []byte) []byte {
+// canonical appends the event in canonical form, without its provenance. m is what its code
+// stands for.
+func (r *leafRow) canonical(b []byte, m pawl.MoveCode) []byte {
 	b = append(b, leafVersion)
 	b = leafField(b, leafEvent)
 	b = leafID(b, r.id)
@@ -80,6 +84,9 @@ func (r *leafRow) canonical(b []byte) []byte {
 		b = leafField(b, t)
 	}
 	b = leafNumber(b, r.attempt)
+	for _, name := range [...]string{m.Event, m.From, m.To, m.TaskFrom, m.TaskTo} {
+		b = leafField(b, name)
+	}
 	for _, t := range r.texts[3:] {
 		b = leafField(b, t)
 	}
@@ -146,21 +153,45 @@ func eachLeaf(ctx context.Context, tx Tx, s Span, fn func(id int64, leaf []byte)
 	if err != nil {
 		return err
 	}
+	newer := map[int]pawl.MoveCode{} // codes that only a newer program knows
+	var b []byte
+	for {
+		r, err := readLeaves(ctx, tx, s, newer, func(r *leafRow, m pawl.MoveCode) {
+			b = append(r.canonical(b[:0], m), provenances[r.id]...)
+			fn(r.id, b)
+		})
+		if err != nil || r == nil {
+			return err
+		}
+		if newer[r.move], err = moveFrom(ctx, tx, r.move); err != nil {
+			return err
+		}
+		s.Low = r.id
+	}
+}
+
+// readLeaves passes the events of a span to fn. It stops at an event whose code is neither
+// known nor in newer, and returns it.
+func readLeaves(ctx context.Context, tx Tx, s Span, newer map[int]pawl.MoveCode, fn func(r *leafRow, m pawl.MoveCode)) (*leafRow, error) {
 	rows, err := tx.Query(ctx, leafSQL["events for leaves"], s.Low, s.High)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer rows.Close()
 	r := newLeafRow()
-	var b []byte
 	for rows.Next() {
 		if err := rows.Scan(r.dest...); err != nil {
-			return err
+			return nil, err
 		}
-		b = append(r.canonical(b[:0]), provenances[r.id]...)
-		fn(r.id, b)
+		m, known := moveOf(r.move)
+		if !known {
+			if m, known = newer[r.move]; !known {
+				return r, nil
+			}
+		}
+		fn(r, m)
 	}
-	return rows.Err()
+	return nil, rows.Err()
 }
 
 // leafProvenances returns the canonical form of the provenance of each event that has any.

@@ -1,9 +1,9 @@
--- Events in their public form, as the transparency log hashes them: names and text ids,
--- no codes; see docs/provenance.md. These are the only statements that read events for
+-- Events as the transparency log hashes them, in their public form: text ids, and names in
+-- place of the code; see docs/provenance.md. These are the only statements that read events for
 -- the log.
 
 -- name: events for leaves
-SELECT e.id, COALESCE(e.attempt, 0), e.created_at, e.namespace, e.task_id, e.item_id, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
+SELECT e.id, COALESCE(e.attempt, 0), e.created_at, e.move, e.namespace, e.task_id, e.item_id,
   a.kind, NULLIF(a.name, ''), e.key_id, e.message, e.data, e.diff, e.trace_parent
 FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor

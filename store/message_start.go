@@ -46,7 +46,7 @@ func PutMessages(ctx context.Context, tx Tx, now int64, all []NewMessage) error 
 
 func messageEvent(name, namespace, taskID string, itemID Text, by Actor, data map[string]any) Event {
 	text, _ := json.Marshal(data) // plain values
-	return Event{Namespace: namespace, TaskID: taskID, ItemID: itemID, Event: name, Actor: by, Data: Text(text)}
+	return Event{Namespace: namespace, TaskID: taskID, ItemID: itemID, Solo: unknownSolo, Event: name, Actor: by, Data: Text(text)}
 }
 
 // SetThread sets the thread that a task belongs to.

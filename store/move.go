@@ -122,7 +122,7 @@ func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 		from := h.State
 		ch.alter(h, &c, now)
 		h.Since = &now
-		e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt,
+		e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
 			Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason}
 		switch {
 		case h.Solo == Aside:

@@ -141,7 +141,7 @@ WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0 AND (
 ORDER BY w.item_id
 
 -- name: hold waiting
-SELECT needs, broken, attempt
+SELECT needs, broken, attempt, solo
 FROM pawl.waiting
 WHERE item_id = $1
 @lock

@@ -12,7 +12,7 @@ SELECT @columns(t.task),
     + COALESCE((SELECT SUM(g.failures) FROM pawl.waiting g WHERE g.task_id = t.id AND g.failures > 0), 0)
     + COALESCE((SELECT SUM(p.failures) FROM pawl.parked_items p WHERE p.task_id = t.id AND p.failures > 0), 0)), t.applied_at, t.completed_at,
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at),
-  COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at),
+  COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.move NOT IN @events(stateless) ORDER BY e.id DESC LIMIT 1), t.created_at),
   (SELECT r.error FROM pawl.parked_items r WHERE t.solo = 0 AND r.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC, r.item_id LIMIT 1),
   CASE WHEN t.state = 'submitted' THEN (SELECT k.ready_for_approval FROM pawl.task_counters k WHERE k.task_id = t.id) END
 FROM pawl.task_rows t
@@ -36,10 +36,15 @@ EXISTS (
   WHERE k.task_id = t.id)
 
 -- name: events
-SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to, COALESCE(a.kind, ''), NULLIF(a.name, ''),
+SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.move, COALESCE(a.kind, ''), NULLIF(a.name, ''),
   e.message, e.data, e.diff, e.key_id, e.created_at, (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)
 FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor
+
+-- name: move
+SELECT class, event, from_state, to_state, task_from, task_to
+FROM pawl.moves
+WHERE code = $1
 
 -- name: checkpoints
 SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.blob,

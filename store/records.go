@@ -33,7 +33,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		w.and("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
 	}
 	if q.Event != "" {
-		w.and("e.event = ?", q.Event)
+		w.and("e.move IN " + codesOf(func(m pawl.MoveCode) bool { return m.Event == q.Event }))
 		if q.Event == "deleted" && q.TaskID == "" { // such events are rare
 			w.and("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
 		}
@@ -89,38 +89,61 @@ func scanEvents(ctx context.Context, tx Tx, query string, args []any, take func(
 		return err
 	}
 	defer rows.Close()
+	var found []eventScan
 	for rows.Next() {
-		id, e, err := scanEvent(rows)
+		var s eventScan
+		if err := s.scan(rows); err != nil {
+			return err
+		}
+		found = append(found, s)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	rows.Close()
+	for i := range found {
+		move, err := moveFrom(ctx, tx, found[i].move)
 		if err != nil {
 			return err
 		}
-		take(id, e)
+		found[i].is(move)
+		take(found[i].id, found[i].Event)
 	}
-	return rows.Err()
+	return nil
 }
 
-func scanEvent(rows Rows) (int64, pawl.Event, error) {
-	var e pawl.Event
-	var id, created int64
+// eventScan is what a row of task_events is scanned into.
+type eventScan struct {
+	pawl.Event
+	id   int64
+	move int
+}
+
+func (s *eventScan) scan(rows Rows) error {
+	var created int64
 	var attempt *int
-	var item, from, to, taskFrom, taskTo, actorID, message, data, diff, key, typ Text
-	err := rows.Scan(&id, &e.Namespace, (*TaskID)(&e.TaskID), (*ItemID)(&item), &attempt, &e.Event, &from, &to, &taskFrom, &taskTo,
-		&e.ActorType, &actorID, &message,
+	var item, actorID, message, data, diff, key, typ Text
+	err := rows.Scan(&s.id, &s.Namespace, (*TaskID)(&s.TaskID), (*ItemID)(&item), &attempt, &s.move, &s.ActorType, &actorID, &message,
 		&data, &diff, &key, &created, &typ)
-	e.ID, e.TaskType, e.ItemID, e.FromState, e.ToState = "evt_"+strconv.FormatInt(id, 10), string(typ), string(item), string(from), string(to)
-	e.TaskFrom, e.TaskTo, e.ActorID, e.KeyID, e.Message = string(taskFrom), string(taskTo), string(actorID), string(key), string(message)
-	e.Data, e.Diff, e.CreatedAt = raw(data), raw(diff), Stamp(created)
+	s.ID, s.TaskType, s.ItemID = "evt_"+strconv.FormatInt(s.id, 10), string(typ), string(item)
+	s.ActorID, s.KeyID, s.Message = string(actorID), string(key), string(message)
+	s.Data, s.Diff, s.CreatedAt = raw(data), raw(diff), Stamp(created)
 	if attempt != nil {
-		e.Attempt = *attempt
+		s.Attempt = *attempt
 	}
-	if e.Message == "" {
+	return err
+}
+
+// is sets what the event's code stands for.
+func (s *eventScan) is(m pawl.MoveCode) {
+	s.Event.Event, s.FromState, s.ToState, s.TaskFrom, s.TaskTo = m.Event, m.From, m.To, m.TaskFrom, m.TaskTo
+	if s.Message == "" {
 		for _, info := range pawl.Events {
-			if info.Name == e.Event {
-				e.Message = info.Means
+			if info.Name == m.Event {
+				s.Message = info.Means
 			}
 		}
 	}
-	return id, e, err
 }
 
 // ListCheckpoints lists checkpoints: those of a task or item in the order of their number,

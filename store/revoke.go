@@ -73,8 +73,8 @@ func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason
 		if err != nil {
 			return nil, nil, err
 		}
-		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt, Event: "lease_revoked",
-			From: Text(h.State), To: "queued",
+		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
+			Event: "lease_revoked", From: Text(h.State), To: "queued",
 			Actor: by, Message: reason, Data: Text(data)}
 		h.State, h.Rank, h.Since, h.LeftBy = "queued", RequeueRank(h.Priority), &now, "revoked"
 		queued[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}

@@ -175,7 +175,7 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalle
 			}
 			events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, Event: "signalled", Data: Text(text)}.by(by, h))
 		}
-		events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Attempt: h.Attempt,
+		events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
 			Event: "ready", From: "waiting", To: "queued"}.by(by, h))
 	}
 	if err := Put(ctx, tx, held); err != nil {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/pawl-work/pawl"
 )
 
 //go:embed *.sql
@@ -233,12 +235,34 @@ func (h *StateRow) ended() bool {
 type Event struct {
 	Namespace, TaskID          string
 	ItemID                     Text
+	Solo                       int // the value in the item's row, or unknownSolo
 	Attempt                    int
 	Event                      string
 	From, To, TaskFrom, TaskTo Text
 	Actor                      Actor
 	worker                     *int64 // the number of the worker that is the actor; nil = see Actor
 	Message, Data, Diff        Text
+}
+
+// unknownSolo is the Solo of an event whose caller has not read the item's row.
+const unknownSolo = -1
+
+// move returns what the event's code stands for.
+func (e *Event) move() pawl.MoveCode {
+	return pawl.MoveCode{Class: ClassOf(string(e.ItemID), e.Solo), Event: e.Event, From: string(e.From), To: string(e.To),
+		TaskFrom: string(e.TaskFrom), TaskTo: string(e.TaskTo)}
+}
+
+// ClassOf returns whose event it is. item is "" for an event of a task, solo is the value
+// in the item's row.
+func ClassOf(item string, solo int) string {
+	switch {
+	case item == "":
+		return pawl.MoveOfTask
+	case solo == 1:
+		return pawl.MoveOfOnly
+	}
+	return pawl.MoveOfItem
 }
 
 // Record inserts events in the order given.
@@ -261,8 +285,17 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 		if e.Attempt > 0 {
 			attempt = &e.Attempt
 		}
-		rows[i] = []any{e.Namespace, TaskID(e.TaskID), ItemID(e.ItemID), attempt, e.Event, e.From, e.To, e.TaskFrom, e.TaskTo, e.worker,
-			e.Actor.Type, Text(e.Actor.ID), e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
+		if e.ItemID != "" && e.Solo == unknownSolo {
+			if _, err := Row(ctx, tx, []any{&e.Solo}, stateTableSQL["solo of item"], ItemID(e.ItemID)); err != nil {
+				return err
+			}
+		}
+		move, err := CodeOf(e.move())
+		if err != nil {
+			return err
+		}
+		rows[i] = []any{e.Namespace, TaskID(e.TaskID), ItemID(e.ItemID), attempt, move, e.worker, e.Actor.Type, Text(e.Actor.ID),
+			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
 	}
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
 }

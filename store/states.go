@@ -65,7 +65,10 @@ func itemState(name string) pawl.StateInfo {
 //	@tasks(derived)    the states of a task that are computed for an open one
 //	@settled(failed)   the state that an open task moves to: see settlements
 //	@events(item claim, 'part_submitted', fail)
-//	                   the events that the verbs leave, and others by name
+//	                   the codes of the events that the verbs leave, and of others by name
+//	@events(stateless) the codes of the events that change no state
+//	@move(failed, state, 'queued', solo)
+//	                   the code of an event to insert: see moveExpression
 func ExpandStates(query string) string {
 	query = expand(query, "@from(", func(arg string) string {
 		noun, verb, _ := strings.Cut(arg, " ")
@@ -74,6 +77,7 @@ func ExpandStates(query string) string {
 	query = expand(query, "@tasks(", func(arg string) string { return quotedList(taskLists[arg], arg) })
 	query = expand(query, "@settled(", settledState)
 	query = expand(query, "@events(", eventsOf)
+	query = expand(query, "@move(", moveExpression)
 	return expand(query, "@counted(", func(arg string) string {
 		return quotedList(itemStates(func(s pawl.StateInfo) bool { return s.Counter == arg }), arg)
 	})
@@ -107,23 +111,31 @@ func settledState(arg string) string {
 	return "'" + to + "'"
 }
 
-// eventsOf returns the events that the moves of verbs leave. A quoted name stands for
-// itself.
+// eventsOf returns the codes of the events that the moves of verbs leave. A quoted name
+// stands for itself.
 func eventsOf(arg string) string {
+	if arg == "stateless" {
+		return codesOf(func(m pawl.MoveCode) bool { return m.To == "" })
+	}
 	noun, verbs, _ := strings.Cut(arg, " ")
-	var out []string
+	var names []string
 	for _, verb := range strings.Split(verbs, ", ") {
 		if name := strings.Trim(verb, "'"); name != verb {
-			out = append(out, name)
+			names = append(names, name)
 			continue
 		}
 		i := slices.IndexFunc(movesOf[noun], func(m pawl.Move) bool { return m.Verb == verb && m.Event != "" })
 		if i < 0 {
 			panic("store: " + verb + " leaves no event of its own: @events(" + arg + ")")
 		}
-		out = append(out, movesOf[noun][i].Event)
+		names = append(names, movesOf[noun][i].Event)
 	}
-	return quotedList(out, arg)
+	for _, name := range names {
+		if !slices.ContainsFunc(pawl.Events, func(e pawl.EventInfo) bool { return e.Name == name }) {
+			panic("store: no event " + name + ": @events(" + arg + ")")
+		}
+	}
+	return codesOf(func(m pawl.MoveCode) bool { return slices.Contains(names, m.Event) })
 }
 
 func quotedList(states []string, of string) string {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -21,21 +22,43 @@ func TestSoloState(t *testing.T) {
 }
 
 func TestStatesAreExpanded(t *testing.T) {
+	code := func(words string) string {
+		for _, m := range pawl.MoveCodes {
+			if words == m.Class+" "+m.Event+" "+m.From+">"+m.To {
+				return strconv.Itoa(m.Code)
+			}
+		}
+		t.Fatal("no such event", words)
+		return ""
+	}
+	list := func(events ...string) string {
+		return codesOf(func(m pawl.MoveCode) bool { return slices.Contains(events, m.Event) })
+	}
 	for mark, want := range map[string]string{
-		"@from(task retry)":                           "('failed', 'dead_lettered')",
-		"@counted(dead)":                              "('dead_lettered')",
-		"@tasks(freed)":                               "('rejected', 'dead_lettered', 'cancelled')",
-		"@tasks(derived)":                             "('queued', 'checked_out', 'in_progress')",
-		"@settled(submitted) @settled(completed)":     "'submitted' 'completed'",
-		"@settled(failed) @settled(dead)":             "'failed' 'dead_lettered'",
-		"@events(item claim, 'part_submitted', fail)": "('leased', 'part_submitted', 'failed')",
+		"@from(task retry)":                       "('failed', 'dead_lettered')",
+		"@counted(dead)":                          "('dead_lettered')",
+		"@tasks(freed)":                           "('rejected', 'dead_lettered', 'cancelled')",
+		"@tasks(derived)":                         "('queued', 'checked_out', 'in_progress')",
+		"@settled(submitted) @settled(completed)": "'submitted' 'completed'",
+		"@settled(failed) @settled(dead)":         "'failed' 'dead_lettered'",
+		"@events(task approve, 'deleted')":        list("approved", "deleted"),
+		"@move(leased, 'queued', 'leased', item)": code("item leased queued>leased"),
+		"@move(updated, -, -, task)":              code("task updated >"),
+		"@move(to, 'open', 'failed', task)":       code("task failed open>failed"),
+		"@move(ready, 'waiting', 'queued', solo)": "CASE solo WHEN 1 THEN " + code("only ready waiting>queued") +
+			" WHEN 0 THEN " + code("item ready waiting>queued") + " WHEN 2 THEN " + code("item ready waiting>queued") + " END",
+		"@move(lease_expired, state, to, only)": "CASE state WHEN 'leased' THEN CASE to WHEN 'queued' THEN " +
+			code("only lease_expired leased>queued") + " WHEN 'failed' THEN " + code("only lease_expired leased>failed") +
+			" END WHEN 'in_progress' THEN CASE to WHEN 'queued' THEN " + code("only lease_expired in_progress>queued") +
+			" WHEN 'failed' THEN " + code("only lease_expired in_progress>failed") + " END END",
 	} {
 		if got := ExpandStates(mark); got != want {
 			t.Errorf("%s is %s, want %s", mark, got, want)
 		}
 	}
 	for _, wrong := range []string{"@from(task nod)", "@counted(nod)", "@tasks(nod)", "@settled(nod)", "@events(item nod)",
-		"@events(item settle)"} {
+		"@events(item settle)", "@events(item 'nod')", "@move(leased, 'queued', 'failed', item)", "@move(leased, -, item)",
+		"@move(cancelled, 'accepted', 'cancelled', only)"} {
 		func() {
 			defer func() { _ = recover() }()
 			t.Errorf("%s is %s", wrong, ExpandStates(wrong))

@@ -131,16 +131,31 @@ func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Ent
 	}
 	defer rows.Close()
 	var out []Entry
+	var moves []int
 	for rows.Next() {
 		var e Entry
-		var newest int
-		if err := rows.Scan(&e.ID, &e.At, (*TaskID)(&e.TaskID), &e.Namespace, &e.Event, &e.TaskTo, &newest); err != nil {
+		var move, newest int
+		if err := rows.Scan(&e.ID, &e.At, (*TaskID)(&e.TaskID), &e.Namespace, &move, &newest); err != nil {
 			return nil, err
 		}
 		e.Newest = newest == 1
-		out = append(out, e)
+		out, moves = append(out, e), append(moves, move)
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	for i, move := range moves {
+		m, err := moveFrom(ctx, tx, move)
+		if err != nil {
+			return nil, err
+		}
+		out[i].Event, out[i].TaskTo = m.Event, Text(m.TaskTo)
+		if m.Class == pawl.MoveOfTask {
+			out[i].TaskTo = Text(m.To)
+		}
+	}
+	return out, nil
 }
 
 // MarkStale records an event `stale` for the task of an event. It does so if that event is

@@ -68,7 +68,7 @@ SET position = position + 1, updated_at = $2
 WHERE sink = $1 AND (updated_at <= $3 OR updated_at > $2)
 
 -- name: record after
-SELECT e.id, e.created_at, e.task_id, e.namespace, e.event, CASE WHEN e.item_id IS NULL THEN e.to_state ELSE e.task_to END,
+SELECT e.id, e.created_at, e.task_id, e.namespace, e.move,
   CASE WHEN EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = e.task_id AND n.id > e.id) THEN 0 ELSE 1 END
 FROM pawl.task_events e
 WHERE e.id > $1

@@ -8,7 +8,7 @@ VALUES ($1, $2, $3, $4)
 -- name: tombstone
 SELECT b.event_id, e.data
 FROM pawl.tombstones b
-LEFT JOIN pawl.task_events e ON e.id = b.event_id AND e.event = 'deleted'
+LEFT JOIN pawl.task_events e ON e.id = b.event_id AND e.move IN @events(task 'deleted')
 WHERE b.task_id = $1 AND b.restored_at IS NULL
 ORDER BY b.event_id DESC
 LIMIT 1
@@ -24,7 +24,7 @@ LIMIT 1
 -- name: being deleted
 SELECT e.id
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.event = 'deleted' AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
+WHERE e.task_id = $1 AND e.move IN @events(task 'deleted') AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
   AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1 AND b.event_id = e.id AND b.restored_at IS NOT NULL)
 LIMIT 1
 
@@ -61,5 +61,5 @@ WHERE id = $2 AND task_id = $1
 -- name: numbers of task
 SELECT id
 FROM pawl.task_events
-WHERE task_id = $1 AND event <> 'deleted'
+WHERE task_id = $1 AND move NOT IN @events(task 'deleted')
 ORDER BY id

@@ -41,7 +41,8 @@ func TestSweepSettlesWhatAnOlderVersionLeft(t *testing.T) {
 		})
 		// As the older version left them: the counters right, the state not, and no event.
 		h.exec("INSERT INTO pawl.retention_gate (reason) VALUES ('test')")
-		h.exec("DELETE FROM pawl.task_events WHERE item_id IS NULL AND (from_state = 'failed' OR event = 'ready_for_approval')")
+		h.exec("DELETE FROM pawl.task_events WHERE move IN (SELECT code FROM pawl.moves WHERE class = 'task' AND " +
+			"(from_state = 'failed' OR event = 'ready_for_approval'))")
 		h.exec("DELETE FROM pawl.retention_gate")
 		h.exec("UPDATE pawl.task_counters SET state = 'failed', version = version - 1, todo = 0, ready_for_approval = 0, decide_by = NULL WHERE "+
 			"task_id IN ($1, $2)", done, handedIn)

@@ -151,7 +151,7 @@ func TestRestoreRefusesWhatIsNotThatTask(t *testing.T) {
 				t.Errorf("%s: %v, want %s", what, err, code)
 			}
 			h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, what+": tasks")
-			h.same(h.count("SELECT COUNT(*) FROM pawl.task_events"), 0, what+": events")
+			h.same(h.count("SELECT COUNT(*) FROM pawl.event_rows"), 0, what+": events")
 		}
 		try("unknown", "tsk_none", pawl.CodeNotFound)
 		if err := h.Restore(h.Context(), "other", ids[0]); pawl.CodeOf(err) != pawl.CodeNotFound {

@@ -20,8 +20,8 @@ lease AS (
   SET state = 'in_progress'
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x WHERE state = 'leased'))),
 started AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor, key_id, created_at)
-  SELECT namespace, task_id, item_id, attempt, 'in_progress', 'leased', 'in_progress', worker, key_id, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
+  SELECT namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo), worker, key_id, now
   FROM x, n
   WHERE state = 'leased'
   RETURNING 1)
@@ -47,7 +47,7 @@ ORDER BY b.task_id
     updated_at = CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at, checkpoints),
 settled AS (
-  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor, created_at)
-  SELECT namespace, task_id, state, 'open', state, @system, updated_at
+  INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at)
+  SELECT namespace, task_id, @move(to, 'open', state, task), @system, updated_at
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n) AND task_id = ANY(ARRAY(SELECT task_id FROM b WHERE solo = 0))

@@ -103,7 +103,7 @@ func TestFailureRetriesThenRests(t *testing.T) {
 	}
 	h.want(`("{""code"":""c"",""message"":""m"",""detail"":12345678901234567890}",2,3,t)`,
 		`SELECT data::json->'error', data::json->>'failures', data::json->>'max_attempts', (data::json->>'run_at')::timestamptz =
-			(SELECT stamp(run_at) FROM scheduled) FROM task_events WHERE to_state = 'scheduled'`)
+			(SELECT stamp(run_at) FROM scheduled) FROM event_rows WHERE to_state = 'scheduled'`)
 	if due := h.due(1, nil); len(due) != 0 {
 		t.Errorf("early: %v", due)
 	}
@@ -173,7 +173,7 @@ func TestMixedLeave(t *testing.T) {
 	h.want("(released,leased,queued,,,worker,w,1)", itemEvents+" OFFSET 2", ids[2].ID)
 	h.want("(suspended,in_progress,waiting,,,worker,w,1)", itemEvents+" OFFSET 3", ids[4].ID)
 	h.want(`("{""until"" : ""2096-10-02T07:06:40.000000Z"", ""signal"" : ""s"", ""key"" : ""k""}")`,
-		"SELECT data FROM task_events WHERE event = 'suspended' AND item_id = $1", store.ItemID(ids[3].ID))
+		"SELECT data FROM event_rows WHERE event = 'suspended' AND item_id = $1", store.ItemID(ids[3].ID))
 	h.want("(4000000000000000,s,k,suspended,w) (,t,,suspended,w)",
 		"SELECT until, signal, signal_key, left_by, (SELECT name FROM actors WHERE id = worker) FROM waiting ORDER BY item_id")
 
@@ -251,7 +251,7 @@ func TestExpire(t *testing.T) {
 	h.want("(lease_expired,in_progress,queued,,,system,,1)", itemEvents+" OFFSET 3", ids[2].ID)
 	h.want("(w,1,3,false,t)",
 		`SELECT d->>'worker_id', d->>'failures', d->>'max_attempts', d->>'spared', d->>'lease_expires_at' LIKE '20__-__-__T__:__:__.______Z'
-		FROM (SELECT data::json d FROM task_events WHERE event = 'lease_expired' AND item_id = $1) e`, ids[2].ID)
+		FROM (SELECT data::json d FROM event_rows WHERE event = 'lease_expired' AND item_id = $1) e`, ids[2].ID)
 	h.want(`("Lease expired - retry 1/3",1,3,w,1,t)`,
 		`SELECT s->>'error', s->>'failures', s->>'max_attempts', s->'expired_lease'->>'worker_id', s->'expired_lease'->>'attempt',
 		(s->'expired_lease'->>'acquired_at')::timestamptz + interval '30s' = (s->'expired_lease'->>'expires_at')::timestamptz FROM
@@ -296,7 +296,7 @@ func TestLastTwoAtOnce(t *testing.T) {
 		}
 	}
 	h.want("(500,500,500)", "SELECT count(*) FILTER (WHERE open = 0), count(*) FILTER (WHERE state = 'completed' AND version = 1), "+
-		"(SELECT count(*) FROM task_events WHERE item_id IS NULL AND to_state = 'completed') FROM task_counters")
+		"(SELECT count(*) FROM event_rows WHERE item_id IS NULL AND to_state = 'completed') FROM task_counters")
 }
 
 // TestCrossedBatches has three goroutines complete and fail the items of the same forty
@@ -348,7 +348,7 @@ func TestCrossedBatches(t *testing.T) {
 	all.Wait()
 	h.want("(40,0,20,20,0,40)", `SELECT count(*), sum(open), count(*) FILTER (WHERE state = 'failed'), count(*)
 		FILTER (WHERE state = 'completed'), sum(abs(failed - (SELECT count(*) FROM parked_items r WHERE r.task_id = k.task_id))),
-		(SELECT count(*) FROM task_events WHERE item_id IS NULL AND from_state = 'open') FROM task_counters k`)
+		(SELECT count(*) FROM event_rows WHERE item_id IS NULL AND from_state = 'open') FROM task_counters k`)
 	h.want("(0)", "SELECT count(*) FROM leases")
 	h.want("(t)", "SELECT bool_and(checkpoints = (SELECT count(*) FROM checkpoints c WHERE c.task_id = k.task_id) AND checkpoints = "+
 		"(SELECT COALESCE(max(seq), 0) FROM checkpoints c WHERE c.task_id = k.task_id)) FROM task_counters k")
@@ -371,5 +371,5 @@ func TestOnlyAnOpenTaskSettles(t *testing.T) {
 	h.want("(0)", "SELECT count(*) FROM leases")
 	h.want("(cancelled,1,0,7,7) (cancelled,1,0,7,7) (cancelled,1,0,7,7)",
 		"SELECT state, version, open, updated_at, completed_at FROM task_counters ORDER BY task_id")
-	h.want("(0)", "SELECT count(*) FROM task_events WHERE item_id IS NULL AND event <> 'proposed'")
+	h.want("(0)", "SELECT count(*) FROM event_rows WHERE item_id IS NULL AND event <> 'proposed'")
 }

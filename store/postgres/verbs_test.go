@@ -146,9 +146,9 @@ func (h *database) due(limit int, only []string) (out []store.DueItem) {
 
 const (
 	itemEvents = `SELECT event, from_state, to_state, task_from, task_to, (SELECT kind FROM actors WHERE id = actor),
-		(SELECT NULLIF(name, '') FROM actors WHERE id = actor), attempt FROM task_events
+		(SELECT NULLIF(name, '') FROM actors WHERE id = actor), attempt FROM event_rows
 		WHERE item_id = $1 ORDER BY id`
-	taskEvents = `SELECT event, from_state, to_state, (SELECT kind FROM actors WHERE id = actor) FROM task_events
+	taskEvents = `SELECT event, from_state, to_state, (SELECT kind FROM actors WHERE id = actor) FROM event_rows
 		WHERE item_id IS NULL AND task_id = $1 ORDER BY id`
 	live = `SELECT state, version, items, open, failed, checkpoints, completed_at IS NOT NULL FROM task_counters WHERE task_id = $1`
 )
@@ -175,10 +175,10 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	h.want("(planned,,scheduled,,,api,me,)", itemEvents, items[1].ID)
 	h.want("(planned,,waiting,,,api,me,)", itemEvents, items[2].ID)
 	h.want("(proposed,,queued,,open,api,me,)", itemEvents, its.ID)
-	h.want(`("{""type"":""a""}")`, "SELECT data FROM task_events WHERE item_id = $1", its.ID)
+	h.want(`("{""type"":""a""}")`, "SELECT data FROM event_rows WHERE item_id = $1", its.ID)
 	h.want(fmt.Sprintf("(6,%d,%d,1)", now, now), "SELECT count(*), min(created_at), max(created_at), count(DISTINCT created_at) "+
-		"FROM task_events")
-	h.want("(proposed) (planned) (planned) (planned) (planned) (proposed)", "SELECT event FROM task_events ORDER BY id")
+		"FROM event_rows")
+	h.want("(proposed) (planned) (planned) (planned) (planned) (proposed)", "SELECT event FROM event_rows ORDER BY id")
 	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, (SELECT input FROM items WHERE task_id = t.id) "+
 		"FROM tasks t WHERE id = $1", one.ID)
 
@@ -251,7 +251,7 @@ func TestClaimIsDealtOut(t *testing.T) {
 	}
 	h.want("(u,10,0) (v,20,1) (v,20,1) (w,30,0)", "SELECT (SELECT name FROM actors WHERE id = worker), "+
 		"lease_seconds, prefetch FROM leases ORDER BY item_id")
-	h.want("(u) (v) (v) (w)", "SELECT (SELECT NULLIF(name, '') FROM actors WHERE id = actor) FROM task_events "+
+	h.want("(u) (v) (v) (w)", "SELECT (SELECT NULLIF(name, '') FROM actors WHERE id = actor) FROM event_rows "+
 		"WHERE event = 'leased' ORDER BY id")
 }
 
@@ -262,7 +262,7 @@ func TestEveryVerbIsFenced(t *testing.T) {
 	h.claim("w", 1, nil)
 	bad := []store.Fence{fence(ids[0].ID, "v", 1), fence(ids[1].ID, "w", 2), fence("itm_none", "w", 1),
 		{Namespace: "other", ItemID: ids[2].ID, WorkerID: "w", Attempt: 1}}
-	before := h.one("SELECT count(*), (SELECT sum(lease_expires_at) FROM leases), (SELECT string_agg(state, '') FROM leases) FROM task_events")
+	before := h.one("SELECT count(*), (SELECT sum(lease_expires_at) FROM leases), (SELECT string_agg(state, '') FROM leases) FROM event_rows")
 	refused := func(name string) {
 		t.Helper()
 		for i, f := range bad {
@@ -274,7 +274,7 @@ func TestEveryVerbIsFenced(t *testing.T) {
 				t.Errorf("%s: %d of the verbs let %+v in", name, n, f)
 			}
 		}
-		h.want(before, "SELECT count(*), (SELECT sum(lease_expires_at) FROM leases), (SELECT string_agg(state, '') FROM leases) FROM task_events")
+		h.want(before, "SELECT count(*), (SELECT sum(lease_expires_at) FROM leases), (SELECT string_agg(state, '') FROM leases) FROM event_rows")
 	}
 	refused("not the holder")
 	for i := range ids {
@@ -309,7 +309,7 @@ func TestTouch(t *testing.T) {
 	h.want("(in_progress,leased,in_progress,,,worker,w,1) (progressed,,,,,worker,w,1) (progressed,,,,,worker,w,1)", itemEvents+" OFFSET 2",
 		c.ItemID)
 	h.want(`("{""stage"" : ""half"", ""progress"" : 50}") ("{""stage"" : """", ""progress"" : 50}")`,
-		"SELECT data FROM task_events WHERE event = 'progressed' ORDER BY id")
+		"SELECT data FROM event_rows WHERE event = 'progressed' ORDER BY id")
 	h.touch(store.Touch{Fence: f, Extend: true})
 	h.want("(30)", "SELECT (lease_expires_at - heartbeat_at) / 1000000 FROM leases")
 }
@@ -339,7 +339,7 @@ func TestCheckpointsAreNumberedDensely(t *testing.T) {
 	h.want("(in_progress,leased,in_progress,,,worker,w,1) (checkpointed,,,,,worker,w,1)", itemEvents+" OFFSET 2", ids[1].ID)
 	h.want("(manual_checkpoint,m,2,t)",
 		`SELECT data::json->>'type', data::json->>'name', data::json->>'sequence', (data::json->>'checkpoint_id') LIKE 'ckp_itm%'
-		FROM task_events WHERE event = 'checkpointed'`)
+		FROM event_rows WHERE event = 'checkpointed'`)
 	h.want("(in_progress) (in_progress) (in_progress)", "SELECT state FROM leases")
 }
 

@@ -12,26 +12,18 @@ import (
 // of a word with the start of the next.
 func TestListsOfTheChecks(t *testing.T) {
 	h := newDatabase(t)
-	insert := func(event string, from, to any) error {
+	insert := func(actor string) error {
 		return h.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO pawl.task_events (namespace, task_id, item_id, event, from_state, to_state, actor, "+
-				"created_at) VALUES ('n', x'01', x'02', $1, $2, $3, 0, 1)", event, from, to)
+			_, err := tx.Exec(ctx, "INSERT INTO pawl.actors (kind, name) VALUES ($1, 'anna')", actor)
 			return err
 		})
 	}
-	for _, bad := range []struct {
-		event    string
-		from, to any
-	}{
-		{"", "queued", "leased"}, {"lease", "queued", "leased"}, {"due ready", "queued", "leased"}, {"leased", "queued", "completed"}, {"leased",
-			nil, "leased"}, {"leased", "queued", nil}, {"leased", "", ">queued"},
-	} {
-		h.wantCode(insert(bad.event, bad.from, bad.to), pawl.CodeInternal)
+	for _, bad := range []string{"", "work", "user agent"} {
+		h.wantCode(insert(bad), pawl.CodeInternal)
 	}
-	if err := insert("leased", "queued", "leased"); err != nil {
-		t.Error(err)
-	}
-	if err := insert("lease_revoked", "leased", "queued"); err != nil { // a word that a later migration added
-		t.Error(err)
+	for _, good := range pawl.ActorTypes {
+		if err := insert(good); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -31,7 +31,7 @@ func TestALeaseIsOverAtItsEnd(t *testing.T) {
 			`"failures":1,"max_attempts":3,"expired_lease":{"worker_id":"w","attempt":1,"acquired_at":"2030-01-02T03:04:05.678901Z",`+
 			`"expires_at":"2030-01-02T03:05:05.678901Z","heartbeat_at":"2030-01-02T03:04:05.678901Z"}}`)
 	h.want("event", h.table("SELECT event, from_state, to_state, task_to, attempt, @kind_of(actor), @name_of(actor), "+
-		"data FROM pawl.task_events "+
+		"data FROM pawl.event_rows "+
 		"ORDER BY id DESC LIMIT 1"),
 		`lease_expired leased queued - 1 system - {"worker_id":"w","lease_expires_at":"2030-01-02T03:05:05.678901Z",`+
 			`"failures":1,"max_attempts":3,"spared":false}`)
@@ -54,7 +54,7 @@ func TestExpirySpendsTheBudget(t *testing.T) {
 		"completed_at, since, progress, error FROM pawl.parked_items"),
 		fmt.Sprintf(`failed 2 2 expired w %[1]d %[1]d 50 {"code":"lease_expired","message":"Max retries exceeded"}`, h.stamp()))
 	h.want("task", h.table("SELECT state, version FROM pawl.task_rows"), "failed 1")
-	h.want("last event", h.table("SELECT event, from_state, to_state, task_from, task_to FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
+	h.want("last event", h.table("SELECT event, from_state, to_state, task_from, task_to FROM pawl.event_rows ORDER BY id DESC LIMIT 1"),
 		"lease_expired in_progress failed open failed")
 	h.want("boundaries", h.table("SELECT seq, json_extract(snapshot, '$.error') FROM pawl.checkpoints ORDER BY seq"),
 		"1 Lease expired - retry 1/2\n2 Max retries exceeded")
@@ -71,7 +71,7 @@ func TestWhatWasPrefetchedAndNeverStartedIsSpared(t *testing.T) {
 		}
 		h.want("ready", h.table("SELECT failures, spared, left_by, error FROM pawl.ready"), fmt.Sprintf("0 %d expired -", want))
 	}
-	h.want("event", h.table("SELECT json_extract(data, '$.spared'), json_extract(data, '$.failures') FROM pawl.task_events "+
+	h.want("event", h.table("SELECT json_extract(data, '$.spared'), json_extract(data, '$.failures') FROM pawl.event_rows "+
 		"ORDER BY id DESC LIMIT 1"), "1 0")
 	h.claim("w", 1, prefetch)
 	h.advance(time.Minute)
@@ -108,7 +108,7 @@ func TestExpirySettlesAndBreaksDependents(t *testing.T) {
 		t.Errorf("expired %+v", got)
 	}
 	h.want("task", h.table("SELECT state, version, open, failed, checkpoints FROM pawl.task_counters"), "failed 1 0 2 2")
-	h.want("the task's events", h.table("SELECT event, from_state, to_state, @kind_of(actor) FROM pawl.task_events WHERE item_id IS NULL "+
+	h.want("the task's events", h.table("SELECT event, from_state, to_state, @kind_of(actor) FROM pawl.event_rows WHERE item_id IS NULL "+
 		"ORDER BY id"), "proposed - open api\nfailed open failed system")
 }
 

@@ -314,7 +314,7 @@ func (h *database) table(query string, args ...any) string {
 func (h *database) events(itemID string) string {
 	h.Helper()
 	const columns = "SELECT event, from_state, to_state, task_from, task_to, attempt, @kind_of(actor), " +
-		"@name_of(actor), data FROM pawl.task_events "
+		"@name_of(actor), data FROM pawl.event_rows "
 	if itemID == "" {
 		return h.table(columns + "WHERE item_id IS NULL ORDER BY id")
 	}

@@ -34,7 +34,7 @@ func (h *database) refused(what string, f store.Fence) {
 // everything returns counts and sums of all that the verbs write.
 func (h *database) everything() string {
 	h.Helper()
-	return h.table(`SELECT (SELECT COUNT(*) FROM pawl.task_events), (SELECT COUNT(*) FROM pawl.checkpoints), (SELECT COUNT(*)
+	return h.table(`SELECT (SELECT COUNT(*) FROM pawl.event_rows), (SELECT COUNT(*) FROM pawl.checkpoints), (SELECT COUNT(*)
 		FROM pawl.ready), (SELECT COUNT(*) FROM pawl.scheduled),
 		(SELECT COUNT(*) FROM pawl.waiting), (SELECT COUNT(*) FROM pawl.parked_items),
 		(SELECT COUNT(*) FROM pawl.finished_items), (SELECT COUNT(*)
@@ -129,7 +129,7 @@ func TestClaimMergesTypesUpToTheLimit(t *testing.T) {
 			t.Errorf("%d claimed, want %d", len(got), len(part))
 		}
 	}
-	h.want("events in the order of claims", h.table("SELECT @item_text(item_id) FROM pawl.task_events WHERE event = 'leased' ORDER BY id"),
+	h.want("events in the order of claims", h.table("SELECT @item_text(item_id) FROM pawl.event_rows WHERE event = 'leased' ORDER BY id"),
 		fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s", want[0], want[1], want[2], want[3], want[4], want[5]))
 }
 
@@ -150,7 +150,7 @@ func TestAClaimIsDealtOutInOrder(t *testing.T) {
 	h.want("dealt", strings.Join(dealt, " "), "0:true:10 0:true:10 2:true:20 3:true:30 3:true:30")
 	h.want("leases", h.table("SELECT @name_of(worker), lease_seconds, prefetch FROM pawl.leases ORDER BY item_id"),
 		"a 10 0\na 10 0\nb 20 1\nc 30 0\nc 30 0")
-	h.want("events", h.table("SELECT @name_of(actor) FROM pawl.task_events WHERE event = 'leased' ORDER BY id"), "a\na\nb\nc\nc")
+	h.want("events", h.table("SELECT @name_of(actor) FROM pawl.event_rows WHERE event = 'leased' ORDER BY id"), "a\na\nb\nc\nc")
 	if got := h.claim("w", 0); len(got) != 0 {
 		t.Errorf("nothing asked, got %v", got)
 	}
@@ -176,7 +176,7 @@ func TestClaimByPick(t *testing.T) {
 		t.Errorf("picked %v", got)
 	}
 	h.want("lease", h.table("SELECT prefetch, @name_of(worker) FROM pawl.leases"), "1 w")
-	h.want("event", h.table("SELECT @kind_of(actor), @name_of(actor) FROM pawl.task_events WHERE event = 'leased'"), "user anna")
+	h.want("event", h.table("SELECT @kind_of(actor), @name_of(actor) FROM pawl.event_rows WHERE event = 'leased'"), "user anna")
 }
 
 func TestTouchExtendsAndReports(t *testing.T) {
@@ -248,10 +248,10 @@ func TestCheckpointsAreNumberedPerTask(t *testing.T) {
 		"open 1 1 2\nopen 2 2 2")
 	h.want("task", h.table("SELECT state, open FROM pawl.task_rows WHERE solo = 1"), "in_progress 1")
 	h.want("events", h.table("SELECT event, from_state, to_state, replace(data, checkpoint_id, 'ckp') FROM "+
-		"(SELECT e.*, json_extract(data, '$.checkpoint_id') AS checkpoint_id FROM pawl.task_events e WHERE event = 'checkpointed') ORDER BY id"),
+		"(SELECT e.*, json_extract(data, '$.checkpoint_id') AS checkpoint_id FROM pawl.event_rows e WHERE event = 'checkpointed') ORDER BY id"),
 		`checkpointed - - {"checkpoint_id":"ckp","type":"manual_checkpoint","name":"<here>","sequence":2}
 checkpointed - - {"checkpoint_id":"ckp","type":"approval_point","name":null,"sequence":2}`)
-	h.want("signs of life", h.table("SELECT COUNT(*) FROM pawl.task_events WHERE event = 'in_progress'"), "3")
+	h.want("signs of life", h.table("SELECT COUNT(*) FROM pawl.event_rows WHERE event = 'in_progress'"), "3")
 	h.complete("w", cs[0])
 	h.want("the solo task completes by its item", h.table("SELECT state, version, open, checkpoints FROM pawl.task_rows WHERE solo = 1"),
 		"completed 1 0 2")

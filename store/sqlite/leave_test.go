@@ -67,7 +67,7 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 2 2 error_boundary {"error":{"message":"no <good>"},"failures":2,"max_attempts":3,"expired_lease":null}
 3 3 error_boundary {"error":{"message":"no <good>"},"failures":3,"max_attempts":3,"expired_lease":null}`)
 	h.want("events", h.table("SELECT event, from_state, to_state, task_from, task_to, attempt, @kind_of(actor), @name_of(actor), data "+
-		"FROM pawl.task_events WHERE event IN ('failed', 'due') ORDER BY id"),
+		"FROM pawl.event_rows WHERE event IN ('failed', 'due') ORDER BY id"),
 		`failed leased scheduled - - 1 worker w {"error":{"message":"no <good>"},`+
 			`"failures":1,"max_attempts":3,"run_at":"2030-01-02T03:05:05.678901Z"}
 due scheduled queued - - 1 system - -
@@ -113,7 +113,7 @@ func TestReleaseGivesBackUncounted(t *testing.T) {
 		"started_at, since - started_at, error FROM pawl.ready"),
 		fmt.Sprintf(`-14 2 1 released w %d 1000000 {"message":"no <good>"}`, start.UnixMicro()))
 	h.want("place", h.places(id), "ready")
-	h.want("event", h.table("SELECT event, from_state, to_state, data FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
+	h.want("event", h.table("SELECT event, from_state, to_state, data FROM pawl.event_rows ORDER BY id DESC LIMIT 1"),
 		"released leased queued -")
 }
 
@@ -129,7 +129,7 @@ func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
 	h.want("moved", fmt.Sprintf("%s %t %s %d", got[0].State, got[0].RunAt == until, got[1].State, got[1].RunAt), "waiting true waiting 0")
 	h.want("waiting", h.table("SELECT until - since, signal, signal_key, needs, left_by, @name_of(worker), attempt FROM pawl.waiting "+
 		"ORDER BY item_id"), "60000000 - - 0 suspended w 1\n- go k 0 suspended w 1\n- - - 0 suspended w 1")
-	h.want("events", h.table("SELECT data FROM pawl.task_events WHERE event = 'suspended' ORDER BY id"),
+	h.want("events", h.table("SELECT data FROM pawl.event_rows WHERE event = 'suspended' ORDER BY id"),
 		`{"until":"2030-01-02T03:05:05.678901Z","signal":null,"key":null}
 {"until":null,"signal":"go","key":"k"}
 {"until":null,"signal":null,"key":null}`)
@@ -142,7 +142,7 @@ func TestSuspendWaitsForATimeOrASignal(t *testing.T) {
 	}
 	h.want("the signalled one waits on", h.places(signalled), "waiting")
 	h.want("woken", h.table("SELECT rank, left_by, @name_of(worker) FROM pawl.ready WHERE item_id = $1", timed), "0 suspended w")
-	h.want("event", h.table("SELECT event, from_state, to_state, attempt, @kind_of(actor) FROM pawl.task_events ORDER BY id DESC LIMIT 1"),
+	h.want("event", h.table("SELECT event, from_state, to_state, attempt, @kind_of(actor) FROM pawl.event_rows ORDER BY id DESC LIMIT 1"),
 		"ready waiting queued 1 system")
 }
 
@@ -193,7 +193,7 @@ func TestTheLastItemSettlesTheTask(t *testing.T) {
 				fmt.Sprintf("%s 1 0 %d %d %d %s %s", c.want, c.failed, c.dead, c.cancelled, completed, completed))
 			h.want("the task's events", h.events(""), fmt.Sprintf("proposed - open - - - api someone {\"of\":\"task\"}\n%[1]s open %[1]s - - - "+
 				"system - -", c.want))
-			h.want("the items' events leave the task alone", h.table("SELECT COUNT(*) FROM pawl.task_events WHERE task_to IS NOT NULL"), "0")
+			h.want("the items' events leave the task alone", h.table("SELECT COUNT(*) FROM pawl.event_rows WHERE task_to IS NOT NULL"), "0")
 		})
 	}
 }
@@ -249,7 +249,7 @@ func TestManyTasksSettleInTheOrderOfTheirIDs(t *testing.T) {
 		t.Errorf("moved %+v", got)
 	}
 	h.complete("w", cs[1], cs[3])
-	h.want("end events", h.table("SELECT @task_text(task_id) FROM pawl.task_events WHERE event = 'completed' AND item_id IS NULL ORDER BY id"),
+	h.want("end events", h.table("SELECT @task_text(task_id) FROM pawl.event_rows WHERE event = 'completed' AND item_id IS NULL ORDER BY id"),
 		cs[4].TaskID+"\n"+cs[0].TaskID+"\n"+cs[2].TaskID)
 }
 
@@ -272,7 +272,7 @@ func TestDependentsAreFedAndBroken(t *testing.T) {
 		Actor: store.Actor{Type: "api"}, Data: "{}"}},
 		[]store.NewItem{item(0), item(1), item(2, ids[0], ids[1]), timed})
 	h.want("waiting", h.table("SELECT needs, broken FROM pawl.waiting ORDER BY item_id"), "2 0\n1 0")
-	h.want("events", h.table("SELECT event, item_id IS NULL, to_state, task_to, attempt FROM pawl.task_events ORDER BY id"),
+	h.want("events", h.table("SELECT event, item_id IS NULL, to_state, task_to, attempt FROM pawl.event_rows ORDER BY id"),
 		"proposed 1 open - -\nplanned 0 queued - -\nplanned 0 queued - -\nplanned 0 waiting - -\nplanned 0 waiting - -")
 	cs := h.claim("w", 9)
 	if got := h.complete("w", cs[0]); !got[0].Fed {
@@ -300,7 +300,7 @@ func TestDueIsBoundedAndCanBeNarrowed(t *testing.T) {
 	for range 5 {
 		ids = append(ids, h.solo(func(n *store.NewItem) { n.RunAt = &at }))
 	}
-	h.want("events", h.table("SELECT DISTINCT event, to_state, task_to FROM pawl.task_events"), "proposed scheduled open")
+	h.want("events", h.table("SELECT DISTINCT event, to_state, task_to FROM pawl.event_rows"), "proposed scheduled open")
 	h.advance(time.Second)
 	if got := h.due(10, ids[3], "itm_none"); len(got) != 1 || got[0].ItemID != ids[3] {
 		t.Errorf("narrowed: %v", got)

@@ -145,8 +145,8 @@ func TestThreeProcessesDrainOneFile(t *testing.T) {
 		t.Errorf("%d of %d done", len(seen), items)
 	}
 	h.want("task", h.table("SELECT state, open FROM pawl.task_counters"), "completed 0")
-	h.want("task's events", h.table("SELECT event FROM pawl.task_events WHERE item_id IS NULL ORDER BY id"), "proposed\ncompleted")
-	h.want("stamps in commit order", h.table("SELECT COUNT(*) FROM pawl.task_events a JOIN pawl.task_events b ON b.id = a.id + 1 "+
+	h.want("task's events", h.table("SELECT event FROM pawl.event_rows WHERE item_id IS NULL ORDER BY id"), "proposed\ncompleted")
+	h.want("stamps in commit order", h.table("SELECT COUNT(*) FROM pawl.event_rows a JOIN pawl.task_events b ON b.id = a.id + 1 "+
 		"WHERE b.created_at < a.created_at"), "0")
 }
 
@@ -290,6 +290,6 @@ func TestBackupIsWholeWhileWorkGoesOn(t *testing.T) {
 	c.DB = c.open()
 	c.want("items", c.table("SELECT (SELECT COUNT(*) FROM pawl.items), (SELECT COUNT(*) FROM pawl.ready) + (SELECT COUNT(*) "+
 		"FROM pawl.leases)"), "100 100")
-	c.want("events of claims", c.table("SELECT (SELECT COUNT(*) FROM pawl.leases) = (SELECT COUNT(*) FROM pawl.task_events "+
+	c.want("events of claims", c.table("SELECT (SELECT COUNT(*) FROM pawl.leases) = (SELECT COUNT(*) FROM pawl.event_rows "+
 		"WHERE event = 'leased')"), "1")
 }

@@ -5,7 +5,7 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, ord)),
 k AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.state, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord
+  SELECT l.item_id, l.namespace, l.task_id, l.state, l.solo, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord
   @held,
 x AS MATERIALIZED (
   SELECT k.*
@@ -25,13 +25,13 @@ u AS (
 z AS MATERIALIZED (
   SELECT *
   FROM (
-    SELECT ord, namespace, task_id, item_id, attempt, worker, key_id,
+    SELECT ord, namespace, task_id, item_id, attempt, solo, worker, key_id,
       max(checkpoints) OVER task - count(ord) OVER task + row_number() OVER (PARTITION BY task_id ORDER BY ord) AS seq
     FROM (
-      SELECT ord, namespace, task_id, item_id, attempt, worker, key_id, NULL::bigint AS checkpoints
+      SELECT ord, namespace, task_id, item_id, attempt, solo, worker, key_id, NULL::bigint AS checkpoints
       FROM x
       UNION ALL
-      SELECT NULL, NULL, task_id, NULL, NULL, NULL, NULL, checkpoints
+      SELECT NULL, NULL, task_id, NULL, NULL, NULL, NULL, NULL, checkpoints
       FROM u) both_kinds
     WINDOW task AS (PARTITION BY task_id)) numbered
   WHERE ord IS NOT NULL
@@ -41,8 +41,8 @@ saved AS (
   SELECT ($5::text[])[ord], namespace, task_id, item_id, attempt, seq, ($6::text[])[ord], ($7::text[])[ord], ($8::text[])[ord], ($9::text[])[ord], ($10::text[])[ord], now
   FROM z, n),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, actor, key_id, data, created_at)
-  SELECT namespace, task_id, item_id, attempt, 'checkpointed', worker, key_id,
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, @move(checkpointed, -, -, solo), worker, key_id,
     json_build_object('checkpoint_id', ($5::text[])[ord], 'type', ($6::text[])[ord], 'name', ($7::text[])[ord], 'sequence', seq)::text, now
   FROM z, n
   WHERE ($6::text[])[ord] IN ('manual_checkpoint', 'approval_point'))

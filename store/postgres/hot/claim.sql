@@ -53,8 +53,8 @@ lease AS (
     NULLIF(($14::text[])[who], '')
   FROM r),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor, key_id, created_at)
-  SELECT $1::text, task_id, item_id, claim, 'leased', 'queued', 'leased', @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
+  SELECT $1::text, task_id, item_id, claim, @move(leased, 'queued', 'leased', solo), @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n)
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,

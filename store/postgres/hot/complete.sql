@@ -26,9 +26,8 @@ ended AS (
   FROM x
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor, key_id, created_at)
-  SELECT namespace, task_id, item_id, attempt, 'completed', state, 'completed',
-    CASE WHEN solo = 1 THEN 'open' END, CASE WHEN solo = 1 THEN 'completed' END, worker, key_id, (SELECT now FROM n)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
+  SELECT namespace, task_id, item_id, attempt, @move(completed, state, 'completed', solo), worker, key_id, (SELECT now FROM n)
   FROM x
   RETURNING 1),
 fed AS MATERIALIZED (
@@ -73,13 +72,14 @@ u AS (
     updated_at = CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at),
 settled AS (
-  INSERT INTO pawl.task_events (namespace, task_id, event, from_state, to_state, actor, created_at)
-  SELECT namespace, task_id, state, 'open', state, @system, updated_at
+  INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at)
+  SELECT namespace, task_id, @move(to, 'open', state, task), @system, updated_at
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n)
-  RETURNING task_id, to_state)
+  RETURNING task_id)
 SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
 FROM x
 UNION ALL
-SELECT 0, task_id, to_state, 0, 0, '', 0, 0, 0, 0 /* none */
-FROM settled
+SELECT 0, task_id, state, 0, 0, '', 0, 0, 0, 0 /* none */
+FROM u
+WHERE task_id = ANY(ARRAY(SELECT task_id FROM settled))

@@ -29,18 +29,18 @@ roused AS (
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM timed UNION ALL SELECT item_id FROM freed))
   RETURNING namespace, type, priority, item_id, task_id, @columns(carried), left_by, worker, started_at, error),
 r AS MATERIALIZED (
-  SELECT 'scheduled' AS state, 'due' AS event, n.now, due.*
+  SELECT @move(due, 'scheduled', 'queued', solo) AS move, n.now, due.*
   FROM due, n
   UNION ALL
-  SELECT 'waiting', 'ready', n.now, roused.*
+  SELECT @move(ready, 'waiting', 'queued', solo), n.now, roused.*
   FROM roused, n),
 ready AS (
   INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
   SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried), left_by, worker, started_at, now, error
   FROM r),
 record AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor, created_at)
-  SELECT namespace, task_id, item_id, NULLIF(attempt, 0), event, state, 'queued', @system, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, created_at)
+  SELECT namespace, task_id, item_id, NULLIF(attempt, 0), move, @system, now
   FROM r)
 SELECT namespace, item_id, type, @requeue_rank(priority)
 FROM r

@@ -41,9 +41,8 @@ rested AS (
   WHERE spent
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor, data, created_at)
-  SELECT namespace, task_id, item_id, attempt, 'lease_expired', state, to_state,
-    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, @system,
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, data, created_at)
+  SELECT namespace, task_id, item_id, attempt, @move(lease_expired, state, to_state, solo), @system,
     json_build_object('worker_id', @name_of(worker), 'lease_expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
       'failures', new_failures, 'max_attempts', max_attempts, 'spared', spare)::text, now
   FROM y

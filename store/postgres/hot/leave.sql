@@ -46,9 +46,13 @@ rested AS (
   WHERE spent
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, task_from, task_to, actor, key_id, data, created_at)
-  SELECT namespace, task_id, item_id, attempt, event, state, to_state,
-    CASE WHEN spent AND solo = 1 THEN 'open' END, CASE WHEN spent AND solo = 1 THEN 'failed' END, worker, key_id,
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, data, created_at)
+  SELECT namespace, task_id, item_id, attempt,
+    CASE verb
+      WHEN 'fail' THEN @move(failed, state, to_state, solo)
+      WHEN 'release' THEN @move(released, state, 'queued', solo)
+      WHEN 'suspend' THEN @move(suspended, state, 'waiting', solo)
+    END, worker, key_id,
     CASE
       WHEN to_state = 'scheduled' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts,
         'run_at', to_char(pawl.stamp(run_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text
@@ -82,7 +86,7 @@ b AS MATERIALIZED (
   WHERE (SELECT count(*) FROM event) + (SELECT count(*) FROM broken)
     + (SELECT count(*) FROM ready) + (SELECT count(*) FROM scheduled) + (SELECT count(*) FROM waiting) + (SELECT count(*) FROM rested) >= 0
   @settling
-  RETURNING task_id, to_state),
+  RETURNING task_id),
 z AS MATERIALIZED (
   SELECT *
   FROM (
@@ -107,5 +111,6 @@ SELECT ord, task_id, to_state, new_failures, priority, type,
   CASE WHEN spent THEN feeds ELSE 0 END, CASE WHEN spent THEN solo ELSE 0 END /* item */
 FROM y
 UNION ALL
-SELECT 0, task_id, to_state, 0, 0, '', 0, 0, 0, 0 /* none */
-FROM settled
+SELECT 0, task_id, state, 0, 0, '', 0, 0, 0, 0 /* none */
+FROM u
+WHERE task_id = ANY(ARRAY(SELECT task_id FROM settled))

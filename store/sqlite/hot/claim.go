@@ -10,13 +10,12 @@ import (
 )
 
 var (
-	claim       = read("claim.sql")
-	claimHead   = claim.get("Head")
-	claimTake   = claim.get("Take")
-	claimPick   = claim.get("Pick")
-	claimPeek   = claim.get("Peek")
-	claimLease  = claim.get("Lease")
-	claimLeased = claim.get("Leased")
+	claim      = read("claim.sql")
+	claimHead  = claim.get("Head")
+	claimTake  = claim.get("Take")
+	claimPick  = claim.get("Pick")
+	claimPeek  = claim.get("Peek")
+	claimLease = claim.get("Lease")
 )
 
 // claimed is a row of ready that moves to leases.
@@ -203,11 +202,13 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed) (store.Claim
 		started = *r.startedAt
 	}
 	r.Attempt++
+	e := event{namespace: h.namespace, taskID: r.taskID, itemID: r.itemID, solo: r.Solo, attempt: int64(r.Attempt), name: "leased",
+		from: "queued", to: "leased", by: h.by}
 	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.kind, priority, flag(c.Prefetch), h.worker,
 		int64(c.LeaseSeconds),
 		started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {
-		_, err = tx.Exec(ctx, claimLeased, h.namespace, r.taskID, r.itemID, int64(r.Attempt), h.by.actor, h.by.key, now)
+		err = e.write(ctx, tx, now)
 	}
 	return store.Claimed{
 		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,

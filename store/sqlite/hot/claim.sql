@@ -41,7 +41,3 @@ INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, pre
   acquired_at, heartbeat_at, lease_expires_at, error, key_id, stopped, @columns(carried))
 VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9,
   $10, $10, $11, $12, $13, $14, @values(carried, $15))
-
--- name: Leased
-INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, event, from_state, to_state, actor, key_id, created_at)
-VALUES ($1, $2, $3, $4, 'leased', 'queued', 'leased', $5, $6, $7)

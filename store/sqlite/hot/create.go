@@ -72,7 +72,7 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 	if err != nil {
 		return err
 	}
-	e := event{namespace: n.Namespace, taskID: task, itemID: id, name: "planned", by: who, data: n.Data}
+	e := event{namespace: n.Namespace, taskID: task, itemID: id, solo: n.Mark(), name: "planned", by: who, data: n.Data}
 	begins := n.Carried()
 	given := begins.Given()
 	switch {

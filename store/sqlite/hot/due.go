@@ -70,7 +70,7 @@ func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int
 	if err != nil {
 		return store.DueItem{}, err
 	}
-	e := event{namespace: s.namespace, taskID: s.taskID, itemID: s.itemID, attempt: int64(s.Attempt), name: name,
+	e := event{namespace: s.namespace, taskID: s.taskID, itemID: s.itemID, solo: s.Solo, attempt: int64(s.Attempt), name: name,
 		from: store.Text(from), to: "queued", by: system}
 	return store.DueItem{Namespace: s.namespace, ItemID: string(s.itemID), Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
 }

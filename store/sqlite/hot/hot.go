@@ -60,6 +60,7 @@ type event struct {
 	namespace        string
 	taskID           store.TaskID
 	itemID           store.ItemID
+	solo             int   // the value in the item's row
 	attempt          int64 // 0 = no attempt
 	name             string
 	from, to         store.Text
@@ -69,8 +70,13 @@ type event struct {
 }
 
 func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
-	_, err := tx.Exec(ctx, addEvent, e.namespace, e.taskID, e.itemID, orNull(e.attempt), e.name, e.from, e.to, e.taskFrom, e.taskTo,
-		e.by.actor, e.by.key, e.data, now)
+	move, err := store.CodeOf(pawl.MoveCode{Class: store.ClassOf(string(e.itemID), e.solo), Event: e.name, From: string(e.from),
+		To: string(e.to), TaskFrom: string(e.taskFrom), TaskTo: string(e.taskTo)})
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, addEvent, e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key,
+		e.data, now)
 	return err
 }
 

@@ -24,6 +24,7 @@ type held struct {
 	state                             string
 	worker                            int64
 	failures, leaseSeconds, expiresAt int64
+	solo                              int
 	progress                          *int64
 	stage                             *string
 	stopped, keyID                    store.Text
@@ -33,13 +34,13 @@ type held struct {
 // look reads the lease that a fence names. found is false when the fence is refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
 	found, h.worker, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
-		&h.stopped, &h.keyID},
+		&h.stopped, &h.keyID, &h.solo},
 		touchLook, touchItem, f, now)
 	return found, err
 }
 
 func (h *held) event(name string, f *store.Fence) event {
-	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.ItemID(f.ItemID), attempt: int64(f.Attempt), name: name,
+	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.ItemID(f.ItemID), solo: h.solo, attempt: int64(f.Attempt), name: name,
 		by: by{h.worker, h.keyID}}
 }
 
