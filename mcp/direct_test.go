@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/cost"
 	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/pawltest"
 )
@@ -280,7 +281,9 @@ func FuzzDirect(f *testing.F) {
 	f.Add([]byte("[" + calling("null", "{}") + "]"))
 	s := mcp.New(pawl.Service(nil), mcp.Options{Log: quiet})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		id, params, tool, ok := s.Direct(body)
+		var id, params, tool string
+		var ok bool
+		cost.Check(t, len(body), func() { id, params, tool, ok = s.Direct(body) })
 		if !ok {
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/pawl-work/pawl/internal/cost"
 )
 
 // apply reads the whole text of a delta.
@@ -81,7 +83,9 @@ func TestDeltasAreSmall(t *testing.T) {
 func FuzzReadDelta(f *testing.F) {
 	f.Add([]byte("some text that is the base of another"), makeDelta([]byte("some text"), []byte("some other text")), uint16(40))
 	f.Fuzz(func(t *testing.T, base, delta []byte, size uint16) {
-		text, err := apply(base, delta, int(size))
+		var text []byte
+		var err error
+		cost.Check(t, len(base)+len(delta), func() { text, err = apply(base, delta, int(size)) })
 		if err == nil && len(text) != int(size) {
 			t.Errorf("%d bytes instead of %d", len(text), size)
 		}
