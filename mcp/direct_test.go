@@ -208,7 +208,7 @@ func TestProgressComesBeforeTheAnswer(t *testing.T) {
 // A tool that asks its client gets an error: the client cannot answer.
 func TestNoCallsToTheClient(t *testing.T) {
 	url := through(t, func(ctx context.Context, call *sdk.CallToolRequest) {
-		_, err := call.Session.ListRoots(ctx, nil) //nolint:staticcheck // clients of older revisions still have it
+		_, err := call.Session.ListRoots(ctx, nil) //lint:ignore SA1019 clients of older revisions still have it
 		var refused *jsonrpc.Error
 		if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidRequest {
 			t.Errorf("it says %v", err)
