@@ -371,7 +371,7 @@ func TestTheLogLivesThroughTheArchive(t *testing.T) {
 	})
 }
 
-// More events than a page, a tile and a level of tiles take are all proved.
+// More events than a page and a tile take are all proved.
 func TestALargeTaskIsInTheLog(t *testing.T) {
 	eachSigned(t, func(t *testing.T, c *logged) {
 		const items = 5_500 // several batches of the sequencer

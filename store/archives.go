@@ -61,7 +61,11 @@ func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived,
 // ListArchives reads up to limit archives of a namespace, newest task first. It starts
 // behind the task id before; "" starts at the newest.
 func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
-	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, TaskID(cmp.Or(before, LastTask)), limit)
+	last := TaskID(cmp.Or(before, LastTask))
+	if _, ok := last.Bytes(); !ok { // NULL would read as the end of the list
+		return nil, notACursor()
+	}
+	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, last, limit)
 	if err != nil {
 		return nil, err
 	}
