@@ -27,6 +27,7 @@ type stepped struct {
 	id     string
 	offset int64
 	want   map[string]string // snapshots by checkpoint
+	own    map[string]bool   // names of steps with a snapshot of their own
 	refer  int
 }
 
@@ -110,6 +111,8 @@ func (s *stepped) step() {
 	if s.want[ref.ID] = string(call.Snapshot); call.Snapshot == nil {
 		s.want[ref.ID] = s.copyOfMessage()
 		s.refer++
+	} else {
+		s.own[fmt.Sprint("step:", need[pawl.Message](s)(s.p.Engine.GetMessage(s.Context(), s.id)).StepNumber)] = true
 	}
 }
 
@@ -140,13 +143,31 @@ func (s *stepped) read(when string) {
 	}
 }
 
+// resume checks that the resume state has the steps with a snapshot of their own, and of the
+// others only the newest.
+func (s *stepped) resume(when string) {
+	s.Helper()
+	state := need[pawl.ResumeState](s)(s.p.Engine.Resume(s.Context(), s.lease.ID))
+	refer := 0
+	for name, c := range state.Steps {
+		if !s.own[name] {
+			refer++
+		} else if string(c.Snapshot) != `{"own":true}` {
+			s.Errorf("%s: %s is resumed as %s", when, name, c.Snapshot)
+		}
+	}
+	if refer > 1 || len(state.Steps)-refer != len(s.own) {
+		s.Errorf("%s: %d steps of their own and %d others are resumed, want %d and at most 1", when, len(state.Steps)-refer, refer, len(s.own))
+	}
+}
+
 // A step stores no copy of its message, and readers get the snapshot that a copy would be:
 // while the message is open, after its end, and when its chunks have been removed.
 func TestStepsReferToTheirMessage(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		refer := 0
 		for seed := range uint64(6) {
-			s := &stepped{T: t, p: p, refer: refer, rnd: rand.New(rand.NewPCG(seed, 5)), want: map[string]string{}}
+			s := &stepped{T: t, p: p, refer: refer, rnd: rand.New(rand.NewPCG(seed, 5)), want: map[string]string{}, own: map[string]bool{}}
 			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine,
 				pawl.NewTask{Type: "chat", MaxAttempts: 100, Reply: &pawl.Reply{Model: "m<1>", MaxSteps: 100}}))
 			s.claim()
@@ -162,6 +183,7 @@ func TestStepsReferToTheirMessage(t *testing.T) {
 			}
 			s.step()
 			s.read("while it is open")
+			s.resume("while it is open")
 			need[pawl.Message](t)(first(p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: s.writer()}})))
 			s.read("after its end")
 			need[pawl.Moved](t)(first(p.Engine.Complete(t.Context(), []pawl.CompleteCall{{Fence: s.lease.Fence()}})))
@@ -171,6 +193,7 @@ func TestStepsReferToTheirMessage(t *testing.T) {
 				t.Fatalf("%d rows of chunks are left", n)
 			}
 			s.read("without chunks")
+			s.resume("without chunks")
 			if n := queried(t, p, "SELECT COUNT(*) FROM pawl.checkpoints WHERE snapshot IS NULL"); n != int64(s.refer) {
 				t.Errorf("%d steps refer to their message, want %d", n, s.refer)
 			}

@@ -104,8 +104,9 @@ FROM pawl.checkpoints c
 WHERE c.task_id = $1
 GROUP BY c.type
 
--- The newest checkpoint of each name and the newest step of each message after $2. With $3,
--- the newest of all and the newest of some types come first.
+-- The newest checkpoint of each name and the newest step of each message after $2. Older
+-- steps that refer to their message are left out: all of them together repeat it once for
+-- each step. With $3, the newest of all and the newest of some types come first.
 -- name: resume
 SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, c.snapshot, c.blob,
   (SELECT b.size FROM pawl.blobs b WHERE b.namespace = c.namespace AND b.address = c.blob), c.message_id, c.said, c.metadata, c.created_at, n.point, n.step
@@ -114,7 +115,7 @@ FROM (
   FROM (
     SELECT MAX(x.seq) AS seq, 1 AS point, 0 AS step FROM pawl.checkpoints x WHERE x.item_id = $1 AND $3 > 0
     UNION ALL SELECT MAX(x.seq), 1, 0 FROM pawl.checkpoints x WHERE x.item_id = $1 AND $3 > 0 AND x.type IN ('iteration_start', 'iteration_end', 'error_boundary') GROUP BY x.type
-    UNION ALL SELECT MAX(x.seq), 0, 1 FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.name IS NOT NULL AND x.message_id IS NULL GROUP BY x.name
+    UNION ALL SELECT MAX(x.seq), 0, 1 FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.name IS NOT NULL AND (x.message_id IS NULL OR x.snapshot IS NOT NULL OR x.blob IS NOT NULL) GROUP BY x.name
     UNION ALL SELECT MAX(x.seq), 0, 1 FROM pawl.checkpoints x WHERE x.item_id = $1 AND x.message_id IS NOT NULL GROUP BY x.message_id) y
   WHERE y.seq > $2
   GROUP BY y.seq

@@ -214,9 +214,10 @@ func checkpointCursor(q pawl.CheckpointFilter) func(CheckpointRow) string {
 	return func(c CheckpointRow) string { return strconv.FormatInt(c.Sequence, 10) }
 }
 
-// ResumeSteps lists the newest checkpoint of each name of an item and the newest step of
-// each of its messages, in the order of their number. With points it also reads the item's newest checkpoint, and the newest one of
-// each type that a resume state has.
+// ResumeSteps lists the newest checkpoint of each name of an item, in the order of their
+// number. Of the steps that refer to a message it lists the newest of each message. With
+// points it also reads the item's newest checkpoint, and the newest one of each type that a
+// resume state has.
 func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
 	p pawl.Page) (steps pawl.List[CheckpointRow], of []CheckpointRow, err error) {
 	after, err := strconv.ParseInt(p.Cursor, 10, 64)

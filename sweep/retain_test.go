@@ -418,3 +418,32 @@ func TestTypesSayHowLongTheirTasksAreKept(t *testing.T) {
 		h.same(there(last), true, "of those kept for ever")
 	})
 }
+
+// Steps of a message stay when they have a snapshot of their own; of those that refer to the
+// message, only the newest is needed.
+func TestStepsThatAResumeNeedsStay(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.CheckpointRetentionLimit = 3
+		task, err := pawl.Create(h.Context(), h.Service, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{MaxSteps: 20}})
+		h.ok(err)
+		claimed, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"chat"}})
+		h.ok(err)
+		l := claimed[0]
+		for n := range 12 {
+			call := pawl.StepCall{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: "w", Attempt: 1}}
+			if n%2 == 0 {
+				call.Snapshot = json.RawMessage(`{"own":true}`)
+			}
+			_, err := h.Service.StepMessages(h.Context(), []pawl.StepCall{call})
+			h.ok(err)
+		}
+		h.same(h.pass().Checkpoints, 4, "pruned")
+		list, err := h.Service.ListCheckpoints(h.Context(), pawl.CheckpointFilter{TaskID: task.ID})
+		h.ok(err)
+		var names []string
+		for _, c := range list.Items {
+			names = append(names, c.Name)
+		}
+		h.same(names, []string{"step:1", "step:3", "step:5", "step:7", "step:9", "step:10", "step:11", "step:12"}, "steps")
+	})
+}

@@ -34,10 +34,18 @@ func main() {
 	failed := false
 	for _, t := range targets {
 		fmt.Println("fuzz", t.dir, t.name)
-		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), "./"+t.dir)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &said), os.Stderr
-		if err := cmd.Run(); err != nil && !onlyTimedOut(said.String()) {
+		// By default go test may spend a minute on making one input that covers new code smaller.
+		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$",
+			"-fuzztime", each.String(), "-fuzzminimizetime", "100x", "./"+t.dir)
+		out := progress{to: os.Stdout}
+		cmd.Stdout, cmd.Stderr = &out, os.Stderr
+		err := cmd.Run()
+		switch {
+		case err == nil:
+		case onlyTimedOut(out.verdict.String()):
+			fmt.Println("the time ended in the middle of an input; nothing was found")
+		default:
+			os.Stdout.Write(out.verdict.Bytes())
 			fmt.Fprintf(os.Stderr, "fuzz: %s %s: %v\n", t.dir, t.name, err)
 			failed = true
 		}
@@ -45,6 +53,27 @@ func main() {
 	if failed {
 		os.Exit(1)
 	}
+}
+
+// progress passes on the output of a run until it says that the run failed. What follows is
+// the verdict.
+type progress struct {
+	to      io.Writer
+	verdict bytes.Buffer
+}
+
+func (p *progress) Write(b []byte) (int, error) {
+	pass := b
+	if p.verdict.Len() > 0 {
+		pass = nil
+	} else if i := bytes.Index(b, []byte("--- FAIL")); i >= 0 {
+		pass = b[:i]
+	}
+	p.verdict.Write(b[len(pass):])
+	if _, err := p.to.Write(pass); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // onlyTimedOut reports whether a run failed only because its time ended in the middle of an input.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -39,5 +40,21 @@ func TestOnlyWhatIsFoundFails(t *testing.T) {
 	if !onlyTimedOut(late) || onlyTimedOut(late+"    Failing input written to testdata/fuzz/FuzzX/1\n") ||
 		onlyTimedOut("--- FAIL: FuzzX\n    a panic\n") {
 		t.Error("the end of the time is taken for a fault, or a fault for it")
+	}
+}
+
+func TestAFailureIsHeldBack(t *testing.T) {
+	var shown bytes.Buffer
+	p := progress{to: &shown}
+	for _, line := range []string{"elapsed: 3s\n", "elapsed: 6s\n--- FAIL: FuzzX (20.01s)\n", "    context deadline exceeded\n", "FAIL\n"} {
+		if n, err := p.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if got, want := shown.String(), "elapsed: 3s\nelapsed: 6s\n"; got != want {
+		t.Errorf("shown: %q, want %q", got, want)
+	}
+	if got := p.verdict.String(); !onlyTimedOut(got) {
+		t.Errorf("held back: %q", got)
 	}
 }
