@@ -2,10 +2,15 @@ package client_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/client"
 	"github.com/pawl-work/pawl/internal/cost"
 )
 
@@ -20,19 +25,30 @@ func FuzzAnswers(f *testing.F) {
 		if status < 200 || status > 599 {
 			return
 		}
-		c := answering(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", kind)
-			w.Header().Set("Retry-After", "0")
-			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
-		})
+		c := client.NewWith("http://pawl.example", "pk_1", client.Options{HTTP: &http.Client{Transport: answer{status, kind, body}}})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond) // it waits before it asks again
+		defer cancel()
 		var err error
-		cost.Check(t, len(body), func() { _, err = c.GetTask(context.Background(), "tsk_1") })
+		cost.Check(t, len(body), func() { _, err = c.GetTask(ctx, "tsk_1") })
 		if err != nil && pawl.CodeOf(err) == "" {
 			t.Fatal(err)
 		}
-		if rs, err := c.CancelTasks(context.Background(), []pawl.TaskCall{{TaskID: "a"}, {TaskID: "b"}}); err == nil && len(rs) != 2 {
+		if rs, err := c.CancelTasks(ctx, []pawl.TaskCall{{TaskID: "a"}, {TaskID: "b"}}); err == nil && len(rs) != 2 {
 			t.Fatalf("%d answers", len(rs))
 		}
 	})
+}
+
+// answer is a server that answers every request in the same way.
+type answer struct {
+	status     int
+	kind, body string
+}
+
+func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		Status: fmt.Sprint(a.status, " ", http.StatusText(a.status)), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {a.kind}, "Retry-After": {"0"}}, Body: io.NopCloser(strings.NewReader(a.body)),
+		ContentLength: int64(len(a.body)), Request: r,
+	}, nil
 }
