@@ -73,15 +73,11 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 	var epoch int64
 	var key *translog.Key
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		tree, err := store.ReadTree(ctx, tx)
-		if err != nil || tree.Size <= size {
+		l, err := readLog(ctx, tx)
+		if err != nil || l.tree.Size <= size {
 			return err
 		}
-		epochs, err := store.ReadEpochs(ctx, tx)
-		if err != nil {
-			return err
-		}
-		last := epochs[len(epochs)-1]
+		tree, last := l.tree, l.last()
 		if key, err = translog.OpenKey(e.opts.TransparencyLog.Key, last.Origin, true); err != nil {
 			return logError("sign", err)
 		}
@@ -180,15 +176,11 @@ func (e *Engine) ForkLog(ctx context.Context) (LogFork, error) {
 		if err != nil {
 			return err
 		}
-		tree, err := store.ReadTree(ctx, tx)
+		l, err := readLog(ctx, tx)
 		if err != nil {
 			return err
 		}
-		epochs, err := store.ReadEpochs(ctx, tx)
-		if err != nil {
-			return err
-		}
-		last := epochs[len(epochs)-1]
+		tree, last := l.tree, l.last()
 		key, err := translog.OpenKey(path, last.Origin, false)
 		if err != nil {
 			return logError("fork", err)
@@ -230,20 +222,13 @@ func (e *Engine) RotateLogKey(ctx context.Context) error {
 	if e.opts.TransparencyLog.Key == "" {
 		return errNoKey
 	}
-	epochs, err := e.logEpochs(ctx)
+	var l logState
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		l, err = readLog(ctx, tx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return logError("rotate", translog.Rotate(e.opts.TransparencyLog.Key, epochs[len(epochs)-1].Origin))
-}
-
-func (e *Engine) logEpochs(ctx context.Context) (out []store.LogEpoch, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		out, err = store.ReadEpochs(ctx, tx)
-		if err == nil && len(out) == 0 {
-			err = &pawl.Error{Code: pawl.CodeInternal, Op: "log", Message: "table log_epochs has no row: the log has no name"}
-		}
-		return err
-	})
-	return out, err
+	return logError("rotate", translog.Rotate(e.opts.TransparencyLog.Key, l.last().Origin))
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,6 +43,15 @@ type LogVerification struct {
 	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
 	Faults     []LogFault     `json:"faults"`
 	Forks      []LogFork      `json:"forks,omitempty"`
+	// Unlogged are events whose removal is not in the log yet; nil = none.
+	Unlogged *UnloggedRemovals `json:"unlogged_removals,omitempty"`
+}
+
+// UnloggedRemovals are events that have no row, and whose removal is recorded and not yet in
+// the log.
+type UnloggedRemovals struct {
+	Events int64    `json:"events"`
+	IDs    []string `json:"ids"` // the first ones
 }
 
 // LogFork is where a new history of the log began.
@@ -61,15 +69,24 @@ func fork(x store.LogEpoch) LogFork {
 
 // LogCheckpoint implements pawl.LogReader.
 func (e *Engine) LogCheckpoint(ctx context.Context) (LogCheckpoint, error) {
+	known, err := e.knownLog(nil)
+	if err != nil {
+		return LogCheckpoint{}, err
+	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (LogCheckpoint, error) {
-		_, c, err := e.signedRoot(ctx, tx)
+		_, c, err := e.signedRoot(ctx, tx, known)
 		return c, err
 	})
 }
 
-// signedRoot is logRoot, or not_found.
-func (e *Engine) signedRoot(ctx context.Context, tx store.Tx) (store.LogRoot, LogCheckpoint, error) {
-	root, c, _, err := e.logRoot(ctx, tx, nil)
+// signedRoot returns the newest checkpoint of a known key, or not_found.
+func (e *Engine) signedRoot(ctx context.Context, tx store.Tx, known knownLog) (store.LogRoot, LogCheckpoint, error) {
+	var c *LogCheckpoint
+	var root store.LogRoot
+	l, err := readLog(ctx, tx)
+	if err == nil {
+		root, c, _ = l.root(known)
+	}
 	if err == nil && c == nil {
 		err = &pawl.Error{Code: pawl.CodeNotFound, Op: "log", Message: "the log has no checkpoint of a known key yet"}
 	}
@@ -81,9 +98,13 @@ func (e *Engine) signedRoot(ctx context.Context, tx store.Tx) (store.LogRoot, Lo
 
 // VerifyTask proves that each event of a task is in the transparency log, under the newest
 // checkpoint that a known key has signed. It proves inclusion, not completeness: an event
-// that was removed is found by VerifyLog. keys are public keys besides those of the signing
-// key's file. VerifyTask changes nothing.
+// that was removed is found by VerifyLog. keys are the public keys of which one must have
+// signed the checkpoint; none = those beside the signing key. VerifyTask changes nothing.
 func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (TaskVerification, error) {
+	known, err := e.knownLog(keys)
+	if err != nil {
+		return TaskVerification{}, err
+	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (TaskVerification, error) {
 		v := TaskVerification{TaskID: taskID, Faults: []LogFault{}}
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
@@ -96,10 +117,11 @@ func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (
 			}
 			v.Deleted = &d
 		}
-		root, c, faults, err := e.logRoot(ctx, tx, keys)
+		l, err := readLog(ctx, tx)
 		if err != nil {
 			return v, err
 		}
+		root, c, faults := l.root(known)
 		t, err := store.VerifyEvents(ctx, tx, root, taskID)
 		v.Events, v.Logged, v.Signed, v.Checkpoint = t.Events, t.Logged, t.Signed, c
 		v.Faults = append(append(v.Faults, faults...), t.Faults...)
@@ -112,75 +134,34 @@ func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (
 	})
 }
 
-// logRoot returns the root that the log has to have: that of the largest checkpoint that a
-// known key has signed. It is in the database, or kept beside the key.
-func (e *Engine) logRoot(ctx context.Context, tx store.Tx, keys []string) (store.LogRoot, *LogCheckpoint, []LogFault, error) {
-	var root store.LogRoot
-	own, err := translog.Public(e.opts.TransparencyLog.Key)
-	if err != nil {
-		return root, nil, nil, err
-	}
-	epochs, err := store.ReadEpochs(ctx, tx)
-	if err != nil || len(epochs) == 0 {
-		return root, nil, nil, err
-	}
-	signed, err := store.SignedCheckpoints(ctx, tx)
-	if err != nil {
-		return root, nil, nil, err
-	}
-	if kept := translog.ReadKept(e.opts.TransparencyLog.Key); kept != "" {
-		signed = append(signed, store.SignedCheckpoint{Note: kept})
-	}
-	origin, found := epochs[len(epochs)-1].Origin, (*LogCheckpoint)(nil)
-	for _, s := range signed {
-		c, err := translog.Open(s.Note, append(own, keys...))
-		if err != nil || c.Origin != origin || found != nil && c.Size <= found.Size {
-			continue // of another key or history
-		}
-		root = store.LogRoot{Size: c.Size, Root: c.Root}
-		found = &LogCheckpoint{Origin: origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: s.Note}
-		if s.CreatedAt > 0 {
-			found.SignedAt = store.Stamp(s.CreatedAt)
-		}
-	}
-	tree, err := store.ReadTree(ctx, tx)
-	if err == nil && root.Size > tree.Size {
-		return store.LogRoot{}, found, []LogFault{{Kind: store.FaultRoot, Position: tree.Size + 1,
-			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"}}, nil
-	}
-	return root, found, nil, err
-}
-
 // VerifyLog compares the whole log with the events: pages, leaves, rows and removals, of all
-// namespaces. limit is the number of newest events to compare; below 0 = all. It changes
-// nothing.
+// namespaces. limit is the number of newest events to compare; below 0 = all. keys are those
+// of VerifyTask. It changes nothing. Others may write meanwhile.
 func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVerification, error) {
 	v := LogVerification{Faults: []LogFault{}}
+	known, err := e.knownLog(keys)
+	if err != nil {
+		return v, err
+	}
 	var w store.LogWalk
 	ctx = store.WithLimit(ctx, checkLimit)
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		root, c, faults, err := e.logRoot(ctx, tx, keys)
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		l, err := readLog(ctx, tx)
 		if err != nil {
 			return err
 		}
-		tree, err := store.ReadTree(ctx, tx)
-		if err != nil {
-			return err
-		}
-		epochs, err := store.ReadEpochs(ctx, tx)
-		if err != nil {
-			return err
-		}
-		for _, x := range epochs[min(1, len(epochs)):] {
+		for _, x := range l.epochs[1:] {
 			v.Forks = append(v.Forks, fork(x))
 		}
-		v.Checkpoint, v.Size, v.Faults = c, tree.Size, append(v.Faults, faults...)
-		w.Root = root
+		var faults []LogFault
+		w.Root, v.Checkpoint, faults = l.root(known)
+		v.Size, v.Faults = l.tree.Size, append(v.Faults, faults...)
 		begin := int64(1)
 		if limit >= 0 {
-			begin = max(begin, tree.Size-int64(limit)+1)
+			begin = max(begin, l.tree.Size-int64(limit)+1)
 		}
-		return w.Begin(ctx, tx, begin)
+		w.Begin(begin)
+		return nil
 	})
 	for done := false; err == nil && !done && len(v.Faults) < breachesShown; {
 		err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -191,6 +172,9 @@ func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVe
 		})
 	}
 	v.Pages, v.Events, v.Intact = w.Pages, w.Events, len(v.Faults) == 0
+	if n, ids := w.Unlogged(breachesShown); n > 0 {
+		v.Unlogged = &UnloggedRemovals{Events: n, IDs: ids}
+	}
 	return v, err
 }
 
@@ -216,6 +200,10 @@ func encode(hashes []tlog.Hash) []string {
 
 // ProveTask implements pawl.LogReader.
 func (e *Engine) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, error) {
+	known, err := e.knownLog(nil)
+	if err != nil {
+		return pawl.TaskProof{}, err
+	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.TaskProof, error) {
 		out := pawl.TaskProof{Proofs: []pawl.LogProof{}}
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
@@ -223,7 +211,7 @@ func (e *Engine) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, 
 				return out, cmp.Or(failed, err)
 			}
 		}
-		root, c, err := e.signedRoot(ctx, tx)
+		root, c, err := e.signedRoot(ctx, tx, known)
 		if err != nil {
 			return out, err
 		}
@@ -248,24 +236,21 @@ type SinceVerification struct {
 // leaves are still the same. A checkpoint of a history before a fork is consistent up to
 // the fork. A checkpoint that no known key has signed is invalid.
 func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v SinceVerification, err error) {
-	own, err := translog.Public(e.opts.TransparencyLog.Key)
+	known, err := e.knownLog(keys)
 	if err != nil {
 		return v, err
 	}
-	c, err := translog.Open(note, append(own, keys...))
+	c, err := translog.Open(note, known.keys)
 	if err != nil {
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the checkpoint cannot be used: " + err.Error(), Err: err}
 	}
 	v.Since = c.Size
 	return v, e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		tree, err := store.ReadTree(ctx, tx)
+		l, err := readLog(ctx, tx)
 		if err != nil {
 			return err
 		}
-		epochs, err := store.ReadEpochs(ctx, tx)
-		if err != nil {
-			return err
-		}
+		tree, epochs := l.tree, l.epochs
 		v.Size = tree.Size
 		at := slices.IndexFunc(epochs, func(x store.LogEpoch) bool { return x.Origin == c.Origin })
 		if at < 0 {
@@ -301,6 +286,10 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 
 // ProveLog implements pawl.LogReader.
 func (e *Engine) ProveLog(ctx context.Context, from, to int64) (pawl.LogConsistency, error) {
+	known, err := e.knownLog(nil)
+	if err != nil {
+		return pawl.LogConsistency{}, err
+	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (pawl.LogConsistency, error) {
 		out := pawl.LogConsistency{From: from, To: to}
 		tree, err := store.ReadTree(ctx, tx)
@@ -308,7 +297,7 @@ func (e *Engine) ProveLog(ctx context.Context, from, to int64) (pawl.LogConsiste
 			return out, err
 		}
 		if out.To == 0 {
-			root, _, err := e.signedRoot(ctx, tx)
+			root, _, err := e.signedRoot(ctx, tx, known)
 			if err != nil {
 				return out, err
 			}

@@ -186,16 +186,41 @@ WHERE task_id IN (SELECT task_id FROM pawl.task_results WHERE task_id = $1 LIMIT
 -- name: events to remove
 SELECT id
 FROM pawl.task_events
-WHERE task_id = $1 AND (move NOT IN @events(task 'deleted') OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
+WHERE task_id = $1 AND move NOT IN @events(task 'deleted')
 ORDER BY id
 LIMIT $2
+
+-- name: remove provenances of events
+DELETE FROM pawl.provenances
+WHERE event_id IN (
+  SELECT id
+  FROM pawl.task_events
+  WHERE task_id = $1 AND move NOT IN @events(task 'deleted')
+  ORDER BY id
+  LIMIT $2)
 
 -- name: remove task_events
 DELETE FROM pawl.task_events
 WHERE id IN (
   SELECT id
   FROM pawl.task_events
-  WHERE task_id = $1 AND (move NOT IN @events(task 'deleted') OR id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1))
+  WHERE task_id = $1 AND move NOT IN @events(task 'deleted')
+  ORDER BY id
+  LIMIT $2)
+
+-- name: marks of deletion
+SELECT id
+FROM pawl.task_events
+WHERE task_id = $1 AND move IN @events(task 'deleted') AND id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1)
+ORDER BY id
+LIMIT $2
+
+-- name: remove marks of deletion
+DELETE FROM pawl.task_events
+WHERE id IN (
+  SELECT id
+  FROM pawl.task_events
+  WHERE task_id = $1 AND move IN @events(task 'deleted') AND id NOT IN (SELECT event_id FROM pawl.tombstones WHERE task_id = $1)
   ORDER BY id
   LIMIT $2)
 

@@ -34,11 +34,17 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 }
 
 // removal is the order in which the rows of a task are removed. Rows that lead to other
-// rows are removed after them; the events and the task itself come last.
+// rows are removed after them, and the task itself comes last. An event and its provenance,
+// which the log has as one leaf, are removed in one step, before the items, with which the
+// database would remove the provenance. The event that says that the deletion has begun
+// stays to the end.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
-	"remove provenances", "remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
-	"remove finished_items", "remove item_deps", "remove item_parts", "remove items", "remove task_results", "remove task_events",
-	"remove task_counters", "remove tasks"}
+	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
+	"remove finished_items", "remove item_deps", "remove item_parts", "remove task_events", "remove provenances", "remove items",
+	"remove task_results", "remove task_counters", "remove marks of deletion", "remove tasks"}
+
+// removed has the events that a step removes.
+var removed = map[string]string{"remove task_events": "events to remove", "remove marks of deletion": "marks of deletion"}
 
 // DeleteTask removes up to batch rows of a task. done says that nothing is left.
 // Idempotency keys stay; their links become NULL.
@@ -62,12 +68,15 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 	err = gated(ctx, tx, "delete", func() error {
 		left := int64(batch)
 		for _, step := range removal {
-			if step == "remove task_events" {
-				ids, err := Ints(ctx, tx, archiveSQL["events to remove"], TaskID(taskID), left)
+			if events, gone := removed[step]; gone {
+				ids, err := Ints(ctx, tx, archiveSQL[events], TaskID(taskID), left)
 				if err != nil {
 					return err
 				}
 				if err := logRemoval(ctx, tx, ids); err != nil {
+					return err
+				}
+				if _, err := tx.Exec(ctx, archiveSQL["remove provenances of events"], TaskID(taskID), left); err != nil {
 					return err
 				}
 			}

@@ -214,10 +214,14 @@ const (
 )
 
 // Position assigns positions after the newest one to events, in the given order, adds their
-// leaves to the log and writes the state. The feed is locked. Without events it only
-// writes the state.
+// leaves to the log and writes the state. Events that do not exist any more get none. The
+// feed is locked. Without events it only writes the state.
 func Position(ctx context.Context, tx Tx, s *FeedState, ids []int64) error {
 	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	ids, leaves, err := hashed(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
@@ -226,7 +230,7 @@ func Position(ctx context.Context, tx Tx, s *FeedState, ids []int64) error {
 		if err := putPage(ctx, tx, now, FeedPage{First: first, IDs: ids}); err != nil {
 			return err
 		}
-		if s.Runs, err = logEvents(ctx, tx, s.Position, s.Runs, ids); err != nil {
+		if s.Runs, err = appendLeaves(ctx, tx, s.Position, s.Runs, leaves); err != nil {
 			return err
 		}
 		if s.Loose == 0 {

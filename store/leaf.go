@@ -18,9 +18,9 @@ const leafVersion = 1
 
 // The kinds of leaves: the first field of each.
 const (
-	leafEvent   = "event"
-	leafAbsent  = "absent"  // the event was removed before it was hashed
-	leafRemoval = "removal" // events were removed: which
+	leafEvent    = "event"
+	leafRemoval  = "removal"  // events were removed: which
+	leafRestored = "restored" // events were restored from an archive: which
 )
 
 // leafText is a column of an event as stored; NULL reads as empty. Its bytes are valid
@@ -116,11 +116,6 @@ func leafID(b []byte, id int64) []byte {
 	b = strconv.AppendInt(append(b, 0, 0, 0, 0, 'e', 'v', 't', '_'), id, 10)
 	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
 	return b
-}
-
-// absentLeaf is the leaf of an event that was removed before it was hashed.
-func absentLeaf(id int64) tlog.Hash {
-	return tlog.RecordHash(leafID(leafField([]byte{leafVersion}, leafAbsent), id))
 }
 
 // Leaves hashes events, by number. Events that do not exist are left out.

@@ -21,19 +21,23 @@ func logRemoval(ctx context.Context, tx Tx, ids []int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, treeSQL["put removal"], Pack(ids), now)
+	_, err = tx.Exec(ctx, treeSQL["put removal"], Pack(ids), 0, now)
 	return err
 }
 
-// TakeRemovals makes one record of the removals that are not in the log yet. The record gets
-// the given leaf. It returns the record's number, below zero, or nothing. The feed is locked.
+// TakeRemovals makes one record of the first removals, or restorations, that are not in the
+// log yet. The record gets the given leaf. It returns the record's number, below zero, or
+// nothing. Others may wait still. The feed is locked.
 func TakeRemovals(ctx context.Context, tx Tx, leaf int64) ([]int64, error) {
-	waiting, err := removals(ctx, tx, "removals to log", removalsAtOnce)
+	waiting, err := removals(ctx, tx, "removals to log", 0, removalsAtOnce)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
 	var ids []int64
 	for i, r := range waiting {
+		if r.restored != waiting[0].restored {
+			break
+		}
 		ids = append(ids, r.ids...)
 		if i == 0 {
 			continue
@@ -47,9 +51,31 @@ func TakeRemovals(ctx context.Context, tx Tx, leaf int64) ([]int64, error) {
 	return []int64{-waiting[0].id}, err
 }
 
+// removalRow is a record of events that were removed, or restored.
 type removalRow struct {
-	id  int64
-	ids []int64
+	id       int64
+	ids      []int64
+	restored bool
+	leaf     *int64 // nil = not in the log yet
+	created  int64
+}
+
+func (r *removalRow) scan(rows Rows) error {
+	var packed []byte
+	var restored int
+	err := rows.Scan(&r.id, &packed, &restored, &r.leaf, &r.created)
+	r.ids, r.restored = Unpack(packed), restored == 1
+	return err
+}
+
+// hash returns the leaf of a record.
+func (r *removalRow) hash() tlog.Hash {
+	kind := leafRemoval
+	if r.restored {
+		kind = leafRestored
+	}
+	b := leafField([]byte{leafVersion}, kind)
+	return tlog.RecordHash(leafNumber(leafField(b, spansText(r.ids)), r.created))
 }
 
 func removals(ctx context.Context, tx Tx, query string, args ...any) ([]removalRow, error) {
@@ -61,28 +87,20 @@ func removals(ctx context.Context, tx Tx, query string, args ...any) ([]removalR
 	var out []removalRow
 	for rows.Next() {
 		var r removalRow
-		var packed []byte
-		if err := rows.Scan(&r.id, &packed); err != nil {
+		if err := r.scan(rows); err != nil {
 			return nil, err
 		}
-		r.ids = Unpack(packed)
 		out = append(out, r)
 	}
 	return out, rows.Err()
 }
 
-// removalLeaf returns the leaf of a removal; false when there is none with that number.
-func removalLeaf(ctx context.Context, tx Tx, id int64) (tlog.Hash, bool, error) {
-	var packed []byte
-	var leaf *int64
-	var created int64
-	found, err := Row(ctx, tx, []any{&packed, &leaf, &created}, treeSQL["removal"], id)
-	if err != nil || !found {
-		return tlog.Hash{}, false, err
+func readRemoval(ctx context.Context, tx Tx, id int64) (r removalRow, found bool, err error) {
+	some, err := removals(ctx, tx, "removal", id)
+	if err != nil || len(some) == 0 {
+		return r, false, err
 	}
-	b := leafField([]byte{leafVersion}, leafRemoval)
-	b = leafNumber(leafField(b, spansText(Unpack(packed))), created)
-	return tlog.RecordHash(b), true, nil
+	return some[0], true, nil
 }
 
 // spansText writes sorted numbers as the canonical form does: evt_3,evt_5-evt_9.
@@ -103,7 +121,7 @@ func spansText(ids []int64) string {
 // LogLags says whether the log lacks removals, or events where their numbers are in the order
 // of commit.
 func LogLags(ctx context.Context, tx Tx, inOrder bool) (bool, error) {
-	waiting, err := removals(ctx, tx, "removals to log", 1)
+	waiting, err := removals(ctx, tx, "removals to log", 0, 1)
 	if err != nil || len(waiting) > 0 || !inOrder {
 		return len(waiting) > 0, err
 	}
@@ -115,29 +133,43 @@ func LogLags(ctx context.Context, tx Tx, inOrder bool) (bool, error) {
 	return newest > s.Top, err
 }
 
-// LogRestored adds the events of a restored task to the log that it has passed without them,
-// because the task was in its archive then.
+// LogRestored records that the events of a task were restored. Events that the log has passed
+// without them, because the task was in its archive then, are added to it.
 func LogRestored(ctx context.Context, tx Tx, taskID string) error {
 	s, err := LockFeed(ctx, tx)
 	if err != nil {
 		return err
 	}
-	ids, err := passed(ctx, tx, s, taskID)
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	return Position(ctx, tx, &s, ids)
-}
-
-// passed lists the events of a task that have no leaf and will not get one.
-func passed(ctx context.Context, tx Tx, s FeedState, taskID string) ([]int64, error) {
 	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ids = slices.DeleteFunc(ids, s.expects)
-	placed, err := LeafIndexes(ctx, tx, ids)
-	return slices.DeleteFunc(ids, func(id int64) bool { _, found := placed[id]; return found }), err
+	places, err := LeafIndexes(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	var placed, passed []int64
+	for _, id := range ids {
+		if _, found := places[id]; found {
+			placed = append(placed, id)
+		} else {
+			passed = append(passed, id)
+		}
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if len(placed) > 0 {
+		if _, err := tx.Exec(ctx, treeSQL["put removal"], Pack(placed), 1, now); err != nil {
+			return err
+		}
+	}
+	if len(passed) == 0 {
+		return nil
+	}
+	return Position(ctx, tx, &s, passed)
 }
 
 // expects says whether an event of the given number will get a position.
@@ -145,41 +177,26 @@ func (s *FeedState) expects(id int64) bool {
 	return id > s.Top || slices.ContainsFunc(s.Gaps, func(g Span) bool { return g.Low <= id && id <= g.High })
 }
 
-// logEvents hashes the events of a page and adds their leaves to the log; see appendLeaves.
-// A number below zero is that of a removal.
-func logEvents(ctx context.Context, tx Tx, size int64, runs int, ids []int64) (int, error) {
-	leaves, err := leavesOf(ctx, tx, ids)
+// hashed returns the leaves of the events and records of a page. Events that were removed
+// since their numbers were read are left out: no position and no leaf is theirs.
+func hashed(ctx context.Context, tx Tx, ids []int64) (there []int64, out []tlog.Hash, err error) {
+	leaves, err := Leaves(ctx, tx, ids)
 	if err != nil {
-		return runs, err
+		return nil, nil, err
 	}
-	out := make([]tlog.Hash, len(ids))
-	for i, id := range ids {
-		leaf, there := leaves[id]
-		if !there {
-			leaf = absentLeaf(id)
-		}
-		out[i] = leaf
-	}
-	return appendLeaves(ctx, tx, size, runs, out)
-}
-
-// leavesOf is Leaves with removals: numbers below zero.
-func leavesOf(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
-	out, err := Leaves(ctx, tx, ids)
-	if err != nil {
-		return nil, err
-	}
+	there, out = make([]int64, 0, len(ids)), make([]tlog.Hash, 0, len(ids))
 	for _, id := range ids {
-		if id > 0 {
-			continue
+		leaf, found := leaves[id]
+		if id < 0 {
+			r, known, err := readRemoval(ctx, tx, -id)
+			if err != nil {
+				return nil, nil, err
+			}
+			leaf, found = r.hash(), known
 		}
-		leaf, there, err := removalLeaf(ctx, tx, -id)
-		if err != nil {
-			return nil, err
-		}
-		if there {
-			out[id] = leaf
+		if found {
+			there, out = append(there, id), append(out, leaf)
 		}
 	}
-	return out, nil
+	return there, out, nil
 }

@@ -75,15 +75,15 @@ FROM pawl.log_pages
 WHERE high >= $1 AND low <= $1
 
 -- name: put removal
-INSERT INTO pawl.log_removals (ids, created_at)
-VALUES ($1, $2)
+INSERT INTO pawl.log_removals (ids, restored, created_at)
+VALUES ($1, $2, $3)
 
 -- name: removals to log
-SELECT id, ids
+SELECT id, ids, restored, leaf, created_at
 FROM pawl.log_removals
-WHERE leaf IS NULL
+WHERE leaf IS NULL AND id > $1
 ORDER BY id
-LIMIT $1
+LIMIT $2
 
 -- name: log removal
 UPDATE pawl.log_removals
@@ -95,16 +95,16 @@ DELETE FROM pawl.log_removals
 WHERE id = $1
 
 -- name: removal
-SELECT ids, leaf, created_at
+SELECT id, ids, restored, leaf, created_at
 FROM pawl.log_removals
 WHERE id = $1
 
--- name: removals
-SELECT id, ids
+-- name: numbers of removals
+SELECT id
 FROM pawl.log_removals
-WHERE id > $1
+WHERE id > $1 AND leaf >= $2
 ORDER BY id
-LIMIT $2
+LIMIT $3
 
 -- name: keep page
 INSERT INTO pawl.log_pages (page, ids, count, created_at, low, high)
@@ -127,6 +127,12 @@ FROM (
   SELECT page, ids, count
   FROM pawl.log_pages
 ) p
-WHERE page > $1
+WHERE page >= COALESCE((
+  SELECT MAX(m.page)
+  FROM (
+    SELECT MAX(f.page) AS page FROM pawl.feed_pages f WHERE f.page <= $1
+    UNION ALL
+    SELECT MAX(l.page) FROM pawl.log_pages l WHERE l.page <= $1
+  ) m), 0)
 ORDER BY page
 LIMIT $2

@@ -749,10 +749,11 @@ CREATE TABLE log_checkpoints (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO log_epochs (epoch, origin, size, lost, checkpoint, created_at)
 VALUES (1, 'pawl/' || lower(hex(randomblob(16))), 0, 0, '', 0);
--- Events that were removed, packed, with the leaf that says so; NULL = not in the log yet.
+-- Events that were removed, or restored, packed, with the leaf that says so; NULL = not in the log yet.
 CREATE TABLE log_removals (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
   ids        BLOB NOT NULL,
+  restored   INTEGER NOT NULL DEFAULT 0 CHECK (restored IN (0, 1)),
   leaf       INTEGER,
   created_at INTEGER NOT NULL
 ) STRICT;

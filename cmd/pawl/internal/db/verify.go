@@ -47,7 +47,7 @@ func VerifyCommand(a *cli.App) *cobra.Command {
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare the whole log with all events")
 	cmd.Flags().StringVar(&f.since, "since", "", "a file with a checkpoint that was kept elsewhere: the log must have only grown since")
 	cmd.Flags().StringArrayVar(&f.keys, "verifier", nil,
-		"a public key that checkpoints may be signed with, besides those beside the signing key")
+		"a public key that must have signed the checkpoint, in place of those beside the signing key; may be repeated")
 	cmd.Long = "Proves that each event of a task is in the log under a signed checkpoint. It proves\n" +
 		"inclusion, not completeness: --all finds events that were removed, and names each row,\n" +
 		"leaf and page that was changed. --since proves that the log continues a checkpoint."
@@ -96,6 +96,9 @@ func verifyAll(ctx context.Context, a *cli.App, v verifier, keys []string) error
 		for _, x := range l.Forks {
 			fmt.Fprintf(w, "forked after leaf %d: %d leaves of the history before are lost; the log is %s since %s\n", x.Size, x.Lost,
 				terminal.Printable(x.Origin), terminal.OptionalTime(&x.At))
+		}
+		if u := l.Unlogged; u != nil {
+			fmt.Fprintf(w, "removed, which the log does not say yet: %d events: %s\n", u.Events, terminal.Printable(strings.Join(u.IDs, ", ")))
 		}
 		faults(w, l.Faults)
 		if l.Intact {

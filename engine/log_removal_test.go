@@ -1,0 +1,170 @@
+package engine_test
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// packed returns numbers of events as a literal of SQL, as the tables of the log have them.
+func (c *logged) packed(events ...pawl.Event) string {
+	var ids []int64
+	for _, e := range events {
+		var n int64
+		for _, digit := range number(e) {
+			n = n*10 + int64(digit-'0')
+		}
+		ids = append(ids, n)
+	}
+	text := hex.EncodeToString(store.Pack(ids))
+	if c.Database == pawltest.Postgres {
+		return "decode('" + text + "', 'hex')"
+	}
+	return "x'" + text + "'"
+}
+
+// names says whether a fault of a kind names an event.
+func names(v engine.LogVerification, kind string, e pawl.Event) bool {
+	return !v.Intact && slices.ContainsFunc(v.Faults, func(f engine.LogFault) bool { return f.Kind == kind && f.EventID == e.ID })
+}
+
+// A row that says that an event was removed hides nothing when the log does not say so.
+func TestARemovalThatIsNotInTheLogHidesNothing(t *testing.T) {
+	t.Parallel()
+	for name, does := range map[string]func(c *logged, gone pawl.Event) []string{
+		"a row with a leaf of another event": func(c *logged, gone pawl.Event) []string {
+			return []string{"INSERT INTO pawl.log_removals (ids, leaf, created_at) VALUES (" + c.packed(gone) + ", 5, 1)"}
+		},
+		"a row with a leaf behind the log": func(c *logged, gone pawl.Event) []string {
+			return []string{"INSERT INTO pawl.log_removals (ids, leaf, created_at) VALUES (" + c.packed(gone) + ", 1000, 1)"}
+		},
+		"a record that was changed": func(c *logged, gone pawl.Event) []string {
+			return []string{"UPDATE pawl.log_removals SET ids = " + c.packed(gone)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachSigned(t, func(t *testing.T, c *logged) {
+				other := c.create(pawl.NewTask{Type: "c"})
+				c.ok(first(c.Service.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: other.ID, Force: true}})))
+				c.task = c.create(pawl.NewTask{Type: "a"})
+				c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+				c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
+				c.sign()
+				if got := c.verifyAll(); !got.Intact {
+					t.Fatalf("before anybody wrote around it: %+v", got)
+				}
+				list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
+				c.ok(nil, err)
+				gone := list.Items[1]
+				c.around("task_events", append(does(c, gone), "DELETE FROM pawl.task_events WHERE id = "+number(gone))...)
+				got := c.verifyAll()
+				if !names(got, "missing", gone) {
+					t.Errorf("%+v", got)
+				}
+				if !slices.ContainsFunc(got.Faults, func(f engine.LogFault) bool { return f.Kind == "removal" }) {
+					t.Errorf("the row is not named: %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// A removal that the log does not have yet is named, and is none of the log's faults.
+func TestARemovalThatWaitsForTheLogIsNamed(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.someEvents()
+		c.ok(first(c.Service.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID, Force: true}})))
+		got := c.verifyAll()
+		if !got.Intact || got.Unlogged == nil || got.Unlogged.Events != 5 || !slices.Contains(got.Unlogged.IDs, c.events[0].ID) {
+			t.Errorf("%+v", got.Unlogged)
+		}
+		c.sign()
+		if got := c.verifyAll(); !got.Intact || got.Unlogged != nil {
+			t.Errorf("logged: %+v", got)
+		}
+	})
+}
+
+// The removal of an event excuses nothing that happens to it after its task was restored.
+func TestAnEventThatWasRestoredMustBeThere(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.task = c.create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+		c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
+		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
+		c.ok(nil, err)
+		retire := func() {
+			c.Advance(31 * 24 * time.Hour)
+			c.ok(c.Service.Sweep(t.Context()))
+			c.sign()
+		}
+		c.sign()
+		for range 2 {
+			retire()
+			c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
+			c.sign()
+		}
+		retire()
+		if got := c.verifyAll(); !got.Intact {
+			t.Errorf("removed again: %+v", got)
+		}
+		c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
+		if got := c.verifyAll(); !got.Intact {
+			t.Errorf("restored and not logged: %+v", got)
+		}
+		c.sign()
+		c.around("task_events", "DELETE FROM pawl.task_events WHERE id = "+number(list.Items[1]))
+		if got := c.verifyAll(); len(got.Faults) != 1 || !names(got, "missing", list.Items[1]) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// An id on two pages, and positions on two pages, are faults of the pages.
+func TestPagesNameEachEventOnce(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.someEvents()
+		c.around("task_events", "INSERT INTO pawl.log_pages (page, ids, count, created_at, low, high) "+
+			"SELECT page, ids, count, created_at, low, high FROM pawl.feed_pages WHERE page = 1")
+		got := c.verifyAll()
+		if got.Intact || got.Faults[0].Kind != "page" || got.Faults[0].Position != 1 {
+			t.Errorf("a page twice: %+v", got)
+		}
+		c.around("task_events", "DELETE FROM pawl.log_pages", "UPDATE pawl.feed_pages SET ids = "+c.packed(c.events[0])+
+			", count = 1 WHERE page = (SELECT MAX(page) FROM pawl.feed_pages)")
+		got = c.verifyAll()
+		if !names(got, "page", c.events[0]) {
+			t.Errorf("an event twice: %+v", got)
+		}
+	})
+}
+
+// Who names a key wants its signature: a log without a checkpoint of that key is not intact.
+func TestAKeyThatSignedNothingIsAFault(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.someEvents()
+		_, public, err := note.GenerateKey(rand.Reader, "pawl/other")
+		c.ok(nil, err)
+		all, err := c.Engine.VerifyLog(t.Context(), -1, []string{public})
+		if err != nil || all.Intact || all.Faults[0].Kind != "root" {
+			t.Errorf("the log: %+v, %v", all, err)
+		}
+		one, err := c.Engine.VerifyTask(t.Context(), c.task.ID, []string{public})
+		if err != nil || one.Intact || one.Faults[0].Kind != "root" {
+			t.Errorf("the task: %+v, %v", one, err)
+		}
+	})
+}

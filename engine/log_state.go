@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/translog"
+)
+
+// logState is the transparency log as one transaction reads it.
+type logState struct {
+	tree   *store.Tree
+	epochs []store.LogEpoch // at least one
+	signed []store.SignedCheckpoint
+}
+
+// readLog reads the log's tree, its histories and the checkpoints that are in the database.
+func readLog(ctx context.Context, tx store.Tx) (l logState, err error) {
+	if l.tree, err = store.ReadTree(ctx, tx); err != nil {
+		return l, err
+	}
+	if l.epochs, err = store.ReadEpochs(ctx, tx); err != nil {
+		return l, err
+	}
+	if len(l.epochs) == 0 {
+		return l, &pawl.Error{Code: pawl.CodeInternal, Op: "log", Message: "table log_epochs has no row: the log has no name"}
+	}
+	l.signed, err = store.SignedCheckpoints(ctx, tx)
+	return l, err
+}
+
+// last is the present history.
+func (l logState) last() store.LogEpoch { return l.epochs[len(l.epochs)-1] }
+
+// knownLog is what is known of the log outside the database.
+type knownLog struct {
+	keys   []string // the public keys that count
+	kept   string   // the checkpoint that is kept beside the signing key; "" = none
+	wanted bool     // the caller named the keys: one of them must have signed
+}
+
+// knownLog reads the signer's files. Call it before the transaction that reads the log: a
+// checkpoint that is signed later may be larger than the log of its snapshot.
+func (e *Engine) knownLog(keys []string) (k knownLog, err error) {
+	path := e.opts.TransparencyLog.Key
+	k.kept = translog.ReadKept(path)
+	if k.keys, k.wanted = keys, len(keys) > 0; k.wanted {
+		return k, nil
+	}
+	k.keys, err = translog.Public(path)
+	return k, err
+}
+
+// root returns the root that the log has to have: that of the largest checkpoint that a
+// known key has signed. It is in the database, or kept beside the key.
+func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint, faults []LogFault) {
+	signed := l.signed
+	if known.kept != "" {
+		signed = append(signed, store.SignedCheckpoint{Note: known.kept})
+	}
+	origin := l.last().Origin
+	for _, s := range signed {
+		c, err := translog.Open(s.Note, known.keys)
+		if err != nil || c.Origin != origin || found != nil && c.Size <= found.Size {
+			continue // of another key or history
+		}
+		root = store.LogRoot{Size: c.Size, Root: c.Root}
+		found = &LogCheckpoint{Origin: origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: s.Note}
+		if s.CreatedAt > 0 {
+			found.SignedAt = store.Stamp(s.CreatedAt)
+		}
+	}
+	switch {
+	case found == nil && known.wanted:
+		faults = []LogFault{{Kind: store.FaultRoot, Found: "no checkpoint of this log is signed with the given key"}}
+	case root.Size > l.tree.Size:
+		root = store.LogRoot{}
+		faults = []LogFault{{Kind: store.FaultRoot, Position: l.tree.Size + 1,
+			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"}}
+	}
+	return root, found, faults
+}

@@ -1,0 +1,369 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// LogWalk compares all pages of the log with the rows, page by page, while others write.
+// Each step has its own snapshot, so nothing that an earlier one has read is taken for the
+// present: an event that has no row must be named by a removal that the walk meets later, or
+// that waits for the log when the walk ends.
+type LogWalk struct {
+	Root LogRoot
+	// Pages and Events count what was compared.
+	Pages, Events int
+
+	unlogged numberSet          // events without a row whose removal is not in the log yet
+	from     int64              // the position at which the walk begins
+	next     int64              // the position that the next page has to hold
+	high     int64              // the highest number of an event on the pages so far
+	placed   numberSet          // the events on the pages so far
+	records  numberSet          // the records of removals on the pages so far
+	gone     numberSet          // events on pages so far that have no row, and no removal so far
+	differ   map[int64]compared // leaves that are not the hashes of their rows
+	unsound  bool               // the log does not agree with the root
+	again    bool               // the second pass, which a log that does not agree needs: with the rows' hashes
+	cut      int64              // the position of the last fault of missing hashes
+	unplaced map[int64]bool     // events in the range of a page that were not on it
+}
+
+const (
+	// walkPages bounds the pages that one step reads.
+	walkPages = 64
+	// faultsListed bounds the faults of one kind that the end of a walk lists.
+	faultsListed = 1000
+)
+
+// Begin sets the position at which the walk begins; 1 is the first.
+func (w *LogWalk) Begin(position int64) {
+	w.from, w.next, w.unplaced, w.differ = position, position, map[int64]bool{}, map[int64]compared{}
+}
+
+// Unlogged counts the events without a row whose removal is not in the log yet, and lists up
+// to limit of them. Call it when the walk is done.
+func (w *LogWalk) Unlogged(limit int) (n int64, ids []string) {
+	for _, id := range w.unlogged.first(limit) {
+		ids = append(ids, eventID(id))
+	}
+	return w.unlogged.size(), ids
+}
+
+// Step compares the next pages. done says that there are no more.
+func (w *LogWalk) Step(ctx context.Context, tx Tx) (faults []LogFault, done bool, err error) {
+	pages, err := pagesOf(ctx, tx, treeSQL["pages of log"], w.next, walkPages)
+	if err != nil {
+		return nil, false, err
+	}
+	tree, err := ReadTree(ctx, tx)
+	if err != nil {
+		return nil, false, err
+	}
+	if w.again {
+		tree = tree.with(patches(w.differ))
+	}
+	for i, p := range pages {
+		more, err := w.page(ctx, tx, tree, p, i == 0)
+		if err != nil {
+			return faults, false, err
+		}
+		faults = append(faults, more...)
+	}
+	if len(pages) == walkPages {
+		return faults, false, nil
+	}
+	if w.again {
+		return append(faults, judge(w.Root, false, !w.unsound, w.differ)...), true, nil
+	}
+	more, err := w.end(ctx, tx)
+	faults = append(faults, more...)
+	if w.again = w.unsound; err != nil || w.again {
+		w.next, w.unsound = w.from, false
+		return faults, false, err
+	}
+	return append(faults, judge(w.Root, true, false, w.differ)...), true, nil
+}
+
+// page compares a page. The first page of a step may begin before the next position, because
+// pages are packed into one; other pages may not.
+func (w *LogWalk) page(ctx context.Context, tx Tx, tree *Tree, p FeedPage, first bool) (out []LogFault, err error) {
+	switch cut := w.next - p.First; {
+	case cut < 0:
+		out = append(out, badPage(w.next, p.First-1, "no page"))
+	case cut > 0:
+		if !first {
+			out = append(out, badPage(p.First, min(w.next, p.First+int64(len(p.IDs)))-1, "two pages"))
+		}
+		if cut >= int64(len(p.IDs)) {
+			return w.once(out), nil
+		}
+		p.First, p.IDs = w.next, p.IDs[cut:]
+	}
+	w.next = p.First + int64(len(p.IDs))
+	cut, err := w.agrees(tree, p)
+	if err != nil || w.again {
+		return nil, err
+	}
+	w.Pages, w.Events = w.Pages+1, w.Events+len(p.IDs)
+	leaves, err := Leaves(ctx, tx, p.IDs)
+	if err != nil {
+		return nil, err
+	}
+	rows := make(map[int64]compared, len(p.IDs))
+	for i, id := range p.IDs {
+		at := p.First + int64(i) - 1
+		out = append(out, w.place(id, at)...)
+		leaf, there := leaves[id]
+		switch {
+		case there:
+			rows[at] = compared{id, leaf}
+		case id > 0:
+			w.gone.add(Span{id, id})
+		default:
+			more, err := w.record(ctx, tx, tree, at, -id, rows)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		}
+	}
+	out = append(out, cut...)
+	differ, err := tree.differ(rows)
+	if err != nil {
+		_, err = cutOff(err) // it is named already
+	}
+	if err == nil {
+		maps.Copy(w.differ, differ)
+		err = w.strange(ctx, tx, p)
+	}
+	return out, err
+}
+
+// once returns the faults of pages in the first pass alone.
+func (w *LogWalk) once(faults []LogFault) []LogFault {
+	if w.again {
+		return nil
+	}
+	return faults
+}
+
+func badPage(from, to int64, on string) LogFault {
+	return LogFault{Kind: FaultPage, Position: from, Found: fmt.Sprintf("positions %d to %d are on %s", from, to, on)}
+}
+
+// agrees compares the leaves of a page with the root, in the second pass with the hashes of
+// the rows in the place of those that differ.
+func (w *LogWalk) agrees(tree *Tree, p FeedPage) ([]LogFault, error) {
+	at := make([]int64, len(p.IDs))
+	for i := range at {
+		at[i] = p.First + int64(i) - 1
+	}
+	sound, err := tree.agrees(w.Root, at)
+	if err == nil {
+		w.unsound = w.unsound || !sound
+		return nil, nil
+	}
+	faults, err := cutOff(err)
+	if err != nil || w.cut == faults[0].Position {
+		return nil, err
+	}
+	w.cut = faults[0].Position
+	return faults, nil
+}
+
+// place notes that a page names an event or a record, at a leaf.
+func (w *LogWalk) place(id, at int64) []LogFault {
+	delete(w.unplaced, id)
+	set, n, what := &w.placed, id, "the event"
+	if id < 0 {
+		set, n, what = &w.records, -id, "a record of removed events"
+	}
+	if set.has(n) {
+		return []LogFault{{Kind: FaultPage, EventID: nameOf(id), Position: at + 1, Found: what + " is in the log twice"}}
+	}
+	set.add(Span{n, n})
+	return nil
+}
+
+// record compares a record of removed events, or of restored ones, with its leaf. Only a
+// record that is what the leaf says counts.
+func (w *LogWalk) record(ctx context.Context, tx Tx, tree *Tree, at, id int64, rows map[int64]compared) ([]LogFault, error) {
+	r, found, err := readRemoval(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return []LogFault{{Kind: FaultRemoval, Position: at + 1, Found: "the record of removed events is not there"}}, nil
+	}
+	leaf := r.hash()
+	rows[at] = compared{-id, leaf}
+	if r.leaf == nil || *r.leaf != at {
+		return []LogFault{{Kind: FaultRemoval, Position: at + 1, Found: "the record of removed events has the number of another leaf"}}, nil
+	}
+	logged, err := tree.ReadHashes(storedLeaves([]int64{at}))
+	if err != nil {
+		_, err = cutOff(err) // it is named already
+		return nil, err
+	}
+	if logged[0] == leaf {
+		_, err = w.apply(ctx, tx, r)
+	}
+	return nil, err
+}
+
+// apply takes a record into account. A removal explains why its events have no rows; it
+// returns those that this is true of. A restoration says that they have rows again, or are
+// removed by a later record.
+func (w *LogWalk) apply(ctx context.Context, tx Tx, r removalRow) (explained numberSet, err error) {
+	for _, s := range runsOf(r.ids) {
+		if !r.restored {
+			explained = append(explained, w.gone.remove(s)...)
+			continue
+		}
+		there, err := Numbers(ctx, tx, s.Low-1, s.High, int(s.High-s.Low)+1)
+		if err != nil {
+			return nil, err
+		}
+		missing := numberSet{s}
+		for _, id := range there {
+			missing.remove(Span{id, id})
+		}
+		for _, m := range missing {
+			w.gone.add(m)
+		}
+	}
+	return explained, nil
+}
+
+// strange notes the events in the range of a page that are not on it. They may be on a later
+// page.
+func (w *LogWalk) strange(ctx context.Context, tx Tx, p FeedPage) error {
+	_, high := bounds(p.IDs)
+	if begins := w.high == 0 && p.First > 1; begins || high <= w.high { // before the first page that is read, nothing is known
+		w.high = max(w.high, high)
+		return nil
+	}
+	return w.upTo(ctx, tx, high)
+}
+
+// upTo notes the events above the highest number so far and up to another that are not on a
+// page so far.
+func (w *LogWalk) upTo(ctx context.Context, tx Tx, high int64) error {
+	there, err := Numbers(ctx, tx, w.high, high, int(high-w.high))
+	for _, id := range there {
+		if !w.placed.has(id) {
+			w.unplaced[id] = true
+		}
+	}
+	w.high = high
+	return err
+}
+
+// end returns what no page holds, and what no removal explains.
+func (w *LogWalk) end(ctx context.Context, tx Tx) (out []LogFault, err error) {
+	s, err := ReadFeed(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if w.next <= s.Position {
+		out = append(out, badPage(w.next, s.Position, "no page"))
+	}
+	if s.Top > w.high {
+		if err := w.upTo(ctx, tx, s.Top); err != nil {
+			return out, err
+		}
+	}
+	more, err := w.waiting(ctx, tx)
+	if err != nil {
+		return out, err
+	}
+	out = append(out, more...)
+	if more, err = w.missing(ctx, tx); err != nil {
+		return out, err
+	}
+	out = append(out, more...)
+	more, err = w.inserted(ctx, tx, s)
+	return append(out, more...), err
+}
+
+// waiting reads the records that are on no page. Those that wait for the log explain what
+// they name; others are faults.
+func (w *LogWalk) waiting(ctx context.Context, tx Tx) (out []LogFault, err error) {
+	for after := int64(0); ; {
+		some, err := removals(ctx, tx, "removals to log", after, removalsAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range some {
+			after = r.id
+			explained, err := w.apply(ctx, tx, r)
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range explained {
+				w.unlogged.add(s)
+			}
+		}
+		if len(some) < removalsAtOnce {
+			break
+		}
+	}
+	for _, s := range w.gone { // restored after a removal that waits too
+		w.unlogged.remove(s)
+	}
+	for after := int64(0); ; {
+		some, err := Ints(ctx, tx, treeSQL["numbers of removals"], after, w.from-1, removalsAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range some {
+			if after = id; !w.records.has(id) && len(out) < faultsListed {
+				out = append(out, LogFault{Kind: FaultRemoval, Found: fmt.Sprintf("record %d of removed events is in no page of the log", id)})
+			}
+		}
+		if len(some) < removalsAtOnce {
+			return out, nil
+		}
+	}
+}
+
+// missing returns the events without a row that no removal explains.
+func (w *LogWalk) missing(ctx context.Context, tx Tx) (out []LogFault, err error) {
+	ids := w.gone.first(faultsListed)
+	places, err := LeafIndexes(ctx, tx, ids)
+	for _, id := range ids {
+		x := LogFault{Kind: FaultMissing, EventID: eventID(id), Found: "it was logged, and its row is not there"}
+		if at, placed := places[id]; placed {
+			x.Position = at + 1
+		}
+		out = append(out, x)
+	}
+	if more := w.gone.size() - int64(len(ids)); more > 0 {
+		out = append(out, LogFault{Kind: FaultMissing, Found: fmt.Sprintf("the rows of %d more events are not there", more)})
+	}
+	return out, err
+}
+
+// inserted returns the events that are on no page, though the log has passed them.
+func (w *LogWalk) inserted(ctx context.Context, tx Tx, s FeedState) (out []LogFault, err error) {
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(w.unplaced)), s.expects)
+	places, err := LeafIndexes(ctx, tx, ids) // on a page before the first one that was read
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if _, placed := places[id]; placed {
+			continue
+		}
+		there, err := Numbers(ctx, tx, id-1, id, 1) // it may have been removed since
+		if err != nil {
+			return nil, err
+		}
+		if len(there) > 0 && len(out) < faultsListed {
+			out = append(out, inserted(id))
+		}
+	}
+	return out, nil
+}
