@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -18,8 +19,15 @@ import (
 // keyBeside is the suffix of the signing key's file that belongs to a SQLite file.
 const keyBeside = ".logkey"
 
-// signEvery is the least time between two checkpoints of one process.
-const signEvery = time.Second
+const (
+	// signEvery is the least time between two checkpoints of one process.
+	signEvery = time.Second
+	// lockTime bounds how long a signer waits for another.
+	lockTime = 10 * time.Second
+	// sendAgainMost bounds the back-off of a checkpoint that could not be sent, which begins
+	// with signEvery.
+	sendAgainMost = time.Minute
+)
 
 // LogOptions configure who signs the transparency log. The zero value works.
 type LogOptions struct {
@@ -27,8 +35,9 @@ type LogOptions struct {
 	// SQLite database, and none for PostgreSQL: this process then signs nothing, and the log
 	// is written all the same.
 	Key string
-	// Send is called with each new checkpoint that Run has signed; nil = not called. Run goes
-	// on when it fails, and calls it again with the next one.
+	// Send is called with each new checkpoint that Run has signed; nil = not called. When it
+	// fails, it is called again with the newest one, after 1 s and then twice as long each
+	// time, up to a minute.
 	Send func(ctx context.Context, note string) error
 }
 
@@ -69,15 +78,50 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 	if e.opts.TransparencyLog.Key == "" {
 		return "", size, errNoKey
 	}
+	grown := false
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		tree, err := store.ReadTree(ctx, tx)
+		grown = err == nil && tree.Size > size
+		return err
+	})
+	if err != nil || !grown {
+		return "", size, err
+	}
+	release, err := e.lockKey(ctx)
+	if err != nil {
+		return "", size, err
+	}
+	defer release()
+	c, err := e.signNow(ctx)
+	if err != nil {
+		return "", size, err
+	}
+	return c.Note, c.Size, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if c.CreatedAt, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		return store.PutCheckpoint(ctx, tx, c)
+	})
+}
+
+// lockKey keeps other signers from the files of the key.
+func (e *Engine) lockKey(ctx context.Context) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	release, err = translog.Lock(ctx, e.opts.TransparencyLog.Key)
+	return release, logError("log", err)
+}
+
+// signNow signs the log. The files of the key are locked.
+func (e *Engine) signNow(ctx context.Context) (c store.SignedCheckpoint, err error) {
 	now := translog.Checkpoint{}
-	var epoch int64
 	var key *translog.Key
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		l, err := readLog(ctx, tx)
-		if err != nil || l.tree.Size <= size {
+		if err != nil {
 			return err
 		}
-		tree, last := l.tree, l.last()
+		last := l.last()
 		if key, err = translog.OpenKey(e.opts.TransparencyLog.Key, last.Origin, true); err != nil {
 			return logError("sign", err)
 		}
@@ -86,29 +130,22 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 			return logError("sign", err)
 		}
 		if found {
-			root, err := rootAt(tree, kept.Size)
+			root, err := rootAt(l.tree, kept.Size)
 			if err != nil || root != kept.Root {
-				return logError("sign", errors.Join(errWentBack{kept, tree.Size}, err))
+				return logError("sign", errors.Join(errWentBack{kept, l.tree.Size}, err))
 			}
 		}
-		epoch = last.Epoch
-		now = translog.Checkpoint{Origin: last.Origin, Size: tree.Size}
-		now.Root, err = tree.Root(tree.Size)
+		c.Epoch = last.Epoch
+		now = translog.Checkpoint{Origin: last.Origin, Size: l.tree.Size}
+		now.Root, err = l.tree.Root(l.tree.Size)
 		return err
 	})
-	if err != nil || now.Origin == "" {
-		return "", size, err
+	if err != nil {
+		return c, err
 	}
-	if text, err = key.Sign(now); err != nil {
-		return "", size, logError("sign", err)
-	}
-	c := store.SignedCheckpoint{Signer: key.Name(), Epoch: epoch, Size: now.Size, Note: text}
-	return text, now.Size, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if c.CreatedAt, err = tx.Now(ctx); err != nil {
-			return err
-		}
-		return store.PutCheckpoint(ctx, tx, c)
-	})
+	c.Signer, c.Size = key.Name(), now.Size
+	c.Note, err = key.Sign(now)
+	return c, logError("sign", err)
 }
 
 // rootAt returns the root of the first size leaves; a log that is smaller has none.
@@ -127,18 +164,19 @@ func logError(op string, err error) error {
 	}
 	code := pawl.CodeConflict
 	var onDisk *os.PathError
-	if errors.As(err, &onDisk) {
+	if errors.As(err, &onDisk) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		code = pawl.CodeUnavailable
 	}
 	return &pawl.Error{Code: code, Op: op, Message: err.Error(), Err: err}
 }
 
-// signLoop signs new checkpoints until ctx ends.
+// signLoop signs and sends new checkpoints until ctx ends.
 func (e *Engine) signLoop(ctx context.Context) {
 	if e.opts.TransparencyLog.Key == "" {
 		return
 	}
 	size, failed := int64(0), ""
+	out := outbox{send: e.opts.TransparencyLog.Send}
 	timer := time.NewTicker(signEvery)
 	defer timer.Stop()
 	for {
@@ -148,10 +186,10 @@ func (e *Engine) signLoop(ctx context.Context) {
 		case <-timer.C:
 		}
 		note, signed, err := e.signLog(ctx, size)
-		if err == nil && note != "" && e.opts.TransparencyLog.Send != nil {
-			err = e.opts.TransparencyLog.Send(ctx, note)
-		}
 		size = signed
+		if sent := out.push(ctx, note, clock.Now()); err == nil {
+			err = sent
+		}
 		if err != nil && err.Error() != failed {
 			e.logError(ctx, "the checkpoint of the transparency log was not signed or not sent; retrying", err)
 		}
@@ -161,74 +199,29 @@ func (e *Engine) signLoop(ctx context.Context) {
 	}
 }
 
-// ForkLog begins a new history of the log, after the database went back in time. The new log
-// continues the leaves that there are, under another name, with another key. It names the
-// last checkpoint of the old one and the leaves that are lost. A log that this signer's
-// highest checkpoint is consistent with is a conflict: nothing is lost there.
-func (e *Engine) ForkLog(ctx context.Context) (LogFork, error) {
-	var next store.LogEpoch
-	path := e.opts.TransparencyLog.Key
-	if path == "" {
-		return LogFork{}, errNoKey
-	}
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		s, err := store.LockFeed(ctx, tx)
-		if err != nil {
-			return err
-		}
-		l, err := readLog(ctx, tx)
-		if err != nil {
-			return err
-		}
-		tree, last := l.tree, l.last()
-		key, err := translog.OpenKey(path, last.Origin, false)
-		if err != nil {
-			return logError("fork", err)
-		}
-		kept, found, err := key.Kept()
-		if err != nil {
-			return logError("fork", err)
-		}
-		root, err := rootAt(tree, kept.Size)
-		if err != nil {
-			return err
-		}
-		if !found || root == kept.Root {
-			return &pawl.Error{Code: pawl.CodeConflict, Op: "fork",
-				Message: "the log continues the checkpoint that was signed last: nothing is lost"}
-		}
-		next = store.LogEpoch{Epoch: last.Epoch + 1, Size: min(tree.Size, kept.Size), Lost: kept.Size}
-		if n := len(s.Starts); n > 0 { // where the feed noticed it
-			next.Size = min(next.Size, s.Starts[n-1].Position)
-		}
-		next.Origin = fmt.Sprintf("%s/%d", strings.TrimSuffix(last.Origin, fmt.Sprintf("/%d", last.Epoch)), next.Epoch)
-		if next.Checkpoint, err = key.KeptText(); err != nil {
-			return logError("fork", err)
-		}
-		if next.CreatedAt, err = tx.Now(ctx); err != nil {
-			return err
-		}
-		return store.PutEpoch(ctx, tx, next)
-	})
-	if err == nil {
-		err = translog.Rotate(path, next.Origin)
-	}
-	return fork(next), logError("fork", err)
+// outbox has the newest checkpoint that was not sent yet.
+type outbox struct {
+	send   func(ctx context.Context, note string) error
+	note   string // "" = all are sent
+	next   time.Time
+	wait   time.Duration // the last pause; 0 = the last one was sent
+	failed error
 }
 
-// RotateLogKey replaces the signing key. Checkpoints of the old key can still be checked. It
-// also replaces a key that is lost.
-func (e *Engine) RotateLogKey(ctx context.Context) error {
-	if e.opts.TransparencyLog.Key == "" {
-		return errNoKey
+// push sends the checkpoint that waits, with back-off. A new one takes its place. It returns
+// why the last attempt failed, until one succeeds.
+func (o *outbox) push(ctx context.Context, note string, now time.Time) error {
+	if note != "" {
+		o.note = note
 	}
-	var l logState
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		l, err = readLog(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return err
+	if o.send == nil || o.note == "" || now.Before(o.next) {
+		return o.failed
 	}
-	return logError("rotate", translog.Rotate(e.opts.TransparencyLog.Key, l.last().Origin))
+	if o.failed = o.send(ctx, o.note); o.failed == nil {
+		o.note, o.wait, o.next = "", 0, time.Time{}
+		return nil
+	}
+	o.wait = min(max(2*o.wait, signEvery), sendAgainMost)
+	o.next = now.Add(o.wait)
+	return o.failed
 }

@@ -57,8 +57,8 @@ type UnloggedRemovals struct {
 // LogFork is where a new history of the log began.
 type LogFork struct {
 	Origin     string    `json:"origin"`     // of the new history
-	Size       int64     `json:"size"`       // leaves of the old history that are in the new one
-	Lost       int64     `json:"lost"`       // leaves of the old history that are not
+	Size       int64     `json:"size"`       // leaves of the old history that are in the new one for certain
+	Lost       int64     `json:"lost"`       // leaves of the old history behind them that were signed
 	Checkpoint string    `json:"checkpoint"` // the last one of the old history
 	At         time.Time `json:"at"`
 }

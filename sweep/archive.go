@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/durable"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -140,7 +141,7 @@ func (w *archiveWriter) finish(a *store.Archived) error {
 			return diskError(err)
 		}
 		w.file = nil
-		if err := syncDir(filepath.Dir(w.path)); err != nil {
+		if err := durable.SyncDir(filepath.Dir(w.path)); err != nil {
 			return diskError(err)
 		}
 	} else {
@@ -166,19 +167,6 @@ type counter int64
 func (c *counter) Write(b []byte) (int, error) {
 	*c += counter(len(b))
 	return len(b), nil
-}
-
-// syncDir makes a rename durable, where directories can be synced.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return nil
 }
 
 // errDirectory means that the archive directory cannot be written. Unlike a task that

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/durable"
 )
 
 // CopyArchives copies the archives in the directory from to the new directory to. The
@@ -47,13 +48,13 @@ func CopyArchives(ctx context.Context, from, to string) error {
 		return copyFile(path, dest)
 	})
 	for _, dir := range dirs {
-		err = errors.Join(err, syncDir(dir))
+		err = errors.Join(err, durable.SyncDir(dir))
 	}
 	if err == nil {
 		err = os.Rename(partial, to)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(to))
+		err = durable.SyncDir(filepath.Dir(to))
 	}
 	return notCopied(err)
 }

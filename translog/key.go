@@ -1,15 +1,21 @@
 package translog
 
 import (
+	"context"
+	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/pawl-work/pawl/internal/durable"
 )
 
 // The files of a signer: the private key, the public keys that it has had, and the
@@ -17,6 +23,7 @@ import (
 const (
 	publicSuffix = ".pub"
 	signedSuffix = ".signed"
+	lockSuffix   = ".lock"
 )
 
 // ErrLost is returned by OpenKey when a key that was used before is gone.
@@ -29,6 +36,13 @@ var ErrNoKey = errors.New("there is no signing key")
 type Key struct {
 	Path   string
 	signer note.Signer
+}
+
+// Lock keeps other processes and goroutines from changing the files of the key at path.
+// OpenKey, Sign and Rotate need it: between what Kept returns and Sign, no other signer may
+// sign a larger log.
+func Lock(ctx context.Context, path string) (release func(), err error) {
+	return durable.Lock(ctx, path+lockSuffix)
 }
 
 // OpenKey reads the key of the log with the given origin. A key that does not exist is made
@@ -54,24 +68,48 @@ func OpenKey(path, origin string, create bool) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer, err := note.NewSigner(strings.TrimSpace(string(data)))
+	private := strings.TrimSpace(string(data))
+	signer, err := note.NewSigner(private)
 	if err != nil {
 		return nil, fmt.Errorf("the signing key %s cannot be used: %w", path, err)
 	}
 	if signer.Name() != origin {
-		return nil, fmt.Errorf("the signing key %s is of another log: %s, and this one is %s", path, signer.Name(), origin)
+		return nil, fmt.Errorf("the signing key %s is of another log: %s, and this one is %s; `pawl log rotate` makes a key for it",
+			path, signer.Name(), origin)
 	}
-	return &Key{Path: path, signer: signer}, nil
+	public, err := publicOf(private)
+	if err != nil {
+		return nil, fmt.Errorf("the signing key %s cannot be used: %w", path, err)
+	}
+	return &Key{Path: path, signer: signer}, addPublic(path, public)
 }
 
-// makeKey makes a key and adds its public key to the list. A file that is there is an error
-// that is fs.ErrExist.
+// publicOf returns the public key of a private key, as note.GenerateKey writes them:
+// PRIVATE+KEY+name+hash+data, whose data is the algorithm and the seed.
+func publicOf(private string) (string, error) {
+	parts := strings.SplitN(private, "+", 5)
+	if len(parts) != 5 {
+		return "", errors.New("it is no signing key")
+	}
+	data, err := base64.StdEncoding.DecodeString(parts[4])
+	if err != nil || len(data) != 1+ed25519.SeedSize {
+		return "", errors.New("it is no Ed25519 key")
+	}
+	public, ok := ed25519.NewKeyFromSeed(data[1:]).Public().(ed25519.PublicKey)
+	if !ok {
+		return "", errors.New("it is no Ed25519 key")
+	}
+	return note.NewEd25519VerifierKey(parts[2], public)
+}
+
+// makeKey makes a key. A file that is there is an error that is fs.ErrExist. OpenKey adds
+// the public key to the list, so a crash in between leaves a key that works.
 func makeKey(path, origin string) error {
-	private, public, err := note.GenerateKey(rand.Reader, origin)
+	private, _, err := note.GenerateKey(rand.Reader, origin)
 	if err != nil {
 		return err
 	}
-	temp, err := write(path, private+"\n")
+	temp, err := durable.Temp(path, private+"\n")
 	if err != nil {
 		return err
 	}
@@ -79,15 +117,16 @@ func makeKey(path, origin string) error {
 	if err := os.Link(temp, path); err != nil { // unlike a rename, it replaces no other process's key
 		return err
 	}
-	return addPublic(path, public)
+	return durable.SyncDir(filepath.Dir(path))
 }
 
+// addPublic adds a public key to the list of the key at path, unless it is there.
 func addPublic(path, public string) error {
-	keys, err := PublicKeys(path + publicSuffix)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	keys, err := Public(path)
+	if err != nil || slices.Contains(keys, public) {
 		return err
 	}
-	return Replace(path+publicSuffix, strings.Join(append(keys, public), "\n")+"\n")
+	return durable.Replace(path+publicSuffix, strings.Join(append(keys, public), "\n")+"\n")
 }
 
 // Rotate replaces the key by a new one for the log with the given origin. The old public key
@@ -110,7 +149,7 @@ func Rotate(path, origin string) error {
 	if err := addPublic(path, public); err != nil {
 		return err
 	}
-	return Replace(path, private+"\n")
+	return durable.Replace(path, private+"\n")
 }
 
 // PublicKeys reads a list of verifier keys, one a line.
@@ -174,36 +213,7 @@ func (k *Key) Sign(c Checkpoint) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(text), Replace(k.Path+signedSuffix, string(text))
-}
-
-// Replace writes a file for its owner alone. A reader, or a process that starts after a
-// crash, finds the old content or the new.
-func Replace(path, text string) error {
-	temp, err := write(path, text)
-	if err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
-}
-
-// write writes a temporary file beside path, for its owner alone.
-func write(path, text string) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // mode 0600
-	if err != nil {
-		return "", err
-	}
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if failed := f.Close(); err == nil {
-		err = failed
-	}
-	if err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return f.Name(), nil
+	return string(text), durable.Replace(k.Path+signedSuffix, string(text))
 }
 
 // KeptText returns the highest checkpoint that this signer has signed, as it was signed.

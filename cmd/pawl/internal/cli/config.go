@@ -171,6 +171,9 @@ func (c Config) check() error {
 	if _, err := c.provenance(); err != nil {
 		return err
 	}
+	if err := c.Record.check(); err != nil {
+		return err
+	}
 	var level slog.Level
 	if level.UnmarshalText([]byte(c.Log)) != nil {
 		return Invalid("log must be debug, info, warn or error, not %q", c.Log)

@@ -3,16 +3,35 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl/engine"
-	"github.com/pawl-work/pawl/translog"
+	"github.com/pawl-work/pawl/internal/durable"
 )
 
 // sendTimeout bounds one delivery of a checkpoint.
 const sendTimeout = 10 * time.Second
+
+// check refuses an address that sends checkpoints in the clear to another machine: they
+// could be replaced on the way.
+func (c recordConfig) check() error {
+	if !strings.HasPrefix(c.Send, "http://") {
+		return nil
+	}
+	to, err := url.Parse(c.Send)
+	if err != nil {
+		return Invalid("record.send is not a URL")
+	}
+	ip := net.ParseIP(to.Hostname())
+	if to.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return Invalid("record.send must be an https URL or a file; http is for this machine alone")
+	}
+	return nil
+}
 
 func (c recordConfig) options() engine.LogOptions {
 	o := engine.LogOptions{Key: c.Key}
@@ -21,17 +40,17 @@ func (c recordConfig) options() engine.LogOptions {
 	case strings.HasPrefix(c.Send, "http://") || strings.HasPrefix(c.Send, "https://"):
 		o.Send = func(ctx context.Context, note string) error { return post(ctx, c.Send, note) }
 	default:
-		o.Send = func(_ context.Context, note string) error { return translog.Replace(c.Send, note) }
+		o.Send = func(_ context.Context, note string) error { return durable.Replace(c.Send, note) }
 	}
 	return o
 }
 
 // post sends a checkpoint to a URL. Its errors do not name the URL, which may contain a
 // password.
-func post(ctx context.Context, url, note string) error {
+func post(ctx context.Context, to, note string) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(note))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(note))
 	if err != nil {
 		return fmt.Errorf("record.send is not a URL")
 	}

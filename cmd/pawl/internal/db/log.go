@@ -118,7 +118,7 @@ func logFork(a *cli.App) *cobra.Command {
 				return err
 			}
 			return a.Show(f, func(w io.Writer) {
-				fmt.Fprintf(w, "the log is %s now; it continues the first %d leaves; %d leaves are lost\n",
+				fmt.Fprintf(w, "the log is %s now; it continues the first %d leaves; at most %d leaves are lost\n",
 					terminal.Printable(f.Origin), f.Size, f.Lost)
 			})
 		})
