@@ -212,7 +212,7 @@ type RevokeCall struct {
 
 // ItemFilter selects items, oldest first unless Desc.
 type ItemFilter struct {
-	IDs      []string
+	IDs      []string `id:"item"`
 	TaskID   string
 	Types    []string
 	States   []ItemState

@@ -148,7 +148,7 @@ type TaskClone struct {
 
 // TaskFilter selects tasks. The zero value selects the newest 100 of the namespace.
 type TaskFilter struct {
-	IDs         []string
+	IDs         []string `id:"task"`
 	Types       []string
 	States      []TaskState
 	Statuses    []Status

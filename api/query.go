@@ -26,17 +26,17 @@ type (
 	}
 	// OfTask limits a list to a task.
 	OfTask struct {
-		Task   string `query:"task" doc:"Of this task."`
+		Task   string `query:"task" id:"task" doc:"Of this task."`
 		TaskID string `query:"task_id" doc:"The same as task."`
 	}
 	// OfItem limits a list to an item.
 	OfItem struct {
-		Item   string `query:"item" doc:"Of this item."`
+		Item   string `query:"item" id:"item" doc:"Of this item."`
 		ItemID string `query:"item_id" doc:"The same as item."`
 	}
 	// TaskQuery is a pawl.TaskFilter as a query.
 	TaskQuery struct {
-		ID           []string          `query:"id" doc:"These tasks."`
+		ID           []string          `query:"id" id:"task" doc:"These tasks."`
 		Type         []string          `query:"type" doc:"Of any of these types."`
 		State        []pawl.TaskState  `query:"state" doc:"In any of these states."`
 		Status       TaskStatuses      `query:"status" doc:"Of any of these statuses."`
@@ -63,7 +63,7 @@ type (
 	}
 	// ItemQuery is a pawl.ItemFilter without its task.
 	ItemQuery struct {
-		ID       []string         `query:"id" doc:"These items."`
+		ID       []string         `query:"id" id:"item" doc:"These items."`
 		Type     []string         `query:"type" doc:"Of any of these types."`
 		State    []pawl.ItemState `query:"state" doc:"In any of these states."`
 		Status   []pawl.Status    `query:"status" doc:"Of any of these statuses; expired: a lease has run out and is not swept yet."`

@@ -58,6 +58,19 @@ var (
 	FailKeys     = Verb[pawl.KeyDone, pawl.Key]{"fail_keys", "fail_key", pawl.Service.FailKeys}
 )
 
+// Noun says of what noun the {id} of a route's path is: "task", "item", or "" for another.
+func (r Route) Noun() string {
+	for _, path := range []string{"/v1/tasks/", "/tasks/", "/v1/log/tasks/", "/v1/archives/"} {
+		if strings.HasPrefix(r.Path, path+"{id}") {
+			return "task"
+		}
+	}
+	if strings.HasPrefix(r.Path, "/v1/items/{id}") {
+		return "item"
+	}
+	return ""
+}
+
 // Subject returns the member of a call that the path of its single form names; "" = none.
 func (r Route) Subject() string {
 	switch {

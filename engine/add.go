@@ -8,11 +8,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // AddItems adds items to open tasks; see pawl.TaskMaker.
 func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	if err := rules.CheckBatch("add_items", len(calls)); err != nil {
 		return nil, err
 	}

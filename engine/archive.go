@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 )
 
 // archivesBeside is the suffix of the archive directory that belongs to a SQLite file.
@@ -40,6 +41,7 @@ func (e *Engine) ListArchives(ctx context.Context, p pawl.Page) (pawl.List[pawl.
 
 // RestoreArchive restores a task from its archive; see sweep.Restore.
 func (e *Engine) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, error) {
+	taskID = idform.Task(taskID)
 	if err := e.notInTx("restore"); err != nil {
 		return pawl.Task{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-work/pawl/engine/internal/taskwait"
+	"github.com/pawl-work/pawl/internal/idform"
 )
 
 // AwaitTask calls look at once and after each change of a task, until look is done or fails;
@@ -14,6 +15,7 @@ import (
 // ends the wait: it is then unavailable. Within a transaction a task that has not ended is
 // invalid.
 func (e *Engine) AwaitTask(ctx context.Context, id string, look func(ctx context.Context) (done bool, err error)) error {
+	id = idform.Task(id)
 	if e.scope != nil { // it sees no other transaction's commits
 		done, err := look(ctx)
 		if done || err != nil {

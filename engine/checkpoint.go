@@ -7,11 +7,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // Checkpoint saves checkpoints under leases; see pawl.Recorder.
 func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	calls = idform.Calls(calls)
 	large := func(c pawl.CheckpointCall) bool { return len(c.Snapshot) >= pawl.MinBlobBytes }
 	if !slices.ContainsFunc(calls, large) {
 		return e.checkpointSmall(ctx, calls)
@@ -91,6 +93,7 @@ func (e *Engine) checkpointSmall(ctx context.Context, calls []pawl.CheckpointCal
 // CheckpointTasks saves checkpoints of tasks; see pawl.TaskMaker. It refuses a task that
 // has ended.
 func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoint) ([]pawl.Result[pawl.CheckpointRef], error) {
+	calls = idform.Calls(calls)
 	if err := rules.CheckBatch("checkpoint", len(calls)); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -20,6 +21,7 @@ import (
 // when SQLite's change counter moves. In addition, one of the claims that wait for the
 // same work polls with back-off for all of them.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+	req = idform.Call(req)
 	s, err := e.newClaimOp(ctx, req)
 	if err == nil {
 		err = s.claim(ctx)

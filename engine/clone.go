@@ -7,11 +7,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // CloneTasks creates tasks like older ones; see pawl.TaskMaker.
 func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	if err := rules.CheckBatch("clone", len(calls)); err != nil {
 		return nil, err
 	}

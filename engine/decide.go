@@ -7,11 +7,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // ApproveTasks approves tasks; see pawl.Decider.
 func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "approve", calls, subjectOfTask,
 		eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
 			if err := rules.CheckApprove(c); err != nil {
@@ -310,6 +312,7 @@ func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemM
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.
 func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "reject", calls, subjectOfTask,
 		eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
 			if err := rules.CheckReject(c); err != nil {

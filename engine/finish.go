@@ -9,11 +9,13 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // Complete completes items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	calls = pawl.Provenant(ctx, calls)
 	if hasProvenance(calls) {
 		return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).Complete)
@@ -73,6 +75,7 @@ func toAdvance(m *store.Moved) []string {
 
 // Fail fails attempts; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "fail", calls, subjectOfMove, (*Engine).fail)
 }
 
@@ -100,12 +103,14 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 
 // Release gives items back. This is not counted as a failure; see pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	return leave(ctx, e, store.VerbRelease, e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
 		func(*rules.Fields, *pawl.ReleaseCall) {}, func(*pawl.ReleaseCall, *store.Leave) {})
 }
 
 // Suspend gives items back until a time or a signal; see pawl.Leaser.
 func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	now, through := e.ids.now(), e.committers.leave
 	if slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Signal != "" }) {
 		through = e.committers.await

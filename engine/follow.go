@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -23,6 +24,7 @@ func (e *Engine) FollowEvents(
 	q pawl.EventFilter,
 	fn func(through pawl.FeedPosition, events []pawl.Event) error,
 ) error {
+	q = idform.Call(q)
 	q.Page = pawl.Page{}
 	match, after, err := e.inFeed(ctx, q)
 	if err != nil {

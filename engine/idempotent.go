@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -32,6 +33,7 @@ import (
 // this process or another, is ErrKeyInFlight.
 func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+	k = idform.Call(k)
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
 		return answer, false, err
@@ -112,6 +114,7 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 // until its lease of 60 s ends. The next call with the key then runs again.
 func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 	run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
+	k = idform.Call(k)
 	ns, leave, err := e.enterKey(ctx, &k)
 	if err != nil {
 		return answer, false, err

@@ -10,11 +10,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // BeginKeys opens idempotency keys; see pawl.KeyBegin and docs/contract.md §5.
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
+	calls = idform.Calls(calls)
 	return eachKey(ctx, "begin", calls, func(c pawl.Caller, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
 		if err := rules.CheckKeyBegin(k); err != nil {
 			return pawl.KeyBegun{}, err
@@ -224,6 +226,7 @@ func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Resu
 
 // ListKeys lists keys, newest first.
 func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl.Key], error) {
+	q = idform.Call(q)
 	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.Key]{}, err
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/stream"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // StartMessages begins messages under leases; see pawl.Messenger.
 func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
+	calls = idform.Calls(calls)
 	return each(ctx, "message", calls, e.startMessage)
 }
 
@@ -122,6 +124,7 @@ func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error
 
 // ListMessages lists messages; see pawl.MessageReader.
 func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.List[pawl.Message], error) {
+	q = idform.Call(q)
 	out := pawl.List[pawl.Message]{Items: []pawl.Message{}}
 	if err := rules.CheckMessageFilter(&q); err != nil {
 		return out, err

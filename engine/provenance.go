@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -207,6 +208,7 @@ func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context)
 
 // ListProvenance lists provenance; see pawl.RecordReader.
 func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
+	q = idform.Call(q)
 	if err := rules.CheckProvenanceFilter(&q); err != nil {
 		return pawl.List[pawl.ProvenanceRecord]{}, err
 	}

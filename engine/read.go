@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -25,6 +26,7 @@ func view[T any](ctx context.Context, e *Engine, fn func(ctx context.Context, tx
 
 // GetTask reads one task.
 func (e *Engine) GetTask(ctx context.Context, id string) (pawl.Task, error) {
+	id = idform.Task(id)
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Task, error) {
 		return taskAndReason(ctx, tx, ns, id)
 	})
@@ -51,6 +53,7 @@ func blockTasks(ctx context.Context, tx store.Tx, ns string, tasks []pawl.Task) 
 
 // ListTasks lists tasks, newest first unless Asc.
 func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	q = idform.Call(q)
 	if err := rules.CheckTaskFilter(&q); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
@@ -65,12 +68,14 @@ func (e *Engine) ListTasks(ctx context.Context, q pawl.TaskFilter) (pawl.List[pa
 
 // TaskResult returns the result of a completed task.
 func (e *Engine) TaskResult(ctx context.Context, id string) (pawl.TaskResult, error) {
+	id = idform.Task(id)
 	return e.result(ctx, id, nil)
 }
 
 // PartialResult is TaskResult. Of a failed, dead-lettered or cancelled task it returns
 // the results of the completed items; see pawl.TaskReader.
 func (e *Engine) PartialResult(ctx context.Context, id string) (pawl.TaskResult, error) {
+	id = idform.Task(id)
 	return e.result(ctx, id, []pawl.TaskState{pawl.TaskFailed, pawl.TaskDeadLettered, pawl.TaskCancelled})
 }
 
@@ -136,6 +141,7 @@ func joined(rows []store.ItemResult) json.RawMessage {
 
 // GetItem reads one item, with the state of its parts.
 func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
+	id = idform.Item(id)
 	it, err := e.readItem(ctx, id)
 	if err == nil && it.Status == pawl.StatusPending {
 		return e.itemAndReason(ctx, id)
@@ -221,6 +227,7 @@ func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAns
 
 // ListItems lists items, oldest first unless Desc.
 func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pawl.Item], error) {
+	q = idform.Call(q)
 	if err := rules.CheckItemFilter(&q); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
@@ -239,6 +246,7 @@ func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pa
 
 // ListEvents lists events, newest first unless Asc, or in feed order.
 func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
+	q = idform.Call(q)
 	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.Event]{}, err
 	}
@@ -281,6 +289,7 @@ func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
 
 // ListCheckpoints lists checkpoints, in order of their number unless Desc.
 func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
+	q = idform.Call(q)
 	if err := rules.CheckCheckpointFilter(&q); err != nil {
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
@@ -294,6 +303,7 @@ func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (
 
 // CountCheckpoints counts a task's checkpoints by type.
 func (e *Engine) CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error) {
+	taskID = idform.Task(taskID)
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (map[string]int64, error) {
 		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
 			return nil, err

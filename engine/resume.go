@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // Resume reads the resume state of an item: all that its next attempt needs.
 func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, error) {
+	itemID = idform.Item(itemID)
 	return e.resume(ctx, itemID, func(r *resuming) (pawl.ResumeState, error) {
 		out, err := r.page(ctx, "")
 		for err == nil && out.Next != "" {
@@ -27,6 +29,7 @@ func (e *Engine) Resume(ctx context.Context, itemID string) (pawl.ResumeState, e
 
 // ResumePage reads one page of the resume state; see pawl.Recorder.
 func (e *Engine) ResumePage(ctx context.Context, itemID, cursor string) (pawl.ResumeState, error) {
+	itemID = idform.Item(itemID)
 	return e.resume(ctx, itemID, func(r *resuming) (pawl.ResumeState, error) { return r.page(ctx, cursor) })
 }
 

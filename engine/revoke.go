@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -14,6 +15,7 @@ const revokeBatch = 1000
 
 // RevokeLeases ends leases; see pawl.LeaseKeeper.
 func (e *Engine) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	return each(ctx, "revoke_lease", calls, e.revokeLease)
 }
 

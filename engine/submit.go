@@ -10,11 +10,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // Submit hands in results that must be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "submit", calls, subjectOfMove,
 		eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
 			if err := rules.CheckSubmit(c); err != nil {
@@ -29,6 +31,7 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 
 // Finalize puts an item's parts together and submits the outcome; see pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "finalize", calls, subjectOfMove,
 		eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
 			if err := rules.CheckFinalize(c); err != nil {
@@ -59,6 +62,7 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 
 // SubmitParts hands in parts of results; see pawl.Deliverer.
 func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl.Result[pawl.ItemPart], error) {
+	calls = idform.Calls(calls)
 	return each(ctx, "part", calls, e.putPart)
 }
 
@@ -116,6 +120,7 @@ func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *typeRules) sto
 
 // ListParts lists an item's parts; see pawl.RecordReader.
 func (e *Engine) ListParts(ctx context.Context, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
+	q = idform.Call(q)
 	if err := rules.CheckPage(&q.Page); err != nil {
 		return pawl.List[pawl.ItemPart]{}, err
 	}

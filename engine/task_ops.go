@@ -7,21 +7,25 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // CancelTasks cancels tasks or some of their items; see pawl.TaskMaker.
 func (e *Engine) CancelTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	return e.changeTasks(ctx, "cancel", calls)
 }
 
 // RetryTasks queues failed items again; see pawl.TaskOperator.
 func (e *Engine) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	return e.changeTasks(ctx, "retry", calls)
 }
 
 // BuryTasks dead-letters failed items; see pawl.TaskOperator.
 func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	return e.changeTasks(ctx, "bury", calls)
 }
 
@@ -202,6 +206,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 
 // DeleteTasks deletes tasks; see pawl.TaskOperator. It returns their ids.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
+	calls = idform.Calls(calls)
 	if err := cmp.Or(rules.CheckBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}

@@ -6,12 +6,14 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // Heartbeat extends leases; see pawl.Leaser. The last worker of a cancelled item gets an
 // answer that says so, not an error (docs/contract.md §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
+	calls = idform.Calls(calls)
 	c := pawl.CallerOf(ctx)
 	ctx = store.For(ctx, store.Heartbeats)
 	v := fenced[pawl.HeartbeatCall, store.Touch, store.Touched, pawl.Beat]{
@@ -48,6 +50,7 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 
 // Progress reports how far items are; see pawl.Recorder.
 func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{
 		op:        "progress",

@@ -7,11 +7,13 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // UpdateTasks changes tasks; see pawl.TaskMaker.
 func (e *Engine) UpdateTasks(ctx context.Context, calls []pawl.TaskUpdate) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	if err := rules.CheckBatch("update", len(calls)); err != nil {
 		return nil, err
 	}

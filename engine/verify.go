@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -101,6 +102,7 @@ func (e *Engine) signedRoot(ctx context.Context, tx store.Tx, known knownLog) (s
 // that was removed is found by VerifyLog. keys are the public keys of which one must have
 // signed the checkpoint; none = those beside the signing key. VerifyTask changes nothing.
 func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (TaskVerification, error) {
+	taskID = idform.Task(taskID)
 	known, err := e.knownLog(keys)
 	if err != nil {
 		return TaskVerification{}, err
@@ -200,6 +202,7 @@ func encode(hashes []tlog.Hash) []string {
 
 // ProveTask implements pawl.LogReader.
 func (e *Engine) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, error) {
+	taskID = idform.Task(taskID)
 	known, err := e.knownLog(nil)
 	if err != nil {
 		return pawl.TaskProof{}, err

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/oklog/ulid/v2"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/client"
@@ -223,6 +225,26 @@ func with(lease args, more ...any) args {
 }
 
 // events are the names on a task's record, oldest first.
+// A call with an idempotency key is one call, whether its ids are texts or UUIDs.
+func TestACallInEitherFormIsOneCall(t *testing.T) {
+	each(t, pawl.Hooks{}, func(a agent) {
+		task := a.ok("work_propose", args{"type": "uuids"}).Task.ID
+		b, err := ulid.ParseStrict(task[len("tsk_"):])
+		if err != nil {
+			a.Fatal(err)
+		}
+		uuid := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+		if got := a.ok("work_get", args{"task_id": uuid}); got.Task.ID != task {
+			a.Errorf("%+v", got)
+		}
+		first := a.ok("work_cancel", args{"task_id": uuid, "item_ids": []string{uuid}}, "k")
+		again := a.ok("work_cancel", args{"task_id": task, "item_ids": []string{"itm_" + task[len("tsk_"):]}}, "k")
+		if first.Task.ID != task || again.text != first.text { // a second cancel would be refused
+			a.Errorf("%s\n%s", first.text, again.text)
+		}
+	})
+}
+
 func (a agent) events(task string) string {
 	a.Helper()
 	var names []string

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime/debug"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/idform"
 )
 
 // tool is a row of the table of tools in package api, with its implementation.
@@ -63,12 +65,13 @@ func implemented(routes []api.Route, lists ...map[string]verb) (out []tool, err 
 // verb is the input, the output and the implementation of a tool.
 type verb struct {
 	in, out *shape
+	ids     *idform.Members                                                         // the ids in its arguments
 	run     func(ctx context.Context, s *Server, args json.RawMessage) (any, error) // answers with a pointer
 }
 
 // of returns the verb of a function: its schemas are those of the function's types.
 func of[I, O any](fn func(ctx context.Context, s *Server, in I) (O, error)) verb {
-	v := verb{in: inputOf[I](), out: outputOf[O]()}
+	v := verb{in: inputOf[I](), out: outputOf[O](), ids: idform.MembersOf(reflect.TypeFor[I](), "json")}
 	v.run = func(ctx context.Context, s *Server, args json.RawMessage) (any, error) {
 		var in I
 		if err := v.in.read(args, &in); err != nil {
@@ -117,7 +120,8 @@ func (s *Server) handle(t tool) sdk.ToolHandler {
 }
 
 func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (answer json.RawMessage, meta sdk.Meta, err error) {
-	if ctx, err = s.admit(ctx, t.Name, req.Params.Arguments, t.route.Role); err != nil {
+	args := json.RawMessage(t.ids.JSON(req.Params.Arguments))
+	if ctx, err = s.admit(ctx, t.Name, args, t.route.Role); err != nil {
 		return nil, nil, err
 	}
 	ctx = s.asAgent(ctx, t.route.Role, req.ClientInfo())
@@ -130,10 +134,10 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 		return nil, nil, err
 	}
 	if key != "" && t.Hints&api.ToolReads == 0 {
-		answer, replayed, err := s.once(ctx, t, caller(ctx, req.Params.Arguments, p), key, req.Params.Arguments)
+		answer, replayed, err := s.once(ctx, t, caller(ctx, args, p), key, args)
 		return answer, remarks(access.Of(ctx).Hides(t.route), replayed), err
 	}
-	out, err := t.run(ctx, s, req.Params.Arguments)
+	out, err := t.run(ctx, s, args)
 	if err != nil {
 		return nil, nil, err
 	}

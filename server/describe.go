@@ -25,7 +25,8 @@ func config(version string) huma.Config {
 				Title:   "Pawl",
 				Version: version,
 				Description: "Durable work: tasks made of items, leased to workers, fenced by attempt. Refusals are " +
-					"application/problem+json; programs match on `code`.",
+					"application/problem+json; programs match on `code`. The id of a task or an item " +
+					"may also be given as a UUID of the same 16 bytes, wherever it is given; answers have the text.",
 			},
 			Servers: []*huma.Server{{URL: "http://127.0.0.1:7033", Description: "pawl serve on its default address"}},
 			Tags:    tags(),

@@ -75,6 +75,10 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 	changes, late := route.Method != http.MethodGet, route.Has(api.AnswersLate)
 	return func(c huma.Context, operation func(huma.Context)) {
 		r, w := humachi.Unwrap(c)
+		if err := s.ids[route.Name].asText(r); err != nil {
+			s.write(w, r, err)
+			return
+		}
 		if route.Role != api.Anyone {
 			admitted, err := s.admit(w, r, route)
 			if err != nil {

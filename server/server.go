@@ -87,6 +87,7 @@ type server struct {
 	gate    *access.Gate
 	cross   *http.CrossOriginProtection
 	free    map[string]bool // the paths of routes that need no key
+	ids     map[string]*ids // by the name of the route
 
 	// front answers requests that passed the guard: Options.Front around the API, or the API.
 	// routes finds the route of an API request.
@@ -94,7 +95,9 @@ type server struct {
 }
 
 // New returns a handler that serves the API of svc.
-func New(svc pawl.Service, o Options) http.Handler {
+func New(svc pawl.Service, o Options) http.Handler { return build(svc, o).mux }
+
+func build(svc pawl.Service, o Options) *server {
 	if o.Stopping == nil {
 		o.Stopping = context.Background()
 	}
@@ -123,7 +126,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	settle.Do(settleHuma)
 	s := &server{
 		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate,
-		bodies: bodies{max: o.BodiesInFlight}, cross: http.NewCrossOriginProtection(), free: freePaths(),
+		bodies: bodies{max: o.BodiesInFlight}, cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
 	}
 	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
@@ -146,7 +149,7 @@ func New(svc pawl.Service, o Options) http.Handler {
 	}
 	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // built once: it takes a fifth of a small test's time
 	s.page = sync.OnceValue(func() []byte { return reference(s.spec()) })
-	return s.mux
+	return s
 }
 
 // bounds fills in the defaults of the limits that are not set.
@@ -179,6 +182,7 @@ func settleHuma() {
 // key.
 func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, error)) {
 	r := api.RouteOf(name)
+	s.ids[name] = idsOf[I](r)
 	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, in)
 		return answered(ctx, s, r, out, err)
@@ -190,6 +194,7 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 // that also stores the answer.
 func change[I, O any](s *server, name string, h func(context.Context, pawl.Service, *I) (*O, error)) {
 	r := api.RouteOf(name)
+	s.ids[name] = idsOf[I](r)
 	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
 		var out *O
 		var err error

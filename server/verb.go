@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"net/http"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/idform"
 )
 
 // answerFunc makes what a single form answers from the result of its call.
@@ -27,6 +29,7 @@ func verb[C, V, O any](s *server, v api.Verb[C, V], show answerFunc[V, O]) {
 	} else {
 		verbOf(s, v, func(in *oneCall) (C, error) { return b.call(in.ID, in.RawBody) }, show)
 	}
+	s.ids[r.Name].body = idform.MembersOf(reflect.TypeFor[C](), "json")
 	b.describe(s.api.OpenAPI(), r)
 }
 
@@ -61,6 +64,7 @@ func verbOf[I, C, V, O any](s *server, v api.Verb[C, V], read func(*I) (C, error
 func form[I, C, V, O any](s *server, r api.Route, do func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error),
 	with func(context.Context) context.Context, read func(*I) ([]C, error),
 	show func(context.Context, pawl.Service, []pawl.Result[V], error) (*O, error)) {
+	s.ids[r.Name] = idsOf[I](r)
 	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
 		calls, err := read(in)
 		if err != nil {

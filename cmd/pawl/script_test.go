@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pawl-work/pawl"
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 // Each script is a conversation with the program. Besides testscript's own
 // commands: exits N CMD… runs it and wants that exit code; let NAME PATH and
 // json PATH TEXT read the last stdout as JSON; until PATTERN CMD… runs it until
-// it says so; serve starts a server and sets URL; say MESSAGE WORKER ATTEMPT
+// it says so; uuid NAME ID sets NAME to an id's UUID; serve starts a server and sets URL; say MESSAGE WORKER ATTEMPT
 // TEXT… is a writer's process; spoil FILE SQL changes a database behind Pawl's back.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -36,6 +38,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
+			"uuid": asUUID,
 		},
 	})
 }
@@ -88,6 +91,12 @@ func at(ts *testscript.TestScript, path string) string {
 }
 
 func let(ts *testscript.TestScript, neg bool, args []string) { ts.Setenv(args[0], at(ts, args[1])) }
+
+func asUUID(ts *testscript.TestScript, neg bool, args []string) {
+	b, err := ulid.ParseStrict(args[1][len("tsk_"):])
+	ts.Check(err)
+	ts.Setenv(args[0], fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}
 
 func jsonIs(ts *testscript.TestScript, neg bool, args []string) {
 	if got := at(ts, args[0]); (got == args[1]) == neg {
