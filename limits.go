@@ -121,7 +121,7 @@ var Limits = []Limit{
 	{"claim", MaxClaim, "items", "items of one claim"},
 	{"lease_seconds", MaxLeaseSeconds, "seconds", "length of a lease"},
 	{"workers", MaxWorkers, "workers", "registered in a namespace; those seen last are kept"},
-	{"known_names", MaxKnownNames, "names", "of actors that a process remembers the numbers of"},
+	{"known_names", MaxKnownNames, "names", "of actors, and of queues, that a process remembers the numbers of"},
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},
 	{"page", MaxPage, "rows", "rows of one page"},
 	{"prunable", MaxPrunable, "tasks", "counted by a dry run of retention"},

@@ -119,8 +119,8 @@ func TestSweepMendsCountsOfWhatItemsWaitFor(t *testing.T) {
 		fed, l := create("completes")
 		broken, f := create("fails")
 		right, _ := create("runs")
-		for _, q := range []string{"UPDATE pawl.waiting SET needs = needs + 1 WHERE type = 'completes'", "UPDATE pawl.waiting SET broken = " +
-			"-1 WHERE type = 'fails'"} {
+		for _, q := range []string{"UPDATE pawl.waiting SET needs = needs + 1 WHERE queue_id = @queue('default', 'completes')",
+			"UPDATE pawl.waiting SET broken = -1 WHERE queue_id = @queue('default', 'fails')"} {
 			if err := p.Exec(q); err != nil {
 				t.Fatal(err)
 			}

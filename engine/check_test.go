@@ -49,8 +49,8 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 	s.ok(one(p.Service.BeginKeys(s.Context(), []pawl.KeyBegin{{Key: "k", RequestHash: "h", ItemID: s.lease.ID}})))
 	s.ids["finished_items"], s.ids["parked_items"], s.ids["leases"] = ended.ID, failed.ID, s.lease.ID
 	for _, place := range []string{"ready", "scheduled", "waiting"} {
-		s.ids[place] = s.value("SELECT @item_text(item_id) FROM pawl." + place + " WHERE type <> 'waits' OR '" + place + "' = 'waiting' " +
-			"ORDER BY item_id LIMIT 1")
+		s.ids[place] = s.value("SELECT @item_text(item_id) FROM pawl." + place +
+			" WHERE @type_of(queue_id) <> 'waits' OR '" + place + "' = 'waiting' ORDER BY item_id LIMIT 1")
 	}
 	if found := s.check(); len(found) != 0 {
 		t.Fatalf("before anything is broken: %v", found)
@@ -129,7 +129,7 @@ func (s *scene) exec(statements string) {
 const (
 	lastEvent = "INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.task_events WHERE id = (SELECT MAX(id) FROM " +
 		"pawl.task_events);\nDELETE FROM pawl.retention_gate"
-	readyColumns = "namespace, type, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds"
+	readyColumns = "queue_id, rank, item_id, task_id, attempt, failures, max_attempts, solo, feeds"
 )
 
 // insertEvent returns a statement that inserts an event of a task, or of an item if it names one.
@@ -152,7 +152,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"one place",
 		"{ready}",
-		"INSERT INTO pawl.ready (" + readyColumns + ") SELECT namespace, type, rank - 1, item_id, task_id, attempt, failures, max_attempts," +
+		"INSERT INTO pawl.ready (" + readyColumns + ") SELECT queue_id, rank - 1, item_id, task_id, attempt, failures, max_attempts," +
 			" solo, feeds FROM pawl.ready WHERE item_id = '{ready}'",
 		"DELETE FROM pawl.ready WHERE item_id = '{ready}' AND rank = 0",
 	},
@@ -165,8 +165,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"carried",
 		"{ready}",
-		"UPDATE pawl.ready SET namespace = 'other' WHERE item_id = '{ready}'",
-		"UPDATE pawl.ready SET namespace = 'default' WHERE item_id = '{ready}'",
+		"UPDATE pawl.ready SET queue_id = queue_id + 1000 WHERE item_id = '{ready}'",
+		"UPDATE pawl.ready SET queue_id = queue_id - 1000 WHERE item_id = '{ready}'",
 	},
 	{
 		"carried",
@@ -177,8 +177,27 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"carried",
 		"{scheduled}",
-		"UPDATE pawl.scheduled SET type = 'other' WHERE item_id = '{scheduled}'",
-		"UPDATE pawl.scheduled SET type = 'many' WHERE item_id = '{scheduled}'",
+		"UPDATE pawl.scheduled SET queue_id = @queue('default', 'waits') WHERE item_id = '{scheduled}'",
+		"UPDATE pawl.scheduled SET queue_id = @queue('default', 'many') WHERE item_id = '{scheduled}'",
+	},
+	{
+		"carried",
+		"{leases}",
+		"UPDATE pawl.leases SET namespace = 'other' WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET namespace = 'default' WHERE item_id = '{leases}'",
+	},
+	{
+		"queues",
+		"{leases}",
+		"UPDATE pawl.items SET queue_id = 999999 WHERE id = '{leases}';\nUPDATE pawl.leases SET queue_id = 999999 WHERE item_id = '{leases}'",
+		"UPDATE pawl.items SET queue_id = @queue('default', 'many') WHERE id = '{leases}';\n" +
+			"UPDATE pawl.leases SET queue_id = @queue('default', 'many') WHERE item_id = '{leases}'",
+	},
+	{
+		"queues",
+		"itm_",
+		"UPDATE pawl.queues SET type = 'other' WHERE type = 'waits'",
+		"UPDATE pawl.queues SET type = 'waits' WHERE type = 'other'",
 	},
 	{
 		"names",
@@ -213,8 +232,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"carried",
 		"itm_0000000000000000000000N0NE",
-		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, ended_at)\n" +
-			"VALUES ('itm_0000000000000000000000N0NE', 'default', '{solo}', " +
+		"INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, attempt, failures, ended_at)\n" +
+			"VALUES ('itm_0000000000000000000000N0NE', 1, '{solo}', " +
 			"'completed', 1, 0, 1)",
 		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.finished_items WHERE item_id = 'itm_0000000000000000000000N0NE';\n" +
 			"DELETE FROM pawl.retention_gate",
@@ -237,7 +256,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"UPDATE pawl.waiting SET needs = 0, until = 9000000000000000 WHERE item_id = '{waiting}'",
 		"UPDATE pawl.waiting SET needs = 1, until = NULL WHERE item_id = '{waiting}'",
 	},
-	{"feeders", "itm_", "UPDATE pawl.ready SET feeds = 0 WHERE type = 'waits'", "UPDATE pawl.ready SET feeds = 1 WHERE type = 'waits'"},
+	{"feeders", "itm_", "UPDATE pawl.ready SET feeds = 0 WHERE queue_id = @queue('default', 'waits')",
+		"UPDATE pawl.ready SET feeds = 1 WHERE queue_id = @queue('default', 'waits')"},
 	{
 		"counters",
 		"{many}",

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -26,24 +27,28 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 	common := "CASE WHEN i % 50 = 0 THEN 'small' ELSE 'default' END"
 	queries := []string{
 		"INSERT INTO pawl.actors (id, kind, name)\n" + numbers + "SELECT 1000000 + i, 'worker', 'filled-' || i FROM n",
+		"INSERT INTO pawl.queues (id, namespace, type)\n" +
+			"WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19)\n" +
+			"SELECT 1000 + i, CASE WHEN i >= 10 THEN 'small' ELSE 'default' END, 'type-' || (i % 10) FROM n\n" +
+			"WHERE NOT EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = 1000 + i)",
 		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at)\n" + numbers +
-			"SELECT @id(id), " + common + ", 'type-' || i % 10, 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
+			"SELECT @id(id), " + common + ", 'type-' || (i % 10), 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
 			" 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM x",
-		"INSERT INTO pawl.items (id, namespace, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
-			"SELECT id, namespace, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
-		"INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, attempt, failures, worker, ended_at)\n" +
-			"SELECT id, namespace, task_id, 'completed', 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
+		"INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
+			"SELECT id, namespace, @queue(tasks.namespace, tasks.type), id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
+		"INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, attempt, failures, worker, ended_at)\n" +
+			"SELECT id, queue_id, task_id, 'completed', 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
 			"(created_at / 1000000) % 500 > 3",
-		"INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo,\n" +
+		"INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, attempt, failures, max_attempts, solo,\n" +
 			"  since, worker)\n" +
-			"SELECT id, namespace, task_id, type, priority, 'failed', 3, 3, 3, 1, created_at, 1000001 FROM pawl.items WHERE (created_at / " +
+			"SELECT id, queue_id, task_id, priority, 'failed', 3, 3, 3, 1, created_at, 1000001 FROM pawl.items WHERE (created_at / " +
 			"1000000) % 500 = 1",
-		"INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, solo, feeds, " +
+		"INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, attempt, failures, max_attempts, solo, feeds, " +
 			"acceptance, rework, spared, prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
-			"SELECT id, namespace, task_id, type, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 1000002, 60, created_at, created_at, created_at," +
-			" created_at FROM pawl.items WHERE (created_at / 1000000) % 500 = 2",
-		"INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo)\n" +
-			"SELECT namespace, type, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.items WHERE (created_at / 1000000) % 500 IN (0, 3)",
+			"SELECT id, namespace, queue_id, task_id, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 1000002, 60, " +
+			"created_at, created_at, created_at, created_at FROM pawl.items WHERE (created_at / 1000000) % 500 = 2",
+		"INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, max_attempts, solo)\n" +
+			"SELECT queue_id, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.items WHERE (created_at / 1000000) % 500 IN (0, 3)",
 		"INSERT INTO pawl.task_events (namespace, task_id, item_id, move, actor, created_at)\n" +
 			"SELECT namespace, id, NULL, (SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'proposed'), " +
 			"1000001 + (created_at / 1000000) % 1000, created_at FROM pawl.tasks ORDER BY id",
@@ -389,7 +394,7 @@ func TestListsReadByTheirIndexes(t *testing.T) {
 				return nil
 			})
 			if err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: %v %v", name, err, errors.Unwrap(err))
 			}
 		}
 	})

@@ -56,11 +56,22 @@ var actorColumns = map[string]map[string]string{
 	"task_events":    {"actor_type": "", "actor_id": "actor"},
 }
 
+// queued are the tables whose rows have the number of a queue, with its value for an
+// archived row. That of an ended item has no type.
+var queued = map[string]string{
+	"items":          "@queue($2, $4)",
+	"parked_items":   "@queue($2, $4)",
+	"finished_items": "(SELECT w.queue_id FROM pawl.items w WHERE w.id = $1 AND w.namespace = $2)",
+}
+
 // insertion returns the statement that inserts an archived row of a table.
 func insertion(table string, names []string) string {
 	var into, values []string
 	for i, name := range names {
 		value := fmt.Sprintf("$%d", i+1)
+		if queued[table] != "" && table != "items" && (name == "namespace" || name == "type") {
+			continue
+		}
 		switch column, special := actorColumns[table][name]; {
 		case !special:
 			into, values = append(into, name), append(values, value)
@@ -69,6 +80,9 @@ func insertion(table string, names []string) string {
 		case column == "actor": // behind its kind
 			into, values = append(into, column), append(values, fmt.Sprintf("@actor($%d, %s)", i, value))
 		}
+	}
+	if queue := queued[table]; queue != "" {
+		into, values = append(into, "queue_id"), append(values, queue)
 	}
 	return "INSERT INTO pawl." + table + " (" + strings.Join(into, ", ") + ")\nVALUES (" + strings.Join(values, ", ") + ")"
 }
@@ -89,6 +103,21 @@ func actorsOf(table string, names []string, rows [][]any) (out []ActorName) {
 				kind, _ := row[i-1].(string)
 				out = append(out, ActorName{kind, id})
 			}
+		}
+	}
+	return out
+}
+
+// queuesOf returns the queues that archived rows of items name.
+func queuesOf(names []string, rows [][]any) []QueueName {
+	namespace, kind := slices.Index(names, "namespace"), slices.Index(names, "type")
+	out := make([]QueueName, 0, len(rows))
+	for _, row := range rows {
+		var q QueueName
+		q.Namespace, _ = row[namespace].(string)
+		q.Type, _ = row[kind].(string)
+		if len(out) == 0 || out[len(out)-1] != q {
+			out = append(out, q)
 		}
 	}
 	return out
@@ -342,6 +371,11 @@ func (r *Restorer) Flush(ctx context.Context, tx Tx) error {
 	r.rows = nil
 	if err := EnsureActors(ctx, tx, actorsOf(r.table, r.names, rows)...); err != nil {
 		return err
+	}
+	if r.table == "items" {
+		if err := EnsureQueues(ctx, tx, queuesOf(r.names, rows)...); err != nil {
+			return err
+		}
 	}
 	return tx.ExecEach(ctx, insertion(r.table, r.names), rows)
 }

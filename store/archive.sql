@@ -25,13 +25,13 @@ WHERE needs_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY needs_id, item_id
 
 -- name: rows parked_items
-SELECT item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
+SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @type_of(queue_id) AS type, priority, state, @columns(carried), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
 FROM pawl.parked_items
 WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
 
 -- name: rows finished_items
-SELECT item_id, namespace, task_id, state, @columns(kept), left_by, @name_of(worker) AS worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
+SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, state, @columns(kept), left_by, @name_of(worker) AS worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
 FROM pawl.finished_items
 WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
@@ -131,10 +131,10 @@ WHERE id IN (SELECT id FROM pawl.provenances WHERE task_id = $1 LIMIT $2)
 
 -- name: remove ready
 DELETE FROM pawl.ready
-WHERE (namespace, type, rank, item_id) IN (
-  SELECT r.namespace, r.type, r.rank, r.item_id
+WHERE (queue_id, rank, item_id) IN (
+  SELECT r.queue_id, r.rank, r.item_id
   FROM pawl.item_ranks w
-  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
+  JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
   WHERE w.task_id = $1
   LIMIT $2)
 

@@ -38,6 +38,8 @@ var Rules = []Rule{
 	{"lease", "a leased item has a worker, an attempt and an end of its lease", "remove the lease's row and insert the item into ready"},
 	{"names", "every number of an actor or a worker is one of the dictionary actors",
 		"restore a backup: the name that the number had is lost"},
+	{"queues", "every number of a queue is one of the dictionary queues, with the namespace and type of the item",
+		"set items.queue_id to the number that queues has for the item's namespace and type"},
 	{"budget", "failures are at most attempts, and below max_attempts while there is work left",
 		"set failures to what the events since the last retry count"},
 	{"dependencies", "a waiting item needs as many items as it depends on that have not completed", "set waiting.needs to that number"},

@@ -14,8 +14,8 @@ LIMIT 1 OFFSET $2
 SELECT @item_text(x.id), x.task_id, 'in ' || x.places || ' places'
 FROM (
   SELECT w.id, w.task_id,
-    (SELECT COUNT(*) FROM pawl.ready r WHERE r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
-    + (SELECT COUNT(*) FROM pawl.ready b WHERE b.namespace = w.namespace AND b.type = w.type AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id)
+    (SELECT COUNT(*) FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.ready b WHERE b.queue_id = w.queue_id AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.waiting g WHERE g.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.leases l WHERE l.item_id = w.id)
@@ -31,30 +31,36 @@ SELECT @item_text(p.item_id), p.task_id,
   CASE
     WHEN w.id IS NULL THEN 'a row of ' || p.place || ' without an item'
     WHEN t.id IS NULL THEN 'a row of ' || p.place || ' without a task'
+    WHEN p.queue_id <> w.queue_id THEN p.place || '.queue_id is ' || p.queue_id || ', the item''s ' || w.queue_id
     WHEN p.namespace <> w.namespace THEN p.place || '.namespace is ' || p.namespace || ', the item''s ' || w.namespace
     WHEN p.task_id <> w.task_id THEN p.place || '.task_id is ' || @task_text(p.task_id) || ', the item''s ' || @task_text(w.task_id)
-    WHEN p.type <> w.type THEN p.place || '.type is ' || p.type || ', the item''s ' || w.type
     WHEN p.priority <> w.priority THEN 'priority in ' || p.place || ' is ' || p.priority || ', the item''s ' || w.priority
     WHEN p.max_attempts <> w.max_attempts THEN p.place || '.max_attempts is ' || p.max_attempts || ', the item''s ' || w.max_attempts
     ELSE p.place || '.solo is ' || p.solo || ', the task''s ' || t.solo || ', the kind ' || w.kind
   END
 FROM (
-  SELECT 'ready' AS place, item_id, namespace, task_id, type, CASE WHEN rank % 2 = 0 THEN -rank / 2 ELSE (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
+  SELECT 'ready' AS place, item_id, queue_id, NULL AS namespace, task_id, CASE WHEN rank % 2 = 0 THEN -rank / 2 ELSE (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
   UNION ALL
-  SELECT 'scheduled', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.scheduled
+  SELECT 'scheduled', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.scheduled
   UNION ALL
-  SELECT 'waiting', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.waiting
+  SELECT 'waiting', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.waiting
   UNION ALL
-  SELECT 'leases', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.leases
+  SELECT 'leases', item_id, queue_id, namespace, task_id, priority, max_attempts, solo FROM pawl.leases
   UNION ALL
-  SELECT 'parked_items', item_id, namespace, task_id, type, priority, max_attempts, solo FROM pawl.parked_items
+  SELECT 'parked_items', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.parked_items
   UNION ALL
-  SELECT 'finished_items', item_id, namespace, task_id, NULL, NULL, NULL, NULL FROM pawl.finished_items
+  SELECT 'finished_items', item_id, queue_id, NULL, task_id, NULL, NULL, NULL FROM pawl.finished_items
 ) p
 LEFT JOIN pawl.items w ON w.id = p.item_id
 LEFT JOIN pawl.tasks t ON t.id = p.task_id
-WHERE w.id IS NULL OR t.id IS NULL OR p.namespace <> w.namespace OR p.task_id <> w.task_id
-  OR p.type <> w.type OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
+WHERE w.id IS NULL OR t.id IS NULL OR p.queue_id <> w.queue_id OR p.namespace <> w.namespace OR p.task_id <> w.task_id
+  OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
+
+-- name: queues
+SELECT @item_text(w.id), w.task_id, 'queue ' || w.queue_id || CASE WHEN q.id IS NULL THEN ', which is not there' ELSE ' is ' || q.namespace || ' ' || q.type || ', the item''s ' || w.namespace || ' ' || w.type END
+FROM pawl.items w
+LEFT JOIN pawl.queues q ON q.id = w.queue_id
+WHERE w.task_id > $1 AND w.task_id <= $2 AND (q.id IS NULL OR q.namespace <> w.namespace OR q.type <> w.type)
 
 -- name: lease
 SELECT @item_text(item_id), task_id, 'worker ' || worker || ', attempt ' || attempt || ', until ' || lease_expires_at
@@ -73,8 +79,8 @@ FROM (
   LEFT JOIN pawl.parked_items t ON t.item_id = w.id
   LEFT JOIN pawl.scheduled s ON s.item_id = w.id
   LEFT JOIN pawl.waiting g ON g.item_id = w.id
-  LEFT JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = @new_rank(w.priority) AND r.item_id = w.id
-  LEFT JOIN pawl.ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id
+  LEFT JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = @new_rank(w.priority) AND r.item_id = w.id
+  LEFT JOIN pawl.ready b ON b.queue_id = w.queue_id AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id
   WHERE w.task_id > $1 AND w.task_id <= $2
 ) x
 WHERE x.actor IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.actors a WHERE a.id = x.actor)
@@ -359,7 +365,8 @@ WHERE m.state <> 'streaming' AND m.content IS NULL
 -- name: signals
 SELECT @item_text(g.item_id), g.task_id, 'it waits for signal ' || g.signal || ', key "' || s.key || '", which was sent at ' || s.sent_at
 FROM pawl.waiting g
-JOIN pawl.signals s ON s.namespace = g.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
+JOIN pawl.queues q ON q.id = g.queue_id
+JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
 WHERE s.sent_at IS NOT NULL
 
 -- name: input hash

@@ -90,6 +90,9 @@ func (i *NewItem) Planned() pawl.NewItem {
 	return out
 }
 
+// Queue returns the namespace and type of the item.
+func (i *NewItem) Queue() QueueName { return QueueName{i.Namespace, i.Type} }
+
 // Mark returns the value of solo in the item's rows: 1 for the only item of a task, Aside
 // for a plan or apply item, else 0.
 func (i *NewItem) Mark() int {

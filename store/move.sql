@@ -110,7 +110,7 @@ SET broken = broken + 1
 WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: broken dependents
-SELECT w.item_id, w.namespace, w.task_id,
+SELECT w.item_id, @namespace_of(w.queue_id), w.task_id,
   (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.parked_items r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN @from(item retry)),
   (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> 'completed')
 FROM pawl.waiting w
@@ -128,7 +128,7 @@ LIMIT 1 OFFSET $2
 -- Waiting items whose count of open dependencies, or of failed ones, differs from the rows
 -- of these dependencies.
 -- name: miscounted dependents
-SELECT w.item_id, w.namespace, w.task_id, 0, 0
+SELECT w.item_id, @namespace_of(w.queue_id), w.task_id, 0, 0
 FROM pawl.waiting w
 WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0 AND (
   w.needs <> (SELECT COUNT(*) FROM pawl.item_deps d
@@ -164,7 +164,7 @@ SET broken = 0
 WHERE item_id = $1
 
 -- name: lost dependents
-SELECT r.item_id, r.namespace, r.task_id, 0, 1
+SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 1
 FROM pawl.parked_items r
 WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
   AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> 'completed')
@@ -172,7 +172,7 @@ ORDER BY r.item_id
 LIMIT $2
 
 -- name: mendable dependents
-SELECT r.item_id, r.namespace, r.task_id, 0, 0
+SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 0
 FROM pawl.parked_items r
 WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
   AND NOT EXISTS (

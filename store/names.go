@@ -41,11 +41,13 @@ func (n ActorName) compare(o ActorName) int {
 	return cmp.Or(strings.Compare(n.Kind, o.Kind), strings.Compare(n.Name, o.Name))
 }
 
-// Names remembers the numbers of up to pawl.MaxKnownNames names; when there are more, it
+// Names remembers the numbers of up to pawl.MaxKnownNames names of a kind; when there are more, it
 // begins anew. It is safe for concurrent use. The zero value remembers nothing yet.
 type Names struct {
-	mu     sync.RWMutex
-	actors map[ActorName]int64
+	mu         sync.RWMutex
+	actors     map[ActorName]int64
+	queues     map[QueueName]int64
+	queueNames map[int64]QueueName
 }
 
 // Actor returns the number that was learned with a name.
@@ -70,7 +72,7 @@ func (n *Names) Learn(name ActorName, id int64) {
 func (n *Names) Forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.actors = nil
+	n.actors, n.queues, n.queueNames = nil, nil, nil
 }
 
 // Dictionary is implemented by transactions that remember names between them.
@@ -81,6 +83,8 @@ type Dictionary interface {
 	// one transaction can write, it returns false: the caller's transaction inserts them, and
 	// remembers no name from then on.
 	MakeActors(ctx context.Context, names []ActorName) (bool, error)
+	// MakeQueues does the same for queues.
+	MakeQueues(ctx context.Context, names []QueueName) (bool, error)
 }
 
 // dictionaryOf returns the Dictionary of a transaction, or nil.
@@ -231,7 +235,10 @@ func nameWorkers(ctx context.Context, tx Tx, rows []StateRow) error {
 //	@kind_of(number)     the kind of an actor
 //	@name_of(number)     its name; NULL without one
 //	@system              the number of the actor system
+//
+// Those of queues are described at expandQueues.
 func ExpandNames(query string) string {
+	query = expandQueues(query)
 	query = expand(query, "@workers(", in("(ARRAY(SELECT @worker(u.name) FROM unnest(%s::text[]) AS u(name)))"))
 	query = expand(query, "@actors(", func(arg string) string {
 		kinds, names, _ := strings.Cut(arg, ", ")

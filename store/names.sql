@@ -14,3 +14,18 @@ ON CONFLICT (kind, name) DO NOTHING
 SELECT a.id, a.name
 FROM @each($1) AS x
 JOIN pawl.actors a ON a.id = CAST(x.value ->> 0 AS INTEGER)
+
+-- name: queue
+SELECT id
+FROM pawl.queues
+WHERE namespace = $1 AND type = $2
+
+-- name: name of queue
+SELECT namespace, type
+FROM pawl.queues
+WHERE id = $1
+
+-- name: add queue
+INSERT INTO pawl.queues (namespace, type)
+VALUES ($1, $2)
+ON CONFLICT (namespace, type) DO NOTHING

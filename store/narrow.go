@@ -166,7 +166,11 @@ func (l *listing[T]) id() string { return l.table[len(l.table)-1:] + ".id" }
 
 // from returns a source of candidates.
 func from(column, table, cond string) string {
-	return "SELECT " + column + " AS id FROM pawl." + table + " WHERE namespace = $1" + cond
+	of := " WHERE namespace = $1"
+	if slices.Contains([]string{"ready", "scheduled", "waiting", "parked_items", "finished_items"}, table) {
+		of = " WHERE queue_id IN @queues_of($1)"
+	}
+	return "SELECT " + column + " AS id FROM pawl." + table + of + cond
 }
 
 // rare repeats the condition of a partial index word for word, because SQLite uses the

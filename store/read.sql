@@ -32,7 +32,7 @@ e.id = (SELECT n.id FROM pawl.task_events n WHERE n.task_id = e.task_id ORDER BY
 EXISTS (
   SELECT 1
   FROM pawl.item_ranks k
-  JOIN pawl.ready r ON r.namespace = k.namespace AND r.type = k.type AND r.rank = k.rank AND r.item_id = k.id
+  JOIN pawl.ready r ON r.queue_id = k.queue_id AND r.rank = k.rank AND r.item_id = k.id
   WHERE k.task_id = t.id)
 
 -- name: events
@@ -125,28 +125,28 @@ JOIN pawl.checkpoints c ON c.item_id = $1 AND c.seq = n.seq
 ORDER BY n.point DESC, n.seq
 
 -- name: groups
-WITH RECURSIVE g (type, rank) AS (
-  SELECT (SELECT r.type FROM pawl.ready r WHERE r.namespace = $1 ORDER BY r.type, r.rank LIMIT 1),
-    (SELECT r.rank FROM pawl.ready r WHERE r.namespace = $1 ORDER BY r.type, r.rank LIMIT 1)
+WITH RECURSIVE g (queue_id, type, rank) AS (
+  SELECT q.id, q.type, (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = q.id ORDER BY r.rank LIMIT 1)
+  FROM pawl.queues q
+  WHERE q.namespace = $1
   UNION ALL
-  SELECT (SELECT r.type FROM pawl.ready r WHERE r.namespace = $1 AND (r.type, r.rank) > (g.type, g.rank) ORDER BY r.type, r.rank LIMIT 1),
-    (SELECT r.rank FROM pawl.ready r WHERE r.namespace = $1 AND (r.type, r.rank) > (g.type, g.rank) ORDER BY r.type, r.rank LIMIT 1)
+  SELECT g.queue_id, g.type, (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = g.queue_id AND r.rank > g.rank ORDER BY r.rank LIMIT 1)
   FROM g
-  WHERE g.type IS NOT NULL)
+  WHERE g.rank IS NOT NULL)
 SELECT g.type, g.rank
 FROM g
-WHERE g.type IS NOT NULL
+WHERE g.rank IS NOT NULL
 
 -- name: pick item
-SELECT r.type, r.rank, r.item_id
+SELECT w.type, r.rank, r.item_id
 FROM pawl.item_ranks w
-JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
+JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
 WHERE w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work') AND ($4 OR w.task_id = $5)
 
 -- name: pick task
-SELECT r.type, r.rank, r.item_id
+SELECT w.type, r.rank, r.item_id
 FROM pawl.item_ranks w
-JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id
+JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
 WHERE w.task_id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work')
 ORDER BY r.rank, r.item_id
 LIMIT $4

@@ -27,17 +27,18 @@ DELETE FROM pawl.signals
 WHERE namespace = $1 AND name = $2 AND key = $3 AND sent_at IS NULL
   AND NOT EXISTS (
     SELECT 1 FROM pawl.waiting g
-    WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.namespace = $1)
+    WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1))
 
 -- name: waiting for signal
 SELECT g.item_id
 FROM pawl.waiting g
-WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.namespace = $1
+WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1)
 ORDER BY g.item_id
 LIMIT $4
 
 -- name: signalled before
 SELECT g.item_id
 FROM pawl.waiting g
-JOIN pawl.signals s ON s.namespace = g.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
+JOIN pawl.queues q ON q.id = g.queue_id
+JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
 WHERE g.item_id IN @ids($1) AND s.sent_at IS NOT NULL

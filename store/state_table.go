@@ -19,6 +19,7 @@ var stateTableSQL = Texts(sqlFiles, "state_table.sql")
 // tables share, and those that only some of them have.
 type StateRow struct {
 	ItemID, Namespace, TaskID, Type, State string
+	Queue                                  int64 // the number of Namespace and Type
 	Carried
 	Priority                                    int
 	LeftBy, Error, Signal, SignalKey            Text
@@ -50,7 +51,8 @@ var stateTables = []stateTable{
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"run_at", &h.RunAt}}
 	}},
 	{"leases", statesOf("leases"), func(h *StateRow) []Column {
-		return []Column{{"priority", &h.Priority}, {"state", &h.State}, {"prefetch", &h.Prefetch}, {"lease_seconds", &h.LeaseSeconds},
+		return []Column{{"namespace", &h.Namespace}, {"priority", &h.Priority}, {"state", &h.State}, {"prefetch", &h.Prefetch},
+			{"lease_seconds", &h.LeaseSeconds},
 			{"acquired_at", &h.AcquiredAt}, {"heartbeat_at", &h.HeartbeatAt}, {"lease_expires_at", &h.ExpiresAt}, {"progress", &h.Progress},
 			{"stage", &h.Stage}, {"progressed_at", &h.ProgressedAt}, {"stopped", &h.Stopped}, {"key_id", &h.KeyID}}
 	}},
@@ -71,7 +73,7 @@ var stateTables = []stateTable{
 // put a whole row name them as @columns(ready) and so on.
 func (h *StateRow) columns(p *stateTable) []Column {
 	return slices.Concat(
-		[]Column{{"item_id", (*ItemID)(&h.ItemID)}, {"namespace", &h.Namespace}, {"task_id", (*TaskID)(&h.TaskID)}, {"type", &h.Type}},
+		[]Column{{"item_id", (*ItemID)(&h.ItemID)}, {"queue_id", &h.Queue}, {"task_id", (*TaskID)(&h.TaskID)}},
 		h.Carried.Columns(),
 		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}}, p.own(h))
 }
@@ -79,7 +81,7 @@ func (h *StateRow) columns(p *stateTable) []Column {
 // endColumns returns the columns of an ended item's row in ends.
 func (h *StateRow) endColumns() []Column {
 	return slices.Concat(
-		[]Column{{"item_id", (*ItemID)(&h.ItemID)}, {"namespace", &h.Namespace}, {"task_id", (*TaskID)(&h.TaskID)}}, h.Carried.Kept(),
+		[]Column{{"item_id", (*ItemID)(&h.ItemID)}, {"queue_id", &h.Queue}, {"task_id", (*TaskID)(&h.TaskID)}}, h.Carried.Kept(),
 		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}, {"left_by", &h.LeftBy}, {"state", &h.State},
 			{"ended_at", &h.Since}, {"accepted_at", &h.AcceptedAt}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled}})
 }
@@ -95,7 +97,7 @@ func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, err
 		}
 		return scanStateRows(ctx, tx, stateTableSQL["take "+p.name], args, func(h *StateRow) []any {
 			h.State = p.states[0]
-			return Targets(h.columns(p))
+			return append(Targets(h.columns(p)), &h.Namespace, &h.Type)
 		})
 	})
 }
@@ -121,7 +123,7 @@ func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([
 		}
 		held, err := scanStateRows(ctx, tx, stateTableSQL["take "+p.name], []any{ids}, func(h *StateRow) []any {
 			h.State = p.states[0]
-			return Targets(h.columns(p))
+			return append(Targets(h.columns(p)), &h.Namespace, &h.Type)
 		})
 		for i := range held {
 			held[i].amend(a)

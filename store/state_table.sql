@@ -6,21 +6,21 @@
 -- empty, the planner would otherwise find them again for each row of the table.
 -- name: take ready
 WITH held AS MATERIALIZED (
-  SELECT r.namespace, r.type, r.rank, r.item_id
+  SELECT r.queue_id, r.rank, r.item_id
   FROM (
-    SELECT id, namespace, type, @new_rank(priority) AS rank FROM pawl.items WHERE id IN @ids($1)
+    SELECT id, queue_id, @new_rank(priority) AS rank FROM pawl.items WHERE id IN @ids($1)
     UNION ALL
-    SELECT id, namespace, type, @requeue_rank(priority) FROM pawl.items WHERE id IN @ids($1)
+    SELECT id, queue_id, @requeue_rank(priority) FROM pawl.items WHERE id IN @ids($1)
   ) w
-  JOIN pawl.ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = w.rank AND r.item_id = w.id)
+  JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready
-WHERE (namespace, type, rank, item_id) IN (SELECT namespace, type, rank, item_id FROM held)
-RETURNING @columns(ready)
+WHERE (queue_id, rank, item_id) IN (SELECT queue_id, rank, item_id FROM held)
+RETURNING @columns(ready), @namespace_of(queue_id), @type_of(queue_id)
 
 -- name: take scheduled
 DELETE FROM pawl.scheduled
 WHERE item_id IN @ids($1)
-RETURNING @columns(scheduled)
+RETURNING @columns(scheduled), @namespace_of(queue_id), @type_of(queue_id)
 
 -- name: take waiting
 WITH held AS MATERIALIZED (
@@ -31,7 +31,7 @@ WITH held AS MATERIALIZED (
   @lock)
 DELETE FROM pawl.waiting
 WHERE item_id IN (SELECT item_id FROM held)
-RETURNING @columns(waiting)
+RETURNING @columns(waiting), @namespace_of(queue_id), @type_of(queue_id)
 
 -- name: take leases
 WITH held AS MATERIALIZED (
@@ -42,12 +42,12 @@ WITH held AS MATERIALIZED (
   @lock)
 DELETE FROM pawl.leases
 WHERE item_id IN (SELECT item_id FROM held)
-RETURNING @columns(leases)
+RETURNING @columns(leases), @namespace_of(queue_id), @type_of(queue_id)
 
 -- name: take parked_items
 DELETE FROM pawl.parked_items
 WHERE item_id IN @ids($1) AND state IN @list($2)
-RETURNING @columns(parked_items)
+RETURNING @columns(parked_items), @namespace_of(queue_id), @type_of(queue_id)
 
 -- name: put ready
 INSERT INTO pawl.ready (@columns(ready))
@@ -80,7 +80,7 @@ VALUES (@values(finished_items, $1))
 UPDATE pawl.scheduled
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN @ids($1)
-RETURNING item_id, namespace, type, 'scheduled'
+RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), 'scheduled'
 
 -- name: amend waiting
 WITH held AS MATERIALIZED (
@@ -92,7 +92,7 @@ WITH held AS MATERIALIZED (
 UPDATE pawl.waiting
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN (SELECT item_id FROM held)
-RETURNING item_id, namespace, type, 'waiting'
+RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), 'waiting'
 
 -- name: amend leases
 WITH held AS MATERIALIZED (
@@ -104,13 +104,13 @@ WITH held AS MATERIALIZED (
 UPDATE pawl.leases
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN (SELECT item_id FROM held)
-RETURNING item_id, namespace, type, state
+RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), state
 
 -- name: amend parked_items
 UPDATE pawl.parked_items
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN @ids($1)
-RETURNING item_id, namespace, type, state
+RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), state
 
 -- name: still in
 SELECT i.id

@@ -26,12 +26,12 @@ SELECT k.worker_id, k.name, k.version, k.types, k.started_at, k.last_seen_at,
 FROM pawl.workers k
 
 -- name: item counts
-SELECT 'queued', COUNT(*) FROM pawl.ready WHERE namespace = $1
-UNION ALL SELECT 'scheduled', COUNT(*) FROM pawl.scheduled WHERE namespace = $1
-UNION ALL SELECT 'waiting', COUNT(*) FROM pawl.waiting WHERE namespace = $1
+SELECT 'queued', COUNT(*) FROM pawl.ready WHERE queue_id IN @queues_of($1)
+UNION ALL SELECT 'scheduled', COUNT(*) FROM pawl.scheduled WHERE queue_id IN @queues_of($1)
+UNION ALL SELECT 'waiting', COUNT(*) FROM pawl.waiting WHERE queue_id IN @queues_of($1)
 UNION ALL SELECT l.state, COUNT(*) FROM pawl.leases l WHERE l.namespace = $1 GROUP BY l.state
-UNION ALL SELECT t.state, COUNT(*) FROM pawl.parked_items t WHERE t.namespace = $1 GROUP BY t.state
-UNION ALL SELECT e.state, COUNT(*) FROM pawl.finished_items e WHERE e.namespace = $1 GROUP BY e.state
+UNION ALL SELECT t.state, COUNT(*) FROM pawl.parked_items t WHERE t.queue_id IN @queues_of($1) GROUP BY t.state
+UNION ALL SELECT e.state, COUNT(*) FROM pawl.finished_items e WHERE e.queue_id IN @queues_of($1) GROUP BY e.state
 
 -- name: task counts
 SELECT t.state, COUNT(*)
@@ -44,15 +44,15 @@ SELECT
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * $3 > (lease_expires_at - heartbeat_at) * $4),
-  (SELECT MIN(w.created_at) FROM pawl.items w WHERE w.id = (SELECT r.item_id FROM pawl.ready r WHERE r.namespace = $1 ORDER BY r.item_id LIMIT 1)),
+  (SELECT MIN(w.created_at) FROM pawl.items w WHERE w.id = (SELECT r.item_id FROM pawl.ready r WHERE r.queue_id IN @queues_of($1) ORDER BY r.item_id LIMIT 1)),
   (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.task_events WHERE namespace = $1)
 
 -- name: depths
-SELECT namespace, type, 'queued' AS state, COUNT(*), @least(item_id) FROM pawl.ready GROUP BY namespace, type
-UNION ALL SELECT namespace, type, 'scheduled', COUNT(*), @least(item_id) FROM pawl.scheduled GROUP BY namespace, type
-UNION ALL SELECT namespace, type, 'waiting', COUNT(*), @least(item_id) FROM pawl.waiting GROUP BY namespace, type
-UNION ALL SELECT namespace, type, state, COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY namespace, type, state
-UNION ALL SELECT namespace, type, 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY namespace, type
-UNION ALL SELECT namespace, type, state, COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY namespace, type, state
+SELECT @namespace_of(queue_id), @type_of(queue_id), 'queued' AS state, COUNT(*), @least(item_id) FROM pawl.ready GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'scheduled', COUNT(*), @least(item_id) FROM pawl.scheduled GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'waiting', COUNT(*), @least(item_id) FROM pawl.waiting GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), state, COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY queue_id, state
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), state, COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state

@@ -71,8 +71,8 @@ func TestOneBadDueItemIsSetApart(t *testing.T) {
 			h.create(pawl.NewTask{Type: "a", RunAt: &at})
 		}
 		// Its place among the ready is taken.
-		h.exec(`INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, max_attempts, solo)
-			SELECT namespace, type, 0, item_id, task_id, max_attempts, solo FROM pawl.scheduled ORDER BY item_id LIMIT 1`)
+		h.exec(`INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, max_attempts, solo)
+			SELECT queue_id, 0, item_id, task_id, max_attempts, solo FROM pawl.scheduled ORDER BY item_id LIMIT 1`)
 		h.Advance(time.Hour)
 		s := h.pass()
 		h.same([]int64{s.Due, s.Errors}, []int64{9, 1}, "due, errors")

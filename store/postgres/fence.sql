@@ -2,7 +2,8 @@
 -- @held locks the leases whose fences match. @begun records the first sign of life
 -- of the leases in x. @counted and @settling write the counters of the tasks in b
 -- and settle the tasks without an open item; between them is the condition that has
--- them run last.
+-- them run last. @known_types reads the
+-- types of the queues of x once, and @known_type is that of a row.
 
 -- name: held
 FROM c,
@@ -13,6 +14,12 @@ FROM c,
       OFFSET 0
       FOR UPDATE) l),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked)
+
+-- name: known_types
+q AS MATERIALIZED (SELECT array_agg(q.id) AS ids, array_agg(q.type) AS types FROM pawl.queues q WHERE q.id = ANY(ARRAY(SELECT DISTINCT queue_id FROM x)))
+
+-- name: known_type
+(SELECT types FROM q)[array_position((SELECT ids FROM q), queue_id)]
 
 -- name: begun
 lease AS (

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -11,7 +11,10 @@ import (
 )
 
 //go:embed names.sql
-var addActors string
+var namesFile embed.FS
+
+// namesSQL are the statements that insert rows of the dictionaries.
+var namesSQL = store.Texts(namesFile, "names.sql")
 
 // dictionary implements store.Dictionary for the transactions of a database. Names are
 // inserted on a connection of their own: each transaction finds the row at once, and no
@@ -38,14 +41,7 @@ func (d *dictionary) MakeActors(ctx context.Context, names []store.ActorName) (b
 	for i, n := range names {
 		kinds[i], texts[i] = n.Kind, n.Name
 	}
-	p := d.db.names
-	c, free, err := p.acquire(ctx, false)
-	if err != nil {
-		return true, classify(err)
-	}
-	defer free()
-	s := &session{on: c, rewrite: d.db.dialect.Rewrite, pool: p, limit: p.limit}
-	if _, err := s.Exec(ctx, addActors, kinds, texts); err != nil {
+	if err := d.add(ctx, namesSQL["actors"], kinds, texts); err != nil {
 		return true, err
 	}
 	for _, n := range names {
@@ -54,9 +50,40 @@ func (d *dictionary) MakeActors(ctx context.Context, names []store.ActorName) (b
 	return true, nil
 }
 
+// MakeQueues implements store.Dictionary.
+func (d *dictionary) MakeQueues(ctx context.Context, names []store.QueueName) (bool, error) {
+	if d == nil {
+		return false, nil
+	}
+	namespaces, types := make([]string, len(names)), make([]string, len(names))
+	for i, n := range names {
+		namespaces[i], types[i] = n.Namespace, n.Type
+	}
+	if err := d.add(ctx, namesSQL["queues"], namespaces, types); err != nil {
+		return true, err
+	}
+	for _, n := range names {
+		d.names.LearnQueue(n, store.NoNumber)
+	}
+	return true, nil
+}
+
+// add inserts rows of a dictionary, in a transaction of its own.
+func (d *dictionary) add(ctx context.Context, query string, first, second []string) error {
+	p := d.db.names
+	c, free, err := p.acquire(ctx, false)
+	if err != nil {
+		return classify(err)
+	}
+	defer free()
+	s := &session{on: c, rewrite: d.db.dialect.Rewrite, pool: p, limit: p.limit}
+	_, err = s.Exec(ctx, query, first, second)
+	return err
+}
+
 // unknownName says that a statement did not find the row of a name: the database went back
 // to a time before the name had one, or the caller's transaction has an older snapshot.
 func unknownName(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == notNull && (pg.ColumnName == "actor" || pg.ColumnName == "worker")
+	return errors.As(err, &pg) && pg.Code == notNull && (pg.ColumnName == "actor" || pg.ColumnName == "worker" || pg.ColumnName == "queue_id")
 }

@@ -147,6 +147,7 @@ func rewriteFor(schema string) func(string) string {
 		return strings.ReplaceAll(store.ExpandNames(store.ExpandStates(fence[name])), "pawl.", quoted)
 	}
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter(marks,
+		"@known_types", shared("known_types"), "@known_type", shared("known_type"),
 		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
 		"@hex(", "encode(", "@)", ", 'hex')",
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",

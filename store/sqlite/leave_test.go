@@ -212,8 +212,8 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 		}
 		_, err := tx.Exec(
 			ctx,
-			"INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, attempt, failures, max_attempts, "+
-				"solo, acceptance, since) VALUES ($1, $2, $3, 't', 0, 'submitted', 1, 0, 3, 0, 1, 1)",
+			"INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, attempt, failures, max_attempts, "+
+				"solo, acceptance, since) VALUES ($1, @queue($2, 't'), $3, 0, 'submitted', 1, 0, 3, 0, 1, 1)",
 			store.ItemID(ids[0]),
 			"default",
 			store.TaskID(cs[0].TaskID),

@@ -47,6 +47,11 @@ func (t *tx) MakeActors(context.Context, []store.ActorName) (bool, error) {
 	return false, nil
 }
 
+// MakeQueues implements store.Dictionary in the same way.
+func (t *tx) MakeQueues(ctx context.Context, _ []store.QueueName) (bool, error) {
+	return t.MakeActors(ctx, nil)
+}
+
 // end is called after the function of a transaction, which returned err, and before the
 // commit. An error that the function ignored still counts, and when the caller has gone,
 // there is no commit.

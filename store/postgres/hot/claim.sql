@@ -4,7 +4,8 @@
 -- the statement with an error. The lines that begin with --bytes are left out at first. With
 -- them, rows are taken until they have $15 bytes together; this reads the size of each item
 -- beforehand.
-WITH d AS (
+WITH q AS MATERIALIZED (SELECT (ARRAY(SELECT @queue($1::text, u.type) FROM unnest($4::text[]) AS u(type))) AS ids),
+d AS (
   DELETE FROM pawl.ready
   WHERE ctid = ANY(ARRAY(
     --bytes SELECT b.tid
@@ -16,12 +17,12 @@ WITH d AS (
     FROM unnest($3::int[]) AS k(rank),
       LATERAL (
         SELECT q.*
-        FROM unnest($4::text[], $5::int[], $6::uuid[], $7::uuid[]) AS g(type, rank, head, tail),
+        FROM unnest((SELECT ids FROM q), $5::int[], $6::uuid[], $7::uuid[]) AS g(queue_id, rank, head, tail),
           LATERAL (
             SELECT r.ctid AS tid, r.item_id
             --bytes , r.error
             FROM pawl.ready r
-            WHERE r.namespace = $1::text AND r.type = g.type AND r.rank = g.rank AND r.item_id >= g.head AND r.item_id <= g.tail
+            WHERE r.queue_id = g.queue_id AND r.rank = g.rank AND r.item_id >= g.head AND r.item_id <= g.tail
             ORDER BY r.item_id
             LIMIT $2::int
             FOR UPDATE SKIP LOCKED) q
@@ -32,7 +33,7 @@ WITH d AS (
     --bytes ) a) b
     --bytes WHERE COALESCE(b.before, 0) < $15::int
     ))
-  RETURNING type, rank, item_id, task_id, @columns(carried, attempt: attempt + 1 AS claim), started_at, error),
+  RETURNING queue_id, rank, item_id, task_id, @columns(carried, attempt: attempt + 1 AS claim), started_at, error),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
 -- The rows are divided in claim order: each claimant's rows start at its ordinal in $8.
 -- said is the item's open message, or else its newest stopped one.
@@ -45,9 +46,9 @@ r AS MATERIALIZED (
      LIMIT 1) AS said
   FROM d),
 lease AS (
-  INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, @columns(carried),
+  INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, @columns(carried),
     prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
-  SELECT item_id, $1::text, task_id, type, priority, 'leased', @columns(carried, attempt: claim),
+  SELECT item_id, $1::text, queue_id, task_id, priority, 'leased', @columns(carried, attempt: claim),
     ($11::smallint[])[who], @workers($9)[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
     (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
     NULLIF(($14::text[])[who], '')
@@ -56,7 +57,7 @@ event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
   SELECT $1::text, task_id, item_id, claim, @move(leased, 'queued', 'leased', solo), @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n)
   FROM r)
-SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, r.type, w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
+SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, ($4::text[])[array_position((SELECT ids FROM q), r.queue_id)], w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,
   r.said, r.error, w.reasons,
   CASE WHEN octet_length(w.input) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(w.reasons), 0) > $15::int THEN ('bytes of ' || r.item_id)::int END

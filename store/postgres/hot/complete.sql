@@ -3,11 +3,11 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, result, ord)),
 k AS MATERIALIZED (
-  SELECT c.item_id, c.namespace, l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.lease_expires_at,
+  SELECT c.item_id, c.namespace, l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.lease_expires_at,
     l.stage, l.key_id, c.ord, c.result
   FROM c,
     LATERAL (
-      SELECT l.task_id, l.type, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.lease_expires_at, l.stage, l.key_id
+      SELECT l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.lease_expires_at, l.stage, l.key_id
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker = c.worker AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
@@ -17,12 +17,13 @@ x AS MATERIALIZED (
   SELECT k.*
   FROM k
   WHERE k.lease_expires_at > (SELECT now FROM n)),
+@known_types,
 gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ended AS (
-  INSERT INTO pawl.finished_items (item_id, namespace, task_id, state, @columns(kept), worker, started_at, ended_at, stage, result)
-  SELECT item_id, namespace, task_id, 'completed', @columns(kept), worker, started_at, (SELECT now FROM n), stage, result
+  INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, @columns(kept), worker, started_at, ended_at, stage, result)
+  SELECT item_id, queue_id, task_id, 'completed', @columns(kept), worker, started_at, (SELECT now FROM n), stage, result
   FROM x
   RETURNING 1),
 event AS (
@@ -38,8 +39,8 @@ fed AS MATERIALIZED (
   GROUP BY d.item_id
   ORDER BY d.item_id),
 needs AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, needs, max_attempts, solo)
-  SELECT fed.item_id, w.namespace, w.task_id, w.type, w.priority, fed.needs, w.max_attempts, w.solo
+  INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, needs, max_attempts, solo)
+  SELECT fed.item_id, w.queue_id, w.task_id, w.priority, fed.needs, w.max_attempts, w.solo
   FROM fed,
     LATERAL (SELECT w.* FROM pawl.waiting w WHERE w.item_id = fed.item_id FOR UPDATE) w
   ON CONFLICT (item_id) DO UPDATE
@@ -77,7 +78,7 @@ settled AS (
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n)
   RETURNING task_id)
-SELECT ord, task_id, 'completed', failures, priority, type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
+SELECT ord, task_id, 'completed', failures, priority, @known_type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
 FROM x
 UNION ALL
 SELECT 0, task_id, state, 0, 0, '', 0, 0, 0, 0 /* none */

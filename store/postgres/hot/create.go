@@ -33,11 +33,17 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		}
 	}
 	var actors nameList[store.ActorName]
-	args := createArgs(tasks, items, &actors)
-	args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }))
+	var queues nameList[store.QueueName]
+	inQueue := once(column(items, func(i *store.NewItem) int { return queues.place(i.Queue()) }))
+	args := createArgs(tasks, items, &actors, queues.names)
+	args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }),
+		inQueue)
 	args = append(args, arrays(items, func(i *store.NewItem) []store.Column { c := i.Carried(); return c.Given() })...)
 	args = append(args, arrays(tasks, (*store.NewTask).Columns)...)
 	if err := store.EnsureActors(ctx, tx, actors.names...); err != nil {
+		return 0, err
+	}
+	if err := store.EnsureQueues(ctx, tx, queues.names...); err != nil {
 		return 0, err
 	}
 	rows, err := tx.Query(ctx, createSQL, args...)
@@ -49,7 +55,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 // every value is the default is sent empty, as most are. A column with the same value in
 // all rows is sent with that value once. unnest fills both up with NULLs, and the statement
 // puts in the default or the first value.
-func createArgs(tasks []store.NewTask, items []store.NewItem, actors *nameList[store.ActorName]) []any {
+func createArgs(tasks []store.NewTask, items []store.NewItem, actors *nameList[store.ActorName], queues []store.QueueName) []any {
 	byTask := once(column(tasks, func(t *store.NewTask) int { return actors.place(t.Actor.Named()) }))
 	byItem := once(column(items, func(i *store.NewItem) int { return actors.place(i.Actor.Named()) }))
 	return append([]any{
@@ -59,7 +65,7 @@ func createArgs(tasks []store.NewTask, items []store.NewItem, actors *nameList[s
 		column(actors.names, func(n *store.ActorName) string { return n.Name }),
 		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Data) }),
 		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.Key) }),
-	}, itemColumns(items, byItem)...)
+	}, itemColumns(items, byItem, queues)...)
 }
 
 // ofMany returns a value for the event of a task of many items, or nil for a task of one
@@ -71,12 +77,12 @@ func ofMany(t *store.NewTask, s string) *string {
 	return null(store.Text(s))
 }
 
-func itemColumns(items []store.NewItem, actors []int) []any {
+func itemColumns(items []store.NewItem, actors []int, queues []store.QueueName) []any {
 	return []any{
 		column(items, func(i *store.NewItem) store.ItemID { return store.ItemID(i.ID) }),
-		once(column(items, func(i *store.NewItem) string { return i.Namespace })),
+		column(queues, func(q *store.QueueName) string { return q.Namespace }),
 		once(column(items, func(i *store.NewItem) store.TaskID { return store.TaskID(i.TaskID) })),
-		once(column(items, func(i *store.NewItem) string { return i.Type })),
+		column(queues, func(q *store.QueueName) string { return q.Type }),
 		sparse(items, pawl.KindWork, func(i *store.NewItem) string { return i.Kind }),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Position }),
 		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Key) }),

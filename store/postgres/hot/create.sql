@@ -1,16 +1,16 @@
 WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 t AS MATERIALIZED (
-  SELECT @filled(new_task, $24 + given), COALESCE(items, ($1::int[])[1]) AS items, @actors($3, $4)[COALESCE(actor, ($2::int[])[1])] AS actor, data, key_id
-  FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], @arrays(new_task, $24 + given))
+  SELECT @filled(new_task, $25 + given), COALESCE(items, ($1::int[])[1]) AS items, @actors($3, $4)[COALESCE(actor, ($2::int[])[1])] AS actor, data, key_id
+  FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], @arrays(new_task, $25 + given))
     AS t(items, actor, data, key_id, @columns(new_task))),
 i AS MATERIALIZED (
-  SELECT id, COALESCE(namespace, ($8::text[])[1]) AS namespace, COALESCE(task_id, ($9::uuid[])[1]) AS task_id, COALESCE(type, ($10::text[])[1]) AS type,
+  SELECT id, ($8::text[])[COALESCE(queue, ($24::int[])[1])] AS namespace, COALESCE(task_id, ($9::uuid[])[1]) AS task_id, ($10::text[])[COALESCE(queue, ($24::int[])[1])] AS type, @queues($8, $10)[COALESCE(queue, ($24::int[])[1])] AS queue_id,
     COALESCE(kind, 'work') AS kind, COALESCE(position, 0) AS position, key, COALESCE(priority, 0::smallint) AS priority,
-    run_at, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $24), n.now,
+    run_at, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $25), n.now,
     CASE WHEN i.needs > 0 THEN 'waiting' WHEN i.run_at > n.now THEN 'scheduled' ELSE 'queued' END AS state
-  FROM unnest($7::uuid[], $8::text[], $9::uuid[], $10::text[], $11::text[], $12::int[], $13::text[], $14::smallint[],
-    $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], @arrays(given, $24))
-    AS i(id, namespace, task_id, type, kind, position, key, priority, run_at, after, needs, input, actor, data, key_id, @columns(given)), n),
+  FROM unnest($7::uuid[], $9::uuid[], $11::text[], $12::int[], $13::text[], $14::smallint[],
+    $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], $24::int[], @arrays(given, $25))
+    AS i(id, task_id, kind, position, key, priority, run_at, after, needs, input, actor, data, key_id, queue, @columns(given)), n),
 task AS (
   INSERT INTO pawl.tasks (@columns(new_task), created_at)
   SELECT @columns(new_task), now
@@ -21,22 +21,22 @@ live AS (
   FROM t
   WHERE solo = 0),
 item AS (
-  INSERT INTO pawl.items (id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
-  SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, now
+  INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
+  SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, now
   FROM i),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(given))
-  SELECT namespace, type, @new_rank(priority), id, task_id, @columns(given)
+  INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(given))
+  SELECT queue_id, @new_rank(priority), id, task_id, @columns(given)
   FROM i
   WHERE state = 'queued'),
 scheduled AS (
-  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, @columns(given))
-  SELECT id, namespace, task_id, type, priority, run_at, @columns(given)
+  INSERT INTO pawl.scheduled (item_id, queue_id, task_id, priority, run_at, @columns(given))
+  SELECT id, queue_id, task_id, priority, run_at, @columns(given)
   FROM i
   WHERE state = 'scheduled'),
 waiting AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, needs, @columns(given))
-  SELECT id, namespace, task_id, type, priority, run_at, needs, @columns(given)
+  INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, until, needs, @columns(given))
+  SELECT id, queue_id, task_id, priority, run_at, needs, @columns(given)
   FROM i
   WHERE state = 'waiting'),
 deps AS (

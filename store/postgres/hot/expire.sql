@@ -29,14 +29,14 @@ gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker, started_at, now, new_error
+  INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT queue_id, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker, started_at, now, new_error
   FROM y
   WHERE NOT spent
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, queue_id, task_id, priority, 'failed', @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),
@@ -55,8 +55,8 @@ broke AS MATERIALIZED (
   GROUP BY d.item_id
   ORDER BY d.item_id),
 broken AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, broken, max_attempts, solo)
-  SELECT broke.item_id, w.namespace, w.task_id, w.type, w.priority, broke.broken, w.max_attempts, w.solo
+  INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, broken, max_attempts, solo)
+  SELECT broke.item_id, w.queue_id, w.task_id, w.priority, broke.broken, w.max_attempts, w.solo
   FROM broke,
     LATERAL (SELECT w.* FROM pawl.waiting w WHERE w.item_id = broke.item_id FOR UPDATE) w
   ON CONFLICT (item_id) DO UPDATE
@@ -94,5 +94,5 @@ boundary AS (
       'expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
       'heartbeat_at', to_char(pawl.stamp(heartbeat_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))::text, now
   FROM z)
-SELECT namespace, item_id, task_id, type, to_state, priority, leaves_boundary, CASE WHEN spent THEN feeds ELSE 0 END
+SELECT namespace, item_id, task_id, @type_of(queue_id), to_state, priority, leaves_boundary, CASE WHEN spent THEN feeds ELSE 0 END
 FROM y

@@ -18,30 +18,31 @@ y AS MATERIALIZED (
     CASE verb WHEN 'fail' THEN 'failed' WHEN 'release' THEN 'released' ELSE 'suspended' END AS event,
     CASE WHEN spent THEN 'failed' WHEN verb = 'suspend' THEN 'waiting' WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END AS to_state
   FROM x, n),
+@known_types,
 gone AS (
   DELETE FROM pawl.leases
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
-  INSERT INTO pawl.ready (namespace, type, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT namespace, type, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
+  INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT queue_id, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
   FROM y
   WHERE to_state = 'queued'
   RETURNING 1),
 scheduled AS (
-  INSERT INTO pawl.scheduled (item_id, namespace, task_id, type, priority, run_at, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT item_id, namespace, task_id, type, priority, run_at, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
+  INSERT INTO pawl.scheduled (item_id, queue_id, task_id, priority, run_at, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT item_id, queue_id, task_id, priority, run_at, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
   FROM y
   WHERE to_state = 'scheduled'
   RETURNING 1),
 waiting AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT item_id, namespace, task_id, type, priority, until, signal, signal_key, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
+  INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, until, signal, signal_key, @columns(carried), left_by, worker, started_at, since, error)
+  SELECT item_id, queue_id, task_id, priority, until, signal, signal_key, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
   FROM y
   WHERE to_state = 'waiting'
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, namespace, task_id, type, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, namespace, task_id, type, priority, 'failed', @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
+  SELECT item_id, queue_id, task_id, priority, 'failed', @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),
@@ -69,8 +70,8 @@ broke AS MATERIALIZED (
   GROUP BY d.item_id
   ORDER BY d.item_id),
 broken AS (
-  INSERT INTO pawl.waiting (item_id, namespace, task_id, type, priority, broken, max_attempts, solo)
-  SELECT broke.item_id, w.namespace, w.task_id, w.type, w.priority, broke.broken, w.max_attempts, w.solo
+  INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, broken, max_attempts, solo)
+  SELECT broke.item_id, w.queue_id, w.task_id, w.priority, broke.broken, w.max_attempts, w.solo
   FROM broke,
     LATERAL (SELECT w.* FROM pawl.waiting w WHERE w.item_id = broke.item_id FOR UPDATE) w
   ON CONFLICT (item_id) DO UPDATE
@@ -106,7 +107,7 @@ boundary AS (
   SELECT ($10::text[])[ord], namespace, task_id, item_id, attempt, seq, 'error_boundary',
     json_build_object('error', ($6::text[])[ord]::json, 'failures', new_failures, 'max_attempts', max_attempts, 'expired_lease', NULL)::text, now
   FROM z)
-SELECT ord, task_id, to_state, new_failures, priority, type,
+SELECT ord, task_id, to_state, new_failures, priority, @known_type,
   CASE to_state WHEN 'scheduled' THEN run_at WHEN 'waiting' THEN COALESCE(until, 0) ELSE 0 END, now,
   CASE WHEN spent THEN feeds ELSE 0 END, CASE WHEN spent THEN solo ELSE 0 END /* item */
 FROM y

@@ -18,9 +18,9 @@ y AS MATERIALIZED (
     CASE WHEN staged IS NULL THEN stage ELSE NULLIF(staged, '') END AS new_stage
   FROM x, n),
 lease AS (
-  INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, @columns(carried),
+  INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, @columns(carried),
     prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at)
-  SELECT item_id, namespace, task_id, type, priority, 'in_progress', @columns(carried),
+  SELECT item_id, namespace, queue_id, task_id, priority, 'in_progress', @columns(carried),
     prefetch, worker, lease_seconds, started_at, acquired_at, new_heartbeat, new_end, new_progress, new_stage,
     CASE WHEN progressed IS NOT NULL OR staged IS NOT NULL THEN now ELSE progressed_at END
   FROM y

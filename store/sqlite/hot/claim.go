@@ -20,6 +20,7 @@ var (
 
 // claimed is a row of ready that moves to leases.
 type claimed struct {
+	queue  int64
 	kind   string
 	itemID store.ItemID
 	taskID store.TaskID
@@ -31,7 +32,7 @@ type claimed struct {
 }
 
 func (r *claimed) targets() []any {
-	return slices.Concat([]any{&r.kind, &r.rank, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
+	return slices.Concat([]any{&r.rank, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
 		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.said})
 }
 
@@ -107,9 +108,13 @@ func (b *batch) walk(ctx context.Context, tx store.Tx, c *store.Claim) (err erro
 // last, which is correct because no other connection writes at the same time.
 func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store.Queue) error {
 	from := len(b.rows)
-	err := b.read(ctx, tx, claimHead, namespace, g.Type, int64(g.Rank), store.FromItem(g.Head), int64(b.limit-from))
+	queue, found, err := store.FindQueue(ctx, tx, store.QueueName{Namespace: namespace, Type: g.Type})
+	if err != nil || !found {
+		return err
+	}
+	err = b.read(ctx, tx, queue, g.Type, claimHead, int64(g.Rank), store.FromItem(g.Head), int64(b.limit-from))
 	if err == nil && len(b.rows) > from {
-		_, err = tx.Exec(ctx, claimTake, namespace, g.Type, int64(g.Rank), b.rows[from].itemID, b.rows[len(b.rows)-1].itemID)
+		_, err = tx.Exec(ctx, claimTake, queue, int64(g.Rank), b.rows[from].itemID, b.rows[len(b.rows)-1].itemID)
 	}
 	return err
 }
@@ -118,7 +123,14 @@ func (b *batch) take(ctx context.Context, tx store.Tx, namespace string, g store
 func merge(ctx context.Context, tx store.Tx, namespace string, groups []store.Queue, wanted int) ([]store.Pick, error) {
 	var picks []store.Pick
 	for _, g := range groups {
-		rows, err := tx.Query(ctx, claimPeek, namespace, g.Type, int64(g.Rank), store.FromItem(g.Head), int64(wanted))
+		queue, found, err := store.FindQueue(ctx, tx, store.QueueName{Namespace: namespace, Type: g.Type})
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		rows, err := tx.Query(ctx, claimPeek, queue, int64(g.Rank), store.FromItem(g.Head), int64(wanted))
 		if err != nil {
 			return nil, err
 		}
@@ -145,20 +157,27 @@ func (b *batch) pick(ctx context.Context, tx store.Tx, namespace string, picks [
 		if b.full() {
 			break
 		}
-		if err := b.read(ctx, tx, claimPick, namespace, p.Type, int64(p.Rank), store.ItemID(p.ItemID)); err != nil {
+		queue, found, err := store.FindQueue(ctx, tx, store.QueueName{Namespace: namespace, Type: p.Type})
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		if err := b.read(ctx, tx, queue, p.Type, claimPick, int64(p.Rank), store.ItemID(p.ItemID)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *batch) read(ctx context.Context, tx store.Tx, query string, args ...any) error {
-	rows, err := tx.Query(ctx, query, args...)
+func (b *batch) read(ctx context.Context, tx store.Tx, queue int64, kind, query string, args ...any) error {
+	rows, err := tx.Query(ctx, query, append([]any{queue}, args...)...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	var r claimed
+	r := claimed{queue: queue, kind: kind}
 	targets := r.targets()
 	for !b.full() && rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
@@ -204,7 +223,7 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed) (store.Claim
 	r.Attempt++
 	e := event{namespace: h.namespace, taskID: r.taskID, itemID: r.itemID, solo: r.Solo, attempt: int64(r.Attempt), name: "leased",
 		from: "queued", to: "leased", by: h.by}
-	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.kind, priority, flag(c.Prefetch), h.worker,
+	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.queue, priority, flag(c.Prefetch), h.worker,
 		int64(c.LeaseSeconds),
 		started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {

@@ -1,5 +1,5 @@
 -- name: Head
-SELECT r.type, r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, r.error,
+SELECT r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, r.error,
   w.key, w.input, CASE WHEN r.rework > 0 THEN w.reasons END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
@@ -8,18 +8,18 @@ SELECT r.type, r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, 
    LIMIT 1)
 FROM pawl.ready r
 LEFT JOIN pawl.items w ON w.id = r.item_id
-WHERE r.namespace = $1 AND r.type = $2 AND r.rank = $3 AND r.item_id >= $4
+WHERE r.queue_id = $1 AND r.rank = $2 AND r.item_id >= $3
 ORDER BY r.item_id
-LIMIT $5
+LIMIT $4
 
 -- name: Take
 DELETE FROM pawl.ready
-WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id BETWEEN $4 AND $5
+WHERE queue_id = $1 AND rank = $2 AND item_id BETWEEN $3 AND $4
 
 -- name: Pick
 DELETE FROM pawl.ready
-WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id = $4
-RETURNING type, rank, item_id, task_id, @columns(carried), started_at, error,
+WHERE queue_id = $1 AND rank = $2 AND item_id = $3
+RETURNING rank, item_id, task_id, @columns(carried), started_at, error,
   (SELECT w.key FROM pawl.items w WHERE w.id = item_id),
   (SELECT w.input FROM pawl.items w WHERE w.id = item_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.items w WHERE w.id = item_id) END,
@@ -32,12 +32,12 @@ RETURNING type, rank, item_id, task_id, @columns(carried), started_at, error,
 -- name: Peek
 SELECT item_id
 FROM pawl.ready
-WHERE namespace = $1 AND type = $2 AND rank = $3 AND item_id >= $4
+WHERE queue_id = $1 AND rank = $2 AND item_id >= $3
 ORDER BY item_id
-LIMIT $5
+LIMIT $4
 
 -- name: Lease
-INSERT INTO pawl.leases (item_id, namespace, task_id, type, priority, state, prefetch, worker, lease_seconds, started_at,
+INSERT INTO pawl.leases (item_id, namespace, task_id, queue_id, priority, state, prefetch, worker, lease_seconds, started_at,
   acquired_at, heartbeat_at, lease_expires_at, error, key_id, stopped, @columns(carried))
 VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9,
   $10, $10, $11, $12, $13, $14, @values(carried, $15))

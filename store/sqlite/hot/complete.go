@@ -26,7 +26,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	var l lease
 	var item store.ReturnedColumns
 	// Only the columns that are needed: the driver reads the name and type of each column.
-	targets := []any{&l.taskID, &l.kind, &l.state, &l.priority}
+	targets := []any{&l.taskID, &l.queue, &l.state, &l.priority}
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]
@@ -44,7 +44,10 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 		}
 		if found {
 			counts.left(&l, "completed")
-			m := l.moved(c.Ord, "completed", 0, now)
+			m, err := l.moved(ctx, tx, c.Ord, "completed", 0, now)
+			if err != nil {
+				return nil, err
+			}
 			if c.Return {
 				if m.Returned, err = store.NewReturned(c.Fence, m.TaskID, m.Failures, item); err != nil {
 					return nil, err
@@ -80,7 +83,7 @@ func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem strin
 
 // end writes the completed item to ends and updates the items that depend on it.
 func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
-	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.namespace, l.taskID, l.worker, l.startedAt, now, l.stage, result)...)
+	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.queue, l.taskID, l.worker, l.startedAt, now, l.stage, result)...)
 	if err == nil && l.Feeds == 1 {
 		_, err = tx.Exec(ctx, completeFeed, l.itemID)
 	}
@@ -96,8 +99,9 @@ func (l *lease) completed() *event {
 	return &e
 }
 
-func (l *lease) moved(ord int, state string, runAt, now int64) store.Moved {
+func (l *lease) moved(ctx context.Context, tx store.Tx, ord int, state string, runAt, now int64) (store.Moved, error) {
+	q, err := store.QueueNamed(ctx, tx, l.queue)
 	out := state == "completed" || state == "failed"
-	return store.Moved{Ord: ord, TaskID: string(l.taskID), State: state, Failures: l.Failures, Priority: int(l.priority), Type: l.kind,
-		RunAt: runAt, Now: now, Fed: l.Feeds == 1 && out, Settled: l.Solo == 1 && out}
+	return store.Moved{Ord: ord, TaskID: string(l.taskID), State: state, Failures: l.Failures, Priority: int(l.priority), Type: q.Type,
+		RunAt: runAt, Now: now, Fed: l.Feeds == 1 && out, Settled: l.Solo == 1 && out}, err
 }

@@ -54,7 +54,11 @@ func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) erro
 
 func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) error {
 	id, task := store.ItemID(n.ID), store.TaskID(n.TaskID)
-	_, err := tx.Exec(ctx, createItem, id, n.Namespace, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
+	queue, err := store.QueueID(ctx, tx, n.Queue())
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, createItem, id, n.Namespace, queue, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
 		int64(n.MaxAttempts),
 		n.RunAt, n.After, n.Input, now)
 	if err != nil {
@@ -78,13 +82,13 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 	switch {
 	case needs > 0:
 		e.to = "waiting"
-		_, err = tx.Exec(ctx, createWaiting, with(given, id, n.Namespace, task, n.Type, int64(n.Priority), n.RunAt, needs)...)
+		_, err = tx.Exec(ctx, createWaiting, with(given, id, queue, task, int64(n.Priority), n.RunAt, needs)...)
 	case n.RunAt != nil && *n.RunAt > now:
 		e.to = "scheduled"
-		_, err = tx.Exec(ctx, createScheduled, with(given, id, n.Namespace, task, n.Type, int64(n.Priority), *n.RunAt)...)
+		_, err = tx.Exec(ctx, createScheduled, with(given, id, queue, task, int64(n.Priority), *n.RunAt)...)
 	default:
 		e.to = "queued"
-		_, err = tx.Exec(ctx, createReady, with(given, n.Namespace, n.Type, int64(store.NewRank(n.Priority)), id, task)...)
+		_, err = tx.Exec(ctx, createReady, with(given, queue, int64(store.NewRank(n.Priority)), id, task)...)
 	}
 	if err != nil {
 		return err

@@ -20,8 +20,7 @@ var (
 type sleeper struct {
 	itemID          store.ItemID
 	taskID          store.TaskID
-	namespace, kind string
-	priority        int64
+	queue, priority int64
 	store.Carried
 	leftBy, err       store.Text
 	worker, startedAt *int64
@@ -58,19 +57,23 @@ func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]
 
 func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int64) (store.DueItem, error) {
 	var s sleeper
-	targets := slices.Concat([]any{&s.itemID, &s.namespace, &s.taskID, &s.kind, &s.priority}, store.Targets(s.Columns()), []any{
+	targets := slices.Concat([]any{&s.itemID, &s.queue, &s.taskID, &s.priority}, store.Targets(s.Columns()), []any{
 		&s.leftBy, &s.worker, &s.startedAt, &s.err})
 	_, err := store.Row(ctx, tx, targets, take, store.ItemID(id))
 	if err != nil {
 		return store.DueItem{}, err
 	}
+	q, err := store.QueueNamed(ctx, tx, s.queue)
+	if err != nil {
+		return store.DueItem{}, err
+	}
 	rank := int64(store.RequeueRank(int(s.priority)))
-	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.namespace, s.kind, rank, s.itemID, s.taskID, s.leftBy, s.worker, s.startedAt, now,
+	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.queue, rank, s.itemID, s.taskID, s.leftBy, s.worker, s.startedAt, now,
 		s.err)...)
 	if err != nil {
 		return store.DueItem{}, err
 	}
-	e := event{namespace: s.namespace, taskID: s.taskID, itemID: s.itemID, solo: s.Solo, attempt: int64(s.Attempt), name: name,
+	e := event{namespace: q.Namespace, taskID: s.taskID, itemID: s.itemID, solo: s.Solo, attempt: int64(s.Attempt), name: name,
 		from: store.Text(from), to: "queued", by: system}
-	return store.DueItem{Namespace: s.namespace, ItemID: string(s.itemID), Type: s.kind, Rank: int(rank)}, e.write(ctx, tx, now)
+	return store.DueItem{Namespace: q.Namespace, ItemID: string(s.itemID), Type: q.Type, Rank: int(rank)}, e.write(ctx, tx, now)
 }

@@ -46,7 +46,11 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 			return nil, err
 		}
 		counts.left(l, state)
-		out[i] = store.Expired{Namespace: l.namespace, ItemID: string(l.itemID), TaskID: string(l.taskID), Type: l.kind, State: state,
+		q, err := store.QueueNamed(ctx, tx, l.queue)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = store.Expired{Namespace: l.namespace, ItemID: string(l.itemID), TaskID: string(l.taskID), Type: q.Type, State: state,
 			Priority: int(l.priority),
 			Fed:      l.Feeds == 1 && state == "failed"}
 		if boundary && message != "" && len(ids) > 0 {

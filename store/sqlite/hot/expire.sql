@@ -2,7 +2,7 @@
 -- more than reading every lease here.
 
 -- name: Over
-SELECT item_id, namespace, task_id, type, state, worker, priority, @columns(carried),
+SELECT item_id, namespace, task_id, queue_id, state, worker, priority, @columns(carried),
   prefetch, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, error, key_id
 FROM pawl.leases
 WHERE lease_expires_at <= $1 AND ($3 OR item_id IN @ids($4))

@@ -9,10 +9,11 @@ import (
 
 // lease is a row of leases that is being removed.
 type lease struct {
-	itemID                 store.ItemID
-	taskID                 store.TaskID
-	namespace, kind, state string
-	worker, priority       int64
+	itemID           store.ItemID
+	taskID           store.TaskID
+	namespace, state string
+	queue            int64
+	worker, priority int64
 	store.Carried
 	prefetch, startedAt, acquiredAt, heartbeatAt int64
 	expiresAt                                    int64
@@ -22,7 +23,7 @@ type lease struct {
 }
 
 func (l *lease) targets() []any {
-	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.kind, &l.state, &l.worker, &l.priority}, store.Targets(l.Columns()),
+	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.queue, &l.state, &l.worker, &l.priority}, store.Targets(l.Columns()),
 		[]any{
 			&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID})
 }
@@ -42,26 +43,26 @@ func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) 
 // toReady, toScheduled, toWaiting and toFailed insert the item into the table of its new
 // state, with its carried values. The lease was removed before.
 func (l *lease) toReady(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
-	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.namespace, l.kind, l.rank(), l.itemID, l.taskID, leftBy, l.worker, l.startedAt, now,
+	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.queue, l.rank(), l.itemID, l.taskID, leftBy, l.worker, l.startedAt, now,
 		l.err)...)
 	return err
 }
 
 func (l *lease) toScheduled(ctx context.Context, tx store.Tx, leftBy string, runAt, now int64) error {
-	_, err := tx.Exec(ctx, putScheduled, with(l.Columns(), l.itemID, l.namespace, l.taskID, l.kind, l.priority, runAt,
+	_, err := tx.Exec(ctx, putScheduled, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority, runAt,
 		leftBy, l.worker, l.startedAt, now, l.err)...)
 	return err
 }
 
 func (l *lease) toWaiting(ctx context.Context, tx store.Tx, leftBy string, until *int64, signal, key store.Text, now int64) error {
-	_, err := tx.Exec(ctx, putWaiting, with(l.Columns(), l.itemID, l.namespace, l.taskID, l.kind, l.priority, until, signal, key, 0,
+	_, err := tx.Exec(ctx, putWaiting, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority, until, signal, key, 0,
 		leftBy, l.worker, l.startedAt, now, l.err)...)
 	return err
 }
 
 // toFailed also updates the items that depend on this item.
 func (l *lease) toFailed(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
-	_, err := tx.Exec(ctx, putFailed, with(l.Columns(), l.itemID, l.namespace, l.taskID, l.kind, l.priority,
+	_, err := tx.Exec(ctx, putFailed, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority,
 		leftBy, l.worker, l.startedAt, now, l.progress, l.stage, l.err)...)
 	if err == nil && l.Feeds == 1 {
 		_, err = tx.Exec(ctx, breakOthers, l.itemID)

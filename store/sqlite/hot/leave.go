@@ -45,7 +45,10 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 			return nil, err
 		}
 		counts.left(&l, state)
-		m := l.moved(c.Ord, state, runAt, now)
+		m, err := l.moved(ctx, tx, c.Ord, state, runAt, now)
+		if err != nil {
+			return nil, err
+		}
 		if c.Return {
 			if m.Returned, err = store.NewReturned(c.Fence, m.TaskID, m.Failures, item); err != nil {
 				return nil, err

@@ -76,11 +76,11 @@ func TestEveryTextPrepares(t *testing.T) {
 func TestPlans(t *testing.T) {
 	db := open(t)
 	for _, c := range []struct{ file, name, plan string }{
-		{"claim", "Head", "SEARCH r USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
+		{"claim", "Head", "SEARCH r USING PRIMARY KEY (queue_id=? AND rank=? AND item_id>?)"},
 		{"claim", "Head", "SEARCH w USING INDEX sqlite_autoindex_items_1 (id=?)"},
-		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>? AND item_id<?)"},
-		{"claim", "Pick", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id=?)"},
-		{"claim", "Peek", "SEARCH ready USING PRIMARY KEY (namespace=? AND type=? AND rank=? AND item_id>?)"},
+		{"claim", "Take", "SEARCH ready USING PRIMARY KEY (queue_id=? AND rank=? AND item_id>? AND item_id<?)"},
+		{"claim", "Pick", "SEARCH ready USING PRIMARY KEY (queue_id=? AND rank=? AND item_id=?)"},
+		{"claim", "Peek", "SEARCH ready USING PRIMARY KEY (queue_id=? AND rank=? AND item_id>?)"},
 		{"touch", "Look", "SEARCH leases USING PRIMARY KEY (item_id=?)"},
 		{"complete", "Take", "SEARCH leases USING PRIMARY KEY (item_id=?)"},
 		{"complete", "Feed", "SEARCH waiting USING PRIMARY KEY (item_id=?)"},

@@ -19,6 +19,15 @@ CREATE TABLE actors (
 CREATE UNIQUE INDEX actors_by_name ON actors (kind, name);
 INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');
 
+-- Every type in every namespace that has or had items. Other tables have the number.
+-- Rows are never changed and never removed.
+CREATE TABLE queues (
+  id        INTEGER PRIMARY KEY,
+  namespace TEXT NOT NULL CHECK (namespace <> ''),
+  type      TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120)
+) STRICT;
+CREATE UNIQUE INDEX queues_by_name ON queues (namespace, type);
+
 CREATE TABLE tasks (
   id                BLOB PRIMARY KEY,
   namespace         TEXT NOT NULL CHECK (namespace <> ''),
@@ -85,6 +94,7 @@ CREATE INDEX task_counters_by_state ON task_counters (state, task_id) WHERE stat
 CREATE TABLE items (
   id             BLOB PRIMARY KEY,
   namespace      TEXT NOT NULL,
+  queue_id       INTEGER NOT NULL,
   task_id        BLOB NOT NULL,
   type           TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
   kind           TEXT NOT NULL DEFAULT 'work' CHECK (instr('[work][plan][apply]', '[' || kind || ']') > 0),
@@ -113,8 +123,7 @@ CREATE INDEX item_deps_of_item ON item_deps (item_id);
 -- Claimable, in claim order. rank = -2 * priority, + 1 when fresh: what comes
 -- back goes before what is new. Inserted and deleted, never updated.
 CREATE TABLE ready (
-  namespace    TEXT NOT NULL,
-  type         TEXT NOT NULL,
+  queue_id     INTEGER NOT NULL,
   rank         INTEGER NOT NULL,
   item_id      BLOB NOT NULL,
   task_id      BLOB NOT NULL,
@@ -131,15 +140,14 @@ CREATE TABLE ready (
   started_at   INTEGER,
   since        INTEGER,
   error        TEXT,
-  PRIMARY KEY (namespace, type, rank, item_id)
+  PRIMARY KEY (queue_id, rank, item_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ready_failures ON ready (task_id) WHERE failures > 0;
 
 CREATE TABLE scheduled (
   item_id      BLOB PRIMARY KEY,
-  namespace    TEXT NOT NULL,
+  queue_id     INTEGER NOT NULL,
   task_id      BLOB NOT NULL,
-  type         TEXT NOT NULL,
   priority     INTEGER NOT NULL,
   run_at       INTEGER NOT NULL,
   attempt      INTEGER NOT NULL DEFAULT 0,
@@ -162,9 +170,8 @@ CREATE INDEX scheduled_of_task ON scheduled (task_id);
 
 CREATE TABLE waiting (
   item_id      BLOB PRIMARY KEY,
-  namespace    TEXT NOT NULL,
+  queue_id     INTEGER NOT NULL,
   task_id      BLOB NOT NULL,
-  type         TEXT NOT NULL,
   priority     INTEGER NOT NULL,
   until        INTEGER,
   signal       TEXT,
@@ -196,8 +203,8 @@ CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs 
 CREATE TABLE leases (
   item_id          BLOB PRIMARY KEY,
   namespace        TEXT NOT NULL,
+  queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
-  type             TEXT NOT NULL,
   priority         INTEGER NOT NULL,
   state            TEXT NOT NULL CHECK (state IN ('leased', 'in_progress')),
   attempt          INTEGER NOT NULL,
@@ -229,9 +236,8 @@ CREATE INDEX leases_failures ON leases (task_id) WHERE failures > 0;
 -- Out of work, not at an end: an operator or an approver may move it on.
 CREATE TABLE parked_items (
   item_id          BLOB PRIMARY KEY,
-  namespace        TEXT NOT NULL,
+  queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
-  type             TEXT NOT NULL,
   priority         INTEGER NOT NULL,
   state            TEXT NOT NULL CHECK (instr('[submitted][accepted][failed][dead_lettered]', '[' || state || ']') > 0),
   attempt          INTEGER NOT NULL,
@@ -264,7 +270,7 @@ CREATE INDEX parked_items_errors ON parked_items (task_id, since) WHERE error IS
 -- Ends. Insert only.
 CREATE TABLE finished_items (
   item_id          BLOB PRIMARY KEY,
-  namespace        TEXT NOT NULL,
+  queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
   state            TEXT NOT NULL CHECK (instr('[completed][rejected][cancelled]', '[' || state || ']') > 0),
   attempt          INTEGER NOT NULL,
@@ -855,9 +861,9 @@ LEFT JOIN moves m ON m.code = e.move;
 -- The two ranks an item can have among the ready, a row each: fresh, and back
 -- again.
 CREATE VIEW item_ranks AS
-SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank FROM items
+SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM items
 UNION ALL
-SELECT id, namespace, task_id, type, kind, -2 * priority FROM items;
+SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM items;
 
 -- Every item with its place, in raw columns: what the engine reads. The place
 -- is a join, so reading one item is eight point look-ups: ready has two, fresh
@@ -900,8 +906,8 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
 FROM items w
 LEFT JOIN leases l ON l.item_id = w.id
 LEFT JOIN finished_items e ON e.item_id = w.id
-LEFT JOIN ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
-LEFT JOIN ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = -2 * w.priority AND b.item_id = w.id
+LEFT JOIN ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
+LEFT JOIN ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
 LEFT JOIN scheduled s ON s.item_id = w.id
 LEFT JOIN waiting g ON g.item_id = w.id
 LEFT JOIN parked_items t ON t.item_id = w.id;
@@ -960,8 +966,8 @@ FROM (
   LEFT JOIN items w ON t.solo = 1 AND w.id = t.id
   LEFT JOIN leases l ON l.item_id = w.id
   LEFT JOIN finished_items e ON e.item_id = w.id
-  LEFT JOIN ready r ON r.namespace = w.namespace AND r.type = w.type AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
-  LEFT JOIN ready b ON b.namespace = w.namespace AND b.type = w.type AND b.rank = -2 * w.priority AND b.item_id = w.id
+  LEFT JOIN ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
+  LEFT JOIN ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
   LEFT JOIN scheduled s ON s.item_id = w.id
   LEFT JOIN waiting g ON g.item_id = w.id
   LEFT JOIN parked_items p ON p.item_id = w.id
@@ -1010,14 +1016,14 @@ SELECT p.id, p.namespace, @item_text(p.item_id) AS item_id, p.part_key, p.seq, p
 FROM item_parts p;
 
 CREATE VIEW v_leases AS
-SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, l.type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
+SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, (SELECT q.type FROM queues q WHERE q.id = l.queue_id) AS type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
   (strftime('%Y-%m-%dT%H:%M:%S', l.acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', l.acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', l.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', l.heartbeat_at % 1000000)) AS heartbeat_at, (strftime('%Y-%m-%dT%H:%M:%S', l.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', l.lease_expires_at % 1000000)) AS lease_expires_at,
   CASE WHEN l.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 1 ELSE 0 END AS expired,
   l.item_id AS item_uuid, l.task_id AS task_uuid
 FROM leases l;
 
 CREATE VIEW v_task_results AS
-SELECT @task_text(e.task_id) AS task_id, e.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at, e.task_id AS task_uuid
+SELECT @task_text(e.task_id) AS task_id, t.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at, e.task_id AS task_uuid
 FROM finished_items e JOIN tasks t ON t.id = e.task_id AND t.solo = 1
 WHERE e.state = 'completed'
 UNION ALL
