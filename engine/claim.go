@@ -315,8 +315,9 @@ func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCal
 }
 
 func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Claimed) []pawl.Lease {
-	out := make([]pawl.Lease, len(rows))
-	for i, r := range rows {
+	out, tokens := make([]pawl.Lease, len(rows)), e.tokens.tokensOf(c.Namespace, rows)
+	for i := range rows {
+		r := &rows[i]
 		out[i] = pawl.Lease{
 			ID:             r.ItemID,
 			TaskID:         r.TaskID,
@@ -326,14 +327,14 @@ func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Clai
 			Failures:       r.Failures,
 			MaxAttempts:    r.MaxAttempts,
 			Priority:       r.Priority,
-			Input:          json.RawMessage(r.Input),
+			Input:          r.Input,
 			LeaseSeconds:   r.LeaseSeconds,
 			LeaseExpiresAt: stamp(r.LeaseExpiresAt),
 			ServerTime:     stamp(r.AcquiredAt),
 			WorkerID:       req.WorkerID,
 			OpenMessage:    openMessage(r.Said),
 			Stopped:        strings.Fields(string(store.StoppedIn(r.Said))),
-			Token:          e.tokens.of(c.Namespace, r.ItemID, r.Attempt),
+			Token:          tokens[i],
 		}
 		if r.Error != "" {
 			out[i].Error = new(pawl.Failure)

@@ -58,7 +58,7 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.Ca
 	if err != nil {
 		return draft{}, err
 	}
-	return e.draft(ctx, &t, call.TaskID)
+	return e.draft(ctx, &t, call.TaskID, new(drafting))
 }
 
 // workOf reads the work items of a task in order of position. It leaves out plan and

@@ -95,9 +95,9 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
-	room := rules.CallBytes{Op: "create"}
+	room, shared := rules.CallBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
 	for i := range tasks {
-		d, err := e.draft(ctx, &tasks[i], "")
+		d, err := e.draft(ctx, &tasks[i], "", &shared)
 		if err != nil {
 			out[i].Err = err
 			continue
@@ -212,7 +212,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 
 // draft checks a task and makes its rows. of is the id of the task that it clones; "" =
 // none.
-func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, error) {
+func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string, shared *drafting) (draft, error) {
 	if err := rules.CheckTask(t, e.ids.now()); err != nil {
 		return draft{}, err
 	}
@@ -243,7 +243,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 	if r != nil {
 		row.TypeVersion = r.Version
 	}
-	row.Data = summary(t, row.Items, of)
+	row.Data = shared.summary(summaryOf{t.Type, t.Title, t.Priority, row.Items, of})
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
 		d := r.planning(row, t, itemID)
 		return d, e.startConversation(&d, t)
@@ -255,7 +255,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string) (draft, 
 		}
 		it := newItem(&row, t, &item, itemID, 0)
 		it.Data = store.Text(row.Data)
-		d := r.drafted(draft{task: row, items: []store.NewItem{it}})
+		d := r.drafted(draft{task: row, items: shared.only(it)})
 		return d, e.startConversation(&d, t)
 	}
 	payload := rules.OrNull(t.Payload)
@@ -291,31 +291,50 @@ func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, po
 	return it
 }
 
-// summary returns the data of the event proposed.
-func summary(t *pawl.NewTask, items int, clonedFrom string) string {
-	b, _ := json.Marshal(struct { // can always be encoded
-		Type     string `json:"type"`
-		Title    string `json:"title,omitempty"`
-		Priority int    `json:"priority,omitempty"`
-		Items    int    `json:"items"`
-		Of       string `json:"cloned_from,omitempty"`
-	}{t.Type, t.Title, t.Priority, items, clonedFrom})
-	return string(b)
+// summaryOf is the data of the event proposed.
+type summaryOf struct {
+	Type     string `json:"type"`
+	Title    string `json:"title,omitempty"`
+	Priority int    `json:"priority,omitempty"`
+	Items    int    `json:"items"`
+	Of       string `json:"cloned_from,omitempty"`
+}
+
+// drafting is what the drafts of one call share.
+type drafting struct {
+	items []store.NewItem // those of tasks of one
+	last  summaryOf
+	data  string // of last
+}
+
+// summary returns the JSON of a summary. Most tasks of a call have the same.
+func (d *drafting) summary(s summaryOf) string {
+	if d.data == "" || s != d.last {
+		b, _ := json.Marshal(s) // can always be encoded
+		d.last, d.data = s, string(b)
+	}
+	return d.data
+}
+
+// only returns a list of one item.
+func (d *drafting) only(it store.NewItem) []store.NewItem {
+	d.items = append(d.items, it)
+	n := len(d.items)
+	return d.items[n-1 : n : n]
 }
 
 // answer returns the task as it is right after its creation.
 func (d *draft) answer(now int64) pawl.Task {
-	t := d.task.Task()
+	payload := d.task.Payload
+	if d.task.Solo {
+		payload = &d.items[0].Input
+	}
+	t := d.task.Task(*payload)
 	t.State, t.Status, t.Stage, t.Thread = pawl.TaskQueued, pawl.StatusPending, "Queued", d.thread
 	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = stamp(now), stamp(now), stamp(now)
-	if d.task.Solo {
-		t.Payload = json.RawMessage(d.items[0].Input)
-		if d.items[0].RunAt != nil && *d.items[0].RunAt > now {
-			until := stamp(*d.items[0].RunAt)
-			t.Stage, t.BlockedBy = "Scheduled", &pawl.Blocked{Reason: pawl.BlockedByTime, Detail: "run_at", Until: &until}
-		}
-	} else {
-		t.Payload = json.RawMessage(*d.task.Payload)
+	if d.task.Solo && d.items[0].RunAt != nil && *d.items[0].RunAt > now {
+		until := stamp(*d.items[0].RunAt)
+		t.Stage, t.BlockedBy = "Scheduled", &pawl.Blocked{Reason: pawl.BlockedByTime, Detail: "run_at", Until: &until}
 	}
 	return t
 }

@@ -63,8 +63,10 @@ func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (
 
 // valid checks the calls and returns the indexes of those that the store is asked for.
 func (v *fenced[C, Row, Ans, R]) valid(ctx context.Context, e *Engine, calls []C, out []pawl.Result[R]) (good []int, err error) {
+	good = make([]int, 0, len(calls))
+	var f rules.Fields
 	for i := range calls {
-		var f rules.Fields
+		f = nil
 		f.Fence(v.fence(&calls[i]))
 		v.check(&f, &calls[i])
 		if out[i].Err = f.Err(v.op); out[i].Err == nil {

@@ -19,6 +19,7 @@ type ids struct {
 	at      time.Time // when base was read
 	last    uint64    // ms of the newest id
 	entropy *ulid.MonotonicEntropy
+	newest  ulid.ULID // a field, because what the entropy is read into is allocated
 }
 
 // set stores a reading of the database's time and when it was made.
@@ -35,7 +36,14 @@ func (g *ids) now() time.Time {
 	return time.UnixMicro(g.base).UTC().Add(clock.Now().Sub(g.at))
 }
 
+// next returns a new id with a prefix.
 func (g *ids) next(prefix string) string {
+	var text [16 + ulid.EncodedSize]byte
+	return string(g.add(append(append(text[:0], prefix...), '_')))
+}
+
+// add appends the ULID of a new id.
+func (g *ids) add(to []byte) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.entropy == nil {
@@ -43,17 +51,24 @@ func (g *ids) next(prefix string) string {
 	}
 	ms := uint64(g.base/1000) + uint64(clock.Now().Sub(g.at).Milliseconds())
 	ms = max(ms, g.last)
-	id, err := ulid.New(ms, g.entropy)
-	if err != nil { // 2^80 ids in one millisecond: use the next millisecond
+	if g.entropy.MonotonicRead(ms, g.newest[6:]) != nil { // 2^80 ids in one millisecond: use the next millisecond
 		ms++
-		id = ulid.MustNew(ms, g.entropy)
+		if err := g.entropy.MonotonicRead(ms, g.newest[6:]); err != nil {
+			panic(err) // crypto/rand does not fail
+		}
 	}
 	g.last = ms
-	return prefix + "_" + id.String()
+	_ = g.newest.SetTime(ms) // the year is before 10889
+	var digits [ulid.EncodedSize]byte
+	_ = g.newest.MarshalTextTo(digits[:]) // the size is right
+	return append(to, digits[:]...)
 }
 
 // pair makes the ids of a task and its only item, with the same ULID.
 func (g *ids) pair() (task, item string) {
-	task = g.next("tsk")
-	return task, "itm_" + task[len("tsk_"):]
+	const size = len("tsk_") + ulid.EncodedSize
+	var text [2 * size]byte
+	b := append(g.add(append(text[:0], "tsk_"...)), "itm_"...)
+	both := string(append(b, b[len("tsk_"):size]...))
+	return both[:size], both[size:]
 }

@@ -12,23 +12,31 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
 )
 
 // tokens makes task tokens: item and attempt in clear text, and a MAC of them and of the
 // namespace, made with the database's secret. Tokens are not stored: a token is valid as
 // long as its lease.
 type tokens struct {
-	macs sync.Pool // of hash.Hash; making one costs as much as using it twice
+	macs sync.Pool // of *tokenMAC; making one costs as much as using it twice
+}
+
+// tokenMAC makes one token at a time.
+type tokenMAC struct {
+	hash.Hash
+	named []byte // what the MAC is of
+	sum   []byte
 }
 
 func newTokens(secret string) *tokens {
-	return &tokens{sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
+	return &tokens{sync.Pool{New: func() any { return &tokenMAC{Hash: hmac.New(sha256.New, []byte(secret))} }}}
 }
 
 // DerivedSecret returns 32 bytes for a purpose, the same in every engine on this
 // database. They reveal nothing about the database's own secret.
 func (e *Engine) DerivedSecret(purpose string) []byte {
-	mac := e.tokens.macs.Get().(hash.Hash)
+	mac := e.tokens.macs.Get().(*tokenMAC)
 	defer e.tokens.macs.Put(mac)
 	mac.Reset()
 	mac.Write([]byte("\x00derived\x00" + purpose)) // no task token begins with NUL
@@ -41,21 +49,40 @@ const (
 	macBytes    = 16
 )
 
+// of returns the token of an item's attempt.
 func (t *tokens) of(namespace, item string, attempt int) string {
-	mac := t.macs.Get().(hash.Hash)
+	return string(t.add(nil, namespace, item, attempt))
+}
+
+// add appends the token of an item's attempt to b.
+func (t *tokens) add(b []byte, namespace, item string, attempt int) []byte {
+	mac := t.macs.Get().(*tokenMAC)
 	defer t.macs.Put(mac)
-	mac.Reset()
-	b := make([]byte, 0, 128)
+	begin := len(b)
 	b = append(b, tokenPrefix...)
 	b = append(b, strings.TrimPrefix(item, itemPrefix)...)
 	b = append(b, '_')
 	b = strconv.AppendInt(b, int64(attempt), 10)
-	mac.Write(b)
-	mac.Write([]byte{0})
-	mac.Write([]byte(namespace))
-	var sum [sha256.Size]byte
-	b = append(b, '_')
-	return string(hex.AppendEncode(b, mac.Sum(sum[:0])[:macBytes]))
+	mac.named = append(append(append(mac.named[:0], b[begin:]...), 0), namespace...)
+	mac.Reset()
+	mac.Write(mac.named)
+	mac.sum = mac.Sum(mac.sum[:0])
+	return hex.AppendEncode(append(b, '_'), mac.sum[:macBytes])
+}
+
+// tokensOf returns the tokens of claimed items. They share one allocation.
+func (t *tokens) tokensOf(namespace string, rows []store.Claimed) []string {
+	ends := make([]int, len(rows))
+	b := make([]byte, 0, 80*len(rows))
+	for i := range rows {
+		b = t.add(b, namespace, rows[i].ItemID, rows[i].Attempt)
+		ends[i] = len(b)
+	}
+	text, out, begin := string(b), make([]string, len(rows)), 0
+	for i, end := range ends {
+		out[i], begin = text[begin:end], end
+	}
+	return out
 }
 
 // CheckToken returns the lease that a task token proves; see pawl.TokenReader.

@@ -176,7 +176,7 @@ type Claimed struct {
 	Key                               Text
 	Rank, Priority, Attempt, Failures int
 	MaxAttempts, LeaseSeconds         int
-	Input                             string
+	Input                             []byte
 	Said                              Text // its open message or newest stopped one: state, id, chunks and step number, separated by spaces
 	Error, Reasons                    Text // the last failure, and the reasons of the last rework, as JSON
 	AcquiredAt, LeaseExpiresAt        int64

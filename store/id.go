@@ -57,6 +57,23 @@ func (t *TaskID) SetNull() { *t = "" }
 // SetNull implements IDTarget.
 func (i *ItemID) SetNull() { *i = "" }
 
+// RawID is an id that is scanned without its text.
+type RawID [16]byte
+
+// SetBytes implements IDTarget.
+func (r *RawID) SetBytes(b [16]byte) { *r = b }
+
+// SetNull implements IDTarget.
+func (r *RawID) SetNull() { *r = RawID{} }
+
+// ItemAndTask returns the ids of an item and its task. They share one allocation.
+func ItemAndTask(item, task RawID) (itemID, taskID string) {
+	const size = len(itemPrefix) + ulid.EncodedSize
+	var text [2 * size]byte
+	both := string(appendID(appendID(text[:0], itemPrefix, ulid.ULID(item)), taskPrefix, ulid.ULID(task)))
+	return both[:size], both[size:]
+}
+
 // Value implements driver.Valuer.
 func (t TaskID) Value() (driver.Value, error) { return valueOfID(t) }
 

@@ -51,11 +51,13 @@ func (t *NewTask) Take(given *pawl.NewTask) {
 	}
 }
 
-// Task returns the members of the task that follow from the columns alone: all but the
-// payload, the state and the times.
-func (t *NewTask) Task() pawl.Task {
+// Task returns the members of the task that follow from the columns and its payload: all
+// but the state and the times.
+func (t *NewTask) Task(payload string) pawl.Task {
+	n := len(t.Metadata)
+	both := append(append(make([]byte, 0, n+len(payload)), t.Metadata...), payload...)
 	out := pawl.Task{ID: t.ID, Namespace: t.Namespace, Type: t.Type, TypeVersion: t.TypeVersion, Title: string(t.Title), Priority: t.Priority,
-		Metadata: json.RawMessage(t.Metadata), InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items}
+		Metadata: both[:n:n], Payload: both[n:], InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items}
 	if t.RequestedByID != "" {
 		out.RequestedBy = &pawl.Requester{Type: string(t.RequestedByType), ID: string(t.RequestedByID)}
 	}

@@ -60,11 +60,12 @@ var verdicts = map[string]meaning{
 // classify converts an error of the driver to a *pawl.Error, by its SQLSTATE. A cancelled
 // call stays context.Canceled.
 func classify(err error) error {
+	if err == nil {
+		return nil // before the targets of errors.As, which are allocated
+	}
 	var known *pawl.Error
 	var pg *pgconn.PgError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, context.Canceled):

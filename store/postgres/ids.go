@@ -77,7 +77,7 @@ func (idColumn[T]) Encode(value any, buf []byte) ([]byte, error) {
 	for _, id := range column {
 		b, ok := id.Bytes()
 		if !ok {
-			buf = binary.BigEndian.AppendUint32(buf, 1<<32-1)
+			buf = binary.BigEndian.AppendUint32(buf, null)
 			continue
 		}
 		buf = append(binary.BigEndian.AppendUint32(buf, uint32(len(b))), b[:]...)

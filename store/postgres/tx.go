@@ -80,6 +80,9 @@ func (d *db) again(ctx context.Context, run func() error) error {
 // runsAgain reports whether a transaction runs again after try n, which returned err, and
 // waits before that. Otherwise it returns the error, classified.
 func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
+	if err == nil {
+		return false, nil
+	}
 	var pg *pgconn.PgError
 	lost := errors.As(err, &pg) && (pg.Code == deadlock || pg.Code == serialization)
 	if unknownName(err) {
@@ -90,7 +93,7 @@ func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
 		d.reset()
 	}
 	unsent := n == 1 && pgconn.SafeToRetry(err) // the pooled connection was broken before the first statement
-	if err == nil || n == tries || !lost && !unsent {
+	if n == tries || !lost && !unsent {
 		return false, classify(err)
 	}
 	d.log.DebugContext(ctx, "transaction runs again", "try", n, "cause", err)

@@ -209,7 +209,7 @@ func TestClaimOrder(t *testing.T) {
 	if narrow(fmt.Sprint(ids)) != "[itm_000006 itm_000001 itm_000002 itm_000003]" {
 		t.Errorf("claimed %v", ids)
 	}
-	if c := got[0]; c.Priority != 1 || c.Attempt != 1 || c.Input != "6" || c.Type != "b" || c.LeaseExpiresAt != c.AcquiredAt+30e6 ||
+	if c := got[0]; c.Priority != 1 || c.Attempt != 1 || string(c.Input) != "6" || c.Type != "b" || c.LeaseExpiresAt != c.AcquiredAt+30e6 ||
 		c.MaxAttempts != 3 || c.LeaseSeconds != 30 {
 		t.Errorf("%+v", c)
 	}

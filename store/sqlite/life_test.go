@@ -14,7 +14,8 @@ func TestLifeOfASoloTask(t *testing.T) {
 	h.want("task", h.table("SELECT state, version, items, open FROM pawl.task_rows"), "queued 0 1 1")
 	h.advance(time.Second)
 	got := h.claim("w1", 10)
-	if len(got) != 1 || got[0].ItemID != id || got[0].Attempt != 1 || got[0].Input != `{"n":0}` || got[0].LeaseExpiresAt != h.stamp()+minute {
+	if len(got) != 1 || got[0].ItemID != id || got[0].Attempt != 1 ||
+		string(got[0].Input) != `{"n":0}` || got[0].LeaseExpiresAt != h.stamp()+minute {
 		t.Fatalf("claimed %+v", got)
 	}
 	h.want("task", h.table("SELECT state FROM pawl.task_rows"), "checked_out")

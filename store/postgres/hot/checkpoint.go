@@ -25,10 +25,10 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 	args := append(fence,
 		column(calls, func(c *store.Checkpoint) string { return c.ID }),
 		column(calls, func(c *store.Checkpoint) string { return c.Type }),
-		column(calls, func(c *store.Checkpoint) *string { return null(c.Name) }),
-		column(calls, func(c *store.Checkpoint) *string { return null(c.ArgsHash) }),
+		column(calls, func(c *store.Checkpoint) store.Text { return c.Name }),
+		column(calls, func(c *store.Checkpoint) store.Text { return c.ArgsHash }),
 		column(calls, func(c *store.Checkpoint) string { return c.Snapshot }),
-		column(calls, func(c *store.Checkpoint) *string { return null(c.Metadata) }), workers)
+		column(calls, func(c *store.Checkpoint) store.Text { return c.Metadata }), workers)
 	var out []store.Checkpointed
 	rows, err := tx.Query(ctx, checkpointSQL, args...)
 	err = read(rows, err, func(r store.Rows) error {
@@ -46,8 +46,8 @@ func (Verbs) Checkpoint(ctx context.Context, tx store.Tx, calls []store.Checkpoi
 // step saves the checkpoint of a single call, if its item is in progress. Otherwise it
 // saves and returns nothing, and the statement for many calls handles the call.
 func step(ctx context.Context, tx store.Tx, c *store.Checkpoint) (out []store.Checkpointed, err error) {
-	args := []any{store.ItemID(c.ItemID), c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, null(c.Name), null(c.ArgsHash), c.Snapshot,
-		null(c.Metadata)}
+	args := []any{store.ItemID(c.ItemID), c.Namespace, c.WorkerID, c.Attempt, c.ID, c.Type, c.Name, c.ArgsHash, c.Snapshot,
+		c.Metadata}
 	rows, err := tx.Query(ctx, stepSQL, args...)
 	err = read(rows, err, func(r store.Rows) error {
 		done := store.Checkpointed{Ord: c.Ord, ID: c.ID}

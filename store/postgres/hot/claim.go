@@ -31,7 +31,6 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		ranks = append(ranks, p.Rank)
 	}
 	slices.Sort(ranks)
-	ranks = slices.Compact(ranks)
 	if len(c.Picks) == 0 {
 		for _, g := range c.Queues {
 			groups = append(groups, group{g, store.LastItem})
@@ -49,7 +48,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	if c.Bounded {
 		query, most = claimBounded, pawl.MaxClaimBytes
 	}
-	args := []any{c.Namespace, next - 1, ranks,
+	args := []any{c.Namespace, next - 1, slices.Compact(ranks),
 		column(groups, func(g *group) string { return g.Type }),
 		column(groups, func(g *group) int { return g.Rank }),
 		column(groups, func(g *group) store.ItemID { return store.FromItem(g.Head) }),
@@ -65,12 +64,15 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		return nil, err
 	}
 	var out []store.Claimed
+	var d store.Claimed
+	var item, task store.RawID
+	targets := []any{&d.Claimant, &d.LeaseSeconds, &item, &task, (*store.Text)(&d.Type), &d.Key, &d.Rank,
+		&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil}
 	rows, err := tx.Query(ctx, query, args...)
 	err = read(rows, err, func(r store.Rows) error {
-		var d store.Claimed
-		err := r.Scan(&d.Claimant, &d.LeaseSeconds, (*store.ItemID)(&d.ItemID), (*store.TaskID)(&d.TaskID), &d.Type, &d.Key, &d.Rank,
-			&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil)
+		err := r.Scan(targets...)
 		d.Claimant--
+		d.ItemID, d.TaskID = store.ItemAndTask(item, task)
 		out = append(out, d)
 		return err
 	})

@@ -21,8 +21,6 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	args := append([]any{fence[0], once(fence[1].([]string)), once(fence[2].([]int)), once(fence[3].([]int))},
 		column(calls, func(c *store.Complete) string { return c.Result }), workers)
 	rows, err := tx.Query(ctx, completeSQL.of(&calls[0].Fence), args...)
-	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
-		c := &calls[i]
-		return c.Ord, &c.Fence, func(r *store.Returned, m *store.Moved) { r.Completed(c.Result, m.Now) }
-	})
+	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence) { return calls[i].Ord, &calls[i].Fence },
+		func(i int, r *store.Returned, m *store.Moved) { r.Completed(calls[i].Result, m.Now) })
 }

@@ -23,9 +23,10 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		}
 	}
 	for i := range items {
-		needs := slices.Compact(slices.Sorted(slices.Values(items[i].Needs)))
-		items[i].Needs = needs
-		for _, id := range needs {
+		if len(items[i].Needs) > 0 {
+			items[i].Needs = slices.Compact(slices.Sorted(slices.Values(items[i].Needs)))
+		}
+		for _, id := range items[i].Needs {
 			deps = append(deps, dep{store.ItemID(id), store.ItemID(items[i].ID)})
 		}
 		if t := solo[items[i].TaskID]; t != nil && items[i].Data == "" {
@@ -38,8 +39,10 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	args := createArgs(tasks, items, &actors, queues.names)
 	args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }),
 		inQueue)
-	args = append(args, arrays(items, func(i *store.NewItem) []store.Column { c := i.Carried(); return c.Given() })...)
-	args = append(args, arrays(tasks, (*store.NewTask).Columns)...)
+	var given store.Carried
+	args = append(args, arrays(given.Given(), items, func(i *store.NewItem) { given = i.Carried() })...)
+	var task store.NewTask
+	args = append(args, arrays(task.Columns(), tasks, func(t *store.NewTask) { task = *t })...)
 	if err := store.EnsureActors(ctx, tx, actors.names...); err != nil {
 		return 0, err
 	}
@@ -63,18 +66,18 @@ func createArgs(tasks []store.NewTask, items []store.NewItem, actors *nameList[s
 		byTask,
 		column(actors.names, func(n *store.ActorName) string { return n.Kind }),
 		column(actors.names, func(n *store.ActorName) string { return n.Name }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Data) }),
-		sparse(tasks, nil, func(t *store.NewTask) *string { return ofMany(t, t.Actor.Key) }),
+		sparse(tasks, "", func(t *store.NewTask) store.Text { return ofMany(t, t.Data) }),
+		sparse(tasks, "", func(t *store.NewTask) store.Text { return ofMany(t, t.Actor.Key) }),
 	}, itemColumns(items, byItem, queues)...)
 }
 
-// ofMany returns a value for the event of a task of many items, or nil for a task of one
+// ofMany returns a value for the event of a task of many items, or NULL for a task of one
 // item: its item's event has the value.
-func ofMany(t *store.NewTask, s string) *string {
+func ofMany(t *store.NewTask, s string) store.Text {
 	if t.Solo {
-		return nil
+		return ""
 	}
-	return null(store.Text(s))
+	return store.Text(s)
 }
 
 func itemColumns(items []store.NewItem, actors []int, queues []store.QueueName) []any {
@@ -85,14 +88,14 @@ func itemColumns(items []store.NewItem, actors []int, queues []store.QueueName) 
 		column(queues, func(q *store.QueueName) string { return q.Type }),
 		sparse(items, pawl.KindWork, func(i *store.NewItem) string { return i.Kind }),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Position }),
-		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Key) }),
+		sparse(items, "", func(i *store.NewItem) store.Text { return i.Key }),
 		sparse(items, 0, func(i *store.NewItem) int { return i.Priority }),
 		sparse(items, nil, func(i *store.NewItem) *int64 { return i.RunAt }),
-		sparse(items, nil, func(i *store.NewItem) *string { return null(i.After) }),
+		sparse(items, "", func(i *store.NewItem) store.Text { return i.After }),
 		sparse(items, 0, func(i *store.NewItem) int { return len(i.Needs) }),
 		column(items, func(i *store.NewItem) string { return i.Input }),
 		actors,
-		sparse(items, nil, func(i *store.NewItem) *string { return null(i.Data) }),
-		sparse(items, nil, func(i *store.NewItem) *string { return null(store.Text(i.Actor.Key)) }),
+		sparse(items, "", func(i *store.NewItem) store.Text { return i.Data }),
+		sparse(items, "", func(i *store.NewItem) store.Text { return store.Text(i.Actor.Key) }),
 	}
 }

@@ -22,18 +22,16 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 	fence, workers := fences(calls, func(c *store.Leave) *store.Fence { return &c.Fence })
 	args := append(fence,
 		column(calls, func(c *store.Leave) string { return c.Verb }),
-		column(calls, func(c *store.Leave) *string { return null(store.Text(c.Error)) }),
+		column(calls, func(c *store.Leave) store.Text { return store.Text(c.Error) }),
 		column(calls, func(c *store.Leave) bool { return c.Retryable }),
 		column(calls, func(c *store.Leave) *int64 { return c.DelayMicros }),
 		column(calls, func(c *store.Leave) float64 { return c.Jitter }),
 		column(calls, func(c *store.Leave) string { return c.CheckpointID }),
 		column(calls, func(c *store.Leave) *int64 { return c.Until }),
-		column(calls, func(c *store.Leave) *string { return null(c.Signal) }),
-		column(calls, func(c *store.Leave) *string { return null(c.Key) }),
+		column(calls, func(c *store.Leave) store.Text { return c.Signal }),
+		column(calls, func(c *store.Leave) store.Text { return c.Key }),
 		column(pawl.Backoff{}.Delays(), func(d *time.Duration) int64 { return d.Microseconds() }), workers)
 	rows, err := tx.Query(ctx, leaveSQL.of(&calls[0].Fence), args...)
-	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved)) {
-		c := &calls[i]
-		return c.Ord, &c.Fence, func(r *store.Returned, m *store.Moved) { r.Left(c, m) }
-	})
+	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence) { return calls[i].Ord, &calls[i].Fence },
+		func(i int, r *store.Returned, m *store.Moved) { r.Left(&calls[i], m) })
 }

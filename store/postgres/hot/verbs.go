@@ -66,33 +66,62 @@ func once[C comparable](column []C) []C {
 	return column[:min(1, len(column))]
 }
 
-// arrays returns the arguments of the columns of a list: see store.Column.
-func arrays[T any](rows []T, columns func(r *T) []store.Column) []any {
-	all := make([][]store.Column, len(rows))
-	for i := range rows {
-		all[i] = columns(&rows[i])
-	}
-	list := columns(new(T))
-	out := make([]any, len(list))
+// arrays returns the arguments of the columns of a list: see store.Column. put puts a row
+// where the columns are.
+func arrays[T any](list []store.Column, rows []T, put func(r *T)) []any {
+	all := make([]gatherer, len(list))
 	for j := range list {
-		switch list[j].At.(type) {
+		switch at := list[j].At.(type) {
 		case *string:
-			out[j] = once(column(all, func(r *[]store.Column) string { return *(*r)[j].At.(*string) }))
+			all[j] = gather(at, len(rows), once)
 		case *int:
-			out[j] = once(column(all, func(r *[]store.Column) int { return *(*r)[j].At.(*int) }))
+			all[j] = gather(at, len(rows), once)
 		case *bool:
-			out[j] = once(column(all, func(r *[]store.Column) int { return bit(*(*r)[j].At.(*bool)) }))
+			all[j] = &gathered[bool]{at, make([]bool, len(rows)), func(bs []bool) any {
+				return once(column(bs, func(b *bool) int { return bit(*b) }))
+			}}
 		case *store.TaskID:
-			out[j] = once(column(all, func(r *[]store.Column) store.TaskID { return *(*r)[j].At.(*store.TaskID) }))
+			all[j] = gather(at, len(rows), once)
 		case *store.Text:
-			out[j] = sparse(all, nil, func(r *[]store.Column) *string { return null(*(*r)[j].At.(*store.Text)) })
+			all[j] = gather(at, len(rows), some)
 		case **string:
-			out[j] = sparse(all, nil, func(r *[]store.Column) *string { return *(*r)[j].At.(**string) })
+			all[j] = gather(at, len(rows), some)
 		default:
-			panic(fmt.Sprintf("hot: a column of %T", list[j].At))
+			panic(fmt.Sprintf("hot: a column of %T", at))
 		}
 	}
-	return out
+	for i := range rows {
+		put(&rows[i])
+		for _, g := range all {
+			g.take(i)
+		}
+	}
+	return column(all, func(g *gatherer) any { return (*g).argument() })
+}
+
+// gatherer gathers the values of a column.
+type gatherer interface {
+	take(i int)
+	argument() any
+}
+
+type gathered[C any] struct {
+	at   *C
+	all  []C
+	made func([]C) any
+}
+
+func (g *gathered[C]) take(i int)    { g.all[i] = *g.at }
+func (g *gathered[C]) argument() any { return g.made(g.all) }
+
+func gather[C any](at *C, rows int, short func([]C) []C) gatherer {
+	return &gathered[C]{at, make([]C, rows), func(all []C) any { return short(all) }}
+}
+
+// some returns a column that is empty when all its values are NULL.
+func some[C comparable](column []C) []C {
+	var null C
+	return sparse(column, null, func(v *C) C { return *v })
 }
 
 // bit returns a bool as it is stored.
@@ -101,15 +130,6 @@ func bit(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// null returns a Text as an element of an array: "" is NULL.
-func null(t store.Text) *string {
-	if t == "" {
-		return nil
-	}
-	s := string(t)
-	return &s
 }
 
 // nameList collects names without repetition. A row is sent with the place of its name,
@@ -182,19 +202,20 @@ func (v variants) of(f *store.Fence) string {
 // moved reads the answer of complete and leave: a row for each item, then a row without an
 // ordinal for each task of many that is no longer open. err is the error of the query. With
 // returns, the rows have the columns of an item. call returns a call's number and fence,
-// and the function that changes its returned item.
+// and left changes its returned item.
 func moved(rows store.Rows, err error, returns bool,
-	call func(i int) (int, *store.Fence, func(*store.Returned, *store.Moved))) ([]store.Moved, error) {
+	call func(i int) (ord int, fence *store.Fence), left func(i int, r *store.Returned, m *store.Moved)) ([]store.Moved, error) {
 	var out []store.Moved
 	settled := map[string]string{}
+	var i, fed, done int
+	var m store.Moved
+	var item store.ReturnedColumns
+	targets := []any{&i, (*store.TaskID)(&m.TaskID), (*store.Text)(&m.State), &m.Failures, &m.Priority,
+		(*store.Text)(&m.Type), &m.RunAt, &m.Now, &fed, &done}
+	if returns {
+		targets = append(targets, item.Targets()...)
+	}
 	err = read(rows, err, func(r store.Rows) error {
-		var i, fed, done int
-		var m store.Moved
-		var item store.ReturnedColumns
-		targets := []any{&i, (*store.TaskID)(&m.TaskID), &m.State, &m.Failures, &m.Priority, &m.Type, &m.RunAt, &m.Now, &fed, &done}
-		if returns {
-			targets = append(targets, item.Targets()...)
-		}
 		if err := r.Scan(targets...); err != nil {
 			return err
 		}
@@ -202,14 +223,14 @@ func moved(rows store.Rows, err error, returns bool,
 			settled[m.TaskID] = m.State
 			return nil
 		}
-		ord, fence, left := call(i - 1)
+		ord, fence := call(i - 1)
 		m.Ord, m.Fed, m.Settled = ord, fed == 1, done == 1
 		if returns {
 			var err error
 			if m.Returned, err = store.NewReturned(*fence, m.TaskID, m.Failures, item); err != nil {
 				return err
 			}
-			left(m.Returned, &m)
+			left(i-1, m.Returned, &m)
 		}
 		out = append(out, m)
 		return nil

@@ -232,6 +232,6 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed) (store.Claim
 	return store.Claimed{
 		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: c.LeaseSeconds,
-		Input: r.input, Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
+		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err
 }
