@@ -21,11 +21,13 @@ type LogProof struct {
 	Hashes  []string `json:"hashes"` // in base64, the lowest first
 }
 
-// TaskProof has the proofs of a task's events under one checkpoint. Events that are not under
-// it yet have none.
+// TaskProof has the proofs of a page of a task's events under one checkpoint, in the order of
+// the events. Events that are not under it yet have none. Another page may have a newer
+// checkpoint.
 type TaskProof struct {
 	Checkpoint LogCheckpoint `json:"checkpoint"`
 	Proofs     []LogProof    `json:"proofs"`
+	Next       string        `json:"next,omitempty"` // the cursor of the next page; "" = the last one
 }
 
 // LogConsistency proves that the transparency log of one size continues that of a smaller

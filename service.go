@@ -266,8 +266,9 @@ type LogReader interface {
 	// LogCheckpoint returns the newest checkpoint of the transparency log that a key known
 	// to this process has signed. Without one it is not_found.
 	LogCheckpoint(ctx context.Context) (LogCheckpoint, error)
-	// ProveTask returns the proof of each event of a task that is under that checkpoint.
-	ProveTask(ctx context.Context, taskID string) (TaskProof, error)
+	// ProveTask returns the proofs of a page of a task's events, as far as they are under that
+	// checkpoint.
+	ProveTask(ctx context.Context, taskID string, page Page) (TaskProof, error)
 	// ProveLog proves that the log of size to continues that of size from. to = 0 is the
 	// size of the newest checkpoint. A size that the log does not have is invalid.
 	ProveLog(ctx context.Context, from, to int64) (LogConsistency, error)

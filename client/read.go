@@ -122,8 +122,8 @@ func (c *Client) LogCheckpoint(ctx context.Context) (pawl.LogCheckpoint, error) 
 }
 
 // ProveTask proves a task's events; see pawl.LogReader.
-func (c *Client) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, error) {
-	return read[pawl.TaskProof](ctx, c, "log_task", taskID, nil)
+func (c *Client) ProveTask(ctx context.Context, taskID string, page pawl.Page) (pawl.TaskProof, error) {
+	return read[pawl.TaskProof](ctx, c, "log_task", taskID, api.PagingOf(page))
 }
 
 // ProveLog proves that the log has only grown; see pawl.LogReader.

@@ -168,3 +168,44 @@ func TestAKeyThatSignedNothingIsAFault(t *testing.T) {
 		}
 	})
 }
+
+// The proofs of a task come in pages, each under its own checkpoint, and every one is true.
+func TestProofsHavePages(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 300)})
+		c.sign()
+		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil)) // no checkpoint has these events yet
+		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true, Page: pawl.Page{Limit: 1000}})
+		c.ok(nil, err)
+		var proved []string
+		for page := (pawl.Page{Limit: 70}); ; {
+			got, err := c.Engine.ProveTask(t.Context(), c.task.ID, page)
+			c.ok(nil, err)
+			if len(got.Proofs) > 70 {
+				t.Fatalf("a page of %d", len(got.Proofs))
+			}
+			checkpoint := opened(t, got.Checkpoint.Note, c.public())
+			for _, p := range got.Proofs {
+				c.ok(nil, checkpoint.proves(p))
+				proved = append(proved, p.EventID)
+			}
+			if got.Next == "" {
+				break
+			}
+			page.Cursor = got.Next
+		}
+		var want []string
+		for _, e := range list.Items[:301] {
+			want = append(want, e.ID)
+		}
+		if !slices.Equal(proved, want) {
+			t.Errorf("%d proofs of %d events", len(proved), len(want))
+		}
+		for _, page := range []pawl.Page{{Limit: 1001}, {Limit: -1}, {Cursor: "x"}} {
+			if _, err := c.Engine.ProveTask(t.Context(), c.task.ID, page); pawl.CodeOf(err) != pawl.CodeInvalid {
+				t.Errorf("page %+v: %v", page, err)
+			}
+		}
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
@@ -201,8 +202,11 @@ func encode(hashes []tlog.Hash) []string {
 }
 
 // ProveTask implements pawl.LogReader.
-func (e *Engine) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, error) {
+func (e *Engine) ProveTask(ctx context.Context, taskID string, page pawl.Page) (pawl.TaskProof, error) {
 	taskID = idform.Task(taskID)
+	if err := rules.CheckPage(&page); err != nil {
+		return pawl.TaskProof{}, err
+	}
 	known, err := e.knownLog(nil)
 	if err != nil {
 		return pawl.TaskProof{}, err
@@ -219,7 +223,8 @@ func (e *Engine) ProveTask(ctx context.Context, taskID string) (pawl.TaskProof, 
 			return out, err
 		}
 		out.Checkpoint = c
-		list, err := store.ProveEvents(ctx, tx, root, taskID)
+		list, next, err := store.ProveEvents(ctx, tx, root, taskID, page)
+		out.Next = next
 		for _, p := range list {
 			out.Proofs = append(out.Proofs, pawl.LogProof{EventID: p.EventID, Index: p.Leaf, Leaf: p.Hash.String(), Hashes: encode(p.Proof)})
 		}

@@ -29,8 +29,9 @@ func (s *server) statsRoutes() {
 	})
 	add(s, "log_task", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The task's id."`
+		api.Paging
 	}) (*answer[pawl.TaskProof], error) {
-		return reply(s.svc.ProveTask(ctx, in.ID))
+		return reply(s.svc.ProveTask(ctx, in.ID, in.Page()))
 	})
 	add(s, "log_consistency", func(ctx context.Context, in *api.LogSizes) (*answer[pawl.LogConsistency], error) {
 		return reply(s.svc.ProveLog(ctx, in.From, in.To))

@@ -1,11 +1,15 @@
 package store
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pawl-work/pawl"
 )
 
 // EventProof is the proof that an event is under a root.
@@ -16,39 +20,90 @@ type EventProof struct {
 	Proof   tlog.RecordProof
 }
 
-// ProveEvents returns the proof of each event of a task that is under the root, in order of
-// the leaves. The hashes of the log are checked against the root.
-func ProveEvents(ctx context.Context, tx Tx, root LogRoot, taskID string) ([]EventProof, error) {
-	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
+// ProveEvents returns the proofs of a page of a task's events, of those that are under the
+// root, in the order of the events. The hashes of the log are checked against the root, each
+// tile once.
+func ProveEvents(ctx context.Context, tx Tx, root LogRoot, taskID string, page pawl.Page) (out []EventProof, next string, err error) {
+	after := int64(0)
+	if page.Cursor != "" {
+		if after, err = strconv.ParseInt(strings.TrimPrefix(page.Cursor, "evt_"), 10, 64); err != nil {
+			return nil, "", notACursor()
+		}
+	}
+	ids, err := Ints(ctx, tx, treeSQL["some numbers of task"], TaskID(taskID), after, page.Limit+1)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	if len(ids) > page.Limit {
+		ids = ids[:page.Limit]
+		next = eventID(ids[page.Limit-1])
 	}
 	places, err := LeafIndexes(ctx, tx, ids)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	for _, id := range ids {
+		if at, placed := places[id]; placed && at < root.Size {
+			out = append(out, EventProof{EventID: eventID(id), Leaf: at})
+		}
+	}
+	return out, next, prove(ctx, tx, root, out)
+}
+
+// prove sets the hashes of proofs whose leaves are set.
+func prove(ctx context.Context, tx Tx, root LogRoot, list []EventProof) error {
+	if len(list) == 0 {
+		return nil
 	}
 	tree, err := ReadTree(ctx, tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	hashes := tlog.TileHashReader(tlog.Tree{N: root.Size, Hash: root.Root}, tree)
-	var out []EventProof
-	for _, id := range ids {
-		at, placed := places[id]
-		if !placed || at >= root.Size {
-			continue
+	hashes := knownHashes{}
+	note := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		for _, i := range indexes {
+			hashes[i] = tlog.Hash{}
 		}
-		p := EventProof{EventID: eventID(id), Leaf: at}
-		if p.Proof, err = tlog.ProveRecord(root.Size, at, hashes); err != nil {
-			return nil, err
-		}
-		leaf, err := hashes.ReadHashes(storedLeaves([]int64{at}))
+		return make([]tlog.Hash, len(indexes)), nil
+	})
+	if err := proofs(root, list, note); err != nil {
+		return err
+	}
+	needed := slices.Sorted(maps.Keys(hashes))
+	checked, err := tlog.TileHashReader(tlog.Tree{N: root.Size, Hash: root.Root}, tree).ReadHashes(needed)
+	if err != nil {
+		return err
+	}
+	for i, index := range needed {
+		hashes[index] = checked[i]
+	}
+	return proofs(root, list, hashes)
+}
+
+// proofs sets the hashes of proofs from those of a reader.
+func proofs(root LogRoot, list []EventProof, from tlog.HashReader) error {
+	for i := range list {
+		p := &list[i]
+		leaf, err := from.ReadHashes(storedLeaves([]int64{p.Leaf}))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.Hash = leaf[0]
-		out = append(out, p)
+		if p.Proof, err = tlog.ProveRecord(root.Size, p.Leaf, from); err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(out, func(a, b EventProof) int { return cmp.Compare(a.Leaf, b.Leaf) })
+	return nil
+}
+
+// knownHashes are hashes of a log by their stored indexes.
+type knownHashes map[int64]tlog.Hash
+
+// ReadHashes implements tlog.HashReader.
+func (k knownHashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		out[i] = k[index]
+	}
 	return out, nil
 }

@@ -118,6 +118,13 @@ FROM pawl.task_events
 WHERE task_id = $1
 ORDER BY id
 
+-- name: some numbers of task
+SELECT id
+FROM pawl.task_events
+WHERE task_id = $1 AND id > $2
+ORDER BY id
+LIMIT $3
+
 -- name: pages of log
 SELECT page, ids, count
 FROM (

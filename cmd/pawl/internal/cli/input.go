@@ -30,6 +30,25 @@ func (p *Pages) Flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.all, "all", false, "all pages")
 }
 
+// All says whether all pages are asked for.
+func (p *Pages) All() bool { return p.all }
+
+// Each fetches the page that the flags ask for, or all pages. fetch returns the cursor of the
+// next page.
+func (p *Pages) Each(fetch func(page pawl.Page) (next string, err error)) error {
+	page := pawl.Page{Limit: p.limit, Cursor: p.cursor}
+	if p.all {
+		page.Limit = pawl.MaxPage
+	}
+	for {
+		next, err := fetch(page)
+		if err != nil || !p.all || next == "" {
+			return err
+		}
+		page.Cursor = next
+	}
+}
+
 // JsonArg reads a flag that has JSON: the text itself, @FILE, or - for stdin. "" is nil.
 func (a *App) JsonArg(flag, text string) (json.RawMessage, error) {
 	if text == "" {

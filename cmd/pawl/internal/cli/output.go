@@ -82,22 +82,15 @@ func List[T any](
 	line func(T) string,
 	fetch func(context.Context, pawl.Page) (pawl.List[T], error),
 ) error {
-	page := pawl.Page{Limit: p.limit, Cursor: p.cursor}
-	if p.all {
-		page.Limit = pawl.MaxPage
-	}
 	out := pawl.List[T]{Items: []T{}}
-	for {
+	err := p.Each(func(page pawl.Page) (string, error) {
 		got, err := fetch(ctx, page)
-		if err != nil {
-			return err
-		}
 		out.Items = append(out.Items, got.Items...)
 		out.Next = got.Next
-		if !p.all || got.Next == "" {
-			break
-		}
-		page.Cursor = got.Next
+		return got.Next, err
+	})
+	if err != nil {
+		return err
 	}
 	return a.Show(out, func(w io.Writer) {
 		rows := make([]string, len(out.Items))
@@ -105,10 +98,15 @@ func List[T any](
 			rows[i] = line(x)
 		}
 		terminal.Table(w, header, rows)
-		if out.Next != "" {
-			fmt.Fprintf(a.Stderr, "more: --cursor %s, or --all\n", out.Next)
-		}
+		a.More(out.Next)
 	})
+}
+
+// More says on stderr how to get the page behind a cursor; "" = there is none.
+func (a *App) More(cursor string) {
+	if cursor != "" {
+		fmt.Fprintf(a.Stderr, "more: --cursor %s, or --all\n", cursor)
+	}
 }
 
 // ShowEach prints the results of a batch, and errors for the calls that were refused.

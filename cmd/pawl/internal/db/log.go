@@ -73,19 +73,33 @@ func logCheckpoint(a *cli.App) *cobra.Command {
 }
 
 func logProof(a *cli.App) *cobra.Command {
-	return a.Verb("proof TASK", "Print the proof of each event of a task", cobra.ExactArgs(1),
+	var p cli.Pages
+	cmd := a.Verb("proof TASK", "Print the proof of each event of a task", cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.LogReader, args []string) error {
-			t, err := s.ProveTask(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return a.Show(t, func(w io.Writer) {
-				fmt.Fprintln(w, t.Checkpoint.Note)
-				for _, p := range t.Proofs {
-					fmt.Fprintf(w, "%s %d %s %s\n", p.EventID, p.Index, p.Leaf, strings.Join(p.Hashes, ","))
+			printed := ""
+			return p.Each(func(page pawl.Page) (string, error) {
+				t, err := s.ProveTask(ctx, args[0], page)
+				if err != nil {
+					return "", err
 				}
+				return t.Next, a.Show(t, func(w io.Writer) {
+					if t.Checkpoint.Note != printed {
+						fmt.Fprintln(w, t.Checkpoint.Note)
+					}
+					printed = t.Checkpoint.Note
+					for _, x := range t.Proofs {
+						fmt.Fprintf(w, "%s %d %s %s\n", x.EventID, x.Index, x.Leaf, strings.Join(x.Hashes, ","))
+					}
+					if !p.All() {
+						a.More(t.Next)
+					}
+				})
 			})
 		}))
+	p.Flags(cmd)
+	cmd.Long = "Prints the newest checkpoint and the proofs of a page of the task's events under it, a line\n" +
+		"each. With --all, the checkpoint is printed again when a page has a newer one."
+	return cmd
 }
 
 func logWatch(a *cli.App) *cobra.Command {
