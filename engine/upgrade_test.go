@@ -1,0 +1,224 @@
+package engine_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+var update = flag.Bool("update", false, "make the databases of testdata/databases anew")
+
+// The databases of earlier versions. They are made by
+//
+//	go test ./engine -run TestMakeDatabases -update
+//
+// which needs pg_dump. A version that was released is never made anew: the next one is added.
+const (
+	databases = "testdata/databases"
+	newest    = "0001" // the migration that the newest database was made by
+	inDump    = "pawl_database"
+)
+
+// madeAt is when the databases end: the clock of those who open them stands there, so that
+// leases still run.
+var madeAt = pawltest.Start.Add(pawl.DefaultRetainTasks + time.Hour)
+
+func nameOf(which pawltest.Database) string {
+	if which == pawltest.SQLite {
+		return filepath.Join(databases, newest+".sqlite.tar.gz")
+	}
+	return filepath.Join(databases, newest+".postgres.sql.gz")
+}
+
+// migrationsHash returns a hash of the migrations that made the newest database.
+func migrationsHash(t *testing.T, which pawltest.Database) string {
+	t.Helper()
+	files, err := filepath.Glob("../store/" + string(which) + "/migrations/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	h := sha256.New()
+	for _, name := range files {
+		if text := need[[]byte](t)(os.ReadFile(name)); filepath.Base(name)[:len(newest)] <= newest {
+			_, _ = h.Write(text)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// TestMakeDatabases makes the databases with -update. Without it, it checks that a database
+// made now has rows of every kind.
+func TestMakeDatabases(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			o := withKey(t)
+			p := pawltest.OpenWith(t, which, o)
+			f := &filling{t, p, t.Context()}
+			f.fill()
+			if missing := f.missing(); len(missing) > 0 {
+				t.Fatalf("a database that is made now lacks %s", strings.Join(missing, ", "))
+			}
+			if !*update {
+				return
+			}
+			var text []byte
+			if which == pawltest.SQLite {
+				dir := t.TempDir() // of the database and its archives
+				f.do(p.Engine.Backup(t.Context(), filepath.Join(dir, "pawl.db")))
+				var files bytes.Buffer
+				w := tar.NewWriter(&files)
+				f.do(w.AddFS(os.DirFS(dir)), w.Close())
+				text = files.Bytes()
+			} else {
+				text = dump(t, p)
+			}
+			var out bytes.Buffer
+			w := need[*gzip.Writer](t)(gzip.NewWriterLevel(&out, gzip.BestCompression))
+			_, err := w.Write(text)
+			f.do(err, w.Close(), os.MkdirAll(databases, 0o750), os.WriteFile(nameOf(which), out.Bytes(), 0o600),
+				os.WriteFile(nameOf(which)+".made-by", []byte(migrationsHash(t, which)+"\n"), 0o600))
+		})
+	}
+}
+
+// dump returns a schema as SQL.
+func dump(t *testing.T, p *pawltest.Pawl) []byte {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "pg_dump", "--no-owner", "--no-privileges", "--rows-per-insert=100", "--schema="+p.Schema, p.URL)
+	c.Stderr = os.Stderr
+	text := need[[]byte](t)(c.Output())
+	text = regexp.MustCompile(`(?m)^(\\.*|SELECT pg_catalog.set_config.*|SET (transaction|default|xml|idle).*)$`).ReplaceAll(text, nil)
+	return bytes.ReplaceAll(text, []byte(p.Schema), []byte(inDump))
+}
+
+// older opens a copy of a database that an earlier version made.
+func older(t *testing.T, which pawltest.Database) *engine.Engine {
+	t.Helper()
+	if made := need[[]byte](t)(os.ReadFile(nameOf(which) + ".made-by")); strings.TrimSpace(string(made)) != migrationsHash(t, which) {
+		t.Fatalf("migration %s of %s has changed, and %s was made by what it was before: run\n\tgo test ./engine -run TestMakeDatabases -update",
+			newest, which, nameOf(which))
+	}
+	r := need[*gzip.Reader](t)(gzip.NewReader(bytes.NewReader(need[[]byte](t)(os.ReadFile(nameOf(which))))))
+	text := need[[]byte](t)(io.ReadAll(r))
+	url, schema := pawltest.Place(t, which)
+	o := engine.Options{Schema: schema}
+	if which == pawltest.SQLite {
+		o.Clock = func() time.Time { return madeAt }
+		unpack(t, text, filepath.Dir(strings.TrimPrefix(url, "sqlite:")))
+	} else {
+		conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), url))
+		if _, err := conn.Exec(t.Context(), strings.ReplaceAll(string(text), inDump, schema)); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close(t.Context())
+	}
+	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), url, o)) // migrates it
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// unpack writes the files of a tar archive into a directory.
+func unpack(t *testing.T, text []byte, dir string) {
+	t.Helper()
+	for r := tar.NewReader(bytes.NewReader(text)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil || !filepath.IsLocal(h.Name) {
+			t.Fatal(h, err)
+		}
+		to := filepath.Join(dir, h.Name)
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(to, 0o700)
+		} else {
+			err = os.WriteFile(to, need[[]byte](t)(io.ReadAll(r)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A database that an earlier version made opens and is migrated. Its rules hold, its log is
+// intact, and the work in it goes on where it was.
+func TestADatabaseOfAnEarlierVersionGoesOn(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			e, ctx := older(t, which), t.Context()
+			sound(t, e)
+			leased := need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemLeased}, Types: []string{"leased"}}))
+			waiting := need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemWaiting}, Types: []string{"waiting"}}))
+			if len(leased.Items) != 5 || len(waiting.Items) != 5 {
+				t.Fatalf("%d leased and %d waiting items", len(leased.Items), len(waiting.Items))
+			}
+			fences := []pawl.Fence{}
+			for _, it := range leased.Items {
+				fences = append(fences, pawl.Fence{ItemID: it.ID, WorkerID: it.WorkerID, Attempt: it.Attempt})
+			}
+			for _, it := range waiting.Items {
+				need[pawl.Signalled](t)(first(e.SendSignals(ctx, []pawl.SignalCall{{Name: "go", Key: it.ID, Payload: json.RawMessage("1")}})))
+				l := leases(t, e, pawl.ClaimRequest{WorkerID: "after", ItemID: it.ID}, 1)[0]
+				fences = append(fences, l.Fence())
+			}
+			for _, f := range fences {
+				need[pawl.Moved](t)(first(e.Complete(ctx, []pawl.CompleteCall{{Fence: f, Result: json.RawMessage("3")}})))
+			}
+			for _, it := range append(leased.Items, waiting.Items...) {
+				task := need[pawl.Task](t)(e.GetTask(ctx, it.TaskID))
+				if task.State != pawl.TaskCompleted {
+					t.Errorf("%s is %s", task.ID, task.State)
+				}
+			}
+			list := need[pawl.List[pawl.Archive]](t)(e.ListArchives(ctx, pawl.Page{}))
+			for _, a := range list.Items {
+				need[pawl.Task](t)(e.RestoreArchive(ctx, a.TaskID))
+			}
+			if len(list.Items) != 2 {
+				t.Errorf("%d archives", len(list.Items))
+			}
+			sound(t, e)
+		})
+	}
+}
+
+// sound checks the rules and the log of a database, as doctor and verify --all do.
+func sound(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	if err := e.Log(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range need[[]engine.Breach](t)(e.Check(ctx)) {
+		t.Errorf("rule %q is broken by %s: %s", b.Rule, b.Subject, b.Found)
+	}
+	v, err := e.VerifyLog(ctx, -1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range v.Faults {
+		t.Errorf("the log: %+v", f)
+	}
+}
