@@ -155,7 +155,8 @@ func (f *filling) decided(n int) {
 	f.do(errOf(svc.ApproveTasks(f.ctx, []pawl.ApproveCall{{TaskID: applied.ID}})))
 	f.ctx = ctx
 	l := leases(f, svc, pawl.ClaimRequest{WorkerID: "before", Types: []string{"judged" + pawl.ApplySuffix}, TaskID: applied.ID}, 1)[0]
-	f.do(errOf(svc.Complete(f.ctx, []pawl.CompleteCall{{Fence: l.Fence(), Result: json.RawMessage(`{"result":true,"diff":{"summary":"done"}}`)}})))
+	result := json.RawMessage(`{"result":true,"diff":{"summary":"done"}}`)
+	f.do(errOf(svc.Complete(f.ctx, []pawl.CompleteCall{{Fence: l.Fence(), Result: result}})))
 	for _, l := range f.claim(f.create("pieces", n, nil), all) {
 		for _, payload := range []string{`"a"`, `"b"`} {
 			f.do(errOf(svc.SubmitParts(f.ctx, []pawl.PartCall{{Fence: l.Fence(), Key: "title", Payload: json.RawMessage(payload)}})))

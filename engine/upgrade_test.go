@@ -169,8 +169,11 @@ func TestADatabaseOfAnEarlierVersionGoesOn(t *testing.T) {
 			t.Parallel()
 			e, ctx := older(t, which), t.Context()
 			sound(t, e)
-			leased := need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemLeased}, Types: []string{"leased"}}))
-			waiting := need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemWaiting}, Types: []string{"waiting"}}))
+			of := func(state pawl.ItemState) pawl.List[pawl.Item] {
+				q := pawl.ItemFilter{States: []pawl.ItemState{state}, Types: []string{string(state)}}
+				return need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, q))
+			}
+			leased, waiting := of(pawl.ItemLeased), of(pawl.ItemWaiting)
 			if len(leased.Items) != 5 || len(waiting.Items) != 5 {
 				t.Fatalf("%d leased and %d waiting items", len(leased.Items), len(waiting.Items))
 			}
