@@ -37,8 +37,11 @@ func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 
 // spansOf covers the numbers with spans. Each span is read in one statement.
 func spansOf(ids []int64) []Span {
+	if !slices.IsSorted(ids) {
+		ids = slices.Sorted(slices.Values(ids))
+	}
 	var out []Span
-	for _, id := range slices.Sorted(slices.Values(ids)) {
+	for _, id := range ids {
 		if n := len(out); n > 0 && id-out[n-1].High <= nearby {
 			out[n-1].High = id
 		} else {

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 	"strconv"
@@ -26,6 +28,16 @@ const (
 // leafText is a column of an event as stored; NULL reads as empty. Its bytes are valid
 // until the next row.
 type leafText []byte
+
+// BytesTarget is scanned into without an allocation for each row: the column's bytes, of
+// text too, are written into the room that it returns. NULL has none.
+type BytesTarget interface{ Room(n int) []byte }
+
+// Room implements BytesTarget.
+func (t *leafText) Room(n int) []byte {
+	*t = slices.Grow((*t)[:0], n)[:n]
+	return *t
+}
 
 // ScanBytes implements pgtype.BytesScanner.
 func (t *leafText) ScanBytes(v []byte) error {
@@ -120,29 +132,57 @@ func leafID(b []byte, id int64) []byte {
 
 // Leaves hashes events, by number. Events that do not exist are left out.
 func Leaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
+	leaves, there, err := leavesOf(ctx, tx, ids)
 	out := make(map[int64]tlog.Hash, len(ids))
-	for _, id := range ids {
-		out[id] = tlog.Hash{}
+	for i, id := range ids {
+		if err == nil && there[i] {
+			out[id] = leaves[i]
+		}
 	}
-	found := make(map[int64]tlog.Hash, len(ids))
-	for _, s := range spansOf(positive(ids)) {
+	return out, err
+}
+
+// leavesOf hashes events, in the order of their numbers in the list. there says which exist; a
+// number below 1 is of none.
+func leavesOf(ctx context.Context, tx Tx, ids []int64) (out []tlog.Hash, there []bool, err error) {
+	out, there = make([]tlog.Hash, len(ids)), make([]bool, len(ids))
+	order := make([]int, 0, len(ids)) // of the numbers
+	sorted := make([]int64, 0, len(ids))
+	for i, id := range ids {
+		if id > 0 {
+			order, sorted = append(order, i), append(sorted, id)
+		}
+	}
+	if !slices.IsSorted(sorted) {
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ids[a], ids[b]) })
+		slices.Sort(sorted)
+	}
+	next := 0
+	for _, s := range spansOf(sorted) {
 		err := eachLeaf(ctx, tx, s, func(id int64, leaf []byte) {
-			if _, asked := out[id]; asked {
-				found[id] = tlog.RecordHash(leaf)
+			for next < len(sorted) && sorted[next] < id {
+				next++
+			}
+			if next == len(sorted) || sorted[next] > id {
+				return
+			}
+			hash := tlog.Hash(sha256.Sum256(leaf))
+			for ; next < len(sorted) && sorted[next] == id; next++ {
+				out[order[next]], there[order[next]] = hash, true
 			}
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return found, nil
+	return out, there, nil
 }
 
-func positive(ids []int64) []int64 {
-	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id <= 0 })
-}
+// leafPrefix is the byte before the canonical form of a leaf, as in RFC 6962.
+const leafPrefix = 0
 
-// eachLeaf passes the canonical form of the events in a span to fn, in order.
+// eachLeaf passes the events in a span to fn, in order: what is hashed, leafPrefix and the
+// canonical form.
 func eachLeaf(ctx context.Context, tx Tx, s Span, fn func(id int64, leaf []byte)) error {
 	provenances, err := leafProvenances(ctx, tx, s)
 	if err != nil {
@@ -152,7 +192,7 @@ func eachLeaf(ctx context.Context, tx Tx, s Span, fn func(id int64, leaf []byte)
 	var b []byte
 	for {
 		r, err := readLeaves(ctx, tx, s, newer, func(r *leafRow, m pawl.MoveCode) {
-			b = append(r.canonical(b[:0], m), provenances[r.id]...)
+			b = append(r.canonical(append(b[:0], leafPrefix), m), provenances[r.id]...)
 			fn(r.id, b)
 		})
 		if err != nil || r == nil {

@@ -178,25 +178,26 @@ func (s *FeedState) expects(id int64) bool {
 }
 
 // hashed returns the leaves of the events and records of a page. Events that were removed
-// since their numbers were read are left out: no position and no leaf is theirs.
-func hashed(ctx context.Context, tx Tx, ids []int64) (there []int64, out []tlog.Hash, err error) {
-	leaves, err := Leaves(ctx, tx, ids)
+// since their numbers were read are left out: no position and no leaf is theirs. It overwrites
+// ids.
+func hashed(ctx context.Context, tx Tx, ids []int64) (there []int64, leaves []tlog.Hash, err error) {
+	out, found, err := leavesOf(ctx, tx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
-	there, out = make([]int64, 0, len(ids)), make([]tlog.Hash, 0, len(ids))
-	for _, id := range ids {
-		leaf, found := leaves[id]
+	n := 0
+	for i, id := range ids {
 		if id < 0 {
 			r, known, err := readRemoval(ctx, tx, -id)
 			if err != nil {
 				return nil, nil, err
 			}
-			leaf, found = r.hash(), known
+			out[i], found[i] = r.hash(), known
 		}
-		if found {
-			there, out = append(there, id), append(out, leaf)
+		if found[i] {
+			ids[n], out[n] = id, out[i]
+			n++
 		}
 	}
-	return there, out, nil
+	return ids[:n], out[:n], nil
 }

@@ -91,6 +91,15 @@ func (r *rows) scan(i int, dest any) error {
 			d.SetBytes(b)
 			return nil
 		}
+	case store.BytesTarget:
+		switch kind {
+		case direct.TypeNull:
+			d.Room(0)
+			return nil
+		case direct.TypeText, direct.TypeBlob:
+			r.stmt.ColumnBytes(i, d.Room(r.stmt.ColumnLen(i)))
+			return nil
+		}
 	case *int64:
 		if kind == direct.TypeInteger {
 			*d = r.stmt.ColumnInt64(i)
