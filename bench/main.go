@@ -47,6 +47,7 @@ type section struct {
 
 var sections = []section{
 	{"life", 80 * time.Second, (*bench).life},
+	{"log", 25 * time.Second, (*bench).log},
 	{"single", 30 * time.Second, (*bench).single},
 	{"pickup", 65 * time.Second, (*bench).pickups},
 	{"leases", 25 * time.Second, (*bench).leases},

@@ -26,6 +26,10 @@ WHERE state = 'completed'
 SELECT count(*)
 FROM pawl.finished_items
 WHERE state = 'completed'
+-- name: pawl leaves
+SELECT COALESCE(MAX(position), 0)
+FROM pawl.relay_cursors
+WHERE sink = 'feed'
 -- name: vacuum
 VACUUM ANALYZE
 -- name: vacuum full
