@@ -53,6 +53,7 @@ const (
 	MaxSteps           = 10_000
 	MinBlobBytes       = 4 << 10
 	MaxBlobDepth       = 10_000
+	MaxBlobPiece       = 256 << 10
 	MinPriority        = -32768
 	MaxPriority        = 32767
 )
@@ -86,6 +87,8 @@ const (
 	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
 	DefaultRetainBlobs     = 24 * time.Hour
+	DefaultRetainUploads   = time.Hour
+	DefaultMaxBlobBytes    = 64 << 20
 	DefaultReadTime        = 30 * time.Second
 	DefaultReadsPerKey     = 2
 	DefaultMaxTypes        = 1000
@@ -143,6 +146,7 @@ var Limits = []Limit{
 	{"max_steps", MaxSteps, "steps", "highest max_steps of a message"},
 	{"blob_min", MinBlobBytes, "bytes", "snapshots from this size on are stored as blobs; smaller ones in their checkpoint"},
 	{"blob_depth", MaxBlobDepth, "blobs", "that a blob may be based on, one upon the other"},
+	{"blob_piece", MaxBlobPiece, "bytes", "pieces in which the database stores an uploaded blob"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
@@ -176,6 +180,9 @@ var Defaults = []Limit{
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds",
 		"chunks of a message, after its end; then a reader gets the whole message at once"},
 	{"retain_blobs", int64(DefaultRetainBlobs / time.Second), "seconds", "blobs that nothing refers to, after their last use"},
+	{"retain_uploads", int64(DefaultRetainUploads / time.Second), "seconds",
+		"uploads that were cut off, after their last sign of life; and the bytes of removed blobs, for readers who are reading them"},
+	{"max_blob", DefaultMaxBlobBytes, "bytes", "size of an uploaded blob"},
 	{"bodies_in_flight", DefaultBodiesInFlight, "bytes",
 		"request bodies over 16 KiB of calls in flight at one server; further ones wait 2 s and are then refused with `limit`"},
 	{"read_time", int64(DefaultReadTime / time.Second), "seconds", "longest read that is not a stream; then it is `unavailable`"},

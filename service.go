@@ -1,6 +1,9 @@
 package pawl
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // Service is the complete interface of Pawl: the sum of the roles. engine.Engine
 // implements it in process and client.Client over HTTP; one behaviour suite tests both.
@@ -20,6 +23,7 @@ type Service interface {
 // Submitter creates work.
 type Submitter interface {
 	TaskMaker
+	BlobWriter
 	KeyKeeper
 	Signaller
 	Stopper
@@ -27,6 +31,8 @@ type Submitter interface {
 
 // Claimer does work: it claims items, keeps their leases and reports results.
 type Claimer interface {
+	BlobWriter
+	BlobReader
 	Leaser
 	Finisher
 	Deliverer
@@ -58,6 +64,7 @@ type Reader interface {
 	MessageReader
 	TokenReader
 	LogReader
+	BlobReader
 }
 
 // TaskMaker creates, changes and cancels tasks.
@@ -259,6 +266,24 @@ type RecordReader interface {
 	ListProvenance(ctx context.Context, f ProvenanceFilter) (List[ProvenanceRecord], error)
 	// CountCheckpoints returns the number of a task's checkpoints by type.
 	CountCheckpoints(ctx context.Context, taskID string) (map[string]int64, error)
+}
+
+// BlobWriter stores bytes that are too many for a payload.
+type BlobWriter interface {
+	// PutBlob reads the content to its end and stores it in the namespace, in pieces. The
+	// same content is stored once. An upload that fails leaves nothing that can be read.
+	// Content over the limit is ErrTooLarge; content that is not of the given address or
+	// size is invalid.
+	PutBlob(ctx context.Context, upload BlobUpload) (Blob, error)
+}
+
+// BlobReader reads stored bytes.
+type BlobReader interface {
+	// OpenBlob opens a blob of the namespace for reading, in ranges if the reader seeks. An
+	// unknown address is not_found. A blob that is read from its beginning to its end is
+	// compared with its address before the last bytes are returned. Close the reader; ctx
+	// must last as long.
+	OpenBlob(ctx context.Context, address string) (Blob, io.ReadSeekCloser, error)
 }
 
 // LogReader reads the transparency log.

@@ -26,6 +26,7 @@ type Route struct {
 	Method   string
 	Path     string // {id} is one path segment, percent-encoded; a verb follows the last colon
 	Role     Role
+	Or       Role   // another role that is enough; "" = none
 	Success  int    // status of an answer that is not a problem
 	Means    string // one sentence, for the API's description
 	Traits   Trait
@@ -37,24 +38,6 @@ type Route struct {
 	Body     string      // name of a single form's body, where it is not named after its call
 	Without  []string    // members of the call that the body of its single form does not have
 }
-
-// Trait is a property that sets a call apart. Traits are bits.
-type Trait uint16
-
-// These are the traits.
-const (
-	Global        Trait = 1 << iota // concerns all namespaces
-	PayloadOnly                     // its answer holds nothing but payloads
-	ShowsPayloads                   // every caller sees its payloads: they belong to what it claims
-	AnswersLate                     // may wait: its answer is written after the rest of the request has returned
-	Streams                         // answers with server-sent events
-	Steps                           // runs in several transactions, also under an idempotency key
-	ReadOnly                        // changes nothing, although its method is not GET
-	NoKey                           // takes no idempotency key: an id of its own makes it idempotent
-	Repeatable                      // a repeated call changes nothing more: a client repeats it without a key
-	NoOwnKey                        // a client sends it without a key of its own making
-	TakesVersion                    // reads If-Match: the version that the task must still have
-)
 
 // Tool is an MCP tool that makes a call.
 type Tool struct {
@@ -330,6 +313,13 @@ var Routes = []Route{
 		Means: "Stream the reply that is being made in a chat, from its first word; 204 when none is.", Traits: PayloadOnly | Streams,
 		Stream: "The reply that is being made, as the AI SDK's UI message stream, from its first word.",
 	},
+
+	{Name: "put_blob", Method: post, Path: "/v1/blobs", Role: Submitter, Or: Claimer, Success: 201,
+		Means: "Store the bytes of the body, of any media type, and return their address; a payload refers to them as {\"$blob\": address}.",
+		Found: "The namespace had these bytes already.", Traits: TakesBytes | NoKey | Repeatable},
+	{Name: "get_blob", Method: get, Path: "/v1/blobs/{id}", Role: Reader, Or: Claimer, Success: 200,
+		Means:  "Read the bytes of a blob, whole or in ranges.",
+		Traits: SendsBytes | AnswersLate | ShowsPayloads, Document: "application/octet-stream"},
 
 	{Name: "list_items", Method: get, Path: "/v1/items", Role: Reader, Success: 200,
 		Means: "List items, oldest first."},

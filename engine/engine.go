@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/objects"
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/sweep"
@@ -135,6 +136,10 @@ type Options struct {
 	// runs it, for traces and tests; nil = not called. It is not called for BEGIN and
 	// COMMIT, nor for statements of the feed and of migrations.
 	Statement func(query string)
+	// Blobs has the bytes of blobs that are uploaded from now on; nil = the database.
+	Blobs objects.Store
+	// MaxBlobBytes limits the size of an uploaded blob; 0 = pawl.DefaultMaxBlobBytes.
+	MaxBlobBytes int64
 	// TransparencyLog says who signs the log of all events.
 	TransparencyLog LogOptions
 	// Log gets one line per error; nil = slog.Default.
@@ -201,6 +206,9 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if o.MaxTypes <= 0 {
 		o.MaxTypes = pawl.DefaultMaxTypes
 	}
+	if o.MaxBlobBytes <= 0 {
+		o.MaxBlobBytes = pawl.DefaultMaxBlobBytes
+	}
 	if o.Sweep == nil {
 		d := pawl.DefaultSweepOptions()
 		o.Sweep = &d
@@ -266,7 +274,8 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.db.Dialect().Guard()
 	host, _ := os.Hostname()
-	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log, OnReady: e.itemsQueued}
+	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log,
+		OnReady: e.itemsQueued, Objects: e.objectsOf}
 	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.ids.set(now, clock.Now())

@@ -68,7 +68,11 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 
 // admit lets a call in if its key holds the route's role, and sets the key's namespace.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) (*http.Request, error) {
-	ctx, err := s.gate.Admit(r.Context(), string(route.Role), route.Has(api.Global), func(c pawl.Caller) string { return agent(r, c) })
+	role := string(route.Role)
+	if route.Or != "" && access.Of(r.Context()).May(role, false) != nil && access.Of(r.Context()).May(string(route.Or), false) == nil {
+		role = string(route.Or)
+	}
+	ctx, err := s.gate.Admit(r.Context(), role, route.Has(api.Global), func(c pawl.Caller) string { return agent(r, c) })
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,7 @@ var about = map[string]string{
 	"items":            "Doing work: every write carries the worker and the attempt of its claim.",
 	"parts":            "Results in pieces.",
 	"messages":         "What agents say, while they say it.",
+	"blobs":            "Bytes that are too many for a payload.",
 	"events":           "Events.",
 	"chat":             "Chat for clients of the AI SDK.",
 	"checkpoints":      "What attempts have saved.",
@@ -135,6 +136,13 @@ func streamsOf(r api.Route) map[string]*huma.Response {
 		return nil
 	}
 	out := map[string]*huma.Response{"200": {Description: says, Content: map[string]*huma.MediaType{kind: {Schema: schema}}}}
+	if r.Has(api.SendsBytes) {
+		schema.Format = "binary"
+		out["206"] = &huma.Response{Description: "The range that Range asks for.", Content: out["200"].Content}
+		out["304"] = &huma.Response{Description: "If-None-Match names the address: a blob never changes."}
+		out["416"] = &huma.Response{Description: "The blob does not have the range.",
+			Content: map[string]*huma.MediaType{api.ProblemType: {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}}
+	}
 	if r.Name == "resume_chat" {
 		out["204"] = &huma.Response{Description: "No reply is being made."}
 	}

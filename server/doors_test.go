@@ -103,7 +103,7 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 	for _, r := range api.Routes {
 		op := said["paths"].(map[string]any)[r.Path].(map[string]any)[strings.ToLower(r.Method)].(map[string]any)
 		request, _ := op["requestBody"].(map[string]any)
-		if request == nil {
+		if request == nil || r.Has(api.TakesBytes) {
 			continue
 		}
 		schema := request["content"].(map[string]any)["application/json"].(map[string]any)["schema"]
@@ -248,7 +248,7 @@ func TestIDsOfOthersAreUnknownEverywhere(t *testing.T) {
 				}
 			}
 			request, _ := op["requestBody"].(map[string]any)
-			if request == nil || r.Name == "chat" {
+			if request == nil || r.Name == "chat" || r.Has(api.TakesBytes) {
 				continue
 			}
 			schema := request["content"].(map[string]any)["application/json"].(map[string]any)["schema"]

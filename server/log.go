@@ -31,6 +31,8 @@ type call struct {
 	rest func(w http.ResponseWriter, r *http.Request)
 	// keyed is the idempotency key that the call is carried out under; nil = none.
 	keyed *pawl.KeyBegin
+	// upload is the body of a call that takes bytes; nil = the call takes none.
+	upload *uploadBody
 	// nothing says that the call had no effect: its answer is not stored under its key.
 	nothing bool
 }

@@ -64,7 +64,7 @@ func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), e
 
 // isStream reports whether a route streams: such an answer lasts as long as its reader wants.
 func isStream(r api.Route, c *call) bool {
-	return c.streams || r.Has(api.Streams)
+	return c.streams || r.Has(api.Streams) || r.Has(api.SendsBytes)
 }
 
 // bounded limits how long a read may take, and how many reads of its key run at once; end

@@ -52,17 +52,25 @@ func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = checkPromises(r)
 	}
+	if err == nil && takesBytes(r) {
+		err = checkCoding(r)
+	}
 	if err != nil {
 		s.write(w, r, err)
 		return
 	}
 	room := s.bodies.room(r)
+	if takesBytes(r) {
+		room = min(uploadRoom, s.bodies.max)
+	}
 	if err := s.bodies.enter(r.Context(), room); err != nil {
 		s.refuseBytes(w, r, err)
 		return
 	}
 	defer s.bodies.leave(room)
-	if err := s.readBody(w, r); err != nil {
+	if takesBytes(r) {
+		defer s.holdBytes(w, r)()
+	} else if err := s.readBody(w, r); err != nil {
 		s.write(w, r, err)
 		return
 	}

@@ -61,6 +61,10 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
 	}
+	put := call("put_blob", "", "bytes")
+	if r := call("get_blob", put.str("address"), ""); r.text != "bytes" {
+		t.Errorf("get_blob: %s", r.text)
+	}
 	if r := call("log_checkpoint", "", ""); r.json["size"] == nil { // sweep has signed it
 		t.Errorf("log_checkpoint: %s", r.text)
 	}

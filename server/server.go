@@ -141,6 +141,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.statsRoutes()
 	s.types()
 	s.keys()
+	s.blobs()
 	s.plain()
 	s.health()
 	s.metricsRoute()

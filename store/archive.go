@@ -396,7 +396,7 @@ func (r *Restorer) keepBlobs(ctx context.Context, tx Tx) error {
 		b.Chain, _ = v[4].(int64)
 		b.Size, _ = v[5].(int64)
 		if b.Body, _ = v[6].([]byte); namespace != r.Namespace || !b.intact() {
-			return damaged(r.TaskID, badBlob(b.Address, "was changed"))
+			return damaged(r.TaskID, BadBlob(b.Address, "was changed"))
 		}
 		if err := putBlob(ctx, tx, namespace, now, b); err != nil {
 			return err

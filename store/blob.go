@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -67,7 +66,7 @@ func addressOf(base, body []byte) []byte {
 }
 
 // BlobName returns the name of a blob, as errors and doctor write it.
-func BlobName(address []byte) string { return "sha256:" + hex.EncodeToString(address) }
+func BlobName(address []byte) string { return pawl.BlobAddress(address) }
 
 // BlobParents reads the newest blobs among the checkpoints of an item, or of a task without
 // one: first the newest of the given name, then the newest.
@@ -116,7 +115,7 @@ func ReadBlob(ctx context.Context, tx Tx, namespace string, address []byte) ([]b
 			return nil, err
 		}
 		if !bytes.Equal(b.Address, next) || !b.intact() {
-			return nil, badBlob(next, "was changed")
+			return nil, BadBlob(next, "was changed")
 		}
 		if first {
 			if text = make([]byte, b.Size); b.Size > 0 {
@@ -124,7 +123,7 @@ func ReadBlob(ctx context.Context, tx Tx, namespace string, address []byte) ([]b
 			}
 		}
 		if spans, err = b.read(text, spans); err != nil {
-			return nil, badBlob(next, "was changed")
+			return nil, BadBlob(next, "was changed")
 		}
 		if next = b.Base; len(spans) == 0 {
 			return text, nil
@@ -133,7 +132,7 @@ func ReadBlob(ctx context.Context, tx Tx, namespace string, address []byte) ([]b
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	return nil, badBlob(next, "is missing")
+	return nil, BadBlob(next, "is missing")
 }
 
 func (b *Blob) intact() bool { return bytes.Equal(b.Address, addressOf(b.Base, b.Body)) }
@@ -152,7 +151,8 @@ func (b *Blob) read(text []byte, spans []span) ([]span, error) {
 	return nil, nil
 }
 
-func badBlob(address []byte, what string) error {
+// BadBlob is the error of a blob that cannot be read: what says why.
+func BadBlob(address []byte, what string) error {
 	return &pawl.Error{Code: pawl.CodeInternal, Op: "blob", Message: fmt.Sprintf("blob %s %s", BlobName(address), what)}
 }
 
@@ -219,7 +219,7 @@ type BlobPlace struct {
 func RemoveBlobs(ctx context.Context, tx Tx, now int64, unused time.Duration, after BlobPlace, limit int) (next BlobPlace, removed int64,
 	err error) {
 	by := now - unused.Microseconds()
-	idle, next, err := idleBlobs(ctx, tx, after, limit, by)
+	idle, next, err := idleBlobs(ctx, tx, blobSQL["page to remove"], after, limit, by)
 	if err != nil {
 		return after, 0, err
 	}
@@ -238,8 +238,9 @@ func RemoveBlobs(ctx context.Context, tx Tx, now int64, unused time.Duration, af
 	return next, removed, nil
 }
 
-func idleBlobs(ctx context.Context, tx Tx, after BlobPlace, limit int, by int64) (idle []BlobPlace, next BlobPlace, err error) {
-	rows, err := tx.Query(ctx, blobSQL["page to remove"], after.Namespace, after.bytes(), limit, by)
+func idleBlobs(ctx context.Context, tx Tx, query string, after BlobPlace, limit int, by int64) (idle []BlobPlace, next BlobPlace,
+	err error) {
+	rows, err := tx.Query(ctx, query, after.Namespace, after.bytes(), limit, by)
 	if err != nil {
 		return nil, next, err
 	}

@@ -2,19 +2,89 @@ package sweep
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
-// blobs removes blobs that nothing refers to, a day after their last use. A pass looks at
-// 1,000 blobs at most; the next one continues there.
+// blobsEvery is how often a process looks at all blobs. They are kept for a day after their
+// last use, so more often is of no use.
+const blobsEvery = time.Hour
+
+// blobs removes blobs that nothing refers to, a day after their last use: snapshots, and
+// blobs that were uploaded. It looks at all of them, 1,000 in a transaction, and again an
+// hour later.
 func (p *pass) blobs(ctx context.Context) error {
-	return p.logError(ctx, "blobs", p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-		next, _, err := store.RemoveBlobs(ctx, tx, now, pawl.DefaultRetainBlobs, p.blobPlace, batch)
-		if err == nil {
-			p.blobPlace = next
+	var began int64
+	err := p.do(ctx, func(_ context.Context, _ store.Tx, now int64) error {
+		began = now
+		return nil
+	})
+	if err != nil || began < p.blobsAt+blobsEvery.Microseconds() && began >= p.blobsAt {
+		return p.logError(ctx, "blobs", err)
+	}
+	for _, remove := range []func(context.Context, store.Tx, int64, time.Duration, store.BlobPlace, int) (store.BlobPlace, int64, error){
+		store.RemoveBlobs, store.RemoveUploadedBlobs,
+	} {
+		for place, first := (store.BlobPlace{}), true; first || place.Address != nil; first = false {
+			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+				next, _, err := remove(ctx, tx, now, pawl.DefaultRetainBlobs, place, batch)
+				if err == nil {
+					place = next
+				}
+				return err
+			})
+			if err != nil {
+				return p.logError(ctx, "blobs", err)
+			}
 		}
+	}
+	p.blobsAt = began
+	return nil
+}
+
+// uploads removes the bytes of uploads that were cut off, and of uploaded blobs that were
+// removed. An hour has passed since: they are not written or read any more.
+func (p *pass) uploads(ctx context.Context) error {
+	for {
+		var list []store.Upload
+		var by int64
+		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
+			by = now - pawl.DefaultRetainUploads.Microseconds()
+			list, err = store.UploadsToRemove(ctx, tx, by, batch)
+			return err
+		})
+		before := p.stats.Errors
+		for _, u := range list {
+			if err := p.logError(ctx, "uploads", p.removeUpload(ctx, u, by)); err != nil {
+				return err
+			}
+		}
+		if err != nil || len(list) < batch || p.stats.Errors > before { // what failed is tried again in the next pass
+			return p.logError(ctx, "uploads", err)
+		}
+	}
+}
+
+// removeUpload removes the bytes of an upload and then its row: if it is interrupted, the
+// next pass does it again.
+func (p *pass) removeUpload(ctx context.Context, u store.Upload, by int64) error {
+	given := false
+	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
+		given, err = store.GiveUpUpload(ctx, tx, by, u.ID)
 		return err
-	}))
+	})
+	if err != nil || !given {
+		return err
+	}
+	from, err := p.Objects(u.Place)
+	if err == nil {
+		err = from.Remove(ctx, u.ID)
+	}
+	if err != nil { // it says nothing about the database, whatever its code
+		return fmt.Errorf("upload %s: %s", u.ID, err.Error())
+	}
+	return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.RemoveUpload(ctx, tx, u.ID) })
 }

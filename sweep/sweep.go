@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/objects"
 )
 
 // batch bounds the rows of one transaction.
@@ -27,6 +28,9 @@ type Sweeper struct {
 	NewID   func(prefix string) string
 	Server  string // this process's name in the statistics
 	Log     *slog.Logger
+	// Objects returns the object store of a name: the bytes of uploaded blobs are removed
+	// there.
+	Objects func(place string) (objects.Store, error)
 	// OnReady is called, after the commit, with items that became claimable; nil = not
 	// called.
 	OnReady func([]store.DueItem)
@@ -36,10 +40,10 @@ type Sweeper struct {
 	types          store.RegistryStamp // the version of the types that kept was read from
 	kept           map[store.TypeVersion]pawl.Retention
 	checkpointScan checkpointScan
-	blobPlace      store.BlobPlace // the last blob that was looked at
-	recounted      string          // the last waiting item whose counters were compared
-	resettled      bool            // there are no more tasks for resettle
-	feedSeen       int64           // the last page of the feed that was checked
+	blobsAt        int64  // when all blobs were looked at last, by the database's clock
+	recounted      string // the last waiting item whose counters were compared
+	resettled      bool   // there are no more tasks for resettle
+	feedSeen       int64  // the last page of the feed that was checked
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
 }
@@ -61,7 +65,7 @@ var (
 	quick = []step{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).checkpoints,
-		(*pass).chunks, (*pass).blobs, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).tombstones, (*pass).feed,
+		(*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads, (*pass).tombstones, (*pass).feed,
 	}
 )
 

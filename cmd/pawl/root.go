@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-work/pawl/cmd/pawl/internal/blob"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/checkpoint"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/db"
@@ -41,6 +42,7 @@ func root(a *cli.App) *cobra.Command {
 		message.Command(a),
 		event.Command(a),
 		checkpoint.Command(a),
+		blob.Command(a),
 		signal.Command(a),
 		idempotency.Command(a),
 		key.Command(a),

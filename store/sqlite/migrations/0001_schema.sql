@@ -346,6 +346,36 @@ CREATE TABLE blobs (
 ) STRICT;
 CREATE INDEX blobs_by_base ON blobs (namespace, base) WHERE base IS NOT NULL;
 
+-- Bytes that callers upload. An upload is the stored object, with a key of its own; an
+-- uploaded blob is what readers find by its address, the SHA-256 of all bytes. State 0 = it
+-- is being written, 1 = stored, 2 = being removed.
+CREATE TABLE uploads (
+  id        TEXT PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  place     TEXT NOT NULL,
+  size      INTEGER NOT NULL,
+  state     INTEGER NOT NULL,
+  used_at   INTEGER NOT NULL,
+  CONSTRAINT uploads_state CHECK (state BETWEEN 0 AND 2)
+) STRICT;
+CREATE INDEX uploads_to_remove ON uploads (used_at) WHERE state <> 1;
+
+CREATE TABLE upload_pieces (
+  upload_id TEXT NOT NULL REFERENCES uploads (id) ON DELETE CASCADE,
+  number    INTEGER NOT NULL,
+  body      BLOB NOT NULL,
+  PRIMARY KEY (upload_id, number)
+) STRICT;
+
+CREATE TABLE uploaded_blobs (
+  namespace TEXT NOT NULL,
+  address   BLOB NOT NULL,
+  upload_id TEXT NOT NULL,
+  used_at   INTEGER NOT NULL,
+  PRIMARY KEY (namespace, address)
+) STRICT;
+CREATE UNIQUE INDEX uploaded_blobs_of_upload ON uploaded_blobs (upload_id);
+
 -- What an event may say: its name, whose it is (a task's, an item's, or that of an item
 -- that was then the only one of its task) and the states that it changed. Each has a number
 -- for ever, and an event stores that number.

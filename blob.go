@@ -1,0 +1,41 @@
+package pawl
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"strings"
+)
+
+// Blob describes stored bytes.
+type Blob struct {
+	// Address is "sha256:" and the digest of the bytes in lower-case hex.
+	Address string `json:"address" doc:"sha256: and the digest of the bytes in hex."`
+	Size    int64  `json:"size" doc:"How many bytes it has."`
+	// Existed is set if the namespace had the bytes already.
+	Existed bool `json:"existed,omitempty" doc:"The namespace had these bytes already."`
+}
+
+// BlobUpload is content that is to be stored.
+type BlobUpload struct {
+	Content io.Reader
+	Address string // that the content must have; "" = any
+	Size    int64  // that the content must have; 0 = any
+}
+
+// blobScheme begins the address of a blob.
+const blobScheme = "sha256:"
+
+// BlobAddress returns the address of a digest.
+func BlobAddress(sum []byte) string { return blobScheme + hex.EncodeToString(sum) }
+
+// ParseBlobAddress returns the digest that an address names. Upper-case digits are refused:
+// a blob has one address.
+func ParseBlobAddress(address string) (sum []byte, ok bool) {
+	digits, ok := strings.CutPrefix(address, blobScheme)
+	if !ok || len(digits) != 2*sha256.Size || strings.ToLower(digits) != digits {
+		return nil, false
+	}
+	sum, err := hex.DecodeString(digits)
+	return sum, err == nil
+}

@@ -1,0 +1,248 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// noise returns n bytes that do not repeat, without holding them.
+func noise(seed uint64, n int64) io.Reader {
+	return io.LimitReader(rand.NewChaCha8([32]byte{byte(seed)}), n)
+}
+
+func digest(t testing.TB, r io.Reader) (address string, size int64) {
+	t.Helper()
+	h := sha256.New()
+	size, err := io.Copy(h, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pawl.BlobAddress(h.Sum(nil)), size
+}
+
+func openBlob(t testing.TB, svc pawl.BlobReader, address string) io.ReadSeekCloser {
+	t.Helper()
+	_, r, err := svc.OpenBlob(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// A blob of 64 MiB is stored and read in flat memory, by the engine.
+func TestLargeBlobInFlatMemory(t *testing.T) {
+	for _, which := range pawltest.Databases { // one after the other: the heap is that of one
+		t.Run(string(which), func(t *testing.T) {
+			p := pawltest.Open(t, which)
+			const size = pawl.DefaultMaxBlobBytes
+			want, _ := digest(t, noise(1, size))
+			var put pawl.Blob
+			grown := pawltest.HeapGrowth(func() {
+				put = need[pawl.Blob](t)(p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(1, size)}))
+				if got, n := digest(t, openBlob(t, p.Engine, want)); got != want || n != size {
+					t.Errorf("%d bytes of %s were read", n, got)
+				}
+			})
+			if put.Address != want || put.Size != size || put.Existed {
+				t.Errorf("stored as %+v", put)
+			}
+			if t.Logf("the heap grew by %d KiB", grown>>10); grown > 16<<20 {
+				t.Errorf("the heap grew by %d bytes", grown)
+			}
+			_, err := p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(2, size+1)})
+			if !errors.Is(err, pawl.ErrTooLarge) {
+				t.Errorf("one byte more: %v", err)
+			}
+			_, err = p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(2, 1), Size: size + 1})
+			if !errors.Is(err, pawl.ErrTooLarge) {
+				t.Errorf("announced: %v", err)
+			}
+			if n := queried(t, p, "SELECT COUNT(*) FROM pawl.uploads"); n != 1 {
+				t.Errorf("%d uploads are stored", n)
+			}
+		})
+	}
+}
+
+// Blobs are read in ranges, and of any size around that of a piece.
+func TestBlobRanges(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for _, size := range []int64{0, 1, pawl.MaxBlobPiece - 1, pawl.MaxBlobPiece, pawl.MaxBlobPiece + 1, 3 * pawl.MaxBlobPiece} {
+			b := need[pawl.Blob](t)(p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(3, size)}))
+			all, _ := io.ReadAll(noise(3, size))
+			r := openBlob(t, p.Engine, b.Address)
+			for _, at := range []int64{size, size / 2, 0, max(size-1, 0), min(size, pawl.MaxBlobPiece)} {
+				if _, err := r.Seek(at, io.SeekStart); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, all[at:]) {
+					t.Errorf("of %d bytes, %d were read from %d on: %v", size, len(got), at, err)
+				}
+			}
+			if _, err := r.Seek(0, io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			if err := iotest.TestReader(r, all); err != nil && size < 2*pawl.MaxBlobPiece {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// An upload that is cut off, or is not what it is said to be, leaves nothing.
+func TestRefusedUploads(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, cancel := context.WithCancel(t.Context())
+		other, _ := digest(t, strings.NewReader("other"))
+		content := func(more io.Reader) io.Reader { return io.MultiReader(noise(4, pawl.MaxBlobPiece+5), more) }
+		for name, upload := range map[string]pawl.BlobUpload{
+			"cut off":         {Content: content(iotest.ErrReader(io.ErrUnexpectedEOF))},
+			"wrong digest":    {Content: content(strings.NewReader("")), Address: other},
+			"wrong size":      {Content: content(strings.NewReader("")), Size: 7},
+			"not an address":  {Content: content(strings.NewReader("")), Address: "sha256:AB"},
+			"negative size":   {Content: content(strings.NewReader("")), Size: -1},
+			"without content": {},
+		} {
+			if _, err := p.Engine.PutBlob(ctx, upload); !errors.Is(err, pawl.ErrInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		_, err := p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: content(readerFunc(func(b []byte) (int, error) {
+			cancel()
+			return 1, nil
+		}))})
+		if !errors.Is(err, pawl.ErrUnavailable) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if n := queried(t, p, "SELECT (SELECT COUNT(*) FROM pawl.uploads) + (SELECT COUNT(*) FROM pawl.upload_pieces)"); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+		if _, _, err := p.Engine.OpenBlob(t.Context(), other); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("an unknown address: %v", err)
+		}
+		if _, _, err := p.Engine.OpenBlob(t.Context(), "sha256:x"); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("no address: %v", err)
+		}
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// The same content is stored once in a namespace, also by uploads at the same time, and is
+// not found in another namespace.
+func TestSameContentIsStoredOnce(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const size = 3*pawl.MaxBlobPiece + 1
+		var all sync.WaitGroup
+		var fresh [8]bool
+		var address string
+		for i := range fresh {
+			all.Go(func() {
+				b, err := p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(5, size), Size: size})
+				if err != nil {
+					t.Error(err)
+				}
+				if fresh[i] = !b.Existed; fresh[i] {
+					address = b.Address
+				}
+			})
+		}
+		all.Wait()
+		if n := slices.Index(fresh[:], true); n < 0 || slices.Contains(fresh[n+1:], true) {
+			t.Errorf("stored by %v", fresh)
+		}
+		if n := queried(t, p, "SELECT COUNT(*) FROM pawl.upload_pieces"); n != 4 {
+			t.Errorf("%d pieces are stored", n)
+		}
+		elsewhere := pawl.As(t.Context(), pawl.Caller{Namespace: "elsewhere"})
+		if _, _, err := p.Engine.OpenBlob(elsewhere, address); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("in another namespace: %v", err)
+		}
+		if b := need[pawl.Blob](t)(p.Engine.PutBlob(elsewhere, pawl.BlobUpload{Content: noise(5, size)})); b.Existed {
+			t.Error("another namespace has it already")
+		}
+	})
+}
+
+// Uploads that were cut off are removed an hour later, uploaded blobs that
+// are not referred to a day later: first they cannot be found, and an hour later their bytes are gone.
+func TestSweepsRemoveUploads(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		begun, goOn := make(chan bool), make(chan bool)
+		ended := make(chan error, 1)
+		go func() { // frozen in the middle of its upload
+			_, err := p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: io.MultiReader(noise(6, 2*pawl.MaxBlobPiece),
+				readerFunc(func(b []byte) (int, error) {
+					close(begun)
+					<-goOn
+					return 0, io.EOF
+				}))})
+			ended <- err
+		}()
+		<-begun
+		another := p.Another(engine.Options{})
+		b := need[pawl.Blob](t)(another.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(7, 2*pawl.MaxBlobPiece)}))
+		left := func(rows int64) {
+			t.Helper()
+			need[pawl.SweepStats](t)(another.Sweep(t.Context()))
+			if n := queried(t, p, "SELECT COUNT(*) FROM pawl.upload_pieces"); n != rows {
+				t.Errorf("%d pieces are left, not %d", n, rows)
+			}
+		}
+		left(4)
+		p.Advance(pawl.DefaultRetainUploads + time.Minute)
+		left(2)
+		close(goOn)
+		if err := <-ended; !errors.Is(err, pawl.ErrUnavailable) {
+			t.Errorf("an upload that was removed: %v", err)
+		}
+		r := openBlob(t, another, b.Address)
+		p.Advance(pawl.DefaultRetainBlobs)
+		left(2)
+		if _, _, err := another.OpenBlob(t.Context(), b.Address); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("a blob that was removed: %v", err)
+		}
+		if got, _ := digest(t, r); got != b.Address {
+			t.Error("who was reading it reads something else")
+		}
+		p.Advance(pawl.DefaultRetainUploads + time.Minute)
+		left(0)
+		if n := queried(t, p, "SELECT COUNT(*) FROM pawl.uploads"); n != 0 {
+			t.Errorf("%d uploads are left", n)
+		}
+	})
+}
+
+// All blobs that are unused are removed in one pass, however many there are.
+func TestAPassRemovesAllUnusedBlobs(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for i := range 2500 {
+			if err := p.Exec("INSERT INTO pawl.blobs (namespace, address, base, depth, chain, size, body, used_at) "+
+				"VALUES ('default', $1, NULL, 0, 1, 1, $1, 0)", fmt.Appendf(nil, "%05d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		if n := queried(t, p, "SELECT COUNT(*) FROM pawl.blobs"); n != 0 {
+			t.Errorf("%d blobs are left", n)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// uploadRoom is how much an upload counts as a body in flight: a piece as it is read, and a
+// copy on its way to the database.
+const uploadRoom = 2 * pawl.MaxBlobPiece
+
+// stored answers with a blob that was stored.
+type stored struct {
+	Status   int
+	Location string `header:"Location" doc:"The path of the blob."`
+	Body     pawl.Blob
+}
+
+// blobs registers the upload and the download of blobs.
+func (s *server) blobs() {
+	add(s, "put_blob", func(ctx context.Context, in *struct {
+		Digest string `header:"Repr-Digest" doc:"The SHA-256 that the bytes must have, as sha-256=:BASE64: (RFC 9530)."`
+	}) (*stored, error) {
+		address, err := addressOfDigest(in.Digest)
+		if err != nil {
+			return nil, err
+		}
+		upload := pawl.BlobUpload{Content: http.NoBody, Address: address}
+		if body := callOf(ctx).upload; body != nil {
+			upload.Content, upload.Size = body, max(0, body.length)
+		}
+		blob, err := s.svc.PutBlob(ctx, upload)
+		if err != nil {
+			return nil, err
+		}
+		out := &stored{Status: http.StatusCreated, Location: "/v1/blobs/" + url.PathEscape(blob.Address), Body: blob}
+		if blob.Existed {
+			out.Status = http.StatusOK
+		}
+		return out, nil
+	})
+	s.api.OpenAPI().Paths["/v1/blobs"].Post.RequestBody = &huma.RequestBody{
+		Description: "The bytes. They are stored without their media type.",
+		Content:     map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+	add(s, "get_blob", func(ctx context.Context, in *struct {
+		ID    string `path:"id" doc:"The address."`
+		Range string `header:"Range" doc:"The bytes that are wanted, as bytes=FIRST-LAST."`
+		Match string `header:"If-None-Match" doc:"An ETag: its blob is not sent again."`
+		If    string `header:"If-Range" doc:"An ETag: Range is ignored for another blob."`
+	}) (*nothing, error) {
+		callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
+			if err := s.sendBlob(ctx, w, r, in.ID); err != nil {
+				s.write(w, r, err)
+			}
+		}
+		return &nothing{}, nil
+	})
+}
+
+// addressOfDigest returns the address that a Repr-Digest names; "" = none.
+func addressOfDigest(header string) (string, error) {
+	for part := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if !strings.EqualFold(name, "sha-256") {
+			continue // digests of other kinds may be ignored
+		}
+		sum, err := base64.StdEncoding.DecodeString(strings.Trim(value, ":"))
+		if address := pawl.BlobAddress(sum); err == nil && len(value) > 1 && value[0] == ':' && value[len(value)-1] == ':' {
+			if _, ok := pawl.ParseBlobAddress(address); ok {
+				return address, nil
+			}
+		}
+		return "", &pawl.Error{Code: pawl.CodeInvalid, Message: "the header Repr-Digest is not sha-256=:BASE64:"}
+	}
+	return "", nil
+}
+
+// sendBlob answers with a blob or the range of it that is asked for. It returns an error only
+// if the answer has not begun.
+func (s *server) sendBlob(ctx context.Context, w http.ResponseWriter, r *http.Request, address string) error {
+	ctx, over, err := s.gate.BeginLongCall(ctx)
+	if err != nil {
+		return err
+	}
+	defer over()
+	blob, content, err := s.svc.OpenBlob(ctx, address)
+	if err != nil {
+		if why := access.Ended(ctx); why != nil {
+			err = why
+		}
+		return err
+	}
+	defer content.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", "attachment")
+	h.Set("ETag", `"`+blob.Address+`"`)
+	h.Set("Cache-Control", "private, immutable, max-age=31536000")
+	from := &blobSource{ReadSeeker: content}
+	out := &blobWriter{ResponseWriter: w}
+	http.ServeContent(out, r, "", time.Time{}, from)
+	if out.refused {
+		p := s.problem(ctx, &pawl.Error{Code: pawl.CodeInvalid, Op: "get_blob", Message: "the blob does not have the range that Range asks for"})
+		p.Status = http.StatusRequestedRangeNotSatisfiable
+		h.Set("Content-Type", api.ProblemType)
+		w.WriteHeader(p.Status)
+		_ = encode(w, p) // the caller may have gone
+	}
+	if from.failed != nil && ctx.Err() == nil {
+		s.problem(ctx, from.failed) // the answer has begun: this only logs
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// blobSource notes why reading ended.
+type blobSource struct {
+	io.ReadSeeker
+	failed error
+}
+
+func (b *blobSource) Read(p []byte) (int, error) {
+	n, err := b.ReadSeeker.Read(p)
+	if err != nil && err != io.EOF {
+		b.failed = err
+	}
+	return n, err
+}
+
+// blobWriter gives each write the time of its own: a blob may take longer than an answer may.
+// It hides ReadFrom, which writes without a deadline.
+type blobWriter struct {
+	http.ResponseWriter
+	refused bool // the range is not there: a problem is the answer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (b *blobWriter) WriteHeader(status int) {
+	if b.refused = status == http.StatusRequestedRangeNotSatisfiable; !b.refused {
+		b.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (b *blobWriter) Write(p []byte) (int, error) {
+	if b.refused {
+		return len(p), nil
+	}
+	_ = http.NewResponseController(b.ResponseWriter).SetWriteDeadline(clock.Now().Add(slowest)) // not every writer supports deadlines
+	return b.ResponseWriter.Write(p)
+}
+
+// Unwrap returns the writer under it, for http.ResponseController.
+func (b *blobWriter) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+
+// takesBytes reports whether the body of a request is bytes, not JSON.
+func takesBytes(r *http.Request) bool {
+	return slices.ContainsFunc(api.Routes, func(route api.Route) bool {
+		return route.Has(api.TakesBytes) && route.Method == r.Method && route.Path == r.URL.Path
+	})
+}
+
+// uploadBody is the body of an upload. Each piece of it must arrive in the time that a body
+// has.
+type uploadBody struct {
+	body   io.Reader
+	length int64 // -1 = unknown
+	rc     *http.ResponseController
+	time   time.Duration
+	n      int64 // bytes since the deadline was set
+	ended  bool
+}
+
+// Read implements io.Reader.
+func (u *uploadBody) Read(p []byte) (int, error) {
+	if u.n <= 0 {
+		_ = u.rc.SetReadDeadline(clock.Now().Add(u.time)) // not every writer supports deadlines
+		u.n = pawl.MaxBlobPiece
+	}
+	n, err := u.body.Read(p)
+	u.n -= int64(n)
+	if u.ended = u.ended || err == io.EOF; err != nil && err != io.EOF {
+		err = &pawl.Error{Code: pawl.CodeInvalid, Message: "the body did not arrive whole", Err: err}
+	}
+	return n, err
+}
+
+// holdBytes puts the body of an upload aside, so that only its operation reads it. It returns
+// what is to be done after the request: a part of what was not read is discarded, because many
+// clients read no answer before they have written the whole body.
+func (s *server) holdBytes(w http.ResponseWriter, r *http.Request) func() {
+	rc := http.NewResponseController(w)
+	body := &uploadBody{body: r.Body, length: r.ContentLength, rc: rc, time: s.opts.BodyTime}
+	callOf(r.Context()).upload = body
+	whole := *r
+	r.Body = http.NoBody
+	return func() {
+		if body.ended || r.ContentLength == 0 {
+			_ = rc.SetReadDeadline(time.Time{})
+			return
+		}
+		drainBody(&whole, rc)
+	}
+}

@@ -1,0 +1,194 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var uploadSQL = Texts(sqlFiles, "upload.sql")
+
+// Upload is an object that has or gets the bytes of a blob. Its id is its key in the place
+// where the bytes are.
+type Upload struct {
+	ID, Namespace string
+	Place         string // the name of the object store; "" = the database
+	Size          int64
+}
+
+var errUploadGone = &pawl.Error{Code: pawl.CodeUnavailable, Op: "put_blob",
+	Message: "the upload made no progress for so long that it was removed; upload the blob again"}
+
+// BeginUpload adds an upload that cannot be read yet.
+func BeginUpload(ctx context.Context, tx Tx, now int64, u Upload) error {
+	_, err := tx.Exec(ctx, uploadSQL["begin"], u.ID, u.Namespace, u.Place, now)
+	return err
+}
+
+// TouchUpload says that an upload is going on.
+func TouchUpload(ctx context.Context, tx Tx, now int64, id string) error {
+	return uploadGone(tx.Exec(ctx, uploadSQL["touch"], id, now))
+}
+
+func uploadGone(n int64, err error) error {
+	if err == nil && n == 0 {
+		return errUploadGone
+	}
+	return err
+}
+
+// FinishUpload makes the bytes of an upload readable under their address. If the namespace
+// has them already, it returns true, and the upload is to be removed.
+func FinishUpload(ctx context.Context, tx Tx, now int64, u Upload, address []byte) (existed bool, err error) {
+	for range 10 { // another transaction may be removing the row
+		n, err := tx.Exec(ctx, uploadSQL["publish"], u.Namespace, address, u.ID, now)
+		if err != nil {
+			return false, err
+		}
+		if n == 1 {
+			return false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
+		}
+		if n, err := tx.Exec(ctx, uploadSQL["use"], u.Namespace, address, now); err != nil || n == 1 {
+			return true, err
+		}
+	}
+	return false, &pawl.Error{Code: pawl.CodeUnavailable, Op: "put_blob",
+		Message: "blob " + BlobName(address) + " is being removed; try again"}
+}
+
+// FindUpload finds the object that has the bytes of a blob.
+func FindUpload(ctx context.Context, tx Tx, namespace string, address []byte) (u Upload, found bool, err error) {
+	var used int64
+	u.Namespace = namespace
+	found, err = Row(ctx, tx, []any{&u.ID, &u.Place, &u.Size, &used}, uploadSQL["find"], namespace, address)
+	return u, found, err
+}
+
+// UploadsToRemove returns uploads that were cut off or dismissed and not used since.
+func UploadsToRemove(ctx context.Context, tx Tx, by int64, limit int) (out []Upload, err error) {
+	rows, err := tx.Query(ctx, uploadSQL["to remove"], by, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var u Upload
+		if err := rows.Scan(&u.ID, &u.Place); err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, rows.Err()
+}
+
+// GiveUpUpload marks an upload as one whose bytes are removed, unless it was used since.
+func GiveUpUpload(ctx context.Context, tx Tx, by int64, id string) (bool, error) {
+	n, err := tx.Exec(ctx, uploadSQL["give up"], id, by)
+	return n == 1, err
+}
+
+// RemoveUpload removes the row of an upload whose bytes were removed.
+func RemoveUpload(ctx context.Context, tx Tx, id string) error {
+	_, err := tx.Exec(ctx, uploadSQL["remove"], id)
+	return err
+}
+
+// RemoveUploadedBlobs makes blobs unreadable that nothing refers to and that were not used
+// for the given time. Their bytes are removed later, as those of uploads that were cut off.
+// It looks at up to limit blobs after a place, and returns the place where it stopped: the
+// zero place at the end.
+func RemoveUploadedBlobs(ctx context.Context, tx Tx, now int64, unused time.Duration, after BlobPlace, limit int) (next BlobPlace,
+	removed int64, err error) {
+	by := now - unused.Microseconds()
+	idle, next, err := idleBlobs(ctx, tx, uploadSQL["page of unused"], after, limit, by)
+	if err != nil {
+		return after, 0, err
+	}
+	for _, b := range idle {
+		var id string
+		found, err := Row(ctx, tx, []any{&id}, uploadSQL["unpublish"], b.Namespace, b.Address, by)
+		if err == nil && found {
+			_, err = tx.Exec(ctx, uploadSQL["dismiss"], id, now)
+			removed++
+		}
+		if err != nil {
+			return after, removed, err
+		}
+	}
+	return next, removed, nil
+}
+
+// Objects stores the bytes of uploads in the database, in pieces of pawl.MaxBlobPiece. It
+// is an objects.Store.
+type Objects struct{ DB DB }
+
+// Name returns the name that uploads have in their place.
+func (o Objects) Name() string { return "" }
+
+// Write stores what r has, each piece in a transaction of its own.
+func (o Objects) Write(ctx context.Context, key string, r io.Reader) error {
+	piece := make([]byte, pawl.MaxBlobPiece)
+	for number := 0; ; number++ {
+		n, err := io.ReadFull(r, piece)
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return err
+		}
+		if n > 0 {
+			err := o.DB.Do(ctx, func(ctx context.Context, tx Tx) error {
+				return uploadGone(tx.Exec(ctx, uploadSQL["add piece"], key, number, piece[:n]))
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if n < len(piece) {
+			return nil
+		}
+	}
+}
+
+// Read returns the bytes from an offset on. A piece that is missing is the end.
+func (o Objects) Read(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
+	return io.NopCloser(&pieceReader{ctx: ctx, db: o.DB, key: key, at: offset}), nil
+}
+
+// Remove removes the bytes of an object.
+func (o Objects) Remove(ctx context.Context, key string) error {
+	return o.DB.Do(ctx, func(ctx context.Context, tx Tx) error {
+		_, err := tx.Exec(ctx, uploadSQL["remove pieces"], key)
+		return err
+	})
+}
+
+type pieceReader struct {
+	ctx  context.Context
+	db   DB
+	key  string
+	at   int64
+	rest bytes.Reader // of the piece at hand
+}
+
+// Read implements io.Reader.
+func (p *pieceReader) Read(b []byte) (int, error) {
+	if p.rest.Len() == 0 {
+		var body []byte
+		err := p.db.View(p.ctx, func(ctx context.Context, tx Tx) error {
+			_, err := Row(ctx, tx, []any{&body}, uploadSQL["piece"], p.key, p.at/pawl.MaxBlobPiece)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		skip := p.at % pawl.MaxBlobPiece
+		if int64(len(body)) <= skip {
+			return 0, io.EOF
+		}
+		p.rest.Reset(body[skip:])
+	}
+	n, err := p.rest.Read(b)
+	p.at += int64(n)
+	return n, err
+}

@@ -1,0 +1,91 @@
+-- Bytes that callers upload: see the migration.
+
+-- name: begin
+INSERT INTO pawl.uploads (id, namespace, place, size, state, used_at)
+VALUES ($1, $2, $3, 0, 0, $4)
+
+-- name: touch
+UPDATE pawl.uploads
+SET used_at = $2
+WHERE id = $1 AND state = 0
+
+-- The row of an upload outlives its pieces, so a piece cannot be added to one that was
+-- removed.
+-- name: add piece
+INSERT INTO pawl.upload_pieces (upload_id, number, body)
+SELECT u.id, $2, $3
+FROM pawl.uploads u
+WHERE u.id = $1 AND u.state = 0
+
+-- name: stored
+UPDATE pawl.uploads
+SET state = 1, size = $2, used_at = $3
+WHERE id = $1 AND state = 0
+
+-- name: publish
+INSERT INTO pawl.uploaded_blobs (namespace, address, upload_id, used_at)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (namespace, address) DO NOTHING
+
+-- name: find
+SELECT u.id, u.place, u.size, b.used_at
+FROM pawl.uploaded_blobs b
+JOIN pawl.uploads u ON u.id = b.upload_id
+WHERE b.namespace = $1 AND b.address = $2
+
+-- name: use
+UPDATE pawl.uploaded_blobs
+SET used_at = $3
+WHERE namespace = $1 AND address = $2
+
+-- name: piece
+SELECT p.body
+FROM pawl.upload_pieces p
+WHERE p.upload_id = $1 AND p.number = $2
+
+-- name: to remove
+SELECT u.id, u.place
+FROM pawl.uploads u
+WHERE u.state <> 1 AND u.used_at <= $1
+ORDER BY u.used_at
+LIMIT $2
+
+-- name: give up
+UPDATE pawl.uploads
+SET state = 2
+WHERE id = $1 AND state <> 1 AND used_at <= $2
+
+-- name: remove pieces
+DELETE FROM pawl.upload_pieces
+WHERE upload_id = $1
+
+-- name: remove
+DELETE FROM pawl.uploads
+WHERE id = $1 AND state = 2
+
+-- name: page of unused
+SELECT b.namespace, b.address,
+  CASE WHEN b.used_at > $4 THEN 0 ELSE 1 END
+FROM pawl.uploaded_blobs b
+WHERE (b.namespace, b.address) > ($1, $2)
+ORDER BY b.namespace, b.address
+LIMIT $3
+
+-- Who refers to a blob changes used_at first if that is old, as for blobs.
+-- name: unpublish
+DELETE FROM pawl.uploaded_blobs AS b
+WHERE b.namespace = $1 AND b.address = $2 AND b.used_at <= $3
+RETURNING upload_id
+
+-- name: dismiss
+UPDATE pawl.uploads
+SET state = 2, used_at = $2
+WHERE id = $1
+
+-- name: page
+SELECT b.namespace, b.address, u.id, u.place, u.size
+FROM pawl.uploaded_blobs b
+JOIN pawl.uploads u ON u.id = b.upload_id
+WHERE (b.namespace, b.address) > ($1, $2)
+ORDER BY b.namespace, b.address
+LIMIT $3
