@@ -315,7 +315,7 @@ var Routes = []Route{
 	},
 
 	{Name: "put_blob", Method: post, Path: "/v1/blobs", Role: Submitter, Or: Claimer, Success: 201,
-		Means: "Store the bytes of the body, of any media type, and return their address; a payload refers to them as {\"$blob\": address}.",
+		Means: "Store the bytes of the body, of any media type, and return their address; they are kept for a day after the last upload.",
 		Found: "The namespace had these bytes already.", Traits: TakesBytes | NoKey | Repeatable},
 	{Name: "get_blob", Method: get, Path: "/v1/blobs/{id}", Role: Reader, Or: Claimer, Success: 200,
 		Means:  "Read the bytes of a blob, whole or in ranges.",

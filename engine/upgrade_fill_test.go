@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,6 +208,8 @@ func (f *filling) besides() {
 	f.do(err)
 	need[bool](f)(e.KeepRelay(f.ctx, r, time.Minute))
 	_, _, err = e.CreateAPIKey(f.ctx, pawl.NewAPIKey{Name: "key", Roles: []string{"operator"}})
+	f.do(err)
+	_, err = e.PutBlob(f.ctx, pawl.BlobUpload{Content: strings.NewReader("bytes")})
 	f.do(err)
 	f.do(e.RegisterWorker(f.ctx, pawl.WorkerInfo{WorkerID: "before"}))
 }

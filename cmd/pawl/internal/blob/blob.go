@@ -42,7 +42,7 @@ func blobPut(a *cli.App) *cobra.Command {
 			return a.Show(b, func(w io.Writer) { terminal.Fields(w, "address", b.Address, "size", strconv.FormatInt(b.Size, 10)) })
 		}))
 	cmd.Flags().StringVar(&address, "address", "", "refuse a file that does not have this address")
-	cmd.Example = "  pawl blob put report.pdf\n  pawl task create --type read --payload '{\"file\":{\"$blob\":\"sha256:…\"}}'"
+	cmd.Example = "  pawl blob put report.pdf"
 	return cmd
 }
 
