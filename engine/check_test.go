@@ -245,6 +245,12 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"UPDATE pawl.leases SET lease_expires_at = heartbeat_at + 300000000 WHERE item_id = '{leases}'",
 	},
 	{
+		"lease",
+		"{leases}",
+		"UPDATE pawl.leases SET worker = @system WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET worker = (SELECT MIN(id) FROM pawl.actors WHERE kind = 'worker') WHERE item_id = '{leases}'",
+	},
+	{
 		"budget",
 		"{leases}",
 		"UPDATE pawl.leases SET failures = 3 WHERE item_id = '{leases}'",

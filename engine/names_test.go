@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -140,6 +141,92 @@ func TestNamesAfterTheDatabaseWentBackInTime(t *testing.T) {
 			t.Errorf("the lease of another worker: %v", err)
 		}
 		if err := complete(now); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A caller's own transaction that meets a name whose row is gone fails, and the process
+// forgets the name: the caller's next transaction records it.
+func TestACallersTransactionAfterANameIsGone(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ann := store.ActorName{Kind: pawl.ActorUser, Name: "ann"}
+		for range 2 { // SQLite remembers a name that it finds
+			err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error { return store.EnsureActors(ctx, tx, ann) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := p.Another(engine.Options{}).DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			_, err := tx.Exec(ctx, "DELETE FROM pawl.actors WHERE name = 'ann'")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for try := 1; ; try++ {
+			own := beginOwn(t, p)
+			task, err := own.Create(by(t, "ann"), pawl.NewTask{Type: "a"})
+			if err != nil {
+				_ = own.rollback() // the error counts
+				if try == 2 {
+					t.Fatalf("the second transaction: %v", err)
+				}
+				continue
+			}
+			if err := own.commit(); err != nil {
+				t.Fatal(err)
+			}
+			if got := asker(t, p.Engine, task.ID); got != "user ann" {
+				t.Errorf("recorded %s", got)
+			}
+			return
+		}
+	})
+}
+
+// The name of an actor is bounded also where a program embeds the engine, and a name without
+// a text is refused before the database sees it.
+func TestALongNameOfAnActorIsRefused(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for _, name := range []string{strings.Repeat("n", pawl.MaxIDLen+1), strings.Repeat("n", 10_000), "a\x00b", "\xff"} {
+			if _, err := pawl.Create(by(t, name), p.Engine, pawl.NewTask{Type: "a"}); pawl.CodeOf(err) != pawl.CodeInvalid {
+				t.Errorf("a name of %d bytes: %v", len(name), err)
+			}
+		}
+		need[pawl.Task](t)(pawl.Create(by(t, strings.Repeat("é", pawl.MaxIDLen)), p.Engine, pawl.NewTask{Type: "a"}))
+	})
+}
+
+// No worker is NULL, and no name of none; looking for a name that has its row inserts nothing.
+func TestNoWorkerHasNoNumber(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			return store.EnsureActors(ctx, tx, store.Worker("w"), store.Worker("x"))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Another(engine.Options{}).DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			if err := store.EnsureActors(ctx, tx, store.Worker("w")); err != nil {
+				return err
+			}
+			if d, ok := tx.(store.Dictionary); ok && d.Known() == nil {
+				t.Error("a transaction that found a name remembers nothing")
+			}
+			var n *int64
+			if _, err := tx.Exec(ctx, "INSERT INTO pawl.actors (kind, name) VALUES ('worker', '')"); err != nil {
+				return err
+			}
+			if _, err := store.Row(ctx, tx, []any{&n}, "SELECT @worker(CAST($1 AS TEXT))", nil); err != nil || n != nil {
+				return fmt.Errorf("no worker has the number %v: %w", n, err)
+			}
+			return nil
+		})
+		if err != nil {
 			t.Error(err)
 		}
 	})

@@ -56,6 +56,11 @@ func TestEveryRouteAnswers(t *testing.T) {
 			t.Errorf("%s has no items: %s", name, r.text)
 		}
 	}
+	for _, cursor := range []string{"x", "tsk_x", "%00", "eyJ"} {
+		if r := h.do(400, "GET", "/v1/archives?cursor="+cursor, ""); r.json["code"] != "invalid" {
+			t.Errorf("the cursor %s: %s", cursor, r.text)
+		}
+	}
 	h.relaysAnswer(call)
 	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {

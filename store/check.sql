@@ -66,6 +66,7 @@ WHERE w.task_id > $1 AND w.task_id <= $2 AND (q.id IS NULL OR q.namespace <> w.n
 SELECT @item_text(item_id), task_id, 'worker ' || worker || ', attempt ' || attempt || ', until ' || lease_expires_at
 FROM pawl.leases
 WHERE attempt < 1 OR lease_seconds < 1 OR lease_expires_at <= 0
+  OR EXISTS (SELECT 1 FROM pawl.actors a WHERE a.id = worker AND (a.kind <> 'worker' OR a.name = ''))
 
 -- name: names
 SELECT CASE WHEN x.place = 'task_events' THEN @task_text(x.id) ELSE @item_text(x.id) END, x.task_id, 'actor ' || x.actor || ' of ' || x.place
@@ -207,19 +208,31 @@ FROM (
 WHERE COALESCE(x.from_state, '') <> COALESCE(x.before, '')
 
 -- name: item state
-SELECT @item_text(i.id), i.task_id, 'state ' || COALESCE(i.state, 'none') || ', attempt ' || i.attempt || '; by its ' || COALESCE(c.claims, 0) || ' claims and last event '
-  || COALESCE(m.to_state, 'none') || ', attempt ' || COALESCE(e.attempt, 0)
-FROM pawl.item_rows i
-LEFT JOIN (
-  SELECT item_id, MAX(CASE WHEN move NOT IN @events(stateless) THEN id END) AS last, SUM(CASE WHEN move IN @events(item claim) THEN 1 ELSE 0 END) AS claims
-  FROM pawl.task_events
-  WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
-  GROUP BY item_id
-) c ON c.item_id = i.id
-LEFT JOIN pawl.task_events e ON e.id = c.last
-LEFT JOIN pawl.moves m ON m.code = e.move
-WHERE i.task_id > $1 AND i.task_id <= $2
-  AND (e.id IS NULL OR m.to_state <> COALESCE(i.state, '') OR c.claims <> i.attempt OR COALESCE(e.attempt, i.attempt) <> i.attempt)
+SELECT @item_text(x.id), x.task_id, 'state ' || COALESCE(x.state, 'none') || ', attempt ' || x.attempt || '; by its ' || x.claims || ' claims and last event '
+  || COALESCE(m.to_state, 'none') || ', attempt ' || COALESCE(x.last_attempt, 0)
+FROM (
+  SELECT y.id, y.task_id, MAX(y.state) AS state, MAX(y.attempt) AS attempt, SUM(y.claims) AS claims, MAX(y.move) AS move, MAX(y.last_attempt) AS last_attempt
+  FROM (
+    SELECT i.id, i.task_id, i.state, i.attempt, 0 AS claims, NULL AS move, NULL AS last_attempt, 1 AS item
+    FROM pawl.item_rows i
+    WHERE i.task_id > $1 AND i.task_id <= $2
+    UNION ALL
+    SELECT e.item_id, e.task_id, NULL, NULL, CASE WHEN e.move IN @events(item claim) THEN 1 ELSE 0 END,
+      CASE WHEN e.back = 1 AND e.aside = 0 THEN e.move END, CASE WHEN e.back = 1 AND e.aside = 0 THEN e.attempt END, 0
+    FROM (
+      SELECT s.item_id, s.task_id, s.move, s.attempt, s.aside, ROW_NUMBER() OVER (PARTITION BY s.item_id, s.aside ORDER BY s.id DESC) AS back
+      FROM (
+        SELECT id, item_id, task_id, move, attempt, CASE WHEN move IN @events(stateless) THEN 1 ELSE 0 END AS aside
+        FROM pawl.task_events
+        WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
+      ) s
+    ) e
+  ) y
+  GROUP BY y.id, y.task_id
+  HAVING MAX(y.item) = 1
+) x
+LEFT JOIN pawl.moves m ON m.code = x.move
+WHERE x.move IS NULL OR m.to_state <> COALESCE(x.state, '') OR x.claims <> x.attempt OR COALESCE(x.last_attempt, x.attempt) <> x.attempt
 
 -- name: task record
 SELECT @task_text(x.task_id), x.task_id, 'event ' || x.id || ' goes from ' || COALESCE(x.was, 'nothing') || ', the one before led to ' || COALESCE(x.before, 'nothing')

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
 )
@@ -39,6 +40,15 @@ func (a Actor) Named() ActorName { return ActorName{a.Type, a.ID} }
 
 func (n ActorName) compare(o ActorName) int {
 	return cmp.Or(strings.Compare(n.Kind, o.Kind), strings.Compare(n.Name, o.Name))
+}
+
+// check refuses a name that the doors would refuse: a program that embeds the engine states
+// its actor itself.
+func (n ActorName) check() error {
+	if utf8.RuneCountInString(n.Name) > pawl.MaxIDLen || !utf8.ValidString(n.Name) || strings.ContainsRune(n.Name, 0) {
+		return pawl.Invalid("/actor_id", "is to be a text of at most %d characters", pawl.MaxIDLen)
+	}
+	return nil
 }
 
 // Names remembers the numbers of up to pawl.MaxKnownNames names of a kind; when there are more, it
@@ -122,6 +132,11 @@ func EnsureActors(ctx context.Context, tx Tx, names ...ActorName) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	for _, n := range missing {
+		if err := n.check(); err != nil {
+			return err
+		}
+	}
 	slices.SortFunc(missing, ActorName.compare)
 	missing = slices.Compact(missing)
 	if d := dictionaryOf(tx); d != nil && d.Known() != nil {
@@ -140,6 +155,9 @@ func EnsureActors(ctx context.Context, tx Tx, names ...ActorName) error {
 // ActorID returns the number of a name, and gives the name its row if it has none.
 func ActorID(ctx context.Context, tx Tx, name ActorName) (int64, error) {
 	id, found, err := FindActor(ctx, tx, name)
+	if err == nil && !found {
+		err = name.check()
+	}
 	if err != nil || found {
 		return id, err
 	}
@@ -229,7 +247,7 @@ func nameWorkers(ctx context.Context, tx Tx, rows []StateRow) error {
 // ExpandNames replaces these marks by look-ups in the dictionary:
 //
 //	@actor(kind, name)   the number of an actor; NULL without a row
-//	@worker(name)        the number of a worker
+//	@worker(name)        the number of a worker; NULL for NULL
 //	@workers($3)         an array of the numbers of workers, looked up once (PostgreSQL)
 //	@actors($3, $4)      an array of the numbers of actors
 //	@kind_of(number)     the kind of an actor
@@ -244,7 +262,7 @@ func ExpandNames(query string) string {
 		kinds, names, _ := strings.Cut(arg, ", ")
 		return "(ARRAY(SELECT @actor(u.kind, u.name) FROM unnest(" + kinds + "::text[], " + names + "::text[]) AS u(kind, name)))"
 	})
-	query = expand(query, "@worker(", in("@actor('"+pawl.ActorWorker+"', %s)"))
+	query = expand(query, "@worker(", in("(SELECT actors.id FROM pawl.actors WHERE actors.kind = '"+pawl.ActorWorker+"' AND actors.name = %s)"))
 	query = expand(query, "@actor(", func(arg string) string {
 		kind, name, _ := strings.Cut(arg, ", ")
 		return "(SELECT actors.id FROM pawl.actors WHERE actors.kind = " + kind + " AND actors.name = COALESCE(" + name + ", ''))"

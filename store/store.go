@@ -57,18 +57,23 @@ type DB interface {
 // Tx runs statements. Placeholders are $1, $2 …; table names have the prefix "pawl.".
 // Marks in a statement are replaced for each database:
 //
-// @list($1) is the rows of a JSON array of texts. @among($1) says that a column is one of
-// those texts; each is looked up in the column's index. @hex(x@) is the hex form of bytes,
-// in lower case. @ids($1) and @among_ids($1) are the
-// same for the ids of a TaskList or ItemList. @id(x) is the id of a text of such a list,
-// @task_text(x) and @item_text(x) are the texts of ids, @least(x) is MIN of ids and @uuid
-// the type of an id. @each($1) AS x is a table whose
-// x.value ->> 0 … are the members of each array in a JSON array. @lock and @skip are FOR
-// UPDATE and FOR UPDATE SKIP LOCKED on a database with row locks. @exclusive and @shared
-// are FOR NO KEY UPDATE, which lets other rows refer to the row, and FOR SHARE.
-// @new_rank(x), @requeue_rank(x) and @priority_of(x) are the functions of rank.go.
-// @actor(kind, name) and others look names up: see ExpandNames. @alone
-// is false while another open transaction has asked for it with the same ($1, $2, $3).
+//	@list($1)            the rows of a JSON array of texts
+//	@among($1)           a column is one of those texts; each is looked up in its index
+//	@ids($1)             @list of the ids of a TaskList or ItemList
+//	@among_ids($1)       @among of such ids
+//	@id(x)               the id of a text of such a list
+//	@task_text(x)        the text of a task's id
+//	@item_text(x)        the text of an item's id
+//	@least(x)            MIN of ids
+//	@uuid                the type of an id
+//	@hex(x@)             the hex form of bytes, in lower case
+//	@each($1) AS x       a table: x.value ->> 0 … are the members of each array in a JSON array
+//	@lock, @skip         FOR UPDATE, FOR UPDATE SKIP LOCKED, where a database locks rows
+//	@exclusive, @shared  FOR NO KEY UPDATE, which lets other rows refer to the row; FOR SHARE
+//	@new_rank(x), @requeue_rank(x), @priority_of(x)   the functions of rank.go
+//	@actor(kind, name) … look-ups of names: see ExpandNames
+//	@alone               false while another open transaction has asked for it with the
+//	                     same ($1, $2, $3)
 //
 // Query replaces the marks once per text and keeps the result, so texts must be constants
 // or come from a bounded set. A statement's context must last as long as the rows that are

@@ -81,6 +81,15 @@ func (d *dictionary) add(ctx context.Context, query string, first, second []stri
 	return err
 }
 
+// classified is classify. When a statement did not find the row of a name, it also forgets
+// what is remembered: a caller's own transaction is not run again by this package.
+func (d *dictionary) classified(err error) error {
+	if d != nil && err != nil && unknownName(err) {
+		d.names.Forget()
+	}
+	return classify(err)
+}
+
 // unknownName says that a statement did not find the row of a name: the database went back
 // to a time before the name had one, or the caller's transaction has an older snapshot.
 func unknownName(err error) bool {

@@ -24,7 +24,7 @@ type sqlSession struct {
 func (s *sqlSession) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := s.tx.ExecContext(ctx, s.rewrite(query), args...)
 	if err != nil {
-		return 0, classify(err)
+		return 0, s.classified(err)
 	}
 	n, err := res.RowsAffected()
 	return n, classify(err)
@@ -34,9 +34,9 @@ func (s *sqlSession) Exec(ctx context.Context, query string, args ...any) (int64
 func (s *sqlSession) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
 	rows, err := s.tx.QueryContext(ctx, s.rewrite(query), args...)
 	if err != nil {
-		return nil, classify(err)
+		return nil, s.classified(err)
 	}
-	return sqlRows{rows}, nil
+	return sqlRows{rows, s.dictionary}, nil
 }
 
 // ExecEach implements store.Tx.
@@ -61,8 +61,11 @@ func (s *sqlSession) Now(ctx context.Context) (int64, error) {
 // ForgetNow makes Now read the clock again; see store.NowAgain.
 func (s *sqlSession) ForgetNow() { s.now = 0 }
 
-type sqlRows struct{ *sql.Rows }
+type sqlRows struct {
+	*sql.Rows
+	of *dictionary
+}
 
-func (r sqlRows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
-func (r sqlRows) Err() error             { return classify(r.Rows.Err()) }
+func (r sqlRows) Scan(dest ...any) error { return r.of.classified(r.Rows.Scan(dest...)) }
+func (r sqlRows) Err() error             { return r.of.classified(r.Rows.Err()) }
 func (r sqlRows) Close()                 { _ = r.Rows.Close() }

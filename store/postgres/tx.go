@@ -201,7 +201,7 @@ func (s *session) Exec(ctx context.Context, query string, args ...any) (int64, e
 	ctx, end := s.bound(ctx)
 	defer end()
 	tag, err := s.on.Exec(ctx, s.rewrite(query), args...)
-	return tag.RowsAffected(), classify(err)
+	return tag.RowsAffected(), s.classified(err)
 }
 
 // Query implements store.Tx.
@@ -210,9 +210,9 @@ func (s *session) Query(ctx context.Context, query string, args ...any) (store.R
 	r, err := s.on.Query(ctx, s.rewrite(query), args...)
 	if err != nil {
 		end()
-		return nil, classify(err)
+		return nil, s.classified(err)
 	}
-	return rows{r, end}, nil
+	return rows{r, end, s.dictionary}, nil
 }
 
 // chunk bounds the statements that ExecEach sends before it waits for the answers.
@@ -231,7 +231,7 @@ func (s *session) ExecEach(ctx context.Context, query string, all [][]any) error
 		err := s.on.SendBatch(within, &b).Close()
 		end()
 		if err != nil {
-			return classify(err)
+			return s.classified(err)
 		}
 		all = all[n:]
 	}
@@ -254,6 +254,7 @@ func (s *session) ForgetNow() { s.now = 0 }
 type rows struct {
 	pgx.Rows
 	end func()
+	of  *dictionary
 }
 
 // Close implements store.Rows.
@@ -263,7 +264,7 @@ func (r rows) Close() {
 }
 
 // Scan implements store.Rows.
-func (r rows) Scan(dest ...any) error { return classify(r.Rows.Scan(dest...)) }
+func (r rows) Scan(dest ...any) error { return r.of.classified(r.Rows.Scan(dest...)) }
 
 // Err implements store.Rows.
-func (r rows) Err() error { return classify(r.Rows.Err()) }
+func (r rows) Err() error { return r.of.classified(r.Rows.Err()) }

@@ -39,12 +39,21 @@ func (t *tx) Known() *store.Names {
 	return t.names
 }
 
-// MakeActors implements store.Dictionary: the caller inserts the names in this transaction.
-func (t *tx) MakeActors(context.Context, []store.ActorName) (bool, error) {
-	if t.time != nil {
+// MakeActors implements store.Dictionary: the caller inserts the names in this transaction,
+// unless all of them have their rows.
+func (t *tx) MakeActors(ctx context.Context, names []store.ActorName) (bool, error) {
+	all := len(names) > 0
+	for _, n := range names {
+		_, found, err := store.FindActor(ctx, t, n)
+		if err != nil {
+			return false, err
+		}
+		all = all && found
+	}
+	if t.time != nil && !all {
 		t.time.made = true
 	}
-	return false, nil
+	return all, nil
 }
 
 // MakeQueues implements store.Dictionary in the same way.
