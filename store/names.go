@@ -262,7 +262,8 @@ func ExpandNames(query string) string {
 		kinds, names, _ := strings.Cut(arg, ", ")
 		return "(ARRAY(SELECT @actor(u.kind, u.name) FROM unnest(" + kinds + "::text[], " + names + "::text[]) AS u(kind, name)))"
 	})
-	query = expand(query, "@worker(", in("(SELECT actors.id FROM pawl.actors WHERE actors.kind = '"+pawl.ActorWorker+"' AND actors.name = %s)"))
+	query = expand(query, "@worker(", in("(SELECT actors.id FROM pawl.actors WHERE actors.kind = '"+pawl.ActorWorker+
+		"' AND actors.name = %s)"))
 	query = expand(query, "@actor(", func(arg string) string {
 		kind, name, _ := strings.Cut(arg, ", ")
 		return "(SELECT actors.id FROM pawl.actors WHERE actors.kind = " + kind + " AND actors.name = COALESCE(" + name + ", ''))"
