@@ -3,7 +3,10 @@ package engine_test
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,6 +209,28 @@ func TestProofsHavePages(t *testing.T) {
 			if _, err := c.Engine.ProveTask(t.Context(), c.task.ID, page); pawl.CodeOf(err) != pawl.CodeInvalid {
 				t.Errorf("page %+v: %v", page, err)
 			}
+		}
+	})
+}
+
+// An archive with an event that is not what was logged is not restored.
+func TestAChangedArchiveIsNotRestored(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.task = c.create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+		c.sign()
+		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
+		c.ok(nil, err)
+		c.around("task_events", "UPDATE pawl.task_events SET actor = 0 WHERE id = "+number(list.Items[1])) // and then it is archived
+		c.Advance(31 * 24 * time.Hour)
+		c.ok(c.Service.Sweep(t.Context()))
+		_, err = c.Service.RestoreArchive(t.Context(), c.task.ID)
+		if err == nil || !strings.Contains(fmt.Sprint(err, errors.Unwrap(err)), list.Items[1].ID+" is not what was logged") {
+			t.Errorf("it is restored: %v", err)
+		}
+		if _, err := c.Service.GetTask(t.Context(), c.task.ID); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("the task is there: %v", err)
 		}
 	})
 }
