@@ -24,9 +24,8 @@ func (e *Engine) FollowEvents(
 	q pawl.EventFilter,
 	fn func(through pawl.FeedPosition, events []pawl.Event) error,
 ) error {
-	q = idform.Call(q)
 	q.Page = pawl.Page{}
-	match, after, err := e.inFeed(ctx, q)
+	match, after, err := e.inFeed(ctx, &q) // copies of it would be on the stack as long as the reader waits
 	if err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (e *Engine) FollowEvents(
 // call.
 func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
 	out := pawl.List[pawl.Event]{Items: []pawl.Event{}}
-	match, after, err := e.inFeed(ctx, q)
+	match, after, err := e.inFeed(ctx, &q)
 	if err != nil {
 		return out, err
 	}
@@ -84,7 +83,8 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 // inFeed translates a filter for the feed: which events match, and after which position
 // to read. It refuses a call inside a transaction, because the feed has only committed
 // events and reading it may write.
-func (e *Engine) inFeed(ctx context.Context, q pawl.EventFilter) (match func(*pawl.Event) bool, after pawl.FeedPosition, err error) {
+func (e *Engine) inFeed(ctx context.Context, asked *pawl.EventFilter) (match func(*pawl.Event) bool, after pawl.FeedPosition, err error) {
+	q := idform.Call(*asked)
 	if err := e.notInTx("follow"); err != nil {
 		return nil, after, err
 	}

@@ -171,7 +171,7 @@ func (st *stream) end() {
 
 // followEvents answers with the feed until the reader goes or the server stops. It returns an
 // error only if the answer has not begun.
-func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilter) error {
+func (s *server) followEvents(ctx context.Context, st *stream, f *pawl.EventFilter) error {
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	defer context.AfterFunc(s.opts.Stopping, gone)()
@@ -181,12 +181,12 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 		return err
 	}
 	defer over()
-	hidden := access.Of(ctx).Hides(api.RouteOf("list_events"))
+	hidden := hidesEvents(ctx)
 	named := f.After == nil || *f.After >= 0
 	if s.opts.Stopping.Err() != nil {
 		return errStopping
 	}
-	err = s.svc.FollowEvents(ctx, f, func(through pawl.FeedPosition, events []pawl.Event) error {
+	err = s.svc.FollowEvents(ctx, *f, func(through pawl.FeedPosition, events []pawl.Event) error {
 		if !st.begun {
 			return st.begin(through, named, gone)
 		}
@@ -212,6 +212,12 @@ func (s *server) followEvents(ctx context.Context, st *stream, f pawl.EventFilte
 	}
 	return err
 }
+
+// hidesEvents reports whether the caller may not see all of an event. The description of a
+// route is large: inlined, it would be on the stack of every reader as long as it waits.
+//
+//go:noinline
+func hidesEvents(ctx context.Context) bool { return access.Of(ctx).Hides(api.RouteOf("list_events")) }
 
 // frames caches the newest events as they are sent: many readers get the same bytes.
 type frames struct {
