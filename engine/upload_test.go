@@ -246,3 +246,31 @@ func TestAPassRemovesAllUnusedBlobs(t *testing.T) {
 		}
 	})
 }
+
+// A size that was changed is named by doctor and by a read, which allocates nothing for it.
+func TestTheSizeOfABlobIsChecked(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "agent"}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		turns := []string{strings.Repeat("a turn that is said ", 1000)}
+		saved(t, p.Engine, l, "state", state(turns, 0))
+		saved(t, p.Engine, l, "state", state(append(turns, "more"), 1)) // a delta
+		another := p.Another(engine.Options{})
+		for _, size := range []int64{-1, 0, 7, 1 << 60} {
+			if err := p.Exec("UPDATE pawl.blobs SET chain = size, size = $1", size); err != nil {
+				t.Fatal(err)
+			}
+			_, err := another.Resume(t.Context(), l.ID)
+			if !errors.Is(err, pawl.ErrInternal) || !strings.Contains(err.Error(), "has a size that is not its text's") {
+				t.Errorf("size %d: %v", size, err)
+			}
+			if n := len(need[[]engine.Breach](t)(p.Engine.Check(t.Context()))); n != 2 {
+				t.Errorf("size %d: doctor names %d blobs", size, n)
+			}
+			if err := p.Exec("UPDATE pawl.blobs SET size = chain"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		need[pawl.ResumeState](t)(another.Resume(t.Context(), l.ID))
+	})
+}

@@ -395,7 +395,7 @@ func (r *Restorer) keepBlobs(ctx context.Context, tx Tx) error {
 		b.Base, _ = v[2].([]byte)
 		b.Chain, _ = v[4].(int64)
 		b.Size, _ = v[5].(int64)
-		if b.Body, _ = v[6].([]byte); namespace != r.Namespace || !b.intact() {
+		if b.Body, _ = v[6].([]byte); namespace != r.Namespace || !b.intact() || !b.sized() {
 			return damaged(r.TaskID, BadBlob(b.Address, "was changed"))
 		}
 		if err := putBlob(ctx, tx, namespace, now, b); err != nil {

@@ -118,6 +118,9 @@ func ReadBlob(ctx context.Context, tx Tx, namespace string, address []byte) ([]b
 			return nil, BadBlob(next, "was changed")
 		}
 		if first {
+			if !b.sized() { // the size is not under the address
+				return nil, BadBlob(next, "has a size that is not its text's")
+			}
 			if text = make([]byte, b.Size); b.Size > 0 {
 				spans = []span{{0, 0, int(b.Size)}}
 			}
@@ -136,6 +139,16 @@ func ReadBlob(ctx context.Context, tx Tx, namespace string, address []byte) ([]b
 }
 
 func (b *Blob) intact() bool { return bytes.Equal(b.Address, addressOf(b.Base, b.Body)) }
+
+// sized reports whether the size of a blob is that of its text, and no more than a snapshot
+// may have.
+func (b *Blob) sized() bool {
+	n := int64(len(b.Body))
+	if b.Base != nil {
+		n = deltaSize(b.Body)
+	}
+	return b.Size == n && n <= pawl.MaxPayloadBytes
+}
 
 // read reads what the blob itself has of a text, and returns what its base has.
 func (b *Blob) read(text []byte, spans []span) ([]span, error) {

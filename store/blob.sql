@@ -47,7 +47,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (namespace, address) DO NOTHING
 
 -- name: page
-SELECT b.namespace, b.address, b.base, b.body
+SELECT b.namespace, b.address, b.base, b.size, b.body
 FROM pawl.blobs b
 WHERE (b.namespace, b.address) > ($1, $2)
 ORDER BY b.namespace, b.address

@@ -162,10 +162,15 @@ func (r Rule) changedBlobs(ctx context.Context, db DB, report func(Breach)) erro
 			defer rows.Close()
 			for ; rows.Next(); n++ {
 				var b Blob
-				if err := rows.Scan(&place.Namespace, &b.Address, &b.Base, &b.Body); err != nil {
+				if err := rows.Scan(&place.Namespace, &b.Address, &b.Base, &b.Size, &b.Body); err != nil {
 					return err
 				}
-				if place.Address = b.Address; !b.intact() {
+				place.Address = b.Address
+				if b.intact() && !b.sized() {
+					report(Breach{Rule: r.Name, Subject: BlobName(b.Address), Found: "its size is not that of its text",
+						Repair: "set blobs.size to the length of the text"})
+				}
+				if !b.intact() {
 					report(Breach{Rule: r.Name, Subject: BlobName(b.Address), Found: "what it stores was changed", Repair: r.Repair})
 				}
 			}

@@ -180,3 +180,15 @@ func readDelta(text, delta []byte, spans []span) (under []span, err error) {
 	}
 	return under, nil
 }
+
+// deltaSize returns the length of the text that a delta describes; −1 if it describes none.
+func deltaSize(delta []byte) (n int64) {
+	ops, err := operations(delta)
+	if err != nil {
+		return -1
+	}
+	for _, o := range ops {
+		n += int64(o.n)
+	}
+	return n
+}
