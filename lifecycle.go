@@ -75,7 +75,7 @@ type StateInfo struct {
 	Timed    bool // the passing of time may change it
 	Shown    bool // visible to callers; TaskOpen is not
 	Stored   bool // stored in the database; queued, checked_out and in_progress of a task are derived
-	Code     int  // its number, which never changes its meaning; 0 = none. The tables of items and tasks store the name
+	Code     int  // its number, which never changes its meaning; 0 = none. The tables of items store it
 
 	Table   string // of an item's state: the table that holds the item's row
 	Counter string // of an item's state: the counter of its task that counts the item; "" = none

@@ -234,7 +234,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"itm_0000000000000000000000N0NE",
 		"INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, attempt, failures, ended_at)\n" +
 			"VALUES ('itm_0000000000000000000000N0NE', 1, '{solo}', " +
-			"'completed', 1, 0, 1)",
+			"@state(completed), 1, 0, 1)",
 		"INSERT INTO pawl.retention_gate VALUES ('test');\nDELETE FROM pawl.finished_items WHERE item_id = 'itm_0000000000000000000000N0NE';\n" +
 			"DELETE FROM pawl.retention_gate",
 	},
@@ -325,8 +325,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"item state",
 		"{leases}",
-		"UPDATE pawl.leases SET state = 'leased' WHERE item_id = '{leases}'",
-		"UPDATE pawl.leases SET state = 'in_progress' WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET state = @state(leased) WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET state = @state(in_progress) WHERE item_id = '{leases}'",
 	},
 	{
 		"task record",

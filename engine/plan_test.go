@@ -37,15 +37,15 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 		"INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
 			"SELECT id, namespace, @queue(tasks.namespace, tasks.type), id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
 		"INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, attempt, failures, worker, ended_at)\n" +
-			"SELECT id, queue_id, task_id, 'completed', 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
+			"SELECT id, queue_id, task_id, @state(completed), 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
 			"(created_at / 1000000) % 500 > 3",
 		"INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, attempt, failures, max_attempts, solo,\n" +
 			"  since, worker)\n" +
-			"SELECT id, queue_id, task_id, priority, 'failed', 3, 3, 3, 1, created_at, 1000001 FROM pawl.items WHERE (created_at / " +
+			"SELECT id, queue_id, task_id, priority, @state(failed), 3, 3, 3, 1, created_at, 1000001 FROM pawl.items WHERE (created_at / " +
 			"1000000) % 500 = 1",
 		"INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, attempt, failures, max_attempts, solo, feeds, " +
 			"acceptance, rework, spared, prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
-			"SELECT id, namespace, queue_id, task_id, priority, 'leased', 1, 0, 3, 1, 0, 0, 0, 0, 0, 1000002, 60, " +
+			"SELECT id, namespace, queue_id, task_id, priority, @state(leased), 1, 0, 3, 1, 0, 0, 0, 0, 0, 1000002, 60, " +
 			"created_at, created_at, created_at, created_at FROM pawl.items WHERE (created_at / 1000000) % 500 = 2",
 		"INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, max_attempts, solo)\n" +
 			"SELECT queue_id, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.items WHERE (created_at / 1000000) % 500 IN (0, 3)",

@@ -1,12 +1,12 @@
 -- name: hold lease
-SELECT l.lease_expires_at, l.state, l.task_id, l.failures, l.solo
+SELECT l.lease_expires_at, @state_name(l.state), l.task_id, l.failures, l.solo
 FROM pawl.leases l
 WHERE l.item_id = $1 AND l.namespace = $2 AND l.worker = @worker($3) AND l.attempt = $4
 @lock
 
 -- name: start lease
 UPDATE pawl.leases
-SET state = 'in_progress'
+SET state = @state(in_progress)
 WHERE item_id = $1
 
 -- name: complain

@@ -133,7 +133,8 @@ func DependencyAdded(ctx context.Context, tx Tx, needs []string) (failed map[str
 			continue
 		}
 		var state string
-		if _, err := Row(ctx, tx, []any{&state}, "SELECT state FROM pawl.finished_items WHERE item_id = $1", ItemID(id)); err != nil {
+		if _, err := Row(ctx, tx, []any{(*StateCode)(&state)}, "SELECT state FROM pawl.finished_items WHERE item_id = $1",
+			ItemID(id)); err != nil {
 			return nil, err
 		}
 		if state != "completed" {

@@ -300,6 +300,11 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 			return err
 		}
 	}
+	if table == "parked_items" || table == "finished_items" {
+		if name, given := row["state"].(string); given {
+			row["state"] = StateCode(name)
+		}
+	}
 	if err := withCode(table, row); err != nil {
 		return damaged(r.TaskID, err)
 	}

@@ -25,13 +25,13 @@ WHERE needs_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY needs_id, item_id
 
 -- name: rows parked_items
-SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @type_of(queue_id) AS type, priority, state, @columns(carried), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
+SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @type_of(queue_id) AS type, priority, @state_name(state) AS state, @columns(carried), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
 FROM pawl.parked_items
 WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id
 
 -- name: rows finished_items
-SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, state, @columns(kept), left_by, @name_of(worker) AS worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
+SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @state_name(state) AS state, @columns(kept), left_by, @name_of(worker) AS worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
 FROM pawl.finished_items
 WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
 ORDER BY item_id

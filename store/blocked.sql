@@ -41,7 +41,7 @@ SELECT x.item_id, x.until, x.signal, x.signal_key, x.needs, x.first, w.key, x.fa
 FROM (
   SELECT g.item_id, g.until, g.signal, g.signal_key, g.needs, g.failures, g.left_by,
     (SELECT d.needs_id FROM pawl.item_deps d
-     WHERE d.item_id = g.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed')
+     WHERE d.item_id = g.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))
      ORDER BY d.needs_id LIMIT 1) AS first
   FROM pawl.waiting g
   WHERE g.item_id IN @ids($1)

@@ -109,7 +109,7 @@ FROM pawl.waiting g
 LEFT JOIN (
   SELECT d.item_id, COUNT(*) AS open
   FROM pawl.item_deps d
-  WHERE NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed')
+  WHERE NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))
   GROUP BY d.item_id
 ) d ON d.item_id = g.item_id
 WHERE g.needs <> COALESCE(d.open, 0)

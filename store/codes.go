@@ -74,8 +74,9 @@ type moveMark struct{ event, from, to string }
 // moveExpression returns the expression that @move(event, from, to, whose) stands for: the
 // code of the event that a statement inserts. event is its name, or "to" for the name of
 // the new state. from and to are states: 'quoted', - for none, or an expression of the
-// row. whose is a class, or the expression of the row's solo. The expression is NULL
-// for a row whose event is not legal, which the table refuses.
+// row: from with the number of an item's state, to with a name. whose is a class, or the
+// expression of the row's solo. The expression is NULL for a row whose event is not legal,
+// which the table refuses.
 func moveExpression(arg string) string {
 	parts := strings.Split(arg, ", ")
 	if len(parts) != 4 {
@@ -97,8 +98,8 @@ func (m moveMark) of(class string) string {
 			legal = append(legal, c)
 		}
 	}
-	return choose(m.from, legal, func(c pawl.MoveCode) string { return c.From }, func(same []pawl.MoveCode) string {
-		return choose(m.to, same, func(c pawl.MoveCode) string { return c.To }, func(same []pawl.MoveCode) string {
+	return choose(m.from, legal, func(c pawl.MoveCode) string { return c.From }, stateCode, func(same []pawl.MoveCode) string {
+		return choose(m.to, same, func(c pawl.MoveCode) string { return c.To }, quoted, func(same []pawl.MoveCode) string {
 			if len(same) != 1 {
 				panic(fmt.Sprintf("store: %d events of a %s are %+v", len(same), class, m)) // the texts of statements are part of the program
 			}
@@ -113,9 +114,12 @@ func isFixed(state string) bool { return state == "-" || strings.HasPrefix(state
 // stands for.
 func fits(mark, state string) bool { return !isFixed(mark) || strings.Trim(mark, "-'") == state }
 
+func quoted(state string) string { return "'" + state + "'" }
+
 // choose returns a CASE over the states that the events have, if the mark's state is an
 // expression.
-func choose(mark string, legal []pawl.MoveCode, state func(pawl.MoveCode) string, then func([]pawl.MoveCode) string) string {
+func choose(mark string, legal []pawl.MoveCode, state func(pawl.MoveCode) string, written func(string) string,
+	then func([]pawl.MoveCode) string) string {
 	if isFixed(mark) {
 		return then(legal)
 	}
@@ -126,7 +130,7 @@ func choose(mark string, legal []pawl.MoveCode, state func(pawl.MoveCode) string
 		if s := state(c); !slices.Contains(done, s) {
 			done = append(done, s)
 			same := slices.DeleteFunc(slices.Clone(legal), func(o pawl.MoveCode) bool { return state(o) != s })
-			fmt.Fprintf(&b, " WHEN '%s' THEN %s", s, then(same))
+			fmt.Fprintf(&b, " WHEN %s THEN %s", written(s), then(same))
 		}
 	}
 	return b.String() + " END"

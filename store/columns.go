@@ -41,6 +41,8 @@ func valueAt(at any) any {
 		return *v
 	case *ItemID:
 		return *v
+	case *StateCode:
+		return *v
 	case *int:
 		return *v
 	case *int64:

@@ -56,7 +56,7 @@ WHERE task_id = $1 AND decide_by IS NOT NULL
 SELECT r.item_id
 FROM pawl.items w
 JOIN pawl.parked_items r ON r.item_id = w.id
-WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = $2
+WHERE w.task_id = $1 AND w.kind = 'work' AND @state_name(r.state) = $2
 ORDER BY r.item_id
 LIMIT $3
 

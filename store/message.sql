@@ -97,7 +97,7 @@ SET stopped = $2
 WHERE item_id = $1
 
 -- name: strays
-SELECT m.id, m.namespace, COALESCE(r.state, e.state)
+SELECT m.id, m.namespace, COALESCE(@state_name(r.state), @state_name(e.state))
 FROM pawl.messages m
 LEFT JOIN pawl.parked_items r ON r.item_id = m.item_id
 LEFT JOIN pawl.finished_items e ON e.item_id = m.item_id

@@ -11,7 +11,7 @@ WHERE i.task_id = $1 AND i.namespace = $2 AND i.state IN @list($3)
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = i.id
-      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))
 ORDER BY i.id
 
 -- In the next two statements, COALESCE keeps the planner from reading all items of the task.
@@ -28,7 +28,7 @@ WHERE w.id @among_ids($3) AND COALESCE(w.task_id, w.task_id) = $1 AND w.namespac
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.id
-      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))
 ORDER BY w.id
 
 -- The lock of a task is its row in tasks. Calls that add items take it shared; calls that
@@ -111,8 +111,8 @@ WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: broken dependents
 SELECT w.item_id, @namespace_of(w.queue_id), w.task_id,
-  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.parked_items r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN @from(item retry)),
-  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> 'completed')
+  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.parked_items r ON r.item_id = d.needs_id WHERE d.item_id = w.item_id AND r.state IN @from_codes(item retry)),
+  (SELECT COUNT(*) FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = w.item_id AND e.state <> @state(completed))
 FROM pawl.waiting w
 WHERE w.broken > 0 AND w.item_id > $1
 ORDER BY w.item_id
@@ -132,12 +132,12 @@ SELECT w.item_id, @namespace_of(w.queue_id), w.task_id, 0, 0
 FROM pawl.waiting w
 WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0 AND (
   w.needs <> (SELECT COUNT(*) FROM pawl.item_deps d
-    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))
   OR w.broken = 0 AND EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND (
-      EXISTS (SELECT 1 FROM pawl.parked_items r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
-      OR EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))))
+      EXISTS (SELECT 1 FROM pawl.parked_items r WHERE r.item_id = d.needs_id AND r.state IN @from_codes(item retry))
+      OR EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state <> @state(completed)))))
 ORDER BY w.item_id
 
 -- name: hold waiting
@@ -149,12 +149,12 @@ WHERE item_id = $1
 -- name: recount
 UPDATE pawl.waiting AS w
 SET needs = (SELECT COUNT(*) FROM pawl.item_deps d
-    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed')),
+    WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))),
   broken = CASE WHEN EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND (
-      EXISTS (SELECT 1 FROM pawl.parked_items r WHERE r.item_id = d.needs_id AND r.state IN @from(item retry))
-      OR EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state <> 'completed'))) THEN 1 ELSE 0 END
+      EXISTS (SELECT 1 FROM pawl.parked_items r WHERE r.item_id = d.needs_id AND r.state IN @from_codes(item retry))
+      OR EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state <> @state(completed)))) THEN 1 ELSE 0 END
 WHERE w.item_id = $1
 RETURNING needs, broken
 
@@ -166,19 +166,19 @@ WHERE item_id = $1
 -- name: lost dependents
 SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 1
 FROM pawl.parked_items r
-WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
-  AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> 'completed')
+WHERE r.state = @state(failed) AND r.left_by = 'dependency' AND r.item_id > $1
+  AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> @state(completed))
 ORDER BY r.item_id
 LIMIT $2
 
 -- name: mendable dependents
 SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 0
 FROM pawl.parked_items r
-WHERE r.state = 'failed' AND r.left_by = 'dependency' AND r.item_id > $1
+WHERE r.state = @state(failed) AND r.left_by = 'dependency' AND r.item_id > $1
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = r.item_id
-      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = 'completed'))
+      AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))
 ORDER BY r.item_id
 LIMIT $2
 
@@ -200,5 +200,5 @@ LIMIT $2
 SELECT 1
 FROM pawl.items w
 JOIN pawl.parked_items r ON r.item_id = w.id
-WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = 'submitted'
+WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = @state(submitted)
 LIMIT 1

@@ -190,9 +190,9 @@ func itemSources(states []string, column string) (out []string) {
 		}
 		switch table := pawl.ItemStates[i].Table; table {
 		case "parked_items":
-			out = append(out, from(column, table, " AND state = '"+s+"'"))
+			out = append(out, from(column, table, " AND state = @state("+s+")"))
 		case "finished_items":
-			out = append(out, from(column, table, rare+s+"'"))
+			out = append(out, from(column, table, " AND state <> @state(completed) AND state = @state("+s+")"))
 		default:
 			out = append(out, from(column, table, ""))
 		}

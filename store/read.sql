@@ -85,13 +85,13 @@ SELECT w.key, t.solo, e.result
 FROM pawl.items w
 JOIN pawl.tasks t ON t.id = w.task_id
 JOIN pawl.finished_items e ON e.item_id = w.id
-WHERE w.task_id = $1 AND w.kind = 'work' AND e.state = 'completed'
+WHERE w.task_id = $1 AND w.kind = 'work' AND e.state = @state(completed)
 ORDER BY w.position, w.id
 
 -- name: size of results
 SELECT COALESCE(SUM(octet_length(e.result)), 0)
 FROM pawl.finished_items e
-WHERE e.task_id = $1 AND e.state = 'completed'
+WHERE e.task_id = $1 AND e.state = @state(completed)
 
 -- name: applied result
 SELECT r.payload

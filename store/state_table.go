@@ -51,7 +51,7 @@ var stateTables = []stateTable{
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"run_at", &h.RunAt}}
 	}},
 	{"leases", statesOf("leases"), func(h *StateRow) []Column {
-		return []Column{{"namespace", &h.Namespace}, {"priority", &h.Priority}, {"state", &h.State}, {"prefetch", &h.Prefetch},
+		return []Column{{"namespace", &h.Namespace}, {"priority", &h.Priority}, {"state", (*StateCode)(&h.State)}, {"prefetch", &h.Prefetch},
 			{"lease_seconds", &h.LeaseSeconds},
 			{"acquired_at", &h.AcquiredAt}, {"heartbeat_at", &h.HeartbeatAt}, {"lease_expires_at", &h.ExpiresAt}, {"progress", &h.Progress},
 			{"stage", &h.Stage}, {"progressed_at", &h.ProgressedAt}, {"stopped", &h.Stopped}, {"key_id", &h.KeyID}}
@@ -61,7 +61,7 @@ var stateTables = []stateTable{
 			{"signal_key", &h.SignalKey}, {"needs", &h.Needs}, {"broken", &h.Broken}}
 	}},
 	{"parked_items", statesOf("parked_items"), func(h *StateRow) []Column {
-		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", &h.State},
+		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", (*StateCode)(&h.State)},
 			{"completed_at", &h.CompletedAt},
 			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result",
 				&h.Assembled},
@@ -82,7 +82,8 @@ func (h *StateRow) columns(p *stateTable) []Column {
 func (h *StateRow) endColumns() []Column {
 	return slices.Concat(
 		[]Column{{"item_id", (*ItemID)(&h.ItemID)}, {"queue_id", &h.Queue}, {"task_id", (*TaskID)(&h.TaskID)}}, h.Carried.Kept(),
-		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}, {"left_by", &h.LeftBy}, {"state", &h.State},
+		[]Column{{"worker", &h.Worker}, {"started_at", &h.StartedAt}, {"error", &h.Error}, {"left_by", &h.LeftBy},
+			{"state", (*StateCode)(&h.State)},
 			{"ended_at", &h.Since}, {"accepted_at", &h.AcceptedAt}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result", &h.Assembled}})
 }
 
@@ -118,7 +119,7 @@ func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([
 	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, _ []string) ([]StateRow, error) {
 		if p.name != "ready" && (p.name != "leases" || a.Feeds == nil) {
 			return scanStateRows(ctx, tx, stateTableSQL["amend "+p.name], []any{ids, a.Solo, a.Feeds, a.Priority}, func(h *StateRow) []any {
-				return []any{(*ItemID)(&h.ItemID), &h.Namespace, &h.Type, &h.State}
+				return []any{(*ItemID)(&h.ItemID), &h.Namespace, &h.Type, (*StateCode)(&h.State)}
 			})
 		}
 		held, err := scanStateRows(ctx, tx, stateTableSQL["take "+p.name], []any{ids}, func(h *StateRow) []any {

@@ -46,7 +46,7 @@ RETURNING @columns(leases), @namespace_of(queue_id), @type_of(queue_id)
 
 -- name: take parked_items
 DELETE FROM pawl.parked_items
-WHERE item_id IN @ids($1) AND state IN @list($2)
+WHERE item_id IN @ids($1) AND @state_name(state) IN @list($2)
 RETURNING @columns(parked_items), @namespace_of(queue_id), @type_of(queue_id)
 
 -- name: put ready
@@ -80,7 +80,7 @@ VALUES (@values(finished_items, $1))
 UPDATE pawl.scheduled
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN @ids($1)
-RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), 'scheduled'
+RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), @state(scheduled)
 
 -- name: amend waiting
 WITH held AS MATERIALIZED (
@@ -92,7 +92,7 @@ WITH held AS MATERIALIZED (
 UPDATE pawl.waiting
 SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN (SELECT item_id FROM held)
-RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), 'waiting'
+RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), @state(waiting)
 
 -- name: amend leases
 WITH held AS MATERIALIZED (

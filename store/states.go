@@ -1,7 +1,10 @@
 package store
 
 import (
+	"database/sql/driver"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -60,6 +63,9 @@ func itemState(name string) pawl.StateInfo {
 // ExpandStates replaces these marks by states and by events:
 //
 //	@from(task retry)  the states of a task that the verb starts from
+//	@from_codes(item retry)  the numbers of the states that @from lists, of an item
+//	@state(completed)  the number of an item's state, which the tables of states store
+//	@state_name(state) the name of the state that has a number
 //	@counted(open)     the states of the items that a task counts as open
 //	@tasks(freed)      the states of a task that leave its input to other tasks
 //	@tasks(derived)    the states of a task that are computed for an open one
@@ -74,6 +80,16 @@ func ExpandStates(query string) string {
 		noun, verb, _ := strings.Cut(arg, " ")
 		return quotedList(pawl.From(movesOf[noun], verb), arg)
 	})
+	query = expand(query, "@from_codes(", func(arg string) string {
+		_, verb, _ := strings.Cut(arg, " ")
+		var codes []string
+		for _, s := range pawl.From(pawl.ItemMoves, verb) {
+			codes = append(codes, stateCode(s))
+		}
+		return "(" + strings.Join(codes, ", ") + ")"
+	})
+	query = expand(query, "@state(", stateCode)
+	query = expand(query, "@state_name(", stateName)
 	query = expand(query, "@tasks(", func(arg string) string { return quotedList(taskLists[arg], arg) })
 	query = expand(query, "@settled(", settledState)
 	query = expand(query, "@events(", eventsOf)
@@ -81,6 +97,50 @@ func ExpandStates(query string) string {
 	return expand(query, "@counted(", func(arg string) string {
 		return quotedList(itemStates(func(s pawl.StateInfo) bool { return s.Counter == arg }), arg)
 	})
+}
+
+// stateCode returns the number of an item's state, as it is written in a statement.
+func stateCode(name string) string {
+	s := itemState(name)
+	if s.Code == 0 {
+		panic("store: no number of state " + name) // the texts of statements are part of the program
+	}
+	return strconv.Itoa(s.Code)
+}
+
+// stateName returns the expression for the name of a state: NULL for a number that is none.
+func stateName(number string) string {
+	var b strings.Builder
+	b.WriteString("CASE " + number)
+	for _, s := range pawl.ItemStates {
+		if s.Code != 0 {
+			fmt.Fprintf(&b, " WHEN %d THEN '%s'", s.Code, s.Name)
+		}
+	}
+	return b.String() + " END"
+}
+
+// StateCode is the name of an item's state, which the tables of states store as a number.
+type StateCode string
+
+// Value implements driver.Valuer.
+func (s StateCode) Value() (driver.Value, error) {
+	i := slices.IndexFunc(pawl.ItemStates, func(x pawl.StateInfo) bool { return x.Name == string(s) && x.Code != 0 })
+	if i < 0 {
+		return nil, fmt.Errorf("%q is no state of an item", string(s))
+	}
+	return int64(pawl.ItemStates[i].Code), nil
+}
+
+// Scan implements sql.Scanner.
+func (s *StateCode) Scan(v any) error {
+	n, _ := v.(int64)
+	i := slices.IndexFunc(pawl.ItemStates, func(x pawl.StateInfo) bool { return int64(x.Code) == n && n != 0 })
+	if i < 0 {
+		return fmt.Errorf("%v is the number of no state", v)
+	}
+	*s = StateCode(pawl.ItemStates[i].Name)
+	return nil
 }
 
 var movesOf = map[string][]pawl.Move{"item": pawl.ItemMoves, "task": pawl.TaskMoves}

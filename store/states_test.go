@@ -41,22 +41,25 @@ func TestStatesAreExpanded(t *testing.T) {
 		"@tasks(derived)":                         "('queued', 'checked_out', 'in_progress')",
 		"@settled(submitted) @settled(completed)": "'submitted' 'completed'",
 		"@settled(failed) @settled(dead)":         "'failed' 'dead_lettered'",
+		"@from_codes(item retry)":                 "(10, 11)",
+		"@state(completed)":                       "8",
 		"@events(task approve, 'deleted')":        list("approved", "deleted"),
 		"@move(leased, 'queued', 'leased', item)": code("item leased queued>leased"),
 		"@move(updated, -, -, task)":              code("task updated >"),
 		"@move(to, 'open', 'failed', task)":       code("task failed open>failed"),
 		"@move(ready, 'waiting', 'queued', solo)": "CASE solo WHEN 1 THEN " + code("only ready waiting>queued") +
 			" WHEN 0 THEN " + code("item ready waiting>queued") + " WHEN 2 THEN " + code("item ready waiting>queued") + " END",
-		"@move(lease_expired, state, to, only)": "CASE state WHEN 'leased' THEN CASE to WHEN 'queued' THEN " +
+		"@move(lease_expired, state, to, only)": "CASE state WHEN 4 THEN CASE to WHEN 'queued' THEN " +
 			code("only lease_expired leased>queued") + " WHEN 'failed' THEN " + code("only lease_expired leased>failed") +
-			" END WHEN 'in_progress' THEN CASE to WHEN 'queued' THEN " + code("only lease_expired in_progress>queued") +
+			" END WHEN 5 THEN CASE to WHEN 'queued' THEN " + code("only lease_expired in_progress>queued") +
 			" WHEN 'failed' THEN " + code("only lease_expired in_progress>failed") + " END END",
 	} {
 		if got := ExpandStates(mark); got != want {
 			t.Errorf("%s is %s, want %s", mark, got, want)
 		}
 	}
-	for _, wrong := range []string{"@from(task nod)", "@counted(nod)", "@tasks(nod)", "@settled(nod)", "@events(item nod)",
+	for _, wrong := range []string{"@from(task nod)", "@counted(nod)", "@tasks(nod)",
+		"@state(nod)", "@state(expired)", "@settled(nod)", "@events(item nod)",
 		"@events(item settle)", "@events(item 'nod')", "@move(leased, 'queued', 'failed', item)", "@move(leased, -, item)",
 		"@move(cancelled, 'accepted', 'cancelled', only)"} {
 		func() {
@@ -71,7 +74,10 @@ func TestStatesAreExpanded(t *testing.T) {
 func TestTaskSources(t *testing.T) {
 	counters := func(state string) string { return from("task_id", "task_counters", rare+state+"'") }
 	items := func(table string) string { return from("task_id", table, "") }
-	resting := func(state string) string { return from("task_id", "parked_items", " AND state = '"+state+"'") }
+	ended := func(state string) string {
+		return from("task_id", "finished_items", " AND state <> @state(completed) AND state = @state("+state+")")
+	}
+	resting := func(state string) string { return from("task_id", "parked_items", " AND state = @state("+state+")") }
 	for state, want := range map[pawl.TaskState][]string{
 		pawl.TaskQueued:     {items("ready"), items("scheduled"), items("waiting"), counters("open")},
 		pawl.TaskCheckedOut: {items("leases"), counters("open")},
@@ -79,7 +85,7 @@ func TestTaskSources(t *testing.T) {
 		pawl.TaskSubmitted:  {resting("submitted"), counters("submitted")},
 		pawl.TaskApproved:   {resting("accepted"), counters("approved")},
 		pawl.TaskApplied:    {counters("applied")},
-		pawl.TaskRejected:   {from("task_id", "finished_items", rare+"rejected'"), counters("rejected")},
+		pawl.TaskRejected:   {ended("rejected"), counters("rejected")},
 		pawl.TaskCompleted:  nil,
 	} {
 		slices.Sort(want)

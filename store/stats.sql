@@ -29,9 +29,9 @@ FROM pawl.workers k
 SELECT 'queued', COUNT(*) FROM pawl.ready WHERE queue_id IN @queues_of($1)
 UNION ALL SELECT 'scheduled', COUNT(*) FROM pawl.scheduled WHERE queue_id IN @queues_of($1)
 UNION ALL SELECT 'waiting', COUNT(*) FROM pawl.waiting WHERE queue_id IN @queues_of($1)
-UNION ALL SELECT l.state, COUNT(*) FROM pawl.leases l WHERE l.namespace = $1 GROUP BY l.state
-UNION ALL SELECT t.state, COUNT(*) FROM pawl.parked_items t WHERE t.queue_id IN @queues_of($1) GROUP BY t.state
-UNION ALL SELECT e.state, COUNT(*) FROM pawl.finished_items e WHERE e.queue_id IN @queues_of($1) GROUP BY e.state
+UNION ALL SELECT @state_name(l.state), COUNT(*) FROM pawl.leases l WHERE l.namespace = $1 GROUP BY l.state
+UNION ALL SELECT @state_name(t.state), COUNT(*) FROM pawl.parked_items t WHERE t.queue_id IN @queues_of($1) GROUP BY t.state
+UNION ALL SELECT @state_name(e.state), COUNT(*) FROM pawl.finished_items e WHERE e.queue_id IN @queues_of($1) GROUP BY e.state
 
 -- name: task counts
 SELECT t.state, COUNT(*)
@@ -53,6 +53,6 @@ SELECT
 SELECT @namespace_of(queue_id), @type_of(queue_id), 'queued' AS state, COUNT(*), @least(item_id) FROM pawl.ready GROUP BY queue_id
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'scheduled', COUNT(*), @least(item_id) FROM pawl.scheduled GROUP BY queue_id
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'waiting', COUNT(*), @least(item_id) FROM pawl.waiting GROUP BY queue_id
-UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), state, COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY queue_id, state
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY queue_id, state
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY queue_id
-UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), state, COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state

@@ -37,7 +37,7 @@ LIMIT $2
 -- name: failed before
 SELECT since, item_id, task_id, @namespace_of(queue_id)
 FROM pawl.parked_items
-WHERE state = 'failed' AND since <= $1 AND (since, item_id) > ($2, $3)
+WHERE state = @state(failed) AND since <= $1 AND (since, item_id) > ($2, $3)
 ORDER BY since, item_id
 LIMIT $4
 

@@ -110,7 +110,7 @@ func TestDependentsAreGivenUpAndMended(t *testing.T) {
 		h.fail(h.claim(1)...)
 		h.pass()
 		h.same(h.state(task.ID), pawl.TaskFailed, "state")
-		h.same(h.count("SELECT COUNT(*) FROM pawl.parked_items WHERE state = 'failed'"), 4, "failed")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.parked_items WHERE state = @state(failed)"), 4, "failed")
 		_, err := pawl.Retry(h.Context(), h.Service, task.ID)
 		h.ok(err)
 		for range 4 {

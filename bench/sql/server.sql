@@ -25,7 +25,7 @@ WHERE state = 'completed'
 -- name: pawl done
 SELECT count(*)
 FROM pawl.finished_items
-WHERE state = 'completed'
+WHERE state = 8 /* completed */
 -- name: pawl leaves
 SELECT COALESCE(MAX(position), 0)
 FROM pawl.relay_cursors

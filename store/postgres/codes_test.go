@@ -39,7 +39,7 @@ func TestAStateThatDoesNotFitIsRefused(t *testing.T) {
 	h.solo(1, nil)
 	l := h.claim("w", 1, nil)[0]
 	h.exec("ALTER TABLE leases DROP CONSTRAINT leases_state_check")
-	h.exec("UPDATE leases SET state = 'submitted'")
+	h.exec("UPDATE leases SET state = 6")
 	err := h.db.Auto(t.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := h.db.Dialect().Hot.Complete(ctx, tx, []store.Complete{{Fence: fence(l.ItemID, "w", l.Attempt), Result: "1"}})
 		return err

@@ -24,13 +24,13 @@ q AS MATERIALIZED (SELECT array_agg(q.id) AS ids, array_agg(q.type) AS types FRO
 -- name: begun
 lease AS (
   UPDATE pawl.leases
-  SET state = 'in_progress'
-  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x WHERE state = 'leased'))),
+  SET state = @state(in_progress)
+  WHERE item_id = ANY(ARRAY(SELECT item_id FROM x WHERE state = @state(leased)))),
 started AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
   SELECT namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo), worker, key_id, now
   FROM x, n
-  WHERE state = 'leased'
+  WHERE state = @state(leased)
   RETURNING 1)
 
 -- name: counted

@@ -33,7 +33,7 @@ func TestCompleteSolo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.want("(completed,in_progress,completed,open,completed,worker,w,1)", itemEvents+" OFFSET 4", wide("itm_000001"))
-	h.want(`(completed,1,w,s,"{""r"":1}",1)`, "SELECT state, attempt, (SELECT name FROM actors WHERE id = worker), "+
+	h.want(`(8,1,w,s,"{""r"":1}",1)`, "SELECT state, attempt, (SELECT name FROM actors WHERE id = worker), "+
 		"stage, result, (ended_at = $1)::int FROM finished_items", got[0].Now)
 	h.want("(itm_000002)", "SELECT item_id FROM leases")
 	h.want("", live, wide("tsk_000001"))
@@ -118,7 +118,7 @@ func TestFailureRetriesThenRests(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	h.want(
-		"(failed,3,3,failed,t,t)",
+		"(10,3,3,failed,t,t)",
 		"SELECT state, attempt, failures, left_by, since = completed_at, completed_at IS NOT NULL FROM parked_items",
 	)
 	h.want("(failed,leased,failed,open,failed,worker,w,3)", "SELECT * FROM ("+itemEvents+") e WHERE to_state = 'failed'", wide("itm_000001"))

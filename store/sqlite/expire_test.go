@@ -50,7 +50,7 @@ func TestExpirySpendsTheBudget(t *testing.T) {
 		h.advance(time.Hour)
 		h.expire(10)
 	}
-	h.want("parked_items", h.table("SELECT state, attempt, failures, left_by, @name_of(worker), "+
+	h.want("parked_items", h.table("SELECT @state_name(state), attempt, failures, left_by, @name_of(worker), "+
 		"completed_at, since, progress, error FROM pawl.parked_items"),
 		fmt.Sprintf(`failed 2 2 expired w %[1]d %[1]d 50 {"code":"lease_expired","message":"Max retries exceeded"}`, h.stamp()))
 	h.want("task", h.table("SELECT state, version FROM pawl.task_rows"), "failed 1")

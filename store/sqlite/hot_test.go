@@ -190,7 +190,8 @@ func TestTouchExtendsAndReports(t *testing.T) {
 	if len(got) != 1 || got[0].LeaseExpiresAt != c.LeaseExpiresAt || got[0].State != "in_progress" {
 		t.Errorf("progress alone extends nothing: %+v", got)
 	}
-	h.want("lease", h.table("SELECT state, progress, stage, heartbeat_at = acquired_at, progressed_at - acquired_at FROM pawl.leases"),
+	h.want("lease", h.table("SELECT @state_name(state), progress, stage, heartbeat_at = acquired_at, progressed_at - acquired_at "+
+		"FROM pawl.leases"),
 		"in_progress 20 - 1 10000000")
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("reading")})
 	h.touch(store.Touch{Fence: fence("w", c), Stage: stage("reading"), Progress: progress(30)})
@@ -215,7 +216,7 @@ func TestTouchAloneIsASignOfLife(t *testing.T) {
 	h.solo()
 	c := h.claim("w", 1)[0]
 	h.touch(store.Touch{Fence: fence("w", c)})
-	h.want("lease", h.table("SELECT state, heartbeat_at = acquired_at FROM pawl.leases"), "in_progress 1")
+	h.want("lease", h.table("SELECT @state_name(state), heartbeat_at = acquired_at FROM pawl.leases"), "in_progress 1")
 }
 
 // numbers returns ordinal:number of each checkpoint.

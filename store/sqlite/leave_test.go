@@ -58,7 +58,7 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 	if got := h.leave(fail("w", c, after(0))); got[0].State != "failed" || !got[0].Settled || got[0].Failures != 3 {
 		t.Errorf("spent: %+v", got)
 	}
-	h.want("parked_items", h.table("SELECT state, attempt, failures, left_by, @name_of(worker), "+
+	h.want("parked_items", h.table("SELECT @state_name(state), attempt, failures, left_by, @name_of(worker), "+
 		"completed_at = since, stage, error FROM pawl.parked_items"),
 		`failed 3 3 failed w 1 at the end {"message":"no <good>"}`)
 	h.want("task", h.table("SELECT state, version, retry_count FROM pawl.task_rows"), "failed 1 3")
@@ -213,7 +213,7 @@ func TestASubmittedItemMakesTheTaskSubmitted(t *testing.T) {
 		_, err := tx.Exec(
 			ctx,
 			"INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, attempt, failures, max_attempts, "+
-				"solo, acceptance, since) VALUES ($1, @queue($2, 't'), $3, 0, 'submitted', 1, 0, 3, 0, 1, 1)",
+				"solo, acceptance, since) VALUES ($1, @queue($2, 't'), $3, 0, @state(submitted), 1, 0, 3, 0, 1, 1)",
 			store.ItemID(ids[0]),
 			"default",
 			store.TaskID(cs[0].TaskID),

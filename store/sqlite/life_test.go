@@ -29,7 +29,8 @@ func TestLifeOfASoloTask(t *testing.T) {
 	}
 	h.want("task", h.table("SELECT state, version, open FROM pawl.task_rows"), "completed 1 0")
 	h.want("no counter row", h.table("SELECT COUNT(*) FROM pawl.task_counters"), "0")
-	h.want("end", h.table("SELECT state, attempt, failures, @name_of(worker), started_at, ended_at, result FROM pawl.finished_items"),
+	h.want("end", h.table("SELECT @state_name(state), attempt, failures, @name_of(worker), started_at, ended_at, result "+
+		"FROM pawl.finished_items"),
 		fmt.Sprintf(`completed 1 0 w1 %[1]d %[1]d "done"`, h.stamp()))
 	h.want("events", h.events(id), `proposed - queued - open - api someone {"of":"task"}
 leased queued leased - - 1 worker w1 -

@@ -13,13 +13,13 @@ x AS MATERIALIZED (
   WHERE k.lease_expires_at > n.now),
 lease AS (
   UPDATE pawl.leases
-  SET state = 'in_progress', heartbeat_at = (SELECT now FROM n), lease_expires_at = (SELECT now FROM n) + lease_seconds * 1000000::bigint
+  SET state = @state(in_progress), heartbeat_at = (SELECT now FROM n), lease_expires_at = (SELECT now FROM n) + lease_seconds * 1000000::bigint
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
   SELECT namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo), worker, key_id, now
   FROM x
-  WHERE state = 'leased'
+  WHERE state = @state(leased)
   ORDER BY ord)
 SELECT ord, task_id, failures, lease_seconds, now + lease_seconds * 1000000::bigint, now, stopped
 FROM x

@@ -48,7 +48,7 @@ r AS MATERIALIZED (
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, @columns(carried),
     prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
-  SELECT item_id, $1::text, queue_id, task_id, priority, 'leased', @columns(carried, attempt: claim),
+  SELECT item_id, $1::text, queue_id, task_id, priority, @state(leased), @columns(carried, attempt: claim),
     ($11::smallint[])[who], @workers($9)[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
     (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
     NULLIF(($14::text[])[who], '')

@@ -23,7 +23,7 @@ gone AS (
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ended AS (
   INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, @columns(kept), worker, started_at, ended_at, stage, result)
-  SELECT item_id, queue_id, task_id, 'completed', @columns(kept), worker, started_at, (SELECT now FROM n), stage, result
+  SELECT item_id, queue_id, task_id, @state(completed), @columns(kept), worker, started_at, (SELECT now FROM n), stage, result
   FROM x
   RETURNING 1),
 event AS (

@@ -13,7 +13,7 @@ w AS MATERIALIZED (
     NOT p.spare AND x.failures + 1 >= x.max_attempts AS spent,
     $2::bool AND NOT p.spare AS leaves_boundary
   FROM x, n,
-    LATERAL (SELECT x.prefetch = 1 AND x.state = 'leased' AND x.spared < x.max_attempts AS spare OFFSET 0) p),
+    LATERAL (SELECT x.prefetch = 1 AND x.state = @state(leased) AND x.spared < x.max_attempts AS spare OFFSET 0) p),
 y AS MATERIALIZED (
   SELECT w.*,
     CASE WHEN spent THEN 'failed' ELSE 'queued' END AS to_state,
@@ -36,7 +36,7 @@ ready AS (
   RETURNING 1),
 rested AS (
   INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, queue_id, task_id, priority, 'failed', @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error
+  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),

@@ -42,7 +42,7 @@ waiting AS (
   RETURNING 1),
 rested AS (
   INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, queue_id, task_id, priority, 'failed', @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error
+  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error
   FROM y
   WHERE spent
   RETURNING 1),

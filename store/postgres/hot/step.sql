@@ -4,7 +4,7 @@
 WITH k AS MATERIALIZED (
   SELECT task_id, namespace, lease_expires_at
   FROM pawl.leases
-  WHERE item_id = $1::uuid AND namespace = $2::text AND worker = @worker($3::text) AND attempt = $4::int AND state = 'in_progress'
+  WHERE item_id = $1::uuid AND namespace = $2::text AND worker = @worker($3::text) AND attempt = $4::int AND state = @state(in_progress)
   FOR UPDATE),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),
 u AS (

@@ -20,7 +20,7 @@ y AS MATERIALIZED (
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, @columns(carried),
     prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, progress, stage, progressed_at)
-  SELECT item_id, namespace, queue_id, task_id, priority, 'in_progress', @columns(carried),
+  SELECT item_id, namespace, queue_id, task_id, priority, @state(in_progress), @columns(carried),
     prefetch, worker, lease_seconds, started_at, acquired_at, new_heartbeat, new_end, new_progress, new_stage,
     CASE WHEN progressed IS NOT NULL OR staged IS NOT NULL THEN now ELSE progressed_at END
   FROM y
@@ -33,7 +33,7 @@ event AS (
   FROM (
     SELECT ord, namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo) AS move, worker, key_id, NULL AS data, now
     FROM y
-    WHERE state = 'leased'
+    WHERE state = @state(leased)
     UNION ALL
     SELECT ord, namespace, task_id, item_id, attempt, @move(progressed, -, -, solo), worker, key_id, json_build_object('stage', staged, 'progress', new_progress)::text, now
     FROM y

@@ -251,7 +251,7 @@ CREATE TABLE pawl.leases (
   queue_id         integer NOT NULL,
   task_id          uuid NOT NULL,
   priority         smallint NOT NULL,
-  state            text COLLATE "C" NOT NULL CHECK (state IN ('leased', 'in_progress')),
+  state            smallint NOT NULL CHECK (state BETWEEN 4 AND 5),
   attempt          integer NOT NULL,
   failures         integer NOT NULL,
   max_attempts     integer NOT NULL,
@@ -284,7 +284,7 @@ CREATE TABLE pawl.parked_items (
   queue_id         integer NOT NULL,
   task_id          uuid NOT NULL,
   priority         smallint NOT NULL,
-  state            text COLLATE "C" NOT NULL CHECK (state IN ('submitted', 'accepted', 'failed', 'dead_lettered')),
+  state            smallint NOT NULL CHECK (state BETWEEN 6 AND 7 OR state BETWEEN 10 AND 11),
   attempt          integer NOT NULL,
   failures         integer NOT NULL,
   max_attempts     integer NOT NULL,
@@ -308,7 +308,7 @@ CREATE TABLE pawl.parked_items (
   error            text
 );
 CREATE INDEX parked_items_by_state ON pawl.parked_items (state, since);
-CREATE INDEX parked_items_for_others ON pawl.parked_items (item_id) WHERE state = 'failed' AND left_by = 'dependency';
+CREATE INDEX parked_items_for_others ON pawl.parked_items (item_id) WHERE state = @state(failed) AND left_by = 'dependency';
 CREATE INDEX parked_items_failures ON pawl.parked_items (task_id) WHERE failures > 0;
 CREATE INDEX parked_items_errors ON pawl.parked_items (task_id, since) WHERE error IS NOT NULL;
 
@@ -317,7 +317,7 @@ CREATE TABLE pawl.finished_items (
   item_id          uuid PRIMARY KEY,
   queue_id         integer NOT NULL,
   task_id          uuid NOT NULL,
-  state            text COLLATE "C" NOT NULL CHECK (state IN ('completed', 'rejected', 'cancelled')),
+  state            smallint NOT NULL CHECK (state BETWEEN 8 AND 9 OR state = 12),
   attempt          integer NOT NULL,
   failures         integer NOT NULL,
   rework           smallint NOT NULL DEFAULT 0,
@@ -332,7 +332,7 @@ CREATE TABLE pawl.finished_items (
   error            text
 );
 CREATE INDEX finished_items_failures ON pawl.finished_items (task_id) WHERE failures > 0;
-CREATE INDEX finished_items_not_completed ON pawl.finished_items (state, task_id) WHERE state <> 'completed';
+CREATE INDEX finished_items_not_completed ON pawl.finished_items (state, task_id) WHERE state <> @state(completed);
 
 CREATE TABLE pawl.item_parts (
   id                   text COLLATE "C" PRIMARY KEY,
@@ -930,12 +930,12 @@ SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM pawl.ite
 CREATE VIEW pawl.item_rows AS
 SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priority, w.after, w.input, w.parts_required, w.created_at,
   CASE
-    WHEN l.item_id IS NOT NULL THEN l.state
-    WHEN e.item_id IS NOT NULL THEN e.state
+    WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
+    WHEN e.item_id IS NOT NULL THEN @state_name(e.state)
     WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
     WHEN s.item_id IS NOT NULL THEN 'scheduled'
     WHEN g.item_id IS NOT NULL THEN 'waiting'
-    ELSE t.state
+    ELSE @state_name(t.state)
   END AS state,
   COALESCE(l.attempt, e.attempt, r.attempt, b.attempt, s.attempt, g.attempt, t.attempt, 0) AS attempt,
   COALESCE(l.failures, e.failures, r.failures, b.failures, s.failures, g.failures, t.failures, 0) AS failures,
@@ -986,7 +986,7 @@ SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, C
       WHEN x.item_state = 'accepted' THEN 'approved'
       ELSE x.item_state END
     WHEN x.live_open < x.live_items THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND l.state = 'in_progress' AND x.planning = 0) THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND l.state = @state(in_progress) AND x.planning = 0) THEN 'in_progress'
     WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
     ELSE 'queued'
   END AS state,
@@ -1007,12 +1007,12 @@ FROM (
     COALESCE(k.pruned, 0) AS pruned,
     k.failed_in,
     CASE
-      WHEN l.item_id IS NOT NULL THEN l.state
-      WHEN e.item_id IS NOT NULL THEN e.state
+      WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
+      WHEN e.item_id IS NOT NULL THEN @state_name(e.state)
       WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
       WHEN s.item_id IS NOT NULL THEN 'scheduled'
       WHEN g.item_id IS NOT NULL THEN 'waiting'
-      ELSE p.state
+      ELSE @state_name(p.state)
     END AS item_state,
     COALESCE(k.error, l.error, e.error, r.error, b.error, s.error, g.error, p.error) AS error,
     COALESCE(l.stage, e.stage, p.stage) AS stage,
@@ -1075,7 +1075,7 @@ SELECT p.id, p.namespace, @item_text(p.item_id) AS item_id, p.part_key, p.seq, p
 FROM pawl.item_parts p;
 
 CREATE VIEW pawl.v_leases AS
-SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, (SELECT q.type FROM pawl.queues q WHERE q.id = l.queue_id) AS type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM pawl.actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
+SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, (SELECT q.type FROM pawl.queues q WHERE q.id = l.queue_id) AS type, @state_name(l.state) AS state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM pawl.actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
   pawl.stamp(l.acquired_at) AS lease_acquired_at, pawl.stamp(l.heartbeat_at) AS heartbeat_at, pawl.stamp(l.lease_expires_at) AS lease_expires_at,
   CASE WHEN l.lease_expires_at <= pawl.now() THEN 1 ELSE 0 END AS expired,
   l.item_id AS item_uuid, l.task_id AS task_uuid
@@ -1084,7 +1084,7 @@ FROM pawl.leases l;
 CREATE VIEW pawl.v_task_results AS
 SELECT @task_text(e.task_id) AS task_id, t.namespace, e.result AS payload, pawl.stamp(e.ended_at) AS created_at, e.task_id AS task_uuid
 FROM pawl.finished_items e JOIN pawl.tasks t ON t.id = e.task_id AND t.solo = 1
-WHERE e.state = 'completed'
+WHERE e.state = @state(completed)
 UNION ALL
 SELECT @task_text(r.task_id) AS task_id, r.namespace, r.payload, pawl.stamp(r.created_at), r.task_id
 FROM pawl.task_results r;

@@ -39,5 +39,5 @@ LIMIT $4
 -- name: Lease
 INSERT INTO pawl.leases (item_id, namespace, task_id, queue_id, priority, state, prefetch, worker, lease_seconds, started_at,
   acquired_at, heartbeat_at, lease_expires_at, error, key_id, stopped, @columns(carried))
-VALUES ($1, $2, $3, $4, $5, 'leased', $6, $7, $8, $9,
+VALUES ($1, $2, $3, $4, $5, @state(leased), $6, $7, $8, $9,
   $10, $10, $11, $12, $13, $14, @values(carried, $15))

@@ -26,7 +26,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	var l lease
 	var item store.ReturnedColumns
 	// Only the columns that are needed: the driver reads the name and type of each column.
-	targets := []any{&l.taskID, &l.queue, &l.state, &l.priority}
+	targets := []any{&l.taskID, &l.queue, (*store.StateCode)(&l.state), &l.priority}
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]

@@ -5,7 +5,7 @@ RETURNING task_id, queue_id, state, priority, @columns(kept), solo, feeds, start
 
 -- name: End
 INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, worker, started_at, ended_at, stage, result, @columns(kept))
-VALUES ($1, $2, $3, 'completed', $4, $5, $6, $7, $8, @values(kept, $9))
+VALUES ($1, $2, $3, @state(completed), $4, $5, $6, $7, $8, @values(kept, $9))
 
 -- name: Feed
 UPDATE pawl.waiting

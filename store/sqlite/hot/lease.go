@@ -23,7 +23,8 @@ type lease struct {
 }
 
 func (l *lease) targets() []any {
-	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.queue, &l.state, &l.worker, &l.priority}, store.Targets(l.Columns()),
+	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.queue, (*store.StateCode)(&l.state), &l.worker,
+		&l.priority}, store.Targets(l.Columns()),
 		[]any{
 			&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID})
 }

@@ -5,12 +5,12 @@ WHERE task_id = $1
 RETURNING namespace, state, items, open, failed, dead, cancelled, ignores_failures
 
 -- name: Submitted
-SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.parked_items WHERE state = 'submitted')
+SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.parked_items WHERE state = @state(submitted))
   THEN EXISTS (
     SELECT 1
     FROM pawl.items w
     CROSS JOIN pawl.parked_items r ON r.item_id = w.id
-    WHERE w.task_id = $1 AND r.state = 'submitted')
+    WHERE w.task_id = $1 AND r.state = @state(submitted))
   ELSE 0 END
 
 -- name: Settle

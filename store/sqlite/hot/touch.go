@@ -33,7 +33,8 @@ type held struct {
 
 // look reads the lease that a fence names. found is false when the fence is refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
-	found, h.worker, h.item, err = take(ctx, tx, []any{&h.taskID, &h.state, &h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
+	found, h.worker, h.item, err = take(ctx, tx, []any{&h.taskID, (*store.StateCode)(&h.state),
+		&h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
 		&h.stopped, &h.keyID, &h.solo},
 		touchLook, touchItem, f, now)
 	return found, err

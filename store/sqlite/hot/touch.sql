@@ -5,15 +5,15 @@ WHERE item_id = $1 AND namespace = $2 AND worker = $3 AND attempt = $4 AND lease
 
 -- name: Start
 UPDATE pawl.leases
-SET state = 'in_progress'
+SET state = @state(in_progress)
 WHERE item_id = $1
 
 -- name: Extend
 UPDATE pawl.leases
-SET state = 'in_progress', heartbeat_at = $2, lease_expires_at = $3
+SET state = @state(in_progress), heartbeat_at = $2, lease_expires_at = $3
 WHERE item_id = $1
 
 -- name: Report
 UPDATE pawl.leases
-SET state = 'in_progress', progress = $2, stage = $3, progressed_at = $4
+SET state = @state(in_progress), progress = $2, stage = $3, progressed_at = $4
 WHERE item_id = $1

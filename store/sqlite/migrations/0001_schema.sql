@@ -206,7 +206,7 @@ CREATE TABLE leases (
   queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
   priority         INTEGER NOT NULL,
-  state            TEXT NOT NULL CHECK (state IN ('leased', 'in_progress')),
+  state            INTEGER NOT NULL CHECK (state BETWEEN 4 AND 5),
   attempt          INTEGER NOT NULL,
   failures         INTEGER NOT NULL,
   max_attempts     INTEGER NOT NULL,
@@ -239,7 +239,7 @@ CREATE TABLE parked_items (
   queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
   priority         INTEGER NOT NULL,
-  state            TEXT NOT NULL CHECK (instr('[submitted][accepted][failed][dead_lettered]', '[' || state || ']') > 0),
+  state            INTEGER NOT NULL CHECK (state BETWEEN 6 AND 7 OR state BETWEEN 10 AND 11),
   attempt          INTEGER NOT NULL,
   failures         INTEGER NOT NULL,
   max_attempts     INTEGER NOT NULL,
@@ -263,7 +263,7 @@ CREATE TABLE parked_items (
   error            TEXT
 ) STRICT;
 CREATE INDEX parked_items_by_state ON parked_items (state, since);
-CREATE INDEX parked_items_for_others ON parked_items (item_id) WHERE state = 'failed' AND left_by = 'dependency';
+CREATE INDEX parked_items_for_others ON parked_items (item_id) WHERE state = @state(failed) AND left_by = 'dependency';
 CREATE INDEX parked_items_failures ON parked_items (task_id) WHERE failures > 0;
 CREATE INDEX parked_items_errors ON parked_items (task_id, since) WHERE error IS NOT NULL;
 
@@ -272,7 +272,7 @@ CREATE TABLE finished_items (
   item_id          BLOB PRIMARY KEY,
   queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
-  state            TEXT NOT NULL CHECK (instr('[completed][rejected][cancelled]', '[' || state || ']') > 0),
+  state            INTEGER NOT NULL CHECK (state BETWEEN 8 AND 9 OR state = 12),
   attempt          INTEGER NOT NULL,
   failures         INTEGER NOT NULL,
   rework           INTEGER NOT NULL DEFAULT 0,
@@ -287,7 +287,7 @@ CREATE TABLE finished_items (
   error            TEXT
 ) STRICT;
 CREATE INDEX finished_items_failures ON finished_items (task_id) WHERE failures > 0;
-CREATE INDEX finished_items_not_completed ON finished_items (state, task_id) WHERE state <> 'completed';
+CREATE INDEX finished_items_not_completed ON finished_items (state, task_id) WHERE state <> @state(completed);
 
 CREATE TABLE item_parts (
   id                   TEXT PRIMARY KEY,
@@ -901,12 +901,12 @@ SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM items;
 CREATE VIEW item_rows AS
 SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priority, w.after, w.input, w.parts_required, w.created_at,
   CASE
-    WHEN l.item_id IS NOT NULL THEN l.state
-    WHEN e.item_id IS NOT NULL THEN e.state
+    WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
+    WHEN e.item_id IS NOT NULL THEN @state_name(e.state)
     WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
     WHEN s.item_id IS NOT NULL THEN 'scheduled'
     WHEN g.item_id IS NOT NULL THEN 'waiting'
-    ELSE t.state
+    ELSE @state_name(t.state)
   END AS state,
   COALESCE(l.attempt, e.attempt, r.attempt, b.attempt, s.attempt, g.attempt, t.attempt, 0) AS attempt,
   COALESCE(l.failures, e.failures, r.failures, b.failures, s.failures, g.failures, t.failures, 0) AS failures,
@@ -957,7 +957,7 @@ SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, C
       WHEN x.item_state = 'accepted' THEN 'approved'
       ELSE x.item_state END
     WHEN x.live_open < x.live_items THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND l.state = 'in_progress' AND x.planning = 0) THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND l.state = @state(in_progress) AND x.planning = 0) THEN 'in_progress'
     WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
     ELSE 'queued'
   END AS state,
@@ -978,12 +978,12 @@ FROM (
     COALESCE(k.pruned, 0) AS pruned,
     k.failed_in,
     CASE
-      WHEN l.item_id IS NOT NULL THEN l.state
-      WHEN e.item_id IS NOT NULL THEN e.state
+      WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
+      WHEN e.item_id IS NOT NULL THEN @state_name(e.state)
       WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
       WHEN s.item_id IS NOT NULL THEN 'scheduled'
       WHEN g.item_id IS NOT NULL THEN 'waiting'
-      ELSE p.state
+      ELSE @state_name(p.state)
     END AS item_state,
     COALESCE(k.error, l.error, e.error, r.error, b.error, s.error, g.error, p.error) AS error,
     COALESCE(l.stage, e.stage, p.stage) AS stage,
@@ -1046,7 +1046,7 @@ SELECT p.id, p.namespace, @item_text(p.item_id) AS item_id, p.part_key, p.seq, p
 FROM item_parts p;
 
 CREATE VIEW v_leases AS
-SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, (SELECT q.type FROM queues q WHERE q.id = l.queue_id) AS type, l.state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
+SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, (SELECT q.type FROM queues q WHERE q.id = l.queue_id) AS type, @state_name(l.state) AS state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
   (strftime('%Y-%m-%dT%H:%M:%S', l.acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', l.acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', l.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', l.heartbeat_at % 1000000)) AS heartbeat_at, (strftime('%Y-%m-%dT%H:%M:%S', l.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', l.lease_expires_at % 1000000)) AS lease_expires_at,
   CASE WHEN l.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 1 ELSE 0 END AS expired,
   l.item_id AS item_uuid, l.task_id AS task_uuid
@@ -1055,7 +1055,7 @@ FROM leases l;
 CREATE VIEW v_task_results AS
 SELECT @task_text(e.task_id) AS task_id, t.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at, e.task_id AS task_uuid
 FROM finished_items e JOIN tasks t ON t.id = e.task_id AND t.solo = 1
-WHERE e.state = 'completed'
+WHERE e.state = @state(completed)
 UNION ALL
 SELECT @task_text(r.task_id) AS task_id, r.namespace, r.payload, (strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000, 'unixepoch') || printf('.%06dZ', r.created_at % 1000000)), r.task_id
 FROM task_results r;
