@@ -22,7 +22,7 @@ func Command(a *cli.App) *cobra.Command {
 func blobPut(a *cli.App) *cobra.Command {
 	var address string
 	cmd := a.Verb("put FILE", "Store a file, or - for stdin, and print its address", cobra.ExactArgs(1),
-		cli.WithCreate(a, func(ctx context.Context, s pawl.BlobWriter, args []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.BlobWriter, args []string) error {
 			upload := pawl.BlobUpload{Content: a.Stdin, Address: address}
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
