@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // noise returns n bytes that do not repeat, without holding them.
@@ -272,5 +273,47 @@ func TestTheSizeOfABlobIsChecked(t *testing.T) {
 			}
 		}
 		need[pawl.ResumeState](t)(another.Resume(t.Context(), l.ID))
+	})
+}
+
+// Doctor and a read from beginning to end name an uploaded blob whose bytes were changed or
+// removed.
+func TestDamagedUploadsAreNamed(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const size = 3*pawl.MaxBlobPiece + 7
+		for i, harm := range []string{
+			"UPDATE pawl.upload_pieces SET body = (SELECT body FROM pawl.upload_pieces WHERE number = 0 AND upload_id = $1) WHERE number = 1 AND upload_id = $1",
+			"DELETE FROM pawl.upload_pieces WHERE number = 2 AND upload_id = $1",
+			"DELETE FROM pawl.upload_pieces WHERE number = 3 AND upload_id = $1",
+		} {
+			b := need[pawl.Blob](t)(p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(uint64(i), size)}))
+			var id string
+			err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+				sum, _ := pawl.ParseBlobAddress(b.Address)
+				u, _, err := store.FindUpload(ctx, tx, pawl.DefaultNamespace, sum)
+				id = u.ID
+				return err
+			})
+			if err == nil {
+				err = p.Exec(harm, id)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			breaches := need[[]engine.Breach](t)(p.Engine.Check(t.Context()))
+			if len(breaches) != 1 || !slices.ContainsFunc(breaches, func(f engine.Breach) bool {
+				return f.Rule == "blob contents" && strings.Contains(f.Subject, b.Address) && f.Repair != ""
+			}) {
+				t.Errorf("after %s doctor finds %+v", harm, breaches)
+			}
+			if _, err := io.Copy(io.Discard, openBlob(t, p.Engine, b.Address)); err == nil || !strings.Contains(err.Error(), b.Address) {
+				t.Errorf("after %s a read ends with %v", harm, err)
+			}
+			for _, mend := range []string{"DELETE FROM pawl.uploaded_blobs", "DELETE FROM pawl.uploads"} {
+				if err := p.Exec(mend); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	})
 }

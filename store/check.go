@@ -90,6 +90,9 @@ func Check(ctx context.Context, db DB, report func(Breach)) error {
 			if err := r.changedBlobs(ctx, db, report); err != nil {
 				return err
 			}
+			if err := r.changedUploads(ctx, db, report); err != nil {
+				return err
+			}
 			continue
 		}
 		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && !db.Dialect().ChecksFile {
