@@ -50,6 +50,7 @@ func (a *App) EngineOptions() engine.Options {
 		Log:                 a.Log(),
 		RegisteredTypesOnly: a.Config.Serve.TypesOnly,
 		MaxTypes:            a.Config.Serve.MaxTypes,
+		MaxBlobBytes:        a.Config.Serve.MaxBlob,
 	}
 }
 

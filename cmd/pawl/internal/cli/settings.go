@@ -53,6 +53,7 @@ type serveConfig struct {
 	TypesOnly    bool          `koanf:"registered_types_only"`
 	MCPTools     string        `koanf:"mcp_tools"`
 	MaxTypes     int           `koanf:"max_types"`
+	MaxBlob      int64         `koanf:"max_blob"`
 	ServerLimits `koanf:",squash"`
 }
 
@@ -155,6 +156,7 @@ var Settings = []Setting{
 	{Key: "serve.read_time", Flag: "read-time", Help: "time limit of a read that is not a stream (default: 30s)"},
 	{Key: "serve.reads_per_key", Flag: "reads-per-key", Help: "concurrent reads of one API key; further ones wait (default: 2)"},
 	{Key: "serve.max_types", Flag: "max-types", Help: "types with queued work in a namespace, at most (default: 1000)"},
+	{Key: "serve.max_blob", Flag: "max-blob", Help: "bytes of an uploaded blob, at most (default: 64 MiB)"},
 	{Key: "serve.bodies_in_flight", Flag: "bodies-in-flight", Help: "bytes of request bodies of all calls in flight (default: 64 MiB)",
 		More: "Further calls are refused with `limit`"},
 	{Key: "serve.rate_per_key", Flag: "rate-per-key", Help: "calls per second of an API key without a rate of its own (default: no limit)"},
