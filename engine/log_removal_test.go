@@ -234,3 +234,22 @@ func TestAChangedArchiveIsNotRestored(t *testing.T) {
 		}
 	})
 }
+
+// A row that names another history does not make the checkpoint beside the key count for
+// nothing.
+func TestTheCheckpointBesideTheKeyCounts(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.someEvents()
+		c.sign()
+		if got := c.verifyAll(); !got.Intact {
+			t.Fatalf("before anybody wrote around it: %+v", got)
+		}
+		c.Tampered()
+		c.ok(nil, c.Exec("UPDATE pawl.log_epochs SET origin = 'pawl/another'"))
+		got := c.verifyAll()
+		if got.Intact || !slices.ContainsFunc(got.Faults, func(f engine.LogFault) bool { return f.Kind == "root" }) {
+			t.Errorf("%+v", got)
+		}
+	})
+}

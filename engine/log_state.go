@@ -61,6 +61,12 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 		signed = append(signed, store.SignedCheckpoint{Note: known.kept})
 	}
 	origin := l.last().Origin
+	if known.kept != "" && !known.wanted {
+		if c, err := translog.Open(known.kept, known.keys); err != nil || c.Origin != origin {
+			faults = append(faults, LogFault{Kind: store.FaultRoot,
+				Found: "the checkpoint that is kept beside the key is of another history than the log's"})
+		}
+	}
 	for _, s := range signed {
 		c, err := translog.Open(s.Note, known.keys)
 		if err != nil || c.Origin != origin || found != nil && c.Size <= found.Size {
@@ -74,11 +80,11 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 	}
 	switch {
 	case found == nil && known.wanted:
-		faults = []LogFault{{Kind: store.FaultRoot, Found: "no checkpoint of this log is signed with the given key"}}
+		faults = append(faults, LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is signed with the given key"})
 	case root.Size > l.tree.Size:
 		root = store.LogRoot{}
-		faults = []LogFault{{Kind: store.FaultRoot, Position: l.tree.Size + 1,
-			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"}}
+		faults = append(faults, LogFault{Kind: store.FaultRoot, Position: l.tree.Size + 1,
+			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"})
 	}
 	return root, found, faults
 }

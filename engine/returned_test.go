@@ -163,3 +163,31 @@ func returnedItems(t *testing.T, ctx context.Context, e *engine.Engine, shown fu
 	m, err = first(e.Submit(ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`7`)}}))
 	shown("submit of one of many", false, m, err)
 }
+
+// The items of a batch have values of their own, also when the batch settles a task of many.
+func TestABatchAnswersWithItsOwnItems(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "last", MaxAttempts: 1,
+			Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))
+		for range 3 {
+			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+		}
+		got := append(leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}}, 3),
+			leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"last"}}, 2)...)
+		calls := make([]pawl.FailCall, len(got))
+		for i, l := range got {
+			after := int64(1000 * (i + 1))
+			calls[i] = pawl.FailCall{Fence: l.Fence(), Error: pawl.Failure{Message: "no"}, RetryAfterMS: &after}
+		}
+		out := need[[]pawl.Result[pawl.Moved]](t)(p.Engine.Fail(pawl.WithItem(t.Context()), calls))
+		for i, r := range out {
+			if r.Err != nil || r.Value.Item == nil {
+				t.Fatalf("%d: %+v", i, r)
+			}
+			got, want := asText(t, r.Value.Item), asText(t, need[pawl.Item](t)(p.Engine.GetItem(t.Context(), calls[i].ItemID)))
+			if got != want {
+				t.Errorf("%d:\nanswered %s\nread     %s", i, got, want)
+			}
+		}
+	})
+}

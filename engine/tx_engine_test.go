@@ -318,6 +318,25 @@ func TestTxEngineOverDatabaseSQL(t *testing.T) {
 	need[pawl.Moved](t)(first(p.Engine.Complete(ctx, []pawl.CompleteCall{{Fence: l.Fence()}})))
 	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: many.ID}, 1)
 
+	mine := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "b", Payload: []byte(`{"b": 2}`)}))
+	tx = begin()
+	in = p.Engine.In(tx)
+	l = leases(t, in, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60, Types: []string{"b"}}, 1)[0]
+	if l.ID != "itm_"+mine.ID[4:] || l.TaskID != mine.ID || string(l.Input) != `{"b": 2}` {
+		t.Errorf("claimed %+v", l)
+	}
+	need[pawl.Beat](t)(first(in.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: l.Fence()}})))
+	need[pawl.CheckpointRef](t)(first(in.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: l.Fence(),
+		NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}}})))
+	need[pawl.Moved](t)(first(in.Complete(ctx, []pawl.CompleteCall{{Fence: l.Fence(), Result: []byte(`3`)}})))
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	in.Committed()
+	if got := need[pawl.Task](t)(p.Engine.GetTask(ctx, mine.ID)); got.State != pawl.TaskCompleted {
+		t.Errorf("%+v", got)
+	}
+
 	if _, err := p.Engine.In("no transaction").Create(ctx, pawl.NewTask{Type: "a"}); pawl.CodeOf(err) != pawl.CodeInvalid {
 		t.Errorf("of no transaction: %v", err)
 	}

@@ -66,6 +66,9 @@ func (r *RawID) SetBytes(b [16]byte) { *r = b }
 // SetNull implements IDTarget.
 func (r *RawID) SetNull() { *r = RawID{} }
 
+// Scan implements sql.Scanner.
+func (r *RawID) Scan(v any) error { return scanID(v, r) }
+
 // ItemAndTask returns the ids of an item and its task. They share one allocation.
 func ItemAndTask(item, task RawID) (itemID, taskID string) {
 	const size = len(itemPrefix) + ulid.EncodedSize

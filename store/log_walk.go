@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -280,6 +281,13 @@ func (w *LogWalk) end(ctx context.Context, tx Tx) (out []LogFault, err error) {
 		return out, err
 	}
 	out = append(out, more...)
+	below, err := Numbers(ctx, tx, math.MinInt64, 0, faultsListed) // numbers are drawn from 1 on
+	if err != nil {
+		return out, err
+	}
+	for _, id := range below {
+		out = append(out, inserted(id))
+	}
 	if more, err = w.missing(ctx, tx); err != nil {
 		return out, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -137,7 +138,10 @@ func QueueNamed(ctx context.Context, tx Tx, id int64) (name QueueName, err error
 		}
 	}
 	found, err := Row(ctx, tx, []any{&name.Namespace, &name.Type}, namesSQL["name of queue"], id)
-	if err == nil && found {
+	if err == nil && !found {
+		err = &pawl.Error{Code: pawl.CodeInternal, Op: "queue", Message: fmt.Sprintf("queue %d has no row in queues: run pawl doctor", id)}
+	}
+	if err == nil {
 		learnQueue(tx, name, id)
 	}
 	return name, err

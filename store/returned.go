@@ -114,7 +114,8 @@ func (r *Returned) Completed(result string, now int64) {
 
 // Left changes the item as a leave does.
 func (r *Returned) Left(c *Leave, m *Moved) {
-	r.State, r.Since, r.LeftBy = m.State, &m.Now, "released"
+	now, runAt := m.Now, m.RunAt // m is read into again for the next row
+	r.State, r.Since, r.LeftBy = m.State, &now, "released"
 	switch c.Verb {
 	case VerbFail:
 		r.LeftBy, r.Error = "failed", Text(c.Error)
@@ -123,9 +124,9 @@ func (r *Returned) Left(c *Leave, m *Moved) {
 	}
 	switch m.State {
 	case "scheduled":
-		r.RunAt = &m.RunAt
+		r.RunAt = &runAt
 	case "failed":
-		r.CompletedAt = &m.Now
+		r.CompletedAt = &now
 	}
 }
 

@@ -71,6 +71,9 @@ func builtFrom(t *testing.T, commit string) string {
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			why = string(bytes.TrimSpace(exit.Stderr))
 		}
+		if os.Getenv("PAWL_TEST_PREVIOUS") != "" {
+			t.Fatalf("the program of %s cannot be built: %s", commit, why)
+		}
 		t.Skipf("the program of %s cannot be built: git has no files of that commit here: %s", commit, why)
 	}
 	unpack := exec.CommandContext(t.Context(), "tar", "-x", "-C", dir)

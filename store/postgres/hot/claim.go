@@ -66,8 +66,9 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	var out []store.Claimed
 	var d store.Claimed
 	var item, task store.RawID
+	var large *int // a row that is too large fails while this is computed
 	targets := []any{&d.Claimant, &d.LeaseSeconds, &item, &task, (*store.Text)(&d.Type), &d.Key, &d.Rank,
-		&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, nil}
+		&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, &large}
 	rows, err := tx.Query(ctx, query, args...)
 	err = read(rows, err, func(r store.Rows) error {
 		err := r.Scan(targets...)
