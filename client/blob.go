@@ -46,7 +46,7 @@ func (c *Client) PutBlob(ctx context.Context, upload pawl.BlobUpload) (pawl.Blob
 		}
 		select {
 		case <-read:
-		default: // a read of the content does not return
+		case <-time.After(time.Second): // a read of the content does not return
 			return out, err
 		}
 		if _, failed := content.Seek(start, io.SeekStart); failed != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -52,6 +53,9 @@ func (e *Engine) checkpointLarge(ctx context.Context, c *pawl.CheckpointCall) (p
 	if err := e.ours(ctx, c.Fence); err != nil {
 		return pawl.CheckpointRef{}, err
 	}
+	if err := e.referItem(ctx, "checkpoint", c.ItemID, blobsIn(c.Snapshot)); err != nil {
+		return pawl.CheckpointRef{}, err
+	}
 	snapshot, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot), itemID: c.ItemID, name: c.Name})
 	if err != nil {
 		return pawl.CheckpointRef{}, err
@@ -78,6 +82,7 @@ func (e *Engine) checkpointSmall(ctx context.Context, calls []pawl.CheckpointCal
 		committer: e.committers.checkpoint,
 		fence:     func(p *pawl.CheckpointCall) pawl.Fence { return p.Fence },
 		check:     (*rules.Fields).Checkpoint,
+		value:     func(p *pawl.CheckpointCall) []byte { return p.Snapshot },
 		row: func(_ int, p *pawl.CheckpointCall) store.Checkpoint {
 			return store.Checkpoint{Fence: fenceRow(c, p.Fence), ID: e.ids.next("ckp"), Type: p.Type, Name: store.Text(p.Name),
 				ArgsHash: store.Text(p.ArgsHash), Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
@@ -101,7 +106,8 @@ func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 	out := make([]pawl.Result[pawl.CheckpointRef], len(calls))
 	for i := range calls {
 		p := &calls[i]
-		if out[i].Err = rules.CheckTaskCheckpoint(p); out[i].Err != nil {
+		out[i].Err = cmp.Or(rules.CheckTaskCheckpoint(p), e.referTask(ctx, "checkpoint", p.TaskID, blobsIn(p.Snapshot)))
+		if out[i].Err != nil {
 			continue
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}

@@ -64,6 +64,9 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	plain := make([]draft, 0, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
+		if out[d.ord].Err = e.referTask(ctx, "create", d.task.ID, d.blobs()); out[d.ord].Err != nil {
+			continue
+		}
 		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() {
 			plain = append(plain, *d)
 			continue

@@ -23,6 +23,7 @@ type fenced[C, Row, Ans, R any] struct {
 	committer *commit.Committer[Row, Ans]
 	fence     func(*C) pawl.Fence
 	check     func(*rules.Fields, *C)
+	value     func(*C) []byte // which may refer to uploaded blobs; nil = none
 	row       func(i int, c *C) Row
 	answer    func(c *C, a *Ans) (R, effects)
 	// refused makes the answer to a call whose item the store did not move. err is the
@@ -69,7 +70,11 @@ func (v *fenced[C, Row, Ans, R]) valid(ctx context.Context, e *Engine, calls []C
 		f = nil
 		f.Fence(v.fence(&calls[i]))
 		v.check(&f, &calls[i])
-		if out[i].Err = f.Err(v.op); out[i].Err == nil {
+		out[i].Err = f.Err(v.op)
+		if out[i].Err == nil && v.value != nil {
+			out[i].Err = e.referItem(ctx, v.op, v.fence(&calls[i]).ItemID, blobsIn(v.value(&calls[i])))
+		}
+		if out[i].Err == nil {
 			good = append(good, i)
 		}
 	}

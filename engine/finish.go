@@ -32,6 +32,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			}
 			f.JSON("/result", p.Result, limit)
 		},
+		value: func(p *pawl.CompleteCall) []byte { return p.Result },
 		refused: func(p *pawl.CompleteCall, it store.ItemRow, now int64, err error) (pawl.Moved, error) {
 			if it.State.Leased() {
 				switch it.Kind {

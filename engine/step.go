@@ -16,8 +16,12 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 			return pawl.CheckpointRef{}, err
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
+		itemID := e.messageItems.of(pawl.CallerOf(ctx).Namespace, c.MessageID)
+		if err := e.referItem(ctx, "step", itemID, blobsIn(c.Snapshot)); err != nil {
+			return pawl.CheckpointRef{}, err
+		}
 		own, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot),
-			itemID: e.messageItems.of(pawl.CallerOf(ctx).Namespace, c.MessageID)})
+			itemID: itemID})
 		if err != nil {
 			return ref, err
 		}

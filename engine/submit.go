@@ -19,7 +19,7 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "submit", calls, subjectOfMove,
 		eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
-			if err := rules.CheckSubmit(c); err != nil {
+			if err := cmp.Or(rules.CheckSubmit(c), e.referItem(ctx, "submit", c.ItemID, blobsIn(c.Result))); err != nil {
 				return pawl.Moved{}, err
 			}
 			return e.submit(ctx, c.Fence, "submit", func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
@@ -67,7 +67,7 @@ func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl
 }
 
 func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, error) {
-	if err := rules.CheckPartCall(c); err != nil {
+	if err := cmp.Or(rules.CheckPartCall(c), e.referItem(ctx, "part", c.ItemID, blobsIn(c.Payload))); err != nil {
 		return pawl.ItemPart{}, err
 	}
 	_, r, err := e.accepting(ctx, c.Fence, "part")

@@ -209,8 +209,8 @@ func (f *filling) besides() {
 	need[bool](f)(e.KeepRelay(f.ctx, r, time.Minute))
 	_, _, err = e.CreateAPIKey(f.ctx, pawl.NewAPIKey{Name: "key", Roles: []string{"operator"}})
 	f.do(err)
-	_, err = e.PutBlob(f.ctx, pawl.BlobUpload{Content: strings.NewReader("bytes")})
-	f.do(err)
+	blob := need[pawl.Blob](f)(e.PutBlob(f.ctx, pawl.BlobUpload{Content: strings.NewReader("bytes")}))
+	need[pawl.Task](f)(pawl.Create(f.ctx, e, pawl.NewTask{Type: "refers", Payload: json.RawMessage(`{"` + pawl.BlobMember + `":"` + blob.Address + `"}`)}))
 	f.do(e.RegisterWorker(f.ctx, pawl.WorkerInfo{WorkerID: "before"}))
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"io"
@@ -42,9 +43,14 @@ func (s *server) blobs() {
 		if body := callOf(ctx).upload; body != nil {
 			upload.Content, upload.Size = body, max(0, body.length)
 		}
-		blob, err := s.svc.PutBlob(ctx, upload)
+		ctx, over, err := s.gate.BeginLongCall(ctx)
 		if err != nil {
 			return nil, err
+		}
+		defer over()
+		blob, err := s.svc.PutBlob(ctx, upload)
+		if err != nil {
+			return nil, cmp.Or(access.Ended(ctx), err)
 		}
 		out := &stored{Status: http.StatusCreated, Location: "/v1/blobs/" + url.PathEscape(blob.Address), Body: blob}
 		if blob.Existed {
@@ -111,6 +117,10 @@ func (s *server) sendBlob(ctx context.Context, w http.ResponseWriter, r *http.Re
 	h.Set("Cache-Control", "private, immutable, max-age=31536000")
 	from := &blobSource{ReadSeeker: content}
 	out := &blobWriter{ResponseWriter: w}
+	if strings.Contains(r.Header.Get("Range"), ",") { // a list may be ignored; each of its ranges would read a piece
+		r = r.Clone(ctx)
+		r.Header.Del("Range")
+	}
 	http.ServeContent(out, r, "", time.Time{}, from)
 	if out.refused {
 		p := s.problem(ctx, &pawl.Error{Code: pawl.CodeInvalid, Op: "get_blob", Message: "the blob does not have the range that Range asks for"})
@@ -188,6 +198,7 @@ type uploadBody struct {
 func (u *uploadBody) Read(p []byte) (int, error) {
 	if u.n <= 0 {
 		_ = u.rc.SetReadDeadline(clock.Now().Add(u.time)) // not every writer supports deadlines
+		_ = u.rc.SetWriteDeadline(clock.Now().Add(u.time + slowest))
 		u.n = pawl.MaxBlobPiece
 	}
 	n, err := u.body.Read(p)

@@ -98,6 +98,9 @@ func TestBlobsByTheConventions(t *testing.T) {
 		if r := h.do(200, "GET", path, "", "Range", "bytes=-2", "If-Range", `"another"`); r.text != "0123456789" {
 			t.Errorf("another blob's range: %q", r.text)
 		}
+		if r := h.do(200, "GET", path, "", "Range", "bytes=0-0,9-9"); r.text != "0123456789" {
+			t.Errorf("a list of ranges, which is ignored: %q", r.text)
+		}
 		h.do(304, "GET", path, "", "If-None-Match", `"`+address+`"`)
 		h.do(416, "GET", path, "", "Range", "bytes=20-")
 		h.do(404, "GET", "/v1/blobs/sha256:"+strings.Repeat("0", 64), "")

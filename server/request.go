@@ -59,16 +59,16 @@ func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 		s.write(w, r, err)
 		return
 	}
-	room := s.bodies.room(r)
-	if takesBytes(r) {
-		room = min(uploadRoom, s.bodies.max)
+	bodies, room, bytes := &s.bodies, s.bodies.room(r), takesBytes(r)
+	if bytes {
+		bodies, room = &s.uploads, min(uploadRoom, s.uploads.max)
 	}
-	if err := s.bodies.enter(r.Context(), room); err != nil {
+	if err := bodies.enter(r.Context(), room); err != nil {
 		s.refuseBytes(w, r, err)
 		return
 	}
-	defer s.bodies.leave(room)
-	if takesBytes(r) {
+	defer bodies.leave(room)
+	if bytes {
 		defer s.holdBytes(w, r)()
 	} else if err := s.readBody(w, r); err != nil {
 		s.write(w, r, err)

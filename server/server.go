@@ -83,6 +83,7 @@ type server struct {
 	metrics *metrics
 	frames  frames
 	bodies  bodies
+	uploads bodies
 	readers readers
 	gate    *access.Gate
 	cross   *http.CrossOriginProtection
@@ -126,7 +127,8 @@ func build(svc pawl.Service, o Options) *server {
 	settle.Do(settleHuma)
 	s := &server{
 		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate,
-		bodies: bodies{max: o.BodiesInFlight}, cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
+		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, uploadRoom)},
+		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
 	}
 	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)

@@ -52,11 +52,49 @@ func FinishUpload(ctx context.Context, tx Tx, now int64, u Upload, address []byt
 			return false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
 		}
 		if n, err := tx.Exec(ctx, uploadSQL["use"], u.Namespace, address, now); err != nil || n == 1 {
-			return true, err
+			if err == nil {
+				existed, err = keepReadable(ctx, tx, now, u, address)
+			}
+			return existed, err
 		}
 	}
 	return false, &pawl.Error{Code: pawl.CodeUnavailable, Op: "put_blob",
 		Message: "blob " + BlobName(address) + " is being removed; try again"}
+}
+
+// keepReadable gives an address the bytes of a new upload if those that it has are not to be
+// had: some are missing, or they are in an object store that is no longer configured. It
+// returns true if they are to be had. The address is locked.
+func keepReadable(ctx context.Context, tx Tx, now int64, u Upload, address []byte) (readable bool, err error) {
+	var old string
+	bad, err := Row(ctx, tx, []any{&old}, uploadSQL["unreadable"], u.Namespace, address, u.Place)
+	if err != nil || !bad {
+		return true, err
+	}
+	if _, err := tx.Exec(ctx, uploadSQL["replace"], u.Namespace, address, old, u.ID); err != nil {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, uploadSQL["dismiss"], old, now); err != nil {
+		return false, err
+	}
+	return false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
+}
+
+// PostponeUpload has the removal of an upload tried again later.
+func PostponeUpload(ctx context.Context, tx Tx, now int64, id string) error {
+	_, err := tx.Exec(ctx, uploadSQL["postpone"], id, now)
+	return err
+}
+
+// ReferToUpload keeps a blob for as long as a task or its archive exists, and at least for
+// pawl.DefaultRetainBlobs. It returns false if the namespace does not have the blob.
+func ReferToUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte, taskID string) (bool, error) {
+	n, err := tx.Exec(ctx, uploadSQL["use"], namespace, address, now)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, uploadSQL["refer"], namespace, address, TaskID(taskID), now)
+	return true, err
 }
 
 // FindUpload finds the object that has the bytes of a blob.
@@ -108,6 +146,9 @@ func RemoveUploadedBlobs(ctx context.Context, tx Tx, now int64, unused time.Dura
 		return after, 0, err
 	}
 	for _, b := range idle {
+		if _, err := tx.Exec(ctx, uploadSQL["forget references"], b.Namespace, b.Address, by); err != nil {
+			return after, removed, err
+		}
 		var id string
 		found, err := Row(ctx, tx, []any{&id}, uploadSQL["unpublish"], b.Namespace, b.Address, by)
 		if err == nil && found {

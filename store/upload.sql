@@ -33,6 +33,20 @@ FROM pawl.uploaded_blobs b
 JOIN pawl.uploads u ON u.id = b.upload_id
 WHERE b.namespace = $1 AND b.address = $2
 
+-- The object that an address has, if its bytes are not to be had here.
+-- name: unreadable
+SELECT u.id
+FROM pawl.uploaded_blobs b
+JOIN pawl.uploads u ON u.id = b.upload_id
+WHERE b.namespace = $1 AND b.address = $2
+  AND (u.place <> '' AND u.place <> $3
+    OR u.place = '' AND u.size <> COALESCE((SELECT SUM(length(p.body)) FROM pawl.upload_pieces p WHERE p.upload_id = u.id), 0))
+
+-- name: replace
+UPDATE pawl.uploaded_blobs
+SET upload_id = $4
+WHERE namespace = $1 AND address = $2 AND upload_id = $3
+
 -- name: use
 UPDATE pawl.uploaded_blobs
 SET used_at = $3
@@ -55,6 +69,11 @@ UPDATE pawl.uploads
 SET state = 2
 WHERE id = $1 AND state <> 1 AND used_at <= $2
 
+-- name: postpone
+UPDATE pawl.uploads
+SET used_at = $2
+WHERE id = $1 AND state <> 1
+
 -- name: remove pieces
 DELETE FROM pawl.upload_pieces
 WHERE upload_id = $1
@@ -71,10 +90,22 @@ WHERE (b.namespace, b.address) > ($1, $2)
 ORDER BY b.namespace, b.address
 LIMIT $3
 
--- Who refers to a blob changes used_at first if that is old, as for blobs.
+-- name: refer
+INSERT INTO pawl.blob_refs (namespace, address, task_id, created_at)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (namespace, address, task_id) DO NOTHING
+
+-- name: forget references
+DELETE FROM pawl.blob_refs
+WHERE namespace = $1 AND address = $2 AND created_at <= $3
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = blob_refs.task_id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = blob_refs.task_id)
+
+-- Who refers to a blob changes used_at first: then this statement waits, and finds it used.
 -- name: unpublish
 DELETE FROM pawl.uploaded_blobs AS b
 WHERE b.namespace = $1 AND b.address = $2 AND b.used_at <= $3
+  AND NOT EXISTS (SELECT 1 FROM pawl.blob_refs r WHERE r.namespace = b.namespace AND r.address = b.address)
 RETURNING upload_id
 
 -- name: dismiss

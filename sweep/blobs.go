@@ -56,13 +56,22 @@ func (p *pass) uploads(ctx context.Context) error {
 			list, err = store.UploadsToRemove(ctx, tx, by, batch)
 			return err
 		})
-		before := p.stats.Errors
 		for _, u := range list {
-			if err := p.logError(ctx, "uploads", p.removeUpload(ctx, u, by)); err != nil {
+			failed := p.removeUpload(ctx, u, by)
+			if err := p.logError(ctx, "uploads", failed); err != nil {
 				return err
 			}
+			if failed == nil {
+				continue
+			}
+			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+				return store.PostponeUpload(ctx, tx, now, u.ID)
+			})
+			if err != nil {
+				return p.logError(ctx, "uploads", err)
+			}
 		}
-		if err != nil || len(list) < batch || p.stats.Errors > before { // what failed is tried again in the next pass
+		if err != nil || len(list) < batch {
 			return p.logError(ctx, "uploads", err)
 		}
 	}

@@ -340,8 +340,8 @@ CREATE TABLE blobs (
   depth     INTEGER NOT NULL,
   chain     INTEGER NOT NULL,
   size      INTEGER NOT NULL,
-  body      BLOB NOT NULL,
   used_at   INTEGER NOT NULL,
+  body      BLOB NOT NULL, -- last: the other columns are read without it
   PRIMARY KEY (namespace, address)
 ) STRICT;
 CREATE INDEX blobs_by_base ON blobs (namespace, base) WHERE base IS NOT NULL;
@@ -375,6 +375,16 @@ CREATE TABLE uploaded_blobs (
   PRIMARY KEY (namespace, address)
 ) STRICT;
 CREATE UNIQUE INDEX uploaded_blobs_of_upload ON uploaded_blobs (upload_id);
+
+-- Tasks whose values refer to an uploaded blob. A row is written before the value, and
+-- removed with the blob when neither the task nor its archive exists any more.
+CREATE TABLE blob_refs (
+  namespace  TEXT NOT NULL,
+  address    BLOB NOT NULL,
+  task_id    BLOB NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (namespace, address, task_id)
+) STRICT, WITHOUT ROWID;
 
 -- What an event may say: its name, whose it is (a task's, an item's, or that of an item
 -- that was then the only one of its task) and the states that it changed. Each has a number
@@ -538,7 +548,7 @@ VALUES
 -- end of what is generated
 
 CREATE TABLE task_events (
-  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  id           INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
   namespace    TEXT NOT NULL,
   task_id      BLOB NOT NULL,
   item_id      BLOB,

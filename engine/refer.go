@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// blobReference is a reference to an uploaded blob: see pawl.BlobMember. A quote inside a
+// string is escaped, so a text about references is none.
+var blobReference = regexp.MustCompile(`(?:^|[^\\])"\` + pawl.BlobMember + `"\s*:\s*"(sha256:[0-9a-f]{64})"`)
+
+// blobsIn returns the addresses of the blobs that a value refers to.
+func blobsIn(value []byte) (out [][]byte) {
+	if !bytes.Contains(value, []byte(pawl.BlobMember)) {
+		return nil
+	}
+	for _, m := range blobReference.FindAllSubmatch(value, -1) {
+		sum, _ := pawl.ParseBlobAddress(string(m[1]))
+		out = append(out, sum)
+	}
+	return out
+}
+
+// blobsInText is blobsIn without a copy of a text that refers to none.
+func blobsInText(value string) [][]byte {
+	if !strings.Contains(value, pawl.BlobMember) {
+		return nil
+	}
+	return blobsIn([]byte(value))
+}
+
+// referTask keeps the uploaded blobs that values refer to for as long as a task or its
+// archive exists. It is called before the values are stored: if they are not, nothing keeps
+// the blobs a day later. A blob that the namespace does not have is invalid.
+func (e *Engine) referTask(ctx context.Context, op, taskID string, addresses [][]byte) error {
+	return e.refer(ctx, op, addresses, func(context.Context, store.Tx) (string, error) { return taskID, nil })
+}
+
+// referItem is referTask for the task of an item. An item that does not exist is left to the
+// call itself.
+func (e *Engine) referItem(ctx context.Context, op, itemID string, addresses [][]byte) error {
+	return e.refer(ctx, op, addresses, func(ctx context.Context, tx store.Tx) (string, error) {
+		it, err := store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, itemID, 0)
+		if pawl.CodeOf(err) == pawl.CodeNotFound {
+			return "", nil
+		}
+		return it.TaskID, err
+	})
+}
+
+func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of func(context.Context, store.Tx) (string, error)) error {
+	if len(addresses) == 0 {
+		return nil
+	}
+	var f rules.Fields
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		f = nil
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		taskID, err := of(ctx, tx)
+		if err != nil || taskID == "" {
+			return err
+		}
+		for _, address := range addresses {
+			there, err := store.ReferToUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, address, taskID)
+			if err != nil {
+				return err
+			}
+			if !there {
+				f.Add("", "refers to %s, which was not uploaded to this namespace", pawl.BlobAddress(address))
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = f.Err(op)
+	}
+	return err
+}
+
+// blobs returns the addresses of the blobs that a new task refers to.
+func (d *draft) blobs() [][]byte {
+	var out [][]byte
+	if d.task.Payload != nil {
+		out = blobsInText(*d.task.Payload)
+	}
+	for i := range d.items {
+		out = append(out, blobsInText(d.items[i].Input)...)
+	}
+	return out
+}
