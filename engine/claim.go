@@ -21,6 +21,7 @@ import (
 // when SQLite's change counter moves. In addition, one of the claims that wait for the
 // same work polls with back-off for all of them.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+	idform.In(&req)
 	s, err := e.newClaimOp(ctx, &req) // a copy of it would be on the stack as long as the claim waits
 	if err == nil {
 		err = s.claim(ctx)
@@ -43,7 +44,7 @@ type claimOp struct {
 
 // newClaimOp begins a claim and checks its request.
 func (e *Engine) newClaimOp(ctx context.Context, req *pawl.ClaimRequest) (s *claimOp, err error) {
-	s = &claimOp{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{idform.Call(*req)})[0]}
+	s = &claimOp{e: e, caller: pawl.CallerOf(ctx), req: pawl.Provenant(ctx, []pawl.ClaimRequest{*req})[0]}
 	if s.provenance, err = provenanceOf(ctx, e.key(), "claim", &s.req); err == nil {
 		err = s.prepare(ctx)
 	}

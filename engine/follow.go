@@ -24,6 +24,7 @@ func (e *Engine) FollowEvents(
 	q pawl.EventFilter,
 	fn func(through pawl.FeedPosition, events []pawl.Event) error,
 ) error {
+	idform.In(&q)
 	q.Page = pawl.Page{}
 	match, after, err := e.inFeed(ctx, &q) // copies of it would be on the stack as long as the reader waits
 	if err != nil {
@@ -84,7 +85,7 @@ func (e *Engine) feedPage(ctx context.Context, q pawl.EventFilter) (pawl.List[pa
 // to read. It refuses a call inside a transaction, because the feed has only committed
 // events and reading it may write.
 func (e *Engine) inFeed(ctx context.Context, asked *pawl.EventFilter) (match func(*pawl.Event) bool, after pawl.FeedPosition, err error) {
-	q := idform.Call(*asked)
+	q := *asked
 	if err := e.notInTx("follow"); err != nil {
 		return nil, after, err
 	}

@@ -210,7 +210,8 @@ func (f *filling) besides() {
 	_, _, err = e.CreateAPIKey(f.ctx, pawl.NewAPIKey{Name: "key", Roles: []string{"operator"}})
 	f.do(err)
 	blob := need[pawl.Blob](f)(e.PutBlob(f.ctx, pawl.BlobUpload{Content: strings.NewReader("bytes")}))
-	need[pawl.Task](f)(pawl.Create(f.ctx, e, pawl.NewTask{Type: "refers", Payload: json.RawMessage(`{"` + pawl.BlobMember + `":"` + blob.Address + `"}`)}))
+	reference := json.RawMessage(`{"` + pawl.BlobMember + `":"` + blob.Address + `"}`)
+	need[pawl.Task](f)(pawl.Create(f.ctx, e, pawl.NewTask{Type: "refers", Payload: reference}))
 	f.do(e.RegisterWorker(f.ctx, pawl.WorkerInfo{WorkerID: "before"}))
 }
 

@@ -283,7 +283,8 @@ func TestDamagedUploadsAreNamed(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		const size = 3*pawl.MaxBlobPiece + 7
 		for i, harm := range []string{
-			"UPDATE pawl.upload_pieces SET body = (SELECT body FROM pawl.upload_pieces WHERE number = 0 AND upload_id = $1) WHERE number = 1 AND upload_id = $1",
+			"UPDATE pawl.upload_pieces SET body = (SELECT body FROM pawl.upload_pieces WHERE number = 0 AND upload_id = $1) " +
+				"WHERE number = 1 AND upload_id = $1",
 			"DELETE FROM pawl.upload_pieces WHERE number = 2 AND upload_id = $1",
 			"DELETE FROM pawl.upload_pieces WHERE number = 3 AND upload_id = $1",
 		} {

@@ -110,9 +110,12 @@ func Has(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsO
 
 // Call returns a call, or a filter, with its ids as text. Nothing that v refers to is changed.
 func Call[C any](v C) C {
-	change(reflect.ValueOf(&v).Elem(), fieldsOf(reflect.TypeFor[C]()))
+	In(&v)
 	return v
 }
+
+// In is Call in place: a waiting caller keeps no second copy of a large call on its stack.
+func In[C any](v *C) { change(reflect.ValueOf(v).Elem(), fieldsOf(reflect.TypeFor[C]())) }
 
 // Calls is Call for each of several. It copies them before it changes one.
 func Calls[C any](calls []C) []C {

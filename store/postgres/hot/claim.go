@@ -65,8 +65,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	}
 	var out []store.Claimed
 	var d store.Claimed
-	var item, task store.RawID
-	var large *int // a row that is too large fails while this is computed
+	var item, task, large = store.RawID{}, store.RawID{}, (*int)(nil) // a row that is too large fails while large is computed
 	targets := []any{&d.Claimant, &d.LeaseSeconds, &item, &task, (*store.Text)(&d.Type), &d.Key, &d.Rank,
 		&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, &large}
 	rows, err := tx.Query(ctx, query, args...)
