@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -58,6 +59,8 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 	if len(addresses) == 0 {
 		return nil
 	}
+	slices.SortFunc(addresses, bytes.Compare) // the order in which retention locks blobs too
+	addresses = slices.CompactFunc(addresses, bytes.Equal)
 	var f rules.Fields
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		f = nil
