@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/pawl-work/pawl/internal/idform"
 )
 
 // The prefixes of the ids of tasks and items. A ULID follows. A task of one item and its
@@ -135,22 +137,12 @@ func scanID(v any, to IDTarget) error {
 			return nil
 		}
 	case string:
-		if b, ok := parseUUID(x); ok {
+		if b, ok := idform.ParseUUID(x); ok {
 			to.SetBytes(b)
 			return nil
 		}
 	}
 	return fmt.Errorf("a %T does not go into an id", v)
-}
-
-// parseUUID reads a UUID in its usual form, in upper or lower case.
-func parseUUID(text string) (b [16]byte, ok bool) {
-	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
-		return b, false
-	}
-	digits := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
-	_, err := hex.Decode(b[:], []byte(digits))
-	return b, err == nil
 }
 
 // The ids before and behind those of all tasks and items.

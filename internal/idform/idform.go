@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // The prefixes of the ids.
@@ -16,9 +18,6 @@ const (
 	task = "tsk_"
 	item = "itm_"
 )
-
-// digits are those of a ULID.
-const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 // uuidLen is the length of a UUID: 8-4-4-4-12 hexadecimal digits.
 const uuidLen = 36
@@ -30,30 +29,14 @@ func Task(id string) string { return text(task, id) }
 func Item(id string) string { return text(item, id) }
 
 func text(prefix, id string) string {
-	b, ok := parse(id)
-	if !ok {
-		return id
+	if b, ok := ParseUUID(id); ok {
+		return prefix + ulid.ULID(b).String()
 	}
-	out := make([]byte, len(prefix)+26)
-	copy(out, prefix)
-	bit := 128 + 2 - 5 // the first digit has three bits
-	for at := len(prefix); at < len(out); at, bit = at+1, bit-5 {
-		out[at] = digits[bits(b, bit)]
-	}
-	return string(out)
+	return id
 }
 
-// bits returns the five bits of a number from a bit upwards; bit 0 is the lowest.
-func bits(b [16]byte, from int) (n byte) {
-	for i := range 5 {
-		if at := from + i; at < 128 {
-			n |= b[15-at/8] >> (at % 8) & 1 << i
-		}
-	}
-	return n
-}
-
-func parse(text string) (b [16]byte, ok bool) {
+// ParseUUID reads a UUID in its usual form, in upper or lower case.
+func ParseUUID(text string) (b [16]byte, ok bool) {
 	if len(text) != uuidLen || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return b, false
 	}

@@ -15,7 +15,7 @@ var arrows = map[string][]string{
 	"":                   {},
 	"api":                {""},
 	"client":             {"", "api"},
-	"store":              {""},
+	"store":              {"", "internal/idform"},
 	"store/sqlite":       {"", "store", "store/sqlite/hot", "internal/durable"},
 	"store/sqlite/hot":   {"", "store"},
 	"store/postgres":     {"", "store", "store/postgres/hot"},

@@ -71,28 +71,28 @@ func (t texts) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pg
 	if format == pgtype.BinaryFormatCode {
 		switch value.(type) {
 		case []string:
-			return t
+			return textColumn[string]{}
 		case []store.Text:
-			return nullableTexts{}
+			return textColumn[store.Text]{nullable: 1}
 		}
 	}
 	return t.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-// nullableTexts is texts for a column that may be NULL.
-type nullableTexts struct{}
+// textColumn encodes a column of texts. In one that is nullable, "" is NULL.
+type textColumn[T ~string] struct{ nullable int }
 
 // Encode implements pgtype.EncodePlan.
-func (nullableTexts) Encode(value any, buf []byte) ([]byte, error) {
-	column := value.([]store.Text)
+func (t textColumn[T]) Encode(value any, buf []byte) ([]byte, error) {
+	column := value.([]T)
 	size := 20 + 4*len(column)
 	for _, s := range column {
 		size += len(s)
 	}
-	buf = header(slices.Grow(buf, size), 1, pgtype.TextOID, len(column))
+	buf = header(slices.Grow(buf, size), t.nullable, pgtype.TextOID, len(column))
 	for _, s := range column {
 		n := uint32(len(s))
-		if s == "" {
+		if s == "" && t.nullable == 1 {
 			n = null
 		}
 		buf = append(binary.BigEndian.AppendUint32(buf, n), s...)
@@ -138,20 +138,6 @@ func (of numbers) Encode(value any, buf []byte) ([]byte, error) {
 		default:
 			buf = binary.BigEndian.AppendUint64(buf, uint64(n))
 		}
-	}
-	return buf, nil
-}
-
-// Encode implements pgtype.EncodePlan.
-func (texts) Encode(value any, buf []byte) ([]byte, error) {
-	column := value.([]string)
-	size := 20 + 4*len(column)
-	for _, s := range column {
-		size += len(s)
-	}
-	buf = header(slices.Grow(buf, size), 0, pgtype.TextOID, len(column))
-	for _, s := range column {
-		buf = append(binary.BigEndian.AppendUint32(buf, uint32(len(s))), s...)
 	}
 	return buf, nil
 }
