@@ -235,6 +235,66 @@ func TestAChangedArchiveIsNotRestored(t *testing.T) {
 	})
 }
 
+// A leaf that was changed keeps no archive from being restored: the signed root says that the
+// archive is what was logged. A check then names the leaf. Leaves of other tasks that were
+// changed with it change nothing of that, and a changed archive is refused all the same.
+func TestAChangedLeafKeepsNoArchiveFromBeingRestored(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name    string
+		leaves  string // the run of leaves that is replaced
+		changed bool   // the archive is changed too
+	}{
+		{"a leaf of the task", "first = 1", false},
+		{"leaves of the task and of others", "first > 0", false},
+		{"a leaf, and the archive", "first = 1", true},
+		{"a leaf of another task, and the archive", "first = 0", true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			eachSigned(t, func(t *testing.T, c *logged) {
+				c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
+				c.create(pawl.NewTask{Type: "b"})
+				c.sign() // the first run of leaves
+				c.task = c.create(pawl.NewTask{Type: "a"})
+				c.sign()
+				c.create(pawl.NewTask{Type: "b"})
+				c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+				c.sign()
+				list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
+				c.ok(nil, err)
+				if x.changed {
+					c.around("task_events", "UPDATE pawl.task_events SET actor = 0 WHERE id = "+number(list.Items[1]))
+				}
+				c.Tampered()
+				zeros := "decode(repeat('00', length(leaves)), 'hex')"
+				if c.Database == pawltest.SQLite {
+					zeros = "zeroblob(length(leaves))"
+				}
+				c.ok(nil, c.Exec("UPDATE pawl.log_runs SET leaves = "+zeros+" WHERE "+x.leaves))
+				c.Advance(31 * 24 * time.Hour)
+				c.ok(c.Service.Sweep(t.Context()))
+				_, err = c.Service.RestoreArchive(t.Context(), c.task.ID)
+				if x.changed {
+					if err == nil || !strings.Contains(fmt.Sprint(err, errors.Unwrap(err)), list.Items[1].ID) {
+						t.Errorf("it is restored: %v, %v", err, errors.Unwrap(err))
+					}
+					return
+				}
+				c.ok(nil, err)
+				got, err := c.Engine.VerifyTask(t.Context(), c.task.ID, nil)
+				c.ok(nil, err)
+				if got.Intact || x.leaves == "first = 1" && (len(got.Faults) != 1 || got.Faults[0].Kind != "leaf" ||
+					got.Faults[0].EventID != list.Items[0].ID) {
+					t.Errorf("the task: %+v", got.Faults)
+				}
+				if all := c.verifyAll(); all.Intact || !names(all, "leaf", list.Items[0]) {
+					t.Errorf("the log: %+v", all.Faults)
+				}
+			})
+		})
+	}
+}
+
 // A row that names another history does not make the checkpoint beside the key count for
 // nothing.
 func TestTheCheckpointBesideTheKeyCounts(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
 	"github.com/pawl-work/pawl/translog"
 )
 
@@ -87,4 +88,24 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"})
 	}
 	return root, found, faults
+}
+
+// newestSigned returns how a transaction that begins after the call reads the newest checkpoint
+// that a known key has signed. When the log is shorter than that, there is none.
+func (e *Engine) newestSigned() (sweep.ReadSigned, error) {
+	known, err := e.knownLog(nil)
+	if err != nil {
+		return nil, logError("log", err)
+	}
+	return func(ctx context.Context, tx store.Tx) (out store.SignedRoot, err error) {
+		l, err := readLog(ctx, tx)
+		if err != nil {
+			return out, err
+		}
+		root, found, _ := l.root(known)
+		if out.LogRoot = root; root.Size > 0 {
+			out.Note = found.Note
+		}
+		return out, nil
+	}, nil
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -133,80 +131,6 @@ func LogLags(ctx context.Context, tx Tx, inOrder bool) (bool, error) {
 	}
 	newest, err := NewestNumber(ctx, tx)
 	return newest > s.Top, err
-}
-
-// asLogged compares restored events with their leaves. One that differs is an error: the
-// archive was changed, or the row before it was archived. Hashes of the log that are missing
-// prove nothing, and keep nothing from being restored.
-func asLogged(ctx context.Context, tx Tx, taskID string, ids []int64, places map[int64]int64) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	tree, err := ReadTree(ctx, tx)
-	if err != nil {
-		return err
-	}
-	leaves, there, err := leavesOf(ctx, tx, ids)
-	if err != nil {
-		return err
-	}
-	for i, id := range ids {
-		logged, err := tree.ReadHashes(storedLeaves([]int64{places[id]}))
-		var cut *TileError
-		if errors.As(err, &cut) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if there[i] && logged[0] != leaves[i] {
-			return damaged(taskID, fmt.Errorf("event %s is not what was logged at position %d", eventID(id), places[id]+1))
-		}
-	}
-	return nil
-}
-
-// LogRestored records that the events of a task were restored, after a check that they are
-// what was logged. Events that the log has passed without them, because the task was in its
-// archive then, are added to it.
-func LogRestored(ctx context.Context, tx Tx, taskID string) error {
-	s, err := LockFeed(ctx, tx)
-	if err != nil {
-		return err
-	}
-	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
-	if err != nil {
-		return err
-	}
-	ids = slices.DeleteFunc(ids, s.expects)
-	places, err := LeafIndexes(ctx, tx, ids)
-	if err != nil {
-		return err
-	}
-	var placed, passed []int64
-	for _, id := range ids {
-		if _, found := places[id]; found {
-			placed = append(placed, id)
-		} else {
-			passed = append(passed, id)
-		}
-	}
-	if err := asLogged(ctx, tx, taskID, placed, places); err != nil {
-		return err
-	}
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	if len(placed) > 0 {
-		if _, err := tx.Exec(ctx, treeSQL["put removal"], Pack(placed), 1, now); err != nil {
-			return err
-		}
-	}
-	if len(passed) == 0 {
-		return nil
-	}
-	return Position(ctx, tx, &s, passed)
 }
 
 // expects says whether an event of the given number will get a position.

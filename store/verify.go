@@ -37,6 +37,12 @@ type LogRoot struct {
 	Root tlog.Hash
 }
 
+// SignedRoot is the root of a signed checkpoint, and the checkpoint as it was signed.
+type SignedRoot struct {
+	LogRoot
+	Note string // "" = none
+}
+
 func eventID(id int64) string { return "evt_" + strconv.FormatInt(id, 10) }
 
 // nameOf returns the id of the event with a number of a page; "" for a removal.

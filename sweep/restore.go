@@ -29,7 +29,8 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 
 // Restore brings an archived task back: the same rows, ids and events. Two things
 // differ: if another task has its input hash now, that task keeps it; and idempotency
-// keys do not link to the task any more. A task that exists already, or one of whose ids
+// keys do not link to the task any more. An event that is not what was logged is an error.
+// A task that exists already, or one of whose ids
 // was reused, is a conflict.
 func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 	var a store.Archived
@@ -37,6 +38,10 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		a, err = store.GetArchive(ctx, tx, namespace, taskID)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	read, err := s.signed()
 	if err != nil {
 		return err
 	}
@@ -55,7 +60,11 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if err := r.Done(ctx, tx); err != nil {
 			return err
 		}
-		return store.LogRestored(ctx, tx, taskID)
+		signed, err := read(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return store.LogRestored(ctx, tx, taskID, signed.LogRoot)
 	})
 	if err == nil {
 		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)

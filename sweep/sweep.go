@@ -31,6 +31,9 @@ type Sweeper struct {
 	// Objects returns the object store of a name: the bytes of uploaded blobs are removed
 	// there.
 	Objects func(place string) (objects.Store, error)
+	// Signed returns how a transaction that begins after the call reads the newest checkpoint of
+	// the transparency log that a known key has signed; nil = none has signed any.
+	Signed func() (ReadSigned, error)
 	// OnReady is called, after the commit, with items that became claimable; nil = not
 	// called.
 	OnReady func([]store.DueItem)
@@ -46,6 +49,17 @@ type Sweeper struct {
 	feedSeen       int64  // the last page of the feed that was checked
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
+}
+
+// ReadSigned reads the newest signed checkpoint. Without one it is the zero value.
+type ReadSigned func(ctx context.Context, tx store.Tx) (store.SignedRoot, error)
+
+// signed is Signed, or reads none.
+func (s *Sweeper) signed() (ReadSigned, error) {
+	if s.Signed == nil {
+		return func(context.Context, store.Tx) (r store.SignedRoot, err error) { return r, nil }, nil
+	}
+	return s.Signed()
 }
 
 // pass is one sweep.

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// LogRestored records that the events of a task were restored, after a check that they are
+// what was logged. Events that the log has passed without them, because the task was in its
+// archive then, are added to it. root is that of the newest signed checkpoint.
+func LogRestored(ctx context.Context, tx Tx, taskID string, root LogRoot) error {
+	s, err := LockFeed(ctx, tx)
+	if err != nil {
+		return err
+	}
+	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
+	if err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(ids, s.expects)
+	places, err := LeafIndexes(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	var placed, passed []int64
+	for _, id := range ids {
+		if _, found := places[id]; found {
+			placed = append(placed, id)
+		} else {
+			passed = append(passed, id)
+		}
+	}
+	if err := asLogged(ctx, tx, taskID, root, placed, places); err != nil {
+		return err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if len(placed) > 0 {
+		if _, err := tx.Exec(ctx, treeSQL["put removal"], Pack(placed), 1, now); err != nil {
+			return err
+		}
+	}
+	if len(passed) == 0 {
+		return nil
+	}
+	return Position(ctx, tx, &s, passed)
+}
+
+// asLogged compares restored events with their leaves, tile by tile. An event that differs
+// from its leaf is an error, unless the root says that the leaf was changed: then the archive
+// is what was logged, and a check of the log names the leaf. Hashes of the log that are missing
+// prove nothing, and keep nothing from being restored.
+func asLogged(ctx context.Context, tx Tx, taskID string, root LogRoot, ids []int64, places map[int64]int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	tree, err := ReadTree(ctx, tx)
+	if err != nil {
+		return err
+	}
+	leaves, err := Leaves(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	tiles := map[int64]map[int64]compared{}
+	for id, leaf := range leaves {
+		at := places[id]
+		if tiles[at/tileLeaves] == nil {
+			tiles[at/tileLeaves] = map[int64]compared{}
+		}
+		tiles[at/tileLeaves][at] = compared{id, leaf}
+	}
+	for _, n := range slices.Sorted(maps.Keys(tiles)) {
+		differ, sound, err := tree.disproved(root, n, tiles[n])
+		var cut *TileError
+		if err != nil && !errors.As(err, &cut) {
+			return err
+		}
+		if len(differ) > 0 {
+			return damaged(taskID, notLogged(differ, sound))
+		}
+	}
+	return nil
+}
+
+// notLogged names rows that differ from their leaves. sound says that the log is the one that
+// was signed; otherwise some of the leaves may have been changed, and not the rows.
+func notLogged(differ map[int64]compared, sound bool) error {
+	at := slices.Sorted(maps.Keys(differ))
+	if sound {
+		return fmt.Errorf("event %s is not what was logged at position %d", eventID(differ[at[0]].id), at[0]+1)
+	}
+	ids := make([]string, len(at))
+	for i, leaf := range at {
+		ids[i] = eventID(differ[leaf].id)
+	}
+	return fmt.Errorf("the log was changed, and one or more of these events are not what was logged: %s", strings.Join(ids, ", "))
+}
+
+// disproved returns the rows of a tile that differ from their leaves, unless the root proves
+// that the rows are what was logged: it agrees with their hashes in the place of the leaves.
+// Other leaves of the tile may have been changed too, so the hashes of their rows are tried as
+// well. sound says that the root agrees with the leaves.
+func (t *Tree) disproved(root LogRoot, n int64, rows map[int64]compared) (differ map[int64]compared, sound bool, err error) {
+	at := slices.Sorted(maps.Keys(rows))
+	if differ, err = t.differ(rows); err != nil || len(differ) == 0 {
+		return nil, false, err
+	}
+	if sound, err = t.agrees(root, at); err != nil || sound {
+		return differ, sound, err
+	}
+	hashes := patches(rows)
+	if proved, err := t.with(hashes).agrees(root, at); err != nil || proved {
+		return nil, false, err
+	}
+	others, err := t.rowsOfTile(n)
+	if err != nil {
+		return nil, false, err
+	}
+	maps.Copy(others, hashes)
+	if proved, err := t.with(others).agrees(root, at); err != nil || proved {
+		return nil, false, err
+	}
+	return differ, false, nil
+}
+
+// rowsOfTile returns the hashes of the rows that a tile has leaves of, by leaf.
+func (t *Tree) rowsOfTile(n int64) (map[int64]tlog.Hash, error) {
+	out := map[int64]tlog.Hash{}
+	for next, end := n*tileLeaves, min((n+1)*tileLeaves, t.Size); next < end; {
+		pages, err := pagesOf(t.ctx, t.tx, treeSQL["pages of log"], next+1, LoosePages)
+		if err != nil {
+			return nil, err
+		}
+		was := next
+		for _, p := range pages {
+			if cut := next + 1 - p.First; cut < 0 || cut >= int64(len(p.IDs)) {
+				continue
+			} else if cut > 0 {
+				p.First, p.IDs = next+1, p.IDs[cut:]
+			}
+			ids := p.IDs[:min(int64(len(p.IDs)), end-next)]
+			leaves, err := Leaves(t.ctx, t.tx, ids)
+			if err != nil {
+				return nil, err
+			}
+			for i, id := range ids {
+				if leaf, there := leaves[id]; there {
+					out[next+int64(i)] = leaf
+				}
+			}
+			next += int64(len(ids))
+		}
+		if next == was { // a page is missing
+			return out, nil
+		}
+	}
+	return out, nil
+}
