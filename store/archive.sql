@@ -289,6 +289,11 @@ UPDATE pawl.archives
 SET restored_at = $2
 WHERE task_id = $1
 
+-- name: first restored
+SELECT COALESCE(MIN(restored_at), 0)
+FROM pawl.archives
+WHERE restored_at IS NOT NULL
+
 -- name: restored by
 SELECT task_id
 FROM pawl.archives
