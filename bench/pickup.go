@@ -18,19 +18,19 @@ import (
 )
 
 // race is a number of tasks created at a steady rate, with the time at which each was picked
-// up.
+// up. Those of the first second do not count: meanwhile connections are opened, and statements
+// are planned on each of them.
 type race struct {
+	warm int // tasks of the first second
 	sent []time.Time
 	took []atomic.Int64 // in ns; 0 = not yet
 	left atomic.Int64
 	all  chan struct{}
 }
 
-const warmup = 20 // tasks before those that are measured
-
-func newRace(n int) *race {
-	r := &race{sent: make([]time.Time, n+warmup), took: make([]atomic.Int64, n+warmup), all: make(chan struct{})}
-	r.left.Store(int64(n + warmup))
+func newRace(n, rate int) *race {
+	r := &race{warm: rate, sent: make([]time.Time, n+rate), took: make([]atomic.Int64, n+rate), all: make(chan struct{})}
+	r.left.Store(int64(n + rate))
 	return r
 }
 
@@ -66,7 +66,7 @@ func (r *race) run(ctx context.Context, rate int, create func(i int) error) (ser
 		return nil, ctx.Err()
 	}
 	var out series
-	for i := warmup; i < len(r.took); i++ {
+	for i := r.warm; i < len(r.took); i++ {
 		out = append(out, millis(time.Duration(r.took[i].Load())))
 	}
 	return out, nil
@@ -97,7 +97,7 @@ func (b *bench) pickups(ctx context.Context) error {
 				{&plain, func(url string, r *race) (series, error) { return riverPickup(ctx, url, riverDefaults, pace.rate, r) }, forRiver},
 			} {
 				if err := b.fresh(ctx, m.on, func(url string) error {
-					got, err := m.run(url, newRace(pace.n))
+					got, err := m.run(url, newRace(pace.n, pace.rate))
 					m.into.add(got)
 					return err
 				}); err != nil {
