@@ -85,7 +85,7 @@ func TestGoInDocsCompiles(t *testing.T) {
 // known are the packages a fragment may use without saying so.
 var known = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "json": "encoding/json", "slog": "log/slog", "sql": "database/sql",
-	"pgx": "github.com/jackc/pgx/v5", "time": "time", "testing": "testing",
+	"io": "io", "os": "os", "pgx": "github.com/jackc/pgx/v5", "time": "time", "testing": "testing",
 	"pawl": "github.com/pawl-work/pawl", "engine": "github.com/pawl-work/pawl/engine", "worker": "github.com/pawl-work/pawl/worker",
 	"agent": "github.com/pawl-work/pawl/agent", "pawltest": "github.com/pawl-work/pawl/pawltest", "relay": "github.com/pawl-work/pawl/relay",
 	"rabbitmq": "github.com/pawl-work/pawl/relay/rabbitmq",

@@ -30,7 +30,7 @@ const checkLimit = time.Hour
 func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	var out []Breach
 	found := map[string]int{}
-	err := store.Check(store.WithLimit(ctx, checkLimit), e.db, func(b Breach) {
+	err := store.Check(store.WithLimit(ctx, checkLimit), e.db, e.objectsOf, func(b Breach) {
 		if found[b.Rule]++; found[b.Rule] <= breachesShown {
 			out = append(out, b)
 		}

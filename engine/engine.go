@@ -138,6 +138,8 @@ type Options struct {
 	Statement func(query string)
 	// Blobs has the bytes of blobs that are uploaded from now on; nil = the database.
 	Blobs objects.Store
+	// BlobStores have bytes of blobs that were uploaded before. The database is always read.
+	BlobStores []objects.Store
 	// MaxBlobBytes limits the size of an uploaded blob; 0 = pawl.DefaultMaxBlobBytes.
 	MaxBlobBytes int64
 	// TransparencyLog says who signs the log of all events.

@@ -81,9 +81,16 @@ func (p *process) read(t *testing.T) (entry, bool) {
 // beProcess is the main function of a worker process. It ends by itself only if something
 // is wrong.
 func beProcess(role string) int {
-	e, err := engine.OpenWith(context.Background(), os.Getenv("PAWL_TEST_URL"), engine.Options{Schema: os.Getenv("PAWL_TEST_SCHEMA")})
+	o, err := uploadOptions()
+	if err != nil {
+		write(entry{Err: err.Error()})
+		return 1
+	}
+	e, err := engine.OpenWith(context.Background(), os.Getenv("PAWL_TEST_URL"), o)
 	if err == nil {
 		switch role {
+		case "uploader":
+			err = uploadUntilKilled(e)
 		case "worker":
 			err = workUntilKilled(e)
 		case "writer":

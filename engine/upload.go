@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -25,8 +27,27 @@ func (e *Engine) objectsOf(place string) (objects.Store, error) {
 	if o := e.opts.Blobs; o != nil && o.Name() == place {
 		return o, nil
 	}
+	for _, o := range e.opts.BlobStores {
+		if o.Name() == place {
+			return o, nil
+		}
+	}
 	return nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "blob",
 		Message: "the blob is in the object store " + place + ", which is not configured"}
+}
+
+// UnknownBlobStores returns the names of the object stores that have or had blobs of the
+// database and that Options does not have.
+func (e *Engine) UnknownBlobStores(ctx context.Context) (out []string, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		places, err := store.BlobPlaces(ctx, tx)
+		out = slices.DeleteFunc(places, func(place string) bool {
+			_, err := e.objectsOf(place)
+			return err == nil
+		})
+		return err
+	})
+	return out, err
 }
 
 // PutBlob stores a blob; see pawl.BlobWriter.
@@ -99,24 +120,58 @@ func (e *Engine) upload(ctx context.Context, to objects.Store, u store.Upload, i
 	case upload.Address != "" && upload.Address != blob.Address:
 		return pawl.Blob{}, pawl.Invalid("/address", "is %s, but the content is %s", upload.Address, blob.Address)
 	}
-	err = e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-		blob.Existed, err = store.FinishUpload(ctx, tx, now, u, sum)
-		return err
-	})
-	if err != nil {
+	if blob.Existed, err = e.finishUpload(ctx, u, sum); err != nil {
 		return pawl.Blob{}, err
 	}
 	return blob, nil
 }
 
-// dropUpload removes an upload that is not stored, and its bytes.
+// finishUpload makes an upload readable, unless the namespace has its bytes already: then it
+// returns true. It looks whether the object that is to have them does.
+func (e *Engine) finishUpload(ctx context.Context, u store.Upload, sum []byte) (existed bool, err error) {
+	for lost := ""; ; {
+		var old store.Upload
+		err := e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
+			old, existed, err = store.FinishUpload(ctx, tx, now, u, sum, func(old store.Upload) bool {
+				_, unknown := e.objectsOf(old.Place)
+				return old.ID == lost || unknown != nil
+			})
+			return err
+		})
+		if err != nil || !existed || !e.lost(ctx, old) {
+			return existed, err
+		}
+		lost = old.ID
+	}
+}
+
+// lost reports whether an object outside of the database is missing or cut off.
+func (e *Engine) lost(ctx context.Context, u store.Upload) bool {
+	from, err := e.objectsOf(u.Place)
+	if err != nil || u.Place == "" {
+		return false
+	}
+	last, err := from.Read(ctx, u.ID, max(0, u.Size-1))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer last.Close()
+	_, err = io.ReadFull(last, make([]byte, min(u.Size, 1)))
+	return err == io.EOF
+}
+
+// dropUpload removes an upload that is not stored, and its bytes. A sweep may have removed it
+// before its last bytes were written.
 func (e *Engine) dropUpload(ctx context.Context, from objects.Store, id string) error {
-	given := false
+	remove := false
 	err := e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-		given, err = store.GiveUpUpload(ctx, tx, now, id)
+		if remove, err = store.GiveUpUpload(ctx, tx, now, id); err == nil && !remove {
+			remove, err = store.UploadExists(ctx, tx, id)
+			remove = !remove
+		}
 		return err
 	})
-	if err != nil || !given { // the outcome was unknown, and it is stored
+	if err != nil || !remove { // the outcome was unknown, and it is stored
 		return err
 	}
 	if err := from.Remove(ctx, id); err != nil {
@@ -224,7 +279,11 @@ func (r *blobReader) Read(b []byte) (n int, err error) {
 		return 0, err
 	}
 	if r.body == nil {
-		if r.body, err = r.from.Read(r.ctx, r.upload.ID, r.at); err != nil {
+		r.body, err = r.from.Read(r.ctx, r.upload.ID, r.at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, store.BadBlob(r.sum, "is missing bytes")
+		}
+		if err != nil {
 			return 0, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store/objects"
 )
 
 var checkSQL = Texts(sqlFiles, "check.sql")
@@ -82,15 +83,15 @@ const pageItems = 20_000
 // Check searches for violations of every rule and passes them to report as they are found.
 // Each search is one statement in its own snapshot. It covers about 20,000 items and the
 // rest of the last task among them, so Check can run beside all other work. A task whose
-// deletion has begun is skipped.
-func Check(ctx context.Context, db DB, report func(Breach)) error {
+// deletion has begun is skipped. blobs returns the object store of a name.
+func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, error), report func(Breach)) error {
 	damaged := false
 	for _, r := range Rules {
 		if r.Name == "blob contents" && !damaged {
 			if err := r.changedBlobs(ctx, db, report); err != nil {
 				return err
 			}
-			if err := r.changedUploads(ctx, db, report); err != nil {
+			if err := r.changedUploads(ctx, db, blobs, report); err != nil {
 				return err
 			}
 			continue

@@ -2,9 +2,14 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
+	"io/fs"
+
+	"github.com/pawl-work/pawl/store/objects"
 )
 
 // uploadedBlob is a blob that a caller uploaded.
@@ -13,21 +18,21 @@ type uploadedBlob struct {
 	address []byte
 }
 
-// changedUploads compares every uploaded blob whose bytes are in the database with its
-// address. The bytes of other object stores are compared when they are read.
-func (r Rule) changedUploads(ctx context.Context, db DB, report func(Breach)) error {
+// changedUploads reads every uploaded blob from its object store and compares it with its
+// address.
+func (r Rule) changedUploads(ctx context.Context, db DB, from func(place string) (objects.Store, error), report func(Breach)) error {
 	for place, n := (BlobPlace{}), pageBlobs; n == pageBlobs; {
 		blobs, err := uploadedBlobs(ctx, db, place)
 		if err != nil {
 			return err
 		}
 		for _, b := range blobs {
-			found, err := b.fault(ctx, db)
+			found, repair, err := b.fault(ctx, db, from)
 			if err != nil {
 				return err
 			}
 			if found != "" {
-				report(Breach{Rule: r.Name, Subject: BlobName(b.address), Found: found, Repair: r.Repair})
+				report(Breach{Rule: r.Name, Subject: BlobName(b.address), Found: found, Repair: cmp.Or(repair, r.Repair)})
 			}
 			place = BlobPlace{b.Namespace, b.address}
 		}
@@ -56,21 +61,18 @@ func uploadedBlobs(ctx context.Context, db DB, after BlobPlace) (out []uploadedB
 	return out, err
 }
 
-// fault reads the blob and says what is wrong with it; "" = nothing, or it was removed
-// meanwhile.
-func (b *uploadedBlob) fault(ctx context.Context, db DB) (string, error) {
-	if b.Place != "" {
-		return "", nil
+// fault reads the blob and says what is wrong with it and how to repair it; "" = nothing, or
+// it was removed meanwhile.
+func (b *uploadedBlob) fault(ctx context.Context, db DB, from func(place string) (objects.Store, error)) (found, repair string, err error) {
+	n, sum, failed := b.read(ctx, from)
+	if err := ctx.Err(); err != nil {
+		return "", "", err
 	}
-	content, err := Objects{db}.Read(ctx, b.ID, 0)
-	if err != nil {
-		return "", err
+	if failed != nil && b.Place == "" {
+		return "", "", failed // the database cannot be read
 	}
-	defer content.Close()
-	hash := sha256.New()
-	n, err := io.Copy(hash, content)
-	if err != nil || n == b.Size && bytes.Equal(hash.Sum(nil), b.address) {
-		return "", err
+	if failed == nil && n == b.Size && bytes.Equal(sum, b.address) {
+		return "", "", nil
 	}
 	there := false
 	err = db.View(ctx, func(ctx context.Context, tx Tx) error {
@@ -80,9 +82,36 @@ func (b *uploadedBlob) fault(ctx context.Context, db DB) (string, error) {
 	})
 	switch {
 	case err != nil || !there:
-		return "", err
+		return "", "", err
+	case failed != nil && !errors.Is(failed, fs.ErrNotExist):
+		return "it cannot be read: " + failed.Error(), "make its store readable and configure it", nil
 	case n < b.Size:
-		return "bytes of it are missing", nil
+		return "bytes of it are missing" + b.in(), "upload the same bytes again, or restore a backup", nil
+	case b.Place != "":
+		return "what it stores was changed" + b.in(), "remove the object and upload the same bytes again, or restore a backup", nil
 	}
-	return "what it stores was changed", nil
+	return "what it stores was changed", "", nil
+}
+
+// in says where the bytes are, if they are not in the database.
+func (b *uploadedBlob) in() string {
+	if b.Place == "" {
+		return ""
+	}
+	return ": object " + b.ID + " of the store " + b.Place
+}
+
+func (b *uploadedBlob) read(ctx context.Context, from func(place string) (objects.Store, error)) (n int64, sum []byte, err error) {
+	where, err := from(b.Place)
+	if err != nil {
+		return 0, nil, err
+	}
+	content, err := where.Read(ctx, b.ID, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer content.Close()
+	hash := sha256.New()
+	n, err = io.Copy(hash, content)
+	return n, hash.Sum(nil), err
 }

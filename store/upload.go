@@ -41,43 +41,61 @@ func uploadGone(n int64, err error) error {
 }
 
 // FinishUpload makes the bytes of an upload readable under their address. If the namespace
-// has them already, it returns true, and the upload is to be removed.
-func FinishUpload(ctx context.Context, tx Tx, now int64, u Upload, address []byte) (existed bool, err error) {
+// has them already in an object that is not lost, it returns that object, and the upload is
+// to be removed.
+func FinishUpload(ctx context.Context, tx Tx, now int64, u Upload, address []byte, lost func(Upload) bool) (old Upload, existed bool,
+	err error) {
 	for range 10 { // another transaction may be removing the row
 		n, err := tx.Exec(ctx, uploadSQL["publish"], u.Namespace, address, u.ID, now)
 		if err != nil {
-			return false, err
+			return old, false, err
 		}
 		if n == 1 {
-			return false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
+			return old, false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
 		}
 		if n, err := tx.Exec(ctx, uploadSQL["use"], u.Namespace, address, now); err != nil || n == 1 {
 			if err == nil {
-				existed, err = keepReadable(ctx, tx, now, u, address)
+				old, existed, err = keepReadable(ctx, tx, now, u, address, lost)
 			}
-			return existed, err
+			return old, existed, err
 		}
 	}
-	return false, &pawl.Error{Code: pawl.CodeUnavailable, Op: "put_blob",
+	return old, false, &pawl.Error{Code: pawl.CodeUnavailable, Op: "put_blob",
 		Message: "blob " + BlobName(address) + " is being removed; try again"}
 }
 
-// keepReadable gives an address the bytes of a new upload if those that it has are not to be
-// had: some are missing, or they are in an object store that is no longer configured. It
-// returns true if they are to be had. The address is locked.
-func keepReadable(ctx context.Context, tx Tx, now int64, u Upload, address []byte) (readable bool, err error) {
-	var old string
-	bad, err := Row(ctx, tx, []any{&old}, uploadSQL["unreadable"], u.Namespace, address, u.Place)
-	if err != nil || !bad {
-		return true, err
+// keepReadable gives an address the bytes of a new upload if those that it has are lost. The
+// address is locked.
+func keepReadable(ctx context.Context, tx Tx, now int64, u Upload, address []byte, lost func(Upload) bool) (old Upload, readable bool,
+	err error) {
+	var missing int64
+	found, err := Row(ctx, tx, []any{&old.ID, &old.Place, &old.Size, &missing}, uploadSQL["object"], u.Namespace, address)
+	if err != nil || found && missing == 0 && !lost(old) {
+		return old, true, err
 	}
-	if _, err := tx.Exec(ctx, uploadSQL["replace"], u.Namespace, address, old, u.ID); err != nil {
-		return false, err
+	if _, err := tx.Exec(ctx, uploadSQL["replace"], u.Namespace, address, u.ID); err != nil {
+		return old, false, err
 	}
-	if _, err := tx.Exec(ctx, uploadSQL["dismiss"], old, now); err != nil {
-		return false, err
+	if _, err := tx.Exec(ctx, uploadSQL["dismiss"], old.ID, now); err != nil {
+		return old, false, err
 	}
-	return false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
+	return old, false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
+}
+
+// UploadExists reports whether the database knows an upload.
+func UploadExists(ctx context.Context, tx Tx, id string) (bool, error) {
+	var one int
+	return Row(ctx, tx, []any{&one}, uploadSQL["exists"], id)
+}
+
+// BlobPlaces returns the names of the object stores that have or had uploads, without the
+// database.
+func BlobPlaces(ctx context.Context, tx Tx) (out []string, err error) {
+	for place := ""; ; out = append(out, place) {
+		if found, err := Row(ctx, tx, []any{&place}, uploadSQL["next place"], place); err != nil || !found {
+			return out, err
+		}
+	}
 }
 
 // PostponeUpload has the removal of an upload tried again later.

@@ -33,19 +33,32 @@ FROM pawl.uploaded_blobs b
 JOIN pawl.uploads u ON u.id = b.upload_id
 WHERE b.namespace = $1 AND b.address = $2
 
--- The object that an address has, if its bytes are not to be had here.
--- name: unreadable
-SELECT u.id
+-- The object that an address has, and how many of its bytes are missing, as far as they are
+-- to be in the database.
+-- name: object
+SELECT u.id, u.place, u.size,
+  CASE WHEN u.place <> '' THEN 0
+       ELSE u.size - COALESCE((SELECT SUM(length(p.body)) FROM pawl.upload_pieces p WHERE p.upload_id = u.id), 0) END
 FROM pawl.uploaded_blobs b
 JOIN pawl.uploads u ON u.id = b.upload_id
 WHERE b.namespace = $1 AND b.address = $2
-  AND (u.place <> '' AND u.place <> $3
-    OR u.place = '' AND u.size <> COALESCE((SELECT SUM(length(p.body)) FROM pawl.upload_pieces p WHERE p.upload_id = u.id), 0))
+
+-- name: exists
+SELECT 1
+FROM pawl.uploads u
+WHERE u.id = $1
+
+-- name: next place
+SELECT u.place
+FROM pawl.uploads u
+WHERE u.place > $1 AND u.place <> ''
+ORDER BY u.place
+LIMIT 1
 
 -- name: replace
 UPDATE pawl.uploaded_blobs
-SET upload_id = $4
-WHERE namespace = $1 AND address = $2 AND upload_id = $3
+SET upload_id = $3
+WHERE namespace = $1 AND address = $2
 
 -- name: use
 UPDATE pawl.uploaded_blobs

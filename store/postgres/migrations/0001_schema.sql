@@ -566,6 +566,7 @@ CREATE TABLE pawl.uploads (
   CONSTRAINT uploads_state CHECK (state BETWEEN 0 AND 2)
 );
 CREATE INDEX uploads_to_remove ON pawl.uploads (used_at) WHERE state <> 1;
+CREATE INDEX uploads_by_place ON pawl.uploads (place) WHERE place <> '';
 
 CREATE TABLE pawl.upload_pieces (
   upload_id text COLLATE "C" NOT NULL REFERENCES pawl.uploads (id) ON DELETE CASCADE,

@@ -359,6 +359,7 @@ CREATE TABLE uploads (
   CONSTRAINT uploads_state CHECK (state BETWEEN 0 AND 2)
 ) STRICT;
 CREATE INDEX uploads_to_remove ON uploads (used_at) WHERE state <> 1;
+CREATE INDEX uploads_by_place ON uploads (place) WHERE place <> '';
 
 CREATE TABLE upload_pieces (
   upload_id TEXT NOT NULL REFERENCES uploads (id) ON DELETE CASCADE,

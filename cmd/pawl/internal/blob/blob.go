@@ -19,10 +19,20 @@ func Command(a *cli.App) *cobra.Command {
 	return cli.Noun("blob", "Bytes that are too many for a payload", blobPut(a), blobGet(a))
 }
 
+// inStore runs a command that has the flags of the stores of blobs.
+func inStore(a *cli.App, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := a.NotOfServer(cmd.Flags(), "blobs."); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+}
+
 func blobPut(a *cli.App) *cobra.Command {
 	var address string
 	cmd := a.Verb("put FILE", "Store a file, or - for stdin, and print its address", cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.BlobWriter, args []string) error {
+		inStore(a, cli.With(a, func(ctx context.Context, s pawl.BlobWriter, args []string) error {
 			upload := pawl.BlobUpload{Content: a.Stdin, Address: address}
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
@@ -40,7 +50,8 @@ func blobPut(a *cli.App) *cobra.Command {
 				return err
 			}
 			return a.Show(b, func(w io.Writer) { terminal.Fields(w, "address", b.Address, "size", strconv.FormatInt(b.Size, 10)) })
-		}))
+		})))
+	cli.SettingFlags(cmd.Flags(), "blobs.")
 	cmd.Flags().StringVar(&address, "address", "", "refuse a file that does not have this address")
 	cmd.Example = "  pawl blob put report.pdf"
 	return cmd
@@ -49,7 +60,7 @@ func blobPut(a *cli.App) *cobra.Command {
 func blobGet(a *cli.App) *cobra.Command {
 	var out string
 	cmd := a.Verb("get ADDRESS", "Write the bytes of a blob to stdout or a file", cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.BlobReader, args []string) (err error) {
+		inStore(a, cli.With(a, func(ctx context.Context, s pawl.BlobReader, args []string) (err error) {
 			_, content, err := s.OpenBlob(ctx, args[0])
 			if err != nil {
 				return err
@@ -71,7 +82,8 @@ func blobGet(a *cli.App) *cobra.Command {
 				_ = os.Remove(out) // a file that is not whole would look like one that is
 			}
 			return err
-		}))
+		})))
+	cli.SettingFlags(cmd.Flags(), "blobs.")
 	cmd.Flags().StringVar(&out, "file", "", "write to this new file instead of stdout")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -171,7 +172,7 @@ func (c Config) check() error {
 	if _, err := c.provenance(); err != nil {
 		return err
 	}
-	if err := c.Record.check(); err != nil {
+	if err := cmp.Or(c.Record.check(), c.Blobs.check()); err != nil {
 		return err
 	}
 	var level slog.Level

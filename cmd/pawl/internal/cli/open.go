@@ -32,6 +32,9 @@ func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
 	}
 	o := a.EngineOptions()
 	o.Existing = !a.creates
+	if err := a.Config.Blobs.setStores(ctx, &o); err != nil {
+		return nil, nil, err
+	}
 	eng, err := engine.OpenWith(ctx, a.Config.DB, o)
 	if err != nil {
 		return nil, nil, err

@@ -29,6 +29,7 @@ type Config struct {
 	Log        string `koanf:"log"`
 
 	Serve  serveConfig  `koanf:"serve"`
+	Blobs  blobsConfig  `koanf:"blobs"`
 	Worker workerConfig `koanf:"worker"`
 	Sweep  sweepConfig  `koanf:"sweep"`
 	Relay  RelayConfig  `koanf:"relay"`
@@ -180,6 +181,13 @@ var Settings = []Setting{
 	{Key: "serve.tls_cert", Flag: "tls-cert", Help: "PEM file of a certificate: serve with TLS", More: "It is read again when it changes"},
 	{Key: "serve.tls_key", Flag: "tls-key", Help: "PEM file of the certificate's key"},
 	{Key: "serve.notice", Flag: "notice", Help: "how long a stopping server still accepts calls while /readyz answers 503"},
+
+	{Key: "blobs.store", Flag: "blob-store", Default: blobsInDatabase, Help: "where new blobs go: database or directory",
+		More: "Old ones are read where they are: [blobs.md](blobs.md#stores)"},
+	{Key: "blobs.dir", Flag: "blob-dir", Help: "directory of blobs, which several servers may share",
+		More: "It is read also if new ones go elsewhere"},
+	{Key: "blobs.lost", Words: true, Help: "names of stores of blobs that are gone for ever",
+		More: "Without their store or this, `pawl serve` refuses a database that has blobs there"},
 
 	{Key: "worker.name", Flag: "name", Help: "name in the registry of workers"},
 	{Key: "worker.concurrency", Flag: "concurrency", Default: 1, Help: "programs that run at the same time"},

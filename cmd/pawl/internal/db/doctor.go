@@ -46,6 +46,7 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 			return cli.With(a, func(ctx context.Context, s any, _ []string) error { return doctor(ctx, a, s, limit) })(cmd, nil)
 		},
 	)
+	cli.SettingFlags(cmd.Flags(), "blobs.")
 	cmd.Flags().StringVar(&events, "events", "100000", "compare so many newest events with the transparency log; all: every one")
 	cmd.Long = "Checks the whole database, all its namespaces, and changes nothing.\n" +
 		"Each violation is a line: the invariant, the row, what was found, how to repair it.\n" +

@@ -40,12 +40,15 @@ func Command(a *cli.App) *cobra.Command {
 		}
 		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, sinks) })(cmd, args)
 	})
-	cli.SettingFlags(cmd.Flags(), "serve.", "relay.", "sweep.")
+	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "sweep.")
 	return cmd
 }
 
 func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions) error {
 	gctune.Limit(gctune.ServerGarbage)
+	if err := cli.HasBlobStores(ctx, s); err != nil {
+		return err
+	}
 	if err := tasktype.PutTypes(ctx, a, s, a.Config.Serve.Types); err != nil {
 		return err
 	}
