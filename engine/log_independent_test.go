@@ -85,7 +85,7 @@ func (v independent) proves(p pawl.LogProof) error {
 }
 
 // leafOf hashes an event as docs/provenance.md says.
-func leafOf(e pawl.Event) tlog.Hash {
+func leafOf(e pawl.Event, input, result string) tlog.Hash {
 	b := []byte{0, 1} // a leaf of RFC 6962; version 1 of the canonical form
 	field := func(text string) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
@@ -99,6 +99,13 @@ func leafOf(e pawl.Event) tlog.Hash {
 		e.ActorType, e.ActorID, "", "", string(e.Data), string(e.Diff), "", strconv.FormatInt(e.CreatedAt.UnixMicro(), 10)} {
 		field(text)
 	}
+	for _, value := range []string{input, result} {
+		if value != "" {
+			sum := sha256.Sum256([]byte(value))
+			value = string(sum[:])
+		}
+		field(value)
+	}
 	return sha256.Sum256(b)
 }
 
@@ -109,7 +116,7 @@ func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 	eachSigned(t, func(t *testing.T, c *logged) {
 		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 400)}) // more than a tile
 		before := c.sign()
-		one, err := pawl.Create(t.Context(), c.Service, pawl.NewTask{Type: "b"})
+		one, err := pawl.Create(t.Context(), c.Service, pawl.NewTask{Type: "b", Payload: []byte(`{"n":1}`)})
 		c.ok(one, err)
 		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("b").Fence(), []byte(`1`)))
 		after := c.sign()
@@ -124,16 +131,20 @@ func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 		if len(task.Proofs) != 3 || len(list.Items) != 3 || task.Checkpoint.Note != after {
 			t.Fatalf("%d proofs of %d events", len(task.Proofs), len(list.Items))
 		}
+		values := [][2]string{{`{"n":1}`, ""}, {}, {"", `1`}}
 		for i, p := range task.Proofs {
 			proof, err := proofOf(p)
 			c.ok(nil, err)
-			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(list.Items[i])); err != nil {
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(list.Items[i], values[i][0], values[i][1])); err != nil {
 				t.Errorf("event %d, %+v: %v", i, list.Items[i], err)
 			}
 			other := list.Items[i]
 			other.ActorID += "x"
-			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(other)); err == nil {
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(other, values[i][0], values[i][1])); err == nil {
 				t.Error("another event is proved too")
+			}
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(list.Items[i], "x", "y")); err == nil {
+				t.Error("another value is proved too")
 			}
 		}
 		consistency, err := c.Engine.ProveLog(t.Context(), old.tree.N, now.tree.N)

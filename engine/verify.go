@@ -33,7 +33,9 @@ type TaskVerification struct {
 	// Checkpoint is the signed state; nil = none that a known key has signed.
 	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
 	Faults     []LogFault     `json:"faults"`
-	Deleted    *store.Deleted `json:"deleted,omitempty"` // set when the task was deleted: its event is `deleted`
+	// Unproved are events whose inputs and results could not be compared: see LogVerification.
+	Unproved []string       `json:"unproved_values,omitempty"`
+	Deleted  *store.Deleted `json:"deleted,omitempty"` // set when the task was deleted: its event is `deleted`
 }
 
 // LogVerification is the result of VerifyLog.
@@ -46,12 +48,15 @@ type LogVerification struct {
 	Faults     []LogFault     `json:"faults"`
 	Forks      []LogFork      `json:"forks,omitempty"`
 	// Unlogged are events whose removal is not in the log yet; nil = none.
-	Unlogged *UnloggedRemovals `json:"unlogged_removals,omitempty"`
+	Unlogged *SomeEvents `json:"unlogged_removals,omitempty"`
+	// Unproved are events whose inputs and results could not be compared, which is no fault: the
+	// task is being deleted, or its rows were gone already when the event was logged; nil = none.
+	Unproved *SomeEvents `json:"unproved_values,omitempty"`
 }
 
-// UnloggedRemovals are events that have no row, and whose removal is recorded and not yet in
-// the log.
-type UnloggedRemovals struct {
+// SomeEvents are a number of events, and the ids of the first ones. Unlogged removals are
+// events that have no row, and whose removal is recorded and not yet in the log.
+type SomeEvents struct {
 	Events int64    `json:"events"`
 	IDs    []string `json:"ids"` // the first ones
 }
@@ -127,6 +132,7 @@ func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (
 		root, c, faults := l.root(known)
 		t, err := store.VerifyEvents(ctx, tx, root, taskID)
 		v.Events, v.Logged, v.Signed, v.Checkpoint = t.Events, t.Logged, t.Signed, c
+		v.Unproved = t.Unproved
 		v.Faults = append(append(v.Faults, faults...), t.Faults...)
 		if v.Deleted != nil && v.Deleted.At.IsZero() {
 			gone := LogFault{Kind: store.FaultMissing, EventID: v.Deleted.EventID, Found: "the event of the deletion is not there"}
@@ -176,7 +182,10 @@ func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVe
 	}
 	v.Pages, v.Events, v.Intact = w.Pages, w.Events, len(v.Faults) == 0
 	if n, ids := w.Unlogged(breachesShown); n > 0 {
-		v.Unlogged = &UnloggedRemovals{Events: n, IDs: ids}
+		v.Unlogged = &SomeEvents{Events: n, IDs: ids}
+	}
+	if n, ids := w.Unproved(breachesShown); n > 0 {
+		v.Unproved = &SomeEvents{Events: n, IDs: ids}
 	}
 	return v, err
 }

@@ -86,7 +86,7 @@ func newLeafRow() *leafRow {
 	return r
 }
 
-// canonical appends the event in canonical form, without its provenance. m is what its code
+// canonical appends the event in canonical form, without the digests and its provenance. m is what its code
 // stands for.
 func (r *leafRow) canonical(b []byte, m pawl.MoveCode) []byte {
 	b = append(b, leafVersion)
@@ -103,6 +103,49 @@ func (r *leafRow) canonical(b []byte, m pawl.MoveCode) []byte {
 		b = leafField(b, t)
 	}
 	return leafNumber(b, r.created)
+}
+
+// digests are the SHA-256 of inputs and results, by the numbers of the events that have them.
+type digests map[int64][sha256.Size]byte
+
+// append appends the digests of the input and of the result that an event has. It has one of
+// them at most.
+func (d digests) append(b []byte, id int64, m pawl.MoveCode) []byte {
+	sum, there := d[id]
+	if !there {
+		return append(b, make([]byte, 8)...)
+	}
+	text := leafText(sum[:])
+	if m.Event == "completed" || m.Event == "applied" {
+		return leafField(leafField(b, ""), text)
+	}
+	return leafField(leafField(b, text), "")
+}
+
+// leafDigests hashes the inputs and results of the events of a span.
+func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
+	rows, err := tx.Query(ctx, leafSQL["values for leaves"], s.Low, s.High)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out digests
+	var id int64
+	var value leafText // JSON: never empty
+	dest := []any{&id, &value}
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		if len(value) == 0 {
+			continue
+		}
+		if out == nil {
+			out = digests{}
+		}
+		out[id] = sha256.Sum256(value)
+	}
+	return out, rows.Err()
 }
 
 // leafField appends a field: its length in bytes, four bytes with the highest first, and
@@ -132,7 +175,20 @@ func leafID(b []byte, id int64) []byte {
 
 // Leaves hashes events, by number. Events that do not exist are left out.
 func Leaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
-	leaves, there, err := leavesOf(ctx, tx, ids)
+	return leavesWith(ctx, tx, ids, leafDigests)
+}
+
+// bareLeaves is Leaves without the digests of inputs and results. The leaf of an event whose
+// value was gone when it was logged has none.
+func bareLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
+	return leavesWith(ctx, tx, ids, func(context.Context, Tx, Span) (digests, error) { return nil, nil })
+}
+
+// digestsFunc returns the digests of the events of a span.
+type digestsFunc func(ctx context.Context, tx Tx, s Span) (digests, error)
+
+func leavesWith(ctx context.Context, tx Tx, ids []int64, digest digestsFunc) (map[int64]tlog.Hash, error) {
+	leaves, there, err := leavesOf(ctx, tx, ids, digest)
 	out := make(map[int64]tlog.Hash, len(ids))
 	for i, id := range ids {
 		if err == nil && there[i] {
@@ -144,7 +200,7 @@ func Leaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error
 
 // leavesOf hashes events, in the order of their numbers in the list. there says which exist; a
 // number below 1 is of none.
-func leavesOf(ctx context.Context, tx Tx, ids []int64) (out []tlog.Hash, there []bool, err error) {
+func leavesOf(ctx context.Context, tx Tx, ids []int64, digest digestsFunc) (out []tlog.Hash, there []bool, err error) {
 	out, there = make([]tlog.Hash, len(ids)), make([]bool, len(ids))
 	order := make([]int, 0, len(ids)) // of the numbers
 	sorted := make([]int64, 0, len(ids))
@@ -159,7 +215,7 @@ func leavesOf(ctx context.Context, tx Tx, ids []int64) (out []tlog.Hash, there [
 	}
 	next := 0
 	for _, s := range spansOf(sorted) {
-		err := eachLeaf(ctx, tx, s, func(id int64, leaf []byte) {
+		err := eachLeaf(ctx, tx, s, digest, func(id int64, leaf []byte) {
 			for next < len(sorted) && sorted[next] < id {
 				next++
 			}
@@ -183,7 +239,11 @@ const leafPrefix = 0
 
 // eachLeaf passes the events in a span to fn, in order: what is hashed, leafPrefix and the
 // canonical form.
-func eachLeaf(ctx context.Context, tx Tx, s Span, fn func(id int64, leaf []byte)) error {
+func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(id int64, leaf []byte)) error {
+	values, err := digest(ctx, tx, s)
+	if err != nil {
+		return err
+	}
 	provenances, err := leafProvenances(ctx, tx, s)
 	if err != nil {
 		return err
@@ -192,7 +252,8 @@ func eachLeaf(ctx context.Context, tx Tx, s Span, fn func(id int64, leaf []byte)
 	var b []byte
 	for {
 		r, err := readLeaves(ctx, tx, s, newer, func(r *leafRow, m pawl.MoveCode) {
-			b = append(r.canonical(append(b[:0], leafPrefix), m), provenances[r.id]...)
+			b = values.append(r.canonical(append(b[:0], leafPrefix), m), r.id, m)
+			b = append(b, provenances[r.id]...)
 			fn(r.id, b)
 		})
 		if err != nil || r == nil {

@@ -16,3 +16,28 @@ SELECT p.event_id, COALESCE(p.attempt, 0), p.id, p.item_id, p.verb, p.scope, p.i
 FROM pawl.provenances p
 WHERE p.event_id >= $1 AND p.event_id <= $2
 ORDER BY p.event_id, p.id
+
+-- The inputs and results that leaves have digests of: the payload of a task of many, the
+-- input of an item, the result of an item that completed, and that of a task that was applied.
+-- None of them changes from its event on. A value that is gone, with its task, is NULL.
+-- name: values for leaves
+SELECT e.id,
+  CASE
+    WHEN e.move IN @events(item 'completed') THEN (SELECT f.result FROM pawl.finished_items f WHERE f.item_id = e.item_id AND f.state = @state(completed))
+    WHEN e.move IN @events(task 'applied') THEN (SELECT r.payload FROM pawl.task_results r WHERE r.task_id = e.task_id)
+    WHEN e.item_id IS NULL THEN (SELECT t.payload FROM pawl.tasks t WHERE t.id = e.task_id)
+    ELSE (SELECT w.input FROM pawl.items w WHERE w.id = e.item_id)
+  END
+FROM pawl.task_events e
+WHERE e.id >= $1 AND e.id <= $2 AND e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')
+ORDER BY e.id
+
+-- name: values being deleted
+SELECT e.id
+FROM pawl.task_events e
+WHERE e.id >= $1 AND e.id <= $2 AND e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')
+  AND EXISTS (
+    SELECT 1
+    FROM pawl.task_events d
+    WHERE d.task_id = e.task_id AND d.move IN @events(task 'deleted') AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = d.task_id)
+      AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = d.task_id AND b.event_id = d.id AND b.restored_at IS NOT NULL))

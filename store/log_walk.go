@@ -18,6 +18,7 @@ type LogWalk struct {
 	Pages, Events int
 
 	unlogged numberSet          // events without a row whose removal is not in the log yet
+	unproved numberSet          // events whose leaves say nothing of their inputs and results: see Tree.differ
 	from     int64              // the position at which the walk begins
 	next     int64              // the position that the next page has to hold
 	high     int64              // the highest number of an event on the pages so far
@@ -50,6 +51,15 @@ func (w *LogWalk) Unlogged(limit int) (n int64, ids []string) {
 		ids = append(ids, eventID(id))
 	}
 	return w.unlogged.size(), ids
+}
+
+// Unproved counts the events whose inputs and results could not be compared, and lists up to
+// limit of them.
+func (w *LogWalk) Unproved(limit int) (n int64, ids []string) {
+	for _, id := range w.unproved.first(limit) {
+		ids = append(ids, eventID(id))
+	}
+	return w.unproved.size(), ids
 }
 
 // Step compares the next pages. done says that there are no more.
@@ -131,11 +141,14 @@ func (w *LogWalk) page(ctx context.Context, tx Tx, tree *Tree, p FeedPage, first
 		}
 	}
 	out = append(out, cut...)
-	differ, err := tree.differ(rows)
+	differ, unproved, err := tree.differ(rows)
 	if err != nil {
 		_, err = cutOff(err) // it is named already
 	}
 	if err == nil {
+		for _, id := range unproved {
+			w.unproved.add(Span{id, id})
+		}
 		maps.Copy(w.differ, differ)
 		err = w.strange(ctx, tx, p)
 	}

@@ -142,7 +142,7 @@ func (s *FeedState) expects(id int64) bool {
 // since their numbers were read are left out: no position and no leaf is theirs. It overwrites
 // ids.
 func hashed(ctx context.Context, tx Tx, ids []int64) (there []int64, leaves []tlog.Hash, err error) {
-	out, found, err := leavesOf(ctx, tx, ids)
+	out, found, err := leavesOf(ctx, tx, ids, leafDigests)
 	if err != nil {
 		return nil, nil, err
 	}

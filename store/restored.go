@@ -111,7 +111,7 @@ func notLogged(differ map[int64]compared, sound bool) error {
 // well. sound says that the root agrees with the leaves.
 func (t *Tree) disproved(root LogRoot, n int64, rows map[int64]compared) (differ map[int64]compared, sound bool, err error) {
 	at := slices.Sorted(maps.Keys(rows))
-	if differ, err = t.differ(rows); err != nil || len(differ) == 0 {
+	if differ, _, err = t.differ(rows); err != nil || len(differ) == 0 {
 		return nil, false, err
 	}
 	if sound, err = t.agrees(root, at); err != nil || sound {

@@ -20,7 +20,7 @@ type LogFault struct {
 
 // The kinds of faults.
 const (
-	FaultChanged  = "changed"  // the row of an event is not what was logged
+	FaultChanged  = "changed"  // the row of an event, its provenance, or its input or result is not what was logged
 	FaultMissing  = "missing"  // the row of an event is gone, and no removal says so
 	FaultInserted = "inserted" // the row of an event is in no page of the log that passed it
 	FaultLeaf     = "leaf"     // a leaf of the log is not what was logged
@@ -59,17 +59,58 @@ type compared struct {
 	leaf tlog.Hash
 }
 
-// differ returns the leaves that are not the hashes of their rows.
-func (t *Tree) differ(rows map[int64]compared) (map[int64]compared, error) {
+// differ returns the leaves that are not the hashes of their rows. unproved are the events
+// whose leaves say nothing of their inputs and results: those whose value was gone when they
+// were logged, and those whose value is gone now, with a task that is being deleted.
+func (t *Tree) differ(rows map[int64]compared) (out map[int64]compared, unproved []int64, err error) {
 	at := slices.Sorted(maps.Keys(rows))
 	hashes, err := t.ReadHashes(storedLeaves(at))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := map[int64]compared{}
+	out = map[int64]compared{}
+	var events []int64
 	for i, leaf := range at {
-		if hashes[i] != rows[leaf].leaf {
-			out[leaf] = rows[leaf]
+		if r := rows[leaf]; hashes[i] != r.leaf {
+			out[leaf] = r
+			if r.id > 0 {
+				events = append(events, r.id)
+			}
+		}
+	}
+	if len(events) == 0 {
+		return out, nil, nil
+	}
+	bare, err := bareLeaves(t.ctx, t.tx, events)
+	if err != nil {
+		return nil, nil, err
+	}
+	gone, err := beingRemoved(t.ctx, t.tx, events)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, leaf := range at {
+		r, differs := out[leaf]
+		if without, there := bare[r.id]; !differs || !there || without != hashes[i] && (without != r.leaf || !gone[r.id]) {
+			continue
+		}
+		unproved = append(unproved, r.id)
+		delete(out, leaf)
+	}
+	return out, unproved, nil
+}
+
+// beingRemoved returns which of the events stand for an input or a result and are of a task
+// whose deletion has begun.
+func beingRemoved(ctx context.Context, tx Tx, ids []int64) (map[int64]bool, error) {
+	out := map[int64]bool{}
+	for _, s := range spansOf(ids) {
+		some, err := Ints(ctx, tx, leafSQL["values being deleted"], s.Low, s.High)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range some {
+			out[id] = true
 		}
 	}
 	return out, nil
@@ -87,7 +128,7 @@ func patches(rows map[int64]compared) map[int64]tlog.Hash {
 // judge names what differs: rows, when the log agrees with the root; leaves of the log, when
 // it does so with the hashes of the rows in their place.
 func judge(root LogRoot, sound, patched bool, differ map[int64]compared) (out []LogFault) {
-	kind, found := FaultChanged, "the row is not what was logged"
+	kind, found := FaultChanged, "the row, or the input or result that it stands for, is not what was logged"
 	switch {
 	case sound:
 	case patched && len(differ) > 0:
@@ -108,10 +149,11 @@ func judge(root LogRoot, sound, patched bool, differ map[int64]compared) (out []
 }
 
 // compare compares leaves of the log with the rows of their events, and with the root.
-func (t *Tree) compare(root LogRoot, rows map[int64]compared) ([]LogFault, error) {
-	differ, err := t.differ(rows)
+func (t *Tree) compare(root LogRoot, rows map[int64]compared) (faults []LogFault, unproved []int64, err error) {
+	differ, unproved, err := t.differ(rows)
 	if err != nil {
-		return cutOff(err)
+		faults, err = cutOff(err)
+		return faults, nil, err
 	}
 	at := slices.Sorted(maps.Keys(rows))
 	sound, err := t.agrees(root, at)
@@ -120,9 +162,10 @@ func (t *Tree) compare(root LogRoot, rows map[int64]compared) ([]LogFault, error
 		patched, err = t.with(patches(differ)).agrees(root, at)
 	}
 	if err != nil {
-		return cutOff(err)
+		faults, err = cutOff(err)
+		return faults, unproved, err
 	}
-	return judge(root, sound, patched, differ), nil
+	return judge(root, sound, patched, differ), unproved, nil
 }
 
 // cutOff returns the fault that an error stands for, or the error.
@@ -213,8 +256,11 @@ func VerifyEvents(ctx context.Context, tx Tx, root LogRoot, taskID string) (v Ta
 	if err != nil {
 		return v, err
 	}
-	faults, err := tree.compare(root, rows)
+	faults, unproved, err := tree.compare(root, rows)
 	v.Faults = append(faults, v.Faults...)
+	for _, id := range unproved {
+		v.Unproved = append(v.Unproved, eventID(id))
+	}
 	return v, err
 }
 
@@ -222,6 +268,7 @@ func VerifyEvents(ctx context.Context, tx Tx, root LogRoot, taskID string) (v Ta
 type TaskLog struct {
 	Events, Logged, Signed int
 	Faults                 []LogFault
+	Unproved               []string // events whose leaves say nothing of their inputs and results: see Tree.differ
 }
 
 func inserted(id int64) LogFault {

@@ -78,6 +78,9 @@ func verify(ctx context.Context, a *cli.App, s any, args []string, f verifyFlags
 			terminal.Fields(w, "deleted", terminal.OptionalTime(&d.At), "by", strings.TrimSpace(d.ActorType+" "+d.ActorID), "key", d.Key,
 				"events before", strconv.FormatInt(d.Tombstone.Events, 10), "last event", d.LastEvent)
 		}
+		if n := len(t.Unproved); n > 0 {
+			unproved(w, int64(n), t.Unproved)
+		}
 		faults(w, t.Faults)
 		if t.Intact {
 			fmt.Fprintln(w, "intact: this proves that the events are in the log, not that no event is missing")
@@ -100,11 +103,19 @@ func verifyAll(ctx context.Context, a *cli.App, v verifier, keys []string) error
 		if u := l.Unlogged; u != nil {
 			fmt.Fprintf(w, "removed, which the log does not say yet: %d events: %s\n", u.Events, terminal.Printable(strings.Join(u.IDs, ", ")))
 		}
+		if u := l.Unproved; u != nil {
+			unproved(w, u.Events, u.IDs)
+		}
 		faults(w, l.Faults)
 		if l.Intact {
 			fmt.Fprintln(w, "intact")
 		}
 	}))
+}
+
+func unproved(w io.Writer, n int64, ids []string) {
+	fmt.Fprintf(w, "inputs and results that could not be compared, because they were removed with their task: those of %d events: %s\n", n,
+		terminal.Printable(strings.Join(ids, ", ")))
 }
 
 func verifySince(ctx context.Context, a *cli.App, v verifier, f verifyFlags) error {
