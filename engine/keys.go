@@ -54,6 +54,9 @@ func (e *Engine) beginKey(
 	}
 	row = e.keyRow(k, now)
 	row.Code = code
+	if err := store.KeepItem(ctx, tx, ns, k.ItemID); err != nil {
+		return out, row, nil, err
+	}
 	if err := known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
 		_, begun, gone := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
 		if !begun || gone != nil { // otherwise the key was begun while they existed

@@ -31,41 +31,45 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 			"WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19)\n" +
 			"SELECT 1000 + i, CASE WHEN i >= 10 THEN 'small' ELSE 'default' END, 'type-' || (i % 10) FROM n\n" +
 			"WHERE NOT EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = 1000 + i)",
-		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at)\n" + numbers +
-			"SELECT @id(id), " + common + ", 'type-' || (i % 10), 1, i % 5, NULL, 'user-' || i % 1000, 'hash-' || i, '{\"a\":1}'," +
-			" 1800000000000000 + CAST(i AS BIGINT) * 1000000 FROM x",
+		"INSERT INTO pawl.tasks (id, namespace, type, solo, priority, payload, requested_by_id, input_hash, metadata, created_at, queue_id,\n" +
+			"  max_attempts, input)\n" + numbers +
+			"SELECT @id(id), " + common + ", 'type-' || (i % 10), CASE WHEN i % 7 = 3 THEN 0 ELSE 1 END, i % 5, NULL, 'user-' || i % 1000, " +
+			"'hash-' || i, '{\"a\":1}', 1800000000000000 + CAST(i AS BIGINT) * 1000000, " +
+			"@queue(" + common + ", 'type-' || (i % 10)), 3, '{}' FROM x",
 		"INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, input, created_at)\n" +
-			"SELECT id, namespace, @queue(tasks.namespace, tasks.type), id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks",
+			"SELECT id, namespace, queue_id, id, type, 'work', 0, priority, 3, '{}', created_at FROM pawl.tasks WHERE solo = 0",
+		"INSERT INTO pawl.task_counters (task_id, namespace, state, open)\n" +
+			"SELECT id, namespace, 'completed', 0 FROM pawl.tasks WHERE solo = 0",
 		"INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, attempt, failures, worker, ended_at)\n" +
-			"SELECT id, queue_id, task_id, @state(completed), 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.items WHERE " +
+			"SELECT id, queue_id, task_id, @state(completed), 1, 0, 1000001 + (created_at / 1000000) % 100, created_at FROM pawl.all_items WHERE " +
 			"(created_at / 1000000) % 500 > 3",
 		"INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, attempt, failures, max_attempts, solo,\n" +
 			"  since, worker)\n" +
-			"SELECT id, queue_id, task_id, priority, @state(failed), 3, 3, 3, 1, created_at, 1000001 FROM pawl.items WHERE (created_at / " +
+			"SELECT id, queue_id, task_id, priority, @state(failed), 3, 3, 3, 1, created_at, 1000001 FROM pawl.all_items WHERE (created_at / " +
 			"1000000) % 500 = 1",
 		"INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, attempt, failures, max_attempts, solo, feeds, " +
 			"acceptance, rework, spared, prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at)\n" +
 			"SELECT id, namespace, queue_id, task_id, priority, @state(leased), 1, 0, 3, 1, 0, 0, 0, 0, 0, 1000002, 60, " +
-			"created_at, created_at, created_at, created_at FROM pawl.items WHERE (created_at / 1000000) % 500 = 2",
+			"created_at, created_at, created_at, created_at FROM pawl.all_items WHERE (created_at / 1000000) % 500 = 2",
 		"INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, max_attempts, solo)\n" +
-			"SELECT queue_id, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.items WHERE (created_at / 1000000) % 500 IN (0, 3)",
+			"SELECT queue_id, 1 - 2 * priority, id, task_id, 3, 1 FROM pawl.all_items WHERE (created_at / 1000000) % 500 IN (0, 3)",
 		"INSERT INTO pawl.task_events (namespace, task_id, item_id, move, actor, created_at)\n" +
 			"SELECT namespace, id, NULL, (SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'proposed'), " +
 			"1000001 + (created_at / 1000000) % 1000, created_at FROM pawl.tasks ORDER BY id",
 		"INSERT INTO pawl.checkpoints (id, namespace, task_id, item_id, seq, type, name, snapshot, metadata, created_at)\n" +
 			"SELECT 'ckp_0000000000' || created_at, namespace, task_id, id, 1, 'custom', 'step-' || (created_at / 1000000) % 20, " +
 			"'{}', '{\"a\":1}', " +
-			"created_at FROM pawl.items",
+			"created_at FROM pawl.all_items",
 		"INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, role, state, content, created_at, ended_at)\n" +
 			"SELECT 'msg_0000000000' || created_at, namespace, 'chat-' || (created_at / 1000000) % 100, task_id, id, 'assistant', " +
 			"'complete', '{}', " +
-			"created_at, created_at FROM pawl.items",
+			"created_at, created_at FROM pawl.all_items",
 		"INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, status, task_id, item_id, created_at, completed_at)\n" +
-			"SELECT namespace, 's', CAST(created_at AS TEXT), 'completed', task_id, id, created_at, created_at FROM pawl.items",
+			"SELECT namespace, 's', CAST(created_at AS TEXT), 'completed', task_id, id, created_at, created_at FROM pawl.all_items",
 		"INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at)\n" +
-			"SELECT 'prv_0000000000' || created_at, namespace, task_id, id, 'create', created_at FROM pawl.items",
+			"SELECT 'prv_0000000000' || created_at, namespace, task_id, id, 'create', created_at FROM pawl.all_items",
 		"INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at)\n" +
-			"SELECT 'prt_0000000000' || created_at, namespace, id, 'a', '{}', 'w', 1, created_at FROM pawl.items",
+			"SELECT 'prt_0000000000' || created_at, namespace, id, 'a', '{}', 'w', 1, created_at FROM pawl.all_items",
 		"INSERT INTO pawl.archives (task_id, namespace, bytes, sha256, created_at)\n" +
 			"SELECT id, namespace, 1, '', created_at FROM pawl.tasks",
 		"INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)\n" +
@@ -95,7 +99,7 @@ func full(t *testing.T, p *pawltest.Pawl, n int) {
 }
 
 // filled lists the tables with as many rows as there are tasks, and some related tables.
-var filled = []string{
+var filled = []string{"task_counters",
 	"finished_items",
 	"parked_items",
 	"leases",

@@ -90,7 +90,10 @@ func manyFromSolo(ctx context.Context, tx Tx, now int64, namespace, taskID strin
 	if err != nil || len(held) == 0 {
 		return false, err
 	}
-	if _, err := tx.Exec(ctx, addItemsSQL["many from solo"], TaskID(taskID), ItemID(itemID)); err != nil {
+	if _, err := tx.Exec(ctx, addItemsSQL["item from solo"], ItemID(itemID)); err != nil {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, addItemsSQL["many from solo"], TaskID(taskID)); err != nil {
 		return false, err
 	}
 	_, err = tx.Exec(ctx, addItemsSQL["count solo"], TaskID(taskID), namespace, now)

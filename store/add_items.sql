@@ -4,9 +4,15 @@ FROM pawl.tasks t
 WHERE t.id = $1 AND t.namespace = $2
 @exclusive
 
+-- name: item from solo
+INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, run_at, input, parts_required, created_at, reasons)
+SELECT id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, run_at, input, parts_required, created_at, reasons
+FROM pawl.all_items
+WHERE id = $1
+
 -- name: many from solo
 UPDATE pawl.tasks
-SET solo = 0, payload = (SELECT w.input FROM pawl.items w WHERE w.id = $2)
+SET solo = 0, payload = input, queue_id = NULL, max_attempts = 0, run_at = NULL, item_type = NULL, item_priority = NULL, parts_required = NULL, reasons = NULL, input = NULL
 WHERE id = $1
 
 -- name: count solo

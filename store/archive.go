@@ -56,12 +56,12 @@ var actorColumns = map[string]map[string]string{
 	"task_events":    {"actor_type": "", "actor_id": "actor"},
 }
 
-// queued are the tables whose rows have the number of a queue, with its value for an
-// archived row. That of an ended item has no type.
+// queued are the tables of items whose rows have the number of a queue, with its value for
+// an archived row. That of an ended item has no type.
 var queued = map[string]string{
 	"items":          "@queue($2, $4)",
 	"parked_items":   "@queue($2, $4)",
-	"finished_items": "(SELECT w.queue_id FROM pawl.items w WHERE w.id = $1 AND w.namespace = $2)",
+	"finished_items": "(SELECT w.queue_id FROM pawl.all_items w WHERE w.id = $1 AND w.namespace = $2)",
 }
 
 // insertion returns the statement that inserts an archived row of a table.
@@ -81,7 +81,13 @@ func insertion(table string, names []string) string {
 			into, values = append(into, column), append(values, fmt.Sprintf("@actor($%d, %s)", i, value))
 		}
 	}
-	if queue := queued[table]; queue != "" {
+	queue := queued[table]
+	if table == "tasks" {
+		at := func(name string) int { return slices.Index(names, name) + 1 }
+		queue = fmt.Sprintf("CASE CAST($%d AS smallint) WHEN 1 THEN @queue($%d, COALESCE($%d, $%d)) END",
+			at("solo"), at("namespace"), at("item_type"), at("type"))
+	}
+	if queue != "" {
 		into, values = append(into, "queue_id"), append(values, queue)
 	}
 	return "INSERT INTO pawl." + table + " (" + strings.Join(into, ", ") + ")\nVALUES (" + strings.Join(values, ", ") + ")"
@@ -108,14 +114,19 @@ func actorsOf(table string, names []string, rows [][]any) (out []ActorName) {
 	return out
 }
 
-// queuesOf returns the queues that archived rows of items name.
+// queuesOf returns the queues that archived rows of items, or of tasks, name.
 func queuesOf(names []string, rows [][]any) []QueueName {
-	namespace, kind := slices.Index(names, "namespace"), slices.Index(names, "type")
+	namespace, kind, own := slices.Index(names, "namespace"), slices.Index(names, "type"), slices.Index(names, "item_type")
 	out := make([]QueueName, 0, len(rows))
 	for _, row := range rows {
 		var q QueueName
 		q.Namespace, _ = row[namespace].(string)
 		q.Type, _ = row[kind].(string)
+		if own >= 0 {
+			if name, given := row[own].(string); given {
+				q.Type = name
+			}
+		}
 		if len(out) == 0 || out[len(out)-1] != q {
 			out = append(out, q)
 		}
@@ -145,9 +156,13 @@ func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error
 		}
 		rows[table] = n
 	}
-	if out := rows["parked_items"] + rows["finished_items"]; rows["items"] != out {
+	var items int
+	if _, err := Row(ctx, tx, []any{&items}, archiveSQL["count items"], TaskID(taskID)); err != nil {
+		return err
+	}
+	if out := rows["parked_items"] + rows["finished_items"]; items != out {
 		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive",
-			Message: fmt.Sprintf("task %s has %d items, and only %d of them have no work left", taskID, rows["items"], out)}
+			Message: fmt.Sprintf("task %s has %d items, and only %d of them have no work left", taskID, items, out)}
 	}
 	return nil
 }
@@ -377,7 +392,7 @@ func (r *Restorer) Flush(ctx context.Context, tx Tx) error {
 	if err := EnsureActors(ctx, tx, actorsOf(r.table, r.names, rows)...); err != nil {
 		return err
 	}
-	if r.table == "items" {
+	if r.table == "items" || r.table == "tasks" {
 		if err := EnsureQueues(ctx, tx, queuesOf(r.names, rows)...); err != nil {
 			return err
 		}

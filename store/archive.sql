@@ -3,7 +3,7 @@
 -- $1 is the task, $2 the largest number of rows.
 
 -- name: rows tasks
-SELECT @columns(new_task), thread, created_at
+SELECT @columns(new_task), parts_required, reasons, thread, created_at
 FROM pawl.tasks
 WHERE id = $1
 
@@ -18,28 +18,33 @@ FROM pawl.items
 WHERE task_id = $1
 ORDER BY position, id
 
+-- name: count items
+SELECT COUNT(*)
+FROM pawl.all_items
+WHERE task_id = $1
+
 -- name: rows item_deps
 SELECT needs_id, item_id
 FROM pawl.item_deps
-WHERE needs_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
+WHERE needs_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY needs_id, item_id
 
 -- name: rows parked_items
 SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @type_of(queue_id) AS type, priority, @state_name(state) AS state, @columns(carried), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
 FROM pawl.parked_items
-WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
+WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY item_id
 
 -- name: rows finished_items
 SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @state_name(state) AS state, @columns(kept), left_by, @name_of(worker) AS worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
 FROM pawl.finished_items
-WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
+WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY item_id
 
 -- name: rows item_parts
 SELECT id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, worker_id, attempt, idempotency_key_hash, created_at, superseded_at
 FROM pawl.item_parts
-WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
+WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY id
 
 -- name: rows blobs
@@ -107,7 +112,7 @@ UPDATE pawl.idempotency_keys
 SET item_id = NULL
 WHERE (namespace, scope, key_hash) IN (
   SELECT k.namespace, k.scope, k.key_hash
-  FROM pawl.items w
+  FROM pawl.all_items w
   JOIN pawl.idempotency_keys k ON k.item_id = w.id
   WHERE w.task_id = $1
   LIMIT $2)
@@ -140,36 +145,36 @@ WHERE (queue_id, rank, item_id) IN (
 
 -- name: remove scheduled
 DELETE FROM pawl.scheduled
-WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.scheduled p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.scheduled p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove waiting
 DELETE FROM pawl.waiting
-WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.waiting p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.waiting p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove leases
 DELETE FROM pawl.leases
-WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.leases p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.leases p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove parked_items
 DELETE FROM pawl.parked_items
-WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.parked_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.parked_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove finished_items
 DELETE FROM pawl.finished_items
-WHERE item_id IN (SELECT w.id FROM pawl.items w JOIN pawl.finished_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.finished_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove item_deps
 DELETE FROM pawl.item_deps
 WHERE (needs_id, item_id) IN (
   SELECT d.needs_id, d.item_id
-  FROM pawl.items w
+  FROM pawl.all_items w
   JOIN pawl.item_deps d ON d.needs_id = w.id
   WHERE w.task_id = $1
   LIMIT $2)
 
 -- name: remove item_parts
 DELETE FROM pawl.item_parts
-WHERE id IN (SELECT p.id FROM pawl.items w JOIN pawl.item_parts p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE id IN (SELECT p.id FROM pawl.all_items w JOIN pawl.item_parts p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove items
 DELETE FROM pawl.items
@@ -252,7 +257,7 @@ WHERE id = $1
 -- name: lock parked_items
 SELECT item_id
 FROM pawl.parked_items
-WHERE item_id IN (SELECT id FROM pawl.items WHERE task_id = $1)
+WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY item_id
 @lock
 

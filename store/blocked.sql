@@ -20,7 +20,7 @@ GROUP BY l.task_id
 
 -- name: queued types
 SELECT DISTINCT w.task_id, w.type
-FROM pawl.items w
+FROM pawl.all_items w
 WHERE w.task_id IN @ids($1) AND w.position < $2
   AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
     OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id))

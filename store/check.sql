@@ -5,9 +5,9 @@
 
 -- name: page of tasks
 SELECT task_id
-FROM pawl.items
+FROM pawl.all_items
 WHERE task_id > $1
-ORDER BY task_id, position
+ORDER BY task_id
 LIMIT 1 OFFSET $2
 
 -- name: one place
@@ -21,44 +21,51 @@ FROM (
     + (SELECT COUNT(*) FROM pawl.leases l WHERE l.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.parked_items t WHERE t.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.finished_items e WHERE e.item_id = w.id) AS places
-  FROM pawl.items w
+  FROM pawl.all_items w
   WHERE w.task_id > $1 AND w.task_id <= $2
 ) x
 WHERE x.places <> 1
 
 -- name: carried
-SELECT @item_text(p.item_id), p.task_id,
+SELECT @item_text(x.item_id), x.task_id,
   CASE
-    WHEN w.id IS NULL THEN 'a row of ' || p.place || ' without an item'
-    WHEN t.id IS NULL THEN 'a row of ' || p.place || ' without a task'
-    WHEN p.queue_id <> w.queue_id THEN p.place || '.queue_id is ' || p.queue_id || ', the item''s ' || w.queue_id
-    WHEN p.namespace <> w.namespace THEN p.place || '.namespace is ' || p.namespace || ', the item''s ' || w.namespace
-    WHEN p.task_id <> w.task_id THEN p.place || '.task_id is ' || @task_text(p.task_id) || ', the item''s ' || @task_text(w.task_id)
-    WHEN p.priority <> w.priority THEN 'priority in ' || p.place || ' is ' || p.priority || ', the item''s ' || w.priority
-    WHEN p.max_attempts <> w.max_attempts THEN p.place || '.max_attempts is ' || p.max_attempts || ', the item''s ' || w.max_attempts
-    ELSE p.place || '.solo is ' || p.solo || ', the task''s ' || t.solo || ', the kind ' || w.kind
+    WHEN x.of_id IS NULL THEN 'a row of ' || x.place || ' without an item'
+    WHEN x.of_one IS NULL THEN 'a row of ' || x.place || ' without a task'
+    WHEN x.queue_id <> x.of_queue_id THEN x.place || '.queue_id is ' || x.queue_id || ', the item''s ' || x.of_queue_id
+    WHEN x.namespace <> x.of_namespace THEN x.place || '.namespace is ' || x.namespace || ', the item''s ' || x.of_namespace
+    WHEN x.task_id <> x.of_task_id THEN x.place || '.task_id is ' || @task_text(x.task_id) || ', the item''s ' || @task_text(x.of_task_id)
+    WHEN x.priority <> x.of_priority THEN 'priority in ' || x.place || ' is ' || x.priority || ', the item''s ' || x.of_priority
+    WHEN x.max_attempts <> x.of_max_attempts THEN x.place || '.max_attempts is ' || x.max_attempts || ', the item''s ' || x.of_max_attempts
+    ELSE x.place || '.solo is ' || x.solo || ', the task''s ' || x.of_one || ', the kind ' || x.of_kind
   END
 FROM (
-  SELECT 'ready' AS place, item_id, queue_id, NULL AS namespace, task_id, CASE WHEN rank % 2 = 0 THEN -rank / 2 ELSE (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
-  UNION ALL
-  SELECT 'scheduled', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.scheduled
-  UNION ALL
-  SELECT 'waiting', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.waiting
-  UNION ALL
-  SELECT 'leases', item_id, queue_id, namespace, task_id, priority, max_attempts, solo FROM pawl.leases
-  UNION ALL
-  SELECT 'parked_items', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.parked_items
-  UNION ALL
-  SELECT 'finished_items', item_id, queue_id, NULL, task_id, NULL, NULL, NULL FROM pawl.finished_items
-) p
-LEFT JOIN pawl.items w ON w.id = p.item_id
-LEFT JOIN pawl.tasks t ON t.id = p.task_id
-WHERE w.id IS NULL OR t.id IS NULL OR p.queue_id <> w.queue_id OR p.namespace <> w.namespace OR p.task_id <> w.task_id
-  OR p.priority <> w.priority OR p.max_attempts <> w.max_attempts OR p.solo <> CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
+  SELECT p.place, p.item_id, p.queue_id, p.namespace, p.task_id, p.priority, p.max_attempts, p.solo, t.solo AS of_one,
+    COALESCE(w.id, o.id) AS of_id, COALESCE(w.queue_id, o.queue_id) AS of_queue_id, COALESCE(w.namespace, o.namespace) AS of_namespace,
+    COALESCE(w.task_id, o.id) AS of_task_id, COALESCE(w.priority, o.item_priority, o.priority) AS of_priority,
+    COALESCE(w.max_attempts, o.max_attempts) AS of_max_attempts, COALESCE(w.kind, 'work') AS of_kind
+  FROM (
+    SELECT 'ready' AS place, item_id, queue_id, NULL AS namespace, task_id, CASE WHEN rank % 2 = 0 THEN -rank / 2 ELSE (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
+    UNION ALL
+    SELECT 'scheduled', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.scheduled
+    UNION ALL
+    SELECT 'waiting', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.waiting
+    UNION ALL
+    SELECT 'leases', item_id, queue_id, namespace, task_id, priority, max_attempts, solo FROM pawl.leases
+    UNION ALL
+    SELECT 'parked_items', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.parked_items
+    UNION ALL
+    SELECT 'finished_items', item_id, queue_id, NULL, task_id, NULL, NULL, NULL FROM pawl.finished_items
+  ) p
+  LEFT JOIN pawl.items w ON w.id = p.item_id
+  LEFT JOIN pawl.tasks o ON o.id = p.item_id AND o.solo = 1
+  LEFT JOIN pawl.tasks t ON t.id = p.task_id
+) x
+WHERE x.of_id IS NULL OR x.of_one IS NULL OR x.queue_id <> x.of_queue_id OR x.namespace <> x.of_namespace OR x.task_id <> x.of_task_id
+  OR x.priority <> x.of_priority OR x.max_attempts <> x.of_max_attempts OR x.solo <> CASE WHEN x.of_kind = 'work' THEN x.of_one ELSE 2 END
 
 -- name: queues
-SELECT @item_text(w.id), w.task_id, 'queue ' || w.queue_id || CASE WHEN q.id IS NULL THEN ', which is not there' ELSE ' is ' || q.namespace || ' ' || q.type || ', the item''s ' || w.namespace || ' ' || w.type END
-FROM pawl.items w
+SELECT @item_text(w.id), w.task_id, 'queue ' || COALESCE(CAST(w.queue_id AS TEXT), 'none') || CASE WHEN q.id IS NULL THEN ', which is not there' ELSE ' is ' || q.namespace || ' ' || q.type || ', the item''s ' || w.namespace || ' ' || w.type END
+FROM pawl.all_items w
 LEFT JOIN pawl.queues q ON q.id = w.queue_id
 WHERE w.task_id > $1 AND w.task_id <= $2 AND (q.id IS NULL OR q.namespace <> w.namespace OR q.type <> w.type)
 
@@ -74,7 +81,7 @@ FROM (
   SELECT e.task_id AS id, e.task_id, e.actor, 'task_events' AS place FROM pawl.task_events e WHERE e.task_id > $1 AND e.task_id <= $2
   UNION ALL
   SELECT w.id, w.task_id, COALESCE(l.worker, e.worker, t.worker, s.worker, g.worker, r.worker, b.worker), 'its state'
-  FROM pawl.items w
+  FROM pawl.all_items w
   LEFT JOIN pawl.leases l ON l.item_id = w.id
   LEFT JOIN pawl.finished_items e ON e.item_id = w.id
   LEFT JOIN pawl.parked_items t ON t.item_id = w.id
@@ -167,12 +174,13 @@ SELECT @task_text(t.id), t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items
 FROM pawl.tasks t
 LEFT JOIN (
   SELECT task_id, SUM(CASE WHEN kind = 'work' THEN 1 ELSE 0 END) AS items, @least(CASE WHEN kind = 'work' THEN id END) AS first
-  FROM pawl.items
+  FROM pawl.all_items
   WHERE task_id > $1 AND task_id <= $2
   GROUP BY task_id
 ) w ON w.task_id = t.id
 WHERE t.id > $1 AND t.id <= $2
-  AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> t.id))
+  AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> t.id OR t.input IS NULL OR t.queue_id IS NULL OR t.max_attempts < 1)
+    OR t.solo = 0 AND COALESCE(t.input, t.item_type, t.parts_required, t.reasons) IS NOT NULL)
 
 -- name: checkpoints
 SELECT @task_text(x.task_id), x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned
@@ -297,23 +305,26 @@ WHERE t.id IS NULL OR t.namespace <> x.namespace
 -- name: hangs on its item
 SELECT x.what || ' of ' || @item_text(x.item_id), x.task_id,
   CASE
-    WHEN w.id IS NULL THEN 'there is no such item'
-    WHEN COALESCE(x.namespace, w.namespace) <> w.namespace THEN 'namespace ' || x.namespace || ', the item''s ' || w.namespace
-    ELSE 'task ' || @task_text(x.task_id) || ', the item''s ' || @task_text(w.task_id)
+    WHEN x.of_task_id IS NULL THEN 'there is no such item'
+    WHEN x.namespace <> x.of_namespace THEN 'namespace ' || x.namespace || ', the item''s ' || x.of_namespace
+    ELSE 'task ' || @task_text(x.task_id) || ', the item''s ' || @task_text(x.of_task_id)
   END
 FROM (
-  SELECT 'task_events' AS what, item_id, task_id, namespace FROM pawl.task_events WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
-  UNION
-  SELECT 'checkpoints', item_id, task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
+  SELECT p.what, p.item_id, p.task_id, p.namespace, COALESCE(w.task_id, o.id) AS of_task_id, COALESCE(w.namespace, o.namespace) AS of_namespace
+  FROM (
+    SELECT 'task_events' AS what, item_id, task_id, namespace FROM pawl.task_events WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
+    UNION
+    SELECT 'checkpoints', item_id, task_id, namespace FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2 AND item_id IS NOT NULL
+  ) p
+  LEFT JOIN pawl.items w ON w.id = p.item_id
+  LEFT JOIN pawl.tasks o ON o.id = p.item_id AND o.solo = 1
 ) x
-LEFT JOIN pawl.items w ON w.id = x.item_id
-WHERE w.id IS NULL OR x.namespace <> w.namespace OR x.task_id <> w.task_id
+WHERE x.of_task_id IS NULL OR x.namespace <> x.of_namespace OR x.task_id <> x.of_task_id
 
 -- name: loose ends
 SELECT 'item_parts ' || p.id, NULL, 'of item ' || @item_text(p.item_id) || ', which is not there or of another namespace'
 FROM pawl.item_parts p
-LEFT JOIN pawl.items w ON w.id = p.item_id AND w.namespace = p.namespace
-WHERE w.id IS NULL
+WHERE NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = p.item_id AND w.namespace = p.namespace)
 UNION ALL
 SELECT 'item_deps of ' || @item_text(d.item_id), COALESCE(w.task_id, n.task_id), 'on ' || @item_text(d.needs_id) || ': one of them is not there, or of another task'
 FROM pawl.item_deps d
@@ -326,10 +337,13 @@ FROM pawl.message_chunks c
 LEFT JOIN pawl.messages m ON m.id = c.message_id
 WHERE m.id IS NULL
 UNION ALL
-SELECT 'idempotency_keys ' || k.key_hash, w.task_id, 'namespace ' || k.namespace || ', its item''s ' || w.namespace
+SELECT 'idempotency_keys ' || k.key_hash, k.task_id, 'of item ' || @item_text(k.item_id) || ', which is not there or of another namespace than ' || k.namespace
 FROM pawl.idempotency_keys k
-JOIN pawl.items w ON w.id = k.item_id
-WHERE k.namespace <> w.namespace
+WHERE k.item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = k.item_id AND w.namespace = k.namespace)
+UNION ALL
+SELECT 'provenances ' || v.id, v.task_id, 'of item ' || @item_text(v.item_id) || ', which is not there or of another namespace'
+FROM pawl.provenances v
+WHERE v.item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = v.item_id AND w.namespace = v.namespace)
 
 -- name: chunks
 SELECT x.id, x.task_id, 'it counts ' || x.chunks || ' chunks; there are ' || x.held || ', the last ends at ' || x.until || ', gaps ' || x.gaps

@@ -211,7 +211,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		return nil, nil, err
 	}
 	if m.Reasons != "" {
-		if _, err := tx.Exec(ctx, decideSQL["give reasons"], ItemList(ids), m.Reasons); err != nil {
+		if err := setOfItems(ctx, tx, decideSQL, "give reasons", ids, m.Reasons); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -54,7 +54,7 @@ WHERE task_id = $1 AND decide_by IS NOT NULL
 
 -- name: resting items
 SELECT r.item_id
-FROM pawl.items w
+FROM pawl.all_items w
 JOIN pawl.parked_items r ON r.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND @state_name(r.state) = $2
 ORDER BY r.item_id
@@ -64,6 +64,11 @@ LIMIT $3
 UPDATE pawl.items
 SET reasons = $2
 WHERE id IN @ids($1)
+
+-- name: give reasons of tasks of one
+UPDATE pawl.tasks
+SET reasons = $2
+WHERE id IN @ids($1) AND solo = 1
 
 -- name: item aside
 SELECT i.id, i.state, i.result, i.error
@@ -95,7 +100,7 @@ LIMIT 1
 
 -- name: worked on
 SELECT 1
-FROM pawl.items w
+FROM pawl.all_items w
 JOIN pawl.parked_items r ON r.item_id = w.id
 WHERE w.task_id = $1 AND r.worker = @worker($2)
 UNION ALL

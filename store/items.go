@@ -95,7 +95,7 @@ func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 func itemCursor(i pawl.Item) string { return i.ID }
 
 func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
-	l := listing[ItemRow]{table: "items i", rows: without(readSQL["items"], q.Fields, largeOfItem), noun: items, key: "i.id",
+	l := listing[ItemRow]{table: "all_items i", rows: without(readSQL["items"], q.Fields, largeOfItem), noun: items, key: "i.id",
 		order: "i.id ASC", byID: true, desc: q.Desc, cursor: q.Cursor, limit: q.Limit}
 	l.after = func(w *where, cursor string) error { return w.afterID("i.id >", l.noun.id(cursor)) }
 	if q.Desc {
@@ -129,7 +129,7 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 			return pawl.List[pawl.Item]{}, err
 		}
 		if few {
-			l.sources = []string{"SELECT w.id FROM pawl.tasks t JOIN pawl.items w ON w.task_id = t.id WHERE t.namespace = $1"}
+			l.sources = []string{"SELECT w.id FROM pawl.tasks t JOIN pawl.all_items w ON w.task_id = t.id WHERE t.namespace = $1"}
 		}
 	}
 	rows, err := l.page(ctx, tx, namespace)

@@ -21,6 +21,17 @@ type KeyRow struct {
 	Type, Location  string
 }
 
+// KeepItem keeps the task of an item from being deleted until the transaction ends: a key
+// that refers to the item has no foreign key. An item that is gone is not an error. "" is
+// no item.
+func KeepItem(ctx context.Context, tx Tx, namespace, itemID string) error {
+	if itemID == "" {
+		return nil
+	}
+	_, err := TaskIDs(ctx, tx, keySQL["keep task of item"], ItemID(itemID), namespace)
+	return err
+}
+
 // OpenKey inserts a key. It returns false when the key exists or when another open
 // transaction inserts it.
 func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) (bool, error) {

@@ -1,3 +1,10 @@
+-- An item of a key is there as long as the transaction that begins the key: see DeleteTask.
+-- name: keep task of item
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.id = (SELECT w.task_id FROM pawl.all_items w WHERE w.id = $1) AND t.namespace = $2
+@kept
+
 -- name: open key
 INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, request_hash, status, token, task_id, item_id, created_at, expires_at, locked_until, code)
 SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), 'pending', CAST($5 AS TEXT), CAST($6 AS @uuid), CAST($7 AS @uuid),

@@ -26,7 +26,7 @@ SELECT e.id,
     WHEN e.move IN @events(item 'completed') THEN (SELECT f.result FROM pawl.finished_items f WHERE f.item_id = e.item_id AND f.state = @state(completed))
     WHEN e.move IN @events(task 'applied') THEN (SELECT r.payload FROM pawl.task_results r WHERE r.task_id = e.task_id)
     WHEN e.item_id IS NULL THEN (SELECT t.payload FROM pawl.tasks t WHERE t.id = e.task_id)
-    ELSE (SELECT w.input FROM pawl.items w WHERE w.id = e.item_id)
+    ELSE (SELECT w.input FROM pawl.all_items w WHERE w.id = e.item_id)
   END
 FROM pawl.task_events e
 WHERE e.id >= $1 AND e.id <= $2 AND e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')

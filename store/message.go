@@ -80,7 +80,7 @@ func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFi
 		w.and("m.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" { // through the task: item_id alone has no index
-		w.and("m.task_id = (SELECT x.task_id FROM pawl.items x WHERE x.id = ?)", ItemID(q.ItemID))
+		w.and("m.task_id = (SELECT x.task_id FROM pawl.all_items x WHERE x.id = ?)", ItemID(q.ItemID))
 		w.and("m.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Statuses) > 0 {

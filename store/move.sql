@@ -17,13 +17,13 @@ ORDER BY i.id
 -- In the next two statements, COALESCE keeps the planner from reading all items of the task.
 -- name: named items to move
 SELECT w.id
-FROM pawl.items w
+FROM pawl.all_items w
 WHERE w.id @among_ids($3) AND COALESCE(w.task_id, w.task_id) = $1 AND w.namespace = $2
 ORDER BY w.id
 
 -- name: named items to retry
 SELECT w.id
-FROM pawl.items w
+FROM pawl.all_items w
 WHERE w.id @among_ids($3) AND COALESCE(w.task_id, w.task_id) = $1 AND w.namespace = $2
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
@@ -198,7 +198,7 @@ LIMIT $2
 
 -- name: handed in
 SELECT 1
-FROM pawl.items w
+FROM pawl.all_items w
 JOIN pawl.parked_items r ON r.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND r.state = @state(submitted)
 LIMIT 1

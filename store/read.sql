@@ -82,7 +82,7 @@ WHERE t.id = $1 AND t.namespace = $2
 
 -- name: results
 SELECT w.key, t.solo, e.result
-FROM pawl.items w
+FROM pawl.all_items w
 JOIN pawl.tasks t ON t.id = w.task_id
 JOIN pawl.finished_items e ON e.item_id = w.id
 WHERE w.task_id = $1 AND w.kind = 'work' AND e.state = @state(completed)

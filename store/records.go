@@ -26,7 +26,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		w.and("e.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" { // through the task: item_id has no index of its own
-		w.and("e.task_id = (SELECT x.task_id FROM pawl.items x WHERE x.id = ?)", ItemID(q.ItemID))
+		w.and("e.task_id = (SELECT x.task_id FROM pawl.all_items x WHERE x.id = ?)", ItemID(q.ItemID))
 		w.and("e.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Types) > 0 {

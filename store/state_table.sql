@@ -8,9 +8,9 @@
 WITH held AS MATERIALIZED (
   SELECT r.queue_id, r.rank, r.item_id
   FROM (
-    SELECT id, queue_id, @new_rank(priority) AS rank FROM pawl.items WHERE id IN @ids($1)
+    SELECT id, queue_id, @new_rank(priority) AS rank FROM pawl.all_items WHERE id IN @ids($1)
     UNION ALL
-    SELECT id, queue_id, @requeue_rank(priority) FROM pawl.items WHERE id IN @ids($1)
+    SELECT id, queue_id, @requeue_rank(priority) FROM pawl.all_items WHERE id IN @ids($1)
   ) w
   JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready
@@ -123,6 +123,6 @@ VALUES ($1, $2, $3, $4, $5, COALESCE($6, @actor($7, $8)), $9, $10, $11, $12, $13
 
 -- name: solo of item
 SELECT CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END
-FROM pawl.items w
+FROM pawl.all_items w
 JOIN pawl.tasks t ON t.id = w.task_id
 WHERE w.id = $1

@@ -44,7 +44,7 @@ SELECT
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * $3 > (lease_expires_at - heartbeat_at) * $4),
-  (SELECT MIN(w.created_at) FROM pawl.items w WHERE w.id = (SELECT r.item_id FROM pawl.ready r WHERE r.queue_id IN @queues_of($1) ORDER BY r.item_id LIMIT 1)),
+  (SELECT MIN(w.created_at) FROM pawl.all_items w WHERE w.id = (SELECT r.item_id FROM pawl.ready r WHERE r.queue_id IN @queues_of($1) ORDER BY r.item_id LIMIT 1)),
   (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.task_events WHERE namespace = $1)

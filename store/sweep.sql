@@ -85,9 +85,9 @@ JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.id = $1
   AND r.state IN ('queued', 'in_progress')
   AND NOT EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = $1 AND n.id > $2)
-  AND NOT EXISTS (SELECT 1 FROM pawl.items w JOIN pawl.leases l ON l.item_id = w.id WHERE w.task_id = $1)
-  AND NOT EXISTS (SELECT 1 FROM pawl.items w JOIN pawl.scheduled s ON s.item_id = w.id WHERE w.task_id = $1)
-  AND NOT EXISTS (SELECT 1 FROM pawl.items w JOIN pawl.waiting g ON g.item_id = w.id WHERE w.task_id = $1 AND g.until IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM pawl.all_items w JOIN pawl.leases l ON l.item_id = w.id WHERE w.task_id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.all_items w JOIN pawl.scheduled s ON s.item_id = w.id WHERE w.task_id = $1)
+  AND NOT EXISTS (SELECT 1 FROM pawl.all_items w JOIN pawl.waiting g ON g.item_id = w.id WHERE w.task_id = $1 AND g.until IS NOT NULL)
 
 -- name: remove expired keys
 DELETE FROM pawl.idempotency_keys

@@ -25,6 +25,16 @@ type NewTask struct {
 	Items               int // how many items are created with it
 	Actor               Actor
 	Data                string // of the proposed event: a summary of the request
+	only                onlyItem
+}
+
+// onlyItem is the item of a task of one, as far as the row of the task has it.
+type onlyItem struct {
+	Input       Text
+	MaxAttempts int
+	RunAt       *int64
+	Type        Text // "" = the task's
+	Priority    *int // nil = the task's
 }
 
 // Columns are the columns of the task's row, without the time. In statements they are
@@ -37,7 +47,40 @@ func (t *NewTask) Columns() []Column {
 		{"title", &t.Title}, {"priority", &t.Priority}, {"payload", &t.Payload}, {"metadata", &t.Metadata},
 		{"requested_by_type", &t.RequestedByType}, {"requested_by_id", &t.RequestedByID}, {"input_hash", &t.InputHash},
 		{"dedupes", &t.Dedupes}, {"trace_parent", &t.TraceParent},
+		{"max_attempts", &t.only.MaxAttempts}, {"run_at", &t.only.RunAt}, {"item_type", &t.only.Type}, {"item_priority", &t.only.Priority},
+		{"input", &t.only.Input},
 	}
+}
+
+// JoinOnlyItems gives each task of one item the columns of that item: both are one row. The
+// items are in the order of their tasks. An only item has the data of its task's event.
+func JoinOnlyItems(tasks []NewTask, items []NewItem) {
+	next := 0
+	for i := range items {
+		it := &items[i]
+		if !it.Solo {
+			continue
+		}
+		for tasks[next].ID != it.TaskID {
+			next++
+		}
+		t := &tasks[next]
+		t.only = onlyItem{Input: Text(it.Input), MaxAttempts: it.MaxAttempts, RunAt: it.RunAt}
+		if it.Type != t.Type {
+			t.only.Type = Text(it.Type)
+		}
+		if it.Priority != t.Priority {
+			t.only.Priority = &it.Priority
+		}
+		if it.Data == "" {
+			it.Data = Text(t.Data)
+		}
+	}
+}
+
+// OnlyQueue returns the queue of the item of a task of one.
+func (t *NewTask) OnlyQueue() QueueName {
+	return QueueName{t.Namespace, cmp.Or(string(t.only.Type), t.Type)}
 }
 
 // Take sets the columns that are stored as the caller gives them.

@@ -208,7 +208,9 @@ type TaskTypeFields struct {
 // for a task of one item.
 func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (err error) {
 	if d.Parts != "" {
-		_, err = tx.Exec(ctx, typeSQL["need parts"], TaskID(taskID), d.Parts)
+		if _, err = tx.Exec(ctx, typeSQL["need parts"], TaskID(taskID), d.Parts); err == nil {
+			_, err = tx.Exec(ctx, typeSQL["need parts of a task of one"], TaskID(taskID), d.Parts)
+		}
 	}
 	if err == nil && d.Planning {
 		_, err = tx.Exec(ctx, typeSQL["begin planning"], TaskID(taskID))

@@ -38,6 +38,11 @@ UPDATE pawl.items
 SET parts_required = $2
 WHERE task_id = $1 AND kind = 'work' AND parts_required IS NULL
 
+-- name: need parts of a task of one
+UPDATE pawl.tasks
+SET parts_required = $2
+WHERE id = $1 AND solo = 1 AND parts_required IS NULL
+
 -- name: begin planning
 UPDATE pawl.task_counters
 SET planning = 1, todo = 1

@@ -10,8 +10,7 @@ var updateSQL = Texts(sqlFiles, "update.sql")
 
 // Reprioritize gives a new priority to the items of a task that have the task's old
 // priority and have not ended. An item that moves to another table in the meantime is
-// found in the next round: until its row is changed, its items row has the old
-// priority.
+// found in the next round: until its row is changed, the item has the old priority.
 func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]DueItem, error) {
 	var released []DueItem
 	for {
@@ -31,10 +30,21 @@ func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]Du
 				released = append(released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
 			}
 		}
-		if _, err := tx.Exec(ctx, updateSQL["set priorities"], ItemList(moved), to); err != nil {
+		if err := setOfItems(ctx, tx, updateSQL, "set priorities", moved, to); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// setOfItems sets a column of items, which is in their rows in items, or in those of tasks
+// of one. There is a statement for each.
+func setOfItems(ctx context.Context, tx Tx, texts map[string]string, name string, ids []string, value any) error {
+	for _, query := range []string{name, name + " of tasks of one"} {
+		if _, err := tx.Exec(ctx, texts[query], ItemList(ids), value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // LockTaskRow locks a task. Until the transaction ends, no other transaction moves its

@@ -2,7 +2,7 @@
 
 -- name: priorities to change
 SELECT w.id
-FROM pawl.items w
+FROM pawl.all_items w
 WHERE w.task_id = $1 AND w.priority = $2 AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = w.id)
 ORDER BY w.id
 
@@ -10,6 +10,11 @@ ORDER BY w.id
 UPDATE pawl.items
 SET priority = $2
 WHERE id IN @ids($1)
+
+-- name: set priorities of tasks of one
+UPDATE pawl.tasks
+SET item_priority = $2
+WHERE id IN @ids($1) AND solo = 1
 
 -- name: lock task
 INSERT INTO pawl.task_counters (task_id, namespace, updated_at)
@@ -23,5 +28,5 @@ WHERE task_id = $1
 
 -- name: update task
 UPDATE pawl.tasks
-SET title = $2, priority = $3, metadata = $4
+SET title = $2, priority = $3, metadata = $4, item_priority = CASE WHEN item_priority <> $3 THEN item_priority END
 WHERE id = $1

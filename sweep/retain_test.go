@@ -210,7 +210,7 @@ func TestWhatCannotBeArchivedStays(t *testing.T) {
 		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks left")
 		h.exec(
 			"INSERT INTO pawl.finished_items (item_id, queue_id, task_id, state, attempt, failures, ended_at, result) SELECT w.id, w.queue_id, $2, "+
-				"@state(completed), 1, 0, 1, '1' FROM pawl.items w WHERE w.id = $1",
+				"@state(completed), 1, 0, 1, '1' FROM pawl.all_items w WHERE w.id = $1",
 			item,
 			ids[3],
 		)

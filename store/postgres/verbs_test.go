@@ -164,7 +164,7 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	one.Title, one.InputHash, one.Dedupes = "a title", "h", true
 	now := h.create([]store.NewTask{task, one}, append(items, its))
 	h.want("(0,1,itm_000001_000000,0) (3,-13,itm_000001_000003,0) (0,1,itm_000002,1)",
-		"SELECT i.position, rank, item_id, solo FROM ready JOIN items i ON i.id = item_id ORDER BY item_id")
+		"SELECT i.position, rank, item_id, solo FROM ready JOIN all_items i ON i.id = item_id ORDER BY item_id")
 	h.want("(itm_000001_000001,1152921504606846976)", "SELECT item_id, run_at FROM scheduled")
 	h.want("(itm_000001_000002,1)", "SELECT item_id, needs FROM waiting")
 	h.want("(itm_000001_000000,itm_000001_000002)", "SELECT * FROM item_deps")
@@ -179,7 +179,7 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	h.want(fmt.Sprintf("(6,%d,%d,1)", now, now), "SELECT count(*), min(created_at), max(created_at), count(DISTINCT created_at) "+
 		"FROM event_rows")
 	h.want("(proposed) (planned) (planned) (planned) (planned) (proposed)", "SELECT event FROM event_rows ORDER BY id")
-	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, (SELECT input FROM items WHERE task_id = t.id) "+
+	h.want(`("a title",h,1,,2)`, "SELECT title, input_hash, dedupes, payload, input "+
 		"FROM tasks t WHERE id = $1", one.ID)
 
 	more := items[0]

@@ -288,7 +288,7 @@ func TestBackupIsWholeWhileWorkGoesOn(t *testing.T) {
 	}
 	c := &database{T: t, path: dest, time: start}
 	c.DB = c.open()
-	c.want("items", c.table("SELECT (SELECT COUNT(*) FROM pawl.items), (SELECT COUNT(*) FROM pawl.ready) + (SELECT COUNT(*) "+
+	c.want("items", c.table("SELECT (SELECT COUNT(*) FROM pawl.all_items), (SELECT COUNT(*) FROM pawl.ready) + (SELECT COUNT(*) "+
 		"FROM pawl.leases)"), "100 100")
 	c.want("events of claims", c.table("SELECT (SELECT COUNT(*) FROM pawl.leases) = (SELECT COUNT(*) FROM pawl.event_rows "+
 		"WHERE event = 'leased')"), "1")

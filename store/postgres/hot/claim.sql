@@ -13,7 +13,7 @@ d AS (
     --bytes   SELECT a.tid, SUM(a.bytes) OVER (ORDER BY a.rank, a.item_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
     --bytes   FROM (
     SELECT c.tid
-    --bytes , c.item_id, k.rank, (SELECT octet_length(w.input) + COALESCE(octet_length(c.error), 0) + COALESCE(octet_length(w.reasons), 0) FROM pawl.items w WHERE w.id = c.item_id) AS bytes
+    --bytes , c.item_id, k.rank, (SELECT octet_length(w.input) + COALESCE(octet_length(c.error), 0) + COALESCE(octet_length(w.reasons), 0) FROM pawl.all_items w WHERE w.id = c.item_id) AS bytes
     FROM unnest($3::int[]) AS k(rank),
       LATERAL (
         SELECT q.*
@@ -62,4 +62,8 @@ SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, ($4::text[])[array_positi
   r.said, r.error, w.reasons,
   CASE WHEN octet_length(w.input) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(w.reasons), 0) > $15::int THEN ('bytes of ' || r.item_id)::int END
 FROM r
-LEFT JOIN LATERAL (SELECT w.key, w.input, w.reasons FROM pawl.items w WHERE w.id = r.item_id LIMIT 1) w ON true
+LEFT JOIN LATERAL (
+  SELECT NULL::text AS key, t.input, t.reasons FROM pawl.tasks t WHERE r.task_id = r.item_id AND t.id = r.item_id AND t.solo = 1
+  UNION ALL
+  SELECT w.key, w.input, w.reasons FROM pawl.items w WHERE w.id = r.item_id
+  LIMIT 1) w ON true

@@ -16,12 +16,7 @@ var createSQL string
 func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, items []store.NewItem) (now int64, err error) {
 	type dep struct{ needs, item store.ItemID }
 	var deps []dep
-	solo := map[string]*store.NewTask{}
-	for i := range tasks {
-		if tasks[i].Solo {
-			solo[tasks[i].ID] = &tasks[i]
-		}
-	}
+	store.JoinOnlyItems(tasks, items)
 	for i := range items {
 		if len(items[i].Needs) > 0 {
 			items[i].Needs = slices.Compact(slices.Sorted(slices.Values(items[i].Needs)))
@@ -29,16 +24,19 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		for _, id := range items[i].Needs {
 			deps = append(deps, dep{store.ItemID(id), store.ItemID(items[i].ID)})
 		}
-		if t := solo[items[i].TaskID]; t != nil && items[i].Data == "" {
-			items[i].Data = store.Text(t.Data)
-		}
 	}
 	var actors nameList[store.ActorName]
 	var queues nameList[store.QueueName]
 	inQueue := once(column(items, func(i *store.NewItem) int { return queues.place(i.Queue()) }))
+	queueOfTask := once(column(tasks, func(t *store.NewTask) int {
+		if !t.Solo {
+			return 0 // none
+		}
+		return queues.place(t.OnlyQueue())
+	}))
 	args := createArgs(tasks, items, &actors, queues.names)
 	args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }),
-		inQueue)
+		inQueue, queueOfTask)
 	var given store.Carried
 	args = append(args, arrays(given.Given(), items, func(i *store.NewItem) { given = i.Carried() })...)
 	var task store.NewTask
@@ -93,7 +91,12 @@ func itemColumns(items []store.NewItem, actors []int, queues []store.QueueName) 
 		sparse(items, nil, func(i *store.NewItem) *int64 { return i.RunAt }),
 		sparse(items, "", func(i *store.NewItem) store.Text { return i.After }),
 		sparse(items, 0, func(i *store.NewItem) int { return len(i.Needs) }),
-		column(items, func(i *store.NewItem) string { return i.Input }),
+		sparse(items, "", func(i *store.NewItem) store.Text {
+			if i.Solo {
+				return ""
+			}
+			return store.Text(i.Input)
+		}),
 		actors,
 		sparse(items, "", func(i *store.NewItem) store.Text { return i.Data }),
 		sparse(items, "", func(i *store.NewItem) store.Text { return store.Text(i.Actor.Key) }),

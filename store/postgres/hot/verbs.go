@@ -86,6 +86,10 @@ func arrays[T any](list []store.Column, rows []T, put func(r *T)) []any {
 			all[j] = gather(at, len(rows), some)
 		case **string:
 			all[j] = gather(at, len(rows), some)
+		case **int:
+			all[j] = gather(at, len(rows), some)
+		case **int64:
+			all[j] = gather(at, len(rows), some)
 		default:
 			panic(fmt.Sprintf("hot: a column of %T", at))
 		}

@@ -87,7 +87,17 @@ CREATE TABLE pawl.tasks (
   dedupes           smallint NOT NULL DEFAULT 0 CHECK (dedupes IN (0, 1)),
   thread            text COLLATE "C",
   trace_parent      text,
-  created_at        bigint NOT NULL
+  created_at        bigint NOT NULL,
+  -- Of a task of one item (solo = 1), what items has of the items of other tasks: this row
+  -- is its item too. NULL or 0 in all other tasks.
+  queue_id          integer,
+  max_attempts      integer NOT NULL DEFAULT 0,
+  run_at            bigint,
+  item_type         text COLLATE "C", -- NULL = the task's
+  item_priority     smallint,         -- NULL = the task's
+  parts_required    text,
+  reasons           text,
+  input             text
 );
 CREATE UNIQUE INDEX tasks_one_per_input ON pawl.tasks (namespace, type, input_hash) WHERE dedupes = 1;
 -- A page has many of these short rows.
@@ -136,6 +146,7 @@ CREATE INDEX task_counters_decide_by ON pawl.task_counters (decide_by) WHERE dec
 CREATE INDEX task_counters_failing ON pawl.task_counters (task_id) WHERE state = 'open' AND failed > 0;
 CREATE INDEX task_counters_by_state ON pawl.task_counters (state, task_id) WHERE state <> 'completed';
 
+-- The items of tasks of many, and all items that plan and apply. all_items has every item.
 CREATE TABLE pawl.items (
   id             uuid PRIMARY KEY,
   namespace      text COLLATE "C" NOT NULL,
@@ -626,7 +637,7 @@ CREATE TABLE pawl.provenances (
   id                  text COLLATE "C" PRIMARY KEY,
   namespace           text COLLATE "C" NOT NULL,
   task_id             uuid REFERENCES pawl.tasks (id) ON DELETE CASCADE,
-  item_id             uuid REFERENCES pawl.items (id) ON DELETE CASCADE,
+  item_id             uuid,
   verb                text COLLATE "C" NOT NULL,
   scope               text COLLATE "C",
   idempotency_key     text COLLATE "C",
@@ -656,7 +667,7 @@ CREATE TABLE pawl.idempotency_keys (
   content_type text,
   code         integer,
   task_id      uuid REFERENCES pawl.tasks (id) ON DELETE SET NULL,
-  item_id      uuid REFERENCES pawl.items (id) ON DELETE SET NULL,
+  item_id      uuid,
   hits         bigint NOT NULL DEFAULT 0,
   misses       bigint NOT NULL DEFAULT 1,
   replays      bigint NOT NULL DEFAULT 0,
@@ -928,12 +939,24 @@ SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, m.class, m.event, m.f
 FROM pawl.task_events e
 LEFT JOIN pawl.moves m ON m.code = e.move;
 
--- The two ranks an item can have among the ready, a row each: fresh, and back
--- again.
+-- Every item. Statements find rows of either part by an index only if nothing is filtered
+-- within the parts, and if their columns have the same types and collations.
+CREATE VIEW pawl.all_items AS
+SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, created_at, reasons
+FROM (
+  SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, created_at, reasons, 1::smallint AS solo
+  FROM pawl.items
+  UNION ALL
+  SELECT id, namespace, queue_id, id, COALESCE(item_type, type), 'work'::text COLLATE "C", 0, NULL::text COLLATE "C", COALESCE(item_priority, priority), max_attempts, run_at, NULL::text, input,
+    parts_required, created_at, reasons, solo
+  FROM pawl.tasks) w
+WHERE solo = 1;
+
+-- The two ranks an item can have among the ready, a row each: fresh, and back again.
 CREATE VIEW pawl.item_ranks AS
-SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM pawl.items
-UNION ALL
-SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM pawl.items;
+SELECT w.id, w.namespace, w.task_id, w.type, w.kind, n.fresh - 2 * w.priority AS rank, w.queue_id
+FROM pawl.all_items w
+CROSS JOIN (VALUES (1), (0)) n (fresh);
 
 -- Every item with its place, in raw columns: what the engine reads. The place
 -- is a join, so reading one item is eight point look-ups: ready has two, fresh
@@ -973,7 +996,7 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   COALESCE(e.ended_at, t.completed_at) AS completed_at,
   COALESCE(CASE WHEN l.item_id IS NOT NULL THEN GREATEST(l.heartbeat_at, l.progressed_at) END, e.ended_at, r.since, b.since, s.since, g.since, t.since, w.created_at) AS updated_at,
   COALESCE(l.solo, r.solo, b.solo, s.solo, g.solo, t.solo) AS solo
-FROM pawl.items w
+FROM pawl.all_items w
 LEFT JOIN pawl.leases l ON l.item_id = w.id
 LEFT JOIN pawl.finished_items e ON e.item_id = w.id
 LEFT JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
@@ -987,7 +1010,7 @@ LEFT JOIN pawl.parked_items t ON t.item_id = w.id;
 -- places are joined here once more, table by table: to the right of a LEFT JOIN
 -- SQLite would make a copy of all of item_rows, for the sake of one item.
 CREATE VIEW pawl.task_rows AS
-SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, COALESCE(x.payload, x.input) AS payload, x.metadata,
+SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x.payload, x.metadata,
   x.requested_by_type, x.requested_by_id, x.input_hash, x.thread, x.created_at,
   CASE
     WHEN x.stored <> 'open' THEN x.stored
@@ -1010,7 +1033,7 @@ SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, C
   CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'cancelled' THEN 1 ELSE 0 END ELSE x.live_cancelled END AS cancelled,
   x.checkpoints, x.pruned, x.failed_in, x.error, x.stage, x.item_state, x.progress, x.retry_count, x.applied_at, x.completed_at
 FROM (
-  SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, w.input, t.metadata,
+  SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, COALESCE(t.payload, t.input) AS payload, t.metadata,
     t.requested_by_type, t.requested_by_id, t.input_hash, t.thread, t.created_at,
     COALESCE(k.state, 'open') AS stored,
     COALESCE(k.version, 0) AS live_version, k.items AS live_items, k.open AS live_open, k.failed AS live_failed, COALESCE(k.planning, 0) AS planning, k.dead AS live_dead, k.cancelled AS live_cancelled,
@@ -1033,14 +1056,13 @@ FROM (
     COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at
   FROM pawl.tasks t
   LEFT JOIN pawl.task_counters k ON k.task_id = t.id
-  LEFT JOIN pawl.items w ON t.solo = 1 AND w.id = t.id
-  LEFT JOIN pawl.leases l ON l.item_id = w.id
-  LEFT JOIN pawl.finished_items e ON e.item_id = w.id
-  LEFT JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
-  LEFT JOIN pawl.ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
-  LEFT JOIN pawl.scheduled s ON s.item_id = w.id
-  LEFT JOIN pawl.waiting g ON g.item_id = w.id
-  LEFT JOIN pawl.parked_items p ON p.item_id = w.id
+  LEFT JOIN pawl.leases l ON t.solo = 1 AND l.item_id = t.id
+  LEFT JOIN pawl.finished_items e ON t.solo = 1 AND e.item_id = t.id
+  LEFT JOIN pawl.ready r ON r.queue_id = t.queue_id AND r.rank = 1 - 2 * COALESCE(t.item_priority, t.priority) AND r.item_id = t.id
+  LEFT JOIN pawl.ready b ON b.queue_id = t.queue_id AND b.rank = -2 * COALESCE(t.item_priority, t.priority) AND b.item_id = t.id
+  LEFT JOIN pawl.scheduled s ON t.solo = 1 AND s.item_id = t.id
+  LEFT JOIN pawl.waiting g ON t.solo = 1 AND g.item_id = t.id
+  LEFT JOIN pawl.parked_items p ON t.solo = 1 AND p.item_id = t.id
 ) x;
 
 -- The views for people and their queries (docs/sql.md). Stable; the tables are not.

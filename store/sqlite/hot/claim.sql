@@ -1,13 +1,14 @@
 -- name: Head
 SELECT r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, r.error,
-  w.key, w.input, CASE WHEN r.rework > 0 THEN w.reasons END,
+  CASE WHEN r.solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = r.item_id) END,
+  CASE r.solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = r.item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = r.item_id) END,
+  CASE WHEN r.rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = r.item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
    WHERE m.item_id = r.item_id AND m.state IN ('streaming', 'stopped')
    ORDER BY m.state DESC, m.id DESC
    LIMIT 1)
 FROM pawl.ready r
-LEFT JOIN pawl.items w ON w.id = r.item_id
 WHERE r.queue_id = $1 AND r.rank = $2 AND r.item_id >= $3
 ORDER BY r.item_id
 LIMIT $4
@@ -20,9 +21,9 @@ WHERE queue_id = $1 AND rank = $2 AND item_id BETWEEN $3 AND $4
 DELETE FROM pawl.ready
 WHERE queue_id = $1 AND rank = $2 AND item_id = $3
 RETURNING rank, item_id, task_id, @columns(carried), started_at, error,
-  (SELECT w.key FROM pawl.items w WHERE w.id = item_id),
-  (SELECT w.input FROM pawl.items w WHERE w.id = item_id),
-  CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.items w WHERE w.id = item_id) END,
+  CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
+  CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
+  CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
    WHERE m.item_id = ready.item_id AND m.state IN ('streaming', 'stopped')

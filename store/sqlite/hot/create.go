@@ -23,6 +23,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	if err != nil {
 		return 0, err
 	}
+	store.JoinOnlyItems(tasks, items)
 	for i := range tasks {
 		if err := newTask(ctx, tx, &tasks[i], now); err != nil {
 			return 0, err
@@ -37,7 +38,15 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 }
 
 func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) error {
-	_, err := tx.Exec(ctx, createTask, with(t.Columns(), now)...)
+	var queue *int64 // of its only item
+	if t.Solo {
+		id, err := store.QueueID(ctx, tx, t.OnlyQueue())
+		if err != nil {
+			return err
+		}
+		queue = &id
+	}
+	_, err := tx.Exec(ctx, createTask, with(t.Columns(), now, queue)...)
 	if err != nil || t.Solo {
 		return err
 	}
@@ -58,11 +67,12 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, createItem, id, n.Namespace, queue, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
-		int64(n.MaxAttempts),
-		n.RunAt, n.After, n.Input, now)
-	if err != nil {
-		return err
+	if !n.Solo {
+		_, err = tx.Exec(ctx, createItem, id, n.Namespace, queue, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
+			int64(n.MaxAttempts), n.RunAt, n.After, n.Input, now)
+		if err != nil {
+			return err
+		}
 	}
 	var needs int64
 	for _, needed := range n.Needs {

@@ -1,6 +1,6 @@
 -- name: Task
-INSERT INTO pawl.tasks (created_at, @columns(new_task))
-VALUES ($1, @values(new_task, $2))
+INSERT INTO pawl.tasks (created_at, queue_id, @columns(new_task))
+VALUES ($1, $2, @values(new_task, $3))
 
 -- name: Counters
 INSERT INTO pawl.task_counters (task_id, namespace, items, open)

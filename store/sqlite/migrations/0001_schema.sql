@@ -44,7 +44,17 @@ CREATE TABLE tasks (
   dedupes           INTEGER NOT NULL DEFAULT 0 CHECK (dedupes IN (0, 1)),
   thread            TEXT,
   trace_parent      TEXT,
-  created_at        INTEGER NOT NULL
+  created_at        INTEGER NOT NULL,
+  -- Of a task of one item (solo = 1), what items has of the items of other tasks: this row
+  -- is its item too. NULL or 0 in all other tasks.
+  queue_id          INTEGER,
+  max_attempts      INTEGER NOT NULL DEFAULT 0,
+  run_at            INTEGER,
+  item_type         TEXT,    -- NULL = the task's
+  item_priority     INTEGER, -- NULL = the task's
+  parts_required    TEXT,
+  reasons           TEXT,
+  input             TEXT
 ) STRICT;
 CREATE UNIQUE INDEX tasks_one_per_input ON tasks (namespace, type, input_hash) WHERE dedupes = 1;
 CREATE INDEX tasks_of_namespace ON tasks (namespace, id);
@@ -91,6 +101,7 @@ CREATE INDEX task_counters_decide_by ON task_counters (decide_by) WHERE decide_b
 CREATE INDEX task_counters_failing ON task_counters (task_id) WHERE state = 'open' AND failed > 0;
 CREATE INDEX task_counters_by_state ON task_counters (state, task_id) WHERE state <> 'completed';
 
+-- The items of tasks of many, and all items that plan and apply. all_items has every item.
 CREATE TABLE items (
   id             BLOB PRIMARY KEY,
   namespace      TEXT NOT NULL,
@@ -579,7 +590,7 @@ CREATE TABLE provenances (
   id                  TEXT PRIMARY KEY,
   namespace           TEXT NOT NULL,
   task_id             BLOB REFERENCES tasks (id) ON DELETE CASCADE,
-  item_id             BLOB REFERENCES items (id) ON DELETE CASCADE,
+  item_id             BLOB,
   verb                TEXT NOT NULL,
   scope               TEXT,
   idempotency_key     TEXT,
@@ -609,7 +620,7 @@ CREATE TABLE idempotency_keys (
   content_type TEXT,
   code         INTEGER,
   task_id      BLOB REFERENCES tasks (id) ON DELETE SET NULL,
-  item_id      BLOB REFERENCES items (id) ON DELETE SET NULL,
+  item_id      BLOB,
   hits         INTEGER NOT NULL DEFAULT 0,
   misses       INTEGER NOT NULL DEFAULT 1,
   replays      INTEGER NOT NULL DEFAULT 0,
@@ -899,12 +910,23 @@ SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, m.class, m.event, m.f
 FROM task_events e
 LEFT JOIN moves m ON m.code = e.move;
 
+-- Every item. The columns of both parts have the same affinities: otherwise SQLite would
+-- read all rows before it looks at a condition.
+CREATE VIEW all_items AS
+SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, created_at, reasons
+FROM items
+UNION ALL
+SELECT id, namespace, queue_id, id, CAST(COALESCE(item_type, type) AS TEXT), CAST('work' AS TEXT), CAST(0 AS INTEGER), CAST(NULL AS TEXT), CAST(COALESCE(item_priority, priority) AS INTEGER), max_attempts, run_at, CAST(NULL AS TEXT), input,
+  parts_required, created_at, reasons
+FROM tasks
+WHERE solo = 1;
+
 -- The two ranks an item can have among the ready, a row each: fresh, and back
 -- again.
 CREATE VIEW item_ranks AS
-SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM items
+SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM all_items
 UNION ALL
-SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM items;
+SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM all_items;
 
 -- Every item with its place, in raw columns: what the engine reads. The place
 -- is a join, so reading one item is eight point look-ups: ready has two, fresh
@@ -944,7 +966,7 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   COALESCE(e.ended_at, t.completed_at) AS completed_at,
   COALESCE(MAX(l.heartbeat_at, COALESCE(l.progressed_at, 0)), e.ended_at, r.since, b.since, s.since, g.since, t.since, w.created_at) AS updated_at,
   COALESCE(l.solo, r.solo, b.solo, s.solo, g.solo, t.solo) AS solo
-FROM items w
+FROM all_items w
 LEFT JOIN leases l ON l.item_id = w.id
 LEFT JOIN finished_items e ON e.item_id = w.id
 LEFT JOIN ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
@@ -958,7 +980,7 @@ LEFT JOIN parked_items t ON t.item_id = w.id;
 -- places are joined here once more, table by table: to the right of a LEFT JOIN
 -- SQLite would make a copy of all of item_rows, for the sake of one item.
 CREATE VIEW task_rows AS
-SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, COALESCE(x.payload, x.input) AS payload, x.metadata,
+SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x.payload, x.metadata,
   x.requested_by_type, x.requested_by_id, x.input_hash, x.thread, x.created_at,
   CASE
     WHEN x.stored <> 'open' THEN x.stored
@@ -981,7 +1003,7 @@ SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, C
   CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'cancelled' THEN 1 ELSE 0 END ELSE x.live_cancelled END AS cancelled,
   x.checkpoints, x.pruned, x.failed_in, x.error, x.stage, x.item_state, x.progress, x.retry_count, x.applied_at, x.completed_at
 FROM (
-  SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, t.payload, w.input, t.metadata,
+  SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, COALESCE(t.payload, t.input) AS payload, t.metadata,
     t.requested_by_type, t.requested_by_id, t.input_hash, t.thread, t.created_at,
     COALESCE(k.state, 'open') AS stored,
     COALESCE(k.version, 0) AS live_version, k.items AS live_items, k.open AS live_open, k.failed AS live_failed, COALESCE(k.planning, 0) AS planning, k.dead AS live_dead, k.cancelled AS live_cancelled,
@@ -1004,14 +1026,13 @@ FROM (
     COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at
   FROM tasks t
   LEFT JOIN task_counters k ON k.task_id = t.id
-  LEFT JOIN items w ON t.solo = 1 AND w.id = t.id
-  LEFT JOIN leases l ON l.item_id = w.id
-  LEFT JOIN finished_items e ON e.item_id = w.id
-  LEFT JOIN ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
-  LEFT JOIN ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
-  LEFT JOIN scheduled s ON s.item_id = w.id
-  LEFT JOIN waiting g ON g.item_id = w.id
-  LEFT JOIN parked_items p ON p.item_id = w.id
+  LEFT JOIN leases l ON t.solo = 1 AND l.item_id = t.id
+  LEFT JOIN finished_items e ON t.solo = 1 AND e.item_id = t.id
+  LEFT JOIN ready r ON r.queue_id = t.queue_id AND r.rank = 1 - 2 * COALESCE(t.item_priority, t.priority) AND r.item_id = t.id
+  LEFT JOIN ready b ON b.queue_id = t.queue_id AND b.rank = -2 * COALESCE(t.item_priority, t.priority) AND b.item_id = t.id
+  LEFT JOIN scheduled s ON t.solo = 1 AND s.item_id = t.id
+  LEFT JOIN waiting g ON t.solo = 1 AND g.item_id = t.id
+  LEFT JOIN parked_items p ON t.solo = 1 AND p.item_id = t.id
 ) x;
 
 -- The views for people and their queries (docs/sql.md). Stable; the tables are not.
