@@ -21,6 +21,7 @@ var arrows = map[string][]string{
 	"store/postgres":     {"", "store", "store/postgres/hot"},
 	"store/postgres/hot": {"", "store"},
 	"store/objects":      {"internal/durable"},
+	"store/objects/s3":   {"store/objects"},
 	"sweep":              {"", "store", "store/objects", "internal/durable"},
 	"feed":               {"", "store", "internal/watch"},
 	"schema":             {""},
@@ -62,7 +63,8 @@ var arrows = map[string][]string{
 	"mcp/conformance":          {"", "engine", "mcp", "worker"},
 	"cmd/pawl":                 {"cmd/pawl/internal/*"},
 	"cmd/pawl/internal/*":      {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own
-	"cmd/pawl/internal/cli":    {"", "client", "engine", "mcp", "store/objects", "internal/durable", "internal/nearest", "internal/terminal"},
+	"cmd/pawl/internal/cli": {"", "client", "engine", "mcp", "store/objects", "store/objects/s3",
+		"internal/durable", "internal/nearest", "internal/terminal"},
 	"cmd/pawl/internal/task":   {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/item":   {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/demo":   {"", "cmd/pawl/internal/cli", "internal/demo"},

@@ -2,16 +2,19 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/store/objects"
+	"github.com/pawl-work/pawl/store/objects/s3"
 )
 
 // blobsConfig says where the bytes of uploaded blobs are.
 type blobsConfig struct {
 	Store string   `koanf:"store"`
 	Dir   string   `koanf:"dir"`
+	S3    string   `koanf:"s3"`
 	Lost  []string `koanf:"lost"`
 }
 
@@ -19,14 +22,17 @@ type blobsConfig struct {
 const (
 	blobsInDatabase  = "database"
 	blobsInDirectory = "directory"
+	blobsInS3        = "s3"
 )
 
 func (b blobsConfig) check() error {
 	switch {
-	case b.Store != blobsInDatabase && b.Store != blobsInDirectory:
-		return Invalid("blobs.store must be %s or %s, not %q", blobsInDatabase, blobsInDirectory, b.Store)
+	case !slices.Contains([]string{blobsInDatabase, blobsInDirectory, blobsInS3}, b.Store):
+		return Invalid("blobs.store must be %s, %s or %s, not %q", blobsInDatabase, blobsInDirectory, blobsInS3, b.Store)
 	case b.Store == blobsInDirectory && b.Dir == "":
 		return Invalid("blobs.store is %s: set blobs.dir", b.Store)
+	case b.Store == blobsInS3 && b.S3 == "":
+		return Invalid("blobs.store is %s: set blobs.s3", b.Store)
 	}
 	return nil
 }
@@ -44,6 +50,16 @@ func (b blobsConfig) setStores(ctx context.Context, o *engine.Options) error {
 		o.BlobStores = append(o.BlobStores, dir)
 		if b.Store == blobsInDirectory {
 			o.Blobs = dir
+		}
+	}
+	if b.S3 != "" {
+		bucket, err := s3.Open(b.S3, nil)
+		if err != nil {
+			return Invalid("blobs.s3: %v", err)
+		}
+		o.BlobStores = append(o.BlobStores, bucket)
+		if b.Store == blobsInS3 {
+			o.Blobs = bucket
 		}
 	}
 	return nil
@@ -65,6 +81,6 @@ func HasBlobStores(ctx context.Context, s any) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	return Invalid("the database has blobs in %s, which no setting names: set blobs.dir to its directory, also if new blobs go elsewhere; "+
-		"if it is gone for ever, list it in blobs.lost", strings.Join(missing, ", "))
+	return Invalid("the database has blobs in %s, which no setting names: set blobs.dir to its directory or blobs.s3 to its bucket, "+
+		"also if new blobs go elsewhere; if it is gone for ever, list it in blobs.lost", strings.Join(missing, ", "))
 }

@@ -182,10 +182,12 @@ var Settings = []Setting{
 	{Key: "serve.tls_key", Flag: "tls-key", Help: "PEM file of the certificate's key"},
 	{Key: "serve.notice", Flag: "notice", Help: "how long a stopping server still accepts calls while /readyz answers 503"},
 
-	{Key: "blobs.store", Flag: "blob-store", Default: blobsInDatabase, Help: "where new blobs go: database or directory",
+	{Key: "blobs.store", Flag: "blob-store", Default: blobsInDatabase, Help: "where new blobs go: database, directory or s3",
 		More: "Old ones are read where they are: [blobs.md](blobs.md#stores)"},
 	{Key: "blobs.dir", Flag: "blob-dir", Help: "directory of blobs, which several servers may share",
 		More: "It is read also if new ones go elsewhere"},
+	{Key: "blobs.s3", Flag: "blob-s3", Help: "bucket of blobs, https://ENDPOINT/BUCKET[/PREFIX][#region=NAME]",
+		More: "It is read also if new ones go elsewhere. Credentials: [blobs.md](blobs.md#stores)"},
 	{Key: "blobs.lost", Words: true, Help: "names of stores of blobs that are gone for ever",
 		More: "Without their store or this, `pawl serve` refuses a database that has blobs there"},
 
