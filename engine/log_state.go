@@ -106,6 +106,11 @@ func (e *Engine) newestSigned() (sweep.ReadSigned, error) {
 		if out.LogRoot = root; root.Size > 0 {
 			out.Note = found.Note
 		}
+		origin := l.last().Origin
+		out.Open = func(note string) (store.LogRoot, bool) {
+			c, err := translog.Open(note, known.keys)
+			return store.LogRoot{Size: c.Size, Root: c.Root}, err == nil && c.Origin == origin
+		}
 		return out, nil
 	}, nil
 }

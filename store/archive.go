@@ -266,6 +266,7 @@ func restored(table string) []string {
 // Restorer restores an archived task, line by line, in one transaction.
 type Restorer struct {
 	TaskID, Namespace string
+	Log               *ArchiveLog // what the archive says of the log; nil = nothing
 	table             string
 	names             []string
 	rows              [][]any
@@ -298,6 +299,9 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 	}
 	table, _ := row["table"].(string)
 	delete(row, "table")
+	if table == logLine {
+		return r.readLog(line)
+	}
 	if !slices.Contains(taskTables, table) {
 		return damaged(r.TaskID, fmt.Errorf("a row of table %q", table))
 	}
@@ -341,6 +345,15 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 		return damaged(r.TaskID, fmt.Errorf("table %s has columns this program does not know", table))
 	}
 	r.rows = append(r.rows, values)
+	return nil
+}
+
+// readLog reads the line of an archive that proves its events.
+func (r *Restorer) readLog(line []byte) error {
+	r.Log = &ArchiveLog{}
+	if err := json.Unmarshal(line, r.Log); err != nil {
+		return damaged(r.TaskID, err)
+	}
 	return nil
 }
 

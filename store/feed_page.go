@@ -191,25 +191,29 @@ func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (las
 // left out.
 func LeafIndexes(ctx context.Context, tx Tx, ids []int64) (map[int64]int64, error) {
 	out := make(map[int64]int64, len(ids))
-	read := map[int64]int64{} // the events of the pages that were read last
+	wanted := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
 	for _, id := range ids {
 		for _, query := range []string{"page of event", "pages around event"} { // most numbers are in order
-			if _, found := read[id]; found {
+			if !wanted[id] {
 				break
 			}
 			pages, err := pagesOf(ctx, tx, treeSQL[query], id)
 			if err != nil {
 				return nil, err
 			}
-			clear(read)
 			for _, p := range pages {
 				for i, x := range p.IDs {
-					read[x] = p.First + int64(i) - 1
+					if wanted[x] {
+						out[x] = p.First + int64(i) - 1
+					}
 				}
 			}
-		}
-		if at, found := read[id]; found {
-			out[id] = at
+			for x := range out {
+				delete(wanted, x)
+			}
 		}
 	}
 	return out, nil

@@ -116,7 +116,7 @@ func (d digests) append(b []byte, id int64, m pawl.MoveCode) []byte {
 		return append(b, make([]byte, 8)...)
 	}
 	text := leafText(sum[:])
-	if m.Event == "completed" || m.Event == "applied" {
+	if valueOf(m) == "result" {
 		return leafField(leafField(b, ""), text)
 	}
 	return leafField(leafField(b, text), "")

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -55,9 +57,22 @@ func prove(ctx context.Context, tx Tx, root LogRoot, list []EventProof) error {
 	if len(list) == 0 {
 		return nil
 	}
-	tree, err := ReadTree(ctx, tx)
+	hashes, err := checkedHashes(ctx, tx, root, func(from tlog.HashReader) error { return proofs(root, list, from) })
 	if err != nil {
 		return err
+	}
+	return proofs(root, list, hashes)
+}
+
+// errNotUnderRoot says that hashes of the log are missing, or do not agree with the root.
+var errNotUnderRoot = errors.New("the log is not the one that was signed")
+
+// checkedHashes returns the hashes that reads needs, which it calls with a reader that has none.
+// They are checked against the root, each tile once.
+func checkedHashes(ctx context.Context, tx Tx, root LogRoot, reads func(from tlog.HashReader) error) (knownHashes, error) {
+	tree, err := ReadTree(ctx, tx)
+	if err != nil {
+		return nil, err
 	}
 	hashes := knownHashes{}
 	note := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
@@ -66,18 +81,22 @@ func prove(ctx context.Context, tx Tx, root LogRoot, list []EventProof) error {
 		}
 		return make([]tlog.Hash, len(indexes)), nil
 	})
-	if err := proofs(root, list, note); err != nil {
-		return err
+	if err := reads(note); err != nil {
+		return nil, err
 	}
 	needed := slices.Sorted(maps.Keys(hashes))
 	checked, err := tlog.TileHashReader(tlog.Tree{N: root.Size, Hash: root.Root}, tree).ReadHashes(needed)
+	var cut *TileError
+	if err != nil && (tree.failed == nil || errors.As(tree.failed, &cut)) {
+		err = fmt.Errorf("%w: %w", errNotUnderRoot, err)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, index := range needed {
 		hashes[index] = checked[i]
 	}
-	return proofs(root, list, hashes)
+	return hashes, nil
 }
 
 // proofs sets the hashes of proofs from those of a reader.

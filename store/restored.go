@@ -13,8 +13,9 @@ import (
 
 // LogRestored records that the events of a task were restored, after a check that they are
 // what was logged. Events that the log has passed without them, because the task was in its
-// archive then, are added to it. root is that of the newest signed checkpoint.
-func LogRestored(ctx context.Context, tx Tx, taskID string, root LogRoot) error {
+// archive then, are added to it. An event that the archive itself proves to be in the log is
+// not compared with it; the others are.
+func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, archive *ArchiveLog) error {
 	s, err := LockFeed(ctx, tx)
 	if err != nil {
 		return err
@@ -36,7 +37,15 @@ func LogRestored(ctx context.Context, tx Tx, taskID string, root LogRoot) error 
 			passed = append(passed, id)
 		}
 	}
-	if err := asLogged(ctx, tx, taskID, root, placed, places); err != nil {
+	proved, err := provedByArchive(ctx, tx, signed, archive)
+	if err != nil {
+		return err
+	}
+	unproved := slices.DeleteFunc(slices.Clone(placed), func(id int64) bool {
+		at, found := proved[id]
+		return found && at == places[id]
+	})
+	if err := asLogged(ctx, tx, taskID, signed.LogRoot, unproved, places); err != nil {
 		return err
 	}
 	now, err := tx.Now(ctx)
@@ -52,6 +61,27 @@ func LogRestored(ctx context.Context, tx Tx, taskID string, root LogRoot) error 
 		return nil
 	}
 	return Position(ctx, tx, &s, passed)
+}
+
+// provedByArchive returns the leaves of restored events that their archive proves to be in the
+// log, under a checkpoint that a known key has signed.
+func provedByArchive(ctx context.Context, tx Tx, signed SignedRoot, archive *ArchiveLog) (map[int64]int64, error) {
+	if archive == nil || archive.Checkpoint == "" || signed.Open == nil {
+		return nil, nil
+	}
+	root, known := signed.Open(archive.Checkpoint)
+	if !known {
+		return nil, nil
+	}
+	leaves, err := Leaves(ctx, tx, archive.Events)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := bareLeaves(ctx, tx, archive.Events)
+	if err != nil {
+		return nil, err
+	}
+	return archive.Proved(root, func(id int64) []tlog.Hash { return []tlog.Hash{leaves[id], bare[id]} }), nil
 }
 
 // asLogged compares restored events with their leaves, tile by tile. An event that differs

@@ -27,6 +27,7 @@ const (
 	FaultPage     = "page"     // a page of positions is missing or cut off, or names what another page names
 	FaultTile     = "tile"     // hashes of the log are missing or cut off
 	FaultRoot     = "root"     // the log is not the one that was signed
+	FaultUnproved = "unproved" // an event in an archive that has no proof of it
 	FaultRemoval  = "removal"  // a record of removed events is gone or changed, or not in the log
 )
 
@@ -41,6 +42,9 @@ type LogRoot struct {
 type SignedRoot struct {
 	LogRoot
 	Note string // "" = none
+	// Open returns the root of another checkpoint; known is false if no known key has signed it,
+	// or if it is of another history. nil = no key is known.
+	Open func(note string) (root LogRoot, known bool)
 }
 
 func eventID(id int64) string { return "evt_" + strconv.FormatInt(id, 10) }

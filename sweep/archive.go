@@ -45,8 +45,9 @@ var errBeingDeleted = errors.New("the deletion of the task has begun")
 // write archives a task: all its rows as compressed JSONL, one row for each line, in a
 // file of ArchiveDir or, without a directory, for the database. The file is durable when
 // write returns. Its name is new, so no archive is overwritten. A task whose deletion
-// has begun is errLeaving; a task that does not exist has no namespace.
-func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err error) {
+// has begun is errLeaving; a task that does not exist has no namespace. The last line proves
+// the task's events under the signed root.
+func (s *Sweeper) write(ctx context.Context, taskID string, signed store.SignedRoot) (a archived, err error) {
 	a.TaskID = taskID
 	var out archiveWriter
 	defer func() { out.discard() }()
@@ -69,7 +70,17 @@ func (s *Sweeper) write(ctx context.Context, taskID string) (a archived, err err
 		if a.newest, err = store.NewestEvent(ctx, tx, taskID); err != nil {
 			return err
 		}
-		return store.ReadTask(ctx, tx, taskID, out.line)
+		if err := store.ReadTask(ctx, tx, taskID, out.line); err != nil {
+			return err
+		}
+		line, flaw, err := store.ReadArchiveLog(ctx, tx, signed, taskID)
+		if flaw != nil {
+			s.Log.WarnContext(ctx, "the archive has no proofs that its events are in the transparency log", "task_id", taskID, "error", flaw)
+		}
+		if err != nil || line == nil {
+			return err
+		}
+		return out.line(line)
 	})
 	if err != nil || a.namespace == "" {
 		return a, err
@@ -189,9 +200,24 @@ func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
 		return err
 	}
 	defer done()
+	return eachLine(in, each, func(err error) error { return unreadable(a.TaskID, err) })
+}
+
+// ReadArchive passes the lines of an archive's file to each.
+func ReadArchive(path string, each func(line []byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return eachLine(f, each, func(err error) error { return fmt.Errorf("%s is no archive, or is cut off: %w", path, err) })
+}
+
+// eachLine passes the lines of an archive to each. bad is the error for one that cannot be read.
+func eachLine(in io.Reader, each func(line []byte) error, bad func(error) error) error {
 	zip, err := zstd.NewReader(in)
 	if err != nil {
-		return unreadable(a.TaskID, err)
+		return bad(err)
 	}
 	defer zip.Close()
 	lines := bufio.NewReaderSize(zip, 64<<10)
@@ -201,7 +227,7 @@ func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
 			return nil
 		}
 		if err != nil {
-			return unreadable(a.TaskID, err)
+			return bad(err)
 		}
 		if err := each(line); err != nil {
 			return err

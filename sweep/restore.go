@@ -64,7 +64,7 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if err != nil {
 			return err
 		}
-		return store.LogRestored(ctx, tx, taskID, signed.LogRoot)
+		return store.LogRestored(ctx, tx, taskID, signed, r.Log)
 	})
 	if err == nil {
 		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)

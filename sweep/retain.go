@@ -184,9 +184,13 @@ var errChanged = errors.New("the task changed while it was archived")
 // transaction that records them and removes the first rows.
 func (p *pass) retire(ctx context.Context, tasks []string) error {
 	slices.Sort(tasks) // rows are locked in this order
+	signed, err := p.newestSigned(ctx)
+	if err != nil {
+		return err
+	}
 	var written, beingDeleted []archived
 	for _, id := range tasks {
-		a, err := p.write(ctx, id)
+		a, err := p.write(ctx, id, signed)
 		switch {
 		case errors.Is(err, errBeingDeleted):
 			beingDeleted = append(beingDeleted, a)
@@ -204,7 +208,7 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 		}
 	}
 	var replaced []archived
-	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
 		replaced = nil
 		for _, a := range written {
 			old, done, err := retireTask(ctx, tx, a)

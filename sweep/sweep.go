@@ -62,6 +62,20 @@ func (s *Sweeper) signed() (ReadSigned, error) {
 	return s.Signed()
 }
 
+// newestSigned reads the newest signed checkpoint in a transaction of its own. The log of later
+// transactions continues it.
+func (s *Sweeper) newestSigned(ctx context.Context) (out store.SignedRoot, err error) {
+	read, err := s.signed()
+	if err != nil { // of the signer's files: they keep nothing from being archived
+		s.Log.WarnContext(ctx, "archives have no proofs: the checkpoint beside the signing key cannot be read", "error", err)
+		return out, nil
+	}
+	return out, s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out, err = read(ctx, tx)
+		return err
+	})
+}
+
 // pass is one sweep.
 type pass struct {
 	*Sweeper

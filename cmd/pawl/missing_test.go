@@ -18,7 +18,7 @@ import (
 // Commands that may create the database, and those that open none.
 var (
 	creators = []string{"pawl serve", "pawl demo", "pawl mcp", "pawl migrate up", "pawl task create"}
-	openNone = []string{"pawl version", "pawl migrate sql", "pawl completion", "pawl help", "pawl demo-agent"}
+	openNone = []string{"pawl version", "pawl migrate sql", "pawl completion", "pawl help", "pawl demo-agent", "pawl archive verify"}
 )
 
 // flagsFor are the flags and arguments without which a command is refused before it

@@ -2,19 +2,22 @@ package db
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/task"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
 // ArchiveCommand returns the command `pawl archive`.
 func ArchiveCommand(a *cli.App) *cobra.Command {
-	return cli.Noun("archive", "Tasks that were archived and removed", archiveList(a), archiveRestore(a))
+	return cli.Noun("archive", "Tasks that were archived and removed", archiveList(a), archiveRestore(a), archiveVerify(a))
 }
 
 func archiveList(a *cli.App) *cobra.Command {
@@ -41,4 +44,34 @@ func archiveRestore(a *cli.App) *cobra.Command {
 			return a.Show(t, func(w io.Writer) { task.ShowTask(w, t) })
 		}),
 	)
+}
+
+func archiveVerify(a *cli.App) *cobra.Command {
+	var keys []string
+	cmd := a.Verb("verify FILE", "Compare the events of an archive with the proofs that it has; exit 1 if they differ", cobra.ExactArgs(1),
+		func(_ *cobra.Command, args []string) error {
+			if len(keys) == 0 {
+				return cli.Invalid("archive verify needs --verifier: a public key of the log, from the file beside its signing key")
+			}
+			v, err := engine.VerifyArchive(args[0], keys)
+			if err != nil {
+				return err
+			}
+			return shown(v.Intact, a.Show(v, func(w io.Writer) {
+				terminal.Fields(w, "task", v.TaskID, "namespace", v.Namespace, "events", strconv.Itoa(v.Events),
+					"proved under the checkpoint", strconv.Itoa(v.Proved))
+				if v.Checkpoint != nil {
+					checkpoint(w, v.Checkpoint)
+				}
+				faults(w, v.Faults)
+				if v.Intact {
+					fmt.Fprintln(w, "intact: this proves that the events are in the log, with the inputs and results that they stand for")
+				}
+			}))
+		})
+	cmd.Flags().StringArrayVar(&keys, "verifier", nil, "a public key that must have signed the checkpoint in the archive; may be repeated")
+	cmd.Long = "Proves, without a database, that the events of an archived task are in the log under the\n" +
+		"checkpoint that the archive has. Keys are lines of the file beside the signing key."
+	cmd.Example = "  pawl archive verify tsk_01J….arc_01K….jsonl.zst --verifier \"$(cat work.db.logkey.pub)\""
+	return cmd
 }

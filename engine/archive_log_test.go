@@ -1,0 +1,146 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// archivedFile archives a task of several events and values, and returns the file of its
+// archive.
+func (c *logged) archivedFile() (file string) {
+	c.Helper()
+	ctx := pawl.WithProvenance(c.Context(), pawl.Provenance{AgentName: "research-bot", Model: "m-1"})
+	task, err := pawl.Create(ctx, c.Service, pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`),
+		Items: []pawl.NewItem{{Input: []byte(`{"i":1}`)}, {Input: []byte(`{"i":2}`)}}})
+	c.ok(task, err)
+	c.task = task
+	c.create(pawl.NewTask{Type: "b"}) // its events lie between
+	for range 2 {
+		c.ok(pawl.Complete(ctx, c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
+		c.create(pawl.NewTask{Type: "b", Items: make([]pawl.NewItem, 300)})
+	}
+	c.sign()
+	c.Advance(31 * 24 * time.Hour)
+	c.ok(c.Service.Sweep(c.Context()))
+	a, err := c.Service.ListArchives(c.Context(), pawl.Page{})
+	c.ok(nil, err)
+	if len(a.Items) != 1 || a.Items[0].TaskID != c.task.ID {
+		c.Fatalf("archives %+v", a.Items)
+	}
+	file = a.Items[0].Path
+	if file == "" { // PostgreSQL has it in its table
+		err := c.Engine.DB().View(c.Context(), func(ctx context.Context, tx store.Tx) error {
+			a, err := store.GetArchive(ctx, tx, "default", c.task.ID)
+			file = c.TempDir() + "/archive"
+			if err == nil {
+				err = os.WriteFile(file, a.Body, 0o600)
+			}
+			return err
+		})
+		c.ok(nil, err)
+	}
+	return file
+}
+
+// rewritten returns a copy of an archive with a change.
+func (c *logged) rewritten(file, from, to string) string {
+	c.Helper()
+	data, err := os.ReadFile(file)
+	c.ok(nil, err)
+	in, err := zstd.NewReader(bytes.NewReader(data))
+	c.ok(nil, err)
+	defer in.Close()
+	var text bytes.Buffer
+	_, err = text.ReadFrom(in)
+	c.ok(nil, err)
+	if !strings.Contains(text.String(), from) {
+		c.Fatalf("the archive has no %s: %s", from, text.String())
+	}
+	var out bytes.Buffer
+	zip, err := zstd.NewWriter(&out)
+	c.ok(nil, err)
+	_, err = zip.Write([]byte(strings.Replace(text.String(), from, to, 1)))
+	c.ok(nil, err)
+	c.ok(nil, zip.Close())
+	copied := c.TempDir() + "/copy"
+	c.ok(nil, os.WriteFile(copied, out.Bytes(), 0o600))
+	return copied
+}
+
+// An archive proves its events by itself, with the public key of the log and without the
+// database. One that was changed is at fault, and the event is named.
+func TestAnArchiveProvesItsEvents(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		file := c.archivedFile()
+		key := strings.TrimSpace(c.public())
+		got, err := engine.VerifyArchive(file, []string{key})
+		c.ok(nil, err)
+		if !got.Intact || got.Events != 8 || got.Proved != 8 || got.TaskID != c.task.ID || got.Checkpoint == nil {
+			t.Fatalf("%+v", got)
+		}
+		for _, x := range []struct{ name, from, to, kind string }{
+			{"an actor", `"actor_type":"worker"`, `"actor_type":"user"`, "changed"},
+			{"an input", `"input":"{\"i\":2}"`, `"input":"{\"i\":3}"`, "changed"},
+			{"a payload", `"payload":"{\"p\":1}"`, `"payload":"{\"p\":2}"`, "changed"},
+			{"a result", `"result":"{\"r\":1}"`, `"result":"{\"r\":2}"`, "changed"},
+			{"provenance", `"model":"m-1"`, `"model":"m-2"`, "changed"},
+			{"an event that is gone", `{"table":"task_events"`, `{"table":"removed"`, "missing"},
+			{"a proof that is gone", `"events":[1,`, `"events":[1000,`, "unproved"},
+			{"a checkpoint", `"checkpoint":"pawl/`, `"checkpoint":"pawl/x`, "root"},
+			{"no line of the log", `{"table":"log"`, `{"table":"none"`, "root"},
+		} {
+			got, err := engine.VerifyArchive(c.rewritten(file, x.from, x.to), []string{key})
+			c.ok(nil, err)
+			found := false
+			for _, f := range got.Faults {
+				found = found || f.Kind == x.kind && (f.EventID != "" || x.kind == "root")
+			}
+			if got.Intact || !found {
+				t.Errorf("%s: %+v", x.name, got)
+			}
+		}
+	})
+}
+
+// An archive proves its events where the database cannot: the leaves of all tasks were changed,
+// and the rows of the others are gone.
+func TestAnArchiveIsRestoredByItsOwnProofs(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
+		c.archivedFile()
+		zeros := "decode(repeat('00', length(leaves)), 'hex')"
+		if c.Database == pawltest.SQLite {
+			zeros = "zeroblob(length(leaves))"
+		}
+		c.around("log_tiles", "UPDATE pawl.log_tiles SET leaves = "+zeros+" WHERE level = 0")
+		c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
+		if got := c.verifyAll(); got.Intact {
+			t.Error("nothing says that the leaves were changed")
+		}
+	})
+}
+
+// Without a signed checkpoint an archive has no proofs, and is restored as before.
+func TestAnArchiveWithoutACheckpoint(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.task = c.create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+		c.Advance(31 * 24 * time.Hour)
+		c.ok(c.Service.Sweep(t.Context()))
+		c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
+	})
+}

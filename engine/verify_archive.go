@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"encoding/base64"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
+	"github.com/pawl-work/pawl/translog"
+)
+
+// ArchiveVerification is the result of VerifyArchive.
+type ArchiveVerification struct {
+	TaskID    string `json:"task_id"`
+	Namespace string `json:"namespace"`
+	Intact    bool   `json:"intact"`
+	Events    int    `json:"events"` // in the archive
+	Proved    int    `json:"proved"` // of those, proved to be under the checkpoint
+	// Checkpoint is the signed state that the archive has; nil = none that one of the keys has
+	// signed.
+	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
+	Faults     []LogFault     `json:"faults"`
+}
+
+// VerifyArchive proves that the events of an archive's file are in the transparency log, under
+// the checkpoint that the archive has. It needs no database. keys are the public keys of which
+// one must have signed the checkpoint.
+func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
+	v := ArchiveVerification{Faults: []LogFault{}}
+	var a store.ArchiveReader
+	if err := sweep.ReadArchive(file, a.Line); err != nil {
+		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the archive cannot be read: " + err.Error(), Err: err}
+	}
+	v.TaskID, v.Namespace = a.TaskID, a.Namespace
+	noProof := func(found string) (ArchiveVerification, error) {
+		v.Faults = append(v.Faults, LogFault{Kind: store.FaultRoot, Found: found})
+		return v, nil
+	}
+	if a.Log == nil || a.Log.Checkpoint == "" {
+		return noProof("the archive has no checkpoint: the log had none when it was written")
+	}
+	c, err := translog.Open(a.Log.Checkpoint, keys)
+	if err != nil {
+		return noProof("the checkpoint of the archive is not signed with the given key: " + err.Error())
+	}
+	v.Checkpoint = &LogCheckpoint{Origin: c.Origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: a.Log.Checkpoint}
+	var faults []LogFault
+	v.Events, v.Proved, faults = a.Check(store.LogRoot{Size: c.Size, Root: c.Root})
+	v.Faults = append(v.Faults, faults...)
+	v.Intact = len(v.Faults) == 0
+	return v, nil
+}
