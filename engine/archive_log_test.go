@@ -18,7 +18,7 @@ import (
 
 // archivedFile archives a task of several events and values, and returns the file of its
 // archive.
-func (c *logged) archivedFile() (file string) {
+func (c *logged) archivedFile() string {
 	c.Helper()
 	ctx := pawl.WithProvenance(c.Context(), pawl.Provenance{AgentName: "research-bot", Model: "m-1"})
 	task, err := pawl.Create(ctx, c.Service, pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`),
@@ -31,6 +31,12 @@ func (c *logged) archivedFile() (file string) {
 		c.create(pawl.NewTask{Type: "b", Items: make([]pawl.NewItem, 300)})
 	}
 	c.sign()
+	return c.archiveOf()
+}
+
+// archiveOf archives the task, which has ended, and returns the file.
+func (c *logged) archiveOf() (file string) {
+	c.Helper()
 	c.Advance(31 * 24 * time.Hour)
 	c.ok(c.Service.Sweep(c.Context()))
 	a, err := c.Service.ListArchives(c.Context(), pawl.Page{})
@@ -97,7 +103,7 @@ func TestAnArchiveProvesItsEvents(t *testing.T) {
 			{"a result", `"result":"{\"r\":1}"`, `"result":"{\"r\":2}"`, "changed"},
 			{"provenance", `"model":"m-1"`, `"model":"m-2"`, "changed"},
 			{"an event that is gone", `{"table":"task_events"`, `{"table":"removed"`, "missing"},
-			{"a proof that is gone", `"events":[1,`, `"events":[1000,`, "unproved"},
+			{"a proof that is gone", `"leaves":[0,`, `"leaves":[9999,`, "unproved"},
 			{"a checkpoint", `"checkpoint":"pawl/`, `"checkpoint":"pawl/x`, "root"},
 			{"no line of the log", `{"table":"log"`, `{"table":"none"`, "root"},
 		} {
@@ -110,6 +116,27 @@ func TestAnArchiveProvesItsEvents(t *testing.T) {
 			if got.Intact || !found {
 				t.Errorf("%s: %+v", x.name, got)
 			}
+		}
+	})
+}
+
+// The archive of a task of one proves its input too, which is in the task's row.
+func TestAnArchiveOfATaskOfOneProvesItsEvents(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.task = c.create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
+		c.sign()
+		file, key := c.archiveOf(), strings.TrimSpace(c.public())
+		got, err := engine.VerifyArchive(file, []string{key})
+		c.ok(nil, err)
+		if !got.Intact || got.Events != 3 || got.Proved != 3 {
+			t.Errorf("%+v", got)
+		}
+		got, err = engine.VerifyArchive(c.rewritten(file, `"{\"p\":1}"`, `"{\"p\":2}"`), []string{key})
+		c.ok(nil, err)
+		if got.Intact || len(got.Faults) != 1 || got.Faults[0].Kind != "changed" {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func TestAChangedInputOrResultIsFound(t *testing.T) {
 		{"the input of an item", "planned", false, "UPDATE pawl.items SET input = '{\"i\":9}' WHERE task_id = '%s' AND position = 0"},
 		{"the payload of a task", "proposed", false, "UPDATE pawl.tasks SET payload = '9' WHERE id = '%s'"},
 		{"the result of an item", "completed", false, "UPDATE pawl.finished_items SET result = '9' WHERE task_id = '%s'"},
-		{"the input of a task of one", "proposed", true, "UPDATE pawl.items SET input = '9' WHERE task_id = '%s'"},
+		{"the input of a task of one", "proposed", true, "UPDATE pawl.tasks SET input = '9' WHERE id = '%s'"},
 		{"the result of a task of one", "completed", true, "UPDATE pawl.finished_items SET result = '9' WHERE task_id = '%s'"},
 		{"a result that is gone", "completed", true, "UPDATE pawl.finished_items SET result = NULL WHERE task_id = '%s'"},
 	} {

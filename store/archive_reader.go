@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -71,6 +72,7 @@ func (a *ArchiveReader) Line(line []byte) error {
 	case "tasks":
 		a.TaskID, a.Namespace = row.text("id"), row.text("namespace")
 		a.keep("input", row.text("id"), row["payload"])
+		a.keep("input", itemPrefix+strings.TrimPrefix(row.text("id"), taskPrefix), row["input"]) // of a task of one
 	case "items":
 		a.keep("input", row.text("id"), row["input"])
 	case "finished_items":
