@@ -37,7 +37,7 @@ var taskTables = []string{
 // columns returns the names in an archive of the columns of a table of taskTables, in the
 // order in which its statement selects them.
 func columns(table string) []string {
-	_, list, _ := strings.Cut(expandColumns(archiveSQL["rows "+table]), "SELECT ")
+	_, list, _ := strings.Cut(ExpandColumns(archiveSQL["rows "+table]), "SELECT ")
 	list, _, _ = strings.Cut(list, "\nFROM")
 	names := strings.Split(list, ", ")
 	for i, name := range names {

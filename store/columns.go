@@ -89,8 +89,8 @@ var columnLists = func() map[string][]Column {
 	return lists
 }()
 
-// expandColumns replaces the marks that name a list by its columns.
-func expandColumns(query string) string {
+// ExpandColumns replaces the marks that name a list by its columns.
+func ExpandColumns(query string) string {
 	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@arrays(": arrays,
 		"@filled(": filled} {
 		query = expand(query, mark, made)

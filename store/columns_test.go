@@ -9,7 +9,7 @@ func TestExpandColumns(t *testing.T) {
 		"SELECT @columns(kept, failures: failures + 1), state": "SELECT attempt, failures + 1, rework, state",
 		"VALUES ($1, @values(kept, $2))":                       "VALUES ($1, $2, $3, $4)",
 	} {
-		if got := expandColumns(mark); got != want {
+		if got := ExpandColumns(mark); got != want {
 			t.Errorf("%s becomes %q, want %q", mark, got, want)
 		}
 	}
@@ -20,7 +20,7 @@ func TestExpandColumns(t *testing.T) {
 					t.Errorf("%s is taken", wrong)
 				}
 			}()
-			expandColumns(wrong)
+			ExpandColumns(wrong)
 		}()
 	}
 }
@@ -46,7 +46,7 @@ func TestArraysOfColumns(t *testing.T) {
 		"@filled(kept, $2)": "COALESCE(attempt, ($2::int[])[1]) AS attempt, COALESCE(failures, ($3::int[])[1]) AS failures, " +
 			"COALESCE(rework, ($4::int[])[1]) AS rework",
 	} {
-		if got := expandColumns(mark); got != want {
+		if got := ExpandColumns(mark); got != want {
 			t.Errorf("%s becomes %q, want %q", mark, got, want)
 		}
 	}

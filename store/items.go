@@ -184,7 +184,7 @@ var (
 // without returns the query without the large columns that fields does not name. When
 // fields is empty, the query keeps all columns.
 func without(query string, fields []string, columns []large) string {
-	query = expandColumns(query)
+	query = ExpandColumns(query)
 	for _, c := range columns {
 		if len(fields) > 0 && !slices.Contains(fields, c.member) {
 			query = strings.Replace(query, c.column, c.instead, 1)

@@ -31,7 +31,7 @@ func Rewriter(marks map[string]string, replacements ...string) func(string) stri
 		if done, ok := seen.Load(q); ok {
 			return done.(string)
 		}
-		done := ExpandNames(ExpandStates(expandRanks(expandColumns(q))))
+		done := ExpandNames(ExpandStates(expandRanks(ExpandColumns(q))))
 		for mark, template := range marks {
 			done = expand(done, mark, in(template))
 		}

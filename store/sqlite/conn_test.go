@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -48,6 +50,32 @@ func TestAssign(t *testing.T) {
 		{&text, []byte("x")}} {
 		if err := assign(bad.dest, bad.value); err == nil {
 			t.Errorf("a %T went into a %T", bad.value, bad.dest)
+		}
+	}
+}
+
+// A statement is run again with the arguments of its next use, whatever the last ones were:
+// SQLite keeps what a parameter is bound to, except for large values.
+func TestArgumentsOfTheNextUse(t *testing.T) {
+	c, err := openConn(t.TempDir()+"/file", true, writerPragmas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	large := strings.Repeat("x", largeArgument)
+	for i, args := range [][]any{
+		{"a", int64(1)}, {"a", int64(2)}, {store.Text("a"), 2}, {store.Text(""), nil}, {nil, int64(2)}, {large, "a"}, {large, "a"}, {"b", "a"},
+		{[]byte("b"), true}, {"b", "a"}, {store.ItemID(""), "a"}, {"", "a"},
+	} {
+		var got, want [2]any
+		if err := c.row([]any{&got[0], &got[1]}, "SELECT $1, $2", args...); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.row([]any{&want[0], &want[1]}, fmt.Sprintf("SELECT $1, $2 -- %d", i), args...); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%v was read as %v, want %v", args, got, want)
 		}
 	}
 }

@@ -26,11 +26,13 @@ type stmt struct {
 	args    []int // the number of each parameter's argument: $3 may be the first parameter
 	kept    bool
 	reading bool
-	large   bool // an argument is large
+	large   bool  // an argument is large
+	bound   []any // what each parameter is bound to; nil = not known. SQLite keeps it from one use to the next.
 }
 
 func (s *stmt) numberParameters() (err error) {
 	s.args = make([]int, s.BindParamCount())
+	s.bound = make([]any, len(s.args))
 	for i := range s.args {
 		if s.args[i], err = strconv.Atoi(strings.TrimLeft(s.BindParamName(i+1), "$")); err != nil {
 			return err
@@ -59,6 +61,7 @@ func (s *stmt) end() {
 	if s.large {
 		_ = s.ClearBindings()
 		s.large = false
+		clear(s.bound)
 	}
 }
 
@@ -67,7 +70,17 @@ func (s *stmt) bindAll(args []any) error {
 		if n >= len(args) {
 			return fmt.Errorf("sqlite: %d arguments, but a parameter $%d", len(args), n+1)
 		}
-		if err := s.bind(i+1, args[n]); err != nil {
+		arg := args[n]
+		switch arg.(type) {
+		case string, store.Text, store.TaskID, store.ItemID, int64, int:
+			if s.bound[i] == arg {
+				continue
+			}
+			s.bound[i] = arg
+		default:
+			s.bound[i] = nil
+		}
+		if err := s.bind(i+1, arg); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ var (
 	claimTake  = claim.get("Take")
 	claimPick  = claim.get("Pick")
 	claimPeek  = claim.get("Peek")
-	claimLease = claim.get("Lease")
+	claimLease = newInsert(claim.get("Lease"))
 )
 
 // claimed is a row of ready that moves to leases.
@@ -67,6 +67,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	out := make([]store.Claimed, len(b.rows))
 	who, dealt := -1, 0
 	var h holder
+	leases, events := inserter{insert: claimLease}, inserter{insert: addEvent}
 	for i := range b.rows {
 		for who < 0 || dealt == c.Claimants[who].Limit {
 			who, dealt = who+1, 0
@@ -75,12 +76,12 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 			}
 		}
 		dealt++
-		if out[i], err = h.hold(ctx, tx, &b.rows[i]); err != nil {
+		if out[i], err = h.hold(ctx, tx, &b.rows[i], &leases, &events); err != nil {
 			return nil, err
 		}
 		out[i].Claimant = who
 	}
-	return out, nil
+	return out, flush(ctx, tx, &leases, &events)
 }
 
 // walk takes rows from the queues in their order. Queues of the same rank are taken from
@@ -211,8 +212,8 @@ func newHolder(ctx context.Context, tx store.Tx, namespace string, c *store.Clai
 	return h, err
 }
 
-// hold writes the lease and its event.
-func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed) (store.Claimed, error) {
+// hold adds the lease and its event to those that are inserted.
+func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, events *inserter) (store.Claimed, error) {
 	now, c := h.now, h.Claimant
 	priority := store.PriorityOf(int(r.rank))
 	expires := now + int64(c.LeaseSeconds)*1_000_000
@@ -223,11 +224,10 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed) (store.Claim
 	r.Attempt++
 	e := event{namespace: h.namespace, taskID: r.taskID, itemID: r.itemID, solo: r.Solo, attempt: int64(r.Attempt), name: "leased",
 		from: "queued", to: "leased", by: h.by}
-	_, err := tx.Exec(ctx, claimLease, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.queue, priority, flag(c.Prefetch), h.worker,
-		int64(c.LeaseSeconds),
-		started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
+	err := leases.add(ctx, tx, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.queue, priority, flag(c.Prefetch), h.worker,
+		int64(c.LeaseSeconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {
-		err = e.write(ctx, tx, now)
+		err = e.add(ctx, tx, events, now)
 	}
 	return store.Claimed{
 		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,

@@ -11,7 +11,7 @@ var (
 	complete     = read("complete.sql")
 	completeTake = complete.get("Take")
 	completeItem = completeTake + ",\n  " + store.ReturnItem("$1", "", "", "started_at", "stage")
-	completeEnd  = complete.get("End")
+	completeEnd  = newInsert(complete.get("End"))
 	completeFeed = complete.get("Feed")
 )
 
@@ -25,6 +25,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	var counts tally
 	var l lease
 	var item store.ReturnedColumns
+	ends, events := inserter{insert: completeEnd}, inserter{insert: addEvent}
 	// Only the columns that are needed: the driver reads the name and type of each column.
 	targets := []any{&l.taskID, &l.queue, (*store.StateCode)(&l.state), &l.priority}
 	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
@@ -34,10 +35,10 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 		var found bool
 		found, l.worker, item, err = take(ctx, tx, targets, completeTake, completeItem, &c.Fence, now)
 		if err == nil && found {
-			err = l.end(ctx, tx, c.Result, now)
+			err = l.end(ctx, tx, &ends, c.Result, now)
 		}
 		if err == nil && found {
-			err = l.completed().write(ctx, tx, now)
+			err = l.completed().add(ctx, tx, &events, now)
 		}
 		if err != nil {
 			return nil, err
@@ -56,6 +57,9 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 			}
 			out = append(out, m)
 		}
+	}
+	if err := flush(ctx, tx, &ends, &events); err != nil {
+		return nil, err
 	}
 	return out, counts.settle(ctx, tx, out, now)
 }
@@ -82,8 +86,8 @@ func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem strin
 }
 
 // end writes the completed item to ends and updates the items that depend on it.
-func (l *lease) end(ctx context.Context, tx store.Tx, result string, now int64) error {
-	_, err := tx.Exec(ctx, completeEnd, with(l.Kept(), l.itemID, l.queue, l.taskID, l.worker, l.startedAt, now, l.stage, result)...)
+func (l *lease) end(ctx context.Context, tx store.Tx, ends *inserter, result string, now int64) error {
+	err := ends.add(ctx, tx, with(l.Kept(), l.itemID, l.queue, l.taskID, l.worker, l.startedAt, now, l.stage, result)...)
 	if err == nil && l.Feeds == 1 {
 		_, err = tx.Exec(ctx, completeFeed, l.itemID)
 	}

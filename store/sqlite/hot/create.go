@@ -8,11 +8,11 @@ import (
 
 var (
 	create          = read("create.sql")
-	createTask      = create.get("Task")
+	createTask      = newInsert(create.get("Task"))
 	createCounters  = create.get("Counters")
-	createItem      = create.get("Item")
+	createItem      = newInsert(create.get("Item"))
 	createNeed      = create.get("Dependency")
-	createReady     = create.get("Ready")
+	createReady     = newInsert(create.get("Ready"))
 	createScheduled = create.get("Scheduled")
 	createWaiting   = create.get("Waiting")
 )
@@ -24,29 +24,37 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		return 0, err
 	}
 	store.JoinOnlyItems(tasks, items)
+	w := creation{now: now, tasks: inserter{insert: createTask}, items: inserter{insert: createItem},
+		ready: inserter{insert: createReady}, events: inserter{insert: addEvent}}
 	for i := range tasks {
-		if err := newTask(ctx, tx, &tasks[i], now); err != nil {
+		if err := w.newTask(ctx, tx, &tasks[i]); err != nil {
 			return 0, err
 		}
 	}
 	for i := range items {
-		if err := newItem(ctx, tx, &items[i], now); err != nil {
+		if err := w.newItem(ctx, tx, &items[i]); err != nil {
 			return 0, err
 		}
 	}
-	return now, nil
+	return now, flush(ctx, tx, &w.tasks, &w.items, &w.ready, &w.events)
 }
 
-func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) error {
-	var queue *int64 // of its only item
+// creation has the rows of a create.
+type creation struct {
+	now                         int64
+	tasks, items, ready, events inserter
+}
+
+func (w *creation) newTask(ctx context.Context, tx store.Tx, t *store.NewTask) error {
+	var queue any // of its only item
 	if t.Solo {
 		id, err := store.QueueID(ctx, tx, t.OnlyQueue())
 		if err != nil {
 			return err
 		}
-		queue = &id
+		queue = id
 	}
-	_, err := tx.Exec(ctx, createTask, with(t.Columns(), now, queue)...)
+	err := w.tasks.add(ctx, tx, with(t.Columns(), w.now, queue)...)
 	if err != nil || t.Solo {
 		return err
 	}
@@ -58,18 +66,18 @@ func newTask(ctx context.Context, tx store.Tx, t *store.NewTask, now int64) erro
 		return err
 	}
 	e := event{namespace: t.Namespace, taskID: store.TaskID(t.ID), name: "proposed", to: "open", by: who, data: store.Text(t.Data)}
-	return e.write(ctx, tx, now)
+	return e.add(ctx, tx, &w.events, w.now)
 }
 
-func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) error {
+func (w *creation) newItem(ctx context.Context, tx store.Tx, n *store.NewItem) error {
 	id, task := store.ItemID(n.ID), store.TaskID(n.TaskID)
 	queue, err := store.QueueID(ctx, tx, n.Queue())
 	if err != nil {
 		return err
 	}
 	if !n.Solo {
-		_, err = tx.Exec(ctx, createItem, id, n.Namespace, queue, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
-			int64(n.MaxAttempts), n.RunAt, n.After, n.Input, now)
+		err = w.items.add(ctx, tx, id, n.Namespace, queue, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
+			int64(n.MaxAttempts), n.RunAt, n.After, n.Input, w.now)
 		if err != nil {
 			return err
 		}
@@ -93,12 +101,12 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 	case needs > 0:
 		e.to = "waiting"
 		_, err = tx.Exec(ctx, createWaiting, with(given, id, queue, task, int64(n.Priority), n.RunAt, needs)...)
-	case n.RunAt != nil && *n.RunAt > now:
+	case n.RunAt != nil && *n.RunAt > w.now:
 		e.to = "scheduled"
 		_, err = tx.Exec(ctx, createScheduled, with(given, id, queue, task, int64(n.Priority), *n.RunAt)...)
 	default:
 		e.to = "queued"
-		_, err = tx.Exec(ctx, createReady, with(given, queue, int64(store.NewRank(n.Priority)), id, task)...)
+		err = w.ready.add(ctx, tx, with(given, queue, int64(store.NewRank(n.Priority)), id, task)...)
 	}
 	if err != nil {
 		return err
@@ -106,5 +114,5 @@ func newItem(ctx context.Context, tx store.Tx, n *store.NewItem, now int64) erro
 	if n.Solo {
 		e.name, e.taskTo = "proposed", "open"
 	}
-	return e.write(ctx, tx, now)
+	return e.add(ctx, tx, &w.events, w.now)
 }

@@ -50,7 +50,7 @@ var (
 	breakOthers  = places.get("BreakDependents")
 
 	records    = read("records.sql")
-	addEvent   = records.get("Event")
+	addEvent   = newInsert(records.get("Event"))
 	nextNumber = records.get("NextNumber")
 	addCheck   = records.get("Checkpoint")
 )
@@ -70,14 +70,21 @@ type event struct {
 }
 
 func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
+	events := inserter{insert: addEvent}
+	if err := e.add(ctx, tx, &events, now); err != nil {
+		return err
+	}
+	return events.flush(ctx, tx)
+}
+
+// add adds the event to those that a verb inserts.
+func (e *event) add(ctx context.Context, tx store.Tx, events *inserter, now int64) error {
 	move, err := store.CodeOf(pawl.MoveCode{Class: store.ClassOf(string(e.itemID), e.solo), Event: e.name, From: string(e.from),
 		To: string(e.to), TaskFrom: string(e.taskFrom), TaskTo: string(e.taskTo)})
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, addEvent, e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key,
-		e.data, now)
-	return err
+	return events.add(ctx, tx, e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key, e.data, now)
 }
 
 // by is the actor of an event, by its number, and its API key.
