@@ -6,16 +6,19 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/objects"
 )
 
@@ -257,4 +260,95 @@ func TestAnotherStoreReadsOldBlobs(t *testing.T) {
 			t.Errorf("it is read as %s", got)
 		}
 	})
+}
+
+// Retention that looks at a blob while others upload and refer to the same bytes never removes
+// a blob that a task refers to. All that is unused is removed at once here.
+func TestRetentionBesideUploads(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenReal(t, which, engine.Options{Blobs: directory(t, t.TempDir())})
+			ctx, stop := context.WithCancel(t.Context())
+			var removing, all sync.WaitGroup
+			var removed atomic.Int64
+			removing.Go(func() {
+				for ctx.Err() == nil {
+					removed.Add(removeUnused(t, p))
+				}
+			})
+			var kept sync.Map
+			rounds := 0
+			for ; rounds < times(10, 200) || removed.Load() < 5; rounds++ {
+				for range 4 {
+					all.Go(func() { kept.Store(referred(t, p, uint64(rounds)), true) })
+				}
+				all.Wait()
+			}
+			stop()
+			removing.Wait()
+			kept.Range(func(address, _ any) bool {
+				rounds--
+				if got, _ := digest(t, openBlob(t, p.Engine, address.(string))); got != address {
+					t.Errorf("%s is read as %s", address, got)
+				}
+				return true
+			})
+			if rounds != 0 {
+				t.Errorf("%d blobs more were referred to than kept", rounds)
+			}
+		})
+	}
+}
+
+// removeUnused removes unused blobs and their bytes, however new they are.
+func removeUnused(t *testing.T, p *pawltest.Pawl) (removed int64) {
+	err := p.Exec("UPDATE pawl.uploaded_blobs SET used_at = 0")
+	if err == nil {
+		err = p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err == nil {
+				_, removed, err = store.RemoveUploadedBlobs(ctx, tx, now, pawl.DefaultRetainBlobs, store.BlobPlace{}, 1000)
+			}
+			return err
+		})
+	}
+	if err == nil {
+		err = p.Exec("UPDATE pawl.uploads SET used_at = 0 WHERE state = 2")
+	}
+	if err == nil && rand.IntN(4) == 0 {
+		_, err = p.Engine.Sweep(t.Context())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return removed
+}
+
+// referred uploads a blob until a task refers to it, and reads it.
+func referred(t *testing.T, p *pawltest.Pawl, seed uint64) string {
+	for {
+		b, err := p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(seed, 1000)})
+		if err == nil {
+			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+			_, err = pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "t", Payload: []byte(`{"$blob":"` + b.Address + `"}`)})
+		}
+		switch {
+		case errors.Is(err, pawl.ErrInvalid): // it was removed between the two calls
+			continue
+		case err != nil:
+			t.Error(err)
+			return ""
+		}
+		_, r, err := p.Engine.OpenBlob(t.Context(), b.Address)
+		if err != nil {
+			t.Error(err)
+			return b.Address
+		}
+		defer r.Close()
+		if _, err := io.Copy(io.Discard, r); err != nil { // it was compared with its address
+			t.Error(err)
+		}
+		return b.Address
+	}
 }
