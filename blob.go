@@ -1,9 +1,12 @@
 package pawl
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -45,4 +48,29 @@ func ParseBlobAddress(address string) (sum []byte, ok bool) {
 	}
 	sum, err := hex.DecodeString(digits)
 	return sum, err == nil
+}
+
+// blobReference is a reference to a blob: see BlobMember. A quote inside a string is escaped,
+// so a text about references is none.
+var blobReference = regexp.MustCompile(`(?:^|[^\\])"\` + BlobMember + `"\s*:\s*"(sha256:[0-9a-f]{64})"`)
+
+// BlobsIn returns the addresses of the blobs that values refer to, each once, in the order of
+// the first references to them.
+func BlobsIn(values ...json.RawMessage) (addresses []string) {
+	var seen map[string]bool // made for the first value with references: most have none
+	for _, value := range values {
+		if !bytes.Contains(value, []byte(BlobMember)) {
+			continue
+		}
+		if seen == nil {
+			seen = map[string]bool{}
+		}
+		for _, m := range blobReference.FindAllSubmatch(value, -1) {
+			if address := string(m[1]); !seen[address] {
+				seen[address] = true
+				addresses = append(addresses, address)
+			}
+		}
+	}
+	return addresses
 }

@@ -168,9 +168,9 @@ func (d *server) setNamespace(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 }
 
-// stream forwards a browser's EventSource, which cannot send an Authorization header,
-// to the API with the session's key.
-func (d *server) stream(next http.Handler) http.HandlerFunc {
+// forward forwards a browser's EventSource or download, which cannot send an Authorization
+// header, to the API with the session's key. The id is between the parts of the path.
+func (d *server) forward(next http.Handler, before, after string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r, err := d.authorize(r, "reader")
 		if err != nil {
@@ -178,8 +178,8 @@ func (d *server) stream(next http.Handler) http.HandlerFunc {
 			return
 		}
 		on := r.Clone(r.Context())
-		on.URL.Path = "/v1/messages/" + r.PathValue("id") + "/stream"
-		on.URL.RawPath = "/v1/messages/" + url.PathEscape(r.PathValue("id")) + "/stream"
+		on.URL.Path = before + r.PathValue("id") + after
+		on.URL.RawPath = before + url.PathEscape(r.PathValue("id")) + after
 		on.Header.Del("Cookie")
 		on.Header.Del("Authorization")
 		if token, err := d.sessionKey(r); err == nil && token != "" {

@@ -159,6 +159,7 @@ type taskPage struct {
 	Messages    section[pawl.Message]
 	Checkpoints section[pawl.Checkpoint]
 	Events      section[pawl.Event]
+	Blobs       []pawl.Blob // that the payload and the result refer to
 }
 
 func (d *server) task(v *request) (any, error) {
@@ -176,9 +177,11 @@ func (d *server) task(v *request) (any, error) {
 		),
 		Events: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.pageOf("events", manyRows)})),
 	}
+	var result json.RawMessage
 	if r, err := d.svc.TaskResult(ctx, id); err == nil { // otherwise it has no result yet
-		s.Result = &r
+		s.Result, result = &r, r.Payload
 	}
+	s.Blobs = d.blobs(v, t.Payload, result)
 	return s, nil
 }
 
@@ -201,6 +204,7 @@ type itemPage struct {
 	Messages    section[pawl.Message]
 	Checkpoints section[pawl.Checkpoint]
 	Events      section[pawl.Event]
+	Blobs       []pawl.Blob // that the input and the result refer to
 }
 
 func (d *server) item(v *request) (any, error) {
@@ -217,6 +221,7 @@ func (d *server) item(v *request) (any, error) {
 			d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{ItemID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)}),
 		),
 		Events: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.pageOf("events", manyRows)})),
+		Blobs:  d.blobs(v, it.Input, it.Result, it.AssembledResult),
 	}
 	if l.Attempts, err = d.readAttempts(ctx, id); err != nil {
 		return nil, err

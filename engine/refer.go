@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,17 +11,10 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// blobReference is a reference to an uploaded blob: see pawl.BlobMember. A quote inside a
-// string is escaped, so a text about references is none.
-var blobReference = regexp.MustCompile(`(?:^|[^\\])"\` + pawl.BlobMember + `"\s*:\s*"(sha256:[0-9a-f]{64})"`)
-
 // blobsIn returns the addresses of the blobs that a value refers to.
 func blobsIn(value []byte) (out [][]byte) {
-	if !bytes.Contains(value, []byte(pawl.BlobMember)) {
-		return nil
-	}
-	for _, m := range blobReference.FindAllSubmatch(value, -1) {
-		sum, _ := pawl.ParseBlobAddress(string(m[1]))
+	for _, address := range pawl.BlobsIn(value) {
+		sum, _ := pawl.ParseBlobAddress(address)
 		out = append(out, sum)
 	}
 	return out

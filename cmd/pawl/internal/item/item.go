@@ -59,12 +59,15 @@ func itemGet(a *cli.App) *cobra.Command {
 		"get ITEM",
 		"Show an item",
 		cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.ItemReader, args []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.Reader, args []string) error {
 			it, err := s.GetItem(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return a.Show(it, func(w io.Writer) { itemFields(w, it) })
+			return a.Show(it, func(w io.Writer) {
+				itemFields(w, it)
+				a.ShowBlobs(ctx, w, s, it.Input, it.Result, it.AssembledResult)
+			})
 		}),
 	)
 }

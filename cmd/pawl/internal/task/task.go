@@ -84,12 +84,15 @@ func taskGet(a *cli.App) *cobra.Command {
 		"get TASK",
 		"Show a task",
 		cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.Reader, args []string) error {
 			t, err := s.GetTask(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return a.Show(t, func(w io.Writer) { ShowTask(w, t) })
+			return a.Show(t, func(w io.Writer) {
+				ShowTask(w, t)
+				a.ShowBlobs(ctx, w, s, t.Payload)
+			})
 		}),
 	)
 }
