@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -239,10 +240,9 @@ func progressOf(p *int, state string) int {
 	return *p
 }
 
-// Queues lists the queues (type and rank) of ready that have rows. It skips from one queue
-// to the next along the index.
+// Queues lists the queues (type and rank) of ready that have rows.
 func Queues(ctx context.Context, tx Tx, namespace string) ([]Queue, error) {
-	rows, err := tx.Query(ctx, readSQL["groups"], namespace)
+	rows, err := tx.Query(ctx, readSQL["groups"], namespace, math.MinInt32)
 	if err != nil {
 		return nil, err
 	}

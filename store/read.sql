@@ -124,18 +124,32 @@ FROM (
 JOIN pawl.checkpoints c ON c.item_id = $1 AND c.seq = n.seq
 ORDER BY n.point DESC, n.seq
 
+-- The queues of a namespace that have ready rows, without a look at the other queues of the
+-- namespace or at the rows of other namespaces: each step goes on to the next queue that has
+-- rows, and from there to the next one of the namespace, along an index each. A row of rank $2,
+-- which is below every rank, is a queue whose ranks come next; rank NULL is its end.
 -- name: groups
-WITH RECURSIVE g (queue_id, type, rank) AS (
-  SELECT q.id, q.type, (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = q.id ORDER BY r.rank LIMIT 1)
-  FROM pawl.queues q
-  WHERE q.namespace = $1
+WITH RECURSIVE g (queue_id, rank) AS (
+  SELECT CAST(0 AS INTEGER), CAST(NULL AS INTEGER)
   UNION ALL
-  SELECT g.queue_id, g.type, (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = g.queue_id AND r.rank > g.rank ORDER BY r.rank LIMIT 1)
+  SELECT
+    CASE WHEN g.rank IS NOT NULL THEN g.queue_id ELSE (
+      SELECT q.id
+      FROM pawl.queues q
+      WHERE q.namespace = $1 AND q.id >= (SELECT r.queue_id FROM pawl.ready r WHERE r.queue_id > g.queue_id ORDER BY r.queue_id LIMIT 1)
+      ORDER BY q.id
+      LIMIT 1) END,
+    CASE WHEN g.rank IS NULL THEN $2 ELSE (
+      SELECT r.rank
+      FROM pawl.ready r
+      WHERE r.queue_id = g.queue_id AND r.rank > g.rank
+      ORDER BY r.rank
+      LIMIT 1) END
   FROM g
-  WHERE g.rank IS NOT NULL)
-SELECT g.type, g.rank
+  WHERE g.queue_id IS NOT NULL)
+SELECT @type_of(g.queue_id), g.rank
 FROM g
-WHERE g.rank IS NOT NULL
+WHERE g.rank > $2
 
 -- name: pick item
 SELECT w.type, r.rank, r.item_id

@@ -70,6 +70,7 @@ CREATE TABLE pawl.queues (
   type      text COLLATE "C" NOT NULL CHECK (length(type) BETWEEN 1 AND 120)
 );
 CREATE UNIQUE INDEX queues_by_name ON pawl.queues (namespace, type);
+CREATE INDEX queues_by_number ON pawl.queues (namespace, id);
 
 CREATE TABLE pawl.tasks (
   id                uuid PRIMARY KEY,

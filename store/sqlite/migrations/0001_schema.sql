@@ -27,6 +27,7 @@ CREATE TABLE queues (
   type      TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120)
 ) STRICT;
 CREATE UNIQUE INDEX queues_by_name ON queues (namespace, type);
+CREATE INDEX queues_by_number ON queues (namespace, id);
 
 CREATE TABLE tasks (
   id                BLOB PRIMARY KEY,

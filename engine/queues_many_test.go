@@ -1,0 +1,119 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// queuesOf lists the queues of a namespace that have ready rows, as type and rank.
+func queuesOf(t *testing.T, p *pawltest.Pawl, namespace string) (out []string) {
+	t.Helper()
+	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		found, err := store.Queues(ctx, tx, namespace)
+		for _, q := range found {
+			out = append(out, fmt.Sprint(q.Type, " ", q.Rank))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A namespace's queues with ready rows are found in time that does not grow with its queues
+// without any, nor with the rows and queues of other namespaces.
+func TestQueuesAreFoundAmongMany(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			p := pawltest.OpenWith(t, which, engine.Options{})
+			in := func(namespace string) context.Context { return pawl.As(t.Context(), pawl.Caller{Namespace: namespace}) }
+			create := func(namespace, kind string) {
+				if _, err := pawl.Create(in(namespace), p.Service, pawl.NewTask{Type: kind}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			create("default", "first")
+			const many = 100_000
+			numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", many)
+			for _, q := range []string{
+				"INSERT INTO pawl.queues (namespace, type) " + numbers + "SELECT 'default', 'dead-' || i FROM n",
+				"INSERT INTO pawl.queues (namespace, type) " + numbers + "SELECT 'other', 'busy-' || i FROM n",
+				"INSERT INTO pawl.ready (queue_id, rank, item_id, max_attempts, task_id, solo) SELECT q.id, 1, " +
+					map[pawltest.Database]string{pawltest.SQLite: "randomblob(16)", pawltest.Postgres: "gen_random_uuid()"}[which] +
+					", 3, t.id, 1 FROM pawl.queues q, pawl.tasks t WHERE q.namespace = 'other'",
+			} {
+				if err := p.Exec(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Cleanup(func() {
+				if err := p.Exec("DELETE FROM pawl.ready WHERE queue_id IN (SELECT id FROM pawl.queues WHERE namespace = 'other')"); err != nil {
+					t.Error(err)
+				}
+			})
+			create("default", "last")
+			best := time.Hour
+			for range 5 {
+				began := time.Now()
+				if got := queuesOf(t, p, "default"); !slices.Equal(got, []string{"first 1", "last 1"}) {
+					t.Fatalf("%v", got)
+				}
+				best = min(best, time.Since(began))
+			}
+			t.Log(best)
+			if best > 20*time.Millisecond {
+				t.Errorf("it took %v among %d", best, many)
+			}
+		})
+	}
+}
+
+// Whatever queues there are, in whatever order their rows came, the answer is that of a plain
+// look at all rows.
+func TestQueuesAreThoseWithRows(t *testing.T) {
+	t.Parallel()
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenWith(t, which, engine.Options{})
+			for range 60 {
+				namespace := []string{"default", "one", "two"}[rand.IntN(3)]
+				ctx := pawl.As(t.Context(), pawl.Caller{Namespace: namespace})
+				task, err := pawl.Create(ctx, p.Service, pawl.NewTask{Type: fmt.Sprint("t", rand.IntN(12)), Priority: rand.IntN(5) - 2})
+				if err == nil && rand.IntN(2) == 0 {
+					_, err = pawl.Cancel(ctx, p.Service, task.ID, "")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, namespace := range []string{"default", "one", "two", "none"} {
+				var want []string
+				err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+					want, err = store.Strings(ctx, tx, "SELECT DISTINCT q.type || ' ' || r.rank FROM pawl.ready r JOIN pawl.queues q "+
+						"ON q.id = r.queue_id WHERE q.namespace = $1", namespace)
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				slices.Sort(want)
+				if got := queuesOf(t, p, namespace); !slices.Equal(got, want) || namespace == "default" && len(want) == 0 {
+					t.Errorf("%s: %s, want %s", namespace, strings.Join(got, ", "), strings.Join(want, ", "))
+				}
+			}
+		})
+	}
+}
