@@ -102,11 +102,12 @@ func TestBlobsInADirectory(t *testing.T) {
 type stubborn struct {
 	objects.Store
 	refuses bool
+	one     bool // the first is refused
 	asked   int
 }
 
 func (s *stubborn) Remove(ctx context.Context, key string) error {
-	if s.asked++; s.refuses {
+	if s.asked++; s.refuses || s.one && s.asked == 1 {
 		return errors.New("not now")
 	}
 	return s.Store.Remove(ctx, key)
@@ -140,6 +141,35 @@ func TestFailedRemovalsAreRetried(t *testing.T) {
 		if got, _ := digest(t, openBlob(t, e, b.Address)); got != b.Address {
 			t.Errorf("%s is read", got)
 		}
+	})
+}
+
+// A store that refuses all removals is asked three times in a pass, and for the rest an hour
+// later. One object that cannot be removed does not keep the others.
+func TestAStoreThatRefusesRemovals(t *testing.T) {
+	outside(t, func(t *testing.T, p *pawltest.Pawl, dir *objects.Directory, files func() []string) {
+		from := &stubborn{Store: dir, refuses: true}
+		e := p.Another(engine.Options{Blobs: from})
+		for n := range uint64(6) {
+			need[pawl.Blob](t)(e.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(n, 1000)}))
+		}
+		sweep := func(after time.Duration, asked, left int) {
+			t.Helper()
+			from.asked = 0
+			p.Advance(after)
+			need[pawl.SweepStats](t)(e.Sweep(t.Context()))
+			if from.asked != asked || len(files()) != left {
+				t.Errorf("%d removals were tried, and %d objects are left", from.asked, len(files()))
+			}
+		}
+		hour := pawl.DefaultRetainUploads + time.Minute
+		sweep(pawl.DefaultRetainBlobs+time.Minute, 0, 6)
+		sweep(hour, 3, 6)
+		sweep(time.Minute, 0, 6)
+		from.refuses, from.one = false, true
+		sweep(hour, 6, 1)
+		from.one = false
+		sweep(hour, 1, 0)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -45,9 +46,18 @@ func (p *pass) blobs(ctx context.Context) error {
 	return nil
 }
 
+// Bounds of the removals of one pass, so that a store that does not answer does not keep the
+// pass from its other steps.
+const (
+	removalTime  = 30 * time.Second // of one removal
+	removalsTime = time.Minute      // of all; the next pass goes on
+	maxRefusals  = 3                // one after the other, of one store; the rest is tried an hour later
+)
+
 // uploads removes the bytes of uploads that were cut off, and of uploaded blobs that were
 // removed. An hour has passed since: they are not written or read any more.
 func (p *pass) uploads(ctx context.Context) error {
+	began, refusals := clock.Now(), map[string]int{}
 	for {
 		var list []store.Upload
 		var by int64
@@ -57,12 +67,19 @@ func (p *pass) uploads(ctx context.Context) error {
 			return err
 		})
 		for _, u := range list {
-			failed := p.removeUpload(ctx, u, by)
-			if err := p.logError(ctx, "uploads", failed); err != nil {
-				return err
+			if clock.Now().Sub(began) > removalsTime {
+				return nil
 			}
-			if failed == nil {
-				continue
+			if refusals[u.Place] < maxRefusals {
+				failed := p.removeUpload(ctx, u, by)
+				if err := p.logError(ctx, "uploads", failed); err != nil {
+					return err
+				}
+				if failed == nil {
+					refusals[u.Place] = 0
+					continue
+				}
+				refusals[u.Place]++
 			}
 			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 				return store.PostponeUpload(ctx, tx, now, u.ID)
@@ -90,7 +107,9 @@ func (p *pass) removeUpload(ctx context.Context, u store.Upload, by int64) error
 	}
 	from, err := p.Objects(u.Place)
 	if err == nil {
-		err = from.Remove(ctx, u.ID)
+		within, cancel := context.WithTimeout(ctx, removalTime)
+		err = from.Remove(within, u.ID)
+		cancel()
 	}
 	if err != nil { // it says nothing about the database, whatever its code
 		return fmt.Errorf("upload %s: %s", u.ID, err.Error())
