@@ -36,18 +36,23 @@ func (e *Engine) objectsOf(place string) (objects.Store, error) {
 		Message: "the blob is in the object store " + place + ", which is not configured"}
 }
 
-// UnknownBlobStores returns the names of the object stores that have or had blobs of the
-// database and that Options does not have.
-func (e *Engine) UnknownBlobStores(ctx context.Context) (out []string, err error) {
+// UsedBlobStores returns the names of the object stores besides the database that have or had
+// blobs of the database.
+func (e *Engine) UsedBlobStores(ctx context.Context) (places []string, err error) {
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		places, err := store.BlobPlaces(ctx, tx)
-		out = slices.DeleteFunc(places, func(place string) bool {
-			_, err := e.objectsOf(place)
-			return err == nil
-		})
+		places, err = store.BlobPlaces(ctx, tx)
 		return err
 	})
-	return out, err
+	return places, err
+}
+
+// UnknownBlobStores returns the UsedBlobStores that Options does not have.
+func (e *Engine) UnknownBlobStores(ctx context.Context) ([]string, error) {
+	places, err := e.UsedBlobStores(ctx)
+	return slices.DeleteFunc(places, func(place string) bool {
+		_, err := e.objectsOf(place)
+		return err == nil
+	}), err
 }
 
 // PutBlob stores a blob; see pawl.BlobWriter.

@@ -13,6 +13,7 @@ import (
 // backuper copies an open database: the engine over SQLite.
 type backuper interface {
 	Backup(ctx context.Context, file string) error
+	UsedBlobStores(ctx context.Context) ([]string, error)
 }
 
 // BackupCommand returns the command `pawl backup`.
@@ -32,6 +33,13 @@ func backup(ctx context.Context, a *cli.App, s any, args []string) error {
 	}
 	if err := b.Backup(ctx, args[0]); err != nil {
 		return err
+	}
+	stores, err := b.UsedBlobStores(ctx)
+	if err != nil {
+		return err
+	}
+	if len(stores) > 0 {
+		a.Log().Warn("the backup has no bytes of blobs in stores outside of the database: back them up with it (docs/blobs.md)", "stores", stores)
 	}
 	return a.Show(map[string]string{"file": args[0]}, func(w io.Writer) { fmt.Fprintln(w, args[0]) })
 }
