@@ -1,11 +1,9 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -126,8 +124,7 @@ var workerID = regexp.MustCompile(`"worker_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
 // agent names who makes a call, for the rate limit: the worker that the body names, or the
 // actor.
 func agent(r *http.Request, c pawl.Caller) string {
-	if body, err := io.ReadAll(r.Body); err == nil && len(body) > 0 {
-		r.Body = io.NopCloser(bytes.NewReader(body))
+	if body, err := bodyOf(r); err == nil && len(body) > 0 {
 		var id string
 		if m := workerID.FindSubmatch(body); m != nil && json.Unmarshal(m[1], &id) == nil && id != "" {
 			return id

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -27,11 +26,10 @@ func (m schemaFaults) Error() string { return errors.Join(m...).Error() }
 // fits checks a body against its operation's schema. Unlike huma's own check, it stops after
 // maxFaults and does not check opaque values.
 func (s *server) fits(op *huma.Operation, r *http.Request) error {
-	body, err := io.ReadAll(r.Body)
+	body, err := bodyOf(r)
 	if err != nil || len(body) == 0 || op.RequestBody == nil {
 		return nil
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	tree, err := treeOf(jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 	if err != nil {
 		return unreadable(err)

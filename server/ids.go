@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -58,9 +56,9 @@ func (i *ids) asText(r *http.Request) error {
 	if i.body == nil || r.Body == nil {
 		return nil
 	}
-	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		r.Body = io.NopCloser(bytes.NewReader(i.body.JSON(body)))
+	body, err := bodyOf(r)
+	if err == nil && len(body) > 0 {
+		setBody(r, i.body.JSON(body))
 	}
 	return err
 }

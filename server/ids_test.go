@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"slices"
@@ -107,8 +108,9 @@ func seen(t *testing.T, r api.Route, ids *ids, task, item string) string {
 	if err := ids.asText(req); err != nil {
 		t.Fatal(err)
 	}
-	begin, text, err := keyOf(req, "k")
-	if err != nil {
+	begin, err := keyOf(req, "k")
+	text, err2 := bodyOf(req)
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(strings.ToLower(string(text)+begin.Scope+req.URL.RawQuery+req.PathValue("id")), someUUID) {

@@ -43,7 +43,7 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r.Body = io.NopCloser(bytes.NewReader(data))
+	setBody(r, data)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -54,11 +53,10 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 		return nil, &pawl.Error{Code: pawl.CodeInvalid,
 			Message: "this server does not support the header " + api.KeyHeader + "; send the call without the header"}
 	}
-	begin, body, err := keyOf(r, key)
+	begin, err := keyOf(r, key)
 	if err != nil {
 		return nil, err
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	return &begin, nil
 }
 
@@ -144,12 +142,12 @@ func idempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// keyOf returns the key of a request, and its body. The scope of the key is the method, the
+// keyOf returns the key of a request. The scope of the key is the method, the
 // path and the caller. Its hash covers If-Match, and the query and the body in canonical form.
-func keyOf(r *http.Request, key string) (pawl.KeyBegin, []byte, error) {
-	body, err := io.ReadAll(r.Body)
+func keyOf(r *http.Request, key string) (pawl.KeyBegin, error) {
+	body, err := bodyOf(r)
 	if err != nil {
-		return pawl.KeyBegin{}, nil, err
+		return pawl.KeyBegin{}, err
 	}
 	hash, err := pawl.HashOf(struct {
 		Query   string          `json:"query"`
@@ -157,7 +155,7 @@ func keyOf(r *http.Request, key string) (pawl.KeyBegin, []byte, error) {
 		Body    json.RawMessage `json:"body"`
 	}{r.URL.Query().Encode(), r.Header.Get("If-Match"), orNull(body)})
 	if err != nil {
-		return pawl.KeyBegin{}, nil, err
+		return pawl.KeyBegin{}, err
 	}
 	caller := pawl.CallerOf(r.Context())
 	scope := strings.Join([]string{r.Method, callOf(r.Context()).path, cmp.Or(caller.Key, caller.ActorType+"/"+caller.ActorID)}, " ")
@@ -168,10 +166,10 @@ func keyOf(r *http.Request, key string) (pawl.KeyBegin, []byte, error) {
 	begin := pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}
 	if text := r.Header.Get(api.KeySecondsHeader); text != "" {
 		if begin.TTLSeconds, err = strconv.ParseInt(text, 10, 64); err != nil || begin.TTLSeconds < 1 {
-			return begin, nil, &pawl.Error{Code: pawl.CodeInvalid, Message: api.KeySecondsHeader + " is to be a number of seconds, at least 1"}
+			return begin, &pawl.Error{Code: pawl.CodeInvalid, Message: api.KeySecondsHeader + " is to be a number of seconds, at least 1"}
 		}
 	}
-	return begin, body, nil
+	return begin, nil
 }
 
 func orNull(body []byte) json.RawMessage {

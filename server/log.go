@@ -68,7 +68,7 @@ func (s *server) logRequest(w middleware.WrapResponseWriter, r *http.Request, be
 	route := chi.RouteContext(r.Context()).RoutePattern()
 	took := clock.Now().Sub(began)
 	s.metrics.observe(route, r.Method, w.Status(), took)
-	s.opts.Log.InfoContext(r.Context(), "request",
+	s.opts.Log.LogAttrs(r.Context(), slog.LevelInfo, "request",
 		slog.String("request_id", callOf(r.Context()).id),
 		slog.String("method", r.Method),
 		slog.String("route", route),

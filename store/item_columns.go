@@ -15,7 +15,8 @@ import (
 // finished_items. A line in the columns of itemScan shows it in reads, and show in the answers of
 // verbs.
 type Carried struct {
-	Attempt, Failures, MaxAttempts          int
+	Attempt, Failures                       int
+	MaxAttempts                             int `json:"max_attempts"` // for ReturnItem
 	Solo, Feeds, Acceptance, Rework, Spared int
 }
 

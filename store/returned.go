@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -45,7 +44,6 @@ type returnedColumn struct {
 	Type, Kind, Key, After string
 	PartsRequired          Text `json:"parts_required"`
 	Position, Priority     int
-	MaxAttempts            int   `json:"max_attempts"`
 	CreatedAt              int64 `json:"created_at"`
 	Progress               *int
 	LeaseSeconds           int    `json:"lease_seconds"`
@@ -56,6 +54,7 @@ type returnedColumn struct {
 	ProgressedAt           *int64 `json:"progressed_at"`
 	Stage, Error           Text
 	Parts                  [][2]string
+	Carried                // those of Kept
 }
 
 // ReturnedColumns are the columns of ReturnItem. The input has its own column: it may be
@@ -68,21 +67,14 @@ func (c *ReturnedColumns) Targets() []any { return []any{&c.rest, &c.input} }
 // NewReturned returns the item under its lease, read from the columns of ReturnItem.
 func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) (*Returned, error) {
 	var c returnedColumn
-	var kept map[string]json.RawMessage
-	if err := cmp.Or(json.Unmarshal([]byte(columns.rest), &c), json.Unmarshal([]byte(columns.rest), &kept)); err != nil {
+	if err := json.Unmarshal([]byte(columns.rest), &c); err != nil {
 		return nil, unreadable(err)
 	}
 	r := &Returned{StateRow: StateRow{ItemID: f.ItemID, Namespace: f.Namespace, TaskID: taskID, State: string(pawl.ItemInProgress),
 		WorkerID: Text(f.WorkerID),
 		Error:    c.Error, StartedAt: c.StartedAt, Stage: c.Stage, Progress: c.Progress, ProgressedAt: c.ProgressedAt,
 		LeaseSeconds: c.LeaseSeconds, AcquiredAt: c.AcquiredAt, HeartbeatAt: c.HeartbeatAt, ExpiresAt: c.ExpiresAt}}
-	for _, column := range r.Kept() {
-		if value, found := kept[column.Name]; found {
-			if err := json.Unmarshal(value, column.At); err != nil {
-				return nil, unreadable(err)
-			}
-		}
-	}
+	r.Carried = c.Carried
 	r.Attempt, r.Failures = f.Attempt, failures
 	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position,
 		Priority:    c.Priority,
