@@ -70,21 +70,26 @@ type event struct {
 }
 
 func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
-	events := inserter{insert: addEvent}
-	if err := e.add(ctx, tx, &events, now); err != nil {
-		return err
+	row, err := e.row(now)
+	if err == nil {
+		_, err = tx.Exec(ctx, addEvent.one, row...)
 	}
-	return events.flush(ctx, tx)
+	return err
 }
 
 // add adds the event to those that a verb inserts.
 func (e *event) add(ctx context.Context, tx store.Tx, events *inserter, now int64) error {
+	row, err := e.row(now)
+	if err == nil {
+		err = events.add(ctx, tx, row...)
+	}
+	return err
+}
+
+func (e *event) row(now int64) ([]any, error) {
 	move, err := store.CodeOf(pawl.MoveCode{Class: store.ClassOf(string(e.itemID), e.solo), Event: e.name, From: string(e.from),
 		To: string(e.to), TaskFrom: string(e.taskFrom), TaskTo: string(e.taskTo)})
-	if err != nil {
-		return err
-	}
-	return events.add(ctx, tx, e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key, e.data, now)
+	return []any{e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key, e.data, now}, err
 }
 
 // by is the actor of an event, by its number, and its API key.

@@ -3,7 +3,6 @@ package hot
 import (
 	"context"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -58,21 +57,13 @@ func (b *inserter) add(ctx context.Context, tx store.Tx, args ...any) error {
 	return err
 }
 
-func (b *inserter) flush(ctx context.Context, tx store.Tx) error {
-	for row := range slices.Chunk(b.args, b.width) {
-		if _, err := tx.Exec(ctx, b.one, row...); err != nil {
-			return err
-		}
-	}
-	b.args = nil
-	return nil
-}
-
-// flush flushes inserters in order.
+// flush inserts the rows that inserters still have, in the order of the inserters.
 func flush(ctx context.Context, tx store.Tx, all ...*inserter) error {
 	for _, b := range all {
-		if err := b.flush(ctx, tx); err != nil {
-			return err
+		for ; len(b.args) > 0; b.args = b.args[b.width:] {
+			if _, err := tx.Exec(ctx, b.one, b.args[:b.width]...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestInserter(t *testing.T) {
 		}
 	}
 	for range 2 { // a second flush has nothing to insert
-		if err := b.flush(t.Context(), &tx); err != nil {
+		if err := flush(t.Context(), &tx, &b); err != nil {
 			t.Fatal(err)
 		}
 	}
