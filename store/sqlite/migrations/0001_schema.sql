@@ -29,6 +29,8 @@ CREATE TABLE queues (
 CREATE UNIQUE INDEX queues_by_name ON queues (namespace, type);
 CREATE INDEX queues_by_number ON queues (namespace, id);
 
+-- A large value is among the last columns of its table: SQLite reads all of its pages to get
+-- at a column behind it.
 CREATE TABLE tasks (
   id                BLOB PRIMARY KEY,
   namespace         TEXT NOT NULL CHECK (namespace <> ''),
@@ -37,7 +39,6 @@ CREATE TABLE tasks (
   solo              INTEGER NOT NULL CHECK (solo IN (0, 1)),
   title             TEXT,
   priority          INTEGER NOT NULL DEFAULT 0,
-  payload           TEXT,
   metadata          TEXT NOT NULL DEFAULT '{}',
   requested_by_type TEXT,
   requested_by_id   TEXT,
@@ -55,6 +56,7 @@ CREATE TABLE tasks (
   item_priority     INTEGER, -- NULL = the task's
   parts_required    TEXT,
   reasons           TEXT,
+  payload           TEXT,
   input             TEXT
 ) STRICT;
 CREATE UNIQUE INDEX tasks_one_per_input ON tasks (namespace, type, input_hash) WHERE dedupes = 1;
@@ -116,11 +118,11 @@ CREATE TABLE items (
   max_attempts   INTEGER NOT NULL CHECK (max_attempts >= 1),
   run_at         INTEGER,
   after          TEXT,
-  input          TEXT NOT NULL,
   parts_required TEXT,
   created_at     INTEGER NOT NULL,
   -- Why the item was last sent back for rework, as JSON. A later failure does not change it.
-  reasons        TEXT
+  reasons        TEXT,
+  input          TEXT NOT NULL
 ) STRICT;
 CREATE INDEX items_of_task ON items (task_id, position);
 
@@ -268,11 +270,11 @@ CREATE TABLE parked_items (
   accepted_at      INTEGER,
   progress         INTEGER,
   stage            TEXT,
-  result           TEXT,
-  assembled_result TEXT,
   evidence         TEXT,
   notes            TEXT,
-  error            TEXT
+  error            TEXT,
+  result           TEXT,
+  assembled_result TEXT
 ) STRICT;
 CREATE INDEX parked_items_by_state ON parked_items (state, since);
 CREATE INDEX parked_items_for_others ON parked_items (item_id) WHERE state = @state(failed) AND left_by = 'dependency';
@@ -294,9 +296,9 @@ CREATE TABLE finished_items (
   ended_at         INTEGER NOT NULL,
   accepted_at      INTEGER,
   stage            TEXT,
+  error            TEXT,
   result           TEXT,
-  assembled_result TEXT,
-  error            TEXT
+  assembled_result TEXT
 ) STRICT;
 CREATE INDEX finished_items_failures ON finished_items (task_id) WHERE failures > 0;
 CREATE INDEX finished_items_not_completed ON finished_items (state, task_id) WHERE state <> @state(completed);
@@ -308,7 +310,6 @@ CREATE TABLE item_parts (
   part_key             TEXT NOT NULL CHECK (length(part_key) BETWEEN 1 AND 120),
   seq                  INTEGER CHECK (seq >= 0),
   status               TEXT NOT NULL DEFAULT 'draft' CHECK (instr('[draft][validated][rejected]', '[' || status || ']') > 0),
-  payload              TEXT NOT NULL,
   evidence             TEXT,
   notes                TEXT,
   errors               TEXT,
@@ -317,7 +318,8 @@ CREATE TABLE item_parts (
   attempt              INTEGER NOT NULL,
   idempotency_key_hash TEXT,
   created_at           INTEGER NOT NULL,
-  superseded_at        INTEGER
+  superseded_at        INTEGER,
+  payload              TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX item_parts_live ON item_parts (item_id, part_key, COALESCE(seq, -1)) WHERE superseded_at IS NULL;
 CREATE INDEX item_parts_by_status ON item_parts (item_id, status);
@@ -583,8 +585,8 @@ CREATE INDEX task_events_since ON task_events (created_at);
 CREATE TABLE task_results (
   task_id    BLOB PRIMARY KEY,
   namespace  TEXT NOT NULL,
-  payload    TEXT NOT NULL,
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  payload    TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE provenances (
@@ -617,7 +619,6 @@ CREATE TABLE idempotency_keys (
   request_hash TEXT,
   status       TEXT NOT NULL CHECK (instr('[pending][completed][failed]', '[' || status || ']') > 0),
   token        TEXT,
-  response     TEXT,
   content_type TEXT,
   code         INTEGER,
   task_id      BLOB REFERENCES tasks (id) ON DELETE SET NULL,
@@ -630,6 +631,7 @@ CREATE TABLE idempotency_keys (
   expires_at   INTEGER,
   locked_until INTEGER,
   location     TEXT,
+  response     TEXT,
   PRIMARY KEY (namespace, scope, key_hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keys_of_task ON idempotency_keys (task_id, created_at) WHERE task_id IS NOT NULL;
@@ -647,7 +649,6 @@ CREATE TABLE messages (
   item_id       BLOB,
   attempt       INTEGER,
   role          TEXT NOT NULL,
-  content       TEXT,
   state         TEXT NOT NULL DEFAULT 'complete' CHECK (instr('[streaming][complete][stopped][error]', '[' || state || ']') > 0),
   model         TEXT,
   step_number   INTEGER NOT NULL DEFAULT 0,
@@ -664,7 +665,8 @@ CREATE TABLE messages (
   cuts          TEXT,
   -- Of an ended message: 1 while its chunks are kept.
   replayable    INTEGER,
-  bytes         INTEGER NOT NULL DEFAULT 0
+  bytes         INTEGER NOT NULL DEFAULT 0,
+  content       TEXT
 ) STRICT;
 CREATE INDEX messages_of_task ON messages (task_id, id) WHERE task_id IS NOT NULL;
 CREATE INDEX messages_of_thread ON messages (namespace, thread, id) WHERE thread IS NOT NULL;
@@ -678,8 +680,8 @@ CREATE TABLE message_chunks (
   seq        INTEGER NOT NULL,
   count      INTEGER NOT NULL,
   attempt    INTEGER NOT NULL,
-  body       TEXT NOT NULL,
   created_at INTEGER NOT NULL,
+  body       TEXT NOT NULL,
   PRIMARY KEY (message_id, seq)
 ) STRICT;
 
@@ -741,9 +743,9 @@ CREATE TABLE signals (
   namespace  TEXT NOT NULL,
   name       TEXT NOT NULL,
   key        TEXT NOT NULL DEFAULT '',
-  payload    TEXT,
   sent_at    INTEGER,
   created_at INTEGER NOT NULL,
+  payload    TEXT,
   PRIMARY KEY (namespace, name, key)
 ) STRICT, WITHOUT ROWID;
 
