@@ -65,7 +65,7 @@ func (b *bench) held(ctx context.Context) error {
 	}
 	of := fmt.Sprintf("of %s items", figure(float64(n)))
 	rate := func(s series) string { return figure(s.median()) + "/s" }
-	b.add(line{name: "snapshot held: last tenth against first", got: pinned.last, unit: "×", atLeast: 0.85, absolute: of,
+	b.add(line{name: "snapshot held: last tenth against first", got: pinned.last, unit: "×", atLeast: 0.9, absolute: of,
 		peer: "River: " + figure(riverPinned.last.median()) + "×"})
 	atEnd := line{name: "no snapshot held: last tenth against first", got: free.last, unit: "×", atLeast: 0.9, absolute: of}
 	if b.short { // River gets slow only in the 500,000 items of the full form
@@ -74,7 +74,7 @@ func (b *bench) held(ctx context.Context) error {
 	}
 	atEnd.peer = "River: " + figure(riverFree.last.median()) + "×"
 	b.add(atEnd)
-	b.add(line{name: "snapshot held: overall", got: pinned.overall.over(riverPinned.overall), unit: "×", atLeast: 2.3,
+	b.add(line{name: "snapshot held: overall", got: pinned.overall.over(riverPinned.overall), unit: "×", atLeast: 3,
 		absolute: rate(pinned.overall), peer: "River: " + rate(riverPinned.overall)})
 	return drawChurns(n, []*churning{free, pinned, riverFree, riverPinned}).write(b.docs, "held-snapshot.svg")
 }

@@ -133,25 +133,25 @@ func (b *bench) life(ctx context.Context) error {
 			peer: who + ": " + figure(peer.median()) + "/s"})
 	}
 	best := riverBest.String()
-	drains("drain one task, batch 1000", one1000.drain, river.drain, 2.5, best)
-	drains("drain one task, batch 100", one100.drain, river.drain, 1.9, best)
-	drains("drain tasks of one, batch 1000", solo1000.drain, river.drain, 2.0, best)
-	drains("drain tasks of one, batch 100", solo100.drain, river.drain, 1.7, best)
-	drains("drain one task, of the SQL limit, batch 1000", one1000.drain, limit1000.drain, 0.6, "SQL limit")
-	drains("drain one task, of the SQL limit, batch 100", one100.drain, limit100.drain, 0.6, "SQL limit")
+	drains("drain one task, batch 1000", one1000.drain, river.drain, 2.4, best)
+	drains("drain one task, batch 100", one100.drain, river.drain, 1.75, best)
+	drains("drain tasks of one, batch 1000", solo1000.drain, river.drain, 2.4, best)
+	drains("drain tasks of one, batch 100", solo100.drain, river.drain, 1.75, best)
+	drains("drain one task, of the SQL limit, batch 1000", one1000.drain, limit1000.drain, 0.7, "SQL limit")
+	drains("drain one task, of the SQL limit, batch 100", one100.drain, limit100.drain, 0.8, "SQL limit")
 	drains("drain tasks of one, of the SQL limit, batch 1000", solo1000.drain, limit1000.drain, 0.7, "SQL limit")
 	drains("drain tasks of one, of the SQL limit, batch 100", solo100.drain, limit100.drain, 0.8, "SQL limit")
 	drains("create into one task", into, river.create, 1.0, "River InsertManyFast")
-	drains("create tasks of one", solo1000.create, river.create, 0.9, "River InsertManyFast")
+	drains("create tasks of one", solo1000.create, river.create, 1.0, "River InsertManyFast")
 	drains("one big task against tasks of one", one1000.drain, solo1000.drain, 1.0, "tasks of one")
 	b.say("the SQL limit creates %s/s", limit1000.create)
 	b.say("the store's statements alone, tasks of one: create %s/s, drain %s/s at batch 1000 and %s/s at 100",
 		bare1000.create, bare1000.drain, bare100.drain)
 	b.say("Pawl reaches %s×, %s× and %s× of them",
 		solo1000.create.over(bare1000.create), solo1000.drain.over(bare1000.drain), solo100.drain.over(bare100.drain))
-	b.add(line{name: "WAL of a whole life, item of a big task", got: one1000.wal, unit: " B", atMost: 2900,
+	b.add(line{name: "WAL of a whole life, item of a big task", got: one1000.wal, unit: " B", atMost: 2250,
 		peer: "River: " + figure(river.wal.median()) + " B"})
-	b.add(line{name: "WAL of a whole life, task of one", got: solo1000.wal, unit: " B", atMost: 3400,
+	b.add(line{name: "WAL of a whole life, task of one", got: solo1000.wal, unit: " B", atMost: 2150,
 		peer: "River: " + figure(river.wal.median()) + " B; SQL limit: " + figure(limit1000.wal.median()) + " B"})
 	return b.riverAtDefaults(ctx, solo1000.drain)
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/worker"
@@ -18,12 +20,17 @@ import (
 // stepsOfBoth measures the steps of handlers and their checkpoints.
 func (b *bench) stepsOfBoth(ctx context.Context) error {
 	n := b.sized(5000, 1500)
-	var file, server series
+	var file, server, bareFile, bareServer series
 	if err := b.alternate(func() error {
 		if err := b.file(func(url string) error { return inARow(ctx, url, n, &file) }); err != nil {
 			return err
 		}
-		return b.fresh(ctx, forPawl, func(url string) error { return inARow(ctx, url, n, &server) })
+		if err := b.bareCommitsOfFile(ctx, n, &bareFile); err != nil {
+			return err
+		}
+		return b.fresh(ctx, forPawl, func(url string) error {
+			return errors.Join(inARow(ctx, url, n, &server), bareCommits(ctx, url, n, &bareServer))
+		})
 	}); err != nil {
 		return err
 	}
@@ -31,6 +38,13 @@ func (b *bench) stepsOfBoth(ctx context.Context) error {
 		peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
 	b.add(line{name: "steps in a row in one handler, PostgreSQL", got: server, unit: "/s", atLeast: 2000,
 		peer: "Restate 1.08k/s, DBOS 0.96k/s (measured elsewhere)"})
+	for _, of := range []struct {
+		name      string
+		got, bare series
+	}{{"SQLite", file, bareFile}, {"PostgreSQL", server, bareServer}} {
+		b.add(line{name: "steps in a row in one handler, of bare commits, " + of.name, got: of.got.over(of.bare), unit: "×", atLeast: 0.7,
+			absolute: figure(of.got.median()) + "/s", peer: "commits of one row: " + figure(of.bare.median()) + "/s"})
+	}
 
 	var appended, replayed series
 	if err := b.alternate(func() error {
@@ -74,6 +88,50 @@ func inARow(ctx context.Context, url string, n int, into *series) (err error) {
 	}})
 	*into = append(*into, perSecond(n, took))
 	return errors.Join(err, failed)
+}
+
+// bareCommitsOfFile commits n transactions of one row, one after the other, to an SQLite file.
+func (b *bench) bareCommitsOfFile(ctx context.Context, n int, into *series) error {
+	db, err := b.openFile()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, text("bare table")); err != nil {
+		return err
+	}
+	insert, err := db.PrepareContext(ctx, text("bare commit"))
+	if err != nil {
+		return err
+	}
+	start := clock.Now()
+	for i := range n {
+		if _, err := insert.ExecContext(ctx, i, string(payload)); err != nil {
+			return err
+		}
+	}
+	*into = append(*into, perSecond(n, clock.Now().Sub(start)))
+	return nil
+}
+
+// bareCommits does the same on PostgreSQL.
+func bareCommits(ctx context.Context, url string, n int, into *series) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, text("bare table")); err != nil {
+		return err
+	}
+	start := clock.Now()
+	for i := range n {
+		if _, err := conn.Exec(ctx, text("bare commit"), i, string(payload)); err != nil {
+			return err
+		}
+	}
+	*into = append(*into, perSecond(n, clock.Now().Sub(start)))
+	return nil
 }
 
 // appends saves n checkpoints by single calls; each caller has its own lease.

@@ -50,3 +50,10 @@ WHERE id = ?1 AND token = ?2 AND state = 1
 -- name: raw event
 INSERT INTO events (item_id, seq, kind, at, actor)
 VALUES (?1, ?2, ?2, ?3, 'bench')
+
+-- name: bare table
+CREATE TABLE bare (id integer PRIMARY KEY, body text NOT NULL)
+
+-- name: bare commit
+INSERT INTO bare (id, body)
+VALUES ($1, $2)
