@@ -57,15 +57,12 @@ func (e *Engine) beginKey(
 	if err := store.KeepItem(ctx, tx, ns, k.ItemID); err != nil {
 		return out, row, nil, err
 	}
-	if err := known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
-		_, begun, gone := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
-		if !begun || gone != nil { // otherwise the key was begun while they existed
-			return out, row, nil, cmp.Or(gone, err)
+	missing := known(ctx, tx, ns, k.TaskID, k.ItemID) // a key that was begun while they existed is still valid
+	opened := false
+	if missing == nil {
+		if opened, err = store.OpenKey(ctx, tx, ns, row, now); err != nil {
+			return out, row, nil, err
 		}
-	}
-	opened, err := store.OpenKey(ctx, tx, ns, row, now)
-	if err != nil {
-		return out, row, nil, err
 	}
 	if !opened {
 		old, found, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, true)
@@ -73,6 +70,8 @@ func (e *Engine) beginKey(
 			return out, row, nil, err
 		}
 		switch {
+		case missing != nil && (!found || old.Expires != 0 && old.Expires <= now):
+			return out, row, nil, missing
 		case !found: // another transaction has begun the key and has not committed
 			return out, row, inFlight(time.Second), nil
 		case old.Expires != 0 && old.Expires <= now: // an expired key counts as absent

@@ -257,6 +257,16 @@ var keys = noun{"idempotency keys", []promise{
 		_, err = renew(next.Token, 0)
 		w.same(w.refused(err, pawl.CodeConflict).State, pawl.KeyCompleted, "state")
 	}},
+	{"an expired key is not begun again for an item that is gone", func(w *fixture) {
+		t := w.oneItem()
+		k := pawl.KeyBegin{Key: "k", RequestHash: "h", ItemID: w.onlyItem(t.ID).ID, TTLSeconds: 60}
+		b := w.beginRun(k)
+		w.finishKey(pawl.KeyDone{Key: "k", Token: b.Token, Response: raw(`1`)})
+		w.remove(t.ID, true)
+		w.same(w.begin(k).Key.Response, raw(`1`), "the answer of the key that is still valid")
+		w.advance(2 * time.Minute)
+		w.refused(w.tryBegin(k), pawl.CodeNotFound)
+	}},
 	{"a key does not expire before the lease of its run ends", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 10}
 		w.beginRun(ask)
