@@ -49,6 +49,7 @@ type Approver interface {
 type Operator interface {
 	TaskOperator
 	LeaseKeeper
+	QueueKeeper
 	TypeKeeper
 	Sweeper
 	RelayKeeper
@@ -58,6 +59,7 @@ type Operator interface {
 type Reader interface {
 	TaskReader
 	TypeReader
+	QueueReader
 	ItemReader
 	RecordReader
 	StatsReader
@@ -190,6 +192,19 @@ type LeaseKeeper interface {
 	RevokeLeases(ctx context.Context, calls []RevokeCall) ([]Result[Moved], error)
 }
 
+// QueueKeeper pauses and resumes queues. Claims that begin after a call returns obey it, in
+// every process. A call that changes nothing succeeds.
+type QueueKeeper interface {
+	// PauseQueue stops claims of a type's items. A type that has no queue yet gets one.
+	PauseQueue(ctx context.Context, typ string) (Queue, error)
+	// ResumeQueue allows them again. Waiting claims get the queued items at once.
+	ResumeQueue(ctx context.Context, typ string) (Queue, error)
+	// PauseNamespace stops all claims in the namespace, of types that come later too.
+	PauseNamespace(ctx context.Context) error
+	// ResumeNamespace allows them again, except those of queues that are paused themselves.
+	ResumeNamespace(ctx context.Context) error
+}
+
 // TypeKeeper changes the registry of types.
 type TypeKeeper interface {
 	// PutTypes registers types. A definition that is registered already changes nothing;
@@ -241,6 +256,13 @@ type TypeReader interface {
 	// current one.
 	GetType(ctx context.Context, name string, version int) (Type, error)
 	ListTypes(ctx context.Context, f TypeFilter) (List[Type], error)
+}
+
+// QueueReader reads queues.
+type QueueReader interface {
+	GetQueue(ctx context.Context, typ string) (Queue, error)
+	// ListQueues lists the queues of the namespace, by type.
+	ListQueues(ctx context.Context, page Page) (List[Queue], error)
 }
 
 // ItemReader reads items.

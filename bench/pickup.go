@@ -116,7 +116,8 @@ func (b *bench) pickups(ctx context.Context) error {
 			return fmt.Sprintf("River: %s ms, tuned %s ms; by hand %s ms", figure(s.median()), figure(t.median()), figure(h.median()))
 		}
 		at := fmt.Sprintf(" at %d/s", pace.rate)
-		b.add(line{name: "pickup p50" + at, got: here.p50, unit: " ms", atMost: overHand * hand.p50.median(), peer: peer(plain.p50, tuned.p50, hand.p50)})
+		b.add(line{name: "pickup p50" + at, got: here.p50, unit: " ms", atMost: overHand * hand.p50.median(),
+			peer: peer(plain.p50, tuned.p50, hand.p50)})
 		b.add(line{name: "pickup p99" + at, got: here.p99, unit: " ms", atMost: 10, peer: peer(plain.p99, tuned.p99, hand.p99)})
 		b.add(line{name: "pickup p50" + at + ", made by another engine", got: there.p50, unit: " ms", atMost: overHand * hand.p50.median(),
 			peer: peer(plain.p50, tuned.p50, hand.p50)})

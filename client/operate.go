@@ -72,3 +72,40 @@ func (c *Client) ForgetRelay(ctx context.Context, sink string) error {
 	_, err := read[struct{}](ctx, c, "forget_relay", sink, nil)
 	return err
 }
+
+// PauseQueue stops claims from a queue; see pawl.QueueKeeper.
+func (c *Client) PauseQueue(ctx context.Context, typ string) (pawl.Queue, error) {
+	return read[pawl.Queue](ctx, c, "pause_queue", typ, nil)
+}
+
+// ResumeQueue allows claims from a queue; see pawl.QueueKeeper.
+func (c *Client) ResumeQueue(ctx context.Context, typ string) (pawl.Queue, error) {
+	return read[pawl.Queue](ctx, c, "resume_queue", typ, nil)
+}
+
+// PauseNamespace stops claims in the namespace; see pawl.QueueKeeper.
+func (c *Client) PauseNamespace(ctx context.Context) error {
+	return c.call(ctx, "pause_namespace")
+}
+
+// ResumeNamespace allows claims in the namespace; see pawl.QueueKeeper.
+func (c *Client) ResumeNamespace(ctx context.Context) error {
+	return c.call(ctx, "resume_namespace")
+}
+
+// call makes a call without a body, whose answer has none.
+func (c *Client) call(ctx context.Context, name string) error {
+	r := request{route: api.RouteOf(name)}
+	c.keyed(ctx, &r, 0)
+	return c.do(ctx, r, nil)
+}
+
+// GetQueue reads a queue; see pawl.QueueReader.
+func (c *Client) GetQueue(ctx context.Context, typ string) (pawl.Queue, error) {
+	return read[pawl.Queue](ctx, c, "get_queue", typ, nil)
+}
+
+// ListQueues lists queues; see pawl.QueueReader.
+func (c *Client) ListQueues(ctx context.Context, page pawl.Page) (pawl.List[pawl.Queue], error) {
+	return read[pawl.List[pawl.Queue]](ctx, c, "list_queues", "", api.PagingOf(page))
+}

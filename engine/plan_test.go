@@ -192,6 +192,13 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		tasks, items = append(tasks, string(task)), append(items, "itm_"+string(task[4:]))
 	}
 	at := time.UnixMicro(1800000000000000 + 100_000_000).UTC()
+	out["view of tasks, by uuid"] = func(ctx context.Context, tx store.Tx, _ string) error {
+		rows, err := tx.Query(ctx, "SELECT retry_count, progress FROM pawl.v_tasks WHERE uuid @among_ids($1)", store.TaskList(tasks))
+		if err == nil {
+			rows.Close()
+		}
+		return err
+	}
 	late := time.UnixMicro(1800000000000000 + int64(n)*900_000).UTC() // events are read from the newest, so an early bound is slow
 	newest := time.UnixMicro(1800000000000000 + int64(n)*999_000).UTC()
 	low, yes, no := 4, true, false

@@ -64,10 +64,16 @@ func (f *filling) fill() {
 	}
 	f.said()
 	f.besides()
+	f.pauses()
 	f.do(f.p.Engine.Log(f.ctx))
 	need[string](f)(f.p.Engine.SignLog(f.ctx))
 	f.states(0) // after the checkpoint of the log
 	f.do(f.p.Engine.Log(f.ctx))
+}
+
+func (f *filling) pauses() {
+	need[pawl.Queue](f)(f.p.Service.PauseQueue(f.ctx, "later"))
+	f.do(f.p.Service.PauseNamespace(pawl.As(f.ctx, pawl.Caller{Namespace: "closed"})))
 }
 
 func (f *filling) types() {

@@ -16,6 +16,8 @@ import (
 var notWalked = map[string]string{
 	"ResumeRelay": "changes a relay's own row alone; the tests of package relay call it while relays run",
 	"ForgetRelay": "as ResumeRelay",
+	"PauseQueue":  "changes the row of a queue alone; pause_test.go has it beside claims", "ResumeQueue": "as PauseQueue",
+	"PauseNamespace": "as PauseQueue", "ResumeNamespace": "as PauseQueue", "GetQueue": onlyReads, "ListQueues": onlyReads,
 
 	"TaskResult": onlyReads, "PartialResult": onlyReads, "GetTask": onlyReads, "GetType": onlyReads, "ListTypes": onlyReads,
 	"ListEvents":      onlyReads,

@@ -129,8 +129,9 @@ func TestWallsCallByCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range api.Routes {
-			// which opens a key of its own
-			if r.Role == api.Anyone || !strings.Contains(r.Path, "{id}") || strings.Contains(r.Path, "/relays/") || r.Name == "begin_key" {
+			// which opens a key of its own; a queue is made by the call that pauses it
+			if r.Role == api.Anyone || !strings.Contains(r.Path, "{id}") || strings.Contains(r.Path, "/relays/") ||
+				strings.Contains(r.Path, "/queues/") || r.Name == "begin_key" {
 				continue
 			}
 			id := task.ID

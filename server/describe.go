@@ -105,6 +105,7 @@ var about = map[string]string{
 	"sweeps":           "Sweeps.",
 	"archives":         "Tasks that retention has archived.",
 	"relays":           "Delivery of events.",
+	"queues":           "What is claimable, by type.",
 	"task-token":       "Checks whether a lease is still valid.",
 	"idempotency-keys": "Keys for side effects of the caller's own.",
 	"plain":            "The older shape of tasks.",

@@ -51,7 +51,7 @@ func (h *testServer) aboutSecrets() (paths map[string]string) {
 	do("POST", "/v1/messages/"+message+":append", fence+`,"offset":0,"chunks":[{"type":"text","text":$}]}`)
 	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
 	return map[string]string{"tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message,
-		"idempotency-keys": "k", "types": "kept", "log": done,
+		"idempotency-keys": "k", "types": "kept", "queues": "kept", "log": done,
 		"blobs": do("POST", "/v1/blobs", "bytes").str("address")} // not marked: who knows an address may read what it names
 }
 

@@ -51,7 +51,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.signalsAnswer(call, results)
 
 	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps",
-		"list_archives", "list_relays", "list_keys"} {
+		"list_archives", "list_relays", "list_queues", "list_keys"} {
 		if r := call(name, "", ""); r.json["items"] == nil {
 			t.Errorf("%s has no items: %s", name, r.text)
 		}
@@ -62,6 +62,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		}
 	}
 	h.relaysAnswer(call)
+	h.queuesAnswer(call)
 	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
@@ -295,6 +296,21 @@ func (h *testServer) relaysAnswer(call caller) {
 	}
 	h.do(409, "POST", "/v1/relays/bus:resume", "")
 	call("forget_relay", "bus", "")
+}
+
+func (h *testServer) queuesAnswer(call caller) {
+	h.Helper()
+	if r := call("pause_queue", "early", ""); r.str("type") != "early" || r.json["paused"] != true || r.json["queued"] != 0.0 {
+		h.Errorf("pause: %s", r.text)
+	}
+	if r := call("resume_queue", "early", ""); r.json["paused"] != false || r.json["paused_at"] != nil {
+		h.Errorf("resume: %s", r.text)
+	}
+	call("pause_namespace", "", "")
+	if r := call("get_queue", "early", ""); r.json["paused"] != true || r.json["namespace_paused_at"] == nil {
+		h.Errorf("a queue of a paused namespace: %s", r.text)
+	}
+	call("resume_namespace", "", "")
 }
 
 func (h *testServer) keysAnswer(call caller, results reader) {

@@ -141,6 +141,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.chats()
 	s.record()
 	s.statsRoutes()
+	s.queuesRoutes()
 	s.types()
 	s.keys()
 	s.blobs()

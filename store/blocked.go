@@ -65,6 +65,11 @@ func noWorker(types []string) *pawl.Blocked {
 	return &pawl.Blocked{Reason: pawl.BlockedByNoWorker, Detail: "no live worker takes " + strings.Join(types, ", ")}
 }
 
+func byPause(types []string) *pawl.Blocked {
+	slices.Sort(types)
+	return &pawl.Blocked{Reason: pawl.BlockedByPause, Detail: "paused: " + strings.Join(types, ", ")}
+}
+
 // BlockItems sets for each item what it waits for at the time now.
 func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item, now int64) error {
 	var parked []string
@@ -82,15 +87,23 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 		return err
 	}
 	var live liveTypes
+	var paused map[string]bool
 	if queued {
 		if live, err = readLive(ctx, tx, namespace, now); err != nil {
+			return err
+		}
+		if paused, err = pausedTypes(ctx, tx, namespace); err != nil {
 			return err
 		}
 	}
 	for i := range items {
 		it := &items[i]
 		it.BlockedBy = reasons[it.ID]
-		if it.State == pawl.ItemQueued && !live.take(it.Type) {
+		switch {
+		case it.State != pawl.ItemQueued:
+		case paused[it.Type]:
+			it.BlockedBy = byPause([]string{it.Type})
+		case !live.take(it.Type):
 			it.BlockedBy = noWorker([]string{it.Type})
 		}
 	}
@@ -174,7 +187,7 @@ func BlockTasks(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task,
 		return err
 	}
 	queued, parked := countPending(tasks, at)
-	idle, err := withoutWorker(ctx, tx, namespace, tasks, queued, now)
+	idle, err := notClaimable(ctx, tx, namespace, tasks, queued, now)
 	if err != nil {
 		return err
 	}
@@ -267,16 +280,20 @@ func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces,
 	return out, rows.Err()
 }
 
-// withoutWorker returns the tasks that have queued items of types that no live worker
-// takes. Of a task of many items, only the first and the last hundred are read for their
-// type. When none of these is queued, the task's own type counts.
-func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, ids []string,
+// notClaimable returns the tasks with queued items that are all of paused types, or of types
+// that no live worker takes. Of a task of many items, only the first and the last hundred are
+// read for their type. When none of these is queued, the task's own type counts.
+func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, ids []string,
 	now int64) (map[string]*pawl.Blocked, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	live, err := readLive(ctx, tx, namespace, now)
-	if err != nil || slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
+	if err != nil {
+		return nil, err
+	}
+	paused, err := pausedTypes(ctx, tx, namespace)
+	if err != nil || len(paused) == 0 && slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, blockedSQL["queued types"], TaskList(ids), typesSampled)
@@ -298,8 +315,15 @@ func withoutWorker(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 		if mine == nil && t.State != pawl.TaskApproved {
 			mine = []string{t.Type}
 		}
-		if slices.Contains(ids, t.ID) && mine != nil && !slices.ContainsFunc(mine, live.take) {
-			out[t.ID] = noWorker(mine)
+		if mine == nil || !slices.Contains(ids, t.ID) {
+			continue
+		}
+		open := slices.DeleteFunc(slices.Clone(mine), func(typ string) bool { return paused[typ] })
+		switch {
+		case len(open) == 0:
+			out[t.ID] = byPause(mine)
+		case !slices.ContainsFunc(open, live.take):
+			out[t.ID] = noWorker(open)
 		}
 	}
 	return out, rows.Err()

@@ -180,7 +180,7 @@ LEFT JOIN (
 ) w ON w.task_id = t.id
 WHERE t.id > $1 AND t.id <= $2
   AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> t.id OR t.input IS NULL OR t.queue_id IS NULL OR t.max_attempts < 1)
-    OR t.solo = 0 AND COALESCE(t.input, t.item_type, t.parts_required, t.reasons) IS NOT NULL)
+    OR t.solo = 0 AND (COALESCE(t.input, t.item_type, t.parts_required, t.reasons) IS NOT NULL OR COALESCE(t.queue_id, t.run_at, t.item_priority) IS NOT NULL OR t.max_attempts <> 0))
 
 -- name: checkpoints
 SELECT @task_text(x.task_id), x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned

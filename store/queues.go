@@ -154,6 +154,8 @@ func QueueNamed(ctx context.Context, tx Tx, id int64) (name QueueName, err error
 //	@queues_of(namespace)    the numbers of all queues of a namespace, for IN
 //	@namespace_of(number)    the namespace of a queue
 //	@type_of(number)         its type
+//	@not_paused(q)           items may be claimed from the queue whose row is q
+//	@claimable(q)            the number q, or NULL if its queue is paused
 //
 // A column that is an argument needs the name of its table before it if queues has a column
 // of the same name.
@@ -161,6 +163,10 @@ func expandQueues(query string) string {
 	query = expand(query, "@queues(", func(arg string) string {
 		namespaces, types, _ := strings.Cut(arg, ", ")
 		return "(ARRAY(SELECT @queue(u.namespace, u.type) FROM unnest(" + namespaces + "::text[], " + types + "::text[]) AS u(namespace, type)))"
+	})
+	query = expand(query, "@claimable(", in("(SELECT queues.id FROM pawl.queues WHERE queues.id = %s AND @not_paused(queues))"))
+	query = expand(query, "@not_paused(", func(q string) string {
+		return q + ".paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused_namespaces n WHERE n.namespace = " + q + ".namespace)"
 	})
 	query = expand(query, "@queue(", func(arg string) string {
 		namespace, kind, _ := strings.Cut(arg, ", ")

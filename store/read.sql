@@ -127,7 +127,8 @@ ORDER BY n.point DESC, n.seq
 -- The queues of a namespace that have ready rows, without a look at the other queues of the
 -- namespace or at the rows of other namespaces: each step goes on to the next queue that has
 -- rows, and from there to the next one of the namespace, along an index each. A row of rank $2,
--- which is below every rank, is a queue whose ranks come next; rank NULL is its end.
+-- which is below every rank, is a queue whose ranks come next; rank NULL is its end. Paused
+-- queues are left out.
 -- name: groups
 WITH RECURSIVE g (queue_id, rank) AS (
   SELECT CAST(0 AS INTEGER), CAST(NULL AS INTEGER)
@@ -149,7 +150,7 @@ WITH RECURSIVE g (queue_id, rank) AS (
   WHERE g.queue_id IS NOT NULL)
 SELECT @type_of(g.queue_id), g.rank
 FROM g
-WHERE g.rank > $2
+WHERE g.rank > $2 AND @claimable(g.queue_id) IS NOT NULL
 
 -- name: pick item
 SELECT w.type, r.rank, r.item_id

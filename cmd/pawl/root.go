@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/item"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/key"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/message"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/queue"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/relay"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/serve"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/signal"
@@ -52,6 +53,7 @@ func root(a *cli.App) *cobra.Command {
 		),
 		serve.Command(a),
 		serve.MCPCommand(a),
+		queue.Command(a),
 		relay.Command(a),
 		db.SweepCommand(a),
 		db.PruneCommand(a),

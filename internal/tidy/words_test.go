@@ -178,7 +178,7 @@ var routeName = regexp.MustCompile(`\{Name: "([a-z]+_[a-z_]+)", Method:`)
 // exempt: it knows no routes.
 func TestNoOtherListOfCalls(t *testing.T) {
 	var names []string
-	each(t, func(f *file) bool { return f.path == "api/route.go" }, func(f *file) {
+	each(t, func(f *file) bool { return f.path == "api/routes.go" }, func(f *file) {
 		for _, m := range routeName.FindAllStringSubmatch(f.text, -1) {
 			names = append(names, m[1])
 		}
@@ -202,7 +202,7 @@ func TestNoOtherListOfCalls(t *testing.T) {
 				}
 			}
 			if found > 1 { // one may be another word
-				t.Errorf("%s:%d: a list with %d names of calls; say it in their rows in api/route.go", f.path, line(list), found)
+				t.Errorf("%s:%d: a list with %d names of calls; say it in their rows in api/routes.go", f.path, line(list), found)
 			}
 			return true
 		})

@@ -106,6 +106,13 @@ func CheckRevoke(c *pawl.RevokeCall) error {
 	return f.Err("revoke_lease")
 }
 
+// CheckQueue checks the type that a queue is of.
+func CheckQueue(op, typ string) error {
+	var f Fields
+	f.Text("/type", typ, 1, pawl.MaxTypeLen)
+	return f.Err(op)
+}
+
 // CheckWorker checks the registration of a worker.
 func CheckWorker(w *pawl.WorkerInfo) error {
 	var f Fields

@@ -4,7 +4,10 @@
 -- the statement with an error. The lines that begin with --bytes are left out at first. With
 -- them, rows are taken until they have $15 bytes together; this reads the size of each item
 -- beforehand.
-WITH q AS MATERIALIZED (SELECT (ARRAY(SELECT @queue($1::text, u.type) FROM unnest($4::text[]) AS u(type))) AS ids),
+WITH q AS MATERIALIZED (
+  SELECT (ARRAY(
+    SELECT (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1::text AND q.type = u.type AND @not_paused(q))
+    FROM unnest($4::text[]) AS u(type))) AS ids),
 d AS (
   DELETE FROM pawl.ready
   WHERE ctid = ANY(ARRAY(

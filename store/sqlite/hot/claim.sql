@@ -9,7 +9,7 @@ SELECT r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, r.error,
    ORDER BY m.state DESC, m.id DESC
    LIMIT 1)
 FROM pawl.ready r
-WHERE r.queue_id = $1 AND r.rank = $2 AND r.item_id >= $3
+WHERE r.queue_id = @claimable($1) AND r.rank = $2 AND r.item_id >= $3
 ORDER BY r.item_id
 LIMIT $4
 
@@ -19,7 +19,7 @@ WHERE queue_id = $1 AND rank = $2 AND item_id BETWEEN $3 AND $4
 
 -- name: Pick
 DELETE FROM pawl.ready
-WHERE queue_id = $1 AND rank = $2 AND item_id = $3
+WHERE queue_id = @claimable($1) AND rank = $2 AND item_id = $3
 RETURNING rank, item_id, task_id, @columns(carried), started_at, error,
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
@@ -33,7 +33,7 @@ RETURNING rank, item_id, task_id, @columns(carried), started_at, error,
 -- name: Peek
 SELECT item_id
 FROM pawl.ready
-WHERE queue_id = $1 AND rank = $2 AND item_id >= $3
+WHERE queue_id = @claimable($1) AND rank = $2 AND item_id >= $3
 ORDER BY item_id
 LIMIT $4
 

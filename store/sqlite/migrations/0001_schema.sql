@@ -20,14 +20,22 @@ CREATE UNIQUE INDEX actors_by_name ON actors (kind, name);
 INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');
 
 -- Every type in every namespace that has or had items. Other tables have the number.
--- Rows are never changed and never removed.
+-- Names and numbers are never changed, and rows never removed.
 CREATE TABLE queues (
   id        INTEGER PRIMARY KEY,
   namespace TEXT NOT NULL CHECK (namespace <> ''),
-  type      TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120)
+  type      TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
+  -- Since when nothing is claimed from it; NULL = it is not paused.
+  paused_at INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX queues_by_name ON queues (namespace, type);
 CREATE INDEX queues_by_number ON queues (namespace, id);
+
+-- The namespaces from which nothing is claimed, with the time since when.
+CREATE TABLE paused_namespaces (
+  namespace TEXT PRIMARY KEY,
+  paused_at INTEGER NOT NULL
+) STRICT;
 
 -- A large value is among the last columns of its table: SQLite reads all of its pages to get
 -- at a column behind it.
@@ -1066,7 +1074,12 @@ SELECT @task_text(t.id) AS id, t.namespace, t.type, t.type_version, t.state,
   t.title, COALESCE(t.stage, t.state) AS stage, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id, t.input_hash, t.thread,
   t.items, t.open, t.failed, t.dead, t.cancelled, t.checkpoints,
   CASE WHEN t.state = 'completed' THEN 100 WHEN t.solo = 1 THEN COALESCE(t.progress, 0) WHEN t.items = 0 THEN 0 ELSE MIN(99, 100 * (t.items - t.open) / t.items) END AS progress,
-  t.error, COALESCE(t.retry_count, (SELECT SUM(i.failures) FROM item_rows i WHERE i.task_id = t.id), 0) AS retry_count,
+  t.error, COALESCE(t.retry_count, COALESCE((SELECT SUM(x.failures) FROM leases x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM finished_items x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM ready x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM scheduled x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM waiting x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM parked_items x WHERE x.task_id = t.id AND x.failures > 0), 0)) AS retry_count,
   t.failed_in, t.version,
   (strftime('%Y-%m-%dT%H:%M:%S', t.created_at / 1000000, 'unixepoch') || printf('.%06dZ', t.created_at % 1000000)) AS created_at,
   (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS updated_at,

@@ -1,0 +1,124 @@
+// Package queue has the commands of `pawl queue`.
+package queue
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/internal/terminal"
+)
+
+// Command returns the command and its subcommands.
+func Command(a *cli.App) *cobra.Command {
+	return cli.Noun("queue", "Queues: what is claimable, by type", queueList(a), queueGet(a), queuePause(a), queueResume(a), queueDrain(a))
+}
+
+const queueHead = "TYPE\tPAUSED\tQUEUED\tLEASED\tWAITING\tSCHEDULED\tOLDEST"
+
+func queueRow(q pawl.Queue) string {
+	var oldest string
+	if q.Queued > 0 {
+		oldest = (time.Duration(q.OldestQueuedSeconds) * time.Second).String()
+	}
+	return terminal.Row(q.Type, q.Paused, q.Queued, q.Leased, q.Waiting, q.Scheduled, oldest)
+}
+
+func show(a *cli.App, q pawl.Queue) error {
+	return a.Show(q, func(w io.Writer) { terminal.Table(w, queueHead, []string{queueRow(q)}) })
+}
+
+func queueList(a *cli.App) *cobra.Command {
+	var pages cli.Pages
+	list := func(ctx context.Context, s pawl.QueueReader, _ []string) error {
+		return cli.List(ctx, a, pages, queueHead, queueRow, s.ListQueues)
+	}
+	cmd := a.Verb("ls", "List queues with what is in them", cobra.NoArgs, cli.With(a, list))
+	cmd.Aliases = []string{"list"}
+	pages.Flags(cmd)
+	return cmd
+}
+
+func queueGet(a *cli.App) *cobra.Command {
+	get := func(ctx context.Context, s pawl.QueueReader, args []string) error {
+		q, err := s.GetQueue(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return show(a, q)
+	}
+	return a.Verb("get TYPE", "Print a queue", cobra.ExactArgs(1), cli.With(a, get))
+}
+
+// keeper is what the commands that change queues need.
+type keeper interface {
+	pawl.QueueKeeper
+	pawl.QueueReader
+}
+
+func queuePause(a *cli.App) *cobra.Command {
+	return switched(a, "pause", "Stop claims from a queue; leased items go on, and new ones are created", pawl.QueueKeeper.PauseQueue,
+		pawl.QueueKeeper.PauseNamespace)
+}
+
+func queueResume(a *cli.App) *cobra.Command {
+	return switched(a, "resume", "Allow claims from a queue again", pawl.QueueKeeper.ResumeQueue, pawl.QueueKeeper.ResumeNamespace)
+}
+
+// switched returns a command that changes one queue, or all of a namespace.
+func switched(
+	a *cli.App,
+	verb, short string,
+	one func(pawl.QueueKeeper, context.Context, string) (pawl.Queue, error),
+	every func(pawl.QueueKeeper, context.Context) error,
+) *cobra.Command {
+	var all bool
+	change := cli.With(a, func(ctx context.Context, s pawl.QueueKeeper, args []string) error {
+		if all {
+			return every(s, ctx)
+		}
+		q, err := one(s, ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return show(a, q)
+	})
+	cmd := a.Verb(verb+" TYPE", short, cobra.MaximumNArgs(1), func(cmd *cobra.Command, args []string) error {
+		if all == (len(args) == 1) {
+			return cli.Usage(cmd, errors.New("name one TYPE, or --all for the whole namespace"))
+		}
+		return change(cmd, args)
+	})
+	cmd.Flags().BoolVar(&all, "all", false, "the whole namespace, with the types that come later")
+	return cmd
+}
+
+// drainPoll is how often a drain that waits looks.
+const drainPoll = 500 * time.Millisecond
+
+func queueDrain(a *cli.App) *cobra.Command {
+	var wait bool
+	cmd := a.Verb("drain TYPE", "Pause a queue, and wait until nothing of it is leased", cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s keeper, args []string) error {
+			q, err := s.PauseQueue(ctx, args[0])
+			for err == nil && wait && q.Leased > 0 {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(drainPoll):
+				}
+				q, err = s.GetQueue(ctx, args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return show(a, q)
+		}))
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until no worker holds an item of it")
+	return cmd
+}

@@ -1,0 +1,30 @@
+package server
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// queuesRoutes registers what reads, pauses and resumes queues.
+func (s *server) queuesRoutes() {
+	add(s, "list_queues", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Queue]], error) {
+		return page(s.svc.ListQueues(ctx, in.Page()))
+	})
+	add(s, "get_queue", func(ctx context.Context, in *member) (*answer[pawl.Queue], error) {
+		return reply(s.svc.GetQueue(ctx, in.ID))
+	})
+	change(s, "pause_queue", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Queue], error) {
+		return reply(svc.PauseQueue(ctx, in.ID))
+	})
+	change(s, "resume_queue", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Queue], error) {
+		return reply(svc.ResumeQueue(ctx, in.ID))
+	})
+	change(s, "pause_namespace", func(ctx context.Context, svc pawl.Service, _ *empty) (*nothing, error) {
+		return &nothing{}, svc.PauseNamespace(ctx)
+	})
+	change(s, "resume_namespace", func(ctx context.Context, svc pawl.Service, _ *empty) (*nothing, error) {
+		return &nothing{}, svc.ResumeNamespace(ctx)
+	})
+}

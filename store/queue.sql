@@ -1,0 +1,60 @@
+-- Queues with what is in them, and what pauses them.
+
+-- name: queues
+SELECT q.id, q.type, q.paused_at, (SELECT n.paused_at FROM pawl.paused_namespaces n WHERE n.namespace = q.namespace)
+FROM pawl.queues q
+
+-- The counts of the queues whose types are between $2 and $3.
+-- name: counts of queues
+SELECT x.queue_id, x.place, COUNT(*)
+FROM (
+  SELECT queue_id, 'queued' AS place FROM pawl.ready WHERE queue_id IN (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1 AND q.type >= $2 AND q.type <= $3)
+  UNION ALL
+  SELECT queue_id, 'leased' FROM pawl.leases WHERE queue_id IN (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1 AND q.type >= $2 AND q.type <= $3)
+  UNION ALL
+  SELECT queue_id, 'waiting' FROM pawl.waiting WHERE queue_id IN (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1 AND q.type >= $2 AND q.type <= $3)
+  UNION ALL
+  SELECT queue_id, 'scheduled' FROM pawl.scheduled WHERE queue_id IN (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1 AND q.type >= $2 AND q.type <= $3)
+) x
+GROUP BY x.queue_id, x.place
+
+-- The oldest of the first items of each rank.
+-- name: oldest queued
+WITH RECURSIVE g (rank) AS (
+  SELECT (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = $1 ORDER BY r.rank LIMIT 1)
+  UNION ALL
+  SELECT (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = $1 AND r.rank > g.rank ORDER BY r.rank LIMIT 1)
+  FROM g
+  WHERE g.rank IS NOT NULL)
+SELECT MIN((
+  SELECT COALESCE(r.since, (SELECT w.created_at FROM pawl.all_items w WHERE w.id = r.item_id))
+  FROM pawl.ready r
+  WHERE r.queue_id = $1 AND r.rank = g.rank
+  ORDER BY r.item_id
+  LIMIT 1))
+FROM g
+WHERE g.rank IS NOT NULL
+
+-- name: pause queue
+UPDATE pawl.queues
+SET paused_at = $3
+WHERE namespace = $1 AND type = $2 AND paused_at IS NULL
+
+-- name: resume queue
+UPDATE pawl.queues
+SET paused_at = NULL
+WHERE namespace = $1 AND type = $2 AND paused_at IS NOT NULL
+
+-- name: pause namespace
+INSERT INTO pawl.paused_namespaces (namespace, paused_at)
+VALUES ($1, $2)
+ON CONFLICT (namespace) DO NOTHING
+
+-- name: resume namespace
+DELETE FROM pawl.paused_namespaces
+WHERE namespace = $1
+
+-- name: paused types
+SELECT q.type
+FROM pawl.queues q
+WHERE q.namespace = $1 AND NOT (@not_paused(q))

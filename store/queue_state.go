@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+)
+
+var queueSQL = Texts(sqlFiles, "queue.sql")
+
+// ListQueues reads the queues of a namespace, with what is in them at the time now, in order
+// of type.
+func ListQueues(ctx context.Context, tx Tx, namespace string, page pawl.Page, now int64) (pawl.List[pawl.Queue], error) {
+	var w where
+	w.and("q.namespace = ?", namespace)
+	w.and("q.type > ?", page.Cursor)
+	rows, err := readQueues(ctx, tx, w.text(queueSQL["queues"], "q.type", page.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Queue]{}, err
+	}
+	out := paged(rows, page.Limit, func(q queueRow) string { return q.Type })
+	queues, err := fillQueues(ctx, tx, namespace, out.Items, now)
+	return pawl.List[pawl.Queue]{Items: queues, Next: out.Next}, err
+}
+
+// GetQueue reads a queue. A type that has none is not_found.
+func GetQueue(ctx context.Context, tx Tx, namespace, typ string, now int64) (pawl.Queue, error) {
+	rows, err := readQueues(ctx, tx, queueSQL["queues"]+"\nWHERE q.namespace = $1 AND q.type = $2", namespace, typ)
+	if err == nil && len(rows) == 0 {
+		err = pawl.NotFound("queue", typ)
+	}
+	if err != nil {
+		return pawl.Queue{}, err
+	}
+	queues, err := fillQueues(ctx, tx, namespace, rows, now)
+	if err != nil {
+		return pawl.Queue{}, err
+	}
+	return queues[0], nil
+}
+
+type queueRow struct {
+	id int64
+	pawl.Queue
+}
+
+func readQueues(ctx context.Context, tx Tx, query string, args ...any) ([]queueRow, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []queueRow
+	for rows.Next() {
+		var q queueRow
+		var paused, all *int64
+		if err := rows.Scan(&q.id, &q.Type, &paused, &all); err != nil {
+			return nil, err
+		}
+		q.PausedAt, q.NamespacePausedAt = stampOf(paused), stampOf(all)
+		q.Paused = paused != nil || all != nil
+		out = append(out, q)
+	}
+	return out, rows.Err()
+}
+
+// fillQueues counts what is in queues. They are in order of type.
+func fillQueues(ctx context.Context, tx Tx, namespace string, list []queueRow, now int64) ([]pawl.Queue, error) {
+	out := make([]pawl.Queue, len(list))
+	if len(list) == 0 {
+		return out, nil
+	}
+	at := map[int64]*pawl.Queue{}
+	for i := range list {
+		out[i] = list[i].Queue
+		at[list[i].id] = &out[i]
+	}
+	rows, err := tx.Query(ctx, queueSQL["counts of queues"], namespace, list[0].Type, list[len(list)-1].Type)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, n int64
+		var place string
+		if err := rows.Scan(&id, &place, &n); err != nil {
+			return nil, err
+		}
+		q := at[id]
+		if q == nil { // a type that came between the two statements
+			continue
+		}
+		switch place {
+		case "queued":
+			q.Queued = n
+		case "leased":
+			q.Leased = n
+		case "waiting":
+			q.Waiting = n
+		case "scheduled":
+			q.Scheduled = n
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	for i := range list {
+		if out[i].Queued == 0 {
+			continue
+		}
+		var oldest *int64
+		if _, err := Row(ctx, tx, []any{&oldest}, queueSQL["oldest queued"], list[i].id); err != nil {
+			return nil, err
+		}
+		if oldest != nil {
+			out[i].OldestQueuedSeconds = max(0, now-*oldest) / 1_000_000
+		}
+	}
+	return out, nil
+}
+
+// PauseQueue stops or allows claims from a queue. A type without a queue gets one when it is
+// paused.
+func PauseQueue(ctx context.Context, tx Tx, namespace, typ string, pause bool, now int64) error {
+	if !pause {
+		_, err := tx.Exec(ctx, queueSQL["resume queue"], namespace, typ)
+		return err
+	}
+	if _, err := QueueID(ctx, tx, QueueName{namespace, typ}); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, queueSQL["pause queue"], namespace, typ, now)
+	return err
+}
+
+// PauseNamespace stops or allows claims in a namespace.
+func PauseNamespace(ctx context.Context, tx Tx, namespace string, pause bool, now int64) error {
+	query, args := "resume namespace", []any{namespace}
+	if pause {
+		query, args = "pause namespace", append(args, now)
+	}
+	_, err := tx.Exec(ctx, queueSQL[query], args...)
+	return err
+}
+
+// pausedTypes reads the types of a namespace from which nothing is claimed.
+func pausedTypes(ctx context.Context, tx Tx, namespace string) (map[string]bool, error) {
+	rows, err := tx.Query(ctx, queueSQL["paused types"], namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]bool{}
+	for rows.Next() {
+		var typ string
+		if err := rows.Scan(&typ); err != nil {
+			return nil, err
+		}
+		out[typ] = true
+	}
+	return out, rows.Err()
+}
