@@ -230,7 +230,7 @@ func (w *LogWalk) record(ctx context.Context, tx Tx, tree *Tree, at, id int64, r
 // apply takes a record into account. A removal explains why its events have no rows; it
 // returns those that this is true of. A restoration says that they have rows again, or are
 // removed by a later record.
-func (w *LogWalk) apply(ctx context.Context, tx Tx, r removalRow) (explained numberSet, err error) {
+func (w *LogWalk) apply(ctx context.Context, tx Tx, r removalRow) (explained []Span, err error) {
 	for _, s := range runsOf(r.ids) {
 		if !r.restored {
 			explained = append(explained, w.gone.remove(s)...)
@@ -240,7 +240,7 @@ func (w *LogWalk) apply(ctx context.Context, tx Tx, r removalRow) (explained num
 		if err != nil {
 			return nil, err
 		}
-		missing := numberSet{s}
+		missing := spans{s}
 		for _, id := range there {
 			missing.remove(Span{id, id})
 		}
@@ -331,7 +331,7 @@ func (w *LogWalk) waiting(ctx context.Context, tx Tx) (out []LogFault, err error
 			break
 		}
 	}
-	for _, s := range w.gone { // restored after a removal that waits too
+	for s := range w.gone.all() { // restored after a removal that waits too
 		w.unlogged.remove(s)
 	}
 	for after := int64(0); ; {
