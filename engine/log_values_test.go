@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -143,4 +146,34 @@ func TestAnArchiveWithAChangedValueIsNotRestored(t *testing.T) {
 			t.Errorf("it is restored: %v, %v", err, errors.Unwrap(err))
 		}
 	})
+}
+
+// A check of the newest 0 events reads none of them.
+func TestACheckOfNoEventsReadsNone(t *testing.T) {
+	t.Parallel()
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenWith(t, which, withKey(t))
+			if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 20_000)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Engine.Log(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var reads atomic.Int64
+			e := p.Another(engine.Options{Statement: func(query string) {
+				if strings.Contains(query, "feed_pages") && strings.Contains(query, "high") {
+					reads.Add(1) // the page of an event is looked up
+				}
+			}})
+			got, err := e.VerifyLog(t.Context(), 0, nil)
+			if err != nil || !got.Intact || got.Events != 0 {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if reads.Load() > 0 {
+				t.Errorf("the pages of %d events were looked up", reads.Load())
+			}
+		})
+	}
 }

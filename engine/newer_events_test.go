@@ -26,8 +26,10 @@ func TestAFilterFindsTheEventsOfANewerProgram(t *testing.T) {
 			}
 			for _, q := range []string{
 				free[which],
-				fmt.Sprintf("INSERT INTO pawl.moves (code, class, event, from_state, to_state) VALUES (%d, 'only', 'updated', 'queued', 'paused')", code),
-				fmt.Sprintf("INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at) VALUES ('default', '%s', %d, 0, 1)", task.ID, code),
+				fmt.Sprintf("INSERT INTO pawl.moves (code, class, event, from_state, to_state) "+
+					"VALUES (%d, 'only', 'updated', 'queued', 'paused')", code),
+				fmt.Sprintf("INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at) "+
+					"VALUES ('default', '%s', %d, 0, 1)", task.ID, code),
 			} {
 				if err := p.Exec(q); err != nil {
 					t.Fatal(err)

@@ -35,6 +35,8 @@ type LogWalk struct {
 const (
 	// walkPages bounds the pages that one step reads.
 	walkPages = 64
+	// numbersAtOnce bounds the numbers of events that one statement reads.
+	numbersAtOnce = 10_000
 	// faultsListed bounds the faults of one kind that the end of a walk lists.
 	faultsListed = 1000
 )
@@ -265,14 +267,22 @@ func (w *LogWalk) strange(ctx context.Context, tx Tx, p FeedPage) error {
 // upTo notes the events above the highest number so far and up to another that are not on a
 // page so far.
 func (w *LogWalk) upTo(ctx context.Context, tx Tx, high int64) error {
-	there, err := Numbers(ctx, tx, w.high, high, int(high-w.high))
-	for _, id := range there {
-		if !w.placed.has(id) {
-			w.unplaced[id] = true
+	for {
+		there, err := Numbers(ctx, tx, w.high, high, numbersAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, id := range there {
+			w.high = id
+			if !w.placed.has(id) {
+				w.unplaced[id] = true
+			}
+		}
+		if len(there) < numbersAtOnce {
+			w.high = high
+			return nil
 		}
 	}
-	w.high = high
-	return err
 }
 
 // end returns what no page holds, and what no removal explains.
@@ -283,6 +293,9 @@ func (w *LogWalk) end(ctx context.Context, tx Tx) (out []LogFault, err error) {
 	}
 	if w.next <= s.Position {
 		out = append(out, badPage(w.next, s.Position, "no page"))
+	}
+	if w.high == 0 && w.from > 1 { // no page was read: nothing is known of the events before
+		w.high = s.Top
 	}
 	if s.Top > w.high {
 		if err := w.upTo(ctx, tx, s.Top); err != nil {

@@ -33,8 +33,9 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		w.and("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
 	}
 	if q.Event != "" {
-		w.and("(e.move IN "+codesOf(func(m pawl.MoveCode) bool { return m.Event == q.Event })+
-			" OR e.move > ? AND e.move IN (SELECT m.code FROM pawl.moves m WHERE m.event = ?))", len(pawl.MoveCodes), q.Event) // those of a newer program
+		known := codesOf(func(m pawl.MoveCode) bool { return m.Event == q.Event })
+		w.and("(e.move IN "+known+" OR e.move > ? AND e.move IN (SELECT m.code FROM pawl.moves m WHERE m.event = ?))", // those of a newer program
+			len(pawl.MoveCodes), q.Event)
 		if q.Event == "deleted" && q.TaskID == "" { // such events are rare
 			w.and("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
 		}
