@@ -337,8 +337,13 @@ func removeUnused(t *testing.T, p *pawltest.Pawl) (removed int64) {
 	if err == nil {
 		err = p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			by := now - pawl.DefaultRetainBlobs.Microseconds()
+			idle, _, err := store.IdleUploadedBlobs(ctx, tx, by, store.BlobPlace{}, 1000)
 			if err == nil {
-				_, removed, err = store.RemoveUploadedBlobs(ctx, tx, now, pawl.DefaultRetainBlobs, store.BlobPlace{}, 1000)
+				removed, err = store.RemoveUploadedBlobs(ctx, tx, by, idle)
 			}
 			return err
 		})

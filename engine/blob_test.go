@@ -137,8 +137,12 @@ func TestRetentionBesideSavers(t *testing.T) {
 			for ctx.Err() == nil {
 				err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 					now, err := tx.Now(ctx)
+					if err != nil {
+						return err
+					}
+					idle, _, err := store.IdleBlobs(ctx, tx, now, store.BlobPlace{}, 100)
 					if err == nil {
-						_, _, err = store.RemoveBlobs(ctx, tx, now, 0, store.BlobPlace{}, 100)
+						_, err = store.RemoveBlobs(ctx, tx, now, idle)
 					}
 					return err
 				})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -226,29 +225,29 @@ type BlobPlace struct {
 	Address   []byte
 }
 
-// RemoveBlobs removes blobs that nothing refers to and that were not used for the given
-// time. It looks at up to limit blobs after a place, and returns the place where it stopped:
-// the zero place at the end. When it removes a blob it also looks at the one under it.
-func RemoveBlobs(ctx context.Context, tx Tx, now int64, unused time.Duration, after BlobPlace, limit int) (next BlobPlace, removed int64,
-	err error) {
-	by := now - unused.Microseconds()
-	idle, next, err := idleBlobs(ctx, tx, blobSQL["page to remove"], after, limit, by)
-	if err != nil {
-		return after, 0, err
-	}
+// IdleBlobs lists blobs that nothing refers to and that were not used since a time. It looks at
+// up to limit blobs after a place, and returns the place where it stopped: the zero place at
+// the end. It writes nothing.
+func IdleBlobs(ctx context.Context, tx Tx, by int64, after BlobPlace, limit int) (idle []BlobPlace, next BlobPlace, err error) {
+	return idleBlobs(ctx, tx, blobSQL["page to remove"], after, limit, by)
+}
+
+// RemoveBlobs removes those of the given blobs that nothing refers to and that were not used
+// since a time. When it removes a blob it also looks at the one under it.
+func RemoveBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (removed int64, err error) {
 	for _, b := range idle {
 		for address := b.Address; address != nil; removed++ {
 			var base []byte
 			found, err := Row(ctx, tx, []any{&base}, blobSQL["remove"], b.Namespace, address, by)
 			if err != nil {
-				return after, removed, err
+				return removed, err
 			}
 			if address = base; !found {
 				break
 			}
 		}
 	}
-	return next, removed, nil
+	return removed, nil
 }
 
 func idleBlobs(ctx context.Context, tx Tx, query string, after BlobPlace, limit int, by int64) (idle []BlobPlace, next BlobPlace,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -152,20 +151,23 @@ func RemoveUpload(ctx context.Context, tx Tx, id string) error {
 	return err
 }
 
-// RemoveUploadedBlobs makes blobs unreadable that nothing refers to and that were not used
-// for the given time. Their bytes are removed later, as those of uploads that were cut off.
-// It looks at up to limit blobs after a place, and returns the place where it stopped: the
-// zero place at the end.
-func RemoveUploadedBlobs(ctx context.Context, tx Tx, now int64, unused time.Duration, after BlobPlace, limit int) (next BlobPlace,
-	removed int64, err error) {
-	by := now - unused.Microseconds()
-	idle, next, err := idleBlobs(ctx, tx, uploadSQL["page of unused"], after, limit, by)
+// IdleUploadedBlobs is IdleBlobs for uploaded blobs. It also lists those with a reference of a
+// task that is gone.
+func IdleUploadedBlobs(ctx context.Context, tx Tx, by int64, after BlobPlace, limit int) (idle []BlobPlace, next BlobPlace, err error) {
+	return idleBlobs(ctx, tx, uploadSQL["page of unused"], after, limit, by)
+}
+
+// RemoveUploadedBlobs makes those of the given blobs unreadable that nothing refers to and that
+// were not used since a time. Their bytes are removed later, as those of uploads that were cut
+// off.
+func RemoveUploadedBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (removed int64, err error) {
+	now, err := tx.Now(ctx)
 	if err != nil {
-		return after, 0, err
+		return 0, err
 	}
 	for _, b := range idle {
 		if _, err := tx.Exec(ctx, uploadSQL["forget references"], b.Namespace, b.Address, by); err != nil {
-			return after, removed, err
+			return removed, err
 		}
 		var id string
 		found, err := Row(ctx, tx, []any{&id}, uploadSQL["unpublish"], b.Namespace, b.Address, by)
@@ -174,10 +176,10 @@ func RemoveUploadedBlobs(ctx context.Context, tx Tx, now int64, unused time.Dura
 			removed++
 		}
 		if err != nil {
-			return after, removed, err
+			return removed, err
 		}
 	}
-	return next, removed, nil
+	return removed, nil
 }
 
 // Objects stores the bytes of uploads in the database, in pieces of pawl.MaxBlobPiece. It

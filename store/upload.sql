@@ -97,7 +97,17 @@ WHERE id = $1 AND state = 2
 
 -- name: page of unused
 SELECT b.namespace, b.address,
-  CASE WHEN b.used_at > $4 THEN 0 ELSE 1 END
+  CASE
+    WHEN b.used_at > $4 THEN 0
+    WHEN NOT EXISTS (SELECT 1 FROM pawl.blob_refs r WHERE r.namespace = b.namespace AND r.address = b.address) THEN 1
+    WHEN EXISTS (
+      SELECT 1
+      FROM pawl.blob_refs r
+      WHERE r.namespace = b.namespace AND r.address = b.address AND r.created_at <= $4
+        AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = r.task_id)
+        AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = r.task_id)) THEN 1
+    ELSE 0
+  END
 FROM pawl.uploaded_blobs b
 WHERE (b.namespace, b.address) > ($1, $2)
 ORDER BY b.namespace, b.address

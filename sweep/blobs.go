@@ -14,29 +14,42 @@ import (
 // last use, so more often is of no use.
 const blobsEvery = time.Hour
 
+// unusedBlobs are blobs of a kind that nothing refers to.
+type unusedBlobs struct {
+	list func(ctx context.Context, tx store.Tx, by int64, after store.BlobPlace, limit int) (idle []store.BlobPlace,
+		next store.BlobPlace, err error)
+	remove func(ctx context.Context, tx store.Tx, by int64, idle []store.BlobPlace) (removed int64, err error)
+}
+
 // blobs removes blobs that nothing refers to, a day after their last use: snapshots, and
-// blobs that were uploaded. It looks at all of them, 1,000 in a transaction, and again an
-// hour later.
+// blobs that were uploaded. It looks at all of them, 1,000 in a transaction that reads, and
+// again an hour later. Only what it finds is removed in a transaction that writes.
 func (p *pass) blobs(ctx context.Context) error {
 	var began int64
-	err := p.do(ctx, func(_ context.Context, _ store.Tx, now int64) error {
-		began = now
-		return nil
+	err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		began, err = tx.Now(ctx)
+		return err
 	})
 	if err != nil || began < p.blobsAt+blobsEvery.Microseconds() && began >= p.blobsAt {
 		return p.logError(ctx, "blobs", err)
 	}
-	for _, remove := range []func(context.Context, store.Tx, int64, time.Duration, store.BlobPlace, int) (store.BlobPlace, int64, error){
-		store.RemoveBlobs, store.RemoveUploadedBlobs,
-	} {
+	by := began - pawl.DefaultRetainBlobs.Microseconds()
+	for _, kind := range []unusedBlobs{{store.IdleBlobs, store.RemoveBlobs}, {store.IdleUploadedBlobs, store.RemoveUploadedBlobs}} {
 		for place, first := (store.BlobPlace{}), true; first || place.Address != nil; first = false {
-			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-				next, _, err := remove(ctx, tx, now, pawl.DefaultRetainBlobs, place, batch)
+			var idle []store.BlobPlace
+			err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+				found, next, err := kind.list(ctx, tx, by, place, batch)
 				if err == nil {
-					place = next
+					idle, place = found, next
 				}
 				return err
 			})
+			if err == nil && len(idle) > 0 {
+				err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+					_, err := kind.remove(ctx, tx, by, idle)
+					return err
+				})
+			}
 			if err != nil {
 				return p.logError(ctx, "blobs", err)
 			}

@@ -6,3 +6,6 @@ import "context"
 func (s *Sweeper) Retire(ctx context.Context, tasks ...string) error {
 	return (&pass{Sweeper: s}).retire(ctx, tasks)
 }
+
+// Blobs looks for blobs that nothing refers to, like a pass.
+func (s *Sweeper) Blobs(ctx context.Context) error { return (&pass{Sweeper: s}).blobs(ctx) }

@@ -1,0 +1,63 @@
+package sweep_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// countingDB counts the transactions that may write.
+type countingDB struct {
+	store.DB
+	writes int
+}
+
+func (c *countingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	c.writes++
+	return c.DB.Do(ctx, fn)
+}
+
+// Blobs are looked at in transactions that read. Only those that nothing refers to are removed
+// in one that writes.
+func TestTheSweepOfBlobsWritesOnlyWhatItFinds(t *testing.T) {
+	t.Parallel()
+	each(t, func(h *fixture) {
+		blobs := func() (n int64) {
+			h.ok(h.Engine.DB().View(h.Context(), func(ctx context.Context, tx store.Tx) error {
+				_, err := store.Row(ctx, tx, []any{&n}, "SELECT (SELECT COUNT(*) FROM pawl.blobs) + (SELECT COUNT(*) FROM pawl.uploaded_blobs)")
+				return err
+			}))
+			return n
+		}
+		up, err := h.Engine.PutBlob(h.Context(), pawl.BlobUpload{Content: strings.NewReader("an uploaded blob")})
+		h.ok(err)
+		task, err := pawl.Create(h.Context(), h.Service, pawl.NewTask{Type: "a", Payload: []byte(`{"$blob":"` + up.Address + `"}`)})
+		h.ok(err)
+		ls, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: 1, LeaseSeconds: pawl.MaxLeaseSeconds})
+		h.ok(err)
+		_, err = pawl.SaveCheckpoint(h.Context(), h.Service, ls[0].Fence(), pawl.NewCheckpoint{Type: "custom",
+			Snapshot: []byte(`"` + strings.Repeat("x", 2*pawl.MinBlobBytes) + `"`)})
+		h.ok(err)
+		if n := blobs(); n != 2 {
+			t.Fatalf("%d blobs", n)
+		}
+		pass := func() int {
+			h.Advance(2 * 24 * time.Hour)
+			db := &countingDB{DB: h.DB}
+			h.ok(h.server(db).Blobs(h.Context()))
+			return db.writes
+		}
+		if writes := pass(); writes != 0 || blobs() != 2 {
+			t.Errorf("blobs in use: %d transactions that write, %d blobs are left", writes, blobs())
+		}
+		_, err = h.Service.DeleteTasks(h.Context(), []pawl.TaskCall{{TaskID: task.ID, Force: true}})
+		h.ok(err)
+		if writes := pass(); writes != 2 || blobs() != 0 {
+			t.Errorf("blobs that nothing refers to: %d transactions that write, %d blobs are left", writes, blobs())
+		}
+	})
+}
