@@ -53,9 +53,8 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 	}
 	slices.SortFunc(addresses, bytes.Compare) // the order in which retention locks blobs too
 	addresses = slices.CompactFunc(addresses, bytes.Equal)
-	var f rules.Fields
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		f = nil
+	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		var f rules.Fields
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -73,12 +72,8 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 				f.Add("", "refers to %s, which was not uploaded to this namespace", pawl.BlobAddress(address))
 			}
 		}
-		return nil
+		return f.Err(op) // no reference of a call that is refused here stays
 	})
-	if err == nil {
-		err = f.Err(op)
-	}
-	return err
 }
 
 // blobs returns the addresses of the blobs that a new task refers to.
