@@ -3,6 +3,7 @@ package tidy
 import (
 	"go/ast"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ const (
 	maxTestFile = 800
 	maxFunction = 60
 	maxEntries  = 40
+	maxBytes    = 1 << 20
 )
 
 // ratchet lists what is over its limit, with its current size. A number may only go down. An
@@ -27,6 +29,21 @@ func TestFilesAreShort(t *testing.T) {
 		}
 		weigh(t, f.path, strings.Count(f.text, "\n"), limit)
 	})
+}
+
+// A program that was built into the tree would stay in its history for ever.
+func TestNoFileIsLarge(t *testing.T) {
+	list := exec.Command("git", "ls-files", "-z")
+	list.Dir = root
+	names, err := list.Output()
+	if err != nil {
+		t.Skip("the tree is not a clone: ", err)
+	}
+	for _, name := range strings.FieldsFunc(string(names), func(r rune) bool { return r == 0 }) {
+		if info, err := os.Lstat(filepath.Join(root, name)); err == nil && info.Size() > maxBytes {
+			t.Errorf("%s has %d bytes, at most %d: is it something that was built?", name, info.Size(), maxBytes)
+		}
+	}
 }
 
 func TestFunctionsAreShort(t *testing.T) {
