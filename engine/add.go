@@ -44,10 +44,12 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		return pawl.Task{}, err
 	}
 	c := pawl.CallerOf(ctx)
+	var blobs [][]byte
 	for i := range call.Items {
-		if err := e.referTask(ctx, "add_items", call.TaskID, blobsIn(call.Items[i].Input)); err != nil {
-			return pawl.Task{}, err
-		}
+		blobs = append(blobs, blobsIn(call.Items[i].Input)...)
+	}
+	if err := e.referTask(ctx, "add_items", call.TaskID, blobs); err != nil {
+		return pawl.Task{}, err
 	}
 	linked := slices.ContainsFunc(call.Items, func(i pawl.NewItem) bool { return i.Key != "" || len(i.After) > 0 })
 	room, apart, err := e.roomApart(ctx, c.Namespace, call, linked)

@@ -51,10 +51,7 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 	if len(addresses) == 0 {
 		return nil
 	}
-	slices.SortFunc(addresses, bytes.Compare) // the order in which retention locks blobs too
-	addresses = slices.CompactFunc(addresses, bytes.Equal)
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		var f rules.Fields
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -63,17 +60,25 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 		if err != nil || taskID == "" {
 			return err
 		}
-		for _, address := range addresses {
-			there, err := store.ReferToUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, address, taskID)
-			if err != nil {
-				return err
-			}
-			if !there {
-				f.Add("", "refers to %s, which was not uploaded to this namespace", pawl.BlobAddress(address))
-			}
-		}
-		return f.Err(op) // no reference of a call that is refused here stays
+		return referIn(ctx, tx, now, op, taskID, addresses)
 	})
+}
+
+// referIn is referTask in a transaction of the caller, which is to be rolled back if it
+// returns an error: no reference of a call that is refused stays.
+func referIn(ctx context.Context, tx store.Tx, now int64, op, taskID string, addresses [][]byte) error {
+	slices.SortFunc(addresses, bytes.Compare) // the order in which retention locks blobs too
+	var f rules.Fields
+	for _, address := range slices.CompactFunc(addresses, bytes.Equal) {
+		there, err := store.ReferToUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, address, taskID)
+		if err != nil {
+			return err
+		}
+		if !there {
+			f.Add("", "refers to %s, which was not uploaded to this namespace", pawl.BlobAddress(address))
+		}
+	}
+	return f.Err(op)
 }
 
 // blobs returns the addresses of the blobs that a new task refers to.

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -29,4 +31,77 @@ func TestARefusedReferenceKeepsNone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Items of one call that names a blob that was not uploaded keep no reference, also those
+// before the one that names it.
+func TestRefusedItemsKeepNoReference(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		b := need[pawl.Blob](t)(p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: strings.NewReader("uploaded")}))
+		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a", Items: items(2)}))
+		_, err := first(p.Service.AddItems(t.Context(), []pawl.AddItems{{TaskID: task.ID,
+			Items: []pawl.NewItem{{Input: refTo(`"` + b.Address + `"`)}, {Input: refTo(noBlob)}}}}))
+		if pawl.CodeOf(err) != pawl.CodeInvalid {
+			t.Errorf("%v", err)
+		}
+		if rows := queried(t, p, "SELECT COUNT(*) FROM pawl.blob_refs"); rows != 0 {
+			t.Errorf("%d references stay", rows)
+		}
+	})
+}
+
+// noBlob is the address, in JSON, of a blob that was not uploaded.
+var noBlob = `"sha256:` + strings.Repeat("ab", 32) + `"`
+
+// refTo refers to the blob with an address, in JSON.
+func refTo[T string | json.RawMessage](address T) json.RawMessage {
+	return json.RawMessage(`{"$blob":` + string(address) + `}`)
+}
+
+// A blob that only a hook names, in the result of a task or of an item, stays as long as the
+// task. One that was not uploaded is the error of the hook.
+func TestBlobsThatAHookNamesStay(t *testing.T) {
+	hooks := pawl.Hooks{
+		Apply: func(_ context.Context, a pawl.Application) (pawl.Applied, error) {
+			return pawl.Applied{Result: refTo(a.Task.Payload)}, nil
+		},
+		Assemble: func(_ context.Context, _ pawl.Item, parts []pawl.ItemPart) (json.RawMessage, error) {
+			return refTo(parts[0].Payload), nil
+		},
+	}
+	withType(t, `{"name":"report","parts":[{"key":"a"}],"assembly":{"mode":"go"},"approval":{"mode":"manual"},"apply":{"mode":"go"}}`,
+		hooks, func(o typeFixture) {
+			ctx, e := o.Context(), o.Engine
+			upload := func(content string) string {
+				b := need[pawl.Blob](o.T)(e.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader(content)}))
+				return `"` + b.Address + `"`
+			}
+			finalize := func(payload, part string) (string, error) {
+				task := need[pawl.Task](o.T)(pawl.Create(ctx, e, pawl.NewTask{Type: "report", Payload: []byte(payload)}))
+				l := leases(o.T, e, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)[0]
+				need[pawl.ItemPart](o.T)(first(e.SubmitParts(ctx, []pawl.PartCall{{Fence: l.Fence(), Key: "a", Payload: []byte(part)}})))
+				_, err := first(e.Finalize(ctx, []pawl.FinalizeCall{{Fence: l.Fence()}}))
+				return task.ID, err
+			}
+			approve := func(id string) pawl.Task {
+				return need[pawl.Task](o.T)(first(e.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: id}})))
+			}
+			applied, assembled := upload("of the task"), upload("of the item")
+			id, err := finalize(applied, assembled)
+			o.must(err)
+			if got := approve(id); got.State != pawl.TaskCompleted {
+				o.Errorf("the task is %s: %+v", got.State, got.Error)
+			}
+			if rows := o.count("SELECT COUNT(*) FROM pawl.blob_refs"); rows != 2 {
+				o.Errorf("%d blobs are referred to, not 2", rows)
+			}
+			if _, err := finalize(applied, noBlob); pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), "abab") {
+				o.Errorf("an item's result refers to a blob that is not there: %v", err)
+			}
+			id, err = finalize(noBlob, assembled)
+			o.must(err)
+			if got := approve(id); got.State != pawl.TaskFailed || got.Error.Code != "apply_failed" || !strings.Contains(got.Error.Message, "abab") {
+				o.Errorf("a task's result refers to a blob that is not there: %s, %+v", got.State, got.Error)
+			}
+		})
 }

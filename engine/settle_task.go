@@ -186,6 +186,11 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 	if err != nil {
 		return effects{}, &applyFailure{err}
 	}
+	if err := referIn(ctx, tx, d.Now, "apply", d.TaskID, blobsIn(done.Result)); pawl.CodeOf(err) == pawl.CodeInvalid {
+		return effects{}, &applyFailure{err}
+	} else if err != nil {
+		return effects{}, err
+	}
 	out, err := d.settle(ctx, tx, done)
 	if hook := d.rules.hooks.AfterApply; hook != nil {
 		out.applied = func(ctx context.Context) { hook(ctx, task, done) }

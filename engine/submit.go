@@ -43,6 +43,9 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 					return store.Submission{}, err
 				}
 				result, err := r.assemble(ctx, it.Item, parts, c.Mode == pawl.FinalizeBestEffort)
+				if err == nil { // a hook, or the key of a part, may refer to blobs that no part refers to
+					err = e.referTask(ctx, "finalize", it.TaskID, blobsIn(result))
+				}
 				if err != nil {
 					return store.Submission{}, err
 				}
