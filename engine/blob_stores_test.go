@@ -197,6 +197,92 @@ func TestAnUploadThatWasRemovedLeavesNoObject(t *testing.T) {
 	})
 }
 
+// silent is a store that does not answer a removal before its context ends.
+type silent struct {
+	objects.Store
+	waits time.Duration // how long the last removal may wait
+}
+
+func (s *silent) Remove(ctx context.Context, _ string) error {
+	end, bounded := ctx.Deadline()
+	if s.waits = time.Until(end); !bounded {
+		s.waits = time.Hour
+	}
+	return errors.New("no answer")
+}
+
+// An upload that is not needed does not wait long for a store that does not answer; a sweep
+// removes it.
+func TestAStoreThatDoesNotAnswer(t *testing.T) {
+	outside(t, func(t *testing.T, p *pawltest.Pawl, dir *objects.Directory, files func() []string) {
+		s := &silent{Store: dir}
+		e := p.Another(engine.Options{Blobs: s})
+		for existed := range 2 {
+			b := need[pawl.Blob](t)(e.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(1, 1000)}))
+			if b.Existed != (existed == 1) {
+				t.Errorf("upload %d: %+v", existed, b)
+			}
+		}
+		if s.waits <= 0 || s.waits > 10*time.Second {
+			t.Errorf("it is waited for %v", s.waits)
+		}
+		p.Advance(pawl.DefaultRetainUploads + time.Minute)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		if len(files()) != 1 {
+			t.Errorf("%v is left", files())
+		}
+	})
+}
+
+// denied is a store that reads nothing, and does not say that objects are missing, while denies
+// is set. A full one writes nothing.
+type denied struct {
+	objects.Store
+	denies, full bool
+}
+
+func (d *denied) Read(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
+	if d.denies {
+		return nil, errors.New("AccessDenied")
+	}
+	return d.Store.Read(ctx, key, offset)
+}
+
+func (d *denied) Write(ctx context.Context, key string, r io.Reader) error {
+	if d.full {
+		return errors.New("no space left on device")
+	}
+	return d.Store.Write(ctx, key, r)
+}
+
+// An upload whose bytes were stored before, where they cannot be read, takes their place: the
+// store may not say that they are missing.
+func TestAnUploadReplacesWhatCannotBeRead(t *testing.T) {
+	outside(t, func(t *testing.T, p *pawltest.Pawl, dir *objects.Directory, files func() []string) {
+		s := &denied{Store: dir}
+		e := p.Another(engine.Options{Blobs: s})
+		b := need[pawl.Blob](t)(e.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(1, 1000)}))
+		if err := os.Remove(files()[0]); err != nil {
+			t.Fatal(err)
+		}
+		s.denies = true
+		if again := need[pawl.Blob](t)(e.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(1, 1000)})); again.Existed || len(files()) != 1 {
+			t.Errorf("uploaded again: %+v, and the files are %v", again, files())
+		}
+		if _, err := io.ReadAll(openBlob(t, e, b.Address)); !errors.Is(err, pawl.ErrUnavailable) {
+			t.Errorf("a store that denies access: %v", err)
+		}
+		s.denies, s.full = false, true
+		if got, _ := digest(t, openBlob(t, e, b.Address)); got != b.Address {
+			t.Errorf("%s is read", got)
+		}
+		_, err := e.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(2, 1000)})
+		if !errors.Is(err, pawl.ErrUnavailable) || errors.Unwrap(err) == nil {
+			t.Errorf("a full store: %v", err)
+		}
+	})
+}
+
 // lateStore begins to write late.
 type lateStore struct {
 	objects.Store

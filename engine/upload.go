@@ -77,7 +77,9 @@ func (e *Engine) PutBlob(ctx context.Context, upload pawl.BlobUpload) (pawl.Blob
 		}}
 	blob, err := e.upload(ctx, to, u, in, &upload)
 	if err != nil || blob.Existed {
-		if err := e.dropUpload(context.WithoutCancel(ctx), to, u.ID); err != nil { // a sweep removes it later
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+		defer cancel()
+		if err := e.dropUpload(within, to, u.ID); err != nil { // a sweep removes it later
 			e.log.WarnContext(ctx, "an upload that is not needed was not removed; a sweep does it", "upload", u.ID, "error", err)
 		}
 	}
@@ -111,10 +113,10 @@ func (e *Engine) upload(ctx context.Context, to objects.Store, u store.Upload, i
 	error) {
 	err := to.Write(ctx, u.ID, in)
 	if in.failed != nil { // the reason, whatever the store made of it
-		err = in.failed
+		return pawl.Blob{}, in.failed
 	}
 	if err != nil {
-		return pawl.Blob{}, err
+		return pawl.Blob{}, storeFailed("put_blob", u.Place, err)
 	}
 	u.Size = in.n
 	sum := in.hash.Sum(nil)
@@ -131,38 +133,55 @@ func (e *Engine) upload(ctx context.Context, to objects.Store, u store.Upload, i
 	return blob, nil
 }
 
+// answerTime is how long a call waits for an object store besides sending or reading a blob: an
+// upload must not hold its room for as long as a store does not answer.
+const answerTime = 10 * time.Second
+
+// storeFailed says that an object store outside of the database does not do what it is asked.
+func storeFailed(op, place string, err error) error {
+	var known *pawl.Error
+	if place == "" || errors.As(err, &known) {
+		return err
+	}
+	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "the blob store " + place + " does not answer as it should", Err: err}
+}
+
 // finishUpload makes an upload readable, unless the namespace has its bytes already: then it
-// returns true. It looks whether the object that is to have them does.
+// returns true. It looks whether the object that is to have them can be read.
 func (e *Engine) finishUpload(ctx context.Context, u store.Upload, sum []byte) (existed bool, err error) {
-	for lost := ""; ; {
+	for unread := ""; ; {
 		var old store.Upload
 		err := e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
 			old, existed, err = store.FinishUpload(ctx, tx, now, u, sum, func(old store.Upload) bool {
 				_, unknown := e.objectsOf(old.Place)
-				return old.ID == lost || unknown != nil
+				return old.ID == unread || unknown != nil
 			})
 			return err
 		})
-		if err != nil || !existed || !e.lost(ctx, old) {
+		if err != nil || !existed || e.readable(ctx, old) {
 			return existed, err
 		}
-		lost = old.ID
+		unread = old.ID
 	}
 }
 
-// lost reports whether an object outside of the database is missing or cut off.
-func (e *Engine) lost(ctx context.Context, u store.Upload) bool {
+// readable reports whether the last byte of an object can be read. It does not look at objects
+// in the database. Why an object cannot be read is not asked: a bucket may answer that access is
+// denied where an object is missing, and the new upload has the same bytes.
+func (e *Engine) readable(ctx context.Context, u store.Upload) bool {
 	from, err := e.objectsOf(u.Place)
 	if err != nil || u.Place == "" {
-		return false
+		return true
 	}
-	last, err := from.Read(ctx, u.ID, max(0, u.Size-1))
+	within, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	last, err := from.Read(within, u.ID, max(0, u.Size-1))
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
+		return false
 	}
 	defer last.Close()
 	_, err = io.ReadFull(last, make([]byte, min(u.Size, 1)))
-	return err == io.EOF
+	return err == nil
 }
 
 // dropUpload removes an upload that is not stored, and its bytes. A sweep may have removed it
@@ -289,11 +308,14 @@ func (r *blobReader) Read(b []byte) (n int, err error) {
 			return 0, store.BadBlob(r.sum, "is missing bytes")
 		}
 		if err != nil {
-			return 0, err
+			return 0, storeFailed("blob", r.upload.Place, err)
 		}
 	}
 	for n == 0 && err == nil {
 		n, err = r.body.Read(b[:min(int64(len(b)), left)])
+	}
+	if err != nil && err != io.EOF {
+		err = storeFailed("blob", r.upload.Place, err)
 	}
 	if r.hash != nil {
 		r.hash.Write(b[:n])

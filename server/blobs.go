@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,7 +117,7 @@ func (s *server) sendBlob(ctx context.Context, w http.ResponseWriter, r *http.Re
 	h.Set("ETag", `"`+blob.Address+`"`)
 	h.Set("Cache-Control", "private, immutable, max-age=31536000")
 	from := &blobSource{ReadSeeker: content}
-	out := &blobWriter{ResponseWriter: w}
+	out := &blobWriter{ResponseWriter: w, from: from, reads: r.Method != http.MethodHead && blob.Size > 0}
 	if strings.Contains(r.Header.Get("Range"), ",") { // a list may be ignored; each of its ranges would read a piece
 		r = r.Clone(ctx)
 		r.Header.Del("Range")
@@ -129,6 +130,14 @@ func (s *server) sendBlob(ctx context.Context, w http.ResponseWriter, r *http.Re
 		w.WriteHeader(p.Status)
 		_ = encode(w, p) // the caller may have gone
 	}
+	if out.unread { // nothing was sent
+		for name := range h {
+			if strings.HasPrefix(name, "Content-") || slices.Contains([]string{"Accept-Ranges", "Cache-Control", "Etag"}, name) {
+				h.Del(name)
+			}
+		}
+		return cmp.Or(access.Ended(ctx), from.failed)
+	}
 	if from.failed != nil && ctx.Err() == nil {
 		s.problem(ctx, from.failed) // the answer has begun: this only logs
 		panic(http.ErrAbortHandler)
@@ -136,13 +145,35 @@ func (s *server) sendBlob(ctx context.Context, w http.ResponseWriter, r *http.Re
 	return nil
 }
 
-// blobSource notes why reading ended.
+// blobSource notes why reading ended. first was read before the header was sent.
 type blobSource struct {
 	io.ReadSeeker
+	first  []byte
 	failed error
 }
 
+// firstBytes is how much of a blob is read before the header is sent: as much as is copied at once.
+const firstBytes = 32 << 10
+
+// begin reads the first bytes of an answer that has size bytes.
+func (b *blobSource) begin(size int64) error {
+	piece := make([]byte, min(firstBytes, max(size, 1)))
+	n, err := b.Read(piece)
+	if b.first = piece[:n]; n > 0 || err == io.EOF {
+		return nil
+	}
+	return err
+}
+
 func (b *blobSource) Read(p []byte) (int, error) {
+	if len(b.first) > 0 {
+		n := copy(p, b.first)
+		b.first = b.first[n:]
+		return n, nil
+	}
+	if b.failed != nil {
+		return 0, b.failed
+	}
 	n, err := b.ReadSeeker.Read(p)
 	if err != nil && err != io.EOF {
 		b.failed = err
@@ -151,15 +182,24 @@ func (b *blobSource) Read(p []byte) (int, error) {
 }
 
 // blobWriter gives each write the time of its own: a blob may take longer than an answer may.
-// It hides ReadFrom, which writes without a deadline.
+// It hides ReadFrom, which writes without a deadline. It sends the header once the first bytes
+// of the answer are read.
 type blobWriter struct {
 	http.ResponseWriter
+	from    *blobSource
+	reads   bool // the answer has bytes of the blob
 	refused bool // the range is not there: a problem is the answer
+	unread  bool // the first bytes cannot be read: a problem is the answer
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (b *blobWriter) WriteHeader(status int) {
-	if b.refused = status == http.StatusRequestedRangeNotSatisfiable; !b.refused {
+	b.refused = status == http.StatusRequestedRangeNotSatisfiable
+	if b.reads && (status == http.StatusOK || status == http.StatusPartialContent) {
+		size, _ := strconv.ParseInt(b.Header().Get("Content-Length"), 10, 64)
+		b.unread = b.from.begin(size) != nil
+	}
+	if !b.refused && !b.unread {
 		b.ResponseWriter.WriteHeader(status)
 	}
 }
@@ -168,6 +208,9 @@ func (b *blobWriter) WriteHeader(status int) {
 func (b *blobWriter) Write(p []byte) (int, error) {
 	if b.refused {
 		return len(p), nil
+	}
+	if b.unread {
+		return 0, b.from.failed
 	}
 	_ = http.NewResponseController(b.ResponseWriter).SetWriteDeadline(clock.Now().Add(slowest)) // not every writer supports deadlines
 	return b.ResponseWriter.Write(p)

@@ -10,16 +10,21 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/client"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/objects"
 )
 
 func eachBlobServer(t *testing.T, fn func(t *testing.T, h *testServer)) {
@@ -178,5 +183,57 @@ func TestBlobsNeedAKey(t *testing.T) {
 	}
 	if got := ask(t, h.srv, "POST", "/v1/blobs", strings.Repeat("x", 5<<20)); got.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a key: %s", got.Status)
+	}
+}
+
+// A blob whose bytes cannot be read is answered with a problem, not with the beginning of an
+// answer: 503 if its store is down, 500 if the bytes are missing.
+func TestBlobsThatCannotBeRead(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "blobs")
+			dir, err := objects.OpenDirectory(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := pawltest.OpenWith(t, which, engine.Options{Blobs: dir})
+			h := &testServer{t, p, serve(t, p.Service, server.Options{})}
+			at := h.do(201, "POST", "/v1/blobs", "0123456789").Header.Get("Location")
+			refused := func(status int, code, method string, header ...string) {
+				t.Helper()
+				r := h.do(status, method, at, "", header...)
+				if r.str("code") != code || r.Header.Get("Content-Type") != api.ProblemType || r.Header.Get("ETag") != "" ||
+					r.Header.Get("Content-Range") != "" {
+					t.Errorf("%s %v", r.text, r.Header)
+				}
+			}
+			if err := os.Rename(path, path+".away"); err != nil {
+				t.Fatal(err)
+			}
+			refused(503, "unavailable", "GET")
+			refused(503, "unavailable", "GET", "Range", "bytes=3-5")
+			h.do(304, "GET", at, "", "If-None-Match", `"`+strings.TrimPrefix(at, "/v1/blobs/")+`"`)
+			if r := h.do(503, "POST", "/v1/blobs", "others"); r.str("code") != "unavailable" {
+				t.Error(r.text)
+			}
+			if err := os.Rename(path+".away", path); err != nil {
+				t.Fatal(err)
+			}
+			if r := h.do(206, "GET", at, "", "Range", "bytes=3-5"); r.text != "345" {
+				t.Errorf("the store is up again: %s", r.text)
+			}
+			files, err := filepath.Glob(filepath.Join(path, "*", "upl_*"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("%v, %v", files, err)
+			}
+			if err := os.Remove(files[0]); err != nil {
+				t.Fatal(err)
+			}
+			refused(500, "internal", "GET")
+			refused(500, "internal", "GET", "Range", "bytes=3-5")
+			h.do(201, "POST", "/v1/blobs", "0123456789") // which repairs it
+			h.do(200, "GET", at, "")
+		})
 	}
 }
