@@ -22,7 +22,8 @@ const (
 // BlockedReasons lists the reasons of Blocked.
 var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByTime, BlockedByPause, BlockedByNoWorker}
 
-// Pending counts items that no worker holds, by reason. Queued items can be claimed now.
+// Pending counts items that no worker holds, by reason. Queued items can be claimed now, unless their
+// queue is paused.
 type Pending struct {
 	Queued    int64 `json:"queued"`
 	Scheduled int64 `json:"scheduled"`

@@ -15,7 +15,7 @@ type Queue struct {
 	Leased            int64      `json:"leased"`              // held by workers, also beyond the end of the lease
 	Waiting           int64      `json:"waiting"`
 	Scheduled         int64      `json:"scheduled"`
-	// OldestQueuedSeconds is how long ago the longest queued item was created, or came back
-	// from a worker; 0 = none is queued.
+	// OldestQueuedSeconds is how long the longest queued item has been queued, since it was
+	// created or was queued again; 0 = none is queued.
 	OldestQueuedSeconds int64 `json:"oldest_queued_seconds"`
 }

@@ -45,7 +45,7 @@ type Approver interface {
 	Decider
 }
 
-// Operator retries, dead-letters, deletes, sweeps and restores.
+// Operator retries, dead-letters and deletes tasks, pauses queues, sweeps and restores.
 type Operator interface {
 	TaskOperator
 	LeaseKeeper
@@ -197,11 +197,11 @@ type LeaseKeeper interface {
 type QueueKeeper interface {
 	// PauseQueue stops claims of a type's items. A type that has no queue yet gets one.
 	PauseQueue(ctx context.Context, typ string) (Queue, error)
-	// ResumeQueue allows them again. Waiting claims get the queued items at once.
+	// ResumeQueue allows claims of a type's items again. Waiting claims get them at once.
 	ResumeQueue(ctx context.Context, typ string) (Queue, error)
 	// PauseNamespace stops all claims in the namespace, of types that come later too.
 	PauseNamespace(ctx context.Context) error
-	// ResumeNamespace allows them again, except those of queues that are paused themselves.
+	// ResumeNamespace allows claims again, except from queues that are paused themselves.
 	ResumeNamespace(ctx context.Context) error
 }
 

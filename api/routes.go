@@ -328,7 +328,7 @@ var Routes = []Route{
 	{Name: "get_queue", Method: get, Path: "/v1/queues/{id}", Role: Reader, Success: 200,
 		Means: "Read a queue: what is in it, and whether it is paused."},
 	{Name: "pause_queue", Method: post, Path: "/v1/queues/{id}:pause", Role: Operator, Success: 200,
-		Means: "Stop claims from a queue. Leased items go on, and new ones are created."},
+		Means: "Stop claims from a queue. Leased items stay with their workers; new items can be created."},
 	{Name: "resume_queue", Method: post, Path: "/v1/queues/{id}:resume", Role: Operator, Success: 200,
 		Means: "Allow claims from a queue again."},
 	{Name: "pause_namespace", Method: post, Path: "/v1/queues:pause", Role: Operator, Success: 204,

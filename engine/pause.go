@@ -46,24 +46,27 @@ func (e *Engine) ResumeQueue(ctx context.Context, typ string) (pawl.Queue, error
 	return e.pauseQueue(ctx, typ, false)
 }
 
-func (e *Engine) pauseQueue(ctx context.Context, typ string, pause bool) (q pawl.Queue, err error) {
-	if err := rules.CheckQueue("pause", typ); err != nil {
-		return q, err
+func (e *Engine) pauseQueue(ctx context.Context, typ string, pause bool) (pawl.Queue, error) {
+	op := "resume"
+	if pause {
+		op = "pause"
+	}
+	if err := rules.CheckQueue(op, typ); err != nil {
+		return pawl.Queue{}, err
 	}
 	ns := pawl.CallerOf(ctx).Namespace
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		if err := store.PauseQueue(ctx, tx, ns, typ, pause, now); err != nil {
-			return err
-		}
-		q, err = store.GetQueue(ctx, tx, ns, typ, now)
-		return err
+		return store.PauseQueue(ctx, tx, ns, typ, pause, now)
 	})
 	e.pausedOrResumed(ns, pause, err)
-	return q, err
+	if err != nil {
+		return pawl.Queue{}, err
+	}
+	return e.GetQueue(ctx, typ) // counting may take long: the pause does not wait for it
 }
 
 // PauseNamespace stops claims in a namespace; see pawl.QueueKeeper.

@@ -19,7 +19,7 @@ import (
 func queuesOf(t *testing.T, p *pawltest.Pawl, namespace string) (out []string) {
 	t.Helper()
 	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
-		found, err := store.Queues(ctx, tx, namespace)
+		found, err := store.Queues(ctx, tx, namespace, false)
 		for _, q := range found {
 			out = append(out, fmt.Sprint(q.Type, " ", q.Rank))
 		}

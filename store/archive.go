@@ -118,7 +118,11 @@ func actorsOf(table string, names []string, rows [][]any) (out []ActorName) {
 func queuesOf(names []string, rows [][]any) []QueueName {
 	namespace, kind, own := slices.Index(names, "namespace"), slices.Index(names, "type"), slices.Index(names, "item_type")
 	out := make([]QueueName, 0, len(rows))
+	solo := slices.Index(names, "solo")
 	for _, row := range rows {
+		if solo >= 0 && row[solo] != int64(1) { // its items name their queues
+			continue
+		}
 		var q QueueName
 		q.Namespace, _ = row[namespace].(string)
 		q.Type, _ = row[kind].(string)

@@ -87,12 +87,12 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 		return err
 	}
 	var live liveTypes
-	var paused map[string]bool
+	var paused pauses
 	if queued {
 		if live, err = readLive(ctx, tx, namespace, now); err != nil {
 			return err
 		}
-		if paused, err = pausedTypes(ctx, tx, namespace); err != nil {
+		if paused, err = readPauses(ctx, tx, namespace); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 		it.BlockedBy = reasons[it.ID]
 		switch {
 		case it.State != pawl.ItemQueued:
-		case paused[it.Type]:
+		case paused.has(it.Type):
 			it.BlockedBy = byPause([]string{it.Type})
 		case !live.take(it.Type):
 			it.BlockedBy = noWorker([]string{it.Type})
@@ -292,8 +292,8 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 	if err != nil {
 		return nil, err
 	}
-	paused, err := pausedTypes(ctx, tx, namespace)
-	if err != nil || len(paused) == 0 && slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
+	paused, err := readPauses(ctx, tx, namespace)
+	if err != nil || !paused.any() && slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, blockedSQL["queued types"], TaskList(ids), typesSampled)
@@ -318,7 +318,7 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 		if mine == nil || !slices.Contains(ids, t.ID) {
 			continue
 		}
-		open := slices.DeleteFunc(slices.Clone(mine), func(typ string) bool { return paused[typ] })
+		open := slices.DeleteFunc(slices.Clone(mine), paused.has)
 		switch {
 		case len(open) == 0:
 			out[t.ID] = byPause(mine)

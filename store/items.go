@@ -240,9 +240,10 @@ func progressOf(p *int, state string) int {
 	return *p
 }
 
-// Queues lists the queues (type and rank) of ready that have rows.
-func Queues(ctx context.Context, tx Tx, namespace string) ([]Queue, error) {
-	rows, err := tx.Query(ctx, readSQL["groups"], namespace, math.MinInt32)
+// Queues lists the queues (type and rank) of ready that have rows; paused ones only if paused
+// is set.
+func Queues(ctx context.Context, tx Tx, namespace string, paused bool) ([]Queue, error) {
+	rows, err := tx.Query(ctx, readSQL["groups"], namespace, math.MinInt32, paused)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,8 @@ FROM (
 ) x
 GROUP BY x.queue_id, x.place
 
--- The oldest of the first items of each rank.
+-- New items of a rank were created in the order of their ids. Of those that were queued again,
+-- all are read.
 -- name: oldest queued
 WITH RECURSIVE g (rank) AS (
   SELECT (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = $1 ORDER BY r.rank LIMIT 1)
@@ -26,12 +27,13 @@ WITH RECURSIVE g (rank) AS (
   SELECT (SELECT r.rank FROM pawl.ready r WHERE r.queue_id = $1 AND r.rank > g.rank ORDER BY r.rank LIMIT 1)
   FROM g
   WHERE g.rank IS NOT NULL)
-SELECT MIN((
-  SELECT COALESCE(r.since, (SELECT w.created_at FROM pawl.all_items w WHERE w.id = r.item_id))
-  FROM pawl.ready r
-  WHERE r.queue_id = $1 AND r.rank = g.rank
-  ORDER BY r.item_id
-  LIMIT 1))
+SELECT MIN(CASE
+  WHEN g.rank % 2 = 0 THEN (SELECT MIN(r.since) FROM pawl.ready r WHERE r.queue_id = $1 AND r.rank = g.rank)
+  ELSE (
+    SELECT w.created_at
+    FROM pawl.all_items w
+    WHERE w.id = (SELECT r.item_id FROM pawl.ready r WHERE r.queue_id = $1 AND r.rank = g.rank ORDER BY r.item_id LIMIT 1))
+  END)
 FROM g
 WHERE g.rank IS NOT NULL
 
@@ -54,7 +56,12 @@ ON CONFLICT (namespace) DO NOTHING
 DELETE FROM pawl.paused_namespaces
 WHERE namespace = $1
 
+-- name: namespace paused
+SELECT 1
+FROM pawl.paused_namespaces
+WHERE namespace = $1
+
 -- name: paused types
 SELECT q.type
 FROM pawl.queues q
-WHERE q.namespace = $1 AND NOT (@not_paused(q))
+WHERE q.namespace = $1 AND q.paused_at IS NOT NULL

@@ -11,7 +11,8 @@ import (
 
 // The dictionary queues holds every type of items in every namespace once; the tables of
 // items have the row's number. Like the names of actors, the numbers are looked up by the
-// statements that need them, and a row is never changed and never removed.
+// statements that need them. The names and numbers of a row are never changed, and a row is
+// never removed.
 
 // QueueName is the namespace and the type of items.
 type QueueName struct{ Namespace, Type string }
@@ -166,7 +167,7 @@ func expandQueues(query string) string {
 	})
 	query = expand(query, "@claimable(", in("(SELECT queues.id FROM pawl.queues WHERE queues.id = %s AND @not_paused(queues))"))
 	query = expand(query, "@not_paused(", func(q string) string {
-		return q + ".paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused_namespaces n WHERE n.namespace = " + q + ".namespace)"
+		return "(" + q + ".paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused_namespaces n WHERE n.namespace = " + q + ".namespace))"
 	})
 	query = expand(query, "@queue(", func(arg string) string {
 		namespace, kind, _ := strings.Cut(arg, ", ")

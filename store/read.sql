@@ -33,7 +33,7 @@ EXISTS (
   SELECT 1
   FROM pawl.item_ranks k
   JOIN pawl.ready r ON r.queue_id = k.queue_id AND r.rank = k.rank AND r.item_id = k.id
-  WHERE k.task_id = t.id)
+  WHERE k.task_id = t.id AND @claimable(r.queue_id) IS NOT NULL)
 
 -- name: events
 SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.move, COALESCE(a.kind, ''), NULLIF(a.name, ''),
@@ -127,8 +127,8 @@ ORDER BY n.point DESC, n.seq
 -- The queues of a namespace that have ready rows, without a look at the other queues of the
 -- namespace or at the rows of other namespaces: each step goes on to the next queue that has
 -- rows, and from there to the next one of the namespace, along an index each. A row of rank $2,
--- which is below every rank, is a queue whose ranks come next; rank NULL is its end. Paused
--- queues are left out.
+-- which is below every rank, is a queue whose ranks come next; rank NULL is its end. With $3,
+-- paused queues are among them.
 -- name: groups
 WITH RECURSIVE g (queue_id, rank) AS (
   SELECT CAST(0 AS INTEGER), CAST(NULL AS INTEGER)
@@ -150,19 +150,19 @@ WITH RECURSIVE g (queue_id, rank) AS (
   WHERE g.queue_id IS NOT NULL)
 SELECT @type_of(g.queue_id), g.rank
 FROM g
-WHERE g.rank > $2 AND @claimable(g.queue_id) IS NOT NULL
+WHERE g.rank > $2 AND ($3 OR @claimable(g.queue_id) IS NOT NULL)
 
 -- name: pick item
 SELECT w.type, r.rank, r.item_id
 FROM pawl.item_ranks w
 JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
-WHERE w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work') AND ($4 OR w.task_id = $5)
+WHERE @claimable(r.queue_id) IS NOT NULL AND w.id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work') AND ($4 OR w.task_id = $5)
 
 -- name: pick task
 SELECT w.type, r.rank, r.item_id
 FROM pawl.item_ranks w
 JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
-WHERE w.task_id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work')
+WHERE @claimable(r.queue_id) IS NOT NULL AND w.task_id = $2 AND w.namespace = $1 AND ($3 = '[]' OR w.type IN @list($3)) AND ($3 <> '[]' OR w.kind = 'work')
 ORDER BY r.rank, r.item_id
 LIMIT $4
 

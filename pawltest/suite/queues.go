@@ -52,6 +52,27 @@ var queues = noun{"queues", []promise{
 		w.same([]any{q.Paused, q.PausedAt == nil}, []any{false, true}, "queue")
 		w.same(w.claim("w").TaskID, paused.ID, "claimed")
 	}},
+	{"a task with items of two types is claimed around the paused one", func(w *fixture) {
+		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{}, {}, {Type: "b"}}})
+		_, err := w.svc.PauseQueue(w.ctx, "a")
+		w.ok(err, "pause")
+		got := w.claims(pawl.ClaimRequest{WorkerID: "w", TaskID: t.ID, Limit: 2})
+		w.same(len(got), 1, "leases")
+		w.same(got[0].Type, "b", "type")
+		yes := true
+		list, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{Available: &yes})
+		w.ok(err, "list")
+		w.same(len(list.Items), 0, "tasks with available items")
+	}},
+	{"the oldest queued item may be one that came back", func(w *fixture) {
+		w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{}, {}}})
+		older, newer := w.claim("w"), w.claim("w")
+		w.advance(time.Minute)
+		w.release(newer)
+		w.advance(time.Minute)
+		w.release(older)
+		w.same(w.queue("a").OldestQueuedSeconds, int64(60), "seconds")
+	}},
 	{"leased items of a paused queue go on", func(w *fixture) {
 		w.create(pawl.NewTask{Type: "slow"})
 		l := w.claim("w")

@@ -125,7 +125,7 @@ func (q *Queues) Check(ctx context.Context, view View, namespace string, p Pair)
 		return nil
 	}
 	if l.due(namespace) {
-		queues, err := Read(ctx, view, namespace)
+		queues, err := read(ctx, view, namespace, true)
 		if err != nil {
 			return err
 		}

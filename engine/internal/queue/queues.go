@@ -54,10 +54,14 @@ func (q *Queues) Elsewhere(t watch.Topic) {
 	}
 }
 
-// Read reads the queues of a namespace in claim order.
-func Read(ctx context.Context, view View, namespace string) (queues []store.Queue, err error) {
+// Read reads the queues of a namespace in claim order. Those that are paused are left out.
+func Read(ctx context.Context, view View, namespace string) ([]store.Queue, error) {
+	return read(ctx, view, namespace, false)
+}
+
+func read(ctx context.Context, view View, namespace string, paused bool) (queues []store.Queue, err error) {
 	err = view(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		queues, err = store.Queues(ctx, tx, namespace)
+		queues, err = store.Queues(ctx, tx, namespace, paused)
 		return err
 	})
 	slices.SortFunc(queues, byRank)

@@ -73,6 +73,7 @@ CREATE TABLE pawl.queues (
 );
 CREATE UNIQUE INDEX queues_by_name ON pawl.queues (namespace, type);
 CREATE INDEX queues_by_number ON pawl.queues (namespace, id);
+CREATE INDEX queues_paused ON pawl.queues (namespace, type) WHERE paused_at IS NOT NULL;
 
 -- The namespaces from which nothing is claimed, with the time since when.
 CREATE TABLE pawl.paused_namespaces (
@@ -109,7 +110,9 @@ CREATE TABLE pawl.tasks (
   input             text
 );
 CREATE UNIQUE INDEX tasks_one_per_input ON pawl.tasks (namespace, type, input_hash) WHERE dedupes = 1;
-CREATE INDEX tasks_by_time ON pawl.tasks USING brin (created_at) WITH (pages_per_range = 32);
+-- The planner expects the rows of a range to be on pages of their own: with larger ranges it
+-- would read all tasks for a few old ones.
+CREATE INDEX tasks_by_time ON pawl.tasks USING brin (created_at) WITH (pages_per_range = 8);
 CREATE INDEX tasks_of_namespace ON pawl.tasks (namespace, id);
 CREATE INDEX tasks_by_requester ON pawl.tasks (namespace, requested_by_id, id) WHERE requested_by_id IS NOT NULL;
 CREATE INDEX tasks_by_input ON pawl.tasks (namespace, input_hash, id) WHERE input_hash IS NOT NULL;

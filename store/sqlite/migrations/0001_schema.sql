@@ -30,6 +30,7 @@ CREATE TABLE queues (
 ) STRICT;
 CREATE UNIQUE INDEX queues_by_name ON queues (namespace, type);
 CREATE INDEX queues_by_number ON queues (namespace, id);
+CREATE INDEX queues_paused ON queues (namespace, type) WHERE paused_at IS NOT NULL;
 
 -- The namespaces from which nothing is claimed, with the time since when.
 CREATE TABLE paused_namespaces (

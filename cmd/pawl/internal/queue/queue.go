@@ -62,8 +62,8 @@ type keeper interface {
 }
 
 func queuePause(a *cli.App) *cobra.Command {
-	return switched(a, "pause", "Stop claims from a queue; leased items go on, and new ones are created", pawl.QueueKeeper.PauseQueue,
-		pawl.QueueKeeper.PauseNamespace)
+	return switched(a, "pause", "Stop claims from a queue; leased items stay with their workers, and new items can be created",
+		pawl.QueueKeeper.PauseQueue, pawl.QueueKeeper.PauseNamespace)
 }
 
 func queueResume(a *cli.App) *cobra.Command {
@@ -103,16 +103,18 @@ const drainPoll = 500 * time.Millisecond
 
 func queueDrain(a *cli.App) *cobra.Command {
 	var wait bool
-	cmd := a.Verb("drain TYPE", "Pause a queue, and wait until nothing of it is leased", cobra.ExactArgs(1),
+	cmd := a.Verb("drain TYPE", "Pause a queue, and with --wait wait until nothing of it is leased", cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s keeper, args []string) error {
 			q, err := s.PauseQueue(ctx, args[0])
-			for err == nil && wait && q.Leased > 0 {
+			for quiet := 0; err == nil && wait && quiet < 2; quiet++ { // a claim that began before the pause may show its leases late
 				select {
 				case <-ctx.Done():
 					return ctx.Err()
 				case <-time.After(drainPoll):
 				}
-				q, err = s.GetQueue(ctx, args[0])
+				if q, err = s.GetQueue(ctx, args[0]); q.Leased > 0 {
+					quiet = -1
+				}
 			}
 			if err != nil {
 				return err
