@@ -20,18 +20,23 @@ type ArchiveVerification struct {
 	// signed.
 	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
 	Faults     []LogFault     `json:"faults"`
+	// Unproved are events whose inputs and results are in the archive, and are not proved: they
+	// were gone when the event was logged. That is no fault: see LogVerification.
+	Unproved []string `json:"unproved_values,omitempty"`
 }
 
 // VerifyArchive proves that the events of an archive's file are in the transparency log, under
-// the checkpoint that the archive has. It needs no database. keys are the public keys of which
-// one must have signed the checkpoint.
+// the checkpoint that the archive has. It proves inclusion, not completeness: an event that was
+// removed together with its place in the last line is not missed. It needs no database. keys are
+// the public keys of which one must have signed the checkpoint.
 func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
 	v := ArchiveVerification{Faults: []LogFault{}}
 	var a store.ArchiveReader
 	if err := sweep.ReadArchive(file, a.Line); err != nil {
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the archive cannot be read: " + err.Error(), Err: err}
 	}
-	v.TaskID, v.Namespace = a.TaskID, a.Namespace
+	v.TaskID, v.Namespace, v.Events = a.TaskID, a.Namespace, a.Events()
+	v.Faults = append(v.Faults, a.Faults()...)
 	noProof := func(found string) (ArchiveVerification, error) {
 		v.Faults = append(v.Faults, LogFault{Kind: store.FaultRoot, Found: found})
 		return v, nil
@@ -45,8 +50,8 @@ func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
 	}
 	v.Checkpoint = &LogCheckpoint{Origin: c.Origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: a.Log.Checkpoint}
 	var faults []LogFault
-	v.Events, v.Proved, faults = a.Check(store.LogRoot{Size: c.Size, Root: c.Root})
-	v.Faults = append(v.Faults, faults...)
+	v.Proved, faults = a.Check(store.LogRoot{Size: c.Size, Root: c.Root})
+	v.Faults, v.Unproved = append(v.Faults, faults...), a.Unproved
 	v.Intact = len(v.Faults) == 0
 	return v, nil
 }

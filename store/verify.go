@@ -27,7 +27,8 @@ const (
 	FaultPage     = "page"     // a page of positions is missing or cut off, or names what another page names
 	FaultTile     = "tile"     // hashes of the log are missing or cut off
 	FaultRoot     = "root"     // the log is not the one that was signed
-	FaultUnproved = "unproved" // an event in an archive that has no proof of it
+	FaultUnproved = "unproved" // an event in an archive that has no proof of it, or an input or result there that no event stands for
+	FaultRow      = "row"      // a row that an archive cannot have, or the lack of one that it needs
 	FaultRemoval  = "removal"  // a record of removed events is gone or changed, or not in the log
 )
 

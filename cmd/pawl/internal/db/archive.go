@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,15 +64,24 @@ func archiveVerify(a *cli.App) *cobra.Command {
 				if v.Checkpoint != nil {
 					checkpoint(w, v.Checkpoint)
 				}
+				except := ""
+				if n := len(v.Unproved); n > 0 {
+					except = ", but for those named above"
+					fmt.Fprintf(w, "inputs and results that are not proved, because they were gone when their events were logged: those of %d events: %s\n",
+						n, terminal.Printable(strings.Join(v.Unproved, ", ")))
+				}
 				faults(w, v.Faults)
 				if v.Intact {
-					fmt.Fprintln(w, "intact: this proves that the events are in the log, with the inputs and results that they stand for")
+					fmt.Fprintf(w, "intact: this proves that the events are in the log, with the inputs and results that they stand for%s, "+
+						"not that no event is missing\n", except)
 				}
 			}))
 		})
 	cmd.Flags().StringArrayVar(&keys, "verifier", nil, "a public key that must have signed the checkpoint in the archive; may be repeated")
 	cmd.Long = "Proves, without a database, that the events of an archived task are in the log under the\n" +
-		"checkpoint that the archive has. Keys are lines of the file beside the signing key."
+		"checkpoint that the archive has, with the inputs and results that they stand for. It proves\n" +
+		"inclusion, not completeness: an event that was removed together with its place in the last\n" +
+		"line is not missed. Keys are lines of the file beside the signing key."
 	cmd.Example = "  pawl archive verify tsk_01J….arc_01K….jsonl.zst --verifier \"$(cat work.db.logkey.pub)\""
 	return cmd
 }
