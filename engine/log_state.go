@@ -47,11 +47,21 @@ type knownLog struct {
 func (e *Engine) knownLog(keys []string) (k knownLog, err error) {
 	path := e.opts.TransparencyLog.Key
 	k.kept = translog.ReadKept(path)
-	if k.keys, k.wanted = keys, len(keys) > 0; k.wanted {
-		return k, nil
+	if k.wanted = len(keys) > 0; k.wanted {
+		k.keys, err = verifiers(keys)
+		return k, err
 	}
 	k.keys, err = translog.Public(path)
 	return k, err
+}
+
+// verifiers returns the public keys that a caller names.
+func verifiers(keys []string) ([]string, error) {
+	out, err := translog.Verifiers(keys)
+	if err != nil {
+		err = &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: err.Error(), Err: err}
+	}
+	return out, err
 }
 
 // root returns the root that the log has to have: that of the largest checkpoint that a

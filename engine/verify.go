@@ -106,7 +106,8 @@ func (e *Engine) signedRoot(ctx context.Context, tx store.Tx, known knownLog) (s
 // VerifyTask proves that each event of a task is in the transparency log, under the newest
 // checkpoint that a known key has signed. It proves inclusion, not completeness: an event
 // that was removed is found by VerifyLog. keys are the public keys of which one must have
-// signed the checkpoint; none = those beside the signing key. VerifyTask changes nothing.
+// signed the checkpoint; none = those beside the signing key. A text of several, one a line, is
+// several keys. VerifyTask changes nothing.
 func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (TaskVerification, error) {
 	taskID = idform.Task(taskID)
 	known, err := e.knownLog(keys)

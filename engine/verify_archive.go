@@ -28,9 +28,14 @@ type ArchiveVerification struct {
 // VerifyArchive proves that the events of an archive's file are in the transparency log, under
 // the checkpoint that the archive has. It proves inclusion, not completeness: an event that was
 // removed together with its place in the last line is not missed. It needs no database. keys are
-// the public keys of which one must have signed the checkpoint.
+// the public keys of which one must have signed the checkpoint; a text of several, one a line,
+// is several keys.
 func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
 	v := ArchiveVerification{Faults: []LogFault{}}
+	keys, err := verifiers(keys)
+	if err != nil {
+		return v, err
+	}
 	var a store.ArchiveReader
 	if err := sweep.ReadArchive(file, a.Line); err != nil {
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the archive cannot be read: " + err.Error(), Err: err}
@@ -46,7 +51,7 @@ func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
 	}
 	c, err := translog.Open(a.Log.Checkpoint, keys)
 	if err != nil {
-		return noProof("the checkpoint of the archive is not signed with the given key: " + err.Error())
+		return noProof("the checkpoint of the archive is signed with none of the given keys: " + err.Error())
 	}
 	v.Checkpoint = &LogCheckpoint{Origin: c.Origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: a.Log.Checkpoint}
 	var faults []LogFault

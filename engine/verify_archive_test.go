@@ -242,3 +242,43 @@ func TestAnArchiveNamesTheValuesThatAreNotProved(t *testing.T) {
 		}
 	})
 }
+
+// After a rotation the file of public keys has several lines, and an archive is signed with the
+// key of its time. A key that cannot be used is the caller's error, and no fault of the archive.
+func TestAllKeysThatAreGivenCount(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		file := c.archivedFile()
+		for range 2 {
+			c.ok(nil, c.Engine.RotateLogKey(t.Context()))
+		}
+		public := c.public()
+		keys := strings.Fields(public)
+		if len(keys) != 3 {
+			t.Fatalf("keys %q", public)
+		}
+		for _, given := range [][]string{{public}, keys, {public, keys[0]}, {keys[2] + "\r\n" + keys[0]}} {
+			if got, err := engine.VerifyArchive(file, given); err != nil || !got.Intact {
+				t.Errorf("%q: %+v, %v", given, got, err)
+			}
+		}
+		if got, err := engine.VerifyArchive(file, keys[1:]); err != nil || got.Intact || got.Faults[0].Kind != "root" {
+			t.Errorf("later keys: %+v, %v", got, err)
+		}
+		for _, given := range [][]string{nil, {""}, {"pawl/x"}, {keys[0], "x"}} {
+			if _, err := engine.VerifyArchive(file, given); pawl.CodeOf(err) != pawl.CodeInvalid {
+				t.Errorf("%q: %v", given, err)
+			}
+			if given == nil {
+				continue // those beside the signing key
+			}
+			if _, err := c.Engine.VerifyLog(t.Context(), -1, given); pawl.CodeOf(err) != pawl.CodeInvalid {
+				t.Errorf("the log, %q: %v", given, err)
+			}
+		}
+		c.sign() // with the newest
+		if got, err := c.Engine.VerifyLog(t.Context(), -1, []string{public}); err != nil || !got.Intact {
+			t.Errorf("the log: %+v, %v", got, err)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,24 @@ func Read(text string) (Checkpoint, error) {
 		return Checkpoint{}, errText
 	}
 	return Parse(body + "\n")
+}
+
+// Verifiers returns the verifier keys of texts that have one or more each, a line each, as the
+// file beside a signing key has them. A key that cannot be used is an error, and so is none.
+func Verifiers(texts []string) ([]string, error) {
+	var out []string
+	for _, k := range strings.Fields(strings.Join(texts, "\n")) {
+		if _, err := note.NewVerifier(k); err != nil {
+			return nil, fmt.Errorf("the verifier key %q cannot be used: %w", k, err)
+		}
+		if !slices.Contains(out, k) { // note.Open refuses a list that has a key twice
+			out = append(out, k)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no verifier key is given")
+	}
+	return out, nil
 }
 
 // Open reads a signed checkpoint. At least one of the verifier keys must have signed it.

@@ -67,8 +67,8 @@ func archiveVerify(a *cli.App) *cobra.Command {
 				except := ""
 				if n := len(v.Unproved); n > 0 {
 					except = ", but for those named above"
-					fmt.Fprintf(w, "inputs and results that are not proved, because they were gone when their events were logged: those of %d events: %s\n",
-						n, terminal.Printable(strings.Join(v.Unproved, ", ")))
+					fmt.Fprintf(w, "inputs and results that are not proved, because they were gone when they were logged: those of %d events: %s\n", n,
+						terminal.Printable(strings.Join(v.Unproved, ", ")))
 				}
 				faults(w, v.Faults)
 				if v.Intact {
@@ -77,7 +77,8 @@ func archiveVerify(a *cli.App) *cobra.Command {
 				}
 			}))
 		})
-	cmd.Flags().StringArrayVar(&keys, "verifier", nil, "a public key that must have signed the checkpoint in the archive; may be repeated")
+	cmd.Flags().StringArrayVar(&keys, "verifier", nil,
+		"public keys, one a line, of which one must have signed the checkpoint in the archive; may be repeated")
 	cmd.Long = "Proves, without a database, that the events of an archived task are in the log under the\n" +
 		"checkpoint that the archive has, with the inputs and results that they stand for. It proves\n" +
 		"inclusion, not completeness: an event that was removed together with its place in the last\n" +

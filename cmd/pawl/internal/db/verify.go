@@ -47,7 +47,7 @@ func VerifyCommand(a *cli.App) *cobra.Command {
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare the whole log with all events")
 	cmd.Flags().StringVar(&f.since, "since", "", "a file with a checkpoint that was kept elsewhere: the log must have only grown since")
 	cmd.Flags().StringArrayVar(&f.keys, "verifier", nil,
-		"a public key that must have signed the checkpoint, in place of those beside the signing key; may be repeated")
+		"public keys, one a line, of which one must have signed the checkpoint, in place of those beside the signing key; may be repeated")
 	cmd.Long = "Proves that each event of a task is in the log under a signed checkpoint. It proves\n" +
 		"inclusion, not completeness: --all finds events that were removed, and names each row,\n" +
 		"leaf and page that was changed. --since proves that the log continues a checkpoint."
