@@ -55,6 +55,14 @@ func (e *Engine) UnknownBlobStores(ctx context.Context) ([]string, error) {
 	}), err
 }
 
+// UploadMemory returns about how many bytes of memory the upload of a large blob takes.
+func (e *Engine) UploadMemory() int64 {
+	if e.opts.Blobs != nil {
+		return e.opts.Blobs.WriteMemory()
+	}
+	return store.Objects{}.WriteMemory()
+}
+
 // PutBlob stores a blob; see pawl.BlobWriter.
 func (e *Engine) PutBlob(ctx context.Context, upload pawl.BlobUpload) (pawl.Blob, error) {
 	if err := cmp.Or(e.checkUpload(&upload), e.notInTx("put_blob")); err != nil {

@@ -20,9 +20,28 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// uploadRoom is how much an upload counts as a body in flight: a piece as it is read, and a
-// copy on its way to the database.
+// uploadRoom is how much an upload counts as a body in flight, at least: a piece as it is read,
+// and a copy on its way to the database.
 const uploadRoom = 2 * pawl.MaxBlobPiece
+
+// uploadBuffers is implemented by an engine, whose object store may take more.
+type uploadBuffers interface{ UploadMemory() int64 }
+
+// largeUpload returns how much an upload of more than one piece counts.
+func largeUpload(svc pawl.Service) int64 {
+	if e, ok := svc.(uploadBuffers); ok {
+		return max(uploadRoom, e.UploadMemory())
+	}
+	return uploadRoom
+}
+
+// uploadRoom returns how much the upload of a request counts.
+func (s *server) uploadRoom(r *http.Request) int64 {
+	if r.ContentLength >= 0 && r.ContentLength < pawl.MaxBlobPiece { // no store takes more for it
+		return uploadRoom
+	}
+	return s.largeUpload
+}
 
 // stored answers with a blob that was stored.
 type stored struct {

@@ -69,3 +69,39 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 		t.Errorf("afterwards: %s", r.Status)
 	}
 }
+
+// slowUploads is a service whose store takes a fixed amount of memory for an upload, which is
+// blocked until it is released.
+type slowUploads struct {
+	pawl.Service
+	begun, free chan struct{}
+}
+
+func (*slowUploads) UploadMemory() int64 { return 5 << 20 }
+
+func (s *slowUploads) PutBlob(ctx context.Context, upload pawl.BlobUpload) (pawl.Blob, error) {
+	s.begun <- struct{}{}
+	<-s.free
+	return s.Service.PutBlob(ctx, upload)
+}
+
+// An upload of more than one piece counts for the memory that the store of blobs takes.
+func TestUploadsCountForTheMemoryOfTheirStore(t *testing.T) {
+	s := &slowUploads{Service: pawltest.Open(t, pawltest.SQLite).Service, begun: make(chan struct{}, 9), free: make(chan struct{})}
+	srv := serve(t, s, server.Options{Limits: server.Limits{BodiesInFlight: 44 << 20}}) // a quarter of it for uploads
+	large, small := strings.Repeat("x", pawl.MaxBlobPiece), "x"
+	var all sync.WaitGroup
+	for _, body := range []string{large, large, small} { // 5, 5 and a half MiB, of 11
+		all.Go(func() {
+			if r := ask(t, srv, "POST", "/v1/blobs", body); r.StatusCode != http.StatusCreated && r.StatusCode != http.StatusOK {
+				t.Errorf("%s %s", r.Status, r.text)
+			}
+		})
+		<-s.begun
+	}
+	if r := ask(t, srv, "POST", "/v1/blobs", large); r.StatusCode != http.StatusTooManyRequests || r.str("code") != "limit" {
+		t.Errorf("one more: %s %s", r.Status, r.text)
+	}
+	close(s.free)
+	all.Wait()
+}

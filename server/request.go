@@ -61,7 +61,7 @@ func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 	}
 	bodies, room, bytes := &s.bodies, s.bodies.room(r), takesBytes(r)
 	if bytes {
-		bodies, room = &s.uploads, min(uploadRoom, s.uploads.max)
+		bodies, room = &s.uploads, s.uploadRoom(r)
 	}
 	if err := bodies.enter(r.Context(), room); err != nil {
 		s.refuseBytes(w, r, err)

@@ -84,11 +84,13 @@ type server struct {
 	frames  frames
 	bodies  bodies
 	uploads bodies
-	readers readers
-	gate    *access.Gate
-	cross   *http.CrossOriginProtection
-	free    map[string]bool // the paths of routes that need no key
-	ids     map[string]*ids // by the name of the route
+	// largeUpload is how much an upload of more than one piece counts.
+	largeUpload int64
+	readers     readers
+	gate        *access.Gate
+	cross       *http.CrossOriginProtection
+	free        map[string]bool // the paths of routes that need no key
+	ids         map[string]*ids // by the name of the route
 
 	// front answers requests that passed the guard: Options.Front around the API, or the API.
 	// routes finds the route of an API request.
@@ -127,8 +129,9 @@ func build(svc pawl.Service, o Options) *server {
 	settle.Do(settleHuma)
 	s := &server{
 		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate,
-		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, uploadRoom)},
-		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
+		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, largeUpload(svc))},
+		largeUpload: largeUpload(svc),
+		cross:       http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
 	}
 	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)

@@ -211,6 +211,9 @@ func (o Objects) Write(ctx context.Context, key string, r io.Reader) error {
 	}
 }
 
+// WriteMemory returns the size of a piece, and of its copy on the way to the database.
+func (o Objects) WriteMemory() int64 { return 2 * pawl.MaxBlobPiece }
+
 // Read returns the bytes from an offset on. A piece that is missing is the end.
 func (o Objects) Read(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
 	return io.NopCloser(&pieceReader{ctx: ctx, db: o.DB, key: key, at: offset}), nil

@@ -21,6 +21,9 @@ func (l Lost) Write(context.Context, string, io.Reader) error {
 	return fmt.Errorf("the blob store %s is lost", string(l))
 }
 
+// WriteMemory implements Store.
+func (l Lost) WriteMemory() int64 { return 0 }
+
 // Read implements Store.
 func (l Lost) Read(context.Context, string, int64) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("the blob store %s is lost: %w", string(l), fs.ErrNotExist)

@@ -16,6 +16,8 @@ type Store interface {
 	// Write stores what r has. If it returns an error, there may be an object or not;
 	// Remove is called for it.
 	Write(ctx context.Context, key string, r io.Reader) error
+	// WriteMemory returns about how many bytes of memory a Write of a large object takes.
+	WriteMemory() int64
 	// Read returns the bytes of an object from an offset on. An object that is missing is
 	// fs.ErrNotExist, or an end before the first byte.
 	Read(ctx context.Context, key string, offset int64) (io.ReadCloser, error)

@@ -4,6 +4,8 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -21,6 +24,12 @@ import (
 // part is the size of the parts in which an object is sent, the least that the protocol
 // allows. An upload has one part in memory.
 const part = 5 << 20
+
+// small is how much is read of an object before there is room for a part.
+const small = 256 << 10
+
+// abortTime bounds the removal of the parts of an upload that failed.
+const abortTime = 10 * time.Second
 
 // Store has each object under its key in a bucket.
 type Store struct {
@@ -75,17 +84,67 @@ func (s *Store) Name() string { return "s3:" + s.bucket + "/" + s.prefix }
 // Write implements objects.Store. An object of more than one part is sent as a multipart
 // upload, which a crash may leave unfinished; Remove removes it.
 func (s *Store) Write(ctx context.Context, key string, r io.Reader) error {
-	var first bytes.Buffer
-	n, err := io.CopyN(&first, r, part)
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", PartSize: part}
+	first := make([]byte, small)
+	n, err := fill(r, first)
+	if err == nil { // there may be more
+		first = append(make([]byte, 0, part), first...)[:part]
+		n, err = fill(r, first[small:])
+		n += small
+	}
 	switch err {
 	case io.EOF:
-		_, err = s.core.Client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(first.Bytes()), n, o)
+		_, err = s.core.Client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(first[:n]), int64(n), o)
 	case nil:
-		_, err = s.core.Client.PutObject(ctx, s.bucket, s.prefix+key, io.MultiReader(&first, r), -1, o)
+		err = s.writeParts(ctx, s.prefix+key, first, r, o)
 	}
 	return err
 }
+
+// writeParts sends the first part, and then the others in the same memory. The minio client
+// itself would take the memory of one more part.
+func (s *Store) writeParts(ctx context.Context, name string, piece []byte, r io.Reader, o minio.PutObjectOptions) (err error) {
+	id, err := s.core.NewMultipartUpload(ctx, s.bucket, name, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil { // Remove tries it again
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+			defer cancel()
+			_ = s.core.AbortMultipartUpload(within, s.bucket, name, id)
+		}
+	}()
+	var parts []minio.CompletePart
+	for n := len(piece); n > 0; {
+		sum := sha256.Sum256(piece[:n])
+		sent, err := s.core.PutObjectPart(ctx, s.bucket, name, id, len(parts)+1, bytes.NewReader(piece[:n]), int64(n),
+			minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum[:]), DisableContentSha256: true}) // it is not computed again
+		if err != nil {
+			return err
+		}
+		parts = append(parts, minio.CompletePart{PartNumber: sent.PartNumber, ETag: sent.ETag})
+		if n, err = fill(r, piece); err != nil && err != io.EOF {
+			return err
+		}
+	}
+	_, err = s.core.CompleteMultipartUpload(ctx, s.bucket, name, id, parts, minio.PutObjectOptions{})
+	return err
+}
+
+// fill reads until b is full. io.EOF is the end of r, whatever was read before it; unlike
+// io.ReadFull, it is never the error of content that was cut off.
+func fill(r io.Reader, b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var m int
+		m, err = r.Read(b[n:])
+		n += m
+	}
+	return n, err
+}
+
+// WriteMemory implements objects.Store.
+func (s *Store) WriteMemory() int64 { return small + part }
 
 // Read implements objects.Store.
 func (s *Store) Read(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -101,6 +103,34 @@ func TestUnfinishedUploadsAreRemoved(t *testing.T) {
 	f.fail = nil
 	if err := s.Remove(ctx, "upl_1"); err != nil || f.unfinished() != 0 {
 		t.Errorf("removed: %v, %d are unfinished", err, f.unfinished())
+	}
+}
+
+// An upload has one part in memory, whatever its size.
+func TestAnUploadHasOnePartInMemory(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // keeps nothing
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("ETag", `"e"`)
+		switch q := r.URL.Query(); {
+		case q.Has("location"):
+			fmt.Fprint(w, `<LocationConstraint>eu-test-1</LocationConstraint>`)
+		case q.Has("uploads"):
+			fmt.Fprint(w, `<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>`)
+		case r.Method == http.MethodPost:
+			fmt.Fprint(w, `<CompleteMultipartUploadResult><Bucket>blobs</Bucket><Key>upl_1</Key><ETag>"e"</ETag></CompleteMultipartUploadResult>`)
+		}
+	}))
+	defer srv.Close()
+	s := open(t, srv.URL+"/"+bucket)
+	for _, size := range []int64{1, 4 << 20, 40 << 20} {
+		grown := pawltest.HeapGrowth(func() {
+			if err := s.Write(t.Context(), "upl_1", noise(1, size)); err != nil {
+				t.Error(err)
+			}
+		})
+		if t.Logf("%d bytes: the heap grew by %d KiB", size, grown>>10); int64(grown) > s.WriteMemory()+2<<20 {
+			t.Errorf("%d bytes: the heap grew by %d", size, grown)
+		}
 	}
 }
 
