@@ -16,6 +16,7 @@ type blobsConfig struct {
 	Dir   string   `koanf:"dir"`
 	S3    string   `koanf:"s3"`
 	Lost  []string `koanf:"lost"`
+	Keep  bool     `koanf:"keep"`
 }
 
 // The values of the setting blobs.store.
@@ -39,30 +40,38 @@ func (b blobsConfig) check() error {
 
 // setStores opens the object stores that the settings name.
 func (b blobsConfig) setStores(ctx context.Context, o *engine.Options) error {
-	for _, name := range b.Lost {
-		o.BlobStores = append(o.BlobStores, objects.Lost(name))
-	}
 	if b.Dir != "" {
 		dir, err := objects.OpenDirectory(ctx, b.Dir)
 		if err != nil {
 			return Invalid("blobs.dir: %v", err)
 		}
-		o.BlobStores = append(o.BlobStores, dir)
-		if b.Store == blobsInDirectory {
-			o.Blobs = dir
-		}
+		b.use(o, dir, b.Store == blobsInDirectory)
 	}
 	if b.S3 != "" {
 		bucket, err := s3.Open(b.S3, nil)
 		if err != nil {
 			return Invalid("blobs.s3: %v", err)
 		}
-		o.BlobStores = append(o.BlobStores, bucket)
-		if b.Store == blobsInS3 {
-			o.Blobs = bucket
+		b.use(o, bucket, b.Store == blobsInS3)
+	}
+	for _, name := range b.Lost {
+		if slices.ContainsFunc(o.BlobStores, func(s objects.Store) bool { return s.Name() == name }) {
+			return Invalid("blobs.lost names %s, which blobs.dir or blobs.s3 has: remove it from one of the two", name)
 		}
+		o.BlobStores = append(o.BlobStores, objects.Lost(name))
 	}
 	return nil
+}
+
+// use reads blobs from a store, and writes new ones to it.
+func (b blobsConfig) use(o *engine.Options, s objects.Store, writes bool) {
+	if b.Keep {
+		s = objects.Kept{Store: s}
+	}
+	o.BlobStores = append(o.BlobStores, s)
+	if writes {
+		o.Blobs = s
+	}
 }
 
 // BlobStores is what knows which object stores a database needs; the engine implements it.

@@ -190,6 +190,8 @@ var Settings = []Setting{
 		More: "It is read also if new ones go elsewhere. Credentials: [blobs.md](blobs.md#stores)"},
 	{Key: "blobs.lost", Words: true, Help: "names of stores of blobs that are gone for ever",
 		More: "Without their store or this, `pawl serve` refuses a database that has blobs there"},
+	{Key: "blobs.keep", Help: "remove nothing from blobs.dir and blobs.s3: they belong to another database",
+		More: "Set it for every copy of a database: [blobs.md](blobs.md#backup)"},
 
 	{Key: "worker.name", Flag: "name", Help: "name in the registry of workers"},
 	{Key: "worker.concurrency", Flag: "concurrency", Default: 1, Help: "programs that run at the same time"},
