@@ -12,6 +12,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -30,6 +31,18 @@ const archiveSuffix = ".jsonl.zst"
 // maxBody bounds an archive that is stored in the database; larger ones need a
 // directory.
 const maxBody = 256 << 20
+
+const (
+	// maxWindow bounds the memory that decompressing an archive takes. Archives are written with
+	// windows of at most 8 MiB.
+	maxWindow = 64 << 20
+	// maxLine and maxRatio bound a line of a file that anybody may have written: it has no more
+	// than maxLine bytes and maxRatio for each byte of the file. The longest row of a table is one
+	// of a message, with 16 MiB of JSON as a JSON text. The line of the log grows with the number
+	// of events, and most of it are hashes, which cannot be compressed.
+	maxLine  = 64 << 20
+	maxRatio = 64
+)
 
 // archived is a task whose archive is written, and its newest event at that time.
 type archived struct {
@@ -200,29 +213,35 @@ func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
 		return err
 	}
 	defer done()
-	return eachLine(in, each, func(err error) error { return unreadable(a.TaskID, err) })
+	return eachLine(in, math.MaxInt64, each, func(err error) error { return unreadable(a.TaskID, err) })
 }
 
-// ReadArchive passes the lines of an archive's file to each.
+// ReadArchive passes the lines of an archive's file to each. It takes a bounded amount of memory,
+// whatever the file has.
 func ReadArchive(path string, each func(line []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return eachLine(f, each, func(err error) error { return fmt.Errorf("%s is no archive, or is cut off: %w", path, err) })
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return eachLine(f, maxLine+maxRatio*info.Size(), each, func(err error) error { return fmt.Errorf("%s is no archive, or is cut off: %w", path, err) })
 }
 
-// eachLine passes the lines of an archive to each. bad is the error for one that cannot be read.
-func eachLine(in io.Reader, each func(line []byte) error, bad func(error) error) error {
-	zip, err := zstd.NewReader(in)
+// eachLine passes the lines of an archive to each; none may have more than most bytes. bad is the
+// error for one that cannot be read.
+func eachLine(in io.Reader, most int64, each func(line []byte) error, bad func(error) error) error {
+	zip, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
 	if err != nil {
 		return bad(err)
 	}
 	defer zip.Close()
 	lines := bufio.NewReaderSize(zip, 64<<10)
 	for {
-		line, err := lines.ReadBytes('\n')
+		line, err := readLine(lines, most)
 		if err == io.EOF && len(line) == 0 {
 			return nil
 		}
@@ -231,6 +250,20 @@ func eachLine(in io.Reader, each func(line []byte) error, bad func(error) error)
 		}
 		if err := each(line); err != nil {
 			return err
+		}
+	}
+}
+
+// readLine reads a line of at most so many bytes.
+func readLine(in *bufio.Reader, most int64) (line []byte, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if int64(len(line))+int64(len(part)) > most {
+			return nil, fmt.Errorf("a line has more than %d bytes", most)
+		}
+		line = append(line, part...)
+		if err != bufio.ErrBufferFull {
+			return line, err
 		}
 	}
 }
