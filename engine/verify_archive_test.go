@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
 )
 
 // lines returns the lines of an archive.
@@ -281,4 +283,37 @@ func TestAllKeysThatAreGivenCount(t *testing.T) {
 			t.Errorf("the log: %+v, %v", got, err)
 		}
 	})
+}
+
+// A changed leaf keeps no archive from being restored, also when another event of the archive
+// has a leaf without the digest of its value: that leaf is what was logged.
+func TestALeafWithoutADigestKeepsNoArchiveFromBeingRestored(t *testing.T) {
+	t.Parallel()
+	for _, changed := range []string{"first = 1", "first IN (0, 1)"} {
+		t.Run(changed, func(t *testing.T) {
+			eachSigned(t, func(t *testing.T, c *logged) {
+				c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
+				c.create(pawl.NewTask{Type: "b"})
+				c.sign() // the run of leaves from 0
+				c.task = c.create(pawl.NewTask{Type: "a"})
+				c.sign() // from 1
+				c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
+				c.around("finished_items", "UPDATE pawl.finished_items SET result = NULL WHERE task_id = '"+c.task.ID+"'")
+				c.sign()
+				c.around("finished_items", "UPDATE pawl.finished_items SET result = '{\"r\":1}' WHERE task_id = '"+c.task.ID+"'")
+				c.Tampered()
+				zeros := "decode(repeat('00', length(leaves)), 'hex')"
+				if c.Database == pawltest.SQLite {
+					zeros = "zeroblob(length(leaves))"
+				}
+				c.ok(nil, c.Exec("UPDATE pawl.log_runs SET leaves = "+zeros+" WHERE "+changed))
+				c.Advance(31 * 24 * time.Hour)
+				c.ok(c.Service.Sweep(t.Context()))
+				c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
+				if got := c.verifyAll(); !names(got, "leaf", c.eventOf(c.task.ID, "proposed", "")) {
+					t.Errorf("%+v", got.Faults)
+				}
+			})
+		})
+	}
 }

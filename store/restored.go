@@ -138,7 +138,8 @@ func notLogged(differ map[int64]compared, sound bool) error {
 // disproved returns the rows of a tile that differ from their leaves, unless the root proves
 // that the rows are what was logged: it agrees with their hashes in the place of the leaves.
 // Other leaves of the tile may have been changed too, so the hashes of their rows are tried as
-// well. sound says that the root agrees with the leaves.
+// well. A leaf without the digest of a value that is there is what was logged, and stays: see
+// Tree.differ. sound says that the root agrees with the leaves.
 func (t *Tree) disproved(root LogRoot, n int64, rows map[int64]compared) (differ map[int64]compared, sound bool, err error) {
 	at := slices.Sorted(maps.Keys(rows))
 	if differ, _, err = t.differ(rows); err != nil || len(differ) == 0 {
@@ -147,24 +148,26 @@ func (t *Tree) disproved(root LogRoot, n int64, rows map[int64]compared) (differ
 	if sound, err = t.agrees(root, at); err != nil || sound {
 		return differ, sound, err
 	}
-	hashes := patches(rows)
-	if proved, err := t.with(hashes).agrees(root, at); err != nil || proved {
+	if proved, err := t.with(patches(differ)).agrees(root, at); err != nil || proved {
 		return nil, false, err
 	}
 	others, err := t.rowsOfTile(n)
 	if err != nil {
 		return nil, false, err
 	}
-	maps.Copy(others, hashes)
-	if proved, err := t.with(others).agrees(root, at); err != nil || proved {
+	if others, _, err = t.differ(others); err != nil {
+		return nil, false, err
+	}
+	maps.Copy(others, differ)
+	if proved, err := t.with(patches(others)).agrees(root, at); err != nil || proved {
 		return nil, false, err
 	}
 	return differ, false, nil
 }
 
-// rowsOfTile returns the hashes of the rows that a tile has leaves of, by leaf.
-func (t *Tree) rowsOfTile(n int64) (map[int64]tlog.Hash, error) {
-	out := map[int64]tlog.Hash{}
+// rowsOfTile returns the rows that a tile has leaves of, by leaf.
+func (t *Tree) rowsOfTile(n int64) (map[int64]compared, error) {
+	out := map[int64]compared{}
 	for next, end := n*tileLeaves, min((n+1)*tileLeaves, t.Size); next < end; {
 		pages, err := pagesOf(t.ctx, t.tx, treeSQL["pages of log"], next+1, LoosePages)
 		if err != nil {
@@ -184,7 +187,7 @@ func (t *Tree) rowsOfTile(n int64) (map[int64]tlog.Hash, error) {
 			}
 			for i, id := range ids {
 				if leaf, there := leaves[id]; there {
-					out[next+int64(i)] = leaf
+					out[next+int64(i)] = compared{id, leaf}
 				}
 			}
 			next += int64(len(ids))

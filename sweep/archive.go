@@ -36,7 +36,7 @@ const (
 	// maxWindow bounds the memory that decompressing an archive takes. Archives are written with
 	// windows of at most 8 MiB.
 	maxWindow = 64 << 20
-	// maxLine and maxRatio bound a line of a file that anybody may have written: it has no more
+	// maxLine and maxRatio bound a line of a file of unknown origin: it has no more
 	// than maxLine bytes and maxRatio for each byte of the file. The longest row of a table is one
 	// of a message, with 16 MiB of JSON as a JSON text. The line of the log grows with the number
 	// of events, and most of it are hashes, which cannot be compressed.
@@ -228,7 +228,8 @@ func ReadArchive(path string, each func(line []byte) error) error {
 	if err != nil {
 		return err
 	}
-	return eachLine(f, maxLine+maxRatio*info.Size(), each, func(err error) error { return fmt.Errorf("%s is no archive, or is cut off: %w", path, err) })
+	most := maxLine + maxRatio*info.Size()
+	return eachLine(f, most, each, func(err error) error { return fmt.Errorf("%s is no archive, or is cut off: %w", path, err) })
 }
 
 // eachLine passes the lines of an archive to each; none may have more than most bytes. bad is the

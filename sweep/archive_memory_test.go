@@ -46,7 +46,7 @@ func (letters) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A file that anybody may have written is read in bounded memory: a line without an end, and a
+// A file of unknown origin is read in bounded memory: a line without an end, and a
 // window that the file asks for, are refused.
 func TestAnArchiveIsReadInBoundedMemory(t *testing.T) {
 	none := func([]byte) error { return nil }
