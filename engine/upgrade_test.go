@@ -59,7 +59,7 @@ func migrationsText(t *testing.T, which pawltest.Database) string {
 	text := need[string](t)(engine.SchemaSQL(string(which), "pawl", 0))
 	for _, later := range regexp.MustCompile(`(?m)^-- (\d+): `).FindAllStringSubmatchIndex(text, -1) {
 		if fmt.Sprintf("%04s", text[later[2]:later[3]]) > newest {
-			return text[:later[0]]
+			return strings.TrimSuffix(text[:later[0]], "\n") // the empty line before the next migration
 		}
 	}
 	return text

@@ -30,7 +30,7 @@ WHERE needs_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY needs_id, item_id
 
 -- name: rows parked_items
-SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @type_of(queue_id) AS type, priority, @state_name(state) AS state, @columns(carried), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
+SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @type_of(queue_id) AS type, priority, @state_name(state) AS state, @columns(carried, gate: NULL AS gate), left_by, @name_of(worker) AS worker_id, started_at, since, completed_at, accepted_at, progress, stage, result, assembled_result, evidence, notes, error
 FROM pawl.parked_items
 WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY item_id

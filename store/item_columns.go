@@ -18,6 +18,8 @@ type Carried struct {
 	Attempt, Failures                       int
 	MaxAttempts                             int `json:"max_attempts"` // for ReturnItem
 	Solo, Feeds, Acceptance, Rework, Spared int
+	Gate                                    *int64 // that its claims pass; nil = its queue has no limits
+	StartToClose, ScheduleToStart           *int64 // seconds; nil = no timeout
 }
 
 // Columns are the columns that all tables of items that have not ended share: ready,
@@ -32,13 +34,17 @@ func (c *Carried) Columns() []Column {
 		{"acceptance", &c.Acceptance},
 		{"rework", &c.Rework},
 		{"spared", &c.Spared},
+		{"gate", &c.Gate},
+		{"start_to_close", &c.StartToClose},
+		{"schedule_to_start", &c.ScheduleToStart},
 	}
 }
 
 // Given are the columns that are set when the item is created. The others start with their
 // default values. In statements they are @columns(given).
 func (c *Carried) Given() []Column {
-	return []Column{{"max_attempts", &c.MaxAttempts}, {"solo", &c.Solo}, {"feeds", &c.Feeds}, {"acceptance", &c.Acceptance}}
+	return []Column{{"max_attempts", &c.MaxAttempts}, {"solo", &c.Solo}, {"feeds", &c.Feeds}, {"acceptance", &c.Acceptance},
+		{"gate", &c.Gate}, {"start_to_close", &c.StartToClose}, {"schedule_to_start", &c.ScheduleToStart}}
 }
 
 // Kept are the columns that an ended item keeps in finished_items. In statements they are

@@ -1,0 +1,119 @@
+-- oldest: 1
+-- +goose Up
+-- Flow control: limits and rates of queues, schedules, deadlines, uniqueness, children, budgets.
+-- All columns are nullable, and all indexes of hot tables are partial: what is not used is
+-- not written.
+
+-- What moves with an item, as long as it has not ended: the gate that its claims pass, NULL
+-- in queues without limits; the seconds that an attempt may take; and the seconds that it may
+-- be queued.
+ALTER TABLE pawl.ready
+  ADD COLUMN gate integer,
+  ADD COLUMN start_to_close integer,
+  ADD COLUMN schedule_to_start integer;
+ALTER TABLE pawl.scheduled
+  ADD COLUMN gate integer,
+  ADD COLUMN start_to_close integer,
+  ADD COLUMN schedule_to_start integer;
+ALTER TABLE pawl.waiting
+  ADD COLUMN gate integer,
+  ADD COLUMN start_to_close integer,
+  ADD COLUMN schedule_to_start integer;
+ALTER TABLE pawl.leases
+  ADD COLUMN gate integer,
+  ADD COLUMN start_to_close integer,
+  ADD COLUMN schedule_to_start integer;
+ALTER TABLE pawl.parked_items
+  ADD COLUMN gate integer,
+  ADD COLUMN start_to_close integer,
+  ADD COLUMN schedule_to_start integer;
+
+-- What a task was given, and where it comes from. forked_at is the number of the checkpoint
+-- of forked_from that it began with.
+ALTER TABLE pawl.tasks
+  ADD COLUMN deadline bigint,
+  ADD COLUMN start_to_close integer,
+  ADD COLUMN schedule_to_start integer,
+  ADD COLUMN parent_id uuid,
+  ADD COLUMN forked_from uuid,
+  ADD COLUMN forked_at bigint,
+  ADD COLUMN schedule text COLLATE "C";
+ALTER TABLE pawl.items ADD COLUMN deadline bigint;
+
+CREATE OR REPLACE VIEW pawl.task_rows AS
+SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x.payload, x.metadata,
+  x.requested_by_type, x.requested_by_id, x.input_hash, x.thread, x.created_at,
+  CASE
+    WHEN x.stored <> 'open' THEN x.stored
+    WHEN x.solo = 1 THEN CASE
+      WHEN x.item_state IN ('queued', 'scheduled', 'waiting') THEN 'queued'
+      WHEN x.item_state = 'leased' THEN 'checked_out'
+      WHEN x.item_state = 'accepted' THEN 'approved'
+      ELSE x.item_state END
+    WHEN x.live_open < x.live_items THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND l.state = @state(in_progress) AND x.planning = 0) THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
+    ELSE 'queued'
+  END AS state,
+  x.live_version + CASE WHEN x.solo = 1 AND x.stored = 'open'
+    AND x.item_state IN ('submitted', 'accepted', 'completed', 'rejected', 'failed', 'dead_lettered', 'cancelled') THEN 1 ELSE 0 END AS version,
+  CASE WHEN x.solo = 1 THEN 1 WHEN x.planning = 1 THEN 0 ELSE x.live_items END AS items,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state IN ('queued', 'scheduled', 'waiting', 'leased', 'in_progress') THEN 1 ELSE 0 END WHEN x.planning = 1 THEN 0 ELSE x.live_open END AS open,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'failed' THEN 1 ELSE 0 END ELSE x.live_failed END AS failed,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'dead_lettered' THEN 1 ELSE 0 END ELSE x.live_dead END AS dead,
+  CASE WHEN x.solo = 1 THEN CASE WHEN x.item_state = 'cancelled' THEN 1 ELSE 0 END ELSE x.live_cancelled END AS cancelled,
+  x.checkpoints, x.pruned, x.failed_in, x.error, x.stage, x.item_state, x.progress, x.retry_count, x.applied_at, x.completed_at,
+  x.deadline, x.start_to_close, x.schedule_to_start, x.parent_id, x.forked_from, x.forked_at, x.schedule
+FROM (
+  SELECT t.id, t.namespace, t.type, t.type_version, t.solo, t.title, t.priority, COALESCE(t.payload, t.input) AS payload, t.metadata,
+    t.requested_by_type, t.requested_by_id, t.input_hash, t.thread, t.created_at,
+    COALESCE(k.state, 'open') AS stored,
+    COALESCE(k.version, 0) AS live_version, k.items AS live_items, k.open AS live_open, k.failed AS live_failed, COALESCE(k.planning, 0) AS planning, k.dead AS live_dead, k.cancelled AS live_cancelled,
+    COALESCE(k.checkpoints, 0) AS checkpoints,
+    COALESCE(k.pruned, 0) AS pruned,
+    k.failed_in,
+    CASE
+      WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
+      WHEN e.item_id IS NOT NULL THEN @state_name(e.state)
+      WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
+      WHEN s.item_id IS NOT NULL THEN 'scheduled'
+      WHEN g.item_id IS NOT NULL THEN 'waiting'
+      ELSE @state_name(p.state)
+    END AS item_state,
+    COALESCE(k.error, l.error, e.error, r.error, b.error, s.error, g.error, p.error) AS error,
+    COALESCE(l.stage, e.stage, p.stage) AS stage,
+    l.progress,
+    CASE WHEN t.solo = 1 THEN COALESCE(l.failures, e.failures, r.failures, b.failures, s.failures, g.failures, p.failures, 0) END AS retry_count,
+    k.applied_at,
+    COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at,
+    t.deadline, t.start_to_close, t.schedule_to_start, t.parent_id, t.forked_from, t.forked_at, t.schedule
+  FROM pawl.tasks t
+  LEFT JOIN pawl.task_counters k ON k.task_id = t.id
+  LEFT JOIN pawl.leases l ON t.solo = 1 AND l.item_id = t.id
+  LEFT JOIN pawl.finished_items e ON t.solo = 1 AND e.item_id = t.id
+  LEFT JOIN pawl.ready r ON r.queue_id = t.queue_id AND r.rank = 1 - 2 * COALESCE(t.item_priority, t.priority) AND r.item_id = t.id
+  LEFT JOIN pawl.ready b ON b.queue_id = t.queue_id AND b.rank = -2 * COALESCE(t.item_priority, t.priority) AND b.item_id = t.id
+  LEFT JOIN pawl.scheduled s ON t.solo = 1 AND s.item_id = t.id
+  LEFT JOIN pawl.waiting g ON t.solo = 1 AND g.item_id = t.id
+  LEFT JOIN pawl.parked_items p ON t.solo = 1 AND p.item_id = t.id
+) x;
+
+-- Limits of queues.
+
+
+-- Schedules.
+
+
+-- Budgets.
+
+
+-- Deadlines, timeouts and uniqueness.
+
+
+-- Children.
+
+
+-- Bulk calls.
+
+
+-- Webhooks that are received, and signals.
