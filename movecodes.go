@@ -149,4 +149,10 @@ var MoveCodes = []MoveCode{
 	{142, "task", "fired", "", "", "", ""},
 	{143, "task", "approval_expired", "", "", "", ""},
 	{144, "task", "escalated", "", "", "", ""},
+	{145, "item", "released", "leased", "scheduled", "", ""},
+	{146, "only", "released", "leased", "scheduled", "", ""},
+	{147, "item", "released", "in_progress", "scheduled", "", ""},
+	{148, "only", "released", "in_progress", "scheduled", "", ""},
+	{149, "item", "failed", "scheduled", "failed", "", ""},
+	{150, "only", "failed", "scheduled", "failed", "open", "failed"},
 }
