@@ -5,7 +5,7 @@ import "time"
 // Blocked says what an item or task that no worker holds, and that has not ended, is
 // waiting for. It is computed when it is read, never stored: see docs/concepts.md.
 type Blocked struct {
-	Reason string     `json:"reason"`          // dependency, signal, scheduled, paused, no_worker
+	Reason string     `json:"reason"`          // one of BlockedReasons
 	Detail string     `json:"detail"`          // what exactly, as text for people
 	Until  *time.Time `json:"until,omitempty"` // when it ends by itself
 }
@@ -14,13 +14,14 @@ type Blocked struct {
 const (
 	BlockedByDependency = "dependency" // an item in its After has not completed
 	BlockedBySignal     = "signal"     // its signal has not been sent
+	BlockedByBudget     = "budget"     // a budget is exhausted: until its next period, or until it is changed
 	BlockedByTime       = "scheduled"  // its run_at, sleep or back-off is in the future
 	BlockedByPause      = "paused"     // it is queued, and its queue or its namespace is paused
 	BlockedByNoWorker   = "no_worker"  // it is queued, and no live worker handles its type
 )
 
 // BlockedReasons lists the reasons of Blocked.
-var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByTime, BlockedByPause, BlockedByNoWorker}
+var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByBudget, BlockedByTime, BlockedByPause, BlockedByNoWorker}
 
 // Pending counts items that no worker holds, by reason. Queued items can be claimed now, unless their
 // queue is paused.

@@ -27,6 +27,7 @@ const (
 	CodeKeyReused       Code = "key_reused"
 	CodeKeyRequired     Code = "key_required"
 	CodeLimit           Code = "limit"
+	CodeBudgetExhausted Code = "budget_exhausted"
 	CodeInternal        Code = "internal"
 	CodeUnavailable     Code = "unavailable"
 )
@@ -58,6 +59,8 @@ var Errors = []ErrorInfo{
 	{CodeKeyReused, 422, 4, false, "This idempotency key was used with another request."},
 	{CodeKeyRequired, 428, 4, false, "This call needs an Idempotency-Key."},
 	{CodeLimit, 429, 6, true, "Over a limit; wait as long as Retry-After says."},
+	{CodeBudgetExhausted, 429, 6, false,
+		"The budget has less left than was asked for; `on_exhausted` says what the worker does then: fail, suspend or ask."},
 	{CodeInternal, 500, 70, false, "An error in Pawl; the detail is in the server's log."},
 	{CodeUnavailable, 503, 6, true,
 		"The database or a needed service does not answer; nothing was done, or the outcome is unknown and the call is safe to repeat with " +
@@ -102,6 +105,7 @@ type Error struct {
 	Expected   *int64        // conflict of an append: the offset of the next chunk
 	Restart    *FeedPosition // conflict with reason epoch: the position to restart from
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = unknown
+	Exhausted  *Exhausted    // budget_exhausted: what is left of the budget
 	Err        error         // the cause, for logs; never sent
 }
 
@@ -121,6 +125,7 @@ var (
 	ErrPrecondition    = &Error{Code: CodePrecondition}
 	ErrTooLarge        = &Error{Code: CodeTooLarge}
 	ErrLimit           = &Error{Code: CodeLimit}
+	ErrBudgetExhausted = &Error{Code: CodeBudgetExhausted}
 	ErrUnavailable     = &Error{Code: CodeUnavailable}
 	ErrInternal        = &Error{Code: CodeInternal}
 )

@@ -54,6 +54,9 @@ const (
 	MinBlobBytes       = 4 << 10
 	MaxBlobDepth       = 10_000
 	MaxBlobPiece       = 256 << 10
+	MaxBudgetAmount    = 1_000_000_000_000_000
+	MaxBudgetNameLen   = 120
+	MaxUnitLen         = 60
 	MinPriority        = -32768
 	MaxPriority        = 32767
 )
@@ -94,6 +97,8 @@ const (
 	DefaultMaxTypes        = 1000
 	QueuesPerType          = 4
 	DefaultBodiesInFlight  = 64 << 20
+	BudgetDetailKept       = 30 * 24 * time.Hour
+	BudgetRetry            = time.Minute
 	BackoffBase            = 60 * time.Second
 	BackoffMax             = time.Hour
 	BackoffJitter          = 0.2
@@ -147,6 +152,9 @@ var Limits = []Limit{
 	{"blob_min", MinBlobBytes, "bytes", "snapshots from this size on are stored as blobs; smaller ones in their checkpoint"},
 	{"blob_depth", MaxBlobDepth, "blobs", "that a blob may be based on, one upon the other"},
 	{"blob_piece", MaxBlobPiece, "bytes", "pieces in which the database stores an uploaded blob"},
+	{"budget_amount", MaxBudgetAmount, "units", "the limit of a budget, and an amount that is reserved or settled"},
+	{"budget_name", MaxBudgetNameLen, "characters", "name of a budget"},
+	{"budget_unit", MaxUnitLen, "characters", "unit of a budget"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
@@ -190,6 +198,10 @@ var Defaults = []Limit{
 	{"max_types", DefaultMaxTypes, "types", "with queued work in a namespace; one more is refused with `limit`"},
 	{"queues_per_type", QueuesPerType, "pairs",
 		"of type and priority that a namespace has queued work of, times `max_types`: 4000; one more is refused with `limit`"},
+	{"budget_detail", int64(BudgetDetailKept / time.Second), "seconds",
+		"reservations that ended, of items without work left; what they spent stays, without its task"},
+	{"budget_retry", int64(BudgetRetry / time.Second), "seconds",
+		"longest suspension of an item for a budget that is exhausted only while others have reserved and not settled"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

@@ -38,6 +38,7 @@ type Claimer interface {
 	Deliverer
 	Recorder
 	Messenger
+	BudgetSpender
 }
 
 // Approver decides about submitted tasks.
@@ -50,6 +51,7 @@ type Operator interface {
 	TaskOperator
 	LeaseKeeper
 	QueueKeeper
+	BudgetKeeper
 	TypeKeeper
 	Sweeper
 	RelayKeeper
@@ -60,6 +62,7 @@ type Reader interface {
 	TaskReader
 	TypeReader
 	QueueReader
+	BudgetReader
 	ItemReader
 	RecordReader
 	StatsReader
@@ -173,6 +176,19 @@ type Messenger interface {
 	FinishMessages(ctx context.Context, calls []FinishCall) ([]Result[Message], error)
 }
 
+// BudgetSpender reserves and settles amounts of budgets, under a lease.
+type BudgetSpender interface {
+	// ReserveBudget reserves an amount. Spent + reserved is never above the limit when a
+	// reservation is made. If the budget has too little left, the call is refused with
+	// ErrBudgetExhausted, whose Exhausted says what the budget asks the worker to do. An item
+	// that the budget does not apply to is a conflict.
+	ReserveBudget(ctx context.Context, budget string, call ReserveCall) (Reserved, error)
+	// SettleBudget records what was spent. A reservation that the item does not have is
+	// not_found. To settle again with the same amount changes nothing; another amount is a
+	// conflict.
+	SettleBudget(ctx context.Context, budget string, call SettleCall) (Settled, error)
+}
+
 // TaskOperator retries, dead-letters and deletes tasks.
 type TaskOperator interface {
 	// RetryTasks queues failed and dead-lettered items again and reopens their task.
@@ -190,6 +206,16 @@ type LeaseKeeper interface {
 	// failure is counted; the worker's next call gets ErrLeaseLost. A lease that has
 	// ended, or is another attempt's, is a conflict.
 	RevokeLeases(ctx context.Context, calls []RevokeCall) ([]Result[Moved], error)
+}
+
+// BudgetKeeper makes, changes and removes budgets. Items that wait for the budget are queued.
+type BudgetKeeper interface {
+	// PutBudget makes a budget, or replaces what is said about it. What was spent and
+	// reserved in the current period counts on, also when the kind of period changes. Another
+	// unit is a conflict once there was a reservation.
+	PutBudget(ctx context.Context, name string, b NewBudget) (Budget, error)
+	// DeleteBudget removes a budget and what was spent of it.
+	DeleteBudget(ctx context.Context, name string) error
 }
 
 // QueueKeeper pauses and resumes queues. Claims that begin after a call returns obey it, in
@@ -263,6 +289,15 @@ type QueueReader interface {
 	GetQueue(ctx context.Context, typ string) (Queue, error)
 	// ListQueues lists the queues of the namespace, by type.
 	ListQueues(ctx context.Context, page Page) (List[Queue], error)
+}
+
+// BudgetReader reads budgets.
+type BudgetReader interface {
+	GetBudget(ctx context.Context, name string) (Budget, error)
+	// ListBudgets lists the budgets of the namespace, by name.
+	ListBudgets(ctx context.Context, page Page) (List[Budget], error)
+	// BudgetSpending groups what was spent of a budget.
+	BudgetSpending(ctx context.Context, name string, f BudgetSpendingFilter) (BudgetSpending, error)
 }
 
 // ItemReader reads items.

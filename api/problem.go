@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -25,7 +26,8 @@ const typePrefix = "urn:pawl:error:"
 // Problem is a refusal as defined by RFC 9457, with members of Pawl. A conflict about a state
 // has State and Allowed; Allowed is [] in a final state. A lease_lost has Reason, State,
 // Holder and Attempt. A conflict with an earlier decision has Holder. A conflict about a
-// message's offset has Expected. One with reason epoch has Position.
+// message's offset has Expected. One with reason epoch has Position. A budget_exhausted has what
+// is left of the budget.
 type Problem struct {
 	Type     string       `json:"type"`
 	Title    string       `json:"title"` // the same for every problem of its code
@@ -41,6 +43,14 @@ type Problem struct {
 	Reason   string       `json:"reason,omitempty"`
 	Expected *int64       `json:"expected,omitempty"` // of an append: the message's current offset
 	Position string       `json:"position,omitempty"` // with reason epoch: the EPOCH-POSITION to restart from
+
+	Budget      string     `json:"budget,omitempty"`       // budget_exhausted: its name
+	OnExhausted string     `json:"on_exhausted,omitempty"` // what the worker does then: fail, suspend, ask
+	Limit       *int64     `json:"limit,omitempty"`        // of the budget
+	Remaining   *int64     `json:"remaining,omitempty"`
+	Reserved    *int64     `json:"reserved,omitempty"`   // by attempts that have not settled yet
+	PeriodEnd   *time.Time `json:"period_end,omitempty"` // absent = the budget has no periods
+	SignalKey   string     `json:"signal_key,omitempty"` // of the signal pawl.budget, which is sent when the budget is changed
 }
 
 // ProblemOf returns an error as a problem. An error that is not a *pawl.Error is internal, or
@@ -67,6 +77,10 @@ func ProblemOf(err error, instance string) Problem {
 	}
 	if e.Restart != nil {
 		p.Position = e.Restart.String()
+	}
+	if x := e.Exhausted; x != nil {
+		p.Budget, p.OnExhausted, p.Limit, p.Remaining, p.Reserved = x.Budget, x.OnExhausted, &x.Limit, &x.Remaining, &x.Reserved
+		p.PeriodEnd, p.SignalKey = x.PeriodEnd, x.SignalKey
 	}
 	if e.Code == pawl.CodeConflict && e.Holder != "" { // who decided first
 		p.Holder = &e.Holder
@@ -128,6 +142,10 @@ func (p Problem) Err() error {
 	}
 	if p.Detail == p.said() {
 		e.Message = ""
+	}
+	if p.Remaining != nil && p.Limit != nil && p.Reserved != nil {
+		e.Exhausted = &pawl.Exhausted{Budget: p.Budget, OnExhausted: p.OnExhausted, Limit: *p.Limit, Remaining: *p.Remaining,
+			Reserved: *p.Reserved, PeriodEnd: p.PeriodEnd, SignalKey: p.SignalKey}
 	}
 	if p.Holder != nil {
 		e.Holder = *p.Holder

@@ -129,6 +129,12 @@ type (
 	TypeVersion struct {
 		Version int `query:"version" minimum:"0" doc:"Its number; 0 or absent: the current one."`
 	}
+	// SpendingQuery is a pawl.BudgetSpendingFilter as a query.
+	SpendingQuery struct {
+		By     string `query:"by" default:"task" enum:"task,model,agent" doc:"What the spending is grouped by."`
+		Period string `query:"period" enum:"current,all" doc:"current: what was spent in the current period, also without it. all: in all periods."`
+		Limit  int    `query:"limit" doc:"Groups in the answer, those with the most; 100 without it, at most 1000."`
+	}
 	// KeyScope names the scope of the key in the path.
 	KeyScope struct {
 		Scope string `query:"scope" doc:"The key's scope."`
@@ -376,6 +382,20 @@ func (q TypeQuery) Filter() pawl.TypeFilter {
 // TypeQueryOf returns a filter as a query.
 func TypeQueryOf(f pawl.TypeFilter) TypeQuery {
 	return TypeQuery{Name: f.Names, Versions: f.Versions, Removed: f.Removed, Paging: PagingOf(f.Page)}
+}
+
+// Filter returns the filter that the query asks for.
+func (q SpendingQuery) Filter() pawl.BudgetSpendingFilter {
+	return pawl.BudgetSpendingFilter{By: q.By, All: q.Period == "all", Limit: q.Limit}
+}
+
+// SpendingQueryOf returns a filter as a query.
+func SpendingQueryOf(f pawl.BudgetSpendingFilter) SpendingQuery {
+	q := SpendingQuery{By: f.By, Limit: f.Limit}
+	if f.All {
+		q.Period = "all"
+	}
+	return q
 }
 
 // WorkerQueryOf returns a filter as a query.

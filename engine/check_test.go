@@ -47,6 +47,9 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 			pawl.SaveCheckpoint(s.Context(), p.Service, s.lease.Fence(), pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`{}`)}))
 	}
 	s.ok(one(p.Service.BeginKeys(s.Context(), []pawl.KeyBegin{{Key: "k", RequestHash: "h", ItemID: s.lease.ID}})))
+	s.ok(p.Service.PutBudget(s.Context(), "llm", pawl.NewBudget{Unit: "tokens", Limit: 10}))
+	s.ok(p.Service.ReserveBudget(s.Context(), "llm",
+		pawl.ReserveCall{ItemID: s.lease.ID, WorkerID: "w", Attempt: s.lease.Attempt, Amount: 3, Key: "k"}))
 	s.ids["finished_items"], s.ids["parked_items"], s.ids["leases"] = ended.ID, failed.ID, s.lease.ID
 	for _, place := range []string{"ready", "scheduled", "waiting"} {
 		s.ids[place] = s.value("SELECT @item_text(item_id) FROM pawl." + place +
@@ -431,6 +434,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 			"signal = 's' WHERE item_id = '{waiting}'",
 		"DELETE FROM pawl.signals;\nUPDATE pawl.waiting SET signal = NULL WHERE item_id = '{waiting}'",
 	},
+	{"spending", "llm", "UPDATE pawl.budgets SET reserved = reserved + 1", "UPDATE pawl.budgets SET reserved = reserved - 1"},
+	{"spending", "llm", "UPDATE pawl.budgets SET spent = spent + 1", "UPDATE pawl.budgets SET spent = spent - 1"},
 	{"input hash", "{many}", "UPDATE pawl.tasks SET dedupes = 1 WHERE id = '{many}'", "UPDATE pawl.tasks SET dedupes = 0 WHERE id = '{many}'"},
 	{"keys", "", "UPDATE pawl.idempotency_keys SET status = 'completed'", "UPDATE pawl.idempotency_keys SET status = 'pending'"},
 	{"gate", "retention_gate", "INSERT INTO pawl.retention_gate VALUES ('test')", "DELETE FROM pawl.retention_gate"},

@@ -65,10 +65,25 @@ func (f *filling) fill() {
 	f.said()
 	f.besides()
 	f.pauses()
+	f.budgets()
 	f.do(f.p.Engine.Log(f.ctx))
 	need[string](f)(f.p.Engine.SignLog(f.ctx))
 	f.states(0) // after the checkpoint of the log
 	f.do(f.p.Engine.Log(f.ctx))
+}
+
+func (f *filling) budgets() {
+	svc := f.p.Service
+	need[pawl.Budget](f)(svc.PutBudget(f.ctx, "llm", pawl.NewBudget{Unit: "tokens", Limit: 100}))
+	l := f.claim(f.create("spends", 1, nil), 1)[0]
+	for n, key := range []string{"settled", "open"} {
+		r := need[pawl.Reserved](f)(svc.ReserveBudget(f.ctx, "llm",
+			pawl.ReserveCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: 10, Key: key}))
+		if n == 0 {
+			need[pawl.Settled](f)(svc.SettleBudget(f.ctx, "llm",
+				pawl.SettleCall{Reservation: r.Reservation, Amount: 7, ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}))
+		}
+	}
 }
 
 func (f *filling) pauses() {
@@ -224,6 +239,7 @@ func (f *filling) besides() {
 // emptyTables are the tables in which no call leaves a row that stays, with the reason.
 var emptyTables = map[string]string{
 	"log_pages":      "the newest pages stay in the feed, and SQLite's are all new",
+	"budget_totals":  "has what reservations spent that ended 30 days ago",
 	"schedules":      "nothing writes it yet",
 	"retention_gate": "has a row during a removal only",
 	"test_clock":     "is of the tests",

@@ -51,7 +51,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.signalsAnswer(call, results)
 
 	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps",
-		"list_archives", "list_relays", "list_queues", "list_keys"} {
+		"list_archives", "list_relays", "list_queues", "list_budgets", "list_keys"} {
 		if r := call(name, "", ""); r.json["items"] == nil {
 			t.Errorf("%s has no items: %s", name, r.text)
 		}
@@ -63,6 +63,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	}
 	h.relaysAnswer(call)
 	h.queuesAnswer(call)
+	h.budgetsAnswer(call)
 	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
@@ -91,6 +92,47 @@ func TestEveryRouteAnswers(t *testing.T) {
 			t.Errorf("%s was not asked", r.Name)
 		}
 	}
+}
+
+func (h *testServer) budgetsAnswer(call caller) {
+	h.Helper()
+	if r := call("put_budget", "llm", `{"unit":"tokens","limit":100}`); r.json["created"] != true || r.json["remaining"] != 100.0 {
+		h.Errorf("put_budget: %s", r.text)
+	}
+	if r := h.do(200, "PUT", "/v1/budgets/llm", `{"unit":"tokens","limit":50,"period":"day","on_exhausted":"ask"}`); r.json["created"] != nil {
+		h.Errorf("put_budget again: %s", r.text)
+	}
+	h.do(201, "POST", "/v1/tasks", `{"type":"spends"}`)
+	item := h.do(200, "POST", "/v1/claims", `{"worker_id":"w","types":["spends"]}`).items()[0]["id"]
+	reserve := func(amount int) string {
+		return fmt.Sprintf(`{"item_id":%q,"worker_id":"w","attempt":1,"amount":%d,"key":"k%d"}`, item, amount, amount)
+	}
+	reserved := call("reserve_budget", "llm", reserve(30))
+	if reserved.json["remaining"] != 20.0 {
+		h.Errorf("reserve_budget: %s", reserved.text)
+	}
+	refused := h.do(429, "POST", "/v1/budgets/llm:reserve", reserve(21))
+	for name, want := range map[string]any{"code": "budget_exhausted", "on_exhausted": "ask", "remaining": 20.0,
+		"reserved": 30.0, "limit": 50.0} {
+		if refused.json[name] != want {
+			h.Errorf("refused: %s is %v: %s", name, refused.json[name], refused.text)
+		}
+	}
+	if refused.json["period_end"] == nil {
+		h.Errorf("refused: %s", refused.text)
+	}
+	settle := fmt.Sprintf(`{"reservation":%q,"amount":7,"item_id":%q,"worker_id":"w","attempt":1}`, reserved.str("reservation"), item)
+	if r := call("settle_budget", "llm", settle); r.json["spent"] != 7.0 || r.json["remaining"] != 43.0 {
+		h.Errorf("settle_budget: %s", r.text)
+	}
+	h.do(404, "POST", "/v1/budgets/llm:settle", strings.Replace(settle, reserved.str("reservation"), "rsv_x", 1))
+	if r := call("get_budget", "llm", ""); r.json["spent"] != 7.0 || r.json["period_end"] == nil {
+		h.Errorf("get_budget: %s", r.text)
+	}
+	if r := call("budget_spending", "llm", ""); len(r.items()) != 1 {
+		h.Errorf("budget_spending: %s", r.text)
+	}
+	call("delete_budget", "llm", "")
 }
 
 type (

@@ -145,6 +145,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.record()
 	s.statsRoutes()
 	s.queuesRoutes()
+	s.budgets()
 	s.types()
 	s.keys()
 	s.blobs()

@@ -107,6 +107,15 @@ WHERE (namespace, scope, key_hash) IN (
   WHERE task_id = $1
   LIMIT $2)
 
+-- name: unlink reservations
+UPDATE pawl.budget_reservations
+SET task_id = NULL, item_id = NULL
+WHERE id IN (
+  SELECT id
+  FROM pawl.budget_reservations
+  WHERE task_id = $1
+  LIMIT $2)
+
 -- name: unlink keys of items
 UPDATE pawl.idempotency_keys
 SET item_id = NULL

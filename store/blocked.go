@@ -139,6 +139,8 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, failures int) *pawl.Blocked {
 	b := &pawl.Blocked{Reason: pawl.BlockedByTime, Until: stampOf(until)}
 	switch {
+	case signal == pawl.BudgetSignal:
+		b.Reason, b.Detail = pawl.BlockedByBudget, pawl.BudgetOfSignal(string(key))
 	case signal != "":
 		b.Reason, b.Detail = pawl.BlockedBySignal, string(signal)
 		if key != "" {

@@ -72,6 +72,8 @@ var Rules = []Rule{
 	{"blob contents", "the address of a blob is the SHA-256 of what it stores", "restore a backup: what it held is lost"},
 	{"open message", "an item has one open message at most, and one that has ended has its content", "stop the older ones"},
 	{"signals", "no item waits for a signal that was sent", "send the signal again"},
+	{"spending", "what a budget has spent and reserved in its period is the sum of its reservations and totals",
+		"set budgets.spent and budgets.reserved to these sums"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
 	{"keys", "a pending key has a holder and an end of its lease, any other key the time of its answer", "delete the key"},
 	{"gate", "retention_gate is empty, so that events and checkpoints cannot be deleted", "delete the rows of retention_gate"},

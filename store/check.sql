@@ -396,6 +396,17 @@ JOIN pawl.queues q ON q.id = g.queue_id
 JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
 WHERE s.sent_at IS NOT NULL
 
+-- name: spending
+SELECT x.name, NULL, 'it has spent ' || x.spent || ' and reserved ' || x.reserved || '; its reservations have spent ' || x.charged || ' and reserved ' || x.amount
+FROM (
+  SELECT b.name, b.spent, b.reserved,
+    CAST(COALESCE((SELECT SUM(r.charged) FROM pawl.budget_reservations r WHERE r.budget_id = b.id AND r.period_number = b.period_number), 0)
+      + COALESCE((SELECT SUM(t.charged) FROM pawl.budget_totals t WHERE t.budget_id = b.id AND t.period_number = b.period_number), 0) AS bigint) AS charged,
+    CAST(COALESCE((SELECT SUM(r.amount) FROM pawl.budget_reservations r WHERE r.budget_id = b.id AND r.period_number = b.period_number AND r.state = 0), 0) AS bigint) AS amount
+  FROM pawl.budgets b
+) x
+WHERE x.spent <> x.charged OR x.reserved <> x.amount
+
 -- name: input hash
 SELECT @task_text(t.id), t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')
 FROM pawl.tasks t

@@ -119,7 +119,71 @@ ALTER TABLE pawl.task_events
 -- Schedules.
 
 
--- Budgets.
+-- Budgets. spent and reserved are those of the current period, which has the number
+-- period_number and ends at period_end (NULL = never). for_type, for_key and for_task say
+-- which items may reserve. changed_at is the time of the last change by an operator; it
+-- names the signal that items of an exhausted budget wait for.
+CREATE TABLE pawl.budgets (
+  id            text COLLATE "C" PRIMARY KEY,
+  namespace     text COLLATE "C" NOT NULL,
+  name          text COLLATE "C" NOT NULL,
+  unit          text COLLATE "C" NOT NULL,
+  allowance     bigint NOT NULL CHECK (allowance > 0),
+  for_type      text COLLATE "C",
+  for_key       text COLLATE "C",
+  for_task      uuid,
+  period        text COLLATE "C" NOT NULL CHECK (period IN ('none', 'day', 'month')),
+  on_exhausted  text COLLATE "C" NOT NULL CHECK (on_exhausted IN ('fail', 'suspend', 'ask')),
+  on_lost       text COLLATE "C" NOT NULL CHECK (on_lost IN ('charge', 'return')),
+  period_number bigint NOT NULL,
+  period_start  bigint NOT NULL,
+  period_end    bigint,
+  spent         bigint NOT NULL CHECK (spent >= 0),
+  reserved      bigint NOT NULL CHECK (reserved >= 0),
+  created_at    bigint NOT NULL,
+  changed_at    bigint NOT NULL
+);
+CREATE UNIQUE INDEX budgets_by_name ON pawl.budgets (namespace, name);
+
+-- What attempts have reserved. state 0 = open, 1 = settled, 2 = lost and charged, 3 = lost and
+-- returned. charged is what counts as spent. item_id and task_id become NULL when the task is
+-- deleted.
+CREATE TABLE pawl.budget_reservations (
+  id            text COLLATE "C" PRIMARY KEY,
+  namespace     text COLLATE "C" NOT NULL,
+  budget_id     text COLLATE "C" NOT NULL,
+  period_number bigint NOT NULL,
+  item_id       uuid,
+  task_id       uuid,
+  attempt       integer NOT NULL,
+  key           text COLLATE "C" NOT NULL,
+  state         smallint NOT NULL CHECK (state BETWEEN 0 AND 3),
+  amount        bigint NOT NULL CHECK (amount > 0),
+  charged       bigint NOT NULL DEFAULT 0 CHECK (charged >= 0),
+  agent         text COLLATE "C",
+  model         text COLLATE "C",
+  created_at    bigint NOT NULL,
+  ended_at      bigint,
+  CONSTRAINT budget_reservations_end CHECK ((state = 0) = (ended_at IS NULL))
+);
+CREATE UNIQUE INDEX budget_reservations_by_key ON pawl.budget_reservations (budget_id, item_id, key);
+CREATE INDEX budget_reservations_open ON pawl.budget_reservations (budget_id, id) WHERE state = 0;
+CREATE INDEX budget_reservations_spending ON pawl.budget_reservations (budget_id, period_number);
+CREATE INDEX budget_reservations_of_task ON pawl.budget_reservations (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX budget_reservations_ended ON pawl.budget_reservations (ended_at) WHERE ended_at IS NOT NULL;
+
+-- What reservations spent that are no longer kept. agent and model are '' where they are not
+-- known.
+CREATE TABLE pawl.budget_totals (
+  budget_id     text COLLATE "C" NOT NULL,
+  namespace     text COLLATE "C" NOT NULL,
+  period_number bigint NOT NULL,
+  agent         text COLLATE "C" NOT NULL,
+  model         text COLLATE "C" NOT NULL,
+  charged       bigint NOT NULL,
+  reservations  bigint NOT NULL,
+  PRIMARY KEY (budget_id, period_number, agent, model)
+);
 
 
 -- Deadlines, timeouts and uniqueness.

@@ -118,7 +118,71 @@ PRAGMA writable_schema = RESET;
 -- Schedules.
 
 
--- Budgets.
+-- Budgets. spent and reserved are those of the current period, which has the number
+-- period_number and ends at period_end (NULL = never). for_type, for_key and for_task say
+-- which items may reserve. changed_at is the time of the last change by an operator; it
+-- names the signal that items of an exhausted budget wait for.
+CREATE TABLE budgets (
+  id            TEXT PRIMARY KEY,
+  namespace     TEXT NOT NULL,
+  name          TEXT NOT NULL,
+  unit          TEXT NOT NULL,
+  allowance     INTEGER NOT NULL CHECK (allowance > 0),
+  for_type      TEXT,
+  for_key       TEXT,
+  for_task      BLOB,
+  period        TEXT NOT NULL CHECK (period IN ('none', 'day', 'month')),
+  on_exhausted  TEXT NOT NULL CHECK (on_exhausted IN ('fail', 'suspend', 'ask')),
+  on_lost       TEXT NOT NULL CHECK (on_lost IN ('charge', 'return')),
+  period_number INTEGER NOT NULL,
+  period_start  INTEGER NOT NULL,
+  period_end    INTEGER,
+  spent         INTEGER NOT NULL CHECK (spent >= 0),
+  reserved      INTEGER NOT NULL CHECK (reserved >= 0),
+  created_at    INTEGER NOT NULL,
+  changed_at    INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX budgets_by_name ON budgets (namespace, name);
+
+-- What attempts have reserved. state 0 = open, 1 = settled, 2 = lost and charged, 3 = lost and
+-- returned. charged is what counts as spent. item_id and task_id become NULL when the task is
+-- deleted.
+CREATE TABLE budget_reservations (
+  id            TEXT PRIMARY KEY,
+  namespace     TEXT NOT NULL,
+  budget_id     TEXT NOT NULL,
+  period_number INTEGER NOT NULL,
+  item_id       BLOB,
+  task_id       BLOB,
+  attempt       INTEGER NOT NULL,
+  key           TEXT NOT NULL,
+  state         INTEGER NOT NULL CHECK (state BETWEEN 0 AND 3),
+  amount        INTEGER NOT NULL CHECK (amount > 0),
+  charged       INTEGER NOT NULL DEFAULT 0 CHECK (charged >= 0),
+  agent         TEXT,
+  model         TEXT,
+  created_at    INTEGER NOT NULL,
+  ended_at      INTEGER,
+  CONSTRAINT budget_reservations_end CHECK ((state = 0) = (ended_at IS NULL))
+) STRICT;
+CREATE UNIQUE INDEX budget_reservations_by_key ON budget_reservations (budget_id, item_id, key);
+CREATE INDEX budget_reservations_open ON budget_reservations (budget_id, id) WHERE state = 0;
+CREATE INDEX budget_reservations_spending ON budget_reservations (budget_id, period_number);
+CREATE INDEX budget_reservations_of_task ON budget_reservations (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX budget_reservations_ended ON budget_reservations (ended_at) WHERE ended_at IS NOT NULL;
+
+-- What reservations spent that are no longer kept. agent and model are '' where they are not
+-- known.
+CREATE TABLE budget_totals (
+  budget_id     TEXT NOT NULL,
+  namespace     TEXT NOT NULL,
+  period_number INTEGER NOT NULL,
+  agent         TEXT NOT NULL,
+  model         TEXT NOT NULL,
+  charged       INTEGER NOT NULL,
+  reservations  INTEGER NOT NULL,
+  PRIMARY KEY (budget_id, period_number, agent, model)
+) STRICT, WITHOUT ROWID;
 
 
 -- Deadlines, timeouts and uniqueness.

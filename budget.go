@@ -1,0 +1,177 @@
+package pawl
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Budget is a named allowance of any unit: tokens, requests, or the smallest unit of a
+// currency. Items reserve an amount from it before they spend, and settle the real amount
+// afterwards. Limit is Spent + Reserved + Remaining.
+type Budget struct {
+	Name string `json:"name"`
+	NewBudget
+	Spent     int64 `json:"spent"`     // settled, and charged for reservations that were lost, in this period
+	Reserved  int64 `json:"reserved"`  // reserved in this period and not settled yet
+	Remaining int64 `json:"remaining"` // negative after a settle above its reservation, or when the limit was lowered
+	// The period that the numbers are about, in UTC. PeriodEnd is nil for a budget without
+	// periods.
+	PeriodStart time.Time  `json:"period_start"`
+	PeriodEnd   *time.Time `json:"period_end"`
+	CreatedAt   time.Time  `json:"created_at"`
+	UpdatedAt   time.Time  `json:"updated_at"`        // of the last PutBudget
+	Created     bool       `json:"created,omitempty"` // in the answer of the PutBudget that made it
+}
+
+// NewBudget is what an operator says about a budget.
+type NewBudget struct {
+	Unit  string `json:"unit"`  // a name of at most MaxUnitLen characters; it cannot be changed once there is a reservation
+	Limit int64  `json:"limit"` // 1…MaxBudgetAmount units in each period
+	// AppliesTo says which items may reserve; nil = all of the namespace.
+	AppliesTo   *BudgetScope `json:"applies_to,omitempty"`
+	Period      string       `json:"period,omitempty"`       // one of BudgetPeriods; "" = none
+	OnExhausted string       `json:"on_exhausted,omitempty"` // one of BudgetPolicies; "" = fail
+	OnLost      string       `json:"on_lost,omitempty"`      // one of BudgetLosses; "" = charge
+}
+
+// BudgetScope says which items may reserve from a budget: those that match all its members.
+type BudgetScope struct {
+	Type   string `json:"type,omitempty"`    // the type of the item, which names its queue
+	Key    string `json:"key,omitempty"`     // the item's value at the pointer of its queue's per_key
+	TaskID string `json:"task_id,omitempty"` // the item belongs to this task or to one of its descendants
+}
+
+// The periods of budgets. They begin at midnight UTC; months on their first day.
+const (
+	PeriodDay   = "day"
+	PeriodMonth = "month"
+	PeriodNone  = "none" // one period for ever
+)
+
+// What a worker does when a budget is exhausted. The server only says it; package pawl does
+// it: see Reserve.
+const (
+	ExhaustedFail    = "fail"    // the item fails and is not retried
+	ExhaustedSuspend = "suspend" // the item is suspended until the next period, or until the budget is changed
+	ExhaustedAsk     = "ask"     // the item is suspended until an operator changes the budget
+)
+
+// What becomes of a reservation whose attempt ended without settling it.
+const (
+	LostCharge = "charge" // its whole amount counts as spent
+	LostReturn = "return" // it counts no more
+)
+
+// The values of NewBudget.Period, OnExhausted and OnLost. The first is the default.
+var (
+	BudgetPeriods  = []string{PeriodNone, PeriodDay, PeriodMonth}
+	BudgetPolicies = []string{ExhaustedFail, ExhaustedSuspend, ExhaustedAsk}
+	BudgetLosses   = []string{LostCharge, LostReturn}
+)
+
+// ReserveCall reserves an amount for an attempt, which holds the lease of its item.
+type ReserveCall struct {
+	ItemID   string `json:"item_id"`
+	WorkerID string `json:"worker_id"`
+	Attempt  int    `json:"attempt"`
+	Amount   int64  `json:"amount"` // 1…MaxBudgetAmount
+	// Key names the reservation within the item, for retries (≤ MaxKeyLen). The same key again
+	// is the same reservation, also for a later attempt, which adopts it.
+	Key     string `json:"key"`
+	Unit    string `json:"unit,omitempty"`     // "" = the budget's; another one is refused
+	AgentID string `json:"agent_id,omitempty"` // ≤ MaxIDLen; "" = that of the claim's provenance, or else the worker
+	Model   string `json:"model,omitempty"`    // ≤ MaxIDLen; "" = that of the claim's provenance
+}
+
+// Fence returns the claim that the call belongs to.
+func (c ReserveCall) Fence() Fence { return Fence{c.ItemID, c.WorkerID, c.Attempt} }
+
+// Reserved answers a ReserveCall.
+type Reserved struct {
+	Reservation string `json:"reservation"` // its id
+	Amount      int64  `json:"amount"`      // of the first call with the key
+	Remaining   int64  `json:"remaining"`   // of the budget
+	// Settled is the amount that the reservation was settled with before; nil = it is not
+	// settled. To spend again, reserve with another key.
+	Settled *int64 `json:"settled,omitempty"`
+}
+
+// SettleCall says what was really spent of a reservation.
+type SettleCall struct {
+	Reservation string `json:"reservation"`
+	Amount      int64  `json:"amount"` // 0…MaxBudgetAmount; it may exceed the reservation
+	ItemID      string `json:"item_id"`
+	WorkerID    string `json:"worker_id"`
+	Attempt     int    `json:"attempt"`
+}
+
+// Fence returns the claim that the call belongs to.
+func (c SettleCall) Fence() Fence { return Fence{c.ItemID, c.WorkerID, c.Attempt} }
+
+// Settled answers a SettleCall, with the budget's numbers of the current period.
+type Settled struct {
+	Remaining int64 `json:"remaining"`
+	Spent     int64 `json:"spent"`
+}
+
+// Exhausted is what a refusal with budget_exhausted says about the budget.
+type Exhausted struct {
+	Budget      string
+	OnExhausted string
+	Limit       int64
+	Remaining   int64
+	Reserved    int64      // by attempts that have not settled yet, so that some of it may come back
+	PeriodEnd   *time.Time // nil = the budget has no periods
+	// SignalKey is the key of the signal BudgetSignal that is sent when the budget is changed
+	// or deleted after the refusal.
+	SignalKey string
+}
+
+// BudgetSignal is the name of the signal that wakes the items that wait for a budget.
+const BudgetSignal = "pawl.budget"
+
+// BudgetSignalKey returns the key of the signal that is sent when a budget changes that was
+// changed last at a time.
+func BudgetSignalKey(name string, changed time.Time) string {
+	return name + "@" + strconv.FormatInt(changed.UnixMicro(), 10)
+}
+
+// BudgetOfSignal returns the name of the budget in the key of a BudgetSignal.
+func BudgetOfSignal(key string) string {
+	if at := strings.LastIndexByte(key, '@'); at >= 0 {
+		return key[:at]
+	}
+	return key
+}
+
+// BudgetSpendingFilter asks for the spending of a budget.
+type BudgetSpendingFilter struct {
+	By    string // one of SpendingGroups; "" = task
+	All   bool   // of all periods; false = of the current one
+	Limit int    // at most so many groups, those with the most; 0 = DefaultPage
+}
+
+// SpendingGroups lists what spending is grouped by. Agent and model are those of the
+// reservation, or else of the provenance of the claim.
+var SpendingGroups = []string{"task", "model", "agent"}
+
+// BudgetSpending is what was spent of a budget, in groups.
+type BudgetSpending struct {
+	Budget string `json:"budget"`
+	Unit   string `json:"unit"`
+	By     string `json:"by"`
+	// Since is the start of the current period; nil = all periods.
+	Since *time.Time     `json:"since,omitempty"`
+	Spent int64          `json:"spent"` // of all groups, also of those that are not listed
+	Items []SpendingItem `json:"items"` // with the most spent first
+}
+
+// SpendingItem is what one group spent.
+type SpendingItem struct {
+	// Name is the task's id, the model or the agent. It is "" where that is not known: of
+	// deleted tasks, and by task of reservations that ended BudgetDetailKept ago.
+	Name         string `json:"name"`
+	Spent        int64  `json:"spent"`
+	Reservations int64  `json:"reservations"` // that ended, settled or lost
+}

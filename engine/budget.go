@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/store"
+)
+
+// GetBudget reads a budget; see pawl.BudgetReader.
+func (e *Engine) GetBudget(ctx context.Context, name string) (pawl.Budget, error) {
+	if err := rules.CheckBudgetName("budget", name); err != nil {
+		return pawl.Budget{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Budget, error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return pawl.Budget{}, err
+		}
+		b, err := store.GetBudget(ctx, tx, ns, name, now)
+		if err != nil {
+			return pawl.Budget{}, err
+		}
+		return b.Budget(), nil
+	})
+}
+
+// ListBudgets lists budgets; see pawl.BudgetReader.
+func (e *Engine) ListBudgets(ctx context.Context, page pawl.Page) (pawl.List[pawl.Budget], error) {
+	if err := rules.CheckPage(&page); err != nil {
+		return pawl.List[pawl.Budget]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Budget], error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return pawl.List[pawl.Budget]{}, err
+		}
+		return store.ListBudgets(ctx, tx, ns, page, now)
+	})
+}
+
+// BudgetSpending groups what was spent; see pawl.BudgetReader.
+func (e *Engine) BudgetSpending(ctx context.Context, name string, q pawl.BudgetSpendingFilter) (pawl.BudgetSpending, error) {
+	if err := rules.CheckSpendingFilter(name, &q); err != nil {
+		return pawl.BudgetSpending{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.BudgetSpending, error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return pawl.BudgetSpending{}, err
+		}
+		return store.BudgetSpending(ctx, tx, ns, name, q, now)
+	})
+}
+
+// PutBudget makes or changes a budget; see pawl.BudgetKeeper.
+func (e *Engine) PutBudget(ctx context.Context, name string, n pawl.NewBudget) (pawl.Budget, error) {
+	if a := n.AppliesTo; a != nil {
+		n.AppliesTo = &pawl.BudgetScope{Type: a.Type, Key: a.Key, TaskID: idform.Task(a.TaskID)}
+	}
+	if err := rules.CheckBudget(name, &n); err != nil {
+		return pawl.Budget{}, err
+	}
+	c := pawl.CallerOf(ctx)
+	return e.changeBudget(ctx, func(ctx context.Context, tx store.Tx) (pawl.Budget, effects, error) {
+		if n.AppliesTo != nil && n.AppliesTo.TaskID != "" {
+			if _, err := store.TaskState(ctx, tx, c.Namespace, n.AppliesTo.TaskID); err != nil {
+				return pawl.Budget{}, effects{}, err
+			}
+		}
+		b, woken, created, err := store.PutBudget(ctx, tx, e.ids.next("bgt"), c.Namespace, name, n, actor(c, pawl.ActorUser, ""))
+		out := b.Budget()
+		out.Created = created
+		return out, effects{queued: woken}, err
+	})
+}
+
+// DeleteBudget removes a budget; see pawl.BudgetKeeper.
+func (e *Engine) DeleteBudget(ctx context.Context, name string) error {
+	if err := rules.CheckBudgetName("delete", name); err != nil {
+		return err
+	}
+	c := pawl.CallerOf(ctx)
+	_, err := e.changeBudget(ctx, func(ctx context.Context, tx store.Tx) (pawl.Budget, effects, error) {
+		woken, err := store.DeleteBudget(ctx, tx, c.Namespace, name, actor(c, pawl.ActorUser, ""))
+		return pawl.Budget{}, effects{queued: woken}, err
+	})
+	return err
+}
+
+// changeBudget is change for a budget. It tries again when another call changed the budget
+// first.
+func (e *Engine) changeBudget(ctx context.Context,
+	fn func(context.Context, store.Tx) (pawl.Budget, effects, error)) (pawl.Budget, error) {
+	for range maxTries {
+		if b, err := change(ctx, e, fn); !errors.Is(err, store.ErrBudgetChanged) {
+			return b, err
+		}
+	}
+	return pawl.Budget{}, &pawl.Error{Code: pawl.CodeUnavailable, Op: "budget", Message: "another call is changing the budget; try again"}
+}
+
+// ReserveBudget reserves an amount; see pawl.BudgetSpender.
+func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.ReserveCall) (pawl.Reserved, error) {
+	call = idform.Call(call)
+	if err := rules.CheckReserve(budget, &call); err != nil {
+		return pawl.Reserved{}, err
+	}
+	if err := e.ours(ctx, call.Fence()); err != nil {
+		return pawl.Reserved{}, err
+	}
+	var out pawl.Reserved
+	var exhausted error
+	id := e.ids.next("rsv")
+	err := e.withLockedItem(ctx, call.Fence(), "reserve", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+		out, exhausted, err = g.Reserve(ctx, tx, id, budget, &call)
+		return err
+	})
+	if err == nil {
+		err = exhausted // a value: what the refusal found out about lost reservations is committed
+	}
+	if err != nil {
+		return pawl.Reserved{}, err
+	}
+	return out, nil
+}
+
+// SettleBudget records what was spent; see pawl.BudgetSpender.
+func (e *Engine) SettleBudget(ctx context.Context, budget string, call pawl.SettleCall) (pawl.Settled, error) {
+	call = idform.Call(call)
+	if err := rules.CheckSettle(budget, &call); err != nil {
+		return pawl.Settled{}, err
+	}
+	if err := e.ours(ctx, call.Fence()); err != nil {
+		return pawl.Settled{}, err
+	}
+	var out pawl.Settled
+	err := e.withLockedItem(ctx, call.Fence(), "settle", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+		out, err = g.Settle(ctx, tx, budget, &call)
+		return err
+	})
+	return out, err
+}

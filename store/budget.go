@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var budgetSQL = Texts(sqlFiles, "budget.sql")
+
+// ErrBudgetChanged refuses a change of a budget that another call has changed in the
+// meantime.
+var ErrBudgetChanged = errors.New("the budget was changed")
+
+// BudgetRow is a budget as it is stored. Its numbers are those of the period PeriodNumber,
+// which may be over: see Roll.
+type BudgetRow struct {
+	ID, Namespace, Name, Unit   string
+	Limit                       int64
+	ForType, ForKey, ForTask    Text
+	Period, OnExhausted, OnLost string
+	PeriodNumber, Start         int64
+	End                         *int64 // nil = never
+	Spent, Reserved             int64
+	CreatedAt, ChangedAt        int64
+}
+
+func (b *BudgetRow) targets() []any {
+	return []any{&b.ID, &b.Name, &b.Unit, &b.Limit, &b.ForType, &b.ForKey, (*TaskID)(&b.ForTask), &b.Period, &b.OnExhausted, &b.OnLost,
+		&b.PeriodNumber, &b.Start, &b.End, &b.Spent, &b.Reserved, &b.CreatedAt, &b.ChangedAt}
+}
+
+// Remaining is what can be reserved.
+func (b *BudgetRow) Remaining() int64 { return b.Limit - b.Spent - b.Reserved }
+
+// PeriodAt returns the bounds of the period of a kind that contains a time; end is nil for
+// a period without an end, which begins at that time.
+func PeriodAt(period string, now int64) (start int64, end *int64) {
+	at := time.UnixMicro(now).UTC()
+	y, m, d := at.Date()
+	var from, to time.Time
+	switch period {
+	case pawl.PeriodDay:
+		from, to = time.Date(y, m, d, 0, 0, 0, 0, time.UTC), time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC)
+	case pawl.PeriodMonth:
+		from, to = time.Date(y, m, 1, 0, 0, 0, 0, time.UTC), time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC)
+	default:
+		return now, nil
+	}
+	until := to.UnixMicro()
+	return from.UnixMicro(), &until
+}
+
+// Roll begins the period that contains now, if the row's period is over. Nothing of it is
+// spent or reserved: reservations of the old period are settled there. It reports whether it
+// changed the row.
+func (b *BudgetRow) Roll(now int64) bool {
+	if b.End == nil || now < *b.End {
+		return false
+	}
+	b.PeriodNumber, b.Spent, b.Reserved = b.PeriodNumber+1, 0, 0
+	b.Start, b.End = PeriodAt(b.Period, now)
+	return true
+}
+
+// Budget returns the row as the interfaces show it.
+func (b *BudgetRow) Budget() pawl.Budget {
+	out := pawl.Budget{Name: b.Name, Spent: b.Spent, Reserved: b.Reserved, Remaining: b.Remaining(), PeriodStart: Stamp(b.Start),
+		PeriodEnd: stampOf(b.End), CreatedAt: Stamp(b.CreatedAt), UpdatedAt: Stamp(b.ChangedAt)}
+	out.NewBudget = pawl.NewBudget{Unit: b.Unit, Limit: b.Limit, Period: b.Period, OnExhausted: b.OnExhausted, OnLost: b.OnLost}
+	if b.ForType != "" || b.ForKey != "" || b.ForTask != "" {
+		out.AppliesTo = &pawl.BudgetScope{Type: string(b.ForType), Key: string(b.ForKey), TaskID: string(b.ForTask)}
+	}
+	return out
+}
+
+func readBudgets(ctx context.Context, tx Tx, namespace, query string, args ...any) ([]BudgetRow, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []BudgetRow
+	for rows.Next() {
+		b := BudgetRow{Namespace: namespace}
+		if err := rows.Scan(b.targets()...); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, rows.Err()
+}
+
+func oneBudget(ctx context.Context, tx Tx, namespace, query, name string, args ...any) (BudgetRow, error) {
+	list, err := readBudgets(ctx, tx, namespace, query, args...)
+	switch {
+	case err != nil:
+		return BudgetRow{}, err
+	case len(list) == 0:
+		return BudgetRow{}, pawl.NotFound("budget", name)
+	}
+	return list[0], nil
+}
+
+// GetBudget reads a budget, with the numbers of the period that contains now.
+func GetBudget(ctx context.Context, tx Tx, namespace, name string, now int64) (BudgetRow, error) {
+	b, err := oneBudget(ctx, tx, namespace, budgetSQL["budgets"]+"\nWHERE b.namespace = $1 AND b.name = $2", name, namespace, name)
+	b.Roll(now)
+	return b, err
+}
+
+// ListBudgets reads the budgets of a namespace by name.
+func ListBudgets(ctx context.Context, tx Tx, namespace string, page pawl.Page, now int64) (pawl.List[pawl.Budget], error) {
+	var w where
+	w.and("b.namespace = ?", namespace)
+	w.and("b.name > ?", page.Cursor)
+	rows, err := readBudgets(ctx, tx, namespace, w.text(budgetSQL["budgets"], "b.name", page.Limit+1), w.args...)
+	if err != nil {
+		return pawl.List[pawl.Budget]{}, err
+	}
+	list := paged(rows, page.Limit, func(b BudgetRow) string { return b.Name })
+	out := pawl.List[pawl.Budget]{Next: list.Next}
+	for i := range list.Items {
+		list.Items[i].Roll(now)
+		out.Items = append(out.Items, list.Items[i].Budget())
+	}
+	return out, nil
+}
+
+// LockBudget locks a budget's row until the transaction ends. It begins the period of now,
+// in memory. now is read after the lock.
+func LockBudget(ctx context.Context, tx Tx, namespace, name string) (b BudgetRow, now int64, err error) {
+	return lockedBudget(ctx, tx, namespace, budgetSQL["lock budget"], name, namespace, name)
+}
+
+func lockedBudget(ctx context.Context, tx Tx, namespace, query, name string, args ...any) (b BudgetRow, now int64, err error) {
+	if b, err = oneBudget(ctx, tx, namespace, query, name, args...); err != nil {
+		return b, 0, err
+	}
+	if now, err = NowAgain(ctx, tx); err == nil {
+		b.Roll(now)
+	}
+	return b, now, err
+}
+
+// count writes the numbers of a locked budget, and its period.
+func (b *BudgetRow) count(ctx context.Context, tx Tx) error {
+	_, err := tx.Exec(ctx, budgetSQL["count budget"], b.ID, b.PeriodNumber, b.Start, b.End, b.Spent, b.Reserved)
+	return err
+}
+
+// PutBudget makes a budget, with the given id, or changes it and queues the items that wait
+// for the change. created reports that it was made. The signal's row is locked before the
+// budget's, as by all who wait for the signal; if the budget was changed in between, the
+// error is ErrBudgetChanged and the call is to be repeated.
+func PutBudget(ctx context.Context, tx Tx, id, namespace, name string, n pawl.NewBudget, by Actor) (b BudgetRow, woken []DueItem,
+	created bool, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return b, nil, false, err
+	}
+	old, err := GetBudget(ctx, tx, namespace, name, now)
+	if pawl.CodeOf(err) == pawl.CodeNotFound {
+		b = BudgetRow{ID: id, Namespace: namespace, Name: name, PeriodNumber: 1, CreatedAt: now, ChangedAt: now}
+		b.set(n)
+		b.Start, b.End = PeriodAt(n.Period, now)
+		made, err := tx.Exec(ctx, budgetSQL["insert budget"], id, namespace, name, b.Unit, b.Limit, b.ForType, b.ForKey, TaskID(b.ForTask),
+			b.Period, b.OnExhausted, b.OnLost, b.Start, b.End, now)
+		if err == nil && made == 0 {
+			err = ErrBudgetChanged
+		}
+		return b, nil, true, err
+	}
+	if err != nil {
+		return b, nil, false, err
+	}
+	if woken, err = wakeBudget(ctx, tx, &old, by); err != nil {
+		return b, nil, false, err
+	}
+	if b, now, err = LockBudget(ctx, tx, namespace, name); err != nil {
+		return b, nil, false, err
+	}
+	if b.ID != old.ID || b.ChangedAt != old.ChangedAt {
+		return b, nil, false, ErrBudgetChanged
+	}
+	if n.Unit != b.Unit {
+		var one int
+		if used, err := Row(ctx, tx, []any{&one}, budgetSQL["has reservations"], b.ID); err != nil || used {
+			return b, nil, false, errors.Join(err, unitOf(&b, n.Unit))
+		}
+	}
+	if n.Period != b.Period {
+		start, end := PeriodAt(n.Period, now)
+		b.Start, b.End = min(b.Start, start), end
+	}
+	b.set(n)
+	b.ChangedAt = max(now, b.ChangedAt+1)
+	_, err = tx.Exec(ctx, budgetSQL["change budget"], b.ID, b.Unit, b.Limit, b.ForType, b.ForKey, TaskID(b.ForTask), b.Period,
+		b.OnExhausted, b.OnLost, b.PeriodNumber, b.Start, b.End, b.Spent, b.Reserved, b.ChangedAt)
+	return b, woken, false, err
+}
+
+func (b *BudgetRow) set(n pawl.NewBudget) {
+	b.Unit, b.Limit, b.Period, b.OnExhausted, b.OnLost = n.Unit, n.Limit, n.Period, n.OnExhausted, n.OnLost
+	b.ForType, b.ForKey, b.ForTask = "", "", ""
+	if a := n.AppliesTo; a != nil {
+		b.ForType, b.ForKey, b.ForTask = Text(a.Type), Text(a.Key), Text(a.TaskID)
+	}
+}
+
+func unitOf(b *BudgetRow, unit string) error {
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "put",
+		Message: "the budget has reservations in " + b.Unit + ": make another budget for " + unit}
+}
+
+// wakeBudget queues the items that wait for a change of the budget. The signal stays, for
+// those that were refused before the change and wait only now.
+func wakeBudget(ctx context.Context, tx Tx, b *BudgetRow, by Actor) ([]DueItem, error) {
+	key := pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt))
+	sent, err := SendSignal(ctx, tx, Signal{b.Namespace, pawl.BudgetSignal, key}, "null", by)
+	return sent.Woken, err
+}
+
+// DeleteBudget removes a budget and queues the items that wait for it. Its reservations are
+// removed by the sweep. The error may be ErrBudgetChanged, as of PutBudget.
+func DeleteBudget(ctx context.Context, tx Tx, namespace, name string, by Actor) ([]DueItem, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old, err := GetBudget(ctx, tx, namespace, name, now)
+	if err != nil {
+		return nil, err
+	}
+	woken, err := wakeBudget(ctx, tx, &old, by)
+	if err != nil {
+		return nil, err
+	}
+	b, _, err := LockBudget(ctx, tx, namespace, name)
+	if err == nil && (b.ID != old.ID || b.ChangedAt != old.ChangedAt) {
+		err = ErrBudgetChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.Exec(ctx, budgetSQL["delete budget"], b.ID)
+	return woken, err
+}

@@ -1,0 +1,207 @@
+-- Budgets. Every transaction that changes a budget's numbers, or the reservations of it that
+-- count, locks the budget's row first; the lease of the item is locked before that.
+
+-- name: budgets
+SELECT b.id, b.name, b.unit, b.allowance, b.for_type, b.for_key, b.for_task, b.period, b.on_exhausted, b.on_lost,
+  b.period_number, b.period_start, b.period_end, b.spent, b.reserved, b.created_at, b.changed_at
+FROM pawl.budgets b
+
+-- name: lock budget
+SELECT b.id, b.name, b.unit, b.allowance, b.for_type, b.for_key, b.for_task, b.period, b.on_exhausted, b.on_lost,
+  b.period_number, b.period_start, b.period_end, b.spent, b.reserved, b.created_at, b.changed_at
+FROM pawl.budgets b
+WHERE b.namespace = $1 AND b.name = $2
+@exclusive
+
+-- name: lock budget by id
+SELECT b.id, b.name, b.unit, b.allowance, b.for_type, b.for_key, b.for_task, b.period, b.on_exhausted, b.on_lost,
+  b.period_number, b.period_start, b.period_end, b.spent, b.reserved, b.created_at, b.changed_at
+FROM pawl.budgets b
+WHERE b.id = $1
+@exclusive
+
+-- name: insert budget
+INSERT INTO pawl.budgets (id, namespace, name, unit, allowance, for_type, for_key, for_task, period, on_exhausted, on_lost,
+  period_number, period_start, period_end, spent, reserved, created_at, changed_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, 0, 0, $14, $14)
+ON CONFLICT (namespace, name) DO NOTHING
+
+-- name: change budget
+UPDATE pawl.budgets
+SET unit = $2, allowance = $3, for_type = $4, for_key = $5, for_task = $6, period = $7, on_exhausted = $8, on_lost = $9,
+  period_number = $10, period_start = $11, period_end = $12, spent = $13, reserved = $14, changed_at = $15
+WHERE id = $1
+
+-- name: count budget
+UPDATE pawl.budgets
+SET period_number = $2, period_start = $3, period_end = $4, spent = $5, reserved = $6
+WHERE id = $1
+
+-- name: delete budget
+DELETE FROM pawl.budgets
+WHERE id = $1
+
+-- name: has reservations
+SELECT 1
+FROM pawl.budget_reservations r
+WHERE r.budget_id = $1
+UNION ALL
+SELECT 1
+FROM pawl.budget_totals t
+WHERE t.budget_id = $1
+LIMIT 1
+
+-- name: reservation by key
+SELECT r.id, r.period_number, r.attempt, r.state, r.amount, r.charged
+FROM pawl.budget_reservations r
+WHERE r.budget_id = $1 AND r.item_id = $2 AND r.key = $3
+@lock
+
+-- name: reservation by id
+SELECT r.id, r.period_number, r.attempt, r.state, r.amount, r.charged
+FROM pawl.budget_reservations r
+WHERE r.budget_id = $1 AND r.item_id = $2 AND r.id = $3
+@lock
+
+-- The agent and the model are those of the claim's provenance where the call has none.
+-- name: insert reservation
+INSERT INTO pawl.budget_reservations (id, namespace, budget_id, period_number, item_id, task_id, attempt, key, state, amount, agent, model, created_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, 0, $9,
+  COALESCE($10, (SELECT p.agent_id FROM pawl.provenances p WHERE p.item_id = $5 AND p.verb = 'claim' AND p.attempt = $7 ORDER BY p.id DESC LIMIT 1), $11),
+  COALESCE($12, (SELECT p.model FROM pawl.provenances p WHERE p.item_id = $5 AND p.verb = 'claim' AND p.attempt = $7 ORDER BY p.id DESC LIMIT 1)),
+  $13
+
+-- name: change reservation
+UPDATE pawl.budget_reservations
+SET period_number = $2, attempt = $3, state = $4, amount = $5, charged = $6, ended_at = $7
+WHERE id = $1
+
+-- The type of an item that is leased, and the value of its queue's key.
+-- name: type of lease
+SELECT q.type
+FROM pawl.leases l
+JOIN pawl.queues q ON q.id = l.queue_id
+WHERE l.item_id = $1
+
+-- name: in tree
+WITH RECURSIVE up (id) AS (
+  SELECT t.parent_id
+  FROM pawl.tasks t
+  WHERE t.id = $1
+  UNION
+  SELECT t.parent_id
+  FROM up
+  JOIN pawl.tasks t ON t.id = up.id)
+SELECT 1
+FROM up
+WHERE id = $2
+
+-- Open reservations of a budget whose attempt holds no lease any more. An attempt that has
+-- lost its lease never gets it back.
+-- name: lost reservations
+SELECT r.id, r.period_number, r.attempt, r.state, r.amount, r.charged
+FROM pawl.budget_reservations r
+WHERE r.budget_id = $1 AND r.state = 0 AND r.id > $2
+  AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
+ORDER BY r.id
+LIMIT $3
+@lock
+
+-- name: budgets with lost reservations
+SELECT DISTINCT r.budget_id
+FROM pawl.budget_reservations r
+JOIN pawl.budgets b ON b.id = r.budget_id
+WHERE r.state = 0 AND r.budget_id > $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
+ORDER BY r.budget_id
+LIMIT $2
+
+-- What was spent of a budget, of the periods from $2 on, in groups. The group '' is what is
+-- not known.
+-- name: spending by task
+SELECT COALESCE(@task_text(x.task_id), ''), x.charged, x.reservations
+FROM (
+  SELECT r.task_id, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint) AS reservations
+  FROM (
+    SELECT task_id, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+    UNION ALL
+    SELECT NULL, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+  ) r
+  GROUP BY r.task_id
+) x
+ORDER BY x.charged DESC, x.task_id
+LIMIT $3
+
+-- name: spending by model
+SELECT r.model, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT COALESCE(model, '') AS model, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  UNION ALL
+  SELECT model, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.model
+ORDER BY charged DESC, r.model
+LIMIT $3
+
+-- name: spending by agent
+SELECT r.agent, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT COALESCE(agent, '') AS agent, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  UNION ALL
+  SELECT agent, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.agent
+ORDER BY charged DESC, r.agent
+LIMIT $3
+
+-- name: spent
+SELECT CAST(COALESCE(SUM(r.charged), 0) AS bigint)
+FROM (
+  SELECT charged FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  UNION ALL
+  SELECT charged FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+
+-- Reservations that ended before $1, of items that have no work left.
+-- name: old reservations
+SELECT r.id, r.namespace, r.budget_id, r.period_number, COALESCE(r.agent, ''), COALESCE(r.model, ''), r.charged
+FROM pawl.budget_reservations r
+WHERE r.ended_at < $1
+  AND (r.item_id IS NULL OR EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = r.item_id))
+ORDER BY r.ended_at
+LIMIT $2
+@skip
+
+-- name: remove reservations
+DELETE FROM pawl.budget_reservations
+WHERE id IN @list($1)
+
+-- name: add total
+INSERT INTO pawl.budget_totals (budget_id, namespace, period_number, agent, model, charged, reservations)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (budget_id, period_number, agent, model) DO UPDATE
+SET charged = budget_totals.charged + excluded.charged, reservations = budget_totals.reservations + excluded.reservations
+
+-- Each budget costs one look into the index.
+-- name: remove reservations without budget
+DELETE FROM pawl.budget_reservations
+WHERE id IN (
+  WITH RECURSIVE g (id) AS (
+    SELECT (SELECT r.budget_id FROM pawl.budget_reservations r ORDER BY r.budget_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.budget_id FROM pawl.budget_reservations r WHERE r.budget_id > g.id ORDER BY r.budget_id LIMIT 1)
+    FROM g
+    WHERE g.id IS NOT NULL)
+  SELECT r.id
+  FROM g
+  JOIN pawl.budget_reservations r ON r.budget_id = g.id
+  WHERE NOT EXISTS (SELECT 1 FROM pawl.budgets b WHERE b.id = g.id)
+  LIMIT $1)
+
+-- name: remove totals without budget
+DELETE FROM pawl.budget_totals
+WHERE budget_id IN (
+  SELECT t.budget_id
+  FROM pawl.budget_totals t
+  WHERE NOT EXISTS (SELECT 1 FROM pawl.budgets b WHERE b.id = t.budget_id)
+  LIMIT $1)

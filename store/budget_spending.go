@@ -1,0 +1,100 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// BudgetSpending groups what was spent of a budget.
+func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.BudgetSpendingFilter,
+	now int64) (pawl.BudgetSpending, error) {
+	b, err := GetBudget(ctx, tx, namespace, name, now)
+	if err != nil {
+		return pawl.BudgetSpending{}, err
+	}
+	out := pawl.BudgetSpending{Budget: b.Name, Unit: b.Unit, By: q.By, Items: []pawl.SpendingItem{}}
+	from := b.PeriodNumber
+	if q.All {
+		from = 0
+	} else {
+		since := Stamp(b.Start)
+		out.Since = &since
+	}
+	if _, err := Row(ctx, tx, []any{&out.Spent}, budgetSQL["spent"], b.ID, from); err != nil {
+		return out, err
+	}
+	rows, err := tx.Query(ctx, budgetSQL["spending by "+q.By], b.ID, from, q.Limit)
+	if err != nil {
+		return out, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s pawl.SpendingItem
+		if err := rows.Scan(&s.Name, &s.Spent, &s.Reservations); err != nil {
+			return out, err
+		}
+		out.Items = append(out.Items, s)
+	}
+	return out, rows.Err()
+}
+
+// budgetTotal is the key of a row of budget_totals.
+type budgetTotal struct {
+	budget, namespace string
+	period            int64
+	agent, model      string
+}
+
+func (t budgetTotal) compare(o budgetTotal) int {
+	return cmp.Or(strings.Compare(t.budget, o.budget), cmp.Compare(t.period, o.period), strings.Compare(t.agent, o.agent),
+		strings.Compare(t.model, o.model))
+}
+
+// SumReservations removes up to limit reservations that ended before a time, of items without
+// work left, and adds what they spent to the totals. It returns how many it removed.
+func SumReservations(ctx context.Context, tx Tx, before int64, limit int) (int64, error) {
+	rows, err := tx.Query(ctx, budgetSQL["old reservations"], before, limit)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	var ids []string
+	type sum struct{ charged, n int64 }
+	sums := map[budgetTotal]sum{}
+	for rows.Next() {
+		var id string
+		var t budgetTotal
+		var charged int64
+		if err := rows.Scan(&id, &t.namespace, &t.budget, &t.period, &t.agent, &t.model, &charged); err != nil {
+			return 0, err
+		}
+		ids = append(ids, id)
+		sums[t] = sum{sums[t].charged + charged, sums[t].n + 1}
+	}
+	if err := rows.Err(); err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	rows.Close()
+	for _, t := range slices.SortedFunc(maps.Keys(sums), budgetTotal.compare) {
+		_, err := tx.Exec(ctx, budgetSQL["add total"], t.budget, t.namespace, t.period, t.agent, t.model, sums[t].charged, sums[t].n)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return tx.Exec(ctx, budgetSQL["remove reservations"], List(ids))
+}
+
+// RemoveSpendingOfNone removes up to limit reservations, and totals, of budgets that were
+// deleted. It returns how many it removed.
+func RemoveSpendingOfNone(ctx context.Context, tx Tx, limit int) (int64, error) {
+	n, err := tx.Exec(ctx, budgetSQL["remove reservations without budget"], limit)
+	if err != nil || n > 0 {
+		return n, err
+	}
+	return tx.Exec(ctx, budgetSQL["remove totals without budget"], limit)
+}

@@ -1,0 +1,257 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+)
+
+// The states of a reservation.
+const (
+	reservationOpen = iota
+	reservationSettled
+	reservationCharged  // its attempt ended without settling it, and its amount was charged
+	reservationReturned // its attempt ended without settling it, and it counts no more
+)
+
+// lostBatch is how many lost reservations are read at once.
+const lostBatch = 1000
+
+// reservation is a row of budget_reservations.
+type reservation struct {
+	id              string
+	period          int64
+	attempt, state  int
+	amount, charged int64
+}
+
+func (r *reservation) targets() []any {
+	return []any{&r.id, &r.period, &r.attempt, &r.state, &r.amount, &r.charged}
+}
+
+// spent and reserved are what the reservation counts for in its period.
+func (r *reservation) spent() int64 { return r.charged }
+
+func (r *reservation) reserved() int64 {
+	if r.state == reservationOpen {
+		return r.amount
+	}
+	return 0
+}
+
+// move changes the state of a reservation of the locked budget, and the budget's numbers if
+// the reservation is of the current period.
+func (r *reservation) move(b *BudgetRow, state int, charged int64) {
+	spent, reserved := r.spent(), r.reserved()
+	r.state, r.charged = state, charged
+	if r.period == b.PeriodNumber {
+		b.Spent += r.spent() - spent
+		b.Reserved += r.reserved() - reserved
+	}
+}
+
+func (r *reservation) write(ctx context.Context, tx Tx, now int64) error {
+	var ended *int64
+	if r.state != reservationOpen {
+		ended = &now
+	}
+	_, err := tx.Exec(ctx, budgetSQL["change reservation"], r.id, r.period, r.attempt, r.state, r.amount, r.charged, ended)
+	return err
+}
+
+// Reserve reserves an amount of a budget for the locked item. id is that of the reservation
+// if it is new. exhausted says why it was refused; nil = it was not. What it finds out about
+// other reservations is written in both cases.
+func (g *LockedItem) Reserve(ctx context.Context, tx Tx, id, name string, c *pawl.ReserveCall) (out pawl.Reserved, exhausted,
+	err error) {
+	b, now, err := LockBudget(ctx, tx, g.Namespace, name)
+	if err != nil {
+		return out, nil, err
+	}
+	if err := g.fits(ctx, tx, &b, c); err != nil {
+		return out, nil, err
+	}
+	var r reservation
+	found, err := Row(ctx, tx, r.targets(), budgetSQL["reservation by key"], b.ID, ItemID(g.ItemID), c.Key)
+	if err != nil {
+		return out, nil, err
+	}
+	switch {
+	case found && r.state == reservationSettled:
+		charged := r.charged
+		return pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining(), Settled: &charged}, nil, nil
+	case found && r.state != reservationReturned: // this attempt goes on with it
+		if r.state == reservationOpen && r.attempt == g.Attempt {
+			return pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining()}, nil, nil
+		}
+		r.move(&b, reservationOpen, 0)
+	default:
+		if b.Remaining() < c.Amount {
+			if err := b.reclaim(ctx, tx, now); err != nil {
+				return out, nil, err
+			}
+			if b.Remaining() < c.Amount {
+				return out, b.exhausted(c.Amount), nil
+			}
+		}
+		if !found {
+			r.id = id
+		}
+		r.period, r.amount, r.state = b.PeriodNumber, c.Amount, reservationOpen
+		b.Reserved += r.amount
+	}
+	r.attempt = g.Attempt
+	if found {
+		err = r.write(ctx, tx, now)
+	} else {
+		_, err = tx.Exec(ctx, budgetSQL["insert reservation"], r.id, g.Namespace, b.ID, r.period, ItemID(g.ItemID),
+			TaskID(g.TaskID), g.Attempt, c.Key, r.amount, Text(c.AgentID), c.WorkerID, Text(c.Model), now)
+	}
+	if err == nil {
+		err = b.count(ctx, tx)
+	}
+	return pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining()}, nil, err
+}
+
+// exhausted refuses an amount.
+func (b *BudgetRow) exhausted(amount int64) error {
+	message := fmt.Sprintf("budget %s has %d %s left; %d were asked for", b.Name, b.Remaining(), b.Unit, amount)
+	if amount > b.Limit {
+		message += fmt.Sprintf(", which is more than its whole limit of %d", b.Limit)
+	}
+	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
+		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
+			Reserved: b.Reserved, PeriodEnd: stampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt))}}
+}
+
+// fits refuses an item that the budget does not apply to, and another unit.
+func (g *LockedItem) fits(ctx context.Context, tx Tx, b *BudgetRow, c *pawl.ReserveCall) error {
+	if c.Unit != "" && c.Unit != b.Unit {
+		return pawl.Invalid("/unit", "is %q; the budget's is %q", c.Unit, b.Unit)
+	}
+	refuse := func(format string, args ...any) error {
+		return &pawl.Error{Code: pawl.CodeConflict, Op: "reserve",
+			Message: fmt.Sprintf("budget %s does not apply to item %s: ", b.Name, g.ItemID) + fmt.Sprintf(format, args...)}
+	}
+	if b.ForType != "" {
+		var typ string
+		if _, err := Row(ctx, tx, []any{&typ}, budgetSQL["type of lease"], ItemID(g.ItemID)); err != nil {
+			return err
+		}
+		if typ != string(b.ForType) {
+			return refuse("its type is %s, the budget's %s", typ, b.ForType)
+		}
+	}
+	if b.ForTask != "" && string(b.ForTask) != g.TaskID {
+		var one int
+		if in, err := Row(ctx, tx, []any{&one}, budgetSQL["in tree"], TaskID(g.TaskID), TaskID(b.ForTask)); err != nil || !in {
+			if err != nil {
+				return err
+			}
+			return refuse("its task does not descend from %s", b.ForTask)
+		}
+	}
+	return nil
+}
+
+// Settle records what was spent of a reservation of the locked item.
+func (g *LockedItem) Settle(ctx context.Context, tx Tx, name string, c *pawl.SettleCall) (pawl.Settled, error) {
+	b, now, err := LockBudget(ctx, tx, g.Namespace, name)
+	if err != nil {
+		return pawl.Settled{}, err
+	}
+	var r reservation
+	found, err := Row(ctx, tx, r.targets(), budgetSQL["reservation by id"], b.ID, ItemID(g.ItemID), c.Reservation)
+	switch {
+	case err != nil:
+		return pawl.Settled{}, err
+	case !found:
+		return pawl.Settled{}, pawl.NotFound("reservation", c.Reservation)
+	case r.state == reservationSettled && r.charged != c.Amount:
+		return pawl.Settled{}, &pawl.Error{Code: pawl.CodeConflict, Op: "settle",
+			Message: fmt.Sprintf("reservation %s was settled with %d", r.id, r.charged)}
+	case r.state != reservationSettled:
+		r.attempt = g.Attempt
+		r.move(&b, reservationSettled, c.Amount)
+		if err = r.write(ctx, tx, now); err == nil {
+			err = b.count(ctx, tx)
+		}
+	}
+	return pawl.Settled{Remaining: b.Remaining(), Spent: b.Spent}, err
+}
+
+// reclaim ends the open reservations of the locked budget whose attempt holds no lease any
+// more: it charges or returns them. A later attempt that adopts one afterwards takes back
+// what was charged. Rows that another transaction has locked belong to a task that is being
+// deleted; the next call has them.
+func (b *BudgetRow) reclaim(ctx context.Context, tx Tx, now int64) error {
+	for last := ""; ; {
+		lost, err := readReservations(ctx, tx, budgetSQL["lost reservations"], b.ID, last, lostBatch)
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		for i := range lost {
+			r := &lost[i]
+			if b.OnLost == pawl.LostReturn {
+				r.move(b, reservationReturned, 0)
+			} else {
+				r.move(b, reservationCharged, r.amount)
+			}
+			if err := r.write(ctx, tx, now); err != nil {
+				return err
+			}
+		}
+		if err := b.count(ctx, tx); err != nil {
+			return err
+		}
+		last = lost[len(lost)-1].id
+	}
+}
+
+func readReservations(ctx context.Context, tx Tx, query string, args ...any) ([]reservation, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []reservation
+	for rows.Next() {
+		var r reservation
+		if err := rows.Scan(r.targets()...); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// ReclaimReservations ends the lost reservations of up to limit budgets, after the one with
+// the id after, each in a transaction of its own. It returns the id to go on after; "" = all
+// are done.
+func ReclaimReservations(ctx context.Context, db DB, after string, limit int) (next string, err error) {
+	var ids []string
+	err = db.View(ctx, func(ctx context.Context, tx Tx) (err error) {
+		ids, err = Strings(ctx, tx, budgetSQL["budgets with lost reservations"], after, limit)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, id := range ids {
+		err := db.Do(ctx, func(ctx context.Context, tx Tx) error {
+			b, now, err := lockedBudget(ctx, tx, "", budgetSQL["lock budget by id"], id, id)
+			if err != nil {
+				return err
+			}
+			return b.reclaim(ctx, tx, now)
+		})
+		if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // not found: deleted meanwhile
+			return "", err
+		}
+	}
+	if len(ids) < limit {
+		return "", nil
+	}
+	return ids[len(ids)-1], nil
+}
