@@ -40,7 +40,8 @@ type Item struct {
 	Error       *Failure        `json:"error,omitempty"` // the last error, in every state
 	After       []string        `json:"after,omitempty"`
 	RunAt       *time.Time      `json:"run_at,omitempty"` // scheduled: when it becomes due; waiting: when the wait ends
-	BlockedBy   *Blocked        `json:"blocked_by"`       // what it waits for, if no worker holds it
+	Deadline    *time.Time      `json:"deadline,omitempty"`
+	BlockedBy   *Blocked        `json:"blocked_by"` // what it waits for, if no worker holds it
 	CreatedAt   time.Time       `json:"created_at"`
 	StartedAt   *time.Time      `json:"started_at,omitempty"` // first claim
 	AcceptedAt  *time.Time      `json:"accepted_at,omitempty"`
@@ -53,6 +54,13 @@ const (
 	KindWork  = "work"
 	KindPlan  = "plan"
 	KindApply = "apply"
+)
+
+// The codes of failures by time.
+const (
+	FailedByDeadline        = "deadline"          // its deadline passed
+	FailedByStartToClose    = "start_to_close"    // an attempt took longer than start_to_close_seconds
+	FailedByScheduleToStart = "schedule_to_start" // no worker claimed it within schedule_to_start_seconds
 )
 
 // Failure is why an item or task failed. A plain JSON string is read as its message.

@@ -49,7 +49,7 @@ type SweepStats struct {
 	ScanDurationMS     int64 `json:"scan_duration_ms"`
 
 	Due          int64     `json:"due"`              // scheduled and waiting items that became queued
-	GivenUp      int64     `json:"given_up"`         // items whose dependency failed
+	GivenUp      int64     `json:"given_up"`         // items whose dependency failed, or whose time passed
 	Buried       int64     `json:"buried"`           // items and tasks dead-lettered
 	Stale        int64     `json:"stale"`            // tasks marked stale
 	TasksPruned  int64     `json:"tasks_pruned"`     // archived and deleted

@@ -40,6 +40,12 @@ type Task struct {
 	LastTransitionedAt time.Time       `json:"last_transitioned_at"`
 	AppliedAt          *time.Time      `json:"applied_at,omitempty"`
 	CompletedAt        *time.Time      `json:"completed_at,omitempty"` // set by final states and by failed
+
+	Deadline *time.Time `json:"deadline,omitempty"` // what has no result by then fails
+	// the longest time of an attempt, from its claim; 0 = no limit
+	StartToCloseSeconds int `json:"start_to_close_seconds,omitempty"`
+	// the longest time that an item may be queued before a worker claims it; 0 = no limit
+	ScheduleToStartSeconds int `json:"schedule_to_start_seconds,omitempty"`
 }
 
 // Requester says who asked for a task; any text of the caller.
@@ -67,6 +73,16 @@ type NewTask struct {
 	Messages    []NewMessage    `json:"messages,omitempty"`   // earlier messages of the conversation, for example the user's; ≤ 1000
 	Reply       *Reply          `json:"reply,omitempty"`      // an open message for the worker that claims the item
 	Provenance  *Provenance     `json:"provenance,omitempty"` // of the caller
+
+	// what has no result by then fails with the code deadline; also items that are added
+	// later. It must lie ahead, by at most ten years
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// the longest time of an attempt of an item, from its claim: its lease ends then,
+	// whatever its worker sends. 0 = no limit; ≤ 10 years
+	StartToCloseSeconds int `json:"start_to_close_seconds,omitempty"`
+	// the longest time that an item may be queued: it fails if no worker claims it by then.
+	// 0 = no limit; ≤ 10 years
+	ScheduleToStartSeconds int `json:"schedule_to_start_seconds,omitempty"`
 }
 
 // NewItem describes one item of a new task; zero fields take the task's values.
@@ -78,6 +94,7 @@ type NewItem struct {
 	After       []string        `json:"after,omitempty"` // keys of items that must complete first
 	MaxAttempts int             `json:"max_attempts,omitempty"`
 	RunAt       *time.Time      `json:"run_at,omitempty"`
+	Deadline    *time.Time      `json:"deadline,omitempty"` // the earlier one of the task's and the item's counts
 }
 
 // Dedupe asks for one task per input: by the payload and items (All), or by the values
@@ -133,8 +150,8 @@ type TaskUpdate struct {
 }
 
 // TaskClone asks for a copy of a task, in whatever state that is: its type, payload,
-// items, title, priority, metadata and requester. A clone is not deduplicated, and
-// run_at is not copied.
+// items, title, priority, metadata, timeouts and requester. A clone is not deduplicated,
+// and run_at and deadlines are not copied.
 type TaskClone struct {
 	TaskID string `json:"task_id"`
 	// in place of the payload, and of the input of a task that was made of a payload alone

@@ -28,7 +28,11 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 // addable checks new items against the general rules and against the rules of their
 // task's type. It returns the rules of the type.
 func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, error) {
-	if err := rules.CheckAddItems(call, e.ids.now()); err != nil {
+	now, err := e.checkTime(ctx, nil, call.Items)
+	if err == nil {
+		err = rules.CheckAddItems(call, now)
+	}
+	if err != nil {
 		return nil, err
 	}
 	r, q, err := e.rulesOfTask(ctx, call.TaskID)
@@ -67,11 +71,11 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if room, err = lockRoom(ctx, tx, now, call, room, apart); err != nil {
 			return err
 		}
-		d = e.more(ctx, r, room, call)
+		d = e.more(ctx, r, room, call, now)
 		if broken, err = linkAndNumber(ctx, tx, call, d.items, linked, apart); err != nil {
 			return err
 		}
-		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
+		if _, err := insertItems(ctx, tx, e.db.Dialect().Hot, nil, d.items); err != nil {
 			return err
 		}
 		if err := store.DependencyBroken(ctx, tx, broken); err != nil {
@@ -98,10 +102,11 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 }
 
 // more drafts new items of a task by the task's version of its type.
-func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions, call *pawl.AddItems) draft {
+func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions, call *pawl.AddItems, now int64) draft {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorAPI, "")
-	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by}
+	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by,
+		StartToClose: room.StartToClose, ScheduleToStart: room.ScheduleToStart, Deadline: ahead(room.Deadline, now)}
 	d := draft{task: row, items: make([]store.NewItem, len(call.Items))}
 	like := pawl.NewTask{MaxAttempts: r.MaxAttempts}
 	for i := range call.Items {
@@ -137,15 +142,15 @@ func lockRoom(
 	tx store.Tx,
 	now int64,
 	call *pawl.AddItems,
-	ahead store.NewPositions,
+	reserved store.NewPositions,
 	apart bool,
 ) (room store.NewPositions, err error) {
 	ns := pawl.CallerOf(ctx).Namespace
 	if !apart {
 		return store.LockRoom(ctx, tx, now, ns, call.TaskID)
 	}
-	ahead.Priority, err = store.ShareTask(ctx, tx, ns, call.TaskID)
-	return ahead, err
+	reserved.Priority, err = store.ShareTask(ctx, tx, ns, call.TaskID)
+	return reserved, err
 }
 
 // linkAndNumber links new items to existing items, which it locks. Unless the positions were

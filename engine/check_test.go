@@ -376,6 +376,12 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"loose ends",
+		"deadlines of {ready}",
+		"INSERT INTO pawl.deadlines (item_id, namespace, task_id, at) VALUES ('{ready}', 'default', '{many}', 5)",
+		"DELETE FROM pawl.deadlines",
+	},
+	{
+		"loose ends",
 		"item_parts",
 		"INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', " +
 			"'other', '{leases}', 'p', '1', 'w', 1, 1)",

@@ -90,7 +90,8 @@ func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room rule
 // alone, so is the clone: its only item's input is its payload.
 func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask {
 	t := pawl.NewTask{Type: of.Type, Payload: of.Payload, Title: of.Title, Priority: of.Priority, RunAt: call.RunAt,
-		RequestedBy: of.RequestedBy, Metadata: of.Metadata, Items: make([]pawl.NewItem, len(items))}
+		RequestedBy: of.RequestedBy, Metadata: of.Metadata, Items: make([]pawl.NewItem, len(items)),
+		StartToCloseSeconds: of.StartToCloseSeconds, ScheduleToStartSeconds: of.ScheduleToStartSeconds}
 	if call.Payload != nil {
 		t.Payload = call.Payload
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
@@ -22,6 +24,11 @@ type draft struct {
 	ignores  bool   // failed items do not count when it settles
 	thread   string
 	messages []store.NewMessage
+}
+
+// hasDeadline reports whether an item of the draft has a deadline: it has a row of its own.
+func (d *draft) hasDeadline() bool {
+	return slices.ContainsFunc(d.items, func(it store.NewItem) bool { return it.Deadline != nil })
 }
 
 // needsOwnTx reports whether more rows are written than by a plain create.
@@ -61,20 +68,24 @@ func (e *Engine) createTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 
 // createAll inserts drafts and stores each answer at the index of its call.
 func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
-	plain := make([]draft, 0, len(drafts))
+	plain, timed := make([]draft, 0, len(drafts)), []draft(nil)
 	for i := range drafts {
 		d := &drafts[i]
 		if out[d.ord].Err = e.referTask(ctx, "create", d.task.ID, d.blobs()); out[d.ord].Err != nil {
 			continue
 		}
 		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() {
-			plain = append(plain, *d)
+			if d.hasDeadline() {
+				timed = append(timed, *d)
+			} else {
+				plain = append(plain, *d)
+			}
 			continue
 		}
 		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, *d)
 	}
-	if len(plain) == 0 {
-		return nil
+	if err := e.createTogether(ctx, out, timed); err != nil || len(plain) == 0 {
+		return err
 	}
 	ords := make([]int, len(plain))
 	for i := range plain {
@@ -88,6 +99,26 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		out[ords[b.ord]].Value = plain[b.ord].answer(b.now)
 	}
 	e.after(func() { e.created(plain, made[0].now) })
+	return nil
+}
+
+// createTogether inserts drafts in one transaction.
+func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
+	if len(drafts) == 0 {
+		return nil
+	}
+	var made []created
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		made, err = insertDrafts(ctx, tx, e.db.Dialect().Hot, drafts)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range drafts {
+		out[drafts[i].ord].Value = drafts[i].answer(made[i].now)
+	}
+	e.after(func() { e.created(drafts, made[0].now) })
 	return nil
 }
 
@@ -133,7 +164,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	for i := range drafts {
 		tasks, items = append(tasks, drafts[i].task), append(items, drafts[i].items...)
 	}
-	now, err := hot.Create(ctx, tx, tasks, items)
+	now, err := insertItems(ctx, tx, hot, tasks, items)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +182,14 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 		out[i] = created{d.ord, now}
 	}
 	return out, nil
+}
+
+// insertItems inserts items and their deadlines, with their tasks if these are new.
+func insertItems(ctx context.Context, tx store.Tx, hot store.Hot, tasks []store.NewTask, items []store.NewItem) (now int64, err error) {
+	if now, err = hot.Create(ctx, tx, tasks, items); err != nil {
+		return 0, err
+	}
+	return now, store.PutDeadlines(ctx, tx, items)
 }
 
 // created reports new work to waiting claims: the first new item of each queue.
@@ -216,7 +255,8 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 // draft checks a task and makes its rows. of is the id of the task that it clones; "" =
 // none.
 func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string, shared *drafting) (draft, error) {
-	if err := rules.CheckTask(t, e.ids.now()); err != nil {
+	now, err := e.checkTask(ctx, t, shared)
+	if err != nil {
 		return draft{}, err
 	}
 	hash, err := rules.InputHash(t)
@@ -226,7 +266,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string, shared *
 	c := pawl.CallerOf(ctx)
 	r, err := e.rulesToCreate(ctx, c.Namespace, t.Type)
 	if err == nil && r != nil {
-		t, err = e.planned(ctx, r, t, of != "")
+		t, err = e.planned(ctx, r, t, of != "", now)
 	}
 	if err == nil {
 		err = e.checkItemTypes(ctx, queue.Pair{Type: t.Type, Priority: t.Priority}, "/items", t.Items)
@@ -257,6 +297,7 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string, shared *
 			item = t.Items[0]
 		}
 		it := newItem(&row, t, &item, itemID, 0)
+		row.Deadline = it.Deadline // both are one row
 		it.Data = store.Text(row.Data)
 		d := r.drafted(draft{task: row, items: shared.only(it)})
 		return d, e.startConversation(&d, t)
@@ -291,6 +332,10 @@ func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, po
 	if it.RunAt == nil {
 		it.RunAt = micros(t.RunAt)
 	}
+	it.StartToClose, it.ScheduleToStart, it.Deadline = row.StartToClose, row.ScheduleToStart, row.Deadline
+	if own := micros(i.Deadline); own != nil && (it.Deadline == nil || *own < *it.Deadline) {
+		it.Deadline = own
+	}
 	return it
 }
 
@@ -307,7 +352,8 @@ type summaryOf struct {
 type drafting struct {
 	items []store.NewItem // those of tasks of one
 	last  summaryOf
-	data  string // of last
+	data  string    // of last
+	now   time.Time // the database's; zero = not read
 }
 
 // summary returns the JSON of a summary. Most tasks of a call have the same.

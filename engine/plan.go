@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -11,7 +12,7 @@ import (
 
 // planned returns a task with the defaults of its type and the items of its plan. A clone
 // keeps the items of the older task. Nothing is written.
-func (e *Engine) planned(ctx context.Context, r *typeRules, t *pawl.NewTask, cloned bool) (*pawl.NewTask, error) {
+func (e *Engine) planned(ctx context.Context, r *typeRules, t *pawl.NewTask, cloned bool, now time.Time) (*pawl.NewTask, error) {
 	p := r.WithDefaults(*t)
 	payload, err := r.CheckPayload(&p, cloned)
 	if err != nil {
@@ -34,7 +35,7 @@ func (e *Engine) planned(ctx context.Context, r *typeRules, t *pawl.NewTask, clo
 	if p.Payload == nil {
 		p.Payload = json.RawMessage("null") // so that the task does not count as a task of one item
 	}
-	return &p, r.CheckPlan("/items", p.Items, e.ids.now())
+	return &p, r.CheckPlan("/items", p.Items, now)
 }
 
 // drafted fills in the fields of a draft that the type sets.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
@@ -34,7 +35,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	d, err := e.draftPlan(ctx, r, &task, &it.Item, call)
+	d, err := e.draftPlan(ctx, r, &task, &it.Item, call, stamp(now))
 	if pawl.CodeOf(err) == pawl.CodeInvalid {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
@@ -44,7 +45,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 	var out pawl.Moved
 	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		now = g.Now
-		if _, err := e.db.Dialect().Hot.Create(ctx, tx, nil, d.items); err != nil {
+		if _, err := insertItems(ctx, tx, e.db.Dialect().Hot, nil, d.items); err != nil {
 			return err
 		}
 		if err := store.SetTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {
@@ -65,10 +66,11 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 }
 
 // draftPlan drafts the items of a plan that a worker made.
-func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall) (draft, error) {
+func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall,
+	now time.Time) (draft, error) {
 	items, err := rules.ReadPlan(call.Result)
 	if err == nil {
-		err = cmp.Or(r.CheckPlan("/result/items", items, e.ids.now()),
+		err = cmp.Or(r.CheckPlan("/result/items", items, now),
 			e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items))
 	}
 	if err != nil {
@@ -85,6 +87,8 @@ func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, i
 		Priority:  task.Priority,
 		Actor:     store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID, Key: pawl.CallerOf(ctx).Key},
 	}
+	row.StartToClose, row.ScheduleToStart = seconds(task.StartToCloseSeconds), seconds(task.ScheduleToStartSeconds)
+	row.Deadline = ahead(micros(task.Deadline), now.UnixMicro())
 	d := draft{task: row, items: make([]store.NewItem, len(items))}
 	for i := range items {
 		d.items[i] = newItem(&row, &like, &items[i], e.ids.next("itm"), i)

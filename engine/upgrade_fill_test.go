@@ -66,6 +66,7 @@ func (f *filling) fill() {
 	f.besides()
 	f.pauses()
 	f.budgets()
+	f.timed()
 	f.do(f.p.Engine.Log(f.ctx))
 	need[string](f)(f.p.Engine.SignLog(f.ctx))
 	f.states(0) // after the checkpoint of the log
@@ -89,6 +90,15 @@ func (f *filling) budgets() {
 func (f *filling) pauses() {
 	need[pawl.Queue](f)(f.p.Service.PauseQueue(f.ctx, "later"))
 	f.do(f.p.Service.PauseNamespace(pawl.As(f.ctx, pawl.Caller{Namespace: "closed"})))
+}
+
+// timed leaves tasks with deadlines and timeouts.
+func (f *filling) timed() {
+	at := f.p.Now().Add(time.Hour)
+	for _, n := range []int{0, 2} {
+		f.create("timed", n, func(t *pawl.NewTask) { t.Deadline, t.StartToCloseSeconds, t.ScheduleToStartSeconds = &at, 600, 3600 })
+	}
+	f.claim(f.create("timed", 0, func(t *pawl.NewTask) { t.Deadline, t.StartToCloseSeconds = &at, 600 }), 1)
 }
 
 func (f *filling) types() {

@@ -16,6 +16,15 @@ func micros(t *time.Time) *int64 {
 	return &us
 }
 
+// seconds returns a time in seconds; 0 = none.
+func seconds(n int) *int64 {
+	if n == 0 {
+		return nil
+	}
+	s := int64(n)
+	return &s
+}
+
 func stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // actor returns the actor of an event: the one that the caller states, or the verb's

@@ -15,6 +15,13 @@ type NewPositions struct {
 	TypeVersion int
 	Priority    int
 	Position    int // of the first new item
+
+	Deadline, StartToClose, ScheduleToStart *int64
+}
+
+// columns are the columns of the task's row that are read.
+func (r *NewPositions) columns(more any) []any {
+	return []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Deadline, &r.StartToClose, &r.ScheduleToStart, more}
 }
 
 // LockRoom locks an open task that items are to be added to. A task of one item becomes a
@@ -22,7 +29,7 @@ type NewPositions struct {
 func LockRoom(ctx context.Context, tx Tx, now int64, namespace, taskID string) (NewPositions, error) {
 	var r NewPositions
 	var solo int
-	found, err := Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &solo}, addItemsSQL["task to grow"], TaskID(taskID), namespace)
+	found, err := Row(ctx, tx, r.columns(&solo), addItemsSQL["task to grow"], TaskID(taskID), namespace)
 	if err != nil {
 		return r, err
 	}
@@ -56,7 +63,7 @@ func NextPositions(ctx context.Context, tx Tx, namespace, taskID string, n int) 
 // can therefore add to one task at the same time. Positions that are not used stay gaps.
 // ok is false when the task is not an open task of many items.
 func TakePositions(ctx context.Context, tx Tx, namespace, taskID string, n int) (r NewPositions, ok bool, err error) {
-	ok, err = Row(ctx, tx, []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Position}, addItemsSQL["take positions of many"], TaskID(taskID), n,
+	ok, err = Row(ctx, tx, r.columns(&r.Position), addItemsSQL["take positions of many"], TaskID(taskID), n,
 		namespace)
 	return r, ok, err
 }

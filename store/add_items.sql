@@ -1,12 +1,12 @@
 -- name: task to grow
-SELECT t.type, t.type_version, t.priority, t.solo
+SELECT t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, t.solo
 FROM pawl.tasks t
 WHERE t.id = $1 AND t.namespace = $2
 @exclusive
 
 -- name: item from solo
-INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, run_at, input, parts_required, created_at, reasons)
-SELECT id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, run_at, input, parts_required, created_at, reasons
+INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, run_at, input, parts_required, created_at, reasons, deadline)
+SELECT id, namespace, queue_id, task_id, type, kind, position, priority, max_attempts, run_at, input, parts_required, created_at, reasons, deadline
 FROM pawl.all_items
 WHERE id = $1
 
@@ -36,7 +36,7 @@ UPDATE pawl.task_counters
 SET positions = CASE WHEN task_counters.positions < task_counters.items THEN task_counters.items ELSE task_counters.positions END + $2
 FROM pawl.tasks t
 WHERE task_counters.task_id = $1 AND task_counters.state = 'open' AND task_counters.planning = 0 AND t.id = task_counters.task_id AND t.namespace = $3 AND t.solo = 0
-RETURNING t.type, t.type_version, t.priority, task_counters.positions - $2
+RETURNING t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, task_counters.positions - $2
 
 -- name: grow
 UPDATE pawl.task_counters

@@ -24,6 +24,7 @@ var taskTables = []string{
 	"item_deps",
 	"parked_items",
 	"finished_items",
+	"deadlines",
 	"item_parts",
 	"blobs",
 	"checkpoints",

@@ -13,7 +13,7 @@ FROM pawl.task_counters
 WHERE task_id = $1
 
 -- name: rows items
-SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, reasons, created_at
+SELECT id, namespace, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, reasons, created_at, deadline
 FROM pawl.items
 WHERE task_id = $1
 ORDER BY position, id
@@ -38,6 +38,12 @@ ORDER BY item_id
 -- name: rows finished_items
 SELECT item_id, @namespace_of(queue_id) AS namespace, task_id, @state_name(state) AS state, @columns(kept), left_by, @name_of(worker) AS worker_id, started_at, ended_at, accepted_at, stage, result, assembled_result, error
 FROM pawl.finished_items
+WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
+ORDER BY item_id
+
+-- name: rows deadlines
+SELECT item_id, namespace, task_id, at
+FROM pawl.deadlines
 WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY item_id
 
@@ -171,6 +177,10 @@ WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.parked_items p ON 
 -- name: remove finished_items
 DELETE FROM pawl.finished_items
 WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.finished_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove deadlines
+DELETE FROM pawl.deadlines
+WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.deadlines p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
 -- name: remove item_deps
 DELETE FROM pawl.item_deps

@@ -72,7 +72,7 @@ func (r archiveRow) texts(names ...string) (out []leafText) {
 // archiveKeys are the columns that name a row of each table; a table without any has one row.
 var archiveKeys = map[string][]string{
 	"tasks": nil, "task_counters": nil, "items": {"id"}, "item_deps": {"needs_id", "item_id"}, "parked_items": {"item_id"},
-	"finished_items": {"item_id"}, "item_parts": {"id"}, "blobs": {"namespace", "address"}, "checkpoints": {"id"},
+	"finished_items": {"item_id"}, "deadlines": {"item_id"}, "item_parts": {"id"}, "blobs": {"namespace", "address"}, "checkpoints": {"id"},
 	"task_events": {"id"}, "task_results": nil, "provenances": {"id"}, "messages": {"id"}, "message_chunks": {"message_id", "seq"},
 }
 

@@ -332,6 +332,11 @@ LEFT JOIN pawl.items w ON w.id = d.item_id
 LEFT JOIN pawl.items n ON n.id = d.needs_id
 WHERE w.id IS NULL OR n.id IS NULL OR w.task_id <> n.task_id
 UNION ALL
+SELECT 'deadlines of ' || @item_text(d.item_id), d.task_id, 'the item is not there, or of another task or namespace, or has another deadline'
+FROM pawl.deadlines d
+LEFT JOIN pawl.all_items w ON w.id = d.item_id
+WHERE w.id IS NULL OR w.task_id <> d.task_id OR w.namespace <> d.namespace OR COALESCE(w.deadline, 0) <> d.at
+UNION ALL
 SELECT 'message_chunks of ' || c.message_id, NULL, 'there is no such message'
 FROM pawl.message_chunks c
 LEFT JOIN pawl.messages m ON m.id = c.message_id

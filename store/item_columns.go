@@ -53,6 +53,15 @@ func (c *Carried) Kept() []Column {
 	return []Column{{"attempt", &c.Attempt}, {"failures", &c.Failures}, {"rework", &c.Rework}}
 }
 
+// LeaseEnd returns when a lease ends that was acquired at a time and would end at another:
+// no later than start_to_close after the claim.
+func (c *Carried) LeaseEnd(acquired, end int64) int64 {
+	if c.StartToClose == nil {
+		return end
+	}
+	return min(end, acquired+*c.StartToClose*1_000_000)
+}
+
 // show sets the members of an item that verbs answer with, besides those that never change:
 // the kept columns.
 func (c *Carried) show(it *pawl.Item) {
@@ -69,6 +78,8 @@ type NewItem struct {
 	Priority                          int
 	MaxAttempts                       int
 	RunAt                             *int64
+	Deadline                          *int64
+	StartToClose, ScheduleToStart     *int64   // seconds
 	After                             Text     // JSON list of keys
 	Needs                             []string // ids of the items that must complete first
 	Feeds                             bool     // another item needs it
@@ -90,7 +101,7 @@ func (i *NewItem) Take(given *pawl.NewItem) {
 // Planned returns the item as a dry run shows it: what a caller gives to create it.
 func (i *NewItem) Planned() pawl.NewItem {
 	out := pawl.NewItem{Input: json.RawMessage(i.Input), Type: i.Type, Priority: &i.Priority, Key: string(i.Key), MaxAttempts: i.MaxAttempts,
-		RunAt: stampOf(i.RunAt)}
+		RunAt: stampOf(i.RunAt), Deadline: stampOf(i.Deadline)}
 	if i.After != "" {
 		_ = json.Unmarshal([]byte(i.After), &out.After) // written by us
 	}
@@ -99,6 +110,15 @@ func (i *NewItem) Planned() pawl.NewItem {
 
 // Queue returns the namespace and type of the item.
 func (i *NewItem) Queue() QueueName { return QueueName{i.Namespace, i.Type} }
+
+// Since returns since when the item is queued, if it is when it is created. Only an item that
+// must be claimed in time has it: others are queued since they were created.
+func (i *NewItem) Since(now int64) *int64 {
+	if i.ScheduleToStart == nil {
+		return nil
+	}
+	return &now
+}
 
 // Mark returns the value of solo in the item's rows: 1 for the only item of a task, Aside
 // for a plan or apply item, else 0.
@@ -116,7 +136,8 @@ func (i *NewItem) Mark() int {
 // acceptance set: the hot verb Complete does not touch rows with acceptance. Results that
 // are accepted, and plan and apply items, are ended by other verbs.
 func (i *NewItem) Carried() Carried {
-	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance || i.Aside)}
+	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance || i.Aside),
+		StartToClose: i.StartToClose, ScheduleToStart: i.ScheduleToStart}
 }
 
 func bit(b bool) int {
@@ -144,6 +165,7 @@ type itemScan struct {
 	created, updated                      int64
 	acquired, expires, beat               *int64
 	runAt, started, accepted, completed   *int64
+	deadline                              *int64
 }
 
 // columns are the columns that are read of an item: @columns(item) in statements.
@@ -157,6 +179,7 @@ func (s *itemScan) columns() []Column {
 		{"lease_expires_at", &s.expires}, {"heartbeat_at", &s.beat}, {"progress", &s.progress}, {"stage", &s.stage},
 		{"result", &s.result}, {"assembled_result", &s.assembled}, {"error", &s.failure}, {"run_at", &s.runAt},
 		{"started_at", &s.started}, {"accepted_at", &s.accepted}, {"completed_at", &s.completed}, {"updated_at", &s.updated},
+		{"deadline", &s.deadline},
 	}
 }
 
@@ -174,7 +197,7 @@ func (s *itemScan) item(now int64) ItemRow {
 	it.CreatedAt, it.UpdatedAt = Stamp(s.created), Stamp(s.updated)
 	it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = stampOf(s.acquired), stampOf(s.expires), stampOf(s.beat)
 	it.RunAt, it.StartedAt, it.AcceptedAt, it.CompletedAt = stampOf(s.runAt), stampOf(s.started), stampOf(s.accepted), stampOf(s.completed)
-	it.Status = it.State.Status()
+	it.Deadline, it.Status = stampOf(s.deadline), it.State.Status()
 	if s.leaseSeconds != nil {
 		it.LeaseSeconds = *s.leaseSeconds
 	}

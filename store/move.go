@@ -63,7 +63,7 @@ func stageOf(c *Change) Text {
 // of a task, the task's plan or apply item is cancelled too.
 func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	ch := changes[c.Verb]
-	if c.LeftBy != "" { // its dependencies were read before: if it is queued now, they have completed since
+	if c.LeftBy == "dependency" { // its dependencies were read before: if it is queued now, they have completed since
 		ch.from = []string{"waiting"}
 	}
 	t, err := lockTask(ctx, tx, c)

@@ -45,6 +45,7 @@ type returnedColumn struct {
 	PartsRequired          Text `json:"parts_required"`
 	Position, Priority     int
 	CreatedAt              int64 `json:"created_at"`
+	Deadline               *int64
 	Progress               *int
 	LeaseSeconds           int    `json:"lease_seconds"`
 	AcquiredAt             int64  `json:"acquired_at"`
@@ -78,7 +79,8 @@ func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) 
 	r.Attempt, r.Failures = f.Attempt, failures
 	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position,
 		Priority:    c.Priority,
-		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt)}
+		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt),
+		Deadline: stampOf(c.Deadline)}
 	if c.After != "" {
 		_ = json.Unmarshal([]byte(c.After), &r.item.After) // written by us
 	}

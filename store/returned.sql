@@ -3,7 +3,7 @@
 
 -- name: item
 (SELECT CAST(@object('type', w.type, 'kind', w.kind, 'position', w.position, 'key', w.key, 'priority', w.priority, 'after', w.after,
-    'parts_required', w.parts_required, 'max_attempts', w.max_attempts, 'created_at', w.created_at@more) AS TEXT)
+    'parts_required', w.parts_required, 'max_attempts', w.max_attempts, 'created_at', w.created_at, 'deadline', w.deadline@more) AS TEXT)
   FROM pawl.all_items w
   WHERE w.id = @id), (SELECT w.input FROM pawl.all_items w WHERE w.id = @id)
 

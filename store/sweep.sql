@@ -13,6 +13,10 @@ FROM (
   SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.waiting WHERE needs = 0 AND until IS NULL AND signal IS NULL) THEN 0 END
   UNION ALL
   SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.waiting WHERE broken > 0) THEN 0 END
+  UNION ALL
+  SELECT MIN(at) FROM pawl.deadlines
+  UNION ALL
+  SELECT MIN(since + schedule_to_start * CAST(1000000 AS bigint)) FROM pawl.ready WHERE schedule_to_start IS NOT NULL
 ) x
 
 -- name: expired leases

@@ -22,7 +22,10 @@ type NewTask struct {
 	InputHash           Text
 	Dedupes             bool
 	TraceParent         Text
-	Items               int // how many items are created with it
+	Deadline            *int64
+	StartToClose        *int64 // seconds
+	ScheduleToStart     *int64 // seconds
+	Items               int    // how many items are created with it
 	Actor               Actor
 	Data                string // of the proposed event: a summary of the request
 	only                onlyItem
@@ -47,6 +50,7 @@ func (t *NewTask) Columns() []Column {
 		{"title", &t.Title}, {"priority", &t.Priority}, {"payload", &t.Payload}, {"metadata", &t.Metadata},
 		{"requested_by_type", &t.RequestedByType}, {"requested_by_id", &t.RequestedByID}, {"input_hash", &t.InputHash},
 		{"dedupes", &t.Dedupes}, {"trace_parent", &t.TraceParent},
+		{"deadline", &t.Deadline}, {"start_to_close", &t.StartToClose}, {"schedule_to_start", &t.ScheduleToStart},
 		{"max_attempts", &t.only.MaxAttempts}, {"run_at", &t.only.RunAt}, {"item_type", &t.only.Type}, {"item_priority", &t.only.Priority},
 		{"input", &t.only.Input},
 	}
@@ -89,9 +93,23 @@ func (t *NewTask) Take(given *pawl.NewTask) {
 	if len(given.Metadata) > 0 {
 		t.Metadata = string(given.Metadata)
 	}
+	t.StartToClose, t.ScheduleToStart = seconds(given.StartToCloseSeconds), seconds(given.ScheduleToStartSeconds)
+	if given.Deadline != nil {
+		at := given.Deadline.UnixMicro()
+		t.Deadline = &at
+	}
 	if given.RequestedBy != nil {
 		t.RequestedByType, t.RequestedByID = Text(given.RequestedBy.Type), Text(given.RequestedBy.ID)
 	}
+}
+
+// seconds returns a time in seconds; 0 = none.
+func seconds(n int) *int64 {
+	if n == 0 {
+		return nil
+	}
+	s := int64(n)
+	return &s
 }
 
 // Task returns the members of the task that follow from the columns and its payload: all
@@ -100,7 +118,8 @@ func (t *NewTask) Task(payload string) pawl.Task {
 	n := len(t.Metadata)
 	both := append(append(make([]byte, 0, n+len(payload)), t.Metadata...), payload...)
 	out := pawl.Task{ID: t.ID, Namespace: t.Namespace, Type: t.Type, TypeVersion: t.TypeVersion, Title: string(t.Title), Priority: t.Priority,
-		Metadata: both[:n:n], Payload: both[n:], InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items}
+		Metadata: both[:n:n], Payload: both[n:], InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items,
+		Deadline: stampOf(t.Deadline), StartToCloseSeconds: int(deref(t.StartToClose)), ScheduleToStartSeconds: int(deref(t.ScheduleToStart))}
 	if t.RequestedByID != "" {
 		out.RequestedBy = &pawl.Requester{Type: string(t.RequestedByType), ID: string(t.RequestedByID)}
 	}
@@ -127,6 +146,7 @@ type taskScan struct {
 	progress, ready                                  *int
 	created, updated, moved                          int64
 	applied, completed                               *int64
+	deadline, toClose, toStart                       *int64
 }
 
 // columns are the columns that are read of a task's row: @columns(task) in statements.
@@ -137,6 +157,7 @@ func (s *taskScan) columns() []Column {
 		{"requested_by_type", &s.byType}, {"requested_by_id", &s.byID}, {"input_hash", &s.hash}, {"thread", &s.thread},
 		{"created_at", &s.created}, {"state", &s.State}, {"version", &s.Version}, {"items", &s.Items}, {"open", &s.ItemsOpen},
 		{"failed_in", &s.failedIn}, {"error", &s.failure}, {"stage", &s.stage}, {"item_state", &s.itemState}, {"progress", &s.progress},
+		{"deadline", &s.deadline}, {"start_to_close", &s.toClose}, {"schedule_to_start", &s.toStart},
 	}
 }
 
@@ -161,7 +182,8 @@ func (s *taskScan) task() pawl.Task {
 	}
 	t.Status, t.ReadyForApproval = t.State.Status(), s.ready != nil && *s.ready == 1
 	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(s.created), Stamp(s.updated), Stamp(s.moved)
-	t.AppliedAt, t.CompletedAt = stampOf(s.applied), stampOf(s.completed)
+	t.AppliedAt, t.CompletedAt, t.Deadline = stampOf(s.applied), stampOf(s.completed), stampOf(s.deadline)
+	t.StartToCloseSeconds, t.ScheduleToStartSeconds = int(deref(s.toClose)), int(deref(s.toStart))
 	if s.solo == 1 {
 		t.Progress, t.Stage = progressOf(s.progress, string(s.itemState)), stageOrState(s.stage, string(s.itemState))
 		return t

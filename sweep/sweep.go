@@ -90,7 +90,7 @@ type pass struct {
 type step func(p *pass, ctx context.Context) error
 
 var (
-	quick = []step{(*pass).expire, (*pass).due, (*pass).giveUp, (*pass).messages}
+	quick = []step{(*pass).deadlines, (*pass).expire, (*pass).queuedTooLong, (*pass).due, (*pass).giveUp, (*pass).messages}
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).budgets, (*pass).checkpoints,
 		(*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads, (*pass).tombstones, (*pass).feed,

@@ -16,10 +16,10 @@ var (
 	notAnchor  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	namedDoc   = regexp.MustCompile(`\b(?:docs|examples|sdk|bench|contrib)/[\w./-]+\.md\b`)
 	privateDoc = marks{
-		[]string{"eed", "ouse.md", "esign.md", "ompact.md", "low.md", "tyle.md", "eps.md", "ontract §", "apping.md"},
+		[]string{"eed", "ouse.md", "esign.md", "ompact.md", "tyle.md", "eps.md", "ontract §", "apping.md"},
 		regexp.MustCompile(
 			`\b[Ss]eeds?[ _]?[1-5]\b|\bseed[1-5]_|\b[Tt]he (?:five )?seeds?'? ` +
-				`(?:say|has|have|document)|\b(?:house|design|compact|flow|style|deps|mapping)\.md\b|\b[Cc]ontract §`,
+				`(?:say|has|have|document)|\b(?:house|design|compact|style|deps|mapping)\.md\b|\b[Cc]ontract §`,
 		),
 	}
 )

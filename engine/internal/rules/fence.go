@@ -10,7 +10,7 @@ import (
 // Item is an item as the store reads it, with fields that callers do not see.
 type Item struct {
 	pawl.Item
-	LeftBy       string // how its last claim ended: expired, released, suspended, failed
+	LeftBy       string // how its last claim ended, or why it was given up: expired, released, suspended, failed, deadline
 	LeaseExpires int64
 	Acceptance   bool
 }
@@ -40,6 +40,8 @@ func CheckFence(it Item, f pawl.Fence, now int64, verb string) error {
 		switch {
 		case it.State.Leased() && it.LeaseExpires <= now, !it.State.Leased() && it.LeftBy == "expired":
 			return lost(pawl.ReasonExpired, "the lease of attempt %d has run out; claim again", it.Attempt)
+		case it.LeftBy == pawl.FailedByDeadline, it.LeftBy == pawl.FailedByScheduleToStart:
+			return lost(pawl.ReasonExpired, "the item was given up (%s) after attempt %d; stop", it.LeftBy, it.Attempt)
 		case it.LeftBy == "revoked":
 			return lost(pawl.ReasonReleased, "the lease of attempt %d was revoked; stop, and claim again", it.Attempt)
 		case it.LeftBy == "released", it.LeftBy == "suspended", it.LeftBy == "rejected":

@@ -59,6 +59,18 @@ func (f *Fields) Ahead(pointer string, t *time.Time, now time.Time) {
 	}
 }
 
+// maxDelaySeconds is pawl.MaxDelay in seconds.
+const maxDelaySeconds = int(pawl.MaxDelay / time.Second)
+
+// Deadline checks that a time lies after now, and at most pawl.MaxDelay after it; nil is
+// valid.
+func (f *Fields) Deadline(pointer string, t *time.Time, now time.Time) {
+	if t != nil && !t.After(now) {
+		f.Add(pointer, "has passed: it is now %s", now.UTC().Format(time.RFC3339))
+	}
+	f.Ahead(pointer, t, now)
+}
+
 // JSON checks that a value is JSON of at most limit bytes and pawl.MaxDepth levels,
 // in UTF-8 and without NUL. An absent value is valid.
 func (f *Fields) JSON(pointer string, raw json.RawMessage, limit int) {

@@ -26,6 +26,9 @@ func CheckTask(t *pawl.NewTask, now time.Time) error {
 	f.JSON("/payload", t.Payload, pawl.MaxPayloadBytes)
 	f.Object("/metadata", &t.Metadata, pawl.MaxMetadataBytes)
 	f.Ahead("/run_at", t.RunAt, now)
+	f.Deadline("/deadline", t.Deadline, now)
+	f.Number("/start_to_close_seconds", t.StartToCloseSeconds, 0, maxDelaySeconds)
+	f.Number("/schedule_to_start_seconds", t.ScheduleToStartSeconds, 0, maxDelaySeconds)
 	if n := len(t.Dedupe.Pointers); n > pawl.MaxDedupePointers {
 		f.Add("/dedupe", "has %d pointers; at most %d are allowed", n, pawl.MaxDedupePointers)
 	}
@@ -55,6 +58,7 @@ func (f *Fields) Items(at string, items []pawl.NewItem, now time.Time) {
 		f.JSON(p+"/input", it.Input, pawl.MaxPayloadBytes)
 		f.Number(p+"/max_attempts", it.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 		f.Ahead(p+"/run_at", it.RunAt, now)
+		f.Deadline(p+"/deadline", it.Deadline, now)
 		if it.Priority != nil {
 			f.Number(p+"/priority", *it.Priority, pawl.MinPriority, pawl.MaxPriority)
 		}

@@ -5,7 +5,7 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, ord)),
 k AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.worker, l.attempt, l.state, l.solo, l.failures, l.lease_seconds, l.lease_expires_at, l.stopped, l.key_id, c.ord
+  SELECT l.item_id, l.namespace, l.task_id, l.worker, l.attempt, l.state, l.solo, l.failures, l.lease_seconds, l.lease_expires_at, l.acquired_at, l.start_to_close, l.stopped, l.key_id, c.ord
   @held,
 x AS MATERIALIZED (
   SELECT k.*, n.now
@@ -13,7 +13,7 @@ x AS MATERIALIZED (
   WHERE k.lease_expires_at > n.now),
 lease AS (
   UPDATE pawl.leases
-  SET state = @state(in_progress), heartbeat_at = (SELECT now FROM n), lease_expires_at = (SELECT now FROM n) + lease_seconds * 1000000::bigint
+  SET state = @state(in_progress), heartbeat_at = (SELECT now FROM n), lease_expires_at = LEAST((SELECT now FROM n) + lease_seconds * 1000000::bigint, acquired_at + start_to_close * 1000000::bigint)
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
@@ -21,5 +21,5 @@ event AS (
   FROM x
   WHERE state = @state(leased)
   ORDER BY ord)
-SELECT ord, task_id, failures, lease_seconds, now + lease_seconds * 1000000::bigint, now, stopped
+SELECT ord, task_id, failures, lease_seconds, LEAST(now + lease_seconds * 1000000::bigint, acquired_at + start_to_close * 1000000::bigint), now, stopped
 FROM x

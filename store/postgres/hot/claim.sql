@@ -53,7 +53,7 @@ lease AS (
     prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
   SELECT item_id, $1::text, queue_id, task_id, priority, @state(leased), @columns(carried, attempt: claim),
     ($11::smallint[])[who], @workers($9)[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
-    (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
+    LEAST((SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint), error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
     NULLIF(($14::text[])[who], '')
   FROM r),
 event AS (
@@ -61,7 +61,7 @@ event AS (
   SELECT $1::text, task_id, item_id, claim, @move(leased, 'queued', 'leased', solo), @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n)
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, ($4::text[])[array_position((SELECT ids FROM q), r.queue_id)], w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
-  (SELECT now FROM n), (SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint,
+  (SELECT now FROM n), LEAST((SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint),
   r.said, r.error, w.reasons,
   CASE WHEN octet_length(w.input) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(w.reasons), 0) > $15::int THEN ('bytes of ' || r.item_id)::int END
 FROM r

@@ -36,7 +36,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	}))
 	args := createArgs(tasks, items, &actors, queues.names)
 	args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }),
-		inQueue, queueOfTask)
+		inQueue, queueOfTask, sparse(items, nil, func(i *store.NewItem) *int64 { return i.Deadline }))
 	var given store.Carried
 	args = append(args, arrays(given.Given(), items, func(i *store.NewItem) { given = i.Carried() })...)
 	var task store.NewTask

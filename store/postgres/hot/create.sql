@@ -1,17 +1,17 @@
 WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 t AS MATERIALIZED (
-  SELECT @filled(new_task, $26 + given), COALESCE(items, ($1::int[])[1]) AS items, @actors($3, $4)[COALESCE(actor, ($2::int[])[1])] AS actor, data, key_id,
+  SELECT @filled(new_task, $27 + given), COALESCE(items, ($1::int[])[1]) AS items, @actors($3, $4)[COALESCE(actor, ($2::int[])[1])] AS actor, data, key_id,
     @queues($8, $10)[COALESCE(queue, ($25::int[])[1])] AS queue_id
-  FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], $25::int[], @arrays(new_task, $26 + given))
+  FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], $25::int[], @arrays(new_task, $27 + given))
     AS t(items, actor, data, key_id, queue, @columns(new_task))),
 i AS MATERIALIZED (
   SELECT id, ($8::text[])[COALESCE(queue, ($24::int[])[1])] AS namespace, COALESCE(task_id, ($9::uuid[])[1]) AS task_id, ($10::text[])[COALESCE(queue, ($24::int[])[1])] AS type, @queues($8, $10)[COALESCE(queue, ($24::int[])[1])] AS queue_id,
     COALESCE(kind, 'work') AS kind, COALESCE(position, 0) AS position, key, COALESCE(priority, 0::smallint) AS priority,
-    run_at, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $26), n.now,
+    run_at, deadline, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $27), n.now,
     CASE WHEN i.needs > 0 THEN 'waiting' WHEN i.run_at > n.now THEN 'scheduled' ELSE 'queued' END AS state
   FROM unnest($7::uuid[], $9::uuid[], $11::text[], $12::int[], $13::text[], $14::smallint[],
-    $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], $24::int[], @arrays(given, $26))
-    AS i(id, task_id, kind, position, key, priority, run_at, after, needs, input, actor, data, key_id, queue, @columns(given)), n),
+    $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], $24::int[], $26::bigint[], @arrays(given, $27))
+    AS i(id, task_id, kind, position, key, priority, run_at, after, needs, input, actor, data, key_id, queue, deadline, @columns(given)), n),
 task AS (
   INSERT INTO pawl.tasks (@columns(new_task), queue_id, created_at)
   SELECT @columns(new_task), queue_id, now
@@ -22,13 +22,13 @@ live AS (
   FROM t
   WHERE solo = 0),
 item AS (
-  INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
-  SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, now
+  INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at, deadline)
+  SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, now, deadline
   FROM i
   WHERE solo <> 1),
 ready AS (
-  INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(given))
-  SELECT queue_id, @new_rank(priority), id, task_id, @columns(given)
+  INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, since, @columns(given))
+  SELECT queue_id, @new_rank(priority), id, task_id, CASE WHEN schedule_to_start IS NOT NULL THEN now END, @columns(given)
   FROM i
   WHERE state = 'queued'),
 scheduled AS (

@@ -11,17 +11,15 @@ x AS MATERIALIZED (
 w AS MATERIALIZED (
   SELECT x.*, n.now, p.spare, x.failures + CASE WHEN p.spare THEN 0 ELSE 1 END AS new_failures,
     NOT p.spare AND x.failures + 1 >= x.max_attempts AS spent,
-    $2::bool AND NOT p.spare AS leaves_boundary
+    $2::bool AND NOT p.spare AS leaves_boundary, p.capped,
+    CASE WHEN p.capped THEN 'The attempt took longer than start_to_close_seconds - ' ELSE CASE WHEN x.failures + 1 < x.max_attempts THEN 'Lease expired - ' ELSE '' END END
+      || CASE WHEN x.failures + 1 < x.max_attempts THEN 'retry ' || x.failures + 1 || '/' || x.max_attempts WHEN p.capped THEN 'max retries exceeded' ELSE 'Max retries exceeded' END AS message
   FROM x, n,
-    LATERAL (SELECT x.prefetch = 1 AND x.state = @state(leased) AND x.spared < x.max_attempts AS spare OFFSET 0) p),
+    LATERAL (SELECT COALESCE(x.lease_expires_at >= x.acquired_at + x.start_to_close * 1000000::bigint, false) AS capped, x.prefetch = 1 AND x.state = @state(leased) AND x.spared < x.max_attempts AS spare OFFSET 0) p),
 y AS MATERIALIZED (
   SELECT w.*,
     CASE WHEN spent THEN 'failed' ELSE 'queued' END AS to_state,
-    CASE WHEN spent THEN 'Max retries exceeded' ELSE 'Lease expired - retry ' || new_failures || '/' || max_attempts END AS message,
-    CASE
-      WHEN spare THEN error
-      ELSE json_build_object('code', 'lease_expired', 'message', CASE WHEN spent THEN 'Max retries exceeded' ELSE 'Lease expired - retry ' || new_failures || '/' || max_attempts END)::text
-    END AS new_error,
+    CASE WHEN spare THEN error ELSE json_build_object('code', CASE WHEN capped THEN 'start_to_close' ELSE 'lease_expired' END, 'message', message)::text END AS new_error,
     CASE WHEN leaves_boundary THEN row_number() OVER (PARTITION BY leaves_boundary ORDER BY item_id) END AS ord
   FROM w
   ORDER BY item_id),

@@ -13,7 +13,7 @@ y AS MATERIALIZED (
   SELECT x.*, n.now,
     CASE WHEN extend THEN seconds ELSE lease_seconds END AS new_seconds,
     CASE WHEN extend THEN n.now ELSE heartbeat_at END AS new_heartbeat,
-    CASE WHEN extend THEN n.now + seconds * 1000000::bigint ELSE lease_expires_at END AS new_end,
+    CASE WHEN extend THEN LEAST(n.now + seconds * 1000000::bigint, acquired_at + start_to_close * 1000000::bigint) ELSE lease_expires_at END AS new_end,
     COALESCE(progressed, progress) AS new_progress,
     CASE WHEN staged IS NULL THEN stage ELSE NULLIF(staged, '') END AS new_stage
   FROM x, n),

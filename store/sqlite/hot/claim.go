@@ -216,7 +216,7 @@ func newHolder(ctx context.Context, tx store.Tx, namespace string, c *store.Clai
 func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, events *inserter) (store.Claimed, error) {
 	now, c := h.now, h.Claimant
 	priority := store.PriorityOf(int(r.rank))
-	expires := now + int64(c.LeaseSeconds)*1_000_000
+	expires := r.LeaseEnd(now, now+int64(c.LeaseSeconds)*1_000_000)
 	started := now
 	if r.startedAt != nil {
 		started = *r.startedAt

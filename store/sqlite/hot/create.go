@@ -77,7 +77,7 @@ func (w *creation) newItem(ctx context.Context, tx store.Tx, n *store.NewItem) e
 	}
 	if !n.Solo {
 		err = w.items.add(ctx, tx, id, n.Namespace, queue, task, n.Type, n.Kind, int64(n.Position), n.Key, int64(n.Priority),
-			int64(n.MaxAttempts), n.RunAt, n.After, n.Input, w.now)
+			int64(n.MaxAttempts), n.RunAt, n.After, n.Input, w.now, n.Deadline)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (w *creation) newItem(ctx context.Context, tx store.Tx, n *store.NewItem) e
 		_, err = tx.Exec(ctx, createScheduled, with(given, id, queue, task, int64(n.Priority), *n.RunAt)...)
 	default:
 		e.to = "queued"
-		err = w.ready.add(ctx, tx, with(given, queue, int64(store.NewRank(n.Priority)), id, task)...)
+		err = w.ready.add(ctx, tx, with(given, queue, int64(store.NewRank(n.Priority)), id, task, n.Since(w.now))...)
 	}
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ INSERT INTO pawl.task_counters (task_id, namespace, items, open)
 VALUES ($1, $2, $3, $3)
 
 -- name: Item
-INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+INSERT INTO pawl.items (id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, created_at, deadline)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 
 -- name: Dependency
 INSERT INTO pawl.item_deps (needs_id, item_id)
@@ -16,8 +16,8 @@ VALUES ($1, $2)
 ON CONFLICT DO NOTHING
 
 -- name: Ready
-INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(given))
-VALUES ($1, $2, $3, $4, @values(given, $5))
+INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, since, @columns(given))
+VALUES ($1, $2, $3, $4, $5, @values(given, $6))
 
 -- name: Scheduled
 INSERT INTO pawl.scheduled (item_id, queue_id, task_id, priority, run_at, @columns(given))

@@ -1,9 +1,11 @@
 package hot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -100,13 +102,11 @@ func (l *lease) expire(ctx context.Context, tx store.Tx, now int64) (message, st
 		state, err = "queued", l.toReady(ctx, tx, "expired", now)
 	case l.Failures+1 < l.MaxAttempts:
 		l.Failures++
-		message = fmt.Sprintf("Lease expired - retry %d/%d", l.Failures, l.MaxAttempts)
-		l.err = expiredError(message)
+		message = l.expired(fmt.Sprintf("retry %d/%d", l.Failures, l.MaxAttempts))
 		state, err = "queued", l.toReady(ctx, tx, "expired", now)
 	default:
 		l.Failures++
-		message = "Max retries exceeded"
-		l.err = expiredError(message)
+		message = l.expired("")
 		state, err = "failed", l.toFailed(ctx, tx, "expired", now)
 	}
 	if err != nil {
@@ -123,8 +123,20 @@ func (l *lease) expire(ctx context.Context, tx store.Tx, now int64) (message, st
 	return message, state, e.write(ctx, tx, now)
 }
 
-func expiredError(message string) store.Text {
-	return store.Text(`{"code":"lease_expired","message":"` + message + `"}`)
+// expired sets the error of a lease that has run out, and returns its message. retry is
+// empty when the item has failed.
+func (l *lease) expired(retry string) (message string) {
+	code := "lease_expired"
+	switch capped := l.StartToClose != nil && l.expiresAt >= l.acquiredAt+*l.StartToClose*1_000_000; {
+	case capped:
+		code, message = pawl.FailedByStartToClose, "The attempt took longer than start_to_close_seconds - "+cmp.Or(retry, "max retries exceeded")
+	case retry == "":
+		message = "Max retries exceeded"
+	default:
+		message = "Lease expired - " + retry
+	}
+	l.err = store.Text(`{"code":"` + code + `","message":"` + message + `"}`)
+	return message
 }
 
 func (l *lease) markExpired(ctx context.Context, tx store.Tx, id, message string, now int64) error {

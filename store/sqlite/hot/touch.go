@@ -24,7 +24,8 @@ type held struct {
 	state                             string
 	worker                            int64
 	failures, leaseSeconds, expiresAt int64
-	solo                              int
+	acquiredAt                        int64
+	store.Carried                     // solo and start_to_close
 	progress                          *int64
 	stage                             *string
 	stopped, keyID                    store.Text
@@ -35,13 +36,13 @@ type held struct {
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
 	found, h.worker, h.item, err = take(ctx, tx, []any{&h.taskID, (*store.StateCode)(&h.state),
 		&h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
-		&h.stopped, &h.keyID, &h.solo},
+		&h.stopped, &h.keyID, &h.Solo, &h.acquiredAt, &h.StartToClose},
 		touchLook, touchItem, f, now)
 	return found, err
 }
 
 func (h *held) event(name string, f *store.Fence) event {
-	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.ItemID(f.ItemID), solo: h.solo, attempt: int64(f.Attempt), name: name,
+	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.ItemID(f.ItemID), solo: h.Solo, attempt: int64(f.Attempt), name: name,
 		by: by{h.worker, h.keyID}}
 }
 
@@ -99,7 +100,7 @@ func (h *held) touch(ctx context.Context, tx store.Tx, t *store.Touch, now int64
 		if t.LeaseSeconds != 0 {
 			h.leaseSeconds = int64(t.LeaseSeconds)
 		}
-		h.expiresAt = now + h.leaseSeconds*1_000_000
+		h.expiresAt = h.LeaseEnd(h.acquiredAt, now+h.leaseSeconds*1_000_000)
 		if _, err := tx.Exec(ctx, touchExtend, store.ItemID(t.ItemID), now, h.expiresAt); err != nil {
 			return err
 		}

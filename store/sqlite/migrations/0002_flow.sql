@@ -187,6 +187,76 @@ CREATE TABLE budget_totals (
 
 -- Deadlines, timeouts and uniqueness.
 
+-- Items show their deadline.
+DROP VIEW all_items;
+CREATE VIEW all_items AS
+SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, created_at, reasons, deadline
+FROM items
+UNION ALL
+SELECT id, namespace, queue_id, id, CAST(COALESCE(item_type, type) AS TEXT), CAST('work' AS TEXT), CAST(0 AS INTEGER), CAST(NULL AS TEXT), CAST(COALESCE(item_priority, priority) AS INTEGER), max_attempts, run_at, CAST(NULL AS TEXT), input,
+  parts_required, created_at, reasons, deadline
+FROM tasks
+WHERE solo = 1;
+
+DROP VIEW item_rows;
+CREATE VIEW item_rows AS
+SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priority, w.after, w.input, w.parts_required, w.created_at,
+  CASE
+    WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
+    WHEN e.item_id IS NOT NULL THEN @state_name(e.state)
+    WHEN r.item_id IS NOT NULL OR b.item_id IS NOT NULL THEN 'queued'
+    WHEN s.item_id IS NOT NULL THEN 'scheduled'
+    WHEN g.item_id IS NOT NULL THEN 'waiting'
+    ELSE @state_name(t.state)
+  END AS state,
+  COALESCE(l.attempt, e.attempt, r.attempt, b.attempt, s.attempt, g.attempt, t.attempt, 0) AS attempt,
+  COALESCE(l.failures, e.failures, r.failures, b.failures, s.failures, g.failures, t.failures, 0) AS failures,
+  w.max_attempts,
+  COALESCE(l.rework, e.rework, r.rework, b.rework, s.rework, g.rework, t.rework, 0) AS rework,
+  COALESCE(e.left_by, r.left_by, b.left_by, s.left_by, g.left_by, t.left_by) AS left_by,
+  (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id,
+  (SELECT a.name FROM actors a WHERE a.id = COALESCE(l.worker, e.worker, r.worker, b.worker, s.worker, g.worker, t.worker)) AS last_worker_id,
+  COALESCE(l.worker, e.worker, r.worker, b.worker, s.worker, g.worker, t.worker) AS last_worker,
+  l.lease_seconds,
+  l.acquired_at AS lease_acquired_at,
+  l.lease_expires_at,
+  l.heartbeat_at,
+  l.progress,
+  COALESCE(l.stage, e.stage, t.stage) AS stage,
+  COALESCE(e.result, t.result) AS result,
+  COALESCE(e.assembled_result, t.assembled_result) AS assembled_result,
+  COALESCE(l.error, e.error, r.error, b.error, s.error, g.error, t.error) AS error,
+  COALESCE(s.run_at, g.until) AS run_at,
+  g.signal,
+  g.needs,
+  COALESCE(l.started_at, e.started_at, r.started_at, b.started_at, s.started_at, g.started_at, t.started_at) AS started_at,
+  COALESCE(e.accepted_at, t.accepted_at) AS accepted_at,
+  COALESCE(e.ended_at, t.completed_at) AS completed_at,
+  COALESCE(MAX(l.heartbeat_at, COALESCE(l.progressed_at, 0)), e.ended_at, r.since, b.since, s.since, g.since, t.since, w.created_at) AS updated_at,
+  COALESCE(l.solo, r.solo, b.solo, s.solo, g.solo, t.solo) AS solo,
+  w.deadline
+FROM all_items w
+LEFT JOIN leases l ON l.item_id = w.id
+LEFT JOIN finished_items e ON e.item_id = w.id
+LEFT JOIN ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
+LEFT JOIN ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
+LEFT JOIN scheduled s ON s.item_id = w.id
+LEFT JOIN waiting g ON g.item_id = w.id
+LEFT JOIN parked_items t ON t.item_id = w.id;
+
+-- The deadlines that have not been handled yet. A row is removed when its time has come,
+-- whatever the state of the item is then.
+CREATE TABLE deadlines (
+  item_id   BLOB PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  task_id   BLOB NOT NULL,
+  at        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deadlines_by_time ON deadlines (at, item_id);
+
+-- The queued items that must be claimed in time.
+CREATE INDEX ready_to_start ON ready (since + schedule_to_start * CAST(1000000 AS bigint), item_id) WHERE schedule_to_start IS NOT NULL;
+
 
 -- Children.
 

@@ -139,6 +139,11 @@ func FutureTime(flag, text string) (*time.Time, error) {
 	return &t, nil
 }
 
+// Seconds returns a duration in whole seconds, rounded up.
+func Seconds(d time.Duration) int {
+	return int((d + time.Second - 1).Truncate(time.Second) / time.Second)
+}
+
 // Choice is a flag whose values come from a fixed list.
 type Choice[T ~string] struct {
 	flag  string

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,6 +47,8 @@ type newTask struct {
 	pawl.NewTask
 	newItems
 	payload, metadata, runAt, by string
+	deadline                     string
+	startToClose, scheduleTo     time.Duration
 	dedupe                       bool
 	dedupeOn                     []string
 	file                         string
@@ -71,6 +74,10 @@ func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
 	if t.RunAt, err = cli.FutureTime("run-at", n.runAt); err != nil {
 		return nil, err
 	}
+	if t.Deadline, err = cli.FutureTime("deadline", n.deadline); err != nil {
+		return nil, err
+	}
+	t.StartToCloseSeconds, t.ScheduleToStartSeconds = cli.Seconds(n.startToClose), cli.Seconds(n.scheduleTo)
 	if t.Items, err = n.newItems.read(a); err != nil {
 		return nil, err
 	}
@@ -112,6 +119,9 @@ func taskCreate(a *cli.App) *cobra.Command {
 	n.newItems.flags(f)
 	f.IntVar(&n.MaxAttempts, "max-attempts", 0, "attempts before an item fails (default 3)")
 	f.StringVar(&n.runAt, "run-at", "", "earliest start: a time, or a duration from now (10m)")
+	f.StringVar(&n.deadline, "deadline", "", "what has no result by then fails: a time, or a duration from now (2h)")
+	f.DurationVar(&n.startToClose, "start-to-close", 0, "longest time of an attempt, in whole seconds (10m); 0 = no limit")
+	f.DurationVar(&n.scheduleTo, "schedule-to-start", 0, "longest time in the queue, in whole seconds (10m); 0 = no limit")
 	f.BoolVar(&n.dedupe, "dedupe", false, "return the existing task with this payload and items, if there is one")
 	f.StringSliceVar(&n.dedupeOn, "dedupe-on", nil, "like --dedupe, by the values at these JSON Pointers into the payload")
 	f.StringVar(&n.InputHash, "input-hash", "", "like --dedupe, by a hash that you compute")

@@ -1,0 +1,80 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// deadlines fails the items whose deadline has passed.
+func (p *pass) deadlines(ctx context.Context) error {
+	return p.late(ctx, "deadline", store.DeadlinesBefore, store.PassDeadlines)
+}
+
+// queuedTooLong fails the items that no worker claimed within their schedule_to_start.
+func (p *pass) queuedTooLong(ctx context.Context) error {
+	return p.late(ctx, "schedule_to_start", store.QueuedTooLong, store.GiveUpQueued)
+}
+
+// late gives up the items that list returns, in batches and task by task.
+func (p *pass) late(ctx context.Context, what string,
+	list func(ctx context.Context, tx store.Tx, now int64, after store.Late, limit int) ([]store.Late, error),
+	move func(ctx context.Context, tx store.Tx, now int64, c store.Change) (int, error)) error {
+	for after := (store.Late{}); ; {
+		var found []store.Late
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err == nil {
+				found, err = list(ctx, tx, now, after, batch/10)
+			}
+			return err
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		after = found[len(found)-1]
+		err = halve(ctx, p, tasksOf(found), func(ctx context.Context, changes []store.Change) error {
+			failed := 0
+			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+				failed = 0
+				for _, c := range changes {
+					n, err := move(ctx, tx, now, c)
+					if err != nil {
+						return err
+					}
+					failed += n
+				}
+				return nil
+			})
+			if err == nil {
+				p.stats.GivenUp += int64(failed)
+			}
+			return err
+		}, func(c store.Change, err error) {
+			p.Log.ErrorContext(ctx, "the sweep skipped a task", "step", what, "task_id", c.TaskID, "error", err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// tasksOf groups items by task, in the order of task ids: tasks are locked in this order.
+func tasksOf(found []store.Late) []store.Change {
+	at := map[string]int{}
+	var out []store.Change
+	for _, l := range found {
+		i, ok := at[l.TaskID]
+		if !ok {
+			i = len(out)
+			at[l.TaskID] = i
+			out = append(out, store.Change{Namespace: l.Namespace, TaskID: l.TaskID, Actor: store.Actor{Type: pawl.ActorSystem}})
+		}
+		out[i].ItemIDs = append(out[i].ItemIDs, l.ItemID)
+	}
+	slices.SortFunc(out, func(a, b store.Change) int { return cmp.Compare(a.TaskID, b.TaskID) })
+	return out
+}
