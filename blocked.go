@@ -17,11 +17,16 @@ const (
 	BlockedByBudget     = "budget"     // a budget is exhausted: until its next period, or until it is changed
 	BlockedByTime       = "scheduled"  // its run_at, sleep or back-off is in the future
 	BlockedByPause      = "paused"     // it is queued, and its queue or its namespace is paused
-	BlockedByNoWorker   = "no_worker"  // it is queued, and no live worker handles its type
+	// It is queued, and its queue, or the queue's limits for its key, allow no more leases.
+	BlockedByConcurrency = "concurrency"
+	BlockedByRate        = "rate"      // it is queued, and its queue or key has started as many items as its rate allows
+	BlockedByOrder       = "order"     // it is queued, and an item of its key that was created before it has not ended
+	BlockedByNoWorker    = "no_worker" // it is queued, and no live worker handles its type
 )
 
 // BlockedReasons lists the reasons of Blocked.
-var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByBudget, BlockedByTime, BlockedByPause, BlockedByNoWorker}
+var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByBudget, BlockedByTime, BlockedByPause,
+	BlockedByConcurrency, BlockedByRate, BlockedByOrder, BlockedByNoWorker}
 
 // Pending counts items that no worker holds, by reason. Queued items can be claimed now, unless their
 // queue is paused.

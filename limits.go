@@ -29,6 +29,11 @@ const (
 	MaxBodyValues      = 1_000_000
 	MaxDepth           = 500
 	MaxDedupePointers  = 16
+	MaxConcurrency     = 1_000_000
+	MaxRate            = 1_000_000
+	MaxRateSeconds     = 31 * 86400
+	MaxWeight          = 1000
+	MaxWeights         = 1000
 	MaxMCPBatch        = 100
 	MaxItemsPerCall    = 10_000
 	MaxItemsPerTask    = 100_000
@@ -123,6 +128,11 @@ var Limits = []Limit{
 	{"body_values", MaxBodyValues, "values", "names and values of one HTTP request, payloads and the like not counted"},
 	{"depth", MaxDepth, "levels", "nesting of a JSON value"},
 	{"dedupe_pointers", MaxDedupePointers, "pointers", "pointers that a dedupe names"},
+	{"concurrency", MaxConcurrency, "leases", "at once in a queue, of a worker or of a key: the highest limit that can be set"},
+	{"rate", MaxRate, "starts", "limit and burst of a rate"},
+	{"rate_seconds", MaxRateSeconds, "s", "of a rate"},
+	{"weight", MaxWeight, "items", "that a key has in its turn"},
+	{"weights", MaxWeights, "keys", "of a queue that have a weight"},
 	{"mcp_batch", MaxMCPBatch, "calls", "calls in one JSON-RPC batch over MCP; each counts towards its key's rate"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},

@@ -218,9 +218,12 @@ type BudgetKeeper interface {
 	DeleteBudget(ctx context.Context, name string) error
 }
 
-// QueueKeeper pauses and resumes queues. Claims that begin after a call returns obey it, in
-// every process. A call that changes nothing succeeds.
+// QueueKeeper sets limits of queues, and pauses and resumes them. Claims that begin after a
+// call returns obey it, in every process. A call that changes nothing succeeds.
 type QueueKeeper interface {
+	// SetQueue changes the limits of a type's queue. A type that has no queue yet gets one.
+	// Items that are queued already, and leases, count from then on.
+	SetQueue(ctx context.Context, typ string, patch QueuePatch) (Queue, error)
 	// PauseQueue stops claims of a type's items. A type that has no queue yet gets one.
 	PauseQueue(ctx context.Context, typ string) (Queue, error)
 	// ResumeQueue allows claims of a type's items again. Waiting claims get them at once.

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"github.com/pawl-work/pawl"
 )
 
@@ -26,6 +28,9 @@ type Result[T any] struct {
 // Leases answers a claim.
 type Leases struct {
 	Items []pawl.Lease `json:"items"`
+	// NextAt is when a rate limit lets another item start; set if fewer items were claimed than
+	// asked for because of it.
+	NextAt *time.Time `json:"next_at,omitempty"`
 }
 
 // TaskView is a task as it is read: the whole task, or its id and the requested fields.

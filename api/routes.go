@@ -327,6 +327,9 @@ var Routes = []Route{
 		Means: "List queues with what is in them, by type."},
 	{Name: "get_queue", Method: get, Path: "/v1/queues/{id}", Role: Reader, Success: 200,
 		Means: "Read a queue: what is in it, and whether it is paused."},
+	{Name: "put_queue", Method: put, Path: "/v1/queues/{id}", Role: Operator, Success: 200,
+		Means: "Set limits of a queue: how many of its items are leased at once, in all, by a worker and of a key, and how fast " +
+			"they are claimed. A member that is absent stays; null removes it."},
 	{Name: "pause_queue", Method: post, Path: "/v1/queues/{id}:pause", Role: Operator, Success: 200,
 		Means: "Stop claims from a queue. Leased items stay with their workers; new items can be created."},
 	{Name: "resume_queue", Method: post, Path: "/v1/queues/{id}:resume", Role: Operator, Success: 200,

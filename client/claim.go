@@ -20,6 +20,10 @@ func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	c.keyed(ctx, &r, 0)
 	var out api.Leases
 	err = c.do(ctx, r, &out)
+	if out.NextAt == nil {
+		out.NextAt = new(time.Time)
+	}
+	pawl.SetNextAt(ctx, *out.NextAt)
 	return out.Items, err
 }
 

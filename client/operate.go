@@ -78,6 +78,19 @@ func (c *Client) PauseQueue(ctx context.Context, typ string) (pawl.Queue, error)
 	return read[pawl.Queue](ctx, c, "pause_queue", typ, nil)
 }
 
+// SetQueue changes the limits of a queue; see pawl.QueueKeeper.
+func (c *Client) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch) (pawl.Queue, error) {
+	body, err := encode(patch)
+	if err != nil {
+		return pawl.Queue{}, err
+	}
+	r := request{route: api.RouteOf("put_queue"), id: typ, body: body}
+	c.keyed(ctx, &r, 0)
+	var out pawl.Queue
+	err = c.do(ctx, r, &out)
+	return out, err
+}
+
 // ResumeQueue allows claims from a queue; see pawl.QueueKeeper.
 func (c *Client) ResumeQueue(ctx context.Context, typ string) (pawl.Queue, error) {
 	return read[pawl.Queue](ctx, c, "resume_queue", typ, nil)

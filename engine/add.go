@@ -75,7 +75,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if broken, err = linkAndNumber(ctx, tx, call, d.items, linked, apart); err != nil {
 			return err
 		}
-		if _, err := insertItems(ctx, tx, e.db.Dialect().Hot, nil, d.items); err != nil {
+		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err
 		}
 		if err := store.DependencyBroken(ctx, tx, broken); err != nil {

@@ -203,6 +203,12 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"UPDATE pawl.queues SET type = 'waits' WHERE type = 'other'",
 	},
 	{
+		"gates",
+		"{leases}",
+		"UPDATE pawl.leases SET gate = 999999 WHERE item_id = '{leases}'",
+		"UPDATE pawl.leases SET gate = NULL WHERE item_id = '{leases}'",
+	},
+	{
 		"names",
 		"{leases}",
 		"UPDATE pawl.leases SET worker = 999999 WHERE item_id = '{leases}'",

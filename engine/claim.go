@@ -25,6 +25,7 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	s, err := e.newClaimOp(ctx, &req) // a copy of it would be on the stack as long as the claim waits
 	if err == nil {
 		err = s.claim(ctx)
+		pawl.SetNextAt(ctx, s.nextAt)
 	}
 	return s.leases, err
 }
@@ -38,6 +39,8 @@ type claimOp struct {
 	req        pawl.ClaimRequest
 	provenance *store.Provenance // nil = the call has none
 	waitKey    string            // equal for claims that wait for the same work
+	next       nextStart
+	nextAt     time.Time // of the last try; zero = no rate is in the way
 	tried      bool
 	leases     []pawl.Lease
 }
@@ -53,11 +56,11 @@ func (e *Engine) newClaimOp(ctx context.Context, req *pawl.ClaimRequest) (s *cla
 
 func (s *claimOp) claim(ctx context.Context) error {
 	if s.req.WaitSeconds == 0 {
-		_, err := s.try(ctx, s.e.queues.Next(s.caller.Namespace))
+		_, _, err := s.try(ctx, s.e.queues.Next(s.caller.Namespace))
 		return err
 	}
 	return s.e.queues.Wait(ctx, s.caller.Namespace, s.waitKey, time.Duration(s.req.WaitSeconds)*time.Second,
-		func(woken <-chan struct{}) (bool, error) { return s.try(ctx, woken) })
+		func(woken <-chan struct{}) (bool, time.Duration, error) { return s.try(ctx, woken) })
 }
 
 // prepare checks the request and fills in defaults.
@@ -95,22 +98,26 @@ func (s *claimOp) prepare(ctx context.Context) error {
 // try claims what is available and reports whether the claim is done. If another claim
 // has just found nothing, a claim that begins to wait skips its first try, unless another
 // process has reported work since. A claim that lost its connection, or waited too long
-// for a lock, is not done.
-func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (bool, error) {
+// for a lock, is not done. again is when a rate limit lets another item start; 0 = unknown.
+func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, again time.Duration, err error) {
 	e, ns := s.e, s.caller.Namespace
 	byType, empty, remote := s.req.TaskID == "" && s.req.ItemID == "", false, false
 	if byType && !s.tried && s.req.WaitSeconds > 0 {
 		empty, remote = e.queues.IsEmpty(ns, s.req.Types, woken)
 	}
 	if s.tried = true; empty && !remote {
-		return false, nil
+		return false, 0, nil
 	}
-	var err error
+	s.next = nextStart{}
 	s.leases, err = s.take(ctx, empty)
-	if err == nil && byType && len(s.leases) < s.req.Limit && e.scope == nil {
+	short := err == nil && len(s.leases) < s.req.Limit
+	if short && byType && e.scope == nil && !e.limits.knowsAny(ns) { // what limits allow changes without a notice
 		e.queues.SetEmpty(ns, s.req.Types, woken)
 	}
-	return err != nil && !transient(err) || len(s.leases) > 0, err
+	if s.nextAt = (time.Time{}); short && s.next.at > 0 {
+		again, s.nextAt = time.Duration(max(s.next.at-s.next.now, 1))*time.Microsecond, stamp(s.next.at)
+	}
+	return err != nil && !transient(err) || len(s.leases) > 0, again, err
 }
 
 // transient reports whether another try may succeed: on another connection, or after a
@@ -128,7 +135,7 @@ func waitKey(c pawl.Caller, req *pawl.ClaimRequest) string {
 // from the start. With look it reads the queues from the start at once.
 func (s *claimOp) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
 	e, c, req := s.e, s.caller, &s.req
-	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), provenance: s.provenance}
+	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), provenance: s.provenance, next: &s.next}
 	var rows []store.Claimed
 	var err error
 	switch {
@@ -154,6 +161,7 @@ type claimCall struct {
 	look       bool
 	who        store.Claimant
 	provenance *store.Provenance
+	next       *nextStart
 }
 
 func claimant(c pawl.Caller, req *pawl.ClaimRequest) store.Claimant {
@@ -182,7 +190,8 @@ func (e *Engine) claimInTx(ctx context.Context, call claimCall) ([]store.Claimed
 	if err != nil {
 		return nil, err
 	}
-	return e.claimFor(ctx, []claimCall{call}, queue.Wanted(queues, call.types))
+	out, _, err := e.claimFrom(ctx, []claimCall{call}, queue.Wanted(queues, call.types))
+	return out, err
 }
 
 // claimGroup claims for calls with the same queues. If it finds nothing, it tries once
@@ -193,8 +202,8 @@ func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Cla
 		if err != nil {
 			return nil, err
 		}
-		out, err := e.claimFor(ctx, group, queue.Wanted(op.Queues, group[0].types))
-		e.queues.End(op, out)
+		out, plain, err := e.claimFrom(ctx, group, queue.Wanted(op.Queues, group[0].types))
+		e.queues.End(op, plain)
 		if err != nil {
 			return nil, err
 		}
@@ -265,25 +274,32 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.Clai
 	if err != nil || len(picks) == 0 {
 		return nil, err
 	}
-	return e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: picks}, []claimCall{*wish})
+	return e.claimPicked(ctx, wish, picks)
 }
 
 // claimRows claims for a group and writes the provenance of its calls in the same
 // transaction.
 func (e *Engine) claimRows(ctx context.Context, cl store.Claim, group []claimCall) (rows []store.Claimed, err error) {
+	hot := e.db.Dialect().Hot
+	return e.claimBy(ctx, &cl, group, hot.Claim)
+}
+
+// claimBy is claimRows with the verb that claims.
+func (e *Engine) claimBy(ctx context.Context, cl *store.Claim, group []claimCall,
+	verb func(ctx context.Context, tx store.Tx, cl store.Claim) ([]store.Claimed, error)) (rows []store.Claimed, err error) {
 	run, hasProvenance := e.db.Auto, false
 	cl.Bounded = e.scope != nil || e.queues.IsLarge(cl.Namespace)
 	for i := range group {
 		cl.Claimants = append(cl.Claimants, group[i].who)
 		hasProvenance = hasProvenance || group[i].provenance != nil
 	}
-	if hasProvenance {
+	if hasProvenance || cl.Admitted {
 		run = e.db.Do
 	}
 	passed := false // other claims may have skipped rows that this claim locked and did not take
 	for ; ; passed, cl.Bounded = true, true {
 		err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			if rows, err = e.db.Dialect().Hot.Claim(ctx, tx, cl); err != nil || !hasProvenance {
+			if rows, err = verb(ctx, tx, *cl); err != nil || !hasProvenance {
 				return err
 			}
 			var kept []store.Provenance

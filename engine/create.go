@@ -68,6 +68,9 @@ func (e *Engine) createTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.
 
 // createAll inserts drafts and stores each answer at the index of its call.
 func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
+	if err := e.gateDrafts(ctx, nil, drafts); err != nil {
+		return err
+	}
 	plain, timed := make([]draft, 0, len(drafts)), []draft(nil)
 	for i := range drafts {
 		d := &drafts[i]
@@ -155,6 +158,15 @@ type created struct {
 	now int64
 }
 
+// insertInTx inserts drafts that were made for this transaction.
+func (e *Engine) insertInTx(ctx context.Context, tx store.Tx, drafts []draft) ([]created, error) {
+	if err := e.gateDrafts(ctx, tx, drafts); err != nil {
+		return nil, err
+	}
+	return insertDrafts(ctx, tx, e.db.Dialect().Hot, drafts)
+}
+
+// insertDrafts inserts drafts whose items have their gates.
 func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) ([]created, error) {
 	n := 0
 	for i := range drafts {

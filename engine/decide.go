@@ -128,6 +128,8 @@ func change[T any](ctx context.Context, e *Engine, fn func(ctx context.Context, 
 func (e *Engine) follow(ctx context.Context, f effects) {
 	if len(f.queued) > 0 {
 		e.after(func() { e.itemsQueued(f.queued) })
+	} else if ns := pawl.CallerOf(ctx).Namespace; e.limits.knowsAny(ns) { // a slot may be free
+		e.after(func() { e.ready(ns) })
 	}
 	if f.applied != nil {
 		ctx := context.WithoutCancel(ctx) // a scope cancels its own context before it reports the commit

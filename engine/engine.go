@@ -168,6 +168,7 @@ type core struct {
 	committers  groupCommitters
 	hub         *watch.Hub
 	queues      *queue.Queues
+	limits      *limits
 	// answering has the idempotency keys of calls in flight in this process:
 	// [3]string{namespace, scope, key}.
 	answering    sync.Map

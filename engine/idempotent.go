@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -83,7 +84,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	}
 	done, err := try(nil)
 	if !done && wait > 0 {
-		err = e.queues.Wait(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, try)
+		err = e.queues.Wait(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, queue.WhenWoken(try))
 	}
 	nothing := errors.Is(err, errNothing)
 	if err = e.finish(ctx, s, err); err != nil || nothing {

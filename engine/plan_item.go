@@ -45,7 +45,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 	var out pawl.Moved
 	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		now = g.Now
-		if _, err := insertItems(ctx, tx, e.db.Dialect().Hot, nil, d.items); err != nil {
+		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err
 		}
 		if err := store.SetTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {

@@ -19,6 +19,7 @@ func (e *Engine) openHub() {
 		o.Version = d.Changed
 	}
 	e.hub = watch.New(o)
+	e.limits = &limits{}
 	e.queues = queue.New(queue.Options{Hub: e.hub, View: e.queueView(), MaxTypes: e.opts.MaxTypes, PollInterval: e.opts.PollInterval})
 }
 

@@ -95,7 +95,7 @@ func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay
 		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
 		return nil
 	}
-	if _, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d}); err != nil {
+	if _, err := e.insertInTx(ctx, tx, []draft{d}); err != nil {
 		return err
 	}
 	what += ": " + r.Error

@@ -66,6 +66,9 @@ func (e *Engine) Run(ctx context.Context) error {
 			if err := e.advanceAll(ctx); err != nil {
 				e.logError(ctx, "advancing tasks failed; retrying", err)
 			}
+			if err := e.keyQueues(ctx); err != nil {
+				e.logError(ctx, "giving gates to items failed; retrying", err)
+			}
 		}
 		if err := e.notifyingDB.excluded.Load(); err != nil {
 			stop()
@@ -132,6 +135,9 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	s, err := e.sweeper.Pass(ctx)
 	if err == nil {
 		err = e.advanceAll(ctx)
+	}
+	if err == nil {
+		err = e.keyQueues(ctx)
 	}
 	return s, err
 }

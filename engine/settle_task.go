@@ -225,8 +225,7 @@ func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) (effects, e
 func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) ([]store.DueItem, error) {
 	row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
 	queued := store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: store.NewRank(row.Priority)}
-	_, err := d.e.db.Dialect().Hot.Create(ctx, tx, nil, []store.NewItem{row})
-	return []store.DueItem{queued}, err
+	return []store.DueItem{queued}, d.e.insertMore(ctx, tx, []store.NewItem{row})
 }
 
 // stopped lists the states of an item that no worker takes unless an operator acts.

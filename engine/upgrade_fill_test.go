@@ -89,6 +89,11 @@ func (f *filling) budgets() {
 
 func (f *filling) pauses() {
 	need[pawl.Queue](f)(f.p.Service.PauseQueue(f.ctx, "later"))
+	need[pawl.Queue](f)(f.p.Service.SetQueue(f.ctx, "limited", pawl.QueuePatch(`{"concurrency":1,"per_key":{"pointer":"/tenant"}}`)))
+	for range 2 {
+		need[pawl.Task](f)(pawl.Create(f.ctx, f.p.Service, pawl.NewTask{Type: "limited", Payload: json.RawMessage(`{"tenant":"x"}`)}))
+	}
+	leases(f, f.p.Engine, pawl.ClaimRequest{WorkerID: "limited", Types: []string{"limited"}, LeaseSeconds: pawl.MaxLeaseSeconds}, 1)
 	f.do(f.p.Service.PauseNamespace(pawl.As(f.ctx, pawl.Caller{Namespace: "closed"})))
 }
 

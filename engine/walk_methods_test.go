@@ -17,6 +17,7 @@ var notWalked = map[string]string{
 	"ResumeRelay": "changes a relay's own row alone; the tests of package relay call it while relays run",
 	"ForgetRelay": "as ResumeRelay",
 	"PauseQueue":  "changes the row of a queue alone; pause_test.go has it beside claims", "ResumeQueue": "as PauseQueue",
+	"SetQueue":       "changes the rules of a queue alone; limits_test.go has it beside claims",
 	"PauseNamespace": "as PauseQueue", "ResumeNamespace": "as PauseQueue", "GetQueue": onlyReads, "ListQueues": onlyReads,
 	"GetBudget": onlyReads, "ListBudgets": onlyReads, "BudgetSpending": onlyReads,
 	"PutBudget": withBudgets, "DeleteBudget": withBudgets, "ReserveBudget": withBudgets, "SettleBudget": withBudgets,

@@ -155,6 +155,7 @@ func streamsOf(r api.Route) map[string]*huma.Response {
 var written = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[pawl.Failure]():       reflect.TypeFor[failure](),
 	reflect.TypeFor[pawl.Dedupe]():        reflect.TypeFor[dedupe](),
+	reflect.TypeFor[pawl.QueuePatch]():    reflect.TypeFor[queuePatch](),
 	reflect.TypeFor[pawl.TaskState]():     reflect.TypeFor[taskState](),
 	reflect.TypeFor[pawl.ItemState]():     reflect.TypeFor[itemState](),
 	reflect.TypeFor[pawl.Status]():        reflect.TypeFor[status](),
@@ -173,6 +174,7 @@ var written = map[reflect.Type]reflect.Type{
 type (
 	failure      struct{}
 	dedupe       struct{}
+	queuePatch   struct{}
 	taskState    string
 	itemState    string
 	status       string
@@ -211,6 +213,23 @@ func (dedupe) Schema(huma.Registry) *huma.Schema {
 			{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}},
 		},
 	}
+}
+
+func (queuePatch) Schema(huma.Registry) *huma.Schema {
+	number := &huma.Schema{Type: huma.TypeInteger, Nullable: true}
+	object := func(members map[string]*huma.Schema) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeObject, Nullable: true, Properties: members, AdditionalProperties: false}
+	}
+	rate := object(map[string]*huma.Schema{"limit": number, "seconds": number, "burst": number})
+	limits := object(map[string]*huma.Schema{"concurrency": number, "per_worker": number, "rate": rate,
+		"per_key": object(map[string]*huma.Schema{
+			"pointer": {Type: huma.TypeString}, "concurrency": number, "rate": rate,
+			"weights": {Type: huma.TypeObject, Nullable: true, AdditionalProperties: number},
+			"order":   {Type: huma.TypeString, Nullable: true, Enum: []any{pawl.OrderCreated, nil}},
+			"fair":    {Type: huma.TypeBoolean, Nullable: true},
+		})})
+	limits.Nullable, limits.Description = false, "A JSON Merge Patch (RFC 7396) of the queue's limits."
+	return limits
 }
 
 func (taskState) Schema(huma.Registry) *huma.Schema { return shown(pawl.TaskStates) }

@@ -79,6 +79,8 @@ func (s *server) ofItem() {
 // Otherwise it waits, but not past the server's stop. It also waits if the first try failed
 // because the database was unavailable.
 func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.ClaimRequest]) (*answer[api.Leases], error) {
+	var next time.Time
+	ctx = pawl.WithNextAt(ctx, &next)
 	first := in.Body
 	waits := first.WaitSeconds > 0 && first.WaitSeconds <= pawl.MaxWaitSeconds
 	if waits {
@@ -86,18 +88,18 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 	}
 	leases, err := svc.Claim(ctx, first)
 	if err != nil && !errors.Is(err, pawl.ErrUnavailable) || len(leases) > 0 || !waits {
-		return s.claimed(ctx, leases, err)
+		return s.claimed(ctx, leases, next, err)
 	}
 	if s.opts.Stopping.Err() != nil {
 		return nil, errStopping
 	}
 	if callOf(ctx).keyed != nil { // the wait happens outside the transaction of the key
 		leases, err := s.await(ctx, svc, &in.Body)
-		return s.claimed(ctx, leases, err)
+		return s.claimed(ctx, leases, next, err)
 	}
 	callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
 		leases, err := s.await(ctx, svc, &in.Body)
-		out, err := s.claimed(ctx, leases, err)
+		out, err := s.claimed(ctx, leases, next, err)
 		if err != nil {
 			s.write(w, r, err)
 			return
@@ -109,7 +111,7 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 }
 
 // claimed answers with leases. It releases them if the caller has gone.
-func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*answer[api.Leases], error) {
+func (s *server) claimed(ctx context.Context, leases []pawl.Lease, next time.Time, err error) (*answer[api.Leases], error) {
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +122,11 @@ func (s *server) claimed(ctx context.Context, leases []pawl.Lease, err error) (*
 		leases = []pawl.Lease{}
 		callOf(ctx).nothing = true
 	}
-	return &answer[api.Leases]{api.Leases{Items: leases}}, nil
+	out := api.Leases{Items: leases}
+	if !next.IsZero() {
+		out.NextAt = &next
+	}
+	return &answer[api.Leases]{out}, nil
 }
 
 // await claims and waits for work; it returns no leases if the server stops meanwhile. It is a

@@ -7,13 +7,19 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// queuesRoutes registers what reads, pauses and resumes queues.
+// queuesRoutes registers what reads and changes queues.
 func (s *server) queuesRoutes() {
 	add(s, "list_queues", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Queue]], error) {
 		return page(s.svc.ListQueues(ctx, in.Page()))
 	})
 	add(s, "get_queue", func(ctx context.Context, in *member) (*answer[pawl.Queue], error) {
 		return reply(s.svc.GetQueue(ctx, in.ID))
+	})
+	change(s, "put_queue", func(ctx context.Context, svc pawl.Service, in *struct {
+		ID   string `path:"id" doc:"The type."`
+		Body pawl.QueuePatch
+	}) (*answer[pawl.Queue], error) {
+		return reply(svc.SetQueue(ctx, in.ID, in.Body))
 	})
 	change(s, "pause_queue", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Queue], error) {
 		return reply(svc.PauseQueue(ctx, in.ID))

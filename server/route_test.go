@@ -348,6 +348,15 @@ func (h *testServer) queuesAnswer(call caller) {
 	if r := call("resume_queue", "early", ""); r.json["paused"] != false || r.json["paused_at"] != nil {
 		h.Errorf("resume: %s", r.text)
 	}
+	if r := call("put_queue", "early", `{"concurrency":2,"rate":{"limit":1,"seconds":60}}`); r.json["concurrency"] != 2.0 {
+		h.Errorf("set limits: %s", r.text)
+	}
+	h.do(201, "POST", "/v1/tasks", `{"type":"early"}`)
+	h.do(201, "POST", "/v1/tasks", `{"type":"early"}`)
+	h.do(200, "POST", "/v1/claims", `{"worker_id":"w","types":["early"]}`)
+	if r := h.do(200, "POST", "/v1/claims", `{"worker_id":"w","types":["early"]}`); r.json["next_at"] == nil {
+		h.Errorf("a claim that a rate keeps back: %s", r.text)
+	}
 	call("pause_namespace", "", "")
 	if r := call("get_queue", "early", ""); r.json["paused"] != true || r.json["namespace_paused_at"] == nil {
 		h.Errorf("a queue of a paused namespace: %s", r.text)

@@ -73,13 +73,13 @@ func byPause(types []string) *pawl.Blocked {
 // BlockItems sets for each item what it waits for at the time now.
 func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item, now int64) error {
 	var parked []string
-	queued := false
+	queued := map[string]string{} // types by id
 	for i := range items {
 		switch items[i].State {
 		case pawl.ItemScheduled, pawl.ItemWaiting:
 			parked = append(parked, items[i].ID)
 		case pawl.ItemQueued:
-			queued = true
+			queued[items[i].ID] = items[i].Type
 		}
 	}
 	reasons, err := parkedReasons(ctx, tx, parked)
@@ -88,7 +88,15 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 	}
 	var live liveTypes
 	var paused pauses
-	if queued {
+	var limits map[string]*pawl.Blocked
+	if len(queued) > 0 {
+		queues, err := LimitedQueues(ctx, tx, namespace)
+		if err == nil {
+			limits, err = limitReasons(ctx, tx, queues, queued, now)
+		}
+		if err != nil {
+			return err
+		}
 		if live, err = readLive(ctx, tx, namespace, now); err != nil {
 			return err
 		}
@@ -103,6 +111,8 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 		case it.State != pawl.ItemQueued:
 		case paused.has(it.Type):
 			it.BlockedBy = byPause([]string{it.Type})
+		case limits[it.ID] != nil:
+			it.BlockedBy = limits[it.ID]
 		case !live.take(it.Type):
 			it.BlockedBy = noWorker([]string{it.Type})
 		}
@@ -295,7 +305,11 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 		return nil, err
 	}
 	paused, err := readPauses(ctx, tx, namespace)
-	if err != nil || !paused.any() && slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
+	if err != nil {
+		return nil, err
+	}
+	limited, err := LimitedQueues(ctx, tx, namespace)
+	if err != nil || len(limited) == 0 && !paused.any() && slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, blockedSQL["queued types"], TaskList(ids), typesSampled)
@@ -311,6 +325,14 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 		}
 		types[task] = append(types[task], typ)
 	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	limits, err := limitsOfTasks(ctx, tx, limited, tasks, types, now)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string]*pawl.Blocked{}
 	for _, t := range tasks {
 		mine := types[t.ID]
@@ -324,9 +346,11 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 		switch {
 		case len(open) == 0:
 			out[t.ID] = byPause(mine)
+		case limits[t.ID] != nil:
+			out[t.ID] = limits[t.ID]
 		case !slices.ContainsFunc(open, live.take):
 			out[t.ID] = noWorker(open)
 		}
 	}
-	return out, rows.Err()
+	return out, nil
 }

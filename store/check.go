@@ -41,6 +41,8 @@ var Rules = []Rule{
 		"restore a backup: the name that the number had is lost"},
 	{"queues", "every number of a queue is one of the dictionary queues, with the namespace and type of the item",
 		"set items.queue_id to the number that queues has for the item's namespace and type"},
+	{"gates", "an item's gate is one of its queue",
+		"set the column gate of that row to NULL: the next search for items without a gate sets it"},
 	{"budget", "failures are at most attempts, and below max_attempts while there is work left",
 		"set failures to what the events since the last retry count"},
 	{"dependencies", "a waiting item needs as many items as it depends on that have not completed", "set waiting.needs to that number"},

@@ -69,6 +69,22 @@ FROM pawl.all_items w
 LEFT JOIN pawl.queues q ON q.id = w.queue_id
 WHERE w.task_id > $1 AND w.task_id <= $2 AND (q.id IS NULL OR q.namespace <> w.namespace OR q.type <> w.type)
 
+-- name: gates
+SELECT @item_text(p.item_id), p.task_id, p.place || '.gate is ' || p.gate || CASE WHEN x.id IS NULL THEN ', which is not there' ELSE ', of queue ' || x.queue_id || '; the item is in queue ' || p.queue_id END
+FROM (
+  SELECT 'ready' AS place, item_id, task_id, queue_id, gate FROM pawl.ready WHERE gate IS NOT NULL
+  UNION ALL
+  SELECT 'scheduled', item_id, task_id, queue_id, gate FROM pawl.scheduled WHERE gate IS NOT NULL
+  UNION ALL
+  SELECT 'waiting', item_id, task_id, queue_id, gate FROM pawl.waiting WHERE gate IS NOT NULL
+  UNION ALL
+  SELECT 'leases', item_id, task_id, queue_id, gate FROM pawl.leases WHERE gate IS NOT NULL
+  UNION ALL
+  SELECT 'parked_items', item_id, task_id, queue_id, gate FROM pawl.parked_items WHERE gate IS NOT NULL
+) p
+LEFT JOIN pawl.gates x ON x.id = p.gate
+WHERE x.id IS NULL OR x.queue_id <> p.queue_id
+
 -- name: lease
 SELECT @item_text(item_id), task_id, 'worker ' || worker || ', attempt ' || attempt || ', until ' || lease_expires_at
 FROM pawl.leases

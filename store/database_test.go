@@ -85,6 +85,11 @@ func (thirdVerbs) Create(context.Context, store.Tx, []store.NewTask, []store.New
 func (thirdVerbs) Claim(context.Context, store.Tx, store.Claim) ([]store.Claimed, error) {
 	panic("to do")
 }
+
+// Heads implements store.Hot.
+func (thirdVerbs) Heads(context.Context, store.Tx, int64, []store.GateWish) (map[int64][]store.Pick, error) {
+	panic("to do")
+}
 func (thirdVerbs) Touch(context.Context, store.Tx, []store.Touch) ([]store.Touched, error) {
 	panic("to do")
 }

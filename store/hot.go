@@ -62,6 +62,9 @@ type Hot interface {
 	// to pawl.MaxClaimBytes. A claim that is not Bounded may fail with ErrLarge instead when a
 	// row has more bytes than its Share.
 	Claim(ctx context.Context, tx Tx, c Claim) ([]Claimed, error)
+	// Heads returns the first items of gates of a queue with limits, in the order in which they
+	// are claimed. It locks nothing.
+	Heads(ctx context.Context, tx Tx, queue int64, gates []GateWish) (map[int64][]Pick, error)
 	// Touch is heartbeat and progress. When Extend is set, it extends the lease and sets
 	// heartbeat_at = now. LeaseSeconds 0 means the claim's length; another length applies
 	// until the next heartbeat. It writes progress and stage when given, with progressed_at =
@@ -128,6 +131,15 @@ type Claim struct {
 	Queues    []Queue
 	Picks     []Pick
 	Bounded   bool // there may be large rows: the sizes are read before any row is taken
+	Admitted  bool // the Picks are from a queue with limits, which has admitted them: see Admit
+}
+
+// GateWish asks for the first items of a gate: the Most that are to be claimed next, or, with
+// Oldest, the one that was created first.
+type GateWish struct {
+	Gate   int64
+	Most   int
+	Oldest bool
 }
 
 // ErrLarge refuses a claim that must be repeated with Bounded.

@@ -87,6 +87,7 @@ type NewItem struct {
 	Input                             string
 	Actor                             Actor
 	Data                              Text // solo: the task's Data goes into the one event
+	Gate                              *int64
 }
 
 // Take sets the columns that are stored as the caller gives them. Zero values stand for
@@ -137,7 +138,7 @@ func (i *NewItem) Mark() int {
 // are accepted, and plan and apply items, are ended by other verbs.
 func (i *NewItem) Carried() Carried {
 	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance || i.Aside),
-		StartToClose: i.StartToClose, ScheduleToStart: i.ScheduleToStart}
+		StartToClose: i.StartToClose, ScheduleToStart: i.ScheduleToStart, Gate: i.Gate}
 }
 
 func bit(b bool) int {

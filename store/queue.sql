@@ -1,7 +1,8 @@
 -- Queues with what is in them, and what pauses them.
 
 -- name: queues
-SELECT q.id, q.type, q.paused_at, (SELECT n.paused_at FROM pawl.paused_namespaces n WHERE n.namespace = q.namespace)
+SELECT q.id, q.type, q.paused_at, (SELECT n.paused_at FROM pawl.paused_namespaces n WHERE n.namespace = q.namespace),
+  CASE WHEN q.limited IS NOT NULL THEN (SELECT l.rules FROM pawl.queue_limits l WHERE l.queue_id = q.id) END
 FROM pawl.queues q
 
 -- The counts of the queues whose types are between $2 and $3.

@@ -54,8 +54,12 @@ func readQueues(ctx context.Context, tx Tx, query string, args ...any) ([]queueR
 	for rows.Next() {
 		var q queueRow
 		var paused, all *int64
-		if err := rows.Scan(&q.id, &q.Type, &paused, &all); err != nil {
+		var limits Text
+		if err := rows.Scan(&q.id, &q.Type, &paused, &all, &limits); err != nil {
 			return nil, err
+		}
+		if limits != "" {
+			q.QueueLimits = limitsOf(string(limits))
 		}
 		q.PausedAt, q.NamespacePausedAt = stampOf(paused), stampOf(all)
 		q.Paused = paused != nil || all != nil

@@ -157,6 +157,7 @@ func QueueNamed(ctx context.Context, tx Tx, id int64) (name QueueName, err error
 //	@type_of(number)         its type
 //	@not_paused(q)           items may be claimed from the queue whose row is q
 //	@claimable(q)            the number q, or NULL if its queue is paused
+//	@unlimited(q)            the number q, or NULL if its queue is paused or has limits
 //
 // A column that is an argument needs the name of its table before it if queues has a column
 // of the same name.
@@ -166,6 +167,8 @@ func expandQueues(query string) string {
 		return "(ARRAY(SELECT @queue(u.namespace, u.type) FROM unnest(" + namespaces + "::text[], " + types + "::text[]) AS u(namespace, type)))"
 	})
 	query = expand(query, "@claimable(", in("(SELECT queues.id FROM pawl.queues WHERE queues.id = %s AND @not_paused(queues))"))
+	query = expand(query, "@unlimited(", in("(SELECT queues.id FROM pawl.queues "+
+		"WHERE queues.id = %s AND queues.limited IS NULL AND @not_paused(queues))"))
 	query = expand(query, "@not_paused(", func(q string) string {
 		return "(" + q + ".paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused_namespaces n WHERE n.namespace = " + q + ".namespace))"
 	})

@@ -119,8 +119,17 @@ const (
 )
 
 // Try is a try to claim. woken is closed at the next notice of work. If it returns an
-// error and not done, it is tried again.
-type Try = func(woken <-chan struct{}) (done bool, err error)
+// error and not done, it is tried again. It is tried again after the time in again too; 0 =
+// none is known.
+type Try = func(woken <-chan struct{}) (done bool, again time.Duration, err error)
+
+// WhenWoken returns a Try that knows no time at which it may succeed.
+func WhenWoken(try func(woken <-chan struct{}) (done bool, err error)) Try {
+	return func(woken <-chan struct{}) (bool, time.Duration, error) {
+		done, err := try(woken)
+		return done, 0, err
+	}
+}
 
 // Wait calls try until it is done: at once, at each notice about the namespace, and once
 // more at the deadline. It returns the last error. Notices may be lost, and transactions
@@ -132,7 +141,7 @@ func (q *Queues) Wait(ctx context.Context, namespace, key string, wait time.Dura
 	hub, p, polls := q.options.Hub, q.waits.join(key), false
 	defer func() { q.waits.leave(key, p, polls) }()
 	woken := q.Next(namespace)
-	done, err := try(woken)
+	done, known, err := try(woken)
 	if done {
 		return err
 	}
@@ -143,29 +152,32 @@ func (q *Queues) Wait(ctx context.Context, namespace, key string, wait time.Dura
 		pause = pollPauseHears
 	}
 	for !done {
-		if err != nil && again == nil {
+		switch {
+		case err != nil && again == nil:
 			again = time.After(retryPause + rand.N(retryPause))
+		case known > 0:
+			again, known = time.After(known), 0
 		}
 		select {
 		case <-again:
 			again, woken = nil, q.Next(namespace)
-			done, err = try(woken)
+			done, known, err = try(woken)
 		case <-p.free:
 			polls, tick = true, time.After(pause)
 		case <-woken:
 			woken = q.Next(namespace)
-			done, err = try(woken)
+			done, known, err = try(woken)
 		case <-tick:
 			if !hub.Complete() {
 				pause = min(2*pause, q.options.PollInterval)
 				woken = q.Next(namespace)
-				if done, err = try(woken); done && err == nil {
+				if done, known, err = try(woken); done && err == nil {
 					hub.Wake(watch.Work(namespace)) // no notice has reached the other claims
 				}
 			}
 			tick = time.After(pause + rand.N(pause/2))
 		case <-deadline.C:
-			_, err = try(woken)
+			_, _, err = try(woken)
 			return err
 		case <-ctx.Done():
 			return ctx.Err()

@@ -59,7 +59,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		column(c.Claimants, func(w *store.Claimant) int { return bit(w.Prefetch) }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).Type }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID }),
-		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) }), most}
+		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) }), most, c.Admitted}
 	if err := store.EnsureActors(ctx, tx, actorsOf(c.Claimants)...); err != nil {
 		return nil, err
 	}
@@ -99,4 +99,22 @@ func actorsOf(claimants []store.Claimant) []store.ActorName {
 		names = append(names, store.Worker(w.WorkerID), actor(w.Actor, w.WorkerID).Named())
 	}
 	return names
+}
+
+//go:embed heads.sql
+var headsSQL string
+
+// Heads implements store.Hot.
+func (Verbs) Heads(ctx context.Context, tx store.Tx, queue int64, gates []store.GateWish) (map[int64][]store.Pick, error) {
+	oldest := len(gates) > 0 && gates[0].Oldest
+	rows, err := tx.Query(ctx, headsSQL, queue, column(gates, func(g *store.GateWish) int64 { return g.Gate }),
+		column(gates, func(g *store.GateWish) int { return g.Most }), oldest)
+	out := map[int64][]store.Pick{}
+	return out, read(rows, err, func(r store.Rows) error {
+		var gate int64
+		var p store.Pick
+		err := r.Scan(&gate, &p.Rank, (*store.ItemID)(&p.ItemID))
+		out[gate] = append(out[gate], p)
+		return err
+	})
 }

@@ -1,4 +1,5 @@
--- ctid is safe only here: rows of ready are never updated. The ranks are read in order, and
+-- ctid is safe only here: rows of ready are updated only while they get a gate, and a row of
+-- which another version has been locked stays where it is. With $16 the queues may have limits. The ranks are read in order, and
 -- only as far as the limit goes. Within one rank, the rows of the types are merged by item
 -- id, and those of each type are locked up to the limit. A row of more than $15 bytes ends
 -- the statement with an error. The lines that begin with --bytes are left out at first. With
@@ -6,7 +7,7 @@
 -- beforehand.
 WITH q AS MATERIALIZED (
   SELECT (ARRAY(
-    SELECT (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1::text AND q.type = u.type AND @not_paused(q))
+    SELECT (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1::text AND q.type = u.type AND @not_paused(q) AND (q.limited IS NULL OR $16::boolean))
     FROM unnest($4::text[]) AS u(type))) AS ids),
 d AS (
   DELETE FROM pawl.ready

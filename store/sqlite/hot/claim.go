@@ -14,6 +14,9 @@ var (
 	claimHead  = claim.get("Head")
 	claimTake  = claim.get("Take")
 	claimPick  = claim.get("Pick")
+	claimAdmit = claim.get("PickAdmitted")
+	claimHeads = claim.get("Heads")
+	claimOld   = claim.get("Oldest")
 	claimPeek  = claim.get("Peek")
 	claimLease = newInsert(claim.get("Lease"))
 )
@@ -41,6 +44,7 @@ func (r *claimed) targets() []any {
 type batch struct {
 	rows         []claimed
 	limit, bytes int
+	picking      string // the statement that takes a pick
 }
 
 func (b *batch) full() bool { return len(b.rows) >= b.limit || b.bytes >= pawl.MaxClaimBytes }
@@ -52,7 +56,10 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	if err != nil {
 		return nil, err
 	}
-	b := batch{limit: c.Limit()}
+	b := batch{limit: c.Limit(), picking: claimPick}
+	if c.Admitted {
+		b.picking = claimAdmit
+	}
 	if len(c.Picks) > 0 {
 		err = b.pick(ctx, tx, c.Namespace, c.Picks)
 	} else {
@@ -165,7 +172,7 @@ func (b *batch) pick(ctx context.Context, tx store.Tx, namespace string, picks [
 		if !found {
 			continue
 		}
-		if err := b.read(ctx, tx, queue, p.Type, claimPick, int64(p.Rank), store.ItemID(p.ItemID)); err != nil {
+		if err := b.read(ctx, tx, queue, p.Type, b.picking, int64(p.Rank), store.ItemID(p.ItemID)); err != nil {
 			return err
 		}
 	}
@@ -234,4 +241,32 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, even
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: c.LeaseSeconds,
 		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err
+}
+
+// Heads implements store.Hot.
+func (Verbs) Heads(ctx context.Context, tx store.Tx, queue int64, gates []store.GateWish) (map[int64][]store.Pick, error) {
+	out := map[int64][]store.Pick{}
+	for _, g := range gates {
+		query, most := claimHeads, g.Most
+		if g.Oldest {
+			query, most = claimOld, 1
+		}
+		rows, err := tx.Query(ctx, query, queue, g.Gate, int64(most))
+		if err != nil {
+			return nil, err
+		}
+		for rows.Next() {
+			var p store.Pick
+			if err := rows.Scan(&p.Rank, (*store.ItemID)(&p.ItemID)); err != nil {
+				rows.Close()
+				return nil, err
+			}
+			out[g.Gate] = append(out[g.Gate], p)
+		}
+		rows.Close()
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

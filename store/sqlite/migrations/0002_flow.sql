@@ -113,6 +113,38 @@ WHERE type = 'table' AND name = 'task_events';
 PRAGMA writable_schema = RESET;
 
 -- Limits of queues.
+ALTER TABLE queues ADD COLUMN limited INTEGER; -- 1: claims pass the queue's gates
+CREATE INDEX queues_limited ON queues (namespace, type) WHERE limited IS NOT NULL;
+
+-- Rules, rates and the state of gates of a queue with limits. A claim that counts the whole
+-- queue locks the row.
+CREATE TABLE queue_limits (
+  queue_id   INTEGER PRIMARY KEY,
+  namespace  TEXT NOT NULL,
+  rules      TEXT NOT NULL,
+  -- By the queue's rate, the time at which a start would be on time: see rate.go.
+  next_start INTEGER NOT NULL DEFAULT 0,
+  -- When the pointer was changed, and when the last search for items without a gate began.
+  changed_at INTEGER NOT NULL,
+  keyed_at   INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- A gate stands for the items of a queue that have one value at a pointer. Its row is never
+-- removed. Items and leases have the number. A lease holds a slot of its gate as long as its
+-- row exists.
+CREATE TABLE gates (
+  id         INTEGER PRIMARY KEY,
+  queue_id   INTEGER NOT NULL,
+  namespace  TEXT NOT NULL,
+  pointer    TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  next_start INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX gates_by_key ON gates (queue_id, pointer, key);
+CREATE INDEX ready_of_gate ON ready (queue_id, gate, rank, item_id) WHERE gate IS NOT NULL;
+CREATE INDEX leases_of_gate ON leases (queue_id, gate, worker) WHERE gate IS NOT NULL;
+CREATE INDEX scheduled_of_gate ON scheduled (gate) WHERE gate IS NOT NULL;
+CREATE INDEX waiting_of_gate ON waiting (gate) WHERE gate IS NOT NULL;
 
 
 -- Schedules.

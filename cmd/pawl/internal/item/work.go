@@ -7,10 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/checkpoint"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/internal/terminal"
@@ -26,19 +28,27 @@ func itemClaim(a *cli.App) *cobra.Command {
 			if req.WorkerID == "" {
 				req.WorkerID = a.Getenv("PAWL_WORKER_ID")
 			}
-			leases, err := s.Claim(ctx, req)
+			var next time.Time
+			leases, err := s.Claim(pawl.WithNextAt(ctx, &next), req)
 			if err != nil {
 				return err
 			}
 			if leases == nil {
 				leases = []pawl.Lease{}
 			}
-			return a.Show(pawl.List[pawl.Lease]{Items: leases}, func(w io.Writer) {
+			out := api.Leases{Items: leases}
+			if !next.IsZero() {
+				out.NextAt = &next
+			}
+			return a.Show(out, func(w io.Writer) {
 				rows := make([]string, len(leases))
 				for i, l := range leases {
 					rows[i] = terminal.Row(l.ID, l.Attempt, l.WorkerID, l.Type, l.LeaseExpiresAt, l.TaskID, string(l.Input))
 				}
 				terminal.Table(w, "ITEM\tATTEMPT\tWORKER\tTYPE\tLEASE UNTIL\tTASK\tINPUT", rows)
+				if out.NextAt != nil {
+					fmt.Fprintln(w, "a rate lets the next one start at", terminal.Time(next))
+				}
 			})
 		}),
 	)

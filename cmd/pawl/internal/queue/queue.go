@@ -16,7 +16,8 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("queue", "Queues: what is claimable, by type", queueList(a), queueGet(a), queuePause(a), queueResume(a), queueDrain(a))
+	return cli.Noun("queue", "Queues: what is claimable, by type", queueList(a), queueGet(a), queueSet(a), queuePause(a), queueResume(a),
+		queueDrain(a))
 }
 
 const queueHead = "TYPE\tPAUSED\tQUEUED\tLEASED\tWAITING\tSCHEDULED\tOLDEST"

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// nextStart is when a rate lets another item start, and the present, by the database's clock.
+type nextStart struct{ at, now int64 }
+
+// sooner keeps the earlier time.
+func (n *nextStart) sooner(at, now int64) {
+	if at > 0 && (n.at == 0 || at < n.at) {
+		n.at, n.now = at, now
+	}
+}
+
+// claimFrom claims for a group from queues in claim order. Queues with limits are claimed from
+// one by one, each at its best rank. plain has the rows from queues without limits.
+func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []store.Queue) (out, plain []store.Claimed, err error) {
+	limited, err := e.limitsOf(ctx, group[0].namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !slices.ContainsFunc(queues, func(q store.Queue) bool { return limited[q.Type] != nil }) {
+		out, err = e.claimFor(ctx, group, queues)
+		return out, out, err
+	}
+	for _, part := range e.parts(queues, limited) {
+		rest := remaining(group, out)
+		if len(rest.calls) == 0 || full(out) {
+			break
+		}
+		var rows []store.Claimed
+		if q := limited[part[0].Type]; q != nil {
+			rows, err = e.claimLimited(ctx, rest.calls, q, nil)
+		} else {
+			rows, err = e.claimFor(ctx, rest.calls, part)
+			plain = append(plain, rows...)
+		}
+		for i := range rows {
+			rows[i].Claimant = rest.of[rows[i].Claimant]
+		}
+		if out = append(out, rows...); err != nil {
+			break
+		}
+	}
+	if len(out) > 0 {
+		err = nil // those are leased; what failed is tried by the next claim
+	}
+	slices.SortStableFunc(out, func(a, b store.Claimed) int { return a.Claimant - b.Claimant })
+	return out, plain, err
+}
+
+// parts divides queues in claim order: those without limits together, at their best rank, and
+// each type with limits. Of equal ranks, another one is first each time.
+func (e *Engine) parts(queues []store.Queue, limited map[string]*store.LimitedQueue) [][]store.Queue {
+	at, out := map[string]int{}, [][]store.Queue(nil)
+	for _, q := range queues {
+		name := "" // no type
+		if limited[q.Type] != nil {
+			name = q.Type
+		}
+		i, known := at[name]
+		if !known {
+			i = len(out)
+			at[name], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], q)
+	}
+	same := 1
+	for same < len(out) && out[same][0].Rank == out[0][0].Rank {
+		same++
+	}
+	n := int(e.limits.rotation.Add(1)) % same
+	return slices.Concat(out[n:same], out[:n], out[same:])
+}
+
+// rest are the calls of a group that may take more, and their places in the group.
+type rest struct {
+	calls []claimCall
+	of    []int
+}
+
+func remaining(group []claimCall, got []store.Claimed) rest {
+	var r rest
+	n := make([]int, len(group))
+	for i := range got {
+		n[got[i].Claimant]++
+	}
+	for i, c := range group {
+		if c.who.Limit -= n[i]; c.who.Limit > 0 {
+			r.calls, r.of = append(r.calls, c), append(r.of, i)
+		}
+	}
+	return r
+}
+
+// claimPicked claims named items.
+func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store.Pick) ([]store.Claimed, error) {
+	limited, err := e.limitsOf(ctx, wish.namespace)
+	if err != nil {
+		return nil, err
+	}
+	var plain []store.Pick
+	byType := map[string][]store.Pick{}
+	for _, p := range picks {
+		if limited[p.Type] == nil {
+			plain = append(plain, p)
+		} else {
+			byType[p.Type] = append(byType[p.Type], p)
+		}
+	}
+	var out []store.Claimed
+	if len(plain) > 0 {
+		if out, err = e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: plain}, []claimCall{*wish}); err != nil {
+			return nil, err
+		}
+	}
+	for typ, mine := range byType {
+		if full(out) {
+			break
+		}
+		rows, err := e.claimLimited(ctx, []claimCall{*wish}, limited[typ], mine)
+		if out = append(out, rows...); err != nil && len(out) == 0 {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// A claim that found the gates of its queue locked tries again: other claims hold them for as long
+// as a commit takes.
+const (
+	busyTries = 20
+	busyPause = time.Millisecond
+)
+
+// claimLimited claims for a group from one queue with limits; only = nil claims any items.
+func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.LimitedQueue,
+	only []store.Pick) (rows []store.Claimed, err error) {
+	for try := 1; ; try++ {
+		var a *store.Admitted
+		cl := store.Claim{Namespace: group[0].namespace, Admitted: true}
+		rows, err = e.claimBy(ctx, &cl, group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
+			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only)
+			return rows, err
+		})
+		if err != nil || a == nil {
+			return nil, err
+		}
+		for i := range group {
+			group[i].next.sooner(a.NextAt, a.Now)
+		}
+		if len(rows) > 0 || !a.Busy || try == busyTries {
+			e.limits.setTurn(q.ID, a.Turn)
+			return rows, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Duration(try) * busyPause):
+		}
+	}
+}
+
+// claimAdmitted claims what the limits of a queue allow now.
+func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim, q *store.LimitedQueue,
+	only []store.Pick) ([]store.Claimed, *store.Admitted, error) {
+	hot := e.db.Dialect().Hot
+	a, err := store.Admit(ctx, tx, hot,
+		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only})
+	if err != nil || len(a.Picks) == 0 {
+		return nil, a, err
+	}
+	all := cl.Claimants
+	var of []int
+	cl.Claimants, cl.Picks = nil, a.Picks
+	for i, n := range a.Limits {
+		if n > 0 {
+			c := all[i]
+			c.Limit = n
+			cl.Claimants, of = append(cl.Claimants, c), append(of, i)
+		}
+	}
+	rows, err := hot.Claim(ctx, tx, cl)
+	if err != nil {
+		return nil, a, err
+	}
+	for i := range rows {
+		rows[i].Claimant = of[rows[i].Claimant]
+	}
+	return rows, a, a.Started(ctx, tx, rows)
+}

@@ -1,0 +1,124 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// PatchLimits applies a JSON Merge Patch (RFC 7396) to the stored limits of a queue and checks
+// what comes of it.
+func PatchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits, error) {
+	var limits pawl.QueueLimits
+	var was, change map[string]any
+	_ = json.Unmarshal([]byte(stored), &was) // written by us
+	if err := decodeNumbers(patch, &change); err != nil || change == nil {
+		return "", limits, pawl.Invalid("", "is not a JSON object")
+	}
+	text, err := json.Marshal(merged(was, change))
+	if err != nil {
+		return "", limits, pawl.Invalid("", "is not a JSON object")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&limits); err != nil {
+		return "", limits, pawl.Invalid(memberOf(err), "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return string(text), limits, checkLimits(&limits)
+}
+
+// decodeNumbers decodes JSON and keeps the texts of numbers.
+func decodeNumbers(text []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+// memberOf returns a JSON Pointer to the member that could not be decoded; "" = unknown.
+func memberOf(err error) string {
+	if t, ok := err.(*json.UnmarshalTypeError); ok {
+		return "/" + strings.ReplaceAll(t.Field, ".", "/")
+	}
+	return ""
+}
+
+// merged returns a with the changes of a merge patch.
+func merged(a, change map[string]any) map[string]any {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for name, v := range change {
+		inner, isObject := v.(map[string]any)
+		switch {
+		case v == nil:
+			delete(out, name)
+		case isObject:
+			before, _ := out[name].(map[string]any)
+			out[name] = merged(before, inner)
+		default:
+			out[name] = v
+		}
+	}
+	return out
+}
+
+func checkLimits(l *pawl.QueueLimits) error {
+	var f Fields
+	f.limit("/concurrency", l.Concurrency)
+	f.limit("/per_worker", l.PerWorker)
+	f.rate("/rate", l.Rate)
+	if k := l.PerKey; k != nil {
+		if k.Pointer == "" {
+			f.Add("/per_key/pointer", "is required: a JSON Pointer, for example /tenant")
+		} else if !validPointer(k.Pointer) {
+			f.Add("/per_key/pointer", "is not a JSON Pointer (RFC 6901): it begins with /, and ~ is written ~0 and / is written ~1")
+		}
+		f.Text("/per_key/pointer", k.Pointer, 0, pawl.MaxKeyLen)
+		f.limit("/per_key/concurrency", k.Concurrency)
+		f.rate("/per_key/rate", k.Rate)
+		if len(k.Weights) > pawl.MaxWeights {
+			f.Add("/per_key/weights", "has %d keys; at most %d are allowed", len(k.Weights), pawl.MaxWeights)
+		}
+		for _, key := range slices.Sorted(maps.Keys(k.Weights)) {
+			f.Number("/per_key/weights/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key), k.Weights[key], 1, pawl.MaxWeight)
+		}
+		if k.Order != "" && k.Order != pawl.OrderCreated {
+			f.Add("/per_key/order", "is %q; it may be %q", k.Order, pawl.OrderCreated)
+		}
+		if k.Order != "" && k.Concurrency != nil && *k.Concurrency > 1 {
+			f.Add("/per_key/concurrency", "must be 1 with an order: the items of a key are taken one at a time")
+		}
+	}
+	return f.Err("set_queue")
+}
+
+func (f *Fields) limit(pointer string, n *int) {
+	if n != nil && *n == 0 {
+		f.Add(pointer, "is 0; to claim nothing, pause the queue; to remove the limit, set it to null")
+	} else if n != nil {
+		f.Number(pointer, *n, 1, pawl.MaxConcurrency)
+	}
+}
+
+func (f *Fields) rate(pointer string, r *pawl.Rate) {
+	if r == nil {
+		return
+	}
+	f.Number(pointer+"/limit", r.Limit, 1, pawl.MaxRate)
+	f.Number(pointer+"/seconds", r.Seconds, 1, pawl.MaxRateSeconds)
+	f.Number(pointer+"/burst", r.Burst, 0, pawl.MaxRate)
+}
+
+func validPointer(p string) bool {
+	for i, part := range strings.Split(p, "~") {
+		if i > 0 && !strings.HasPrefix(part, "0") && !strings.HasPrefix(part, "1") {
+			return false
+		}
+	}
+	return strings.HasPrefix(p, "/")
+}

@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// limitsFresh is how long this process uses the limits that it has read, to give gates to
+	// new items and to tell which queues have any. The limits themselves are read by each claim.
+	limitsFresh = 500 * time.Millisecond
+	// keyingGrace is how long after a change other processes may still write items without
+	// gates: what they know is fresh, and no statement takes longer.
+	keyingGrace = time.Minute
+	// keyingEvery is how often all items of queues with limits are searched for those that have
+	// no gate.
+	keyingEvery = 10 * time.Minute
+	maxGates    = 100_000 // that are remembered
+)
+
+// limits is what this process knows of the queues with limits.
+type limits struct {
+	mu    sync.Mutex
+	known map[string]*namespaceLimits
+	gates map[gateKey]int64 // whose rows are committed
+	turns map[int64]store.Turn
+	// rotation counts claims, so that of queues with equal ranks each is first at times.
+	rotation atomic.Uint32
+}
+
+type namespaceLimits struct {
+	until  time.Time
+	queues map[string]*store.LimitedQueue // by type
+}
+
+type gateKey struct {
+	queue        int64
+	pointer, key string
+}
+
+// limitsOf returns the queues with limits of a namespace.
+func (e *Engine) limitsOf(ctx context.Context, namespace string) (map[string]*store.LimitedQueue, error) {
+	l := e.limits
+	l.mu.Lock()
+	known := l.known[namespace]
+	l.mu.Unlock()
+	if known != nil && clock.Now().Before(known.until) {
+		return known.queues, nil
+	}
+	began := clock.Now()
+	fresh := &namespaceLimits{until: began.Add(limitsFresh), queues: map[string]*store.LimitedQueue{}}
+	err := e.queueView()(ctx, func(ctx context.Context, tx store.Tx) error {
+		queues, err := store.LimitedQueues(ctx, tx, namespace)
+		for i := range queues {
+			fresh.queues[queues[i].Type] = &queues[i]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil || len(l.known) >= pawl.MaxKnownNames {
+		l.known = map[string]*namespaceLimits{}
+	}
+	if e.scope == nil { // a transaction of the caller's may see what is not committed
+		l.known[namespace] = fresh
+	}
+	return fresh.queues, nil
+}
+
+func (l *limits) drop(namespace string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, namespace)
+}
+
+// knowsAny reports whether a namespace had queues with limits when they were read last.
+func (l *limits) knowsAny(namespace string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.known[namespace]
+	return known != nil && len(known.queues) > 0
+}
+
+// SetQueue changes the limits of a queue; see pawl.QueueKeeper.
+func (e *Engine) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch) (pawl.Queue, error) {
+	if err := rules.CheckQueue("set_queue", typ); err != nil {
+		return pawl.Queue{}, err
+	}
+	ns := pawl.CallerOf(ctx).Namespace
+	var q store.LimitedQueue
+	var unkeyed bool
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		q, unkeyed, err = store.SetLimits(ctx, tx, store.QueueName{Namespace: ns, Type: typ},
+			func(stored string) (string, pawl.QueueLimits, error) { return rules.PatchLimits(stored, patch) })
+		return err
+	})
+	if err != nil {
+		return pawl.Queue{}, err
+	}
+	e.after(func() {
+		e.limits.drop(ns)
+		e.queues.Drop(ns)
+		e.ready(ns)
+		if !unkeyed {
+			return
+		}
+		if err := e.root.giveGates(context.WithoutCancel(ctx), ns, q); err != nil {
+			e.logError(ctx, "giving gates to items failed; the next sweep repeats it", err)
+		}
+	})
+	return e.GetQueue(ctx, typ)
+}
+
+// giveGates gives gates to the items of a queue that have none of its pointer.
+func (e *Engine) giveGates(ctx context.Context, namespace string, q store.LimitedQueue) error {
+	k := store.Keying{Queue: q, Namespace: namespace}
+	for more := true; more; {
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			step := k // a transaction may be repeated
+			if more, err = step.Step(ctx, tx); err == nil {
+				k = step
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		e.ready(namespace)
+	}
+	return nil
+}
+
+// keyQueues gives gates to items that came without them: twice after each change of a pointer,
+// and rarely besides. Creators know the limits, but a process may have been frozen between
+// reading them and writing.
+func (e *Engine) keyQueues(ctx context.Context) error {
+	var due []store.KeyingDue
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		due, err = store.DueKeying(ctx, tx, 4*limitsFresh.Microseconds(), keyingGrace.Microseconds(), keyingEvery.Microseconds())
+		return err
+	})
+	for i := range due {
+		var mine bool
+		if err == nil {
+			err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+				mine, err = due[i].Begin(ctx, tx)
+				return err
+			})
+		}
+		if err == nil && mine {
+			err = e.giveGates(ctx, due[i].Namespace, due[i].Queue)
+		}
+	}
+	return err
+}
+
+// keyedItem is a new item, with the texts of its task that may have its key.
+type keyedItem struct {
+	*store.NewItem
+	payload, metadata string
+}
+
+func (k *keyedItem) key(q *store.LimitedQueue) string {
+	return store.KeyOf(q.Pointer(), []byte(k.Input), []byte(k.payload), []byte(k.metadata))
+}
+
+// gateDrafts sets the gates of the items of new tasks; see gateItems.
+func (e *Engine) gateDrafts(ctx context.Context, tx store.Tx, drafts []draft) error {
+	if len(drafts) == 0 {
+		return nil
+	}
+	queues, err := e.limitsOf(ctx, drafts[0].task.Namespace)
+	if err != nil || len(queues) == 0 {
+		return err
+	}
+	var items []keyedItem
+	for i := range drafts {
+		d := &drafts[i]
+		var payload string
+		if d.task.Payload != nil {
+			payload = *d.task.Payload
+		}
+		for j := range d.items {
+			items = append(items, keyedItem{&d.items[j], payload, d.task.Metadata})
+		}
+	}
+	return e.gateItems(ctx, tx, queues, items)
+}
+
+// insertMore inserts new items of a task that exists, with the gates of their queues.
+func (e *Engine) insertMore(ctx context.Context, tx store.Tx, items []store.NewItem) error {
+	if err := e.gateMore(ctx, tx, items); err != nil {
+		return err
+	}
+	_, err := insertItems(ctx, tx, e.db.Dialect().Hot, nil, items)
+	return err
+}
+
+func (e *Engine) gateMore(ctx context.Context, tx store.Tx, items []store.NewItem) error {
+	queues, err := e.limitsOf(ctx, items[0].Namespace)
+	if err != nil || !slices.ContainsFunc(items, func(i store.NewItem) bool { return queues[i.Type] != nil }) {
+		return err
+	}
+	payload, metadata, err := store.TaskTexts(ctx, tx, items[0].TaskID)
+	if err != nil {
+		return err
+	}
+	keyed := make([]keyedItem, len(items))
+	for i := range items {
+		keyed[i] = keyedItem{&items[i], payload, metadata}
+	}
+	return e.gateItems(ctx, tx, queues, keyed)
+}
+
+// gateItems sets the gates of new items whose queues have limits. With tx, it adds missing gates
+// in that transaction; without, in one of its own.
+func (e *Engine) gateItems(ctx context.Context, tx store.Tx, queues map[string]*store.LimitedQueue, items []keyedItem) error {
+	missing := map[string]map[string]bool{} // keys by type
+	for i := range items {
+		it := &items[i]
+		q := queues[it.Type]
+		if q == nil {
+			continue
+		}
+		key := it.key(q)
+		if id, known := e.limits.gate(gateKey{q.ID, q.Pointer(), key}); known {
+			it.Gate = &id
+			continue
+		}
+		if missing[it.Type] == nil {
+			missing[it.Type] = map[string]bool{}
+		}
+		missing[it.Type][key] = true
+	}
+	for _, typ := range slices.Sorted(maps.Keys(missing)) {
+		q := queues[typ]
+		gates, err := e.gates(ctx, tx, items[0].Namespace, q, slices.Collect(maps.Keys(missing[typ])))
+		if err != nil {
+			return err
+		}
+		for i := range items {
+			if it := &items[i]; it.Type == typ && it.Gate == nil {
+				id := gates[it.key(q)]
+				it.Gate = &id
+			}
+		}
+	}
+	return nil
+}
+
+// gates returns gates of a queue, and remembers those whose rows are committed.
+func (e *Engine) gates(ctx context.Context, tx store.Tx, namespace string, q *store.LimitedQueue,
+	keys []string) (out map[string]int64, err error) {
+	if tx != nil {
+		return store.Gates(ctx, tx, namespace, q, keys)
+	}
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out, err = store.Gates(ctx, tx, namespace, q, keys)
+		return err
+	})
+	if err == nil && e.scope == nil {
+		for key, id := range out {
+			e.limits.learn(gateKey{q.ID, q.Pointer(), key}, id)
+		}
+	}
+	return out, err
+}
+
+func (l *limits) gate(k gateKey) (int64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id, known := l.gates[k]
+	return id, known
+}
+
+func (l *limits) learn(k gateKey, id int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gates == nil || len(l.gates) >= maxGates {
+		l.gates = map[gateKey]int64{}
+	}
+	l.gates[k] = id
+}
+
+func (l *limits) turn(queue int64) store.Turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turns[queue]
+}
+
+func (l *limits) setTurn(queue int64, t store.Turn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.turns == nil {
+		l.turns = map[int64]store.Turn{}
+	}
+	l.turns[queue] = t
+}

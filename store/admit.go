@@ -1,0 +1,412 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
+
+// Admission asks which items of a queue with limits may be claimed now. The answer holds until
+// the transaction ends: every claim that counts the same slots waits for it or takes others.
+type Admission struct {
+	Queue     int64
+	Type      string
+	Claimants []Claimant // with what each may still take
+	Turn      Turn       // of the keys
+	Only      []Pick     // nil = any items of the queue
+}
+
+// Admitted is the answer to an Admission.
+type Admitted struct {
+	Picks  []Pick // in the order in which they are handed out
+	Limits []int  // what each claimant may take of them
+	NextAt int64  // when a rate allows another start, by the database's clock; 0 = no rate is in the way
+	Turn   Turn   // after the picks
+	Now    int64
+
+	// Busy: other claims had the gates with work. Nothing was picked, and a new transaction may
+	// find some.
+	Busy bool
+
+	ask     Admission
+	hot     Hot
+	rules   pawl.QueueLimits
+	pointer string
+	next    int64            // next_start of the queue
+	gates   map[int64]*gate  // that are locked
+	gateOf  map[string]*gate // by item
+	free    int
+}
+
+// gate is a row of gates with what is known of it.
+type gate struct {
+	id           int64
+	pointer, key string
+	next         int64
+	leased       int
+	heldUp       bool // an item is in back-off or suspended
+	weight       int
+	heads        []Pick
+}
+
+// gatesAtOnce is how many gates are looked at before some are locked.
+const gatesAtOnce = 64
+
+// Admit locks what it counts and returns what may be claimed. Locks are taken in the order:
+// queue_limits, gates by number.
+func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error) {
+	a := &Admitted{Turn: ask.Turn, ask: ask, hot: hot, gates: map[int64]*gate{}, gateOf: map[string]*gate{}}
+	row, found, err := readLimits(ctx, tx, ask.Queue, false)
+	if err != nil || !found || row.limits.IsZero() {
+		return a, err
+	}
+	if l := &row.limits; l.Concurrency != nil || l.PerWorker != nil || l.Rate != nil || l.PerKey == nil {
+		if row, _, err = readLimits(ctx, tx, ask.Queue, true); err != nil || row.limits.IsZero() {
+			return a, err
+		}
+	}
+	a.rules, a.next, a.pointer = row.limits, row.next, pointerOf(&row.limits)
+	if a.Now, err = NowAgain(ctx, tx); err != nil {
+		return a, err
+	}
+	if err := a.countQueue(ctx, tx); err != nil || a.free == 0 {
+		return a, err
+	}
+	if ask.Only != nil {
+		return a, a.among(ctx, tx)
+	}
+	return a, a.choose(ctx, tx)
+}
+
+// countQueue sets how much the queue as a whole allows.
+func (a *Admitted) countQueue(ctx context.Context, tx Tx) error {
+	a.Limits = make([]int, len(a.ask.Claimants))
+	held, err := a.heldByWorkers(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for i := range a.ask.Claimants {
+		c := &a.ask.Claimants[i]
+		n := c.Limit
+		if a.rules.PerWorker != nil {
+			n = min(n, max(0, *a.rules.PerWorker-held[c.WorkerID]))
+			held[c.WorkerID] += n
+		}
+		a.Limits[i], a.free = n, a.free+n
+	}
+	if a.rules.Concurrency != nil && a.free > 0 {
+		var leased int
+		if _, err := Row(ctx, tx, []any{&leased}, limitsSQL["leased of queue"], a.ask.Queue); err != nil {
+			return err
+		}
+		a.free = min(a.free, max(0, *a.rules.Concurrency-leased))
+	}
+	if r := a.rules.Rate; r != nil && a.free > 0 {
+		if n := startsAt(r, a.next, a.Now, a.free); n < a.free {
+			a.NextAt = startFrom(r, started(r, a.next, a.Now, n))
+			a.free = n
+		}
+	}
+	return nil
+}
+
+// heldByWorkers counts the leases of the claimants, if there is a limit for each worker.
+func (a *Admitted) heldByWorkers(ctx context.Context, tx Tx) (map[string]int, error) {
+	if a.rules.PerWorker == nil {
+		return nil, nil
+	}
+	names := make([]string, len(a.ask.Claimants))
+	for i := range a.ask.Claimants {
+		names[i] = a.ask.Claimants[i].WorkerID
+	}
+	rows, err := tx.Query(ctx, limitsSQL["leased of workers"], a.ask.Queue, List(names))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]int{}
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			return nil, err
+		}
+		out[name] = n
+	}
+	return out, rows.Err()
+}
+
+// choose picks items from the gates that have work, beginning with the gate whose turn it is. It
+// looks at every gate once before it picks nothing.
+func (a *Admitted) choose(ctx context.Context, tx Tx) error {
+	start := a.Turn.Gate
+	if a.Turn.Left > 0 {
+		start--
+	}
+	var busy []int64
+	for after, wrapped := start, start == 0; ; {
+		looked, err := a.withWork(ctx, tx, after, max(gatesAtOnce, 2*a.free))
+		if err != nil {
+			return err
+		}
+		end := len(looked) < max(gatesAtOnce, 2*a.free)
+		if len(looked) > 0 {
+			after = looked[len(looked)-1].id
+		}
+		if wrapped && start > 0 {
+			n := len(looked)
+			looked = slices.DeleteFunc(looked, func(g *gate) bool { return g.id > start })
+			end = end || len(looked) < n
+		}
+		skipped, err := a.pickFrom(ctx, tx, looked, false)
+		if err != nil {
+			return err
+		}
+		if busy = append(busy, skipped...); a.free == 0 {
+			return nil
+		}
+		if end && wrapped {
+			break
+		}
+		if end {
+			after, wrapped = 0, true
+		}
+	}
+	if len(a.Picks) > 0 || len(busy) == 0 {
+		return nil
+	}
+	// Other claims have all gates with work, and may leave some of it. Only a claim that has
+	// locked no gate may wait for one.
+	if a.Busy = len(a.gates) > 0; a.Busy {
+		return nil
+	}
+	_, err := a.pickFrom(ctx, tx, []*gate{{id: busy[0], pointer: a.pointer}}, true)
+	return err
+}
+
+// withWork reads gates that have queued items.
+func (a *Admitted) withWork(ctx context.Context, tx Tx, after int64, most int) ([]*gate, error) {
+	rows, err := tx.Query(ctx, limitsSQL["gates with work"], a.ask.Queue, after, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []*gate
+	for rows.Next() {
+		g := &gate{}
+		if err := rows.Scan(&g.id, &g.pointer, &g.key, &g.next, &g.leased); err != nil {
+			return nil, err
+		}
+		out = append(out, g)
+	}
+	return out, rows.Err()
+}
+
+// pickFrom locks those of the gates that seem to have room, counts them and picks from them. It
+// returns the gates that are locked by others. With wait it waits for them.
+func (a *Admitted) pickFrom(ctx context.Context, tx Tx, gates []*gate, wait bool) (busy []int64, err error) {
+	gates = slices.DeleteFunc(gates, func(g *gate) bool { return g.pointer != a.pointer || a.roomOf(g) == 0 })
+	if len(gates) == 0 {
+		return nil, nil
+	}
+	locked, err := a.lock(ctx, tx, gates, wait)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gates {
+		if !slices.Contains(locked, g) {
+			busy = append(busy, g.id)
+		}
+	}
+	if err := a.count(ctx, tx, locked); err != nil {
+		return nil, err
+	}
+	return busy, a.deal(ctx, tx, locked)
+}
+
+// roomOf returns how many items of a gate may be claimed, by what is known of it.
+func (a *Admitted) roomOf(g *gate) int {
+	n := a.free
+	k := a.rules.PerKey
+	if k == nil {
+		return n
+	}
+	if k.Concurrency != nil {
+		n = min(n, max(0, *k.Concurrency-g.leased))
+	}
+	if k.Order == pawl.OrderCreated {
+		n = min(n, max(0, 1-g.leased))
+		if g.heldUp {
+			n = 0
+		}
+	}
+	if k.Rate != nil && n > 0 {
+		if starts := startsAt(k.Rate, g.next, a.Now, n); starts < n {
+			at := startFrom(k.Rate, started(k.Rate, g.next, a.Now, starts))
+			if a.NextAt == 0 || at < a.NextAt {
+				a.NextAt = at
+			}
+			n = starts
+		}
+	}
+	return n
+}
+
+// listOfGates returns gates by their numbers, and these numbers for @each.
+func listOfGates(gates []*gate) (map[int64]*gate, string) {
+	byID, ids := make(map[int64]*gate, len(gates)), make([][]int64, len(gates))
+	for i, g := range gates {
+		byID[g.id], ids[i] = g, []int64{g.id}
+	}
+	list, _ := json.Marshal(ids) // can always be encoded
+	return byID, string(list)
+}
+
+// lock locks gates and reads their rates. A queue without keys has one gate, whose lock is that
+// of its limits.
+func (a *Admitted) lock(ctx context.Context, tx Tx, gates []*gate, wait bool) (locked []*gate, err error) {
+	if a.rules.PerKey == nil {
+		return gates, nil
+	}
+	byID, list := listOfGates(gates)
+	query, arg := limitsSQL["lock gates"], any(list)
+	if wait {
+		query, arg = limitsSQL["lock gate"], gates[0].id
+	}
+	rows, err := tx.Query(ctx, query, arg)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, next int64
+		if err := rows.Scan(&id, &next); err != nil {
+			return nil, err
+		}
+		g := byID[id]
+		g.next = next
+		locked = append(locked, g)
+		a.gates[id] = g
+	}
+	return locked, rows.Err()
+}
+
+// count counts what holds the slots of gates, now that they are locked.
+func (a *Admitted) count(ctx context.Context, tx Tx, gates []*gate) error {
+	if len(gates) == 0 || a.rules.PerKey == nil {
+		return nil
+	}
+	byID, list := listOfGates(gates)
+	rows, err := tx.Query(ctx, limitsSQL["held of gates"], a.ask.Queue, list)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var leased, heldUp int
+		if err := rows.Scan(&id, &leased, &heldUp); err != nil {
+			return err
+		}
+		byID[id].leased, byID[id].heldUp = leased, heldUp > 0
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	rows.Close()
+	a.Now, err = NowAgain(ctx, tx) // after the locks
+	return err
+}
+
+// among picks from the items that the claim names.
+func (a *Admitted) among(ctx context.Context, tx Tx) error {
+	gates, mine, err := a.gatesOfPicks(ctx, tx)
+	if err != nil {
+		return err
+	}
+	gates = slices.DeleteFunc(gates, func(g *gate) bool { return g.pointer != a.pointer })
+	slices.SortFunc(gates, func(x, y *gate) int { return cmp.Compare(x.id, y.id) })
+	for _, g := range gates {
+		locked, err := a.lock(ctx, tx, []*gate{g}, true)
+		if err == nil {
+			err = a.count(ctx, tx, locked)
+		}
+		if err != nil {
+			return err
+		}
+		g.heads = mine[g.id]
+		if n := a.roomOf(g); a.ordered() && n > 0 {
+			first, err := a.hot.Heads(ctx, tx, a.ask.Queue, []GateWish{{Gate: g.id, Most: 1, Oldest: true}})
+			if err != nil {
+				return err
+			}
+			g.heads = slices.DeleteFunc(g.heads, func(p Pick) bool {
+				return !slices.ContainsFunc(first[g.id], func(f Pick) bool { return f.ItemID == p.ItemID })
+			})
+		} else {
+			g.heads = g.heads[:min(n, len(g.heads))]
+		}
+	}
+	a.byAge(gates)
+	return nil
+}
+
+// gatesOfPicks returns the gates of the named items, and the items of each.
+func (a *Admitted) gatesOfPicks(ctx context.Context, tx Tx) ([]*gate, map[int64][]Pick, error) {
+	list := make([][]any, len(a.ask.Only))
+	for i, p := range a.ask.Only {
+		id, _ := parseID(itemPrefix, p.ItemID)
+		list[i] = []any{hex.EncodeToString(id[:]), p.Rank}
+	}
+	text, _ := json.Marshal(list) // can always be encoded
+	rows, err := tx.Query(ctx, limitsSQL["gates of picks"], a.ask.Queue, string(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	var gates []*gate
+	byID, mine := map[int64]*gate{}, map[int64][]Pick{}
+	for rows.Next() {
+		p, g := Pick{Type: a.ask.Type}, &gate{}
+		if err := rows.Scan((*ItemID)(&p.ItemID), &p.Rank, &g.id, &g.pointer, &g.key); err != nil {
+			return nil, nil, err
+		}
+		if byID[g.id] == nil {
+			byID[g.id] = g
+			gates = append(gates, g)
+		}
+		mine[g.id] = append(mine[g.id], p)
+	}
+	for _, list := range mine {
+		slices.SortFunc(list, byRankAndAge)
+	}
+	return gates, mine, rows.Err()
+}
+
+// Started writes the rates after a claim of the picks that got rows.
+func (a *Admitted) Started(ctx context.Context, tx Tx, rows []Claimed) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if r := a.rules.Rate; r != nil {
+		if _, err := tx.Exec(ctx, limitsSQL["set next start of queue"], a.ask.Queue, started(r, a.next, a.Now, len(rows))); err != nil {
+			return err
+		}
+	}
+	if a.rules.PerKey == nil || a.rules.PerKey.Rate == nil {
+		return nil
+	}
+	n := map[int64]int{}
+	for i := range rows {
+		n[a.gateOf[rows[i].ItemID].id]++
+	}
+	var set [][]any
+	for id, count := range n {
+		set = append(set, []any{id, started(a.rules.PerKey.Rate, a.gates[id].next, a.Now, count)})
+	}
+	return tx.ExecEach(ctx, limitsSQL["set next start of gate"], set)
+}

@@ -1,0 +1,348 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/jsonscan"
+)
+
+var limitsSQL = Texts(sqlFiles, "limits.sql")
+
+// LimitedQueue is a queue that has limits.
+type LimitedQueue struct {
+	ID     int64
+	Type   string
+	Limits pawl.QueueLimits
+}
+
+// Pointer returns the JSON Pointer to the keys of the queue's items. Without one there is one
+// key, "".
+func (q *LimitedQueue) Pointer() string { return pointerOf(&q.Limits) }
+
+func pointerOf(l *pawl.QueueLimits) string {
+	if l.PerKey == nil {
+		return ""
+	}
+	return l.PerKey.Pointer
+}
+
+// LimitedQueues reads the queues of a namespace that have limits.
+func LimitedQueues(ctx context.Context, tx Tx, namespace string) ([]LimitedQueue, error) {
+	rows, err := tx.Query(ctx, limitsSQL["limits"], namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []LimitedQueue
+	for rows.Next() {
+		var q LimitedQueue
+		var text string
+		if err := rows.Scan(&q.ID, &q.Type, &text); err != nil {
+			return nil, err
+		}
+		q.Limits = limitsOf(text)
+		out = append(out, q)
+	}
+	return out, rows.Err()
+}
+
+// limitsOf reads stored limits, with the defaults that depend on other members.
+func limitsOf(text string) (l pawl.QueueLimits) {
+	_ = json.Unmarshal([]byte(text), &l) // written by us
+	rates := []*pawl.Rate{l.Rate}
+	if l.PerKey != nil {
+		rates = append(rates, l.PerKey.Rate)
+	}
+	for _, r := range rates {
+		if r != nil && r.Burst == 0 {
+			r.Burst = r.Limit
+		}
+	}
+	return l
+}
+
+// queueLimits is a row of queue_limits.
+type queueLimits struct {
+	text               string
+	limits             pawl.QueueLimits
+	next               int64
+	changedAt, keyedAt int64
+}
+
+// readLimits reads the limits of a queue, and locks them if asked to.
+func readLimits(ctx context.Context, tx Tx, queue int64, lock bool) (r queueLimits, found bool, err error) {
+	query := "limits of queue"
+	if lock {
+		query = "limits of queue locked"
+	}
+	found, err = Row(ctx, tx, []any{&r.text, &r.next, &r.changedAt, &r.keyedAt}, limitsSQL[query], queue)
+	r.limits = limitsOf(r.text)
+	return r, found, err
+}
+
+// SetLimits changes the limits of a queue: change gets what is stored, as JSON, and returns what
+// is to be stored and what it means. It returns the queue, and whether its items need other gates.
+// Leases get theirs here, so that they count for every claim that begins after the commit.
+func SetLimits(ctx context.Context, tx Tx, name QueueName,
+	change func(stored string) (string, pawl.QueueLimits, error)) (LimitedQueue, bool, error) {
+	q := LimitedQueue{Type: name.Type}
+	var err error
+	if q.ID, err = QueueID(ctx, tx, name); err != nil {
+		return q, false, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return q, false, err
+	}
+	if _, err := tx.Exec(ctx, limitsSQL["add limits"], q.ID, name.Namespace, now); err != nil {
+		return q, false, err
+	}
+	was, _, err := readLimits(ctx, tx, q.ID, true)
+	if err != nil {
+		return q, false, err
+	}
+	text, limits, err := change(was.text)
+	if err != nil {
+		return q, false, err
+	}
+	if now, err = NowAgain(ctx, tx); err != nil {
+		return q, false, err
+	}
+	q.Limits = limits
+	keyed := !was.limits.IsZero() && pointerOf(&was.limits) == q.Pointer()
+	changedAt := now
+	if keyed {
+		changedAt = was.changedAt
+	}
+	if _, err := tx.Exec(ctx, limitsSQL["set limits"], q.ID, text, changedAt); err != nil {
+		return q, false, err
+	}
+	var mark *int64
+	if !limits.IsZero() {
+		mark = new(int64(1))
+	}
+	if _, err := tx.Exec(ctx, limitsSQL["mark queue"], q.ID, mark); err != nil || mark == nil || keyed {
+		return q, false, err
+	}
+	for k := (Keying{Queue: q, Namespace: name.Namespace, place: "leases"}); k.place == "leases" && err == nil; {
+		_, err = k.Step(ctx, tx)
+	}
+	return q, true, err
+}
+
+// Gates returns the gate of each key of a queue, and adds those that are missing.
+func Gates(ctx context.Context, tx Tx, namespace string, q *LimitedQueue, keys []string) (map[string]int64, error) {
+	keys = slices.Compact(slices.Sorted(slices.Values(keys))) // in one order: calls that add the same keys wait for each other
+	out, err := readGates(ctx, tx, q, keys)
+	if err != nil || len(out) == len(keys) {
+		return out, err
+	}
+	var missing [][]any
+	for _, key := range keys {
+		if _, found := out[key]; !found {
+			missing = append(missing, []any{q.ID, namespace, q.Pointer(), key})
+		}
+	}
+	if err := tx.ExecEach(ctx, limitsSQL["add gate"], missing); err != nil {
+		return nil, err
+	}
+	return readGates(ctx, tx, q, keys)
+}
+
+func readGates(ctx context.Context, tx Tx, q *LimitedQueue, keys []string) (map[string]int64, error) {
+	rows, err := tx.Query(ctx, limitsSQL["gates of keys"], q.ID, q.Pointer(), List(keys))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]int64{}
+	for rows.Next() {
+		var key string
+		var id int64
+		if err := rows.Scan(&key, &id); err != nil {
+			return nil, err
+		}
+		out[key] = id
+	}
+	return out, rows.Err()
+}
+
+// Keying gives gates to the items of a queue that have none of its pointer, in steps. The places
+// are searched in an order in which no item can get from one that is still to be searched
+// to one that has been.
+type Keying struct {
+	Queue     LimitedQueue
+	Namespace string
+	place     string // "" = not begun
+	rank      int
+	after     string
+}
+
+var keyedPlaces = []string{"leases", "parked_items", "waiting", "scheduled", "ready"}
+
+const keyingStep = 500
+
+// Step searches one batch and reports whether there may be more.
+func (k *Keying) Step(ctx context.Context, tx Tx) (more bool, err error) {
+	if k.place == "" {
+		k.place = keyedPlaces[0]
+	}
+	if k.after == "" {
+		k.after = firstItem
+		if k.place == "ready" {
+			k.rank = math.MinInt32
+		}
+	}
+	search, set := inPlace("unkeyed", k.place), inPlace("key", k.place)
+	found, err := k.read(ctx, tx, search)
+	if err != nil {
+		return false, err
+	}
+	if len(found) > 0 {
+		last := found[len(found)-1]
+		k.rank, k.after = last.rank, last.item
+		if err := k.set(ctx, tx, set, found); err != nil {
+			return false, err
+		}
+	}
+	if len(found) == keyingStep {
+		return true, nil
+	}
+	next := slices.Index(keyedPlaces, k.place) + 1
+	if next == len(keyedPlaces) {
+		return false, nil
+	}
+	k.place, k.rank, k.after = keyedPlaces[next], 0, ""
+	return true, nil
+}
+
+// KeyOf returns the key of an item: the value at the pointer in its input, or else in its task's
+// payload, or else in its metadata.
+func KeyOf(pointer string, input, payload, metadata []byte) string {
+	if pointer == "" {
+		return ""
+	}
+	for _, in := range [][]byte{input, payload, metadata} {
+		v := jsonscan.Select(in, []string{pointer})[0]
+		if v == nil {
+			continue
+		}
+		var text string
+		if json.Unmarshal(v, &text) != nil {
+			text = string(v)
+		}
+		if len(text) > pawl.MaxKeyLen {
+			sum := sha256.Sum256([]byte(text))
+			text = "sha256:" + hex.EncodeToString(sum[:])
+		}
+		return text
+	}
+	return ""
+}
+
+// inPlace returns the text of a statement for one of the keyedPlaces.
+func inPlace(name, place string) string {
+	if place == "ready" {
+		return limitsSQL[name+" ready"]
+	}
+	return strings.ReplaceAll(limitsSQL[name], "pawl.leases", "pawl."+place)
+}
+
+type unkeyed struct {
+	item string
+	rank int
+	key  string
+}
+
+func (k *Keying) read(ctx context.Context, tx Tx, query string) ([]unkeyed, error) {
+	rows, err := tx.Query(ctx, query, k.Queue.ID, k.Queue.Pointer(), k.rank, ItemID(k.after), keyingStep)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []unkeyed
+	for rows.Next() {
+		var u unkeyed
+		var input, payload, metadata Text
+		if err := rows.Scan((*ItemID)(&u.item), &u.rank, &input, &payload, &metadata); err != nil {
+			return nil, err
+		}
+		u.key = KeyOf(k.Queue.Pointer(), []byte(input), []byte(payload), []byte(metadata))
+		out = append(out, u)
+	}
+	return out, rows.Err()
+}
+
+func (k *Keying) set(ctx context.Context, tx Tx, query string, found []unkeyed) error {
+	keys := make([]string, len(found))
+	for i := range found {
+		keys[i] = found[i].key
+	}
+	gates, err := Gates(ctx, tx, k.Namespace, &k.Queue, keys)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(found, func(a, b unkeyed) int { return strings.Compare(a.item, b.item) }) // the order of locks
+	rows := make([][]any, len(found))
+	for i, u := range found {
+		rows[i] = []any{k.Queue.ID, ItemID(u.item), u.rank, gates[u.key]}
+	}
+	return tx.ExecEach(ctx, query, rows)
+}
+
+// KeyingDue is a queue whose items are to be searched for those without a gate.
+type KeyingDue struct {
+	Namespace string
+	Queue     LimitedQueue
+	before    int64
+}
+
+// DueKeying returns the queues that are due: those that were not searched since the pointer
+// has been known everywhere (soon microseconds after it changed), or since no statement that
+// did not know it can still run (late), and those whose last search began long ago (every).
+func DueKeying(ctx context.Context, tx Tx, soon, late, every int64) ([]KeyingDue, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, limitsSQL["keying due"], soon, late, now, every)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []KeyingDue
+	for rows.Next() {
+		var d KeyingDue
+		var text string
+		if err := rows.Scan(&d.Queue.ID, &d.Namespace, &d.Queue.Type, &text, &d.before); err != nil {
+			return nil, err
+		}
+		d.Queue.Limits = limitsOf(text)
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+// Begin records that the search begins. It reports false if another process has begun it.
+func (d *KeyingDue) Begin(ctx context.Context, tx Tx) (bool, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.Exec(ctx, limitsSQL["begin keying"], d.Queue.ID, d.before, now)
+	return n == 1, err
+}
+
+// TaskTexts returns the payload and the metadata of a task.
+func TaskTexts(ctx context.Context, tx Tx, id string) (payload, metadata string, err error) {
+	var p, m Text
+	_, err = Row(ctx, tx, []any{&p, &m}, limitsSQL["texts of task"], TaskID(id))
+	return string(p), string(m), err
+}

@@ -1,0 +1,167 @@
+-- Queues with limits, their gates, and what claims from them count.
+
+-- name: limits
+SELECT q.id, q.type, l.rules
+FROM pawl.queues q
+JOIN pawl.queue_limits l ON l.queue_id = q.id
+WHERE q.namespace = $1 AND q.limited IS NOT NULL
+
+-- name: limits of queue
+SELECT l.rules, l.next_start, l.changed_at, l.keyed_at
+FROM pawl.queue_limits l
+WHERE l.queue_id = $1
+
+-- name: limits of queue locked
+SELECT l.rules, l.next_start, l.changed_at, l.keyed_at
+FROM pawl.queue_limits l
+WHERE l.queue_id = $1
+@exclusive
+
+-- name: add limits
+INSERT INTO pawl.queue_limits (queue_id, namespace, rules, changed_at)
+VALUES ($1, $2, '{}', $3)
+ON CONFLICT (queue_id) DO NOTHING
+
+-- name: set limits
+UPDATE pawl.queue_limits
+SET rules = $2, changed_at = $3
+WHERE queue_id = $1
+
+-- name: mark queue
+UPDATE pawl.queues
+SET limited = $2
+WHERE id = $1
+
+-- name: set next start of queue
+UPDATE pawl.queue_limits
+SET next_start = $2
+WHERE queue_id = $1
+
+-- name: set next start of gate
+UPDATE pawl.gates
+SET next_start = $2
+WHERE id = $1
+
+-- name: gates of keys
+SELECT g.key, g.id
+FROM pawl.gates g
+WHERE g.queue_id = $1 AND g.pointer = $2 AND g.key IN @list($3)
+
+-- name: add gate
+INSERT INTO pawl.gates (queue_id, namespace, pointer, key)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (queue_id, pointer, key) DO NOTHING
+
+-- name: leased of queue
+SELECT COUNT(*)
+FROM pawl.leases l
+WHERE l.queue_id = $1 AND l.gate IS NOT NULL
+
+-- name: leased of workers
+SELECT @name_of(l.worker), COUNT(*)
+FROM pawl.leases l
+WHERE l.queue_id = $1 AND l.gate IS NOT NULL AND l.worker IN (SELECT a.id FROM pawl.actors a WHERE a.kind = 'worker' AND a.name IN @list($2))
+GROUP BY l.worker
+
+-- The gates after $2 that have queued items, in order of their numbers, at most $3.
+-- name: gates with work
+WITH RECURSIVE g (gate, n) AS (
+  SELECT (SELECT r.gate FROM pawl.ready r WHERE r.queue_id = $1 AND r.gate > $2 ORDER BY r.gate LIMIT 1), 1
+  UNION ALL
+  SELECT (SELECT r.gate FROM pawl.ready r WHERE r.queue_id = $1 AND r.gate > g.gate ORDER BY r.gate LIMIT 1), g.n + 1
+  FROM g
+  WHERE g.gate IS NOT NULL AND g.n < $3)
+SELECT x.id, x.pointer, x.key, x.next_start, (SELECT COUNT(*) FROM pawl.leases l WHERE l.queue_id = $1 AND l.gate = x.id)
+FROM g
+JOIN pawl.gates x ON x.id = g.gate
+ORDER BY x.id
+
+-- name: lock gates
+SELECT x.id, x.next_start
+FROM pawl.gates x
+WHERE x.id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j)
+ORDER BY x.id
+@skip
+
+-- name: lock gate
+SELECT x.id, x.next_start
+FROM pawl.gates x
+WHERE x.id = $1
+@lock
+
+-- What holds slots of gates: leases, and items of lower ids that are in back-off or suspended.
+-- name: held of gates
+SELECT CAST(j.value ->> 0 AS INTEGER),
+  (SELECT COUNT(*) FROM pawl.leases l WHERE l.queue_id = $1 AND l.gate = CAST(j.value ->> 0 AS INTEGER)),
+  (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.gate = CAST(j.value ->> 0 AS INTEGER) AND s.attempt > 0)
+    + (SELECT COUNT(*) FROM pawl.waiting w WHERE w.gate = CAST(j.value ->> 0 AS INTEGER) AND w.attempt > 0)
+FROM @each($2) AS j
+
+-- name: gates of picks
+SELECT r.item_id, r.rank, x.id, x.pointer, x.key
+FROM @each($2) AS j
+JOIN pawl.ready r ON r.queue_id = $1 AND r.rank = CAST(j.value ->> 1 AS INTEGER) AND r.item_id = @id(j.value ->> 0)
+JOIN pawl.gates x ON x.id = r.gate
+
+-- Items of a queue without a gate of its pointer, in one of the tables of items.
+-- name: unkeyed ready
+SELECT p.item_id, p.rank, w.input, t.payload, t.metadata
+FROM pawl.ready p
+JOIN pawl.all_items w ON w.id = p.item_id
+JOIN pawl.tasks t ON t.id = p.task_id
+WHERE p.queue_id = $1 AND (p.rank, p.item_id) > ($3, $4) AND (p.gate IS NULL OR NOT EXISTS (SELECT 1 FROM pawl.gates x WHERE x.id = p.gate AND x.pointer = $2))
+ORDER BY p.rank, p.item_id
+LIMIT $5
+
+-- name: key ready
+UPDATE pawl.ready
+SET gate = $4
+WHERE queue_id = $1 AND rank = $3 AND item_id = $2
+
+-- name: unkeyed
+SELECT p.item_id, 0, w.input, t.payload, t.metadata
+FROM pawl.leases p
+JOIN pawl.all_items w ON w.id = p.item_id
+JOIN pawl.tasks t ON t.id = p.task_id
+WHERE p.queue_id = $1 AND $3 = 0 AND p.item_id > $4 AND (p.gate IS NULL OR NOT EXISTS (SELECT 1 FROM pawl.gates x WHERE x.id = p.gate AND x.pointer = $2))
+ORDER BY p.item_id
+LIMIT $5
+
+-- name: key
+UPDATE pawl.leases
+SET gate = $4
+WHERE queue_id = $1 AND item_id = $2 AND $3 = 0
+
+-- name: keying due
+SELECT l.queue_id, l.namespace, q.type, l.rules, l.keyed_at
+FROM pawl.queue_limits l
+JOIN pawl.queues q ON q.id = l.queue_id
+WHERE q.limited IS NOT NULL
+  AND (l.keyed_at < l.changed_at + $1 OR l.keyed_at < l.changed_at + $2 AND l.changed_at + $2 <= $3 OR l.keyed_at < $3 - $4)
+
+-- name: begin keying
+UPDATE pawl.queue_limits
+SET keyed_at = $3
+WHERE queue_id = $1 AND keyed_at = $2
+
+-- name: texts of task
+SELECT t.payload, t.metadata
+FROM pawl.tasks t
+WHERE t.id = $1
+
+-- name: gates of items
+SELECT r.item_id, x.id, x.key, x.next_start,
+  CASE WHEN $2 = 1 AND EXISTS (SELECT 1 FROM pawl.ready o WHERE o.queue_id = r.queue_id AND o.gate = r.gate AND o.item_id < r.item_id) THEN 1 ELSE 0 END
+FROM pawl.item_ranks w
+JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
+JOIN pawl.gates x ON x.id = r.gate
+WHERE w.id IN @ids($1)
+
+-- name: leased of keys
+SELECT l.namespace, q.type, l.rules, x.pointer, x.key, COUNT(*)
+FROM pawl.queue_limits l
+JOIN pawl.queues q ON q.id = l.queue_id AND q.limited IS NOT NULL
+JOIN pawl.leases h ON h.queue_id = l.queue_id AND h.gate IS NOT NULL
+JOIN pawl.gates x ON x.id = h.gate
+GROUP BY l.namespace, q.type, l.rules, x.pointer, x.key
+ORDER BY l.namespace, q.type

@@ -1,0 +1,33 @@
+package store
+
+import "github.com/pawl-work/pawl"
+
+// Rates are counted by the generic cell rate algorithm. A rate of n starts in s seconds has an
+// interval of s/n. next is the time at which the next start would be on time; a start may be
+// early by at most burst-1 intervals. Each start moves next on by one interval, from the
+// present if it lies before that.
+
+const second = 1_000_000
+
+// interval returns the microseconds between two starts, rounded up.
+func interval(r *pawl.Rate) int64 {
+	return (int64(r.Seconds)*second + int64(r.Limit) - 1) / int64(r.Limit)
+}
+
+// startsAt returns how many starts the rate allows at the time now. nil allows any number.
+func startsAt(r *pawl.Rate, next, now int64, most int) int {
+	if r == nil {
+		return most
+	}
+	return int(min(int64(most), max(0, (now+interval(r)*int64(r.Burst)-max(next, now))/interval(r))))
+}
+
+// startFrom returns the time from which the rate allows a start.
+func startFrom(r *pawl.Rate, next int64) int64 {
+	return next + interval(r) - interval(r)*int64(r.Burst)
+}
+
+// started returns what next is after n starts at the time now.
+func started(r *pawl.Rate, next, now int64, n int) int64 {
+	return max(next, now) + int64(n)*interval(r)
+}
