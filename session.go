@@ -37,6 +37,14 @@ type Session interface {
 	// reported for this claim.
 	Suspend(ctx context.Context, call SuspendCall) error
 	MessageSession
+	BudgetSession
+}
+
+// BudgetSession is the part of a Session that reserves and settles amounts of budgets; the
+// session adds the fence.
+type BudgetSession interface {
+	ReserveBudget(ctx context.Context, budget string, call ReserveCall) (Reserved, error)
+	SettleBudget(ctx context.Context, budget string, call SettleCall) (Settled, error)
 }
 
 // MessageSession is the part of a Session that writes messages.
@@ -132,6 +140,7 @@ type attemptState struct {
 	resumed    *ResumeState             // what earlier attempts left, once read
 	saved      map[string]Checkpoint    // by this attempt and, once read, by earlier ones
 	running    map[string]chan struct{} // running steps; closed when they end
+	reserved   map[string]int           // number of reservations by budget and step
 
 	startMu sync.Mutex   // held while a message is started
 	earlier []MessageRef // messages of earlier attempts and of the task's creator; nil until read

@@ -16,6 +16,8 @@ import (
 
 // item is one item across its attempts, with the data that a database would store.
 type item struct {
+	pawl.BudgetSession // not called
+
 	mu        sync.Mutex
 	now       time.Time
 	saved     []pawl.Checkpoint

@@ -100,7 +100,7 @@ func (h *attemptState) enter(ctx context.Context, name string) (context.Context,
 				h.mu.Unlock()
 				close(over)
 			}
-			return context.WithValue(ctx, inside{h, name}, true), leave, nil
+			return context.WithValue(context.WithValue(ctx, inside{h, name}, true), stepKey{}, name), leave, nil
 		}
 		h.mu.Unlock()
 		select {

@@ -28,9 +28,12 @@ type Session struct {
 	Messages    []pawl.MessageRef
 	Chunks      [][]pawl.Chunk // of each message
 	Fail        error          // the error of the next call, once
+	// Budgets by name: set Limit and OnExhausted. Reserve and Settle change the numbers.
+	Budgets map[string]*pawl.Budget
 
-	mu   sync.Mutex
-	sent []pawl.SentSignal
+	mu       sync.Mutex
+	sent     []pawl.SentSignal
+	reserved map[string]*reservation // by budget and key
 }
 
 var _ pawl.Session = (*Session)(nil)

@@ -21,19 +21,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a claimer in memory: one queue, leases by the clock, and a list of every call. The
 // rules of the fence are those of docs/contract.md §3, as far as a worker can see them.
 type fake struct {
-	pawl.BlobReader // not called
-	pawl.BlobWriter // not called
-	pawl.Deliverer  // not called
-	pawl.Messenger  // not called
-	mu              sync.Mutex
-	start           time.Time
-	items           []*fakeItem
-	more            chan struct{} // closed when there is more
-	calls           []call
-	refuse          func(verb string, id string) error // per call; nil = carry out
-	down            func(verb string) error            // per batch
-	stuck           func(verb string) bool             // per batch: hang until the context ends
-	info            []pawl.WorkerInfo
+	pawl.BlobReader    // not called
+	pawl.BudgetSpender // not called
+	pawl.BlobWriter    // not called
+	pawl.Deliverer     // not called
+	pawl.Messenger     // not called
+	mu                 sync.Mutex
+	start              time.Time
+	items              []*fakeItem
+	more               chan struct{} // closed when there is more
+	calls              []call
+	refuse             func(verb string, id string) error // per call; nil = carry out
+	down               func(verb string) error            // per batch
+	stuck              func(verb string) bool             // per batch: hang until the context ends
+	info               []pawl.WorkerInfo
 }
 
 type call struct {

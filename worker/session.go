@@ -78,6 +78,24 @@ func (s *session) Suspend(ctx context.Context, call pawl.SuspendCall) error {
 	return err
 }
 
+func (s *session) ReserveBudget(ctx context.Context, budget string, call pawl.ReserveCall) (out pawl.Reserved, err error) {
+	call.ItemID, call.WorkerID, call.Attempt = s.j.fence.ItemID, s.j.fence.WorkerID, s.j.fence.Attempt
+	_, err = s.retryUntilLost(ctx, func(ctx context.Context) (err error) {
+		out, err = s.w.claimer.ReserveBudget(ctx, budget, call)
+		return err
+	})
+	return out, err
+}
+
+func (s *session) SettleBudget(ctx context.Context, budget string, call pawl.SettleCall) (out pawl.Settled, err error) {
+	call.ItemID, call.WorkerID, call.Attempt = s.j.fence.ItemID, s.j.fence.WorkerID, s.j.fence.Attempt
+	_, err = s.retryUntilLost(ctx, func(ctx context.Context) (err error) {
+		out, err = s.w.claimer.SettleBudget(ctx, budget, call)
+		return err
+	})
+	return out, err
+}
+
 // setState is a compare-and-set of the job's state.
 func (s *session) setState(from, to jobState) bool {
 	s.w.mu.Lock()

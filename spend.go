@@ -1,0 +1,126 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Reservation is an amount of a budget that a handler has reserved. Settle it with what was
+// really spent.
+type Reservation struct {
+	ID     string
+	Budget string
+	Amount int64
+
+	h *attemptState
+}
+
+// Reserve reserves an amount of a budget before the handler spends it, for example before it
+// calls a model:
+//
+//	r, err := pawl.Reserve(ctx, "llm", 120_000)
+//	if err != nil {
+//		return Out{}, err
+//	}
+//	answer, err := call(ctx)
+//	if err := r.Settle(ctx, answer.Tokens); err != nil {
+//		return Out{}, err
+//	}
+//
+// The reservation is named after the step that the call is in, if any, and the number of
+// earlier calls there. A later attempt that reserves under the same name goes on with an
+// unsettled reservation instead of making another. If it is settled, the money is spent
+// again, and there is another reservation. Concurrent calls outside of steps, or in one step,
+// need keys: see ReserveKey.
+//
+// If the budget is exhausted, Reserve does what the budget's on_exhausted asks. With "fail"
+// the error is ErrBudgetExhausted, marked as Permanent: return it, and the item fails and is
+// not retried. With "suspend" and "ask" the item is suspended and the error is ErrSuspended:
+// return it unchanged. The next attempt runs when the budget is changed or deleted, and with
+// "suspend" also when the next period begins. While others have reserved so much that
+// the amount may become free again, the item is suspended for BudgetRetry at most.
+func Reserve(ctx context.Context, budget string, amount int64) (*Reservation, error) {
+	h, err := attemptOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	step, _ := ctx.Value(stepKey{}).(string)
+	h.mu.Lock()
+	n := h.reserved[budget+"\x00"+step]
+	if h.reserved == nil {
+		h.reserved = map[string]int{}
+	}
+	h.reserved[budget+"\x00"+step]++
+	h.mu.Unlock()
+	return h.reserve(ctx, budget, fmt.Sprintf("%s#%d", step, n), amount)
+}
+
+// ReserveKey is Reserve with a name of the caller's for the reservation, which is unique
+// within the item and the budget. Use a name once in each attempt.
+func ReserveKey(ctx context.Context, budget, key string, amount int64) (*Reservation, error) {
+	h, err := attemptOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.reserve(ctx, budget, key, amount)
+}
+
+// Settle records what was really spent: 0 and more, also more than was reserved. It works
+// until the lease ends. To settle twice with the same amount is fine; another amount is
+// ErrConflict.
+func (r *Reservation) Settle(ctx context.Context, amount int64) error {
+	// The money is spent: a context that ends now must not lose that.
+	_, err := r.h.SettleBudget(context.WithoutCancel(ctx), r.Budget, SettleCall{Reservation: r.ID, Amount: amount})
+	return err
+}
+
+// stepKey is the context key of the name of the innermost step.
+type stepKey struct{}
+
+func (h *attemptState) reserve(ctx context.Context, budget, key string, amount int64) (*Reservation, error) {
+	if longest := MaxKeyLen - len("@2147483647"); utf8.RuneCountInString(key) > longest {
+		hash, err := HashOf(key)
+		if err != nil {
+			return nil, err
+		}
+		key = hash
+	}
+	call := ReserveCall{Amount: amount, Key: key}
+	if p, _ := ctx.Value(provenanceKey{}).(*Provenance); p != nil {
+		call.AgentID, call.Model = p.AgentID, p.Model
+	}
+	got, err := h.ReserveBudget(ctx, budget, call)
+	if err == nil && got.Settled != nil { // by an earlier attempt, which lost what it paid for
+		call.Key = fmt.Sprintf("%s@%d", key, h.Lease().Attempt)
+		got, err = h.ReserveBudget(ctx, budget, call)
+	}
+	if err != nil {
+		return nil, h.exhausted(ctx, amount, err)
+	}
+	return &Reservation{ID: got.Reservation, Budget: budget, Amount: got.Amount, h: h}, nil
+}
+
+// exhausted does what an exhausted budget asks, and returns the error for the handler.
+func (h *attemptState) exhausted(ctx context.Context, amount int64, err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Exhausted == nil {
+		return err
+	}
+	x := e.Exhausted
+	if x.OnExhausted == ExhaustedFail {
+		return Permanent(err)
+	}
+	call := SuspendCall{Signal: BudgetSignal, Key: x.SignalKey}
+	if x.OnExhausted == ExhaustedSuspend && amount <= x.Limit {
+		call.Until = x.PeriodEnd
+	}
+	if soon := h.Now().Add(BudgetRetry); x.Remaining+x.Reserved >= amount && (call.Until == nil || soon.Before(*call.Until)) {
+		call.Until = &soon
+	}
+	if err := h.Suspend(ctx, call); err != nil {
+		return err
+	}
+	return ErrSuspended
+}
