@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl/cmd/pawl/internal/blob"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/budget"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/checkpoint"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/db"
@@ -54,6 +55,7 @@ func root(a *cli.App) *cobra.Command {
 		serve.Command(a),
 		serve.MCPCommand(a),
 		queue.Command(a),
+		budget.Command(a),
 		relay.Command(a),
 		db.SweepCommand(a),
 		db.PruneCommand(a),
