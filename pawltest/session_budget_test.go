@@ -21,7 +21,8 @@ func TestSessionHasBudgets(t *testing.T) {
 	if err != nil || s.Budgets["llm"].Reserved != 60 {
 		t.Fatal(r, err, s.Budgets["llm"])
 	}
-	if err := errors.Join(r.Settle(ctx, 70), r.Settle(ctx, 70)); err != nil || s.Budgets["llm"].Spent != 70 || s.Budgets["llm"].Remaining != 30 {
+	if err := errors.Join(r.Settle(ctx, 70), r.Settle(ctx, 70)); err != nil || s.Budgets["llm"].Spent != 70 ||
+		s.Budgets["llm"].Remaining != 30 {
 		t.Fatal(err, s.Budgets["llm"])
 	}
 	if err := r.Settle(ctx, 71); !errors.Is(err, pawl.ErrConflict) {

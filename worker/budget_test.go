@@ -53,7 +53,8 @@ func TestAnExhaustedBudgetDoesWhatItAsks(t *testing.T) {
 
 		putBudget(t, p, pawl.NewBudget{Limit: 100, Period: pawl.PeriodDay, OnExhausted: pawl.ExhaustedAsk})
 		asks := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`3`)})
-		if it := waitForState(t, p, asks, pawl.ItemWaiting); it.RunAt != nil || it.BlockedBy == nil || it.BlockedBy.Reason != pawl.BlockedByBudget {
+		if it := waitForState(t, p, asks, pawl.ItemWaiting); it.RunAt != nil || it.BlockedBy == nil ||
+			it.BlockedBy.Reason != pawl.BlockedByBudget {
 			t.Errorf("with ask: %+v, %+v", it, it.BlockedBy)
 		}
 		putBudget(t, p, pawl.NewBudget{Limit: 110, Period: pawl.PeriodDay, OnExhausted: pawl.ExhaustedSuspend})

@@ -73,7 +73,7 @@ func budgetReserve(a *cli.App) *cobra.Command {
 			})
 		}))
 	of.flags(cmd)
-	cmd.Flags().StringVar(&call.Key, "reservation-key", "", "names the reservation within the item; the same key again is the same reservation")
+	cmd.Flags().StringVar(&call.Key, "reservation-key", "", "name of the reservation within the item, for retries")
 	cmd.Flags().StringVar(&call.Unit, "unit", "", "unit of the amount; refused if it is not the budget's")
 	cmd.Flags().StringVar(&call.AgentID, "agent", "", "agent that spends (default that of the claim's provenance, or the worker)")
 	cmd.Flags().StringVar(&call.Model, "model", "", "model that is paid for (default that of the claim's provenance)")
