@@ -64,6 +64,12 @@ const (
 	MaxUnitLen         = 60
 	MinPriority        = -32768
 	MaxPriority        = 32767
+	MaxCronLen         = 255
+	MaxJitterSeconds   = 86_400
+	MaxCatchUp         = 100
+	MaxQueuedFirings   = 100
+	FiringsPerRound    = 500
+	TicksShown         = 10
 )
 
 // MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
@@ -104,6 +110,9 @@ const (
 	DefaultBodiesInFlight  = 64 << 20
 	BudgetDetailKept       = 30 * 24 * time.Hour
 	BudgetRetry            = time.Minute
+	DefaultRetainFirings   = 7 * 24 * time.Hour
+	ScheduleGrace          = 60 * time.Second
+	ScheduleRecheck        = time.Second
 	BackoffBase            = 60 * time.Second
 	BackoffMax             = time.Hour
 	BackoffJitter          = 0.2
@@ -165,6 +174,10 @@ var Limits = []Limit{
 	{"budget_amount", MaxBudgetAmount, "units", "the limit of a budget, and an amount that is reserved or settled"},
 	{"budget_name", MaxBudgetNameLen, "characters", "name of a budget"},
 	{"budget_unit", MaxUnitLen, "characters", "unit of a budget"},
+	{"cron", MaxCronLen, "characters", "a cron expression"},
+	{"jitter_seconds", MaxJitterSeconds, "seconds", "jitter of a schedule; it is also shorter than the time to the next tick"},
+	{"catch_up", MaxCatchUp, "ticks", "missed ticks of a schedule that are fired or recorded one by one; older ones are one record"},
+	{"queued_firings", MaxQueuedFirings, "ticks", "ticks of a schedule that wait for the end of an earlier task; further ones are skipped"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
@@ -212,6 +225,12 @@ var Defaults = []Limit{
 		"reservations that ended, of items without work left; what they spent stays, without its task"},
 	{"budget_retry", int64(BudgetRetry / time.Second), "seconds",
 		"longest suspension of an item for a budget that is exhausted only while others have reserved and not settled"},
+	{"firings_per_round", FiringsPerRound, "schedules", "schedules that one transaction fires"},
+	{"ticks_shown", TicksShown, "ticks", "next ticks that a schedule shows"},
+	{"schedule_grace", int64(ScheduleGrace / time.Second), "seconds", "how late a tick may fire before it counts as missed"},
+	{"schedule_recheck", int64(ScheduleRecheck / time.Second), "seconds",
+		"pause between two looks whether queued ticks of a schedule may go on"},
+	{"retain_firings", int64(DefaultRetainFirings / time.Second), "seconds", "what became of the ticks of schedules"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

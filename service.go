@@ -46,12 +46,14 @@ type Approver interface {
 	Decider
 }
 
-// Operator retries, dead-letters and deletes tasks, pauses queues, sweeps and restores.
+// Operator retries, dead-letters and deletes tasks, pauses queues, keeps schedules, sweeps
+// and restores.
 type Operator interface {
 	TaskOperator
 	LeaseKeeper
 	QueueKeeper
 	BudgetKeeper
+	ScheduleKeeper
 	TypeKeeper
 	Sweeper
 	RelayKeeper
@@ -63,6 +65,7 @@ type Reader interface {
 	TypeReader
 	QueueReader
 	BudgetReader
+	ScheduleReader
 	ItemReader
 	RecordReader
 	StatsReader
@@ -234,6 +237,23 @@ type QueueKeeper interface {
 	ResumeNamespace(ctx context.Context) error
 }
 
+// ScheduleKeeper creates, pauses, runs and deletes schedules.
+type ScheduleKeeper interface {
+	// CreateSchedule creates a schedule. If the namespace has the same schedule already,
+	// nothing changes and the answer has Unchanged set; a different one of the name is a
+	// conflict. A task that would be refused now is invalid.
+	CreateSchedule(ctx context.Context, s NewSchedule) (Schedule, error)
+	// PauseSchedule stops a schedule. Ticks of that time are not missed: they do not exist.
+	PauseSchedule(ctx context.Context, name string) (Schedule, error)
+	// ResumeSchedule lets a schedule go on with the next tick from now on.
+	ResumeSchedule(ctx context.Context, name string) (Schedule, error)
+	// RunSchedule makes the task of a schedule now, whatever its overlap says and even if
+	// it is paused. The answer's LastTaskID is the task.
+	RunSchedule(ctx context.Context, name string) (Schedule, error)
+	// DeleteSchedule removes a schedule. Its tasks stay.
+	DeleteSchedule(ctx context.Context, name string) error
+}
+
 // TypeKeeper changes the registry of types.
 type TypeKeeper interface {
 	// PutTypes registers types. A definition that is registered already changes nothing;
@@ -301,6 +321,16 @@ type BudgetReader interface {
 	ListBudgets(ctx context.Context, page Page) (List[Budget], error)
 	// BudgetSpending groups what was spent of a budget.
 	BudgetSpending(ctx context.Context, name string, f BudgetSpendingFilter) (BudgetSpending, error)
+}
+
+// ScheduleReader reads schedules.
+type ScheduleReader interface {
+	GetSchedule(ctx context.Context, name string) (Schedule, error)
+	// ListSchedules lists the schedules of the namespace, by name.
+	ListSchedules(ctx context.Context, page Page) (List[Schedule], error)
+	// ListFirings lists what became of a schedule's ticks, newest tick first. Records are
+	// kept for DefaultRetainFirings.
+	ListFirings(ctx context.Context, f FiringFilter) (List[Firing], error)
 }
 
 // ItemReader reads items.

@@ -23,6 +23,7 @@ type Task struct {
 	RequestedBy        *Requester      `json:"requested_by,omitempty"`
 	InputHash          string          `json:"input_hash,omitempty"`
 	Thread             string          `json:"thread,omitempty"`       // the conversation that it belongs to
+	Schedule           string          `json:"schedule,omitempty"`     // the schedule that made it
 	Deduplicated       bool            `json:"deduplicated,omitempty"` // the create call found this older task
 	DryRun             bool            `json:"dry_run,omitempty"`      // nothing was created; Planned are the items that would be
 	Planned            []NewItem       `json:"planned,omitempty"`

@@ -298,7 +298,8 @@ func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string, shared *
 	if r != nil {
 		row.TypeVersion = r.Version
 	}
-	row.Data = shared.summary(summaryOf{t.Type, t.Title, t.Priority, row.Items, of})
+	row.Schedule = store.Text(e.origin.schedule)
+	row.Data = shared.summary(summaryOf{t.Type, t.Title, t.Priority, row.Items, of, e.origin.schedule, e.origin.tick})
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
 		d := r.planning(row, t, itemID)
 		return d, e.startConversation(&d, t)
@@ -358,6 +359,9 @@ type summaryOf struct {
 	Priority int    `json:"priority,omitempty"`
 	Items    int    `json:"items"`
 	Of       string `json:"cloned_from,omitempty"`
+
+	Schedule string    `json:"schedule,omitempty"`
+	Tick     time.Time `json:"tick,omitzero"`
 }
 
 // drafting is what the drafts of one call share.

@@ -155,6 +155,8 @@ type Engine struct {
 	*core
 	db    store.DB // what its verbs run on: the database, or one transaction
 	scope *scope   // the shared transaction; nil = each verb has its own
+
+	origin origin // the tick of a schedule that its tasks are made by; the zero value = none
 }
 
 // core is the state that all Engines of one open database share.
@@ -183,6 +185,7 @@ type core struct {
 	schemas      schema.Cache
 	types        typeCache
 	sweeper      *sweep.Sweeper
+	schedulesDue chan struct{}   // tells the loop of Run that a schedule may be due
 	running      sync.Mutex      // held by Run
 	active       atomic.Bool     // a Run is in progress
 	open         context.Context // ends with Close; Run ends with it
@@ -225,7 +228,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log}}
+	e := &Engine{core: &core{opts: o, log: o.Log, schedulesDue: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.notifyingDB = &notifyingDB{DB: db, wake: func() { e.hub.Wake(watch.Commits()) }, statement: o.Statement}

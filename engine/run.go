@@ -22,7 +22,7 @@ const (
 )
 
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
-// when they expire and queues items when they are due. Every scan interval one of the
+// when they expire, queues items when they are due and fires schedules. Every scan interval one of the
 // servers makes a whole pass: dead letters, stale tasks, keys, retention. Run also keeps
 // the feed running, and writes and signs the transparency log. Any number of servers may run it. In one engine at
 // most one Run works; another one waits.
@@ -45,6 +45,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var passes sync.WaitGroup
 	passes.Go(func() { e.feed.Run(ctx) })
 	passes.Go(func() { e.signLoop(ctx) })
+	passes.Go(func() { e.scheduleLoop(ctx) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 	defer passes.Wait()
 	var lastSeen time.Time
@@ -84,32 +85,55 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// quick sweeps what is due now and returns the time until something is due next.
+// busy is how soon Run looks again at what another server, or another loop, is doing.
+const busy = 50 * time.Millisecond
+
+// quick sweeps what is due now, and tells the loop of schedules. It returns the time until
+// something is due next.
 func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 	for {
-		next, now, ok, err := e.nextDue(ctx)
-		if err != nil || !ok {
+		d, err := e.nextDue(ctx)
+		if err != nil {
 			return peek, err
 		}
-		if next > now {
-			return time.Duration(next-now) * time.Microsecond, nil
+		wait := peek
+		if d.schedule != nil && *d.schedule <= d.now {
+			wait = busy
+			select {
+			case e.schedulesDue <- struct{}{}:
+			default: // the loop has been told
+			}
+		} else if d.schedule != nil {
+			wait = min(wait, time.Duration(*d.schedule-d.now)*time.Microsecond)
+		}
+		if d.at == nil {
+			return wait, nil
+		}
+		if *d.at > d.now {
+			return min(wait, time.Duration(*d.at-d.now)*time.Microsecond), nil
 		}
 		s, err := e.sweeper.Quick(ctx)
 		if err != nil || s.ExpiredFound+s.Due+s.GivenUp == 0 {
-			return 50 * time.Millisecond, err // another server is sweeping it
+			return busy, err // another server is sweeping it
 		}
 	}
 }
 
-func (e *Engine) nextDue(ctx context.Context) (next, now int64, ok bool, err error) {
+// due is what falls due next, and the present time.
+type due struct {
+	at, schedule *int64 // nil = nothing
+	now          int64
+}
+
+func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 	err = e.db.View(store.WithLimit(ctx, peekLimit), func(ctx context.Context, tx store.Tx) (err error) {
-		if next, ok, err = store.NextDue(ctx, tx); err != nil {
+		if d.at, d.schedule, err = store.NextDue(ctx, tx); err != nil {
 			return err
 		}
-		now, err = tx.Now(ctx)
+		d.now, err = tx.Now(ctx)
 		return err
 	})
-	return next, now, ok, err
+	return d, err
 }
 
 func (e *Engine) logError(ctx context.Context, what string, err error) {
@@ -133,6 +157,9 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 		}
 	}
 	s, err := e.sweeper.Pass(ctx)
+	if err == nil {
+		err = e.fireSchedules(ctx)
+	}
 	if err == nil {
 		err = e.advanceAll(ctx)
 	}

@@ -432,6 +432,11 @@ var wordLists = []struct {
 	{"Event.event", eventNames()},
 	{"Event.actor_type", pawl.ActorTypes},
 	{"Blocked.reason", pawl.BlockedReasons},
+	{"NewSchedule.overlap", texts(pawl.Overlaps)},
+	{"NewSchedule.catch_up", texts(pawl.CatchUps)},
+	{"Schedule.overlap", texts(pawl.Overlaps)},
+	{"Schedule.catch_up", texts(pawl.CatchUps)},
+	{"Firing.outcome", texts(pawl.FiringOutcomes)},
 	{"Task.status", texts(pawl.TaskStatuses)},
 	{"TaskView.status", texts(pawl.TaskStatuses)},
 	{"Key.status", pawl.KeyStatuses},
@@ -458,4 +463,5 @@ func eventNames() []string {
 var nullable = []string{
 	"ResumeState.newest", "ResumeState.iteration_start", "ResumeState.iteration_end", "ResumeState.error_boundary", "SweepTotals.last_scan",
 	"ResumeState.open_message", "Task.blocked_by", "TaskView.blocked_by", "Item.blocked_by", "ItemView.blocked_by",
+	"Schedule.error",
 }

@@ -18,7 +18,7 @@ import (
 const someUUID = "0198f0c2-7d41-7abc-8def-0123456789ab"
 
 // otherNouns are the routes whose {id} is not a task's or an item's, by the start of the path.
-var otherNouns = []string{"/v1/messages/", "/v1/types/", "/v1/relays/", "/v1/queues/", "/v1/budgets/",
+var otherNouns = []string{"/v1/messages/", "/v1/types/", "/v1/relays/", "/v1/queues/", "/v1/budgets/", "/v1/schedules/",
 	"/v1/idempotency-keys/", "/v1/blobs/"}
 
 // Every route takes a UUID wherever it takes the id of a task or an item: in the path, in the
@@ -144,7 +144,7 @@ func idsIn(o *huma.OpenAPI, s *huma.Schema, r api.Route, depth int) (out []strin
 	}
 	for name, p := range s.Properties {
 		fenced := name == "id" && s.Properties["attempt"] != nil && s.Properties["offset"] == nil && !strings.HasPrefix(r.Path, "/v1/messages:")
-		if namesID(name) || fenced {
+		if whole := name == "task" && p.Ref != ""; namesID(name) && !whole || fenced {
 			out = append(out, name)
 		}
 		if name == "items" && p.Items != nil && p.Items.Type == huma.TypeString && !strings.HasPrefix(r.Path, "/v1/types") {

@@ -51,8 +51,9 @@ func (h *testServer) aboutSecrets() (paths map[string]string) {
 	do("POST", "/v1/messages/"+message+":append", fence+`,"offset":0,"chunks":[{"type":"text","text":$}]}`)
 	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
 	do("PUT", "/v1/budgets/kept", `{"unit":"tokens","limit":1}`)
+	do("POST", "/v1/schedules", `{"name":"s","cron":"@daily","task":{"type":"plain","payload":$}}`)
 	return map[string]string{"budgets": "kept", "tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message,
-		"idempotency-keys": "k", "types": "kept", "queues": "kept", "log": done,
+		"idempotency-keys": "k", "types": "kept", "queues": "kept", "schedules": "s", "log": done,
 		"blobs": do("POST", "/v1/blobs", "bytes").str("address")} // not marked: who knows an address may read what it names
 }
 

@@ -51,7 +51,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.signalsAnswer(call, results)
 
 	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps",
-		"list_archives", "list_relays", "list_queues", "list_budgets", "list_keys"} {
+		"list_archives", "list_relays", "list_queues", "list_budgets", "list_schedules", "list_keys"} {
 		if r := call(name, "", ""); r.json["items"] == nil {
 			t.Errorf("%s has no items: %s", name, r.text)
 		}
@@ -64,6 +64,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.relaysAnswer(call)
 	h.queuesAnswer(call)
 	h.budgetsAnswer(call)
+	h.schedulesAnswer(call)
 	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
@@ -362,6 +363,36 @@ func (h *testServer) queuesAnswer(call caller) {
 		h.Errorf("a queue of a paused namespace: %s", r.text)
 	}
 	call("resume_namespace", "", "")
+}
+
+func (h *testServer) schedulesAnswer(call caller) {
+	h.Helper()
+	daily := `{"name":"daily:report","cron":"0 9 * * *","zone":"Europe/Berlin","task":{"type":"report","payload":{"n":1}}}`
+	r := call("create_schedule", "", daily)
+	if r.StatusCode != 201 || r.str("name") != "daily:report" || len(r.json["next"].([]any)) != 10 || r.json["error"] != nil {
+		h.Errorf("create: %s %s", r.Status, r.text)
+	}
+	if r := h.do(200, "POST", "/v1/schedules", daily); r.json["unchanged"] != true {
+		h.Errorf("create again: %s", r.text)
+	}
+	h.do(409, "POST", "/v1/schedules", `{"name":"daily:report","cron":"0 8 * * *","task":{"type":"report"}}`)
+	if r := call("run_schedule", "daily:report", ""); !strings.HasPrefix(r.str("last_task_id"), "tsk_") {
+		h.Errorf("run: %s", r.text)
+	}
+	if r := call("schedule_firings", "daily:report", ""); len(r.items()) != 1 || r.items()[0]["manual"] != true {
+		h.Errorf("firings: %s", r.text)
+	}
+	if r := call("pause_schedule", "daily:report", ""); r.json["paused_at"] == nil || len(r.json["next"].([]any)) != 0 {
+		h.Errorf("pause: %s", r.text)
+	}
+	if r := call("resume_schedule", "daily:report", ""); r.json["paused_at"] != nil {
+		h.Errorf("resume: %s", r.text)
+	}
+	if r := call("get_schedule", "daily:report", ""); r.json["zone"] != "Europe/Berlin" || r.json["overlap"] != "skip" {
+		h.Errorf("get: %s", r.text)
+	}
+	call("delete_schedule", "daily:report", "")
+	h.do(404, "GET", "/v1/schedules/daily%3Areport", "")
 }
 
 func (h *testServer) keysAnswer(call caller, results reader) {

@@ -146,6 +146,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.statsRoutes()
 	s.queuesRoutes()
 	s.budgets()
+	s.schedulesRoutes()
 	s.types()
 	s.keys()
 	s.blobs()

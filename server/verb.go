@@ -116,6 +116,8 @@ func statusOf(success int, answer any) int {
 		found = a.Deduplicated
 	case pawl.TypeRef:
 		found = a.Unchanged
+	case pawl.Schedule:
+		found = a.Unchanged
 	}
 	if found || success == http.StatusNoContent {
 		return http.StatusOK

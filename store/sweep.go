@@ -11,14 +11,11 @@ import (
 var sweepSQL = Texts(sqlFiles, "sweep.sql")
 
 // NextDue returns the earliest time at which something is due: a lease that ends, or a
-// scheduled or waiting item. A time that is not after now means at once. ok is false when
-// nothing has a time.
-func NextDue(ctx context.Context, tx Tx) (at int64, ok bool, err error) {
-	var next *int64
-	if _, err := Row(ctx, tx, []any{&next}, sweepSQL["next due"]); err != nil || next == nil {
-		return 0, false, err
-	}
-	return *next, true, nil
+// scheduled or waiting item. A time that is not after now means at once. nil means that
+// nothing has a time. schedule is the time of the first schedule.
+func NextDue(ctx context.Context, tx Tx) (at, schedule *int64, err error) {
+	_, err = Row(ctx, tx, []any{&at, &schedule}, sweepSQL["next due"])
+	return at, schedule, err
 }
 
 // ExpiredLeases returns up to limit items whose lease has expired.

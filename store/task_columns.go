@@ -22,6 +22,7 @@ type NewTask struct {
 	InputHash           Text
 	Dedupes             bool
 	TraceParent         Text
+	Schedule            Text // the schedule that makes it
 	Deadline            *int64
 	StartToClose        *int64 // seconds
 	ScheduleToStart     *int64 // seconds
@@ -51,6 +52,7 @@ func (t *NewTask) Columns() []Column {
 		{"requested_by_type", &t.RequestedByType}, {"requested_by_id", &t.RequestedByID}, {"input_hash", &t.InputHash},
 		{"dedupes", &t.Dedupes}, {"trace_parent", &t.TraceParent},
 		{"deadline", &t.Deadline}, {"start_to_close", &t.StartToClose}, {"schedule_to_start", &t.ScheduleToStart},
+		{"schedule", &t.Schedule},
 		{"max_attempts", &t.only.MaxAttempts}, {"run_at", &t.only.RunAt}, {"item_type", &t.only.Type}, {"item_priority", &t.only.Priority},
 		{"input", &t.only.Input},
 	}
@@ -119,7 +121,8 @@ func (t *NewTask) Task(payload string) pawl.Task {
 	both := append(append(make([]byte, 0, n+len(payload)), t.Metadata...), payload...)
 	out := pawl.Task{ID: t.ID, Namespace: t.Namespace, Type: t.Type, TypeVersion: t.TypeVersion, Title: string(t.Title), Priority: t.Priority,
 		Metadata: both[:n:n], Payload: both[n:], InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items,
-		Deadline: stampOf(t.Deadline), StartToCloseSeconds: int(deref(t.StartToClose)), ScheduleToStartSeconds: int(deref(t.ScheduleToStart))}
+		Deadline: stampOf(t.Deadline), Schedule: string(t.Schedule),
+		StartToCloseSeconds: int(deref(t.StartToClose)), ScheduleToStartSeconds: int(deref(t.ScheduleToStart))}
 	if t.RequestedByID != "" {
 		out.RequestedBy = &pawl.Requester{Type: string(t.RequestedByType), ID: string(t.RequestedByID)}
 	}
@@ -142,6 +145,7 @@ type taskScan struct {
 	solo                                             int
 	title, payload, byType, byID, hash, thread       Text
 	failedIn, failure, stage, itemState, itemFailure Text
+	schedule                                         Text
 	metadata                                         string
 	progress, ready                                  *int
 	created, updated, moved                          int64
@@ -158,6 +162,7 @@ func (s *taskScan) columns() []Column {
 		{"created_at", &s.created}, {"state", &s.State}, {"version", &s.Version}, {"items", &s.Items}, {"open", &s.ItemsOpen},
 		{"failed_in", &s.failedIn}, {"error", &s.failure}, {"stage", &s.stage}, {"item_state", &s.itemState}, {"progress", &s.progress},
 		{"deadline", &s.deadline}, {"start_to_close", &s.toClose}, {"schedule_to_start", &s.toStart},
+		{"schedule", &s.schedule},
 	}
 }
 
@@ -170,6 +175,7 @@ func sizeOfTask(t *pawl.Task) int {
 func (s *taskScan) task() pawl.Task {
 	t := s.Task
 	t.Title, t.InputHash, t.Thread, t.FailedIn = string(s.title), string(s.hash), string(s.thread), string(s.failedIn)
+	t.Schedule = string(s.schedule)
 	t.Payload, t.Metadata = raw(s.payload), json.RawMessage(s.metadata)
 	if t.Payload == nil {
 		t.Payload = json.RawMessage("null")

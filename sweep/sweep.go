@@ -94,6 +94,7 @@ var (
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).budgets, (*pass).checkpoints,
 		(*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads, (*pass).tombstones, (*pass).feed,
+		(*pass).firings,
 	}
 )
 
@@ -141,7 +142,10 @@ func (s *Sweeper) Quick(ctx context.Context) (pawl.SweepStats, error) {
 // clock; a time in the past means now. ok is false if nothing is scheduled.
 func (s *Sweeper) Next(ctx context.Context) (at int64, ok bool, err error) {
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		at, ok, err = store.NextDue(ctx, tx)
+		next, _, err := store.NextDue(ctx, tx)
+		if ok = next != nil; ok {
+			at = *next
+		}
 		return err
 	})
 	return at, ok, err

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/message"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/queue"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/relay"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/schedule"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/serve"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/signal"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/task"
@@ -56,6 +57,7 @@ func root(a *cli.App) *cobra.Command {
 		serve.MCPCommand(a),
 		queue.Command(a),
 		budget.Command(a),
+		schedule.Command(a),
 		relay.Command(a),
 		db.SweepCommand(a),
 		db.PruneCommand(a),

@@ -148,7 +148,50 @@ CREATE INDEX scheduled_of_gate ON pawl.scheduled (gate) WHERE gate IS NOT NULL;
 CREATE INDEX waiting_of_gate ON pawl.waiting (gate) WHERE gate IS NOT NULL;
 
 
--- Schedules.
+-- Schedules. Migration 1 reserved a table that nothing has written. definition is the JSON
+-- that was given. next_tick is the first tick that nothing has fired, NULL after the last.
+-- next_at is when a server looks at the schedule: when the tick is due with its jitter, or
+-- sooner if ticks are queued; NULL while it is paused or has nothing to do.
+DROP TABLE pawl.schedules;
+CREATE TABLE pawl.schedules (
+  id           text COLLATE "C" PRIMARY KEY,
+  namespace    text COLLATE "C" NOT NULL,
+  name         text COLLATE "C" NOT NULL,
+  definition   text NOT NULL,
+  typed        smallint NOT NULL,
+  version      bigint NOT NULL,
+  next_tick    bigint,
+  next_at      bigint,
+  queued       integer NOT NULL DEFAULT 0 CHECK (queued >= 0),
+  last_tick    bigint,
+  last_task_id uuid,
+  error        text,
+  error_at     bigint,
+  paused_at    bigint,
+  created_at   bigint NOT NULL,
+  updated_at   bigint NOT NULL
+);
+CREATE UNIQUE INDEX schedules_by_name ON pawl.schedules (namespace, name);
+CREATE INDEX schedules_due ON pawl.schedules (next_at) WHERE next_at IS NOT NULL;
+
+-- What became of each tick. open = 1: its task may not have ended. until: of missed ticks,
+-- the tick after the last.
+CREATE TABLE pawl.firings (
+  schedule_id text COLLATE "C" NOT NULL,
+  tick        bigint NOT NULL,
+  namespace   text COLLATE "C" NOT NULL,
+  outcome     text COLLATE "C" NOT NULL CHECK (outcome IN ('created', 'deduplicated', 'queued', 'skipped', 'missed', 'failed')),
+  manual      smallint NOT NULL DEFAULT 0,
+  open        smallint NOT NULL DEFAULT 0,
+  task_id     uuid,
+  until       bigint,
+  error       text,
+  fired_at    bigint NOT NULL,
+  PRIMARY KEY (schedule_id, tick)
+);
+CREATE INDEX firings_open ON pawl.firings (schedule_id) WHERE open = 1;
+CREATE INDEX firings_queued ON pawl.firings (schedule_id, tick) WHERE outcome = 'queued';
+CREATE INDEX firings_old ON pawl.firings (fired_at);
 
 
 -- Budgets. spent and reserved are those of the current period, which has the number

@@ -147,7 +147,50 @@ CREATE INDEX scheduled_of_gate ON scheduled (gate) WHERE gate IS NOT NULL;
 CREATE INDEX waiting_of_gate ON waiting (gate) WHERE gate IS NOT NULL;
 
 
--- Schedules.
+-- Schedules. Migration 1 reserved a table that nothing has written. definition is the JSON
+-- that was given. next_tick is the first tick that nothing has fired, NULL after the last.
+-- next_at is when a server looks at the schedule: when the tick is due with its jitter, or
+-- sooner if ticks are queued; NULL while it is paused or has nothing to do.
+DROP TABLE schedules;
+CREATE TABLE schedules (
+  id           TEXT PRIMARY KEY,
+  namespace    TEXT NOT NULL,
+  name         TEXT NOT NULL,
+  definition   TEXT NOT NULL,
+  typed        INTEGER NOT NULL,
+  version      INTEGER NOT NULL,
+  next_tick    INTEGER,
+  next_at      INTEGER,
+  queued       INTEGER NOT NULL DEFAULT 0 CHECK (queued >= 0),
+  last_tick    INTEGER,
+  last_task_id BLOB,
+  error        TEXT,
+  error_at     INTEGER,
+  paused_at    INTEGER,
+  created_at   INTEGER NOT NULL,
+  updated_at   INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name);
+CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+
+-- What became of each tick. open = 1: its task may not have ended. until: of missed ticks,
+-- the tick after the last.
+CREATE TABLE firings (
+  schedule_id TEXT NOT NULL,
+  tick        INTEGER NOT NULL,
+  namespace   TEXT NOT NULL,
+  outcome     TEXT NOT NULL CHECK (outcome IN ('created', 'deduplicated', 'queued', 'skipped', 'missed', 'failed')),
+  manual      INTEGER NOT NULL DEFAULT 0,
+  open        INTEGER NOT NULL DEFAULT 0,
+  task_id     BLOB,
+  until       INTEGER,
+  error       TEXT,
+  fired_at    INTEGER NOT NULL,
+  PRIMARY KEY (schedule_id, tick)
+) STRICT;
+CREATE INDEX firings_open ON firings (schedule_id) WHERE open = 1;
+CREATE INDEX firings_queued ON firings (schedule_id, tick) WHERE outcome = 'queued';
+CREATE INDEX firings_old ON firings (fired_at);
 
 
 -- Budgets. spent and reserved are those of the current period, which has the number

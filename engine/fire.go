@@ -1,0 +1,271 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// scheduleRetry is how long a schedule rests whose ticks could not be fired for a reason that
+// is not its task.
+const scheduleRetry = time.Minute
+
+// scheduleLoop fires schedules when Run says that one is due, until ctx ends.
+func (e *Engine) scheduleLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.schedulesDue:
+		}
+		if err := e.fireSchedules(store.WithLimit(ctx, passLimit)); err != nil {
+			e.logError(ctx, "firing schedules failed; retrying", err)
+		}
+	}
+}
+
+// fireSchedules fires what is due now, in rounds. Any number of processes may do so at the same
+// time: a tick is fired by the transaction that first stores it.
+func (e *Engine) fireSchedules(ctx context.Context) error {
+	for ctx.Err() == nil {
+		round, err := e.dueSchedules(ctx)
+		if err != nil || len(round) == 0 {
+			return err
+		}
+		done, err := e.fireRound(ctx, round)
+		if err != nil || done == 0 { // another server is firing them
+			return err
+		}
+	}
+	return nil
+}
+
+// dueSchedules reads schedules that are due, decides about their ticks and drafts their tasks.
+// Nothing is written.
+func (e *Engine) dueSchedules(ctx context.Context) ([]*candidate, error) {
+	var rows []store.ScheduleRow
+	var queued map[string]int64
+	var now int64
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		rows, queued = nil, nil
+		if now, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		ids, err := store.DueSchedules(ctx, tx, now, pawl.FiringsPerRound, pawl.MaxGroupBytes)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		if rows, err = store.ReadDueSchedules(ctx, tx, ids, now); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(rows, func(r store.ScheduleRow) bool { return r.Queued > 0 }) {
+			queued, err = store.QueuedTicks(ctx, tx, ids)
+		}
+		return err
+	})
+	var out []*candidate
+	tasks, bytes := 0, 0
+	for i := range rows {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		c, err := e.candidate(ctx, &rows[i], queued, now)
+		if err != nil {
+			return nil, err
+		}
+		n := len(c.attempts)
+		if tasks += n; (tasks > pawl.MaxItemsPerCall || bytes+c.bytes() > pawl.MaxGroupBytes) && len(out) > 0 {
+			break // the next round has them
+		}
+		bytes += c.bytes()
+		out = append(out, c)
+	}
+	return out, err
+}
+
+// fireRound fires candidates in one transaction, except for those that need verbs of their own.
+// It returns how many schedules it has changed. If the transaction fails, each is fired alone,
+// so that one schedule stops no other.
+func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, err error) {
+	var alone []*candidate
+	var drafts []draft
+	var at int64
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		alone, drafts, done = nil, nil, 0
+		if at, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		held, open, err := lockCandidates(ctx, tx, round, at)
+		if err != nil {
+			return err
+		}
+		var all fired
+		for _, c := range held {
+			if c.needsVerbs(len(open[c.row.ID]) > 0) {
+				alone = append(alone, c)
+				continue
+			}
+			f := c.fire(len(open[c.row.ID]) > 0, at)
+			drafts = append(drafts, f.drafts...)
+			all.add(f)
+			done++
+		}
+		if len(drafts) > 0 {
+			if _, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, drafts); err != nil {
+				return err
+			}
+		}
+		return all.store(ctx, tx, at)
+	})
+	switch {
+	case err == nil && len(drafts) > 0:
+		e.created(drafts, at)
+	case givesUp(ctx, err):
+		return 0, err
+	case err != nil:
+		alone, done = round, 0
+	}
+	for _, c := range alone {
+		if ok, err := e.fireAlone(ctx, c); err != nil {
+			return done, err
+		} else if ok {
+			done++
+		}
+	}
+	return done, nil
+}
+
+// lockCandidates locks the schedules of candidates. It returns those that no other call has
+// changed or locked, and the unfinished tasks of schedules.
+func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now int64) (held []*candidate, open map[string][]string,
+	err error) {
+	ids, of := make([]string, len(round)), map[string]*candidate{}
+	for i, c := range round {
+		ids[i], of[c.row.ID] = c.row.ID, c
+	}
+	rows, err := store.LockDueSchedules(ctx, tx, ids, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids = ids[:0]
+	for i := range rows {
+		c := of[rows[i].ID]
+		if rows[i].Version != c.row.Version {
+			continue
+		}
+		held = append(held, c)
+		if c.def.Overlap != pawl.OverlapAllow {
+			ids = append(ids, c.row.ID)
+		}
+	}
+	if len(ids) > 0 {
+		open, err = store.OpenTasks(ctx, tx, ids)
+	}
+	return held, open, err
+}
+
+// fireAlone fires a candidate in a transaction of its own, in which verbs create and cancel
+// tasks. ok says that it has changed the schedule. What fails for another reason than its task
+// is noted at the schedule, which is then tried again later.
+func (e *Engine) fireAlone(ctx context.Context, c *candidate) (ok bool, err error) {
+	ctx = pawl.As(ctx, pawl.Caller{Namespace: c.row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
+	var s *scope
+	err = commit.Shield(ctx, func(ctx context.Context) error {
+		s, err = e.together(ctx, nil, func(ctx context.Context, e *Engine) (err error) {
+			ok, err = e.fireIn(ctx, c)
+			return err
+		})
+		return e.finish(ctx, s, err)
+	})
+	if err == nil || givesUp(ctx, err) {
+		return ok, err
+	}
+	e.log.ErrorContext(ctx, "a schedule could not be fired; retrying", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", err)
+	return e.postpone(ctx, c, err)
+}
+
+// fireIn is fireAlone inside its transaction.
+func (e *Engine) fireIn(ctx context.Context, c *candidate) (ok bool, err error) {
+	var at int64
+	var open []string
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if at, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		held, tasks, err := lockCandidates(ctx, tx, []*candidate{c}, at)
+		ok, open = len(held) == 1, tasks[c.row.ID]
+		return err
+	})
+	if err != nil || !ok {
+		return false, err
+	}
+	if c.def.Overlap == pawl.OverlapReplace && len(c.attempts) > 0 && len(open) > 0 {
+		if err := e.cancelOpen(ctx, c, open); err != nil {
+			return false, err
+		}
+		open = nil
+	}
+	f := c.fire(len(open) > 0, at)
+	f.rows[0].LastTaskID = c.row.LastTaskID
+	for _, list := range [][]store.FiringRow{f.firings, f.queued} {
+		for i := range list {
+			if list[i].TaskID == "" {
+				continue
+			}
+			if err := e.createOf(ctx, &c.row, &c.def, &list[i]); givesUp(ctx, err) {
+				return false, err
+			} else if err != nil {
+				list[i].Fail(failureText(rules.Under("/task", err)))
+			}
+		}
+	}
+	f.note(at)
+	return true, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return f.store(ctx, tx, at) })
+}
+
+// cancelOpen cancels the tasks that a new one replaces. A task that has ended meanwhile needs
+// no cancel.
+func (e *Engine) cancelOpen(ctx context.Context, c *candidate, open []string) error {
+	calls := make([]pawl.TaskCall, len(open))
+	for i, id := range open {
+		calls[i] = pawl.TaskCall{TaskID: id, Reason: "replaced by the next tick of the schedule " + c.row.Name}
+	}
+	rs, err := e.CancelTasks(ctx, calls)
+	for i := range rs {
+		if code := pawl.CodeOf(rs[i].Err); err == nil && code != pawl.CodeConflict && code != pawl.CodeNotFound {
+			err = rs[i].Err
+		}
+	}
+	return err
+}
+
+// postpone notes at a schedule why it could not be fired, and when it is tried again.
+func (e *Engine) postpone(ctx context.Context, c *candidate, cause error) (bool, error) {
+	held := false
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		rows, err := store.LockDueSchedules(ctx, tx, []string{c.row.ID}, now)
+		if held = len(rows) == 1; err != nil || !held {
+			return err
+		}
+		later := now + scheduleRetry.Microseconds()
+		rows[0].Error, rows[0].ErrorAt, rows[0].NextAt = failureText(cause), &now, &later
+		return store.WriteSchedules(ctx, tx, rows, now)
+	})
+	return held, err
+}
+
+// givesUp reports whether an error is not that of one schedule: the database does not answer, or
+// ctx has ended.
+func givesUp(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !errors.Is(err, store.ErrLocked))
+}

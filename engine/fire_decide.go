@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/ticks"
+	"github.com/pawl-work/pawl/store"
+)
+
+// scheduleActor is the name of the actor, of type system, of tasks that ticks make.
+const scheduleActor = "schedule"
+
+// candidate is a schedule that is due, with what its ticks come to if no other call changes it
+// first.
+type candidate struct {
+	row      store.ScheduleRow
+	def      pawl.NewSchedule
+	rule     *ticks.Rule
+	plan     ticks.Plan
+	broken   error     // its definition cannot be used any more
+	head     *attempt  // the oldest queued tick; nil = none
+	attempts []attempt // of the ticks of the plan that fire
+}
+
+// attempt is a tick with the draft of its task, or why that is refused.
+type attempt struct {
+	tick   int64
+	draft  draft
+	refuse store.Text // a pawl.Failure
+}
+
+func (c *candidate) bytes() int {
+	n := 0
+	for i := range c.attempts {
+		n += c.attempts[i].draft.bytes()
+	}
+	if c.head != nil {
+		n += c.head.draft.bytes()
+	}
+	return n
+}
+
+// candidate decides about the due ticks of a schedule and drafts their tasks. It returns an
+// error only if the database does not answer.
+func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued map[string]int64, now int64) (*candidate, error) {
+	c := &candidate{row: *row}
+	if c.def, c.broken = row.Defined(); c.broken == nil {
+		c.rule, c.broken = ruleOf(row)
+	}
+	if c.broken != nil {
+		return c, nil
+	}
+	if row.NextTick != nil {
+		c.plan = c.rule.Plan(stamp(*row.NextTick), stamp(now), c.def.CatchUp)
+	}
+	fire := c.plan.Fire
+	switch n := len(fire); {
+	case c.def.Overlap == pawl.OverlapReplace && n > 1:
+		fire = fire[n-1:] // each would be replaced by the next at once
+	case n > 1:
+		if most := max(1, pawl.MaxGroupBytes/len(row.Definition)); n > most { // the next round has the others
+			fire = fire[:most]
+			c.plan.Fire = fire
+		}
+	}
+	ctx = pawl.As(ctx, pawl.Caller{Namespace: row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
+	if tick, found := queued[row.ID]; found {
+		a, err := e.attempt(ctx, c, tick)
+		if err != nil {
+			return nil, err
+		}
+		c.head = &a
+	}
+	for _, tick := range fire {
+		a, err := e.attempt(ctx, c, tick.UnixMicro())
+		if err != nil {
+			return nil, err
+		}
+		c.attempts = append(c.attempts, a)
+	}
+	return c, nil
+}
+
+// attempt drafts the task of a tick. A panic of a hook that plans it is a refusal.
+func (e *Engine) attempt(ctx context.Context, c *candidate, tick int64) (attempt, error) {
+	a := attempt{tick: tick}
+	of := e.madeBy(&c.row, tick)
+	err := commit.Shield(ctx, func(ctx context.Context) (err error) {
+		a.draft, err = of.draftTick(ctx, &c.row, &c.def)
+		return err
+	})
+	if givesUp(ctx, err) {
+		return a, err
+	}
+	if err != nil {
+		a.refuse = failureText(rules.Under("/task", err))
+	}
+	return a, nil
+}
+
+// failureText returns an error as a pawl.Failure.
+func failureText(err error) store.Text {
+	f := pawl.Failure{Code: string(pawl.CodeOf(err)), Message: err.Error()}
+	var e *pawl.Error
+	if errors.As(err, &e) && e.Message != "" && len(e.Fields) == 0 {
+		f.Message = e.Message
+	}
+	return store.Text(rules.Encode(f))
+}
+
+// needsVerbs reports whether the tasks of a candidate are made or cancelled by verbs, and not
+// by the round's own transaction alone. live says that an earlier task has not ended.
+func (c *candidate) needsVerbs(live bool) bool {
+	if live && c.def.Overlap == pawl.OverlapReplace && len(c.attempts) > 0 {
+		return true
+	}
+	plain := func(a attempt) bool {
+		d := &a.draft
+		return a.refuse != "" || !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && len(d.blobs()) == 0 && c.def.Task.Provenance == nil
+	}
+	return !(slices.IndexFunc(c.attempts, func(a attempt) bool { return !plain(a) }) < 0 && (c.head == nil || plain(*c.head)))
+}
+
+// fired is what a round writes.
+type fired struct {
+	rows    []store.ScheduleRow
+	firings []store.FiringRow // new
+	queued  []store.FiringRow // of ticks that were queued
+	drafts  []draft
+}
+
+func (f *fired) add(g fired) {
+	f.rows, f.firings, f.queued = append(f.rows, g.rows...), append(f.firings, g.firings...), append(f.queued, g.queued...)
+}
+
+// events are the events of the tasks that were made.
+func (f *fired) events() (out []store.Event) {
+	name := map[string]string{}
+	for i := range f.rows {
+		name[f.rows[i].ID] = f.rows[i].Name
+	}
+	for _, list := range [][]store.FiringRow{f.queued, f.firings} {
+		for i := range list {
+			if r := &list[i]; r.Outcome == pawl.FiringCreated {
+				out = append(out, firedEvent(r, name[r.ScheduleID], store.Actor{Type: pawl.ActorSystem, ID: scheduleActor}))
+			}
+		}
+	}
+	return out
+}
+
+// firedEvent is the event of a task that a firing has made.
+func firedEvent(f *store.FiringRow, schedule string, by store.Actor) store.Event {
+	data := rules.Encode(struct {
+		Schedule string    `json:"schedule"`
+		Tick     time.Time `json:"tick"`
+		Manual   bool      `json:"manual,omitempty"`
+	}{schedule, stamp(f.Tick), f.Manual})
+	return store.Event{Namespace: f.Namespace, TaskID: f.TaskID, Event: "fired", Actor: by, Data: store.Text(data)}
+}
+
+func (f *fired) store(ctx context.Context, tx store.Tx, now int64) error {
+	if events := f.events(); len(events) > 0 {
+		if err := store.Record(ctx, tx, now, events); err != nil {
+			return err
+		}
+	}
+	if err := store.AddFirings(ctx, tx, f.firings); err != nil {
+		return err
+	}
+	if err := store.FireQueued(ctx, tx, f.queued); err != nil {
+		return err
+	}
+	return store.WriteSchedules(ctx, tx, f.rows, now)
+}
+
+// fire decides what becomes of the ticks of a candidate. live says that an earlier task has not
+// ended. The schedule is locked.
+func (c *candidate) fire(live bool, now int64) fired {
+	row := c.row
+	out := fired{}
+	if c.broken != nil {
+		later := now + scheduleRetry.Microseconds()
+		row.Error, row.ErrorAt, row.NextAt = failureText(c.broken), &now, &later
+		out.rows = []store.ScheduleRow{row}
+		return out
+	}
+	new := func(tick int64, outcome pawl.FiringOutcome) store.FiringRow {
+		return store.FiringRow{ScheduleID: row.ID, Tick: tick, Namespace: row.Namespace, Outcome: outcome, FiredAt: now}
+	}
+	create := func(a *attempt) store.FiringRow {
+		f := new(a.tick, pawl.FiringCreated)
+		if a.refuse != "" {
+			f.Outcome, f.Error = pawl.FiringFailed, a.refuse
+			return f
+		}
+		f.TaskID, f.Open = a.draft.task.ID, c.def.Overlap != pawl.OverlapAllow
+		live = f.Open
+		out.drafts = append(out.drafts, a.draft)
+		return f
+	}
+	if c.head != nil && !live {
+		out.queued = append(out.queued, create(c.head))
+		row.Queued--
+	}
+	out.firings = c.missed(new)
+	for i := range c.attempts {
+		a := &c.attempts[i]
+		switch {
+		case (live || row.Queued > 0) && c.def.Overlap == pawl.OverlapQueue && row.Queued < pawl.MaxQueuedFirings:
+			out.firings = append(out.firings, new(a.tick, pawl.FiringQueued))
+			row.Queued++
+		case (live || row.Queued > 0) && (c.def.Overlap == pawl.OverlapQueue || c.def.Overlap == pawl.OverlapSkip):
+			out.firings = append(out.firings, new(a.tick, pawl.FiringSkipped))
+		default:
+			out.firings = append(out.firings, create(a))
+		}
+	}
+	if newest := c.plan.Newest(); !newest.IsZero() {
+		row.LastTick, row.NextTick = micros(&newest), nil
+		if next, ok := c.rule.Next(newest); ok {
+			row.NextTick = micros(&next)
+		}
+	}
+	row.NextAt = nextLook(c.rule, &row, now)
+	out.rows = []store.ScheduleRow{row}
+	out.note(now)
+	return out
+}
+
+// missed returns the firings of the ticks that make no task.
+func (c *candidate) missed(new func(int64, pawl.FiringOutcome) store.FiringRow) (out []store.FiringRow) {
+	if c.plan.Earlier {
+		f := new(*c.row.NextTick, pawl.FiringMissed)
+		oldest := c.plan.Oldest()
+		f.Until = micros(&oldest)
+		out = append(out, f)
+	}
+	for _, tick := range c.plan.Missed {
+		out = append(out, new(tick.UnixMicro(), pawl.FiringMissed))
+	}
+	for _, tick := range c.plan.Fire[:len(c.plan.Fire)-len(c.attempts)] { // of replace
+		out = append(out, new(tick.UnixMicro(), pawl.FiringSkipped))
+	}
+	return out
+}
+
+// note sets the last task and the error of the schedule from its firings.
+func (f *fired) note(now int64) {
+	row := &f.rows[0]
+	for _, list := range [][]store.FiringRow{f.queued, f.firings} {
+		for i := range list {
+			switch r := &list[i]; r.Outcome {
+			case pawl.FiringFailed:
+				row.Error, row.ErrorAt = r.Error, &now
+			case pawl.FiringCreated, pawl.FiringDeduplicated:
+				row.LastTaskID, row.Error, row.ErrorAt = r.TaskID, "", nil
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+-- Schedules and what became of their ticks. A call that changes a schedule or its firings
+-- locks the row of the schedule first.
+
+-- name: schedules
+SELECT s.id, s.namespace, s.name, s.definition, s.typed, s.version, s.next_tick, s.next_at, s.queued, s.last_tick, s.last_task_id, s.error, s.error_at, s.paused_at, s.created_at, s.updated_at
+FROM pawl.schedules s
+
+-- name: due schedules
+SELECT s.id, LENGTH(s.definition)
+FROM pawl.schedules s
+WHERE s.next_at <= $1
+ORDER BY s.next_at, s.id
+LIMIT $2
+
+-- name: create schedule
+INSERT INTO pawl.schedules (id, namespace, name, definition, typed, version, next_tick, next_at, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $8)
+ON CONFLICT (namespace, name) DO NOTHING
+
+-- name: write schedule
+UPDATE pawl.schedules
+SET version = version + 1, next_tick = $2, next_at = $3, queued = $4, last_tick = $5, last_task_id = $6, error = $7, error_at = $8, paused_at = $9, updated_at = $10
+WHERE id = $1
+
+-- name: delete schedule
+DELETE FROM pawl.schedules
+WHERE namespace = $1 AND name = $2
+
+-- name: drop queued firings
+DELETE FROM pawl.firings
+WHERE schedule_id = $1 AND outcome = 'queued'
+
+-- The oldest queued tick of each schedule.
+-- name: queued firings
+SELECT f.schedule_id, MIN(f.tick)
+FROM pawl.firings f
+WHERE f.schedule_id @among($1) AND f.outcome = 'queued'
+GROUP BY f.schedule_id
+
+-- name: open firings
+SELECT f.schedule_id, f.tick, f.task_id, (SELECT t.state FROM pawl.task_rows t WHERE t.id = f.task_id)
+FROM pawl.firings f
+WHERE f.schedule_id @among($1) AND f.open = 1
+ORDER BY f.schedule_id, f.tick
+
+-- name: close firing
+UPDATE pawl.firings
+SET open = 0
+WHERE schedule_id = $1 AND tick = $2
+
+-- name: add firing
+INSERT INTO pawl.firings (schedule_id, tick, namespace, outcome, manual, open, task_id, until, error, fired_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: fire queued
+UPDATE pawl.firings
+SET outcome = $3, open = $4, task_id = $5, error = $6, fired_at = $7
+WHERE schedule_id = $1 AND tick = $2 AND outcome = 'queued'
+
+-- name: firing at
+SELECT 1
+FROM pawl.firings
+WHERE schedule_id = $1 AND tick = $2
+
+-- name: firings
+SELECT f.tick, f.until, f.outcome, f.manual, f.task_id, f.error, f.fired_at
+FROM pawl.firings f
+
+-- name: remove old firings
+DELETE FROM pawl.firings
+WHERE (schedule_id, tick) IN (
+  SELECT schedule_id, tick
+  FROM pawl.firings
+  WHERE fired_at < $1 AND outcome <> 'queued' AND open = 0
+  ORDER BY fired_at
+  LIMIT $2
+  @skip)
