@@ -112,10 +112,15 @@ func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.Res
 	if err := e.ours(ctx, call.Fence()); err != nil {
 		return pawl.Reserved{}, err
 	}
-	var out pawl.Reserved
-	var exhausted error
 	id := e.ids.next("rsv")
-	err := e.withLockedItem(ctx, call.Fence(), "reserve", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+	out, done, err := quickly(ctx, e, func(ctx context.Context, tx store.Tx, hot store.Hot) (pawl.Reserved, bool, error) {
+		return hot.Reserve(ctx, tx, fenceRow(pawl.CallerOf(ctx), call.Fence()), id, budget, &call)
+	})
+	if done || err != nil {
+		return out, err
+	}
+	var exhausted error
+	err = e.withLockedItem(ctx, call.Fence(), "reserve", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 		out, exhausted, err = g.Reserve(ctx, tx, id, budget, &call)
 		return err
 	})
@@ -137,10 +142,33 @@ func (e *Engine) SettleBudget(ctx context.Context, budget string, call pawl.Sett
 	if err := e.ours(ctx, call.Fence()); err != nil {
 		return pawl.Settled{}, err
 	}
-	var out pawl.Settled
-	err := e.withLockedItem(ctx, call.Fence(), "settle", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+	out, done, err := quickly(ctx, e, func(ctx context.Context, tx store.Tx, hot store.Hot) (pawl.Settled, bool, error) {
+		return hot.Settle(ctx, tx, fenceRow(pawl.CallerOf(ctx), call.Fence()), budget, &call)
+	})
+	if done || err != nil {
+		return out, err
+	}
+	err = e.withLockedItem(ctx, call.Fence(), "settle", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 		out, err = g.Settle(ctx, tx, budget, &call)
 		return err
 	})
 	return out, err
+}
+
+// quickly runs a hot verb of a budget, which commits by itself. done is false when the call is
+// to be carried out in a transaction: in a caller's transaction, or when the verb has not done
+// it, or waited too long for a lock.
+func quickly[R any](ctx context.Context, e *Engine,
+	fn func(ctx context.Context, tx store.Tx, hot store.Hot) (R, bool, error)) (out R, done bool, err error) {
+	if e.scope != nil {
+		return out, false, nil
+	}
+	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out, done, err = fn(ctx, tx, e.db.Dialect().Hot)
+		return err
+	})
+	if errors.Is(err, store.ErrLocked) {
+		return out, false, nil
+	}
+	return out, done, err
 }

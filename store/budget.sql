@@ -76,7 +76,13 @@ UPDATE pawl.budget_reservations
 SET period_number = $2, attempt = $3, state = $4, amount = $5, charged = $6, ended_at = $7
 WHERE id = $1
 
--- The type of an item that is leased, and the value of its queue's key.
+-- The key of an item that is leased, and its type.
+-- name: key of lease
+SELECT g.key
+FROM pawl.leases l
+JOIN pawl.gates g ON g.id = l.gate
+WHERE l.item_id = $1
+
 -- name: type of lease
 SELECT q.type
 FROM pawl.leases l

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -106,6 +107,12 @@ func (thirdVerbs) Complete(context.Context, store.Tx, []store.Complete) ([]store
 	panic("to do")
 }
 func (thirdVerbs) Leave(context.Context, store.Tx, []store.Leave) ([]store.Moved, error) {
+	panic("to do")
+}
+func (thirdVerbs) Reserve(context.Context, store.Tx, store.Fence, string, string, *pawl.ReserveCall) (pawl.Reserved, bool, error) {
+	panic("to do")
+}
+func (thirdVerbs) Settle(context.Context, store.Tx, store.Fence, string, *pawl.SettleCall) (pawl.Settled, bool, error) {
 	panic("to do")
 }
 func (thirdVerbs) Expire(context.Context, store.Tx, int, []string, bool, []string) ([]store.Expired, error) {

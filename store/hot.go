@@ -92,6 +92,19 @@ type Hot interface {
 	Complete(ctx context.Context, tx Tx, calls []Complete) ([]Moved, error)
 	// Leave takes items out of leases by fail, release or suspend: see the type Leave.
 	Leave(ctx context.Context, tx Tx, calls []Leave) ([]Moved, error)
+	BudgetVerbs
+}
+
+// BudgetVerbs are the hot verbs of budgets. They carry out the usual call: the fence holds, the
+// budget's stored period is the current one, the amount is free, the budget applies to the
+// item without a search, and there is no other reservation of the key; or the reservation is
+// open, of this attempt and of the current period. done is false when anything is different,
+// or the database has no such verb: then nothing was changed, and LockedItem.Reserve and
+// LockedItem.Settle decide. The lease is locked first, then the budget; the clock is read after
+// both.
+type BudgetVerbs interface {
+	Reserve(ctx context.Context, tx Tx, f Fence, id, budget string, c *pawl.ReserveCall) (out pawl.Reserved, done bool, err error)
+	Settle(ctx context.Context, tx Tx, f Fence, budget string, c *pawl.SettleCall) (out pawl.Settled, done bool, err error)
 }
 
 // Timed is the list of time-driven verbs. Both work in bounded batches and are safe to run

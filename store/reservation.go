@@ -143,6 +143,9 @@ func (g *LockedItem) fits(ctx context.Context, tx Tx, b *BudgetRow, c *pawl.Rese
 			return refuse("its type is %s, the budget's %s", typ, b.ForType)
 		}
 	}
+	if err := g.keyIs(ctx, tx, b.ForKey, refuse); err != nil {
+		return err
+	}
 	if b.ForTask != "" && string(b.ForTask) != g.TaskID {
 		var one int
 		if in, err := Row(ctx, tx, []any{&one}, budgetSQL["in tree"], TaskID(g.TaskID), TaskID(b.ForTask)); err != nil || !in {
@@ -151,6 +154,24 @@ func (g *LockedItem) fits(ctx context.Context, tx Tx, b *BudgetRow, c *pawl.Rese
 			}
 			return refuse("its task does not descend from %s", b.ForTask)
 		}
+	}
+	return nil
+}
+
+// keyIs refuses an item that has another key of its queue; "" = any may be.
+func (g *LockedItem) keyIs(ctx context.Context, tx Tx, want Text, refuse func(format string, args ...any) error) error {
+	if want == "" {
+		return nil
+	}
+	var key Text
+	found, err := Row(ctx, tx, []any{&key}, budgetSQL["key of lease"], ItemID(g.ItemID))
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return refuse("its queue has no keys")
+	case key != want:
+		return refuse("its key is %q, the budget's %q", key, want)
 	}
 	return nil
 }

@@ -40,9 +40,7 @@ func CheckBudget(name string, b *pawl.NewBudget) error {
 	first("/on_lost", &b.OnLost, pawl.BudgetLosses)
 	if a := b.AppliesTo; a != nil {
 		f.Text("/applies_to/type", a.Type, 0, pawl.MaxTypeLen)
-		if a.Key != "" {
-			f.Add("/applies_to/key", "is not possible: name a type or a task")
-		}
+		f.Text("/applies_to/key", a.Key, 0, pawl.MaxKeyLen)
 		f.Text("/applies_to/task_id", a.TaskID, 0, pawl.MaxIDLen)
 		if *a == (pawl.BudgetScope{}) {
 			b.AppliesTo = nil
