@@ -30,6 +30,101 @@ var cron = noun{"schedules", []promise{
 		w.ok(err, "events")
 		w.contains(string(events.Items[0].Data), `"schedule":"tick","tick":"`+first.Format(time.RFC3339)+`"`)
 	}},
+	{"a tick makes no task while an earlier one has not ended", func(w *fixture) {
+		w.schedule(pawl.NewSchedule{Name: "s", EverySeconds: 60})
+		w.fireTicks("s", 3)
+		w.same(w.outcomes("s"), []pawl.FiringOutcome{pawl.FiringCreated, pawl.FiringSkipped, pawl.FiringSkipped}, "firings")
+		w.complete(w.claim("w"), `1`)
+		w.fireTicks("s", 1)
+		w.same(len(w.madeBy("s")), 2, "tasks")
+	}},
+	{"queued ticks make their tasks one after the other", func(w *fixture) {
+		w.schedule(pawl.NewSchedule{Name: "q", EverySeconds: 60, Overlap: pawl.OverlapQueue})
+		w.fireTicks("q", 3)
+		w.same(w.getSchedule("q").Queued, 2, "queued")
+		for n := range 3 {
+			w.same(len(w.madeBy("q")), n+1, "tasks")
+			w.complete(w.claim("w"), `1`)
+			w.advance(2 * time.Second)
+			w.sweep()
+		}
+		w.same(w.outcomes("q"), []pawl.FiringOutcome{pawl.FiringCreated, pawl.FiringCreated, pawl.FiringCreated}, "firings")
+	}},
+	{"a tick may replace the earlier task", func(w *fixture) {
+		w.schedule(pawl.NewSchedule{Name: "r", EverySeconds: 60, Overlap: pawl.OverlapReplace})
+		w.fireTicks("r", 2)
+		tasks := w.madeBy("r")
+		w.same([]any{len(tasks), tasks[0].State, tasks[1].State}, []any{2, pawl.TaskCancelled, pawl.TaskQueued}, "tasks")
+	}},
+	{"missed ticks are recorded, and caught up as asked", func(w *fixture) {
+		for _, how := range pawl.CatchUps {
+			w.schedule(pawl.NewSchedule{Name: string(how), EverySeconds: 600, CatchUp: how, Overlap: pawl.OverlapAllow})
+		}
+		w.advance(35 * time.Minute)
+		w.sweep()
+		created, missed := pawl.FiringCreated, pawl.FiringMissed
+		w.same(w.outcomes("none"), []pawl.FiringOutcome{missed, missed, missed}, "none")
+		w.same(w.outcomes("last"), []pawl.FiringOutcome{missed, missed, created}, "last")
+		w.same(w.outcomes("all"), []pawl.FiringOutcome{created, created, created}, "all")
+	}},
+	{"a paused schedule has no ticks, and can be run", func(w *fixture) {
+		w.schedule(pawl.NewSchedule{Name: "p", EverySeconds: 60, CatchUp: pawl.CatchUpAll})
+		_, err := w.svc.PauseSchedule(w.ctx, "p")
+		w.ok(err, "pause")
+		w.advance(5 * time.Minute)
+		w.sweep()
+		w.same(len(w.firings("p")), 0, "firings")
+		ran, err := w.svc.RunSchedule(w.ctx, "p")
+		w.ok(err, "run")
+		w.same(w.task(ran.LastTaskID).Schedule, "p", "schedule")
+		resumed, err := w.svc.ResumeSchedule(w.ctx, "p")
+		w.ok(err, "resume")
+		w.same(resumed.Next[0].After(w.now()), true, "the next tick is ahead")
+		w.sweep()
+		w.same(len(w.firings("p")), 1, "firings")
+	}},
+	{"a schedule whose type is gone says so and goes on", func(w *fixture) {
+		_, err := w.svc.PutTypes(w.ctx, []pawl.Type{{Name: "kept", PayloadSchema: raw(`{"type":"object"}`)}})
+		w.ok(err, "put type")
+		_, err = w.svc.CreateSchedule(w.ctx, pawl.NewSchedule{Name: "e", EverySeconds: 60, Task: pawl.NewTask{Type: "kept", Payload: raw(`1`)}})
+		w.refused(err, pawl.CodeInvalid)
+		w.schedule(pawl.NewSchedule{Name: "e", EverySeconds: 60, Task: pawl.NewTask{Type: "kept", Payload: raw(`{}`)}})
+		w.schedule(pawl.NewSchedule{Name: "other", EverySeconds: 60})
+		_, err = w.svc.RemoveTypes(w.ctx, []string{"kept"})
+		w.ok(err, "remove type")
+		w.fireTicks("e", 1)
+		s := w.getSchedule("e")
+		w.same([]any{s.Error != nil, s.ErrorAt != nil, len(s.Next), len(w.madeBy("e")), len(w.madeBy("other"))}, []any{true, true, 10, 0, 1},
+			"schedule")
+		_, err = w.svc.PutTypes(w.ctx, []pawl.Type{{Name: "kept"}})
+		w.ok(err, "put type")
+		w.fireTicks("e", 1)
+		w.same(w.getSchedule("e").Error, (*pawl.Failure)(nil), "error")
+		w.same(w.outcomes("e"), []pawl.FiringOutcome{pawl.FiringFailed, pawl.FiringCreated}, "firings")
+	}},
+	{"a schedule that cannot be is refused", func(w *fixture) {
+		past := w.now().Add(-time.Minute)
+		task := pawl.NewTask{Type: "a"}
+		for _, s := range []pawl.NewSchedule{{Cron: "0 0 30 2 *", Task: task}, {Cron: "@daily", Zone: "Mars/Olympus", Task: task},
+			{Cron: "@daily", EverySeconds: 1, Task: task}, {Task: task}, {At: &past, Task: task}, {EverySeconds: -1, Task: task},
+			{Cron: "@daily", Overlap: "twice", Task: task}, {Cron: "@daily"}, {Cron: "@daily", Task: pawl.NewTask{Type: "a", RunAt: &past}}} {
+			s.Name = "bad"
+			_, err := w.svc.CreateSchedule(w.ctx, s)
+			w.refused(err, pawl.CodeInvalid)
+		}
+	}},
+	{"a schedule is created once, and is its namespace's", func(w *fixture) {
+		def := pawl.NewSchedule{Name: "one", Cron: "@daily", Task: pawl.NewTask{Type: "a"}}
+		w.same(w.schedule(def).Unchanged, false, "unchanged")
+		w.same(w.schedule(def).Unchanged, true, "unchanged")
+		def.Cron = "@hourly"
+		_, err := w.svc.CreateSchedule(w.ctx, def)
+		w.refused(err, pawl.CodeConflict)
+		_, err = w.svc.GetSchedule(w.in("other").ctx, "one")
+		w.refused(err, pawl.CodeNotFound)
+		w.ok(w.svc.DeleteSchedule(w.ctx, "one"), "delete")
+		w.refused(w.svc.DeleteSchedule(w.ctx, "one"), pawl.CodeNotFound)
+	}},
 }}
 
 func (w *fixture) schedule(s pawl.NewSchedule) pawl.Schedule {
@@ -82,5 +177,14 @@ func (w *fixture) contains(text, part string) {
 	w.Helper()
 	if !strings.Contains(text, part) {
 		w.Fatalf("%s has no %s", text, part)
+	}
+}
+
+// fireTicks sweeps at the next n ticks of a schedule.
+func (w *fixture) fireTicks(name string, n int) {
+	w.Helper()
+	for range n {
+		w.advanceTo(w.getSchedule(name).Next[0])
+		w.sweep()
 	}
 }

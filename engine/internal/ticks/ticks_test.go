@@ -7,34 +7,115 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-func TestX(t *testing.T) {
-	for _, c := range []struct{ zone, cron, from string }{
-		{"America/New_York", "30 2 * * *", "2026-03-07T12:00:00Z"},
-		{"America/New_York", "30 1 * * *", "2026-10-31T12:00:00Z"},
-		{"America/New_York", "*/30 * * * *", "2026-11-01T04:30:00Z"},
-		{"America/New_York", "*/30 * * * *", "2026-03-08T05:30:00Z"},
-		{"Australia/Lord_Howe", "0 * * * *", "2026-10-03T13:30:00Z"},
-		{"Australia/Lord_Howe", "15 2 * * *", "2026-10-02T13:30:00Z"},
-		{"Australia/Lord_Howe", "45 1 * * *", "2026-04-03T12:30:00Z"},
-		{"Pacific/Apia", "0 9 * * *", "2011-12-28T12:30:00Z"},
+// Ticks at changes of clocks, in the zone's own time.
+func TestTicksWhenClocksChange(t *testing.T) {
+	for _, c := range []struct {
+		zone, cron, from string
+		want             []string
+	}{
+		{"America/New_York", "30 2 * * *", "2026-03-07T12:00:00Z", []string{"03-08T03:00:00-04:00", "03-09T02:30:00-04:00"}},
+		{"America/New_York", "30 1 * * *", "2026-10-31T12:00:00Z", []string{"11-01T01:30:00-04:00", "11-02T01:30:00-05:00"}},
+		{"America/New_York", "*/30 * * * *", "2026-11-01T05:00:00Z", []string{"11-01T01:30:00-04:00", "11-01T01:00:00-05:00",
+			"11-01T01:30:00-05:00", "11-01T02:00:00-05:00"}},
+		{"America/New_York", "*/30 * * * *", "2026-03-08T06:00:00Z", []string{"03-08T01:30:00-05:00", "03-08T03:00:00-04:00",
+			"03-08T03:30:00-04:00"}},
+		{"Europe/Berlin", "15,45 2 * * *", "2026-03-28T12:00:00Z", []string{"03-29T03:00:00+02:00", "03-30T02:15:00+02:00"}},
+		{"Europe/Berlin", "0 2 * * *", "2026-10-24T12:00:00Z", []string{"10-25T02:00:00+02:00", "10-26T02:00:00+01:00"}},
+		{"Australia/Lord_Howe", "15 2 * * *", "2026-10-03T12:00:00Z", []string{"10-04T02:30:00+11:00", "10-05T02:15:00+11:00"}},
+		{"Australia/Lord_Howe", "45 1 * * *", "2026-04-04T12:30:00Z", []string{"04-05T01:45:00+11:00", "04-06T01:45:00+10:30"}},
+		{"Asia/Kolkata", "30 1 * * *", "2026-03-28T12:00:00Z", []string{"03-29T01:30:00+05:30", "03-30T01:30:00+05:30"}},
 	} {
 		from, _ := time.Parse(time.RFC3339, c.from)
+		zone, err := time.LoadLocation(c.zone)
 		r, bad := Of(&pawl.NewSchedule{Cron: c.cron, Zone: c.zone}, from, "")
-		if bad != nil {
-			t.Fatal(bad)
+		if err != nil || bad != nil {
+			t.Fatal(err, bad)
 		}
-		z, _ := time.LoadLocation(c.zone)
-		t.Log(c)
-		for _, x := range r.List(from, 5) {
-			t.Log("   ", x.Format(time.RFC3339), x.In(z).Format(time.RFC3339))
+		for i, tick := range r.List(from, len(c.want)) {
+			if got := tick.In(zone).Format("01-02T15:04:05Z07:00"); got != c.want[i] {
+				t.Errorf("%s in %s, tick %d: %s, want %s", c.cron, c.zone, i, got, c.want[i])
+			}
 		}
 	}
 }
 
-func BenchmarkParse(b *testing.B) {
-	for b.Loop() {
-		r, _ := Of(&pawl.NewSchedule{Cron: "*/5 3 * * 1-5", Zone: "Europe/Berlin"}, time.Now(), "")
-		x, _ := r.Next(time.Now())
-		r.Next(x)
+// Over a year, a daily time comes once a day, and an hourly one every hour, in each zone.
+func TestAYearInFiveZones(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	end := begin.AddDate(1, 0, 0)
+	for _, zone := range []string{"America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kolkata"} {
+		at, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cron := range []string{"30 1 * * *", "30 2 * * *", "0 0 * * *", "0 3 * * *"} {
+			r, _ := Of(&pawl.NewSchedule{Cron: cron, Zone: zone}, begin, "")
+			last, n := begin.In(at).YearDay()-1, 0
+			for tick, ok := r.Next(begin); ok && tick.Before(end); tick, ok = r.Next(tick) {
+				day := tick.In(at).YearDay()
+				if day == last {
+					t.Errorf("%s in %s fires twice on %s", cron, zone, tick.In(at))
+				}
+				last, n = day, n+1
+			}
+			if n != 365 {
+				t.Errorf("%s in %s fired %d times in a year", cron, zone, n)
+			}
+		}
+		r, _ := Of(&pawl.NewSchedule{Cron: "0 * * * *", Zone: zone}, begin, "")
+		last := begin
+		for tick, ok := r.Next(begin); ok && tick.Before(end); tick, ok = r.Next(tick) {
+			if gap := tick.Sub(last); gap > 90*time.Minute {
+				t.Errorf("hourly in %s: %s between %s and %s", zone, gap, last, tick)
+			}
+			last = tick
+		}
+	}
+}
+
+// What is no rule is refused, and a day that never comes has no tick.
+func TestRulesThatAreRefused(t *testing.T) {
+	for _, c := range []pawl.NewSchedule{{Cron: "* * * *"}, {Cron: "@reboot"}, {Cron: "60 * * * *"}, {Cron: "0 22-2 * * *"},
+		{Cron: "0 0 * * FRI-MON"}, {Cron: "TZ=UTC 0 0 * * *"}, {Cron: "*/0 * * * *"}, {Cron: "@daily", Zone: "Mars/Olympus"},
+		{Cron: "@daily", Zone: "Local"}, {}} {
+		if _, bad := Of(&c, time.Now(), ""); bad == nil {
+			t.Errorf("%+v is a rule", c)
+		}
+	}
+	r, bad := Of(&pawl.NewSchedule{Cron: "0 0 30 2 *"}, time.Now(), "")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	if tick, ok := r.Next(time.Now()); ok {
+		t.Errorf("30 February is %s", tick)
+	}
+}
+
+// The due ticks are found in few steps, however many there are. Jitter is the same each time and
+// ends before the next tick.
+func TestDueTicks(t *testing.T) {
+	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	r, _ := Of(&pawl.NewSchedule{EverySeconds: 1}, begin, "")
+	now := begin.AddDate(26, 0, 0)
+	p := r.Plan(begin.Add(time.Second), now, pawl.CatchUpAll)
+	if len(p.Fire) != pawl.MaxCatchUp || !p.Earlier || !p.Newest().Equal(now) {
+		t.Errorf("all: %d ticks, earlier %v, newest %s", len(p.Fire), p.Earlier, p.Newest())
+	}
+	if p = r.Plan(now.Add(-2*time.Second), now, pawl.CatchUpLast); len(p.Fire) != 1 || len(p.Missed) != 2 || p.Earlier {
+		t.Errorf("last: %+v", p)
+	}
+	if p = r.Plan(now, now.Add(500*time.Millisecond), pawl.CatchUpNone); len(p.Fire) != 1 {
+		t.Errorf("in time: %+v", p)
+	}
+	j, _ := Of(&pawl.NewSchedule{EverySeconds: 10, JitterSeconds: 60}, begin, "seed")
+	different := map[time.Duration]bool{}
+	for _, tick := range j.List(begin, 20) {
+		wait := j.Due(tick).Sub(tick)
+		if different[wait] = true; wait < 0 || wait >= 10*time.Second || j.Due(tick).Sub(tick) != wait {
+			t.Errorf("a jitter of %s", wait)
+		}
+	}
+	if len(different) < 10 {
+		t.Errorf("%d different jitters of 20", len(different))
 	}
 }
