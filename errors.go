@@ -219,6 +219,25 @@ func Permanent(err error) error { return permanentError{err} }
 // the back-off. The failure is counted.
 func RetryAfter(d time.Duration, err error) error { return retryAfterError{err, d} }
 
+// snoozeError asks to give the item back for a time.
+type snoozeError struct{ delay time.Duration }
+
+func (e snoozeError) Error() string { return "snoozed for " + e.delay.String() }
+
+// Snooze returns the error with which a handler gives its item back for a while. It is not
+// counted as a failure: the item is scheduled, and runs again after d, rounded up to
+// seconds. At most MaxDelay is taken.
+func Snooze(d time.Duration) error { return snoozeError{min(max(d, 0), MaxDelay)} }
+
+// SnoozeOf returns the delay of Snooze in seconds, if an error was made by it.
+func SnoozeOf(err error) (seconds int, snoozed bool) {
+	var s snoozeError
+	if !errors.As(err, &s) {
+		return 0, false
+	}
+	return int((s.delay + time.Second - 1) / time.Second), true
+}
+
 // RetryOf reads the marks of Permanent and RetryAfter: whether the item may be retried,
 // and after which delay (nil: the back-off).
 func RetryOf(err error) (retryable bool, after *time.Duration) {

@@ -166,9 +166,11 @@ type FailCall struct {
 	Provenance   *Provenance `json:"provenance,omitempty"`
 }
 
-// ReleaseCall gives an item back; the attempt is not counted as a failure.
+// ReleaseCall gives an item back; the attempt is not counted as a failure. With
+// DelaySeconds the item is scheduled for that long, and queued after it.
 type ReleaseCall struct {
 	Fence
+	DelaySeconds int `json:"delay_seconds,omitempty"` // 0 = claimable at once; ≤ 10 years
 }
 
 // SuspendCall gives the lease up until a time or a signal; at least one is required.

@@ -53,7 +53,7 @@ func FailCallOf(f Fence, err error) FailCall {
 
 // Release gives an item back; the attempt is not counted as a failure.
 func Release(ctx context.Context, s Leaser, f Fence) (Moved, error) {
-	return one(s.Release(ctx, []ReleaseCall{{f}}))
+	return one(s.Release(ctx, []ReleaseCall{{Fence: f}}))
 }
 
 // Suspend gives an item back until a time.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
@@ -102,11 +103,17 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 		})
 }
 
-// Release gives items back. This is not counted as a failure; see pawl.Leaser.
+// Release gives items back, at once or after a delay. This is not counted as a failure; see
+// pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
 	calls = idform.Calls(calls)
 	return leave(ctx, e, store.VerbRelease, e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
-		func(*rules.Fields, *pawl.ReleaseCall) {}, func(*pawl.ReleaseCall, *store.Leave) {})
+		(*rules.Fields).Release, func(p *pawl.ReleaseCall, l *store.Leave) {
+			if p.DelaySeconds > 0 {
+				us := int64(p.DelaySeconds) * time.Second.Microseconds()
+				l.DelayMicros = &us
+			}
+		})
 }
 
 // Suspend gives items back until a time or a signal; see pawl.Leaser.

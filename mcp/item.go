@@ -190,8 +190,11 @@ func fail(ctx context.Context, s *Server, in failIn) (itemOut, error) {
 	return move(ctx, s, api.Fail, pawl.FailCall{Fence: in.fence(), Error: in.Error, Retryable: in.Retryable, RetryAfterMS: in.RetryAfterMS})
 }
 
-type releaseIn struct{ holding }
+type releaseIn struct {
+	holding
+	DelaySeconds int `json:"delay_seconds,omitempty" jsonschema:"how long no one is to take it"`
+}
 
 func release(ctx context.Context, s *Server, in releaseIn) (itemOut, error) {
-	return move(ctx, s, api.Release, pawl.ReleaseCall{Fence: in.fence()})
+	return move(ctx, s, api.Release, pawl.ReleaseCall{Fence: in.fence(), DelaySeconds: in.DelaySeconds})
 }

@@ -168,6 +168,8 @@ func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, 
 		b.Detail = fmt.Sprintf("back-off after failure %d", failures)
 	case left == "suspended":
 		b.Detail = "sleep"
+	case left == "released":
+		b.Detail = "released with a delay"
 	default:
 		b.Detail = "run_at"
 	}

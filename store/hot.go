@@ -305,8 +305,9 @@ const (
 // microseconds, UTC, Z). One checkpoint error_boundary with id CheckpointID, snapshot
 // {"error": Error, "failures": n, "max_attempts": m, "expired_lease": null}.
 //
-// release: the item goes to ready, rank RequeueRank(priority), left_by 'released', event
-// released.
+// release: the item goes to ready, rank RequeueRank(priority), or with DelayMicros above 0 to
+// scheduled at now + delay, left_by 'released', event released, data {"run_at"} when
+// scheduled.
 //
 // suspend: the item goes to waiting with until/signal/signal_key, left_by 'suspended',
 // event suspended, data {"until":…, "signal":…, "key":…} as given (null when not given).

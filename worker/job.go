@@ -112,11 +112,14 @@ func (w *runner) finish(j *job, out json.RawMessage, err error, start time.Time)
 	signal(w.jobEnded)
 }
 
-// outcome is what is reported for a job: a result, a failure or, when the stop
-// cancelled the handler, a release.
+// outcome is what is reported for a job: a result, a failure or, when the handler
+// snoozed or the stop cancelled it, a release.
 func (w *runner) outcome(j *job, out json.RawMessage, err error) *result {
 	if err == nil || w.wasStopped(j, err) {
 		return &result{job: j, verb: complete, payload: out}
+	}
+	if seconds, snoozed := pawl.SnoozeOf(err); snoozed {
+		return &result{job: j, verb: release, delay: seconds}
 	}
 	if retryable, _ := pawl.RetryOf(err); retryable && context.Cause(w.workCtx) != nil {
 		w.mu.Lock()

@@ -40,6 +40,7 @@ type result struct {
 	verb      verb
 	payload   json.RawMessage
 	failure   pawl.FailCall
+	delay     int  // of a release, in seconds
 	maybeDone bool // an earlier try may have succeeded
 	tries     int
 	retryAt   time.Time // when to try again
@@ -153,7 +154,9 @@ func (w *runner) call(v verb, hs []*result) []error {
 		errs, err = errorsOf(w.claimer.Fail(ctx, mapResults(hs, func(h *result) pawl.FailCall { return h.failure })))
 	case release:
 		errs, err = errorsOf(
-			w.claimer.Release(ctx, mapResults(hs, func(h *result) pawl.ReleaseCall { return pawl.ReleaseCall{Fence: h.job.fence} })),
+			w.claimer.Release(ctx, mapResults(hs, func(h *result) pawl.ReleaseCall {
+				return pawl.ReleaseCall{Fence: h.job.fence, DelaySeconds: h.delay}
+			})),
 		)
 	}
 	if err == nil && len(errs) != len(hs) {

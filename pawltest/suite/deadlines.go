@@ -129,6 +129,47 @@ var deadlines = noun{"deadlines", []promise{
 	}},
 }}
 
+var snoozes = noun{"snoozes", []promise{
+	{"a release with a delay schedules the item and counts nothing", func(w *fixture) {
+		t := w.create(pawl.NewTask{Type: "poll"})
+		l := w.claimOf("poll")
+		m, err := first(w.svc.Release(pawl.WithItem(w.ctx), []pawl.ReleaseCall{{Fence: l.Fence(), DelaySeconds: 60}}))
+		w.ok(err, "release")
+		w.same([]any{m.State, m.Failures, m.Attempt}, []any{pawl.ItemScheduled, 0, 1}, "the answer")
+		it := w.onlyItem(t.ID)
+		w.timeIs(it.RunAt, w.now().Add(time.Minute), "run_at")
+		w.same([]any{it.State, it.Failures, *it.BlockedBy}, []any{pawl.ItemScheduled, 0,
+			pawl.Blocked{Reason: pawl.BlockedByTime, Detail: "released with a delay", Until: it.RunAt}}, "item")
+		_, err = first(w.svc.Heartbeat(w.ctx, []pawl.HeartbeatCall{{Fence: l.Fence()}}))
+		w.leaseLost(err, pawl.ReasonReleased, "scheduled", "w", 1)
+		w.advance(59 * time.Second)
+		w.sweep()
+		w.noneClaimable()
+		w.advance(time.Second)
+		w.sweep()
+		again := w.claimOf("poll")
+		w.same([]any{again.ID, again.Attempt, again.Failures}, []any{l.ID, 2, 0}, "the next claim")
+		w.complete(again, `1`)
+	}},
+	{"a batch releases with different delays", func(w *fixture) {
+		t := w.create(pawl.NewTask{Type: "polls", Items: []pawl.NewItem{{}, {}, {}}})
+		ls := w.claims(pawl.ClaimRequest{WorkerID: "w", Limit: 3})
+		rs, err := w.svc.Release(w.ctx, []pawl.ReleaseCall{{Fence: ls[0].Fence()}, {Fence: ls[1].Fence(), DelaySeconds: 5},
+			{Fence: ls[2].Fence(), DelaySeconds: -1}})
+		w.ok(err, "release")
+		w.same([]any{rs[0].Value.State, rs[1].Value.State}, []any{pawl.ItemQueued, pawl.ItemScheduled}, "states")
+		w.invalid(rs[2].Err, "/delay_seconds")
+		w.same([]any{w.item(ls[0].ID).State, w.item(ls[2].ID).State, w.task(t.ID).RetryCount}, []any{pawl.ItemQueued, pawl.ItemLeased, 0},
+			"items")
+	}},
+	{"absurd delays are refused", func(w *fixture) {
+		w.create(pawl.NewTask{Type: "poll"})
+		l := w.claimOf("poll")
+		_, err := first(w.svc.Release(w.ctx, []pawl.ReleaseCall{{Fence: l.Fence(), DelaySeconds: 1 << 40}}))
+		w.invalid(err, "/delay_seconds")
+	}},
+}}
+
 var timeouts = noun{"timeouts", []promise{
 	{"a worker that hangs but sends heartbeats loses its lease", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "hang", StartToCloseSeconds: 40, MaxAttempts: 2})

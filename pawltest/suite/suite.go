@@ -49,7 +49,7 @@ func Run(t *testing.T, open Open) {
 		checkpoints, resumes, messages, appends, steps, readers, events, eventFilters, feeds, provenance,
 		keys, keyAges, dedupe, types, plans, acceptance,
 		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, relays, queues, queueLimits, budgets,
-		budgetKeeping, deadlines, timeouts, cron, retention, races,
+		budgetKeeping, deadlines, timeouts, snoozes, cron, retention, races,
 	}
 	for _, n := range nouns {
 		t.Run(n.name, func(t *testing.T) {

@@ -69,6 +69,11 @@ func (f *Fields) Suspend(c *pawl.SuspendCall, now time.Time) {
 	}
 }
 
+// Release checks what a release names besides its fence.
+func (f *Fields) Release(c *pawl.ReleaseCall) {
+	f.Number("/delay_seconds", c.DelaySeconds, 0, maxDelaySeconds)
+}
+
 // Checkpoint checks the checkpoint of an item.
 func (f *Fields) Checkpoint(c *pawl.CheckpointCall) {
 	f.checkpoint(&c.NewCheckpoint, pawl.CheckpointTypes)

@@ -7,7 +7,7 @@ k AS MATERIALIZED (
     CASE WHEN c.verb = 'fail' THEN c.failure ELSE l.error END AS new_error,
     CASE WHEN c.verb = 'fail' THEN l.failures + 1 ELSE l.failures END AS new_failures,
     c.verb = 'fail' AND NOT (c.retryable AND l.failures + 1 < l.max_attempts) AS spent,
-    CASE WHEN c.verb = 'fail' THEN COALESCE(c.delay, trunc(($14::bigint[])[LEAST(l.failures + 1, cardinality($14::bigint[]))] * c.jitter)::bigint) ELSE 0 END AS wait
+    CASE WHEN c.verb = 'fail' THEN COALESCE(c.delay, trunc(($14::bigint[])[LEAST(l.failures + 1, cardinality($14::bigint[]))] * c.jitter)::bigint) WHEN c.verb = 'release' THEN COALESCE(c.delay, 0) ELSE 0 END AS wait
   @held,
 x AS MATERIALIZED (
   SELECT k.*
@@ -51,10 +51,11 @@ event AS (
   SELECT namespace, task_id, item_id, attempt,
     CASE verb
       WHEN 'fail' THEN @move(failed, state, to_state, solo)
-      WHEN 'release' THEN @move(released, state, 'queued', solo)
+      WHEN 'release' THEN @move(released, state, to_state, solo)
       WHEN 'suspend' THEN @move(suspended, state, 'waiting', solo)
     END, worker, key_id,
     CASE
+      WHEN verb = 'release' THEN CASE WHEN to_state = 'scheduled' THEN json_build_object('run_at', to_char(pawl.stamp(run_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text END
       WHEN to_state = 'scheduled' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts,
         'run_at', to_char(pawl.stamp(run_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text
       WHEN verb = 'fail' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts)::text

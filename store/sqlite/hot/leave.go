@@ -35,7 +35,7 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 		var runAt int64
 		switch c.Verb {
 		case store.VerbRelease:
-			state, err = l.release(ctx, tx, now)
+			state, runAt, err = l.release(ctx, tx, c, now)
 		case store.VerbSuspend:
 			state, runAt, err = l.suspend(ctx, tx, c, now)
 		default:
@@ -60,12 +60,27 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 	return out, counts.settle(ctx, tx, out, now)
 }
 
-func (l *lease) release(ctx context.Context, tx store.Tx, now int64) (string, error) {
-	if err := l.toReady(ctx, tx, "released", now); err != nil {
-		return "", err
+type releaseData struct {
+	RunAt string `json:"run_at"`
+}
+
+func (l *lease) release(ctx context.Context, tx store.Tx, c *store.Leave, now int64) (state string, runAt int64, err error) {
+	if c.DelayMicros == nil || *c.DelayMicros <= 0 {
+		if err := l.toReady(ctx, tx, "released", now); err != nil {
+			return "", 0, err
+		}
+		e := l.event("released", "queued", by{l.worker, l.keyID})
+		return "queued", 0, e.write(ctx, tx, now)
 	}
-	e := l.event("released", "queued", by{l.worker, l.keyID})
-	return "queued", e.write(ctx, tx, now)
+	runAt = now + *c.DelayMicros
+	if err := l.toScheduled(ctx, tx, "released", runAt, now); err != nil {
+		return "", 0, err
+	}
+	e := l.event("released", "scheduled", by{l.worker, l.keyID})
+	if e.data, err = encode(releaseData{rfc3339(runAt)}); err != nil {
+		return "", 0, err
+	}
+	return "scheduled", runAt, e.write(ctx, tx, now)
 }
 
 type suspendData struct {

@@ -187,10 +187,13 @@ func itemFail(a *cli.App) *cobra.Command {
 }
 
 func itemRelease(a *cli.App) *cobra.Command {
-	return fenced(a, "release ITEM", "Give an item back, without a failure", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
-		rs, err := s.Release(ctx, []pawl.ReleaseCall{{Fence: f}})
+	var delay time.Duration
+	cmd := fenced(a, "release ITEM", "Give an item back, without a failure", func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
+		rs, err := s.Release(ctx, []pawl.ReleaseCall{{Fence: f, DelaySeconds: cli.Seconds(delay)}})
 		return cli.ShowEach(a, rs, err, showMoved)
 	})
+	cmd.Flags().DurationVar(&delay, "delay", 0, "time after which it can be claimed again, in whole seconds (10m)")
+	return cmd
 }
 
 func itemRevoke(a *cli.App) *cobra.Command {
