@@ -53,6 +53,7 @@ var sections = []section{
 	{"leases", 25 * time.Second, (*bench).leases},
 	{"steps", 20 * time.Second, (*bench).stepsOfBoth},
 	{"fleet", 35 * time.Second, (*bench).fleet},
+	{"flow", 30 * time.Second, (*bench).flow},
 	{"sqlite", 45 * time.Second, (*bench).sqlite},
 	{"accept", 10 * time.Second, (*bench).acceptance},
 	{"held", 30 * time.Second, (*bench).held},

@@ -172,7 +172,8 @@ func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim,
 	only []store.Pick) ([]store.Claimed, *store.Admitted, error) {
 	hot := e.db.Dialect().Hot
 	a, err := store.Admit(ctx, tx, hot,
-		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only})
+		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only,
+			Known: q.Limits})
 	if err != nil || len(a.Picks) == 0 {
 		return nil, a, err
 	}

@@ -15,9 +15,10 @@ import (
 type Admission struct {
 	Queue     int64
 	Type      string
-	Claimants []Claimant // with what each may still take
-	Turn      Turn       // of the keys
-	Only      []Pick     // nil = any items of the queue
+	Claimants []Claimant       // with what each may still take
+	Turn      Turn             // of the keys
+	Only      []Pick           // nil = any items of the queue
+	Known     pawl.QueueLimits // what is known of the limits; they are read again
 }
 
 // Admitted is the answer to an Admission.
@@ -50,6 +51,8 @@ type gate struct {
 	leased       int
 	heldUp       bool // an item is in back-off or suspended
 	weight       int
+	room, picked int
+	empty        bool // its heads are all that it has
 	heads        []Pick
 }
 
@@ -60,26 +63,50 @@ const gatesAtOnce = 64
 // queue_limits, gates by number.
 func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error) {
 	a := &Admitted{Turn: ask.Turn, ask: ask, hot: hot, gates: map[int64]*gate{}, gateOf: map[string]*gate{}}
-	row, found, err := readLimits(ctx, tx, ask.Queue, false)
+	lock := countsQueue(&ask.Known)
+	row, found, err := readLimits(ctx, tx, ask.Queue, lock)
+	if err == nil && found && !lock && countsQueue(&row.limits) {
+		row, found, err = readLimits(ctx, tx, ask.Queue, true)
+	}
 	if err != nil || !found || row.limits.IsZero() {
 		return a, err
 	}
-	if l := &row.limits; l.Concurrency != nil || l.PerWorker != nil || l.Rate != nil || l.PerKey == nil {
-		if row, _, err = readLimits(ctx, tx, ask.Queue, true); err != nil || row.limits.IsZero() {
+	a.rules, a.next, a.pointer = row.limits, row.next, pointerOf(&row.limits)
+	if a.rules.Rate != nil || a.rules.PerKey != nil && a.rules.PerKey.Rate != nil {
+		if a.Now, err = NowAgain(ctx, tx); err != nil {
 			return a, err
 		}
-	}
-	a.rules, a.next, a.pointer = row.limits, row.next, pointerOf(&row.limits)
-	if a.Now, err = NowAgain(ctx, tx); err != nil {
-		return a, err
 	}
 	if err := a.countQueue(ctx, tx); err != nil || a.free == 0 {
 		return a, err
 	}
-	if ask.Only != nil {
+	switch {
+	case ask.Only != nil:
 		return a, a.among(ctx, tx)
+	case a.rules.PerKey == nil:
+		return a, a.first(ctx, tx)
 	}
 	return a, a.choose(ctx, tx)
+}
+
+// countsQueue reports whether limits count the whole queue, so that claims wait for each other.
+func countsQueue(l *pawl.QueueLimits) bool {
+	return l.Concurrency != nil || l.PerWorker != nil || l.Rate != nil || l.PerKey == nil
+}
+
+// first picks the first items of a queue without keys.
+func (a *Admitted) first(ctx context.Context, tx Tx) error {
+	gates, err := readGates(ctx, tx, &LimitedQueue{ID: a.ask.Queue}, []string{""})
+	if err != nil || len(gates) == 0 { // no item was ever queued
+		return err
+	}
+	g := &gate{id: gates[""]}
+	heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, []GateWish{{Gate: g.id, Most: a.free}})
+	g.heads = heads[g.id]
+	for a.free > 0 && len(g.heads) > 0 {
+		a.take(g)
+	}
+	return err
 }
 
 // countQueue sets how much the queue as a whole allows.
@@ -149,11 +176,12 @@ func (a *Admitted) choose(ctx context.Context, tx Tx) error {
 	}
 	var busy []int64
 	for after, wrapped := start, start == 0; ; {
-		looked, err := a.withWork(ctx, tx, after, max(gatesAtOnce, 2*a.free))
+		most := max(gatesAtOnce, a.free)
+		looked, err := a.withWork(ctx, tx, after, most)
 		if err != nil {
 			return err
 		}
-		end := len(looked) < max(gatesAtOnce, 2*a.free)
+		end := len(looked) < most
 		if len(looked) > 0 {
 			after = looked[len(looked)-1].id
 		}
@@ -318,7 +346,9 @@ func (a *Admitted) count(ctx context.Context, tx Tx, gates []*gate) error {
 		return err
 	}
 	rows.Close()
-	a.Now, err = NowAgain(ctx, tx) // after the locks
+	if a.rules.PerKey.Rate != nil {
+		a.Now, err = NowAgain(ctx, tx) // after the locks
+	}
 	return err
 }
 

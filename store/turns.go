@@ -18,31 +18,38 @@ type Turn struct {
 
 // deal picks from locked gates: in turns, or by priority and age.
 func (a *Admitted) deal(ctx context.Context, tx Tx, gates []*gate) error {
-	wishes := make([]GateWish, 0, len(gates))
+	k := a.rules.PerKey
+	fair := k.Fair == nil || *k.Fair
 	for _, g := range gates {
-		g.weight = 1
-		if k := a.rules.PerKey; k != nil && k.Weights[g.key] > 0 {
-			g.weight = k.Weights[g.key]
+		g.room, g.weight = a.roomOf(g), max(1, k.Weights[g.key])
+	}
+	for a.free > 0 {
+		open := slices.DeleteFunc(slices.Clone(gates), func(g *gate) bool { return g.empty || g.picked >= g.room })
+		if len(open) == 0 {
+			break
 		}
-		if n := a.roomOf(g); n > 0 {
-			wishes = append(wishes, GateWish{Gate: g.id, Most: n, Oldest: a.ordered()})
+		wishes := make([]GateWish, len(open))
+		for i, g := range open {
+			wishes[i] = GateWish{Gate: g.id, Most: g.room, Oldest: a.ordered()}
+			if fair { // as much as its turns may come to
+				wishes[i].Most = min(g.room, g.picked+max(g.weight, (a.free+len(open)-1)/len(open)))
+			}
+		}
+		heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, wishes)
+		if err != nil {
+			return err
+		}
+		for i, g := range open {
+			g.heads = heads[g.id]
+			g.empty = len(g.heads) < wishes[i].Most
+			g.heads = g.heads[min(g.picked, len(g.heads)):]
+		}
+		if fair {
+			a.inTurns(open)
+		} else {
+			a.byAge(open)
 		}
 	}
-	if len(wishes) == 0 {
-		return nil
-	}
-	heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, wishes)
-	if err != nil {
-		return err
-	}
-	for _, g := range gates {
-		g.heads = heads[g.id]
-	}
-	if k := a.rules.PerKey; k != nil && k.Fair != nil && !*k.Fair {
-		a.byAge(gates)
-		return nil
-	}
-	a.inTurns(gates)
 	return nil
 }
 
@@ -97,5 +104,6 @@ func (a *Admitted) take(g *gate) {
 	g.heads = g.heads[1:]
 	a.Picks = append(a.Picks, p)
 	a.gateOf[p.ItemID] = g
+	g.picked++
 	a.free--
 }
