@@ -330,7 +330,7 @@ CREATE TABLE deadlines (
 CREATE INDEX deadlines_by_time ON deadlines (at, item_id);
 
 -- The queued items that must be claimed in time.
-CREATE INDEX ready_to_start ON ready (since + schedule_to_start * CAST(1000000 AS bigint), item_id) WHERE schedule_to_start IS NOT NULL;
+CREATE INDEX ready_to_start ON ready ((since + schedule_to_start * CAST(1000000 AS bigint)), item_id) WHERE schedule_to_start IS NOT NULL;
 
 
 -- Children.
