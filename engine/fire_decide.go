@@ -51,7 +51,9 @@ func (c *candidate) bytes() int {
 func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued map[string]int64, now int64) (*candidate, error) {
 	c := &candidate{row: *row}
 	if c.def, c.broken = row.Defined(); c.broken == nil {
-		c.rule, c.broken = ruleOf(row)
+		var bad []pawl.Field
+		c.rule, bad = ticks.Of(&c.def, stamp(row.CreatedAt), row.ID)
+		c.broken = rules.Fields(bad).Err("schedule")
 	}
 	if c.broken != nil {
 		return c, nil
