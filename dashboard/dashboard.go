@@ -124,6 +124,12 @@ func (d *server) routes(api http.Handler) http.Handler {
 		"/ui/messages/{id}":      {"message", d.message},
 		"/ui/workers":            {"workers", d.workers},
 		"/ui/types":              {"types", d.types},
+		"/ui/queues":             {"queues", d.queues},
+		"/ui/queues/{id}":        {"queue", d.queue},
+		"/ui/schedules":          {"schedules", d.schedules},
+		"/ui/schedules/{id}":     {"schedule", d.schedule},
+		"/ui/budgets":            {"budgets", d.budgets},
+		"/ui/budgets/{id}":       {"budget", d.budget},
 		"/ui/legend":             {"legend", legend},
 		"/ui/tasks/{id}/{verb}":  {"confirm", d.confirm},
 		"/ui/items/{id}/{verb}":  {"confirm", d.confirm},
@@ -135,6 +141,9 @@ func (d *server) routes(api http.Handler) http.Handler {
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/messages/{id}/stop", d.perform)
+	for _, pages := range []string{"/ui/queues/", "/ui/schedules/"} {
+		mux.HandleFunc("POST "+pages+"{id}/{verb}", d.performSwitch(pages))
+	}
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.forward(api, "/v1/messages/", "/stream"))
 	mux.HandleFunc("GET /ui/blobs/{id}", d.forward(api, "/v1/blobs/", ""))
 	mux.HandleFunc("GET /ui/login", func(w http.ResponseWriter, r *http.Request) { d.showLogin(w, r, nil) })

@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -204,12 +205,42 @@ func (h *fixture) withOpenMessage() (pawl.Lease, string) {
 	return l, f.MessageID
 }
 
+// flow makes a queue with limits that is paused, a schedule and a budget.
+func (h *fixture) flow() {
+	h.Helper()
+	ctx, svc := h.Context(), h.p.Service
+	_, err := svc.SetQueue(ctx, "idle", pawl.QueuePatch(`{"concurrency":2}`))
+	_, paused := svc.PauseQueue(ctx, "idle")
+	_, created := pawl.Create(ctx, svc, pawl.NewTask{Type: "idle"})
+	_, scheduled := svc.CreateSchedule(ctx, pawl.NewSchedule{Name: "nightly", Cron: "0 3 * * *", Zone: "Europe/Berlin",
+		Task: pawl.NewTask{Type: "pdf"}})
+	_, budgeted := svc.PutBudget(ctx, "llm", pawl.NewBudget{Unit: "usd_micro", Limit: 1000, Period: pawl.PeriodDay,
+		OnExhausted: pawl.ExhaustedSuspend})
+	if err := errors.Join(err, paused, created, scheduled, budgeted); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// The buttons of queues and schedules do what they say.
+func TestSwitches(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := open(t, p, false)
+	h.flow()
+	for path, has := range map[string]string{"/ui/queues/idle/resume": "allowed", "/ui/schedules/nightly/pause": "<b>paused</b>"} {
+		h.has(h.post(path), 200, has)
+	}
+	h.has(h.post("/ui/schedules/nightly/run"), 200, "created (run by hand)")
+	h.has(h.post("/ui/queues/idle/explode"), 404, "To the overview")
+	h.has(h.post("/ui/schedules/none/run"), 404, "To the overview")
+}
+
 func TestPages(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
 		h.has(h.get("/ui/"), 200, "Nothing does.")
 		broken, waiting := h.failed(), h.submitted()
 		talk, message := h.withOpenMessage()
+		h.flow()
 		only[pawl.CheckpointRef](
 			t,
 		)(
@@ -239,6 +270,12 @@ func TestPages(t *testing.T) {
 			"/ui/workers":                             {"w-pdf", "w-edit", "w-chat"},
 			"/ui/types":                               {"edit", "approval manual", "apply item"},
 			"/ui/legend":                              {"Legend"},
+			"/ui/queues":                              {"pdf", "2 leased at once", "paused"},
+			"/ui/queues/idle":                         {"<b>paused</b> since", "2 leased at once", "resume", "paused: idle"},
+			"/ui/schedules":                           {"nightly", "0 3 * * * Europe/Berlin"},
+			"/ui/schedules/nightly":                   {"run now", "Ticks", "skip, none", "None yet."},
+			"/ui/budgets":                             {"llm", "usd_micro", "1000"},
+			"/ui/budgets/llm?by=model":                {"1000 usd_micro each day", "Spent by model", "when exhausted", "suspend"},
 			"/ui/tasks/" + waiting.TaskID + "/reject": {"Reasons, one a line", "change a line", "No, go back"},
 		} {
 			if strings.Contains(path, "items/"+talk.ID) || path == "/ui/" {

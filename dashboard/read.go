@@ -237,7 +237,11 @@ func (d *server) item(v *request) (any, error) {
 func attemptEnds() (names []string) {
 	leased := func(state string) bool { return pawl.ItemState(state).Leased() }
 	for _, m := range pawl.ItemMoves {
-		if slices.ContainsFunc(m.From, leased) && !slices.ContainsFunc(m.To, leased) {
+		switch {
+		case !slices.ContainsFunc(m.From, leased) || slices.ContainsFunc(m.To, leased):
+		case m.Event == "": // it is named for the new state
+			names = append(names, m.To...)
+		default:
 			names = append(names, m.Event)
 		}
 	}

@@ -38,6 +38,10 @@ var funcs = template.FuncMap{
 	"asJSON":    asJSON,
 	"states":    func() []pawl.StateInfo { return pawl.TaskStates },
 	"pageQuery": pageQuery,
+	"limits":    limitsOf,
+	"rule":      ruleOf,
+	"seconds":   func(n int64) string { return (time.Duration(n) * time.Second).String() },
+	"groups":    func() []string { return pawl.SpendingGroups },
 }
 
 func escape(id string) string { return url.PathEscape(id) }
