@@ -141,9 +141,8 @@ func (d *server) routes(api http.Handler) http.Handler {
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/messages/{id}/stop", d.perform)
-	for _, pages := range []string{"/ui/queues/", "/ui/schedules/"} {
-		mux.HandleFunc("POST "+pages+"{id}/{verb}", d.performSwitch(pages))
-	}
+	mux.HandleFunc("POST /ui/queues/{id}/{verb}", d.performSwitch("/ui/queues/"))
+	mux.HandleFunc("POST /ui/schedules/{id}/{verb}", d.performSwitch("/ui/schedules/"))
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.forward(api, "/v1/messages/", "/stream"))
 	mux.HandleFunc("GET /ui/blobs/{id}", d.forward(api, "/v1/blobs/", ""))
 	mux.HandleFunc("GET /ui/login", func(w http.ResponseWriter, r *http.Request) { d.showLogin(w, r, nil) })
@@ -154,15 +153,7 @@ func (d *server) routes(api http.Handler) http.Handler {
 	mux.Handle("GET /ui/static/", http.StripPrefix("/ui/static/", http.FileServerFS(static)))
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set(
-			"Content-Security-Policy",
-			"default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "+
-				"frame-ancestors 'none'",
-		)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "same-origin") // with no-referrer, a browser's forms have the origin null
-		h.Set("Cache-Control", "no-store")
+		setHeaders(w.Header())
 		if err := cross.Check(r); err != nil {
 			d.showError(w, r, &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"})
 			return
@@ -173,6 +164,18 @@ func (d *server) routes(api http.Handler) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// setHeaders sets what every answer of the dashboard has.
+func setHeaders(h http.Header) {
+	h.Set(
+		"Content-Security-Policy",
+		"default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "+
+			"frame-ancestors 'none'",
+	)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, a browser's forms have the origin null
+	h.Set("Cache-Control", "no-store")
 }
 
 // request is an authorized request.
