@@ -99,6 +99,9 @@ func fragment(text string) string {
 			fmt.Fprintf(&imports, "import %q\n", path)
 		}
 	}
+	if strings.HasPrefix(text, "func ") {
+		return "package main\n" + imports.String() + text + "func main() {}\n"
+	}
 	return "package main\n" + imports.String() + "func main() {\n" + text + "}\n"
 }
 
