@@ -106,6 +106,7 @@ type Error struct {
 	Restart    *FeedPosition // conflict with reason epoch: the position to restart from
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = unknown
 	Exhausted  *Exhausted    // budget_exhausted: what is left of the budget
+	TaskID     string        // conflict of a create with unique: the older task
 	Err        error         // the cause, for logs; never sent
 }
 

@@ -70,6 +70,9 @@ const (
 	MaxQueuedFirings   = 100
 	FiringsPerRound    = 500
 	TicksShown         = 10
+	MaxUniqueSeconds   = 366 * 86_400
+	MaxDebounceSeconds = 31 * 86_400
+	DebounceMaxTimes   = 10
 )
 
 // MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
@@ -178,6 +181,8 @@ var Limits = []Limit{
 	{"jitter_seconds", MaxJitterSeconds, "seconds", "jitter of a schedule; it is also shorter than the time to the next tick"},
 	{"catch_up", MaxCatchUp, "ticks", "missed ticks of a schedule that are fired or recorded one by one; older ones are one record"},
 	{"queued_firings", MaxQueuedFirings, "ticks", "ticks of a schedule that wait for the end of an earlier task; further ones are skipped"},
+	{"unique_seconds", MaxUniqueSeconds, "seconds", "window in which a task is unique"},
+	{"debounce_seconds", MaxDebounceSeconds, "seconds", "delay of a debounced task; max_seconds is at most 10 times as long"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
@@ -231,6 +236,7 @@ var Defaults = []Limit{
 	{"schedule_recheck", int64(ScheduleRecheck / time.Second), "seconds",
 		"pause between two looks whether queued ticks of a schedule may go on"},
 	{"retain_firings", int64(DefaultRetainFirings / time.Second), "seconds", "what became of the ticks of schedules"},
+	{"debounce_max", DebounceMaxTimes, "times", "the delay of a debounced task: the longest that later creates can make it"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

@@ -84,6 +84,9 @@ type NewTask struct {
 	// the longest time that an item may be queued: it fails if no worker claims it by then.
 	// 0 = no limit; ≤ 10 years
 	ScheduleToStartSeconds int `json:"schedule_to_start_seconds,omitempty"`
+
+	Unique   *Unique   `json:"unique,omitempty"`   // not while another task has its key; not with dedupe, input_hash or debounce
+	Debounce *Debounce `json:"debounce,omitempty"` // wait until no more of these are created; not with run_at, dedupe or input_hash
 }
 
 // NewItem describes one item of a new task; zero fields take the task's values.

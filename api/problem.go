@@ -26,7 +26,7 @@ const typePrefix = "urn:pawl:error:"
 // Problem is a refusal as defined by RFC 9457, with members of Pawl. A conflict about a state
 // has State and Allowed; Allowed is [] in a final state. A lease_lost has Reason, State,
 // Holder and Attempt. A conflict with an earlier decision has Holder. A conflict about a
-// message's offset has Expected. One with reason epoch has Position. A budget_exhausted has what
+// message's offset has Expected. One of a create with unique has TaskID. One with reason epoch has Position. A budget_exhausted has what
 // is left of the budget.
 type Problem struct {
 	Type     string       `json:"type"`
@@ -43,6 +43,8 @@ type Problem struct {
 	Reason   string       `json:"reason,omitempty"`
 	Expected *int64       `json:"expected,omitempty"` // of an append: the message's current offset
 	Position string       `json:"position,omitempty"` // with reason epoch: the EPOCH-POSITION to restart from
+
+	TaskID string `json:"task_id,omitempty"` // of a create with unique: the older task
 
 	Budget      string     `json:"budget,omitempty"`       // budget_exhausted: its name
 	OnExhausted string     `json:"on_exhausted,omitempty"` // what the worker does then: fail, suspend, ask
@@ -75,6 +77,7 @@ func ProblemOf(err error, instance string) Problem {
 	case e.Code == pawl.CodeConflict && e.State != "" && e.Allowed == nil:
 		p.Allowed = []string{}
 	}
+	p.TaskID = e.TaskID
 	if e.Restart != nil {
 		p.Position = e.Restart.String()
 	}
@@ -139,6 +142,7 @@ func (p Problem) Err() error {
 		Allowed:  p.Allowed,
 		Reason:   p.Reason,
 		Expected: p.Expected,
+		TaskID:   p.TaskID,
 	}
 	if p.Detail == p.said() {
 		e.Message = ""

@@ -388,6 +388,12 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"loose ends",
+		"uniques key:k",
+		"INSERT INTO pawl.uniques (namespace, type, key, task_id, until) VALUES ('default', 'none of this type', 'key:k', '{many}', 0)",
+		"DELETE FROM pawl.uniques",
+	},
+	{
+		"loose ends",
 		"item_parts",
 		"INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', " +
 			"'other', '{leases}', 'p', '1', 'w', 1, 1)",

@@ -24,6 +24,7 @@ type draft struct {
 	ignores  bool   // failed items do not count when it settles
 	thread   string
 	messages []store.NewMessage
+	hold     *hold // the key that it is to have; nil = none
 }
 
 // hasDeadline reports whether an item of the draft has a deadline: it has a row of its own.
@@ -75,6 +76,10 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	for i := range drafts {
 		d := &drafts[i]
 		if out[d.ord].Err = e.referTask(ctx, "create", d.task.ID, d.blobs()); out[d.ord].Err != nil {
+			continue
+		}
+		if d.hold != nil {
+			out[d.ord].Value, out[d.ord].Err = e.createHeld(ctx, d)
 			continue
 		}
 		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() {
@@ -267,6 +272,14 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 // draft checks a task and makes its rows. of is the id of the task that it clones; "" =
 // none.
 func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string, shared *drafting) (draft, error) {
+	d, err := e.draftRows(ctx, t, of, shared)
+	if err == nil && (t.Unique != nil || t.Debounce != nil) {
+		err = d.holds(t)
+	}
+	return d, err
+}
+
+func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shared *drafting) (draft, error) {
 	now, err := e.checkTask(ctx, t, shared)
 	if err != nil {
 		return draft{}, err

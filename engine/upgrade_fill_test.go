@@ -97,13 +97,15 @@ func (f *filling) pauses() {
 	f.do(f.p.Service.PauseNamespace(pawl.As(f.ctx, pawl.Caller{Namespace: "closed"})))
 }
 
-// timed leaves tasks with deadlines and timeouts.
+// timed leaves tasks with deadlines and timeouts, and tasks that have keys.
 func (f *filling) timed() {
 	at := f.p.Now().Add(time.Hour)
 	for _, n := range []int{0, 2} {
 		f.create("timed", n, func(t *pawl.NewTask) { t.Deadline, t.StartToCloseSeconds, t.ScheduleToStartSeconds = &at, 600, 3600 })
 	}
 	f.claim(f.create("timed", 0, func(t *pawl.NewTask) { t.Deadline, t.StartToCloseSeconds = &at, 600 }), 1)
+	f.create("alone", 0, func(t *pawl.NewTask) { t.Unique = &pawl.Unique{By: pawl.UniqueByKey, Key: "k"} })
+	f.create("alone", 0, func(t *pawl.NewTask) { t.Debounce = &pawl.Debounce{Key: "k", Seconds: 600} })
 }
 
 func (f *filling) types() {

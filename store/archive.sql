@@ -182,6 +182,10 @@ WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.finished_items p O
 DELETE FROM pawl.deadlines
 WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.deadlines p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
+-- name: remove uniques
+DELETE FROM pawl.uniques
+WHERE task_id IN (SELECT task_id FROM pawl.uniques WHERE task_id = $1 LIMIT $2)
+
 -- name: remove item_deps
 DELETE FROM pawl.item_deps
 WHERE (needs_id, item_id) IN (

@@ -66,7 +66,7 @@ var Rules = []Rule{
 		"set task_counters.state to the state that the newest event names, and version to the number of changes"},
 	{"hangs on its task", "every row of a task has its task, and its namespace", "delete the rows"},
 	{"hangs on its item", "every event and checkpoint of an item has its item, of the same task and namespace", "delete the rows"},
-	{"loose ends", "every part, dependency, deadline, chunk, key and provenance has its owner", "delete the rows"},
+	{"loose ends", "every part, dependency, deadline, unique key, chunk, key and provenance has its owner", "delete the rows"},
 	{"chunks", "the chunks of a message are numbered from 0 without a gap, as many as it counts",
 		"remove the chunks after a gap, and set messages.chunks to the number of those that remain"},
 	{"steps", "a step without a snapshot of its own has its message", "restore a backup: what the message said is lost"},

@@ -353,6 +353,11 @@ FROM pawl.deadlines d
 LEFT JOIN pawl.all_items w ON w.id = d.item_id
 WHERE w.id IS NULL OR w.task_id <> d.task_id OR w.namespace <> d.namespace OR COALESCE(w.deadline, 0) <> d.at
 UNION ALL
+SELECT 'uniques ' || u.key, u.task_id, 'the task is not there, or of another type or namespace'
+FROM pawl.uniques u
+LEFT JOIN pawl.tasks t ON t.id = u.task_id
+WHERE t.id IS NULL OR t.namespace <> u.namespace OR t.type <> u.type
+UNION ALL
 SELECT 'message_chunks of ' || c.message_id, NULL, 'there is no such message'
 FROM pawl.message_chunks c
 LEFT JOIN pawl.messages m ON m.id = c.message_id

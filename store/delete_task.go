@@ -40,7 +40,7 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 // stays to the end.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
 	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
-	"remove finished_items", "unlink reservations", "remove deadlines",
+	"remove finished_items", "unlink reservations", "remove deadlines", "remove uniques",
 	"remove item_deps", "remove item_parts", "remove task_events", "remove provenances", "remove items",
 	"remove task_results", "remove task_counters", "remove marks of deletion", "remove tasks"}
 

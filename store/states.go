@@ -68,6 +68,7 @@ func itemState(name string) pawl.StateInfo {
 //	@state_name(state) the name of the state that has a number
 //	@counted(open)     the states of the items that a task counts as open
 //	@tasks(freed)      the states of a task that leave its input to other tasks
+//	@tasks(ended)      the final states of a task
 //	@tasks(derived)    the states of a task that are computed for an open one
 //	@settled(failed)   the state that an open task moves to: see settlements
 //	@events(item claim, 'part_submitted', fail)
@@ -148,6 +149,7 @@ var movesOf = map[string][]pawl.Move{"item": pawl.ItemMoves, "task": pawl.TaskMo
 // taskLists are the lists of states that @tasks(name) stands for.
 var taskLists = map[string][]string{
 	"freed":   freeing,
+	"ended":   taskStates(func(s pawl.StateInfo) bool { return s.Terminal }),
 	"derived": taskStates(func(s pawl.StateInfo) bool { return s.Shown && !s.Stored }),
 }
 

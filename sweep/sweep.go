@@ -43,10 +43,11 @@ type Sweeper struct {
 	types          store.RegistryStamp // the version of the types that kept was read from
 	kept           map[store.TypeVersion]pawl.Retention
 	checkpointScan checkpointScan
-	blobsAt        int64  // when all blobs were looked at last, by the database's clock
-	recounted      string // the last waiting item whose counters were compared
-	resettled      bool   // there are no more tasks for resettle
-	feedSeen       int64  // the last page of the feed that was checked
+	blobsAt        int64           // when all blobs were looked at last, by the database's clock
+	recounted      string          // the last waiting item whose counters were compared
+	resettled      bool            // there are no more tasks for resettle
+	feedSeen       int64           // the last page of the feed that was checked
+	uniquesSeen    store.UniqueKey // the last unique key that was looked at
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
 }
@@ -94,7 +95,7 @@ var (
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).budgets, (*pass).checkpoints,
 		(*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads, (*pass).tombstones, (*pass).feed,
-		(*pass).firings,
+		(*pass).firings, (*pass).uniques,
 	}
 )
 

@@ -36,22 +36,83 @@ type noun struct {
 	promises []promise
 }
 
+// nouns returns all nouns, one on each line: the changes of several branches then do not conflict.
+func nouns() []noun {
+	return []noun{
+		tasks,
+		updates,
+		clones,
+		derived,
+		settling,
+		resettling,
+		moving,
+		results,
+		adding,
+		items,
+		claims,
+		priorities,
+		waits,
+		fence,
+		heartbeats,
+		progress,
+		taskTokens,
+		failures,
+		retries,
+		burials,
+		releases,
+		suspensions,
+		signals,
+		expiry,
+		prefetch,
+		schedules,
+		cancels,
+		deletes,
+		dependencies,
+		checkpoints,
+		resumes,
+		messages,
+		appends,
+		steps,
+		readers,
+		events,
+		eventFilters,
+		feeds,
+		provenance,
+		keys,
+		keyAges,
+		dedupe,
+		types,
+		plans,
+		acceptance,
+		lists,
+		itemLists,
+		limits,
+		limitsOfWork,
+		badText,
+		namespaces,
+		workers,
+		sweeps,
+		relays,
+		queues,
+		queueLimits,
+		budgets,
+		budgetKeeping,
+		uniqueness,
+		debounces,
+		deadlines,
+		timeouts,
+		snoozes,
+		cron,
+		retention,
+		races,
+	}
+}
+
 // Run checks every promise against services made by open, in parallel. After each promise it
 // audits the events: the events of every item and task form one chain from its creation to its
 // current state.
 func Run(t *testing.T, open Open) {
-	nouns := []noun{
-		tasks, updates, clones, derived, settling, resettling, moving, results, adding,
-		items, claims, priorities, waits,
-		fence, heartbeats, progress, taskTokens,
-		failures, retries, burials, releases, suspensions, signals, expiry, prefetch, schedules,
-		cancels, deletes, dependencies,
-		checkpoints, resumes, messages, appends, steps, readers, events, eventFilters, feeds, provenance,
-		keys, keyAges, dedupe, types, plans, acceptance,
-		lists, itemLists, limits, limitsOfWork, badText, namespaces, workers, sweeps, relays, queues, queueLimits, budgets,
-		budgetKeeping, deadlines, timeouts, snoozes, cron, retention, races,
-	}
-	for _, n := range nouns {
+	for _, n := range nouns() {
 		t.Run(n.name, func(t *testing.T) {
 			for _, p := range n.promises {
 				t.Run(p.says, func(t *testing.T) {

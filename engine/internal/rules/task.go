@@ -42,6 +42,8 @@ func CheckTask(t *pawl.NewTask, now time.Time) error {
 	}
 	f.Items("/items", t.Items, now)
 	f.conversation(t)
+	f.unique(t)
+	f.debounce(t)
 	return f.Err("create")
 }
 
@@ -76,10 +78,7 @@ func InputHash(t *pawl.NewTask) (string, error) {
 		return t.InputHash, nil
 	}
 	if t.Dedupe.All {
-		return pawl.HashOf(struct {
-			Payload json.RawMessage `json:"payload"`
-			Items   []pawl.NewItem  `json:"items"`
-		}{json.RawMessage(OrNull(t.Payload)), t.Items})
+		return inputHash(t)
 	}
 	var f Fields
 	values := map[string]json.RawMessage{}

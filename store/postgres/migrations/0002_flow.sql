@@ -333,6 +333,18 @@ CREATE INDEX deadlines_by_time ON pawl.deadlines (at, item_id);
 -- The queued items that must be claimed in time.
 CREATE INDEX ready_to_start ON pawl.ready ((since + schedule_to_start * CAST(1000000 AS bigint)), item_id) WHERE schedule_to_start IS NOT NULL;
 
+-- What tasks were created to be alone with: a key of a type. Until until, or while the task has
+-- not ended, no other task gets the key. Of a debounced task, until is the latest run_at.
+CREATE TABLE pawl.uniques (
+  namespace text COLLATE "C" NOT NULL,
+  type      text COLLATE "C" NOT NULL,
+  key       text COLLATE "C" NOT NULL,
+  task_id   uuid NOT NULL,
+  until     bigint NOT NULL,
+  PRIMARY KEY (namespace, type, key)
+);
+CREATE INDEX uniques_of_task ON pawl.uniques (task_id);
+
 
 -- Children.
 

@@ -332,6 +332,18 @@ CREATE INDEX deadlines_by_time ON deadlines (at, item_id);
 -- The queued items that must be claimed in time.
 CREATE INDEX ready_to_start ON ready ((since + schedule_to_start * CAST(1000000 AS bigint)), item_id) WHERE schedule_to_start IS NOT NULL;
 
+-- What tasks were created to be alone with: a key of a type. Until until, or while the task has
+-- not ended, no other task gets the key. Of a debounced task, until is the latest run_at.
+CREATE TABLE uniques (
+  namespace TEXT NOT NULL,
+  type      TEXT NOT NULL,
+  key       TEXT NOT NULL,
+  task_id   BLOB NOT NULL,
+  until     INTEGER NOT NULL,
+  PRIMARY KEY (namespace, type, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX uniques_of_task ON uniques (task_id);
+
 
 -- Children.
 

@@ -52,6 +52,48 @@ type newTask struct {
 	dedupe                       bool
 	dedupeOn                     []string
 	file                         string
+	alone                        keyed
+}
+
+// keyed are the flags of unique and debounced tasks.
+type keyed struct {
+	key, onConflict, debounce string
+	byInput                   bool
+	window, wait, most        time.Duration
+}
+
+func (k *keyed) flags(f *pflag.FlagSet) {
+	f.StringVar(&k.key, "unique-key", "", "not while another task of the type has this key")
+	f.BoolVar(&k.byInput, "unique-input", false, "not while another task of the type has this payload and items")
+	f.DurationVar(&k.window, "unique-window", 0, "with --unique-…: at least for this long after the older task's creation (10m)")
+	f.StringVar(&k.onConflict, "on-conflict", "", "with --unique-…: reject (default), return the older task, or replace its payload")
+	f.StringVar(&k.debounce, "debounce", "", "a key: a later create with it, before this task is due, delays it and replaces its payload")
+	f.DurationVar(&k.wait, "debounce-for", 0, "the delay (30s)")
+	f.DurationVar(&k.most, "debounce-max", 0, "the longest delay since the first create (default 10 times --debounce-for)")
+}
+
+// set puts into a task what the flags say.
+func (k *keyed) set(t *pawl.NewTask) error {
+	if k.key != "" && k.byInput {
+		return cli.Invalid("give --unique-key or --unique-input, not both")
+	}
+	switch {
+	case k.key != "":
+		t.Unique = &pawl.Unique{By: pawl.UniqueByKey, Key: k.key}
+	case k.byInput:
+		t.Unique = &pawl.Unique{By: pawl.UniqueByInput}
+	case k.window != 0 || k.onConflict != "":
+		return cli.Invalid("--unique-window and --on-conflict need --unique-key or --unique-input")
+	}
+	if t.Unique != nil {
+		t.Unique.WindowSeconds, t.Unique.OnConflict = cli.Seconds(k.window), k.onConflict
+	}
+	if k.debounce != "" {
+		t.Debounce = &pawl.Debounce{Key: k.debounce, Seconds: cli.Seconds(k.wait), MaxSeconds: cli.Seconds(k.most)}
+	} else if k.wait != 0 || k.most != 0 {
+		return cli.Invalid("--debounce-for and --debounce-max need --debounce")
+	}
+	return nil
 }
 
 func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
@@ -87,7 +129,7 @@ func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
 		t.RequestedBy = &pawl.Requester{Type: pawl.ActorUser, ID: n.by}
 	}
 	t.Dedupe = pawl.Dedupe{All: n.dedupe, Pointers: n.dedupeOn}
-	return []pawl.NewTask{t}, nil
+	return []pawl.NewTask{t}, n.alone.set(&t)
 }
 
 func taskCreate(a *cli.App) *cobra.Command {
@@ -125,6 +167,7 @@ func taskCreate(a *cli.App) *cobra.Command {
 	f.BoolVar(&n.dedupe, "dedupe", false, "return the existing task with this payload and items, if there is one")
 	f.StringSliceVar(&n.dedupeOn, "dedupe-on", nil, "like --dedupe, by the values at these JSON Pointers into the payload")
 	f.StringVar(&n.InputHash, "input-hash", "", "like --dedupe, by a hash that you compute")
+	n.alone.flags(f)
 	f.BoolVar(&n.DryRun, "dry-run", false, "show the items that would be created, and create nothing")
 	f.StringVar(&n.by, "requested-by", "", "the requester: ID or TYPE:ID")
 	f.StringVar(&n.metadata, "metadata", "", "a JSON object, @FILE or -")

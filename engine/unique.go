@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// holdTries bounds how often a create looks again that finds its key in other hands than a
+// moment before.
+const holdTries = 20
+
+// hold is the key that a new task is to have, and what its call says about it.
+type hold struct {
+	key      string
+	unique   *pawl.Unique
+	debounce *pawl.Debounce
+	given    *pawl.NewTask
+}
+
+// holds gives a draft the key that its call asks for.
+func (d *draft) holds(t *pawl.NewTask) error {
+	key, err := rules.UniqueKey(t)
+	if err != nil {
+		return err
+	}
+	if t.Debounce != nil && !d.task.Solo {
+		return pawl.Invalid("/debounce", "is for tasks of one item, and not for types that plan items")
+	}
+	d.hold = &hold{key: key, unique: t.Unique, debounce: t.Debounce, given: t}
+	return nil
+}
+
+// until returns until when a key is held that a task gets now, even if the task ends.
+func (h *hold) until(now int64) int64 {
+	if h.debounce == nil {
+		return now + int64(h.unique.WindowSeconds)*microseconds
+	}
+	longest := h.debounce.MaxSeconds
+	if longest == 0 {
+		longest = h.debounce.Seconds * pawl.DebounceMaxTimes
+	}
+	return now + int64(longest)*microseconds
+}
+
+const microseconds = 1_000_000 // of a second
+
+// heldBy is the outcome of a create with a key.
+type heldBy struct {
+	again  bool            // the key changed hands meanwhile
+	older  string          // the task that has the key; "" = the new one
+	now    int64           // of the creation of the new one
+	queued []store.DueItem // the item of the older one, whose row was written anew
+}
+
+// createHeld creates a task that is to have a key, or answers with the task that has it.
+func (e *Engine) createHeld(ctx context.Context, d *draft) (pawl.Task, error) {
+	for range holdTries {
+		var h heldBy
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			h, err = e.holdIn(ctx, tx, d)
+			return err
+		})
+		switch {
+		case err != nil:
+			return pawl.Task{}, err
+		case h.again:
+		case h.older == "":
+			e.after(func() { e.created([]draft{*d}, h.now) })
+			return d.answer(h.now), nil
+		default:
+			e.follow(ctx, effects{queued: h.queued})
+			t, err := e.GetTask(ctx, h.older)
+			t.Deduplicated = true
+			return t, err
+		}
+	}
+	return pawl.Task{}, &pawl.Error{Code: pawl.CodeUnavailable, Op: "create", Message: "the key is being taken by others; try again"}
+}
+
+// holdIn is a try of createHeld. The key is inserted first: a call that finds none reads
+// nothing. Otherwise its holder is read, locked if it is to be changed, and then the key is
+// locked: the order in which a deletion locks too.
+func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return out, err
+	}
+	key := store.UniqueKey{Namespace: d.task.Namespace, Type: d.task.Type, Key: d.hold.key}
+	mine := store.Holding{UniqueKey: key, TaskID: d.task.ID, Until: d.hold.until(now)}
+	if taken, err := store.TakeKey(ctx, tx, mine); err != nil || taken {
+		return e.insertHeld(ctx, tx, d, now, err)
+	}
+	seen, found, err := store.HolderOf(ctx, tx, key)
+	if err != nil || !found {
+		return heldBy{again: true}, err
+	}
+	solo := false
+	if d.hold.rewrites() {
+		if solo, found, err = store.LockSolo(ctx, tx, key.Namespace, seen.TaskID); err != nil || !found {
+			return heldBy{again: true}, err
+		}
+	}
+	holder, found, err := store.LockHolder(ctx, tx, key)
+	if err != nil || !found || holder.TaskID != seen.TaskID {
+		return heldBy{again: true}, err
+	}
+	older, err := store.GetTask(ctx, tx, key.Namespace, holder.TaskID)
+	if pawl.CodeOf(err) == pawl.CodeNotFound { // it is being deleted
+		return heldBy{again: true}, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	if now, err = store.NowAgain(ctx, tx); err != nil {
+		return out, err
+	}
+	if solo && d.task.Solo && rules.Live(older.State) {
+		if queued, done, err := e.rewrite(ctx, tx, d, older, holder.Until, now); err != nil || done {
+			return heldBy{older: older.ID, queued: queued}, err
+		}
+	}
+	if u := d.hold.unique; u != nil && (rules.Live(older.State) || now < holder.Until) {
+		if u.OnConflict == pawl.OnConflictReturn {
+			return heldBy{older: older.ID}, nil
+		}
+		return out, taken(older)
+	}
+	mine.Until = d.hold.until(now)
+	return e.insertHeld(ctx, tx, d, now, store.TakeKeyOver(ctx, tx, mine))
+}
+
+// taken is the refusal of a task whose key another task has.
+func taken(older pawl.Task) error {
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "create", TaskID: older.ID,
+		Message: "the task " + older.ID + " has the same key, and is " + string(older.State)}
+}
+
+// rewrites reports whether the call may change the older task.
+func (h *hold) rewrites() bool {
+	return h.debounce != nil || h.unique.OnConflict == pawl.OnConflictReplace
+}
+
+// insertHeld inserts a task that has its key, unless err says why it has not.
+func (e *Engine) insertHeld(ctx context.Context, tx store.Tx, d *draft, now int64, err error) (heldBy, error) {
+	if err != nil {
+		return heldBy{}, err
+	}
+	if b := d.hold.debounce; b != nil {
+		at := now + int64(b.Seconds)*microseconds
+		d.items[0].RunAt = &at
+	}
+	made, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{*d})
+	if err != nil {
+		return heldBy{}, err
+	}
+	return heldBy{now: made[0].now}, nil
+}
+
+// rewrite gives the older task, which is locked, the payload of a draft, and if it is debounced
+// another time. It does nothing if a worker has claimed the item, or it has become due. latest
+// is the latest time of a debounced task.
+func (e *Engine) rewrite(ctx context.Context, tx store.Tx, d *draft, older pawl.Task, latest, now int64) ([]store.DueItem, bool, error) {
+	states := []string{string(pawl.ItemScheduled)}
+	if d.hold.debounce == nil {
+		states = append(states, string(pawl.ItemQueued))
+	}
+	row, err := store.TakeUnclaimed(ctx, tx, older.ID, states...)
+	if err != nil || row == nil {
+		return nil, false, err
+	}
+	b := d.hold.debounce
+	if row.Type != d.items[0].Type || b != nil && *row.RunAt <= now {
+		return nil, false, store.Put(ctx, tx, []store.StateRow{*row})
+	}
+	r := store.Rewriting{Before: older, Input: d.items[0].Input, Row: *row, Actor: actor(pawl.CallerOf(ctx), pawl.ActorAPI, "")}
+	if b != nil {
+		at := min(now+int64(b.Seconds)*microseconds, latest)
+		r.RunAt = &at
+	}
+	if err := e.fitsOlder(ctx, tx, d, older); err != nil {
+		return nil, false, err
+	}
+	if err := referIn(ctx, tx, now, "create", older.ID, d.blobs()); err != nil {
+		return nil, false, err
+	}
+	like := []store.NewItem{{Namespace: older.Namespace, TaskID: older.ID, Type: row.Type, Input: r.Input}}
+	if err := e.gateMore(ctx, tx, like); err != nil {
+		return nil, false, err
+	}
+	r.Row.Gate = like[0].Gate
+	if err := r.Rewrite(ctx, tx, now); err != nil || r.Row.State != string(pawl.ItemQueued) {
+		return nil, true, err
+	}
+	return []store.DueItem{{Namespace: older.Namespace, ItemID: row.ItemID, Type: row.Type, Rank: row.Rank}}, true, nil
+}
+
+// fitsOlder checks a payload by the version of the type that the older task has.
+func (e *Engine) fitsOlder(ctx context.Context, tx store.Tx, d *draft, older pawl.Task) error {
+	if older.TypeVersion == d.task.TypeVersion {
+		return nil
+	}
+	r, err := e.rulesOf(ctx, tx, older.Namespace, older.Type, older.TypeVersion)
+	if err != nil {
+		return err
+	}
+	payload, err := r.CheckPayload(d.hold.given, false)
+	if err != nil {
+		return err
+	}
+	return r.CheckItems(d.hold.given.Items, payload)
+}

@@ -1,0 +1,49 @@
+-- The keys of tasks that are unique, or debounced.
+
+-- name: take key
+INSERT INTO pawl.uniques (namespace, type, key, task_id, until)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (namespace, type, key) DO NOTHING
+
+-- name: holder of key
+SELECT u.task_id, u.until
+FROM pawl.uniques u
+WHERE u.namespace = $1 AND u.type = $2 AND u.key = $3
+
+-- name: holder of key locked
+SELECT u.task_id, u.until
+FROM pawl.uniques u
+WHERE u.namespace = $1 AND u.type = $2 AND u.key = $3
+@exclusive
+
+-- name: take key over
+UPDATE pawl.uniques
+SET task_id = $4, until = $5
+WHERE namespace = $1 AND type = $2 AND key = $3
+
+-- The item of a task of one has the id of its task.
+-- name: only item of task
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.id = $1 AND t.solo = 1
+
+-- name: rewrite task
+UPDATE pawl.tasks
+SET input = $2, run_at = COALESCE($3, run_at)
+WHERE id = $1 AND solo = 1
+
+-- The keys after the given one, at most $5 of them. $4: those of tasks that have ended, and
+-- whose window is over, are marked.
+-- name: keys after
+SELECT u.namespace, u.type, u.key, u.task_id, u.until,
+  CASE WHEN u.until <= $4 AND (EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = u.task_id)
+    OR EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = u.task_id AND k.state IN @tasks(ended))) THEN 1 ELSE 0 END
+FROM pawl.uniques u
+WHERE (u.namespace, u.type, u.key) > ($1, $2, $3)
+ORDER BY u.namespace, u.type, u.key
+LIMIT $5
+
+-- The row stays if another task has taken the key.
+-- name: release key
+DELETE FROM pawl.uniques
+WHERE namespace = $1 AND type = $2 AND key = $3 AND task_id = $4 AND until = $5
