@@ -5,16 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/worker"
 )
 
 // flow measures what limits of queues cost where they are used.
 func (b *bench) flow(ctx context.Context) error {
 	n := b.sized(50_000, 20_000)
-	var free, keyed, fileFree, fileKeyed, plain, rated series
+	var free, keyed, fileFree, fileKeyed, plain, rated, alone, beside series
 	const limits = `{"per_key":{"pointer":"/tenant","concurrency":10}}`
 	err := b.alternate(func() error {
 		for _, m := range []struct {
@@ -26,6 +31,11 @@ func (b *bench) flow(ctx context.Context) error {
 				return err
 			}
 			if err := b.file(func(url string) error { return drainLimited(ctx, url, m.patch, n/4, m.file) }); err != nil {
+				return err
+			}
+		}
+		for big, into := range map[int]*series{0: &alone, b.sized(50_000, 20_000): &beside} {
+			if err := b.fresh(ctx, forPawl, func(url string) error { return smallTenant(ctx, url, b.sized(1000, 300), big, into) }); err != nil {
 				return err
 			}
 		}
@@ -47,7 +57,50 @@ func (b *bench) flow(ctx context.Context) error {
 	}
 	b.add(line{name: "what a rate adds to a claim, p50, PostgreSQL", got: added, unit: "ms", atMost: 1,
 		absolute: fmt.Sprintf("%.2f ms", rated.median()), peer: fmt.Sprintf("without: %.2f ms", plain.median())})
+	b.add(line{name: "wait of a small tenant beside a large one, p95, of alone, PostgreSQL", got: beside.over(alone), unit: "×", atMost: 2,
+		absolute: fmt.Sprintf("%.1f ms", beside.median()), peer: fmt.Sprintf("alone: %.1f ms", alone.median())})
 	return nil
+}
+
+// smallTenant measures how long the tasks of a small tenant wait until a worker has them: 8
+// workers take one item at a time and work for 5 ms on it. big is how many tasks of a large tenant
+// are queued before.
+func smallTenant(ctx context.Context, url string, n, big int, into *series) (err error) {
+	h, err := openEngine(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	if _, err := h.SetQueue(ctx, taskOf, pawl.QueuePatch(`{"per_key":{"pointer":"/tenant"}}`)); err != nil {
+		return err
+	}
+	for i := 0; i < big; i += 1000 {
+		if err := firstOf(h.CreateTasks(ctx, slices.Repeat([]pawl.NewTask{{Type: taskOf, Payload: []byte(`{"tenant":"big"}`)}}, 1000))); err != nil {
+			return err
+		}
+	}
+	r := newRace(n, 100)
+	working, end := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer end()
+	workers.Go(func() {
+		_ = worker.RunWith(working, h, worker.Options{Concurrency: 8, NoPrefetch: true, Logger: slog.New(slog.DiscardHandler)},
+			worker.Handler{Type: taskOf, Do: func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+				var task struct{ N *int }
+				if err := json.Unmarshal(input, &task); err == nil && task.N != nil {
+					r.arrive(*task.N)
+				}
+				time.Sleep(5 * time.Millisecond)
+				return nil, nil
+			}})
+	})
+	waits, err := r.run(ctx, 100, func(i int) error {
+		_, err := pawl.Create(ctx, h, pawl.NewTask{Type: taskOf, Payload: fmt.Appendf(nil, `{"tenant":"small","n":%d}`, i)})
+		return err
+	})
+	*into = append(*into, waits.quantile(0.95))
+	return err
 }
 
 // tenants returns tasks of 1000 tenants, with payloads as long as those of other sections.

@@ -171,9 +171,10 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim, q *store.LimitedQueue,
 	only []store.Pick) ([]store.Claimed, *store.Admitted, error) {
 	hot := e.db.Dialect().Hot
+	gate, _ := e.limits.gate(gateKey{q.ID, "", ""})
 	a, err := store.Admit(ctx, tx, hot,
 		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only,
-			Known: q.Limits})
+			Known: q.Limits, Gate: gate})
 	if err != nil || len(a.Picks) == 0 {
 		return nil, a, err
 	}

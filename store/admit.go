@@ -19,6 +19,7 @@ type Admission struct {
 	Turn      Turn             // of the keys
 	Only      []Pick           // nil = any items of the queue
 	Known     pawl.QueueLimits // what is known of the limits; they are read again
+	Gate      int64            // of a queue without keys; 0 = not known
 }
 
 // Admitted is the answer to an Admission.
@@ -96,11 +97,14 @@ func countsQueue(l *pawl.QueueLimits) bool {
 
 // first picks the first items of a queue without keys.
 func (a *Admitted) first(ctx context.Context, tx Tx) error {
-	gates, err := readGates(ctx, tx, &LimitedQueue{ID: a.ask.Queue}, []string{""})
-	if err != nil || len(gates) == 0 { // no item was ever queued
-		return err
+	g := &gate{id: a.ask.Gate}
+	if g.id == 0 {
+		gates, err := readGates(ctx, tx, &LimitedQueue{ID: a.ask.Queue}, []string{""})
+		if err != nil || len(gates) == 0 { // no item was ever queued
+			return err
+		}
+		g.id = gates[""]
 	}
-	g := &gate{id: gates[""]}
 	heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, []GateWish{{Gate: g.id, Most: a.free}})
 	g.heads = heads[g.id]
 	for a.free > 0 && len(g.heads) > 0 {
