@@ -115,10 +115,13 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, ag
 		e.queues.SetEmpty(ns, s.req.Types, woken)
 	}
 	if s.nextAt = (time.Time{}); short && s.next.at > 0 {
-		again, s.nextAt = time.Duration(max(s.next.at-s.next.now, 1))*time.Microsecond, stamp(s.next.at)
+		again, s.nextAt = max(time.Duration(s.next.at-s.next.now)*time.Microsecond, minPause), stamp(s.next.at)
 	}
 	return err != nil && !transient(err) || len(s.leases) > 0, again, err
 }
+
+// minPause is the shortest time after which a waiting claim tries again because of a rate.
+const minPause = 10 * time.Millisecond
 
 // transient reports whether another try may succeed: on another connection, or after a
 // lock is free.
@@ -266,9 +269,17 @@ func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store
 
 // claimPicks claims the named item, or the best items of the named task.
 func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.ClaimRequest) ([]store.Claimed, error) {
+	limited, err := e.limitsOf(ctx, wish.namespace)
+	if err != nil {
+		return nil, err
+	}
+	most := req.Limit
+	if len(limited) > 0 { // limits may keep the first ones back
+		most = pawl.MaxClaim
+	}
 	var picks []store.Pick
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		picks, err = store.Picks(ctx, tx, wish.namespace, req.TaskID, req.ItemID, req.Types, req.Limit)
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		picks, err = store.Picks(ctx, tx, wish.namespace, req.TaskID, req.ItemID, req.Types, most)
 		return err
 	})
 	if err != nil || len(picks) == 0 {

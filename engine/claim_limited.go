@@ -115,16 +115,17 @@ func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store
 		}
 	}
 	var out []store.Claimed
-	if len(plain) > 0 {
+	if plain = plain[:min(len(plain), wish.who.Limit)]; len(plain) > 0 {
 		if out, err = e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: plain}, []claimCall{*wish}); err != nil {
 			return nil, err
 		}
 	}
 	for typ, mine := range byType {
-		if full(out) {
+		call := *wish
+		if call.who.Limit -= len(out); call.who.Limit <= 0 || full(out) {
 			break
 		}
-		rows, err := e.claimLimited(ctx, []claimCall{*wish}, limited[typ], mine)
+		rows, err := e.claimLimited(ctx, []claimCall{call}, limited[typ], mine)
 		if out = append(out, rows...); err != nil && len(out) == 0 {
 			return nil, err
 		}
@@ -146,11 +147,17 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 		var a *store.Admitted
 		cl := store.Claim{Namespace: group[0].namespace, Admitted: true}
 		rows, err = e.claimBy(ctx, &cl, group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
-			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only)
+			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only, try == busyTries)
 			return rows, err
 		})
 		if err != nil || a == nil {
 			return nil, err
+		}
+		if a.Known != nil {
+			q = &store.LimitedQueue{ID: q.ID, Type: q.Type, Limits: *a.Known}
+		}
+		if a.Unlimited { // another process has removed the limits
+			e.limits.drop(group[0].namespace)
 		}
 		for i := range group {
 			group[i].next.sooner(a.NextAt, a.Now)
@@ -169,11 +176,11 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 
 // claimAdmitted claims what the limits of a queue allow now.
 func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim, q *store.LimitedQueue,
-	only []store.Pick) ([]store.Claimed, *store.Admitted, error) {
+	only []store.Pick, last bool) ([]store.Claimed, *store.Admitted, error) {
 	hot := e.db.Dialect().Hot
 	gate, _ := e.limits.gate(gateKey{q.ID, "", ""})
 	a, err := store.Admit(ctx, tx, hot,
-		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only,
+		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only, Last: last,
 			Known: q.Limits, Gate: gate})
 	if err != nil || len(a.Picks) == 0 {
 		return nil, a, err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -116,7 +117,8 @@ func (e *Engine) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch
 		if !unkeyed {
 			return
 		}
-		if err := e.root.giveGates(context.WithoutCancel(ctx), ns, q); err != nil {
+		ctx := context.WithoutCancel(ctx)
+		if err := cmp.Or(e.root.giveGates(ctx, ns, q), e.root.giveLeasesGates(ctx, ns, q)); err != nil {
 			e.logError(ctx, "giving gates to items failed; the next sweep repeats it", err)
 		}
 	})
@@ -126,18 +128,42 @@ func (e *Engine) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch
 // giveGates gives gates to the items of a queue that have none of its pointer.
 func (e *Engine) giveGates(ctx context.Context, namespace string, q store.LimitedQueue) error {
 	k := store.Keying{Queue: q, Namespace: namespace}
-	for more := true; more; {
-		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			step := k // a transaction may be repeated
-			if more, err = step.Step(ctx, tx); err == nil {
-				k = step
-			}
-			return err
-		})
-		if err != nil {
+	for !k.Done() {
+		if err := e.giveSomeGates(ctx, &k); err != nil {
 			return err
 		}
-		e.ready(namespace)
+	}
+	return nil
+}
+
+func (e *Engine) giveSomeGates(ctx context.Context, k *store.Keying) error {
+	var found []store.Unkeyed
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		found, err = k.Read(ctx, tx)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return k.Set(ctx, tx, found) })
+	e.ready(k.Namespace)
+	return err
+}
+
+// besideLimits is how long a claim that began before the first limits of a queue may run beside them.
+const besideLimits = 100 * time.Millisecond
+
+// giveLeasesGates gives gates to the leases of claims that ran beside the first limits of a queue.
+func (e *Engine) giveLeasesGates(ctx context.Context, namespace string, q store.LimitedQueue) error {
+	if !e.db.Dialect().ParallelWrites {
+		return nil
+	}
+	time.Sleep(besideLimits)
+	k := store.Keying{Queue: q, Namespace: namespace}
+	for k.OfLeases() {
+		if err := e.giveSomeGates(ctx, &k); err != nil {
+			return err
+		}
 	}
 	return nil
 }

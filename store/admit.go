@@ -17,6 +17,7 @@ type Admission struct {
 	Type      string
 	Claimants []Claimant       // with what each may still take
 	Turn      Turn             // of the keys
+	Last      bool             // wait for a gate that other claims have, in place of Busy
 	Only      []Pick           // nil = any items of the queue
 	Known     pawl.QueueLimits // what is known of the limits; they are read again
 	Gate      int64            // of a queue without keys; 0 = not known
@@ -30,9 +31,11 @@ type Admitted struct {
 	Turn   Turn   // after the picks
 	Now    int64
 
-	// Busy: other claims had the gates with work. Nothing was picked, and a new transaction may
-	// find some.
-	Busy bool
+	// Busy: other claims had the gates with work, or the limits have changed. Nothing was picked,
+	// and a new transaction may find some.
+	Busy      bool
+	Unlimited bool              // the queue has no limits any more
+	Known     *pawl.QueueLimits // the limits, if they have changed
 
 	ask     Admission
 	hot     Hot
@@ -42,6 +45,7 @@ type Admitted struct {
 	gates   map[int64]*gate  // that are locked
 	gateOf  map[string]*gate // by item
 	free    int
+	rated   int // one more than the queue's rate allows; 0 = the rate is not in the way
 }
 
 // gate is a row of gates with what is known of it.
@@ -54,6 +58,7 @@ type gate struct {
 	weight       int
 	room, picked int
 	empty        bool // its heads are all that it has
+	rated        bool // its rate is what bounds its room
 	heads        []Pick
 }
 
@@ -64,13 +69,18 @@ const gatesAtOnce = 64
 // queue_limits, gates by number.
 func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error) {
 	a := &Admitted{Turn: ask.Turn, ask: ask, hot: hot, gates: map[int64]*gate{}, gateOf: map[string]*gate{}}
-	lock := countsQueue(&ask.Known)
-	row, found, err := readLimits(ctx, tx, ask.Queue, lock)
-	if err == nil && found && !lock && countsQueue(&row.limits) {
-		row, found, err = readLimits(ctx, tx, ask.Queue, true)
+	how := shared
+	if countsQueue(&ask.Known) {
+		how = locked
 	}
+	row, found, err := readLimits(ctx, tx, ask.Queue, how)
 	if err != nil || !found || row.limits.IsZero() {
+		a.Unlimited = err == nil
 		return a, err
+	}
+	if how == shared && countsQueue(&row.limits) { // to lock it now, with others that share it, could be a deadlock
+		a.Busy, a.Known = true, &row.limits
+		return a, nil
 	}
 	a.rules, a.next, a.pointer = row.limits, row.next, pointerOf(&row.limits)
 	if a.rules.Rate != nil || a.rules.PerKey != nil && a.rules.PerKey.Rate != nil {
@@ -78,16 +88,29 @@ func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error
 			return a, err
 		}
 	}
-	if err := a.countQueue(ctx, tx); err != nil || a.free == 0 {
-		return a, err
-	}
+	err = a.countQueue(ctx, tx)
 	switch {
+	case err != nil || a.free == 0:
 	case ask.Only != nil:
-		return a, a.among(ctx, tx)
+		err = a.among(ctx, tx)
 	case a.rules.PerKey == nil:
-		return a, a.first(ctx, tx)
+		err = a.first(ctx, tx)
+	case a.rules.PerKey.Fair != nil && !*a.rules.PerKey.Fair:
+		err = a.oldest(ctx, tx)
+	default:
+		err = a.choose(ctx, tx)
 	}
-	return a, a.choose(ctx, tx)
+	if a.rated == len(a.Picks)+1 { // the rate let no more start
+		a.sooner(startFrom(a.rules.Rate, started(a.rules.Rate, a.next, a.Now, len(a.Picks))))
+	}
+	return a, err
+}
+
+// sooner notes when a rate allows another start.
+func (a *Admitted) sooner(at int64) {
+	if a.NextAt == 0 || at < a.NextAt {
+		a.NextAt = at
+	}
 }
 
 // countsQueue reports whether limits count the whole queue, so that claims wait for each other.
@@ -138,8 +161,7 @@ func (a *Admitted) countQueue(ctx context.Context, tx Tx) error {
 	}
 	if r := a.rules.Rate; r != nil && a.free > 0 {
 		if n := startsAt(r, a.next, a.Now, a.free); n < a.free {
-			a.NextAt = startFrom(r, started(r, a.next, a.Now, n))
-			a.free = n
+			a.free, a.rated = n, n+1
 		}
 	}
 	return nil
@@ -208,21 +230,56 @@ func (a *Admitted) choose(ctx context.Context, tx Tx) error {
 			after, wrapped = 0, true
 		}
 	}
-	if len(a.Picks) > 0 || len(busy) == 0 {
+	return a.passed(ctx, tx, busy)
+}
+
+// passed handles gates that other claims have: these may leave some of their work. Only a claim
+// that has locked no gate may wait for one.
+func (a *Admitted) passed(ctx context.Context, tx Tx, busy []int64) error {
+	if len(busy) == 0 || len(a.Picks) > 0 {
 		return nil
 	}
-	// Other claims have all gates with work, and may leave some of it. Only a claim that has
-	// locked no gate may wait for one.
-	if a.Busy = len(a.gates) > 0; a.Busy {
+	if a.Busy = !a.ask.Last || len(a.gates) > 0; a.Busy {
 		return nil
 	}
 	_, err := a.pickFrom(ctx, tx, []*gate{{id: busy[0], pointer: a.pointer}}, true)
 	return err
 }
 
+// oldest picks the items of the highest priority, and of one priority the oldest, from gates that
+// have room. If none of the first items of the queue has a gate with room, the gates are asked
+// in the order of their numbers.
+func (a *Admitted) oldest(ctx context.Context, tx Tx) error {
+	gates, err := a.gatesOf(ctx, tx, limitsSQL["first queued"], a.ask.Queue, firstQueued)
+	if err != nil {
+		return err
+	}
+	seen := map[int64]bool{}
+	gates = slices.DeleteFunc(gates, func(g *gate) bool {
+		again := seen[g.id]
+		seen[g.id] = true
+		return again
+	})
+	busy, err := a.pickFrom(ctx, tx, gates, false)
+	if err != nil || a.free == 0 || len(a.Picks) > 0 {
+		return err
+	}
+	if len(busy) > 0 {
+		return a.passed(ctx, tx, busy)
+	}
+	return a.choose(ctx, tx)
+}
+
+// firstQueued is how many queued items are looked at if keys do not take turns.
+const firstQueued = 1000
+
 // withWork reads gates that have queued items.
 func (a *Admitted) withWork(ctx context.Context, tx Tx, after int64, most int) ([]*gate, error) {
-	rows, err := tx.Query(ctx, limitsSQL["gates with work"], a.ask.Queue, after, most)
+	return a.gatesOf(ctx, tx, limitsSQL["gates with work"], a.ask.Queue, after, most)
+}
+
+func (a *Admitted) gatesOf(ctx context.Context, tx Tx, query string, args ...any) ([]*gate, error) {
+	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -242,23 +299,31 @@ func (a *Admitted) withWork(ctx context.Context, tx Tx, after int64, most int) (
 // returns the gates that are locked by others. With wait it waits for them.
 func (a *Admitted) pickFrom(ctx context.Context, tx Tx, gates []*gate, wait bool) (busy []int64, err error) {
 	gates = slices.DeleteFunc(gates, func(g *gate) bool { return g.pointer != a.pointer || a.roomOf(g) == 0 })
-	if len(gates) == 0 {
-		return nil, nil
-	}
-	locked, err := a.lock(ctx, tx, gates, wait)
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range gates {
-		if !slices.Contains(locked, g) {
-			busy = append(busy, g.id)
+	for len(gates) > 0 && a.free > 0 { // no more are locked than may be needed
+		n := min(len(gates), max(a.free, fewGates))
+		some := gates[:n]
+		gates = gates[n:]
+		locked, err := a.lock(ctx, tx, some, wait)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range some {
+			if !slices.Contains(locked, g) {
+				busy = append(busy, g.id)
+			}
+		}
+		if err := a.count(ctx, tx, locked); err != nil {
+			return nil, err
+		}
+		if err := a.deal(ctx, tx, locked); err != nil {
+			return nil, err
 		}
 	}
-	if err := a.count(ctx, tx, locked); err != nil {
-		return nil, err
-	}
-	return busy, a.deal(ctx, tx, locked)
+	return busy, nil
 }
+
+// fewGates is how many gates a claim of one item locks.
+const fewGates = 2
 
 // roomOf returns how many items of a gate may be claimed, by what is known of it.
 func (a *Admitted) roomOf(g *gate) int {
@@ -277,13 +342,11 @@ func (a *Admitted) roomOf(g *gate) int {
 		}
 	}
 	if k.Rate != nil && n > 0 {
-		if starts := startsAt(k.Rate, g.next, a.Now, n); starts < n {
-			at := startFrom(k.Rate, started(k.Rate, g.next, a.Now, starts))
-			if a.NextAt == 0 || at < a.NextAt {
-				a.NextAt = at
-			}
-			n = starts
+		starts := startsAt(k.Rate, g.next, a.Now, n)
+		if g.rated = starts < n; starts == 0 {
+			a.sooner(startFrom(k.Rate, g.next))
 		}
+		n = starts
 	}
 	return n
 }

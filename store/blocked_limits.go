@@ -59,26 +59,51 @@ func limitsOfTasks(ctx context.Context, tx Tx, queues []LimitedQueue, tasks []pa
 			full[queues[i].Type] = b
 		}
 	}
+	items, err := onlyItems(ctx, tx, tasks)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range tasks {
 		mine := types[t.ID]
 		switch {
 		case t.Items == 1 && len(mine) == 1:
-			only[onlyItemOf(t.ID)] = mine[0]
+			only[items[t.ID]] = mine[0]
 		case len(mine) > 0 && !slices.ContainsFunc(mine, func(typ string) bool { return full[typ] == nil }):
 			out[t.ID] = full[mine[0]]
 		}
 	}
 	reasons, err := limitReasons(ctx, tx, queues, only, now)
 	for _, t := range tasks {
-		if b := reasons[onlyItemOf(t.ID)]; b != nil {
+		if b := reasons[items[t.ID]]; b != nil {
 			out[t.ID] = b
 		}
 	}
 	return out, err
 }
 
-// onlyItemOf returns the id of the item of a task of one.
-func onlyItemOf(task string) string { return itemPrefix + strings.TrimPrefix(task, taskPrefix) }
+// onlyItems returns the item of each task that has one.
+func onlyItems(ctx context.Context, tx Tx, tasks []pawl.Task) (map[string]string, error) {
+	out, ids := map[string]string{}, []string(nil)
+	for _, t := range tasks {
+		if t.Items == 1 {
+			ids = append(ids, t.ID)
+			out[t.ID] = itemPrefix + strings.TrimPrefix(t.ID, taskPrefix) // of a task of one row
+		}
+	}
+	rows, err := tx.Query(ctx, limitsSQL["only items"], TaskList(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var task, item string
+		if err := rows.Scan((*TaskID)(&task), (*ItemID)(&item)); err != nil {
+			return nil, err
+		}
+		out[task] = item
+	}
+	return out, rows.Err()
+}
 
 // queueReason returns which limit keeps all items of a queue from being claimed now.
 func queueReason(ctx context.Context, tx Tx, q *LimitedQueue, now int64) (*pawl.Blocked, error) {
@@ -92,7 +117,7 @@ func queueReason(ctx context.Context, tx Tx, q *LimitedQueue, now int64) (*pawl.
 				Detail: fmt.Sprintf("queue %s: %d leased, the limit is %d", q.Type, leased, *most)}, nil
 		}
 	}
-	row, _, err := readLimits(ctx, tx, q.ID, false)
+	row, _, err := readLimits(ctx, tx, q.ID, readOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +172,7 @@ type gatedItem struct {
 }
 
 func gatesOfItems(ctx context.Context, tx Tx, k *pawl.KeyLimits, ids []string) (map[int64]*gate, map[string]gatedItem, error) {
-	rows, err := tx.Query(ctx, limitsSQL["gates of items"], ItemList(ids), bit(k.Order == pawl.OrderCreated))
+	rows, err := tx.Query(ctx, limitsSQL["gates of items"], ItemList(ids), bit(k.Order == pawl.OrderCreated), k.Pointer)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -76,12 +77,16 @@ type queueLimits struct {
 	changedAt, keyedAt int64
 }
 
-// readLimits reads the limits of a queue, and locks them if asked to.
-func readLimits(ctx context.Context, tx Tx, queue int64, lock bool) (r queueLimits, found bool, err error) {
-	query := "limits of queue"
-	if lock {
-		query = "limits of queue locked"
-	}
+// How the row of limits is read. A claim that counts the whole queue locks it. Other claims share
+// it, so that a change of limits waits for them.
+const (
+	readOnly = "limits of queue"
+	shared   = "limits of queue shared"
+	locked   = "limits of queue locked"
+)
+
+// readLimits reads the limits of a queue.
+func readLimits(ctx context.Context, tx Tx, queue int64, query string) (r queueLimits, found bool, err error) {
 	found, err = Row(ctx, tx, []any{&r.text, &r.next, &r.changedAt, &r.keyedAt}, limitsSQL[query], queue)
 	r.limits = limitsOf(r.text)
 	return r, found, err
@@ -89,7 +94,8 @@ func readLimits(ctx context.Context, tx Tx, queue int64, lock bool) (r queueLimi
 
 // SetLimits changes the limits of a queue: change gets what is stored, as JSON, and returns what
 // is to be stored and what it means. It returns the queue, and whether its items need other gates.
-// Leases get theirs here, so that they count for every claim that begins after the commit.
+// Leases get theirs here. Those of claims that run beside the first limits of a queue get theirs
+// from the searches that follow.
 func SetLimits(ctx context.Context, tx Tx, name QueueName,
 	change func(stored string) (string, pawl.QueueLimits, error)) (LimitedQueue, bool, error) {
 	q := LimitedQueue{Type: name.Type}
@@ -104,7 +110,7 @@ func SetLimits(ctx context.Context, tx Tx, name QueueName,
 	if _, err := tx.Exec(ctx, limitsSQL["add limits"], q.ID, name.Namespace, now); err != nil {
 		return q, false, err
 	}
-	was, _, err := readLimits(ctx, tx, q.ID, true)
+	was, _, err := readLimits(ctx, tx, q.ID, locked)
 	if err != nil {
 		return q, false, err
 	}
@@ -115,7 +121,10 @@ func SetLimits(ctx context.Context, tx Tx, name QueueName,
 	if now, err = NowAgain(ctx, tx); err != nil {
 		return q, false, err
 	}
-	q.Limits = limits
+	q.Limits = limitsOf(text)
+	if err := boundStarts(ctx, tx, &was, &q, now); err != nil {
+		return q, false, err
+	}
 	keyed := !was.limits.IsZero() && pointerOf(&was.limits) == q.Pointer()
 	changedAt := now
 	if keyed {
@@ -131,10 +140,46 @@ func SetLimits(ctx context.Context, tx Tx, name QueueName,
 	if _, err := tx.Exec(ctx, limitsSQL["mark queue"], q.ID, mark); err != nil || mark == nil || keyed {
 		return q, false, err
 	}
-	for k := (Keying{Queue: q, Namespace: name.Namespace, place: "leases"}); k.place == "leases" && err == nil; {
-		_, err = k.Step(ctx, tx)
+	for k := (Keying{Queue: q, Namespace: name.Namespace}); k.OfLeases() && err == nil; {
+		var found []Unkeyed
+		if found, err = k.Read(ctx, tx); err == nil {
+			err = k.Set(ctx, tx, found)
+		}
 	}
 	return q, true, err
+}
+
+// boundStarts lets rates that have changed allow their burst at once.
+func boundStarts(ctx context.Context, tx Tx, was *queueLimits, q *LimitedQueue, now int64) error {
+	most := func(r, before *pawl.Rate) (int64, bool) {
+		if r == nil {
+			return 0, before != nil
+		}
+		return now + interval(r)*int64(r.Burst), before == nil || *before != *r
+	}
+	if next, changed := most(q.Limits.Rate, was.limits.Rate); changed {
+		if _, err := tx.Exec(ctx, limitsSQL["bound next start of queue"], q.ID, next); err != nil {
+			return err
+		}
+	}
+	var r, before *pawl.Rate
+	if k := q.Limits.PerKey; k != nil {
+		r = k.Rate
+	}
+	if k := was.limits.PerKey; k != nil {
+		before = k.Rate
+	}
+	if next, changed := most(r, before); changed {
+		_, err := tx.Exec(ctx, limitsSQL["bound next start of gates"], q.ID, q.Pointer(), next)
+		return err
+	}
+	return nil
+}
+
+// SearchAgain has the items of a namespace searched for those without a gate soon.
+func SearchAgain(ctx context.Context, tx Tx, namespace string) error {
+	_, err := tx.Exec(ctx, limitsSQL["search again"], namespace)
+	return err
 }
 
 // Gates returns the gate of each key of a queue, and adds those that are missing.
@@ -180,7 +225,7 @@ func readGates(ctx context.Context, tx Tx, q *LimitedQueue, keys []string) (map[
 type Keying struct {
 	Queue     LimitedQueue
 	Namespace string
-	place     string // "" = not begun
+	at        int // the index in keyedPlaces
 	rank      int
 	after     string
 }
@@ -189,38 +234,40 @@ var keyedPlaces = []string{"leases", "parked_items", "waiting", "scheduled", "re
 
 const keyingStep = 500
 
-// Step searches one batch and reports whether there may be more.
-func (k *Keying) Step(ctx context.Context, tx Tx) (more bool, err error) {
-	if k.place == "" {
-		k.place = keyedPlaces[0]
+// OfLeases reports whether the next batch is one of leases; Done, whether there is none.
+func (k *Keying) OfLeases() bool { return k.at == 0 }
+
+// Done reports whether all places were searched.
+func (k *Keying) Done() bool { return k.at == len(keyedPlaces) }
+
+// Read searches the next batch. It may read all items of the queue: do not call it in a
+// transaction that writes, except for leases.
+func (k *Keying) Read(ctx context.Context, tx Tx) ([]Unkeyed, error) {
+	place, rank, after := keyedPlaces[k.at], k.rank, cmp.Or(k.after, firstItem)
+	if place == "ready" && k.after == "" {
+		rank = math.MinInt32
 	}
-	if k.after == "" {
-		k.after = firstItem
-		if k.place == "ready" {
-			k.rank = math.MinInt32
-		}
-	}
-	search, set := inPlace("unkeyed", k.place), inPlace("key", k.place)
-	found, err := k.read(ctx, tx, search)
+	rows, err := tx.Query(ctx, inPlace("unkeyed", place), k.Queue.ID, k.Queue.Pointer(), rank, ItemID(after), keyingStep)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if len(found) > 0 {
-		last := found[len(found)-1]
-		k.rank, k.after = last.rank, last.item
-		if err := k.set(ctx, tx, set, found); err != nil {
-			return false, err
+	defer rows.Close()
+	var out []Unkeyed
+	for rows.Next() {
+		u := Unkeyed{place: place}
+		var input, payload, metadata Text
+		if err := rows.Scan((*ItemID)(&u.item), &u.rank, &input, &payload, &metadata); err != nil {
+			return nil, err
 		}
+		u.key = KeyOf(k.Queue.Pointer(), []byte(input), []byte(payload), []byte(metadata))
+		out = append(out, u)
 	}
-	if len(found) == keyingStep {
-		return true, nil
+	if len(out) == keyingStep {
+		k.rank, k.after = out[len(out)-1].rank, out[len(out)-1].item
+	} else {
+		k.at, k.rank, k.after = k.at+1, 0, ""
 	}
-	next := slices.Index(keyedPlaces, k.place) + 1
-	if next == len(keyedPlaces) {
-		return false, nil
-	}
-	k.place, k.rank, k.after = keyedPlaces[next], 0, ""
-	return true, nil
+	return out, rows.Err()
 }
 
 // KeyOf returns the key of an item: the value at the pointer in its input, or else in its task's
@@ -255,32 +302,17 @@ func inPlace(name, place string) string {
 	return strings.ReplaceAll(limitsSQL[name], "pawl.leases", "pawl."+place)
 }
 
-type unkeyed struct {
-	item string
-	rank int
-	key  string
+// Unkeyed is an item that was found without a gate.
+type Unkeyed struct {
+	place, item, key string
+	rank             int
 }
 
-func (k *Keying) read(ctx context.Context, tx Tx, query string) ([]unkeyed, error) {
-	rows, err := tx.Query(ctx, query, k.Queue.ID, k.Queue.Pointer(), k.rank, ItemID(k.after), keyingStep)
-	if err != nil {
-		return nil, err
+// Set gives gates to items that Read found, as far as they are still there.
+func (k *Keying) Set(ctx context.Context, tx Tx, found []Unkeyed) error {
+	if len(found) == 0 {
+		return nil
 	}
-	defer rows.Close()
-	var out []unkeyed
-	for rows.Next() {
-		var u unkeyed
-		var input, payload, metadata Text
-		if err := rows.Scan((*ItemID)(&u.item), &u.rank, &input, &payload, &metadata); err != nil {
-			return nil, err
-		}
-		u.key = KeyOf(k.Queue.Pointer(), []byte(input), []byte(payload), []byte(metadata))
-		out = append(out, u)
-	}
-	return out, rows.Err()
-}
-
-func (k *Keying) set(ctx context.Context, tx Tx, query string, found []unkeyed) error {
 	keys := make([]string, len(found))
 	for i := range found {
 		keys[i] = found[i].key
@@ -289,12 +321,12 @@ func (k *Keying) set(ctx context.Context, tx Tx, query string, found []unkeyed) 
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(found, func(a, b unkeyed) int { return strings.Compare(a.item, b.item) }) // the order of locks
+	found = slices.SortedStableFunc(slices.Values(found), func(a, b Unkeyed) int { return strings.Compare(a.item, b.item) }) // the order of locks
 	rows := make([][]any, len(found))
 	for i, u := range found {
 		rows[i] = []any{k.Queue.ID, ItemID(u.item), u.rank, gates[u.key]}
 	}
-	return tx.ExecEach(ctx, query, rows)
+	return tx.ExecEach(ctx, inPlace("key", found[0].place), rows)
 }
 
 // KeyingDue is a queue whose items are to be searched for those without a gate.

@@ -17,6 +17,45 @@ FROM pawl.queue_limits l
 WHERE l.queue_id = $1
 @exclusive
 
+-- name: limits of queue shared
+SELECT l.rules, l.next_start, l.changed_at, l.keyed_at
+FROM pawl.queue_limits l
+WHERE l.queue_id = $1
+@shared
+
+-- A rate that is changed lets its burst start at once.
+-- name: bound next start of queue
+UPDATE pawl.queue_limits
+SET next_start = $2
+WHERE queue_id = $1 AND next_start > $2
+
+-- name: bound next start of gates
+UPDATE pawl.gates
+SET next_start = $3
+WHERE queue_id = $1 AND pointer = $2 AND next_start > $3
+
+-- The first items of all gates, by rank and age.
+-- name: first queued
+SELECT x.id, x.pointer, x.key, x.next_start, (SELECT COUNT(*) FROM pawl.leases l WHERE l.queue_id = $1 AND l.gate = x.id)
+FROM (
+  SELECT r.gate, r.rank, r.item_id
+  FROM pawl.ready r
+  WHERE r.queue_id = $1 AND r.gate IS NOT NULL
+  ORDER BY r.rank, r.item_id
+  LIMIT $2) f
+JOIN pawl.gates x ON x.id = f.gate
+ORDER BY f.rank, f.item_id
+
+-- name: search again
+UPDATE pawl.queue_limits
+SET keyed_at = 0
+WHERE namespace = $1
+
+-- name: only items
+SELECT w.task_id, w.id
+FROM pawl.items w
+WHERE w.task_id IN @ids($1) AND w.kind = 'work'
+
 -- name: add limits
 INSERT INTO pawl.queue_limits (queue_id, namespace, rules, changed_at)
 VALUES ($1, $2, '{}', $3)
@@ -155,7 +194,7 @@ SELECT r.item_id, x.id, x.key, x.next_start,
 FROM pawl.item_ranks w
 JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
 JOIN pawl.gates x ON x.id = r.gate
-WHERE w.id IN @ids($1)
+WHERE w.id IN @ids($1) AND x.pointer = $3
 
 -- name: leased of keys
 SELECT l.namespace, q.type, l.rules, x.pointer, x.key, COUNT(*)

@@ -28,11 +28,15 @@ func (a *Admitted) deal(ctx context.Context, tx Tx, gates []*gate) error {
 		if len(open) == 0 {
 			break
 		}
+		weights := 0
+		for _, g := range open {
+			weights += g.weight
+		}
 		wishes := make([]GateWish, len(open))
 		for i, g := range open {
 			wishes[i] = GateWish{Gate: g.id, Most: g.room, Oldest: a.ordered()}
 			if fair { // as much as its turns may come to
-				wishes[i].Most = min(g.room, g.picked+max(g.weight, (a.free+len(open)-1)/len(open)))
+				wishes[i].Most = min(g.room, g.picked+max(g.weight, (a.free*g.weight+weights-1)/weights))
 			}
 		}
 		heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, wishes)
@@ -45,12 +49,29 @@ func (a *Admitted) deal(ctx context.Context, tx Tx, gates []*gate) error {
 			g.heads = g.heads[min(g.picked, len(g.heads)):]
 		}
 		if fair {
-			a.inTurns(open)
+			a.inTurns(a.fromTurn(open))
 		} else {
 			a.byAge(open)
 		}
 	}
+	for _, g := range gates {
+		if g.rated && g.picked == g.room && !g.empty {
+			a.sooner(startFrom(k.Rate, started(k.Rate, g.next, a.Now, g.picked)))
+		}
+	}
 	return nil
+}
+
+// fromTurn returns gates in the order of their turns.
+func (a *Admitted) fromTurn(gates []*gate) []*gate {
+	i := slices.IndexFunc(gates, func(g *gate) bool { return g.id == a.Turn.Gate })
+	if i < 0 {
+		return gates
+	}
+	if a.Turn.Left == 0 {
+		i++
+	}
+	return slices.Concat(gates[i:], gates[:i])
 }
 
 func (a *Admitted) ordered() bool {
@@ -70,7 +91,7 @@ func (a *Admitted) inTurns(gates []*gate) {
 			for ; len(g.heads) > 0 && a.free > 0 && a.Turn.Left > 0; a.Turn.Left-- {
 				a.take(g)
 			}
-			if a.free == 0 {
+			if a.free == 0 || len(g.heads) == 0 && !g.empty && g.picked < g.room { // it has more, to be read first
 				return
 			}
 		}

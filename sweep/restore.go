@@ -64,6 +64,9 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if err != nil {
 			return err
 		}
+		if err := store.SearchAgain(ctx, tx, namespace); err != nil { // its items have no gates yet
+			return err
+		}
 		return store.LogRestored(ctx, tx, taskID, signed, r.Log)
 	})
 	if err == nil {

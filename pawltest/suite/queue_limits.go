@@ -187,6 +187,52 @@ var queueLimits = noun{"queue limits", []promise{
 		w.same(got, map[bool]int{true: 8, false: 4}, "claimed together")
 		w.takes("a", 10, 4) // of the one that is left
 	}},
+	{"weights hold in large batches", func(w *fixture) {
+		w.limit("a", `{"per_key":{"pointer":"/t","weights":{"big":9}}}`)
+		for _, tenant := range []string{"big", "small"} {
+			for range 50 {
+				w.create(pawl.NewTask{Type: "a", Payload: raw(fmt.Sprintf(`{"t":%q}`, tenant))})
+			}
+		}
+		n := 0
+		for _, l := range w.takes("a", 50, 50) {
+			if strings.Contains(string(l.Input), "big") {
+				n++
+			}
+		}
+		w.same(n, 45, "items of the key with weight 9")
+	}},
+	{"a rate that is changed counts from then on", func(w *fixture) {
+		for _, pointer := range []string{`{"rate":%s}`, `{"per_key":{"pointer":"/t","rate":%s}}`} {
+			typ := fmt.Sprint(len(pointer))
+			w.limit(typ, fmt.Sprintf(pointer, `{"limit":1,"seconds":86400}`))
+			for range 4 {
+				w.create(pawl.NewTask{Type: typ})
+			}
+			w.takes(typ, 10, 1)
+			w.takes(typ, 10, 0)
+			w.limit(typ, fmt.Sprintf(pointer, `{"limit":2,"seconds":1,"burst":2}`))
+			w.advance(time.Second)
+			w.takes(typ, 10, 2)
+		}
+	}},
+	{"a claim of a task looks past items that a limit keeps back", func(w *fixture) {
+		w.limit("a", `{"per_key":{"pointer":"/t","concurrency":1}}`)
+		x, y := raw(`{"t":"x"}`), raw(`{"t":"y"}`)
+		t := w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: x}, {Input: x}, {Input: y}}})
+		for _, input := range []string{string(x), string(y)} {
+			got := w.claims(pawl.ClaimRequest{WorkerID: "w", TaskID: t.ID})
+			w.same(len(got), 1, "leases")
+			w.same(string(got[0].Input), input, "input")
+		}
+	}},
+	{"without turns, the highest priority of all keys comes first", func(w *fixture) {
+		w.limit("a", `{"per_key":{"pointer":"/t","fair":false}}`)
+		for i := range 80 {
+			w.create(pawl.NewTask{Type: "a", Payload: raw(fmt.Sprintf(`{"t":"%d"}`, i)), Priority: i / 79})
+		}
+		w.same(string(w.takes("a", 1, 1)[0].Input), `{"t":"79"}`, "input")
+	}},
 	{"without turns, priority and age count over all keys", func(w *fixture) {
 		w.limit("a", `{"per_key":{"pointer":"/t","concurrency":5,"fair":false}}`)
 		for i, tenant := range []string{"x", "x", "x", "y"} {
@@ -331,6 +377,8 @@ var queueLimits = noun{"queue limits", []promise{
 			`{"per_key":{"pointer":"/a","concurrency":0}}`:                   "/per_key/concurrency",
 			`{"per_key":{"pointer":"/a","order":"random"}}`:                  "/per_key/order",
 			`{"per_key":{"pointer":"/a","order":"created","concurrency":2}}`: "/per_key/concurrency",
+			`{"Concurrency":1}`:                                              "/Concurrency",
+			`{"per_key":{"pointer":"/a","Order":"created"}}`:                 "/per_key/Order",
 			`{"per_key":{"pointer":"/a","weights":{"x/y":0}}}`:               "/per_key/weights/x~1y",
 		} {
 			_, err := w.svc.SetQueue(w.ctx, "a", pawl.QueuePatch(patch))

@@ -3,6 +3,7 @@ package rules
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -19,7 +20,11 @@ func PatchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits
 	if err := decodeNumbers(patch, &change); err != nil || change == nil {
 		return "", limits, pawl.Invalid("", "is not a JSON object")
 	}
-	text, err := json.Marshal(merged(was, change))
+	all := merged(was, change)
+	if at := unknownLimit(all, "", knownLimits); at != "" {
+		return "", limits, pawl.Invalid(at, "is not known here")
+	}
+	text, err := json.Marshal(all)
 	if err != nil {
 		return "", limits, pawl.Invalid("", "is not a JSON object")
 	}
@@ -31,11 +36,41 @@ func PatchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits
 	return string(text), limits, checkLimits(&limits)
 }
 
+// knownLimits are the members of limits. Go's decoder would take other spellings too.
+var (
+	knownRate   = map[string]any{"limit": nil, "seconds": nil, "burst": nil}
+	knownLimits = map[string]any{"concurrency": nil, "per_worker": nil, "rate": knownRate,
+		"per_key": map[string]any{"pointer": nil, "concurrency": nil, "rate": knownRate, "weights": nil, "order": nil, "fair": nil}}
+)
+
+// unknownLimit returns a JSON Pointer to a member that is not known; "" = all are.
+func unknownLimit(in map[string]any, at string, known map[string]any) string {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		inner, is := known[name]
+		if !is {
+			return at + "/" + escaped.Replace(name)
+		}
+		if deep, ok := in[name].(map[string]any); ok && inner != nil {
+			if found := unknownLimit(deep, at+"/"+name, inner.(map[string]any)); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+// escaped writes a name into a JSON Pointer.
+var escaped = strings.NewReplacer("~", "~0", "/", "~1")
+
 // decodeNumbers decodes JSON and keeps the texts of numbers.
 func decodeNumbers(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	return d.Decode(v)
+	err := d.Decode(v)
+	if err == nil && d.More() {
+		err = errors.New("there is more than one value")
+	}
+	return err
 }
 
 // memberOf returns a JSON Pointer to the member that could not be decoded; "" = unknown.
@@ -85,7 +120,7 @@ func checkLimits(l *pawl.QueueLimits) error {
 			f.Add("/per_key/weights", "has %d keys; at most %d are allowed", len(k.Weights), pawl.MaxWeights)
 		}
 		for _, key := range slices.Sorted(maps.Keys(k.Weights)) {
-			f.Number("/per_key/weights/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key), k.Weights[key], 1, pawl.MaxWeight)
+			f.Number("/per_key/weights/"+escaped.Replace(key), k.Weights[key], 1, pawl.MaxWeight)
 		}
 		if k.Order != "" && k.Order != pawl.OrderCreated {
 			f.Add("/per_key/order", "is %q; it may be %q", k.Order, pawl.OrderCreated)
