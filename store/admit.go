@@ -246,33 +246,6 @@ func (a *Admitted) passed(ctx context.Context, tx Tx, busy []int64) error {
 	return err
 }
 
-// oldest picks the items of the highest priority, and of one priority the oldest, from gates that
-// have room. If none of the first items of the queue has a gate with room, the gates are asked
-// in the order of their numbers.
-func (a *Admitted) oldest(ctx context.Context, tx Tx) error {
-	gates, err := a.gatesOf(ctx, tx, limitsSQL["first queued"], a.ask.Queue, firstQueued)
-	if err != nil {
-		return err
-	}
-	seen := map[int64]bool{}
-	gates = slices.DeleteFunc(gates, func(g *gate) bool {
-		again := seen[g.id]
-		seen[g.id] = true
-		return again
-	})
-	busy, err := a.pickFrom(ctx, tx, gates, false)
-	if err != nil || a.free == 0 || len(a.Picks) > 0 {
-		return err
-	}
-	if len(busy) > 0 {
-		return a.passed(ctx, tx, busy)
-	}
-	return a.choose(ctx, tx)
-}
-
-// firstQueued is how many queued items are looked at if keys do not take turns.
-const firstQueued = 1000
-
 // withWork reads gates that have queued items.
 func (a *Admitted) withWork(ctx context.Context, tx Tx, after int64, most int) ([]*gate, error) {
 	return a.gatesOf(ctx, tx, limitsSQL["gates with work"], a.ask.Queue, after, most)
