@@ -75,7 +75,8 @@ func smallTenant(ctx context.Context, url string, n, big int, into *series) (err
 		return err
 	}
 	for i := 0; i < big; i += 1000 {
-		if err := firstOf(h.CreateTasks(ctx, slices.Repeat([]pawl.NewTask{{Type: taskOf, Payload: []byte(`{"tenant":"big"}`)}}, 1000))); err != nil {
+		tasks := slices.Repeat([]pawl.NewTask{{Type: taskOf, Payload: []byte(`{"tenant":"big"}`)}}, 1000)
+		if err := firstOf(h.CreateTasks(ctx, tasks)); err != nil {
 			return err
 		}
 	}

@@ -321,7 +321,8 @@ func (k *Keying) Set(ctx context.Context, tx Tx, found []Unkeyed) error {
 	if err != nil {
 		return err
 	}
-	found = slices.SortedStableFunc(slices.Values(found), func(a, b Unkeyed) int { return strings.Compare(a.item, b.item) }) // the order of locks
+	byItem := func(a, b Unkeyed) int { return strings.Compare(a.item, b.item) } // the order of locks
+	found = slices.SortedStableFunc(slices.Values(found), byItem)
 	rows := make([][]any, len(found))
 	for i, u := range found {
 		rows[i] = []any{k.Queue.ID, ItemID(u.item), u.rank, gates[u.key]}
