@@ -73,6 +73,10 @@ const (
 	MaxUniqueSeconds   = 366 * 86_400
 	MaxDebounceSeconds = 31 * 86_400
 	DebounceMaxTimes   = 10
+	MaxBulkErrors      = 100
+	MaxBulkErrorLen    = 120
+	BulkStep           = 100
+	BulksPerEngine     = 4
 )
 
 // MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
@@ -186,6 +190,8 @@ var Limits = []Limit{
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
+	{"bulk_errors", MaxBulkErrors, "tasks", "failed ones that the result of a bulk call names"},
+	{"bulk_error", MaxBulkErrorLen, "characters", "an error in the result of a bulk call"},
 }
 
 // Defaults is the table of values that apply if the caller gives none.
@@ -237,6 +243,8 @@ var Defaults = []Limit{
 		"pause between two looks whether queued ticks of a schedule may go on"},
 	{"retain_firings", int64(DefaultRetainFirings / time.Second), "seconds", "what became of the ticks of schedules"},
 	{"debounce_max", DebounceMaxTimes, "times", "the delay of a debounced task: the longest that later creates can make it"},
+	{"bulk_step", BulkStep, "tasks", "that a bulk call reads and changes between two saves of its progress"},
+	{"bulk_calls", BulksPerEngine, "calls", "bulk calls that one engine carries out at the same time"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},

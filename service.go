@@ -50,6 +50,7 @@ type Approver interface {
 // and restores.
 type Operator interface {
 	TaskOperator
+	BulkOperator
 	LeaseKeeper
 	QueueKeeper
 	BudgetKeeper
@@ -201,6 +202,17 @@ type TaskOperator interface {
 	// DeleteTasks removes ended tasks (with Force: any task) and all their rows, in
 	// bounded batches.
 	DeleteTasks(ctx context.Context, calls []TaskCall) ([]Result[string], error)
+}
+
+// BulkOperator applies a verb to many tasks.
+type BulkOperator interface {
+	// Bulk begins to apply a verb to each task that a filter selects, and returns the task
+	// of TypeBulk that stands for it. Engines that run carry it out, in small steps, and go
+	// on after a crash. A cancel of that task stops it; what is done stays. DryRun is
+	// invalid here.
+	Bulk(ctx context.Context, call BulkCall) (Task, error)
+	// CountBulk counts the tasks that Bulk would apply its verb to. It changes nothing.
+	CountBulk(ctx context.Context, call BulkCall) (int64, error)
 }
 
 // LeaseKeeper ends leases of workers.

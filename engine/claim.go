@@ -282,6 +282,7 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.Clai
 		picks, err = store.Picks(ctx, tx, wish.namespace, req.TaskID, req.ItemID, req.Types, most)
 		return err
 	})
+	picks = slices.DeleteFunc(picks, func(p store.Pick) bool { return p.Type == pawl.TypeBulk }) // engines carry those out
 	if err != nil || len(picks) == 0 {
 		return nil, err
 	}

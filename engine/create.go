@@ -383,6 +383,8 @@ type drafting struct {
 	last  summaryOf
 	data  string    // of last
 	now   time.Time // the database's; zero = not read
+
+	reserved bool // Pawl itself makes them: their types may be reserved
 }
 
 // summary returns the JSON of a summary. Most tasks of a call have the same.

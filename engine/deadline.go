@@ -31,7 +31,10 @@ func (e *Engine) checkTask(ctx context.Context, t *pawl.NewTask, shared *draftin
 			shared.now = now
 		}
 	}
-	return now, rules.CheckTask(t, now)
+	if err := rules.CheckTask(t, now); err != nil || shared.reserved {
+		return now, err
+	}
+	return now, rules.CheckReserved("create", t.Type)
 }
 
 // ahead returns a task's deadline for new items. One that has passed counts no more.

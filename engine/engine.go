@@ -157,6 +157,7 @@ type Engine struct {
 	scope *scope   // the shared transaction; nil = each verb has its own
 
 	origin origin // the tick of a schedule that its tasks are made by; the zero value = none
+	bulk   string // the task of the bulk call that its verbs are part of; "" = none
 }
 
 // core is the state that all Engines of one open database share.
@@ -186,6 +187,7 @@ type core struct {
 	types        typeCache
 	sweeper      *sweep.Sweeper
 	schedulesDue chan struct{}   // tells the loop of Run that a schedule may be due
+	bulkMade     chan struct{}   // tells the loop of Run that there is a new bulk call
 	running      sync.Mutex      // held by Run
 	active       atomic.Bool     // a Run is in progress
 	open         context.Context // ends with Close; Run ends with it
@@ -228,7 +230,8 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, schedulesDue: make(chan struct{}, 1)}}
+	e := &Engine{core: &core{opts: o, log: o.Log, schedulesDue: make(chan struct{}, 1),
+		bulkMade: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.notifyingDB = &notifyingDB{DB: db, wake: func() { e.hub.Wake(watch.Commits()) }, statement: o.Statement}

@@ -90,7 +90,7 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
 	what := "relay " + r.Sink + " is disabled"
-	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)}, "", new(drafting))
+	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)}, "", &drafting{reserved: true})
 	if err != nil { // the type has rules that this task does not meet
 		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
 		return nil

@@ -22,7 +22,7 @@ const (
 )
 
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
-// when they expire, queues items when they are due and fires schedules. Every scan interval one of the
+// when they expire, queues items when they are due, fires schedules and carries out bulk calls. Every scan interval one of the
 // servers makes a whole pass: dead letters, stale tasks, keys, retention. Run also keeps
 // the feed running, and writes and signs the transparency log. Any number of servers may run it. In one engine at
 // most one Run works; another one waits.
@@ -46,6 +46,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	passes.Go(func() { e.feed.Run(ctx) })
 	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { e.scheduleLoop(ctx) })
+	passes.Go(func() { e.bulkLoop(ctx) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 	defer passes.Wait()
 	var lastSeen time.Time
@@ -165,6 +166,9 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	}
 	if err == nil {
 		err = e.keyQueues(ctx)
+	}
+	if err == nil {
+		err = e.runBulks(ctx, bulkInSweep)
 	}
 	return s, err
 }

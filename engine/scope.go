@@ -193,7 +193,7 @@ func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Contex
 	}
 	for try := 1; ; try++ {
 		s := &scope{DB: e.db, single: true, wants: make(chan struct{}), ready: make(chan error)}
-		err := s.run(ctx, &Engine{core: e.core, db: s, scope: s, origin: e.origin}, first, fn)
+		err := s.run(ctx, &Engine{core: e.core, db: s, scope: s, origin: e.origin, bulk: e.bulk}, first, fn)
 		if !errors.Is(err, errRunAgain) || try == scopeTries {
 			return s, err
 		}

@@ -100,7 +100,7 @@ func (e *Engine) changeIn(ctx context.Context, tx store.Tx, verb string, call *p
 		return task, then, err
 	}
 	done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
-		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason)})
+		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: e.bulkData()})
 	if err != nil {
 		return task, then, err
 	}
@@ -155,7 +155,8 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if state := pawl.TaskState(c.State); !slices.Contains(state.Allowed(), verb) { // it changed before it was locked
 		return nil, rules.Conflict(verb, c.State, state.Allowed())
 	}
-	move := store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Todo: verb == "retry", FailedIn: failedIn}
+	move := store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Data: e.bulkData(), Todo: verb == "retry",
+		FailedIn: failedIn}
 	if err := c.Move(ctx, tx, move); err != nil {
 		return nil, err
 	}
@@ -244,7 +245,7 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 		}
 	}
 	e.log.InfoContext(ctx, "task deleted", "task_id", call.TaskID, "namespace", c.Namespace, "actor", c.ActorID)
-	by := store.Deletion{Key: c.Key, Reason: call.Reason}
+	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.bulk}
 	by.Actor = actor(c, pawl.ActorUser, "")
 	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
 }

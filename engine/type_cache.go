@@ -109,6 +109,9 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string,
 	for i := range items {
 		name := items[i].Type
 		if _, known := ruled[name]; !known {
+			if err := rules.CheckReserved("create", name); err != nil {
+				return rules.Under(at+"/"+strconv.Itoa(i), err)
+			}
 			r, err := e.rulesToCreate(ctx, namespace, name)
 			if pawl.CodeOf(err) == pawl.CodeInvalid {
 				return pawl.Invalid(at+"/"+strconv.Itoa(i)+"/type", "the type %s is not registered, and this server takes registered types only", name)

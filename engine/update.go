@@ -40,7 +40,7 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 	}
 	for range 4 {
 		t, err = change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
-			return update(ctx, tx, call)
+			return e.update(ctx, tx, call)
 		})
 		if !errors.Is(err, errOvertaken) {
 			break
@@ -51,7 +51,7 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 
 // update locks the task, moves its items and then locks its counters, in the order
 // in which all verbs lock.
-func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Task, out effects, err error) {
+func (e *Engine) update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Task, out effects, err error) {
 	c := pawl.CallerOf(ctx)
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -66,6 +66,9 @@ func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Tas
 	}
 	if err := rules.CheckUpdatable(seen, call); err != nil {
 		return t, out, err
+	}
+	if seen.Type == pawl.TypeBulk { // its metadata says how far it is
+		return t, out, rules.Conflict("update", string(seen.State), seen.State.Allowed())
 	}
 	if call.Priority != nil && *call.Priority != seen.Priority {
 		if out.queued, err = store.Reprioritize(ctx, tx, call.TaskID, seen.Priority, *call.Priority); err != nil {
@@ -86,7 +89,7 @@ func update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate) (t pawl.Tas
 		return t, out, err
 	}
 	by := actor(c, pawl.ActorUser, "")
-	if err := store.UpdateTask(ctx, tx, now, t, diff, by); err != nil {
+	if err := store.UpdateTask(ctx, tx, now, t, diff, e.bulkData(), by); err != nil {
 		return t, out, err
 	}
 	t, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)

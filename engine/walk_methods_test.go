@@ -26,6 +26,8 @@ var notWalked = map[string]string{
 	"ResumeSchedule": "as CreateSchedule", "RunSchedule": "creates a task as CreateTasks does", "DeleteSchedule": "as CreateSchedule",
 	"GetSchedule": onlyReads, "ListSchedules": onlyReads, "ListFirings": onlyReads,
 
+	"Bulk": "creates a task; the verbs that it applies are walked, and bulk_test.go has it beside claims", "CountBulk": onlyReads,
+
 	"TaskResult": onlyReads, "PartialResult": onlyReads, "GetTask": onlyReads, "GetType": onlyReads, "ListTypes": onlyReads,
 	"ListEvents":      onlyReads,
 	"ListCheckpoints": onlyReads, "ListParts": onlyReads, "ListProvenance": onlyReads, "CountCheckpoints": onlyReads,

@@ -94,6 +94,7 @@ var about = map[string]string{
 	"items":            "Doing work: every write carries the worker and the attempt of its claim.",
 	"parts":            "Results in pieces.",
 	"messages":         "What agents say, while they say it.",
+	"bulk":             "One verb for many tasks.",
 	"blobs":            "Bytes that are too many for a payload.",
 	"events":           "Events.",
 	"chat":             "Chat for clients of the AI SDK.",
@@ -156,6 +157,9 @@ var written = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[pawl.Failure]():       reflect.TypeFor[failure](),
 	reflect.TypeFor[pawl.Dedupe]():        reflect.TypeFor[dedupe](),
 	reflect.TypeFor[pawl.QueuePatch]():    reflect.TypeFor[queuePatch](),
+	reflect.TypeFor[pawl.Texts]():         reflect.TypeFor[textList](),
+	reflect.TypeFor[pawl.MemberValues]():  reflect.TypeFor[memberValues](),
+	reflect.TypeFor[bulkBody]():           reflect.TypeFor[bulkSchema](),
 	reflect.TypeFor[pawl.TaskState]():     reflect.TypeFor[taskState](),
 	reflect.TypeFor[pawl.ItemState]():     reflect.TypeFor[itemState](),
 	reflect.TypeFor[pawl.Status]():        reflect.TypeFor[status](),
@@ -175,6 +179,8 @@ type (
 	failure      struct{}
 	dedupe       struct{}
 	queuePatch   struct{}
+	textList     struct{}
+	memberValues struct{}
 	taskState    string
 	itemState    string
 	status       string
@@ -230,6 +236,26 @@ func (queuePatch) Schema(huma.Registry) *huma.Schema {
 		})})
 	limits.Nullable, limits.Description = false, "A JSON Merge Patch (RFC 7396) of the queue's limits."
 	return limits
+}
+
+func (textList) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Description: "A text, or a list of texts: any of them.",
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString},
+			{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}},
+		},
+	}
+}
+
+func (memberValues) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Type:        huma.TypeObject,
+		Description: "Members of metadata and their values.",
+		AdditionalProperties: &huma.Schema{OneOf: []*huma.Schema{
+			{Type: huma.TypeString}, {Type: huma.TypeNumber}, {Type: huma.TypeBoolean},
+		}},
+	}
 }
 
 func (taskState) Schema(huma.Registry) *huma.Schema { return shown(pawl.TaskStates) }

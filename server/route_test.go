@@ -65,6 +65,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.queuesAnswer(call)
 	h.budgetsAnswer(call)
 	h.schedulesAnswer(call)
+	h.bulkAnswers(call)
 	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
 	if r := call("sweep", "", ""); r.json["expired_found"] == nil {
 		t.Errorf("sweep: %s", r.text)
@@ -393,6 +394,40 @@ func (h *testServer) schedulesAnswer(call caller) {
 	}
 	call("delete_schedule", "daily:report", "")
 	h.do(404, "GET", "/v1/schedules/daily%3Areport", "")
+}
+
+func (h *testServer) bulkAnswers(call caller) {
+	h.Helper()
+	h.do(201, "POST", "/v1/tasks", `{"type":"many","metadata":{"n":1}}`)
+	h.do(201, "POST", "/v1/tasks", `{"type":"many"}`)
+	r := call("bulk", "", `{"verb":"cancel","filter":{"type":"many"}}`)
+	if r.StatusCode != 202 || r.str("type") != "pawl.bulk" || r.json["count"] != nil {
+		h.Errorf("bulk: %s %s", r.Status, r.text)
+	}
+	id := r.str("id")
+	for body, n := range map[string]float64{
+		`{"verb":"cancel","filter":{"type":["many"]},"dry_run":true}`:                             2,
+		`{"verb":"cancel","filter":{"type":"many","metadata":{"n":1}},"dry_run":true}`:            1,
+		`{"verb":"cancel","filter":{"type":"many","status":"completed"},"dry_run":true}`:          0,
+		`{"verb":"retry","filter":{"type":"many","state":["queued","failed"]},"dry_run":true}`:    2,
+		`{"verb":"retry","filter":{"type":"many","since":"2126-01-29T10:00:00Z"},"dry_run":true}`: 0,
+	} {
+		if r := h.do(200, "POST", "/v1/bulk", body); r.json["count"] != n || len(r.json) != 1 {
+			h.Errorf("%s: %s", body, r.text)
+		}
+	}
+	call("sweep", "", "")
+	if r := h.do(200, "GET", "/v1/tasks/"+id+"/result", ""); !strings.Contains(r.text, `"matched":2,"changed":2`) {
+		h.Errorf("result: %s", r.text)
+	}
+	for _, bad := range []string{`{"verb":"cancel","filter":{}}`, `{"verb":"cancel"}`, `{"verb":"cancel","filter":{"kind":"many"}}`,
+		`{"verb":"finish","filter":{"type":"many"}}`, `{"verb":"cancel","filter":{"type":7}}`,
+		`{"verb":"cancel","filter":{"metadata":{"n":[1]}}}`} {
+		h.do(400, "POST", "/v1/bulk", bad)
+	}
+	h.do(400, "POST", "/v1/tasks", `{"type":"pawl.bulk"}`)
+	h.do(400, "PUT", "/v1/queues/pawl.bulk", `{"concurrency":1}`)
+	h.do(400, "PUT", "/v1/types/pawl.mine", `{}`)
 }
 
 func (h *testServer) keysAnswer(call caller, results reader) {

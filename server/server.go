@@ -147,6 +147,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.queuesRoutes()
 	s.budgets()
 	s.schedulesRoutes()
+	s.bulkRoutes()
 	s.types()
 	s.keys()
 	s.blobs()

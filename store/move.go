@@ -18,6 +18,7 @@ type Change struct {
 	LeftBy            Text     // give_up: dependency = DependencyRestored may queue it again
 	Actor             Actor
 	Reason            Text
+	Data              Text // of the events; "" = none
 }
 
 // Applied is the outcome of a Change.
@@ -123,7 +124,7 @@ func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 		ch.alter(h, &c, now)
 		h.Since = &now
 		e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
-			Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason}
+			Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason, Data: c.Data}
 		switch {
 		case h.Solo == Aside:
 		case t.solo:

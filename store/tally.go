@@ -126,7 +126,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		event = to
 	}
 	if err := Record(ctx, tx, now, []Event{{Namespace: c.Namespace, TaskID: c.TaskID, Event: event, From: Text(state), To: Text(to),
-		Actor: actor, Message: c.Reason}}); err != nil {
+		Actor: actor, Message: c.Reason, Data: c.Data}}); err != nil {
 		return err
 	}
 	if state == "dead_lettered" && verb == "settle" && to != "cancelled" {

@@ -17,11 +17,13 @@ type Deletion struct {
 	Actor  Actor
 	Key    string // the API key of the call; "" = none
 	Reason string
+	Bulk   string // the task of the bulk call; "" = none
 }
 
 // Tombstone is the data of an event `deleted`: what is kept of a deleted task.
 type Tombstone struct {
 	Key       string `json:"key_id,omitempty"` // the API key of the call
+	Bulk      string `json:"bulk,omitempty"`   // the task of the bulk call that deleted it
 	Type      string `json:"type"`
 	State     string `json:"state"`
 	Events    int64  `json:"events"`     // the number of events that the task had
@@ -69,7 +71,7 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 	if err != nil {
 		return err
 	}
-	b.Key, b.Type, b.State = by.Key, t.Type, string(t.State)
+	b.Key, b.Bulk, b.Type, b.State = by.Key, by.Bulk, t.Type, string(t.State)
 	ids, err := Ints(ctx, tx, tombstoneSQL["numbers of task"], TaskID(taskID))
 	if err != nil {
 		return err

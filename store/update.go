@@ -80,13 +80,13 @@ func LockTask(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 }
 
 // UpdateTask writes a locked task's title, priority and metadata, its next
-// version and the event.
-func UpdateTask(ctx context.Context, tx Tx, now int64, t pawl.Task, diff string, by Actor) error {
+// version and the event with its data.
+func UpdateTask(ctx context.Context, tx Tx, now int64, t pawl.Task, diff string, data Text, by Actor) error {
 	if _, err := tx.Exec(ctx, updateSQL["update task"], TaskID(t.ID), Text(t.Title), t.Priority, string(t.Metadata)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, updateSQL["new version"], TaskID(t.ID), now); err != nil {
 		return err
 	}
-	return Record(ctx, tx, now, []Event{{Namespace: t.Namespace, TaskID: t.ID, Event: "updated", Actor: by, Diff: Text(diff)}})
+	return Record(ctx, tx, now, []Event{{Namespace: t.Namespace, TaskID: t.ID, Event: "updated", Actor: by, Data: data, Diff: Text(diff)}})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-work/pawl/cmd/pawl/internal/blob"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/budget"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/bulk"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/checkpoint"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/db"
@@ -58,6 +59,7 @@ func root(a *cli.App) *cobra.Command {
 		queue.Command(a),
 		budget.Command(a),
 		schedule.Command(a),
+		bulk.Command(a),
 		relay.Command(a),
 		db.SweepCommand(a),
 		db.PruneCommand(a),

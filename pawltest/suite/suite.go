@@ -102,6 +102,7 @@ var nouns = []noun{
 	timeouts,
 	snoozes,
 	cron,
+	bulkCalls,
 	retention,
 	races,
 }

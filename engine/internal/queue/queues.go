@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
@@ -74,10 +75,13 @@ func byRank(a, b store.Queue) int {
 }
 
 // Wanted returns the queues of the types. Without types it returns all except those of
-// plan and apply items, which are claimed by name only.
+// plan and apply items, which are claimed by name only. Bulk calls are not claimed.
 func Wanted(queues []store.Queue, types []string) []store.Queue {
 	var out []store.Queue
 	for _, g := range queues {
+		if g.Type == pawl.TypeBulk {
+			continue
+		}
 		if len(types) > 0 && slices.Contains(types, g.Type) ||
 			len(types) == 0 && !strings.HasSuffix(g.Type, ".plan") && !strings.HasSuffix(g.Type, ".apply") {
 			out = append(out, g)

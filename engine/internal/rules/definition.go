@@ -15,6 +15,7 @@ func CheckType(t *pawl.Type, schemas *schema.Cache) error {
 	var f Fields
 	f.Text("/name", t.Name, 1, pawl.MaxTypeLen-len(pawl.ApplySuffix))
 	f.typeName("/name", t.Name)
+	f.reserved("/name", t.Name)
 	f.Text("/description", t.Description, 0, pawl.MaxReasonLen)
 	f.Number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
 	f.Number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)

@@ -115,6 +115,9 @@ func CheckRevoke(c *pawl.RevokeCall) error {
 func CheckQueue(op, typ string) error {
 	var f Fields
 	f.Text("/type", typ, 1, pawl.MaxTypeLen)
+	if op == "set_queue" {
+		f.reserved("/type", typ)
+	}
 	return f.Err(op)
 }
 

@@ -349,7 +349,8 @@ CREATE INDEX uniques_of_task ON pawl.uniques (task_id);
 -- Children.
 
 
--- Bulk calls.
+-- Bulk calls are tasks of a type of their own, which engines look for in all namespaces.
+CREATE INDEX queues_by_type ON pawl.queues (type);
 
 
 -- Webhooks that are received, and signals.

@@ -348,7 +348,8 @@ CREATE INDEX uniques_of_task ON uniques (task_id);
 -- Children.
 
 
--- Bulk calls.
+-- Bulk calls are tasks of a type of their own, which engines look for in all namespaces.
+CREATE INDEX queues_by_type ON queues (type);
 
 
 -- Webhooks that are received, and signals.

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Bulk begins a bulk call; see pawl.BulkOperator. Its payload is the call. Its metadata has how
+// far it is, and is written with each step.
+func (e *Engine) Bulk(ctx context.Context, call pawl.BulkCall) (pawl.Task, error) {
+	call = bulkIDs(call)
+	if call.DryRun {
+		return pawl.Task{}, pawl.Invalid("/dry_run", "is for the call that counts")
+	}
+	if err := rules.CheckBulk(&call); err != nil {
+		return pawl.Task{}, err
+	}
+	t := pawl.NewTask{Type: pawl.TypeBulk, Title: call.Verb + " by filter", Payload: rules.Encode(call), MaxAttempts: pawl.MaxAttemptsCeiling}
+	d, err := e.draft(ctx, &t, "", &drafting{reserved: true})
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	var made []created
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		made, err = e.insertInTx(ctx, tx, []draft{d})
+		return err
+	})
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	e.after(func() {
+		e.created([]draft{d}, made[0].now)
+		select {
+		case e.bulkMade <- struct{}{}:
+		default: // the loop has been told
+		}
+	})
+	return d.answer(made[0].now), nil
+}
+
+// bulkIDs returns the call with its ids as text.
+func bulkIDs(call pawl.BulkCall) pawl.BulkCall {
+	call.Filter.ID = slices.Clone(call.Filter.ID)
+	for i, id := range call.Filter.ID {
+		call.Filter.ID[i] = idform.Task(id)
+	}
+	return call
+}
+
+// CountBulk counts the tasks of a bulk call; see pawl.BulkOperator.
+func (e *Engine) CountBulk(ctx context.Context, call pawl.BulkCall) (int64, error) {
+	call = bulkIDs(call)
+	if err := rules.CheckBulk(&call); err != nil {
+		return 0, err
+	}
+	now, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (int64, error) { return tx.Now(ctx) })
+	if err != nil {
+		return 0, err
+	}
+	return e.countTasks(ctx, bulkFilter(&call, now))
+}
+
+// bulkFilter returns the filter of a call that was made at a time. Tasks of the same microsecond
+// count.
+func bulkFilter(call *pawl.BulkCall, made int64) pawl.TaskFilter {
+	q := call.Filter.Tasks()
+	if at := stamp(made + 1); q.Until.IsZero() || at.Before(q.Until) {
+		q.Until = at
+	}
+	return q
+}
+
+// countTasks counts the tasks of a filter, each step in a snapshot of its own.
+func (e *Engine) countTasks(ctx context.Context, q pawl.TaskFilter) (n int64, err error) {
+	for p := (store.BulkPage{}); err == nil && !p.Done; {
+		p, err = e.bulkPage(ctx, q, p.Last)
+		n += int64(len(p.Tasks))
+	}
+	return n, err
+}
+
+// bulkPage takes a step over the tasks of a filter. Bulk calls are left out.
+func (e *Engine) bulkPage(ctx context.Context, q pawl.TaskFilter, after string) (store.BulkPage, error) {
+	p, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.BulkPage, error) {
+		return store.BulkTasks(ctx, tx, ns, q, after, pawl.BulkStep)
+	})
+	p.Tasks = slices.DeleteFunc(p.Tasks, func(t pawl.Task) bool { return t.Type == pawl.TypeBulk })
+	return p, err
+}
+
+// bulkData is the data of events that a bulk call leaves; "" = e is not part of one.
+func (e *Engine) bulkData() store.Text {
+	if e.bulk == "" {
+		return ""
+	}
+	return store.Text(rules.Encode(map[string]string{"bulk": e.bulk}))
+}

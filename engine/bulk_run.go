@@ -1,0 +1,391 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	bulkWorker  = pawl.TypeBulk    // who holds the lease of a bulk call
+	bulkLease   = 30               // seconds
+	bulkPoll    = 5 * time.Second  // how often Run looks for bulk calls of other processes
+	bulkReport  = 2 * time.Second  // how often progress is told
+	bulkInSweep = 10 * time.Second // how long a sweep works on bulk calls
+	bulkPart    = 20               // tasks of one call of a verb
+	bulkWriters = 4                // calls at the same time, where transactions write concurrently
+)
+
+// bulkLoop carries out bulk calls until ctx ends: at once those of this process, and within
+// bulkPoll those of others.
+func (e *Engine) bulkLoop(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	slots := make(chan struct{}, pawl.BulksPerEngine)
+	look := time.NewTicker(bulkPoll)
+	defer look.Stop()
+	for ctx.Err() == nil {
+		err := e.takeBulks(ctx, func(run *bulkRun) {
+			slots <- struct{}{}
+			running.Go(func() {
+				run.run(ctx)
+				<-slots
+				select {
+				case e.bulkMade <- struct{}{}: // another one may wait for the slot
+				default:
+				}
+			})
+		}, func() bool { return len(slots) < cap(slots) })
+		if err != nil {
+			e.logError(ctx, "looking for bulk calls failed; retrying", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-e.bulkMade:
+		case <-look.C:
+		}
+	}
+}
+
+// RunBulks carries out all bulk calls that wait, and returns when none is left. It is for
+// programs that do not call Run.
+func (e *Engine) RunBulks(ctx context.Context) error {
+	if err := e.notInTx("bulk"); err != nil {
+		return err
+	}
+	return e.runBulks(ctx, 0)
+}
+
+// runBulks carries out bulk calls for at most a time; 0 = until none is left.
+func (e *Engine) runBulks(ctx context.Context, limit time.Duration) error {
+	within := ctx
+	if limit > 0 {
+		var stop context.CancelFunc
+		within, stop = context.WithTimeout(ctx, limit)
+		defer stop()
+	}
+	err := e.takeBulks(within, func(run *bulkRun) { run.run(within) }, func() bool { return within.Err() == nil })
+	if within.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// takeBulks leases bulk calls and passes them to start, as long as there are any and more
+// says so.
+func (e *Engine) takeBulks(ctx context.Context, start func(*bulkRun), more func() bool) error {
+	for taken := true; taken && more(); {
+		taken = false
+		var waiting []store.BulkItem
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			waiting, err = store.WaitingBulks(ctx, tx, pawl.BulksPerEngine)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, item := range waiting {
+			if !more() {
+				return nil
+			}
+			run := &bulkRun{e: e, item: item}
+			ok, err := run.claim(ctx)
+			if err != nil {
+				return err
+			}
+			if ok {
+				taken = true
+				start(run)
+			}
+		}
+	}
+	return nil
+}
+
+// bulkState is how far a bulk call is: the metadata of its task.
+type bulkState struct {
+	pawl.BulkResult
+	Total  *int64 `json:"total,omitempty"` // that the filter selected when it began; nil = not counted yet
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// bulkRun is a bulk call that this engine carries out.
+type bulkRun struct {
+	e        *Engine
+	item     store.BulkItem
+	fence    pawl.Fence
+	caller   pawl.Caller // who made the call
+	call     pawl.BulkCall
+	filter   pawl.TaskFilter
+	state    bulkState
+	reported time.Time
+}
+
+// asWorker returns a context for the verbs of the item's lease.
+func (r *bulkRun) asWorker(ctx context.Context) context.Context {
+	return pawl.As(ctx, pawl.Caller{Namespace: r.item.Namespace})
+}
+
+func (r *bulkRun) claim(ctx context.Context) (bool, error) {
+	attempt := 0
+	err := r.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		attempt, err = store.ClaimBulk(ctx, tx, r.item.ItemID, bulkWorker, bulkLease)
+		return err
+	})
+	r.fence = pawl.Fence{ItemID: r.item.ItemID, WorkerID: bulkWorker, Attempt: attempt}
+	return attempt > 0, err
+}
+
+// run carries the call out, as far as ctx allows. If this process ends, the item is released,
+// and another engine goes on. If the lease is lost, the call was cancelled, or another engine
+// goes on already.
+func (r *bulkRun) run(ctx context.Context) {
+	within, stop := context.WithCancel(r.asWorker(ctx))
+	var beats sync.WaitGroup
+	beats.Go(func() { r.keep(within, stop) })
+	err := r.steps(within)
+	stop()
+	beats.Wait()
+	switch code := pawl.CodeOf(err); {
+	case err == nil, code == pawl.CodeLeaseLost, code == pawl.CodeConflict, code == pawl.CodeNotFound:
+	case ctx.Err() != nil:
+		rs, failed := r.e.Release(context.WithoutCancel(within), []pawl.ReleaseCall{{Fence: r.fence}})
+		if failed = cmp.Or(failed, firstError(rs)); failed != nil {
+			r.e.log.WarnContext(ctx, "a bulk call was not released; its lease will expire", "task_id", r.item.TaskID, "error", failed)
+		}
+	case code == pawl.CodeInvalid:
+		no := false
+		call := pawl.FailCall{Fence: r.fence, Error: pawl.Failure{Code: string(code), Message: err.Error()}, Retryable: &no}
+		rs, failed := r.e.Fail(within, []pawl.FailCall{call})
+		r.e.logError(ctx, "a bulk call could not be carried out", cmp.Or(failed, firstError(rs), err))
+	default:
+		r.e.logError(ctx, "a bulk call was interrupted; it goes on when its lease has expired", err)
+	}
+}
+
+func firstError[T any](rs []pawl.Result[T]) error {
+	for i := range rs {
+		if rs[i].Err != nil {
+			return rs[i].Err
+		}
+	}
+	return nil
+}
+
+// keep extends the lease until ctx ends, and calls lost when the lease is.
+func (r *bulkRun) keep(ctx context.Context, lost func()) {
+	beat := time.NewTicker(bulkLease * time.Second / 4)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+		rs, err := r.e.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: r.fence}})
+		if err == nil && rs[0].Err != nil && pawl.CodeOf(rs[0].Err) != pawl.CodeUnavailable {
+			lost()
+			return
+		}
+	}
+}
+
+// steps does what is left of the call, and completes its item.
+func (r *bulkRun) steps(ctx context.Context) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	if r.state.Total == nil {
+		n, err := r.e.countTasks(ctx, r.filter)
+		if err != nil {
+			return err
+		}
+		r.state.Total = &n
+		if err := r.save(ctx); err != nil {
+			return err
+		}
+	}
+	for done := false; !done; {
+		p, err := r.e.bulkPage(ctx, r.filter, r.state.Cursor)
+		if err != nil {
+			return err
+		}
+		if err := r.apply(ctx, p.Tasks); err != nil {
+			return err
+		}
+		r.state.Cursor, done = p.Last, p.Done
+		if err := r.report(ctx, len(p.Tasks) > 0 || done); err != nil {
+			return err
+		}
+	}
+	rs, err := r.e.Complete(ctx, []pawl.CompleteCall{{Fence: r.fence, Result: rules.Encode(r.state.BulkResult)}})
+	return cmp.Or(err, firstError(rs))
+}
+
+// load reads the call, who made it, and how far it is.
+func (r *bulkRun) load(ctx context.Context) error {
+	t, err := r.e.GetTask(ctx, r.item.TaskID)
+	if err != nil {
+		return err
+	}
+	events, err := r.e.ListEvents(ctx, pawl.EventFilter{TaskID: t.ID, Asc: true, Page: pawl.Page{Limit: 1}})
+	if err != nil {
+		return err
+	}
+	r.caller = pawl.Caller{Namespace: t.Namespace}
+	if len(events.Items) == 1 {
+		made := events.Items[0]
+		r.caller.ActorType, r.caller.ActorID, r.caller.Key = made.ActorType, made.ActorID, made.KeyID
+	}
+	if err := cmp.Or(json.Unmarshal(t.Payload, &r.call), json.Unmarshal(t.Metadata, &r.state)); err != nil {
+		return pawl.Invalid("/payload", "is no bulk call: %v", err)
+	}
+	if err := rules.CheckBulk(&r.call); err != nil {
+		return err
+	}
+	r.filter = bulkFilter(&r.call, t.CreatedAt.UnixMicro())
+	return nil
+}
+
+// save stores how far the call is, under its lease. If the task was cancelled, that is refused.
+func (r *bulkRun) save(ctx context.Context) error {
+	text := rules.Encode(r.state)
+	return r.e.withLockedItem(ctx, r.fence, "progress", func(ctx context.Context, tx store.Tx, _ *store.LockedItem) error {
+		return store.SaveBulk(ctx, tx, r.item.TaskID, string(text))
+	})
+}
+
+// report saves how far the call is, if it has changed or the last report is long ago, and shows
+// it as the item's progress.
+func (r *bulkRun) report(ctx context.Context, changed bool) error {
+	late := clock.Now().Sub(r.reported) >= bulkReport
+	if changed || late {
+		if err := r.save(ctx); err != nil {
+			return err
+		}
+	}
+	if !late {
+		return nil
+	}
+	r.reported = clock.Now()
+	total := max(*r.state.Total, r.state.Matched)
+	stage, percent := fmt.Sprintf("%d of %d", r.state.Matched, total), 0
+	if total > 0 {
+		percent = int(r.state.Matched * 100 / total)
+	}
+	rs, err := r.e.Progress(ctx, []pawl.ProgressCall{{Fence: r.fence, Progress: &percent, Stage: &stage}})
+	return cmp.Or(err, firstError(rs))
+}
+
+// apply applies the verb to tasks: each task in a transaction of its own, so that no lock is held
+// for longer than one task takes.
+func (r *bulkRun) apply(ctx context.Context, tasks []pawl.Task) error {
+	ctx = pawl.As(ctx, r.caller)
+	writers := 1
+	if r.e.db.Dialect().ParallelWrites {
+		writers = bulkWriters
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var broken error
+	parts := make(chan []pawl.Task)
+	for range writers {
+		all.Go(func() {
+			for part := range parts {
+				errs, err := r.verb(ctx, part)
+				mu.Lock()
+				if broken = cmp.Or(broken, err); err == nil {
+					broken = r.count(part, errs)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for part := range slices.Chunk(tasks, bulkPart) {
+		mu.Lock()
+		stop := broken != nil || ctx.Err() != nil
+		mu.Unlock()
+		if stop {
+			break
+		}
+		parts <- part
+	}
+	close(parts)
+	all.Wait()
+	return cmp.Or(ctx.Err(), broken)
+}
+
+// errUnchanged stands for a task that was as asked for already.
+var errUnchanged = errors.New("unchanged")
+
+// verb applies the verb to some tasks. It returns an error for each, nil where it was applied.
+func (r *bulkRun) verb(ctx context.Context, tasks []pawl.Task) ([]error, error) {
+	e := *r.e
+	e.bulk = r.item.TaskID
+	out := make([]error, len(tasks))
+	if r.call.Verb == pawl.BulkUpdate {
+		calls := make([]pawl.TaskUpdate, len(tasks))
+		for i, t := range tasks {
+			calls[i] = pawl.TaskUpdate{TaskID: t.ID, Title: r.call.Update.Title, Priority: r.call.Update.Priority, Metadata: r.call.Update.Metadata}
+		}
+		rs, err := e.UpdateTasks(ctx, calls)
+		for i := range rs {
+			if out[i] = rs[i].Err; out[i] == nil && rs[i].Value.Version == tasks[i].Version {
+				out[i] = errUnchanged
+			}
+		}
+		return out, err
+	}
+	calls := make([]pawl.TaskCall, len(tasks))
+	for i, t := range tasks {
+		calls[i] = pawl.TaskCall{TaskID: t.ID, Reason: r.call.Reason, Force: r.call.Force}
+	}
+	if r.call.Verb == pawl.BulkDelete {
+		rs, err := e.DeleteTasks(ctx, calls)
+		for i := range rs {
+			out[i] = rs[i].Err
+		}
+		return out, err
+	}
+	rs, err := e.changeTasks(ctx, r.call.Verb, calls)
+	for i := range rs {
+		out[i] = rs[i].Err
+	}
+	return out, err
+}
+
+// count counts outcomes. It returns an error that is not about a task: the step is then repeated.
+func (r *bulkRun) count(tasks []pawl.Task, errs []error) error {
+	for _, err := range errs {
+		if code := pawl.CodeOf(err); err != nil && (code == pawl.CodeUnavailable || errors.Is(err, context.Canceled)) {
+			return err
+		}
+	}
+	for i, err := range errs {
+		r.state.Matched++
+		switch code := pawl.CodeOf(err); {
+		case err == nil:
+			r.state.Changed++
+		case err == errUnchanged, code == pawl.CodeConflict, code == pawl.CodeNotFound:
+			r.state.Skipped++
+		default:
+			r.state.Failed++
+			if len(r.state.Errors) < pawl.MaxBulkErrors {
+				message := []rune(err.Error())
+				r.state.Errors = append(r.state.Errors,
+					pawl.BulkError{TaskID: tasks[i].ID, Code: code, Message: string(message[:min(len(message), pawl.MaxBulkErrorLen)])})
+			}
+		}
+	}
+	return nil
+}
