@@ -356,7 +356,8 @@ var Routes = []Route{
 	{Name: "settle_budget", Method: post, Path: "/v1/budgets/{id}:settle", Role: Claimer, Success: 200,
 		Means: "Tell what was really spent of a reservation.", Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
 	{Name: "bulk", Method: post, Path: "/v1/bulk", Role: Operator, Success: 202,
-		Means: "Retry, cancel, bury, delete or update all tasks that a filter selects, in the background; the task of type pawl.bulk tells how far it is.",
+		Means: "Retry, cancel, bury, delete or update all tasks that a filter selects, in the background; " +
+			"the task of type pawl.bulk tells how far it is.",
 		Found: "With dry_run: how many tasks the filter selects. Nothing has changed."},
 	{Name: "create_schedule", Method: post, Path: "/v1/schedules", Role: Operator, Success: 201,
 		Means:   "Create a schedule, which makes a task at each of its times; 200 with unchanged set when the same was there.",

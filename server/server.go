@@ -147,7 +147,6 @@ func build(svc pawl.Service, o Options) *server {
 	s.queuesRoutes()
 	s.budgets()
 	s.schedulesRoutes()
-	s.bulkRoutes()
 	s.types()
 	s.keys()
 	s.blobs()

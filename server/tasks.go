@@ -10,6 +10,7 @@ import (
 )
 
 func (s *server) tasks() {
+	s.bulkRoutes()
 	verb(s, api.CreateTasks, asCreated)
 	verb(s, api.CloneTasks, asCreated)
 	verb(s, api.UpdateTasks, asTask)

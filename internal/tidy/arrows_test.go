@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 	"mcp/conformance":          {"", "engine", "mcp", "worker"},
 	"cmd/pawl":                 {"cmd/pawl/internal/*"},
 	"cmd/pawl/internal/*":      {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own
+	"cmd/pawl/internal/bulk":   {"", "cmd/pawl/internal/cli", "cmd/pawl/internal/task"},
 	"cmd/pawl/internal/cli": {"", "client", "engine", "mcp", "store/objects", "store/objects/s3",
 		"internal/durable", "internal/nearest", "internal/terminal"},
 	"cmd/pawl/internal/task":   {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},

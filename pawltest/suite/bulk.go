@@ -73,7 +73,8 @@ var bulkCalls = noun{"bulk", []promise{
 	}},
 	{"no worker can claim a bulk call, and its types are reserved", func(w *fixture) {
 		t := w.bulk(pawl.BulkCall{Verb: pawl.BulkCancel, Filter: pawl.BulkFilter{Type: pawl.Texts{"a"}}})
-		for _, req := range []pawl.ClaimRequest{{}, {Types: []string{pawl.TypeBulk}}, {TaskID: t.ID}, {TaskID: t.ID, Types: []string{pawl.TypeBulk}}} {
+		for _, req := range []pawl.ClaimRequest{{}, {Types: []string{pawl.TypeBulk}}, {TaskID: t.ID},
+			{TaskID: t.ID, Types: []string{pawl.TypeBulk}}} {
 			req.WorkerID, req.Limit = "w", 10
 			leases, err := w.svc.Claim(w.ctx, req)
 			w.ok(err, "claim")
