@@ -14,6 +14,7 @@ type Blocked struct {
 const (
 	BlockedByDependency = "dependency" // an item in its After has not completed
 	BlockedBySignal     = "signal"     // its signal has not been sent
+	BlockedByChildren   = "children"   // it waits for children of its task
 	BlockedByBudget     = "budget"     // a budget is exhausted: until its next period, or until it is changed
 	BlockedByTime       = "scheduled"  // its run_at, sleep or back-off is in the future
 	BlockedByPause      = "paused"     // it is queued, and its queue or its namespace is paused
@@ -25,7 +26,7 @@ const (
 )
 
 // BlockedReasons lists the reasons of Blocked.
-var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByBudget, BlockedByTime, BlockedByPause,
+var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByChildren, BlockedByBudget, BlockedByTime, BlockedByPause,
 	BlockedByConcurrency, BlockedByRate, BlockedByOrder, BlockedByNoWorker}
 
 // Pending counts items that no worker holds, by reason. Queued items can be claimed now, unless their

@@ -102,8 +102,10 @@ type ResumeState struct {
 	OpenMessage    *OpenMessage          `json:"open_message"`    // the message that the next attempt continues
 	// all that were said piece by piece, oldest first: an ended one is not to be said again
 	Messages []MessageRef `json:"messages"`
-	Next     string       `json:"next,omitempty"` // cursor of the next page; "" = the last page, or everything
-	Held     bool         `json:"-"`              // held by the caller's API key, which may see the payloads; not sent
+	// the children of its last wait for children, and their results; nil = it never waited for any
+	Children *ChildrenState `json:"children,omitempty"`
+	Next     string         `json:"next,omitempty"` // cursor of the next page; "" = the last page, or everything
+	Held     bool           `json:"-"`              // held by the caller's API key, which may see the payloads; not sent
 }
 
 // Add appends the next page of the same attempt to s. It replaces what was saved or

@@ -56,11 +56,12 @@ const (
 	KindApply = "apply"
 )
 
-// The codes of failures by time.
+// The codes of failures that no worker reports.
 const (
 	FailedByDeadline        = "deadline"          // its deadline passed
 	FailedByStartToClose    = "start_to_close"    // an attempt took longer than start_to_close_seconds
 	FailedByScheduleToStart = "schedule_to_start" // no worker claimed it within schedule_to_start_seconds
+	FailedByChild           = "child_failed"      // it waited for children, and too many of them failed
 )
 
 // Failure is why an item or task failed. A plain JSON string is read as its message.
@@ -179,6 +180,8 @@ type SuspendCall struct {
 	Until  *time.Time `json:"until,omitempty"`
 	Signal string     `json:"signal,omitempty"`
 	Key    string     `json:"key,omitempty"` // of the signal
+	// Children are the children to wait for, in place of a time and a signal.
+	Children *ChildWait `json:"children,omitempty"`
 }
 
 // Moved is the answer to a worker's verb: the item's new state.

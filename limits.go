@@ -59,6 +59,10 @@ const (
 	MinBlobBytes       = 4 << 10
 	MaxBlobDepth       = 10_000
 	MaxBlobPiece       = 256 << 10
+	MaxChildren        = 100_000
+	MaxChildDepth      = 100
+	MaxAwaited         = 10_000
+	MaxChildResult     = 64 << 10
 	MaxBudgetAmount    = 1_000_000_000_000_000
 	MaxBudgetNameLen   = 120
 	MaxUnitLen         = 60
@@ -178,6 +182,10 @@ var Limits = []Limit{
 	{"blob_min", MinBlobBytes, "bytes", "snapshots from this size on are stored as blobs; smaller ones in their checkpoint"},
 	{"blob_depth", MaxBlobDepth, "blobs", "that a blob may be based on, one upon the other"},
 	{"blob_piece", MaxBlobPiece, "bytes", "pieces in which the database stores an uploaded blob"},
+	{"children", MaxChildren, "", "children of a task"},
+	{"child_depth", MaxChildDepth, "", "ancestors of a task"},
+	{"awaited_children", MaxAwaited, "", "children that an item waits for"},
+	{"child_result", MaxChildResult, "bytes", "the result of a child in the resume state; a larger one is read from the child"},
 	{"budget_amount", MaxBudgetAmount, "units", "the limit of a budget, and an amount that is reserved or settled"},
 	{"budget_name", MaxBudgetNameLen, "characters", "name of a budget"},
 	{"budget_unit", MaxUnitLen, "characters", "unit of a budget"},

@@ -95,6 +95,8 @@ func ProvenanceOf(call any) **Provenance {
 	switch c := call.(type) {
 	case *NewTask:
 		return &c.Provenance
+	case *SpawnCall:
+		return &c.Task.Provenance
 	case *ClaimRequest:
 		return &c.Provenance
 	case *SubmitCall:

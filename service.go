@@ -39,6 +39,7 @@ type Claimer interface {
 	Recorder
 	Messenger
 	BudgetSpender
+	Spawner
 }
 
 // Approver decides about submitted tasks.
@@ -124,8 +125,9 @@ type Leaser interface {
 	Claim(ctx context.Context, req ClaimRequest) ([]Lease, error)
 	Heartbeat(ctx context.Context, calls []HeartbeatCall) ([]Result[Beat], error)
 	Release(ctx context.Context, calls []ReleaseCall) ([]Result[Moved], error)
-	// Suspend gives items back until a time or a signal, whichever comes first. If the
-	// signal was sent already, the item is queued at once.
+	// Suspend gives items back until a time or a signal, whichever comes first, or until
+	// children have ended. If the signal was sent already, or enough children have ended, the
+	// item is queued at once.
 	Suspend(ctx context.Context, calls []SuspendCall) ([]Result[Moved], error)
 }
 

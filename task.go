@@ -47,6 +47,12 @@ type Task struct {
 	StartToCloseSeconds int `json:"start_to_close_seconds,omitempty"`
 	// the longest time that an item may be queued before a worker claims it; 0 = no limit
 	ScheduleToStartSeconds int `json:"schedule_to_start_seconds,omitempty"`
+
+	ParentID string `json:"parent_id,omitempty"` // the task that it is a child of
+	Children int    `json:"children,omitempty"`  // how many children were created; it may be fewer now
+	// the task that it is a fork of, and the number of the last checkpoint that was copied
+	ForkedFrom string `json:"forked_from,omitempty"`
+	ForkedAt   int64  `json:"forked_at,omitempty"`
 }
 
 // Requester says who asked for a task; any text of the caller.
@@ -87,6 +93,9 @@ type NewTask struct {
 
 	Unique   *Unique   `json:"unique,omitempty"`   // not while another task has its key; not with dedupe, input_hash or debounce
 	Debounce *Debounce `json:"debounce,omitempty"` // wait until no more of these are created; not with run_at, dedupe or input_hash
+	// the task that it becomes a child of, which must not have ended. Cancel and delete of
+	// that task are passed on to it
+	ParentID string `json:"parent_id,omitempty" id:"task"`
 }
 
 // NewItem describes one item of a new task; zero fields take the task's values.
@@ -180,6 +189,7 @@ type TaskFilter struct {
 	Changed     time.Time // updated_at is at or after this time
 	RequestedBy string    // id of the requester
 	InputHash   string
+	ParentID    string            `id:"task"` // the children of this task
 	Metadata    map[string]string // metadata members and their values: a text, or the JSON of a number, true or false
 	Available   *bool             // true: has items that can be claimed now; false: has none
 	ByPriority  bool              // highest first, newest first among equals; Asc reverses both

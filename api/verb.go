@@ -37,6 +37,7 @@ var (
 	Fail         = Verb[pawl.FailCall, pawl.Moved]{"fail_items", "fail", pawl.Service.Fail}
 	Release      = Verb[pawl.ReleaseCall, pawl.Moved]{"release_items", "release", pawl.Service.Release}
 	Suspend      = Verb[pawl.SuspendCall, pawl.Moved]{"suspend_items", "suspend", pawl.Service.Suspend}
+	Spawn        = Verb[pawl.SpawnCall, pawl.Task]{"spawn_children", "spawn_child", pawl.Service.Spawn}
 	RevokeLeases = Verb[pawl.RevokeCall, pawl.Moved]{"revoke_leases", "revoke_lease", pawl.Service.RevokeLeases}
 	Submit       = Verb[pawl.SubmitCall, pawl.Moved]{"submit_items", "submit", pawl.Service.Submit}
 	Finalize     = Verb[pawl.FinalizeCall, pawl.Moved]{"finalize_items", "finalize", pawl.Service.Finalize}

@@ -37,9 +37,14 @@ func (c *Client) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.
 	return batch(ctx, c, api.Release, calls)
 }
 
-// Suspend gives items back until a time or a signal; see pawl.Leaser.
+// Suspend gives items back until a time, a signal or the end of children; see pawl.Leaser.
 func (c *Client) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
 	return batch(ctx, c, api.Suspend, calls)
+}
+
+// Spawn creates children under leases; see pawl.Spawner.
+func (c *Client) Spawn(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+	return batch(ctx, c, api.Spawn, calls)
 }
 
 // Complete completes items with their results; see pawl.Finisher.

@@ -107,6 +107,9 @@ func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions
 	by := actor(c, pawl.ActorAPI, "")
 	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by,
 		StartToClose: room.StartToClose, ScheduleToStart: room.ScheduleToStart, Deadline: ahead(room.Deadline, now)}
+	if room.ParentID != "" {
+		row.ParentID = &room.ParentID
+	}
 	d := draft{task: row, items: make([]store.NewItem, len(call.Items))}
 	like := pawl.NewTask{MaxAttempts: r.MaxAttempts}
 	for i := range call.Items {

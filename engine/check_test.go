@@ -381,6 +381,19 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"DELETE FROM pawl.item_deps WHERE item_id = 'itm_0000000000000000000000N0NE'",
 	},
 	{
+		"links of children",
+		"{solo}",
+		"INSERT INTO pawl.child_links (child_id, namespace, parent_id, depth) VALUES ('{solo}', 'default', '{many}', 1)",
+		"DELETE FROM pawl.child_links",
+	},
+	{
+		"waits for children",
+		"{leases}",
+		"INSERT INTO pawl.child_waits (item_id, namespace, task_id, need, on_failure, total, ended, failed) " +
+			"VALUES ('{leases}', 'default', '{many}', 1, 'fail', 2, 1, 0)",
+		"DELETE FROM pawl.child_waits",
+	},
+	{
 		"loose ends",
 		"deadlines of {ready}",
 		"INSERT INTO pawl.deadlines (item_id, namespace, task_id, at) VALUES ('{ready}', 'default', '{many}', 5)",

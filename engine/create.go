@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -53,6 +54,7 @@ func (d *draft) bytes() int {
 
 // CreateTasks creates tasks with their items; see pawl.TaskMaker.
 func (e *Engine) CreateTasks(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
+	tasks = idform.Calls(tasks)
 	return withProvenance(ctx, e, "create", tasks, subjectOfTask, (*Engine).createTasks)
 }
 
@@ -72,7 +74,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 	if err := e.gateDrafts(ctx, nil, drafts); err != nil {
 		return err
 	}
-	plain, timed := make([]draft, 0, len(drafts)), []draft(nil)
+	plain, timed, children := make([]draft, 0, len(drafts)), []draft(nil), []draft(nil)
 	for i := range drafts {
 		d := &drafts[i]
 		if out[d.ord].Err = e.referTask(ctx, "create", d.task.ID, d.blobs()); out[d.ord].Err != nil {
@@ -83,7 +85,9 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() {
-			if d.hasDeadline() {
+			if d.task.ParentID != nil {
+				children = append(children, *d)
+			} else if d.hasDeadline() {
 				timed = append(timed, *d)
 			} else {
 				plain = append(plain, *d)
@@ -91,6 +95,9 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, *d)
+	}
+	if err := e.createChildren(ctx, out, children); err != nil {
+		return err
 	}
 	if err := e.createTogether(ctx, out, timed); err != nil || len(plain) == 0 {
 		return err
@@ -180,6 +187,9 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	tasks, items := make([]store.NewTask, 0, len(drafts)), make([]store.NewItem, 0, n)
 	for i := range drafts {
 		tasks, items = append(tasks, drafts[i].task), append(items, drafts[i].items...)
+	}
+	if err := store.LinkChildren(ctx, tx, tasks); err != nil {
+		return nil, err
 	}
 	now, err := insertItems(ctx, tx, hot, tasks, items)
 	if err != nil {
@@ -358,6 +368,7 @@ func newItem(row *store.NewTask, t *pawl.NewTask, i *pawl.NewItem, id string, po
 	if it.RunAt == nil {
 		it.RunAt = micros(t.RunAt)
 	}
+	it.Child = row.ParentID != nil
 	it.StartToClose, it.ScheduleToStart, it.Deadline = row.StartToClose, row.ScheduleToStart, row.Deadline
 	if own := micros(i.Deadline); own != nil && (it.Deadline == nil || *own < *it.Deadline) {
 		it.Deadline = own

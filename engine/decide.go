@@ -76,6 +76,8 @@ type effects struct {
 	followUp bool                  // dependents of the moved items may move
 	advance  []string              // tasks that the engine has to advance
 	ended    []string              // items whose open messages end
+	children []string              // tasks that are children, and may have ended
+	passOn   bool                  // the children of a task are to be cancelled
 	failing  []string              // tasks with a failed item, of which the rest may be cancelled
 	again    bool                  // advance takes another step of this task
 	item     *store.StateRow       // the item of the decision, if it moved
@@ -91,6 +93,7 @@ func (f effects) and(g effects) effects {
 	if g.item != nil {
 		f.item = g.item
 	}
+	f.children, f.passOn = append(f.children, g.children...), f.passOn || g.passOn
 	f.ended, f.failing = append(f.ended, g.ended...), append(f.failing, g.failing...)
 	return f
 }
@@ -142,6 +145,10 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 		e.advanceSoon(ctx, id)
 	}
 	e.endMessages(ctx, f.ended, "")
+	e.childrenEnded(ctx, f.children)
+	if f.passOn {
+		e.passOn(ctx)
+	}
 	for _, id := range f.failing {
 		if err := e.cancelRemaining(context.WithoutCancel(ctx), id); err != nil {
 			e.logError(ctx, "the remaining items of a task with a failed item could not be cancelled; retrying", err) // the next pass repeats it
@@ -192,6 +199,9 @@ func (e *Engine) withDecision(
 			return effects{}, effects{}, err
 		}
 		out, err := fn(ctx, tx, d)
+		if d.ParentID != "" {
+			out.children = append(out.children, taskID)
+		}
 		return out, out, err
 	})
 }

@@ -51,7 +51,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			return r
 		},
 		answer: func(p *pawl.CompleteCall, m *store.Moved) (pawl.Moved, effects) {
-			return moved(p.Fence, m), effects{followUp: m.Fed, advance: toAdvance(m)}
+			return moved(p.Fence, m), effects{followUp: m.Fed, advance: toAdvance(m), children: childOf(m)}
 		},
 	}
 	out, then, err := v.do(ctx, e, calls)
@@ -70,6 +70,14 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 // step of the task. The end of a plan or apply item always causes one.
 func toAdvance(m *store.Moved) []string {
 	if m.Owed || strings.HasSuffix(m.Type, pawl.ApplySuffix) || strings.HasSuffix(m.Type, pawl.PlanSuffix) {
+		return []string{m.TaskID}
+	}
+	return nil
+}
+
+// childOf returns the task of an item that has no work left if the task is a child that settled.
+func childOf(m *store.Moved) []string {
+	if m.Child && m.Settled {
 		return []string{m.TaskID}
 	}
 	return nil
@@ -116,17 +124,49 @@ func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.
 		})
 }
 
-// Suspend gives items back until a time or a signal; see pawl.Leaser.
+// Suspend gives items back until a time, a signal or the end of children; see pawl.Leaser.
 func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
 	calls = idform.Calls(calls)
+	if !slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Children != nil }) {
+		return e.suspend(ctx, calls)
+	}
+	if err := rules.CheckBatch("suspend", len(calls)); err != nil {
+		return nil, err
+	}
+	calls = slices.Clone(calls)
+	out := make([]pawl.Result[pawl.Moved], len(calls))
+	good, err := e.suspendFor(ctx, calls, out)
+	if err != nil || len(good) == 0 {
+		return out, err
+	}
+	some := make([]pawl.SuspendCall, len(good))
+	for n, i := range good {
+		some[n] = calls[i]
+	}
+	done, err := e.suspend(ctx, some)
+	if err != nil {
+		return nil, err
+	}
+	var awaited []string
+	for n, i := range good {
+		if out[i] = done[n]; out[i].Err == nil && calls[i].Children != nil {
+			awaited = append(awaited, calls[i].Children.IDs...)
+			out[i].Value.Item = nil // it may be queued by the time that the caller reads it
+		}
+	}
+	e.childrenEnded(ctx, awaited) // those that had ended before
+	return out, nil
+}
+
+func (e *Engine) suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
 	now, through := e.ids.now(), e.committers.leave
-	if slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Signal != "" }) {
+	if slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Signal != "" || p.Children != nil }) {
 		through = e.committers.await
 	}
 	return leave(ctx, e, store.VerbSuspend, through, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
 		func(f *rules.Fields, p *pawl.SuspendCall) { f.Suspend(p, now) },
 		func(p *pawl.SuspendCall, l *store.Leave) {
-			l.Until, l.Signal, l.Key = micros(p.Until), store.Text(p.Signal), store.Text(p.Key)
+			l.Until, l.Signal, l.Key, l.Children = micros(p.Until), store.Text(p.Signal), store.Text(p.Key), childWait(p.Children)
 		})
 }
 
@@ -155,6 +195,7 @@ func leave[C any](
 			switch m.State {
 			case "failed":
 				then.advance, then.ended, then.failing = toAdvance(m), []string{fence(p).ItemID}, []string{m.TaskID}
+				then.children = childOf(m)
 			case "queued":
 				then.queued = []store.DueItem{{Namespace: c.Namespace, ItemID: fence(p).ItemID, Type: m.Type, Rank: store.RequeueRank(m.Priority)}}
 			}

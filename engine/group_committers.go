@@ -19,6 +19,7 @@ type groupCommitters struct {
 	complete   *commit.Committer[store.Complete, store.Moved]
 	leave      *commit.Committer[store.Leave, store.Moved]
 	await      *commit.Committer[store.Leave, store.Moved] // suspends for signals
+	children   *commit.Committer[store.EndedChild, store.ChildrenEnded]
 	read       *commit.Committer[readCall, readAnswer]
 	all        []interface{ Wait() } // all of the above
 }
@@ -67,6 +68,9 @@ func (e *Engine) openGroupCommitters() {
 		return store.Await(ctx, tx, hot, rows)
 	}
 	l.await = newGroupCommitter(e, leave)
+	l.children = newGroupCommitter(e, commit.Options[store.EndedChild, store.ChildrenEnded]{Verb: store.EndChildren, Cold: true,
+		Ungrouped: stored, Item: func(c *store.EndedChild) string { return c.TaskID },
+		Ord: func(c *store.EndedChild) *int { return &c.Ord }, RowOf: func(a *store.ChildrenEnded) *int { return &a.Ord }})
 	l.read = newGroupCommitter(e, commit.Options[readCall, readAnswer]{Execute: e.readGroup,
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
 }

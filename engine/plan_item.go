@@ -88,6 +88,9 @@ func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, i
 		Actor:     store.Actor{Type: pawl.ActorWorker, ID: call.WorkerID, Key: pawl.CallerOf(ctx).Key},
 	}
 	row.StartToClose, row.ScheduleToStart = seconds(task.StartToCloseSeconds), seconds(task.ScheduleToStartSeconds)
+	if task.ParentID != "" {
+		row.ParentID = (*store.TaskID)(&task.ParentID)
+	}
 	row.Deadline = ahead(micros(task.Deadline), now.UnixMicro())
 	d := draft{task: row, items: make([]store.NewItem, len(items))}
 	for i := range items {

@@ -71,7 +71,8 @@ type resumeList struct {
 
 // resumeLists are in the order in which they are read. A cursor is the name of the list
 // to continue, a colon and the last row that was read of it.
-var resumeLists = []resumeList{{"step", (*resumePage).steps}, {"part", (*resumePage).parts}, {"message", (*resumePage).messages}}
+var resumeLists = []resumeList{{"step", (*resumePage).steps}, {"part", (*resumePage).parts}, {"message", (*resumePage).messages},
+	{"child", (*resumePage).children}}
 
 // wholeList is the row limit of lists that only their bytes limit.
 const wholeList = math.MaxInt32
@@ -219,5 +220,26 @@ func (p *resumePage) messages(ctx context.Context, after string) (string, error)
 			return store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, page)
 		})
 	p.out.Messages = l.Items
+	return l.Next, err
+}
+
+func (p *resumePage) children(ctx context.Context, after string) (string, error) {
+	wait, err := store.ReadChildWait(ctx, p.tx, p.item.ID)
+	if err != nil || wait == nil {
+		return "", err
+	}
+	size := func(c *pawl.ChildResult) (int, error) {
+		n := 256 + len(c.Key) + len(c.Result)
+		if c.Error != nil {
+			n += len(c.Error.Code) + len(c.Error.Message) + len(c.Error.Detail)
+		}
+		return n, nil
+	}
+	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: after}, size, func(c pawl.ChildResult) string { return c.ID },
+		func(page pawl.Page) (pawl.List[pawl.ChildResult], error) {
+			return store.EndedChildren(ctx, p.tx, p.item.ID, page)
+		})
+	wait.Items = l.Items
+	p.out.Children = wait
 	return l.Next, err
 }

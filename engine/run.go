@@ -47,6 +47,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { e.scheduleLoop(ctx) })
 	passes.Go(func() { e.bulkLoop(ctx) })
+	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 	defer passes.Wait()
 	var lastSeen time.Time
@@ -169,6 +170,9 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	}
 	if err == nil {
 		err = e.runBulks(ctx, bulkInSweep)
+	}
+	if err == nil {
+		err = e.settleAwaited(ctx)
 	}
 	return s, err
 }

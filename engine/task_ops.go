@@ -104,7 +104,10 @@ func (e *Engine) changeIn(ctx context.Context, tx store.Tx, verb string, call *p
 	if err != nil {
 		return task, then, err
 	}
-	then.queued = done.Released
+	then.queued, then.passOn = done.Released, done.PassesOn
+	if done.Child {
+		then.children = []string{call.TaskID}
+	}
 	task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
 	if err == nil && done.Items == 0 && !done.Changed { // another call was first
 		err = cmp.Or(movable(ctx, tx, c, verb, call), unmoved(verb, task.State))
@@ -240,7 +243,12 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 		if err := e.cancelAhead(ctx, &cancel, cancelBatch); err != nil {
 			return err
 		}
-		if _, err := e.changeTask(ctx, "cancel", &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+		if err := e.cancelChild(ctx, &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+			return err
+		}
+	}
+	if t.Children > 0 {
+		if err := e.deleteChildren(ctx, c, call); err != nil {
 			return err
 		}
 	}

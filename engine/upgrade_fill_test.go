@@ -67,6 +67,7 @@ func (f *filling) fill() {
 	f.pauses()
 	f.budgets()
 	f.timed()
+	f.children()
 	f.do(f.p.Engine.Log(f.ctx))
 	need[string](f)(f.p.Engine.SignLog(f.ctx))
 	f.states(0) // after the checkpoint of the log
@@ -106,6 +107,23 @@ func (f *filling) timed() {
 	f.claim(f.create("timed", 0, func(t *pawl.NewTask) { t.Deadline, t.StartToCloseSeconds = &at, 600 }), 1)
 	f.create("alone", 0, func(t *pawl.NewTask) { t.Unique = &pawl.Unique{By: pawl.UniqueByKey, Key: "k"} })
 	f.create("alone", 0, func(t *pawl.NewTask) { t.Debounce = &pawl.Debounce{Key: "k", Seconds: 600} })
+}
+
+// children leaves a child that has ended, one that has not, and the item that waits for both.
+func (f *filling) children() {
+	parent := f.claim(f.create("parent", 0, nil), 1)[0]
+	var ids []string
+	for _, key := range []string{"a", "b"} {
+		rs := need[[]pawl.Result[pawl.Task]](f)(f.p.Service.Spawn(f.ctx,
+			[]pawl.SpawnCall{{Fence: parent.Fence(), Key: key, Task: pawl.NewTask{Type: "child"}}}))
+		if rs[0].Err != nil {
+			f.Fatal(rs[0].Err)
+		}
+		ids = append(ids, rs[0].Value.ID)
+	}
+	f.do(errOf(f.p.Service.Suspend(f.ctx, []pawl.SuspendCall{{Fence: parent.Fence(), Children: &pawl.ChildWait{IDs: ids}}})))
+	l := need[[]pawl.Lease](f)(f.p.Service.Claim(f.ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child"}}))
+	f.do(errOf(f.p.Service.Complete(f.ctx, []pawl.CompleteCall{{Fence: l[0].Fence(), Result: json.RawMessage(`1`)}})))
 }
 
 func (f *filling) types() {

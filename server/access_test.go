@@ -202,6 +202,7 @@ var bodies = map[string]string{
 	"reject_task":     `{"errors":[{"code":"c","message":"m"}]}`,
 	"reject":          `{"errors":[{"code":"c","message":"m"}]}`,
 	"submit":          `{"worker_id":"w","attempt":1,"result":1}`,
+	"spawn_child":     `{"worker_id":"w","attempt":1,"key":"k","task":{"type":"child"}}`,
 	"reserve_budget":  `{"item_id":"itm_x","worker_id":"w","attempt":1,"amount":1,"key":"k"}`,
 	"settle_budget":   `{"reservation":"rsv_x","item_id":"itm_x","worker_id":"w","attempt":1,"amount":1}`,
 	"submit_part":     `{"worker_id":"w","attempt":1,"key":"k","payload":1}`,

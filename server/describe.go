@@ -156,6 +156,7 @@ func streamsOf(r api.Route) map[string]*huma.Response {
 var written = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[pawl.Failure]():       reflect.TypeFor[failure](),
 	reflect.TypeFor[pawl.Dedupe]():        reflect.TypeFor[dedupe](),
+	reflect.TypeFor[pawl.ChildNeed]():     reflect.TypeFor[childNeed](),
 	reflect.TypeFor[pawl.QueuePatch]():    reflect.TypeFor[queuePatch](),
 	reflect.TypeFor[pawl.Texts]():         reflect.TypeFor[textList](),
 	reflect.TypeFor[pawl.MemberValues]():  reflect.TypeFor[memberValues](),
@@ -181,6 +182,7 @@ type (
 	queuePatch   struct{}
 	textList     struct{}
 	memberValues struct{}
+	childNeed    struct{}
 	taskState    string
 	itemState    string
 	status       string
@@ -217,6 +219,17 @@ func (dedupe) Schema(huma.Registry) *huma.Schema {
 		OneOf: []*huma.Schema{
 			{Type: huma.TypeBoolean},
 			{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}},
+		},
+	}
+}
+
+func (childNeed) Schema(huma.Registry) *huma.Schema {
+	least := 1.0
+	return &huma.Schema{
+		Description: "How many of the children have to end: all, any or a number.",
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString, Enum: []any{"all", "any"}},
+			{Type: huma.TypeInteger, Minimum: &least},
 		},
 	}
 }

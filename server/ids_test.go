@@ -96,7 +96,11 @@ func seen(t *testing.T, r api.Route, ids *ids, task, item string) string {
 		if !nested {
 			list, name = "", at
 		}
-		members[list] = append(members[list], `"`+name+`":"`+of(name)+`"`)
+		member := `"` + name + `":"` + of(name) + `"`
+		if object, inner, deeper := strings.Cut(name, "/"); deeper {
+			member = `"` + object + `":{"` + inner + `":"` + of(inner) + `"}`
+		}
+		members[list] = append(members[list], member)
 	}
 	body := "{" + strings.Join(append(members[""], `"b":1`), ",") + "}"
 	if len(members["items"]) > 0 {

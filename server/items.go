@@ -21,6 +21,7 @@ func (s *server) items() {
 	verb(s, api.Release, asItem)
 	verb(s, api.Suspend, asItem)
 	verb(s, api.RevokeLeases, asItem)
+	verb(s, api.Spawn, asCreated)
 	s.ofItem()
 }
 

@@ -151,6 +151,9 @@ func TestNoVerbShowsPayloads(t *testing.T) {
 		if body == "" {
 			body = `{"worker_id":"w","attempt":1}`
 		}
+		if single == "spawn_children" {
+			body = bodies["spawn_child"]
+		}
 		if single == "submit_part" {
 			body = strings.Replace(body, `"payload":1`, `"payload":2`, 1)
 		}

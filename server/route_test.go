@@ -64,6 +64,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.relaysAnswer(call)
 	h.queuesAnswer(call)
 	h.budgetsAnswer(call)
+	h.childrenAnswer(call)
 	h.schedulesAnswer(call)
 	h.bulkAnswers(call)
 	call("register_worker", "", `{"worker_id":"host:1/a","version":"1"}`)
@@ -93,6 +94,42 @@ func TestEveryRouteAnswers(t *testing.T) {
 		if !asked[r.Name] && r.Name != "chat" && r.Name != "resume_chat" { // which TestChat asks
 			t.Errorf("%s was not asked", r.Name)
 		}
+	}
+}
+
+func (h *testServer) childrenAnswer(call caller) {
+	h.Helper()
+	parent := h.do(201, "POST", "/v1/tasks", `{"type":"parent"}`).str("id")
+	item := h.do(200, "POST", "/v1/claims", `{"worker_id":"w","types":["parent"]}`).items()[0]["id"].(string)
+	fence := `"worker_id":"w","attempt":1`
+	spawn := "{" + fence + `,"key":"k","task":{"type":"child","payload":7}}`
+	child := call("spawn_child", item, spawn)
+	if child.str("parent_id") != parent || child.json["payload"] != 7.0 {
+		h.Errorf("spawn_child: %s", child.text)
+	}
+	if r := h.do(200, "POST", "/v1/items/"+item+":spawn", spawn); r.json["deduplicated"] != true || r.str("id") != child.str("id") {
+		h.Errorf("spawn_child again: %s", r.text)
+	}
+	batch := call("spawn_children", "", `{"items":[{"id":"`+item+`",`+fence+`,"key":"l","task":{"type":"child"}}]}`)
+	if !strings.Contains(batch.text, `"status":201`) {
+		h.Errorf("spawn_children: %s", batch.text)
+	}
+	if r := h.do(200, "GET", "/v1/tasks?parent_id="+parent, ""); len(r.items()) != 2 {
+		h.Errorf("the children: %s", r.text)
+	}
+	wait := func(need string) string {
+		return "{" + fence + `,"children":{"ids":["` + child.str("id") + `"],"need":` + need + `,"on_failure":"continue"}}`
+	}
+	h.do(400, "POST", "/v1/items/"+item+":suspend", wait(`"some"`))
+	h.do(400, "POST", "/v1/items/"+item+":suspend", wait(`2`))
+	waits := h.do(200, "POST", "/v1/items/"+item+":suspend", wait(`"all"`))
+	if b, _ := waits.json["blocked_by"].(map[string]any); b["reason"] != "children" || b["detail"] != "0 of 1 ended" {
+		h.Errorf("suspended: %s", waits.text)
+	}
+	h.do(200, "POST", "/v1/tasks/"+child.str("id")+":cancel", "")
+	resume := h.do(200, "GET", "/v1/items/"+item+"/resume", "")
+	if s, _ := resume.json["children"].(map[string]any); s["ended"] != 1.0 || s["failed"] != 1.0 || s["over"] != true {
+		h.Errorf("resume: %s", resume.text)
 	}
 }
 

@@ -17,11 +17,12 @@ type NewPositions struct {
 	Position    int // of the first new item
 
 	Deadline, StartToClose, ScheduleToStart *int64
+	ParentID                                TaskID
 }
 
 // columns are the columns of the task's row that are read.
 func (r *NewPositions) columns(more any) []any {
-	return []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Deadline, &r.StartToClose, &r.ScheduleToStart, more}
+	return []any{&r.Type, &r.TypeVersion, &r.Priority, &r.Deadline, &r.StartToClose, &r.ScheduleToStart, &r.ParentID, more}
 }
 
 // LockRoom locks an open task that items are to be added to. A task of one item becomes a

@@ -1,5 +1,5 @@
 -- name: task to grow
-SELECT t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, t.solo
+SELECT t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, t.parent_id, t.solo
 FROM pawl.tasks t
 WHERE t.id = $1 AND t.namespace = $2
 @exclusive
@@ -36,7 +36,7 @@ UPDATE pawl.task_counters
 SET positions = CASE WHEN task_counters.positions < task_counters.items THEN task_counters.items ELSE task_counters.positions END + $2
 FROM pawl.tasks t
 WHERE task_counters.task_id = $1 AND task_counters.state = 'open' AND task_counters.planning = 0 AND t.id = task_counters.task_id AND t.namespace = $3 AND t.solo = 0
-RETURNING t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, task_counters.positions - $2
+RETURNING t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, t.parent_id, task_counters.positions - $2
 
 -- name: grow
 UPDATE pawl.task_counters

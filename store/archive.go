@@ -142,7 +142,7 @@ func queuesOf(names []string, rows [][]any) []QueueName {
 // nounOf returns the noun of a column of ids that are not kept as text; nil = another column.
 func nounOf(table, column string) *noun {
 	switch {
-	case column == "task_id" || table == "tasks" && column == "id":
+	case column == "task_id" || column == "parent_id" || column == "forked_from" || table == "tasks" && column == "id":
 		return &tasks
 	case column == "item_id" || column == "needs_id" || table == "items" && column == "id":
 		return &items

@@ -178,6 +178,31 @@ WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.parked_items p ON 
 DELETE FROM pawl.finished_items
 WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.finished_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
+-- name: remove awaited children
+DELETE FROM pawl.awaited_children
+WHERE (child_id, item_id) IN (
+  SELECT a.child_id, a.item_id
+  FROM pawl.all_items w
+  JOIN pawl.awaited_children a ON a.item_id = w.id
+  WHERE w.task_id = $1
+  LIMIT $2)
+
+-- name: remove child waits
+DELETE FROM pawl.child_waits
+WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.child_waits p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- name: remove links of children
+DELETE FROM pawl.child_links
+WHERE child_id IN (SELECT child_id FROM pawl.child_links WHERE parent_id = $1 LIMIT $2)
+
+-- name: remove link to parent
+DELETE FROM pawl.child_links
+WHERE child_id IN (SELECT child_id FROM pawl.child_links WHERE child_id = $1 LIMIT $2)
+
+-- name: remove parent
+DELETE FROM pawl.parents
+WHERE task_id IN (SELECT task_id FROM pawl.parents WHERE task_id = $1 LIMIT $2)
+
 -- name: remove deadlines
 DELETE FROM pawl.deadlines
 WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.deadlines p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)

@@ -131,6 +131,7 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 	}
 	defer rows.Close()
 	out := map[string]*pawl.Blocked{}
+	var suspended []string
 	for rows.Next() {
 		var id string
 		var until *int64
@@ -139,9 +140,33 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 		if err := rows.Scan((*ItemID)(&id), &until, &signal, &key, &needs, (*ItemID)(&first), &firstKey, &failures, &left); err != nil {
 			return nil, err
 		}
-		out[id] = parkedReason(until, signal, key, first, firstKey, left, needs, failures)
+		if out[id] = parkedReason(until, signal, key, first, firstKey, left, needs, failures); needs > 0 && left == "suspended" {
+			suspended = append(suspended, id)
+		}
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil || len(suspended) == 0 {
+		return out, err
+	}
+	rows.Close()
+	return out, childReasons(ctx, tx, suspended, out)
+}
+
+// childReasons sets what items wait for that wait for children.
+func childReasons(ctx context.Context, tx Tx, ids []string, out map[string]*pawl.Blocked) error {
+	rows, err := tx.Query(ctx, blockedSQL["waits for children"], ItemList(ids))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var ended, total int
+		if err := rows.Scan((*ItemID)(&id), &ended, &total); err != nil {
+			return err
+		}
+		out[id] = &pawl.Blocked{Reason: pawl.BlockedByChildren, Detail: fmt.Sprintf("%d of %d ended", ended, total)}
+	}
+	return rows.Err()
 }
 
 // parkedReason returns what a scheduled or waiting item waits for. first and firstKey name

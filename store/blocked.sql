@@ -48,6 +48,11 @@ FROM (
 ) x
 LEFT JOIN pawl.items w ON w.id = x.first
 
+-- name: waits for children
+SELECT w.item_id, w.ended, w.total
+FROM pawl.child_waits w
+WHERE w.item_id IN @ids($1) AND w.over = 0
+
 -- name: live workers
 SELECT DISTINCT k.types
 FROM pawl.workers k

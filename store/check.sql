@@ -135,7 +135,7 @@ LEFT JOIN (
   WHERE NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))
   GROUP BY d.item_id
 ) d ON d.item_id = g.item_id
-WHERE g.needs <> COALESCE(d.open, 0)
+WHERE g.needs <> COALESCE(d.open, 0) + (SELECT COUNT(*) FROM pawl.child_waits c WHERE c.item_id = g.item_id AND c.over = 0)
 
 -- name: feeders
 SELECT @item_text(p.item_id), p.task_id, @item_text(g.item_id) || ' waits for it, and it would not tell'
@@ -152,7 +152,7 @@ JOIN (
   UNION ALL
   SELECT item_id, task_id, feeds FROM pawl.parked_items
 ) p ON p.item_id = d.needs_id
-WHERE g.needs > 0 AND p.feeds = 0
+WHERE g.needs > 0 AND p.feeds % 2 = 0
 
 -- name: counters
 SELECT @task_text(t.id), t.id,
@@ -432,6 +432,25 @@ FROM (
   FROM pawl.budgets b
 ) x
 WHERE x.spent <> x.charged OR x.reserved <> x.amount
+
+-- name: links of children
+SELECT @task_text(l.child_id), l.child_id, 'it is linked to ' || @task_text(l.parent_id) || ', and one of the two is not there, or of another namespace'
+FROM pawl.child_links l
+LEFT JOIN pawl.tasks t ON t.id = l.child_id AND t.namespace = l.namespace AND t.parent_id = l.parent_id
+LEFT JOIN pawl.parents p ON p.task_id = l.parent_id AND p.namespace = l.namespace
+LEFT JOIN pawl.tasks o ON o.id = l.parent_id
+WHERE t.id IS NULL OR p.task_id IS NULL OR o.id IS NULL
+
+-- name: waits for children
+SELECT @item_text(x.item_id), x.task_id, 'it counts ' || x.ended || ' of ' || x.total || ' as ended and ' || x.failed || ' as failed; of ' || x.children || ' children ' || x.over || ' have ended, ' || x.lost || ' of them without completing'
+FROM (
+  SELECT w.item_id, w.task_id, w.total, w.ended, w.failed, COUNT(a.child_id) AS children, COUNT(a.state) AS over,
+    CAST(COALESCE(SUM(CASE WHEN a.state <> 'completed' THEN 1 ELSE 0 END), 0) AS bigint) AS lost
+  FROM pawl.child_waits w
+  LEFT JOIN pawl.awaited_children a ON a.item_id = w.item_id
+  GROUP BY w.item_id, w.task_id, w.total, w.ended, w.failed
+) x
+WHERE x.total <> x.children OR x.ended <> x.over OR x.failed <> x.lost
 
 -- name: input hash
 SELECT @task_text(t.id), t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')

@@ -55,6 +55,11 @@ func valueAt(at any) any {
 		return *v
 	case **string:
 		return *v
+	case **TaskID:
+		if *v == nil {
+			return nil
+		}
+		return **v
 	}
 	panic(fmt.Sprintf("store: a column is kept in a %T", at))
 }
@@ -176,7 +181,7 @@ func numbered(arg string, one func(c Column, n int) string) string {
 // Nullable says whether the column may be NULL.
 func (c Column) Nullable() bool {
 	switch c.At.(type) {
-	case *Text, **string, **int, **int64:
+	case *Text, **string, **int, **int64, **TaskID:
 		return true
 	}
 	return false
@@ -189,7 +194,7 @@ func elementOf(c Column) string {
 		return "int"
 	case *int64, **int64:
 		return "bigint"
-	case *TaskID, *ItemID:
+	case *TaskID, *ItemID, **TaskID:
 		return "uuid"
 	}
 	return "text"

@@ -22,6 +22,7 @@ const DecideBatch = 10_000
 // TaskDecision is a task in the transaction that decides about it. Its row is locked.
 type TaskDecision struct {
 	Namespace, TaskID string
+	ParentID          string // "" = none
 	Type              string
 	TypeVersion       int
 	Solo              bool
@@ -39,7 +40,8 @@ type TaskDecision struct {
 func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDecision, bool, error) {
 	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
 	var solo, ready, todo int
-	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn, &c.DecideBy, &c.Version},
+	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn,
+		&c.DecideBy, &c.Version, (*TaskID)(&c.ParentID)},
 		decideSQL["task to decide"], TaskID(taskID), namespace)
 	if err != nil || !found {
 		return c, false, err
@@ -198,7 +200,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 			}
 			queued = append(queued, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
 		}
-		if h.Feeds == 1 && (m.To == "completed" || m.To == "rejected") {
+		if h.FeedsItems() && (m.To == "completed" || m.To == "rejected") {
 			feeders = append(feeders, h.ItemID)
 		}
 		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt, Event: m.Event,

@@ -87,8 +87,8 @@ type Hot interface {
 	// rows of chunks from the reader's position on, where a row begins.
 	Tail(ctx context.Context, tx Tx, places []ChunkPosition, limit int) (map[string][]ChunkRow, error)
 	// Complete moves items from leases to ends (completed). A lease with acceptance = 1 is
-	// refused like a broken fence. Event completed, data NULL. feeds = 1: every waiting row
-	// that item_deps names gets needs-1.
+	// refused like a broken fence. Event completed, data NULL. feeds is odd: every waiting
+	// row that item_deps names gets needs-1.
 	Complete(ctx context.Context, tx Tx, calls []Complete) ([]Moved, error)
 	// Leave takes items out of leases by fail, release or suspend: see the type Leave.
 	Leave(ctx context.Context, tx Tx, calls []Leave) ([]Moved, error)
@@ -299,7 +299,7 @@ const (
 // delay 0 the item goes to ready with rank RequeueRank(priority) (state queued), else to
 // scheduled at now + delay. Otherwise the item goes to parked_items as failed, since =
 // completed_at = now, progress and stage kept. Its task then: solo: open > failed; many:
-// open-1, failed+1, settle. feeds = 1: every waiting row that item_deps names gets
+// open-1, failed+1, settle. feeds is odd: every waiting row that item_deps names gets
 // broken+1. error = Error. left_by 'failed'. Event failed, data
 // {"error":…,"failures":n,"max_attempts":m} and, when scheduled, "run_at" (RFC 3339 in
 // microseconds, UTC, Z). One checkpoint error_boundary with id CheckpointID, snapshot
@@ -326,6 +326,7 @@ type Leave struct {
 	CheckpointID string
 	Until        *int64
 	Signal, Key  Text
+	Children     *ChildWait // suspend: for Await alone
 }
 
 // Moved answers a verb that took an item out of leases.
@@ -336,7 +337,8 @@ type Moved struct {
 	Type               string
 	RunAt              int64 // when a scheduled or waiting item is due; else 0
 	Now                int64
-	Fed                bool // feeds was 1: dependents may have become ready or broken
+	Fed                bool // items depend on it, which may have become ready or broken
+	Child              bool // it has no work left, and its task is a child
 	Settled            bool // this statement moved the task out of open
 	Owed               bool // … and the engine has a next step for it: it is submitted, or its input hash must be released
 	Returned           *Returned
@@ -360,7 +362,7 @@ type Expired struct {
 	Namespace, ItemID, TaskID, Type, State string
 	Priority                               int
 	Checkpoint                             bool
-	Fed                                    bool
+	Fed, Child                             bool // as in Moved, if it failed
 }
 
 // DueItem is one item that became claimable.

@@ -22,6 +22,12 @@ type Carried struct {
 	StartToClose, ScheduleToStart           *int64 // seconds; nil = no timeout
 }
 
+// FeedsItems says whether other items depend on the item: feeds is odd.
+func (c *Carried) FeedsItems() bool { return c.Feeds%2 == 1 }
+
+// OfChild says whether the item's task is a child of another task: feeds is 2 or 3.
+func (c *Carried) OfChild() bool { return c.Feeds > 1 }
+
 // Columns are the columns that all tables of items that have not ended share: ready,
 // scheduled, waiting, leases and parked_items. In statements they are @columns(carried).
 func (c *Carried) Columns() []Column {
@@ -83,6 +89,7 @@ type NewItem struct {
 	After                             Text     // JSON list of keys
 	Needs                             []string // ids of the items that must complete first
 	Feeds                             bool     // another item needs it
+	Child                             bool     // its task is a child
 	Acceptance                        bool
 	Input                             string
 	Actor                             Actor
@@ -137,7 +144,7 @@ func (i *NewItem) Mark() int {
 // acceptance set: the hot verb Complete does not touch rows with acceptance. Results that
 // are accepted, and plan and apply items, are ended by other verbs.
 func (i *NewItem) Carried() Carried {
-	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds), Acceptance: bit(i.Acceptance || i.Aside),
+	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds) + 2*bit(i.Child), Acceptance: bit(i.Acceptance || i.Aside),
 		StartToClose: i.StartToClose, ScheduleToStart: i.ScheduleToStart, Gate: i.Gate}
 }
 

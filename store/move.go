@@ -28,6 +28,8 @@ type Applied struct {
 	Task     string // the task's stored state after it
 	Changed  bool   // a task of many: this change moved it to that state
 	Released []DueItem
+	Child    bool // the task is a child, and has no work left
+	PassesOn bool // its children are to be cancelled too
 }
 
 // change is how a verb treats an item.
@@ -100,6 +102,9 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	} else {
 		err = t.conclude(ctx, tx, now, c, &out)
 	}
+	if err == nil && out.Task == "cancelled" && t.parent > 0 {
+		out.PassesOn, err = PassOn(ctx, tx, c.TaskID, false)
+	}
 	if err != nil || c.Verb != "cancel" || c.ItemIDs == nil || out.Task != "cancelled" {
 		return out, err
 	}
@@ -123,6 +128,7 @@ func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 		from := h.State
 		ch.alter(h, &c, now)
 		h.Since = &now
+		out.Child = out.Child || h.OfChild() && h.State != "queued"
 		e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
 			Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason, Data: c.Data}
 		switch {
@@ -140,7 +146,7 @@ func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 		if h.State == "queued" {
 			out.Released = append(out.Released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
 		}
-		if h.Feeds == 1 && h.State != "queued" && h.State != "dead_lettered" {
+		if h.FeedsItems() && h.State != "queued" && h.State != "dead_lettered" {
 			feeders = append(feeders, h.ItemID)
 		}
 	}

@@ -46,9 +46,9 @@ WHERE t.id = $1 AND t.namespace = $2
 @shared
 
 -- name: stored state
-SELECT k.state, COALESCE(k.failed_in, '')
-FROM pawl.task_counters k
-WHERE k.task_id = $1
+SELECT COALESCE(k.state, 'open'), COALESCE(k.failed_in, ''), (SELECT COUNT(*) FROM pawl.parents p WHERE p.task_id = $1)
+FROM (SELECT 1 AS one) x
+LEFT JOIN pawl.task_counters k ON k.task_id = $1
 
 -- name: tally
 UPDATE pawl.task_counters
@@ -130,7 +130,8 @@ LIMIT 1 OFFSET $2
 -- name: miscounted dependents
 SELECT w.item_id, @namespace_of(w.queue_id), w.task_id, 0, 0
 FROM pawl.waiting w
-WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0 AND (
+WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0
+  AND NOT EXISTS (SELECT 1 FROM pawl.child_waits c WHERE c.item_id = w.item_id AND c.over = 0) AND (
   w.needs <> (SELECT COUNT(*) FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))
   OR w.broken = 0 AND EXISTS (

@@ -14,7 +14,8 @@ SELECT @columns(t.task),
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at),
   COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id AND e.move NOT IN @events(stateless) ORDER BY e.id DESC LIMIT 1), t.created_at),
   (SELECT r.error FROM pawl.parked_items r WHERE t.solo = 0 AND r.task_id = t.id AND r.error IS NOT NULL ORDER BY r.since DESC, r.item_id LIMIT 1),
-  CASE WHEN t.state = 'submitted' THEN (SELECT k.ready_for_approval FROM pawl.task_counters k WHERE k.task_id = t.id) END
+  CASE WHEN t.state = 'submitted' THEN (SELECT k.ready_for_approval FROM pawl.task_counters k WHERE k.task_id = t.id) END,
+  (SELECT p.children FROM pawl.parents p WHERE p.task_id = t.id)
 FROM pawl.task_rows t
 
 -- name: updated

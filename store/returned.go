@@ -170,11 +170,12 @@ func (r *Returned) Item() *pawl.Item {
 	return &it
 }
 
-func deref(n *int64) int64 {
-	if n == nil {
-		return 0
+func deref[T any](v *T) T {
+	if v == nil {
+		var zero T
+		return zero
 	}
-	return *n
+	return *v
 }
 
 // goesOn returns the time at which a scheduled or waiting item becomes due.

@@ -94,6 +94,9 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := awaitChildren(ctx, tx, calls, out); err != nil {
+		return nil, err
+	}
 	items := make(map[int]*Leave, len(calls))
 	for i := range calls {
 		items[calls[i].Ord] = &calls[i]

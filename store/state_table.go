@@ -141,7 +141,7 @@ func (h *StateRow) amend(a Amendment) {
 		h.Solo = *a.Solo
 	}
 	if a.Feeds != nil {
-		h.Feeds = *a.Feeds
+		h.Feeds += *a.Feeds - h.Feeds%2
 	}
 	if a.Priority != nil {
 		h.Rank += RequeueRank(*a.Priority) - RequeueRank(PriorityOf(h.Rank))

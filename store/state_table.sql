@@ -78,7 +78,7 @@ VALUES (@values(finished_items, $1))
 -- inserted again.
 -- name: amend scheduled
 UPDATE pawl.scheduled
-SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+SET solo = COALESCE($2, solo), feeds = COALESCE($3 + feeds - feeds % 2, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN @ids($1)
 RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), @state(scheduled)
 
@@ -90,7 +90,7 @@ WITH held AS MATERIALIZED (
   ORDER BY item_id
   @lock)
 UPDATE pawl.waiting
-SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+SET solo = COALESCE($2, solo), feeds = COALESCE($3 + feeds - feeds % 2, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN (SELECT item_id FROM held)
 RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), @state(waiting)
 
@@ -102,13 +102,13 @@ WITH held AS MATERIALIZED (
   ORDER BY item_id
   @lock)
 UPDATE pawl.leases
-SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+SET solo = COALESCE($2, solo), feeds = COALESCE($3 + feeds - feeds % 2, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN (SELECT item_id FROM held)
 RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), state
 
 -- name: amend parked_items
 UPDATE pawl.parked_items
-SET solo = COALESCE($2, solo), feeds = COALESCE($3, feeds), priority = COALESCE($4, priority)
+SET solo = COALESCE($2, solo), feeds = COALESCE($3 + feeds - feeds % 2, feeds), priority = COALESCE($4, priority)
 WHERE item_id IN @ids($1)
 RETURNING item_id, @namespace_of(queue_id), @type_of(queue_id), state
 

@@ -10,6 +10,7 @@ import (
 // movedTask is the task of a Change: its state before, and what the moves of its items add
 // to its counters.
 type movedTask struct {
+	parent                        int // 1: it has children
 	found, solo, acceptance       bool
 	state, failedIn               string // the stored state; of a solo task after soloMove has run
 	open, failed, dead, cancelled int    // deltas
@@ -31,7 +32,7 @@ func lockTask(ctx context.Context, tx Tx, c Change) (t movedTask, err error) {
 // it is reliable only after the item was taken.
 func (t *movedTask) read(ctx context.Context, tx Tx, taskID string) error {
 	t.state, t.failedIn = "open", ""
-	_, err := Row(ctx, tx, []any{&t.state, &t.failedIn}, moveSQL["stored state"], TaskID(taskID))
+	_, err := Row(ctx, tx, []any{&t.state, &t.failedIn, &t.parent}, moveSQL["stored state"], TaskID(taskID))
 	return err
 }
 

@@ -26,7 +26,11 @@ type NewTask struct {
 	Deadline            *int64
 	StartToClose        *int64 // seconds
 	ScheduleToStart     *int64 // seconds
-	Items               int    // how many items are created with it
+	ParentID            *TaskID
+	ForkedFrom          *TaskID
+	ForkedAt            *int64 // the number of its last checkpoint that was copied
+	Spawned             Spawned
+	Items               int // how many items are created with it
 	Actor               Actor
 	Data                string // of the proposed event: a summary of the request
 	only                onlyItem
@@ -53,6 +57,7 @@ func (t *NewTask) Columns() []Column {
 		{"dedupes", &t.Dedupes}, {"trace_parent", &t.TraceParent},
 		{"deadline", &t.Deadline}, {"start_to_close", &t.StartToClose}, {"schedule_to_start", &t.ScheduleToStart},
 		{"schedule", &t.Schedule},
+		{"parent_id", &t.ParentID}, {"forked_from", &t.ForkedFrom}, {"forked_at", &t.ForkedAt},
 		{"max_attempts", &t.only.MaxAttempts}, {"run_at", &t.only.RunAt}, {"item_type", &t.only.Type}, {"item_priority", &t.only.Priority},
 		{"input", &t.only.Input},
 	}
@@ -96,6 +101,7 @@ func (t *NewTask) Take(given *pawl.NewTask) {
 		t.Metadata = string(given.Metadata)
 	}
 	t.StartToClose, t.ScheduleToStart = seconds(given.StartToCloseSeconds), seconds(given.ScheduleToStartSeconds)
+	t.ParentID = optionalTask(given.ParentID)
 	if given.Deadline != nil {
 		at := given.Deadline.UnixMicro()
 		t.Deadline = &at
@@ -103,6 +109,14 @@ func (t *NewTask) Take(given *pawl.NewTask) {
 	if given.RequestedBy != nil {
 		t.RequestedByType, t.RequestedByID = Text(given.RequestedBy.Type), Text(given.RequestedBy.ID)
 	}
+}
+
+// optionalTask returns the id of a task; nil = none.
+func optionalTask(id string) *TaskID {
+	if id == "" {
+		return nil
+	}
+	return (*TaskID)(&id)
 }
 
 // seconds returns a time in seconds; 0 = none.
@@ -122,7 +136,8 @@ func (t *NewTask) Task(payload string) pawl.Task {
 	out := pawl.Task{ID: t.ID, Namespace: t.Namespace, Type: t.Type, TypeVersion: t.TypeVersion, Title: string(t.Title), Priority: t.Priority,
 		Metadata: both[:n:n], Payload: both[n:], InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items,
 		Deadline: stampOf(t.Deadline), Schedule: string(t.Schedule),
-		StartToCloseSeconds: int(deref(t.StartToClose)), ScheduleToStartSeconds: int(deref(t.ScheduleToStart))}
+		StartToCloseSeconds: int(deref(t.StartToClose)), ScheduleToStartSeconds: int(deref(t.ScheduleToStart)),
+		ParentID: string(deref(t.ParentID)), ForkedFrom: string(deref(t.ForkedFrom)), ForkedAt: deref(t.ForkedAt)}
 	if t.RequestedByID != "" {
 		out.RequestedBy = &pawl.Requester{Type: string(t.RequestedByType), ID: string(t.RequestedByID)}
 	}
@@ -147,10 +162,10 @@ type taskScan struct {
 	failedIn, failure, stage, itemState, itemFailure Text
 	schedule                                         Text
 	metadata                                         string
-	progress, ready                                  *int
+	progress, ready, children                        *int
 	created, updated, moved                          int64
 	applied, completed                               *int64
-	deadline, toClose, toStart                       *int64
+	deadline, toClose, toStart, forkedAt             *int64
 }
 
 // columns are the columns that are read of a task's row: @columns(task) in statements.
@@ -163,6 +178,7 @@ func (s *taskScan) columns() []Column {
 		{"failed_in", &s.failedIn}, {"error", &s.failure}, {"stage", &s.stage}, {"item_state", &s.itemState}, {"progress", &s.progress},
 		{"deadline", &s.deadline}, {"start_to_close", &s.toClose}, {"schedule_to_start", &s.toStart},
 		{"schedule", &s.schedule},
+		{"parent_id", (*TaskID)(&s.ParentID)}, {"forked_from", (*TaskID)(&s.ForkedFrom)}, {"forked_at", &s.forkedAt},
 	}
 }
 
@@ -190,6 +206,7 @@ func (s *taskScan) task() pawl.Task {
 	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(s.created), Stamp(s.updated), Stamp(s.moved)
 	t.AppliedAt, t.CompletedAt, t.Deadline = stampOf(s.applied), stampOf(s.completed), stampOf(s.deadline)
 	t.StartToCloseSeconds, t.ScheduleToStartSeconds = int(deref(s.toClose)), int(deref(s.toStart))
+	t.ForkedAt, t.Children = deref(s.forkedAt), deref(s.children)
 	if s.solo == 1 {
 		t.Progress, t.Stage = progressOf(s.progress, string(s.itemState)), stageOrState(s.stage, string(s.itemState))
 		return t

@@ -131,6 +131,9 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 	if q.RequestedBy != "" {
 		w.and("t.requested_by_id = ?", q.RequestedBy)
 	}
+	if q.ParentID != "" {
+		w.and("t.parent_id = ?", TaskID(q.ParentID))
+	}
 	if q.InputHash != "" {
 		w.and("t.input_hash = ?", q.InputHash)
 	}
@@ -213,7 +216,8 @@ func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Ta
 	defer rows.Close()
 	var out []pawl.Task
 	var s taskScan
-	targets := append(Targets(s.columns()), &s.RetryCount, &s.applied, &s.completed, &s.updated, &s.moved, &s.itemFailure, &s.ready)
+	targets := append(Targets(s.columns()), &s.RetryCount, &s.applied, &s.completed,
+		&s.updated, &s.moved, &s.itemFailure, &s.ready, &s.children)
 	for rows.Next() {
 		s = taskScan{}
 		if err := rows.Scan(targets...); err != nil {

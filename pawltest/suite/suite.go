@@ -95,6 +95,7 @@ var nouns = []noun{
 	queues,
 	queueLimits,
 	budgets,
+	children,
 	budgetKeeping,
 	uniqueness,
 	debounces,

@@ -21,6 +21,7 @@ func CheckTask(t *pawl.NewTask, now time.Time) error {
 	f.typeName("/type", t.Type)
 	f.Text("/title", t.Title, 0, pawl.MaxTitleLen)
 	f.Text("/input_hash", t.InputHash, 0, pawl.MaxFingerprintLen)
+	f.Text("/parent_id", t.ParentID, 0, pawl.MaxIDLen)
 	f.Number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
 	f.Number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 	f.JSON("/payload", t.Payload, pawl.MaxPayloadBytes)

@@ -35,7 +35,7 @@ fed AS MATERIALIZED (
   SELECT d.item_id, count(*)::int AS needs
   FROM x,
     LATERAL (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id = x.item_id OFFSET 0) d
-  WHERE x.feeds = 1
+  WHERE x.feeds % 2 = 1
   GROUP BY d.item_id
   ORDER BY d.item_id),
 needs AS (

@@ -24,7 +24,7 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 		var e store.Expired
 		var fed int
 		err := r.Scan(&e.Namespace, (*store.ItemID)(&e.ItemID), (*store.TaskID)(&e.TaskID), &e.Type, &e.State, &e.Priority, &e.Checkpoint, &fed)
-		e.Fed = fed == 1
+		e.Fed, e.Child = fed%2 == 1, fed > 1
 		out = append(out, e)
 		return err
 	})

@@ -67,7 +67,7 @@ broke AS MATERIALIZED (
   SELECT d.item_id, count(*)::int AS broken
   FROM y,
     LATERAL (SELECT d.item_id FROM pawl.item_deps d WHERE d.needs_id = y.item_id OFFSET 0) d
-  WHERE y.spent AND y.feeds = 1
+  WHERE y.spent AND y.feeds % 2 = 1
   GROUP BY d.item_id
   ORDER BY d.item_id),
 broken AS (

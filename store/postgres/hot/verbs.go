@@ -20,6 +20,7 @@
 package hot
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -82,6 +83,10 @@ func arrays[T any](list []store.Column, rows []T, put func(r *T)) []any {
 			}}
 		case *store.TaskID:
 			all[j] = gather(at, len(rows), once)
+		case **store.TaskID:
+			all[j] = &gathered[*store.TaskID]{at, make([]*store.TaskID, len(rows)), func(ids []*store.TaskID) any {
+				return some(column(ids, func(id **store.TaskID) store.TaskID { return *cmp.Or(*id, new(store.TaskID)) }))
+			}}
 		case *store.Text:
 			all[j] = gather(at, len(rows), some)
 		case **string:
@@ -228,7 +233,7 @@ func moved(rows store.Rows, err error, returns bool,
 			return nil
 		}
 		ord, fence := call(i - 1)
-		m.Ord, m.Fed, m.Settled = ord, fed == 1, done == 1
+		m.Ord, m.Fed, m.Child, m.Settled = ord, fed%2 == 1, fed > 1, done == 1
 		if returns {
 			var err error
 			if m.Returned, err = store.NewReturned(*fence, m.TaskID, m.Failures, item); err != nil {

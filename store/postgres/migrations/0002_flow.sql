@@ -348,6 +348,61 @@ CREATE INDEX uniques_of_task ON pawl.uniques (task_id);
 
 -- Children.
 
+-- Tasks that have children. The row is locked by what creates children. todo says what is to be
+-- done with children that have not ended: 1 = cancel them, 2 = cancel and delete them.
+CREATE TABLE pawl.parents (
+  task_id   uuid PRIMARY KEY,
+  namespace text COLLATE "C" NOT NULL,
+  depth     smallint NOT NULL,
+  children  integer NOT NULL,
+  todo      smallint NOT NULL DEFAULT 0 CHECK (todo BETWEEN 0 AND 2)
+);
+CREATE INDEX parents_todo ON pawl.parents (task_id) WHERE todo > 0;
+
+-- Children and their parents. item_id and key are those of the item that spawned it. doomed = 1:
+-- it is deleted with its parent, although it may have ended since.
+CREATE TABLE pawl.child_links (
+  child_id  uuid PRIMARY KEY,
+  namespace text COLLATE "C" NOT NULL,
+  parent_id uuid NOT NULL,
+  item_id   uuid,
+  key       text COLLATE "C",
+  depth     smallint NOT NULL,
+  doomed    smallint NOT NULL DEFAULT 0 CHECK (doomed IN (0, 1))
+);
+CREATE INDEX child_links_of_parent ON pawl.child_links (parent_id, child_id);
+CREATE UNIQUE INDEX child_links_by_key ON pawl.child_links (parent_id, key) WHERE key IS NOT NULL;
+CREATE INDEX child_links_doomed ON pawl.child_links (parent_id, child_id) WHERE doomed = 1;
+CREATE INDEX tasks_by_parent ON pawl.tasks (parent_id, id) WHERE parent_id IS NOT NULL;
+
+-- The last wait of an item for children. Of total children, ended have ended, of which failed
+-- did not complete. over = 1: the item waits no more. todo = 1: the children that have not
+-- ended are to be cancelled.
+CREATE TABLE pawl.child_waits (
+  item_id    uuid PRIMARY KEY,
+  namespace  text COLLATE "C" NOT NULL,
+  task_id    uuid NOT NULL,
+  need       integer NOT NULL,
+  on_failure text NOT NULL CHECK (on_failure IN ('fail', 'continue', 'cancel')),
+  total      integer NOT NULL,
+  ended      integer NOT NULL,
+  failed     integer NOT NULL,
+  over       smallint NOT NULL DEFAULT 0 CHECK (over IN (0, 1)),
+  todo       smallint NOT NULL DEFAULT 0 CHECK (todo IN (0, 1)),
+  CONSTRAINT child_waits_counts CHECK (failed <= ended AND ended <= total)
+);
+CREATE INDEX child_waits_todo ON pawl.child_waits (item_id) WHERE todo = 1;
+
+-- The children of a wait. state is NULL until the child has ended.
+CREATE TABLE pawl.awaited_children (
+  child_id uuid NOT NULL,
+  item_id  uuid NOT NULL,
+  state    text,
+  error    text,
+  PRIMARY KEY (child_id, item_id)
+);
+CREATE INDEX awaited_children_of_item ON pawl.awaited_children (item_id, child_id);
+CREATE INDEX awaited_children_open ON pawl.awaited_children (child_id) WHERE state IS NULL;
 
 -- Bulk calls are tasks of a type of their own, which engines look for in all namespaces.
 CREATE INDEX queues_by_type ON pawl.queues (type);

@@ -88,7 +88,7 @@ func take(ctx context.Context, tx store.Tx, targets []any, plain, withItem strin
 // end writes the completed item to ends and updates the items that depend on it.
 func (l *lease) end(ctx context.Context, tx store.Tx, ends *inserter, result string, now int64) error {
 	err := ends.add(ctx, tx, with(l.Kept(), l.itemID, l.queue, l.taskID, l.worker, l.startedAt, now, l.stage, result)...)
-	if err == nil && l.Feeds == 1 {
+	if err == nil && l.FeedsItems() {
 		_, err = tx.Exec(ctx, completeFeed, l.itemID)
 	}
 	return err
@@ -107,5 +107,5 @@ func (l *lease) moved(ctx context.Context, tx store.Tx, ord int, state string, r
 	q, err := store.QueueNamed(ctx, tx, l.queue)
 	out := state == "completed" || state == "failed"
 	return store.Moved{Ord: ord, TaskID: string(l.taskID), State: state, Failures: l.Failures, Priority: int(l.priority), Type: q.Type,
-		RunAt: runAt, Now: now, Fed: l.Feeds == 1 && out, Settled: l.Solo == 1 && out}, err
+		RunAt: runAt, Now: now, Fed: l.FeedsItems() && out, Child: l.OfChild() && out, Settled: l.Solo == 1 && out}, err
 }

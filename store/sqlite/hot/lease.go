@@ -65,7 +65,7 @@ func (l *lease) toWaiting(ctx context.Context, tx store.Tx, leftBy string, until
 func (l *lease) toFailed(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
 	_, err := tx.Exec(ctx, putFailed, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority,
 		leftBy, l.worker, l.startedAt, now, l.progress, l.stage, l.err)...)
-	if err == nil && l.Feeds == 1 {
+	if err == nil && l.FeedsItems() {
 		_, err = tx.Exec(ctx, breakOthers, l.itemID)
 	}
 	return err

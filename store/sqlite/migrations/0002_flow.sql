@@ -347,6 +347,61 @@ CREATE INDEX uniques_of_task ON uniques (task_id);
 
 -- Children.
 
+-- Tasks that have children. The row is locked by what creates children. todo says what is to be
+-- done with children that have not ended: 1 = cancel them, 2 = cancel and delete them.
+CREATE TABLE parents (
+  task_id   BLOB PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  depth     INTEGER NOT NULL,
+  children  INTEGER NOT NULL,
+  todo      INTEGER NOT NULL DEFAULT 0 CHECK (todo BETWEEN 0 AND 2)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX parents_todo ON parents (task_id) WHERE todo > 0;
+
+-- Children and their parents. item_id and key are those of the item that spawned it. doomed = 1:
+-- it is deleted with its parent, although it may have ended since.
+CREATE TABLE child_links (
+  child_id  BLOB PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  parent_id BLOB NOT NULL,
+  item_id   BLOB,
+  key       TEXT,
+  depth     INTEGER NOT NULL,
+  doomed    INTEGER NOT NULL DEFAULT 0 CHECK (doomed IN (0, 1))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX child_links_of_parent ON child_links (parent_id, child_id);
+CREATE UNIQUE INDEX child_links_by_key ON child_links (parent_id, key) WHERE key IS NOT NULL;
+CREATE INDEX child_links_doomed ON child_links (parent_id, child_id) WHERE doomed = 1;
+CREATE INDEX tasks_by_parent ON tasks (parent_id, id) WHERE parent_id IS NOT NULL;
+
+-- The last wait of an item for children. Of total children, ended have ended, of which failed
+-- did not complete. over = 1: the item waits no more. todo = 1: the children that have not
+-- ended are to be cancelled.
+CREATE TABLE child_waits (
+  item_id    BLOB PRIMARY KEY,
+  namespace  TEXT NOT NULL,
+  task_id    BLOB NOT NULL,
+  need       INTEGER NOT NULL,
+  on_failure TEXT NOT NULL CHECK (on_failure IN ('fail', 'continue', 'cancel')),
+  total      INTEGER NOT NULL,
+  ended      INTEGER NOT NULL,
+  failed     INTEGER NOT NULL,
+  over       INTEGER NOT NULL DEFAULT 0 CHECK (over IN (0, 1)),
+  todo       INTEGER NOT NULL DEFAULT 0 CHECK (todo IN (0, 1)),
+  CONSTRAINT child_waits_counts CHECK (failed <= ended AND ended <= total)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX child_waits_todo ON child_waits (item_id) WHERE todo = 1;
+
+-- The children of a wait. state is NULL until the child has ended.
+CREATE TABLE awaited_children (
+  child_id BLOB NOT NULL,
+  item_id  BLOB NOT NULL,
+  state    TEXT,
+  error    TEXT,
+  PRIMARY KEY (child_id, item_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX awaited_children_of_item ON awaited_children (item_id, child_id);
+CREATE INDEX awaited_children_open ON awaited_children (child_id) WHERE state IS NULL;
 
 -- Bulk calls are tasks of a type of their own, which engines look for in all namespaces.
 CREATE INDEX queues_by_type ON queues (type);

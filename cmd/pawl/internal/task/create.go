@@ -166,6 +166,7 @@ func taskCreate(a *cli.App) *cobra.Command {
 	f.DurationVar(&n.scheduleTo, "schedule-to-start", 0, "longest time in the queue, in whole seconds (10m); 0 = no limit")
 	f.BoolVar(&n.dedupe, "dedupe", false, "return the existing task with this payload and items, if there is one")
 	f.StringSliceVar(&n.dedupeOn, "dedupe-on", nil, "like --dedupe, by the values at these JSON Pointers into the payload")
+	f.StringVar(&n.ParentID, "parent", "", "make it a child of this task")
 	f.StringVar(&n.InputHash, "input-hash", "", "like --dedupe, by a hash that you compute")
 	n.alone.flags(f)
 	f.BoolVar(&n.DryRun, "dry-run", false, "show the items that would be created, and create nothing")

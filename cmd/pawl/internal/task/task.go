@@ -64,6 +64,7 @@ func taskList(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&since, "since", "", "created at or after this time; a duration counts back from now")
 	cmd.Flags().StringVar(&until, "until", "", "created before this time; a duration counts back from now")
 	cmd.Flags().StringVar(&changed, "updated-since", "", "changed at or after this time; a duration counts back from now")
+	cmd.Flags().StringVar(&f.ParentID, "parent", "", "the children of this task")
 	cmd.Flags().StringVar(&f.RequestedBy, "requested-by", "", "requested by this id")
 	cmd.Flags().StringVar(&f.InputHash, "input-hash", "", "with this input hash")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first; with --by-priority lowest first, with --by-update longest unchanged first")
@@ -215,6 +216,10 @@ func ShowTask(w io.Writer, t pawl.Task) {
 	if t.Deduplicated {
 		found = "an older task with this input"
 	}
+	children := ""
+	if t.Children > 0 {
+		children = fmt.Sprint(t.Children)
+	}
 	terminal.Fields(w,
 		"task", t.ID,
 		"found", found,
@@ -228,6 +233,8 @@ func ShowTask(w io.Writer, t pawl.Task) {
 		"progress", fmt.Sprintf("%d%%", t.Progress),
 		"priority", fmt.Sprint(t.Priority),
 		"items", fmt.Sprintf("%d, %d open", t.Items, t.ItemsOpen)+cli.Pending(t.ItemsPending),
+		"parent", t.ParentID,
+		"children", children,
 		"retries", fmt.Sprint(t.RetryCount),
 		"error", terminal.Failure(t.Error),
 		"requested by", terminal.Printable(by),

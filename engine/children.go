@@ -1,0 +1,433 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// childPage bounds the children that one transaction looks at.
+	childPage = 500
+	// passOnPage is how many parents, and how many waits, are listed at once.
+	passOnPage = 50
+	// childrenPages bounds the pages of awaited children that one call of settleAwaited compares.
+	childrenPages = 4
+	// passOnAtOnce is how many children a call cancels before it is answered. The others follow.
+	passOnAtOnce = 1000
+	// childrenPeek is how often Run looks for ends of children that were not counted.
+	childrenPeek = 2 * time.Second
+)
+
+// createChildren inserts drafts of children, those of one parent in one transaction. If the
+// parent is refused, so are they all.
+func (e *Engine) createChildren(ctx context.Context, out []pawl.Result[pawl.Task], drafts []draft) error {
+	for len(drafts) > 0 {
+		parent := *drafts[0].task.ParentID
+		same := slices.DeleteFunc(slices.Clone(drafts), func(d draft) bool { return *d.task.ParentID != parent })
+		drafts = slices.DeleteFunc(drafts, func(d draft) bool { return *d.task.ParentID == parent })
+		err := e.createTogether(ctx, out, same)
+		switch pawl.CodeOf(err) {
+		case pawl.CodeNotFound, pawl.CodeConflict, pawl.CodeLimit:
+			for i := range same {
+				out[same[i].ord].Err = err
+			}
+		default:
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Spawn creates children under leases; see pawl.Spawner.
+func (e *Engine) Spawn(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
+	return withProvenance(ctx, e, "create", calls, subjectOfTask, (*Engine).spawnAll)
+}
+
+func (e *Engine) spawnAll(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+	if err := rules.CheckBatch("spawn", len(calls)); err != nil {
+		return nil, err
+	}
+	out := make([]pawl.Result[pawl.Task], len(calls))
+	for i := range calls {
+		out[i].Value, out[i].Err = e.spawn(ctx, &calls[i])
+	}
+	return out, nil
+}
+
+func (e *Engine) spawn(ctx context.Context, call *pawl.SpawnCall) (pawl.Task, error) {
+	if err := rules.CheckSpawn(call); err != nil {
+		return pawl.Task{}, err
+	}
+	if err := e.ours(ctx, call.Fence); err != nil {
+		return pawl.Task{}, err
+	}
+	parent, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (string, error) {
+		return store.TaskOfItem(ctx, tx, ns, call.ItemID)
+	})
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	task := call.Task
+	task.ParentID = parent
+	d, err := e.draft(ctx, &task, "", new(drafting))
+	if err != nil {
+		return pawl.Task{}, err
+	}
+	d.task.Spawned = store.Spawned{ItemID: call.ItemID, Key: store.Text(call.Key)}
+	if err := e.referTask(ctx, "spawn", d.task.ID, d.blobs()); err != nil {
+		return pawl.Task{}, err
+	}
+	for try := 1; ; try++ {
+		out, err := e.spawnOnce(ctx, call, parent, d)
+		if pawl.CodeOf(err) != pawl.CodeConflict || try == maxTries || errors.Is(err, pawl.ErrLeaseLost) {
+			return out, err
+		}
+		// Another item of the task may have spawned a child with this key meanwhile.
+	}
+}
+
+// spawnOnce locks the parent and then the item's lease, as all calls do that lock both.
+func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent string, d draft) (pawl.Task, error) {
+	var out pawl.Task
+	var made []created
+	held := false
+	ns := pawl.CallerOf(ctx).Namespace
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		out, made, held = pawl.Task{}, nil, false
+		if _, err := store.ShareTask(ctx, tx, ns, parent); err != nil {
+			return err
+		}
+		_, ok, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), call.Fence))
+		if held = ok; err != nil || !ok {
+			return err
+		}
+		older, err := store.ChildByKey(ctx, tx, parent, call.Key)
+		if err != nil {
+			return err
+		}
+		if older != "" {
+			out, err = store.GetTask(ctx, tx, ns, older)
+			out.Deduplicated = true
+			return err
+		}
+		if made, err = e.insertInTx(ctx, tx, []draft{d}); err == nil {
+			out = d.answer(made[0].now)
+		}
+		return err
+	})
+	if err == nil && !held {
+		it, now, err := e.readRow(ctx, call.ItemID)
+		if err == nil {
+			err = rules.CheckFence(rules.Item(it), call.Fence, now, "spawn")
+		}
+		if err == nil {
+			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: "spawn", Message: "another call is changing the item; try again"}
+		}
+		return pawl.Task{}, err
+	}
+	if err == nil && made != nil {
+		e.after(func() { e.created([]draft{d}, made[0].now) })
+	}
+	return out, err
+}
+
+// suspendFor checks the children that suspensions wait for, and returns the calls that may be
+// carried out. It stores the errors of the others.
+func (e *Engine) suspendFor(ctx context.Context, calls []pawl.SuspendCall, out []pawl.Result[pawl.Moved]) (good []int, err error) {
+	for i := range calls {
+		w := calls[i].Children
+		if w == nil {
+			good = append(good, i)
+			continue
+		}
+		ids := make([]string, len(w.IDs))
+		for n, id := range w.IDs {
+			ids[n] = idform.Task(id)
+		}
+		calls[i].Children = &pawl.ChildWait{IDs: ids, Need: w.Need, OnFailure: w.OnFailure}
+		if out[i].Err = rules.CheckChildWait(calls[i].Children); out[i].Err != nil {
+			continue
+		}
+		_, out[i].Err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (none struct{}, err error) {
+			task, err := store.TaskOfItem(ctx, tx, ns, calls[i].ItemID)
+			if err != nil {
+				return none, err
+			}
+			return none, store.OwnChildren(ctx, tx, task, ids)
+		})
+		if code := pawl.CodeOf(out[i].Err); code == pawl.CodeUnavailable || code == pawl.CodeInternal {
+			return nil, out[i].Err
+		}
+		if out[i].Err == nil {
+			good = append(good, i)
+		}
+	}
+	return good, nil
+}
+
+// childWait returns the wait to store.
+func childWait(w *pawl.ChildWait) *store.ChildWait {
+	if w == nil {
+		return nil
+	}
+	out := &store.ChildWait{IDs: slices.Compact(slices.Sorted(slices.Values(w.IDs))), Need: int(w.Need), OnFailure: w.OnFailure}
+	if w.Need == pawl.NeedAll {
+		out.Need = len(out.IDs)
+	}
+	if out.OnFailure == "" {
+		out.OnFailure = pawl.OnFailureFail
+	}
+	return out
+}
+
+// childrenEnded counts tasks that may be children, and may have ended, in the waits for them.
+// If it fails, settleAwaited counts them.
+func (e *Engine) childrenEnded(ctx context.Context, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	if e.scope != nil {
+		e.after(func() { e.root.childrenEnded(ctx, ids) })
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	for page := range slices.Chunk(ids, childPage) {
+		if err := e.countEnded(ctx, page); err != nil {
+			e.logError(ctx, "children that ended are counted by the next pass", err)
+			return
+		}
+	}
+}
+
+func (e *Engine) countEnded(ctx context.Context, ids []string) error {
+	rows := make([]store.EndedChild, len(ids))
+	for i, id := range ids {
+		rows[i] = store.EndedChild{Ord: i, TaskID: id}
+	}
+	ended, err := e.committers.children.Do(ctx, e.db, rows)
+	if err != nil {
+		return err
+	}
+	for _, c := range ended {
+		if len(c.Woken) > 0 {
+			e.itemsQueued(c.Woken)
+		}
+		for _, d := range c.Failed {
+			e.follow(pawl.As(ctx, pawl.Caller{Namespace: d.Namespace}),
+				effects{followUp: true, ended: []string{d.ItemID}, failing: []string{d.TaskID}, children: []string{d.TaskID}})
+		}
+		if c.Cancels {
+			e.passOn(ctx)
+		}
+	}
+	return nil
+}
+
+// settleAwaited counts children that ended when the process that should have counted them died,
+// and goes on with cancels that it should have passed on.
+func (e *Engine) settleAwaited(ctx context.Context) error {
+	after := ""
+	if last := e.awaitedAfter.Load(); last != nil {
+		after = *last
+	}
+	for range childrenPages {
+		var open, ended []string
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			if open, err = store.OpenAwaited(ctx, tx, after, childPage); err == nil && len(open) > 0 {
+				ended, err = store.EndedAwaited(ctx, tx, open)
+			}
+			return err
+		})
+		if err == nil && len(ended) > 0 {
+			err = e.countEnded(ctx, ended)
+		}
+		if err != nil {
+			return err
+		}
+		if after = ""; len(open) < childPage {
+			break
+		}
+		after = open[len(open)-1]
+	}
+	e.awaitedAfter.Store(&after)
+	return e.passOnAll(ctx, math.MaxInt)
+}
+
+// passOn cancels, or deletes, the children of tasks that were cancelled or deleted. What is left
+// when it fails is left to the next pass.
+func (e *Engine) passOn(ctx context.Context) {
+	if e.scope != nil {
+		e.after(func() { e.root.passOn(ctx) })
+		return
+	}
+	if err := e.passOnAll(context.WithoutCancel(ctx), passOnAtOnce); err != nil {
+		e.logError(ctx, "children are cancelled by the next pass", err)
+	}
+}
+
+// passOnAll goes down one generation after the other: a cancelled child notes that its own
+// children are to be cancelled. It stops when it has cancelled most children or more.
+func (e *Engine) passOnAll(ctx context.Context, most int) error {
+	for most > 0 {
+		var todo []store.PassedOn
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			todo, err = store.ToPassOn(ctx, tx, passOnPage)
+			return err
+		})
+		if err != nil || len(todo) == 0 {
+			return err
+		}
+		for i := range todo {
+			n, err := e.passOnTo(pawl.As(ctx, pawl.Caller{Namespace: todo[i].Namespace, ActorType: pawl.ActorSystem}), &todo[i], most)
+			if most -= n; err != nil || most <= 0 {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// passOnTo cancels the children of one parent, or those of one wait, until it has cancelled most
+// or more. It returns how many it cancelled.
+func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most int) (n int, err error) {
+	reason := "its parent " + p.TaskID + " was cancelled"
+	switch {
+	case p.Deletes:
+		reason = "its parent " + p.TaskID + " is deleted"
+	case p.ItemID != "":
+		reason = "another child of its parent " + p.TaskID + " failed"
+	}
+	for after := ""; ; {
+		var live []string
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			live, after, err = p.Next(ctx, tx, after, childPage)
+			return err
+		})
+		if err == nil {
+			err = e.cancelChildren(ctx, live, reason)
+		}
+		if n += len(live); err != nil || after != "" && n >= most {
+			return n, err
+		}
+		if after == "" {
+			break
+		}
+	}
+	if p.Deletes {
+		if err := e.deleteDoomed(ctx, p, reason); err != nil {
+			return n, err
+		}
+	}
+	return n, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Done(ctx, tx) })
+}
+
+// cancelChildren cancels tasks; one that has ended meanwhile stays as it is.
+func (e *Engine) cancelChildren(ctx context.Context, ids []string, reason string) error {
+	for _, id := range ids {
+		call := pawl.TaskCall{TaskID: id, Reason: reason}
+		err := e.cancelAhead(ctx, &call, cancelBatch)
+		if err == nil {
+			err = e.cancelChild(ctx, &call)
+		}
+		if code := pawl.CodeOf(err); err != nil && code != pawl.CodeConflict && code != pawl.CodeNotFound {
+			return err
+		}
+	}
+	e.childrenEnded(ctx, ids)
+	return nil
+}
+
+// cancelChild cancels a task. Its own children are left to the caller.
+func (e *Engine) cancelChild(ctx context.Context, call *pawl.TaskCall) error {
+	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
+		task, then, err := e.changeIn(ctx, tx, "cancel", call)
+		then.passOn = false
+		return task, then, err
+	})
+	if err == nil {
+		e.endMessages(ctx, nil, call.TaskID)
+	}
+	return err
+}
+
+// deleteChildren deletes the children of a task that have not ended, before the task itself.
+func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
+	p := store.PassedOn{Namespace: c.Namespace, TaskID: call.TaskID, Deletes: true}
+	if !call.Force {
+		live, err := e.liveChild(ctx, &p)
+		if err == nil && live != "" {
+			err = &pawl.Error{Code: pawl.CodeConflict, Op: "delete", Allowed: []string{},
+				Message: "its child " + live + " has not ended; cancel its children first, or delete with force"}
+		}
+		return err
+	}
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		_, err := store.PassOn(ctx, tx, call.TaskID, true)
+		return err
+	})
+	if err == nil {
+		_, err = e.passOnTo(ctx, &p, math.MaxInt)
+	}
+	return err
+}
+
+// liveChild returns a child that has not ended; "" = none.
+func (e *Engine) liveChild(ctx context.Context, p *store.PassedOn) (id string, err error) {
+	p = &store.PassedOn{Namespace: p.Namespace, TaskID: p.TaskID} // nothing is marked
+	for after := ""; ; {
+		var live []string
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			live, after, err = p.Next(ctx, tx, after, childPage)
+			return err
+		})
+		if err != nil || len(live) > 0 || after == "" {
+			return strings.Join(live[:min(1, len(live))], ""), err
+		}
+	}
+}
+
+// watchChildren counts, until ctx ends, what other processes should have counted.
+func (e *Engine) watchChildren(ctx context.Context) {
+	tick := time.NewTicker(childrenPeek)
+	defer tick.Stop()
+	for {
+		if err := e.settleAwaited(ctx); err != nil {
+			e.logError(ctx, "counting children that ended failed; retrying", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// deleteDoomed deletes the children of a parent that is deleted, and the children of these.
+func (e *Engine) deleteDoomed(ctx context.Context, p *store.PassedOn, reason string) error {
+	for {
+		doomed, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
+			return p.Doomed(ctx, tx, childPage)
+		})
+		if err != nil || len(doomed) == 0 {
+			return err
+		}
+		for _, id := range doomed {
+			err := e.deleteTask(ctx, pawl.CallerOf(ctx), pawl.TaskCall{TaskID: id, Force: true, Reason: reason})
+			if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+				return err
+			}
+		}
+	}
+}

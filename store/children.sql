@@ -1,0 +1,150 @@
+-- Children of tasks, and the items that wait for them.
+
+-- The depth is that of the children: 1 for those of a task without a parent.
+-- name: count children
+INSERT INTO pawl.parents (task_id, namespace, depth, children)
+VALUES ($1, $2, COALESCE((SELECT l.depth FROM pawl.child_links l WHERE l.child_id = $1), 0) + 1, $3)
+ON CONFLICT (task_id) DO UPDATE SET children = parents.children + $3
+RETURNING depth, children
+
+-- name: link child
+INSERT INTO pawl.child_links (child_id, namespace, parent_id, item_id, key, depth)
+VALUES ($1, $2, $3, $4, $5, $6)
+
+-- name: child by key
+SELECT l.child_id
+FROM pawl.child_links l
+WHERE l.parent_id = $1 AND l.key = $2
+
+-- name: task of item
+SELECT w.task_id
+FROM pawl.all_items w
+WHERE w.id = $1 AND w.namespace = $2
+
+-- name: own children
+SELECT l.child_id
+FROM pawl.child_links l
+WHERE l.child_id IN @ids($1) AND l.parent_id = $2
+
+-- name: put wait
+INSERT INTO pawl.child_waits (item_id, namespace, task_id, need, on_failure, total, ended, failed)
+VALUES ($1, $2, $3, $4, $5, $6, 0, 0)
+ON CONFLICT (item_id) DO UPDATE SET need = $4, on_failure = $5, total = $6, ended = 0, failed = 0, over = 0, todo = 0
+
+-- name: forget awaited
+DELETE FROM pawl.awaited_children
+WHERE item_id = $1
+
+-- name: put awaited
+INSERT INTO pawl.awaited_children (child_id, item_id)
+VALUES ($1, $2)
+
+-- name: hold item
+UPDATE pawl.waiting
+SET needs = 1
+WHERE item_id = $1
+
+-- name: open waits for children
+SELECT a.child_id, a.item_id
+FROM pawl.awaited_children a
+WHERE a.child_id @among_ids($1) AND a.state IS NULL
+
+-- The two lists are not joined: the planner would join all tables of the view first.
+-- name: states of tasks
+SELECT t.id, t.state, t.error
+FROM pawl.task_rows t
+WHERE t.id @among_ids($1)
+
+-- name: lock waits
+SELECT w.item_id, w.namespace, w.task_id, w.need, w.on_failure, w.total, w.ended, w.failed
+FROM pawl.child_waits w
+WHERE w.item_id IN @ids($1) AND w.over = 0
+ORDER BY w.item_id
+@lock
+
+-- name: end awaited
+UPDATE pawl.awaited_children
+SET state = $3, error = $4
+WHERE child_id IN @ids($1) AND item_id = $2 AND state IS NULL
+
+-- name: count wait
+UPDATE pawl.child_waits
+SET ended = $2, failed = $3, over = $4, todo = $5
+WHERE item_id = $1
+
+-- What a process that died may have left: it is compared in pages, in the order of ids.
+-- name: open awaited
+SELECT a.child_id
+FROM pawl.awaited_children a
+WHERE a.state IS NULL AND a.child_id > $1
+ORDER BY a.child_id
+LIMIT $2
+
+-- name: wait of item
+SELECT w.need, w.on_failure, w.total, w.ended, w.failed, w.over
+FROM pawl.child_waits w
+WHERE w.item_id = $1
+
+-- name: ended children
+SELECT a.child_id, l.key, a.state, a.error, length(e.result), CASE WHEN length(e.result) <= $3 THEN e.result END
+FROM pawl.awaited_children a
+LEFT JOIN pawl.child_links l ON l.child_id = a.child_id
+LEFT JOIN pawl.finished_items e ON e.item_id = a.child_id AND a.state = 'completed'
+WHERE a.item_id = $1 AND a.state IS NOT NULL AND a.child_id > $2
+ORDER BY a.child_id
+LIMIT $4
+
+-- name: pass on
+UPDATE pawl.parents
+SET todo = CASE WHEN todo > $2 THEN todo ELSE $2 END
+WHERE task_id = $1
+
+-- name: passed on
+UPDATE pawl.parents
+SET todo = 0
+WHERE task_id = $1 AND todo = $2
+
+-- name: cancelled parents
+SELECT p.namespace, p.task_id, NULL, p.todo
+FROM pawl.parents p
+WHERE p.todo > 0
+ORDER BY p.task_id
+LIMIT $1
+
+-- name: cancelling waits
+SELECT w.namespace, w.task_id, w.item_id, 1
+FROM pawl.child_waits w
+WHERE w.todo = 1
+ORDER BY w.item_id
+LIMIT $1
+
+-- name: rest is cancelled
+UPDATE pawl.child_waits
+SET todo = 0
+WHERE item_id = $1
+
+-- name: children of parent
+SELECT l.child_id
+FROM pawl.child_links l
+WHERE l.parent_id = $1 AND l.child_id > $2
+ORDER BY l.child_id
+LIMIT $3
+
+-- name: children of wait
+SELECT a.child_id
+FROM pawl.awaited_children a
+WHERE a.item_id = $1 AND a.child_id > $2 AND a.state IS NULL
+ORDER BY a.child_id
+LIMIT $3
+
+-- name: doom children
+UPDATE pawl.child_links
+SET doomed = 1
+WHERE child_id IN @ids($1)
+
+-- name: doomed children
+SELECT l.child_id
+FROM pawl.child_links l
+WHERE l.parent_id = $1 AND l.doomed = 1
+ORDER BY l.child_id
+LIMIT $2

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"cmp"
+	"context"
+)
+
+// PassedOn is a cancel, or a delete, that children still have to get: those of a parent or, of a
+// wait, those that an item waits for.
+type PassedOn struct {
+	Namespace, TaskID string
+	ItemID            string // of a wait; "" = of a parent
+	Deletes           bool
+}
+
+// PassOn notes that the children of a task which have not ended are to be cancelled, or also
+// deleted. It reports whether the task has children.
+func PassOn(ctx context.Context, tx Tx, taskID string, deletes bool) (bool, error) {
+	n, err := tx.Exec(ctx, childrenSQL["pass on"], TaskID(taskID), 1+bit(deletes))
+	return n > 0, err
+}
+
+// ToPassOn lists up to limit parents and limit waits with children to cancel.
+func ToPassOn(ctx context.Context, tx Tx, limit int) ([]PassedOn, error) {
+	var out []PassedOn
+	for _, query := range []string{"cancelling waits", "cancelled parents"} {
+		rows, err := tx.Query(ctx, childrenSQL[query], limit)
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var p PassedOn
+			var todo int
+			if err := rows.Scan(&p.Namespace, (*TaskID)(&p.TaskID), (*ItemID)(&p.ItemID), &todo); err != nil {
+				return nil, err
+			}
+			p.Deletes = todo > 1
+			out = append(out, p)
+		}
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+		rows.Close()
+	}
+	return out, nil
+}
+
+// Next lists the next children after an id that have not ended, out of up to limit. last is the
+// last one that was looked at; "" = there are no more. Children that are to be deleted are
+// marked, so that a deletion goes on after they were cancelled.
+func (p *PassedOn) Next(ctx context.Context, tx Tx, after string, limit int) (live []string, last string, err error) {
+	query, of := "children of parent", any(TaskID(p.TaskID))
+	if p.ItemID != "" {
+		query, of = "children of wait", ItemID(p.ItemID)
+	}
+	ids, err := TaskIDs(ctx, tx, childrenSQL[query], of, TaskID(cmp.Or(after, firstTask)), limit)
+	if err != nil || len(ids) == 0 {
+		return nil, "", err
+	}
+	states, err := statesOfChildren(ctx, tx, ids)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, id := range ids {
+		if s, there := states[id]; there && !s.state.Ended() {
+			live = append(live, id)
+		}
+	}
+	if p.Deletes && len(live) > 0 {
+		_, err = tx.Exec(ctx, childrenSQL["doom children"], TaskList(live))
+	}
+	return live, ids[len(ids)-1], err
+}
+
+// Doomed lists up to limit children of a parent that are to be deleted.
+func (p *PassedOn) Doomed(ctx context.Context, tx Tx, limit int) ([]string, error) {
+	return TaskIDs(ctx, tx, childrenSQL["doomed children"], TaskID(p.TaskID), limit)
+}
+
+// Done notes that nothing is left to pass on.
+func (p *PassedOn) Done(ctx context.Context, tx Tx) (err error) {
+	if p.ItemID != "" {
+		_, err = tx.Exec(ctx, childrenSQL["rest is cancelled"], ItemID(p.ItemID))
+	} else {
+		_, err = tx.Exec(ctx, childrenSQL["passed on"], TaskID(p.TaskID), 1+bit(p.Deletes))
+	}
+	return err
+}
