@@ -150,7 +150,8 @@ var children = noun{"children", []promise{
 		w.isBlocked(l.ID, "2 of 3 ended")
 		w.endChild(true)
 		s := w.resumed(l.ID)
-		w.same([]any{s.Need, s.Total, s.Ended, s.Failed, s.Over, len(s.Items)}, []any{3, 3, 3, 0, true, 3}, "need, total, ended, failed, over, items")
+		w.same([]any{s.Need, s.Total, s.Ended, s.Failed, s.Over, len(s.Items)}, []any{3, 3, 3, 0, true, 3},
+			"need, total, ended, failed, over, items")
 		slices.Sort(ids)
 		for i, c := range s.Items {
 			w.same([]any{c.ID, c.State, string(c.Result)}, []any{ids[i], pawl.TaskCompleted, `{"of":"` + ids[i] + `"}`}, "result")
