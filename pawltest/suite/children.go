@@ -214,7 +214,8 @@ var children = noun{"children", []promise{
 		s := w.resumed(l.ID)
 		w.same([]any{w.item(l.ID).State, s.Ended, s.Failed}, []any{pawl.ItemQueued, 2, 1}, "state, ended and failed")
 		at := slices.IndexFunc(s.Items, func(c pawl.ChildResult) bool { return c.ID == failed })
-		w.same([]any{s.Items[at].State, s.Items[at].Error.Message, s.Items[at].Result}, []any{pawl.TaskFailed, "broken", json.RawMessage(nil)}, "error")
+		w.same([]any{s.Items[at].State, s.Items[at].Error.Message, s.Items[at].Result},
+			[]any{pawl.TaskFailed, "broken", json.RawMessage(nil)}, "error")
 	}},
 	{"with cancel, the other children are cancelled and the item goes on", func(w *fixture) {
 		_, l := w.parent()
