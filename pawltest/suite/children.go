@@ -262,7 +262,8 @@ var children = noun{"children", []promise{
 		s := w.resumed(l.ID)
 		w.same([]any{w.item(l.ID).State, s.Failed}, []any{pawl.ItemQueued, 1}, "state and failed")
 		at := slices.IndexFunc(s.Items, func(c pawl.ChildResult) bool { return c.ID == many.ID })
-		w.same([]any{s.Items[at].Omitted, s.Items[at].Result}, []any{true, json.RawMessage(nil)}, "the result of many items is read from the child")
+		w.same([]any{s.Items[at].Omitted, s.Items[at].Result},
+			[]any{true, json.RawMessage(nil)}, "the result of many items is read from the child")
 	}},
 	{"only children of the item's task can be waited for", func(w *fixture) {
 		p, l := w.parent()
