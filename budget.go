@@ -77,7 +77,7 @@ type ReserveCall struct {
 	Attempt  int    `json:"attempt"`
 	Amount   int64  `json:"amount"` // 1…MaxBudgetAmount
 	// Key names the reservation within the item, for retries (≤ MaxKeyLen). The same key again
-	// is the same reservation, also for a later attempt, which adopts it.
+	// is the same reservation, also for a later attempt of the same period, which adopts it.
 	Key     string `json:"key"`
 	Unit    string `json:"unit,omitempty"`     // "" = the budget's; another one is refused
 	AgentID string `json:"agent_id,omitempty"` // ≤ MaxIDLen; "" = that of the claim's provenance, or else the worker
@@ -90,7 +90,7 @@ func (c ReserveCall) Fence() Fence { return Fence{c.ItemID, c.WorkerID, c.Attemp
 // Reserved answers a ReserveCall.
 type Reserved struct {
 	Reservation string `json:"reservation"` // its id
-	Amount      int64  `json:"amount"`      // of the first call with the key
+	Amount      int64  `json:"amount"`      // of the first call with the key, or what a later attempt raised it to
 	Remaining   int64  `json:"remaining"`   // of the budget
 	// Settled is the amount that the reservation was settled with before; nil = it is not
 	// settled. To spend again, reserve with another key.

@@ -119,11 +119,13 @@ func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.Res
 	if done || err != nil {
 		return out, err
 	}
-	var exhausted error
-	err = e.withLockedItem(ctx, call.Fence(), "reserve", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
-		out, exhausted, err = g.Reserve(ctx, tx, id, budget, &call)
-		return err
-	})
+	exhausted := store.ErrMoreLost
+	for err == nil && errors.Is(exhausted, store.ErrMoreLost) {
+		err = e.withLockedItem(ctx, call.Fence(), "reserve", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+			out, exhausted, err = g.Reserve(ctx, tx, id, budget, &call)
+			return err
+		})
+	}
 	if err == nil {
 		err = exhausted // a value: what the refusal found out about lost reservations is committed
 	}

@@ -61,6 +61,46 @@ func TestABudgetAppliesToAKey(t *testing.T) {
 	})
 }
 
+// Lost reservations are ended in batches: by the sweep, and by a reservation that needs them.
+func TestManyLostReservationsAreEndedInBatches(t *testing.T) {
+	const many = 1100 // more than a batch
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			var told atomic.Int64
+			p := pawltest.OpenWith(t, which, engine.Options{Statement: func(string) { told.Add(1) }})
+			ctx := t.Context()
+			need[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: many, OnLost: pawl.LostReturn}))
+			need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", MaxAttempts: 9}))
+			for _, sweeps := range []bool{false, true} {
+				l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+				for n := range many {
+					need[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 1, fmt.Sprint(sweeps, n))))
+				}
+				need[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
+				l = leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+				told.Store(0)
+				if sweeps {
+					if _, err := p.Engine.Sweep(ctx); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					need[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, many, "all")))
+				}
+				if told.Load() > 200 {
+					t.Errorf("%d statements", told.Load())
+				}
+				need[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
+				if _, err := p.Engine.Sweep(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if b := need[pawl.Budget](t)(p.Engine.GetBudget(ctx, "b")); b.Remaining != many {
+					t.Errorf("%+v", b)
+				}
+			}
+		})
+	}
+}
+
 func reserveOf(l pawl.Lease, amount int64, key string) pawl.ReserveCall {
 	return pawl.ReserveCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: amount, Key: key}
 }

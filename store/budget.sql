@@ -102,16 +102,27 @@ SELECT 1
 FROM up
 WHERE id = $2
 
+-- What a reservation of an earlier period is charged stays there, when its key is used again.
+-- name: detach reservation
+UPDATE pawl.budget_reservations
+SET item_id = NULL
+WHERE id = $1
+
 -- Open reservations of a budget whose attempt holds no lease any more. An attempt that has
 -- lost its lease never gets it back.
--- name: lost reservations
-SELECT r.id, r.period_number, r.attempt, r.state, r.amount, r.charged
-FROM pawl.budget_reservations r
-WHERE r.budget_id = $1 AND r.state = 0 AND r.id > $2
-  AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
-ORDER BY r.id
-LIMIT $3
-@lock
+-- name: end lost reservations
+WITH lost AS MATERIALIZED (
+  SELECT r.id
+  FROM pawl.budget_reservations r
+  WHERE r.budget_id = $1 AND r.state = 0
+    AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
+  ORDER BY r.id
+  LIMIT $2
+  @skip)
+UPDATE pawl.budget_reservations
+SET state = $3, charged = amount * $4, ended_at = $5
+WHERE id IN (SELECT id FROM lost)
+RETURNING period_number, amount
 
 -- name: budgets with lost reservations
 SELECT DISTINCT r.budget_id

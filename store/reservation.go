@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-work/pawl"
@@ -15,8 +16,12 @@ const (
 	reservationReturned // its attempt ended without settling it, and it counts no more
 )
 
-// lostBatch is how many lost reservations are read at once.
+// lostBatch is how many lost reservations are ended in one transaction.
 const lostBatch = 1000
+
+// ErrMoreLost refuses a reservation that does not fit before more lost ones are ended. The
+// call is to be repeated in another transaction.
+var ErrMoreLost = errors.New("the budget has more lost reservations")
 
 // reservation is a row of budget_reservations.
 type reservation struct {
@@ -73,45 +78,78 @@ func (g *LockedItem) Reserve(ctx context.Context, tx Tx, id, name string, c *paw
 		return out, nil, err
 	}
 	var r reservation
-	found, err := Row(ctx, tx, r.targets(), budgetSQL["reservation by key"], b.ID, ItemID(g.ItemID), c.Key)
-	if err != nil {
-		return out, nil, err
-	}
-	switch {
-	case found && r.state == reservationSettled:
-		charged := r.charged
-		return pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining(), Settled: &charged}, nil, nil
-	case found && r.state != reservationReturned: // this attempt goes on with it
-		if r.state == reservationOpen && r.attempt == g.Attempt {
-			return pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining()}, nil, nil
+	for reclaimed, others := false, false; ; reclaimed = true {
+		r = reservation{}
+		found, err := Row(ctx, tx, r.targets(), budgetSQL["reservation by key"], b.ID, ItemID(g.ItemID), c.Key)
+		if err != nil {
+			return out, nil, err
 		}
-		r.move(&b, reservationOpen, 0)
-	default:
-		if b.Remaining() < c.Amount {
-			if err := b.reclaim(ctx, tx, now); err != nil {
-				return out, nil, err
-			}
-			if b.Remaining() < c.Amount {
-				return out, b.exhausted(c.Amount), nil
-			}
+		out = pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining()}
+		if found && r.state == reservationSettled {
+			out.Settled = &r.charged
+			return out, nil, nil
 		}
-		if !found {
-			r.id = id
+		if found && r.state == reservationOpen && r.attempt == g.Attempt {
+			return out, nil, nil
 		}
-		r.period, r.amount, r.state = b.PeriodNumber, c.Amount, reservationOpen
-		b.Reserved += r.amount
+		more := c.Amount - r.counts(&b)
+		if more <= 0 || more <= b.Remaining() {
+			break
+		}
+		if others {
+			return out, ErrMoreLost, nil
+		}
+		if reclaimed {
+			return out, b.exhausted(c.Amount), nil
+		}
+		if others, err = b.reclaim(ctx, tx, now); err != nil {
+			return out, nil, err
+		}
 	}
-	r.attempt = g.Attempt
-	if found {
-		err = r.write(ctx, tx, now)
-	} else {
-		_, err = tx.Exec(ctx, budgetSQL["insert reservation"], r.id, g.Namespace, b.ID, r.period, ItemID(g.ItemID),
-			TaskID(g.TaskID), g.Attempt, c.Key, r.amount, Text(c.AgentID), c.WorkerID, Text(c.Model), now)
-	}
-	if err == nil {
+	if err = g.open(ctx, tx, &b, &r, id, now, c); err == nil {
 		err = b.count(ctx, tx)
 	}
 	return pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining()}, nil, err
+}
+
+// counts is what the reservation counts for in the budget's current period, whether it is
+// open or was charged.
+func (r *reservation) counts(b *BudgetRow) int64 {
+	if r.period == b.PeriodNumber && (r.state == reservationOpen || r.state == reservationCharged) {
+		return r.amount
+	}
+	return 0
+}
+
+// open makes r a reservation of the locked item's attempt in the current period: r is the one
+// that has the key of the call, or it has no id. An earlier period keeps what it is charged,
+// with a row that has no item any more.
+func (g *LockedItem) open(ctx context.Context, tx Tx, b *BudgetRow, r *reservation, id string, now int64, c *pawl.ReserveCall) error {
+	if r.id != "" && r.period != b.PeriodNumber &&
+		(r.state == reservationCharged || r.state == reservationOpen && b.OnLost != pawl.LostReturn) {
+		r.move(b, reservationCharged, r.amount)
+		if err := r.write(ctx, tx, now); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, budgetSQL["detach reservation"], r.id); err != nil {
+			return err
+		}
+		*r = reservation{}
+	}
+	amount := max(c.Amount, r.counts(b))
+	if r.id == "" {
+		*r = reservation{id: id, period: b.PeriodNumber, attempt: g.Attempt, amount: amount}
+		b.Reserved += amount
+		_, err := tx.Exec(ctx, budgetSQL["insert reservation"], r.id, g.Namespace, b.ID, r.period, ItemID(g.ItemID), TaskID(g.TaskID),
+			g.Attempt, c.Key, r.amount, Text(c.AgentID), c.WorkerID, Text(c.Model), now)
+		return err
+	}
+	if r.period == b.PeriodNumber {
+		b.Spent, b.Reserved = b.Spent-r.spent(), b.Reserved-r.reserved()
+	}
+	r.period, r.attempt, r.state, r.amount, r.charged = b.PeriodNumber, g.Attempt, reservationOpen, amount, 0
+	b.Reserved += amount
+	return r.write(ctx, tx, now)
 }
 
 // exhausted refuses an amount.
@@ -202,53 +240,40 @@ func (g *LockedItem) Settle(ctx context.Context, tx Tx, name string, c *pawl.Set
 	return pawl.Settled{Remaining: b.Remaining(), Spent: b.Spent}, err
 }
 
-// reclaim ends the open reservations of the locked budget whose attempt holds no lease any
-// more: it charges or returns them. A later attempt that adopts one afterwards takes back
-// what was charged. Rows that another transaction has locked belong to a task that is being
-// deleted; the next call has them.
-func (b *BudgetRow) reclaim(ctx context.Context, tx Tx, now int64) error {
-	for last := ""; ; {
-		lost, err := readReservations(ctx, tx, budgetSQL["lost reservations"], b.ID, last, lostBatch)
-		if err != nil || len(lost) == 0 {
-			return err
-		}
-		for i := range lost {
-			r := &lost[i]
-			if b.OnLost == pawl.LostReturn {
-				r.move(b, reservationReturned, 0)
-			} else {
-				r.move(b, reservationCharged, r.amount)
-			}
-			if err := r.write(ctx, tx, now); err != nil {
-				return err
-			}
-		}
-		if err := b.count(ctx, tx); err != nil {
-			return err
-		}
-		last = lost[len(lost)-1].id
+// reclaim ends up to lostBatch open reservations of the locked budget whose attempt holds no
+// lease any more: it charges or returns them. A later attempt that adopts one afterwards takes
+// back what was charged. more = there may be others. Rows that another transaction has locked
+// belong to a task that is being deleted; the next call has them.
+func (b *BudgetRow) reclaim(ctx context.Context, tx Tx, now int64) (more bool, err error) {
+	state, charged := reservationCharged, int64(1)
+	if b.OnLost == pawl.LostReturn {
+		state, charged = reservationReturned, 0
 	}
-}
-
-func readReservations(ctx context.Context, tx Tx, query string, args ...any) ([]reservation, error) {
-	rows, err := tx.Query(ctx, query, args...)
+	rows, err := tx.Query(ctx, budgetSQL["end lost reservations"], b.ID, lostBatch, state, charged, now)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer rows.Close()
-	var out []reservation
-	for rows.Next() {
-		var r reservation
-		if err := rows.Scan(r.targets()...); err != nil {
-			return nil, err
+	n := 0
+	for ; rows.Next(); n++ {
+		var period, amount int64
+		if err := rows.Scan(&period, &amount); err != nil {
+			return false, err
 		}
-		out = append(out, r)
+		if period == b.PeriodNumber {
+			b.Reserved -= amount
+			b.Spent += amount * charged
+		}
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil || n == 0 {
+		return false, err
+	}
+	rows.Close()
+	return n == lostBatch, b.count(ctx, tx)
 }
 
 // ReclaimReservations ends the lost reservations of up to limit budgets, after the one with
-// the id after, each in a transaction of its own. It returns the id to go on after; "" = all
+// the id after, each batch in a transaction of its own. It returns the id to go on after; "" = all
 // are done.
 func ReclaimReservations(ctx context.Context, db DB, after string, limit int) (next string, err error) {
 	var ids []string
@@ -260,16 +285,19 @@ func ReclaimReservations(ctx context.Context, db DB, after string, limit int) (n
 		return "", err
 	}
 	for _, id := range ids {
-		err := db.Do(ctx, func(ctx context.Context, tx Tx) error {
-			b, now, err := lockedBudget(ctx, tx, "", budgetSQL["lock budget by id"], id, id)
-			if err != nil {
+		for more := true; more && err == nil; {
+			err = db.Do(ctx, func(ctx context.Context, tx Tx) error {
+				b, now, err := lockedBudget(ctx, tx, "", budgetSQL["lock budget by id"], id, id)
+				if err == nil {
+					more, err = b.reclaim(ctx, tx, now)
+				}
 				return err
-			}
-			return b.reclaim(ctx, tx, now)
-		})
+			})
+		}
 		if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // not found: deleted meanwhile
 			return "", err
 		}
+		err = nil
 	}
 	if len(ids) < limit {
 		return "", nil

@@ -178,6 +178,47 @@ var budgets = noun{"budgets", []promise{
 		w.settle(again, r.Reservation, 50)
 		w.budgetIs(100, 50, 0)
 	}},
+	{"a later attempt that asks for more than it adopts needs the difference", func(w *fixture) {
+		for n, lost := range pawl.BudgetLosses {
+			w.putBudget(pawl.NewBudget{Limit: 100 * int64(n+1), OnLost: lost})
+			w.oneItem()
+			l := w.claim("w1")
+			r := w.reserve(l, 60, "k")
+			w.failNow(l, "died")
+			again := w.claim("w2")
+			w.same(w.exhausted(w.tryReserve(again, 101, "k")).Limit, 100*int64(n+1), "limit")
+			w.same(w.reserve(again, 90, "k"), pawl.Reserved{Reservation: r.Reservation, Amount: 90, Remaining: 10}, "adopted")
+			w.failNow(again, "died")
+			last := w.claim("w3")
+			w.exhausted(w.tryReserve(last, 200, "k"))
+			w.same(w.reserve(last, 100, "k"), pawl.Reserved{Reservation: r.Reservation, Amount: 100}, "adopted again")
+			w.budgetIs(100*int64(n+1), 100*int64(n), 100)
+			w.settle(last, r.Reservation, 100)
+			w.complete(last, `1`)
+		}
+	}},
+	{"a reservation of an earlier period is lost there, and reserved anew", func(w *fixture) {
+		for n, lost := range []string{pawl.LostReturn, pawl.LostCharge} {
+			w.putBudget(pawl.NewBudget{Limit: 100, Period: "day", OnLost: lost})
+			w.oneItem()
+			l := w.claim("w1")
+			r := w.reserve(l, 60, "k")
+			w.failNow(l, "died")
+			w.advance(24 * time.Hour)
+			again := w.claim("w2")
+			w.exhausted(w.tryReserve(again, 101, "k"))
+			anew := w.reserve(again, 70, "k")
+			w.same([]any{anew.Reservation == r.Reservation, anew.Amount, anew.Remaining}, []any{n == 0, int64(70), int64(30)}, "anew")
+			w.same(w.reserve(again, 70, "k"), anew, "again")
+			w.budgetIs(100, 0, 70)
+			w.settle(again, anew.Reservation, 50)
+			w.complete(again, `1`)
+			w.sweep()
+			w.budgetIs(100, 50, 0)
+			w.advance(24 * time.Hour)
+		}
+		w.same(w.spending("agent", true), "160 w1=110/2 w2=50/1", "spent on all days")
+	}},
 	{"what an attempt does not settle is charged, and a later attempt that adopts it pays once", func(w *fixture) {
 		w.putBudget(pawl.NewBudget{Limit: 100})
 		w.oneItem()
