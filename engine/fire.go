@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
@@ -13,8 +12,8 @@ import (
 )
 
 // scheduleRetry is how long a schedule rests whose ticks could not be fired for a reason that
-// is not its task.
-const scheduleRetry = time.Minute
+// is not its task. It is shorter than the time after which a tick counts as missed.
+const scheduleRetry = pawl.ScheduleGrace / 2
 
 // scheduleLoop fires schedules when Run says that one is due, until ctx ends.
 func (e *Engine) scheduleLoop(ctx context.Context) {
@@ -93,6 +92,11 @@ func (e *Engine) dueSchedules(ctx context.Context) ([]*candidate, error) {
 // It returns how many schedules it has changed. If the transaction fails, each is fired alone,
 // so that one schedule stops no other.
 func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, err error) {
+	round, rested, err := e.restSome(ctx, round)
+	if err != nil || len(round) == 0 {
+		return rested, err
+	}
+	defer func() { done += rested }()
 	var alone []*candidate
 	var drafts []draft
 	var at int64
@@ -141,6 +145,21 @@ func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, e
 	return done, nil
 }
 
+// restSome postpones the candidates of a round whose tasks cannot be drafted now. It returns the
+// others, and how many it has postponed.
+func (e *Engine) restSome(ctx context.Context, round []*candidate) (others []*candidate, rested int, err error) {
+	for _, c := range round {
+		if c.rest == nil {
+			others = append(others, c)
+		} else if ok, err := e.postpone(ctx, c, c.rest); err != nil {
+			return nil, rested, err
+		} else if ok {
+			rested++
+		}
+	}
+	return others, rested, nil
+}
+
 // lockCandidates locks the schedules of candidates. It returns those that no other call has
 // changed or locked, and the unfinished tasks of schedules.
 func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now int64) (held []*candidate, open map[string][]string,
@@ -186,7 +205,6 @@ func (e *Engine) fireAlone(ctx context.Context, c *candidate) (ok bool, err erro
 	if err == nil || givesUp(ctx, err) {
 		return ok, err
 	}
-	e.log.ErrorContext(ctx, "a schedule could not be fired; retrying", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", err)
 	return e.postpone(ctx, c, err)
 }
 
@@ -218,7 +236,7 @@ func (e *Engine) fireIn(ctx context.Context, c *candidate) (ok bool, err error) 
 			if list[i].TaskID == "" {
 				continue
 			}
-			if err := e.createOf(ctx, &c.row, &c.def, &list[i]); givesUp(ctx, err) {
+			if err := e.createOf(ctx, &c.row, &c.def, &list[i]); givesUp(ctx, err) || errors.Is(err, pawl.ErrUnavailable) {
 				return false, err
 			} else if err != nil {
 				list[i].Fail(failureText(rules.Under("/task", err)))
@@ -247,6 +265,7 @@ func (e *Engine) cancelOpen(ctx context.Context, c *candidate, open []string) er
 
 // postpone notes at a schedule why it could not be fired, and when it is tried again.
 func (e *Engine) postpone(ctx context.Context, c *candidate, cause error) (bool, error) {
+	e.log.ErrorContext(ctx, "a schedule could not be fired; retrying", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", cause)
 	held := false
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
@@ -264,8 +283,8 @@ func (e *Engine) postpone(ctx context.Context, c *candidate, cause error) (bool,
 	return held, err
 }
 
-// givesUp reports whether an error is not that of one schedule: the database does not answer, or
-// ctx has ended.
+// givesUp reports whether an error is not that of one schedule: the database is gone, or ctx has
+// ended. Another error of the database shows itself again when the schedule is postponed.
 func givesUp(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !errors.Is(err, store.ErrLocked))
+	return err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrLost))
 }

@@ -24,6 +24,7 @@ type candidate struct {
 	rule     *ticks.Rule
 	plan     ticks.Plan
 	broken   error     // its definition cannot be used any more
+	rest     error     // its tasks cannot be drafted now, in this process
 	head     *attempt  // the oldest queued tick; nil = none
 	attempts []attempt // of the ticks of the plan that fire
 }
@@ -47,7 +48,7 @@ func (c *candidate) bytes() int {
 }
 
 // candidate decides about the due ticks of a schedule and drafts their tasks. It returns an
-// error only if the database does not answer.
+// error only if the database is gone.
 func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued map[string]int64, now int64) (*candidate, error) {
 	c := &candidate{row: *row}
 	if c.def, c.broken = row.Defined(); c.broken == nil {
@@ -89,7 +90,8 @@ func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued m
 	return c, nil
 }
 
-// attempt drafts the task of a tick. A panic of a hook that plans it is a refusal.
+// attempt drafts the task of a tick. A panic of a hook that plans it is a refusal. That a
+// process lacks the hook, or cannot do it now, is none: then the candidate rests.
 func (e *Engine) attempt(ctx context.Context, c *candidate, tick int64) (attempt, error) {
 	a := attempt{tick: tick}
 	of := e.madeBy(&c.row, tick)
@@ -100,7 +102,9 @@ func (e *Engine) attempt(ctx context.Context, c *candidate, tick int64) (attempt
 	if givesUp(ctx, err) {
 		return a, err
 	}
-	if err != nil {
+	if errors.Is(err, pawl.ErrUnavailable) {
+		c.rest = err
+	} else if err != nil {
 		a.refuse = failureText(rules.Under("/task", err))
 	}
 	return a, nil

@@ -17,8 +17,8 @@ import (
 //
 //   - A time that is skipped counts as the first moment after the gap.
 //   - Of a time that comes twice, the first counts.
-//   - If the expression has all hours of the day, each moment counts, so that no hour is left
-//     out.
+//   - If the expression has all hours of the day, each moment at which the clock shows one of
+//     its times counts, and no other, so that no hour is left out.
 type cron struct {
 	wall   *cronexpr.Expression
 	zone   *time.Location
@@ -45,6 +45,7 @@ func parse(text string, zone *time.Location) (*cron, error) {
 		return nil, fmt.Errorf("has %d fields; there are five (minute, hour, day of month, month, day of week), or six with seconds first",
 			len(fields))
 	}
+	fields[5] = weekdays(fields[5])
 	if err := forward(fields); err != nil {
 		return nil, err
 	}
@@ -65,8 +66,8 @@ var numbers = regexp.MustCompile(`(\d+)-(\d+)`)
 func forward(fields []string) error {
 	for i, f := range fields {
 		f = strings.ToLower(f)
-		if i == 4 || i == 5 {
-			f = byNumber(f)
+		if i == 4 {
+			f = monthNumbers.Replace(f)
 		}
 		for _, m := range numbers.FindAllStringSubmatch(f, -1) {
 			low, err1 := strconv.Atoi(m[1])
@@ -79,15 +80,61 @@ func forward(fields []string) error {
 	return nil
 }
 
-// byNumber replaces the names of months and days.
-func byNumber(field string) string {
-	for n, name := range []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"} {
-		field = strings.ReplaceAll(field, name, strconv.Itoa(n+1))
+var (
+	monthNumbers = numbersOf(1, "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+		"november", "december")
+	dayNumbers = numbersOf(0, "sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+)
+
+// numbersOf replaces names, and their first three letters, by numbers from first on.
+func numbersOf(first int, names ...string) *strings.Replacer {
+	var pairs []string
+	for _, short := range []bool{false, true} { // the earlier pair wins
+		for n, name := range names {
+			if short {
+				name = name[:3]
+			}
+			pairs = append(pairs, name, strconv.Itoa(first+n))
+		}
 	}
-	for n, name := range []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} {
-		field = strings.ReplaceAll(field, name, strconv.Itoa(n))
+	return strings.NewReplacer(pairs...)
+}
+
+var (
+	dayRange = regexp.MustCompile(`^0?([0-7])-0?([0-7])(?:/0?([1-6]))?$`)
+	oneDay   = regexp.MustCompile(`^0?([0-7])([/l#].*)?$`)
+)
+
+// weekdays writes a field of days of the week with numbers from 0 to 6, and its ranges as lists:
+// the library takes 7 for 0, also at the end of a range. A range may go over the end of the
+// week. What it cannot read, it leaves to the library.
+func weekdays(field string) string {
+	list := strings.Split(field, ",")
+	for i, entry := range list {
+		entry = dayNumbers.Replace(strings.ToLower(entry))
+		if m := dayRange.FindStringSubmatch(entry); m != nil {
+			list[i] = days(int(m[1][0]-'0'), int(m[2][0]-'0'), m[3])
+		} else if m := oneDay.FindStringSubmatch(entry); m != nil {
+			list[i] = strconv.Itoa(int(m[1][0]-'0')%7) + m[2]
+		}
 	}
-	return field
+	return strings.Join(list, ",")
+}
+
+// days lists the days of a range. step "" = each.
+func days(first, last int, step string) string {
+	every := 1
+	if step != "" {
+		every = int(step[0] - '0')
+	}
+	if last < first {
+		last += 7
+	}
+	var out []string
+	for n := first; n <= last; n += every {
+		out = append(out, strconv.Itoa(n%7))
+	}
+	return strings.Join(out, ",")
 }
 
 // allHours reports whether a field of hours has all of them.
@@ -146,7 +193,7 @@ func (c *cron) next(after time.Time) time.Time {
 		}
 		offset = c.offsetAt(end)
 		shown := wallOf(end, offset)
-		if wall.Before(shown) {
+		if wall.Before(shown) && !c.hourly {
 			return end.UTC() // it is skipped
 		}
 		t, from = end, shown.Add(-1)

@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,6 +20,11 @@ func TestTicksWhenClocksChange(t *testing.T) {
 			"11-01T01:30:00-05:00", "11-01T02:00:00-05:00"}},
 		{"America/New_York", "*/30 * * * *", "2026-03-08T06:00:00Z", []string{"03-08T01:30:00-05:00", "03-08T03:00:00-04:00",
 			"03-08T03:30:00-04:00"}},
+		{"America/New_York", "15 * * * *", "2026-03-08T06:00:00Z", []string{"03-08T01:15:00-05:00", "03-08T03:15:00-04:00",
+			"03-08T04:15:00-04:00"}},
+		{"America/New_York", "15,45 * * * *", "2026-11-01T05:00:00Z", []string{"11-01T01:15:00-04:00", "11-01T01:45:00-04:00",
+			"11-01T01:15:00-05:00", "11-01T01:45:00-05:00"}},
+		{"Australia/Lord_Howe", "15 * * * *", "2026-10-03T14:30:00Z", []string{"10-04T01:15:00+10:30", "10-04T03:15:00+11:00"}},
 		{"Europe/Berlin", "15,45 2 * * *", "2026-03-28T12:00:00Z", []string{"03-29T03:00:00+02:00", "03-30T02:15:00+02:00"}},
 		{"Europe/Berlin", "0 2 * * *", "2026-10-24T12:00:00Z", []string{"10-25T02:00:00+02:00", "10-26T02:00:00+01:00"}},
 		{"Australia/Lord_Howe", "15 2 * * *", "2026-10-03T12:00:00Z", []string{"10-04T02:30:00+11:00", "10-05T02:15:00+11:00"}},
@@ -73,10 +79,42 @@ func TestAYearInFiveZones(t *testing.T) {
 	}
 }
 
+// The days of a week on which an expression has ticks; 0 is Sunday.
+func TestDaysOfTheWeek(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) // a Sunday
+	for field, want := range map[string]string{
+		"*": "0123456", "0": "0", "7": "0", "07": "0", "01": "1", "0-0": "0", "7-7": "0", "0-7": "0123456", "1-7": "0123456", "6-7": "06",
+		"5-7": "056", "1-5": "12345", "0-2": "012", "7-2": "012", "1-7/2": "0135", "0-7/3": "036", "5-1/2": "05", "2/2": "246", "7/2": "0246",
+		"*/2": "0246", "SUN": "0", "sunday": "0", "Friday-Sunday": "056", "FRI-MON": "0156", "mon,saturday-tuesday": "0126",
+		"thursday,tue": "24", "thu-sat": "456", "sun-sat": "0123456", "sun-sun": "0", "1,3-4,7": "0134",
+		"1#1": "1", "sunday#1": "0", "7#1": "0",
+	} {
+		r, bad := Of(&pawl.NewSchedule{Cron: "0 9 * * " + field}, begin, "")
+		if bad != nil {
+			t.Errorf("%s: %v", field, bad)
+			continue
+		}
+		got := ""
+		for tick, ok := r.Next(begin); ok && tick.Before(begin.AddDate(0, 0, 7)); tick, ok = r.Next(tick) {
+			got += strconv.Itoa(int(tick.Weekday()))
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", field, got, want)
+		}
+	}
+	r, bad := Of(&pawl.NewSchedule{Cron: "0 9 * * sundayL"}, begin, "")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	if tick, _ := r.Next(begin); tick.Day() != 29 {
+		t.Errorf("the last Sunday is %s", tick)
+	}
+}
+
 // What is no rule is refused, and a day that never comes has no tick.
 func TestRulesThatAreRefused(t *testing.T) {
 	for _, c := range []pawl.NewSchedule{{Cron: "* * * *"}, {Cron: "@reboot"}, {Cron: "60 * * * *"}, {Cron: "0 22-2 * * *"},
-		{Cron: "0 0 * * FRI-MON"}, {Cron: "TZ=UTC 0 0 * * *"}, {Cron: "*/0 * * * *"}, {Cron: "@daily", Zone: "Mars/Olympus"},
+		{Cron: "0 0 * * MON-8"}, {Cron: "0 0 1 november-january *"}, {Cron: "0 0 * * 1-5/7"}, {Cron: "TZ=UTC 0 0 * * *"}, {Cron: "*/0 * * * *"}, {Cron: "@daily", Zone: "Mars/Olympus"},
 		{Cron: "@daily", Zone: "Local"}, {}} {
 		if _, bad := Of(&c, time.Now(), ""); bad == nil {
 			t.Errorf("%+v is a rule", c)
