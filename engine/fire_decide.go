@@ -59,8 +59,11 @@ func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued m
 	if c.broken != nil {
 		return c, nil
 	}
-	if row.NextTick != nil {
-		c.plan = c.rule.Plan(stamp(*row.NextTick), stamp(now), c.def.CatchUp)
+	if row.NextTick != nil && row.LastTick != nil && *row.NextTick <= *row.LastTick { // that has been fired
+		c.row.NextTick = nextTick(c.rule, *row.LastTick)
+	}
+	if c.row.NextTick != nil {
+		c.plan = c.rule.Plan(stamp(*c.row.NextTick), stamp(now), c.def.CatchUp)
 	}
 	fire := c.plan.Fire
 	switch n := len(fire); {
@@ -229,10 +232,7 @@ func (c *candidate) fire(live bool, now int64) fired {
 		}
 	}
 	if newest := c.plan.Newest(); !newest.IsZero() {
-		row.LastTick, row.NextTick = micros(&newest), nil
-		if next, ok := c.rule.Next(newest); ok {
-			row.NextTick = micros(&next)
-		}
+		row.LastTick, row.NextTick = micros(&newest), nextTick(c.rule, newest.UnixMicro())
 	}
 	row.NextAt = nextLook(c.rule, &row, now)
 	out.rows = []store.ScheduleRow{row}

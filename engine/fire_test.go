@@ -8,6 +8,8 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // outcomes lists what became of a schedule's ticks, oldest first.
@@ -32,12 +34,12 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 	withType(t, string(def), pawl.Hooks{Plan: plan}, func(o typeFixture) {
 		for _, s := range []pawl.NewSchedule{{Name: "hooked", EverySeconds: 3600, Task: pawl.NewTask{Type: "report"}},
 			{Name: "plain", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}} {
-			need[pawl.Schedule](t)(o.Engine.CreateSchedule(o.Context(), s))
+			need[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), s))
 		}
 		without := o.Another(engine.Options{})
 		o.Advance(time.Hour)
-		need[pawl.SweepStats](t)(without.Sweep(o.Context()))
-		s := need[pawl.Schedule](t)(without.GetSchedule(o.Context(), "hooked"))
+		need[pawl.SweepStats](o)(without.Sweep(o.Context()))
+		s := need[pawl.Schedule](o)(without.GetSchedule(o.Context(), "hooked"))
 		if got := outcomes(o, without, "plain"); len(got) != 1 || got[0] != pawl.FiringCreated {
 			o.Errorf("the other schedule: %v", got)
 		}
@@ -45,10 +47,108 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 			o.Errorf("without the hook: %v, %+v", got, s.Error)
 		}
 		o.Advance(pawl.ScheduleGrace - time.Second)
-		need[pawl.SweepStats](t)(o.Engine.Sweep(o.Context()))
-		s = need[pawl.Schedule](t)(o.Engine.GetSchedule(o.Context(), "hooked"))
+		need[pawl.SweepStats](o)(o.Engine.Sweep(o.Context()))
+		s = need[pawl.Schedule](o)(o.Engine.GetSchedule(o.Context(), "hooked"))
 		if got := outcomes(o, o.Engine, "hooked"); len(got) != 1 || got[0] != pawl.FiringCreated || s.Error != nil {
 			o.Errorf("with the hook: %v, %+v", got, s.Error)
+		}
+	})
+}
+
+// A stored tick that the rule no longer has, because the data of its zone changed, is missed,
+// and the schedule goes on.
+func TestATickThatTheRuleNoLongerHas(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		s := need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "s", Cron: "0 * * * *",
+			Task: pawl.NewTask{Type: "a"}}))
+		if err := p.Exec(`UPDATE pawl.schedules SET next_tick = next_tick - 600000000, next_at = next_at - 600000000`); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		p.Advance(s.Next[0].Add(-10 * time.Minute).Sub(p.Now()))
+		need[pawl.SweepStats](t)(p.Service.Sweep(ctx))
+		if got := outcomes(t, p.Service, "s"); len(got) != 1 || got[0] != pawl.FiringMissed {
+			t.Errorf("%v", got)
+		}
+		p.Advance(10 * time.Minute)
+		need[pawl.SweepStats](t)(p.Service.Sweep(ctx))
+		if got := outcomes(t, p.Service, "s"); len(got) != 2 || got[1] != pawl.FiringCreated {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// A schedule that is resumed after the clock went back has no tick a second time, and one whose
+// stored next tick has been fired already goes on with the one after it.
+func TestATickComesOnceAlsoIfTheClockGoesBack(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		s := need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "s", EverySeconds: 60,
+			Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "a"}}))
+		sweepAt := func(at time.Time, want int) {
+			p.Advance(at.Sub(p.Now()))
+			need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+			tasks := need[pawl.List[pawl.Task]](t)(p.Service.ListTasks(t.Context(), pawl.TaskFilter{}))
+			if n := len(outcomes(t, p.Service, "s")); n != want || len(tasks.Items) != want {
+				t.Errorf("at %s: %d firings, %d tasks, want %d", at, n, len(tasks.Items), want)
+			}
+		}
+		sweepAt(s.Next[0], 1)
+		sweepAt(s.Next[1], 2)
+		p.Advance(-100 * time.Second)
+		need[pawl.Schedule](t)(p.Service.PauseSchedule(t.Context(), "s"))
+		again := need[pawl.Schedule](t)(p.Service.ResumeSchedule(t.Context(), "s"))
+		if !again.Next[0].Equal(s.Next[2]) {
+			t.Errorf("the next tick is %s, want %s", again.Next[0], s.Next[2])
+		}
+		sweepAt(s.Next[2], 3)
+		if err := p.Exec(`UPDATE pawl.schedules SET next_tick = last_tick, next_at = last_tick`); err != nil {
+			t.Fatal(err)
+		}
+		sweepAt(s.Next[2], 3)
+		sweepAt(s.Next[3], 4)
+	})
+}
+
+// The records of ticks are removed in time also where no next tick closes them: of schedules that
+// have ended, that are deleted, and that are paused and run by hand.
+func TestFiringsAreRemovedWithoutANextTick(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		count := func(query string) (n int) {
+			t.Helper()
+			if err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+				query, _ := pawltest.SQL(query)
+				_, err := store.Row(ctx, tx, []any{&n}, query)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		at := p.Now().Add(time.Minute)
+		for _, s := range []pawl.NewSchedule{{Name: "once", At: &at}, {Name: "gone", EverySeconds: 60}, {Name: "by-hand", EverySeconds: 3600}} {
+			s.Task.Type = "a"
+			need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), s))
+		}
+		need[pawl.Schedule](t)(p.Service.PauseSchedule(t.Context(), "by-hand"))
+		p.Advance(time.Minute)
+		need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+		ran := need[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
+		need[[]pawl.Result[pawl.Task]](t)(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: ran.LastTaskID}}))
+		need[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
+		if n := count(`SELECT COUNT(*) FROM pawl.firings WHERE open = 1`); n != 3 {
+			t.Errorf("%d firings are open, want those of once, gone and the second by hand", n)
+		}
+		if err := p.Service.DeleteSchedule(t.Context(), "gone"); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(`SELECT COUNT(*) FROM pawl.firings WHERE open = 1`); n != 2 {
+			t.Errorf("%d firings are open after the delete", n)
+		}
+		p.Advance(pawl.DefaultRetainFirings + time.Minute)
+		need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+		if n := count(`SELECT COUNT(*) FROM pawl.firings`); n != 1 {
+			t.Errorf("%d records are left, want the open one of the paused schedule", n)
 		}
 	})
 }

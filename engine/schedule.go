@@ -179,13 +179,23 @@ func (e *Engine) ResumeSchedule(ctx context.Context, name string) (pawl.Schedule
 		if row.PausedAt == nil {
 			return false
 		}
-		row.PausedAt, row.NextTick = nil, nil
-		if next, ok := rule.Next(stamp(now)); ok {
-			row.NextTick = micros(&next)
+		after := now
+		if row.LastTick != nil { // it is in the future if the clock went back
+			after = max(after, *row.LastTick)
 		}
+		row.PausedAt, row.NextTick = nil, nextTick(rule, after)
 		row.NextAt = nextLook(rule, row, now)
 		return true
 	})
+}
+
+// nextTick returns the first tick of a rule after a time; nil if there is none.
+func nextTick(rule *ticks.Rule, after int64) *int64 {
+	next, ok := rule.Next(stamp(after))
+	if !ok {
+		return nil
+	}
+	return micros(&next)
 }
 
 // nextLook returns when a server looks at a schedule: when its next tick is due, or soon if
@@ -255,7 +265,14 @@ func (e *Engine) RunSchedule(ctx context.Context, name string) (pawl.Schedule, e
 			if now, err = store.NowAgain(ctx, tx); err != nil {
 				return err
 			}
-			tick, err = store.FreeTick(ctx, tx, row.ID, now)
+			if _, err = store.OpenTasks(ctx, tx, []string{row.ID}); err != nil { // it closes the firings of tasks that have ended
+				return err
+			}
+			tick = now
+			if row.NextTick != nil && *row.NextTick == now { // that is the tick's own
+				tick++
+			}
+			tick, err = store.FreeTick(ctx, tx, row.ID, tick)
 			return err
 		})
 		if err != nil {

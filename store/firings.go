@@ -143,8 +143,8 @@ func ListFirings(ctx context.Context, tx Tx, namespace string, f pawl.FiringFilt
 	return paged(out, f.Limit, func(v pawl.Firing) string { return strconv.FormatInt(v.Tick.UnixMicro(), 10) }), rows.Err()
 }
 
-// RemoveFirings removes up to limit firings from before a time. Queued ticks and those whose
-// task may not have ended stay.
+// RemoveFirings removes up to limit firings from before a time. Queued ticks stay, and so do
+// those whose task may not have ended, if their schedule has a next tick.
 func RemoveFirings(ctx context.Context, tx Tx, before int64, limit int) (int64, error) {
 	return tx.Exec(ctx, scheduleSQL["remove old firings"], before, limit)
 }

@@ -30,6 +30,11 @@ WHERE namespace = $1 AND name = $2
 DELETE FROM pawl.firings
 WHERE schedule_id = $1 AND outcome = 'queued'
 
+-- name: close firings
+UPDATE pawl.firings
+SET open = 0
+WHERE schedule_id = $1 AND open = 1
+
 -- The oldest queued tick of each schedule.
 -- name: queued firings
 SELECT f.schedule_id, MIN(f.tick)
@@ -66,12 +71,14 @@ WHERE schedule_id = $1 AND tick = $2
 SELECT f.tick, f.until, f.outcome, f.manual, f.task_id, f.error, f.fired_at
 FROM pawl.firings f
 
+-- A firing is open for the sake of the next tick. A schedule that has none does not close it.
 -- name: remove old firings
 DELETE FROM pawl.firings
 WHERE (schedule_id, tick) IN (
-  SELECT schedule_id, tick
-  FROM pawl.firings
-  WHERE fired_at < $1 AND outcome <> 'queued' AND open = 0
-  ORDER BY fired_at
+  SELECT f.schedule_id, f.tick
+  FROM pawl.firings f
+  WHERE f.fired_at < $1 AND f.outcome <> 'queued'
+    AND (f.open = 0 OR NOT EXISTS (SELECT 1 FROM pawl.schedules s WHERE s.id = f.schedule_id AND s.next_tick IS NOT NULL))
+  ORDER BY f.fired_at
   LIMIT $2
   @skip)

@@ -118,8 +118,10 @@ func DeleteSchedule(ctx context.Context, tx Tx, namespace, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, scheduleSQL["drop queued firings"], r.ID); err != nil {
-		return err
+	for _, query := range []string{"drop queued firings", "close firings"} {
+		if _, err := tx.Exec(ctx, scheduleSQL[query], r.ID); err != nil {
+			return err
+		}
 	}
 	_, err = tx.Exec(ctx, scheduleSQL["delete schedule"], namespace, name)
 	return err

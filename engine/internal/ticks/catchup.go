@@ -15,11 +15,14 @@ type Plan struct {
 }
 
 // Plan decides about the due ticks from first on. A tick is missed if a newer one is due too,
-// or if it is later than pawl.ScheduleGrace; how says which of those fire nevertheless.
+// or if it is later than pawl.ScheduleGrace; how says which of those fire nevertheless. If the
+// rule no longer has first, which is due, that is missed.
 func (r *Rule) Plan(first, now time.Time, how pawl.CatchUp) Plan {
 	due := r.Newest(first, now, pawl.MaxCatchUp)
 	n := len(due.Ticks)
 	switch {
+	case n == 0 && !r.Due(first).After(now):
+		return Plan{Missed: []time.Time{first}}
 	case n == 0:
 		return Plan{}
 	case how == pawl.CatchUpAll:
