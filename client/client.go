@@ -233,7 +233,7 @@ func (c *Client) once(ctx context.Context, r *request, out any) error {
 	if res.StatusCode >= 300 {
 		return refusal(r, res, data)
 	}
-	if out == nil {
+	if out == nil || res.StatusCode == http.StatusNoContent {
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
