@@ -114,7 +114,8 @@ func TestDaysOfTheWeek(t *testing.T) {
 // What is no rule is refused, and a day that never comes has no tick.
 func TestRulesThatAreRefused(t *testing.T) {
 	for _, c := range []pawl.NewSchedule{{Cron: "* * * *"}, {Cron: "@reboot"}, {Cron: "60 * * * *"}, {Cron: "0 22-2 * * *"},
-		{Cron: "0 0 * * MON-8"}, {Cron: "0 0 1 november-january *"}, {Cron: "0 0 * * 1-5/7"}, {Cron: "TZ=UTC 0 0 * * *"}, {Cron: "*/0 * * * *"}, {Cron: "@daily", Zone: "Mars/Olympus"},
+		{Cron: "0 0 * * MON-8"}, {Cron: "0 0 1 november-january *"}, {Cron: "0 0 * * 1-5/7"},
+		{Cron: "TZ=UTC 0 0 * * *"}, {Cron: "*/0 * * * *"}, {Cron: "@daily", Zone: "Mars/Olympus"},
 		{Cron: "@daily", Zone: "Local"}, {}} {
 		if _, bad := Of(&c, time.Now(), ""); bad == nil {
 			t.Errorf("%+v is a rule", c)
