@@ -111,22 +111,28 @@ const (
 	DefaultFlush           = 100 * time.Millisecond
 	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
-	DefaultRetainBlobs     = 24 * time.Hour
-	DefaultRetainUploads   = time.Hour
-	DefaultMaxBlobBytes    = 64 << 20
-	DefaultReadTime        = 30 * time.Second
-	DefaultReadsPerKey     = 2
-	DefaultMaxTypes        = 1000
-	QueuesPerType          = 4
-	DefaultBodiesInFlight  = 64 << 20
-	BudgetDetailKept       = 30 * 24 * time.Hour
-	BudgetRetry            = time.Minute
-	DefaultRetainFirings   = 7 * 24 * time.Hour
-	ScheduleGrace          = 60 * time.Second
-	ScheduleRecheck        = time.Second
-	BackoffBase            = 60 * time.Second
-	BackoffMax             = time.Hour
-	BackoffJitter          = 0.2
+	DefaultRetainSignals   = 30 * 24 * time.Hour
+	RetainBudgetSignals    = 24 * time.Hour
+
+	DefaultInboundTolerance = 5 * time.Minute
+	DefaultInboundKept      = 30 * 24 * time.Hour
+
+	DefaultRetainBlobs    = 24 * time.Hour
+	DefaultRetainUploads  = time.Hour
+	DefaultMaxBlobBytes   = 64 << 20
+	DefaultReadTime       = 30 * time.Second
+	DefaultReadsPerKey    = 2
+	DefaultMaxTypes       = 1000
+	QueuesPerType         = 4
+	DefaultBodiesInFlight = 64 << 20
+	BudgetDetailKept      = 30 * 24 * time.Hour
+	BudgetRetry           = time.Minute
+	DefaultRetainFirings  = 7 * 24 * time.Hour
+	ScheduleGrace         = 60 * time.Second
+	ScheduleRecheck       = time.Second
+	BackoffBase           = 60 * time.Second
+	BackoffMax            = time.Hour
+	BackoffJitter         = 0.2
 )
 
 // Limits is the table of bounds, for the documentation and the API description.
@@ -229,6 +235,11 @@ var Defaults = []Limit{
 	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "delay before a worker sends chunks; at most a second"},
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds",
 		"chunks of a message, after its end; then a reader gets the whole message at once"},
+	{"retain_signals", int64(DefaultRetainSignals / time.Second), "seconds", "sent signals that no item waits for, after they were last sent"},
+	{"retain_budget_signals", int64(RetainBudgetSignals / time.Second), "seconds",
+		"the same of the signal pawl.budget, which the engine sends"},
+	{"inbound_tolerance", int64(DefaultInboundTolerance / time.Second), "seconds", "age of a received webhook's signature"},
+	{"inbound_kept", int64(DefaultInboundKept / time.Second), "seconds", "a received webhook is known, so that it has no second effect"},
 	{"retain_blobs", int64(DefaultRetainBlobs / time.Second), "seconds", "blobs that nothing refers to, after their last use"},
 	{"retain_uploads", int64(DefaultRetainUploads / time.Second), "seconds",
 		"uploads that were cut off, after their last sign of life; and the bytes of removed blobs, for readers who are reading them"},

@@ -10,15 +10,16 @@ type SweepOptions struct {
 	CleanupOldCheckpoints    bool `json:"cleanup_old_checkpoints"`    // prune checkpoints beyond the limit below
 	CheckpointRetentionLimit int  `json:"checkpoint_retention_limit"` // per task, in addition to what a resume needs
 
-	BuryAfter    time.Duration `json:"-"` // failed → dead_lettered
-	StaleAfter   time.Duration `json:"-"` // one event for a task without changes
-	RetainTasks  time.Duration `json:"-"` // ended tasks with all their rows
-	RetainFailed time.Duration `json:"-"` // failed tasks, from their last change
-	RetainDead   time.Duration `json:"-"` // dead-lettered tasks, from their last change
-	RetainKeys   time.Duration `json:"-"` // completed keys without expiry
-	RetainSweeps time.Duration `json:"-"` // sweep statistics
-	RetainChunks time.Duration `json:"-"` // chunks of messages that ended
-	ArchiveDir   string        `json:"-"` // "" = next to the database for SQLite; in a table for PostgreSQL
+	BuryAfter     time.Duration `json:"-"` // failed → dead_lettered
+	StaleAfter    time.Duration `json:"-"` // one event for a task without changes
+	RetainTasks   time.Duration `json:"-"` // ended tasks with all their rows
+	RetainFailed  time.Duration `json:"-"` // failed tasks, from their last change
+	RetainDead    time.Duration `json:"-"` // dead-lettered tasks, from their last change
+	RetainKeys    time.Duration `json:"-"` // completed keys without expiry
+	RetainSweeps  time.Duration `json:"-"` // sweep statistics
+	RetainChunks  time.Duration `json:"-"` // chunks of messages that ended
+	RetainSignals time.Duration `json:"-"` // sent signals that no item waits for
+	ArchiveDir    string        `json:"-"` // "" = next to the database for SQLite; in a table for PostgreSQL
 }
 
 // DefaultSweepOptions returns the defaults of docs/contract.md §10.
@@ -36,6 +37,7 @@ func DefaultSweepOptions() SweepOptions {
 		RetainKeys:               DefaultRetainKeys,
 		RetainSweeps:             DefaultRetainSweeps,
 		RetainChunks:             DefaultRetainChunks,
+		RetainSignals:            DefaultRetainSignals,
 	}
 }
 
@@ -48,24 +50,26 @@ type SweepStats struct {
 	Errors             int64 `json:"errors"`
 	ScanDurationMS     int64 `json:"scan_duration_ms"`
 
-	Due          int64     `json:"due"`              // scheduled and waiting items that became queued
-	GivenUp      int64     `json:"given_up"`         // items whose dependency failed, or whose time passed
-	Buried       int64     `json:"buried"`           // items and tasks dead-lettered
-	Stale        int64     `json:"stale"`            // tasks marked stale
-	TasksPruned  int64     `json:"tasks_pruned"`     // archived and deleted
-	KeysPruned   int64     `json:"keys_pruned"`      //
-	Checkpoints  int64     `json:"pruned"`           // checkpoints pruned
-	StartedAt    time.Time `json:"started_at"`       //
-	NextExpiryAt time.Time `json:"next_at,omitzero"` // the next time that something is due
+	Due           int64     `json:"due"`              // scheduled and waiting items that became queued
+	GivenUp       int64     `json:"given_up"`         // items whose dependency failed, or whose time passed
+	Buried        int64     `json:"buried"`           // items and tasks dead-lettered
+	Stale         int64     `json:"stale"`            // tasks marked stale
+	TasksPruned   int64     `json:"tasks_pruned"`     // archived and deleted
+	KeysPruned    int64     `json:"keys_pruned"`      //
+	Checkpoints   int64     `json:"pruned"`           // checkpoints pruned
+	SignalsPruned int64     `json:"signals_pruned"`   // sent signals that no item waited for
+	StartedAt     time.Time `json:"started_at"`       //
+	NextExpiryAt  time.Time `json:"next_at,omitzero"` // the next time that something is due
 }
 
 // Prunable is what a sweep would remove now, in all namespaces. The numbers correspond
-// to SweepStats.TasksPruned and KeysPruned.
+// to SweepStats.TasksPruned, KeysPruned and SignalsPruned.
 type Prunable struct {
 	Tasks   int64    `json:"tasks"`          // tasks to archive and remove; at most MaxPrunable are counted
 	TaskIDs []string `json:"task_ids"`       // at most MaxPage of their ids, sorted
 	More    bool     `json:"more,omitempty"` // there are more tasks than counted
 	Keys    int64    `json:"keys"`           // idempotency keys
+	Signals int64    `json:"signals"`        // sent signals that no item waits for
 }
 
 // SweepTotals are the sums over all passes, of all servers and restarts.

@@ -49,6 +49,7 @@ type Gate struct {
 	keys   buckets
 	agents buckets
 	wrong  wrongKeys
+	hooks  wrongKeys // wrong signatures of webhooks
 	lines  lines
 
 	mu        sync.Mutex
@@ -161,7 +162,7 @@ func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.
 		return k.key, nil
 	}
 	if !ok { // a key that was valid before does not count as a guess
-		if err := g.wrong.check(ctx); err != nil {
+		if err := g.wrong.check(ctx, "wrong API keys"); err != nil {
 			return k.key, err
 		}
 	}

@@ -38,8 +38,19 @@ type wrongKeys struct {
 	by map[string]*rate.Limiter
 }
 
+// WrongSignature counts a webhook with a wrong signature. It returns ErrLimit if its address (see
+// From) has sent too many. Right signatures are never refused for it, because many senders may
+// share an address.
+func (g *Gate) WrongSignature(ctx context.Context) error {
+	if err := g.hooks.check(ctx, "webhooks with wrong signatures"); err != nil {
+		return err
+	}
+	g.hooks.tried(ctx)
+	return nil
+}
+
 // check refuses an address that has tried too many wrong keys.
-func (w *wrongKeys) check(ctx context.Context) error {
+func (w *wrongKeys) check(ctx context.Context, what string) error {
 	now := clock.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +59,7 @@ func (w *wrongKeys) check(ctx context.Context) error {
 		return nil
 	}
 	return &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second / wrongRate,
-		Message: fmt.Sprintf("this address has tried more than %d wrong API keys", wrongBurst)}
+		Message: fmt.Sprintf("this address has tried more than %d %s", wrongBurst, what)}
 }
 
 // tried counts a wrong key.

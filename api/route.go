@@ -30,7 +30,7 @@ type Route struct {
 	Success  int    // status of an answer that is not a problem
 	Means    string // one sentence, for the API's description
 	Traits   Trait
-	Found    string      // what 200 means where Success is 201; "" = 200 is not answered
+	Found    string      // what 200 means where Success is another status; "" = 200 is not answered
 	Stream   string      // what its stream holds; "" = it answers with JSON
 	Document string      // content type of an answer that is one whole document; "" = it is not one
 	Refuses  []pawl.Code // codes besides those that every call of its kind may refuse with

@@ -365,6 +365,10 @@ var Routes = []Route{
 		Means: "Retry, cancel, bury, delete or update all tasks that a filter selects, in the background; " +
 			"the task of type pawl.bulk tells how far it is.",
 		Found: "With dry_run: how many tasks the filter selects. Nothing has changed."},
+	{Name: "receive_webhook", Method: post, Path: "/v1/inbound/{id}", Role: Anyone, Success: 202,
+		Means: "Receive a webhook of another service; its signature is the credential. It becomes a task or a signal, once for each delivery.",
+		Found: "Slack's question whether the address is the right one; nothing has changed.", Traits: NoKey,
+		Refuses: []pawl.Code{pawl.CodeUnauthenticated, pawl.CodeNotFound, pawl.CodeLimit, pawl.CodeUnavailable, pawl.CodeKeyInFlight}},
 	{Name: "create_schedule", Method: post, Path: "/v1/schedules", Role: Operator, Success: 201,
 		Means:   "Create a schedule, which makes a task at each of its times; 200 with unchanged set when the same was there.",
 		Found:   "The schedule that was there already; nothing has changed.",

@@ -51,6 +51,9 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 	h := gated(t, pawltest.Open(t, pawltest.SQLite), access.Options{})
 	for _, r := range api.Routes {
 		path := strings.ReplaceAll(r.Path, "{id}", "x")
+		if r.Name == "receive_webhook" {
+			continue // its signature is its credential: see TestWebhooks
+		}
 		if r.Role == api.Anyone {
 			if got := ask(t, h.srv, r.Method, path, ""); got.StatusCode != r.Success {
 				t.Errorf("%s without a key: %s", r.Name, got.Status)

@@ -43,7 +43,7 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 		return r, &pawl.Error{Code: pawl.CodeInvalid,
 			Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
 	}
-	if !s.free[r.URL.Path] {
+	if !s.free[r.URL.Path] && !strings.HasPrefix(r.URL.Path, inboundPath) {
 		var pass access.Pass
 		var err error
 		if len(r.Header.Values("Authorization")) > 1 {

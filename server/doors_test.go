@@ -106,6 +106,9 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 		if request == nil || r.Has(api.TakesBytes) {
 			continue
 		}
+		if r.Name == "receive_webhook" {
+			continue // its signature is checked first: see TestADeepDelivery
+		}
 		schema := request["content"].(map[string]any)["application/json"].(map[string]any)["schema"]
 		made := bodies.with(schema, deep, 0)
 		if r.Name == "chat" { // its other members belong to the application

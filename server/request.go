@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
 )
@@ -95,6 +96,15 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 			}
 			r = admitted
 		}
+		var hook *pawl.KeyBegin
+		if route.Name == receiveWebhook {
+			verified, key, err := s.verified(r)
+			if err != nil {
+				s.deny(w, r, route.Name, err)
+				return
+			}
+			r, hook = verified, key
+		}
 		if changes && route.Role == api.Operator {
 			extendDeadline(w)
 		}
@@ -114,6 +124,7 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 			r = bounded
 		}
 		call := callOf(r.Context())
+		call.keyed = hook
 		if route.Mutates() {
 			var err error
 			if call.keyed, err = s.keyed(r, route); err != nil {

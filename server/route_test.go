@@ -91,7 +91,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		call(name, "", "")
 	}
 	for _, r := range api.Routes {
-		if !asked[r.Name] && r.Name != "chat" && r.Name != "resume_chat" { // which TestChat asks
+		if !asked[r.Name] && r.Name != "chat" && r.Name != "resume_chat" && r.Name != "receive_webhook" { // which TestChat and TestWebhooks ask
 			t.Errorf("%s was not asked", r.Name)
 		}
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// schedulesRoutes registers the calls of schedules.
+// schedulesRoutes registers the calls of schedules, and the one that receives webhooks.
 func (s *server) schedulesRoutes() {
+	s.inboundRoutes()
 	change(s, "create_schedule", func(ctx context.Context, svc pawl.Service, in *body[pawl.NewSchedule]) (*struct {
 		Status int
 		Body   pawl.Schedule

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/inbound"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -66,6 +67,8 @@ type Options struct {
 	// Front wraps the API, behind the check of hosts and origins. It answers some requests
 	// itself, as the dashboard does, and passes the others on. Nil = no wrapper.
 	Front func(api http.Handler) http.Handler
+	// Inbound are the sources of webhooks, by the name in the path of receive_webhook.
+	Inbound map[string]*inbound.Source
 	// Version is the program's version, for the API's description. "" = "dev".
 	Version string
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the gauges of the

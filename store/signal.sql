@@ -42,3 +42,35 @@ FROM pawl.waiting g
 JOIN pawl.queues q ON q.id = g.queue_id
 JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
 WHERE g.item_id IN @ids($1) AND s.sent_at IS NOT NULL
+
+-- name: old signals
+SELECT s.namespace, s.name, s.key
+FROM pawl.signals s
+WHERE s.sent_at < $1
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.waiting g
+    WHERE g.signal = s.name AND COALESCE(g.signal_key, '') = s.key AND g.queue_id IN @queues_of(s.namespace))
+ORDER BY s.sent_at
+LIMIT $2
+
+-- name: old signals of budgets
+SELECT s.namespace, s.name, s.key
+FROM pawl.signals s
+WHERE s.name = $3 AND s.sent_at < $1
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.waiting g
+    WHERE g.signal = s.name AND COALESCE(g.signal_key, '') = s.key AND g.queue_id IN @queues_of(s.namespace))
+ORDER BY s.sent_at
+LIMIT $2
+
+-- name: remove old signal
+DELETE FROM pawl.signals
+WHERE namespace = $1 AND name = $2 AND key = $3 AND sent_at < $4
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.waiting g
+    WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1))
+
+-- name: count old signals
+SELECT COUNT(*)
+FROM pawl.signals
+WHERE sent_at < $1 OR name = $3 AND sent_at < $2

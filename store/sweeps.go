@@ -17,13 +17,14 @@ type sweepDetail struct {
 	TasksPruned int64 `json:"tasks_pruned,omitempty"`
 	KeysPruned  int64 `json:"keys_pruned,omitempty"`
 	Checkpoints int64 `json:"pruned,omitempty"`
+	Signals     int64 `json:"signals_pruned,omitempty"`
 	NextAt      int64 `json:"next_at,omitempty"` // microseconds
 }
 
 // RecordSweep stores the statistics of one sweep.
 func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) error {
 	d := sweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned, KeysPruned: s.KeysPruned,
-		Checkpoints: s.Checkpoints}
+		Checkpoints: s.Checkpoints, Signals: s.SignalsPruned}
 	if !s.NextExpiryAt.IsZero() {
 		d.NextAt = s.NextExpiryAt.UnixMicro()
 	}
@@ -109,7 +110,7 @@ func ListSweeps(ctx context.Context, tx Tx, before int64, limit int) ([]pawl.Swe
 			return nil, 0, err
 		}
 		s.Due, s.GivenUp, s.Buried, s.Stale = d.Due, d.GivenUp, d.Buried, d.Stale
-		s.TasksPruned, s.KeysPruned, s.Checkpoints = d.TasksPruned, d.KeysPruned, d.Checkpoints
+		s.TasksPruned, s.KeysPruned, s.Checkpoints, s.SignalsPruned = d.TasksPruned, d.KeysPruned, d.Checkpoints, d.Signals
 		s.StartedAt = time.UnixMicro(at).UTC()
 		if d.NextAt != 0 {
 			s.NextExpiryAt = time.UnixMicro(d.NextAt).UTC()

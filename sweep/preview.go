@@ -64,7 +64,11 @@ func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 		if s.Options.RetainKeys > 0 {
 			old = ago(now, s.Options.RetainKeys)
 		}
-		out.Keys, err = store.CountOldKeys(ctx, tx, now, old)
+		if out.Keys, err = store.CountOldKeys(ctx, tx, now, old); err != nil || s.Options.RetainSignals <= 0 {
+			return err
+		}
+		before := ago(now, s.Options.RetainSignals)
+		out.Signals, err = store.CountOldSignals(ctx, tx, before, max(before, ago(now, pawl.RetainBudgetSignals)))
 		return err
 	})
 	return out, err

@@ -35,7 +35,7 @@ func (c *unsaved) take() pawl.SweepStats {
 // numbers returns all counters of a sweep.
 func numbers(s *pawl.SweepStats) []*int64 {
 	return []*int64{&s.ExpiredFound, &s.Recovered, &s.Failed, &s.CheckpointsCreated, &s.Errors, &s.ScanDurationMS,
-		&s.Due, &s.GivenUp, &s.Buried, &s.Stale, &s.TasksPruned, &s.KeysPruned, &s.Checkpoints}
+		&s.Due, &s.GivenUp, &s.Buried, &s.Stale, &s.TasksPruned, &s.KeysPruned, &s.Checkpoints, &s.SignalsPruned}
 }
 
 // report stores the statistics of the pass together with the unsaved ones.

@@ -353,7 +353,7 @@ func sweep(s *stage, _ call) (string, error) {
 		name string
 		n    int64
 	}{{"due", n.Due}, {"given_up", n.GivenUp}, {"buried", n.Buried}, {"stale", n.Stale}, {"tasks_pruned", n.TasksPruned},
-		{"keys_pruned", n.KeysPruned}, {"pruned", n.Checkpoints}} {
+		{"keys_pruned", n.KeysPruned}, {"pruned", n.Checkpoints}, {"signals_pruned", n.SignalsPruned}} {
 		if also.n > 0 {
 			out += fmt.Sprintf(", %s %d", also.name, also.n)
 		}

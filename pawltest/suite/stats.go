@@ -241,6 +241,30 @@ var retention = noun{"retention", []promise{
 		w.ok(err, "the key that is open")
 		w.same(preview(), pawl.Prunable{}, "after the pass")
 	}},
+	{"sent signals are removed when no item has waited for them for 30 days, those of budgets after one day", func(w *fixture) {
+		signals := func() int64 {
+			p, err := w.svc.Prunable(w.ctx)
+			w.ok(err, "prunable")
+			return p.Signals
+		}
+		w.signal("paid", "old", `1`)
+		w.signal("paid", "again", `1`)
+		w.advance(29 * 24 * time.Hour)
+		w.signal("paid", "again", `1`)
+		w.signal(pawl.BudgetSignal, "llm", `1`)
+		w.same([]int64{signals(), w.sweep().SignalsPruned}, []int64{0, 0}, "after 29 days")
+		w.advance(24*time.Hour + time.Second)
+		w.same(signals(), int64(2), "after 30 days")
+		w.same(w.sweep().SignalsPruned, int64(2), "after 30 days")
+		w.same([]int64{signals(), w.sweep().SignalsPruned}, []int64{0, 0}, "after the pass")
+
+		w.oneItem()
+		suspended := w.suspendFor(w.claim("w1"), "paid", "old")
+		w.same(suspended.State, pawl.ItemWaiting, "the removed signal is waited for again")
+		w.oneItem()
+		suspended = w.suspendFor(w.claim("w1"), "paid", "again")
+		w.same(suspended.State, pawl.ItemQueued, "the newer signal is still there")
+	}},
 	{"failed tasks are archived and removed 90 days after their last change, and can be restored and retried", func(w *fixture) {
 		t := w.oneItem()
 		w.failPermanently(w.claim("w1"), "no")

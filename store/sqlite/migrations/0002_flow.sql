@@ -408,3 +408,6 @@ CREATE INDEX queues_by_type ON queues (type);
 
 
 -- Webhooks that are received, and signals.
+-- Signals that were sent are removed by age, those of budgets sooner.
+CREATE INDEX old_signals ON signals (sent_at) WHERE sent_at IS NOT NULL;
+CREATE INDEX old_signals_of_name ON signals (name, sent_at) WHERE sent_at IS NOT NULL;

@@ -123,7 +123,11 @@ func (a *App) loadFile(k *koanf.Koanf, flags *pflag.FlagSet, known []string) err
 		return Invalid("settings file %s: %v", name, err)
 	}
 	for _, key := range in.Keys() {
-		if !slices.Contains(known, key) && !isSection(key, known) {
+		if member, inbound := inboundMember(key); inbound {
+			if keys := KeysOf(reflect.TypeFor[InboundConfig](), ""); !slices.Contains(keys, member) && !isSection(member, keys) {
+				return unknownKey(name, key, prefixed(strings.TrimSuffix(key, member), keys))
+			}
+		} else if !slices.Contains(known, key) && !isSection(key, known) {
 			return unknownKey(name, key, known)
 		}
 	}
@@ -143,6 +147,12 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 			i := slices.Index(names, name)
 			switch {
 			case value == "": // as good as not set
+			case i >= 0 && known[i] == "serve.inbound":
+				var sources map[string]any
+				if json.Unmarshal([]byte(value), &sources) != nil { // an error could show a secret
+					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources", name)))
+				}
+				return known[i], sources
 			case i >= 0 && words(known[i]):
 				return known[i], strings.Fields(value)
 			case i >= 0:

@@ -56,6 +56,8 @@ type serveConfig struct {
 	MaxTypes     int           `koanf:"max_types"`
 	MaxBlob      int64         `koanf:"max_blob"`
 	ServerLimits `koanf:",squash"`
+
+	Inbound map[string]InboundConfig `koanf:"inbound"`
 }
 
 // ServerLimits has the fields of server.Limits, in their order.
@@ -86,6 +88,7 @@ type sweepConfig struct {
 	RetainKeys               time.Duration `koanf:"retain_keys"`
 	RetainSweeps             time.Duration `koanf:"retain_sweeps"`
 	RetainChunks             time.Duration `koanf:"retain_chunks"`
+	RetainSignals            time.Duration `koanf:"retain_signals"`
 	ArchiveDir               string        `koanf:"archive_dir"`
 }
 
@@ -118,6 +121,7 @@ func (s sweepConfig) options() *pawl.SweepOptions {
 		RetainKeys:               s.RetainKeys,
 		RetainSweeps:             s.RetainSweeps,
 		RetainChunks:             s.RetainChunks,
+		RetainSignals:            s.RetainSignals,
 		ArchiveDir:               s.ArchiveDir,
 	}
 }
@@ -161,6 +165,8 @@ var Settings = []Setting{
 	{Key: "serve.bodies_in_flight", Flag: "bodies-in-flight", Help: "bytes of request bodies of all calls in flight (default: 64 MiB)",
 		More: "Further calls are refused with `limit`"},
 	{Key: "serve.rate_per_key", Flag: "rate-per-key", Help: "calls per second of an API key without a rate of its own (default: no limit)"},
+	{Key: "serve.inbound", Help: "sources of webhooks that become tasks and signals, each under its name",
+		More: "In the variable as JSON. [Its members](flow.md#webhooks-in)"},
 	{Key: "serve.rate_per_agent", Flag: "rate-per-agent", Help: "calls per second of one worker or actor (default: no limit)"},
 	{Key: "serve.mcp_tools", Flag: "mcp-tools", Help: "tools at /mcp for agents without an API key: worker (default), approver or all",
 		More: "[Sets of tools](mcp.md#sets-of-tools)"},
@@ -224,6 +230,8 @@ var Settings = []Setting{
 		Help: "how long statistics of sweeps are kept; 0 = for ever"},
 	{Key: "sweep.retain_chunks", Flag: "retain-chunks", Default: sweepDefaults.RetainChunks,
 		Help: "how long chunks of ended messages are kept; 0 = for ever"},
+	{Key: "sweep.retain_signals", Flag: "retain-signals", Default: sweepDefaults.RetainSignals,
+		Help: "how long sent signals that no item waits for are kept; 0 = for ever"},
 	{Key: "sweep.archive_dir", Flag: "archive-dir", Help: "folder of archives (default: beside a SQLite database, in a PostgreSQL one)"},
 }
 

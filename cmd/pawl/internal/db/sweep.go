@@ -79,6 +79,7 @@ func sweepFields(w io.Writer, st pawl.SweepStats) {
 		"tasks pruned", fmt.Sprint(st.TasksPruned),
 		"keys pruned", fmt.Sprint(st.KeysPruned),
 		"checkpoints pruned", fmt.Sprint(st.Checkpoints),
+		"signals pruned", fmt.Sprint(st.SignalsPruned),
 		"took", fmt.Sprintf("%d ms", st.ScanDurationMS),
 		"next at", terminal.Time(st.NextExpiryAt),
 	)

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/tasktype"
 	"github.com/pawl-work/pawl/dashboard"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/inbound"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/gctune"
 	"github.com/pawl-work/pawl/mcp"
@@ -38,13 +39,17 @@ func Command(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, sinks) })(cmd, args)
+		hooks, err := sources(a)
+		if err != nil {
+			return err
+		}
+		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, sinks, hooks) })(cmd, args)
 	})
 	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "sweep.")
 	return cmd
 }
 
-func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions) error {
+func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions, hooks map[string]*inbound.Source) error {
 	gctune.Limit(gctune.ServerGarbage)
 	if err := cli.HasBlobStores(ctx, s); err != nil {
 		return err
@@ -65,7 +70,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	keys, _ := s.(access.Keys)
 	gate := access.New(access.Options{Keys: keys, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log})
 	defer gate.Flush(ctx)
-	h := handler(ctx, a, s, gate)
+	h := handler(ctx, a, s, gate, hooks)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
@@ -86,7 +91,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 }
 
 // handler returns the HTTP handler: the API with MCP and the dashboard.
-func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate) http.Handler {
+func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source) http.Handler {
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
 	agents.Gate, agents.Tools = gate, o.MCPTools
@@ -97,6 +102,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate)
 		RequireKeys: o.RequireKeys,
 		Hosts:       o.Hosts,
 		Gate:        gate,
+		Inbound:     hooks,
 		Limits:      server.Limits(o.ServerLimits),
 		At:          map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
 		Front: dashboard.New(s, dashboard.Options{

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
+
+// RemoveOldSignals removes up to limit signals that were last sent before a time and that no
+// item waits for. It locks each signal before it looks for items: a suspend locks it too, so no
+// item begins to wait for a signal that is being removed. ofBudgets removes only those that the
+// engine sends for budgets.
+func RemoveOldSignals(ctx context.Context, tx Tx, before int64, ofBudgets bool, limit int) (removed int64, err error) {
+	text, args := signalSQL["old signals"], []any{before, limit}
+	if ofBudgets { // the name is an argument: in a statement, pawl. names the schema
+		text, args = signalSQL["old signals of budgets"], append(args, pawl.BudgetSignal)
+	}
+	signals, err := readSignals(ctx, tx, text, args)
+	if err != nil {
+		return 0, err
+	}
+	slices.SortFunc(signals, Signal.compare) // all transactions lock signals in the same order
+	for _, s := range signals {
+		var at *int64
+		if found, err := Row(ctx, tx, []any{&at}, signalSQL["lock signal"], s.Namespace, s.Name, s.Key); err != nil {
+			return 0, err
+		} else if !found {
+			continue
+		}
+		n, err := tx.Exec(ctx, signalSQL["remove old signal"], s.Namespace, s.Name, s.Key, before)
+		if err != nil {
+			return 0, err
+		}
+		removed += n
+	}
+	return removed, nil
+}
+
+func readSignals(ctx context.Context, tx Tx, text string, args []any) (out []Signal, err error) {
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s Signal
+		if err := rows.Scan(&s.Namespace, &s.Name, &s.Key); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// CountOldSignals counts the signals that were last sent before a time, and those of budgets
+// before another.
+func CountOldSignals(ctx context.Context, tx Tx, before, ofBudgets int64) (n int64, err error) {
+	_, err = Row(ctx, tx, []any{&n}, signalSQL["count old signals"], before, ofBudgets, pawl.BudgetSignal)
+	return n, err
+}
