@@ -26,6 +26,7 @@ type fake struct {
 	pawl.BlobWriter    // not called
 	pawl.Deliverer     // not called
 	pawl.Messenger     // not called
+	pawl.Spawner       // not called
 	mu                 sync.Mutex
 	start              time.Time
 	items              []*fakeItem
