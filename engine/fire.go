@@ -121,7 +121,7 @@ func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, e
 			done++
 		}
 		if len(drafts) > 0 {
-			if _, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, drafts); err != nil {
+			if _, err := e.insertInTx(ctx, tx, drafts); err != nil {
 				return err
 			}
 		}

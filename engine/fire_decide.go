@@ -131,7 +131,8 @@ func (c *candidate) needsVerbs(live bool) bool {
 	}
 	plain := func(a attempt) bool {
 		d := &a.draft
-		return a.refuse != "" || !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && len(d.blobs()) == 0 && c.def.Task.Provenance == nil
+		return a.refuse != "" || d.hold == nil && !d.task.Dedupes && !d.needsOwnTx() &&
+			!d.hasMessages() && len(d.blobs()) == 0 && c.def.Task.Provenance == nil
 	}
 	return !(slices.IndexFunc(c.attempts, func(a attempt) bool { return !plain(a) }) < 0 && (c.head == nil || plain(*c.head)))
 }

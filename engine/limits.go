@@ -204,16 +204,32 @@ func (k *keyedItem) key(q *store.LimitedQueue) string {
 
 // gateDrafts sets the gates of the items of new tasks; see gateItems.
 func (e *Engine) gateDrafts(ctx context.Context, tx store.Tx, drafts []draft) error {
-	if len(drafts) == 0 {
-		return nil
+	var of []string // drafts of schedules are of several namespaces
+	for i := range drafts {
+		if ns := drafts[i].task.Namespace; !slices.Contains(of, ns) {
+			of = append(of, ns)
+		}
 	}
-	queues, err := e.limitsOf(ctx, drafts[0].task.Namespace)
-	if err != nil || len(queues) == 0 {
-		return err
+	slices.Sort(of)
+	for _, ns := range of {
+		queues, err := e.limitsOf(ctx, ns)
+		if err == nil && len(queues) > 0 {
+			err = e.gateItems(ctx, tx, queues, keyedItems(drafts, ns))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	var items []keyedItem
+	return nil
+}
+
+// keyedItems returns the items of the drafts of a namespace.
+func keyedItems(drafts []draft, namespace string) (items []keyedItem) {
 	for i := range drafts {
 		d := &drafts[i]
+		if d.task.Namespace != namespace {
+			continue
+		}
 		var payload string
 		if d.task.Payload != nil {
 			payload = *d.task.Payload
@@ -222,7 +238,7 @@ func (e *Engine) gateDrafts(ctx context.Context, tx store.Tx, drafts []draft) er
 			items = append(items, keyedItem{&d.items[j], payload, d.task.Metadata})
 		}
 	}
-	return e.gateItems(ctx, tx, queues, items)
+	return items
 }
 
 // insertMore inserts new items of a task that exists, with the gates of their queues.

@@ -38,6 +38,22 @@ var cron = noun{"schedules", []promise{
 		w.fireTicks("s", 1)
 		w.same(len(w.madeBy("s")), 2, "tasks")
 	}},
+	{"the tasks of ticks pass the limits of their queue", func(w *fixture) {
+		w.limit("a", `{"per_key":{"pointer":"/t","concurrency":1}}`)
+		w.schedule(pawl.NewSchedule{Name: "s", EverySeconds: 60, Overlap: pawl.OverlapAllow,
+			Task: pawl.NewTask{Type: "a", Payload: raw(`{"t":"x"}`)}})
+		w.fireTicks("s", 2)
+		l := w.takes("a", 10, 1)[0]
+		w.complete(l, `1`)
+		w.takes("a", 10, 1)
+	}},
+	{"the tasks of ticks keep their uniqueness", func(w *fixture) {
+		unique := &pawl.Unique{By: "key", Key: "k", OnConflict: pawl.OnConflictReturn}
+		w.schedule(pawl.NewSchedule{Name: "s", EverySeconds: 60, Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "a", Unique: unique}})
+		w.fireTicks("s", 2)
+		w.same(w.outcomes("s"), []pawl.FiringOutcome{pawl.FiringCreated, pawl.FiringDeduplicated}, "firings")
+		w.same(w.queue("a").Queued, int64(1), "queued")
+	}},
 	{"queued ticks make their tasks one after the other", func(w *fixture) {
 		w.schedule(pawl.NewSchedule{Name: "q", EverySeconds: 60, Overlap: pawl.OverlapQueue})
 		w.fireTicks("q", 3)
