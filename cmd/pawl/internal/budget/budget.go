@@ -75,7 +75,7 @@ func budgetSet(a *cli.App) *cobra.Command {
 		return show(a, out)
 	}
 	cmd = a.Verb("set NAME", "Make a budget, or change what the flags say of it; items that wait for it continue", cobra.ExactArgs(1),
-		cli.WithCreate(a, set))
+		cli.With(a, set))
 	f := cmd.Flags()
 	f.StringVar(&given.Unit, "unit", "", "the unit, for example tokens or usd_micro")
 	f.Int64Var(&given.Limit, "limit", 0, "units that may be spent in each period")

@@ -90,7 +90,7 @@ func (n *newSchedule) read(a *cli.App, args []string) (s pawl.NewSchedule, err e
 func scheduleCreate(a *cli.App) *cobra.Command {
 	var n newSchedule
 	cmd := a.Verb("create NAME --type TYPE --cron EXPR", "Create a schedule", cobra.MaximumNArgs(1),
-		cli.WithCreate(a, func(ctx context.Context, s pawl.ScheduleKeeper, args []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.ScheduleKeeper, args []string) error {
 			def, err := n.read(a, args)
 			if err != nil {
 				return err
