@@ -84,8 +84,8 @@ type CheckpointFilter struct {
 }
 
 // ResumeState is all that the next attempt needs to continue. It can be read in pages:
-// the first has the newest checkpoints, the error and the open message; Steps, Parts and
-// Messages follow, in this order, on as many pages as necessary. Each signal is on the
+// the first has the newest checkpoints, the error and the open message; Steps, Parts,
+// Messages and Children follow, in this order, on as many pages as necessary. Each signal is on the
 // page of its step.
 type ResumeState struct {
 	ItemID         string                `json:"item_id"`
@@ -143,5 +143,11 @@ func (s *ResumeState) Add(page ResumeState) {
 	}
 	s.Parts = append(slices.DeleteFunc(s.Parts, func(p ItemPart) bool { return later[at(p)] }), page.Parts...)
 	s.Messages = append(s.Messages, page.Messages...)
+	if c := page.Children; c != nil {
+		if s.Children != nil {
+			c.Items = append(s.Children.Items, c.Items...)
+		}
+		s.Children = c
+	}
 	s.Held, s.Next = s.Held && page.Held, page.Next
 }

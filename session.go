@@ -38,6 +38,12 @@ type Session interface {
 	Suspend(ctx context.Context, call SuspendCall) error
 	MessageSession
 	BudgetSession
+	ChildSession
+}
+
+// ChildSession is the part of a Session that creates children; the session adds the fence.
+type ChildSession interface {
+	SpawnChild(ctx context.Context, call SpawnCall) (Task, error)
 }
 
 // BudgetSession is the part of a Session that reserves and settles amounts of budgets; the

@@ -17,6 +17,7 @@ import (
 // item is one item across its attempts, with the data that a database would store.
 type item struct {
 	pawl.BudgetSession // not called
+	pawl.ChildSession  // not called
 
 	mu        sync.Mutex
 	now       time.Time

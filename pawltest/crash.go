@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -14,12 +15,25 @@ import (
 )
 
 // CrashAfter lets the handlers run one claimable item, and kills the worker after the item's
-// writes have reached the engine n times: its saved steps and other checkpoints, sleeps, and the
-// call that ends it. Nothing that the worker does after that reaches the engine, and the handler
+// writes have reached the engine n times: its saved steps and other checkpoints, sleeps and other
+// waits, children, and the call that ends it. Nothing that the worker does after that reaches the engine, and the handler
 // does not go on, as after kill -9. With n = 0 the first write does not arrive. Then the lease
 // runs out. CrashAfter returns the item as it is then. crashed is false if the item had
 // fewer writes.
 func CrashAfter(t testing.TB, p *Pawl, n int, handlers ...worker.Handler) (it pawl.Item, crashed bool) {
+	t.Helper()
+	id, _, crashed := runUntil(t, p, n, handlers)
+	if id == "" {
+		t.Fatal("there is no item that the handlers could claim")
+	}
+	it, err := p.Service.GetItem(t.Context(), id)
+	p.must(err)
+	return it, crashed
+}
+
+// runUntil runs one claimable item until n writes have reached the engine. It returns the
+// item's id, "" if there was none, and how many writes are left.
+func runUntil(t testing.TB, p *Pawl, n int, handlers []worker.Handler) (id string, left int, crashed bool) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop) // ends the goroutine of a handler that was stopped in its middle
@@ -31,47 +45,49 @@ func CrashAfter(t testing.TB, p *Pawl, n int, handlers ...worker.Handler) (it pa
 	}()
 	select {
 	case err := <-done:
-		if err != nil || c.id == "" {
-			t.Fatalf("the worker claimed %q, and ended with %v", c.id, err)
+		if err != nil {
+			t.Fatalf("the worker: %v", err)
 		}
+		return c.id, c.left, false
 	case <-c.dead:
-		crashed = true
 		p.Advance(pawl.MaxLeaseSeconds*time.Second + time.Second)
 		_, err := p.Service.Sweep(t.Context())
 		p.must(err)
+		return c.id, 0, true
 	}
-	it, err := p.Service.GetItem(t.Context(), c.id)
-	p.must(err)
-	return it, crashed
 }
 
 // EachCrash checks that a task survives every crash of its worker. For n = 0, 1, 2 and so on it
-// opens a new Pawl, creates the task, lets the worker crash after n writes, and runs the item
-// again until it has ended. It then calls check, and goes on until no crash is possible any
-// more. The task has one item.
+// opens a new Pawl, creates the task, lets the worker crash after n writes, in whichever attempt
+// of the item or of a child that is, and runs what there is until the item has ended. It then
+// calls check, and goes on until no crash is possible any more. The task has one item.
 func EachCrash(t *testing.T, task pawl.NewTask, check func(t *testing.T, p *Pawl, it pawl.Item), handlers ...worker.Handler) {
 	t.Helper()
 	for n, crashed := 0, true; crashed; n++ {
 		t.Run(fmt.Sprintf("after %d writes", n), func(t *testing.T) {
 			p := Open(t, SQLite)
-			if _, err := pawl.Create(t.Context(), p.Service, task); err != nil {
-				t.Fatal(err)
-			}
-			var it pawl.Item
-			it, crashed = CrashAfter(t, p, n, handlers...)
+			made, err := pawl.Create(t.Context(), p.Service, task)
+			p.must(err)
+			l, err := p.Service.ListItems(t.Context(), pawl.ItemFilter{TaskID: made.ID})
+			p.must(err)
+			it, left := l.Items[0], n
+			crashed = false
 			for tries := 0; it.CompletedAt == nil && it.State != pawl.ItemSubmitted && tries < maxRuns; tries++ {
-				switch it.State {
-				case pawl.ItemQueued:
-					it = RunOne(t, p.Service, handlers...)
-					continue
-				case pawl.ItemScheduled, pawl.ItemWaiting:
-					if it.RunAt != nil {
-						p.Elapse(it.RunAt.Sub(p.Now()) + time.Second)
-					}
+				id := ""
+				if crashed {
+					id, _, _ = runUntil(t, p, math.MaxInt, handlers)
+				} else {
+					id, left, crashed = runUntil(t, p, left, handlers)
 				}
-				var err error
 				if it, err = p.Service.GetItem(t.Context(), it.ID); err != nil {
 					t.Fatal(err)
+				}
+				switch {
+				case id != "":
+				case it.RunAt != nil && it.RunAt.After(p.Now()):
+					p.Elapse(it.RunAt.Sub(p.Now()) + time.Second)
+				default: // a child may have to wait before its next attempt
+					p.Elapse(time.Minute)
 				}
 			}
 			check(t, p, it)
@@ -141,6 +157,11 @@ func (c *crashing) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) 
 // Suspend implements pawl.Service.
 func (c *crashing) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
 	return reaches(c, func() ([]pawl.Result[pawl.Moved], error) { return c.Service.Suspend(ctx, calls) })
+}
+
+// Spawn implements pawl.Service.
+func (c *crashing) Spawn(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+	return reaches(c, func() ([]pawl.Result[pawl.Task], error) { return c.Service.Spawn(ctx, calls) })
 }
 
 // Complete implements pawl.Service.

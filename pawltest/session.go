@@ -13,7 +13,7 @@ import (
 )
 
 // Session is an item in memory, for tests of handlers without a database. Steps, sleeps,
-// signals, progress and messages work as they do under a lease.
+// signals, progress, messages, budgets and children work as they do under a lease.
 //
 //	s := pawltest.NewSession(pawl.Lease{Type: "report"})
 //	out, err := report(s.Context(t.Context()), input)
@@ -31,7 +31,11 @@ type Session struct {
 	// Budgets by name: set Limit and OnExhausted. Reserve and Settle change the numbers.
 	Budgets map[string]*pawl.Budget
 
+	Children []pawl.SpawnCall // the first spawn of each key; the ids of the children are tsk_c1, tsk_c2 and so on
+
 	mu       sync.Mutex
+	awaited  *pawl.ChildWait             // the last
+	ended    map[string]pawl.ChildResult // children by id
 	sent     []pawl.SentSignal
 	reserved map[string]*reservation // by budget and key
 }
@@ -102,6 +106,7 @@ func (s *Session) Resume(context.Context) (pawl.ResumeState, error) {
 			}
 		}
 	}
+	out.Children = s.childrenState()
 	return out, s.failed()
 }
 
@@ -134,7 +139,9 @@ func (s *Session) Suspend(_ context.Context, call pawl.SuspendCall) error {
 	if err := s.failed(); err != nil {
 		return err
 	}
-	s.Suspended = &call
+	if s.Suspended = &call; call.Children != nil {
+		s.awaited = call.Children
+	}
 	return nil
 }
 

@@ -96,6 +96,18 @@ func (s *session) SettleBudget(ctx context.Context, budget string, call pawl.Set
 	return out, err
 }
 
+func (s *session) SpawnChild(ctx context.Context, call pawl.SpawnCall) (out pawl.Task, err error) {
+	call.Fence = s.j.fence
+	_, err = s.retryUntilLost(ctx, func(ctx context.Context) error {
+		rs, err := s.w.claimer.Spawn(ctx, []pawl.SpawnCall{call})
+		if err = onlyError(rs, err); err == nil {
+			out = rs[0].Value
+		}
+		return err
+	})
+	return out, err
+}
+
 // setState is a compare-and-set of the job's state.
 func (s *session) setState(from, to jobState) bool {
 	s.w.mu.Lock()
