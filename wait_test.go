@@ -118,3 +118,21 @@ func TestWaitsThatCannotBeAreRefusedWithAdvice(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// The children of a resume state that is read in pages are all there.
+func TestResumeStateAddsChildren(t *testing.T) {
+	page := func(ids ...string) pawl.ResumeState {
+		s := pawl.ResumeState{Children: &pawl.ChildrenState{Total: 3}}
+		for _, id := range ids {
+			s.Children.Items = append(s.Children.Items, pawl.ChildResult{ID: id})
+		}
+		return s
+	}
+	var all pawl.ResumeState
+	for _, p := range []pawl.ResumeState{{}, page("a"), page("b", "c"), {}} {
+		all.Add(p)
+	}
+	if c := all.Children; c == nil || c.Total != 3 || len(c.Items) != 3 || c.Items[2].ID != "c" {
+		t.Errorf("%+v", c)
+	}
+}
