@@ -37,9 +37,9 @@ type NewBudget struct {
 
 // BudgetScope says which items may reserve from a budget: those that match all its members.
 type BudgetScope struct {
-	Type   string `json:"type,omitempty"`    // the type of the item, which names its queue
-	Key    string `json:"key,omitempty"`     // the item's value at the pointer of its queue's per_key
-	TaskID string `json:"task_id,omitempty"` // the item belongs to this task or to one of its descendants
+	Type   string `json:"type,omitempty"`              // the type of the item, which names its queue
+	Key    string `json:"key,omitempty"`               // the item's value at the pointer of its queue's per_key
+	TaskID string `json:"task_id,omitempty" id:"task"` // the item belongs to this task or to one of its descendants
 }
 
 // The periods of budgets. They begin at midnight UTC; months on their first day.

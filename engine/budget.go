@@ -58,8 +58,9 @@ func (e *Engine) BudgetSpending(ctx context.Context, name string, q pawl.BudgetS
 
 // PutBudget makes or changes a budget; see pawl.BudgetKeeper.
 func (e *Engine) PutBudget(ctx context.Context, name string, n pawl.NewBudget) (pawl.Budget, error) {
-	if a := n.AppliesTo; a != nil {
-		n.AppliesTo = &pawl.BudgetScope{Type: a.Type, Key: a.Key, TaskID: idform.Task(a.TaskID)}
+	if n.AppliesTo != nil {
+		scope := idform.Call(*n.AppliesTo)
+		n.AppliesTo = &scope
 	}
 	if err := rules.CheckBudget(name, &n); err != nil {
 		return pawl.Budget{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
@@ -15,13 +16,20 @@ import (
 // is not its task. It is shorter than the time after which a tick counts as missed.
 const scheduleRetry = pawl.ScheduleGrace / 2
 
+// scheduleLook is how often scheduleLoop looks without being told: Run tells it nothing while it
+// sweeps. It is much shorter than the time after which a tick counts as missed.
+const scheduleLook = pawl.ScheduleGrace / 6
+
 // scheduleLoop fires schedules when Run says that one is due, until ctx ends.
 func (e *Engine) scheduleLoop(ctx context.Context) {
+	look := time.NewTicker(scheduleLook)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.schedulesDue:
+		case <-look.C:
 		}
 		if err := e.fireSchedules(store.WithLimit(ctx, passLimit)); err != nil {
 			e.logError(ctx, "firing schedules failed; retrying", err)

@@ -34,6 +34,10 @@ func TestEveryMethodTakesUUIDs(t *testing.T) {
 				in = in.Elem()
 			}
 			has = has || idform.Has(in)
+			for f := 0; in.Kind() == reflect.Struct && f < in.NumField(); f++ {
+				scope := in.Field(f).Type
+				has = has || scope.Kind() == reflect.Pointer && idform.Has(scope.Elem())
+			}
 		}
 		if has != calls[m.Name] {
 			t.Errorf("Engine.%s: takes ids: %v, calls idform: %v", m.Name, has, calls[m.Name])

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -165,7 +166,10 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		if !strings.Contains(string(m.Content), `"abandoned"`) || !strings.Contains(string(m.Content), `{"type":"reasoning","text":"hm"}`) {
 			t.Errorf("%s", m.Content)
 		}
-		checkRequests(t, server.asks[name])
+		server.mu.Lock()
+		asks := slices.Clone(server.asks[name])
+		server.mu.Unlock()
+		checkRequests(t, asks)
 	})
 }
 

@@ -151,6 +151,17 @@ var snoozes = noun{"snoozes", []promise{
 		w.same([]any{again.ID, again.Attempt, again.Failures}, []any{l.ID, 2, 0}, "the next claim")
 		w.complete(again, `1`)
 	}},
+	{"also when work has begun, in tasks of one item and of many", func(w *fixture) {
+		w.create(pawl.NewTask{Type: "a"})
+		w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{}, {}}})
+		for _, l := range w.takes("a", 3, 3) {
+			_, err := first(w.svc.Progress(w.ctx, []pawl.ProgressCall{{Fence: l.Fence(), Progress: ptr(7)}}))
+			w.ok(err, "progress")
+			m, err := first(w.svc.Release(w.ctx, []pawl.ReleaseCall{{Fence: l.Fence(), DelaySeconds: 60}}))
+			w.ok(err, "release")
+			w.same([]any{m.State, m.Failures}, []any{pawl.ItemScheduled, 0}, "the answer")
+		}
+	}},
 	{"a batch releases with different delays", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "polls", Items: []pawl.NewItem{{}, {}, {}}})
 		ls := w.claims(pawl.ClaimRequest{WorkerID: "w", Limit: 3})

@@ -34,6 +34,28 @@ ALTER TABLE tasks ADD COLUMN forked_at INTEGER;
 ALTER TABLE tasks ADD COLUMN schedule TEXT;
 ALTER TABLE items ADD COLUMN deadline INTEGER;
 
+-- Large values are the last columns: SQLite reads all of a value to get at what is behind it.
+-- It cannot insert a column, but while a table is empty, the text of the table may be changed.
+-- In a table with rows the new columns stay behind.
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema
+SET sql = replace(replace(sql,
+  ', deadline INTEGER, start_to_close INTEGER, schedule_to_start INTEGER, parent_id BLOB, forked_from BLOB, forked_at INTEGER, schedule TEXT', ''),
+  '  payload           TEXT',
+  '  deadline INTEGER, start_to_close INTEGER, schedule_to_start INTEGER, parent_id BLOB, forked_from BLOB, forked_at INTEGER, schedule TEXT,
+  payload           TEXT')
+WHERE type = 'table' AND name = 'tasks' AND NOT EXISTS (SELECT 1 FROM tasks);
+UPDATE sqlite_schema
+SET sql = replace(replace(sql, ', deadline INTEGER', ''), '  input          TEXT', '  deadline INTEGER,
+  input          TEXT')
+WHERE type = 'table' AND name = 'items' AND NOT EXISTS (SELECT 1 FROM items);
+UPDATE sqlite_schema
+SET sql = replace(replace(sql, ', gate INTEGER, start_to_close INTEGER, schedule_to_start INTEGER', ''), '  result           TEXT',
+  '  gate INTEGER, start_to_close INTEGER, schedule_to_start INTEGER,
+  result           TEXT')
+WHERE type = 'table' AND name = 'parked_items' AND NOT EXISTS (SELECT 1 FROM parked_items);
+PRAGMA writable_schema = RESET;
+
 DROP VIEW task_rows;
 CREATE VIEW task_rows AS
 SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x.payload, x.metadata,
