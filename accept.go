@@ -65,6 +65,9 @@ type ApproveCall struct {
 	Version    *int        `json:"version,omitempty"`
 	Comment    string      `json:"comment,omitempty"`
 	Provenance *Provenance `json:"provenance,omitempty"`
+	// Limit is for tasks of TypeBudget: the budget's new limit. Nil = it is raised as far as the
+	// amount needs.
+	Limit *int64 `json:"limit,omitempty"`
 }
 
 // RejectCall rejects a submitted task for good, or sends items back for rework.

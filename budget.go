@@ -49,12 +49,12 @@ const (
 	PeriodNone  = "none" // one period for ever
 )
 
-// What a worker does when a budget is exhausted. The server only says it; package pawl does
-// it: see Reserve.
+// What becomes of an item when a budget is exhausted. The server says it, and opens the approval
+// of ExhaustedAsk; the worker fails or suspends the item: see Reserve.
 const (
 	ExhaustedFail    = "fail"    // the item fails and is not retried
 	ExhaustedSuspend = "suspend" // the item is suspended until the next period, or until the budget is changed
-	ExhaustedAsk     = "ask"     // the item is suspended until an operator changes the budget
+	ExhaustedAsk     = "ask"     // the item is suspended until a person has approved or rejected a task of TypeBudget
 )
 
 // What becomes of a reservation whose attempt ended without settling it.
@@ -124,17 +124,44 @@ type Exhausted struct {
 	Reserved    int64      // by attempts that have not settled yet, so that some of it may come back
 	PeriodEnd   *time.Time // nil = the budget has no periods
 	// SignalKey is the key of the signal BudgetSignal that is sent when the budget is changed
-	// or deleted after the refusal.
+	// or deleted after the refusal, and when the item's question is answered.
 	SignalKey string
+	// TaskID is the task of TypeBudget by which the item asks a person; "" = it does not ask.
+	TaskID string
 }
 
 // BudgetSignal is the name of the signal that wakes the items that wait for a budget.
 const BudgetSignal = "pawl.budget"
 
+// TypeBudget is the type of the tasks by which items ask for more of a budget. Their result is a
+// BudgetQuestion, and they wait for an approval. No worker claims them.
+const TypeBudget = ReservedPrefix + "budget"
+
+// MaxBudgetQuestions is how many items at most ask for more of one budget at the same time.
+// Others wait until the budget is changed, and for BudgetRetry at most.
+const MaxBudgetQuestions = 100
+
+// BudgetQuestion is what an approver reads: the reservation that was refused, and the budget's
+// numbers at that time.
+type BudgetQuestion struct {
+	Budget    string `json:"budget"`
+	Unit      string `json:"unit"`
+	ItemID    string `json:"item_id"`
+	TaskID    string `json:"task_id"`
+	WorkerID  string `json:"worker_id"`
+	Amount    int64  `json:"amount"` // that was asked for
+	Limit     int64  `json:"limit"`
+	Remaining int64  `json:"remaining"`
+}
+
 // BudgetSignalKey returns the key of the signal that is sent when a budget changes that was
-// changed last at a time.
-func BudgetSignalKey(name string, changed time.Time) string {
-	return name + "@" + strconv.FormatInt(changed.UnixMicro(), 10)
+// changed last at a time. task is the one by which the waiting item asks a person, or "".
+func BudgetSignalKey(name string, changed time.Time, task string) string {
+	key := name + "@" + strconv.FormatInt(changed.UnixMicro(), 10)
+	if task != "" {
+		key += "/" + task
+	}
+	return key
 }
 
 // BudgetOfSignal returns the name of the budget in the key of a BudgetSignal.

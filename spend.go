@@ -38,9 +38,10 @@ type Reservation struct {
 // If the budget is exhausted, Reserve does what the budget's on_exhausted asks. With "fail"
 // the error is ErrBudgetExhausted, marked as Permanent: return it, and the item fails and is
 // not retried. With "suspend" and "ask" the item is suspended and the error is ErrSuspended:
-// return it unchanged. The next attempt runs when the budget is changed or deleted, and with
-// "suspend" also when the next period begins. While others have reserved so much that
-// the amount may become free again, the item is suspended for BudgetRetry at most.
+// return it unchanged. The next attempt runs when the budget is changed or deleted; with
+// "suspend" also when the next period begins, with "ask" also when a person has decided. While
+// others have reserved so much that the amount may become free again, the item is suspended
+// for BudgetRetry at most.
 func Reserve(ctx context.Context, budget string, amount int64) (*Reservation, error) {
 	h, err := attemptOf(ctx)
 	if err != nil {
@@ -116,7 +117,8 @@ func (h *attemptState) exhausted(ctx context.Context, amount int64, err error) e
 	if x.OnExhausted == ExhaustedSuspend && amount <= x.Limit {
 		call.Until = x.PeriodEnd
 	}
-	if soon := h.Now().Add(BudgetRetry); x.Remaining+x.Reserved >= amount && (call.Until == nil || soon.Before(*call.Until)) {
+	mayFit := x.Remaining+x.Reserved >= amount || x.OnExhausted == ExhaustedAsk && x.TaskID == ""
+	if soon := h.Now().Add(BudgetRetry); mayFit && (call.Until == nil || soon.Before(*call.Until)) {
 		call.Until = &soon
 	}
 	if err := h.Suspend(ctx, call); err != nil {

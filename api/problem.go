@@ -44,7 +44,8 @@ type Problem struct {
 	Expected *int64       `json:"expected,omitempty"` // of an append: the message's current offset
 	Position string       `json:"position,omitempty"` // with reason epoch: the EPOCH-POSITION to restart from
 
-	TaskID string `json:"task_id,omitempty"` // of a create with unique: the older task
+	// Of a create with unique: the older task. With budget_exhausted: the one by which the item asks a person.
+	TaskID string `json:"task_id,omitempty"`
 
 	Budget      string     `json:"budget,omitempty"`       // budget_exhausted: its name
 	OnExhausted string     `json:"on_exhausted,omitempty"` // what the worker does then: fail, suspend, ask
@@ -83,7 +84,7 @@ func ProblemOf(err error, instance string) Problem {
 	}
 	if x := e.Exhausted; x != nil {
 		p.Budget, p.OnExhausted, p.Limit, p.Remaining, p.Reserved = x.Budget, x.OnExhausted, &x.Limit, &x.Remaining, &x.Reserved
-		p.PeriodEnd, p.SignalKey = x.PeriodEnd, x.SignalKey
+		p.PeriodEnd, p.SignalKey, p.TaskID = x.PeriodEnd, x.SignalKey, x.TaskID
 	}
 	if e.Code == pawl.CodeConflict && e.Holder != "" { // who decided first
 		p.Holder = &e.Holder
@@ -149,7 +150,7 @@ func (p Problem) Err() error {
 	}
 	if p.Remaining != nil && p.Limit != nil && p.Reserved != nil {
 		e.Exhausted = &pawl.Exhausted{Budget: p.Budget, OnExhausted: p.OnExhausted, Limit: *p.Limit, Remaining: *p.Remaining,
-			Reserved: *p.Reserved, PeriodEnd: p.PeriodEnd, SignalKey: p.SignalKey}
+			Reserved: *p.Reserved, PeriodEnd: p.PeriodEnd, SignalKey: p.SignalKey, TaskID: p.TaskID}
 	}
 	if p.Holder != nil {
 		e.Holder = *p.Holder

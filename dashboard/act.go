@@ -33,7 +33,15 @@ var actions = []action{
 		"Its results are accepted and take effect. The first decision counts.",
 		"Comment",
 		func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
-			return s.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: c.TaskID, Version: formVersion(form), Comment: c.Reason}})
+			call := pawl.ApproveCall{TaskID: c.TaskID, Version: formVersion(form), Comment: c.Reason}
+			if text := strings.TrimSpace(form.Get("limit")); text != "" {
+				limit, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					return nil, pawl.Invalid("/limit", "is not a number")
+				}
+				call.Limit = &limit
+			}
+			return s.ApproveTasks(ctx, []pawl.ApproveCall{call})
 		},
 	},
 	{"reject", "approver", false, "Its results are not accepted. The first decision counts.", "Reasons, one a line", reject},

@@ -101,8 +101,10 @@ func (e *Engine) changeBudget(ctx context.Context,
 			return b, err
 		}
 	}
-	return pawl.Budget{}, &pawl.Error{Code: pawl.CodeUnavailable, Op: "budget", Message: "another call is changing the budget; try again"}
+	return pawl.Budget{}, errBudgetBusy
 }
+
+var errBudgetBusy = &pawl.Error{Code: pawl.CodeUnavailable, Op: "budget", Message: "another call is changing the budget; try again"}
 
 // ReserveBudget reserves an amount; see pawl.BudgetSpender.
 func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.ReserveCall) (pawl.Reserved, error) {
@@ -121,13 +123,18 @@ func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.Res
 		return out, err
 	}
 	exhausted := store.ErrMoreLost
+	var asks effects
 	for err == nil && errors.Is(exhausted, store.ErrMoreLost) {
 		err = e.withLockedItem(ctx, call.Fence(), "reserve", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			out, exhausted, err = g.Reserve(ctx, tx, id, budget, &call)
+			if asks = (effects{}); err == nil {
+				asks, err = e.askForBudget(ctx, tx, g, &call, exhausted)
+			}
 			return err
 		})
 	}
 	if err == nil {
+		e.follow(ctx, asks)
 		err = exhausted // a value: what the refusal found out about lost reservations is committed
 	}
 	if err != nil {

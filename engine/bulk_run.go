@@ -139,7 +139,7 @@ func (r *bulkRun) asWorker(ctx context.Context) context.Context {
 func (r *bulkRun) claim(ctx context.Context) (bool, error) {
 	attempt := 0
 	err := r.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		attempt, err = store.ClaimBulk(ctx, tx, r.item.ItemID, bulkWorker, bulkLease)
+		attempt, err = store.ClaimOwn(ctx, tx, r.item.ItemID, bulkWorker, bulkLease)
 		return err
 	})
 	r.fence = pawl.Fence{ItemID: r.item.ItemID, WorkerID: bulkWorker, Attempt: attempt}

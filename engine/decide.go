@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,7 +21,7 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 				return pawl.Task{}, err
 			}
 			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
-			err := e.approve(ctx, c.TaskID, verdictBy{by: by, comment: c.Comment, version: c.Version})
+			err := e.approve(ctx, c.TaskID, verdictBy{by: by, comment: c.Comment, version: c.Version, limit: c.Limit})
 			if err != nil {
 				return pawl.Task{}, err
 			}
@@ -34,6 +35,7 @@ type verdictBy struct {
 	comment string
 	version *int // the version that the task must have; nil = any
 	rule    bool // the type's own rule decides, not a caller
+	limit   *int64
 }
 
 // approve approves a task. If that needs no worker, the same transaction also applies it.
@@ -41,12 +43,16 @@ type verdictBy struct {
 // approval and after it the failure.
 func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error {
 	err := e.decide(ctx, taskID, "approve", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+		raised, err := d.raiseBudget(ctx, tx, v)
+		if err != nil {
+			return effects{}, err
+		}
 		approved, err := d.approve(ctx, tx, v)
 		if err != nil {
 			return effects{}, err
 		}
 		applied, err := d.applyApproved(ctx, tx)
-		return approved.and(applied), err
+		return raised.and(approved).and(applied), err
 	})
 	failed, ok := asApplyFailure(err)
 	if !ok {
@@ -164,7 +170,7 @@ func (e *Engine) decide(
 	v verdictBy,
 	fn func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error),
 ) error {
-	_, err := e.withDecision(ctx, taskID, verb, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+	once := func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 		if v.version != nil && *v.version != d.Version {
 			state, err := store.TaskState(ctx, tx, d.Namespace, d.TaskID)
 			if err == nil {
@@ -181,8 +187,13 @@ func (e *Engine) decide(
 			}
 		}
 		return fn(ctx, tx, d)
-	})
-	return err
+	}
+	for range maxTries {
+		if _, err := e.withDecision(ctx, taskID, verb, once); !errors.Is(err, store.ErrBudgetChanged) {
+			return err
+		}
+	}
+	return errBudgetBusy
 }
 
 // withDecision runs fn with the task's row locked, and carries out the effects after the
@@ -333,6 +344,9 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
 			v := verdictBy{by: by, comment: c.Comment, version: c.Version}
 			err := e.decide(ctx, c.TaskID, "reject", v, func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
+				if d.Type == pawl.TypeBudget {
+					return d.rejectBudget(ctx, tx, v, c)
+				}
 				if c.AllowRework {
 					return d.rework(ctx, tx, v, c)
 				}
@@ -347,9 +361,9 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 }
 
 // reject moves the task and its items to rejected.
-func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, errors []pawl.Complaint) (effects, error) {
-	data := store.Text(rules.Encode(map[string]any{"errors": errors}))
-	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: errors[0].Message, Detail: rules.Encode(errors)}))
+func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, reasons []pawl.Complaint) (effects, error) {
+	data := store.Text(rules.Encode(map[string]any{"errors": reasons}))
+	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: reasons[0].Message, Detail: rules.Encode(reasons)}))
 	to := store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}
 	if err := d.Move(ctx, tx, to); err != nil {
 		return effects{}, err

@@ -18,6 +18,9 @@ type typeRules struct {
 
 // rulesOf returns the rules of a version of a type.
 func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name string, version int) (*typeRules, error) {
+	if name == pawl.TypeBudget {
+		return e.ruled(&budgetType), nil
+	}
 	if version == 0 {
 		return e.ruled(&pawl.Type{Name: name}), nil // unregistered
 	}

@@ -76,7 +76,7 @@ func (f *filling) fill() {
 
 func (f *filling) budgets() {
 	svc := f.p.Service
-	need[pawl.Budget](f)(svc.PutBudget(f.ctx, "llm", pawl.NewBudget{Unit: "tokens", Limit: 100}))
+	need[pawl.Budget](f)(svc.PutBudget(f.ctx, "llm", pawl.NewBudget{Unit: "tokens", Limit: 100, OnExhausted: pawl.ExhaustedAsk}))
 	l := f.claim(f.create("spends", 1, nil), 1)[0]
 	for n, key := range []string{"settled", "open"} {
 		r := need[pawl.Reserved](f)(svc.ReserveBudget(f.ctx, "llm",
@@ -85,6 +85,9 @@ func (f *filling) budgets() {
 			need[pawl.Settled](f)(svc.SettleBudget(f.ctx, "llm",
 				pawl.SettleCall{Reservation: r.Reservation, Amount: 7, ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}))
 		}
+	}
+	if _, err := svc.ReserveBudget(f.ctx, "llm", reserveOf(l, 200, "asks")); pawl.CodeOf(err) != pawl.CodeBudgetExhausted {
+		f.Errorf("reserve above the limit: %v", err)
 	}
 }
 

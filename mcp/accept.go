@@ -77,10 +77,15 @@ type approveIn struct {
 	TaskID  string `json:"task_id"`
 	Version int    `json:"version" jsonschema:"the task's version that you looked at, as work_get and work_wait answer it"`
 	Comment string `json:"comment,omitempty" jsonschema:"for the record"`
+	Limit   int64  `json:"limit,omitempty" jsonschema:"budget"`
 }
 
 func approve(ctx context.Context, s *Server, in approveIn) (taskOut, error) {
-	t, err := one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: in.TaskID, Version: &in.Version, Comment: in.Comment}}))
+	call := pawl.ApproveCall{TaskID: in.TaskID, Version: &in.Version, Comment: in.Comment}
+	if in.Limit != 0 {
+		call.Limit = &in.Limit
+	}
+	t, err := one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{call}))
 	return taskOut{t}, err
 }
 

@@ -29,9 +29,13 @@ func (s *Session) ReserveBudget(_ context.Context, budget string, call pawl.Rese
 	r := s.reserved[budget+" "+call.Key]
 	if r == nil {
 		if call.Amount > b.Remaining {
-			return pawl.Reserved{}, &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Exhausted: &pawl.Exhausted{Budget: budget,
-				OnExhausted: cmp.Or(b.OnExhausted, pawl.ExhaustedFail), Limit: b.Limit, Remaining: b.Remaining, Reserved: b.Reserved,
-				PeriodEnd: b.PeriodEnd, SignalKey: pawl.BudgetSignalKey(budget, b.UpdatedAt)}}
+			x := &pawl.Exhausted{Budget: budget, OnExhausted: cmp.Or(b.OnExhausted, pawl.ExhaustedFail), Limit: b.Limit, Remaining: b.Remaining,
+				Reserved: b.Reserved, PeriodEnd: b.PeriodEnd}
+			if x.OnExhausted == pawl.ExhaustedAsk && call.Amount > b.Remaining+b.Reserved {
+				x.TaskID = "tsk_asks"
+			}
+			x.SignalKey = pawl.BudgetSignalKey(budget, b.UpdatedAt, x.TaskID)
+			return pawl.Reserved{}, &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Exhausted: x}
 		}
 		r = &reservation{id: fmt.Sprint("rsv_", len(s.reserved)+1), budget: budget, amount: call.Amount}
 		if s.reserved == nil {

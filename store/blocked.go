@@ -176,6 +176,9 @@ func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, 
 	switch {
 	case signal == pawl.BudgetSignal:
 		b.Reason, b.Detail = pawl.BlockedByBudget, pawl.BudgetOfSignal(string(key))
+		if _, task, asks := strings.Cut(string(key), "/"); asks {
+			b.Detail += ", asked in " + task
+		}
 	case signal != "":
 		b.Reason, b.Detail = pawl.BlockedBySignal, string(signal)
 		if key != "" {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -176,14 +177,8 @@ func PutBudget(ctx context.Context, tx Tx, id, namespace, name string, n pawl.Ne
 	if err != nil {
 		return b, nil, false, err
 	}
-	if woken, err = wakeBudget(ctx, tx, &old, by); err != nil {
+	if b, now, woken, err = lockAndWake(ctx, tx, &old, "", by); err != nil {
 		return b, nil, false, err
-	}
-	if b, now, err = LockBudget(ctx, tx, namespace, name); err != nil {
-		return b, nil, false, err
-	}
-	if b.ID != old.ID || b.ChangedAt != old.ChangedAt {
-		return b, nil, false, ErrBudgetChanged
 	}
 	if n.Unit != b.Unit {
 		var one int
@@ -196,10 +191,15 @@ func PutBudget(ctx context.Context, tx Tx, id, namespace, name string, n pawl.Ne
 		b.Start, b.End = min(b.Start, start), end
 	}
 	b.set(n)
+	return b, woken, false, b.change(ctx, tx, now)
+}
+
+// change writes a locked budget that an operator has changed.
+func (b *BudgetRow) change(ctx context.Context, tx Tx, now int64) error {
 	b.ChangedAt = max(now, b.ChangedAt+1)
-	_, err = tx.Exec(ctx, budgetSQL["change budget"], b.ID, b.Unit, b.Limit, b.ForType, b.ForKey, TaskID(b.ForTask), b.Period,
+	_, err := tx.Exec(ctx, budgetSQL["change budget"], b.ID, b.Unit, b.Limit, b.ForType, b.ForKey, TaskID(b.ForTask), b.Period,
 		b.OnExhausted, b.OnLost, b.PeriodNumber, b.Start, b.End, b.Spent, b.Reserved, b.ChangedAt)
-	return b, woken, false, err
+	return err
 }
 
 func (b *BudgetRow) set(n pawl.NewBudget) {
@@ -215,12 +215,34 @@ func unitOf(b *BudgetRow, unit string) error {
 		Message: "the budget has reservations in " + b.Unit + ": make another budget for " + unit}
 }
 
-// wakeBudget queues the items that wait for a change of the budget. The signal stays, for
-// those that were refused before the change and wait only now.
-func wakeBudget(ctx context.Context, tx Tx, b *BudgetRow, by Actor) ([]DueItem, error) {
-	key := pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt))
-	sent, err := SendSignal(ctx, tx, Signal{b.Namespace, pawl.BudgetSignal, key}, "null", by)
-	return sent.Woken, err
+// lockAndWake locks a budget, which was read before, and queues the items that wait for it: all
+// of them, or the one that asks by a task. The signals stay, for those that were refused
+// before and wait only now.
+func lockAndWake(ctx context.Context, tx Tx, old *BudgetRow, asks string, by Actor) (b BudgetRow, now int64, woken []DueItem, err error) {
+	asking, err := TaskIDs(ctx, tx, budgetSQL["questions of budget"], old.ID)
+	if err != nil {
+		return b, 0, nil, err
+	}
+	tasks := []string{asks}
+	if asks == "" {
+		tasks = append(tasks, asking...)
+	}
+	for _, task := range tasks {
+		key := pawl.BudgetSignalKey(old.Name, Stamp(old.ChangedAt), task)
+		sent, err := SendSignal(ctx, tx, Signal{old.Namespace, pawl.BudgetSignal, key}, "null", by)
+		if err != nil {
+			return b, 0, nil, err
+		}
+		woken = append(woken, sent.Woken...)
+	}
+	if b, now, err = LockBudget(ctx, tx, old.Namespace, old.Name); err != nil {
+		return b, 0, nil, err
+	}
+	again, err := TaskIDs(ctx, tx, budgetSQL["questions of budget"], b.ID)
+	if err == nil && (b.ID != old.ID || b.ChangedAt != old.ChangedAt || !slices.Equal(asking, again)) {
+		err = ErrBudgetChanged
+	}
+	return b, now, woken, err
 }
 
 // DeleteBudget removes a budget and queues the items that wait for it. Its reservations are
@@ -234,14 +256,7 @@ func DeleteBudget(ctx context.Context, tx Tx, namespace, name string, by Actor) 
 	if err != nil {
 		return nil, err
 	}
-	woken, err := wakeBudget(ctx, tx, &old, by)
-	if err != nil {
-		return nil, err
-	}
-	b, _, err := LockBudget(ctx, tx, namespace, name)
-	if err == nil && (b.ID != old.ID || b.ChangedAt != old.ChangedAt) {
-		err = ErrBudgetChanged
-	}
+	b, _, woken, err := lockAndWake(ctx, tx, &old, "", by)
 	if err != nil {
 		return nil, err
 	}

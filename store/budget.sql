@@ -222,3 +222,68 @@ WHERE budget_id IN (
   FROM pawl.budget_totals t
   WHERE NOT EXISTS (SELECT 1 FROM pawl.budgets b WHERE b.id = t.budget_id)
   LIMIT $1)
+
+-- Questions: tasks by which items of an exhausted budget ask a person. They are read and written
+-- while the budget is locked.
+-- name: questions of budget
+SELECT q.task_id
+FROM pawl.budget_questions q
+WHERE q.budget_id = $1
+ORDER BY q.task_id
+
+-- name: question of item
+SELECT q.task_id, q.period_number, COALESCE(q.rejected_at, 0), COALESCE(k.state, '')
+FROM pawl.budget_questions q
+LEFT JOIN pawl.task_counters k ON k.task_id = q.task_id
+WHERE q.budget_id = $1 AND q.item_id = $2
+
+-- name: question of task
+SELECT b.name, q.amount
+FROM pawl.budget_questions q
+JOIN pawl.budgets b ON b.id = q.budget_id
+WHERE q.task_id = $1 AND q.namespace = $2
+
+-- name: put question
+INSERT INTO pawl.budget_questions (budget_id, namespace, item_id, task_id, period_number, amount, key)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (budget_id, item_id) DO UPDATE
+SET task_id = $4, period_number = $5, amount = $6, key = $7, rejected_at = NULL
+
+-- name: reject question
+UPDATE pawl.budget_questions
+SET rejected_at = $2
+WHERE task_id = $1
+
+-- Questions that need no answer any more, or have one that counts no more.
+-- name: old questions
+SELECT q.task_id, q.namespace
+FROM pawl.budget_questions q
+LEFT JOIN pawl.task_counters k ON k.task_id = q.task_id
+LEFT JOIN pawl.budgets b ON b.id = q.budget_id
+WHERE q.task_id > $1
+  AND (b.id IS NULL
+    OR k.state IS NULL OR k.state NOT IN ('submitted', 'rejected')
+    OR k.state = 'rejected' AND q.rejected_at <> b.changed_at
+    OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
+    OR EXISTS (
+      SELECT 1
+      FROM pawl.budget_reservations r
+      WHERE r.budget_id = q.budget_id AND r.item_id = q.item_id AND r.key = q.key AND r.period_number >= q.period_number
+        AND (r.state = 1 OR r.state = 0 AND r.amount >= q.amount)))
+ORDER BY q.task_id
+LIMIT $3
+
+-- name: question is open
+SELECT 1
+FROM pawl.budget_questions q
+WHERE q.task_id = $1
+  AND EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
+  AND NOT EXISTS (
+    SELECT 1
+    FROM pawl.budget_reservations r
+    WHERE r.budget_id = q.budget_id AND r.item_id = q.item_id AND r.key = q.key AND r.period_number >= q.period_number
+      AND (r.state = 1 OR r.state = 0 AND r.amount >= q.amount))
+
+-- name: remove question
+DELETE FROM pawl.budget_questions
+WHERE task_id = $1

@@ -30,9 +30,9 @@ func WaitingBulks(ctx context.Context, tx Tx, limit int) ([]BulkItem, error) {
 	return out, rows.Err()
 }
 
-// ClaimBulk leases the item of a bulk call to an engine, also in a paused namespace. It returns
-// the attempt; 0 = another engine has it.
-func ClaimBulk(ctx context.Context, tx Tx, itemID, worker string, seconds int) (attempt int, err error) {
+// ClaimOwn leases the item of a task that Pawl itself made, also in a paused namespace. It returns
+// the attempt; 0 = it is not queued.
+func ClaimOwn(ctx context.Context, tx Tx, itemID, worker string, seconds int) (attempt int, err error) {
 	held, err := Take(ctx, tx, []string{itemID}, []string{"queued"})
 	if err != nil || len(held) == 0 {
 		return 0, err

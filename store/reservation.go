@@ -160,7 +160,7 @@ func (b *BudgetRow) exhausted(amount int64) error {
 	}
 	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
 		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
-			Reserved: b.Reserved, PeriodEnd: stampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt))}}
+			Reserved: b.Reserved, PeriodEnd: stampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt), "")}}
 }
 
 // fits refuses an item that the budget does not apply to, and another unit.

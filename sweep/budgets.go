@@ -19,6 +19,9 @@ func (p *pass) budgets(ctx context.Context) error {
 			break
 		}
 	}
+	if err := p.questions(ctx); err != nil {
+		return err
+	}
 	if err := p.repeat(ctx, "old reservations of budgets", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {
 		return store.SumReservations(ctx, tx, ago(now, pawl.BudgetDetailKept), batch)
 	}); err != nil {
@@ -27,6 +30,28 @@ func (p *pass) budgets(ctx context.Context) error {
 	return p.repeat(ctx, "reservations of deleted budgets", func(ctx context.Context, tx store.Tx, _ int64) (int64, error) {
 		return store.RemoveSpendingOfNone(ctx, tx, batch)
 	})
+}
+
+// questions ends the questions of items that do not ask for a budget any more.
+func (p *pass) questions(ctx context.Context) error {
+	for last := ""; ; {
+		var old []store.TaskRef
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			old, err = store.OldQuestions(ctx, tx, last, batch)
+			return err
+		})
+		for _, q := range old {
+			if last = q.ID; err == nil {
+				err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return store.EndQuestion(ctx, tx, now, q) })
+			}
+		}
+		if err != nil {
+			return p.logError(ctx, "questions about budgets", err)
+		}
+		if len(old) < batch {
+			return nil
+		}
+	}
 }
 
 // repeat runs a step in transactions until it changes nothing.

@@ -135,3 +135,35 @@ func TestWhatALostAttemptSpentCounts(t *testing.T) {
 		}
 	})
 }
+
+// An item of an exhausted budget that asks goes on once it is approved, and fails once it is
+// rejected.
+func TestAnExhaustedBudgetAsksAPerson(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		putBudget(t, p, pawl.NewBudget{Limit: 50, OnExhausted: pawl.ExhaustedAsk})
+		startWorker(t, p, worker.Options{}, worker.Handle("t", spends))
+		question := func() string {
+			q := pawl.TaskFilter{Types: []string{pawl.TypeBudget}, States: []pawl.TaskState{pawl.TaskSubmitted}}
+			list, err := p.Service.ListTasks(t.Context(), q)
+			if err != nil || len(list.Items) != 1 {
+				t.Fatalf("questions: %+v, %v", list, err)
+			}
+			return list.Items[0].ID
+		}
+		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		waitForState(t, p, task, pawl.ItemWaiting)
+		if rs, err := p.Service.ApproveTasks(t.Context(), []pawl.ApproveCall{{TaskID: question()}}); err != nil || rs[0].Err != nil {
+			t.Fatal(err, rs)
+		}
+		waitForState(t, p, task, pawl.ItemCompleted)
+		task = create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`2`)})
+		waitForState(t, p, task, pawl.ItemWaiting)
+		no := pawl.RejectCall{TaskID: question(), Errors: []pawl.Complaint{{Code: "no", Message: "too much"}}}
+		if rs, err := p.Service.RejectTasks(t.Context(), []pawl.RejectCall{no}); err != nil || rs[0].Err != nil {
+			t.Fatal(err, rs)
+		}
+		if it := waitForState(t, p, task, pawl.ItemFailed); it.Error.Code != string(pawl.CodeBudgetExhausted) {
+			t.Errorf("%+v", it.Error)
+		}
+	})
+}

@@ -441,7 +441,7 @@ var budgetKeeping = noun{"budget keeping", []promise{
 		x := w.exhausted(w.tryReserve(l, 101, "k"))
 		w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
 		b := w.onlyItem(t.ID).BlockedBy
-		w.same([]any{b.Reason, b.Detail}, []any{pawl.BlockedByBudget, "b"}, "blocked by")
+		w.same([]any{b.Reason, b.Detail}, []any{pawl.BlockedByBudget, "b, asked in " + x.TaskID}, "blocked by")
 		w.same(w.task(t.ID).BlockedBy.Reason, pawl.BlockedByBudget, "the task is blocked by")
 		w.noneClaimable()
 		w.putBudget(pawl.NewBudget{Limit: 101, OnExhausted: "ask"})

@@ -97,6 +97,7 @@ var nouns = []noun{
 	budgets,
 	children,
 	budgetKeeping,
+	budgetQuestions,
 	uniqueness,
 	debounces,
 	deadlines,

@@ -13,6 +13,9 @@ func CheckApprove(c *pawl.ApproveCall) error {
 	var f Fields
 	f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
 	f.Text("/comment", c.Comment, 0, pawl.MaxReasonLen)
+	if c.Limit != nil && (*c.Limit < 1 || *c.Limit > pawl.MaxBudgetAmount) {
+		f.Add("/limit", "must be 1…%d", pawl.MaxBudgetAmount)
+	}
 	return f.Err("approve")
 }
 

@@ -260,6 +260,22 @@ CREATE TABLE pawl.budget_totals (
   PRIMARY KEY (budget_id, period_number, agent, model)
 );
 
+-- How items of exhausted budgets ask a person: the latest task of each item that is to be approved.
+-- amount and key are those of the refused reservation. rejected_at is the changed_at of the
+-- budget when the task was rejected.
+CREATE TABLE pawl.budget_questions (
+  budget_id     text COLLATE "C" NOT NULL,
+  namespace     text COLLATE "C" NOT NULL,
+  item_id       uuid NOT NULL,
+  task_id       uuid NOT NULL,
+  period_number bigint NOT NULL,
+  amount        bigint NOT NULL,
+  key           text COLLATE "C" NOT NULL,
+  rejected_at   bigint,
+  PRIMARY KEY (budget_id, item_id)
+);
+CREATE UNIQUE INDEX budget_questions_of_task ON pawl.budget_questions (task_id);
+
 
 -- Deadlines, timeouts and uniqueness.
 

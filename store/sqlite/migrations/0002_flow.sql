@@ -281,6 +281,22 @@ CREATE TABLE budget_totals (
   PRIMARY KEY (budget_id, period_number, agent, model)
 ) STRICT, WITHOUT ROWID;
 
+-- How items of exhausted budgets ask a person: the latest task of each item that is to be approved.
+-- amount and key are those of the refused reservation. rejected_at is the changed_at of the
+-- budget when the task was rejected.
+CREATE TABLE budget_questions (
+  budget_id     TEXT NOT NULL,
+  namespace     TEXT NOT NULL,
+  item_id       BLOB NOT NULL,
+  task_id       BLOB NOT NULL,
+  period_number INTEGER NOT NULL,
+  amount        INTEGER NOT NULL,
+  key           TEXT NOT NULL,
+  rejected_at   INTEGER,
+  PRIMARY KEY (budget_id, item_id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX budget_questions_of_task ON budget_questions (task_id);
+
 
 -- Deadlines, timeouts and uniqueness.
 

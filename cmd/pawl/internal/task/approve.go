@@ -13,6 +13,7 @@ import (
 func taskApprove(a *cli.App) *cobra.Command {
 	var comment string
 	var version int
+	var limit int64
 	var cmd *cobra.Command
 	cmd = a.Verb(
 		"approve TASK…",
@@ -25,6 +26,9 @@ func taskApprove(a *cli.App) *cobra.Command {
 				if cmd.Flags().Changed("version") {
 					calls[i].Version = &version
 				}
+				if cmd.Flags().Changed("limit") {
+					calls[i].Limit = &limit
+				}
 			}
 			rs, err := s.ApproveTasks(a.ByUser(ctx), calls)
 			return cli.ShowEach(a, rs, err, showTasks)
@@ -32,6 +36,7 @@ func taskApprove(a *cli.App) *cobra.Command {
 	)
 	cmd.Flags().StringVar(&comment, "comment", "", "comment, stored in the event")
 	cmd.Flags().IntVar(&version, "version", 0, "only if the task still has this version")
+	cmd.Flags().Int64Var(&limit, "limit", 0, "of a task that asks for more of a budget: the budget's new limit (default: as much as it needs)")
 	return cmd
 }
 
