@@ -241,6 +241,10 @@ func TestPages(t *testing.T) {
 		broken, waiting := h.failed(), h.submitted()
 		talk, message := h.withOpenMessage()
 		h.flow()
+		child, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "page", Title: "read on", ParentID: talk.TaskID})
+		if err != nil {
+			t.Fatal(err)
+		}
 		only[pawl.CheckpointRef](
 			t,
 		)(
@@ -263,6 +267,8 @@ func TestPages(t *testing.T) {
 			"/ui/tasks?id=" + message:         {"secret words"},
 			"/ui/tasks/" + broken.TaskID: {"read a book", "torn", "a page is torn", `"secret": 1`, "Events", "leased → failed",
 				"task open → failed", "error_boundary"},
+			"/ui/tasks/" + talk.TaskID:                {"<h2>Children", child.ID, "read on"},
+			"/ui/tasks/" + child.ID:                   {"child of", talk.TaskID},
 			"/ui/tasks/" + waiting.TaskID:             {"approve…", "reject…", "cancel…", "What was handed in", `"secret": "new line"`},
 			"/ui/items/" + talk.ID:                    {"look:1", `"found": 3`, "w-chat", "goes on, lease until", message, "expired"},
 			"/ui/items/" + broken.ID:                  {"<b>failed</b>", "1 of 1 allowed", "retry…", "bury…"},

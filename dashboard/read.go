@@ -151,10 +151,11 @@ func (d *server) tasks(v *request) (any, error) {
 	return &list, err
 }
 
-// taskPage is a task with its items, messages, checkpoints and events.
+// taskPage is a task with its items, children, messages, checkpoints and events.
 type taskPage struct {
 	pawl.Task
 	Result      *pawl.TaskResult
+	Children    section[pawl.Task]
 	Work        section[pawl.Item]
 	Messages    section[pawl.Message]
 	Checkpoints section[pawl.Checkpoint]
@@ -176,6 +177,9 @@ func (d *server) task(v *request) (any, error) {
 			d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)}),
 		),
 		Events: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.pageOf("events", manyRows)})),
+	}
+	if t.Children > 0 {
+		s.Children = sectionOf(d.svc.ListTasks(ctx, pawl.TaskFilter{ParentID: id, Page: v.pageOf("children", mediumRows)}))
 	}
 	var result json.RawMessage
 	if r, err := d.svc.TaskResult(ctx, id); err == nil { // otherwise it has no result yet
