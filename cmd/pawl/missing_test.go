@@ -28,6 +28,7 @@ var flagsFor = map[string][]string{
 	"pawl item claim":           {"--worker", "w"},
 	"pawl item fail":            {"--error", "e"},
 	"pawl item suspend":         {"--signal", "s"},
+	"pawl item spawn":           {"--child-key", "k", "--task", `{"type":"t"}`},
 	"pawl item progress":        {"--percent", "1"},
 	"pawl item part":            {"--key", "k", "--payload", "1"},
 	"pawl task update":          {"--title", "t"},

@@ -18,7 +18,7 @@ func Command(a *cli.App) *cobra.Command {
 	return cli.Noun("item", "Units of work: read them, or execute them by hand",
 		itemList(a), itemGet(a), itemResume(a), itemClaim(a), itemHeartbeat(a), itemProgress(a),
 		itemCheckpoint(a), itemComplete(a), itemSubmit(a), itemPart(a), itemParts(a), itemFinalize(a),
-		itemFail(a), itemRelease(a), itemSuspend(a), itemRevoke(a))
+		itemFail(a), itemRelease(a), itemSuspend(a), itemSpawn(a), itemRevoke(a))
 }
 
 func itemList(a *cli.App) *cobra.Command {

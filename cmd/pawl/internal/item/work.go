@@ -217,27 +217,6 @@ func itemRevoke(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func itemSuspend(a *cli.App) *cobra.Command {
-	var until, signal, key string
-	cmd := fenced(
-		a,
-		"suspend ITEM --until TIME",
-		"Suspend an item until a time or a signal",
-		func(ctx context.Context, s pawl.Leaser, f pawl.Fence) error {
-			at, err := cli.FutureTime("until", until)
-			if err != nil {
-				return err
-			}
-			rs, err := s.Suspend(ctx, []pawl.SuspendCall{{Fence: f, Until: at, Signal: signal, Key: key}})
-			return cli.ShowEach(a, rs, err, showMoved)
-		},
-	)
-	cmd.Flags().StringVar(&until, "until", "", "a time, or a duration from now (10m)")
-	cmd.Flags().StringVar(&signal, "signal", "", "or until this signal")
-	cmd.Flags().StringVar(&key, "signal-key", "", "with this key")
-	return cmd
-}
-
 func itemResume(a *cli.App) *cobra.Command {
 	return a.Verb(
 		"resume ITEM",
