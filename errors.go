@@ -84,6 +84,9 @@ const (
 	ReasonReleased = "released" // the item was released or suspended
 )
 
+// ReasonPruned is the reason of the conflict of a fork whose checkpoint retention has removed.
+const ReasonPruned = "pruned"
+
 // Field is one invalid field: a JSON Pointer into the request, and what is wrong there.
 type Field struct {
 	Pointer string `json:"pointer"`
@@ -101,12 +104,13 @@ type Error struct {
 	Allowed    []string      // conflict about a state: the verbs that it allows, never nil
 	Holder     string        // lease_lost: the worker of the latest claim
 	Attempt    int           // lease_lost: the latest attempt
-	Reason     string        // lease_lost: taken, expired, released; conflict of a feed's cursor: epoch
+	Reason     string        // lease_lost: taken, expired, released; conflict of a feed's cursor: epoch; of a fork: pruned
 	Expected   *int64        // conflict of an append: the offset of the next chunk
 	Restart    *FeedPosition // conflict with reason epoch: the position to restart from
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = unknown
 	Exhausted  *Exhausted    // budget_exhausted: what is left of the budget
 	TaskID     string        // conflict of a create with unique: the older task
+	Kept       []int64       // of a fork: the numbers of the checkpoints that are left, at most the newest 100
 	Err        error         // the cause, for logs; never sent
 }
 

@@ -37,6 +37,7 @@ const (
 	MaxMCPBatch        = 100
 	MaxItemsPerCall    = 10_000
 	MaxItemsPerTask    = 100_000
+	MaxForkCheckpoints = 10_000
 	MaxClaim           = 1000
 	MaxLeaseSeconds    = 86_400
 	MaxWaitSeconds     = 60
@@ -162,6 +163,7 @@ var Limits = []Limit{
 	{"mcp_batch", MaxMCPBatch, "calls", "calls in one JSON-RPC batch over MCP; each counts towards its key's rate"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
+	{"fork_checkpoints", MaxForkCheckpoints, "checkpoints", "checkpoints that a fork copies"},
 	{"claim", MaxClaim, "items", "items of one claim"},
 	{"lease_seconds", MaxLeaseSeconds, "seconds", "length of a lease"},
 	{"workers", MaxWorkers, "workers", "registered in a namespace; those seen last are kept"},

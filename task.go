@@ -50,9 +50,9 @@ type Task struct {
 
 	ParentID string `json:"parent_id,omitempty"` // the task that it is a child of
 	Children int    `json:"children,omitempty"`  // how many children were created; it may be fewer now
-	// the task that it is a fork of, and the number of the last checkpoint that was copied
+	// the task that it is a fork of, and the number of the last checkpoint that was copied; 0 = none was
 	ForkedFrom string `json:"forked_from,omitempty"`
-	ForkedAt   int64  `json:"forked_at,omitempty"`
+	ForkedAt   *int64 `json:"forked_at,omitempty"`
 }
 
 // Requester says who asked for a task; any text of the caller.
@@ -174,6 +174,15 @@ type TaskClone struct {
 	RunAt       *time.Time      `json:"run_at,omitempty"`
 	RequestedBy *Requester      `json:"requested_by,omitempty"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"` // merged into the older task's
+}
+
+// TaskFork asks for a new task that goes on from a checkpoint of another one, in whatever state
+// that is, also of an archived one. The new task is like a clone. It also has the checkpoints of
+// the other one up to the given number, with the same numbers. Each of its items has those of the
+// item that it is a copy of.
+type TaskFork struct {
+	TaskID     string `json:"task_id"`
+	Checkpoint int64  `json:"checkpoint"` // the number of the last checkpoint to copy; 0 = none
 }
 
 // TaskFilter selects tasks. The zero value selects the newest 100 of the namespace.

@@ -27,7 +27,7 @@ const typePrefix = "urn:pawl:error:"
 // has State and Allowed; Allowed is [] in a final state. A lease_lost has Reason, State,
 // Holder and Attempt. A conflict with an earlier decision has Holder. A conflict about a
 // message's offset has Expected. One of a create with unique has TaskID. One with reason epoch has Position. A budget_exhausted has what
-// is left of the budget.
+// is left of the budget. A fork from a checkpoint that is not there has Kept.
 type Problem struct {
 	Type     string       `json:"type"`
 	Title    string       `json:"title"` // the same for every problem of its code
@@ -46,6 +46,9 @@ type Problem struct {
 
 	// Of a create with unique: the older task. With budget_exhausted: the one by which the item asks a person.
 	TaskID string `json:"task_id,omitempty"`
+
+	// of a fork: the numbers of the checkpoints that are left, oldest first; at most the newest 100
+	Kept []int64 `json:"kept,omitzero"`
 
 	Budget      string     `json:"budget,omitempty"`       // budget_exhausted: its name
 	OnExhausted string     `json:"on_exhausted,omitempty"` // what the worker does then: fail, suspend, ask
@@ -78,7 +81,7 @@ func ProblemOf(err error, instance string) Problem {
 	case e.Code == pawl.CodeConflict && e.State != "" && e.Allowed == nil:
 		p.Allowed = []string{}
 	}
-	p.TaskID = e.TaskID
+	p.TaskID, p.Kept = e.TaskID, e.Kept
 	if e.Restart != nil {
 		p.Position = e.Restart.String()
 	}
@@ -144,6 +147,7 @@ func (p Problem) Err() error {
 		Reason:   p.Reason,
 		Expected: p.Expected,
 		TaskID:   p.TaskID,
+		Kept:     p.Kept,
 	}
 	if p.Detail == p.said() {
 		e.Message = ""

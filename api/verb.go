@@ -20,6 +20,7 @@ var (
 	CreateTasks     = Verb[pawl.NewTask, pawl.Task]{"create_tasks", "create_task", pawl.Service.CreateTasks}
 	UpdateTasks     = Verb[pawl.TaskUpdate, pawl.Task]{"update_tasks", "update_task", pawl.Service.UpdateTasks}
 	CloneTasks      = Verb[pawl.TaskClone, pawl.Task]{"clone_tasks", "clone_task", pawl.Service.CloneTasks}
+	ForkTasks       = Verb[pawl.TaskFork, pawl.Task]{"fork_tasks", "fork_task", pawl.Service.ForkTasks}
 	DeleteTasks     = Verb[pawl.TaskCall, string]{"delete_tasks", "delete_task", pawl.Service.DeleteTasks}
 	AddItems        = Verb[pawl.AddItems, pawl.Task]{"add_items_batch", "add_items", pawl.Service.AddItems}
 	CancelTasks     = Verb[pawl.TaskCall, pawl.Task]{"cancel_tasks", "cancel_task", pawl.Service.CancelTasks}

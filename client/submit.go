@@ -66,3 +66,8 @@ func (c *Client) UpdateTasks(ctx context.Context, calls []pawl.TaskUpdate) ([]pa
 func (c *Client) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.CloneTasks, calls)
 }
+
+// ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskMaker.
+func (c *Client) ForkTasks(ctx context.Context, calls []pawl.TaskFork) ([]pawl.Result[pawl.Task], error) {
+	return batch(ctx, c, api.ForkTasks, calls)
+}

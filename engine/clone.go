@@ -13,15 +13,21 @@ import (
 
 // CloneTasks creates tasks like older ones; see pawl.TaskMaker.
 func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl.Result[pawl.Task], error) {
-	calls = idform.Calls(calls)
-	if err := rules.CheckBatch("clone", len(calls)); err != nil {
+	return copies(ctx, e, "clone", idform.Calls(calls), e.cloned)
+}
+
+// copies creates a task for each call. room is the number of bytes that the calls have left: no
+// more of a task is read than can be stored.
+func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
+	copied func(ctx context.Context, call *C, room rules.CallBytes) (draft, error)) ([]pawl.Result[pawl.Task], error) {
+	if err := rules.CheckBatch(op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room := rules.CallBytes{Op: "clone"}
+	room := rules.CallBytes{Op: op}
 	for i := range calls {
-		d, err := e.cloned(ctx, &calls[i], room)
+		d, err := copied(ctx, &calls[i], room)
 		if err == nil {
 			err = room.Take(d.bytes())
 		}
@@ -38,22 +44,14 @@ func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 	return out, nil
 }
 
-// cloned drafts a clone. room is the number of bytes that the call has left: no more of a
-// task is read than can be stored.
+// cloned drafts a clone.
 func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.CallBytes) (draft, error) {
 	if err := rules.CheckClone(call); err != nil {
 		return draft{}, err
 	}
 	t, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.NewTask, error) {
-		of, err := store.GetTask(ctx, tx, ns, call.TaskID)
-		if err != nil {
-			return pawl.NewTask{}, err
-		}
-		if of.Items > pawl.MaxItemsPerTask {
-			return pawl.NewTask{}, pawl.Invalid("/task_id", "the task has %d items; at most %d are cloned", of.Items, pawl.MaxItemsPerTask)
-		}
-		items, err := workOf(ctx, tx, ns, of, room)
-		return cloneOf(of, items, call), err
+		of, items, err := original(ctx, tx, ns, call.TaskID, room)
+		return cloneOf(of, workOf(items), call), err
 	})
 	if err != nil {
 		return draft{}, err
@@ -61,29 +59,36 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.Ca
 	return e.draft(ctx, &t, call.TaskID, new(drafting))
 }
 
-// workOf reads the work items of a task in order of position. It leaves out plan and
-// apply items.
-func workOf(ctx context.Context, tx store.Tx, ns string, of pawl.Task, room rules.CallBytes) ([]pawl.Item, error) {
-	var out []pawl.Item
+// original reads a task that is to be copied, and its items in order of position.
+func original(ctx context.Context, tx store.Tx, ns, taskID string, room rules.CallBytes) (of pawl.Task, out []pawl.Item, err error) {
+	if of, err = store.GetTask(ctx, tx, ns, taskID); err != nil {
+		return of, nil, err
+	}
+	if of.Items > pawl.MaxItemsPerTask {
+		return of, nil, pawl.Invalid("/task_id", "the task has %d items; at most %d are copied", of.Items, pawl.MaxItemsPerTask)
+	}
 	f := pawl.ItemFilter{TaskID: of.ID, Fields: []string{"input"}, Page: pawl.Page{Limit: pawl.MaxPage}}
 	for {
 		page, err := store.ListItems(ctx, tx, ns, f, 0)
 		if err != nil {
-			return nil, err
+			return of, nil, err
 		}
 		for _, it := range page.Items {
 			if err := room.Take(len(it.Input)); err != nil {
-				return nil, err
+				return of, nil, err
 			}
-			if it.Kind == pawl.KindWork {
-				out = append(out, it)
-			}
+			out = append(out, it)
 		}
 		if f.Cursor = page.Next; f.Cursor == "" {
 			slices.SortStableFunc(out, func(a, b pawl.Item) int { return cmp.Compare(a.Position, b.Position) })
-			return out, nil
+			return of, out, nil
 		}
 	}
+}
+
+// workOf returns the items without plan and apply items.
+func workOf(items []pawl.Item) []pawl.Item {
+	return slices.DeleteFunc(slices.Clone(items), func(it pawl.Item) bool { return it.Kind != pawl.KindWork })
 }
 
 // cloneOf returns the task to create. If the older task was created from a payload

@@ -25,7 +25,8 @@ type draft struct {
 	ignores  bool   // failed items do not count when it settles
 	thread   string
 	messages []store.NewMessage
-	hold     *hold // the key that it is to have; nil = none
+	fork     *store.Fork // the checkpoints that it begins with; nil = none
+	hold     *hold       // the key that it is to have; nil = none
 }
 
 // hasDeadline reports whether an item of the draft has a deadline: it has a row of its own.
@@ -48,6 +49,9 @@ func (d *draft) bytes() int {
 	}
 	for i := range d.messages {
 		n += len(d.messages[i].Content) + len(d.messages[i].Metadata)
+	}
+	if d.fork != nil {
+		n += d.fork.Bytes()
 	}
 	return n
 }
@@ -84,7 +88,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			out[d.ord].Value, out[d.ord].Err = e.createHeld(ctx, d)
 			continue
 		}
-		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() {
+		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil {
 			if d.task.ParentID != nil {
 				children = append(children, *d)
 			} else if d.hasDeadline() {
@@ -206,6 +210,11 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 		if err := d.writeMessages(ctx, tx, now); err != nil {
 			return nil, err
 		}
+		if d.fork != nil {
+			if err := d.fork.Save(ctx, tx, now, d.task.Namespace, d.task.ID); err != nil {
+				return nil, err
+			}
+		}
 		out[i] = created{d.ord, now}
 	}
 	return out, nil
@@ -322,7 +331,12 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 		row.TypeVersion = r.Version
 	}
 	row.Schedule = store.Text(e.origin.schedule)
-	row.Data = shared.summary(summaryOf{t.Type, t.Title, t.Priority, row.Items, of, e.origin.schedule, e.origin.tick})
+	summary := summaryOf{t.Type, t.Title, t.Priority, row.Items, of, "", nil, e.origin.schedule, e.origin.tick}
+	if f := shared.fork; f != nil {
+		row.ForkedFrom, row.ForkedAt = (*store.TaskID)(&f.TaskID), &f.Checkpoint
+		summary.Of, summary.ForkedFrom, summary.ForkedAt = "", f.TaskID, &f.Checkpoint
+	}
+	row.Data = shared.summary(summary)
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
 		d := r.planning(row, t, itemID)
 		return d, e.startConversation(&d, t)
@@ -384,6 +398,9 @@ type summaryOf struct {
 	Items    int    `json:"items"`
 	Of       string `json:"cloned_from,omitempty"`
 
+	ForkedFrom string `json:"forked_from,omitempty"`
+	ForkedAt   *int64 `json:"forked_at,omitempty"`
+
 	Schedule string    `json:"schedule,omitempty"`
 	Tick     time.Time `json:"tick,omitzero"`
 }
@@ -395,7 +412,8 @@ type drafting struct {
 	data  string    // of last
 	now   time.Time // the database's; zero = not read
 
-	reserved bool // Pawl itself makes them: their types may be reserved
+	fork     *pawl.TaskFork // the call that makes the only draft; nil = another
+	reserved bool           // Pawl itself makes them: their types may be reserved
 }
 
 // summary returns the JSON of a summary. Most tasks of a call have the same.

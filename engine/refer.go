@@ -90,5 +90,8 @@ func (d *draft) blobs() [][]byte {
 	for i := range d.items {
 		out = append(out, blobsInText(d.items[i].Input)...)
 	}
+	if d.fork != nil {
+		out = append(out, d.fork.Uploads...)
+	}
 	return out
 }

@@ -19,6 +19,7 @@ var notWalked = map[string]string{
 	"PauseQueue":  "changes the row of a queue alone; pause_test.go has it beside claims", "ResumeQueue": "as PauseQueue",
 	"SetQueue":       "changes the rules of a queue alone; limits_test.go has it beside claims",
 	"PauseNamespace": "as PauseQueue", "ResumeNamespace": "as PauseQueue", "GetQueue": onlyReads, "ListQueues": onlyReads,
+	"ForkTasks": "creates a task as CloneTasks does; fork_test.go has its races",
 	"Spawn":     "children_test.go has its races",
 	"GetBudget": onlyReads, "ListBudgets": onlyReads, "BudgetSpending": onlyReads,
 	"PutBudget": withBudgets, "DeleteBudget": withBudgets, "ReserveBudget": withBudgets, "SettleBudget": withBudgets,

@@ -13,6 +13,7 @@ func (s *server) tasks() {
 	s.bulkRoutes()
 	verb(s, api.CreateTasks, asCreated)
 	verb(s, api.CloneTasks, asCreated)
+	verb(s, api.ForkTasks, asCreated)
 	verb(s, api.UpdateTasks, asTask)
 	verb(s, api.AddItems, asTask)
 	verb(s, api.CancelTasks, asTask)

@@ -137,7 +137,7 @@ func (t *NewTask) Task(payload string) pawl.Task {
 		Metadata: both[:n:n], Payload: both[n:], InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items,
 		Deadline: stampOf(t.Deadline), Schedule: string(t.Schedule),
 		StartToCloseSeconds: int(deref(t.StartToClose)), ScheduleToStartSeconds: int(deref(t.ScheduleToStart)),
-		ParentID: string(deref(t.ParentID)), ForkedFrom: string(deref(t.ForkedFrom)), ForkedAt: deref(t.ForkedAt)}
+		ParentID: string(deref(t.ParentID)), ForkedFrom: string(deref(t.ForkedFrom)), ForkedAt: t.ForkedAt}
 	if t.RequestedByID != "" {
 		out.RequestedBy = &pawl.Requester{Type: string(t.RequestedByType), ID: string(t.RequestedByID)}
 	}
@@ -206,7 +206,7 @@ func (s *taskScan) task() pawl.Task {
 	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(s.created), Stamp(s.updated), Stamp(s.moved)
 	t.AppliedAt, t.CompletedAt, t.Deadline = stampOf(s.applied), stampOf(s.completed), stampOf(s.deadline)
 	t.StartToCloseSeconds, t.ScheduleToStartSeconds = int(deref(s.toClose)), int(deref(s.toStart))
-	t.ForkedAt, t.Children = deref(s.forkedAt), deref(s.children)
+	t.ForkedAt, t.Children = s.forkedAt, deref(s.children)
 	if s.solo == 1 {
 		t.Progress, t.Stage = progressOf(s.progress, string(s.itemState)), stageOrState(s.stage, string(s.itemState))
 		return t

@@ -1,7 +1,9 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -33,11 +35,7 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 // A task that exists already, or one of whose ids
 // was reused, is a conflict.
 func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
-	var a store.Archived
-	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		a, err = store.GetArchive(ctx, tx, namespace, taskID)
-		return err
-	})
+	a, err := readArchive(ctx, s.DB, namespace, taskID)
 	if err != nil {
 		return err
 	}
@@ -53,11 +51,8 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if there != "" {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "restore", Message: "task " + taskID + " exists", Allowed: []string{}}
 		}
-		r := store.Restorer{TaskID: taskID, Namespace: namespace}
-		if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {
-			return err
-		}
-		if err := r.Done(ctx, tx); err != nil {
+		r, err := s.restore(ctx, tx, namespace, a)
+		if err != nil {
 			return err
 		}
 		signed, err := read(ctx, tx)
@@ -71,6 +66,50 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 	})
 	if err == nil {
 		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)
+	}
+	return err
+}
+
+func readArchive(ctx context.Context, db store.DB, namespace, taskID string) (a store.Archived, err error) {
+	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		a, err = store.GetArchive(ctx, tx, namespace, taskID)
+		return err
+	})
+	return a, err
+}
+
+// restore inserts the rows of an archive.
+func (s *Sweeper) restore(ctx context.Context, tx store.Tx, namespace string, a store.Archived) (*store.Restorer, error) {
+	r := &store.Restorer{TaskID: a.TaskID, Namespace: namespace}
+	if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {
+		return nil, err
+	}
+	return r, r.Done(ctx, tx)
+}
+
+// errPeeked rolls back the transaction of Peek.
+var errPeeked = errors.New("the archive was read")
+
+// Peek runs fn in a transaction of db that has the rows of an archived task, and rolls the
+// transaction back. If the task has been restored, fn runs on its own rows, and archived is false.
+func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID string,
+	fn func(ctx context.Context, tx store.Tx, archived bool) error) error {
+	a, err := readArchive(ctx, db, namespace, taskID)
+	if err != nil {
+		return err
+	}
+	err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		there, err := store.NamespaceOfTask(ctx, tx, taskID)
+		if err == nil && there == "" {
+			_, err = s.restore(ctx, tx, namespace, a)
+		}
+		if err == nil {
+			err = fn(ctx, tx, there == "")
+		}
+		return cmp.Or(err, errPeeked)
+	})
+	if errors.Is(err, errPeeked) {
+		return nil
 	}
 	return err
 }

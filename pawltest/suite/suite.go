@@ -40,7 +40,7 @@ type noun struct {
 var nouns = []noun{
 	tasks,
 	updates,
-	clones,
+	clones, forks,
 	derived,
 	settling,
 	resettling,

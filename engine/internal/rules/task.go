@@ -231,6 +231,16 @@ func CheckClone(c *pawl.TaskClone) error {
 	return f.Err("clone")
 }
 
+// CheckFork checks the call that forks a task.
+func CheckFork(c *pawl.TaskFork) error {
+	var f Fields
+	f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
+	if c.Checkpoint < 0 {
+		f.Add("/checkpoint", "is %d; it must be the number of a checkpoint, or 0 to begin anew", c.Checkpoint)
+	}
+	return f.Err("fork")
+}
+
 // CheckSignal checks the call that sends a signal.
 func CheckSignal(c *pawl.SignalCall) error {
 	var f Fields

@@ -361,6 +361,9 @@ CREATE TABLE pawl.uniques (
 );
 CREATE INDEX uniques_of_task ON pawl.uniques (task_id);
 
+-- A fork refers to the blobs that the task refers to which it is made of.
+CREATE INDEX blob_refs_of_task ON pawl.blob_refs (task_id);
+
 
 -- Children.
 

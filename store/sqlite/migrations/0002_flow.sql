@@ -382,6 +382,9 @@ CREATE TABLE uniques (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX uniques_of_task ON uniques (task_id);
 
+-- A fork refers to the blobs that the task refers to which it is made of.
+CREATE INDEX blob_refs_of_task ON blob_refs (task_id);
+
 
 -- Children.
 

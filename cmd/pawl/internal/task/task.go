@@ -21,7 +21,7 @@ func Command(a *cli.App) *cobra.Command {
 		operate(a, "cancel TASK…", "Cancel tasks, or some items of one", pawl.TaskMaker.CancelTasks),
 		operate(a, "retry TASK…", "Queue failed and dead-lettered items again", pawl.TaskOperator.RetryTasks),
 		operate(a, "bury TASK…", "Dead-letter failed items", pawl.TaskOperator.BuryTasks),
-		taskApprove(a), taskReject(a), taskUpdate(a), taskClone(a), taskDelete(a), taskCheckpoint(a))
+		taskApprove(a), taskReject(a), taskUpdate(a), taskClone(a), taskFork(a), taskDelete(a), taskCheckpoint(a))
 }
 
 func taskList(a *cli.App) *cobra.Command {

@@ -97,3 +97,19 @@ func taskClone(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&runAt, "run-at", "", "earliest start: a time, or a duration from now (10m)")
 	return cmd
 }
+
+func taskFork(a *cli.App) *cobra.Command {
+	var at int64
+	cmd := a.Verb(
+		"fork TASK",
+		"Create a task that goes on from a checkpoint of another one",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+			rs, err := s.ForkTasks(ctx, []pawl.TaskFork{{TaskID: args[0], Checkpoint: at}})
+			return cli.ShowEach(a, rs, err, showTasks)
+		}),
+	)
+	cmd.Flags().Int64Var(&at, "checkpoint", 0, "the number of the checkpoint; 0 begins anew")
+	_ = cmd.MarkFlagRequired("checkpoint")
+	return cmd
+}

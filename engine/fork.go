@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/store"
+)
+
+// ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskMaker.
+func (e *Engine) ForkTasks(ctx context.Context, calls []pawl.TaskFork) ([]pawl.Result[pawl.Task], error) {
+	return copies(ctx, e, "fork", idform.Calls(calls), e.forked)
+}
+
+// forkable is what is read of a task that is forked.
+type forkable struct {
+	task  pawl.Task
+	items []pawl.Item
+	rows  *store.Fork
+}
+
+// forked drafts a fork.
+func (e *Engine) forked(ctx context.Context, call *pawl.TaskFork, room rules.CallBytes) (draft, error) {
+	if err := rules.CheckFork(call); err != nil {
+		return draft{}, err
+	}
+	of, err := e.readForkable(ctx, call, room)
+	if err != nil {
+		return draft{}, err
+	}
+	t := cloneOf(of.task, workOf(of.items), &pawl.TaskClone{})
+	d, err := e.draft(ctx, &t, call.TaskID, &drafting{fork: call})
+	if err != nil {
+		return draft{}, err
+	}
+	d.fork = of.rows
+	return d, e.giveCheckpoints(&d, of.items)
+}
+
+// readForkable reads a task from its rows, or from its archive if it has been archived.
+func (e *Engine) readForkable(ctx context.Context, call *pawl.TaskFork, room rules.CallBytes) (of forkable, err error) {
+	ns := pawl.CallerOf(ctx).Namespace
+	read := func(ctx context.Context, tx store.Tx, archived bool) (err error) {
+		if of.task, of.items, err = original(ctx, tx, ns, call.TaskID, room); err == nil {
+			of.rows, err = store.ReadFork(ctx, tx, ns, call.TaskID, call.Checkpoint, archived)
+		}
+		return err
+	}
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return read(ctx, tx, false) })
+	if noTask(err) {
+		if err = e.sweeper.Peek(ctx, e.db, ns, call.TaskID, read); noTask(err) {
+			err = pawl.NotFound("task", call.TaskID)
+		}
+	}
+	return of, err
+}
+
+// noTask tells a task that is not there from a checkpoint that is not there.
+func noTask(err error) bool {
+	var e *pawl.Error
+	return errors.As(err, &e) && e.Code == pawl.CodeNotFound && e.Kept == nil
+}
+
+// giveCheckpoints gives the checkpoints of a draft their ids, and the items of the draft: each
+// one that of the item that it is a copy of. A plan item that has not planned yet is made again.
+// Checkpoints of other plan and apply items are left out.
+func (e *Engine) giveCheckpoints(d *draft, items []pawl.Item) error {
+	copyOf, at := map[string]string{"": ""}, 0
+	for _, it := range items {
+		switch {
+		case it.Kind == pawl.KindWork && at < len(d.items):
+			copyOf[it.ID] = d.items[at].ID
+			at++
+		case it.Kind == pawl.KindPlan && d.plans:
+			copyOf[it.ID] = d.items[0].ID
+		}
+	}
+	f := d.fork
+	f.Checkpoints = slices.DeleteFunc(f.Checkpoints, func(c store.CheckpointRow) bool {
+		_, copied := copyOf[c.ItemID]
+		return !copied && c.Sequence != f.At
+	})
+	for i := range f.Checkpoints {
+		c := &f.Checkpoints[i]
+		item, copied := copyOf[c.ItemID]
+		if !copied {
+			return &pawl.Error{Code: pawl.CodeConflict, Op: "fork", Allowed: []string{}, Message: fmt.Sprintf(
+				"checkpoint %d is of item %s, which plans or applies the task: a fork does not have that item", c.Sequence, c.ItemID)}
+		}
+		c.ID, c.ItemID = e.ids.next("ckp"), item
+	}
+	return nil
+}

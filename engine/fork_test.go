@@ -1,0 +1,161 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+func forked(ctx context.Context, svc pawl.Service, of string, at int64) (pawl.Task, error) {
+	return first(svc.ForkTasks(ctx, []pawl.TaskFork{{TaskID: of, Checkpoint: at}}))
+}
+
+// A fork copies large snapshots, which are deltas on one another. A pruned checkpoint is refused
+// with what is left. Once the task is archived all that is the same, and nothing is restored.
+func TestForksOfPrunedAndArchivedTasks(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		of := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "agent"})).ID
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: pawl.MaxLeaseSeconds}, 1)[0]
+		rnd := rand.New(rand.NewPCG(5, 2))
+		turns := []string{text(rnd, 2*pawl.MinBlobBytes)}
+		var want [][]byte
+		for n := range 110 {
+			turns = append(turns, text(rnd, 50))
+			want = append(want, state(turns, n))
+			saved(t, p.Engine, l, "state", want[n])
+		}
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		check := func(of string, at int64) string {
+			t.Helper()
+			task := need[pawl.Task](t)(forked(ctx, p.Engine, of, at))
+			list := need[pawl.List[pawl.Checkpoint]](t)(p.Engine.ListCheckpoints(ctx,
+				pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 1000}})).Items
+			if len(list) != int(at)-10 || list[0].Sequence != 11 || list[len(list)-1].Sequence != at {
+				t.Errorf("a fork at %d has %d checkpoints", at, len(list))
+			}
+			for _, c := range list {
+				if !bytes.Equal(c.Snapshot, want[c.Sequence-1]) {
+					t.Errorf("checkpoint %d is not what was saved", c.Sequence)
+				}
+			}
+			_, err := forked(ctx, p.Engine, of, 10)
+			var e *pawl.Error
+			if !errors.As(err, &e) || e.Code != pawl.CodeConflict || e.Reason != pawl.ReasonPruned ||
+				!slices.Equal(e.Kept[:2], []int64{11, 12}) || !strings.Contains(e.Message, "is 11") && !strings.Contains(e.Message, "is left is 11") {
+				t.Errorf("a pruned checkpoint: %v", err)
+			}
+			if _, err := forked(ctx, p.Engine, of, 111); !errors.Is(err, pawl.ErrNotFound) {
+				t.Errorf("one that was never saved: %v", err)
+			}
+			return task.ID
+		}
+		check(check(of, 60), 30)
+		need[pawl.Moved](t)(first(p.Engine.Complete(ctx, []pawl.CompleteCall{{Fence: l.Fence()}})))
+		p.Advance(pawl.DefaultRetainTasks + time.Hour)
+		for range 3 {
+			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		}
+		gone := func() {
+			t.Helper()
+			if _, err := p.Engine.GetTask(ctx, of); !errors.Is(err, pawl.ErrNotFound) {
+				t.Fatalf("the task is not archived: %v", err)
+			}
+		}
+		gone()
+		check(of, 110)
+		gone()
+		for range 2 {
+			answer, _, err := p.Engine.Idempotent(ctx, pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h"},
+				func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+					task, err := forked(ctx, svc, of, 20)
+					return &pawl.Answer{Code: http.StatusCreated, Type: "text/plain", Body: []byte(task.ID)}, err
+				})
+			if err != nil || need[pawl.Task](t)(p.Engine.GetTask(ctx, string(answer.Body))).ForkedFrom != of {
+				t.Errorf("with a key: %q, %v", answer.Body, err)
+			}
+		}
+		gone()
+		if n := queried(t, p, "SELECT COUNT(*) FROM pawl.tasks WHERE forked_at = 20"); n != 1 {
+			t.Errorf("%d forks by one key", n)
+		}
+	})
+}
+
+// A fork made while its task is pruned, or deleted, has all checkpoints that were left when it
+// was read, or is refused.
+func TestForksBesideRemovals(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for round := range 4 {
+			ctx := t.Context()
+			of := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: fmt.Sprint("agent", round)})).ID
+			l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{fmt.Sprint("agent", round)}}, 1)[0]
+			for range 150 {
+				saved(t, p.Engine, l, "", []byte(`1`))
+			}
+			over := make(chan error, 1)
+			go func() {
+				if round%2 == 0 {
+					_, err := p.Engine.Sweep(ctx)
+					over <- err
+					return
+				}
+				_, err := first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: of, Force: true}}))
+				over <- err
+			}()
+			for done := false; !done; {
+				task, err := forked(ctx, p.Engine, of, 120)
+				switch code := pawl.CodeOf(err); {
+				case err == nil:
+					list := need[pawl.List[pawl.Checkpoint]](t)(p.Engine.ListCheckpoints(ctx,
+						pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 1000}})).Items
+					if n := len(list); n != 120 && (round%2 == 1 || n != 70) {
+						t.Errorf("a fork has %d checkpoints", n)
+					}
+				case code != pawl.CodeNotFound && code != pawl.CodeUnavailable:
+					t.Errorf("a fork beside a removal: %v", err)
+				}
+				select {
+				case err := <-over:
+					if err != nil {
+						t.Error(err)
+					}
+					done = true
+				default:
+				}
+			}
+		}
+	})
+}
+
+// The blobs that a fork's snapshots refer to stay for as long as the fork.
+func TestForksKeepUploads(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		blob := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader("bytes")}))
+		of := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "agent"})).ID
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		saved(t, p.Engine, l, "s", []byte(`{"$blob":"`+blob.Address+`"}`))
+		need[pawl.Task](t)(forked(ctx, p.Engine, of, 1))
+		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: of, Force: true}})))
+		p.Advance(3 * pawl.DefaultRetainBlobs)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		p.Advance(3 * pawl.DefaultRetainBlobs)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		_, r, err := p.Engine.OpenBlob(ctx, blob.Address)
+		if err != nil {
+			t.Fatalf("the blob is gone: %v", err)
+		}
+		r.Close()
+	})
+}

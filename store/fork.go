@@ -1,0 +1,192 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
+
+var forkSQL = Texts(sqlFiles, "fork.sql")
+
+// Fork is what a fork takes over of a task besides its values: its checkpoints up to a number.
+type Fork struct {
+	At          int64
+	Checkpoints []CheckpointRow // in the order of their numbers; the caller sets their ids and their items
+	Uploads     [][]byte        // the addresses of the uploaded blobs that the task refers to
+	blobs       []Blob          // of the snapshots of an archived task
+}
+
+// ReadFork reads the checkpoints of a task up to number at; 0 = none. The rows are of one
+// statement: a task that is pruned or removed meanwhile has them all, or is refused.
+// archived says that tx has the task only for now, so the blobs are read too.
+func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, archived bool) (*Fork, error) {
+	f := &Fork{At: at}
+	var w where
+	w.and("c.namespace = ?", namespace)
+	w.and("c.task_id = ?", TaskID(taskID))
+	w.and("c.seq <= ?", at)
+	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], "c.seq ASC", pawl.MaxForkCheckpoints+1), w.args...)
+	if err != nil {
+		return nil, err
+	}
+	if !archived {
+		if err := stillWhole(ctx, tx, namespace, taskID); err != nil {
+			return nil, err
+		}
+	}
+	if len(rows) > pawl.MaxForkCheckpoints {
+		return nil, pawl.Invalid("/checkpoint", "has more than %d checkpoints before it; at most that many are copied", pawl.MaxForkCheckpoints)
+	}
+	if at > 0 && (len(rows) == 0 || rows[len(rows)-1].Sequence != at) {
+		return nil, notLeft(ctx, tx, taskID, at)
+	}
+	if f.Uploads, err = column[[]byte](ctx, tx, forkSQL["uploads of task"], []any{TaskID(taskID)}); err != nil {
+		return nil, err
+	}
+	if f.Checkpoints, err = readWords(ctx, tx, rows); err == nil && archived {
+		f.blobs, err = blobsOfTask(ctx, tx, taskID)
+	}
+	return f, err
+}
+
+// stillWhole refuses a task of which rows may have been removed already.
+func stillWhole(ctx context.Context, tx Tx, namespace, taskID string) error {
+	leaving, err := BeingDeleted(ctx, tx, taskID)
+	if err == nil && leaving {
+		err = &pawl.Error{Code: pawl.CodeUnavailable, Op: "fork", Message: "task " + taskID + " is being removed; try again"}
+	}
+	if err != nil {
+		return err
+	}
+	return TaskExists(ctx, tx, namespace, taskID)
+}
+
+// readWords makes plain checkpoints of the steps that refer to a message: a fork does not have
+// the message. Of the steps of a message it keeps the newest, which says all that those before
+// it say.
+func readWords(ctx context.Context, tx Tx, rows []CheckpointRow) ([]CheckpointRow, error) {
+	later := map[string]bool{}
+	for i, c := range slices.Backward(rows) {
+		if c.said == nil {
+			continue
+		}
+		if later[c.message] {
+			rows[i].Sequence = 0
+			continue
+		}
+		later[c.message] = true
+		if err := ReadSnapshots(ctx, tx, rows[i:i+1]); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(rows, func(c CheckpointRow) bool { return c.Sequence == 0 }), nil
+}
+
+// blobsOfTask reads the blobs of a task's checkpoints, in the order in which they are based on
+// each other.
+func blobsOfTask(ctx context.Context, tx Tx, taskID string) ([]Blob, error) {
+	rows, err := tx.Query(ctx, archiveSQL["rows blobs"], TaskID(taskID))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Blob
+	for rows.Next() {
+		var b Blob
+		var namespace string
+		if err := rows.Scan(&namespace, &b.Address, &b.Base, &b.Depth, &b.Chain, &b.Size, &b.Body); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, rows.Err()
+}
+
+// notLeft returns the error of a fork from a checkpoint that a task does not have.
+func notLeft(ctx context.Context, tx Tx, taskID string, at int64) error {
+	var newest, before, after int64
+	if _, err := Row(ctx, tx, []any{&newest}, forkSQL["newest number"], TaskID(taskID)); err != nil {
+		return err
+	}
+	if _, err := Row(ctx, tx, []any{&before, &after}, forkSQL["nearest numbers"], TaskID(taskID), at); err != nil {
+		return err
+	}
+	kept, err := Ints(ctx, tx, forkSQL["numbers left"], TaskID(taskID), 100)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(kept)
+	e := &pawl.Error{Code: pawl.CodeNotFound, Op: "fork", Kept: append([]int64{}, kept...), Message: fmt.Sprintf("task %s has no checkpoint %d", taskID, at)}
+	if at <= newest {
+		e.Code, e.Reason = pawl.CodeConflict, pawl.ReasonPruned
+		e.Message = fmt.Sprintf("checkpoint %d of task %s was pruned", at, taskID)
+	}
+	switch {
+	case before > 0 && after > 0:
+		e.Message += fmt.Sprintf("; the nearest that are left are %d and %d", before, after)
+	case before > 0:
+		e.Message += fmt.Sprintf("; the newest is %d", before)
+	case after > 0:
+		e.Message += fmt.Sprintf("; the oldest that is left is %d", after)
+	default:
+		e.Message += "; it has none"
+	}
+	return e
+}
+
+// Bytes returns the size of what is stored anew.
+func (f *Fork) Bytes() (n int) {
+	for i := range f.Checkpoints {
+		n += len(f.Checkpoints[i].Snapshot) + len(f.Checkpoints[i].Metadata)
+	}
+	for i := range f.blobs {
+		n += len(f.blobs[i].Body)
+	}
+	return n
+}
+
+// Save stores the checkpoints as those of a task that was inserted in this transaction. They
+// have no attempt: none of the task saved them.
+func (f *Fork) Save(ctx context.Context, tx Tx, now int64, namespace, taskID string) error {
+	if f.At == 0 {
+		return nil
+	}
+	for _, b := range f.blobs {
+		if err := putBlob(ctx, tx, namespace, now, b); err != nil {
+			return err
+		}
+	}
+	rows := make([][]any, len(f.Checkpoints))
+	for i := range f.Checkpoints {
+		c := &f.Checkpoints[i]
+		text, address, err := c.keep(ctx, tx, namespace, now)
+		if err != nil {
+			return err
+		}
+		rows[i] = []any{c.ID, namespace, TaskID(taskID), ItemID(c.ItemID), (*int)(nil), c.Sequence, c.Type, Text(c.Name), Text(c.ArgsHash),
+			Text(""), text, address, Text(""), Text(c.Metadata), c.CreatedAt.UnixMicro()}
+	}
+	if err := tx.ExecEach(ctx, addItemsSQL["save checkpoint"], rows); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, forkSQL["count copies"], TaskID(taskID), namespace, f.At, f.At-int64(len(rows)), now)
+	return err
+}
+
+// keep returns the snapshot of a copy: its text, or the address of its blob, which stays.
+func (c *CheckpointRow) keep(ctx context.Context, tx Tx, namespace string, now int64) (Text, []byte, error) {
+	switch {
+	case c.blob != nil:
+		there, err := useBlob(ctx, tx, namespace, c.blob, now)
+		if err == nil && !there {
+			err = &pawl.Error{Code: pawl.CodeUnavailable, Op: "fork", Message: "task " + c.TaskID + " was removed meanwhile; try again"}
+		}
+		return "", c.blob, err
+	case len(c.Snapshot) >= pawl.MinBlobBytes:
+		address, err := KeepBlob(ctx, tx, namespace, now, NewBlob(c.Snapshot))
+		return "", address, err
+	}
+	return Text(c.Snapshot), nil, nil
+}
