@@ -40,6 +40,7 @@ type Claimer interface {
 	Messenger
 	BudgetSpender
 	Spawner
+	TaskForker
 }
 
 // Approver decides about submitted tasks.
@@ -92,13 +93,16 @@ type TaskMaker interface {
 	UpdateTasks(ctx context.Context, calls []TaskUpdate) ([]Result[Task], error)
 	// CloneTasks creates tasks as copies of older ones.
 	CloneTasks(ctx context.Context, calls []TaskClone) ([]Result[Task], error)
-	// ForkTasks creates tasks that go on from a checkpoint of another one. A checkpoint that the
-	// task does not have is not_found. One that was pruned is a conflict with ReasonPruned. Kept
-	// of both errors has the checkpoints that are left.
-	ForkTasks(ctx context.Context, calls []TaskFork) ([]Result[Task], error)
 	// CheckpointTasks saves checkpoints of tasks, without a lease. Only the types of
 	// TaskCheckpointTypes are allowed.
 	CheckpointTasks(ctx context.Context, calls []TaskCheckpoint) ([]Result[CheckpointRef], error)
+}
+
+// TaskForker creates tasks that go on from a checkpoint of another one.
+type TaskForker interface {
+	// ForkTasks creates forks. A checkpoint that the task does not have is not_found. One that was
+	// pruned is a conflict with ReasonPruned. Kept of both errors has the checkpoints that are left.
+	ForkTasks(ctx context.Context, calls []TaskFork) ([]Result[Task], error)
 }
 
 // Stopper stops open messages.

@@ -67,7 +67,7 @@ func (c *Client) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 	return batch(ctx, c, api.CloneTasks, calls)
 }
 
-// ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskMaker.
+// ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskForker.
 func (c *Client) ForkTasks(ctx context.Context, calls []pawl.TaskFork) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.ForkTasks, calls)
 }

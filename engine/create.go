@@ -331,12 +331,8 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 		row.TypeVersion = r.Version
 	}
 	row.Schedule = store.Text(e.origin.schedule)
-	summary := summaryOf{t.Type, t.Title, t.Priority, row.Items, of, "", nil, e.origin.schedule, e.origin.tick}
-	if f := shared.fork; f != nil {
-		row.ForkedFrom, row.ForkedAt = (*store.TaskID)(&f.TaskID), &f.Checkpoint
-		summary.Of, summary.ForkedFrom, summary.ForkedAt = "", f.TaskID, &f.Checkpoint
-	}
-	row.Data = shared.summary(summary)
+	row.Data = shared.summary(shared.forkOf(&row, summaryOf{Type: t.Type, Title: t.Title, Priority: t.Priority, Items: row.Items, Of: of,
+		Schedule: e.origin.schedule, Tick: e.origin.tick}))
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
 		d := r.planning(row, t, itemID)
 		return d, e.startConversation(&d, t)
@@ -414,6 +410,15 @@ type drafting struct {
 
 	fork     *pawl.TaskFork // the call that makes the only draft; nil = another
 	reserved bool           // Pawl itself makes them: their types may be reserved
+}
+
+// forkOf says in the row of a fork, and in its summary, of what it is one.
+func (d *drafting) forkOf(row *store.NewTask, s summaryOf) summaryOf {
+	if f := d.fork; f != nil {
+		row.ForkedFrom, row.ForkedAt = (*store.TaskID)(&f.TaskID), &f.Checkpoint
+		s.Of, s.ForkedFrom, s.ForkedAt = "", f.TaskID, &f.Checkpoint
+	}
+	return s
 }
 
 // summary returns the JSON of a summary. Most tasks of a call have the same.

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskMaker.
+// ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskForker.
 func (e *Engine) ForkTasks(ctx context.Context, calls []pawl.TaskFork) ([]pawl.Result[pawl.Task], error) {
 	return copies(ctx, e, "fork", idform.Calls(calls), e.forked)
 }

@@ -214,7 +214,8 @@ func (h *testServer) tasksAnswer(call caller, results reader) {
 	if fork.str("forked_from") != many || !strings.Contains(fork.text, `"forked_at":0`) {
 		h.Errorf("forked: %s", fork.text)
 	}
-	results(call("fork_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q,"checkpoint":0},{"task_id":%q,"checkpoint":7}]}`, many, many)), 201, 404)
+	results(call("fork_tasks", "",
+		fmt.Sprintf(`{"items":[{"task_id":%q,"checkpoint":0},{"task_id":%q,"checkpoint":7}]}`, many, many)), 201, 404)
 	call("add_items", many, `{"items":[{"input":3}]}`)
 	results(call("add_items_batch", "", fmt.Sprintf(`{"items":[{"task_id":%q,"items":[{"input":4}]}]}`, many)), 200)
 	if r := call("task_items", many, ""); len(r.items()) != 4 {

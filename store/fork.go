@@ -118,7 +118,8 @@ func notLeft(ctx context.Context, tx Tx, taskID string, at int64) error {
 		return err
 	}
 	slices.Reverse(kept)
-	e := &pawl.Error{Code: pawl.CodeNotFound, Op: "fork", Kept: append([]int64{}, kept...), Message: fmt.Sprintf("task %s has no checkpoint %d", taskID, at)}
+	e := &pawl.Error{Code: pawl.CodeNotFound, Op: "fork", Kept: append([]int64{}, kept...),
+		Message: fmt.Sprintf("task %s has no checkpoint %d", taskID, at)}
 	if at <= newest {
 		e.Code, e.Reason = pawl.CodeConflict, pawl.ReasonPruned
 		e.Message = fmt.Sprintf("checkpoint %d of task %s was pruned", at, taskID)

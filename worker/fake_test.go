@@ -27,6 +27,7 @@ type fake struct {
 	pawl.Deliverer     // not called
 	pawl.Messenger     // not called
 	pawl.Spawner       // not called
+	pawl.TaskForker    // not called
 	mu                 sync.Mutex
 	start              time.Time
 	items              []*fakeItem

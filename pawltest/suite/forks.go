@@ -83,7 +83,8 @@ var forks = noun{"forks", []promise{
 		w.same(again.ForkedFrom, got.ID, "a fork of a fork")
 	}},
 	{"each item of a fork has the checkpoints of the item that it is a copy of", func(w *fixture) {
-		of := w.create(pawl.NewTask{Type: "a", Payload: raw(`"p"`), Items: []pawl.NewItem{{Input: raw(`1`), Key: "1"}, {Input: raw(`2`), Key: "2"}}})
+		of := w.create(pawl.NewTask{Type: "a", Payload: raw(`"p"`),
+			Items: []pawl.NewItem{{Input: raw(`1`), Key: "1"}, {Input: raw(`2`), Key: "2"}}})
 		one, two := w.claim("w1"), w.claim("w1")
 		w.save(one, pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "s", Snapshot: raw(`"of 1"`)})
 		w.save(two, pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "s", Snapshot: raw(`"of 2"`)})

@@ -104,7 +104,7 @@ func taskFork(a *cli.App) *cobra.Command {
 		"fork TASK",
 		"Create a task that goes on from a checkpoint of another one",
 		cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.TaskMaker, args []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.TaskForker, args []string) error {
 			rs, err := s.ForkTasks(ctx, []pawl.TaskFork{{TaskID: args[0], Checkpoint: at}})
 			return cli.ShowEach(a, rs, err, showTasks)
 		}),
