@@ -76,6 +76,14 @@ UPDATE pawl.budget_reservations
 SET period_number = $2, attempt = $3, state = $4, amount = $5, charged = $6, ended_at = $7
 WHERE id = $1
 
+-- A later attempt that takes a reservation over is the one that spends. A model that it does not
+-- name stays.
+-- name: take over reservation
+UPDATE pawl.budget_reservations
+SET agent = COALESCE($4, (SELECT p.agent_id FROM pawl.provenances p WHERE p.item_id = $2 AND p.verb = 'claim' AND p.attempt = $3 ORDER BY p.id DESC LIMIT 1), $5),
+  model = COALESCE($6, (SELECT p.model FROM pawl.provenances p WHERE p.item_id = $2 AND p.verb = 'claim' AND p.attempt = $3 ORDER BY p.id DESC LIMIT 1), model)
+WHERE id = $1
+
 -- The key of an item that is leased, and its type.
 -- name: key of lease
 SELECT g.key

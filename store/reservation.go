@@ -149,7 +149,17 @@ func (g *LockedItem) open(ctx context.Context, tx Tx, b *BudgetRow, r *reservati
 	}
 	r.period, r.attempt, r.state, r.amount, r.charged = b.PeriodNumber, g.Attempt, reservationOpen, amount, 0
 	b.Reserved += amount
+	if err := g.takeOver(ctx, tx, r.id, c.AgentID, c.Model); err != nil {
+		return err
+	}
 	return r.write(ctx, tx, now)
+}
+
+// takeOver makes a reservation of an earlier attempt one of the agent and model that hold the
+// lease now.
+func (g *LockedItem) takeOver(ctx context.Context, tx Tx, id, agent, model string) error {
+	_, err := tx.Exec(ctx, budgetSQL["take over reservation"], id, ItemID(g.ItemID), g.Attempt, Text(agent), g.WorkerID, Text(model))
+	return err
 }
 
 // exhausted refuses an amount.
@@ -231,6 +241,11 @@ func (g *LockedItem) Settle(ctx context.Context, tx Tx, name string, c *pawl.Set
 		return pawl.Settled{}, &pawl.Error{Code: pawl.CodeConflict, Op: "settle",
 			Message: fmt.Sprintf("reservation %s was settled with %d", r.id, r.charged)}
 	case r.state != reservationSettled:
+		if r.attempt != g.Attempt {
+			if err := g.takeOver(ctx, tx, r.id, "", ""); err != nil {
+				return pawl.Settled{}, err
+			}
+		}
 		r.attempt = g.Attempt
 		r.move(&b, reservationSettled, c.Amount)
 		if err = r.write(ctx, tx, now); err == nil {

@@ -167,3 +167,24 @@ func TestAnExhaustedBudgetAsksAPerson(t *testing.T) {
 		}
 	})
 }
+
+// A settle of a budget that was deleted meanwhile fails, and the handler goes on.
+func TestASettleOfADeletedBudgetIsRefused(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		putBudget(t, p, pawl.NewBudget{Limit: 100})
+		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
+			r, err := pawl.Reserve(ctx, "llm", 60)
+			if err != nil {
+				return "", err
+			}
+			if err := p.Service.DeleteBudget(context.WithoutCancel(ctx), "llm"); err != nil {
+				return "", err
+			}
+			if err := r.Settle(ctx, 50); !errors.Is(err, pawl.ErrNotFound) {
+				return "", pawl.Permanent(errors.Join(errors.New("settled"), err))
+			}
+			return "done", ctx.Err() // the claim goes on
+		}))
+		waitForState(t, p, create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)}), pawl.ItemCompleted)
+	})
+}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -80,7 +81,7 @@ func (s *session) Suspend(ctx context.Context, call pawl.SuspendCall) error {
 
 func (s *session) ReserveBudget(ctx context.Context, budget string, call pawl.ReserveCall) (out pawl.Reserved, err error) {
 	call.ItemID, call.WorkerID, call.Attempt = s.j.fence.ItemID, s.j.fence.WorkerID, s.j.fence.Attempt
-	_, err = s.retryUntilLost(ctx, func(ctx context.Context) (err error) {
+	err = s.callBudget(ctx, func(ctx context.Context) (err error) {
 		out, err = s.w.claimer.ReserveBudget(ctx, budget, call)
 		return err
 	})
@@ -89,11 +90,28 @@ func (s *session) ReserveBudget(ctx context.Context, budget string, call pawl.Re
 
 func (s *session) SettleBudget(ctx context.Context, budget string, call pawl.SettleCall) (out pawl.Settled, err error) {
 	call.ItemID, call.WorkerID, call.Attempt = s.j.fence.ItemID, s.j.fence.WorkerID, s.j.fence.Attempt
-	_, err = s.retryUntilLost(ctx, func(ctx context.Context) (err error) {
+	err = s.callBudget(ctx, func(ctx context.Context) (err error) {
 		out, err = s.w.claimer.SettleBudget(ctx, budget, call)
 		return err
 	})
 	return out, err
+}
+
+// callBudget is retryUntilLost for a call about a budget, whose refusals may be about the budget
+// and not about the claim: it does not exist, or does not apply to the item. If it is about
+// the claim after all, the next heartbeat finds out.
+func (s *session) callBudget(ctx context.Context, do func(context.Context) error) error {
+	var refused error
+	_, err := s.retryUntilLost(ctx, func(ctx context.Context) error {
+		err := do(ctx)
+		var e *pawl.Error
+		if errors.As(err, &e) && (e.Code == pawl.CodeNotFound || e.Code == pawl.CodeConflict && e.State == "") {
+			refused = err
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(err, refused)
 }
 
 func (s *session) SpawnChild(ctx context.Context, call pawl.SpawnCall) (out pawl.Task, err error) {

@@ -177,6 +177,7 @@ var budgets = noun{"budgets", []promise{
 		w.budgetIs(100, 0, 60)
 		w.settle(again, r.Reservation, 50)
 		w.budgetIs(100, 50, 0)
+		w.same(w.spending("agent", false), "50 w2=50/1", "the attempt that settles has spent")
 	}},
 	{"a later attempt that asks for more than it adopts needs the difference", func(w *fixture) {
 		for n, lost := range pawl.BudgetLosses {
@@ -217,7 +218,7 @@ var budgets = noun{"budgets", []promise{
 			w.budgetIs(100, 50, 0)
 			w.advance(24 * time.Hour)
 		}
-		w.same(w.spending("agent", true), "160 w1=110/2 w2=50/1", "spent on all days")
+		w.same(w.spending("agent", true), "160 w2=100/2 w1=60/1", "spent on all days")
 	}},
 	{"what an attempt does not settle is charged, and a later attempt that adopts it pays once", func(w *fixture) {
 		w.putBudget(pawl.NewBudget{Limit: 100})
@@ -337,6 +338,20 @@ var budgetKeeping = noun{"budget keeping", []promise{
 		w.sweep()
 		w.same(w.putBudget(pawl.NewBudget{Limit: 7, Unit: "requests"}).Remaining, int64(7), "a new one of the name")
 	}},
+	{"a budget is deleted while an attempt has reserved, whose settle is then refused", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100})
+		w.oneItem()
+		l := w.claim("w")
+		r := w.reserve(l, 60, "k")
+		w.ok(w.svc.DeleteBudget(w.ctx, "b"), "delete")
+		_, err := w.trySettle(l, r.Reservation, 50)
+		w.refused(err, pawl.CodeNotFound)
+		w.putBudget(pawl.NewBudget{Limit: 100})
+		_, err = w.trySettle(l, r.Reservation, 50)
+		w.refused(err, pawl.CodeNotFound)
+		w.budgetIs(100, 0, 0)
+		w.complete(l, `1`)
+	}},
 	{"the unit stays once there is a reservation", func(w *fixture) {
 		w.putBudget(pawl.NewBudget{Limit: 100, Unit: "usd_micro"})
 		w.putBudget(pawl.NewBudget{Limit: 100, Unit: "eur_micro"})
@@ -366,6 +381,19 @@ var budgetKeeping = noun{"budget keeping", []promise{
 		w.refused(w.tryReserve(b, 1, "k"), pawl.CodeConflict)
 		_, err := w.svc.PutBudget(w.ctx, "b", pawl.NewBudget{Unit: "tokens", Limit: 1, AppliesTo: &pawl.BudgetScope{TaskID: "tsk_none"}})
 		w.refused(err, pawl.CodeNotFound)
+		for n, parent := range []string{t.ID, ""} {
+			child := w.create(pawl.NewTask{Type: "c", ParentID: parent})
+			w.create(pawl.NewTask{Type: "d", ParentID: child.ID})
+			for _, typ := range []string{"c", "d"} {
+				l := w.claims(pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}})[0]
+				if err := w.tryReserve(l, 1, "k"); n == 0 {
+					w.ok(err, "reserve of a descendant")
+				} else {
+					w.refused(err, pawl.CodeConflict)
+				}
+			}
+		}
+		w.budgetIs(100, 0, 4)
 		w.putBudget(pawl.NewBudget{Limit: 100, AppliesTo: &pawl.BudgetScope{}})
 		w.reserve(b, 1, "k")
 	}},
