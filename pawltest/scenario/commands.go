@@ -27,7 +27,7 @@ func init() {
 		"checkpoint": checkpoint,                        // w i | t, type=T [name=N] [metadata=J] J
 		"complete":   complete,                          // w i [J]
 		"fail":       fail,                              // w i MESSAGE [retry=no|D]
-		"release":    release,                           // w i
+		"release":    release,                           // w i [delay=D]
 		"suspend":    suspend,                           // w i [until=+D] [signal=N] [key=K]
 		"signal":     sendSignal,                        // N [J] [key=K]
 		"cancel":     operate(pawl.Service.CancelTasks), // t [i …] [reason=T]
@@ -35,6 +35,12 @@ func init() {
 		"bury":       operate(pawl.Service.BuryTasks),   // t [i …]
 		"delete":     remove,                            // t [force]
 		"restore":    restore,                           // t
+		// Flow control.
+		"queue":    queue,       // TYPE [PATCH | pause | resume]
+		"why":      why,         // i
+		"schedule": schedule,    // NAME [J | pause | resume | run | delete]
+		"firings":  readFirings, // NAME
+		"bulk":     bulk,        // VERB FILTER [dry_run] [update=J]
 		// Messages: writing them under a claim, and following them.
 		"begin-message": beginMessage,  // w i role=R [model=M] [max_steps=N] [content=J]
 		"append":        appendChunks,  // w m [offset=N] TEXT-OR-CHUNK …
@@ -98,12 +104,19 @@ func (s *stage) newItem(c call) pawl.NewItem {
 
 // submit takes type=T [items=N] [payload=J] [title=T] [priority=N] [max_attempts=N]
 // [run_at=+D] [hash=H] [dedupe] [thread=T] [user=TEXT] [requested=TYPE/ID] [metadata=J]
-// [reply=MODEL [max_steps=N]]; or lines: item key=K [after=K,K] …
+// [reply=MODEL [max_steps=N]] [deadline=+D] [with=J of the other members]; or lines: item key=K
+// [after=K,K] …
 func submit(s *stage, c call) (string, error) {
 	t := pawl.NewTask{
 		Type: c.named["type"], Title: c.named["title"], Payload: c.raw("payload"), Priority: c.number("priority"),
 		MaxAttempts: c.number("max_attempts"),
 		RunAt:       s.at(c.named["run_at"]), InputHash: c.named["hash"], Metadata: c.raw("metadata"),
+		Deadline: s.at(c.named["deadline"]),
+	}
+	if with := c.raw("with"); with != nil {
+		if err := json.Unmarshal(with, &t); err != nil {
+			return "", err
+		}
 	}
 	if kind, id, found := strings.Cut(c.named["requested"], "/"); found {
 		t.RequestedBy = &pawl.Requester{Type: kind, ID: id}
@@ -160,7 +173,8 @@ func (s *stage) shortTask(t pawl.Task) (string, error) {
 }
 
 func claim(s *stage, c call) (string, error) {
-	leases, err := s.svc.Claim(s.ctx, pawl.ClaimRequest{
+	var next time.Time
+	leases, err := s.svc.Claim(pawl.WithNextAt(s.ctx, &next), pawl.ClaimRequest{
 		WorkerID: c.word(0), Types: c.list("types"), TaskID: s.id(c.named["task"]), ItemID: s.id(c.named["item"]),
 		Limit: c.number("limit"), LeaseSeconds: c.number("lease"), Prefetch: c.word(1) == "prefetch",
 	})
@@ -181,9 +195,12 @@ func claim(s *stage, c call) (string, error) {
 		fmt.Fprintln(&out)
 	}
 	if len(leases) == 0 {
-		return "nothing", nil
+		fmt.Fprintln(&out, "nothing")
 	}
-	return out.String(), nil
+	if !next.IsZero() {
+		fmt.Fprintln(&out, "more at "+s.when(next))
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
 func heartbeat(s *stage, c call) (string, error) {
@@ -267,7 +284,8 @@ func fail(s *stage, c call) (string, error) {
 }
 
 func release(s *stage, c call) (string, error) {
-	return s.moved(pawl.Release(s.ctx, s.svc, s.fence(c)))
+	call := pawl.ReleaseCall{Fence: s.fence(c), DelaySeconds: seconds(c.named["delay"])}
+	return s.moved(first(s.svc.Release(s.ctx, []pawl.ReleaseCall{call})))
 }
 
 func suspend(s *stage, c call) (string, error) {

@@ -167,7 +167,7 @@ func (s *stage) refusal(err error) string {
 	out := "error: " + string(e.Code)
 	if e.Reason != "" {
 		out += fmt.Sprintf(" %s: state %s, holder %q, attempt %d", e.Reason, e.State, e.Holder, e.Attempt)
-	} else if e.Code == pawl.CodeConflict {
+	} else if e.Code == pawl.CodeConflict && e.State != "" {
 		out += fmt.Sprintf(": state %s allows %v", e.State, e.Allowed)
 	}
 	if e.Expected != nil {
