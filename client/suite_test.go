@@ -8,7 +8,9 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/client"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/pawltest/scenario"
 	"github.com/pawl-work/pawl/pawltest/suite"
 	"github.com/pawl-work/pawl/server"
 )
@@ -30,6 +32,18 @@ func TestBehaviour(t *testing.T) {
 				p := pawltest.Open(t, which)
 				return over(t, p.Service), p
 			})
+		})
+	}
+}
+
+// Conversations go over HTTP as they do in process.
+func TestScenarios(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			scenario.Run(t, func(t *testing.T) (pawl.Service, pawltest.Clock, func() pawl.Service) {
+				p := pawltest.Open(t, which)
+				return over(t, p.Service), p, func() pawl.Service { return over(t, p.Another(engine.Options{})) }
+			}, "")
 		})
 	}
 }

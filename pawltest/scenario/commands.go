@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -35,12 +36,6 @@ func init() {
 		"bury":       operate(pawl.Service.BuryTasks),   // t [i …]
 		"delete":     remove,                            // t [force]
 		"restore":    restore,                           // t
-		// Flow control.
-		"queue":    queue,       // TYPE [PATCH | pause | resume]
-		"why":      why,         // i
-		"schedule": schedule,    // NAME [J | pause | resume | run | delete]
-		"firings":  readFirings, // NAME
-		"bulk":     bulk,        // VERB FILTER [dry_run] [update=J]
 		// Messages: writing them under a claim, and following them.
 		"begin-message": beginMessage,  // w i role=R [model=M] [max_steps=N] [content=J]
 		"append":        appendChunks,  // w m [offset=N] TEXT-OR-CHUNK …
@@ -81,6 +76,7 @@ func init() {
 		"stats":       readStats,
 		"show":        show, // t | i, [parts | EVENT]: every field
 	}
+	maps.Copy(commands, flowCommands)
 }
 
 func (s *stage) newItem(c call) pawl.NewItem {
@@ -371,7 +367,7 @@ func sweep(s *stage, _ call) (string, error) {
 		name string
 		n    int64
 	}{{"due", n.Due}, {"given_up", n.GivenUp}, {"buried", n.Buried}, {"stale", n.Stale}, {"tasks_pruned", n.TasksPruned},
-		{"keys_pruned", n.KeysPruned}, {"pruned", n.Checkpoints}, {"signals_pruned", n.SignalsPruned}} {
+		{"pruned", n.Checkpoints}, {"signals_pruned", n.SignalsPruned}} { // not keys: the client has keys of its own
 		if also.n > 0 {
 			out += fmt.Sprintf(", %s %d", also.name, also.n)
 		}

@@ -9,6 +9,15 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
+// flowCommands lists the commands of flow control.
+var flowCommands = map[string]func(s *stage, c call) (string, error){
+	"queue":    queue,       // TYPE [PATCH | pause | resume]
+	"why":      why,         // i
+	"schedule": schedule,    // NAME [J | pause | resume | run | delete]
+	"firings":  readFirings, // NAME
+	"bulk":     bulk,        // VERB FILTER [dry_run] [update=J]
+}
+
 // queue shows a queue, changes its limits, or pauses or resumes it.
 func queue(s *stage, c call) (string, error) {
 	var q pawl.Queue
