@@ -52,9 +52,6 @@ func init() {
 		"deliver": deliver, // w i J [evidence=J] [notes=T]
 		"approve": approve, // t [comment=T]
 		"reject":  reject,  // t CODE MESSAGE [rework]
-		// Time.
-		"advance": advance, // D
-		"sweep":   sweep,
 		// Keys.
 		"begin":   begin,   // k hash=H [scope=S] [ttl=S] [task=t] [item=i]
 		"finish":  finish,  // k J [scope=S]

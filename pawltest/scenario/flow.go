@@ -9,8 +9,10 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// flowCommands lists the commands of flow control.
+// flowCommands lists the commands of flow control and time.
 var flowCommands = map[string]func(s *stage, c call) (string, error){
+	"advance":  advance, // D
+	"sweep":    sweep,
 	"queue":    queue,       // TYPE [PATCH | pause | resume]
 	"why":      why,         // i
 	"schedule": schedule,    // NAME [J | pause | resume | run | delete]
