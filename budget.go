@@ -121,7 +121,7 @@ type Exhausted struct {
 	OnExhausted string
 	Limit       int64
 	Remaining   int64
-	Reserved    int64      // by attempts that have not settled yet, so that some of it may come back
+	Reserved    int64      // by attempts that have not settled yet, or charged for lost ones, so that some of it may come back
 	PeriodEnd   *time.Time // nil = the budget has no periods
 	// SignalKey is the key of the signal BudgetSignal that is sent when the budget is changed
 	// or deleted after the refusal, and when the item's question is answered.

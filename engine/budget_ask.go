@@ -19,13 +19,12 @@ var budgetType = pawl.Type{Name: pawl.TypeBudget, Acceptance: true, Approval: pa
 func (e *Engine) askForBudget(ctx context.Context, tx store.Tx, g *store.LockedItem, call *pawl.ReserveCall,
 	refusal error) (effects, error) {
 	var r *pawl.Error
-	if !errors.As(refusal, &r) || r.Exhausted == nil || r.Exhausted.OnExhausted != pawl.ExhaustedAsk ||
-		call.Amount <= r.Exhausted.Remaining+r.Exhausted.Reserved {
+	if !errors.As(refusal, &r) || r.Exhausted == nil || r.Exhausted.OnExhausted != pawl.ExhaustedAsk {
 		return effects{}, nil
 	}
 	x := r.Exhausted
 	b, _, err := store.LockBudget(ctx, tx, g.Namespace, x.Budget) // again, for its row
-	if err != nil {
+	if err != nil || call.Amount <= b.Remaining()+b.Reserved {
 		return effects{}, err
 	}
 	q, err := g.Question(ctx, tx, &b)

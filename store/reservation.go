@@ -100,7 +100,8 @@ func (g *LockedItem) Reserve(ctx context.Context, tx Tx, id, name string, c *paw
 			return out, ErrMoreLost, nil
 		}
 		if reclaimed {
-			return out, b.exhausted(c.Amount), nil
+			exhausted, err = b.exhausted(ctx, tx, c.Amount)
+			return out, exhausted, err
 		}
 		if others, err = b.reclaim(ctx, tx, now); err != nil {
 			return out, nil, err
@@ -162,15 +163,19 @@ func (g *LockedItem) takeOver(ctx context.Context, tx Tx, id, agent, model strin
 	return err
 }
 
-// exhausted refuses an amount.
-func (b *BudgetRow) exhausted(amount int64) error {
+// exhausted returns the refusal of an amount.
+func (b *BudgetRow) exhausted(ctx context.Context, tx Tx, amount int64) (refusal, err error) {
+	var charged int64
+	if _, err := Row(ctx, tx, []any{&charged}, budgetSQL["charged for lost reservations"], b.ID, b.PeriodNumber); err != nil {
+		return nil, err
+	}
 	message := fmt.Sprintf("budget %s has %d %s left; %d were asked for", b.Name, b.Remaining(), b.Unit, amount)
 	if amount > b.Limit {
 		message += fmt.Sprintf(", which is more than its whole limit of %d", b.Limit)
 	}
 	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
 		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
-			Reserved: b.Reserved, PeriodEnd: stampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt), "")}}
+			Reserved: b.Reserved + charged, PeriodEnd: stampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt), "")}}, nil
 }
 
 // fits refuses an item that the budget does not apply to, and another unit.

@@ -113,4 +113,32 @@ var budgetQuestions = noun{"budget questions", []promise{
 			w.same(w.task(x.TaskID).State, pawl.TaskCancelled, "question")
 		}
 	}},
+	{"items that wait for a budget are queued when it is changed", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
+		t := w.oneItem()
+		l := w.claim("w")
+		x := w.exhausted(w.tryReserve(l, 101, "k"))
+		w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
+		b := w.onlyItem(t.ID).BlockedBy
+		w.same([]any{b.Reason, b.Detail}, []any{pawl.BlockedByBudget, "b, asked in " + x.TaskID}, "blocked by")
+		w.same(w.task(t.ID).BlockedBy.Reason, pawl.BlockedByBudget, "the task is blocked by")
+		w.noneClaimable()
+		w.putBudget(pawl.NewBudget{Limit: 101, OnExhausted: "ask"})
+		again := w.claim("w")
+		w.reserve(again, 101, "k")
+	}},
+	{"an item that waits only after the change does not miss it", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
+		w.oneItem()
+		l := w.claim("w")
+		x := w.exhausted(w.tryReserve(l, 101, "k"))
+		w.putBudget(pawl.NewBudget{Limit: 200, OnExhausted: "ask"})
+		w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
+		again := w.claim("w")
+		x = w.exhausted(w.tryReserve(again, 201, "k"))
+		w.suspendFor(again, pawl.BudgetSignal, x.SignalKey)
+		w.noneClaimable()
+		w.ok(w.svc.DeleteBudget(w.ctx, "b"), "delete")
+		w.claim("w")
+	}},
 }}

@@ -236,6 +236,27 @@ var budgets = noun{"budgets", []promise{
 		w.settle(again, r.Reservation, 70)
 		w.budgetIs(100, 70, 0)
 	}},
+	{"a refusal says what may come back from lost attempts", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "suspend"})
+		t := w.oneItem()
+		w.oneItem()
+		l, other := w.claim("w1"), w.claim("w1")
+		w.reserve(l, 60, "k")
+		w.failNow(l, "died")
+		x := w.exhausted(w.tryReserve(other, 60, "k"))
+		w.same([]int64{x.Remaining, x.Reserved}, []int64{40, 60}, "while its item may run again")
+		again := w.claimItem("w2", l.ID)
+		r := w.reserve(again, 60, "k")
+		w.settle(again, r.Reservation, 1)
+		w.reserve(other, 60, "k")
+		w.cancel(t.ID)
+		w.failNow(other, "died")
+		last := w.claimItem("w3", other.ID)
+		w.same(w.exhausted(w.tryReserve(last, 100, "z")).Reserved, int64(60), "of the item itself")
+		w.cancel(last.TaskID)
+		w.oneItem()
+		w.same(w.exhausted(w.tryReserve(w.claim("w"), 60, "k")).Reserved, int64(0), "when its item has ended")
+	}},
 	{"what an attempt does not settle is returned if the budget says so", func(w *fixture) {
 		w.putBudget(pawl.NewBudget{Limit: 100, OnLost: "return"})
 		w.oneItem()
@@ -461,33 +482,5 @@ var budgetKeeping = noun{"budget keeping", []promise{
 		w.same(w.spending("task", true), "21 =21/3", "by task, summed up")
 		w.same(w.spending("agent", true), "21 ana=18/2 bob=3/1", "by agent, summed up")
 		w.budgetIs(100, 21, 0)
-	}},
-	{"items that wait for a budget are queued when it is changed", func(w *fixture) {
-		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
-		t := w.oneItem()
-		l := w.claim("w")
-		x := w.exhausted(w.tryReserve(l, 101, "k"))
-		w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
-		b := w.onlyItem(t.ID).BlockedBy
-		w.same([]any{b.Reason, b.Detail}, []any{pawl.BlockedByBudget, "b, asked in " + x.TaskID}, "blocked by")
-		w.same(w.task(t.ID).BlockedBy.Reason, pawl.BlockedByBudget, "the task is blocked by")
-		w.noneClaimable()
-		w.putBudget(pawl.NewBudget{Limit: 101, OnExhausted: "ask"})
-		again := w.claim("w")
-		w.reserve(again, 101, "k")
-	}},
-	{"an item that waits only after the change does not miss it", func(w *fixture) {
-		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
-		w.oneItem()
-		l := w.claim("w")
-		x := w.exhausted(w.tryReserve(l, 101, "k"))
-		w.putBudget(pawl.NewBudget{Limit: 200, OnExhausted: "ask"})
-		w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
-		again := w.claim("w")
-		x = w.exhausted(w.tryReserve(again, 201, "k"))
-		w.suspendFor(again, pawl.BudgetSignal, x.SignalKey)
-		w.noneClaimable()
-		w.ok(w.svc.DeleteBudget(w.ctx, "b"), "delete")
-		w.claim("w")
 	}},
 }}

@@ -243,6 +243,7 @@ CREATE TABLE pawl.budget_reservations (
 );
 CREATE UNIQUE INDEX budget_reservations_by_key ON pawl.budget_reservations (budget_id, item_id, key);
 CREATE INDEX budget_reservations_open ON pawl.budget_reservations (budget_id, id) WHERE state = 0;
+CREATE INDEX budget_reservations_charged ON pawl.budget_reservations (budget_id, period_number) WHERE state = 2;
 CREATE INDEX budget_reservations_spending ON pawl.budget_reservations (budget_id, period_number);
 CREATE INDEX budget_reservations_of_task ON pawl.budget_reservations (task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX budget_reservations_ended ON pawl.budget_reservations (ended_at) WHERE ended_at IS NOT NULL;

@@ -264,6 +264,7 @@ CREATE TABLE budget_reservations (
 ) STRICT;
 CREATE UNIQUE INDEX budget_reservations_by_key ON budget_reservations (budget_id, item_id, key);
 CREATE INDEX budget_reservations_open ON budget_reservations (budget_id, id) WHERE state = 0;
+CREATE INDEX budget_reservations_charged ON budget_reservations (budget_id, period_number) WHERE state = 2;
 CREATE INDEX budget_reservations_spending ON budget_reservations (budget_id, period_number);
 CREATE INDEX budget_reservations_of_task ON budget_reservations (task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX budget_reservations_ended ON budget_reservations (ended_at) WHERE ended_at IS NOT NULL;
