@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ func init() {
 		"cancel":     operate(pawl.Service.CancelTasks), // t [i …] [reason=T]
 		"retry":      operate(pawl.Service.RetryTasks),  // t [i …]
 		"bury":       operate(pawl.Service.BuryTasks),   // t [i …]
+		"fork":       fork,                              // t N
 		"delete":     remove,                            // t [force]
 		"restore":    restore,                           // t
 		// Messages: writing them under a claim, and following them.
@@ -134,6 +136,19 @@ func submit(s *stage, c call) (string, error) {
 		return "", err
 	}
 	return s.shortTask(task)
+}
+
+func fork(s *stage, c call) (string, error) {
+	at, err := strconv.ParseInt(c.word(1), 10, 64)
+	if err != nil {
+		return "", err
+	}
+	task, err := first(s.svc.ForkTasks(s.ctx, []pawl.TaskFork{{TaskID: s.id(c.word(0)), Checkpoint: at}}))
+	if err != nil {
+		return "", err
+	}
+	short, err := s.shortTask(task)
+	return fmt.Sprintf("%s, fork of %s at %d", short, s.name("task", task.ForkedFrom), *task.ForkedAt), err
 }
 
 func add(s *stage, c call) (string, error) {
