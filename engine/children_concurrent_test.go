@@ -1,0 +1,91 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// Children are created, also unique and debounced ones, spawned and completed, while their
+// parent waits for them and is then cancelled or deleted. No call fails for another reason than
+// the parent's state, and no child outlives the parent.
+func TestChildrenAgainstTheirParent(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
+		for n := range times(6, 300) {
+			typ := fmt.Sprint("parent", n)
+			l, ids := spawned(t, p.Engine, typ, 4)
+			held := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of " + typ}}, 4)
+			var wg sync.WaitGroup
+			try := func(verb string, do func(ctx context.Context, svc pawl.Service) error, allowed ...pawl.Code) {
+				for _, svc := range svcs {
+					wg.Go(func() {
+						err := do(context.Background(), svc)
+						if code := pawl.CodeOf(err); err != nil && !slices.Contains(allowed, code) {
+							t.Errorf("%s: %v", verb, err)
+						}
+					})
+				}
+			}
+			for i := range 3 {
+				child := pawl.NewTask{Type: "child of " + typ, ParentID: l.TaskID, Payload: fmt.Append(nil, i)}
+				create := func(task pawl.NewTask) func(context.Context, pawl.Service) error {
+					return func(ctx context.Context, svc pawl.Service) error {
+						_, err := pawl.Create(ctx, svc, task)
+						return err
+					}
+				}
+				unique, late := child, child
+				unique.Unique = &pawl.Unique{By: pawl.UniqueByKey, Key: "k", OnConflict: pawl.OnConflictReplace}
+				late.Debounce = &pawl.Debounce{Key: "d", Seconds: 60}
+				try("unique", create(unique), pawl.CodeConflict, pawl.CodeNotFound)
+				try("debounce", create(late), pawl.CodeConflict, pawl.CodeNotFound)
+				try("spawn", func(ctx context.Context, svc pawl.Service) error {
+					_, err := first(svc.Spawn(ctx, []pawl.SpawnCall{{Fence: l.Fence(), Key: fmt.Sprint(i),
+						Task: pawl.NewTask{Type: child.Type}}}))
+					return err
+				}, pawl.CodeConflict, pawl.CodeNotFound, pawl.CodeLeaseLost)
+			}
+			try("suspend", func(_ context.Context, svc pawl.Service) error {
+				return awaitChildren(svc, l, pawl.ChildWait{IDs: ids, OnFailure: pawl.OnFailureContinue})
+			}, pawl.CodeConflict, pawl.CodeNotFound, pawl.CodeLeaseLost)
+			for _, c := range held {
+				try("complete", func(ctx context.Context, svc pawl.Service) error {
+					_, err := first(svc.Complete(ctx, []pawl.CompleteCall{{Fence: c.Fence(), Result: json.RawMessage(`1`)}}))
+					return err
+				}, pawl.CodeConflict, pawl.CodeNotFound, pawl.CodeLeaseLost)
+			}
+			end := pawl.TaskCall{TaskID: l.TaskID, Force: true}
+			if n%2 == 0 {
+				try("cancel", func(ctx context.Context, svc pawl.Service) error {
+					_, err := first(svc.CancelTasks(ctx, []pawl.TaskCall{end}))
+					return err
+				}, pawl.CodeConflict)
+			} else {
+				try("delete", func(ctx context.Context, svc pawl.Service) error {
+					_, err := first(svc.DeleteTasks(ctx, []pawl.TaskCall{end}))
+					return err
+				}, pawl.CodeNotFound)
+			}
+			wg.Wait()
+			need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+			left := need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(t.Context(),
+				pawl.TaskFilter{Types: []string{"child of " + typ}, Page: pawl.Page{Limit: 100}}))
+			for _, c := range left.Items {
+				if !c.State.Ended() {
+					t.Errorf("%s is %s, and its parent is gone", c.ID, c.State)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	})
+}
