@@ -96,13 +96,17 @@ func (e *Engine) DeleteBudget(ctx context.Context, name string) error {
 // first.
 func (e *Engine) changeBudget(ctx context.Context,
 	fn func(context.Context, store.Tx) (pawl.Budget, effects, error)) (pawl.Budget, error) {
-	for range maxTries {
+	for range budgetTries {
 		if b, err := change(ctx, e, fn); !errors.Is(err, store.ErrBudgetChanged) {
 			return b, err
 		}
 	}
 	return pawl.Budget{}, errBudgetBusy
 }
+
+// budgetTries is how often a change of a budget runs at most, if other calls change the budget,
+// or items begin to ask for it, between its locks.
+const budgetTries = 30
 
 var errBudgetBusy = &pawl.Error{Code: pawl.CodeUnavailable, Op: "budget", Message: "another call is changing the budget; try again"}
 

@@ -188,7 +188,7 @@ func (e *Engine) decide(
 		}
 		return fn(ctx, tx, d)
 	}
-	for range maxTries {
+	for range budgetTries {
 		if _, err := e.withDecision(ctx, taskID, verb, once); !errors.Is(err, store.ErrBudgetChanged) {
 			return err
 		}
