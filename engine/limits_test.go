@@ -47,22 +47,14 @@ func TestLimitsHold(t *testing.T) {
 			}
 			defer running.Wait()
 			defer stop()
-			w.limit("all", fmt.Sprintf(`{"concurrency":%d,"per_worker":%d,"per_key":{"pointer":"/t","concurrency":%d}}`,
-				limitAll, limitWorker, limitKey))
-			w.limit("rate", fmt.Sprintf(`{"rate":{"limit":%d,"seconds":1,"burst":%d}}`, rateLimit, rateBurst))
-			w.limit("order", `{"per_key":{"pointer":"/t","order":"created"}}`)
-			for i := range 30 {
-				w.create("order", i%3)
-			}
+			w.setLimits()
 			var workers sync.WaitGroup
 			for i := range times(16, 64) {
 				workers.Go(func() { w.work(i) })
 			}
 			workers.Go(w.watch)
 			workers.Wait()
-			w.drain()
-			w.rateHeld()
-			w.orderHeld()
+			w.held()
 			if n := w.taken.Load(); n < 50 {
 				t.Errorf("only %d items were claimed", n)
 			}
@@ -70,46 +62,72 @@ func TestLimitsHold(t *testing.T) {
 	}
 }
 
+// setLimits sets the limits of the queues, and creates the work that has an order.
+func (w *limitedWork) setLimits() {
+	w.Helper()
+	w.limit("all", fmt.Sprintf(`{"concurrency":%d,"per_worker":%d,"per_key":{"pointer":"/t","concurrency":%d}}`,
+		limitAll, limitWorker, limitKey))
+	w.limit("rate", fmt.Sprintf(`{"rate":{"limit":%d,"seconds":1,"burst":%d}}`, rateLimit, rateBurst))
+	w.limit("order", `{"per_key":{"pointer":"/t","order":"created"}}`)
+	for i := range 30 {
+		need[pawl.Task](w)(pawl.Create(w.Context(), w.p.Engine, limitedTask("order", i%3)))
+	}
+}
+
+// held drains the queues, and checks what the record says.
+func (w *limitedWork) held() {
+	w.Helper()
+	w.drain()
+	w.rateHeld()
+	w.orderHeld()
+}
+
 func (w *limitedWork) limit(typ, patch string) {
 	w.Helper()
 	need[pawl.Queue](w)(w.engines[0].SetQueue(w.Context(), typ, pawl.QueuePatch(patch)))
 }
 
-func (w *limitedWork) create(typ string, key int) {
-	task := pawl.NewTask{Type: typ, Payload: json.RawMessage(fmt.Sprintf(`{"t":"%d"}`, key)), MaxAttempts: 1000}
-	if _, err := pawl.Create(w.Context(), w.engines[rand.N(len(w.engines))], task); err != nil {
-		w.Errorf("create: %v", err)
+// limitedTask is a task of a queue with limits, of a key.
+func limitedTask(typ string, key int) pawl.NewTask {
+	return pawl.NewTask{Type: typ, Payload: json.RawMessage(fmt.Sprintf(`{"t":"%d"}`, key)), MaxAttempts: 1000}
+}
+
+// work claims and ends leases at random.
+func (w *limitedWork) work(n int) {
+	if err := workAtRandom(w.Context(), w.engines[n%len(w.engines)], fmt.Sprintf("w%d", n), w.until, &w.taken); err != nil {
+		w.Error(err)
 	}
 }
 
-// work claims and ends leases at random. It does not end one in eight leases.
-func (w *limitedWork) work(n int) {
-	e, worker := w.engines[n%len(w.engines)], fmt.Sprintf("w%d", n)
-	for time.Now().Before(w.until) {
+// workAtRandom creates tasks of queues with limits, claims them, and ends the leases at random.
+// It does not end one in eight.
+func workAtRandom(ctx context.Context, e *engine.Engine, worker string, until time.Time, taken *atomic.Int64) error {
+	for time.Now().Before(until) {
 		typ := []string{"all", "rate", "order"}[rand.N(3)]
 		if typ != "order" {
-			w.create(typ, rand.N(4))
+			if _, err := pawl.Create(ctx, e, limitedTask(typ, rand.N(4))); err != nil {
+				return fmt.Errorf("create: %w", err)
+			}
 		}
 		req := pawl.ClaimRequest{WorkerID: worker, Types: []string{typ}, Limit: 1 + rand.N(4), LeaseSeconds: 1, WaitSeconds: rand.N(2)}
 		if rand.N(8) == 0 {
 			req.Types = nil
 		}
-		got, err := e.Claim(w.Context(), req)
+		got, err := e.Claim(ctx, req)
 		if err != nil {
-			w.Errorf("claim: %v", err)
-			return
+			return fmt.Errorf("claim: %w", err)
 		}
-		w.taken.Add(int64(len(got)))
+		taken.Add(int64(len(got)))
 		for _, l := range got {
-			if err := w.end(e, l); err != nil && pawl.CodeOf(err) != pawl.CodeLeaseLost {
-				w.Errorf("end a lease: %v", err)
+			if err := endAtRandom(ctx, e, l); err != nil && pawl.CodeOf(err) != pawl.CodeLeaseLost {
+				return fmt.Errorf("end a lease: %w", err)
 			}
 		}
 	}
+	return nil
 }
 
-func (w *limitedWork) end(e *engine.Engine, l pawl.Lease) (err error) {
-	ctx := w.Context()
+func endAtRandom(ctx context.Context, e *engine.Engine, l pawl.Lease) (err error) {
 	switch rand.N(8) {
 	case 0: // the worker dies
 	case 1:
