@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -295,34 +297,32 @@ func (r *bulkRun) apply(ctx context.Context, tasks []pawl.Task) error {
 	if r.e.db.Dialect().ParallelWrites {
 		writers = bulkWriters
 	}
-	var all sync.WaitGroup
 	var mu sync.Mutex
-	var broken error
-	parts := make(chan []pawl.Task)
-	for range writers {
-		all.Go(func() {
-			for part := range parts {
-				errs, err := r.verb(ctx, part)
-				mu.Lock()
-				if broken = cmp.Or(broken, err); err == nil {
-					broken = r.count(part, errs)
-				}
-				mu.Unlock()
+	return inParts(ctx, tasks, writers, func(part []pawl.Task) error {
+		errs, err := r.verb(ctx, part)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return r.count(part, errs)
+	})
+}
+
+// inParts calls do with the parts of tasks, at most a number of them at a time. After an error it
+// begins no other part, and returns the error: nothing may take the tasks as done.
+func inParts(ctx context.Context, tasks []pawl.Task, writers int, do func(part []pawl.Task) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(writers)
+	for part := range slices.Chunk(tasks, bulkPart) {
+		all.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
+			return do(part)
 		})
 	}
-	for part := range slices.Chunk(tasks, bulkPart) {
-		mu.Lock()
-		stop := broken != nil || ctx.Err() != nil
-		mu.Unlock()
-		if stop {
-			break
-		}
-		parts <- part
-	}
-	close(parts)
-	all.Wait()
-	return cmp.Or(ctx.Err(), broken)
+	return all.Wait()
 }
 
 // errUnchanged stands for a task that was as asked for already.
