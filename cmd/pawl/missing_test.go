@@ -39,6 +39,7 @@ var flagsFor = map[string][]string{
 	"pawl idempotency fail":     {"--token", "t", "--response", "1"},
 	"pawl key create":           {"--role", "reader"},
 	"pawl demo-worker":          {"--type", "t"},
+	"pawl task fork":            {"--checkpoint", "1"},
 	"pawl bench":                {"--budget", "1ms"},
 }
 
