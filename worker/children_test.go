@@ -154,3 +154,57 @@ func TestManyLargeResultsOfChildren(t *testing.T) {
 		}
 	})
 }
+
+// spawnRefused refuses every child with an error that is not about the lease.
+type spawnRefused struct {
+	pawl.Service
+	err error
+}
+
+func (s spawnRefused) Spawn(context.Context, []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+	return []pawl.Result[pawl.Task]{{Err: s.err}}, nil
+}
+
+// A refusal about a child or the parent reaches the handler, which decides what becomes of the
+// item: the claim goes on.
+func TestARefusalAboutAChildEndsNoClaim(t *testing.T) {
+	spawns := func(ctx context.Context) error {
+		_, err := pawl.Spawn(ctx, "key", pawl.NewTask{Type: "double"})
+		return err
+	}
+	for name, c := range map[string]struct {
+		refusal error
+		call    func(context.Context) error
+		want    pawl.Code
+	}{
+		"conflict":  {&pawl.Error{Code: pawl.CodeConflict, State: string(pawl.TaskFailed), Allowed: []string{}}, spawns, pawl.CodeConflict},
+		"not found": {pawl.NotFound("task", "tsk_none"), spawns, pawl.CodeNotFound},
+		"await": {nil, func(ctx context.Context) error {
+			l, err := pawl.ItemFrom(ctx)
+			if err == nil {
+				_, err = pawl.AwaitChildren(ctx, "name", pawl.ChildWait{IDs: []string{l.TaskID}})
+			}
+			return err
+		}, pawl.CodeNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+				var svc pawl.Service = p.Service
+				if c.refusal != nil {
+					svc = spawnRefused{svc, c.refusal}
+				}
+				task := create(t, p, pawl.NewTask{Type: "parent"})
+				pawltest.RunOne(t, svc, worker.Handle("parent", func(ctx context.Context, _ json.RawMessage) (string, error) {
+					err := c.call(ctx)
+					if pawl.CodeOf(err) != c.want || ctx.Err() != nil {
+						return "", pawl.Permanent(fmt.Errorf("%v, and the context has %v", err, context.Cause(ctx)))
+					}
+					return "went on", nil
+				}))
+				if it := only(t, p, task); it.State != pawl.ItemCompleted {
+					t.Errorf("%+v, %+v", it, it.Error)
+				}
+			})
+		})
+	}
+}

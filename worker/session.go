@@ -64,7 +64,11 @@ func (s *session) Suspend(ctx context.Context, call pawl.SuspendCall) error {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: "suspend", Message: "the claim is over"}
 	}
 	call.Fence = s.j.fence
-	unsure, err := s.retryUntilLost(ctx, func(ctx context.Context) error {
+	retry := s.retryUntilLost
+	if call.Children != nil {
+		retry = s.callAboutOthers
+	}
+	unsure, err := retry(ctx, func(ctx context.Context) error {
 		rs, err := s.w.claimer.Suspend(ctx, []pawl.SuspendCall{call})
 		return onlyError(rs, err)
 	})
@@ -74,14 +78,16 @@ func (s *session) Suspend(ctx context.Context, call pawl.SuspendCall) error {
 	}
 	if err != nil {
 		s.setState(jobSuspended, jobRunning)
-		s.checkLoss(err)
+		if call.Children == nil || pawl.CodeOf(err) != pawl.CodeNotFound {
+			s.checkLoss(err)
+		}
 	}
 	return err
 }
 
 func (s *session) ReserveBudget(ctx context.Context, budget string, call pawl.ReserveCall) (out pawl.Reserved, err error) {
 	call.ItemID, call.WorkerID, call.Attempt = s.j.fence.ItemID, s.j.fence.WorkerID, s.j.fence.Attempt
-	err = s.callBudget(ctx, func(ctx context.Context) (err error) {
+	_, err = s.callAboutOthers(ctx, func(ctx context.Context) (err error) {
 		out, err = s.w.claimer.ReserveBudget(ctx, budget, call)
 		return err
 	})
@@ -90,33 +96,33 @@ func (s *session) ReserveBudget(ctx context.Context, budget string, call pawl.Re
 
 func (s *session) SettleBudget(ctx context.Context, budget string, call pawl.SettleCall) (out pawl.Settled, err error) {
 	call.ItemID, call.WorkerID, call.Attempt = s.j.fence.ItemID, s.j.fence.WorkerID, s.j.fence.Attempt
-	err = s.callBudget(ctx, func(ctx context.Context) (err error) {
+	_, err = s.callAboutOthers(ctx, func(ctx context.Context) (err error) {
 		out, err = s.w.claimer.SettleBudget(ctx, budget, call)
 		return err
 	})
 	return out, err
 }
 
-// callBudget is retryUntilLost for a call about a budget, whose refusals may be about the budget
-// and not about the claim: it does not exist, or does not apply to the item. If it is about
-// the claim after all, the next heartbeat finds out.
-func (s *session) callBudget(ctx context.Context, do func(context.Context) error) error {
+// callAboutOthers is retryUntilLost for a call that names other things than the item: a budget,
+// a child, the task as a parent. That one of these is missing or in another state does not
+// end the claim. If the refusal is about the claim after all, the next heartbeat finds out.
+func (s *session) callAboutOthers(ctx context.Context, do func(context.Context) error) (unsure bool, err error) {
 	var refused error
-	_, err := s.retryUntilLost(ctx, func(ctx context.Context) error {
+	unsure, err = s.retryUntilLost(ctx, func(ctx context.Context) error {
 		err := do(ctx)
 		var e *pawl.Error
-		if errors.As(err, &e) && (e.Code == pawl.CodeNotFound || e.Code == pawl.CodeConflict && e.State == "") {
+		if errors.As(err, &e) && (e.Code == pawl.CodeNotFound || e.Code == pawl.CodeConflict && e.State != string(pawl.ItemCancelled)) {
 			refused = err
 			return nil
 		}
 		return err
 	})
-	return cmp.Or(err, refused)
+	return unsure, cmp.Or(err, refused)
 }
 
 func (s *session) SpawnChild(ctx context.Context, call pawl.SpawnCall) (out pawl.Task, err error) {
 	call.Fence = s.j.fence
-	_, err = s.retryUntilLost(ctx, func(ctx context.Context) error {
+	_, err = s.callAboutOthers(ctx, func(ctx context.Context) error {
 		rs, err := s.w.claimer.Spawn(ctx, []pawl.SpawnCall{call})
 		if err = onlyError(rs, err); err == nil {
 			out = rs[0].Value
