@@ -27,6 +27,7 @@ func PutDeadlines(ctx context.Context, tx Tx, items []NewItem) error {
 type Late struct {
 	ItemID, Namespace, TaskID string
 	At                        int64
+	Solo                      bool // its task has no other items, and no counters
 }
 
 // DeadlinesBefore lists up to limit deadlines that have passed, oldest first, after the
@@ -50,9 +51,11 @@ func lateItems(ctx context.Context, tx Tx, query string, args ...any) ([]Late, e
 	var out []Late
 	for rows.Next() {
 		var l Late
-		if err := rows.Scan((*ItemID)(&l.ItemID), &l.Namespace, (*TaskID)(&l.TaskID), &l.At); err != nil {
+		var solo int
+		if err := rows.Scan((*ItemID)(&l.ItemID), &l.Namespace, (*TaskID)(&l.TaskID), &l.At, &solo); err != nil {
 			return nil, err
 		}
+		l.Solo = solo == 1
 		out = append(out, l)
 	}
 	return out, rows.Err()

@@ -5,7 +5,7 @@ INSERT INTO pawl.deadlines (item_id, namespace, task_id, at)
 VALUES ($1, $2, $3, $4)
 
 -- name: deadlines before
-SELECT d.item_id, d.namespace, d.task_id, d.at
+SELECT d.item_id, d.namespace, d.task_id, d.at, COALESCE((SELECT t.solo FROM pawl.tasks t WHERE t.id = d.task_id), 0)
 FROM pawl.deadlines d
 WHERE d.at <= $1 AND (d.at, d.item_id) > ($2, $3)
 ORDER BY d.at, d.item_id
@@ -19,7 +19,7 @@ WHERE item_id IN @ids($1)
 RETURNING item_id
 
 -- name: queued too long
-SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, r.since + r.schedule_to_start * CAST(1000000 AS bigint)
+SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, r.since + r.schedule_to_start * CAST(1000000 AS bigint), r.solo
 FROM pawl.ready r
 WHERE r.schedule_to_start IS NOT NULL AND r.since + r.schedule_to_start * CAST(1000000 AS bigint) <= $1
   AND (r.since + r.schedule_to_start * CAST(1000000 AS bigint), r.item_id) > ($2, $3)

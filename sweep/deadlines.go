@@ -19,11 +19,15 @@ func (p *pass) queuedTooLong(ctx context.Context) error {
 	return p.late(ctx, "schedule_to_start", store.QueuedTooLong, store.GiveUpQueued)
 }
 
+// lateRounds bounds how many batches of late items a quick pass gives up before it expires leases.
+const lateRounds = 10
+
 // late gives up the items that list returns, in batches and task by task.
 func (p *pass) late(ctx context.Context, what string,
 	list func(ctx context.Context, tx store.Tx, now int64, after store.Late, limit int) ([]store.Late, error),
 	move func(ctx context.Context, tx store.Tx, now int64, c store.Change) (int, error)) error {
-	for after := (store.Late{}); ; {
+	after := store.Late{}
+	for round := 0; !p.hurried || round < lateRounds; round++ {
 		var found []store.Late
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
@@ -36,30 +40,55 @@ func (p *pass) late(ctx context.Context, what string,
 			return err
 		}
 		after = found[len(found)-1]
-		err = halve(ctx, p, tasksOf(found), func(ctx context.Context, changes []store.Change) error {
-			failed := 0
-			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-				failed = 0
-				for _, c := range changes {
-					n, err := move(ctx, tx, now, c)
-					if err != nil {
-						return err
-					}
-					failed += n
-				}
-				return nil
-			})
-			if err == nil {
-				p.stats.GivenUp += int64(failed)
-			}
-			return err
-		}, func(c store.Change, err error) {
+		run := func(ctx context.Context, changes []store.Change) error { return p.giveUpLate(ctx, changes, move) }
+		failed := func(c store.Change, err error) {
 			p.Log.ErrorContext(ctx, "the sweep skipped a task", "step", what, "task_id", c.TaskID, "error", err)
-		})
-		if err != nil {
+		}
+		solo := func(l store.Late) bool { return l.Solo }
+		if err := halve(ctx, p, tasksOf(only(found, solo)), run, failed); err != nil {
 			return err
 		}
+		// Leases are locked before counters: a transaction that has changed the counters of one
+		// task must not lock the leases of another.
+		brief := store.WithLockWait(ctx, lockWait)
+		for _, c := range tasksOf(slices.DeleteFunc(found, solo)) {
+			if err := halve(brief, p, []store.Change{c}, run, failed); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// giveUpLate gives up the late items of tasks in one transaction.
+func (p *pass) giveUpLate(ctx context.Context, changes []store.Change,
+	move func(ctx context.Context, tx store.Tx, now int64, c store.Change) (int, error)) error {
+	failed := 0
+	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+		failed = 0
+		for _, c := range changes {
+			n, err := move(ctx, tx, now, c)
+			if err != nil {
+				return err
+			}
+			failed += n
+		}
+		return nil
+	})
+	if err == nil {
+		p.stats.GivenUp += int64(failed)
+	}
+	return err
+}
+
+// only returns the items for which keep holds.
+func only(found []store.Late, keep func(store.Late) bool) (out []store.Late) {
+	for _, l := range found {
+		if keep(l) {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 // tasksOf groups items by task, in the order of task ids: tasks are locked in this order.

@@ -5,6 +5,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -82,6 +83,7 @@ type pass struct {
 	*Sweeper
 	onReady func([]store.DueItem) // nil = not called
 	stats   pawl.SweepStats
+	hurried bool // another pass follows at once if this one has given up items
 
 	preview *preview // nil: a real pass, not a preview
 }
@@ -129,7 +131,7 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 // gives up items that can never run. It stores statistics only if a lease had expired or
 // an error occurred.
 func (s *Sweeper) Quick(ctx context.Context) (pawl.SweepStats, error) {
-	p, began := &pass{Sweeper: s, onReady: s.OnReady}, clock.Now()
+	p, began := &pass{Sweeper: s, onReady: s.OnReady, hurried: true}, clock.Now()
 	err := p.sweep(ctx, quick)
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
 	if err != nil || p.stats.ExpiredFound+p.stats.Errors == 0 {
@@ -163,13 +165,16 @@ func (s *Sweeper) FollowUp(ctx context.Context) ([]store.DueItem, error) {
 	return ready, err
 }
 
-func (p *pass) sweep(ctx context.Context, steps []step) error {
+// sweep runs steps. The error of one keeps the others from running only if the database is gone
+// or the caller gave up.
+func (p *pass) sweep(ctx context.Context, steps []step) (err error) {
 	for _, run := range steps {
-		if err := run(p, ctx); err != nil {
-			return err
+		refused := run(p, ctx)
+		if err = cmp.Or(err, refused); refused != nil && (ctx.Err() != nil || errors.Is(refused, store.ErrLost)) {
+			break
 		}
 	}
-	return nil
+	return err
 }
 
 // do runs fn in a transaction, with the transaction's time.

@@ -1,0 +1,74 @@
+package sweep_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// late makes all deadlines pass.
+func (h *fixture) late() { h.exec("UPDATE pawl.deadlines SET at = 1") }
+
+// A transaction that has changed the counters of one task does not lock the leases of another.
+func TestLateTasksOfManyItemsHaveTransactionsOfTheirOwn(t *testing.T) {
+	each(t, func(h *fixture) {
+		at := time.Now().Add(time.Hour)
+		call := pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), Deadline: &at}
+		solos := []pawl.Task{h.create(call), h.create(call)}
+		call.Items = slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, 2)
+		many := []pawl.Task{h.create(call), h.create(call)}
+		h.claim(6)
+		h.late()
+		s, err := h.Quick(h.Context())
+		h.ok(err)
+		h.same(s.GivenUp, 6, "given up")
+		for _, task := range append(many, solos...) {
+			h.same(h.state(task.ID), pawl.TaskFailed, "state")
+		}
+		if h.Database != pawltest.Postgres {
+			return
+		}
+		h.same(h.count("SELECT COUNT(DISTINCT CAST(xmin AS text)) FROM pawl.task_counters"), 2, "transactions of tasks of many items")
+		h.same(h.count("SELECT COUNT(DISTINCT CAST(f.xmin AS text)) FROM pawl.parked_items f JOIN pawl.tasks t ON t.id = f.task_id AND t.solo = 1"), 1,
+			"transactions of tasks of one item")
+	})
+}
+
+// Many items with one deadline do not keep a quick pass from expiring leases.
+func TestQuickPassGivesUpABoundedNumberOfItems(t *testing.T) {
+	each(t, func(h *fixture) {
+		at := time.Now().Add(time.Hour)
+		calls := slices.Repeat([]pawl.NewTask{{Type: "a", Payload: json.RawMessage(`{}`), Deadline: &at}}, 500)
+		for range 3 {
+			rs, err := h.Service.CreateTasks(h.Context(), calls)
+			h.ok(err)
+			for _, r := range rs {
+				h.ok(r.Err)
+			}
+		}
+		h.late()
+		for _, want := range []int64{1000, 500, 0} {
+			s, err := h.Quick(h.Context())
+			h.ok(err)
+			h.same(s.GivenUp, want, "given up")
+		}
+	})
+}
+
+// A step that fails does not keep the next ones from running.
+func TestFailedStepDoesNotStopThePass(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.solos(1, 3)
+		h.claim(1)
+		h.exec("UPDATE pawl.leases SET lease_expires_at = 1")
+		h.exec("ALTER TABLE pawl.deadlines RENAME TO deadlines_away")
+		s, err := h.Quick(h.Context())
+		if err == nil || s.ExpiredFound != 1 {
+			h.Errorf("expired %d, %v; want 1 and the error of the step deadlines", s.ExpiredFound, err)
+		}
+	})
+}
