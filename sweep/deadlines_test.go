@@ -33,8 +33,8 @@ func TestLateTasksOfManyItemsHaveTransactionsOfTheirOwn(t *testing.T) {
 			return
 		}
 		h.same(h.count("SELECT COUNT(DISTINCT CAST(xmin AS text)) FROM pawl.task_counters"), 2, "transactions of tasks of many items")
-		h.same(h.count("SELECT COUNT(DISTINCT CAST(f.xmin AS text)) FROM pawl.parked_items f JOIN pawl.tasks t ON t.id = f.task_id AND t.solo = 1"), 1,
-			"transactions of tasks of one item")
+		h.same(h.count(`SELECT COUNT(DISTINCT CAST(f.xmin AS text))
+			FROM pawl.parked_items f JOIN pawl.tasks t ON t.id = f.task_id AND t.solo = 1`), 1, "transactions of tasks of one item")
 	})
 }
 
