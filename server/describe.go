@@ -107,6 +107,9 @@ var about = map[string]string{
 	"archives":         "Tasks that retention has archived.",
 	"relays":           "Delivery of events.",
 	"queues":           "What is claimable, by type.",
+	"budgets":          "Allowances of tokens, money or requests.",
+	"schedules":        "Tasks at certain times.",
+	"inbound":          "Webhooks of other systems.",
 	"task-token":       "Checks whether a lease is still valid.",
 	"idempotency-keys": "Keys for side effects of the caller's own.",
 	"plain":            "The older shape of tasks.",
@@ -365,7 +368,11 @@ func describe(o *huma.OpenAPI) []byte {
 	for _, n := range nullable {
 		schema, name, _ := strings.Cut(n, ".")
 		if p := property(schemas[schema], name); p != nil {
-			p["oneOf"] = []any{map[string]any{"$ref": p["$ref"]}, map[string]any{"type": "null"}}
+			forms, several := p["oneOf"].([]any)
+			if !several {
+				forms = []any{map[string]any{"$ref": p["$ref"]}}
+			}
+			p["oneOf"] = append(forms, map[string]any{"type": "null"})
 			delete(p, "$ref")
 		}
 	}
