@@ -269,7 +269,9 @@ UPDATE pawl.budget_questions
 SET rejected_at = $2
 WHERE task_id = $1
 
--- Questions that need no answer any more, or have one that counts no more.
+-- Questions that need no answer any more, or have one that counts no more. One whose task was
+-- cancelled or removed stays while its item is open: a change of the budget must reach who waits
+-- for it.
 -- name: old questions
 SELECT q.task_id, q.namespace
 FROM pawl.budget_questions q
@@ -277,7 +279,7 @@ LEFT JOIN pawl.task_counters k ON k.task_id = q.task_id
 LEFT JOIN pawl.budgets b ON b.id = q.budget_id
 WHERE q.task_id > $1
   AND (b.id IS NULL
-    OR k.state IS NULL OR k.state NOT IN ('submitted', 'rejected')
+    OR k.state IN ('approved', 'applied', 'completed')
     OR k.state = 'rejected' AND q.rejected_at <> b.changed_at
     OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
     OR EXISTS (

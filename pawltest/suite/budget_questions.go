@@ -99,6 +99,29 @@ var budgetQuestions = noun{"budget questions", []promise{
 		w.same(w.task(x.TaskID).State, pawl.TaskCancelled, "the question that needs no answer")
 		w.budgetIs(110, 50, 60)
 	}},
+	{"the item of a cancelled or deleted question waits for a change of the budget", func(w *fixture) {
+		for _, deletes := range []bool{false, true} {
+			w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
+			w.oneItem()
+			l := w.claim("w")
+			x := w.exhausted(w.tryReserve(l, 160, "k"))
+			w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
+			if deletes {
+				_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: x.TaskID, Force: true}}))
+				w.ok(err, "delete")
+			} else {
+				_, err := pawl.Cancel(w.ctx, w.svc, x.TaskID, "")
+				w.ok(err, "cancel")
+			}
+			w.sweep()
+			w.same(w.item(l.ID).State, pawl.ItemWaiting, "the item")
+			w.putBudget(pawl.NewBudget{Limit: 101, OnExhausted: "ask"})
+			l = w.claimItem("w", l.ID)
+			y := w.exhausted(w.tryReserve(l, 160, "k"))
+			w.same(w.task(y.TaskID).State, pawl.TaskSubmitted, "another question")
+			w.complete(l, `1`)
+		}
+	}},
 	{"the question of an item that ended, or of a deleted budget, is cancelled", func(w *fixture) {
 		for _, deleted := range []bool{false, true} {
 			w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
