@@ -124,6 +124,32 @@ func TestAChildThatIsCreatedDuringACancelIsCancelled(t *testing.T) {
 	})
 }
 
+// A task without children gets its first one while it is deleted: the child does not outlive it.
+func TestAChildThatIsCreatedDuringADeleteIsNotLeft(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		other := p.Another(engine.Options{})
+		for range times(100, 500) {
+			parent := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+			var child pawl.Task
+			var refused error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				child, refused = pawl.Create(context.Background(), other, pawl.NewTask{Type: "a", ParentID: parent.ID})
+			})
+			_, err := first(p.Engine.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: parent.ID, Force: true}}))
+			wg.Wait()
+			ok(t, err)
+			if refused != nil {
+				continue
+			}
+			got, err := p.Engine.GetTask(t.Context(), child.ID)
+			if pawl.CodeOf(err) != pawl.CodeNotFound && !got.State.Ended() {
+				t.Fatalf("the child of a deleted task is %s: %v", got.State, err)
+			}
+		}
+	})
+}
+
 // Items of one task spawn the same keys at the same time.
 func TestAKeyHasOneChild(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {

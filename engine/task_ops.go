@@ -246,6 +246,9 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 		if err := e.cancelChild(ctx, &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
 			return err
 		}
+		if t, err = e.GetTask(ctx, call.TaskID); err != nil { // children may have been created before the cancel
+			return err
+		}
 	}
 	if t.Children > 0 {
 		if err := e.deleteChildren(ctx, c, call); err != nil {
