@@ -361,6 +361,7 @@ func describe(o *huma.OpenAPI) []byte {
 			}
 		}
 	}
+	property(schemas["ClaimRequest"], "limit")["maximum"] = pawl.MaxClaim // not that of a rate or a budget
 	for _, w := range wordLists {
 		schema, name, _ := strings.Cut(w.property, ".")
 		property(schemas[schema], name)["enum"] = w.words
@@ -443,7 +444,6 @@ var bounds = []struct {
 	{"max_attempts", "integer", "maximum", pawl.MaxAttemptsCeiling},
 	{"lease_seconds", "integer", "maximum", pawl.MaxLeaseSeconds},
 	{"wait_seconds", "integer", "maximum", pawl.MaxWaitSeconds},
-	{"limit", "integer", "maximum", pawl.MaxClaim},
 	{"progress", "integer", "minimum", 0},
 	{"progress", "integer", "maximum", 100},
 }
