@@ -389,8 +389,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"waits for children",
 		"{leases}",
-		"INSERT INTO pawl.child_waits (item_id, namespace, task_id, need, on_failure, total, ended, failed) " +
-			"VALUES ('{leases}', 'default', '{many}', 1, 'fail', 2, 1, 0)",
+		"INSERT INTO pawl.child_waits (item_id, namespace, task_id, attempt, need, on_failure, total, ended, failed) " +
+			"VALUES ('{leases}', 'default', '{many}', 1, 1, 'fail', 2, 1, 0)",
 		"DELETE FROM pawl.child_waits",
 	},
 	{

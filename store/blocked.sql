@@ -51,6 +51,7 @@ LEFT JOIN pawl.items w ON w.id = x.first
 -- name: waits for children
 SELECT w.item_id, w.ended, w.total
 FROM pawl.child_waits w
+JOIN pawl.waiting g ON g.item_id = w.item_id AND g.attempt = w.attempt
 WHERE w.item_id IN @ids($1) AND w.over = 0
 
 -- name: live workers

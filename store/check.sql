@@ -135,7 +135,7 @@ LEFT JOIN (
   WHERE NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))
   GROUP BY d.item_id
 ) d ON d.item_id = g.item_id
-WHERE g.needs <> COALESCE(d.open, 0) + (SELECT COUNT(*) FROM pawl.child_waits c WHERE c.item_id = g.item_id AND c.over = 0)
+WHERE g.needs <> COALESCE(d.open, 0) + (SELECT COUNT(*) FROM pawl.child_waits c WHERE c.item_id = g.item_id AND c.attempt = g.attempt AND c.over = 0)
 
 -- name: feeders
 SELECT @item_text(p.item_id), p.task_id, @item_text(g.item_id) || ' waits for it, and it would not tell'

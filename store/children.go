@@ -127,7 +127,8 @@ type ChildWait struct {
 // ended yet: EndChildren counts those that have.
 func (w *ChildWait) put(ctx context.Context, tx Tx, l *Leave, taskID string) error {
 	item := ItemID(l.ItemID)
-	if _, err := tx.Exec(ctx, childrenSQL["put wait"], item, l.Namespace, TaskID(taskID), w.Need, w.OnFailure, len(w.IDs)); err != nil {
+	if _, err := tx.Exec(ctx, childrenSQL["put wait"], item, l.Namespace, TaskID(taskID), l.Attempt, w.Need, w.OnFailure,
+		len(w.IDs)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, childrenSQL["forget awaited"], item); err != nil {
@@ -288,7 +289,7 @@ func statesOfChildren(ctx context.Context, tx Tx, ids []string) (map[string]chil
 // lockedWait is a wait whose row is locked.
 type lockedWait struct {
 	Dependent
-	need                 int
+	attempt, need        int
 	onFailure            string
 	total, ended, failed int
 }
@@ -302,8 +303,8 @@ func lockWaits(ctx context.Context, tx Tx, items []string) ([]lockedWait, error)
 	var out []lockedWait
 	for rows.Next() {
 		var w lockedWait
-		if err := rows.Scan((*ItemID)(&w.ItemID), &w.Namespace, (*TaskID)(&w.TaskID), &w.need, &w.onFailure, &w.total, &w.ended,
-			&w.failed); err != nil {
+		if err := rows.Scan((*ItemID)(&w.ItemID), &w.Namespace, (*TaskID)(&w.TaskID), &w.attempt, &w.need, &w.onFailure, &w.total,
+			&w.ended, &w.failed); err != nil {
 			return nil, err
 		}
 		out = append(out, w)
@@ -341,17 +342,26 @@ func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEn
 	}
 	met := good >= w.need
 	lost := !met && w.onFailure != pawl.OnFailureContinue && w.total-w.failed < w.need
-	cancels := lost && w.onFailure == pawl.OnFailureCancel
+	held := false
+	if met || lost {
+		var err error
+		if held, err = w.lockItem(ctx, tx, lost); err != nil {
+			return err
+		}
+	}
+	cancels := held && lost && w.onFailure == pawl.OnFailureCancel
 	if _, err := tx.Exec(ctx, childrenSQL["count wait"], ItemID(w.ItemID), w.ended, w.failed, bit(met || lost), bit(cancels)); err != nil {
 		return err
 	}
 	out.Cancels = out.Cancels || cancels
 	switch {
+	case !held:
+		return nil
 	case met || cancels:
 		woken, err := wakeParent(ctx, tx, now, w.ItemID)
 		out.Woken = append(out.Woken, woken...)
 		return err
-	case lost:
+	default:
 		done, err := Apply(ctx, tx, now, Change{Namespace: w.Namespace, TaskID: w.TaskID, Verb: "give_up", ItemIDs: []string{w.ItemID},
 			To: "failed", Error: childFailedError, LeftBy: pawl.FailedByChild, Actor: Actor{Type: pawl.ActorSystem}})
 		if done.Items > 0 {
@@ -359,13 +369,25 @@ func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEn
 		}
 		return err
 	}
-	return nil
+}
+
+// lockItem locks the item if it is still in this wait, and its task before if the item may fail.
+// An item that left the wait, for example by its deadline, may be in another one.
+func (w *lockedWait) lockItem(ctx context.Context, tx Tx, mayFail bool) (bool, error) {
+	var needs, broken, attempt, solo int
+	if mayFail {
+		if found, err := Row(ctx, tx, []any{&solo}, moveSQL["lock task"], TaskID(w.TaskID), w.Namespace); err != nil || !found {
+			return false, err
+		}
+	}
+	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt, &solo}, moveSQL["hold waiting"], ItemID(w.ItemID))
+	return found && attempt == w.attempt, err
 }
 
 // childFailedError is the error of an item that waits for children and cannot get what it needs.
 const childFailedError = `{"code":"` + pawl.FailedByChild + `","message":"A child that it waited for failed"}`
 
-// wakeParent queues an item that waited for children. A cancel may have been first.
+// wakeParent queues an item that waited for children.
 func wakeParent(ctx context.Context, tx Tx, now int64, itemID string) ([]DueItem, error) {
 	held, err := Take(ctx, tx, []string{itemID}, []string{"waiting"})
 	if err != nil || len(held) == 0 {

@@ -27,9 +27,9 @@ FROM pawl.child_links l
 WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 
 -- name: put wait
-INSERT INTO pawl.child_waits (item_id, namespace, task_id, need, on_failure, total, ended, failed)
-VALUES ($1, $2, $3, $4, $5, $6, 0, 0)
-ON CONFLICT (item_id) DO UPDATE SET need = $4, on_failure = $5, total = $6, ended = 0, failed = 0, over = 0, todo = 0
+INSERT INTO pawl.child_waits (item_id, namespace, task_id, attempt, need, on_failure, total, ended, failed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0)
+ON CONFLICT (item_id) DO UPDATE SET attempt = $4, need = $5, on_failure = $6, total = $7, ended = 0, failed = 0, over = 0, todo = 0
 
 -- name: forget awaited
 DELETE FROM pawl.awaited_children
@@ -56,7 +56,7 @@ FROM pawl.task_rows t
 WHERE t.id @among_ids($1)
 
 -- name: lock waits
-SELECT w.item_id, w.namespace, w.task_id, w.need, w.on_failure, w.total, w.ended, w.failed
+SELECT w.item_id, w.namespace, w.task_id, w.attempt, w.need, w.on_failure, w.total, w.ended, w.failed
 FROM pawl.child_waits w
 WHERE w.item_id IN @ids($1) AND w.over = 0
 ORDER BY w.item_id

@@ -131,7 +131,7 @@ LIMIT 1 OFFSET $2
 SELECT w.item_id, @namespace_of(w.queue_id), w.task_id, 0, 0
 FROM pawl.waiting w
 WHERE w.item_id > $1 AND w.item_id <= $2 AND w.needs > 0
-  AND NOT EXISTS (SELECT 1 FROM pawl.child_waits c WHERE c.item_id = w.item_id AND c.over = 0) AND (
+  AND NOT EXISTS (SELECT 1 FROM pawl.child_waits c WHERE c.item_id = w.item_id AND c.attempt = w.attempt AND c.over = 0) AND (
   w.needs <> (SELECT COUNT(*) FROM pawl.item_deps d
     WHERE d.item_id = w.item_id AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))
   OR w.broken = 0 AND EXISTS (

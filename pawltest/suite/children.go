@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -233,6 +234,37 @@ var children = noun{"children", []promise{
 				want = pawl.TaskFailed
 			}
 			w.same(w.task(id).State, want, "child")
+		}
+	}},
+	{"a wait that the item left by its deadline neither fails nor queues it", func(w *fixture) {
+		for _, onFailure := range []string{pawl.OnFailureFail, pawl.OnFailureCancel, pawl.OnFailureContinue} {
+			for _, leaves := range []func(l pawl.Lease){
+				func(l pawl.Lease) {},
+				func(l pawl.Lease) { w.suspendFor(l, "approved", "k") },
+				func(l pawl.Lease) {
+					at := w.now().Add(time.Hour)
+					_, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Until: &at}}))
+					w.ok(err, "sleep")
+				},
+			} {
+				at := w.now().Add(time.Minute)
+				p := w.create(pawl.NewTask{Type: "parent", Deadline: &at})
+				l := w.claimOf("parent")
+				ids := w.spawn(l, 2)
+				w.await(l, pawl.ChildWait{IDs: ids, OnFailure: onFailure, Need: 2})
+				w.advance(time.Minute)
+				w.sweep()
+				w.failedBy(p, "deadline", 0)
+				w.retry(p.ID)
+				leaves(w.claimOf("parent"))
+				was := w.item(l.ID)
+				w.endChild(false)
+				w.sweep()
+				is := w.item(l.ID)
+				w.same([]any{is.State, is.Attempt, is.BlockedBy}, []any{was.State, was.Attempt, was.BlockedBy}, "the item")
+				w.endChild(true) // not cancelled
+				w.cancel(p.ID)
+			}
 		}
 	}},
 	{"a failed child that is retried does not count twice", func(w *fixture) {

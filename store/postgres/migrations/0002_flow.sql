@@ -395,13 +395,15 @@ CREATE UNIQUE INDEX child_links_by_key ON pawl.child_links (parent_id, key) WHER
 CREATE INDEX child_links_doomed ON pawl.child_links (parent_id, child_id) WHERE doomed = 1;
 CREATE INDEX tasks_by_parent ON pawl.tasks (parent_id, id) WHERE parent_id IS NOT NULL;
 
--- The last wait of an item for children. Of total children, ended have ended, of which failed
--- did not complete. over = 1: the item waits no more. todo = 1: the children that have not
--- ended are to be cancelled.
+-- The last wait of an item for children, in which the attempt ended. An item that is not in
+-- waiting after this attempt has left the wait. Of total children, ended have ended, of which
+-- failed did not complete. over = 1: the item waits no more. todo = 1: the children that have
+-- not ended are to be cancelled.
 CREATE TABLE pawl.child_waits (
   item_id    uuid PRIMARY KEY,
   namespace  text COLLATE "C" NOT NULL,
   task_id    uuid NOT NULL,
+  attempt    integer NOT NULL,
   need       integer NOT NULL,
   on_failure text NOT NULL CHECK (on_failure IN ('fail', 'continue', 'cancel')),
   total      integer NOT NULL,
