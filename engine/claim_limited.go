@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -29,7 +31,17 @@ func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []stor
 		out, err = e.claimFor(ctx, group, queues)
 		return out, out, err
 	}
-	for _, part := range e.parts(queues, limited) {
+	parts := e.parts(queues, limited)
+	var ids []int64
+	for _, part := range parts {
+		if q := limited[part[0].Type]; q != nil {
+			ids = append(ids, q.ID)
+		}
+	}
+	if err := e.shareLimits(ctx, ids); err != nil {
+		return nil, nil, err
+	}
+	for _, part := range parts {
 		rest := remaining(group, out)
 		if len(rest.calls) == 0 || full(out) {
 			break
@@ -99,6 +111,30 @@ func remaining(group []claimCall, got []store.Claimed) rest {
 	return r
 }
 
+// shareLimits prepares a transaction of several verbs for a claim from queues with limits. It
+// locks the limits of several queues in one order: such claims would deadlock otherwise.
+func (e *Engine) shareLimits(ctx context.Context, queues []int64) error {
+	if e.scope == nil || len(queues) == 0 || !e.scope.own && len(queues) == 1 {
+		return nil
+	}
+	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if e.scope.own {
+			snapshot, err := e.db.Dialect().Snapshot(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if snapshot {
+				return &pawl.Error{Code: pawl.CodeInvalid, Op: "claim", Message: "a queue with limits cannot be claimed from in a " +
+					"REPEATABLE READ or SERIALIZABLE transaction, which does not see all leases: use READ COMMITTED"}
+			}
+		}
+		if len(queues) == 1 {
+			return nil
+		}
+		return store.LockLimits(ctx, tx, queues)
+	})
+}
+
 // claimPicked claims named items.
 func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store.Pick) ([]store.Claimed, error) {
 	limited, err := e.limitsOf(ctx, wish.namespace)
@@ -113,6 +149,13 @@ func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store
 		} else {
 			byType[p.Type] = append(byType[p.Type], p)
 		}
+	}
+	var ids []int64
+	for typ := range byType {
+		ids = append(ids, limited[typ].ID)
+	}
+	if err := e.shareLimits(ctx, ids); err != nil {
+		return nil, err
 	}
 	var out []store.Claimed
 	if plain = plain[:min(len(plain), wish.who.Limit)]; len(plain) > 0 {
@@ -140,6 +183,9 @@ const (
 	busyPause = time.Millisecond
 )
 
+// errBusy rolls back a claim that found nothing because others had the gates.
+var errBusy = errors.New("the gates are locked")
+
 // claimLimited claims for a group from one queue with limits; only = nil claims any items.
 func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.LimitedQueue,
 	only []store.Pick) (rows []store.Claimed, err error) {
@@ -148,8 +194,14 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 		cl := store.Claim{Namespace: group[0].namespace, Admitted: true}
 		rows, err = e.claimBy(ctx, &cl, group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
 			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only, try == busyTries)
+			if err == nil && a.Busy && len(rows) == 0 { // a transaction that goes on must not keep its locks
+				err = errBusy
+			}
 			return rows, err
 		})
+		if errors.Is(err, errBusy) {
+			err = nil
+		}
 		if err != nil || a == nil {
 			return nil, err
 		}

@@ -32,6 +32,7 @@ type scope struct {
 
 	key      string                                        // the idempotency key of the call; "" = none
 	free     func(context.Context, store.Tx) (bool, error) // reports whether the call may still begin its key; nil = it has none
+	own      bool                                          // it is the caller's own transaction, of any isolation level
 	single   bool                                          // it has only one part: an error of the part may undo the whole
 	wait     time.Duration                                 // how long a claim in it would have waited
 	claimed  bool                                          // a claim in it took items

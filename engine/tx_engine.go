@@ -19,7 +19,8 @@ import (
 //     Sweep and Prunable run in several transactions and are invalid here; so are
 //     FollowEvents, FollowMessage, and pawl.Await of a task that has not ended.
 //   - On PostgreSQL the transaction should be READ COMMITTED. A stricter one may end
-//     with a serialization failure; the caller must then repeat it.
+//     with a serialization failure; the caller must then repeat it. In a stricter one, a
+//     claim from a queue with limits is invalid.
 //   - Locks that the verbs take are held until the transaction ends: keep it short.
 type TxEngine struct {
 	pawl.Service
@@ -35,7 +36,7 @@ type TxEngine struct {
 // claims see the work at their next poll, and the next pass of Run does what follows from
 // it.
 func (e *Engine) In(tx any) *TxEngine {
-	s := &scope{DB: e.root.db, begun: true}
+	s := &scope{DB: e.root.db, begun: true, own: true}
 	s.tx = s.Dialect().Wrap(tx)
 	if s.tx == nil {
 		s.refused = &pawl.Error{

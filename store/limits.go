@@ -92,6 +92,23 @@ func readLimits(ctx context.Context, tx Tx, queue int64, query string) (r queueL
 	return r, found, err
 }
 
+// LockLimits locks the limits of queues in one order, for a claim from several in one transaction.
+func LockLimits(ctx context.Context, tx Tx, queues []int64) error {
+	ids := make([][]int64, len(queues))
+	for i, id := range queues {
+		ids[i] = []int64{id}
+	}
+	list, _ := json.Marshal(ids) // can always be encoded
+	rows, err := tx.Query(ctx, limitsSQL["lock limits"], string(list))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+	}
+	return rows.Err()
+}
+
 // SetLimits changes the limits of a queue: change gets what is stored, as JSON, and returns what
 // is to be stored and what it means. It returns the queue, and whether its items need other gates.
 // Leases get theirs here. Those of claims that run beside the first limits of a queue get theirs

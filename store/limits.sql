@@ -17,6 +17,13 @@ FROM pawl.queue_limits l
 WHERE l.queue_id = $1
 @exclusive
 
+-- name: lock limits
+SELECT l.queue_id
+FROM pawl.queue_limits l
+WHERE l.queue_id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j)
+ORDER BY l.queue_id
+@exclusive
+
 -- name: limits of queue shared
 SELECT l.rules, l.next_start, l.changed_at, l.keyed_at
 FROM pawl.queue_limits l

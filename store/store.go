@@ -161,6 +161,9 @@ type Dialect struct {
 	// Guard makes new connections fail with ErrExcluded from now on when a migration has
 	// excluded this program in the meantime.
 	Guard func()
+	// Snapshot reports whether all statements of a transaction read the state at its first one.
+	// Such a transaction cannot count what others have committed since.
+	Snapshot func(ctx context.Context, tx Tx) (bool, error)
 	// Wrap returns a Tx of a transaction that a caller began on the same database, or nil when
 	// the value is no such transaction.
 	Wrap func(tx any) Tx

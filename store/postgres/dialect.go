@@ -22,6 +22,10 @@ func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
 		Listen:   listener(conn, schema),
 		Warnings: d.warnings,
 		Guard:    func() { d.guarded.Store(true) },
+		Snapshot: func(ctx context.Context, tx store.Tx) (of bool, err error) {
+			_, err = store.Row(ctx, tx, []any{&of}, "SELECT current_setting('transaction_isolation') <> 'read committed'")
+			return of, err
+		},
 		Wrap: func(tx any) store.Tx {
 			switch t := tx.(type) {
 			case pgx.Tx:

@@ -20,6 +20,7 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		Listen:   func(context.Context, func(), func(string)) error { return nil },
 		Warnings: func(context.Context) ([]store.Warning, error) { return nil, nil },
 		Guard:    func() { d.guarded.Store(true) },
+		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes
 		Wrap:     func(tx any) store.Tx { return wrapAny(tx, now) },
 	}
 }
