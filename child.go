@@ -54,6 +54,7 @@ const (
 
 // ChildWait names children of an item's task, and how many of them have to end.
 type ChildWait struct {
+	Name      string    `json:"name,omitempty"`       // which wait it is, for the caller; AwaitChildren sets its own. ≤ 255
 	IDs       []string  `json:"ids" id:"task"`        // ≤ 10,000 children of the item's task
 	Need      ChildNeed `json:"need,omitempty"`       // "all" if it is left out
 	OnFailure string    `json:"on_failure,omitempty"` // fail (the default), continue or cancel
@@ -71,6 +72,7 @@ type ChildResult struct {
 
 // ChildrenState is the last wait of an item for children.
 type ChildrenState struct {
+	Name      string        `json:"name,omitempty"`
 	Need      int           `json:"need"` // how many had to end
 	OnFailure string        `json:"on_failure"`
 	Total     int           `json:"total"`

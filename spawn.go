@@ -58,6 +58,7 @@ func AwaitChildren(ctx context.Context, name string, wait ChildWait) ([]ChildRes
 	if err != nil {
 		return nil, err
 	}
+	wait.Name = name
 	if out, over := wait.results(state.Children); over {
 		return out, h.saveResults(ctx, name, hash, out)
 	}
@@ -99,7 +100,7 @@ func (w *ChildWait) results(s *ChildrenState) (out []ChildResult, over bool) {
 		good = done
 	}
 	// The other children are cancelled only if that wait was this one.
-	cancels := w.OnFailure == OnFailureCancel && s.OnFailure == w.OnFailure && s.Over && s.Total == len(distinct)
+	cancels := w.OnFailure == OnFailureCancel && s.Name == w.Name && s.Over && s.Total == len(distinct)
 	return out, good >= need || cancels && len(distinct)-failed < need
 }
 

@@ -156,7 +156,7 @@ func (e *Engine) suspendFor(ctx context.Context, calls []pawl.SuspendCall, out [
 		for n, id := range w.IDs {
 			ids[n] = idform.Task(id)
 		}
-		calls[i].Children = &pawl.ChildWait{IDs: ids, Need: w.Need, OnFailure: w.OnFailure}
+		calls[i].Children = &pawl.ChildWait{Name: w.Name, IDs: ids, Need: w.Need, OnFailure: w.OnFailure}
 		if out[i].Err = rules.CheckChildWait(calls[i].Children); out[i].Err != nil {
 			continue
 		}
@@ -182,7 +182,8 @@ func childWait(w *pawl.ChildWait) *store.ChildWait {
 	if w == nil {
 		return nil
 	}
-	out := &store.ChildWait{IDs: slices.Compact(slices.Sorted(slices.Values(w.IDs))), Need: int(w.Need), OnFailure: w.OnFailure}
+	out := &store.ChildWait{Name: store.Text(w.Name), IDs: slices.Compact(slices.Sorted(slices.Values(w.IDs))),
+		Need: int(w.Need), OnFailure: w.OnFailure}
 	if w.Need == pawl.NeedAll {
 		out.Need = len(out.IDs)
 	}

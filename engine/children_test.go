@@ -150,6 +150,37 @@ func TestAChildThatIsCreatedDuringADeleteIsNotLeft(t *testing.T) {
 	})
 }
 
+// An item goes on from a wait with on_failure = cancel, and waits again, before the other children
+// are cancelled.
+func TestTheCancelsOfAWaitBesideTheNextOne(t *testing.T) {
+	p, svcs := onPostgres(t)
+	l, ids := spawned(t, p.Engine, "parent", 5)
+	ok(t, awaitChildren(p.Engine, l, pawl.ChildWait{IDs: ids[:3], OnFailure: pawl.OnFailureCancel}))
+	var failing pawl.Lease
+	for _, c := range leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of parent"}, Limit: 5}, 5) {
+		if c.TaskID == ids[0] {
+			failing = c
+		}
+	}
+	g := newGate(t, p)
+	g.close("SELECT id FROM tasks WHERE id = id($1) FOR UPDATE", min(ids[1], ids[2])) // the first cancel waits for its end
+	failed := started(func() error {
+		no := false
+		_, err := first(svcs[0].Fail(context.Background(), []pawl.FailCall{{Fence: failing.Fence(), Retryable: &no}}))
+		return err
+	})
+	g.waiting(1)
+	l = leases(t, svcs[1], pawl.ClaimRequest{WorkerID: "w", Types: []string{"parent"}}, 1)[0]
+	ok(t, awaitChildren(svcs[1], l, pawl.ChildWait{IDs: ids[3:], OnFailure: pawl.OnFailureCancel}))
+	g.open()
+	ok(t, <-failed)
+	for i, id := range ids[1:] {
+		if got := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), id)); (got.State == pawl.TaskCancelled) != (i < 2) {
+			t.Errorf("child %d is %s", i+1, got.State)
+		}
+	}
+}
+
 // Items of one task spawn the same keys at the same time.
 func TestAKeyHasOneChild(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -221,11 +252,11 @@ func TestAPassCountsChildrenThatEnded(t *testing.T) {
 		if err := awaitChildren(p.Engine, l, pawl.ChildWait{IDs: ids, OnFailure: pawl.OnFailureContinue}); err != nil {
 			t.Fatal(err)
 		}
+		ok(t, p.Exec("UPDATE pawl.awaited_children SET state = 'completed'")) // their ends are not counted
 		for _, c := range leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of parent"}, Limit: 2}, 2) {
 			need[pawl.Moved](t)(first(p.Engine.Complete(t.Context(), []pawl.CompleteCall{{Fence: c.Fence()}})))
 		}
 		ok(t, p.Exec("UPDATE pawl.awaited_children SET state = NULL"))
-		ok(t, p.Exec("UPDATE pawl.child_waits SET ended = 0, over = 0"))
 		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 		state := need[pawl.ResumeState](t)(p.Engine.Resume(t.Context(), l.ID))
 		if state.Children.Ended != 2 || !state.Children.Over {

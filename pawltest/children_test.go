@@ -44,6 +44,34 @@ func ExampleSession_EndChild() {
 	// "the beginning" and "the end" <nil>
 }
 
+// Two waits of the same size have a failed child in common.
+func TestTheNextWaitIsNotTheLast(t *testing.T) {
+	s := pawltest.NewSession(pawl.Lease{Type: "book"})
+	wait := func(name string, keys ...string) error {
+		var ids []string
+		for _, key := range keys {
+			c, err := pawl.Spawn(s.Context(t.Context()), key, pawl.NewTask{Type: "chapter"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, c.ID)
+		}
+		_, err := pawl.AwaitChildren(s.Context(t.Context()), name, pawl.ChildWait{IDs: ids, OnFailure: pawl.OnFailureCancel})
+		return err
+	}
+	if err := wait("first", "a", "b"); !errors.Is(err, pawl.ErrSuspended) {
+		t.Fatal(err)
+	}
+	s.EndChild(pawl.ChildResult{Key: "a", State: pawl.TaskFailed})
+	s.Next()
+	if err := wait("first", "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait("second", "a", "c"); !errors.Is(err, pawl.ErrSuspended) {
+		t.Errorf("the second wait is over with the first: %v", err)
+	}
+}
+
 // A handler may wait several times, also for the same children. Later attempts get the results
 // that the earlier waits had.
 func TestEachCrashOfAHandlerThatWaitsForChildren(t *testing.T) {

@@ -54,7 +54,7 @@ func (s *Session) childrenState() *pawl.ChildrenState {
 		return nil
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(s.awaited.IDs)))
-	out := &pawl.ChildrenState{Need: int(s.awaited.Need), OnFailure: s.awaited.OnFailure, Total: len(ids)}
+	out := &pawl.ChildrenState{Name: s.awaited.Name, Need: int(s.awaited.Need), OnFailure: s.awaited.OnFailure, Total: len(ids)}
 	if s.awaited.Need == pawl.NeedAll {
 		out.Need = len(ids)
 	}

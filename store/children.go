@@ -118,6 +118,7 @@ func OwnChildren(ctx context.Context, tx Tx, taskID string, ids []string) error 
 
 // ChildWait is a wait of an item for children.
 type ChildWait struct {
+	Name      Text
 	IDs       []string // in order, each once
 	Need      int      // how many have to end
 	OnFailure string
@@ -127,8 +128,8 @@ type ChildWait struct {
 // ended yet: EndChildren counts those that have.
 func (w *ChildWait) put(ctx context.Context, tx Tx, l *Leave, taskID string) error {
 	item := ItemID(l.ItemID)
-	if _, err := tx.Exec(ctx, childrenSQL["put wait"], item, l.Namespace, TaskID(taskID), l.Attempt, w.Need, w.OnFailure,
-		len(w.IDs)); err != nil {
+	if _, err := tx.Exec(ctx, childrenSQL["put wait"], item, l.Namespace, TaskID(taskID), l.Attempt, w.Name, w.Need,
+		w.OnFailure, len(w.IDs)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, childrenSQL["forget awaited"], item); err != nil {
@@ -312,8 +313,8 @@ func lockWaits(ctx context.Context, tx Tx, items []string) ([]lockedWait, error)
 	return out, rows.Err()
 }
 
-// end counts the ends of children, and moves the item if its wait is over.
-func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEnd, out *ChildrenEnded) error {
+// count counts the ends of children, those alike in one statement.
+func (w *lockedWait) count(ctx context.Context, tx Tx, ends []awaitedEnd) error {
 	slices.SortStableFunc(ends, func(a, b awaitedEnd) int {
 		return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.failure, b.failure))
 	})
@@ -336,6 +337,14 @@ func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEn
 			w.failed += int(n)
 		}
 	}
+	return nil
+}
+
+// end counts the ends of children, and moves the item if its wait is over.
+func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEnd, out *ChildrenEnded) error {
+	if err := w.count(ctx, tx, ends); err != nil {
+		return err
+	}
 	good := w.ended
 	if w.onFailure != pawl.OnFailureContinue {
 		good -= w.failed
@@ -350,10 +359,15 @@ func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEn
 		}
 	}
 	cancels := held && lost && w.onFailure == pawl.OnFailureCancel
-	if _, err := tx.Exec(ctx, childrenSQL["count wait"], ItemID(w.ItemID), w.ended, w.failed, bit(met || lost), bit(cancels)); err != nil {
+	if _, err := tx.Exec(ctx, childrenSQL["count wait"], ItemID(w.ItemID), w.ended, w.failed, bit(held)); err != nil {
 		return err
 	}
-	out.Cancels = out.Cancels || cancels
+	if cancels {
+		out.Cancels = true
+		if _, err := tx.Exec(ctx, childrenSQL["cancel rest"], ItemID(w.ItemID), w.Namespace, TaskID(w.TaskID)); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !held:
 		return nil
@@ -427,8 +441,8 @@ func EndedAwaited(ctx context.Context, tx Tx, ids []string) ([]string, error) {
 func ReadChildWait(ctx context.Context, tx Tx, itemID string) (*pawl.ChildrenState, error) {
 	var s pawl.ChildrenState
 	var over int
-	found, err := Row(ctx, tx, []any{(*int)(&s.Need), &s.OnFailure, &s.Total, &s.Ended, &s.Failed, &over}, childrenSQL["wait of item"],
-		ItemID(itemID))
+	found, err := Row(ctx, tx, []any{(*Text)(&s.Name), &s.Need, &s.OnFailure, &s.Total, &s.Ended, &s.Failed, &over},
+		childrenSQL["wait of item"], ItemID(itemID))
 	if err != nil || !found {
 		return nil, err
 	}

@@ -27,9 +27,9 @@ FROM pawl.child_links l
 WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 
 -- name: put wait
-INSERT INTO pawl.child_waits (item_id, namespace, task_id, attempt, need, on_failure, total, ended, failed)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0)
-ON CONFLICT (item_id) DO UPDATE SET attempt = $4, need = $5, on_failure = $6, total = $7, ended = 0, failed = 0, over = 0, todo = 0
+INSERT INTO pawl.child_waits (item_id, namespace, task_id, attempt, name, need, on_failure, total, ended, failed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0)
+ON CONFLICT (item_id) DO UPDATE SET attempt = $4, name = $5, need = $6, on_failure = $7, total = $8, ended = 0, failed = 0, over = 0
 
 -- name: forget awaited
 DELETE FROM pawl.awaited_children
@@ -69,7 +69,7 @@ WHERE child_id IN @ids($1) AND item_id = $2 AND state IS NULL
 
 -- name: count wait
 UPDATE pawl.child_waits
-SET ended = $2, failed = $3, over = $4, todo = $5
+SET ended = $2, failed = $3, over = $4
 WHERE item_id = $1
 
 -- What a process that died may have left: it is compared in pages, in the order of ids.
@@ -81,7 +81,7 @@ ORDER BY a.child_id
 LIMIT $2
 
 -- name: wait of item
-SELECT w.need, w.on_failure, w.total, w.ended, w.failed, w.over
+SELECT w.name, w.need, w.on_failure, w.total, w.ended, w.failed, w.over
 FROM pawl.child_waits w
 WHERE w.item_id = $1
 
@@ -112,16 +112,21 @@ ORDER BY p.task_id
 LIMIT $1
 
 -- name: cancelling waits
-SELECT w.namespace, w.task_id, w.item_id, 1
-FROM pawl.child_waits w
-WHERE w.todo = 1
-ORDER BY w.item_id
+SELECT DISTINCT c.namespace, c.task_id, c.item_id, 1
+FROM pawl.child_cancels c
+ORDER BY c.item_id
 LIMIT $1
 
+-- name: cancel rest
+INSERT INTO pawl.child_cancels (item_id, child_id, namespace, task_id)
+SELECT a.item_id, a.child_id, $2, $3
+FROM pawl.awaited_children a
+WHERE a.item_id = $1 AND a.state IS NULL
+ON CONFLICT (item_id, child_id) DO NOTHING
+
 -- name: rest is cancelled
-UPDATE pawl.child_waits
-SET todo = 0
-WHERE item_id = $1
+DELETE FROM pawl.child_cancels
+WHERE item_id = $1 AND child_id IN @ids($2)
 
 -- name: children of parent
 SELECT l.child_id
@@ -131,10 +136,10 @@ ORDER BY l.child_id
 LIMIT $3
 
 -- name: children of wait
-SELECT a.child_id
-FROM pawl.awaited_children a
-WHERE a.item_id = $1 AND a.child_id > $2 AND a.state IS NULL
-ORDER BY a.child_id
+SELECT c.child_id
+FROM pawl.child_cancels c
+WHERE c.item_id = $1 AND c.child_id > $2
+ORDER BY c.child_id
 LIMIT $3
 
 -- name: doom children

@@ -6,11 +6,12 @@ import (
 )
 
 // PassedOn is a cancel, or a delete, that children still have to get: those of a parent or, of a
-// wait, those that an item waits for.
+// wait, those that an item waited for.
 type PassedOn struct {
 	Namespace, TaskID string
 	ItemID            string // of a wait; "" = of a parent
 	Deletes           bool
+	listed            []string // children of a wait that Next has listed
 }
 
 // PassOn notes that the children of a task which have not ended are to be cancelled, or also
@@ -58,6 +59,7 @@ func (p *PassedOn) Next(ctx context.Context, tx Tx, after string, limit int) (li
 	if err != nil || len(ids) == 0 {
 		return nil, "", err
 	}
+	p.listed = append(p.listed, ids...)
 	states, err := statesOfChildren(ctx, tx, ids)
 	if err != nil {
 		return nil, "", err
@@ -78,10 +80,10 @@ func (p *PassedOn) Doomed(ctx context.Context, tx Tx, limit int) ([]string, erro
 	return TaskIDs(ctx, tx, childrenSQL["doomed children"], TaskID(p.TaskID), limit)
 }
 
-// Done notes that nothing is left to pass on.
+// Done notes that nothing is left to pass on: of a wait, to the children that Next has listed.
 func (p *PassedOn) Done(ctx context.Context, tx Tx) (err error) {
 	if p.ItemID != "" {
-		_, err = tx.Exec(ctx, childrenSQL["rest is cancelled"], ItemID(p.ItemID))
+		_, err = tx.Exec(ctx, childrenSQL["rest is cancelled"], ItemID(p.ItemID), TaskList(p.listed))
 	} else {
 		_, err = tx.Exec(ctx, childrenSQL["passed on"], TaskID(p.TaskID), 1+bit(p.Deletes))
 	}

@@ -46,6 +46,7 @@ func CheckChildWait(w *pawl.ChildWait) error {
 			f.Add("/children/need", "is %d; there are %d children", int(w.Need), different)
 		}
 	}
+	f.Text("/children/name", w.Name, 0, pawl.MaxKeyLen)
 	if kinds := []string{"", pawl.OnFailureFail, pawl.OnFailureContinue, pawl.OnFailureCancel}; !slices.Contains(kinds, w.OnFailure) {
 		f.Add("/children/on_failure", "is %q; it must be fail, continue or cancel", w.OnFailure)
 	}

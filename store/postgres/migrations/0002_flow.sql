@@ -397,23 +397,21 @@ CREATE INDEX tasks_by_parent ON pawl.tasks (parent_id, id) WHERE parent_id IS NO
 
 -- The last wait of an item for children, in which the attempt ended. An item that is not in
 -- waiting after this attempt has left the wait. Of total children, ended have ended, of which
--- failed did not complete. over = 1: the item waits no more. todo = 1: the children that have
--- not ended are to be cancelled.
+-- failed did not complete. over = 1: the item waits no more.
 CREATE TABLE pawl.child_waits (
   item_id    uuid PRIMARY KEY,
   namespace  text COLLATE "C" NOT NULL,
   task_id    uuid NOT NULL,
   attempt    integer NOT NULL,
+  name       text,
   need       integer NOT NULL,
   on_failure text NOT NULL CHECK (on_failure IN ('fail', 'continue', 'cancel')),
   total      integer NOT NULL,
   ended      integer NOT NULL,
   failed     integer NOT NULL,
   over       smallint NOT NULL DEFAULT 0 CHECK (over IN (0, 1)),
-  todo       smallint NOT NULL DEFAULT 0 CHECK (todo IN (0, 1)),
   CONSTRAINT child_waits_counts CHECK (failed <= ended AND ended <= total)
 );
-CREATE INDEX child_waits_todo ON pawl.child_waits (item_id) WHERE todo = 1;
 
 -- The children of a wait. state is NULL until the child has ended.
 CREATE TABLE pawl.awaited_children (
@@ -425,6 +423,15 @@ CREATE TABLE pawl.awaited_children (
 );
 CREATE INDEX awaited_children_of_item ON pawl.awaited_children (item_id, child_id);
 CREATE INDEX awaited_children_open ON pawl.awaited_children (child_id) WHERE state IS NULL;
+
+-- Children that are to be cancelled, because a wait of the item ended with on_failure = cancel.
+CREATE TABLE pawl.child_cancels (
+  item_id   uuid NOT NULL,
+  child_id  uuid NOT NULL,
+  namespace text COLLATE "C" NOT NULL,
+  task_id   uuid NOT NULL,
+  PRIMARY KEY (item_id, child_id)
+);
 
 -- Bulk calls are tasks of a type of their own, which engines look for in all namespaces.
 CREATE INDEX queues_by_type ON pawl.queues (type);

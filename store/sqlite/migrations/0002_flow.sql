@@ -418,23 +418,21 @@ CREATE INDEX tasks_by_parent ON tasks (parent_id, id) WHERE parent_id IS NOT NUL
 
 -- The last wait of an item for children, in which the attempt ended. An item that is not in
 -- waiting after this attempt has left the wait. Of total children, ended have ended, of which
--- failed did not complete. over = 1: the item waits no more. todo = 1: the children that have
--- not ended are to be cancelled.
+-- failed did not complete. over = 1: the item waits no more.
 CREATE TABLE child_waits (
   item_id    BLOB PRIMARY KEY,
   namespace  TEXT NOT NULL,
   task_id    BLOB NOT NULL,
   attempt    INTEGER NOT NULL,
+  name       TEXT,
   need       INTEGER NOT NULL,
   on_failure TEXT NOT NULL CHECK (on_failure IN ('fail', 'continue', 'cancel')),
   total      INTEGER NOT NULL,
   ended      INTEGER NOT NULL,
   failed     INTEGER NOT NULL,
   over       INTEGER NOT NULL DEFAULT 0 CHECK (over IN (0, 1)),
-  todo       INTEGER NOT NULL DEFAULT 0 CHECK (todo IN (0, 1)),
   CONSTRAINT child_waits_counts CHECK (failed <= ended AND ended <= total)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX child_waits_todo ON child_waits (item_id) WHERE todo = 1;
 
 -- The children of a wait. state is NULL until the child has ended.
 CREATE TABLE awaited_children (
@@ -446,6 +444,15 @@ CREATE TABLE awaited_children (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX awaited_children_of_item ON awaited_children (item_id, child_id);
 CREATE INDEX awaited_children_open ON awaited_children (child_id) WHERE state IS NULL;
+
+-- Children that are to be cancelled, because a wait of the item ended with on_failure = cancel.
+CREATE TABLE child_cancels (
+  item_id   BLOB NOT NULL,
+  child_id  BLOB NOT NULL,
+  namespace TEXT NOT NULL,
+  task_id   BLOB NOT NULL,
+  PRIMARY KEY (item_id, child_id)
+) STRICT, WITHOUT ROWID;
 
 -- Bulk calls are tasks of a type of their own, which engines look for in all namespaces.
 CREATE INDEX queues_by_type ON queues (type);
