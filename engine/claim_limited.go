@@ -189,11 +189,12 @@ var errBusy = errors.New("the gates are locked")
 // claimLimited claims for a group from one queue with limits; only = nil claims any items.
 func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.LimitedQueue,
 	only []store.Pick) (rows []store.Claimed, err error) {
+	var searched store.Search
 	for try := 1; ; try++ {
 		var a *store.Admitted
 		cl := store.Claim{Namespace: group[0].namespace, Admitted: true}
 		rows, err = e.claimBy(ctx, &cl, group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
-			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only, try == busyTries)
+			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only, try == busyTries, searched)
 			if err == nil && a.Busy && len(rows) == 0 { // a transaction that goes on must not keep its locks
 				err = errBusy
 			}
@@ -207,6 +208,14 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 		}
 		if a.Known != nil {
 			q = &store.LimitedQueue{ID: q.ID, Type: q.Type, Limits: *a.Known}
+		}
+		if a.Unsettled {
+			var done bool
+			if searched, done, err = e.searchFirst(ctx, group[0].namespace, q); err != nil || !done {
+				return nil, err
+			}
+			try--
+			continue
 		}
 		if a.Unlimited { // another process has removed the limits
 			e.limits.drop(group[0].namespace)
@@ -228,12 +237,12 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 
 // claimAdmitted claims what the limits of a queue allow now.
 func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim, q *store.LimitedQueue,
-	only []store.Pick, last bool) ([]store.Claimed, *store.Admitted, error) {
+	only []store.Pick, last bool, searched store.Search) ([]store.Claimed, *store.Admitted, error) {
 	hot := e.db.Dialect().Hot
 	gate, _ := e.limits.gate(gateKey{q.ID, "", ""})
 	a, err := store.Admit(ctx, tx, hot,
 		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only, Last: last,
-			Known: q.Limits, Gate: gate})
+			Known: q.Limits, Gate: gate, Settled: keyingSoon.Microseconds(), Searched: searched})
 	if err != nil || len(a.Picks) == 0 {
 		return nil, a, err
 	}

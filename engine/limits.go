@@ -25,7 +25,11 @@ const (
 	// keyingEvery is how often all items of queues with limits are searched for those that have
 	// no gate.
 	keyingEvery = 10 * time.Minute
-	maxGates    = 100_000 // that are remembered
+	// keyingSoon is how long after a change all processes know it. keyingWait is how long a claim
+	// in order searches for items without gates; the next one goes on.
+	keyingSoon = 4 * limitsFresh
+	keyingWait = time.Second
+	maxGates   = 100_000 // that are remembered
 )
 
 // limits is what this process knows of the queues with limits.
@@ -127,13 +131,47 @@ func (e *Engine) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch
 
 // giveGates gives gates to the items of a queue that have none of its pointer.
 func (e *Engine) giveGates(ctx context.Context, namespace string, q store.LimitedQueue) error {
+	_, err := e.searchItems(ctx, namespace, q)
+	return err
+}
+
+// searchItems is giveGates. It returns what the search follows; the zero value if the queue has
+// another pointer now.
+func (e *Engine) searchItems(ctx context.Context, namespace string, q store.LimitedQueue) (s store.Search, err error) {
 	k := store.Keying{Queue: q, Namespace: namespace}
+	var same bool
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		same, err = k.Begin(ctx, tx)
+		return err
+	})
+	if err != nil || !same {
+		return s, err
+	}
 	for !k.Done() {
 		if err := e.giveSomeGates(ctx, &k); err != nil {
-			return err
+			return s, err
 		}
 	}
-	return nil
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		s, err = k.End(ctx, tx)
+		return err
+	})
+	return s, err
+}
+
+// searchFirst is searchItems before a claim in order. It reports false if the claim can take
+// nothing yet: the search takes longer, or it would wait for the transaction that the claim is in.
+func (e *Engine) searchFirst(ctx context.Context, namespace string, q *store.LimitedQueue) (s store.Search, done bool, err error) {
+	if e.inTx() {
+		return s, false, nil
+	}
+	short, cancel := context.WithTimeout(ctx, keyingWait)
+	defer cancel()
+	s, err = e.searchItems(short, namespace, *q)
+	if short.Err() != nil && ctx.Err() == nil {
+		return s, false, nil
+	}
+	return s, err == nil && s.ChangedAt != 0, err
 }
 
 func (e *Engine) giveSomeGates(ctx context.Context, k *store.Keying) error {
@@ -174,7 +212,7 @@ func (e *Engine) giveLeasesGates(ctx context.Context, namespace string, q store.
 func (e *Engine) keyQueues(ctx context.Context) error {
 	var due []store.KeyingDue
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		due, err = store.DueKeying(ctx, tx, 4*limitsFresh.Microseconds(), keyingGrace.Microseconds(), keyingEvery.Microseconds())
+		due, err = store.DueKeying(ctx, tx, keyingSoon.Microseconds(), keyingGrace.Microseconds(), keyingEvery.Microseconds())
 		return err
 	})
 	for i := range due {

@@ -21,6 +21,8 @@ type Admission struct {
 	Only      []Pick           // nil = any items of the queue
 	Known     pawl.QueueLimits // what is known of the limits; they are read again
 	Gate      int64            // of a queue without keys; 0 = not known
+	Settled   int64            // how long after a change of the pointer all processes know it
+	Searched  Search           // a search for items without a gate that the claim has made
 }
 
 // Admitted is the answer to an Admission.
@@ -34,6 +36,7 @@ type Admitted struct {
 	// Busy: other claims had the gates with work, or the limits have changed. Nothing was picked,
 	// and a new transaction may find some.
 	Busy      bool
+	Unsettled bool              // items in order may have no gate: they must be searched first
 	Unlimited bool              // the queue has no limits any more
 	Known     *pawl.QueueLimits // the limits, if they have changed
 
@@ -80,6 +83,11 @@ func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error
 	}
 	if how == shared && countsQueue(&row.limits) { // to lock it now, with others that share it, could be a deadlock
 		a.Busy, a.Known = true, &row.limits
+		return a, nil
+	}
+	if a.rules = row.limits; a.ordered() && row.searchedAt < row.changedAt+ask.Settled && ask.Searched.ChangedAt != row.changedAt {
+		a.Busy, a.Unsettled = true, true
+		a.Known = &row.limits
 		return a, nil
 	}
 	a.rules, a.next, a.pointer = row.limits, row.next, pointerOf(&row.limits)

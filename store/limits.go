@@ -71,10 +71,10 @@ func limitsOf(text string) (l pawl.QueueLimits) {
 
 // queueLimits is a row of queue_limits.
 type queueLimits struct {
-	text               string
-	limits             pawl.QueueLimits
-	next               int64
-	changedAt, keyedAt int64
+	text                  string
+	limits                pawl.QueueLimits
+	next                  int64
+	changedAt, searchedAt int64
 }
 
 // How the row of limits is read. A claim that counts the whole queue locks it. Other claims share
@@ -87,7 +87,7 @@ const (
 
 // readLimits reads the limits of a queue.
 func readLimits(ctx context.Context, tx Tx, queue int64, query string) (r queueLimits, found bool, err error) {
-	found, err = Row(ctx, tx, []any{&r.text, &r.next, &r.changedAt, &r.keyedAt}, limitsSQL[query], queue)
+	found, err = Row(ctx, tx, []any{&r.text, &r.next, &r.changedAt, &r.searchedAt}, limitsSQL[query], queue)
 	r.limits = limitsOf(r.text)
 	return r, found, err
 }
@@ -195,7 +195,10 @@ func boundStarts(ctx context.Context, tx Tx, was *queueLimits, q *LimitedQueue, 
 
 // SearchAgain has the items of a namespace searched for those without a gate soon.
 func SearchAgain(ctx context.Context, tx Tx, namespace string) error {
-	_, err := tx.Exec(ctx, limitsSQL["search again"], namespace)
+	now, err := NowAgain(ctx, tx)
+	if err == nil {
+		_, err = tx.Exec(ctx, limitsSQL["search again"], namespace, now)
+	}
 	return err
 }
 
@@ -245,6 +248,14 @@ type Keying struct {
 	at        int // the index in keyedPlaces
 	rank      int
 	after     string
+	search    Search
+}
+
+// Search says which change of a queue's limits a search for items without a gate follows, and how
+// long after the change it began.
+type Search struct {
+	ChangedAt int64
+	After     int64
 }
 
 var keyedPlaces = []string{"leases", "parked_items", "waiting", "scheduled", "ready"}
@@ -256,6 +267,23 @@ func (k *Keying) OfLeases() bool { return k.at == 0 }
 
 // Done reports whether all places were searched.
 func (k *Keying) Done() bool { return k.at == len(keyedPlaces) }
+
+// Begin notes when the search begins. It reports false if the queue has another pointer now.
+func (k *Keying) Begin(ctx context.Context, tx Tx) (bool, error) {
+	now, err := NowAgain(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	row, _, err := readLimits(ctx, tx, k.Queue.ID, readOnly)
+	k.search = Search{row.changedAt, now - row.changedAt}
+	return pointerOf(&row.limits) == k.Queue.Pointer(), err
+}
+
+// End records the end of a search of all items.
+func (k *Keying) End(ctx context.Context, tx Tx) (Search, error) {
+	_, err := tx.Exec(ctx, limitsSQL["end keying"], k.Queue.ID, k.search.ChangedAt, k.search.ChangedAt+k.search.After)
+	return k.search, err
+}
 
 // Read searches the next batch. It may read all items of the queue: do not call it in a
 // transaction that writes, except for leases.

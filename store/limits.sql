@@ -7,12 +7,12 @@ JOIN pawl.queue_limits l ON l.queue_id = q.id
 WHERE q.namespace = $1 AND q.limited IS NOT NULL
 
 -- name: limits of queue
-SELECT l.rules, l.next_start, l.changed_at, l.keyed_at
+SELECT l.rules, l.next_start, l.changed_at, l.searched_at
 FROM pawl.queue_limits l
 WHERE l.queue_id = $1
 
 -- name: limits of queue locked
-SELECT l.rules, l.next_start, l.changed_at, l.keyed_at
+SELECT l.rules, l.next_start, l.changed_at, l.searched_at
 FROM pawl.queue_limits l
 WHERE l.queue_id = $1
 @exclusive
@@ -25,7 +25,7 @@ ORDER BY l.queue_id
 @exclusive
 
 -- name: limits of queue shared
-SELECT l.rules, l.next_start, l.changed_at, l.keyed_at
+SELECT l.rules, l.next_start, l.changed_at, l.searched_at
 FROM pawl.queue_limits l
 WHERE l.queue_id = $1
 @shared
@@ -55,7 +55,7 @@ ORDER BY f.rank, f.item_id
 
 -- name: search again
 UPDATE pawl.queue_limits
-SET keyed_at = 0
+SET changed_at = $2
 WHERE namespace = $1
 
 -- name: only items
@@ -189,6 +189,11 @@ WHERE q.limited IS NOT NULL
 UPDATE pawl.queue_limits
 SET keyed_at = $3
 WHERE queue_id = $1 AND keyed_at = $2
+
+-- name: end keying
+UPDATE pawl.queue_limits
+SET searched_at = $3
+WHERE queue_id = $1 AND changed_at = $2 AND searched_at < $3
 
 -- name: texts of task
 SELECT t.payload, t.metadata

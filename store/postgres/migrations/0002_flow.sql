@@ -127,7 +127,9 @@ CREATE TABLE pawl.queue_limits (
   next_start bigint NOT NULL DEFAULT 0,
   -- When the pointer was changed, and when the last search for items without a gate began.
   changed_at bigint NOT NULL,
-  keyed_at   bigint NOT NULL DEFAULT 0
+  keyed_at   bigint NOT NULL DEFAULT 0,
+  -- When the last search that has finished began: items in order wait for one after changed_at.
+  searched_at bigint NOT NULL DEFAULT 0
 );
 
 -- A gate stands for the items of a queue that have one value at a pointer. Its row is never
