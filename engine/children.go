@@ -237,17 +237,22 @@ func (e *Engine) countEnded(ctx context.Context, ids []string) error {
 }
 
 // settleAwaited counts children that ended when the process that should have counted them died,
-// and goes on with cancels that it should have passed on.
+// and goes on with cancels that it should have passed on. Waits that are over cost nothing.
 func (e *Engine) settleAwaited(ctx context.Context) error {
-	after := ""
+	var after store.Awaited
 	if last := e.awaitedAfter.Load(); last != nil {
 		after = *last
 	}
 	for range childrenPages {
-		var open, ended []string
+		var open []store.Awaited
+		var ended []string
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if open, err = store.OpenAwaited(ctx, tx, after, childPage); err == nil && len(open) > 0 {
-				ended, err = store.EndedAwaited(ctx, tx, open)
+				ids := make([]string, len(open))
+				for i, a := range open {
+					ids[i] = a.ChildID
+				}
+				ended, err = store.EndedAwaited(ctx, tx, ids)
 			}
 			return err
 		})
@@ -257,7 +262,7 @@ func (e *Engine) settleAwaited(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if after = ""; len(open) < childPage {
+		if after = (store.Awaited{}); len(open) < childPage {
 			break
 		}
 		after = open[len(open)-1]

@@ -186,12 +186,12 @@ type core struct {
 	schemas      schema.Cache
 	types        typeCache
 	sweeper      *sweep.Sweeper
-	schedulesDue chan struct{}          // tells the loop of Run that a schedule may be due
-	bulkMade     chan struct{}          // tells the loop of Run that there is a new bulk call
-	running      sync.Mutex             // held by Run
-	active       atomic.Bool            // a Run is in progress
-	awaitedAfter atomic.Pointer[string] // the last awaited child that settleAwaited compared
-	open         context.Context        // ends with Close; Run ends with it
+	schedulesDue chan struct{}                 // tells the loop of Run that a schedule may be due
+	bulkMade     chan struct{}                 // tells the loop of Run that there is a new bulk call
+	running      sync.Mutex                    // held by Run
+	active       atomic.Bool                   // a Run is in progress
+	awaitedAfter atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
+	open         context.Context               // ends with Close; Run ends with it
 	shut         context.CancelFunc
 }
 

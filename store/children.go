@@ -417,9 +417,25 @@ func wakeParent(ctx context.Context, tx Tx, now int64, itemID string) ([]DueItem
 		Actor: Actor{Type: pawl.ActorSystem}}})
 }
 
-// OpenAwaited lists up to limit children above after that have not been counted as ended.
-func OpenAwaited(ctx context.Context, tx Tx, after string, limit int) ([]string, error) {
-	return TaskIDs(ctx, tx, childrenSQL["open awaited"], TaskID(cmp.Or(after, firstTask)), limit)
+// Awaited is a child that an item waits for. The zero value is before all others.
+type Awaited struct{ ItemID, ChildID string }
+
+// OpenAwaited lists up to limit children of open waits above after that have not been counted
+// as ended.
+func OpenAwaited(ctx context.Context, tx Tx, after Awaited, limit int) (out []Awaited, err error) {
+	rows, err := tx.Query(ctx, childrenSQL["open awaited"], FromItem(after.ItemID), TaskID(cmp.Or(after.ChildID, firstTask)), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var a Awaited
+		if err := rows.Scan((*ItemID)(&a.ItemID), (*TaskID)(&a.ChildID)); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, rows.Err()
 }
 
 // EndedAwaited returns those of the tasks that are awaited and have ended, and have not been

@@ -72,13 +72,16 @@ UPDATE pawl.child_waits
 SET ended = $2, failed = $3, over = $4
 WHERE item_id = $1
 
--- What a process that died may have left: it is compared in pages, in the order of ids.
+-- What a process that died may have left: the children of open waits are compared in
+-- pages, in the order of ids.
 -- name: open awaited
-SELECT a.child_id
-FROM pawl.awaited_children a
-WHERE a.state IS NULL AND a.child_id > $1
-ORDER BY a.child_id
-LIMIT $2
+SELECT a.item_id, a.child_id
+FROM pawl.child_waits w
+JOIN pawl.waiting g ON g.item_id = w.item_id AND g.attempt = w.attempt
+JOIN pawl.awaited_children a ON a.item_id = w.item_id
+WHERE w.over = 0 AND w.item_id >= $1 AND a.state IS NULL AND (a.item_id, a.child_id) > ($1, $2)
+ORDER BY a.item_id, a.child_id
+LIMIT $3
 
 -- name: wait of item
 SELECT w.name, w.need, w.on_failure, w.total, w.ended, w.failed, w.over

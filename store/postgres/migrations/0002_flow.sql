@@ -414,6 +414,7 @@ CREATE TABLE pawl.child_waits (
   over       smallint NOT NULL DEFAULT 0 CHECK (over IN (0, 1)),
   CONSTRAINT child_waits_counts CHECK (failed <= ended AND ended <= total)
 );
+CREATE INDEX child_waits_open ON pawl.child_waits (item_id) WHERE over = 0;
 
 -- The children of a wait. state is NULL until the child has ended.
 CREATE TABLE pawl.awaited_children (
@@ -424,7 +425,7 @@ CREATE TABLE pawl.awaited_children (
   PRIMARY KEY (child_id, item_id)
 );
 CREATE INDEX awaited_children_of_item ON pawl.awaited_children (item_id, child_id);
-CREATE INDEX awaited_children_open ON pawl.awaited_children (child_id) WHERE state IS NULL;
+CREATE INDEX awaited_children_open ON pawl.awaited_children (item_id, child_id) WHERE state IS NULL;
 
 -- Children that are to be cancelled, because a wait of the item ended with on_failure = cancel.
 CREATE TABLE pawl.child_cancels (

@@ -435,6 +435,7 @@ CREATE TABLE child_waits (
   over       INTEGER NOT NULL DEFAULT 0 CHECK (over IN (0, 1)),
   CONSTRAINT child_waits_counts CHECK (failed <= ended AND ended <= total)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX child_waits_open ON child_waits (item_id) WHERE over = 0;
 
 -- The children of a wait. state is NULL until the child has ended.
 CREATE TABLE awaited_children (
@@ -445,7 +446,7 @@ CREATE TABLE awaited_children (
   PRIMARY KEY (child_id, item_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX awaited_children_of_item ON awaited_children (item_id, child_id);
-CREATE INDEX awaited_children_open ON awaited_children (child_id) WHERE state IS NULL;
+CREATE INDEX awaited_children_open ON awaited_children (item_id, child_id) WHERE state IS NULL;
 
 -- Children that are to be cancelled, because a wait of the item ended with on_failure = cancel.
 CREATE TABLE child_cancels (
