@@ -65,7 +65,12 @@ func putPart(s *stage, c call) (string, error) {
 }
 
 func approve(s *stage, c call) (string, error) {
-	t, err := first(s.svc.ApproveTasks(s.ctx, []pawl.ApproveCall{{TaskID: s.id(c.word(0)), Comment: c.named["comment"]}}))
+	call := pawl.ApproveCall{TaskID: s.id(c.word(0)), Comment: c.named["comment"]}
+	if c.named["limit"] != "" {
+		limit := int64(c.number("limit"))
+		call.Limit = &limit
+	}
+	t, err := first(s.svc.ApproveTasks(s.ctx, []pawl.ApproveCall{call}))
 	return s.taskLine(t), err
 }
 

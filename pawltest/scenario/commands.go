@@ -52,7 +52,7 @@ func init() {
 		"type":    putType, // J
 		"part":    putPart, // w i key=K J [seq=N] [evidence=J] [notes=T] [draft]
 		"deliver": deliver, // w i J [evidence=J] [notes=T]
-		"approve": approve, // t [comment=T]
+		"approve": approve, // t [comment=T] [limit=N]
 		"reject":  reject,  // t CODE MESSAGE [rework]
 		// Keys.
 		"begin":   begin,   // k hash=H [scope=S] [ttl=S] [task=t] [item=i]
@@ -301,7 +301,7 @@ func suspend(s *stage, c call) (string, error) {
 		first(
 			s.svc.Suspend(
 				s.ctx,
-				[]pawl.SuspendCall{{Fence: s.fence(c), Until: s.at(c.named["until"]), Signal: c.named["signal"], Key: c.named["key"]}},
+				[]pawl.SuspendCall{{Fence: s.fence(c), Until: s.at(c.named["until"]), Signal: c.named["signal"], Key: s.id(c.named["key"])}},
 			),
 		),
 	)

@@ -18,6 +18,9 @@ var flowCommands = map[string]func(s *stage, c call) (string, error){
 	"schedule": schedule,    // NAME [J | pause | resume | run | delete]
 	"firings":  readFirings, // NAME
 	"bulk":     bulk,        // VERB FILTER [dry_run] [update=J]
+	"budget":   budget,      // NAME [J | delete]
+	"reserve":  reserve,     // w i NAME AMOUNT key=K
+	"settle":   settle,      // w i NAME RESERVATION AMOUNT
 }
 
 // queue shows a queue, changes its limits, or pauses or resumes it.

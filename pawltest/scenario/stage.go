@@ -170,6 +170,15 @@ func (s *stage) refusal(err error) string {
 	} else if e.Code == pawl.CodeConflict && e.State != "" {
 		out += fmt.Sprintf(": state %s allows %v", e.State, e.Allowed)
 	}
+	if x := e.Exhausted; x != nil {
+		out += fmt.Sprintf(": %s, limit %d, remaining %d, reserved %d", x.OnExhausted, x.Limit, x.Remaining, x.Reserved)
+		if x.SignalKey != "" {
+			out += ", signal " + s.name("change", x.SignalKey)
+		}
+		if x.TaskID != "" {
+			out += ", " + s.name("task", x.TaskID)
+		}
+	}
 	if e.Expected != nil {
 		out += fmt.Sprintf(", expected %d", *e.Expected)
 	}
