@@ -78,10 +78,17 @@ func (a *Admitted) ordered() bool {
 	return a.rules.PerKey != nil && a.rules.PerKey.Order == pawl.OrderCreated
 }
 
-// inTurns takes the items of gates in rounds. The gates are in the order of their turns.
+// unread reports whether a gate has room for items that are not read yet.
+func (g *gate) unread() bool { return len(g.heads) == 0 && !g.empty && g.picked < g.room }
+
+// inTurns takes the items of gates in rounds, until a turn needs items that are to be read
+// first. The gates are in the order of their turns.
 func (a *Admitted) inTurns(gates []*gate) {
 	for a.free > 0 && slices.ContainsFunc(gates, func(g *gate) bool { return len(g.heads) > 0 }) {
 		for _, g := range gates {
+			if g.unread() {
+				return
+			}
 			if len(g.heads) == 0 {
 				continue
 			}
@@ -91,7 +98,7 @@ func (a *Admitted) inTurns(gates []*gate) {
 			for ; len(g.heads) > 0 && a.free > 0 && a.Turn.Left > 0; a.Turn.Left-- {
 				a.take(g)
 			}
-			if a.free == 0 || len(g.heads) == 0 && !g.empty && g.picked < g.room { // it has more, to be read first
+			if a.free == 0 || a.Turn.Left > 0 && g.unread() {
 				return
 			}
 		}
