@@ -186,6 +186,7 @@ type core struct {
 	schemas      schema.Cache
 	types        typeCache
 	sweeper      *sweep.Sweeper
+	resting      restingSchedules
 	schedulesDue chan struct{}                 // tells the loop of Run that a schedule may be due
 	bulkMade     chan struct{}                 // tells the loop of Run that there is a new bulk call
 	running      sync.Mutex                    // held by Run

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -12,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// scheduleRetry is how long a schedule rests whose ticks could not be fired for a reason that
-// is not its task. It is shorter than the time after which a tick counts as missed.
+// scheduleRetry is how long a schedule rests in a process that could not fire its ticks for a
+// reason that is not its task. Other processes fire it meanwhile. It is shorter than the time after which a tick counts as missed.
 const scheduleRetry = pawl.ScheduleGrace / 2
 
 // scheduleLook is how often scheduleLoop looks without being told: Run tells it nothing while it
@@ -64,7 +66,7 @@ func (e *Engine) dueSchedules(ctx context.Context) ([]*candidate, error) {
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		ids, err := store.DueSchedules(ctx, tx, now, pawl.FiringsPerRound, pawl.MaxGroupBytes)
+		ids, err := store.DueSchedules(ctx, tx, now, e.resting.ids(now), pawl.FiringsPerRound, pawl.MaxGroupBytes)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -97,7 +99,7 @@ func (e *Engine) dueSchedules(ctx context.Context) ([]*candidate, error) {
 }
 
 // fireRound fires candidates in one transaction, except for those that need verbs of their own.
-// It returns how many schedules it has changed. If the transaction fails, each is fired alone,
+// It returns how many schedules it has dealt with. If the transaction fails, each is fired alone,
 // so that one schedule stops no other.
 func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, err error) {
 	round, rested, err := e.restSome(ctx, round)
@@ -153,15 +155,15 @@ func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, e
 	return done, nil
 }
 
-// restSome postpones the candidates of a round whose tasks cannot be drafted now. It returns the
-// others, and how many it has postponed.
+// restSome lets the candidates of a round rest that this process cannot fire now. It returns the
+// others, and how many rest.
 func (e *Engine) restSome(ctx context.Context, round []*candidate) (others []*candidate, rested int, err error) {
 	for _, c := range round {
 		if c.rest == nil {
 			others = append(others, c)
-		} else if ok, err := e.postpone(ctx, c, c.rest); err != nil {
+		} else if err := e.rest(ctx, c, c.rest); err != nil {
 			return nil, rested, err
-		} else if ok {
+		} else {
 			rested++
 		}
 	}
@@ -198,8 +200,8 @@ func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now in
 }
 
 // fireAlone fires a candidate in a transaction of its own, in which verbs create and cancel
-// tasks. ok says that it has changed the schedule. What fails for another reason than its task
-// is noted at the schedule, which is then tried again later.
+// tasks. ok says that it has changed the schedule, or that the schedule rests because it failed
+// for another reason than its task.
 func (e *Engine) fireAlone(ctx context.Context, c *candidate) (ok bool, err error) {
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: c.row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
 	var s *scope
@@ -213,7 +215,7 @@ func (e *Engine) fireAlone(ctx context.Context, c *candidate) (ok bool, err erro
 	if err == nil || givesUp(ctx, err) {
 		return ok, err
 	}
-	return e.postpone(ctx, c, err)
+	return true, e.rest(ctx, c, err)
 }
 
 // fireIn is fireAlone inside its transaction.
@@ -271,28 +273,54 @@ func (e *Engine) cancelOpen(ctx context.Context, c *candidate, open []string) er
 	return err
 }
 
-// postpone notes at a schedule why it could not be fired, and when it is tried again.
-func (e *Engine) postpone(ctx context.Context, c *candidate, cause error) (bool, error) {
+// rest lets a schedule rest in this process, and notes at it why it could not be fired.
+func (e *Engine) rest(ctx context.Context, c *candidate, cause error) error {
 	e.log.ErrorContext(ctx, "a schedule could not be fired; retrying", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", cause)
-	held := false
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	e.resting.add(c.row.ID, c.now)
+	failure := failureText(cause)
+	if c.row.Error == failure {
+		return nil
+	}
+	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
 		rows, err := store.LockDueSchedules(ctx, tx, []string{c.row.ID}, now)
-		if held = len(rows) == 1; err != nil || !held {
+		if err != nil || len(rows) == 0 || rows[0].Version != c.row.Version {
 			return err
 		}
-		later := now + scheduleRetry.Microseconds()
-		rows[0].Error, rows[0].ErrorAt, rows[0].NextAt = failureText(cause), &now, &later
+		rows[0].Error, rows[0].ErrorAt = failure, &now
 		return store.WriteSchedules(ctx, tx, rows, now)
 	})
-	return held, err
+}
+
+// restingSchedules are the schedules that this process could not fire, by id, with the time of
+// the database at which it tried.
+type restingSchedules struct {
+	mu    sync.Mutex
+	tried map[string]int64
+}
+
+func (r *restingSchedules) add(id string, now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tried == nil {
+		r.tried = map[string]int64{}
+	}
+	r.tried[id] = now
+}
+
+// ids returns the schedules that still rest. A clock that went back does not prolong their rest.
+func (r *restingSchedules) ids(now int64) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.tried, func(_ string, at int64) bool { return max(now-at, at-now) >= scheduleRetry.Microseconds() })
+	return slices.Collect(maps.Keys(r.tried))
 }
 
 // givesUp reports whether an error is not that of one schedule: the database is gone, or ctx has
-// ended. Another error of the database shows itself again when the schedule is postponed.
+// ended. Another error of the database shows itself again when the schedule is next tried.
 func givesUp(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrLost))
 }

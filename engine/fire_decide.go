@@ -23,8 +23,8 @@ type candidate struct {
 	def      pawl.NewSchedule
 	rule     *ticks.Rule
 	plan     ticks.Plan
-	broken   error     // its definition cannot be used any more
-	rest     error     // its tasks cannot be drafted now, in this process
+	now      int64     // when it was read
+	rest     error     // this process cannot use its definition, or draft its tasks now
 	head     *attempt  // the oldest queued tick; nil = none
 	attempts []attempt // of the ticks of the plan that fire
 }
@@ -50,13 +50,13 @@ func (c *candidate) bytes() int {
 // candidate decides about the due ticks of a schedule and drafts their tasks. It returns an
 // error only if the database is gone.
 func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued map[string]int64, now int64) (*candidate, error) {
-	c := &candidate{row: *row}
-	if c.def, c.broken = row.Defined(); c.broken == nil {
+	c := &candidate{row: *row, now: now}
+	if c.def, c.rest = row.Defined(); c.rest == nil {
 		var bad []pawl.Field
 		c.rule, bad = ticks.Of(&c.def, stamp(row.CreatedAt), row.ID)
-		c.broken = rules.Fields(bad).Err("schedule")
+		c.rest = rules.Fields(bad).Err("schedule")
 	}
-	if c.broken != nil {
+	if c.rest != nil {
 		return c, nil
 	}
 	if row.NextTick != nil && row.LastTick != nil && *row.NextTick <= *row.LastTick { // that has been fired
@@ -195,12 +195,6 @@ func (f *fired) store(ctx context.Context, tx store.Tx, now int64) error {
 func (c *candidate) fire(live bool, now int64) fired {
 	row := c.row
 	out := fired{}
-	if c.broken != nil {
-		later := now + scheduleRetry.Microseconds()
-		row.Error, row.ErrorAt, row.NextAt = failureText(c.broken), &now, &later
-		out.rows = []store.ScheduleRow{row}
-		return out
-	}
 	new := func(tick int64, outcome pawl.FiringOutcome) store.FiringRow {
 		return store.FiringRow{ScheduleID: row.ID, Tick: tick, Namespace: row.Namespace, Outcome: outcome, FiredAt: now}
 	}

@@ -55,6 +55,52 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 	})
 }
 
+// A server without the hook of a schedule's type, which looks first at each tick, delays no
+// server that has it: each tick makes one task. It writes why it rests once for each tick.
+func TestAServerWithoutTheHookDelaysNoOther(t *testing.T) {
+	plan := func(context.Context, pawl.NewTask) ([]pawl.NewItem, error) { return []pawl.NewItem{{}}, nil }
+	withType(t, `{"name":"report","plan":{"mode":"go"}}`, pawl.Hooks{Plan: plan}, func(o typeFixture) {
+		need[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), pawl.NewSchedule{Name: "hooked", EverySeconds: 60,
+			Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "report"}}))
+		without := o.Another(engine.Options{})
+		version := func() int64 {
+			var row store.ScheduleRow
+			o.must(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+				row, err = store.GetSchedule(ctx, tx, pawl.DefaultNamespace, "hooked")
+				return err
+			}))
+			return row.Version
+		}
+		const minutes = 5
+		for n := range minutes {
+			o.Advance(time.Minute)
+			before := version()
+			for range 3 {
+				need[pawl.SweepStats](o)(without.Sweep(o.Context()))
+			}
+			if got := version() - before; got != 1 {
+				o.Errorf("minute %d: the server without the hook wrote the schedule %d times", n, got)
+			}
+			need[pawl.SweepStats](o)(o.Engine.Sweep(o.Context()))
+			if got := outcomes(o, o.Engine, "hooked"); len(got) != n+1 || got[n] != pawl.FiringCreated {
+				o.Errorf("minute %d: %v", n, got)
+			}
+		}
+		o.Advance(time.Minute)
+		need[pawl.SweepStats](o)(without.Sweep(o.Context()))
+		before := version()
+		o.Advance(pawl.ScheduleGrace / 2)
+		need[pawl.SweepStats](o)(without.Sweep(o.Context()))
+		if version() != before {
+			o.Error("the server without the hook wrote the same error again")
+		}
+		tasks := need[pawl.List[pawl.Task]](o)(o.Engine.ListTasks(o.Context(), pawl.TaskFilter{}))
+		if len(tasks.Items) != minutes {
+			o.Errorf("%d tasks, want %d", len(tasks.Items), minutes)
+		}
+	})
+}
+
 // A stored tick that the rule no longer has, because the data of its zone changed, is missed,
 // and the schedule goes on.
 func TestATickThatTheRuleNoLongerHas(t *testing.T) {

@@ -129,10 +129,10 @@ type due struct {
 
 func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 	err = e.db.View(store.WithLimit(ctx, peekLimit), func(ctx context.Context, tx store.Tx) (err error) {
-		if d.at, d.schedule, err = store.NextDue(ctx, tx); err != nil {
+		if d.now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		d.now, err = tx.Now(ctx)
+		d.at, d.schedule, err = store.NextDue(ctx, tx, e.resting.ids(d.now)...)
 		return err
 	})
 	return d, err

@@ -8,9 +8,9 @@ FROM pawl.schedules s
 -- name: due schedules
 SELECT s.id, LENGTH(s.definition)
 FROM pawl.schedules s
-WHERE s.next_at <= $1
+WHERE s.next_at <= $1 AND s.id NOT IN @list($2)
 ORDER BY s.next_at, s.id
-LIMIT $2
+LIMIT $3
 
 -- name: create schedule
 INSERT INTO pawl.schedules (id, namespace, name, definition, typed, version, next_tick, next_at, created_at, updated_at)

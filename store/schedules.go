@@ -127,10 +127,10 @@ func DeleteSchedule(ctx context.Context, tx Tx, namespace, name string) error {
 	return err
 }
 
-// DueSchedules returns the ids of up to limit schedules that are due, earliest first. Their
-// definitions have at most so many bytes together, unless the first has more.
-func DueSchedules(ctx context.Context, tx Tx, now int64, limit, bytes int) ([]string, error) {
-	rows, err := tx.Query(ctx, scheduleSQL["due schedules"], now, limit)
+// DueSchedules returns the ids of up to limit schedules that are due, earliest first, without
+// the resting ones. Their definitions have at most so many bytes together, unless the first has more.
+func DueSchedules(ctx context.Context, tx Tx, now int64, resting []string, limit, bytes int) ([]string, error) {
+	rows, err := tx.Query(ctx, scheduleSQL["due schedules"], now, List(resting), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,10 @@ var sweepSQL = Texts(sqlFiles, "sweep.sql")
 
 // NextDue returns the earliest time at which something is due: a lease that ends, or a
 // scheduled or waiting item. A time that is not after now means at once. nil means that
-// nothing has a time. schedule is the time of the first schedule.
-func NextDue(ctx context.Context, tx Tx) (at, schedule *int64, err error) {
-	_, err = Row(ctx, tx, []any{&at, &schedule}, sweepSQL["next due"])
+// nothing has a time. schedule is the time of the first schedule,
+// without the resting ones.
+func NextDue(ctx context.Context, tx Tx, resting ...string) (at, schedule *int64, err error) {
+	_, err = Row(ctx, tx, []any{&at, &schedule}, sweepSQL["next due"], List(resting))
 	return at, schedule, err
 }
 

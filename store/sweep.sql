@@ -2,7 +2,7 @@
 -- has locked: that process is already working on them.
 
 -- name: next due
-SELECT MIN(x.at), (SELECT MIN(next_at) FROM pawl.schedules WHERE next_at IS NOT NULL)
+SELECT MIN(x.at), (SELECT MIN(next_at) FROM pawl.schedules WHERE next_at IS NOT NULL AND id NOT IN @list($1))
 FROM (
   SELECT MIN(lease_expires_at) AS at FROM pawl.leases
   UNION ALL
