@@ -15,7 +15,8 @@ import (
 )
 
 // scheduleRetry is how long a schedule rests in a process that could not fire its ticks for a
-// reason that is not its task. Other processes fire it meanwhile. It is shorter than the time after which a tick counts as missed.
+// reason that is not its task. Other processes fire it meanwhile. It is shorter than the time
+// after which a tick counts as missed.
 const scheduleRetry = pawl.ScheduleGrace / 2
 
 // scheduleLook is how often scheduleLoop looks without being told: Run tells it nothing while it
