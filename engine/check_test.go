@@ -407,6 +407,13 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{
 		"loose ends",
+		"uniques key:gone",
+		"INSERT INTO pawl.uniques (namespace, type, key, task_id, until) VALUES ('default', 'a', 'key:gone', " +
+			"'tsk_0000000000000000000000N0NE', 9000000000000000000)",
+		"DELETE FROM pawl.uniques",
+	},
+	{
+		"loose ends",
 		"item_parts",
 		"INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, payload, worker_id, attempt, created_at) VALUES ('prt_x', " +
 			"'other', '{leases}', 'p', '1', 'w', 1, 1)",

@@ -73,6 +73,9 @@ func (e *Engine) createHeld(ctx context.Context, d *draft) (pawl.Task, error) {
 		default:
 			e.follow(ctx, effects{queued: h.queued})
 			t, err := e.GetTask(ctx, h.older)
+			if pawl.CodeOf(err) == pawl.CodeNotFound { // it was removed since
+				continue
+			}
 			t.Deduplicated = true
 			return t, err
 		}
@@ -99,8 +102,8 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 	}
 	solo := false
 	if d.hold.rewrites() {
-		if solo, found, err = store.LockSolo(ctx, tx, key.Namespace, seen.TaskID); err != nil || !found {
-			return heldBy{again: true}, err
+		if solo, _, err = store.LockSolo(ctx, tx, key.Namespace, seen.TaskID); err != nil {
+			return out, err
 		}
 	}
 	holder, found, err := store.LockHolder(ctx, tx, key)
@@ -108,22 +111,24 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 		return heldBy{again: true}, err
 	}
 	older, err := store.GetTask(ctx, tx, key.Namespace, holder.TaskID)
-	if pawl.CodeOf(err) == pawl.CodeNotFound { // it is being deleted
-		return heldBy{again: true}, nil
-	}
-	if err != nil {
+	gone := pawl.CodeOf(err) == pawl.CodeNotFound // retention has removed it
+	if err != nil && !gone {
 		return out, err
 	}
 	if now, err = store.NowAgain(ctx, tx); err != nil {
 		return out, err
 	}
-	if solo && d.task.Solo && rules.Live(older.State) {
+	live := !gone && rules.Live(older.State)
+	if gone {
+		older.ID, older.State = holder.TaskID, removedByRetention
+	}
+	if live && solo && d.task.Solo {
 		if queued, done, err := e.rewrite(ctx, tx, d, older, holder.Until, now); err != nil || done {
 			return heldBy{older: older.ID, queued: queued}, err
 		}
 	}
-	if u := d.hold.unique; u != nil && (rules.Live(older.State) || now < holder.Until) {
-		if u.OnConflict == pawl.OnConflictReturn {
+	if u := d.hold.unique; u != nil && (live || now < holder.Until) {
+		if u.OnConflict == pawl.OnConflictReturn && !gone {
 			return heldBy{older: older.ID}, nil
 		}
 		return out, taken(older)
@@ -131,6 +136,9 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 	mine.Until = d.hold.until(now)
 	return e.insertHeld(ctx, tx, d, now, store.TakeKeyOver(ctx, tx, mine))
 }
+
+// removedByRetention is the state of a task in the refusal of taken.
+const removedByRetention = "removed by retention"
 
 // taken is the refusal of a task whose key another task has.
 func taken(older pawl.Task) error {

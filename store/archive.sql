@@ -207,9 +207,14 @@ WHERE task_id IN (SELECT task_id FROM pawl.parents WHERE task_id = $1 LIMIT $2)
 DELETE FROM pawl.deadlines
 WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.deadlines p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
--- name: remove uniques
+-- A task has one key at most. It outlives the task until the end of its window.
+-- name: remove expired key
 DELETE FROM pawl.uniques
-WHERE task_id IN (SELECT task_id FROM pawl.uniques WHERE task_id = $1 LIMIT $2)
+WHERE task_id = $1 AND until <= $2
+
+-- name: remove key
+DELETE FROM pawl.uniques
+WHERE task_id = $1
 
 -- name: remove item_deps
 DELETE FROM pawl.item_deps

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store/objects"
@@ -197,7 +198,17 @@ func (r Rule) changedBlobs(ctx context.Context, db DB, report func(Breach)) erro
 // pageBlobs is the number of blobs that one read of changedBlobs covers.
 const pageBlobs = 100
 
+// longestWindow is the longest time for which a key is held without its task.
+const longestWindow = max(pawl.MaxUniqueSeconds, pawl.DebounceMaxTimes*pawl.MaxDebounceSeconds) * time.Second
+
 func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
+	if r.Name == "loose ends" {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		page = []any{now + longestWindow.Microseconds()}
+	}
 	rows, err := tx.Query(ctx, checkSQL[r.Name], page...)
 	if err != nil {
 		return nil, err

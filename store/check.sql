@@ -337,6 +337,8 @@ FROM (
 ) x
 WHERE x.of_task_id IS NULL OR x.namespace <> x.of_namespace OR x.task_id <> x.of_task_id
 
+-- $1: the latest end of a window. The sweep removes the key of a task that is gone after its
+-- window.
 -- name: loose ends
 SELECT 'item_parts ' || p.id, NULL, 'of item ' || @item_text(p.item_id) || ', which is not there or of another namespace'
 FROM pawl.item_parts p
@@ -353,10 +355,10 @@ FROM pawl.deadlines d
 LEFT JOIN pawl.all_items w ON w.id = d.item_id
 WHERE w.id IS NULL OR w.task_id <> d.task_id OR w.namespace <> d.namespace OR COALESCE(w.deadline, 0) <> d.at
 UNION ALL
-SELECT 'uniques ' || u.key, u.task_id, 'the task is not there, or of another type or namespace'
+SELECT 'uniques ' || u.key, u.task_id, 'the task is of another type or namespace, or is not there and the window ends too late'
 FROM pawl.uniques u
 LEFT JOIN pawl.tasks t ON t.id = u.task_id
-WHERE t.id IS NULL OR t.namespace <> u.namespace OR t.type <> u.type
+WHERE t.id IS NULL AND u.until > $1 OR t.namespace <> u.namespace OR t.type <> u.type
 UNION ALL
 SELECT 'message_chunks of ' || c.message_id, NULL, 'there is no such message'
 FROM pawl.message_chunks c

@@ -40,7 +40,7 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 // stays to the end.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
 	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
-	"remove finished_items", "unlink reservations", "remove deadlines", "remove uniques",
+	"remove finished_items", "unlink reservations", "remove deadlines",
 	"remove awaited children", "remove child waits", "remove links of children", "remove link to parent", "remove parent",
 	"remove item_deps", "remove item_parts", "remove task_events", "remove provenances", "remove items",
 	"remove task_results", "remove task_counters", "remove marks of deletion", "remove tasks"}
@@ -51,8 +51,9 @@ var removed = map[string]string{"remove task_events": "events to remove", "remov
 // DeleteTask removes up to batch rows of a task. done says that nothing is left.
 // Idempotency keys stay; their links become NULL.
 //
-// When by is set, an event `deleted` with the contents of by stays. When by is nil,
-// retention removes the task. If the task is too large for one batch, it then has an event
+// When by is set, an event `deleted` with the contents of by stays, and the unique key of the
+// task is free. When by is nil, retention removes the task or a deletion goes on, and a key
+// stays until the end of its window. If the task is too large for one batch, it then has an event
 // `deleted` until the last batch, so that an interrupted deletion is resumed.
 func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deletion, batch int) (done bool, err error) {
 	ns, err := NamespaceOfTask(ctx, tx, taskID)
@@ -66,6 +67,9 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 		if err := putTombstone(ctx, tx, namespace, taskID, by); err != nil {
 			return false, err
 		}
+	}
+	if err := removeKey(ctx, tx, taskID, by != nil); err != nil {
+		return false, err
 	}
 	err = gated(ctx, tx, "delete", func() error {
 		left := int64(batch)
@@ -104,4 +108,17 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 		return false, err
 	}
 	return false, Record(ctx, tx, now, []Event{{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: Actor{Type: pawl.ActorSystem}}})
+}
+
+// removeKey removes the unique key of a locked task, if its window is over or all says so.
+func removeKey(ctx context.Context, tx Tx, taskID string, all bool) error {
+	if all {
+		_, err := tx.Exec(ctx, archiveSQL["remove key"], TaskID(taskID))
+		return err
+	}
+	now, err := tx.Now(ctx)
+	if err == nil {
+		_, err = tx.Exec(ctx, archiveSQL["remove expired key"], TaskID(taskID), now)
+	}
+	return err
 }

@@ -135,7 +135,7 @@ func digest(text string) string {
 }
 
 // KeysAfter reads the keys after a given one, in order, and which of them are over: the task
-// has ended, and so has the window.
+// has ended or is gone, and the window has ended.
 func KeysAfter(ctx context.Context, tx Tx, now int64, after UniqueKey, limit int) (over []Holding, last UniqueKey, n int, err error) {
 	rows, err := tx.Query(ctx, uniqueSQL["keys after"], after.Namespace, after.Type, after.Key, now, limit)
 	if err != nil {

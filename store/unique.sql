@@ -32,12 +32,13 @@ UPDATE pawl.tasks
 SET input = $2, run_at = COALESCE($3, run_at)
 WHERE id = $1 AND solo = 1
 
--- The keys after the given one, at most $5 of them. $4: those of tasks that have ended, and
--- whose window is over, are marked.
+-- The keys after the given one, at most $5 of them. $4: those whose window is over, and whose
+-- task has ended or is gone, are marked.
 -- name: keys after
 SELECT u.namespace, u.type, u.key, u.task_id, u.until,
   CASE WHEN u.until <= $4 AND (EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = u.task_id)
-    OR EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = u.task_id AND k.state IN @tasks(ended))) THEN 1 ELSE 0 END
+    OR EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = u.task_id AND k.state IN @tasks(ended))
+    OR NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = u.task_id)) THEN 1 ELSE 0 END
 FROM pawl.uniques u
 WHERE (u.namespace, u.type, u.key) > ($1, $2, $3)
 ORDER BY u.namespace, u.type, u.key

@@ -10,7 +10,7 @@ import (
 // where it ended.
 const uniqueBatches = 20
 
-// uniques removes the keys of tasks that have ended, if their windows are over.
+// uniques removes the keys of tasks that have ended or are gone, if their windows are over.
 func (p *pass) uniques(ctx context.Context) error {
 	for range uniqueBatches {
 		var over []store.Holding

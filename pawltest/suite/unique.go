@@ -145,6 +145,38 @@ var uniqueness = noun{"unique", []promise{
 		w.advance(2 * time.Second)
 		w.isNew(ask)
 	}},
+	{"a window outlives retention", func(w *fixture) {
+		ask := unique(`1`, "")
+		ask.Unique.WindowSeconds = 40 * 86400
+		a := w.isNew(ask)
+		w.complete(w.claim("w1"), `1`)
+		w.advance(30*24*time.Hour + time.Second)
+		w.same(w.sweep().TasksPruned, int64(1), "pruned")
+		for _, onConflict := range []string{"", pawl.OnConflictReplace, pawl.OnConflictReturn} {
+			w.taken(unique(`2`, onConflict), a.ID)
+		}
+		w.advance(10 * 24 * time.Hour)
+		b := w.isNew(unique(`2`, pawl.OnConflictReplace))
+		w.taken(unique(`3`, ""), b.ID)
+	}},
+	{"a create beside retention finds the key as long as its window", func(w *fixture) {
+		for n := range 9 {
+			onConflict := []string{"", pawl.OnConflictReplace, pawl.OnConflictReturn}[n%3]
+			ask := unique(`1`, "")
+			ask.Unique.WindowSeconds = 40 * 86400
+			a := w.isNew(ask)
+			w.complete(w.claim("w1"), `1`)
+			w.advance(30*24*time.Hour + time.Second)
+			var got pawl.Task
+			var err error
+			concurrently(func() { w.sweep() }, func() { got, err = pawl.Create(w.ctx, w.svc, unique(`2`, onConflict)) })
+			if err != nil {
+				got.ID = w.refused(err, pawl.CodeConflict).TaskID
+			}
+			w.same(got.ID, a.ID, "the older task")
+			w.advance(10 * 24 * time.Hour)
+		}
+	}},
 	{"a live task keeps its key after the window", func(w *fixture) {
 		ask := unique(`1`, "")
 		ask.Unique.WindowSeconds = 60
