@@ -306,7 +306,7 @@ func (e *Engine) claimBy(ctx context.Context, cl *store.Claim, group []claimCall
 		hasProvenance = hasProvenance || group[i].provenance != nil
 	}
 	if hasProvenance || cl.Admitted {
-		run = e.db.Do
+		run = e.db.Whole
 	}
 	passed := false // other claims may have skipped rows that this claim locked and did not take
 	for ; ; passed, cl.Bounded = true, true {

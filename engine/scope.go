@@ -54,6 +54,11 @@ func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	})
 }
 
+// Whole implements store.DB, as Do does.
+func (s *scope) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return s.Do(ctx, fn)
+}
+
 // part is a part of a scope that can be rolled back alone.
 type part struct {
 	savepoint       *store.Savepoint // nil = not set
