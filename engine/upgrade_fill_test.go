@@ -64,7 +64,7 @@ func (f *filling) fill() {
 	}
 	f.said()
 	f.besides()
-	f.pauses()
+	f.limits()
 	f.budgets()
 	f.timed()
 	f.children()
@@ -91,14 +91,23 @@ func (f *filling) budgets() {
 	}
 }
 
-func (f *filling) pauses() {
-	need[pawl.Queue](f)(f.p.Service.PauseQueue(f.ctx, "later"))
-	need[pawl.Queue](f)(f.p.Service.SetQueue(f.ctx, "limited", pawl.QueuePatch(`{"concurrency":1,"per_key":{"pointer":"/tenant"}}`)))
-	for range 2 {
-		need[pawl.Task](f)(pawl.Create(f.ctx, f.p.Service, pawl.NewTask{Type: "limited", Payload: json.RawMessage(`{"tenant":"x"}`)}))
+// limits leaves queues that are paused or have limits, each of these with a lease and a queued
+// item, and a paused namespace.
+func (f *filling) limits() {
+	svc := f.p.Service
+	need[pawl.Queue](f)(svc.PauseQueue(f.ctx, "later"))
+	for typ, limits := range map[string]string{
+		"limited": `{"concurrency":1,"per_key":{"pointer":"/tenant","weights":{"x":3}}}`,
+		"rated":   `{"rate":{"limit":1,"seconds":86400}}`,
+		"ordered": `{"per_key":{"pointer":"/tenant","order":"created"}}`,
+	} {
+		need[pawl.Queue](f)(svc.SetQueue(f.ctx, typ, pawl.QueuePatch(limits)))
+		for range 2 {
+			need[pawl.Task](f)(pawl.Create(f.ctx, svc, pawl.NewTask{Type: typ, Payload: json.RawMessage(`{"tenant":"x"}`)}))
+		}
+		leases(f, f.p.Engine, pawl.ClaimRequest{WorkerID: "limited", Types: []string{typ}, LeaseSeconds: pawl.MaxLeaseSeconds}, 1)
 	}
-	leases(f, f.p.Engine, pawl.ClaimRequest{WorkerID: "limited", Types: []string{"limited"}, LeaseSeconds: pawl.MaxLeaseSeconds}, 1)
-	f.do(f.p.Service.PauseNamespace(pawl.As(f.ctx, pawl.Caller{Namespace: "closed"})))
+	f.do(svc.PauseNamespace(pawl.As(f.ctx, pawl.Caller{Namespace: "closed"})))
 }
 
 // timed leaves tasks with deadlines and timeouts, and tasks that have keys.
@@ -274,6 +283,12 @@ func (f *filling) besides() {
 	f.do(e.RegisterWorker(f.ctx, pawl.WorkerInfo{WorkerID: "before"}))
 	need[pawl.Schedule](f)(svc.CreateSchedule(f.ctx, pawl.NewSchedule{Name: "monthly", Cron: "@monthly", Task: pawl.NewTask{Type: "planned"}}))
 	need[pawl.Schedule](f)(svc.RunSchedule(f.ctx, "monthly"))
+	f.create("selected", 0, nil)
+	need[pawl.Task](f)(svc.Bulk(f.ctx, bulkOf("selected", pawl.BulkCancel)))
+	l := f.claim(f.create("forked", 0, nil), 1)[0]
+	c := pawl.NewCheckpoint{Type: "custom", Name: "state", Snapshot: json.RawMessage("1")}
+	f.do(errOf(svc.Checkpoint(f.ctx, []pawl.CheckpointCall{{Fence: l.Fence(), NewCheckpoint: c}})),
+		errOf(svc.ForkTasks(f.ctx, []pawl.TaskFork{{TaskID: l.TaskID, Checkpoint: 1}})))
 }
 
 // emptyTables are the tables in which no call leaves a row that stays, with the reason.

@@ -36,48 +36,50 @@ var update = flag.Bool("update", false, "make the databases of testdata/database
 // which needs pg_dump. A version that was released is never made anew: the next one is added.
 const (
 	databases = "testdata/databases"
-	newest    = "0001" // the migration that the newest database was made by
 	inDump    = "pawl_database"
 )
+
+// madeBy lists the migrations that databases were made by. TestMakeDatabases makes the last one.
+var madeBy = []string{"0001", "0002"}
 
 // madeAt is when the databases end: the clock of those who open them stands there, so that
 // leases still run.
 var madeAt = pawltest.Start.Add(pawl.DefaultRetainTasks + time.Hour)
 
-func nameOf(which pawltest.Database) string {
+func nameOf(which pawltest.Database, number string) string {
 	if which == pawltest.SQLite {
-		return filepath.Join(databases, newest+".sqlite.tar.gz")
+		return filepath.Join(databases, number+".sqlite.tar.gz")
 	}
-	return filepath.Join(databases, newest+".postgres.sql.gz")
+	return filepath.Join(databases, number+".postgres.sql.gz")
 }
 
-// migrationsText returns what the migrations that made the newest database run: their files
-// with the marks expanded. What a mark becomes follows the tables of states and columns of the
+// migrationsText returns what the migrations up to a number run: their files with the marks
+// expanded. What a mark becomes follows the tables of states and columns of the
 // program, so a change of these may change a migration that was released.
-func migrationsText(t *testing.T, which pawltest.Database) string {
+func migrationsText(t *testing.T, which pawltest.Database, last string) string {
 	t.Helper()
 	text := need[string](t)(engine.SchemaSQL(string(which), "pawl", 0))
 	for _, later := range regexp.MustCompile(`(?m)^-- (\d+): `).FindAllStringSubmatchIndex(text, -1) {
-		if fmt.Sprintf("%04s", text[later[2]:later[3]]) > newest {
+		if fmt.Sprintf("%04s", text[later[2]:later[3]]) > last {
 			return strings.TrimSuffix(text[:later[0]], "\n") // the empty line before the next migration
 		}
 	}
 	return text
 }
 
-// migrationsHash returns a hash of the migrations that made the newest database.
-func migrationsHash(t *testing.T, which pawltest.Database) string {
+// migrationsHash returns a hash of the migrations up to a number.
+func migrationsHash(t *testing.T, which pawltest.Database, last string) string {
 	t.Helper()
-	sum := sha256.Sum256([]byte(migrationsText(t, which)))
+	sum := sha256.Sum256([]byte(migrationsText(t, which, last)))
 	return hex.EncodeToString(sum[:])
 }
 
-// The hash of the newest database's migrations covers what their marks become: another state
-// in the tables of the program is another hash.
+// The hash of migrations covers what their marks become: another state in the tables of the
+// program is another hash.
 func TestTheHashOfMigrationsCoversTheirMarks(t *testing.T) {
 	t.Parallel()
 	for _, which := range pawltest.Databases {
-		text := migrationsText(t, which)
+		text := migrationsText(t, which, madeBy[0])
 		if mark := regexp.MustCompile(`@\w+\(`).FindString(text); mark != "" {
 			t.Errorf("%s: the text has the mark %s", which, mark)
 		}
@@ -116,11 +118,12 @@ func TestMakeDatabases(t *testing.T) {
 			} else {
 				text = dump(t, p)
 			}
+			number := madeBy[len(madeBy)-1]
 			var out bytes.Buffer
 			w := need[*gzip.Writer](t)(gzip.NewWriterLevel(&out, gzip.BestCompression))
 			_, err := w.Write(text)
-			f.do(err, w.Close(), os.MkdirAll(databases, 0o750), os.WriteFile(nameOf(which), out.Bytes(), 0o600),
-				os.WriteFile(nameOf(which)+".made-by", []byte(migrationsHash(t, which)+"\n"), 0o600))
+			f.do(err, w.Close(), os.MkdirAll(databases, 0o750), os.WriteFile(nameOf(which, number), out.Bytes(), 0o600),
+				os.WriteFile(nameOf(which, number)+".made-by", []byte(migrationsHash(t, which, number)+"\n"), 0o600))
 		})
 	}
 }
@@ -135,14 +138,14 @@ func dump(t *testing.T, p *pawltest.Pawl) []byte {
 	return bytes.ReplaceAll(text, []byte(p.Schema), []byte(inDump))
 }
 
-// older opens a copy of a database that an earlier version made.
-func older(t *testing.T, which pawltest.Database) *engine.Engine {
+// older opens a copy of the database that the migrations up to a number made.
+func older(t *testing.T, which pawltest.Database, number string) *engine.Engine {
 	t.Helper()
-	if made := need[[]byte](t)(os.ReadFile(nameOf(which) + ".made-by")); strings.TrimSpace(string(made)) != migrationsHash(t, which) {
-		t.Fatalf("migration %s of %s has changed, and %s was made by what it was before: run\n\tgo test ./engine -run TestMakeDatabases -update",
-			newest, which, nameOf(which))
+	name := nameOf(which, number)
+	if made := need[[]byte](t)(os.ReadFile(name + ".made-by")); strings.TrimSpace(string(made)) != migrationsHash(t, which, number) {
+		t.Fatalf("migration %s of %s has changed, and %s was made by what it was before", number, which, name)
 	}
-	r := need[*gzip.Reader](t)(gzip.NewReader(bytes.NewReader(need[[]byte](t)(os.ReadFile(nameOf(which))))))
+	r := need[*gzip.Reader](t)(gzip.NewReader(bytes.NewReader(need[[]byte](t)(os.ReadFile(name)))))
 	text := need[[]byte](t)(io.ReadAll(r))
 	url, schema := pawltest.Place(t, which)
 	o := engine.Options{Schema: schema}
@@ -187,46 +190,55 @@ func unpack(t *testing.T, text []byte, dir string) {
 // A database that an earlier version made opens and is migrated. Its rules hold, its log is
 // intact, and the work in it goes on where it was.
 func TestADatabaseOfAnEarlierVersionGoesOn(t *testing.T) {
+	eachOlder(t, madeBy, func(t *testing.T, e *engine.Engine) {
+		ctx := t.Context()
+		sound(t, e)
+		of := func(state pawl.ItemState) pawl.List[pawl.Item] {
+			q := pawl.ItemFilter{States: []pawl.ItemState{state}, Types: []string{string(state)}}
+			return need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, q))
+		}
+		leased, waiting := of(pawl.ItemLeased), of(pawl.ItemWaiting)
+		if len(leased.Items) != 5 || len(waiting.Items) != 5 {
+			t.Fatalf("%d leased and %d waiting items", len(leased.Items), len(waiting.Items))
+		}
+		fences := []pawl.Fence{}
+		for _, it := range leased.Items {
+			fences = append(fences, pawl.Fence{ItemID: it.ID, WorkerID: it.WorkerID, Attempt: it.Attempt})
+		}
+		for _, it := range waiting.Items {
+			need[pawl.Signalled](t)(first(e.SendSignals(ctx, []pawl.SignalCall{{Name: "go", Key: it.ID, Payload: json.RawMessage("1")}})))
+			l := leases(t, e, pawl.ClaimRequest{WorkerID: "after", ItemID: it.ID}, 1)[0]
+			fences = append(fences, l.Fence())
+		}
+		for _, f := range fences {
+			need[pawl.Moved](t)(first(e.Complete(ctx, []pawl.CompleteCall{{Fence: f, Result: json.RawMessage("3")}})))
+		}
+		for _, it := range append(leased.Items, waiting.Items...) {
+			task := need[pawl.Task](t)(e.GetTask(ctx, it.TaskID))
+			if task.State != pawl.TaskCompleted {
+				t.Errorf("%s is %s", task.ID, task.State)
+			}
+		}
+		list := need[pawl.List[pawl.Archive]](t)(e.ListArchives(ctx, pawl.Page{}))
+		for _, a := range list.Items {
+			need[pawl.Task](t)(e.RestoreArchive(ctx, a.TaskID))
+		}
+		if len(list.Items) != 2 {
+			t.Errorf("%d archives", len(list.Items))
+		}
+		sound(t, e)
+	})
+}
+
+// eachOlder runs a test with the databases that the migrations up to each number made.
+func eachOlder(t *testing.T, numbers []string, run func(t *testing.T, e *engine.Engine)) {
 	for _, which := range pawltest.Databases {
-		t.Run(string(which), func(t *testing.T) {
-			t.Parallel()
-			e, ctx := older(t, which), t.Context()
-			sound(t, e)
-			of := func(state pawl.ItemState) pawl.List[pawl.Item] {
-				q := pawl.ItemFilter{States: []pawl.ItemState{state}, Types: []string{string(state)}}
-				return need[pawl.List[pawl.Item]](t)(e.ListItems(ctx, q))
-			}
-			leased, waiting := of(pawl.ItemLeased), of(pawl.ItemWaiting)
-			if len(leased.Items) != 5 || len(waiting.Items) != 5 {
-				t.Fatalf("%d leased and %d waiting items", len(leased.Items), len(waiting.Items))
-			}
-			fences := []pawl.Fence{}
-			for _, it := range leased.Items {
-				fences = append(fences, pawl.Fence{ItemID: it.ID, WorkerID: it.WorkerID, Attempt: it.Attempt})
-			}
-			for _, it := range waiting.Items {
-				need[pawl.Signalled](t)(first(e.SendSignals(ctx, []pawl.SignalCall{{Name: "go", Key: it.ID, Payload: json.RawMessage("1")}})))
-				l := leases(t, e, pawl.ClaimRequest{WorkerID: "after", ItemID: it.ID}, 1)[0]
-				fences = append(fences, l.Fence())
-			}
-			for _, f := range fences {
-				need[pawl.Moved](t)(first(e.Complete(ctx, []pawl.CompleteCall{{Fence: f, Result: json.RawMessage("3")}})))
-			}
-			for _, it := range append(leased.Items, waiting.Items...) {
-				task := need[pawl.Task](t)(e.GetTask(ctx, it.TaskID))
-				if task.State != pawl.TaskCompleted {
-					t.Errorf("%s is %s", task.ID, task.State)
-				}
-			}
-			list := need[pawl.List[pawl.Archive]](t)(e.ListArchives(ctx, pawl.Page{}))
-			for _, a := range list.Items {
-				need[pawl.Task](t)(e.RestoreArchive(ctx, a.TaskID))
-			}
-			if len(list.Items) != 2 {
-				t.Errorf("%d archives", len(list.Items))
-			}
-			sound(t, e)
-		})
+		for _, number := range numbers {
+			t.Run(string(which)+"/"+number, func(t *testing.T) {
+				t.Parallel()
+				run(t, older(t, which, number))
+			})
+		}
 	}
 }
 
