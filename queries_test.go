@@ -199,5 +199,52 @@ func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 	ok(p.Exec("INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at) VALUES ('default', $1, "+
 		"(SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'stale'), 0, $2)",
 		task.ID, time.Now().UnixMicro())) // the views go by the machine's clock
+	end := time.Now().Add(time.Hour) // the clock may be the machine's by now
+	child := pawl.NewTask{Type: "child", ParentID: task.ID, Deadline: &end, Items: make([]pawl.NewItem, 2)}
+	_, err = pawl.Create(ctx, p.Service, child)
+	ok(err)
 	return strings.NewReplacer("TASK", task.ID, "ITEM", held.ID, "WORKER", "worker-abc")
+}
+
+// The views show what calls show: deadlines of items that are their tasks', timeouts, parents,
+// forks and schedules.
+func TestViewsShowDeadlinesParentsForksAndSchedules(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		end := p.Now().Add(time.Hour)
+		create := func(task pawl.NewTask) pawl.Task {
+			made, err := pawl.Create(ctx, p.Service, task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made
+		}
+		parent := create(pawl.NewTask{Type: "parent"})
+		for _, items := range []int{0, 2} {
+			create(pawl.NewTask{Type: "child", ParentID: parent.ID, Deadline: &end, StartToCloseSeconds: 5, ScheduleToStartSeconds: 6,
+				Items: make([]pawl.NewItem, items)})
+		}
+		if rs, err := p.Service.ForkTasks(ctx, []pawl.TaskFork{{TaskID: parent.ID}}); err != nil || rs[0].Err != nil {
+			t.Fatal(rs, err)
+		}
+		nightly := pawl.NewSchedule{Name: "nightly", Cron: "@daily", Task: pawl.NewTask{Type: "planned"}}
+		if _, err := p.Service.CreateSchedule(ctx, nightly); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Service.RunSchedule(ctx, "nightly"); err != nil {
+			t.Fatal(err)
+		}
+		for query, want := range map[string]int{
+			"FROM v_tasks WHERE parent_id = '" + parent.ID + "' AND start_to_close_seconds = 5 AND schedule_to_start_seconds = 6": 2,
+			"FROM v_tasks c JOIN v_tasks p ON c.parent_uuid = p.uuid WHERE c.deadline IS NOT NULL":                                2,
+			"FROM v_tasks WHERE parent_id IS NULL AND deadline IS NULL":                                                           3,
+			"FROM v_items WHERE deadline IS NOT NULL":                                                                             3,
+			"FROM v_tasks f JOIN v_tasks o ON f.forked_from_uuid = o.uuid WHERE f.forked_from = o.id AND f.forked_at = 0":         1,
+			"FROM v_tasks WHERE schedule = 'nightly'":                                                                             1,
+		} {
+			if n := read(t, p, "SELECT 1 "+query); n != want {
+				t.Errorf("%d rows, want %d: %s", n, want, query)
+			}
+		}
+	})
 }
