@@ -222,18 +222,23 @@ func (e *Engine) countEnded(ctx context.Context, ids []string) error {
 		return err
 	}
 	for _, c := range ended {
-		if len(c.Woken) > 0 {
-			e.itemsQueued(c.Woken)
-		}
-		for _, d := range c.Failed {
-			e.follow(pawl.As(ctx, pawl.Caller{Namespace: d.Namespace}),
-				effects{followUp: true, ended: []string{d.ItemID}, failing: []string{d.TaskID}, children: []string{d.TaskID}})
-		}
-		if c.Cancels {
-			e.passOn(ctx)
-		}
+		e.childrenCounted(ctx, c)
 	}
 	return nil
+}
+
+// childrenCounted goes on with what the ends of children have moved, after the commit.
+func (e *Engine) childrenCounted(ctx context.Context, c store.ChildrenEnded) {
+	if len(c.Woken) > 0 {
+		e.itemsQueued(c.Woken)
+	}
+	for _, d := range c.Failed {
+		e.follow(pawl.As(ctx, pawl.Caller{Namespace: d.Namespace}),
+			effects{followUp: true, ended: []string{d.ItemID}, failing: []string{d.TaskID}, children: []string{d.TaskID}})
+	}
+	if c.Cancels {
+		e.passOn(ctx)
+	}
 }
 
 // settleAwaited counts children that ended when the process that should have counted them died,

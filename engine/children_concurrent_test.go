@@ -89,3 +89,39 @@ func TestChildrenAgainstTheirParent(t *testing.T) {
 		}
 	})
 }
+
+// A child is removed while an item is suspended for it: the suspend is refused, or the child counts
+// as completed.
+func TestAChildIsDeletedDuringTheSuspend(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
+		for n := range times(30, 500) {
+			typ := fmt.Sprint("parent", n)
+			l, ids := spawned(t, p.Engine, typ, 1)
+			c := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of " + typ}}, 1)[0]
+			need[pawl.Moved](t)(first(p.Engine.Complete(t.Context(), []pawl.CompleteCall{{Fence: c.Fence()}})))
+			var suspended error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				suspended = awaitChildren(svcs[0], l, pawl.ChildWait{IDs: ids, OnFailure: pawl.OnFailureContinue})
+			})
+			wg.Go(func() {
+				_, err := first(svcs[1].DeleteTasks(context.Background(), []pawl.TaskCall{{TaskID: ids[0]}}))
+				if err != nil {
+					t.Errorf("delete: %v", err)
+				}
+			})
+			wg.Wait()
+			if suspended != nil {
+				if pawl.CodeOf(suspended) != pawl.CodeNotFound {
+					t.Fatal(suspended)
+				}
+				continue
+			}
+			got := need[pawl.ResumeState](t)(p.Engine.Resume(t.Context(), l.ID)).Children
+			if got.Ended != 1 || got.Failed != 0 || !got.Over || got.Items[0].State != pawl.TaskCompleted {
+				t.Fatalf("round %d: the deleted child counts as %+v", n, got)
+			}
+		}
+	})
+}

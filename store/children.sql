@@ -26,6 +26,20 @@ SELECT l.child_id
 FROM pawl.child_links l
 WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 
+-- name: keep children
+SELECT l.child_id
+FROM pawl.child_links l
+WHERE l.child_id IN @ids($1) AND l.parent_id = $2
+ORDER BY l.child_id
+@kept
+
+-- name: lock links
+SELECT l.child_id
+FROM pawl.child_links l
+WHERE l.child_id IN @ids($1)
+ORDER BY l.child_id
+@lock
+
 -- name: put wait
 INSERT INTO pawl.child_waits (item_id, namespace, task_id, attempt, name, need, on_failure, total, ended, failed)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0)

@@ -68,32 +68,29 @@ const (
 )
 
 // PassDeadlines ends the items of a task whose deadlines have passed, and removes these
-// deadlines: each is handled once. It returns how many items failed. Items that have no
-// work left stay as they are.
-func PassDeadlines(ctx context.Context, tx Tx, now int64, c Change) (failed int, err error) {
+// deadlines: each is handled once. Items that have no work left stay as they are.
+func PassDeadlines(ctx context.Context, tx Tx, now int64, c Change) (out Applied, err error) {
 	if err := lockIfThere(ctx, tx, c); err != nil {
-		return 0, err
+		return out, err
 	}
 	if c.ItemIDs, err = ItemIDs(ctx, tx, deadlineSQL["take deadlines"], ItemList(c.ItemIDs)); err != nil || len(c.ItemIDs) == 0 {
-		return 0, err
+		return out, err
 	}
 	c.Verb, c.To, c.Error, c.LeftBy = "give_up", "failed", deadlineError, pawl.FailedByDeadline
-	done, err := Apply(ctx, tx, now, c)
-	return done.Items, err
+	return Apply(ctx, tx, now, c)
 }
 
 // GiveUpQueued ends the items of a task that no worker claimed in time. An item that was
 // claimed meanwhile, and is queued again, stays.
-func GiveUpQueued(ctx context.Context, tx Tx, now int64, c Change) (failed int, err error) {
+func GiveUpQueued(ctx context.Context, tx Tx, now int64, c Change) (out Applied, err error) {
 	if err := lockIfThere(ctx, tx, c); err != nil {
-		return 0, err
+		return out, err
 	}
 	if c.ItemIDs, err = ItemIDs(ctx, tx, deadlineSQL["still queued too long"], ItemList(c.ItemIDs), now); err != nil || len(c.ItemIDs) == 0 {
-		return 0, err
+		return out, err
 	}
 	c.Verb, c.To, c.Error, c.LeftBy = "give_up", "failed", lateError, pawl.FailedByScheduleToStart
-	done, err := Apply(ctx, tx, now, c)
-	return done.Items, err
+	return Apply(ctx, tx, now, c)
 }
 
 // lockIfThere locks the task of a change before any of its items. A task that was deleted

@@ -90,35 +90,57 @@ func dependents(ctx context.Context, tx Tx, query string, args ...any) ([]Depend
 	return out, rows.Err()
 }
 
-// GiveUp ends a waiting item that can never run. The item is failed when a dependency
-// failed; DependencyRestored queues it again once that dependency completes. The item is
-// cancelled when a dependency was cancelled.
-func GiveUp(ctx context.Context, tx Tx, now int64, d Dependent) error {
-	c := Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "give_up", ItemIDs: []string{d.ItemID}, LeftBy: "dependency",
-		Actor: Actor{Type: pawl.ActorSystem}}
+// GivenUpAs returns the state in which an item ends that can never run: failed when a dependency
+// failed, cancelled when one was cancelled. It is empty if the dependency was retried meanwhile.
+func (d *Dependent) GivenUpAs() string {
 	switch {
 	case d.Failed > 0:
-		c.To, c.Error = "failed", DependencyFailedError
+		return "failed"
 	case d.Ended > 0:
-		c.To, c.Error = "cancelled", `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
-	default: // the dependency was retried in the meantime
-		_, err := tx.Exec(ctx, moveSQL["whole again"], ItemID(d.ItemID))
-		return err
+		return "cancelled"
 	}
-	_, err := Apply(ctx, tx, now, c)
-	return err
+	return ""
 }
 
-// DependencyFailed cancels an item that failed because of a dependency and can never run.
-func DependencyFailed(ctx context.Context, tx Tx, now int64, d Dependent) error {
-	_, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", ItemIDs: []string{d.ItemID},
-		Actor: Actor{Type: pawl.ActorSystem}, Reason: "an item it depends on was cancelled"})
-	return err
+// The next three functions move items of one task that end alike, in one change.
+
+// GiveUp ends waiting items that can never run; see GivenUpAs. DependencyRestored queues those
+// that failed again once the dependency completes.
+func GiveUp(ctx context.Context, tx Tx, now int64, items []Dependent) (Applied, error) {
+	c := changeOf(items, "give_up")
+	c.LeftBy = "dependency"
+	switch c.To = items[0].GivenUpAs(); c.To {
+	case "failed":
+		c.Error = DependencyFailedError
+	case "cancelled":
+		c.Error = `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
+	default:
+		for _, d := range items {
+			if _, err := tx.Exec(ctx, moveSQL["whole again"], ItemID(d.ItemID)); err != nil {
+				return Applied{}, err
+			}
+		}
+		return Applied{}, nil
+	}
+	return Apply(ctx, tx, now, c)
 }
 
-// DependencyRestored queues an item again that failed because of a dependency.
-func DependencyRestored(ctx context.Context, tx Tx, now int64, d Dependent) ([]DueItem, error) {
-	done, err := Apply(ctx, tx, now, Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "retry", ItemIDs: []string{d.ItemID},
-		Actor: Actor{Type: pawl.ActorSystem}})
-	return done.Released, err
+// DependencyFailed cancels items that failed because of a dependency and can never run.
+func DependencyFailed(ctx context.Context, tx Tx, now int64, items []Dependent) (Applied, error) {
+	c := changeOf(items, "cancel")
+	c.Reason = "an item it depends on was cancelled"
+	return Apply(ctx, tx, now, c)
+}
+
+// DependencyRestored queues items again that failed because of a dependency.
+func DependencyRestored(ctx context.Context, tx Tx, now int64, items []Dependent) (Applied, error) {
+	return Apply(ctx, tx, now, changeOf(items, "retry"))
+}
+
+func changeOf(items []Dependent, verb string) Change {
+	c := Change{Namespace: items[0].Namespace, TaskID: items[0].TaskID, Verb: verb, Actor: Actor{Type: pawl.ActorSystem}}
+	for _, d := range items {
+		c.ItemIDs = append(c.ItemIDs, d.ItemID)
+	}
+	return c
 }

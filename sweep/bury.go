@@ -1,7 +1,9 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -54,7 +56,7 @@ func (p *pass) buryTasks(ctx context.Context, changes []store.Change) error {
 	return err
 }
 
-// groupByTask groups items by task.
+// groupByTask groups items by task, in the order of task ids: tasks are locked in this order.
 func groupByTask(found []store.Resting) []store.Change {
 	at := map[string]int{}
 	var out []store.Change
@@ -67,5 +69,6 @@ func groupByTask(found []store.Resting) []store.Change {
 		}
 		out[i].ItemIDs = append(out[i].ItemIDs, r.ItemID)
 	}
+	slices.SortFunc(out, func(a, b store.Change) int { return cmp.Compare(a.TaskID, b.TaskID) })
 	return out
 }

@@ -25,7 +25,7 @@ const lateRounds = 10
 // late gives up the items that list returns, in batches and task by task.
 func (p *pass) late(ctx context.Context, what string,
 	list func(ctx context.Context, tx store.Tx, now int64, after store.Late, limit int) ([]store.Late, error),
-	move func(ctx context.Context, tx store.Tx, now int64, c store.Change) (int, error)) error {
+	move func(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error)) error {
 	after := store.Late{}
 	for round := 0; !p.hurried || round < lateRounds; round++ {
 		var found []store.Late
@@ -62,21 +62,25 @@ func (p *pass) late(ctx context.Context, what string,
 
 // giveUpLate gives up the late items of tasks in one transaction.
 func (p *pass) giveUpLate(ctx context.Context, changes []store.Change,
-	move func(ctx context.Context, tx store.Tx, now int64, c store.Change) (int, error)) error {
+	move func(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error)) error {
 	failed := 0
+	var children []string
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-		failed = 0
+		failed, children = 0, nil
 		for _, c := range changes {
-			n, err := move(ctx, tx, now, c)
+			done, err := move(ctx, tx, now, c)
 			if err != nil {
 				return err
 			}
-			failed += n
+			if failed += done.Items; done.Child {
+				children = append(children, c.TaskID)
+			}
 		}
 		return nil
 	})
 	if err == nil {
 		p.stats.GivenUp += int64(failed)
+		p.ended(ctx, children)
 	}
 	return err
 }

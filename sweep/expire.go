@@ -25,10 +25,14 @@ func (p *pass) expire(ctx context.Context) error {
 			return 0, err
 		}
 		var queued []store.DueItem
+		var children []string
 		for _, e := range out {
 			p.stats.ExpiredFound++
 			if e.Checkpoint {
 				p.stats.CheckpointsCreated++
+			}
+			if e.Child {
+				children = append(children, e.TaskID)
 			}
 			if e.State == "failed" {
 				p.stats.Failed++
@@ -40,6 +44,7 @@ func (p *pass) expire(ctx context.Context) error {
 			}
 		}
 		p.itemsReady(queued)
+		p.ended(ctx, children)
 		return len(out), nil
 	})
 }

@@ -208,8 +208,12 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 		}
 	}
 	var replaced []archived
-	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+	var ended store.ChildrenEnded
+	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
 		replaced = nil
+		if ended, err = store.EndRemoved(ctx, tx, idsOf(written)); err != nil {
+			return err
+		}
 		for _, a := range written {
 			old, done, err := retireTask(ctx, tx, a)
 			if err != nil {
@@ -226,6 +230,7 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 		p.discard(ctx, written)
 		return err
 	}
+	p.childrenEnded(ctx, ended)
 	p.removeFiles(ctx, replaced)
 	p.stats.TasksPruned += int64(len(written))
 	for _, a := range beingDeleted {
@@ -234,6 +239,14 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 		}
 	}
 	return nil
+}
+
+func idsOf(tasks []archived) []string {
+	ids := make([]string, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].TaskID
+	}
+	return ids
 }
 
 // retireTask records a task's archive and removes its first rows; done means that none
@@ -320,6 +333,7 @@ func (s *Sweeper) resume(ctx context.Context, namespace, taskID string) error {
 func (s *Sweeper) delete(ctx context.Context, namespace, taskID string, by *store.Deletion) error {
 	for {
 		var done bool
+		var ended store.ChildrenEnded
 		err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
 			done = true
 			if by == nil {
@@ -328,9 +342,15 @@ func (s *Sweeper) delete(ctx context.Context, namespace, taskID string, by *stor
 					return err
 				}
 			}
+			if ended, err = store.EndRemoved(ctx, tx, []string{taskID}); err != nil {
+				return err
+			}
 			done, err = store.DeleteTask(ctx, tx, namespace, taskID, by, deleteBatch)
 			return err
 		})
+		if err == nil {
+			s.childrenEnded(ctx, ended)
+		}
 		if err != nil || done {
 			return err
 		}

@@ -38,6 +38,9 @@ type Sweeper struct {
 	// OnReady is called, after the commit, with items that became claimable; nil = not
 	// called.
 	OnReady func([]store.DueItem)
+	// OnChildren is called, after the commit, with what the ends of children have moved; nil =
+	// not called.
+	OnChildren func(context.Context, store.ChildrenEnded)
 
 	housekeeping   sync.Mutex          // held by the slow steps: one pass at a time in this process
 	typesMu        sync.Mutex          // guards types and kept, which previews read too
@@ -240,6 +243,30 @@ func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context
 func (p *pass) itemsReady(items []store.DueItem) {
 	if p.onReady != nil && len(items) > 0 {
 		p.onReady(items)
+	}
+}
+
+// ended counts tasks that may be children, and may have ended, in the waits for them. If it
+// fails, the engine counts them later.
+func (s *Sweeper) ended(ctx context.Context, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	var ended store.ChildrenEnded
+	err := s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		ended, err = store.EndTasks(ctx, tx, ids)
+		return err
+	})
+	if err != nil {
+		s.Log.WarnContext(ctx, "children that ended are counted by the next pass", "error", err)
+		return
+	}
+	s.childrenEnded(ctx, ended)
+}
+
+func (s *Sweeper) childrenEnded(ctx context.Context, ended store.ChildrenEnded) {
+	if s.OnChildren != nil && (len(ended.Woken)+len(ended.Failed) > 0 || ended.Cancels) {
+		s.OnChildren(ctx, ended)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -161,6 +162,33 @@ var children = noun{"children", []promise{
 		next := w.claimOf("parent")
 		w.same([]int{next.Attempt, next.Failures}, []int{2, 0}, "attempt and failures")
 		w.complete(next, `1`)
+	}},
+	{"the event of a suspension names the children", func(w *fixture) {
+		type waited struct {
+			Name      string   `json:"name"`
+			Need      int      `json:"need"`
+			OnFailure string   `json:"on_failure"`
+			Count     int      `json:"count"`
+			IDs       []string `json:"ids"`
+		}
+		for _, n := range []int{2, 25} {
+			p, l := w.parent()
+			ids := w.spawn(l, n)
+			w.await(l, pawl.ChildWait{Name: "all parts", IDs: ids, Need: 1, OnFailure: pawl.OnFailureContinue})
+			var data struct{ Children *waited }
+			e := w.allEvents(pawl.EventFilter{TaskID: p.ID, Event: "suspended"})[0]
+			w.ok(json.Unmarshal(e.Data, &data), "data")
+			slices.Sort(ids)
+			w.same(data.Children, &waited{"all parts", 1, pawl.OnFailureContinue, n, ids[:min(n, 20)]}, "children of the event")
+			for range ids {
+				w.endChild(true)
+			}
+			w.complete(w.claimOf("parent"), `1`)
+		}
+		p, l := w.parent()
+		w.suspendFor(l, "approved", "k")
+		e := w.allEvents(pawl.EventFilter{TaskID: p.ID, Event: "suspended"})[0]
+		w.same(strings.Contains(string(e.Data), "children"), false, "children in the event of another suspension")
 	}},
 	{"any child, or a number of them, is enough", func(w *fixture) {
 		for _, need := range []pawl.ChildNeed{pawl.NeedAny, 2} {

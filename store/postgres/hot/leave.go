@@ -1,6 +1,7 @@
 package hot
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"time"
@@ -22,7 +23,7 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 	fence, workers := fences(calls, func(c *store.Leave) *store.Fence { return &c.Fence })
 	args := append(fence,
 		column(calls, func(c *store.Leave) string { return c.Verb }),
-		column(calls, func(c *store.Leave) store.Text { return store.Text(c.Error) }),
+		column(calls, func(c *store.Leave) store.Text { return store.Text(cmp.Or(c.Error, c.Awaits())) }),
 		column(calls, func(c *store.Leave) bool { return c.Retryable }),
 		column(calls, func(c *store.Leave) *int64 { return c.DelayMicros }),
 		column(calls, func(c *store.Leave) float64 { return c.Jitter }),

@@ -1,10 +1,10 @@
 WITH c AS MATERIALIZED (
   SELECT *, @workers($15)[who] AS worker
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::float8[], $11::bigint[], $12::text[], $13::text[])
-    WITH ORDINALITY AS c(item_id, namespace, who, attempt, verb, failure, retryable, delay, jitter, until, signal, signal_key, ord)),
+    WITH ORDINALITY AS c(item_id, namespace, who, attempt, verb, detail, retryable, delay, jitter, until, signal, signal_key, ord)),
 k AS MATERIALIZED (
-  SELECT l.*, c.ord, c.verb, c.until, c.signal, c.signal_key,
-    CASE WHEN c.verb = 'fail' THEN c.failure ELSE l.error END AS new_error,
+  SELECT l.*, c.ord, c.verb, c.detail, c.until, c.signal, c.signal_key,
+    CASE WHEN c.verb = 'fail' THEN c.detail ELSE l.error END AS new_error,
     CASE WHEN c.verb = 'fail' THEN l.failures + 1 ELSE l.failures END AS new_failures,
     c.verb = 'fail' AND NOT (c.retryable AND l.failures + 1 < l.max_attempts) AS spent,
     CASE WHEN c.verb = 'fail' THEN COALESCE(c.delay, trunc(($14::bigint[])[LEAST(l.failures + 1, cardinality($14::bigint[]))] * c.jitter)::bigint) WHEN c.verb = 'release' THEN COALESCE(c.delay, 0) ELSE 0 END AS wait
@@ -59,6 +59,7 @@ event AS (
       WHEN to_state = 'scheduled' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts,
         'run_at', to_char(pawl.stamp(run_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text
       WHEN verb = 'fail' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts)::text
+      WHEN detail IS NOT NULL THEN json_build_object('until', to_char(pawl.stamp(until) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'signal', signal, 'key', signal_key, 'children', detail::json)::text
       WHEN verb = 'suspend' THEN json_build_object('until', to_char(pawl.stamp(until) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'signal', signal, 'key', signal_key)::text
     END, now
   FROM y

@@ -87,13 +87,15 @@ type suspendData struct {
 	Until  *string `json:"until"`
 	Signal *string `json:"signal"`
 	Key    *string `json:"key"`
+
+	Children json.RawMessage `json:"children,omitempty"`
 }
 
 func (l *lease) suspend(ctx context.Context, tx store.Tx, c *store.Leave, now int64) (state string, runAt int64, err error) {
 	if err := l.toWaiting(ctx, tx, "suspended", c.Until, c.Signal, c.Key, now); err != nil {
 		return "", 0, err
 	}
-	data := suspendData{Signal: orAbsent(c.Signal), Key: orAbsent(c.Key)}
+	data := suspendData{Signal: orAbsent(c.Signal), Key: orAbsent(c.Key), Children: json.RawMessage(c.Awaits())}
 	if c.Until != nil {
 		text := rfc3339(*c.Until)
 		runAt, data.Until = *c.Until, &text

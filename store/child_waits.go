@@ -1,0 +1,157 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
+
+// ChildWait is a wait of an item for children.
+type ChildWait struct {
+	Name      Text
+	IDs       []string // in order, each once
+	Need      int      // how many have to end
+	OnFailure string
+}
+
+// put stores the wait of an item that was suspended in this transaction. No child counts as
+// ended yet: EndChildren counts those that have. None of them is removed before the commit.
+func (w *ChildWait) put(ctx context.Context, tx Tx, l *Leave, taskID string) error {
+	item := ItemID(l.ItemID)
+	if err := ownChildren(ctx, tx, "keep children", taskID, w.IDs); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, childrenSQL["put wait"], item, l.Namespace, TaskID(taskID), l.Attempt, w.Name, w.Need,
+		w.OnFailure, len(w.IDs)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, childrenSQL["forget awaited"], item); err != nil {
+		return err
+	}
+	rows := make([][]any, len(w.IDs))
+	for i, id := range w.IDs {
+		rows[i] = []any{TaskID(id), item}
+	}
+	if err := tx.ExecEach(ctx, childrenSQL["put awaited"], rows); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, childrenSQL["hold item"], item)
+	return err
+}
+
+// awaitedNamed bounds the children that an event names.
+const awaitedNamed = 20
+
+// Awaits returns which children a suspend waits for, as JSON for its event; "" = none. All are
+// counted, and the first are named.
+func (l *Leave) Awaits() string {
+	w := l.Children
+	if w == nil {
+		return ""
+	}
+	b, _ := json.Marshal(struct { // plain values
+		Name      Text     `json:"name,omitempty"`
+		Need      int      `json:"need"`
+		OnFailure string   `json:"on_failure"`
+		Count     int      `json:"count"`
+		IDs       []string `json:"ids"`
+	}{w.Name, w.Need, w.OnFailure, len(w.IDs), w.IDs[:min(awaitedNamed, len(w.IDs))]})
+	return string(b)
+}
+
+// awaitChildren stores the waits for children of the items that were suspended.
+func awaitChildren(ctx context.Context, tx Tx, calls []Leave, moved []Moved) error {
+	waits := map[int]*Leave{}
+	for i := range calls {
+		if calls[i].Children != nil {
+			waits[calls[i].Ord] = &calls[i]
+		}
+	}
+	for i := range moved {
+		if l := waits[moved[i].Ord]; l != nil {
+			if err := l.Children.put(ctx, tx, l, moved[i].TaskID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Awaited is a child that an item waits for. The zero value is before all others.
+type Awaited struct{ ItemID, ChildID string }
+
+// OpenAwaited lists up to limit children of open waits above after that have not been counted
+// as ended.
+func OpenAwaited(ctx context.Context, tx Tx, after Awaited, limit int) (out []Awaited, err error) {
+	rows, err := tx.Query(ctx, childrenSQL["open awaited"], FromItem(after.ItemID), TaskID(cmp.Or(after.ChildID, firstTask)), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var a Awaited
+		if err := rows.Scan((*ItemID)(&a.ItemID), (*TaskID)(&a.ChildID)); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, rows.Err()
+}
+
+// EndedAwaited returns those of the tasks that are awaited and have ended, and have not been
+// counted.
+func EndedAwaited(ctx context.Context, tx Tx, ids []string) ([]string, error) {
+	ends, err := awaitedEnds(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(ends))
+	for i, a := range ends {
+		out[i] = a.child
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// ReadChildWait returns the last wait of an item for children; nil = it never waited.
+func ReadChildWait(ctx context.Context, tx Tx, itemID string) (*pawl.ChildrenState, error) {
+	var s pawl.ChildrenState
+	var over int
+	found, err := Row(ctx, tx, []any{(*Text)(&s.Name), &s.Need, &s.OnFailure, &s.Total, &s.Ended, &s.Failed, &over},
+		childrenSQL["wait of item"], ItemID(itemID))
+	if err != nil || !found {
+		return nil, err
+	}
+	s.Over = over == 1
+	return &s, nil
+}
+
+// EndedChildren lists the children of an item's last wait that have ended, in the order of ids.
+// A result that is larger than pawl.MaxChildResult is left out.
+func EndedChildren(ctx context.Context, tx Tx, itemID string, page pawl.Page) (pawl.List[pawl.ChildResult], error) {
+	after := cmp.Or(page.Cursor, firstTask)
+	rows, err := tx.Query(ctx, childrenSQL["ended children"], ItemID(itemID), TaskID(after), pawl.MaxChildResult, page.Limit)
+	if err != nil {
+		return pawl.List[pawl.ChildResult]{}, err
+	}
+	defer rows.Close()
+	out := pawl.List[pawl.ChildResult]{}
+	for rows.Next() {
+		var c pawl.ChildResult
+		var key, failure, result Text
+		var size *int
+		if err := rows.Scan((*TaskID)(&c.ID), &key, (*string)(&c.State), &failure, &size, &result); err != nil {
+			return out, err
+		}
+		c.Key, c.Error, c.Result = string(key), failureOf(failure), raw(result)
+		c.Omitted = c.State == pawl.TaskCompleted && c.Result == nil
+		out.Items = append(out.Items, c)
+	}
+	if len(out.Items) == page.Limit {
+		out.Next = out.Items[len(out.Items)-1].ID
+	}
+	return out, rows.Err()
+}
