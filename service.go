@@ -70,6 +70,7 @@ type Reader interface {
 	BudgetReader
 	ScheduleReader
 	ItemReader
+	Explainer
 	RecordReader
 	StatsReader
 	MessageReader

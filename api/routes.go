@@ -273,6 +273,9 @@ var Routes = []Route{
 		Means: "List items, oldest first."},
 	{Name: "get_item", Method: get, Path: "/v1/items/{id}", Role: Reader, Success: 200,
 		Means: "Read an item."},
+	{Name: "why_item", Method: get, Path: "/v1/items/{id}/why", Role: Reader, Success: 200,
+		Means: "Say what an item waits for, since when and until when, and the command that changes it. The id of a task stands for " +
+			"the item that tells most about it."},
 	{Name: "resume_item", Method: get, Path: "/v1/items/{id}/resume", Role: Claimer, Success: 200,
 		Means: "Read all that the next attempt needs to go on.",
 		Tools: []Tool{

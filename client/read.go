@@ -70,6 +70,11 @@ func (c *Client) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 	return out, err
 }
 
+// Why explains the state of an item or task; see pawl.Explainer.
+func (c *Client) Why(ctx context.Context, id string) (pawl.Why, error) {
+	return read[pawl.Why](ctx, c, "why_item", id, nil)
+}
+
 // ListItems lists items; see pawl.ItemReader.
 func (c *Client) ListItems(ctx context.Context, f pawl.ItemFilter) (pawl.List[pawl.Item], error) {
 	return read[pawl.List[pawl.Item]](ctx, c, "list_items", "", struct {

@@ -52,6 +52,11 @@ func (s *server) ofItem() {
 		i, err := s.itemOf(ctx, in.ID, in.Fields)
 		return reply(api.ItemView{Item: i}, err)
 	})
+	add(s, "why_item", func(ctx context.Context, in *struct {
+		ID string `path:"id" doc:"The id of an item or of a task."`
+	}) (*answer[pawl.Why], error) {
+		return reply(s.svc.Why(ctx, in.ID))
+	})
 	add(s, "resume_item", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The id."`
 		api.ResumeQuery

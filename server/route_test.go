@@ -349,6 +349,9 @@ func (h *testServer) itemsAnswer(call caller, results reader) {
 	call("checkpoint", id, "{"+fence+`,"type":"tool_executed","name":"fetch","snapshot":{"a": 1}}`)
 	results(call("checkpoint_items", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"type":"custom","snapshot":null}]}`, id, fence)), 201)
 	call("get_item", id, "")
+	if r := call("why_item", id, ""); r.str("reason") != "running" || r.str("command") == "" {
+		h.Errorf("why: %s", r.text)
+	}
 	call("item_events", id, "")
 	call("item_provenance", id, "")
 	if r := call("resume_item", id, ""); r.json["steps"].(map[string]any)["fetch"] == nil || !strings.Contains(r.text, `"snapshot":{"a": 1}`) {

@@ -77,3 +77,32 @@ FROM (
   ) t
 ) x
 GROUP BY x.place
+
+-- name: gate of item
+SELECT r.queue_id, r.gate
+FROM pawl.item_ranks w
+JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
+WHERE w.id = $1 AND r.gate IS NOT NULL
+
+-- The items that an order counts: those that are held, those that were held before and wait, and
+-- those that are queued.
+-- name: first of gate
+SELECT o.item_id
+FROM (
+  SELECT item_id FROM pawl.leases WHERE queue_id = $1 AND gate = $2
+  UNION ALL
+  SELECT item_id FROM pawl.scheduled WHERE gate = $2 AND attempt > 0
+  UNION ALL
+  SELECT item_id FROM pawl.waiting WHERE gate = $2 AND attempt > 0
+  UNION ALL
+  SELECT item_id FROM pawl.ready WHERE queue_id = $1 AND gate = $2
+) o
+ORDER BY o.item_id
+LIMIT 1
+
+-- name: workers seen
+SELECT k.types, k.last_seen_at
+FROM pawl.workers k
+WHERE k.namespace = $1
+ORDER BY k.last_seen_at DESC
+LIMIT $2

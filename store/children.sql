@@ -170,3 +170,10 @@ FROM pawl.child_links l
 WHERE l.parent_id = $1 AND l.doomed = 1
 ORDER BY l.child_id
 LIMIT $2
+
+-- name: open child
+SELECT a.child_id
+FROM pawl.awaited_children a
+WHERE a.item_id = $1 AND a.state IS NULL
+ORDER BY a.child_id
+LIMIT 1

@@ -43,6 +43,7 @@ func root(a *cli.App) *cobra.Command {
 			a,
 		),
 		item.Command(a),
+		item.WhyCommand(a),
 		message.Command(a),
 		event.Command(a),
 		checkpoint.Command(a),

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// whyCase is one reason: how an item comes to it, and what `pawl why` says after its command.
+type whyCase struct {
+	reason string
+	detail string                          // a part of the detail
+	item   func(w *whyFixture) (id string) // makes the item, or its task
+	after  string                          // the reason after the command
+	next   bool                            // the answer has next_at
+}
+
+type whyFixture struct {
+	*testing.T
+	ctx      context.Context
+	svc      pawl.Service
+	typeName string
+}
+
+func (w *whyFixture) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// task creates a task and returns its id.
+func (w *whyFixture) task(n pawl.NewTask) string {
+	w.Helper()
+	n.Type = w.typeName
+	t, err := pawl.Create(w.ctx, w.svc, n)
+	w.must(err)
+	return t.ID
+}
+
+func (w *whyFixture) live() {
+	w.Helper()
+	w.must(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "idle", Types: []string{w.typeName}}))
+}
+
+// claim claims an item of the type.
+func (w *whyFixture) claim(seconds int) pawl.Fence {
+	w.Helper()
+	got, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: "w1", Types: []string{w.typeName}, LeaseSeconds: seconds})
+	w.must(err)
+	if len(got) != 1 {
+		w.Fatalf("claimed %d items", len(got))
+	}
+	return got[0].Fence()
+}
+
+func (w *whyFixture) fail(f pawl.Fence, retryable bool) {
+	w.Helper()
+	rs, err := w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: f, Retryable: &retryable, Error: pawl.Failure{Code: "boom", Message: "disk <full>"}}})
+	w.must(err)
+	w.must(rs[0].Err)
+}
+
+func (w *whyFixture) suspend(c pawl.SuspendCall) {
+	w.Helper()
+	rs, err := w.svc.Suspend(w.ctx, []pawl.SuspendCall{c})
+	w.must(err)
+	w.must(rs[0].Err)
+}
+
+func (w *whyFixture) limit(patch string) {
+	w.Helper()
+	_, err := w.svc.SetQueue(w.ctx, w.typeName, pawl.QueuePatch(patch))
+	w.must(err)
+}
+
+func (w *whyFixture) typ(t pawl.Type) {
+	w.Helper()
+	t.Name = w.typeName
+	rs, err := w.svc.PutTypes(w.ctx, []pawl.Type{t})
+	w.must(err)
+	w.must(rs[0].Err)
+}
+
+var whyCases = []whyCase{
+	{pawl.BlockedByNoWorker, "no live worker takes", func(w *whyFixture) string { return w.task(pawl.NewTask{}) }, pawl.WhyEnded, false},
+	{pawl.WhyQueued, "a live worker takes", func(w *whyFixture) string { return w.task(pawl.NewTask{}) }, pawl.WhyQueued, false},
+	{pawl.WhyRunning, "Worker w1 holds it, in attempt 1", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		w.claim(300)
+		return id
+	}, pawl.WhyQueued, true},
+	{pawl.WhyStalled, "has not called since its claim", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		w.claim(10)
+		time.Sleep(4500 * time.Millisecond) // more than four heartbeats of ten in a lease
+		return id
+	}, pawl.WhyQueued, true},
+	{pawl.WhyStalled, "its lease is over. The next sweep queues it again, or fails it if that was its last attempt.",
+		func(w *whyFixture) string {
+			id := w.task(pawl.NewTask{})
+			w.claim(1)
+			time.Sleep(1100 * time.Millisecond)
+			return id
+		}, pawl.WhyQueued, false},
+	{pawl.WhyFailed, "Worker w1 held it last, in attempt 1. Failure 1 of 3, the last error: boom: disk <full>.", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		w.fail(w.claim(300), false)
+		return id
+	}, pawl.WhyQueued, true},
+	{pawl.WhyNeedsApproval, "waits for an approval", func(w *whyFixture) string {
+		w.typ(pawl.Type{Approval: pawl.Approval{Mode: pawl.ApprovalManual, ExpiresSeconds: 3600}})
+		id := w.task(pawl.NewTask{})
+		rs, err := w.svc.Submit(w.ctx, []pawl.SubmitCall{{Fence: w.claim(300), Result: json.RawMessage(`1`)}})
+		w.must(err)
+		w.must(rs[0].Err)
+		return id
+	}, pawl.WhyEnded, true},
+	{pawl.WhyEnded, "It is cancelled", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		_, err := w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: id}})
+		w.must(err)
+		return id
+	}, pawl.WhyEnded, false},
+	{pawl.WhyEnded, "It is completed", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		_, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: w.claim(300)}})
+		w.must(err)
+		return id
+	}, pawl.WhyEnded, false},
+	{pawl.BlockedByPause, "is paused", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		_, err := w.svc.PauseQueue(w.ctx, w.typeName)
+		w.must(err)
+		return id
+	}, pawl.WhyQueued, false},
+	{pawl.BlockedByConcurrency, "1 leased, the limit is 1", func(w *whyFixture) string {
+		w.task(pawl.NewTask{})
+		w.limit(`{"concurrency":1}`)
+		w.claim(300)
+		return w.task(pawl.NewTask{})
+	}, pawl.WhyQueued, false},
+	{pawl.BlockedByConcurrency, `key "a": 1 leased, the limit is 1`, func(w *whyFixture) string {
+		w.limit(`{"per_key":{"pointer":"/k","concurrency":1}}`)
+		w.task(pawl.NewTask{Payload: json.RawMessage(`{"k":"a"}`)})
+		w.claim(300)
+		return w.task(pawl.NewTask{Payload: json.RawMessage(`{"k":"a"}`)})
+	}, pawl.WhyQueued, false},
+	{pawl.BlockedByRate, "1 starts in 3600 s", func(w *whyFixture) string {
+		w.limit(`{"rate":{"limit":1,"seconds":3600}}`)
+		w.task(pawl.NewTask{})
+		w.claim(300)
+		return w.task(pawl.NewTask{})
+	}, pawl.WhyQueued, true},
+	{pawl.BlockedByOrder, "Worker w1 holds it", func(w *whyFixture) string {
+		w.limit(`{"per_key":{"pointer":"/k","order":"created"}}`)
+		w.task(pawl.NewTask{Payload: json.RawMessage(`{"k":"a"}`)})
+		w.claim(300)
+		return w.task(pawl.NewTask{Payload: json.RawMessage(`{"k":"a"}`)})
+	}, pawl.BlockedByOrder, false},
+	{pawl.BlockedByDependency, "no live worker takes", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}})
+		l, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: id})
+		w.must(err)
+		return l.Items[1].ID
+	}, pawl.WhyEnded, false},
+	{pawl.BlockedBySignal, "It waits for the signal it's paid, key order 7", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		w.suspend(pawl.SuspendCall{Fence: w.claim(300), Signal: "it's paid", Key: "order 7"})
+		return id
+	}, pawl.WhyQueued, false},
+	{pawl.BlockedByTime, "It sleeps until", func(w *whyFixture) string {
+		id, until := w.task(pawl.NewTask{}), time.Now().Add(time.Hour)
+		w.suspend(pawl.SuspendCall{Fence: w.claim(300), Until: &until})
+		return id
+	}, pawl.WhyEnded, true},
+	{pawl.BlockedByTime, "back-off after failure 1", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		w.typ(pawl.Type{})
+		w.fail(w.claim(300), true)
+		return id
+	}, pawl.WhyEnded, true},
+	{pawl.BlockedByTime, "the next sweep queues it", func(w *whyFixture) string {
+		soon := time.Now().Add(300 * time.Millisecond)
+		id := w.task(pawl.NewTask{Items: []pawl.NewItem{{RunAt: &soon}}})
+		time.Sleep(400 * time.Millisecond)
+		return id
+	}, pawl.WhyQueued, false},
+	{pawl.BlockedByBudget, "100 of 100 tokens are spent", func(w *whyFixture) string {
+		name := strings.ReplaceAll(w.typeName, " ", "-")
+		_, err := w.svc.PutBudget(w.ctx, name, pawl.NewBudget{Unit: "tokens", Limit: 100, OnExhausted: pawl.ExhaustedSuspend})
+		w.must(err)
+		id := w.task(pawl.NewTask{})
+		f := w.claim(300)
+		reserve := pawl.ReserveCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Amount: 100, Key: "a"}
+		r, err := w.svc.ReserveBudget(w.ctx, name, reserve)
+		w.must(err)
+		_, err = w.svc.SettleBudget(w.ctx, name, pawl.SettleCall{Reservation: r.Reservation, Amount: 100, ItemID: f.ItemID, WorkerID: f.WorkerID,
+			Attempt: f.Attempt})
+		w.must(err)
+		reserve.Key = "b"
+		_, err = w.svc.ReserveBudget(w.ctx, name, reserve)
+		e := exhaustedOf(w.T, err)
+		w.suspend(pawl.SuspendCall{Fence: f, Signal: pawl.BudgetSignal, Key: e.SignalKey})
+		return id
+	}, pawl.WhyQueued, false},
+	{pawl.BlockedByChildren, "no live worker takes", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		f := w.claim(300)
+		rs, err := w.svc.Spawn(w.ctx, []pawl.SpawnCall{{Fence: f, Key: "c", Task: pawl.NewTask{Type: w.typeName}}})
+		w.must(err)
+		w.must(rs[0].Err)
+		w.suspend(pawl.SuspendCall{Fence: f, Children: &pawl.ChildWait{Name: "c", IDs: []string{rs[0].Value.ID}}})
+		return id
+	}, pawl.WhyEnded, false},
+}
+
+func exhaustedOf(t *testing.T, err error) *pawl.Exhausted {
+	t.Helper()
+	e, ok := err.(*pawl.Error)
+	if !ok || e.Exhausted == nil {
+		t.Fatalf("not exhausted: %v", err)
+	}
+	return e.Exhausted
+}
+
+// Every reason is said of an item that has it, and the command is one that the program has: it
+// changes what the item waits for.
+func TestWhy(t *testing.T) {
+	said := map[string]bool{}
+	for _, c := range whyCases {
+		said[c.reason] = true
+	}
+	for _, r := range pawl.WhyReasons {
+		if !said[r] {
+			t.Errorf("no case has the reason %s", r)
+		}
+	}
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenReal(t, which)
+			for i, c := range whyCases {
+				t.Run(c.reason, func(t *testing.T) {
+					checkWhy(t, p, "why "+string(rune('a'+i)), c)
+				})
+			}
+		})
+	}
+}
+
+func checkWhy(t *testing.T, p *pawltest.Pawl, typ string, c whyCase) {
+	w := &whyFixture{t, t.Context(), p.Service, typ}
+	if c.after == pawl.WhyQueued {
+		w.live()
+	}
+	dir := t.TempDir()
+	w.must(os.WriteFile(filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho 1\n"), 0o755))
+	run := func(timeout time.Duration, line string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+line)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "PAWL_DB="+p.URL, "PAWL_SCHEMA="+p.Schema)
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		out, err := cmd.CombinedOutput()
+		if err != nil && ctx.Err() == nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		return string(out)
+	}
+	id := c.item(w)
+	ask := func() (why pawl.Why) {
+		t.Helper()
+		var members map[string]any
+		out := run(time.Minute, "pawl why --json "+id)
+		w.must(json.Unmarshal([]byte(out), &why))
+		w.must(json.Unmarshal([]byte(out), &members))
+		names := slices.Sorted(func(yield func(string) bool) {
+			for name := range members {
+				if name != "next_at" && !yield(name) {
+					return
+				}
+			}
+		})
+		if !slices.Equal(names, []string{"command", "detail", "item_id", "reason", "since", "status"}) {
+			t.Errorf("members %v", names)
+		}
+		return why
+	}
+	why := ask()
+	if why.Reason != c.reason || !strings.Contains(why.Detail, c.detail) || (why.NextAt != nil) != c.next || why.Since.IsZero() {
+		t.Fatalf("want %s, %q, next %t: %+v", c.reason, c.detail, c.next, why)
+	}
+	text := run(time.Minute, "pawl why "+id)
+	if !strings.Contains(text, why.Detail) || !strings.HasSuffix(text, "To change it: "+why.Command+"\n") {
+		t.Errorf("as text: %s", text)
+	}
+	if strings.Contains(why.Command, "pawl worker ") {
+		run(3*time.Second, why.Command)
+	} else {
+		run(time.Minute, why.Command)
+	}
+	if again := ask(); c.after != again.Reason {
+		t.Errorf("after %s: %+v, want %s", why.Command, again, c.after)
+	}
+}

@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/store"
+)
+
+// maxCauses is how many items Why follows from one to the item that it waits for.
+const maxCauses = 8
+
+// whyItems is how many items of a task, of each group of states, Why compares.
+const whyItems = 100
+
+// Why explains the state of an item or task; see pawl.Explainer.
+func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
+	if err := e.flushSeen(ctx); err != nil {
+		return pawl.Why{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Why, error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return pawl.Why{}, err
+		}
+		sweeps, err := store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)
+		if err != nil {
+			return pawl.Why{}, err
+		}
+		x := &explainer{tx: tx, ns: ns, now: now, buryAfter: e.opts.Sweep.BuryAfter, sweepsRest: !sweeps.IsRunning && !e.active.Load()}
+		if strings.HasPrefix(id, "tsk_") {
+			why, err := x.task(ctx, id, 0)
+			return why.Why, err
+		}
+		id = idform.Item(id)
+		why, err := x.item(ctx, id, 0)
+		if pawl.CodeOf(err) == pawl.CodeNotFound { // a UUID may be that of a task
+			if of, missing := x.task(ctx, "tsk_"+strings.TrimPrefix(id, "itm_"), 0); pawl.CodeOf(missing) != pawl.CodeNotFound {
+				why, err = of, missing
+			}
+		}
+		return why.Why, err
+	})
+}
+
+// explainer reads what explains the items of a namespace, in one snapshot.
+type explainer struct {
+	tx         store.Tx
+	ns         string
+	now        int64
+	buryAfter  time.Duration
+	sweepsRest bool
+}
+
+// item explains an item. depth is how many items were followed to it.
+func (x *explainer) item(ctx context.Context, id string, depth int) (rules.Explanation, error) {
+	row, err := store.GetItem(ctx, x.tx, x.ns, id, x.now)
+	if err != nil {
+		return rules.Explanation{}, err
+	}
+	one := []pawl.Item{row.Item}
+	if err := store.BlockItems(ctx, x.tx, x.ns, one, x.now); err != nil {
+		return rules.Explanation{}, err
+	}
+	f := rules.WhyFacts{Now: store.Stamp(x.now), Item: one[0], BuryAfter: x.buryAfter, SweepsRest: x.sweepsRest}
+	if f.Task, err = store.GetTask(ctx, x.tx, x.ns, f.Item.TaskID); err != nil {
+		return rules.Explanation{}, err
+	}
+	switch f.Item.State {
+	case pawl.ItemQueued:
+		err = x.queued(ctx, &f, depth)
+	case pawl.ItemWaiting:
+		err = x.waiting(ctx, &f, depth)
+	case pawl.ItemSubmitted, pawl.ItemAccepted:
+		err = x.submitted(ctx, &f, depth)
+	}
+	return rules.Explain(f), err
+}
+
+func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) error {
+	b := f.Item.BlockedBy
+	if b == nil {
+		return nil
+	}
+	q, err := store.GetQueue(ctx, x.tx, x.ns, f.Item.Type, x.now)
+	if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+		return err
+	} else if err == nil {
+		f.Queue = &q
+	}
+	switch b.Reason {
+	case pawl.BlockedByNoWorker:
+		f.LastSeen, err = store.LastSeen(ctx, x.tx, x.ns, f.Item.Type)
+		return err
+	case pawl.BlockedByOrder:
+		id, err := store.FirstOfKey(ctx, x.tx, f.Item.ID)
+		if err != nil {
+			return err
+		}
+		return x.because(ctx, f, id, depth)
+	}
+	return nil
+}
+
+func (x *explainer) waiting(ctx context.Context, f *rules.WhyFacts, depth int) error {
+	w, err := store.ReadWait(ctx, x.tx, f.Item.ID)
+	if err != nil || f.Item.BlockedBy == nil {
+		return err
+	}
+	switch f.Item.BlockedBy.Reason {
+	case pawl.BlockedBySignal:
+		f.Signal, f.SignalKey = w.Signal, w.Key
+	case pawl.BlockedByBudget:
+		b, err := store.GetBudget(ctx, x.tx, x.ns, pawl.BudgetOfSignal(w.Key), x.now)
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		budget := b.Budget()
+		f.Budget = &budget
+		_, f.Question, _ = strings.Cut(w.Key[len(budget.Name):], "/")
+	case pawl.BlockedByDependency:
+		return x.because(ctx, f, w.First, depth)
+	case pawl.BlockedByChildren:
+		child, err := store.OpenChild(ctx, x.tx, f.Item.ID)
+		if err != nil || child == "" || depth >= maxCauses {
+			return err
+		}
+		cause, err := x.task(ctx, child, depth+1)
+		f.Cause = &cause
+		return err
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if pawl.CodeOf(err) == pawl.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// because explains the item that f's item waits for.
+func (x *explainer) because(ctx context.Context, f *rules.WhyFacts, id string, depth int) error {
+	if id == "" || id == f.Item.ID || depth >= maxCauses {
+		return nil
+	}
+	cause, err := x.item(ctx, id, depth+1)
+	if err == nil {
+		f.Cause = &cause
+	}
+	return ignoreMissing(err)
+}
+
+func (x *explainer) submitted(ctx context.Context, f *rules.WhyFacts, depth int) error {
+	t := &f.Task
+	if f.Item.State == pawl.ItemSubmitted && t.State == pawl.TaskSubmitted {
+		row, err := store.GetType(ctx, x.tx, x.ns, t.Type, t.TypeVersion)
+		if err != nil || row.Version == 0 {
+			return err
+		}
+		typ, err := row.Type(t.Type)
+		if at := t.LastTransitionedAt.Add(time.Duration(typ.Approval.ExpiresSeconds) * time.Second); at.After(f.Now) {
+			f.DecideBy = &at
+		}
+		return err
+	}
+	f.Pending = t.ItemsOpen
+	if depth >= maxCauses {
+		return nil
+	}
+	items, err := x.unfinished(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, func(it pawl.Item) bool { return it.State == f.Item.State })
+	return x.because(ctx, f, telling(items, f.Now), depth)
+}
+
+// task explains the item of a task that tells most about the task's state.
+func (x *explainer) task(ctx context.Context, id string, depth int) (rules.Explanation, error) {
+	if err := store.TaskExists(ctx, x.tx, x.ns, id); err != nil {
+		return rules.Explanation{}, err
+	}
+	items, err := x.unfinished(ctx, id)
+	if err == nil && len(items) == 0 {
+		var all pawl.List[pawl.Item]
+		all, err = store.ListItems(ctx, x.tx, x.ns, pawl.ItemFilter{TaskID: id, Fields: noValues, Page: pawl.Page{Limit: 1}}, x.now)
+		items = all.Items
+	}
+	if err != nil {
+		return rules.Explanation{}, err
+	}
+	if len(items) == 0 {
+		return rules.Explanation{}, pawl.NotFound("item of task", id)
+	}
+	return x.item(ctx, telling(items, store.Stamp(x.now)), depth)
+}
+
+// noValues leaves out the members of items that may be large.
+var noValues = []string{"id", "type", "state"}
+
+// unfinished returns items of a task that have not ended, with what they wait for.
+func (x *explainer) unfinished(ctx context.Context, task string) ([]pawl.Item, error) {
+	var out []pawl.Item
+	for _, states := range [][]pawl.ItemState{
+		{pawl.ItemLeased, pawl.ItemInProgress},
+		{pawl.ItemFailed, pawl.ItemDeadLettered, pawl.ItemSubmitted, pawl.ItemAccepted},
+		{pawl.ItemQueued, pawl.ItemWaiting, pawl.ItemScheduled},
+	} {
+		l, err := store.ListItems(ctx, x.tx, x.ns, pawl.ItemFilter{TaskID: task, States: states, Fields: noValues,
+			Page: pawl.Page{Limit: whyItems}}, x.now)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, l.Items...)
+	}
+	return out, store.BlockItems(ctx, x.tx, x.ns, out, x.now)
+}
+
+// telling returns the id of the item that tells most about the state of its task; "" of none.
+func telling(items []pawl.Item, now time.Time) string {
+	best, id := len(pawl.WhyReasons), ""
+	for _, it := range items {
+		reason := rules.Explain(rules.WhyFacts{Now: now, Item: it}).Reason
+		if rank := slices.Index(rules.Telling, reason); id == "" || rank < best {
+			best, id = rank, it.ID
+		}
+	}
+	return id
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Wait is what a waiting item waits for.
+type Wait struct {
+	Signal, Key string
+	First       string // the first item of its dependencies that has not completed
+}
+
+// ReadWait reads what a waiting item waits for. The zero value is no wait.
+func ReadWait(ctx context.Context, tx Tx, id string) (w Wait, err error) {
+	var failures, needs int
+	var until *int64
+	var self, firstKey, left Text
+	_, err = Row(ctx, tx, []any{&self, &until, (*Text)(&w.Signal), (*Text)(&w.Key), &needs, (*ItemID)(&w.First), &firstKey, &failures, &left},
+		blockedSQL["blocked items"], ItemList([]string{id}))
+	return w, err
+}
+
+// FirstOfKey returns the first item in the order of a queued item's key that has not ended; ""
+// if the item has no key.
+func FirstOfKey(ctx context.Context, tx Tx, id string) (first string, err error) {
+	var queue, gate int64
+	found, err := Row(ctx, tx, []any{&queue, &gate}, blockedSQL["gate of item"], ItemID(id))
+	if err == nil && found {
+		_, err = Row(ctx, tx, []any{(*ItemID)(&first)}, blockedSQL["first of gate"], queue, gate)
+	}
+	return first, err
+}
+
+// OpenChild returns the first child that an item waits for and that has not ended; "" = none.
+func OpenChild(ctx context.Context, tx Tx, itemID string) (id string, err error) {
+	_, err = Row(ctx, tx, []any{(*TaskID)(&id)}, childrenSQL["open child"], ItemID(itemID))
+	return id, err
+}
+
+// workersRead is how many workers, the last seen first, LastSeen looks at.
+const workersRead = 1000
+
+// LastSeen returns when a worker that takes a type was last seen; nil = none is known.
+func LastSeen(ctx context.Context, tx Tx, namespace, typ string) (*time.Time, error) {
+	rows, err := tx.Query(ctx, blockedSQL["workers seen"], namespace, workersRead)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var types Text
+		var at int64
+		if err := rows.Scan(&types, &at); err != nil {
+			return nil, err
+		}
+		if list := typesOf(types); slices.Contains(list, typ) || (liveTypes{list}).take(typ) {
+			return stampOf(&at), nil
+		}
+	}
+	return nil, rows.Err()
+}
