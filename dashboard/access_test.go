@@ -296,3 +296,12 @@ func TestALeaseIsRevokedAtTheDashboard(t *testing.T) {
 	h.has(h.post(at+"/revoke_lease", "reason", "it hangs", "attempt", "1"), 200, "lease_revoked", "it hangs")
 	h.hasNot(h.get(at), at+"/revoke_lease")
 }
+
+// A browser remembers its colours and its zone; the address to go back to is one of the pages.
+func TestView(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	h.has(h.post("/ui/view", "theme", "dark", "next", "/ui/queues?x=1"), 200, `data-theme="dark"`, "<h1>Queues")
+	h.has(h.post("/ui/view", "zone", "local", "next", "//evil.example/ui/"), 200, `data-theme="dark"`, `data-zone="local"`, "<h1>Overview")
+	h.post("/ui/view", "theme", `"><script>`, "zone", "utc")
+	h.hasNot(h.get("/ui/"), "data-theme", "data-zone")
+}

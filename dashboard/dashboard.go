@@ -55,6 +55,9 @@ type Options struct {
 	// Gauges count items by type and state, of all namespaces. Nil = those of the
 	// service if it is an engine; without them the overview has no table of types.
 	Gauges func(context.Context) ([]pawl.Gauge, error)
+	// Stopping ends the streams of open pages when it is done; nil = they end with their
+	// connections. Give it the context of server.Serve.
+	Stopping context.Context
 }
 
 type server struct {
@@ -63,6 +66,8 @@ type server struct {
 	sessions *sessions
 	pages    map[string]*template.Template
 	counts   countCache
+	hints    *hints
+	kept     fragments
 }
 
 // pageTimeout bounds the reads of one page.
@@ -90,9 +95,13 @@ func New(svc Service, o Options) func(api http.Handler) http.Handler {
 	if e, ok := svc.(interface{ DerivedSecret(purpose string) []byte }); ok && o.Secret == nil {
 		o.Secret = e.DerivedSecret("dashboard sessions")
 	}
+	if o.Stopping == nil {
+		o.Stopping = context.Background()
+	}
 	d := &server{
 		svc:      svc,
 		opts:     o,
+		hints:    newHints(svc),
 		pages:    parse(),
 		sessions: newSessions(o.Secret, cmp.Or(o.SessionIdle, time.Hour), cmp.Or(o.SessionLength, 12*time.Hour)),
 	}
@@ -149,6 +158,8 @@ func (d *server) routes(api http.Handler) http.Handler {
 	mux.HandleFunc("POST /ui/login", d.login)
 	mux.HandleFunc("POST /ui/logout", d.logout)
 	mux.HandleFunc("POST /ui/namespace", d.setNamespace)
+	mux.HandleFunc("POST /ui/view", setView)
+	mux.HandleFunc("GET /ui/live", d.serveHints)
 	static, _ := fs.Sub(files, "static") // embedded: it is there
 	mux.Handle("GET /ui/static/", http.StripPrefix("/ui/static/", http.FileServerFS(static)))
 	cross := http.NewCrossOriginProtection()
@@ -181,7 +192,9 @@ func setHeaders(h http.Header) {
 // request is an authorized request.
 type request struct {
 	*http.Request
-	pass access.Pass
+	pass     access.Pass
+	commands []command // that show what the page shows
+	path     string    // of the API, that answers with what the page shows
 }
 
 func (v *request) param(name string) string { return v.URL.Query().Get(name) }
@@ -201,8 +214,12 @@ func (d *server) page(w http.ResponseWriter, r *http.Request, page string, read 
 		return
 	}
 	d.touchSession(w, r)
-	v := &request{r, access.Of(r.Context())}
-	data, err := read(v)
+	v := &request{Request: r, pass: access.Of(r.Context())}
+	if r.Header.Get(automaticHeader) != "" {
+		d.readAgain(w, v, page, read)
+		return
+	}
+	data, err := visible(v, read)
 	if to, elsewhere := data.(redirect); err == nil && elsewhere {
 		http.Redirect(w, r, string(to), http.StatusSeeOther)
 		return
@@ -211,10 +228,16 @@ func (d *server) page(w http.ResponseWriter, r *http.Request, page string, read 
 		d.showError(w, r, err)
 		return
 	}
-	if !v.pass.Payloads() {
+	d.render(w, v, http.StatusOK, page, data)
+}
+
+// visible reads a page's data as far as the caller may see it.
+func visible(v *request, read func(*request) (any, error)) (any, error) {
+	data, err := read(v)
+	if err == nil && !v.pass.Payloads() {
 		access.Hide(data)
 	}
-	d.render(w, r, http.StatusOK, page, data)
+	return data, err
 }
 
 // redirect is returned instead of data; it is the address of another page.
@@ -223,39 +246,61 @@ type redirect string
 // pageData is the data of the layout; Data is that of the page.
 type pageData struct {
 	Page, Path, Namespace, KeyName, Version string
-	AnyNamespace, Hidden, Live              bool // may choose a namespace; payloads are hidden; reloads every few seconds
+	Here                                    string // the address of the page
+	AnyNamespace, Hidden, Live              bool   // may choose a namespace; payloads are hidden; changes are shown as they come
+	Theme                                   string // light, dark, or "" for the system's
+	LocalTime                               bool   // exact times are in the browser's zone, not in UTC
 	Pass                                    access.Pass
 	Query                                   url.Values
+	Menu                                    []menuGroup
+	Commands                                []string // that show the same
 	Data                                    any
 }
 
-func (d *server) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
-	pass := access.Of(r.Context())
-	s := pageData{
-		Page:      page,
-		Path:      r.URL.Path,
-		Namespace: pawl.CallerOf(r.Context()).Namespace,
-		Version:   d.opts.Version,
-		Pass:      pass,
-		Query:     r.URL.Query(),
-		Data:      data,
-		AnyNamespace: pass.Key == nil &&
-			!d.opts.Gate.Required(),
-		Hidden: !pass.Payloads(),
-		Live:   page != "legend" && page != "confirm" && page != "problem" && page != "login",
-	}
-	if k := pass.Key; k != nil {
-		s.KeyName, s.AnyNamespace = cmp.Or(k.Name, k.ID), k.Namespace == pawl.AnyNamespace
-	}
-	var b bytes.Buffer
-	if err := d.pages[page].ExecuteTemplate(&b, "layout", s); err != nil {
-		d.opts.Log.ErrorContext(r.Context(), "dashboard page could not be rendered", "page", page, "error", err)
+// render answers with a whole page.
+func (d *server) render(w http.ResponseWriter, v *request, status int, page string, data any) {
+	html, err := d.html(v, "layout", page, data)
+	if err != nil {
 		http.Error(w, "this page could not be rendered; see the server's log", http.StatusInternalServerError)
 		return
 	}
+	sendHTML(w, status, html)
+}
+
+func sendHTML(w http.ResponseWriter, status int, html []byte) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(bytes.Map(replaceControl, b.Bytes())) // the client may have disconnected
+	_, _ = w.Write(html) // the client may have disconnected
+}
+
+// html renders a page, or with the part "content" what of it changes.
+func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
+	s := pageData{
+		Page:         page,
+		Path:         v.URL.Path,
+		Here:         v.URL.RequestURI(),
+		Namespace:    pawl.CallerOf(v.Context()).Namespace,
+		Version:      d.opts.Version,
+		Theme:        themeOf(v.Request),
+		LocalTime:    cookieValue(v.Request, zoneCookie) == "local",
+		Pass:         v.pass,
+		Query:        v.URL.Query(),
+		Menu:         menu,
+		Commands:     v.lines(),
+		Data:         data,
+		AnyNamespace: v.pass.Key == nil && !d.opts.Gate.Required(),
+		Hidden:       !v.pass.Payloads(),
+		Live:         page != "legend" && page != "confirm" && page != "problem" && page != "login",
+	}
+	if k := v.pass.Key; k != nil {
+		s.KeyName, s.AnyNamespace = cmp.Or(k.Name, k.ID), k.Namespace == pawl.AnyNamespace
+	}
+	var b bytes.Buffer
+	if err := d.pages[page].ExecuteTemplate(&b, part, s); err != nil {
+		d.opts.Log.ErrorContext(v.Context(), "dashboard page could not be rendered", "page", page, "error", err)
+		return nil, err
+	}
+	return bytes.Map(replaceControl, b.Bytes()), nil
 }
 
 // showError renders an error as a page.
@@ -268,5 +313,5 @@ func (d *server) showError(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		d.opts.Log.ErrorContext(r.Context(), "internal error", "path", r.URL.Path, "error", err)
 	}
-	d.render(w, r, p.Status, "problem", p)
+	d.render(w, &request{Request: r, pass: access.Of(r.Context())}, p.Status, "problem", p)
 }

@@ -30,11 +30,16 @@ func cookieValue(r *http.Request, name string) string {
 // for /ui/ only, and only on same-site requests.
 func setCookie(w http.ResponseWriter, r *http.Request, name, value string) {
 	c := &http.Cookie{Name: name, Value: url.QueryEscape(value), Path: "/ui/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
+		Secure: secure(r)}
 	if value == "" {
 		c.MaxAge = -1
 	}
 	http.SetCookie(w, c)
+}
+
+// secure reports whether the browser uses TLS.
+func secure(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 // sessionKey is the API key of the session; "" if no key is required. A session that
@@ -120,7 +125,7 @@ func (d *server) showLogin(w http.ResponseWriter, r *http.Request, why error) {
 			setCookie(w, r, sessionCookie, "")
 		}
 	}
-	d.render(w, r, status, "login", &k)
+	d.render(w, &request{Request: r, pass: access.Of(r.Context())}, status, "login", &k)
 }
 
 // safeNext returns next if it is a path below /ui/, else /ui/. Browsers resolve dot

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -16,21 +17,22 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// parse parses the templates: one file for each page, and the layout.
+// parse parses the templates: one file for each page, the layout and the parts that pages share.
 func parse() map[string]*template.Template {
-	shell := template.Must(template.New("").Funcs(funcs).ParseFS(files, "templates/layout.html"))
+	shared := []string{"templates/layout.html", "templates/parts.html"}
+	shell := template.Must(template.New("").Funcs(funcs).ParseFS(files, shared...))
 	pages := map[string]*template.Template{}
 	names, _ := fs.Glob(files, "templates/*.html") // embedded: they are there
 	for _, name := range names {
-		if page := strings.TrimSuffix(path.Base(name), ".html"); page != "layout" {
-			pages[page] = template.Must(template.Must(shell.Clone()).ParseFS(files, name))
+		if !slices.Contains(shared, name) {
+			pages[strings.TrimSuffix(path.Base(name), ".html")] = template.Must(template.Must(shell.Clone()).ParseFS(files, name))
 		}
 	}
 	return pages
 }
 
 var funcs = template.FuncMap{
-	"escape": escape, "ago": ago, "utc": utc, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) },
+	"escape": escape, "ago": ago, "utc": utc, "iso": iso, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) },
 	"full":  func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
 	"piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf,
 	"actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
@@ -89,10 +91,12 @@ func timeOf(t any) time.Time {
 
 func utc(t any) string {
 	if at := timeOf(t); !at.IsZero() {
-		return at.UTC().Format("2006-01-02 15:04:05Z")
+		return at.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
 	return ""
 }
+
+func iso(t any) string { return timeOf(t).UTC().Format(time.RFC3339) }
 
 // ago is the distance of a time from now, in one unit.
 func ago(t any) string {

@@ -1,68 +1,22 @@
-// What JavaScript is for here: a message grows while it is read, and the other
-// pages are read again every few seconds. All else works without it.
+// Only what needs a program is here: changes are shown as they come, exact times are
+// converted to the browser's zone, and commands are copied. All else works without it.
+import { follow } from "./message.js";
+import { keepCurrent } from "./refresh.js";
+import { showTimes } from "./times.js";
 
-// seen is visible of package dashboard, for words that do not come from there.
-const seen = text => text
-  .replace(/[\u0000-\u0008\u000b-\u001f]/g, c => String.fromCharCode(0x2400 + c.charCodeAt(0)))
-  .replace(/\u007f/g, "\u2421")
-  .replace(/[\u0080-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+showTimes(document);
+setInterval(() => showTimes(document), 10_000);
 
-function add(parent, name, text, className) {
-  const e = parent.appendChild(document.createElement(name));
-  if (className) e.className = className;
-  e.textContent = text;
-  return e;
-}
+for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+document.addEventListener("click", async event => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 2_000);
+});
 
-function say(words, chunk) {
-  const type = chunk.type.replace("_", "-");
-  const text = typeof chunk.text === "string" && chunk.type !== "error";
-  let part = words.lastElementChild;
-  if (!text || !part || part.dataset.type !== type || part.classList.contains("abandoned")) {
-    part = add(words, "section", "", "said " + type);
-    part.dataset.type = type;
-    add(part, "h3", seen([type, chunk.tool_name].filter(Boolean).join(" ")));
-  }
-  if (chunk.text) (part.querySelector("p") || add(part, "p", "", "text")).append(seen(chunk.text));
-  for (const value of [chunk.input, chunk.output, chunk.data]) {
-    if (value !== undefined) add(part, "pre", seen(JSON.stringify(value, null, 2))).tabIndex = 0;
-  }
-}
-
-function follow(words) {
-  const source = new EventSource(words.dataset.stream + "?after=" + (words.dataset.offset - 1));
-  const count = document.getElementById("chunks");
-  words.classList.add("live");
-  source.onmessage = event => {
-    const frame = JSON.parse(event.data);
-    for (const chunk of frame.chunks) say(words, chunk);
-    count.textContent = frame.offset + frame.chunks.length;
-  };
-  // What changes more than the end of it is shown by the page itself.
-  for (const name of ["abandoned", "snapshot", "end", "refused"]) {
-    source.addEventListener(name, () => {
-      source.close();
-      setTimeout(() => location.reload(), 500);
-    });
-  }
-}
-
-function readAgain(main) {
-  setInterval(async () => {
-    const busy = document.hidden || main.contains(document.activeElement) || main.querySelector("details[open]") || !getSelection().isCollapsed;
-    if (busy) return;
-    try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html", "Pawl-Automatic": "1" } });
-      if (!answer.ok) return;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      main.replaceChildren(...page.getElementById("main").childNodes);
-    } catch {
-      // the server is away: what is shown stays, and the next time may do better
-    }
-  }, 5000);
-}
-
-const main = document.querySelector("main[data-live]");
 const words = document.querySelector("[data-stream]");
+const main = document.querySelector("main[data-live]");
 if (words) follow(words);
-else if (main) readAgain(main);
+else if (main) keepCurrent(main);

@@ -107,6 +107,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		At:          map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
 		Front: dashboard.New(s, dashboard.Options{
 			Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
+			Stopping: ctx,
 		}),
 	})
 }

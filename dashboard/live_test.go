@@ -1,0 +1,77 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// An open page is told of a change, and what it reads then has the change.
+func TestHints(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		h.create(pawl.NewTask{Type: "a"})
+		req, err := http.NewRequestWithContext(t.Context(), "GET", h.srv.URL+"/ui/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := h.browser.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		lines := make(chan string)
+		go func() {
+			for in := bufio.NewScanner(res.Body); in.Scan(); {
+				if strings.HasPrefix(in.Text(), "event:") {
+					lines <- in.Text()
+				}
+			}
+		}()
+		<-lines // the first look
+		again := func() page { return h.send("GET", "/ui/tasks", nil, "Pawl-Automatic", "1") }
+		h.hasNot(again(), "a new one")
+		h.create(pawl.NewTask{Type: "a", Title: "a new one"})
+		select {
+		case got := <-lines:
+			if got != "event: changed" {
+				t.Errorf("the hint is %q", got)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("no hint came")
+		}
+		got := again()
+		h.has(got, 200, "a new one", `<main id="main"`)
+		h.hasNot(got, "<html")
+	})
+}
+
+// Pages that show the same are read once; the rights of a caller are part of what is the same.
+func TestFragmentsAreShared(t *testing.T) {
+	var reads atomic.Int64
+	p := pawltest.OpenWith(t, pawltest.SQLite, engine.Options{Statement: func(string) { reads.Add(1) }})
+	h := open(t, p, false)
+	h.create(pawl.NewTask{Type: "a", Title: "a title"})
+	again := func() page { return h.send("GET", "/ui/tasks", nil, "Pawl-Automatic", "1") }
+	h.has(again(), 200, "a title")
+	before := reads.Load()
+	for range 20 {
+		h.has(again(), 200, "a title")
+	}
+	if reads.Load() != before {
+		t.Errorf("20 equal pages made %d statements", reads.Load()-before)
+	}
+	h.has(h.send("GET", "/ui/tasks?type=b", nil, "Pawl-Automatic", "1"), 200)
+	if reads.Load() == before {
+		t.Error("another page made no statement")
+	}
+	h.post("/ui/namespace", "namespace", "other")
+	h.hasNot(again(), "a title")
+}
