@@ -43,6 +43,11 @@ type BulkPatch struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
+// Call returns the patch as the update of a task.
+func (p *BulkPatch) Call(taskID string) TaskUpdate {
+	return TaskUpdate{TaskID: taskID, Title: p.Title, Priority: p.Priority, Metadata: p.Metadata}
+}
+
 // BulkFilter selects tasks by the parameters of a list of tasks, as JSON. A task must meet
 // every member.
 type BulkFilter struct {

@@ -80,7 +80,7 @@ const (
 	DebounceMaxTimes   = 10
 	MaxBulkErrors      = 100
 	MaxBulkErrorLen    = 120
-	BulkStep           = 100
+	BulkStep           = 1000
 	BulksPerEngine     = 4
 )
 
@@ -264,7 +264,7 @@ var Defaults = []Limit{
 		"pause between two looks whether queued ticks of a schedule may go on"},
 	{"retain_firings", int64(DefaultRetainFirings / time.Second), "seconds", "what became of the ticks of schedules"},
 	{"debounce_max", DebounceMaxTimes, "times", "the delay of a debounced task: the longest that later creates can make it"},
-	{"bulk_step", BulkStep, "tasks", "that a bulk call reads and changes between two saves of its progress"},
+	{"bulk_step", BulkStep, "tasks", "that a bulk call reads at once, and changes in one transaction at most"},
 	{"bulk_calls", BulksPerEngine, "calls", "bulk calls that one engine carries out at the same time"},
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},

@@ -46,7 +46,7 @@ func TestItemsKeepEveryColumn(t *testing.T) {
 		changes := map[string]func(ctx context.Context, tx store.Tx, id string) error{
 			"priority": func(ctx context.Context, tx store.Tx, id string) error {
 				task := need[pawl.Item](t)(p.Service.GetItem(ctx, id)).TaskID
-				_, err := store.Reprioritize(ctx, tx, task, 0, 7)
+				_, err := store.Reprioritize(ctx, tx, []string{task}, 7)
 				return err
 			},
 			"dependents": func(ctx context.Context, tx store.Tx, id string) error {

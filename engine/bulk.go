@@ -77,26 +77,25 @@ func bulkFilter(call *pawl.BulkCall, made int64) pawl.TaskFilter {
 
 // countTasks counts the tasks of a filter, each step in a snapshot of its own.
 func (e *Engine) countTasks(ctx context.Context, q pawl.TaskFilter) (n int64, err error) {
-	for p := (store.BulkPage{}); err == nil && !p.Done; {
-		p, err = e.bulkPage(ctx, q, p.Last)
-		n += int64(len(p.Tasks))
+	for p := (store.BulkPage{}); err == nil && !p.Done; n += p.Count {
+		p, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.BulkPage, error) {
+			return store.CountBulk(ctx, tx, ns, q, p.Last, bulkCount)
+		})
 	}
 	return n, err
 }
 
-// bulkPage takes a step over the tasks of a filter. Bulk calls are left out.
+// bulkPage takes a step over the tasks of a filter.
 func (e *Engine) bulkPage(ctx context.Context, q pawl.TaskFilter, after string) (store.BulkPage, error) {
-	p, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.BulkPage, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.BulkPage, error) {
 		return store.BulkTasks(ctx, tx, ns, q, after, pawl.BulkStep)
 	})
-	p.Tasks = slices.DeleteFunc(p.Tasks, func(t pawl.Task) bool { return t.Type == pawl.TypeBulk })
-	return p, err
 }
 
-// bulkData is the data of events that a bulk call leaves; "" = e is not part of one.
-func (e *Engine) bulkData() store.Text {
-	if e.bulk == "" {
+// bulkData is the data of events that a bulk call leaves; "" = they are not part of one.
+func bulkData(taskID string) store.Text {
+	if taskID == "" {
 		return ""
 	}
-	return store.Text(rules.Encode(map[string]string{"bulk": e.bulk}))
+	return store.Text(rules.Encode(map[string]string{"bulk": taskID}))
 }

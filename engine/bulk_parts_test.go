@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/pawl-work/pawl"
 )
 
 // A part that fails beside one that succeeds later is an error: its tasks are not done.
@@ -15,9 +13,9 @@ func TestAPartOfABulkCallFails(t *testing.T) {
 	for _, writers := range []int{1, bulkWriters} {
 		synctest.Test(t, func(t *testing.T) {
 			failed, begun := errors.New("failed"), atomic.Int64{}
-			tasks := make([]pawl.Task, 10*bulkPart)
+			tasks := make([]bulkTask, 10*bulkPart)
 			tasks[0].ID = "failing"
-			err := inParts(t.Context(), tasks, writers, func(part []pawl.Task) error {
+			err := inParts(t.Context(), tasks, writers, func(part []bulkTask) error {
 				begun.Add(1)
 				if part[0].ID == "failing" {
 					return failed

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -19,13 +15,17 @@ import (
 )
 
 const (
-	bulkWorker  = pawl.TypeBulk    // who holds the lease of a bulk call
-	bulkLease   = 30               // seconds
-	bulkPoll    = 5 * time.Second  // how often Run looks for bulk calls of other processes
-	bulkReport  = 2 * time.Second  // how often progress is told
-	bulkInSweep = 10 * time.Second // how long a sweep works on bulk calls
-	bulkPart    = 20               // tasks of one call of a verb
-	bulkWriters = 4                // calls at the same time, where transactions write concurrently
+	bulkWorker  = pawl.TypeBulk         // who holds the lease of a bulk call
+	bulkLease   = 30                    // seconds
+	bulkPoll    = 5 * time.Second       // how often Run looks for bulk calls of other processes
+	bulkReport  = 2 * time.Second       // how often progress is told
+	bulkInSweep = 10 * time.Second      // how long a sweep works on bulk calls
+	bulkTime    = 40 * time.Millisecond // that a transaction is to take: batches grow and shrink towards it
+	bulkFirst   = 50                    // tasks of the first batch
+	bulkCount   = 5000                  // tasks of one statement that counts
+	bulkApart   = 100                   // tasks of a batch at most that are changed apart
+	bulkPart    = 20                    // tasks of one call of a verb
+	bulkWriters = 4                     // calls at the same time, where transactions write concurrently
 )
 
 // bulkLoop carries out bulk calls until ctx ends: at once those of this process, and within
@@ -100,7 +100,7 @@ func (e *Engine) takeBulks(ctx context.Context, start func(*bulkRun), more func(
 			if !more() {
 				return nil
 			}
-			run := &bulkRun{e: e, item: item}
+			run := &bulkRun{e: e, item: item, size: bulkFirst}
 			ok, err := run.claim(ctx)
 			if err != nil {
 				return err
@@ -119,6 +119,14 @@ type bulkState struct {
 	pawl.BulkResult
 	Total  *int64 `json:"total,omitempty"` // that the filter selected when it began; nil = not counted yet
 	Cursor string `json:"cursor,omitempty"`
+	// Apart are tasks before the cursor that are to be changed each by a call of its own.
+	Apart []bulkTask `json:"apart,omitempty"`
+}
+
+// bulkTask is a task, and its version when it was selected.
+type bulkTask struct {
+	ID      string `json:"id"`
+	Version int    `json:"version"`
 }
 
 // bulkRun is a bulk call that this engine carries out.
@@ -130,6 +138,8 @@ type bulkRun struct {
 	call     pawl.BulkCall
 	filter   pawl.TaskFilter
 	state    bulkState
+	size     int             // tasks of the next batch
+	touched  map[string]bool // of state.Apart, what this call has changed before it was interrupted
 	reported time.Time
 }
 
@@ -217,16 +227,30 @@ func (r *bulkRun) steps(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.goOn(ctx); err != nil {
+		return err
+	}
 	for done := false; !done; {
 		p, err := r.e.bulkPage(ctx, r.filter, r.state.Cursor)
 		if err != nil {
 			return err
 		}
-		if err := r.apply(ctx, p.Tasks); err != nil {
-			return err
+		for rest := p.Tasks; len(rest) > 0; {
+			n := min(r.size, len(rest))
+			err := r.batch(ctx, rest[:n])
+			if err == nil {
+				err = r.apart(ctx)
+			}
+			if err == nil {
+				err = r.report(ctx, false)
+			}
+			if err != nil {
+				return err
+			}
+			rest = rest[n:]
 		}
 		r.state.Cursor, done = p.Last, p.Done
-		if err := r.report(ctx, len(p.Tasks) > 0 || done); err != nil {
+		if err := r.report(ctx, done); err != nil {
 			return err
 		}
 	}
@@ -262,7 +286,7 @@ func (r *bulkRun) load(ctx context.Context) error {
 // save stores how far the call is, under its lease. If the task was cancelled, that is refused.
 func (r *bulkRun) save(ctx context.Context) error {
 	text := rules.Encode(r.state)
-	return r.e.withLockedItem(ctx, r.fence, "progress", func(ctx context.Context, tx store.Tx, _ *store.LockedItem) error {
+	return r.locked(ctx, func(ctx context.Context, tx store.Tx) error {
 		return store.SaveBulk(ctx, tx, r.item.TaskID, string(text))
 	})
 }
@@ -287,105 +311,4 @@ func (r *bulkRun) report(ctx context.Context, changed bool) error {
 	}
 	rs, err := r.e.Progress(ctx, []pawl.ProgressCall{{Fence: r.fence, Progress: &percent, Stage: &stage}})
 	return cmp.Or(err, firstError(rs))
-}
-
-// apply applies the verb to tasks: each task in a transaction of its own, so that no lock is held
-// for longer than one task takes.
-func (r *bulkRun) apply(ctx context.Context, tasks []pawl.Task) error {
-	ctx = pawl.As(ctx, r.caller)
-	writers := 1
-	if r.e.db.Dialect().ParallelWrites {
-		writers = bulkWriters
-	}
-	var mu sync.Mutex
-	return inParts(ctx, tasks, writers, func(part []pawl.Task) error {
-		errs, err := r.verb(ctx, part)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		return r.count(part, errs)
-	})
-}
-
-// inParts calls do with the parts of tasks, at most a number of them at a time. After an error it
-// begins no other part, and returns the error: nothing may take the tasks as done.
-func inParts(ctx context.Context, tasks []pawl.Task, writers int, do func(part []pawl.Task) error) error {
-	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(writers)
-	for part := range slices.Chunk(tasks, bulkPart) {
-		all.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return do(part)
-		})
-	}
-	return all.Wait()
-}
-
-// errUnchanged stands for a task that was as asked for already.
-var errUnchanged = errors.New("unchanged")
-
-// verb applies the verb to some tasks. It returns an error for each, nil where it was applied.
-func (r *bulkRun) verb(ctx context.Context, tasks []pawl.Task) ([]error, error) {
-	e := *r.e
-	e.bulk = r.item.TaskID
-	out := make([]error, len(tasks))
-	if r.call.Verb == pawl.BulkUpdate {
-		calls := make([]pawl.TaskUpdate, len(tasks))
-		for i, t := range tasks {
-			calls[i] = pawl.TaskUpdate{TaskID: t.ID, Title: r.call.Update.Title, Priority: r.call.Update.Priority, Metadata: r.call.Update.Metadata}
-		}
-		rs, err := e.UpdateTasks(ctx, calls)
-		for i := range rs {
-			if out[i] = rs[i].Err; out[i] == nil && rs[i].Value.Version == tasks[i].Version {
-				out[i] = errUnchanged
-			}
-		}
-		return out, err
-	}
-	calls := make([]pawl.TaskCall, len(tasks))
-	for i, t := range tasks {
-		calls[i] = pawl.TaskCall{TaskID: t.ID, Reason: r.call.Reason, Force: r.call.Force}
-	}
-	if r.call.Verb == pawl.BulkDelete {
-		rs, err := e.DeleteTasks(ctx, calls)
-		for i := range rs {
-			out[i] = rs[i].Err
-		}
-		return out, err
-	}
-	rs, err := e.changeTasks(ctx, r.call.Verb, calls)
-	for i := range rs {
-		out[i] = rs[i].Err
-	}
-	return out, err
-}
-
-// count counts outcomes. It returns an error that is not about a task: the step is then repeated.
-func (r *bulkRun) count(tasks []pawl.Task, errs []error) error {
-	for _, err := range errs {
-		if code := pawl.CodeOf(err); err != nil && (code == pawl.CodeUnavailable || errors.Is(err, context.Canceled)) {
-			return err
-		}
-	}
-	for i, err := range errs {
-		r.state.Matched++
-		switch code := pawl.CodeOf(err); {
-		case err == nil:
-			r.state.Changed++
-		case err == errUnchanged, code == pawl.CodeConflict, code == pawl.CodeNotFound:
-			r.state.Skipped++
-		default:
-			r.state.Failed++
-			if len(r.state.Errors) < pawl.MaxBulkErrors {
-				message := []rune(err.Error())
-				r.state.Errors = append(r.state.Errors,
-					pawl.BulkError{TaskID: tasks[i].ID, Code: code, Message: string(message[:min(len(message), pawl.MaxBulkErrorLen)])})
-			}
-		}
-	}
-	return nil
 }

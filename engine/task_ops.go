@@ -100,7 +100,7 @@ func (e *Engine) changeIn(ctx context.Context, tx store.Tx, verb string, call *p
 		return task, then, err
 	}
 	done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
-		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: e.bulkData()})
+		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: bulkData(e.bulk)})
 	if err != nil {
 		return task, then, err
 	}
@@ -158,7 +158,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if state := pawl.TaskState(c.State); !slices.Contains(state.Allowed(), verb) { // it changed before it was locked
 		return nil, rules.Conflict(verb, c.State, state.Allowed())
 	}
-	move := store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Data: e.bulkData(), Todo: verb == "retry",
+	move := store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Data: bulkData(e.bulk), Todo: verb == "retry",
 		FailedIn: failedIn}
 	if err := c.Move(ctx, tx, move); err != nil {
 		return nil, err

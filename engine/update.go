@@ -71,7 +71,7 @@ func (e *Engine) update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate)
 		return t, out, rules.Conflict("update", string(seen.State), seen.State.Allowed())
 	}
 	if call.Priority != nil && *call.Priority != seen.Priority {
-		if out.queued, err = store.Reprioritize(ctx, tx, call.TaskID, seen.Priority, *call.Priority); err != nil {
+		if out.queued, err = store.Reprioritize(ctx, tx, []string{call.TaskID}, *call.Priority); err != nil {
 			return t, out, err
 		}
 	}
@@ -89,7 +89,7 @@ func (e *Engine) update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate)
 		return t, out, err
 	}
 	by := actor(c, pawl.ActorUser, "")
-	if err := store.UpdateTask(ctx, tx, now, t, diff, e.bulkData(), by); err != nil {
+	if err := store.UpdateTasks(ctx, tx, now, []store.UpdatedTask{{Task: t, Diff: diff}}, bulkData(e.bulk), by); err != nil {
 		return t, out, err
 	}
 	t, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)

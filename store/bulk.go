@@ -68,48 +68,89 @@ func SaveBulk(ctx context.Context, tx Tx, taskID, state string) error {
 // BulkPage is one step of a walk over the tasks of a filter, in the order of their ids.
 type BulkPage struct {
 	Tasks []pawl.Task // with ID, Type and Version
+	Count int64       // instead of Tasks, of CountBulk
 	Last  string      // where the next step goes on
 	Done  bool        // nothing is left
 }
 
-// BulkTasks takes a step of at most size tasks, behind after. Each of its statements reads about
-// that many rows, whatever the filter is: where few tasks can be in the states of the filter,
-// those; otherwise all tasks of the namespace.
-func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, after string, size int) (out BulkPage, err error) {
-	l := listing[pawl.Task]{table: "tasks t", rows: without(readSQL["tasks"], []string{"id", "type", "version"}, largeOfTask), noun: tasks,
-		key: "t.id", byID: true, order: "t.id ASC", limit: size}
-	l.scan = func(query string, args ...any) ([]pawl.Task, error) { return scanTasks(ctx, tx, query, args...) }
-	statesOfTasks(&l, &q)
-	l.own.tasks(namespace, &q)
-	keys, err := bulkKeys(ctx, tx, &l, namespace, &q, after, size)
-	if err != nil || len(keys) == 0 {
-		return BulkPage{Last: after, Done: err == nil}, err
-	}
-	out.Last, out.Done = keys[len(keys)-1], len(keys) < size
-	if keys, err = l.find(ctx, tx, l.own.with("t.id @among_ids(?)", TaskList(keys)), len(keys)); err == nil {
+// BulkTasks takes a step of at most size tasks, behind after. Bulk calls are left out. Each of its
+// statements reads about that many rows, whatever the filter is: where few tasks can be in the
+// states of the filter, those; otherwise all tasks of the namespace.
+func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, after string, size int) (BulkPage, error) {
+	l := bulkList(ctx, tx, namespace, &q)
+	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, after, size)
+	if err == nil && len(keys) > 0 {
+		l.limit = len(keys)
 		out.Tasks, err = l.read(keys)
 	}
 	return out, err
 }
 
-// bulkKeys returns the ids of the next tasks that the filter may select.
+// CountBulk counts the tasks of a step of BulkTasks.
+func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, after string, size int) (BulkPage, error) {
+	l := bulkList(ctx, tx, namespace, &q)
+	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, after, size)
+	if out.Count = int64(len(keys)); err == nil && len(keys) > 0 && len(l.derived.conds) > 0 {
+		w := l.derived.with("t.id @among_ids(?)", TaskList(keys))
+		_, err = Row(ctx, tx, []any{&out.Count}, w.text("SELECT COUNT(*) FROM pawl.task_rows t", "1", 1), w.args...)
+	}
+	return out, err
+}
+
+// bulkList is a list in which a bulk call walks.
+type bulkListing struct{ listing[pawl.Task] }
+
+func bulkList(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter) *bulkListing {
+	l := bulkListing{listing[pawl.Task]{table: "tasks t", rows: bulkSQL["selected"], noun: tasks, key: "t.id", byID: true, order: "t.id ASC"}}
+	l.scan = func(query string, args ...any) (out []pawl.Task, err error) {
+		return out, eachRow(ctx, tx, query, args, func(rows Rows) error {
+			var t pawl.Task
+			err := rows.Scan((*TaskID)(&t.ID), &t.Type, &t.Version)
+			out = append(out, t)
+			return err
+		})
+	}
+	statesOfTasks(&l.listing, q)
+	l.own.tasks(namespace, q)
+	l.own.and("t.type <> ?", pawl.TypeBulk)
+	return &l
+}
+
+// bulkStep returns the ids of the next tasks that meet the conditions on their own columns, and
+// where the step after this one begins.
+func (l *bulkListing) bulkStep(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter, after string,
+	size int) ([]string, BulkPage, error) {
+	keys, few, err := bulkKeys(ctx, tx, &l.listing, namespace, q, after, size)
+	if err != nil || len(keys) == 0 {
+		return nil, BulkPage{Last: after, Done: err == nil}, err
+	}
+	out := BulkPage{Last: keys[len(keys)-1], Done: len(keys) < size}
+	w := l.own.with("t.id >= ?", TaskID(keys[0]))
+	w.and("t.id <= ?", TaskID(out.Last))
+	if few { // COALESCE keeps the planner from reading all tasks of the namespace
+		w = l.own.with("t.id @among_ids(?)", TaskList(keys))
+		w.conds[0] = "COALESCE(t.namespace, t.namespace) = $1"
+	}
+	keys, err = l.find(ctx, tx, w, len(keys))
+	return keys, out, err
+}
+
+// bulkKeys returns the ids of the next tasks that the filter may select, and whether these are
+// candidates; otherwise they are all of a range.
 func bulkKeys(ctx context.Context, tx Tx, l *listing[pawl.Task], namespace string, q *pawl.TaskFilter, after string,
-	size int) ([]string, error) {
-	ids, few := slices.Compact(slices.Sorted(slices.Values(q.IDs))), len(q.IDs) > 0
+	size int) (ids []string, few bool, err error) {
+	ids, few = slices.Compact(slices.Sorted(slices.Values(q.IDs))), len(q.IDs) > 0
 	if few {
 		at, found := slices.BinarySearch(ids, after)
 		if found {
 			at++
 		}
 		ids = ids[at:]
-	} else {
-		var err error
-		if ids, few, err = l.candidates(ctx, tx, namespace, after); err != nil {
-			return nil, err
-		}
+	} else if ids, few, err = l.candidates(ctx, tx, namespace, after); err != nil {
+		return nil, false, err
 	}
 	if few {
-		return ids[:min(size, len(ids))], nil
+		return ids[:min(size, len(ids))], true, nil
 	}
 	var w where
 	w.and("t.namespace = ?", namespace)
@@ -117,7 +158,8 @@ func bulkKeys(ctx context.Context, tx Tx, l *listing[pawl.Task], namespace strin
 		w.and("t.created_at < ?", q.Until.UnixMicro())
 	}
 	if err := w.afterID("t.id >", TaskID(after)); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return l.find(ctx, tx, w, size)
+	ids, err = l.find(ctx, tx, w, size)
+	return ids, false, err
 }

@@ -121,46 +121,66 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 }
 
 func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c Change, held []StateRow, out *Applied) error {
-	var events []Event
-	var feeders []string
+	m := moved{held: held}
 	for i := range held {
-		h := &held[i]
-		from := h.State
-		ch.alter(h, &c, now)
-		h.Since = &now
-		out.Child = out.Child || h.OfChild() && h.State != "queued"
-		e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
-			Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason, Data: c.Data}
-		switch {
-		case h.Solo == Aside:
-		case t.solo:
-			if err := t.soloMove(ctx, tx, now, from, h, &e); err != nil {
-				return err
-			}
-		default:
-			t.count(from, -1)
-			t.count(h.State, +1)
-			t.acceptance = t.acceptance || h.Acceptance == 1
+		m.move(now, t, ch, &c, &held[i], out)
+	}
+	return m.write(ctx, tx, now)
+}
+
+// moved collects what a change writes.
+type moved struct {
+	held    []StateRow
+	events  []Event
+	bumps   [][]any // arguments of "bump solo"
+	feeders []string
+}
+
+// move moves an item, and adds what that writes besides its row.
+func (m *moved) move(now int64, t *movedTask, ch change, c *Change, h *StateRow, out *Applied) {
+	from := h.State
+	ch.alter(h, c, now)
+	h.Since = &now
+	out.Items++
+	out.Child = out.Child || h.OfChild() && h.State != "queued"
+	e := Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
+		Event: eventOf(c.Verb, h.State), From: Text(from), To: Text(h.State), Actor: c.Actor, Message: c.Reason, Data: c.Data}
+	switch {
+	case h.Solo == Aside:
+	case t.solo:
+		if add, bump := t.soloMove(from, h.State, &e); bump {
+			m.bumps = append(m.bumps, []any{TaskID(h.TaskID), h.Namespace, add, now})
 		}
-		events = append(events, e)
-		if h.State == "queued" {
-			out.Released = append(out.Released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
-		}
-		if h.FeedsItems() && h.State != "queued" && h.State != "dead_lettered" {
-			feeders = append(feeders, h.ItemID)
+	default:
+		t.count(from, -1)
+		t.count(h.State, +1)
+		t.acceptance = t.acceptance || h.Acceptance == 1
+	}
+	m.events = append(m.events, e)
+	if h.State == "queued" {
+		out.Released = append(out.Released, DueItem{h.Namespace, h.ItemID, h.Type, h.Rank})
+	}
+	if h.FeedsItems() && h.State != "queued" && h.State != "dead_lettered" {
+		m.feeders = append(m.feeders, h.ItemID)
+	}
+}
+
+func (m *moved) write(ctx context.Context, tx Tx, now int64) error {
+	if len(m.bumps) > 0 {
+		if err := tx.ExecEach(ctx, moveSQL["bump solo"], m.bumps); err != nil {
+			return err
 		}
 	}
-	out.Items += len(held)
-	if err := Put(ctx, tx, held); err != nil {
+	if err := Put(ctx, tx, m.held); err != nil {
 		return err
 	}
-	if err := Record(ctx, tx, now, events); err != nil {
+	if err := Record(ctx, tx, now, m.events); err != nil {
 		return err
 	}
-	if len(feeders) == 0 {
+	if len(m.feeders) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, moveSQL["break dependents"], ItemList(feeders))
+	_, err := tx.Exec(ctx, moveSQL["break dependents"], ItemList(m.feeders))
 	return err
 }
 

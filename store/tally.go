@@ -49,31 +49,28 @@ func (t *movedTask) count(state string, n int) {
 	}
 }
 
-// soloMove writes the task's change into its item's event, and keeps the version correct:
-// the version is that of task_counters, plus one while the item has no work left.
-func (t *movedTask) soloMove(ctx context.Context, tx Tx, now int64, from string, h *StateRow, e *Event) error {
-	before, after := SoloState(from), SoloState(h.State)
+// soloMove writes the task's change into its item's event. The task's version is that of
+// task_counters, plus one while the item has no work left: soloMove returns what is to be added
+// to the stored one, and whether that row is to be written.
+func (t *movedTask) soloMove(from, to string, e *Event) (add int, bump bool) {
+	before, after := SoloState(from), SoloState(to)
 	decided := t.state != "open" && t.state != ""
 	if decided {
 		before = t.state
 	}
 	t.state = after
 	if before == after {
-		return nil
+		return 0, false
 	}
 	e.TaskFrom, e.TaskTo = Text(before), Text(after)
-	add := 1
+	add = 1
 	if SoloState(from) != "open" && !decided {
 		add++ // the version that was derived is stored now
 	}
 	if after != "open" {
 		add-- // the new version is derived again
 	}
-	if add == 0 && !decided {
-		return nil
-	}
-	_, err := tx.Exec(ctx, moveSQL["bump solo"], TaskID(h.TaskID), h.Namespace, add, now)
-	return err
+	return add, add != 0 || decided
 }
 
 // conclude writes the counters of a task of many and moves the task.

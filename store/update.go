@@ -8,13 +8,13 @@ import (
 
 var updateSQL = Texts(sqlFiles, "update.sql")
 
-// Reprioritize gives a new priority to the items of a task that have the task's old
-// priority and have not ended. An item that moves to another table in the meantime is
-// found in the next round: until its row is changed, the item has the old priority.
-func Reprioritize(ctx context.Context, tx Tx, taskID string, from, to int) ([]DueItem, error) {
+// Reprioritize gives a new priority to the items of tasks that have their task's old priority
+// and have not ended. The tasks are locked. An item that moves to another table in the meantime
+// is found in the next round: until its row is changed, the item has the old priority.
+func Reprioritize(ctx context.Context, tx Tx, taskIDs []string, to int) ([]DueItem, error) {
 	var released []DueItem
 	for {
-		ids, err := ItemIDs(ctx, tx, updateSQL["priorities to change"], TaskID(taskID), from)
+		ids, err := ItemIDs(ctx, tx, updateSQL["priorities to change"], TaskList(taskIDs), to)
 		if err != nil || len(ids) == 0 {
 			return released, err
 		}
@@ -73,20 +73,42 @@ func LockTask(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 	if err := TaskExists(ctx, tx, namespace, taskID); err != nil {
 		return pawl.Task{}, err
 	}
-	if _, err := tx.Exec(ctx, updateSQL["lock task"], TaskID(taskID), namespace, now); err != nil {
+	if err := lockCounters(ctx, tx, now, namespace, []string{taskID}); err != nil {
 		return pawl.Task{}, err
 	}
 	return GetTask(ctx, tx, namespace, taskID)
 }
 
-// UpdateTask writes a locked task's title, priority and metadata, its next
-// version and the event with its data.
-func UpdateTask(ctx context.Context, tx Tx, now int64, t pawl.Task, diff string, data Text, by Actor) error {
-	if _, err := tx.Exec(ctx, updateSQL["update task"], TaskID(t.ID), Text(t.Title), t.Priority, string(t.Metadata)); err != nil {
+func lockCounters(ctx context.Context, tx Tx, now int64, namespace string, taskIDs []string) error {
+	rows := make([][]any, len(taskIDs))
+	for i, id := range taskIDs {
+		rows[i] = []any{TaskID(id), namespace, now}
+	}
+	return tx.ExecEach(ctx, updateSQL["lock task"], rows)
+}
+
+// UpdatedTask is a task with its new values, and what has changed, as JSON.
+type UpdatedTask struct {
+	pawl.Task
+	Diff string
+}
+
+// UpdateTasks writes the titles, priorities and metadata of locked tasks, their next versions
+// and the events with their data.
+func UpdateTasks(ctx context.Context, tx Tx, now int64, tasks []UpdatedTask, data Text, by Actor) error {
+	var values, versions [][]any
+	var events []Event
+	for i := range tasks {
+		t := &tasks[i]
+		values = append(values, []any{TaskID(t.ID), Text(t.Title), t.Priority, string(t.Metadata)})
+		versions = append(versions, []any{TaskID(t.ID), now})
+		events = append(events, Event{Namespace: t.Namespace, TaskID: t.ID, Event: "updated", Actor: by, Data: data, Diff: Text(t.Diff)})
+	}
+	if err := tx.ExecEach(ctx, updateSQL["update task"], values); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, updateSQL["new version"], TaskID(t.ID), now); err != nil {
+	if err := tx.ExecEach(ctx, updateSQL["new version"], versions); err != nil {
 		return err
 	}
-	return Record(ctx, tx, now, []Event{{Namespace: t.Namespace, TaskID: t.ID, Event: "updated", Actor: by, Data: data, Diff: Text(diff)}})
+	return Record(ctx, tx, now, events)
 }

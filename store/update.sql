@@ -2,8 +2,9 @@
 
 -- name: priorities to change
 SELECT w.id
-FROM pawl.all_items w
-WHERE w.task_id = $1 AND w.priority = $2 AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = w.id)
+FROM pawl.tasks t
+JOIN pawl.all_items w ON w.task_id = t.id
+WHERE t.id IN @ids($1) AND w.priority = t.priority AND t.priority <> $2 AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = w.id)
 ORDER BY w.id
 
 -- name: set priorities

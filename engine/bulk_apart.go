@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-work/pawl"
+)
+
+// apart changes the tasks of state.Apart, each by a call of the verb in a transaction of its own,
+// so that no lock is held for longer than one task takes.
+func (r *bulkRun) apart(ctx context.Context) error {
+	if len(r.state.Apart) == 0 {
+		return nil
+	}
+	before, tasks := r.state, []bulkTask(nil)
+	for _, t := range before.Apart {
+		if r.touched[t.ID] && r.call.Verb != pawl.BulkCancel { // a cancel of many items may have been interrupted
+			r.state.Matched, r.state.Changed = r.state.Matched+1, r.state.Changed+1
+		} else {
+			tasks = append(tasks, t)
+		}
+	}
+	if err := r.each(ctx, tasks); err != nil {
+		r.state = before
+		return err
+	}
+	r.state.Apart, r.touched = nil, nil
+	return r.save(ctx)
+}
+
+// each applies the verb to tasks one by one.
+func (r *bulkRun) each(ctx context.Context, tasks []bulkTask) error {
+	ctx = pawl.As(ctx, r.caller)
+	writers := 1
+	if r.e.db.Dialect().ParallelWrites {
+		writers = bulkWriters
+	}
+	var mu sync.Mutex
+	return inParts(ctx, tasks, writers, func(part []bulkTask) error {
+		errs, err := r.verb(ctx, part)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return r.count(part, errs)
+	})
+}
+
+// inParts calls do with the parts of tasks, at most a number of them at a time. After an error it
+// begins no other part, and returns the error: nothing may take the tasks as done.
+func inParts(ctx context.Context, tasks []bulkTask, writers int, do func(part []bulkTask) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(writers)
+	for part := range slices.Chunk(tasks, bulkPart) {
+		all.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return do(part)
+		})
+	}
+	return all.Wait()
+}
+
+// errUnchanged stands for a task that was as asked for already.
+var errUnchanged = errors.New("unchanged")
+
+// verb applies the verb to some tasks. It returns an error for each, nil where it was applied.
+func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
+	e := *r.e
+	e.bulk = r.item.TaskID
+	out := make([]error, len(tasks))
+	if r.call.Verb == pawl.BulkUpdate {
+		calls := make([]pawl.TaskUpdate, len(tasks))
+		for i, t := range tasks {
+			calls[i] = r.call.Update.Call(t.ID)
+		}
+		rs, err := e.UpdateTasks(ctx, calls)
+		for i := range rs {
+			if out[i] = rs[i].Err; out[i] == nil && rs[i].Value.Version == tasks[i].Version {
+				out[i] = errUnchanged
+			}
+		}
+		return out, err
+	}
+	calls := make([]pawl.TaskCall, len(tasks))
+	for i, t := range tasks {
+		calls[i] = pawl.TaskCall{TaskID: t.ID, Reason: r.call.Reason, Force: r.call.Force}
+	}
+	if r.call.Verb == pawl.BulkDelete {
+		rs, err := e.DeleteTasks(ctx, calls)
+		for i := range rs {
+			out[i] = rs[i].Err
+		}
+		return out, err
+	}
+	rs, err := e.changeTasks(ctx, r.call.Verb, calls)
+	for i := range rs {
+		out[i] = rs[i].Err
+	}
+	return out, err
+}
+
+// count counts outcomes. It returns an error that is not about a task: the step is then repeated.
+func (r *bulkRun) count(tasks []bulkTask, errs []error) error {
+	for _, err := range errs {
+		if code := pawl.CodeOf(err); err != nil && (code == pawl.CodeUnavailable || errors.Is(err, context.Canceled)) {
+			return err
+		}
+	}
+	for i, err := range errs {
+		if r.touched[tasks[i].ID] && pawl.CodeOf(err) == pawl.CodeConflict {
+			err = nil // this call has cancelled it before
+		}
+		r.state.count(tasks[i].ID, err)
+	}
+	return nil
+}
+
+// count counts the outcome of a task.
+func (s *bulkState) count(taskID string, err error) {
+	s.Matched++
+	switch code := pawl.CodeOf(err); {
+	case err == nil:
+		s.Changed++
+	case err == errUnchanged, code == pawl.CodeConflict, code == pawl.CodeNotFound:
+		s.Skipped++
+	default:
+		s.Failed++
+		if len(s.Errors) < pawl.MaxBulkErrors {
+			message := []rune(err.Error())
+			s.Errors = append(s.Errors[:len(s.Errors):len(s.Errors)],
+				pawl.BulkError{TaskID: taskID, Code: code, Message: string(message[:min(len(message), pawl.MaxBulkErrorLen)])})
+		}
+	}
+}

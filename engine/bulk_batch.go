@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+// outcomes are those of the tasks of a batch.
+type outcomes struct {
+	of    map[string]error // by task; nil = changed. What is not in it is left to apart
+	after effects
+}
+
+// batch changes tasks in one transaction, which also saves how far the call is: after a crash,
+// no task is changed again. Tasks that need more than the batch does are left to apart, and
+// if the batch fails, all of them are: a failure of one task must not be that of the others.
+func (r *bulkRun) batch(ctx context.Context, tasks []pawl.Task) error {
+	began := clock.Now()
+	changed, err := false, error(nil)
+	if r.call.Verb != pawl.BulkDelete && r.prioritiesFit(ctx, tasks) { // a delete takes several transactions
+		changed, err = r.commit(ctx, tasks, r.change)
+	}
+	if err == nil && !changed {
+		_, err = r.commit(ctx, tasks, func(context.Context, store.Tx, []string) (outcomes, error) { return outcomes{}, nil })
+	}
+	r.size = nextSize(len(tasks), clock.Now().Sub(began))
+	if len(r.state.Apart) > 0 {
+		r.size = min(r.size, bulkApart)
+	}
+	return err
+}
+
+// nextSize returns the size of the next batch: as many tasks as take bulkTime by the last one.
+func nextSize(last int, took time.Duration) int {
+	fit := int(float64(last) * float64(bulkTime) / float64(max(took, time.Microsecond)))
+	return min(max(fit, last/4, 10), 2*max(last, 10), pawl.BulkStep)
+}
+
+// prioritiesFit reports whether the queues of the tasks' types take the priority of an update.
+func (r *bulkRun) prioritiesFit(ctx context.Context, tasks []pawl.Task) bool {
+	if r.call.Verb != pawl.BulkUpdate || r.call.Update.Priority == nil {
+		return true
+	}
+	fit := map[string]bool{}
+	for _, t := range tasks {
+		if !fit[t.Type] && r.e.checkItemQueues(ctx, queue.Pair{Type: t.Type, Priority: *r.call.Update.Priority}, nil) != nil {
+			return false
+		}
+		fit[t.Type] = true
+	}
+	return true
+}
+
+// commit changes tasks and saves how far the call is, in one transaction. changed is false if the
+// change failed; it is then logged, and nothing is saved.
+func (r *bulkRun) commit(ctx context.Context, tasks []pawl.Task,
+	change func(ctx context.Context, tx store.Tx, ids []string) (outcomes, error)) (changed bool, err error) {
+	ids := make([]string, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
+	}
+	var next bulkState
+	var done outcomes
+	var failed error
+	err = r.locked(ctx, func(ctx context.Context, tx store.Tx) error {
+		if done, failed = change(ctx, tx, ids); failed != nil {
+			return failed
+		}
+		next = r.state
+		for _, t := range tasks {
+			if err, ok := done.of[t.ID]; ok {
+				next.count(t.ID, err)
+			} else {
+				next.Apart = append(next.Apart, bulkTask{t.ID, t.Version})
+			}
+		}
+		next.Cursor = ids[len(ids)-1]
+		return store.SaveBulk(ctx, tx, r.item.TaskID, string(rules.Encode(next)))
+	})
+	if err == nil {
+		r.state = next
+		r.e.follow(pawl.As(ctx, r.caller), done.after)
+		return true, nil
+	}
+	if failed == nil || ctx.Err() != nil {
+		return false, err
+	}
+	r.e.log.WarnContext(ctx, "a batch of a bulk call failed; its tasks are changed one by one", "task_id", r.item.TaskID, "error", err)
+	return false, nil
+}
+
+// change applies the verb to tasks, as the calls of the verb do, with the same statements for all.
+func (r *bulkRun) change(ctx context.Context, tx store.Tx, ids []string) (out outcomes, err error) {
+	held, err := store.LockTasks(ctx, tx, r.item.Namespace, ids)
+	if err != nil {
+		return out, err
+	}
+	now, err := store.NowAgain(ctx, tx)
+	if err != nil {
+		return out, err
+	}
+	out.of = make(map[string]error, len(ids))
+	for _, id := range ids {
+		out.of[id] = pawl.NotFound("task", id)
+	}
+	for _, id := range held {
+		delete(out.of, id)
+	}
+	by, data := actor(r.caller, pawl.ActorUser, ""), bulkData(r.item.TaskID)
+	if r.call.Verb == pawl.BulkUpdate {
+		return out, r.update(ctx, tx, now, held, &out)
+	}
+	done, err := store.ApplyToPlain(ctx, tx, now, store.Change{Namespace: r.item.Namespace, Verb: r.call.Verb, Actor: by,
+		Reason: store.Text(r.call.Reason), Data: data}, held)
+	for id, moved := range done.Tasks {
+		if out.of[id] = nil; !moved {
+			out.of[id] = errUnchanged
+		}
+	}
+	out.after = effects{queued: done.Released, children: done.Children}
+	return out, err
+}
+
+// update updates locked tasks. A task of many items that gets another priority is left to apart.
+func (r *bulkRun) update(ctx context.Context, tx store.Tx, now int64, ids []string, out *outcomes) error {
+	call := r.call.Update.Call("")
+	seen, err := store.TasksToUpdate(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	var chosen, moving []string
+	for _, t := range seen {
+		err := rules.CheckUpdatable(t, &call)
+		if err == nil {
+			_, _, err = rules.Update(t, &call)
+		}
+		moves := call.Priority != nil && *call.Priority != t.Priority
+		switch {
+		case err != nil:
+			out.of[t.ID] = err
+		case moves && t.Items > 1:
+		case moves:
+			moving = append(moving, t.ID)
+			fallthrough
+		default:
+			chosen = append(chosen, t.ID)
+		}
+	}
+	if len(moving) > 0 {
+		if out.after.queued, err = store.Reprioritize(ctx, tx, moving, *call.Priority); err != nil {
+			return err
+		}
+	}
+	if seen, err = store.LockToUpdate(ctx, tx, now, r.item.Namespace, chosen); err != nil {
+		return err
+	}
+	var updated []store.UpdatedTask
+	for _, t := range seen {
+		if err := rules.CheckUpdatable(t, &call); err != nil {
+			return err // it has ended while the counters were locked
+		}
+		with, diff, err := rules.Update(t, &call)
+		if err != nil {
+			return err
+		}
+		if out.of[t.ID] = nil; diff == "" {
+			out.of[t.ID] = errUnchanged
+			continue
+		}
+		updated = append(updated, store.UpdatedTask{Task: with, Diff: diff})
+	}
+	return store.UpdateTasks(ctx, tx, now, updated, bulkData(r.item.TaskID), actor(r.caller, pawl.ActorUser, ""))
+}
+
+// locked runs fn under the lease, in one transaction that has locked the task of the call and
+// then its item, as a cancel does.
+func (r *bulkRun) locked(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	held := false
+	err := r.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := store.LockTaskRow(ctx, tx, r.item.Namespace, r.item.TaskID); err != nil {
+			return err
+		}
+		_, ok, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), r.fence))
+		if held = ok; err != nil || !ok {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+	if err == nil && !held {
+		err = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "progress", Message: "the lease of the bulk call has ended"}
+	}
+	return err
+}
+
+// goOn changes the tasks in state.Apart that were not changed before the call was interrupted.
+func (r *bulkRun) goOn(ctx context.Context) error {
+	if len(r.state.Apart) == 0 {
+		return nil
+	}
+	ids := make([]string, len(r.state.Apart))
+	for i, t := range r.state.Apart {
+		ids[i] = t.ID
+	}
+	err := r.e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		touched, err := store.TouchedTasks(ctx, tx, ids, bulkData(r.item.TaskID))
+		r.touched = make(map[string]bool, len(touched))
+		for _, id := range touched {
+			r.touched[id] = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.apart(ctx)
+}
