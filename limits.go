@@ -82,11 +82,16 @@ const (
 	MaxBulkErrorLen    = 120
 	BulkStep           = 1000
 	BulksPerEngine     = 4
+	MaxSeriesTypes     = 100
+	MaxSeriesPoints    = 20_000
 )
 
 // MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
 // years, which no duration overflows.
 const MaxDelay = 10 * 365 * 24 * time.Hour
+
+// MaxSeriesSpan bounds the time between Since and Until of a SeriesQuery.
+const MaxSeriesSpan = 366 * 24 * time.Hour
 
 // The defaults of docs/contract.md §10.
 const (
@@ -113,6 +118,7 @@ const (
 	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
 	DefaultRetainSignals   = 30 * 24 * time.Hour
+	DefaultRetainCounters  = 14 * 24 * time.Hour
 	RetainBudgetSignals    = 24 * time.Hour
 
 	DefaultInboundTolerance = 5 * time.Minute
@@ -207,6 +213,9 @@ var Limits = []Limit{
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
 	{"bulk_errors", MaxBulkErrors, "tasks", "failed ones that the result of a bulk call names"},
+	{"series_types", MaxSeriesTypes, "types", "that one question for counters names"},
+	{"series_points", MaxSeriesPoints, "points", "of the answer to it, of all types"},
+	{"series_span", int64(MaxSeriesSpan / time.Second), "seconds", "that it may cover"},
 	{"bulk_error", MaxBulkErrorLen, "characters", "an error in the result of a bulk call"},
 }
 
@@ -238,6 +247,7 @@ var Defaults = []Limit{
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds",
 		"chunks of a message, after its end; then a reader gets the whole message at once"},
 	{"retain_signals", int64(DefaultRetainSignals / time.Second), "seconds", "sent signals that no item waits for, after they were last sent"},
+	{"retain_counters", int64(DefaultRetainCounters / time.Second), "seconds", "counters of queues, a row for each minute and queue"},
 	{"retain_budget_signals", int64(RetainBudgetSignals / time.Second), "seconds",
 		"the same of the signal pawl.budget, which the engine sends"},
 	{"inbound_tolerance", int64(DefaultInboundTolerance / time.Second), "seconds", "age of a received webhook's signature"},

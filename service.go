@@ -73,6 +73,7 @@ type Reader interface {
 	Explainer
 	RecordReader
 	StatsReader
+	SeriesReader
 	MessageReader
 	TokenReader
 	LogReader
@@ -430,4 +431,13 @@ type StatsReader interface {
 	ListKeys(ctx context.Context, f KeyFilter) (List[Key], error)
 	ListSweeps(ctx context.Context, page Page) (List[SweepStats], error)
 	Stats(ctx context.Context) (Stats, error)
+}
+
+// SeriesReader reads what happened in the queues of the namespace, minute by minute.
+type SeriesReader interface {
+	// Series returns the counters of queues, by type. Everything that was committed before the
+	// call is counted, except after a time in which no engine ran: then the counters catch up
+	// within seconds. An answer of more than MaxSeriesPoints points is invalid: ask for a
+	// longer step, less time or fewer types.
+	Series(ctx context.Context, q SeriesQuery) ([]QueueSeries, error)
 }

@@ -10,16 +10,17 @@ type SweepOptions struct {
 	CleanupOldCheckpoints    bool `json:"cleanup_old_checkpoints"`    // prune checkpoints beyond the limit below
 	CheckpointRetentionLimit int  `json:"checkpoint_retention_limit"` // per task, in addition to what a resume needs
 
-	BuryAfter     time.Duration `json:"-"` // failed → dead_lettered
-	StaleAfter    time.Duration `json:"-"` // one event for a task without changes
-	RetainTasks   time.Duration `json:"-"` // ended tasks with all their rows
-	RetainFailed  time.Duration `json:"-"` // failed tasks, from their last change
-	RetainDead    time.Duration `json:"-"` // dead-lettered tasks, from their last change
-	RetainKeys    time.Duration `json:"-"` // completed keys without expiry
-	RetainSweeps  time.Duration `json:"-"` // sweep statistics
-	RetainChunks  time.Duration `json:"-"` // chunks of messages that ended
-	RetainSignals time.Duration `json:"-"` // sent signals that no item waits for
-	ArchiveDir    string        `json:"-"` // "" = next to the database for SQLite; in a table for PostgreSQL
+	BuryAfter      time.Duration `json:"-"` // failed → dead_lettered
+	StaleAfter     time.Duration `json:"-"` // one event for a task without changes
+	RetainTasks    time.Duration `json:"-"` // ended tasks with all their rows
+	RetainFailed   time.Duration `json:"-"` // failed tasks, from their last change
+	RetainDead     time.Duration `json:"-"` // dead-lettered tasks, from their last change
+	RetainKeys     time.Duration `json:"-"` // completed keys without expiry
+	RetainSweeps   time.Duration `json:"-"` // sweep statistics
+	RetainChunks   time.Duration `json:"-"` // chunks of messages that ended
+	RetainSignals  time.Duration `json:"-"` // sent signals that no item waits for
+	RetainCounters time.Duration `json:"-"` // counters of queues by the minute
+	ArchiveDir     string        `json:"-"` // "" = next to the database for SQLite; in a table for PostgreSQL
 }
 
 // DefaultSweepOptions returns the defaults of docs/contract.md §10.
@@ -38,6 +39,7 @@ func DefaultSweepOptions() SweepOptions {
 		RetainSweeps:             DefaultRetainSweeps,
 		RetainChunks:             DefaultRetainChunks,
 		RetainSignals:            DefaultRetainSignals,
+		RetainCounters:           DefaultRetainCounters,
 	}
 }
 

@@ -112,6 +112,13 @@ type (
 		SeenSince time.Time `query:"seen_since" doc:"Seen at or after."`
 		Paging
 	}
+	// SeriesQuery is a pawl.SeriesQuery as a query.
+	SeriesQuery struct {
+		Type  []string  `query:"type" doc:"Of any of these types."`
+		Since time.Time `query:"since" doc:"From the minute of this time on; an hour before until without it."`
+		Until time.Time `query:"until" doc:"Before this time; now without it."`
+		Step  int       `query:"step" minimum:"0" maximum:"31622400" doc:"Seconds of a point, a multiple of 60; without it such that there are at most 120 points."`
+	}
 	// KeyQuery is a pawl.KeyFilter as a query.
 	KeyQuery struct {
 		Status KeyStatus `query:"status" doc:"Of this status."`
@@ -404,6 +411,16 @@ func SpendingQueryOf(f pawl.BudgetSpendingFilter) SpendingQuery {
 // WorkerQueryOf returns a filter as a query.
 func WorkerQueryOf(f pawl.WorkerFilter) WorkerQuery {
 	return WorkerQuery{SeenSince: f.SeenSince, Paging: PagingOf(f.Page)}
+}
+
+// SeriesQueryOf returns a question for counters as a query.
+func SeriesQueryOf(q pawl.SeriesQuery) SeriesQuery {
+	return SeriesQuery{Type: q.Types, Since: q.Since, Until: q.Until, Step: int(q.Step / time.Second)}
+}
+
+// Query returns the question.
+func (q *SeriesQuery) Query() pawl.SeriesQuery {
+	return pawl.SeriesQuery{Types: q.Type, Since: q.Since, Until: q.Until, Step: time.Duration(q.Step) * time.Second}
 }
 
 // PagingOf returns a page as a query.

@@ -141,6 +141,12 @@ func (c *Client) ListSweeps(ctx context.Context, page pawl.Page) (pawl.List[pawl
 	return read[pawl.List[pawl.SweepStats]](ctx, c, "list_sweeps", "", api.PagingOf(page))
 }
 
+// Series reads counters of queues; see pawl.SeriesReader.
+func (c *Client) Series(ctx context.Context, q pawl.SeriesQuery) ([]pawl.QueueSeries, error) {
+	out, err := read[pawl.List[pawl.QueueSeries]](ctx, c, "series", "", api.SeriesQueryOf(q))
+	return out.Items, err
+}
+
 // Stats reads the current statistics.
 func (c *Client) Stats(ctx context.Context) (pawl.Stats, error) {
 	return read[pawl.Stats](ctx, c, "stats", "", nil)

@@ -174,26 +174,27 @@ type core struct {
 	limits      *limits
 	// answering has the idempotency keys of calls in flight in this process:
 	// [3]string{namespace, scope, key}.
-	answering    sync.Map
-	seen         seenWorkers
-	leaseKeys    leaseKeys
-	claimKeys    claimKeys
-	tokens       *tokens          // set by start
-	messageItems messageItemCache // of messages
-	blobTexts    blobCache
-	watcher      *stream.Watcher
-	waits        *taskwait.Waits
-	schemas      schema.Cache
-	types        typeCache
-	sweeper      *sweep.Sweeper
-	resting      restingSchedules
-	schedulesDue chan struct{}                 // tells the loop of Run that a schedule may be due
-	bulkMade     chan struct{}                 // tells the loop of Run that there is a new bulk call
-	running      sync.Mutex                    // held by Run
-	active       atomic.Bool                   // a Run is in progress
-	awaitedAfter atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
-	open         context.Context               // ends with Close; Run ends with it
-	shut         context.CancelFunc
+	answering     sync.Map
+	seen          seenWorkers
+	leaseKeys     leaseKeys
+	claimKeys     claimKeys
+	tokens        *tokens          // set by start
+	messageItems  messageItemCache // of messages
+	blobTexts     blobCache
+	watcher       *stream.Watcher
+	waits         *taskwait.Waits
+	schemas       schema.Cache
+	types         typeCache
+	sweeper       *sweep.Sweeper
+	resting       restingSchedules
+	schedulesDue  chan struct{}                 // tells the loop of Run that a schedule may be due
+	bulkMade      chan struct{}                 // tells the loop of Run that there is a new bulk call
+	running       sync.Mutex                    // held by Run
+	backlogMinute int64                         // the last minute whose backlog is stored; of Run
+	active        atomic.Bool                   // a Run is in progress
+	awaitedAfter  atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
+	open          context.Context               // ends with Close; Run ends with it
+	shut          context.CancelFunc
 }
 
 var _ pawl.Service = (*Engine)(nil)

@@ -69,6 +69,9 @@ func (e *Engine) Run(ctx context.Context) error {
 			if err := e.advanceAll(ctx); err != nil {
 				e.logError(ctx, "advancing tasks failed; retrying", err)
 			}
+			if err := e.putBacklog(ctx); err != nil {
+				e.logError(ctx, "counting the backlog failed; retrying", err)
+			}
 			if err := e.keyQueues(ctx); err != nil {
 				e.logError(ctx, "giving gates to items failed; retrying", err)
 			}

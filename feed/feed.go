@@ -26,6 +26,9 @@ type Options struct {
 	// Hub tells of commits, and is told when the feed moves; nil = one of its own, which
 	// hears of nothing but SQLite's commits.
 	Hub *watch.Hub
+	// Counted is called with what this process added to the counters of the queues, after the
+	// commit; nil = not called. A process that dies before the call has not called it.
+	Counted func(*store.Tally)
 	// Log gets a line for each error; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -105,6 +108,12 @@ func New(db store.DB, o Options) *Feed {
 		hub:           o.Hub,
 		ownsHub:       ownsHub,
 		uncachedReads: make(chan struct{}, 2),
+	}
+}
+
+func (f *Feed) count(t *store.Tally) {
+	if f.opts.Counted != nil {
+		f.opts.Counted(t)
 	}
 }
 

@@ -41,7 +41,8 @@ func (f *Feed) logMore(ctx context.Context) (more bool, err error) {
 		_, err := f.Head(ctx)
 		return err == nil, err
 	}
-	return true, f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	var counted *store.Tally
+	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		s, err := store.LockFeed(ctx, tx)
 		if err != nil {
 			return err
@@ -61,8 +62,13 @@ func (f *Feed) logMore(ctx context.Context) (more bool, err error) {
 		if len(fresh) > 0 {
 			s.Top = fresh[len(fresh)-1]
 		}
-		return store.Position(ctx, tx, &s, append(ids, fresh...))
+		counted, err = store.Position(ctx, tx, &s, append(ids, fresh...))
+		return err
 	})
+	if err == nil {
+		f.count(counted)
+	}
+	return true, err
 }
 
 // logLoop keeps the log up to date until ctx ends. Where events get positions, polling adds

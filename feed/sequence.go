@@ -102,6 +102,7 @@ func (f *Feed) needsAssigning(ctx context.Context) (s store.FeedState, needed bo
 // its connection. more reports whether there is more to assign.
 func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err error) {
 	var was store.FeedState
+	var counted *store.Tally
 	wrote := false
 	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		wrote = false
@@ -145,7 +146,7 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 		if len(ids) == 0 && next.Top == s.Top && slices.Equal(next.Gaps, s.Gaps) && s.Epoch == was.Epoch && s.Server == was.Server {
 			return nil
 		}
-		if err := store.Position(ctx, tx, &next, ids); err != nil {
+		if counted, err = store.Position(ctx, tx, &next, ids); err != nil {
 			return err
 		}
 		*out, wrote = next, true
@@ -153,6 +154,7 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 	})
 	if err == nil && wrote {
 		f.assigned = true
+		f.count(counted)
 		f.tellEpoch(ctx, was, *out)
 	}
 	return more && err == nil, err

@@ -24,6 +24,10 @@ func (s *server) statsRoutes() {
 		stats, err := s.svc.Stats(ctx)
 		return reply(access.Of(ctx).Own(stats), err)
 	})
+	add(s, "series", func(ctx context.Context, in *api.SeriesQuery) (*answer[pawl.List[pawl.QueueSeries]], error) {
+		series, err := s.svc.Series(ctx, in.Query())
+		return page(pawl.List[pawl.QueueSeries]{Items: series}, err)
+	})
 	add(s, "log_checkpoint", func(ctx context.Context, _ *nothing) (*answer[pawl.LogCheckpoint], error) {
 		return reply(s.svc.LogCheckpoint(ctx))
 	})

@@ -20,6 +20,7 @@ type LockedItem struct {
 	Failures      int
 	Solo          int // the value in its row
 	Now           int64
+	queue, since  int64    // the number of its queue, and when it was claimed
 	Left          StateRow // the item's row once it has left its lease
 }
 
@@ -29,8 +30,8 @@ type LockedItem struct {
 func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 	g := LockedItem{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
 	var until int64
-	found, err := Row(ctx, tx, []any{&until, &g.State, (*TaskID)(&g.TaskID), &g.Failures, &g.Solo}, acceptSQL["hold lease"],
-		ItemID(f.ItemID), f.Namespace, f.WorkerID, f.Attempt)
+	found, err := Row(ctx, tx, []any{&until, &g.State, (*TaskID)(&g.TaskID), &g.Failures, &g.Solo, &g.queue, &g.since},
+		acceptSQL["hold lease"], ItemID(f.ItemID), f.Namespace, f.WorkerID, f.Attempt)
 	if err != nil || !found {
 		return g, false, err
 	}
@@ -40,7 +41,8 @@ func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 
 // event returns an event about the locked item.
 func (g *LockedItem) event(name string) Event {
-	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Solo: g.Solo, Attempt: g.Attempt, Event: name, Actor: g.By}
+	return Event{Namespace: g.Namespace, TaskID: g.TaskID, ItemID: Text(g.ItemID), Solo: g.Solo, Attempt: g.Attempt, Event: name, Actor: g.By,
+		queue: g.queue, since: g.since}
 }
 
 // start records the first sign of life: a leased item becomes in_progress.

@@ -73,6 +73,8 @@ func valueAt(at any) any {
 //	@values(list, $4)         $4, $5, $6
 //	@arrays(list, $4)         $4::text[], $5::int[], $6::text[]
 //	@filled(list, $4)         COALESCE(a, ($4::text[])[1]) AS a, …
+//	@added(list)              a = queue_minutes.a + excluded.a, …
+//	@summed(list)             CAST(SUM(m.a) AS bigint), …
 //
 // @arrays and @filled unnest columns. An array has only its first value if all values are
 // the same, and no value if all are NULL. The first number may be written as
@@ -87,6 +89,7 @@ var columnLists = func() map[string][]Column {
 		"item":           new(itemScan).columns(),
 		"task":           new(taskScan).columns(),
 		"new_task":       new(NewTask).Columns(),
+		"minute":         countedColumns(),
 	}
 	for i := range stateTables {
 		lists[stateTables[i].name] = r.columns(&stateTables[i])
@@ -97,7 +100,7 @@ var columnLists = func() map[string][]Column {
 // ExpandColumns replaces the marks that name a list by its columns.
 func ExpandColumns(query string) string {
 	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@arrays(": arrays,
-		"@filled(": filled} {
+		"@filled(": filled, "@added(": added, "@summed(": summed} {
 		query = expand(query, mark, made)
 	}
 	return query
@@ -109,6 +112,22 @@ func listOf(name string) []Column {
 		panic("store: no list of columns " + name) // the texts of statements are part of the program
 	}
 	return list
+}
+
+func added(list string) string {
+	return each(list, func(c string) string { return c + " = queue_minutes." + c + " + excluded." + c })
+}
+
+func summed(list string) string {
+	return each(list, func(c string) string { return "CAST(SUM(m." + c + ") AS bigint)" })
+}
+
+func each(list string, made func(column string) string) string {
+	var out []string
+	for _, c := range listOf(list) {
+		out = append(out, made(c.Name))
+	}
+	return strings.Join(out, ", ")
 }
 
 func namesOf(arg string) string {

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"encoding/binary"
+
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Numbers lists up to limit event numbers that are above one number and at most another,
@@ -32,39 +34,58 @@ const (
 )
 
 // Position assigns positions after the newest one to events, in the given order, adds their
-// leaves to the log and writes the state. Events that do not exist any more get none. The
-// feed is locked. Without events it only writes the state.
-func Position(ctx context.Context, tx Tx, s *FeedState, ids []int64) error {
+// leaves to the log and their counts to the counters of the queues, and writes the state. Events
+// that do not exist any more get none. The feed is locked. Without events it only writes the
+// state.
+func Position(ctx context.Context, tx Tx, s *FeedState, ids []int64) (*Tally, error) {
+	counted := newTally()
+	if err := place(ctx, tx, s, ids, counted); err != nil {
+		return nil, err
+	}
+	return counted, counted.add(ctx, tx)
+}
+
+// place is Position; without counted it counts nothing.
+func place(ctx context.Context, tx Tx, s *FeedState, ids []int64, counted *Tally) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
 	}
-	ids, leaves, err := hashed(ctx, tx, ids)
+	ids, leaves, err := hashed(ctx, tx, ids, counted)
 	if err != nil {
 		return err
 	}
-	if len(ids) > 0 {
-		first := s.Position + 1
-		if err := putPage(ctx, tx, now, FeedPage{First: first, IDs: ids}); err != nil {
-			return err
-		}
-		if s.Runs, err = appendLeaves(ctx, tx, s.Position, s.Runs, leaves); err != nil {
-			return err
-		}
-		if s.Loose == 0 {
-			s.Loose = first
-		}
-		s.Position, s.Pages, s.IDs = s.Position+int64(len(ids)), s.Pages+1, s.IDs+len(ids)
-		if s.Pages >= LoosePages || s.IDs >= looseIDs {
-			if s.Pages > 1 {
-				if err := packPages(ctx, tx, now, s.Loose, first); err != nil {
-					return err
-				}
-			}
-			s.Loose, s.Pages, s.IDs = 0, 0, 0
-		}
+	if err := s.extend(ctx, tx, now, ids, leaves); err != nil {
+		return err
 	}
 	return moveFeed(ctx, tx, now, *s)
+}
+
+// extend writes the page of events and their leaves.
+func (s *FeedState) extend(ctx context.Context, tx Tx, now int64, ids []int64, leaves []tlog.Hash) (err error) {
+	if len(ids) == 0 {
+		return nil
+	}
+	first := s.Position + 1
+	if err := putPage(ctx, tx, now, FeedPage{First: first, IDs: ids}); err != nil {
+		return err
+	}
+	if s.Runs, err = appendLeaves(ctx, tx, s.Position, s.Runs, leaves); err != nil {
+		return err
+	}
+	if s.Loose == 0 {
+		s.Loose = first
+	}
+	s.Position, s.Pages, s.IDs = s.Position+int64(len(ids)), s.Pages+1, s.IDs+len(ids)
+	if s.Pages >= LoosePages || s.IDs >= looseIDs {
+		if s.Pages > 1 {
+			if err := packPages(ctx, tx, now, s.Loose, first); err != nil {
+				return err
+			}
+		}
+		s.Loose, s.Pages, s.IDs = 0, 0, 0
+	}
+	return nil
 }
 
 func putPage(ctx context.Context, tx Tx, now int64, p FeedPage) error {

@@ -74,6 +74,10 @@ type leafRow struct {
 	move                 int
 	texts                [10]leafText // from the namespace on, in the order of the columns
 	dest                 []any
+
+	// Not of the leaf: see Tally.
+	queue, since int64
+	kind         leafText
 }
 
 func newLeafRow() *leafRow {
@@ -82,6 +86,7 @@ func newLeafRow() *leafRow {
 	for i := range r.texts {
 		r.dest = append(r.dest, &r.texts[i])
 	}
+	r.dest = append(r.dest, &r.queue, &r.since, &r.kind)
 	r.dest[5], r.dest[6] = leafRef{taskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
 	return r
 }
@@ -188,7 +193,7 @@ func bareLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, e
 type digestsFunc func(ctx context.Context, tx Tx, s Span) (digests, error)
 
 func leavesWith(ctx context.Context, tx Tx, ids []int64, digest digestsFunc) (map[int64]tlog.Hash, error) {
-	leaves, there, err := leavesOf(ctx, tx, ids, digest)
+	leaves, there, err := leavesOf(ctx, tx, ids, digest, nil)
 	out := make(map[int64]tlog.Hash, len(ids))
 	for i, id := range ids {
 		if err == nil && there[i] {
@@ -199,8 +204,8 @@ func leavesWith(ctx context.Context, tx Tx, ids []int64, digest digestsFunc) (ma
 }
 
 // leavesOf hashes events, in the order of their numbers in the list. there says which exist; a
-// number below 1 is of none.
-func leavesOf(ctx context.Context, tx Tx, ids []int64, digest digestsFunc) (out []tlog.Hash, there []bool, err error) {
+// number below 1 is of none. counted gets the events too; nil = not counted.
+func leavesOf(ctx context.Context, tx Tx, ids []int64, digest digestsFunc, counted *Tally) (out []tlog.Hash, there []bool, err error) {
 	out, there = make([]tlog.Hash, len(ids)), make([]bool, len(ids))
 	order := make([]int, 0, len(ids)) // of the numbers
 	sorted := make([]int64, 0, len(ids))
@@ -215,12 +220,16 @@ func leavesOf(ctx context.Context, tx Tx, ids []int64, digest digestsFunc) (out 
 	}
 	next := 0
 	for _, s := range spansOf(sorted) {
-		err := eachLeaf(ctx, tx, s, digest, func(id int64, leaf []byte) {
+		err := eachLeaf(ctx, tx, s, digest, func(r *leafRow, m pawl.MoveCode, leaf []byte) {
+			id := r.id
 			for next < len(sorted) && sorted[next] < id {
 				next++
 			}
 			if next == len(sorted) || sorted[next] > id {
 				return
+			}
+			if counted != nil {
+				counted.count(r, m)
 			}
 			hash := tlog.Hash(sha256.Sum256(leaf))
 			for ; next < len(sorted) && sorted[next] == id; next++ {
@@ -239,7 +248,7 @@ const leafPrefix = 0
 
 // eachLeaf passes the events in a span to fn, in order: what is hashed, leafPrefix and the
 // canonical form.
-func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(id int64, leaf []byte)) error {
+func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(r *leafRow, m pawl.MoveCode, leaf []byte)) error {
 	values, err := digest(ctx, tx, s)
 	if err != nil {
 		return err
@@ -254,7 +263,7 @@ func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(id
 		r, err := readLeaves(ctx, tx, s, newer, func(r *leafRow, m pawl.MoveCode) {
 			b = values.append(r.canonical(append(b[:0], leafPrefix), m), r.id, m)
 			b = append(b, provenances[r.id]...)
-			fn(r.id, b)
+			fn(r, m, b)
 		})
 		if err != nil || r == nil {
 			return err

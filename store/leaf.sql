@@ -4,7 +4,8 @@
 
 -- name: events for leaves
 SELECT e.id, COALESCE(e.attempt, 0), e.created_at, e.move, e.namespace, e.task_id, e.item_id,
-  a.kind, NULLIF(a.name, ''), e.key_id, e.message, e.data, e.diff, e.trace_parent
+  a.kind, NULLIF(a.name, ''), e.key_id, e.message, e.data, e.diff, e.trace_parent,
+  COALESCE(e.queue_id, 0), COALESCE(e.since, 0), CASE WHEN e.queue_id IS NULL THEN COALESCE((SELECT w.type FROM pawl.all_items w WHERE w.id = e.item_id), (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)) END
 FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor
 WHERE e.id >= $1 AND e.id <= $2

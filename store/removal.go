@@ -141,8 +141,8 @@ func (s *FeedState) expects(id int64) bool {
 // hashed returns the leaves of the events and records of a page. Events that were removed
 // since their numbers were read are left out: no position and no leaf is theirs. It overwrites
 // ids.
-func hashed(ctx context.Context, tx Tx, ids []int64) (there []int64, leaves []tlog.Hash, err error) {
-	out, found, err := leavesOf(ctx, tx, ids, leafDigests)
+func hashed(ctx context.Context, tx Tx, ids []int64, counted *Tally) (there []int64, leaves []tlog.Hash, err error) {
+	out, found, err := leavesOf(ctx, tx, ids, leafDigests, counted)
 	if err != nil {
 		return nil, nil, err
 	}

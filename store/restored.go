@@ -60,7 +60,7 @@ func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, a
 	if len(passed) == 0 {
 		return nil
 	}
-	return Position(ctx, tx, &s, passed)
+	return place(ctx, tx, &s, passed, nil) // they happened elsewhere: they are not counted
 }
 
 // provedByArchive returns the leaves of restored events that their archive proves to be in the

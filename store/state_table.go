@@ -244,6 +244,7 @@ type Event struct {
 	From, To, TaskFrom, TaskTo Text
 	Actor                      Actor
 	worker                     *int64 // the number of the worker that is the actor; nil = see Actor
+	queue, since               int64  // of an event of a lease: the number of its queue, and when it was claimed; 0 = not known
 	Message, Data, Diff        Text
 }
 
@@ -298,9 +299,16 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 			return err
 		}
 		rows[i] = []any{e.Namespace, TaskID(e.TaskID), ItemID(e.ItemID), attempt, move, e.worker, e.Actor.Type, Text(e.Actor.ID),
-			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now}
+			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now, orNull(e.queue), orNull(e.since)}
 	}
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
+}
+
+func orNull(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // List encodes texts as the JSON array that @list reads.

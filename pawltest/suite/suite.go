@@ -90,6 +90,7 @@ var nouns = []noun{
 	badText,
 	namespaces,
 	workers,
+	series,
 	sweeps,
 	relays,
 	queues,

@@ -27,8 +27,8 @@ lease AS (
   SET state = @state(in_progress)
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x WHERE state = @state(leased)))),
 started AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
-  SELECT namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo), worker, key_id, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id)
+  SELECT namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo), worker, key_id, now, queue_id
   FROM x, n
   WHERE state = @state(leased)
   RETURNING 1)

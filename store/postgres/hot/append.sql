@@ -6,7 +6,7 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, message_id, place, count, ord)),
 k AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.state, l.solo, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord, c.message_id, c.place, c.count
+  SELECT l.item_id, l.namespace, l.task_id, l.queue_id, l.state, l.solo, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord, c.message_id, c.place, c.count
   @held,
 m AS MATERIALIZED (
   SELECT k.*, m.state AS message_state, m.chunks, m.role, m.created_at, m.cuts, COALESCE(m.step_offset, 0) AS step_offset, m.attempt AS writer, m.bytes,

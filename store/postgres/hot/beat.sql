@@ -5,7 +5,7 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, ord)),
 k AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.worker, l.attempt, l.state, l.solo, l.failures, l.lease_seconds, l.lease_expires_at, l.acquired_at, l.start_to_close, l.stopped, l.key_id, c.ord
+  SELECT l.item_id, l.namespace, l.task_id, l.queue_id, l.worker, l.attempt, l.state, l.solo, l.failures, l.lease_seconds, l.lease_expires_at, l.acquired_at, l.start_to_close, l.stopped, l.key_id, c.ord
   @held,
 x AS MATERIALIZED (
   SELECT k.*, n.now
@@ -16,8 +16,8 @@ lease AS (
   SET state = @state(in_progress), heartbeat_at = (SELECT now FROM n), lease_expires_at = LEAST((SELECT now FROM n) + lease_seconds * 1000000::bigint, acquired_at + start_to_close * 1000000::bigint)
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
-  SELECT namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo), worker, key_id, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id)
+  SELECT namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo), worker, key_id, now, queue_id
   FROM x
   WHERE state = @state(leased)
   ORDER BY ord)

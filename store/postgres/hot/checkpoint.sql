@@ -5,7 +5,7 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, ord)),
 k AS MATERIALIZED (
-  SELECT l.item_id, l.namespace, l.task_id, l.state, l.solo, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord
+  SELECT l.item_id, l.namespace, l.task_id, l.queue_id, l.state, l.solo, l.attempt, l.worker, l.key_id, l.lease_expires_at, c.ord
   @held,
 x AS MATERIALIZED (
   SELECT k.*

@@ -37,7 +37,7 @@ d AS (
     --bytes ) a) b
     --bytes WHERE COALESCE(b.before, 0) < $15::int
     ))
-  RETURNING queue_id, rank, item_id, task_id, @columns(carried, attempt: attempt + 1 AS claim), started_at, error),
+  RETURNING queue_id, rank, item_id, task_id, @columns(carried, attempt: attempt + 1 AS claim), started_at, error, since),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
 -- The rows are divided in claim order: each claimant's rows start at its ordinal in $8.
 -- said is the item's open message, or else its newest stopped one.
@@ -58,8 +58,8 @@ lease AS (
     NULLIF(($14::text[])[who], '')
   FROM r),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
-  SELECT $1::text, task_id, item_id, claim, @move(leased, 'queued', 'leased', solo), @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id, since)
+  SELECT $1::text, task_id, item_id, claim, @move(leased, 'queued', 'leased', solo), @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n), queue_id, since
   FROM r)
 SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, ($4::text[])[array_position((SELECT ids FROM q), r.queue_id)], w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), LEAST((SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint),

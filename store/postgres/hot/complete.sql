@@ -3,11 +3,11 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, result, ord)),
 k AS MATERIALIZED (
-  SELECT c.item_id, c.namespace, l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.lease_expires_at,
+  SELECT c.item_id, c.namespace, l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.acquired_at, l.lease_expires_at,
     l.stage, l.key_id, c.ord, c.result
   FROM c,
     LATERAL (
-      SELECT l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.lease_expires_at, l.stage, l.key_id
+      SELECT l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.acquired_at, l.lease_expires_at, l.stage, l.key_id
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker = c.worker AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
@@ -27,8 +27,8 @@ ended AS (
   FROM x
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at)
-  SELECT namespace, task_id, item_id, attempt, @move(completed, state, 'completed', solo), worker, key_id, (SELECT now FROM n)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id, since)
+  SELECT namespace, task_id, item_id, attempt, @move(completed, state, 'completed', solo), worker, key_id, (SELECT now FROM n), queue_id, acquired_at
   FROM x
   RETURNING 1),
 fed AS MATERIALIZED (

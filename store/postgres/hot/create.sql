@@ -48,12 +48,12 @@ deps AS (
 -- The events are inserted in the order given, a task's before its items': Append reads its
 -- second input after the first. So the ids of a task's events rise in this order.
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, move, actor, key_id, data, created_at)
-  SELECT namespace, id, NULL, @move(proposed, -, 'open', task), actor, key_id, data, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, move, actor, key_id, data, created_at, queue_id)
+  SELECT namespace, id, NULL, @move(proposed, -, 'open', task), actor, key_id, data, now, NULL::int
   FROM t, n
   WHERE solo = 0
   UNION ALL
-  SELECT namespace, task_id, id, CASE WHEN solo = 1 THEN @move(proposed, -, state, only) ELSE @move(planned, -, state, item) END, actor, key_id, data, now
+  SELECT namespace, task_id, id, CASE WHEN solo = 1 THEN @move(proposed, -, state, only) ELSE @move(planned, -, state, item) END, actor, key_id, data, now, queue_id
   FROM i)
 SELECT now
 FROM n

@@ -39,8 +39,8 @@ ready AS (
   SELECT queue_id, @requeue_rank(priority), item_id, task_id, @columns(carried), left_by, worker, started_at, now, error
   FROM r),
 record AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, created_at)
-  SELECT namespace, task_id, item_id, NULLIF(attempt, 0), move, @system, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, created_at, queue_id)
+  SELECT namespace, task_id, item_id, NULLIF(attempt, 0), move, @system, now, queue_id
   FROM r)
 SELECT namespace, item_id, @type_of(queue_id), @requeue_rank(priority)
 FROM r

@@ -39,10 +39,10 @@ rested AS (
   WHERE spent
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, data, created_at)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, data, created_at, queue_id, since)
   SELECT namespace, task_id, item_id, attempt, @move(lease_expired, state, to_state, solo), @system,
     json_build_object('worker_id', @name_of(worker), 'lease_expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-      'failures', new_failures, 'max_attempts', max_attempts, 'spared', spare)::text, now
+      'failures', new_failures, 'max_attempts', max_attempts, 'spared', spare)::text, now, queue_id, acquired_at
   FROM y
   RETURNING 1),
 broke AS MATERIALIZED (

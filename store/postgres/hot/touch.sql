@@ -28,14 +28,14 @@ lease AS (
   SET state = excluded.state, heartbeat_at = excluded.heartbeat_at, lease_expires_at = excluded.lease_expires_at,
     progress = excluded.progress, stage = excluded.stage, progressed_at = excluded.progressed_at),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, data, created_at)
-  SELECT namespace, task_id, item_id, attempt, move, worker, key_id, data, now
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, data, created_at, queue_id)
+  SELECT namespace, task_id, item_id, attempt, move, worker, key_id, data, now, queue_id
   FROM (
-    SELECT ord, namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo) AS move, worker, key_id, NULL AS data, now
+    SELECT ord, namespace, task_id, item_id, attempt, @move(in_progress, 'leased', 'in_progress', solo) AS move, worker, key_id, NULL AS data, now, queue_id
     FROM y
     WHERE state = @state(leased)
     UNION ALL
-    SELECT ord, namespace, task_id, item_id, attempt, @move(progressed, -, -, solo), worker, key_id, json_build_object('stage', staged, 'progress', new_progress)::text, now
+    SELECT ord, namespace, task_id, item_id, attempt, @move(progressed, -, -, solo), worker, key_id, json_build_object('stage', staged, 'progress', new_progress)::text, now, queue_id
     FROM y
     WHERE new_stage IS DISTINCT FROM stage) e
   ORDER BY ord, data NULLS FIRST)

@@ -29,14 +29,14 @@ type claimed struct {
 	taskID store.TaskID
 	rank   int64
 	store.Carried
-	startedAt               *int64
+	startedAt, since        *int64
 	err, key, reasons, said store.Text
 	input                   string
 }
 
 func (r *claimed) targets() []any {
 	return slices.Concat([]any{&r.rank, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
-		&r.startedAt, &r.err, &r.key, &r.input, &r.reasons, &r.said})
+		&r.startedAt, &r.since, &r.err, &r.key, &r.input, &r.reasons, &r.said})
 }
 
 // batch is what a claim has taken so far. It is full when it has its rows, or with the row
@@ -230,7 +230,10 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, even
 	}
 	r.Attempt++
 	e := event{namespace: h.namespace, taskID: r.taskID, itemID: r.itemID, solo: r.Solo, attempt: int64(r.Attempt), name: "leased",
-		from: "queued", to: "leased", by: h.by}
+		from: "queued", to: "leased", by: h.by, queue: r.queue}
+	if r.since != nil {
+		e.since = *r.since
+	}
 	err := leases.add(ctx, tx, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.queue, priority, flag(c.Prefetch), h.worker,
 		int64(c.LeaseSeconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {

@@ -28,7 +28,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	ends, events := inserter{insert: completeEnd}, inserter{insert: addEvent}
 	// Only the columns that are needed: the driver reads the name and type of each column.
 	targets := []any{&l.taskID, &l.queue, (*store.StateCode)(&l.state), &l.priority}
-	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.stage, &l.keyID)
+	targets = append(append(targets, store.Targets(l.Kept())...), &l.Solo, &l.Feeds, &l.startedAt, &l.acquiredAt, &l.stage, &l.keyID)
 	for i := range calls {
 		c := &calls[i]
 		l.itemID, l.namespace, l.Attempt = store.ItemID(c.ItemID), c.Namespace, c.Attempt

@@ -94,7 +94,7 @@ func (w *creation) newItem(ctx context.Context, tx store.Tx, n *store.NewItem) e
 	if err != nil {
 		return err
 	}
-	e := event{namespace: n.Namespace, taskID: task, itemID: id, solo: n.Mark(), name: "planned", by: who, data: n.Data}
+	e := event{namespace: n.Namespace, taskID: task, itemID: id, solo: n.Mark(), name: "planned", by: who, data: n.Data, queue: queue}
 	begins := n.Carried()
 	given := begins.Given()
 	switch {

@@ -74,6 +74,6 @@ func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int
 		return store.DueItem{}, err
 	}
 	e := event{namespace: q.Namespace, taskID: s.taskID, itemID: s.itemID, solo: s.Solo, attempt: int64(s.Attempt), name: name,
-		from: store.Text(from), to: "queued", by: system}
+		from: store.Text(from), to: "queued", by: system, queue: s.queue}
 	return store.DueItem{Namespace: q.Namespace, ItemID: string(s.itemID), Type: q.Type, Rank: int(rank)}, e.write(ctx, tx, now)
 }

@@ -66,6 +66,7 @@ type event struct {
 	from, to         store.Text
 	taskFrom, taskTo store.Text
 	by               by
+	queue, since     int64 // 0 = not known
 	data             store.Text
 }
 
@@ -89,7 +90,8 @@ func (e *event) add(ctx context.Context, tx store.Tx, events *inserter, now int6
 func (e *event) row(now int64) ([]any, error) {
 	move, err := store.CodeOf(pawl.MoveCode{Class: store.ClassOf(string(e.itemID), e.solo), Event: e.name, From: string(e.from),
 		To: string(e.to), TaskFrom: string(e.taskFrom), TaskTo: string(e.taskTo)})
-	return []any{e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key, e.data, now}, err
+	return []any{e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key, now,
+		orNull(e.queue), orNull(e.since), e.data}, err
 }
 
 // by is the actor of an event, by its number, and its API key.

@@ -36,7 +36,7 @@ func with(columns []store.Column, args ...any) []any {
 
 func (l *lease) event(name, to string, by by) event {
 	return event{namespace: l.namespace, taskID: l.taskID, itemID: l.itemID, solo: l.Solo, attempt: int64(l.Attempt),
-		name: name, from: store.Text(l.state), to: store.Text(to), by: by}
+		name: name, from: store.Text(l.state), to: store.Text(to), by: by, queue: l.queue, since: l.acquiredAt}
 }
 
 func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) }

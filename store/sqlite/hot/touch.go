@@ -24,7 +24,7 @@ type held struct {
 	state                             string
 	worker                            int64
 	failures, leaseSeconds, expiresAt int64
-	acquiredAt                        int64
+	acquiredAt, queue                 int64
 	store.Carried                     // solo and start_to_close
 	progress                          *int64
 	stage                             *string
@@ -34,7 +34,7 @@ type held struct {
 
 // look reads the lease that a fence names. found is false when the fence is refused.
 func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64) (found bool, err error) {
-	found, h.worker, h.item, err = take(ctx, tx, []any{&h.taskID, (*store.StateCode)(&h.state),
+	found, h.worker, h.item, err = take(ctx, tx, []any{&h.taskID, &h.queue, (*store.StateCode)(&h.state),
 		&h.failures, &h.leaseSeconds, &h.expiresAt, &h.progress, &h.stage,
 		&h.stopped, &h.keyID, &h.Solo, &h.acquiredAt, &h.StartToClose},
 		touchLook, touchItem, f, now)
@@ -43,7 +43,7 @@ func (h *held) look(ctx context.Context, tx store.Tx, f *store.Fence, now int64)
 
 func (h *held) event(name string, f *store.Fence) event {
 	return event{namespace: f.Namespace, taskID: h.taskID, itemID: store.ItemID(f.ItemID), solo: h.Solo, attempt: int64(f.Attempt), name: name,
-		by: by{h.worker, h.keyID}}
+		by: by{h.worker, h.keyID}, queue: h.queue}
 }
 
 // started records the event of the first sign of life.

@@ -1,5 +1,5 @@
 -- name: Look
-SELECT task_id, state, failures, lease_seconds, lease_expires_at, progress, stage, stopped, key_id, solo, acquired_at, start_to_close /* item */
+SELECT task_id, queue_id, state, failures, lease_seconds, lease_expires_at, progress, stage, stopped, key_id, solo, acquired_at, start_to_close /* item */
 FROM pawl.leases
 WHERE item_id = $1 AND namespace = $2 AND worker = $3 AND attempt = $4 AND lease_expires_at > $5
 

@@ -89,6 +89,7 @@ type sweepConfig struct {
 	RetainSweeps             time.Duration `koanf:"retain_sweeps"`
 	RetainChunks             time.Duration `koanf:"retain_chunks"`
 	RetainSignals            time.Duration `koanf:"retain_signals"`
+	RetainCounters           time.Duration `koanf:"retain_counters"`
 	ArchiveDir               string        `koanf:"archive_dir"`
 }
 
@@ -122,6 +123,7 @@ func (s sweepConfig) options() *pawl.SweepOptions {
 		RetainSweeps:             s.RetainSweeps,
 		RetainChunks:             s.RetainChunks,
 		RetainSignals:            s.RetainSignals,
+		RetainCounters:           s.RetainCounters,
 		ArchiveDir:               s.ArchiveDir,
 	}
 }
@@ -232,6 +234,8 @@ var Settings = []Setting{
 		Help: "how long chunks of ended messages are kept; 0 = for ever"},
 	{Key: "sweep.retain_signals", Flag: "retain-signals", Default: sweepDefaults.RetainSignals,
 		Help: "how long sent signals that no item waits for are kept; 0 = for ever"},
+	{Key: "sweep.retain_counters", Flag: "retain-counters", Default: sweepDefaults.RetainCounters,
+		Help: "how long the counters of queues are kept; 0 = for ever"},
 	{Key: "sweep.archive_dir", Flag: "archive-dir", Help: "folder of archives (default: beside a SQLite database, in a PostgreSQL one)"},
 }
 

@@ -14,14 +14,26 @@ import (
 
 // StatsCommand returns the command `pawl stats`.
 func StatsCommand(a *cli.App) *cobra.Command {
-	const short = "Show counts of items, tasks, leases, keys and sweeps"
-	return a.Verb("stats", short, cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.StatsReader, _ []string) error {
+	const short = "Show counts of items, tasks, leases, keys and sweeps, or what happened in each queue"
+	var f seriesFlags
+	cmd := a.Verb("stats", short, cobra.NoArgs, cli.With(a, func(ctx context.Context, s statsReader, _ []string) error {
+		if f.given() {
+			return f.show(ctx, a, s)
+		}
 		st, err := s.Stats(ctx)
 		if err != nil {
 			return err
 		}
 		return a.Show(st, func(w io.Writer) { statsFields(w, st) })
 	}))
+	f.register(cmd)
+	cmd.Example = "  pawl stats\n  pawl stats --since 1h\n  pawl stats --since 24h --step 1h --type review"
+	return cmd
+}
+
+type statsReader interface {
+	pawl.StatsReader
+	pawl.SeriesReader
 }
 
 func statsFields(w io.Writer, st pawl.Stats) {

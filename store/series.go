@@ -1,0 +1,336 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var seriesSQL = Texts(sqlFiles, "series.sql")
+
+// minuteColumns are the columns of queue_minutes that are added up. The constants below are their
+// places.
+var minuteColumns = func() []string {
+	out := []string{"created", "claimed", "completed", "failed", "expired", "retried", "cancelled", "dead_lettered"}
+	for _, kind := range []string{"wait_", "run_"} {
+		out = append(out, kind+"us")
+		for i := range len(pawl.TimingBounds) + 1 {
+			out = append(out, fmt.Sprint(kind, i))
+		}
+	}
+	return out
+}()
+
+// countedColumns is the list of minuteColumns for marks in statements.
+func countedColumns() (out []Column) {
+	for _, name := range minuteColumns {
+		out = append(out, Column{name, new(int64)})
+	}
+	return out
+}
+
+const (
+	createdColumn = iota
+	claimedColumn
+	completedColumn
+	failedColumn
+	expiredColumn
+	retriedColumn
+	cancelledColumn
+	deadColumn
+	waitColumn // the sum; the buckets follow
+)
+
+// runColumn has the sum of the run times; the buckets follow.
+var runColumn = waitColumn + len(pawl.TimingBounds) + 2
+
+// columnOfEvent is the column that counts an event of an item; −1 = none.
+func columnOfEvent(m pawl.MoveCode) int {
+	switch m.Event {
+	case "proposed", "planned":
+		return createdColumn
+	case "leased":
+		return claimedColumn
+	case "completed":
+		return completedColumn
+	case "failed":
+		return failedColumn
+	case "lease_expired":
+		return expiredColumn
+	case "retried":
+		return retriedColumn
+	case "cancelled":
+		return cancelledColumn
+	case "dead_lettered":
+		return deadColumn
+	}
+	return -1
+}
+
+// Tally counts the events of a page of the feed, by queue.
+type Tally struct {
+	byNumber map[int64]*QueueTally
+	byName   map[QueueName]*QueueTally
+}
+
+// QueueTally is what a Tally has of one queue, or of the tasks of a type.
+type QueueTally struct {
+	QueueName
+	Events      map[string]int64 // by name, those of tasks too
+	Waits, Runs []float64        // seconds that items were queued before a claim, and that attempts took
+	minutes     map[int64][]int64
+}
+
+// Queues returns what was counted, by namespace and type.
+func (t *Tally) Queues() []*QueueTally {
+	if t == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(t.byName), func(a, b *QueueTally) int { return a.compare(b.QueueName) })
+}
+
+func newTally() *Tally {
+	return &Tally{map[int64]*QueueTally{}, map[QueueName]*QueueTally{}}
+}
+
+func newQueueTally(name QueueName) *QueueTally {
+	return &QueueTally{QueueName: name, Events: map[string]int64{}, minutes: map[int64][]int64{}}
+}
+
+// queue returns the counters of the queue of an event: by its number, which is resolved later, or
+// by name.
+func (t *Tally) queue(r *leafRow) *QueueTally {
+	if r.queue != 0 {
+		q := t.byNumber[r.queue]
+		if q == nil {
+			q = newQueueTally(QueueName{})
+			t.byNumber[r.queue] = q
+		}
+		return q
+	}
+	return t.named(QueueName{string(r.texts[0]), string(r.kind)})
+}
+
+func (t *Tally) named(name QueueName) *QueueTally {
+	q := t.byName[name]
+	if q == nil {
+		q = newQueueTally(name)
+		t.byName[name] = q
+	}
+	return q
+}
+
+// count counts an event. An event whose task is gone, and with it its type, is not counted.
+func (t *Tally) count(r *leafRow, m pawl.MoveCode) {
+	if r.queue == 0 && len(r.kind) == 0 {
+		return
+	}
+	q := t.queue(r)
+	q.Events[m.Event]++
+	if m.Class == pawl.MoveOfTask {
+		return
+	}
+	column := columnOfEvent(m)
+	timed := -1
+	switch {
+	case m.Event == "leased":
+		timed = waitColumn
+		if r.since == 0 {
+			r.since = createdAt(string(r.texts[2]))
+		}
+	case (m.From == "leased" || m.From == "in_progress") && (m.To == "submitted" || column == completedColumn || column == failedColumn):
+		timed = runColumn
+	}
+	if column < 0 && timed < 0 {
+		return
+	}
+	row := q.minute(r.created)
+	if column >= 0 {
+		row[column]++
+	}
+	if timed < 0 || r.since == 0 {
+		return
+	}
+	took := max(0, r.created-r.since)
+	seconds := float64(took) / 1e6
+	row[timed] += took
+	bucket, _ := slices.BinarySearch(pawl.TimingBounds, seconds)
+	row[timed+1+bucket]++
+	if timed == waitColumn {
+		q.Waits = append(q.Waits, seconds)
+	} else {
+		q.Runs = append(q.Runs, seconds)
+	}
+}
+
+// createdAt returns the time in an item's id, in microseconds.
+func createdAt(id string) int64 {
+	b, ok := parseID(itemPrefix, id)
+	if !ok {
+		return 0
+	}
+	return int64(b.Time()) * 1000
+}
+
+func (q *QueueTally) minute(at int64) []int64 {
+	minute := at / time.Minute.Microseconds()
+	row := q.minutes[minute]
+	if row == nil {
+		row = make([]int64, len(minuteColumns))
+		q.minutes[minute] = row
+	}
+	return row
+}
+
+// merge adds the counters of another tally of the same queue.
+func (q *QueueTally) merge(o *QueueTally) {
+	for event, n := range o.Events {
+		q.Events[event] += n
+	}
+	q.Waits, q.Runs = append(q.Waits, o.Waits...), append(q.Runs, o.Runs...)
+	for minute, row := range o.minutes {
+		to := q.minute(minute * time.Minute.Microseconds())
+		for i, n := range row {
+			to[i] += n
+		}
+	}
+}
+
+// add adds the counters to queue_minutes. The feed is locked.
+func (t *Tally) add(ctx context.Context, tx Tx) error {
+	for id, counted := range t.byNumber {
+		name, err := QueueNamed(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		t.named(name).merge(counted)
+	}
+	t.byNumber = nil
+	type row struct {
+		queue, minute int64
+		q             *QueueTally
+	}
+	var rows []row
+	for _, q := range t.byName {
+		if len(q.minutes) == 0 {
+			continue
+		}
+		id, found, err := FindQueue(ctx, tx, q.QueueName)
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue // its items are gone, and it never had a queue here
+		}
+		for minute := range q.minutes {
+			rows = append(rows, row{id, minute, q})
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.minute, b.minute)) })
+	args := make([][]any, len(rows))
+	for i, r := range rows {
+		args[i] = []any{r.queue, r.minute, r.q.Namespace}
+		for _, n := range r.q.minutes[r.minute] {
+			args[i] = append(args[i], n)
+		}
+	}
+	return tx.ExecEach(ctx, seriesSQL["add"], args)
+}
+
+// QueueBacklog is how many items are in a queue.
+type QueueBacklog struct {
+	QueueName
+	number int64
+	pawl.Backlog
+}
+
+// ReadBacklog counts the items of all queues, unless the backlog of the minute is stored already.
+// It reads the narrow tables: about 100 ms for a million items.
+func ReadBacklog(ctx context.Context, tx Tx, minute int64) (out []QueueBacklog, err error) {
+	var last int64
+	if _, err := Row(ctx, tx, []any{&last}, seriesSQL["last backlog"], minute); err != nil || last >= minute {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, seriesSQL["backlog"])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var b QueueBacklog
+		if err := rows.Scan(&b.number, &b.Queued, &b.Leased, &b.Waiting, &b.Scheduled); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	for i := range out {
+		if out[i].QueueName, err = QueueNamed(ctx, tx, out[i].number); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// PutBacklog stores the backlog at the end of a minute.
+func PutBacklog(ctx context.Context, tx Tx, minute int64, queues []QueueBacklog) error {
+	rows := make([][]any, len(queues))
+	for i, b := range queues {
+		rows[i] = []any{b.number, minute, b.Namespace, b.Queued, b.Leased, b.Waiting, b.Scheduled}
+	}
+	return tx.ExecEach(ctx, seriesSQL["put backlog"], rows)
+}
+
+// Series reads the counters of the queues of a namespace. Since, Until and Step of the query
+// are set. It returns at most one point more than the given number.
+func Series(ctx context.Context, tx Tx, namespace string, q pawl.SeriesQuery, most int) ([]pawl.QueueSeries, error) {
+	rows, err := tx.Query(ctx, seriesSQL["series"], namespace, minuteOf(q.Since), minuteOf(q.Until.Add(time.Minute-time.Microsecond)),
+		int64(q.Step/time.Minute), len(q.Types) == 0, List(q.Types), most+1, int64(1e10))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := []pawl.QueueSeries{}
+	for rows.Next() {
+		var kind string
+		var minute int64
+		var backlog [4]*int64
+		n := make([]int64, len(minuteColumns))
+		dest := []any{&kind, &minute, &backlog[0], &backlog[1], &backlog[2], &backlog[3]}
+		for i := range n {
+			dest = append(dest, &n[i])
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		if len(out) == 0 || out[len(out)-1].Type != kind {
+			out = append(out, pawl.QueueSeries{Type: kind, Step: int(q.Step / time.Second)})
+		}
+		p := pawl.SeriesPoint{At: time.Unix(minute*60, 0).UTC(), Created: n[createdColumn], Claimed: n[claimedColumn],
+			Completed: n[completedColumn], Failed: n[failedColumn], Expired: n[expiredColumn], Retried: n[retriedColumn],
+			Cancelled: n[cancelledColumn], DeadLettered: n[deadColumn],
+			Wait: pawl.NewTiming(float64(n[waitColumn])/1e6, n[waitColumn+1:runColumn]),
+			Run:  pawl.NewTiming(float64(n[runColumn])/1e6, n[runColumn+1:])}
+		if backlog[0] != nil {
+			p.Backlog = &pawl.Backlog{Queued: *backlog[0], Leased: *backlog[1], Waiting: *backlog[2], Scheduled: *backlog[3]}
+		}
+		last := &out[len(out)-1]
+		last.Points = append(last.Points, p)
+	}
+	return out, rows.Err()
+}
+
+func minuteOf(t time.Time) int64 { return t.UnixMicro() / time.Minute.Microseconds() }
+
+// RemoveOldMinutes removes up to limit rows of counters of minutes that ended before a time.
+func RemoveOldMinutes(ctx context.Context, tx Tx, before int64, limit int) (int64, error) {
+	return tx.Exec(ctx, seriesSQL["remove old"], before/time.Minute.Microseconds(), limit)
+}

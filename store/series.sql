@@ -1,0 +1,53 @@
+-- The counters of queues, a row for each minute in which something happened in a queue or
+-- was in it. minute is the number of the minute since 1970. Only a transaction that has
+-- locked the feed adds to the counters: each event once.
+
+-- name: add
+INSERT INTO pawl.queue_minutes (queue_id, minute, namespace, @columns(minute))
+VALUES ($1, $2, $3, @values(minute, $4))
+ON CONFLICT (queue_id, minute) DO UPDATE
+SET @added(minute)
+
+-- name: put backlog
+INSERT INTO pawl.queue_minutes (queue_id, minute, namespace, queued, leased, waiting, scheduled)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (queue_id, minute) DO UPDATE
+SET queued = $4, leased = $5, waiting = $6, scheduled = $7
+
+-- The backlog of a step is that of its last minute that has one: the number of the minute is in
+-- the upper digits, above $8.
+-- name: series
+SELECT q.type, m.minute - m.minute % $4,
+  MAX(m.minute * CAST($8 AS bigint) + m.queued) % CAST($8 AS bigint), MAX(m.minute * CAST($8 AS bigint) + m.leased) % CAST($8 AS bigint),
+  MAX(m.minute * CAST($8 AS bigint) + m.waiting) % CAST($8 AS bigint), MAX(m.minute * CAST($8 AS bigint) + m.scheduled) % CAST($8 AS bigint),
+  @summed(minute)
+FROM pawl.queues q
+JOIN pawl.queue_minutes m ON m.queue_id = q.id
+WHERE q.namespace = $1 AND m.minute >= $2 AND m.minute < $3 AND ($5 OR q.type IN @list($6))
+GROUP BY q.type, 2
+ORDER BY q.type, 2
+LIMIT $7
+
+-- name: last backlog
+SELECT COALESCE(MAX(minute), 0)
+FROM pawl.queue_minutes
+WHERE minute >= $1 AND queued IS NOT NULL
+
+-- name: backlog
+SELECT queue_id, CAST(SUM(queued) AS bigint), CAST(SUM(leased) AS bigint), CAST(SUM(waiting) AS bigint), CAST(SUM(scheduled) AS bigint)
+FROM (
+  SELECT queue_id, COUNT(*) AS queued, 0 AS leased, 0 AS waiting, 0 AS scheduled FROM pawl.ready GROUP BY queue_id
+  UNION ALL SELECT queue_id, 0, COUNT(*), 0, 0 FROM pawl.leases GROUP BY queue_id
+  UNION ALL SELECT queue_id, 0, 0, COUNT(*), 0 FROM pawl.waiting GROUP BY queue_id
+  UNION ALL SELECT queue_id, 0, 0, 0, COUNT(*) FROM pawl.scheduled GROUP BY queue_id
+) b
+GROUP BY queue_id
+ORDER BY queue_id
+
+-- name: remove old
+DELETE FROM pawl.queue_minutes
+WHERE (queue_id, minute) IN (
+  SELECT queue_id, minute
+  FROM pawl.queue_minutes
+  WHERE minute < $1
+  LIMIT $2)
