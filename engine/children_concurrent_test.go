@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -122,6 +123,72 @@ func TestAChildIsDeletedDuringTheSuspend(t *testing.T) {
 			if got.Ended != 1 || got.Failed != 0 || !got.Over || got.Items[0].State != pawl.TaskCompleted {
 				t.Fatalf("round %d: the deleted child counts as %+v", n, got)
 			}
+		}
+	})
+}
+
+// A task whose payload is replaced by others that have its unique key, beside creates of its
+// children, a claim and a cancel. No call fails for another reason than the task's state.
+func TestAUniqueTaskIsReplacedBesideItsChildren(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
+		for n := range times(20, 300) {
+			typ := fmt.Sprint("held", n)
+			held := func(payload int) pawl.NewTask {
+				return pawl.NewTask{Type: typ, Payload: fmt.Append(nil, payload),
+					Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "k", OnConflict: pawl.OnConflictReplace}}
+			}
+			parent := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, held(0)))
+			var made atomic.Int32
+			var wg sync.WaitGroup
+			for i := range 4 {
+				svc := svcs[i%2]
+				wg.Go(func() {
+					got, err := pawl.Create(context.Background(), svc, held(i+1))
+					if err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+						t.Errorf("replace: %v", err)
+					}
+					if err == nil && got.ID != parent.ID && n%3 < 2 {
+						t.Errorf("another task than %s has the key: %s", parent.ID, got.ID)
+					}
+				})
+				wg.Go(func() {
+					child := pawl.NewTask{Type: "child", ParentID: parent.ID}
+					if i > 1 { // a unique child, which takes another key first
+						child.Unique = &pawl.Unique{By: pawl.UniqueByKey, Key: fmt.Sprint(n, i), OnConflict: pawl.OnConflictReplace}
+					}
+					_, err := pawl.Create(context.Background(), svc, child)
+					if err == nil {
+						made.Add(1)
+					} else if pawl.CodeOf(err) != pawl.CodeConflict || n%3 < 2 {
+						t.Errorf("child: %v", err)
+					}
+				})
+			}
+			switch n % 3 {
+			case 1:
+				wg.Go(func() {
+					if _, err := svcs[1].Claim(context.Background(), pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}); err != nil {
+						t.Errorf("claim: %v", err)
+					}
+				})
+			case 2:
+				wg.Go(func() {
+					if err := cancelTask(svcs[1], parent.ID); err != nil {
+						t.Errorf("cancel: %v", err)
+					}
+				})
+			}
+			wg.Wait()
+			if got := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), parent.ID)); int32(got.Children) != made.Load() {
+				t.Errorf("round %d: %d children are counted, %d were made", n, got.Children, made.Load())
+			}
+			if t.Failed() {
+				return
+			}
+		}
+		if breaches := need[[]engine.Breach](t)(p.Engine.Check(t.Context())); len(breaches) > 0 {
+			t.Errorf("%+v", breaches)
 		}
 	})
 }

@@ -99,6 +99,8 @@ func beProcess(role string) int {
 			err = answerUntilKilled(e)
 		case "canceller":
 			_, _, err = cancelOnce(context.Background(), e, os.Getenv("PAWL_TEST_TASK"))
+		case "bulk":
+			err = bulkUntilKilled(e)
 		case "limits":
 			err = limitsUntilKilled(e)
 		case "frozen":
