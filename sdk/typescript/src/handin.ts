@@ -1,10 +1,12 @@
 import { again, fence, PawlError, type Lease, type Pawl } from "./client.ts";
 import { Permanent, RetryAfter, wordsOf } from "./failure.ts";
+import { Suspended, type Suspension } from "./waits.ts";
 
 /** What an item came to. */
 export type Outcome =
   | { verb: "complete" | "submit"; result: unknown }
   | { verb: "fail"; error: { code?: string; message: string }; retryable: boolean; retry_after_ms?: number }
+  | ({ verb: "suspend" } & Suspension)
   | { verb: "release" };
 
 /** A call about an item that the server refused, or that could not be sent to it. */
@@ -17,6 +19,7 @@ export interface Refusal {
 
 /** What an error of a handler makes of its item. */
 export function failureOf(error: unknown): Outcome {
+  if (error instanceof Suspended) return { verb: "suspend", ...error.suspension };
   const code = error instanceof Permanent ? error.code : error instanceof PawlError ? error.code : "";
   const said = { ...(code ? { code } : {}), message: wordsOf(error) };
   if (error instanceof RetryAfter) return { verb: "fail", error: said, retryable: true, retry_after_ms: Math.round(Math.min(Math.max(error.seconds, 0), 365 * 86400) * 1000) };
@@ -67,6 +70,8 @@ function post(pawl: Pawl, lease: Lease, { verb, ...said }: Outcome): Promise<{ d
       return pawl.POST("/v1/items/{id}:submit", { params, body: body as typeof body & { result: unknown } });
     case "fail":
       return pawl.POST("/v1/items/{id}:fail", { params, body: body as typeof body & { error: string } });
+    case "suspend":
+      return pawl.POST("/v1/items/{id}:suspend", { params, body });
     case "release":
       return pawl.POST("/v1/items/{id}:release", { params, body });
   }

@@ -14,3 +14,15 @@ export async function savedSteps(pawl: Pawl, itemId: string, signal?: AbortSigna
     if (!cursor || page.parts.length > 0 || page.messages.length > 0) return steps;
   }
 }
+
+/** The last wait of an item for children, with all that have ended. */
+export async function childrenOf(pawl: Pawl, itemId: string): Promise<Schemas["ChildrenState"] | undefined> {
+  let all: Schemas["ChildrenState"] | undefined;
+  for (let cursor: string | undefined; ; ) {
+    const params = { path: { id: itemId }, query: cursor ? { cursor } : {} };
+    const page = await again(() => pawl.GET("/v1/items/{id}/resume", { params }));
+    if (page.children) all = { ...page.children, items: [...(all?.items ?? []), ...(page.children.items ?? [])] };
+    cursor = page.next;
+    if (!cursor) return all;
+  }
+}

@@ -17,6 +17,11 @@ export class Steps {
     this.#lease = lease;
   }
 
+  /** The name of the innermost step that the caller is in; "" = none. */
+  current(): string {
+    return this.#inside.getStore()?.at(-1) ?? "";
+  }
+
   /** See Job.step. Calls of one name come one after the other. */
   readonly run = async <T>(name: string, fn: () => T | Promise<T>, ...args: unknown[]): Promise<T> => {
     const around = this.#inside.getStore() ?? [];

@@ -1,8 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { fence, must, PawlError, type Lease, type Pawl } from "./client.ts";
+import { fence, must, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
 import { wordsOf } from "./failure.ts";
 import { Steps } from "./step.ts";
+import { Waits, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
 import { Stopped } from "./writer.ts";
 
 export interface WorkOptions {
@@ -46,6 +47,21 @@ export interface Job {
    * after `fn` and before its result is saved, `fn` runs again; see `once`.
    */
   step<T>(name: string, fn: () => T | Promise<T>, ...args: unknown[]): Promise<T>;
+  /** Creates a child of the item's task. A later call with the key, also in a later attempt, answers with the same child. */
+  spawn(key: string, task: Schemas["NewTask"]): Promise<Schemas["Task"]>;
+  /**
+   * Waits until enough children have ended, without a lease: it throws `Suspended`, and the next
+   * attempt runs the function from its beginning and gets the results, in the order of `ids`.
+   * They are saved under the name like the result of a step. A child that had not ended has no `state`.
+   */
+  awaitChildren(name: string, wait: ChildWait): Promise<ChildResult[]>;
+  /**
+   * Reserves an amount of a budget before it is spent; `settle` records what was spent. A later
+   * attempt goes on with an unsettled reservation of its name: `key`, or else the step that the
+   * call is in and the number of earlier calls there. Concurrent calls need keys. If the budget
+   * is exhausted, it throws `Permanent`, or `Suspended` where the budget suspends or asks.
+   */
+  reserve(budget: string, amount: number, key?: string): Promise<Reservation>;
 }
 
 /** The item was cancelled while it was done. */
@@ -149,8 +165,10 @@ async function hold({ pawl, log, onRefused }: Worker, lease: Lease, ending: Abor
   }, ms / 10);
   const began = performance.now();
   log.info("pawl: an item is begun", about);
+  const steps = new Steps(pawl, lease);
+  const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
   try {
-    const outcome = await outcomeOf({ pawl, lease, abortSignal: over.signal, step: new Steps(pawl, lease).run }, handle);
+    const outcome = await outcomeOf({ pawl, lease, abortSignal: over.signal, step: steps.run, spawn, awaitChildren, reserve }, handle);
     if (!outcome) {
       log.warn("pawl: an item was lost", { ...about, error: wordsOf(over.signal.reason) });
       return;

@@ -1,0 +1,118 @@
+import { again, fence, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { hashOf } from "./canonical.ts";
+import { Permanent } from "./failure.ts";
+import { childrenOf } from "./resume.ts";
+import type { Steps } from "./step.ts";
+
+export type ChildWait = Omit<Schemas["ChildWait"], "name">;
+export type ChildResult = Omit<Schemas["ChildResult"], "state"> & Partial<Pick<Schemas["ChildResult"], "state">>;
+export type Suspension = { until?: string; signal?: string; key?: string; children?: Schemas["ChildWait"] };
+
+/** Thrown to suspend the item: do not catch it. The next attempt runs the function from its beginning. */
+export class Suspended extends Error {
+  override readonly name = "Suspended";
+  readonly suspension: Suspension;
+  constructor(suspension: Suspension) {
+    super("the item is suspended");
+    this.suspension = suspension;
+  }
+}
+
+/** An amount of a budget that is reserved. */
+export interface Reservation {
+  id: string;
+  budget: string;
+  amount: number;
+  /** Records what was really spent, also more than was reserved. Twice with one amount is fine. */
+  settle(amount: number): Promise<void>;
+}
+
+const budgetRetryMs = 60_000;
+const maxKey = 255 - "@2147483647".length;
+
+/** The children that one attempt makes and waits for, and the budgets that it spends. */
+export class Waits {
+  readonly #pawl: Pawl;
+  readonly #lease: Lease;
+  readonly #steps: Steps;
+  readonly #reserved = new Map<string, number>();
+
+  constructor(pawl: Pawl, lease: Lease, steps: Steps) {
+    this.#pawl = pawl;
+    this.#lease = lease;
+    this.#steps = steps;
+  }
+
+  /** See Job.spawn. */
+  readonly spawn = (key: string, task: Schemas["NewTask"]): Promise<Schemas["Task"]> =>
+    again(() => this.#pawl.POST("/v1/items/{id}:spawn", { params: { path: { id: this.#lease.id } }, body: { ...fence(this.#lease), key, task } }));
+
+  /** See Job.awaitChildren. */
+  readonly awaitChildren = (name: string, wait: ChildWait): Promise<ChildResult[]> =>
+    this.#steps.run(
+      name,
+      async () => {
+        const state = this.#lease.attempt > 1 ? await childrenOf(this.#pawl, this.#lease.id) : undefined;
+        const results = resultsOf(name, wait, state);
+        if (!results) throw new Suspended({ children: { ...wait, name } });
+        return results;
+      },
+      wait,
+    );
+
+  /** See Job.reserve. */
+  readonly reserve = async (budget: string, amount: number, key?: string): Promise<Reservation> => {
+    if (key === undefined) {
+      const step = this.#steps.current();
+      const n = this.#reserved.get(`${budget}\0${step}`) ?? 0;
+      this.#reserved.set(`${budget}\0${step}`, n + 1);
+      key = `${step}#${n}`;
+    }
+    if (Array.from(key).length > maxKey) key = hashOf(key);
+    const params = { path: { id: budget } };
+    const holder = { item_id: this.#lease.id, ...fence(this.#lease) };
+    const ask = (key: string) => again(() => this.#pawl.POST("/v1/budgets/{id}:reserve", { params, body: { ...holder, amount, key } }));
+    try {
+      let got = await ask(key);
+      // Settled by an earlier attempt, which lost what it paid for: the money is spent again.
+      if (typeof got.settled === "number") got = await ask(`${key}@${this.#lease.attempt}`);
+      const reservation = got.reservation;
+      const settle = async (amount: number) => {
+        await again(() => this.#pawl.POST("/v1/budgets/{id}:settle", { params, body: { ...holder, reservation, amount } }));
+      };
+      return { id: reservation, budget, amount: got.amount, settle };
+    } catch (error) {
+      throw exhausted(amount, error);
+    }
+  };
+}
+
+/** The error to throw when a budget refused an amount: what its on_exhausted asks. */
+function exhausted(amount: number, error: unknown): unknown {
+  if (!(error instanceof PawlError) || error.code !== "budget_exhausted") return error;
+  const { on_exhausted, limit = 0, remaining = 0, reserved = 0, period_end, signal_key, task_id } = error.problem;
+  if (on_exhausted === "fail") return new Permanent(error.message, { code: error.code, cause: error });
+  let until = on_exhausted === "suspend" && amount <= limit ? period_end : undefined;
+  const soon = new Date(Date.now() + budgetRetryMs);
+  const mayFit = remaining + reserved >= amount || (on_exhausted === "ask" && !task_id);
+  if (mayFit && (!until || soon < new Date(until))) until = soon.toISOString();
+  return new Suspended({ signal: "pawl.budget", ...(signal_key ? { key: signal_key } : {}), ...(until ? { until } : {}) });
+}
+
+/**
+ * What became of the children of a wait, in the order of its ids; undefined while it is not
+ * over. The item's last wait may have been another one: its children count if they are of this one too.
+ */
+function resultsOf(name: string, wait: ChildWait, last: Schemas["ChildrenState"] | undefined): ChildResult[] | undefined {
+  if (!last) return undefined;
+  const ended = new Map((last.items ?? []).map((c) => [c.id, c]));
+  const distinct = [...new Set(wait.ids)];
+  const there = distinct.map((id) => ended.get(id)).filter((c) => c !== undefined);
+  const failed = there.filter((c) => c.state !== "completed").length;
+  const need = wait.need === "any" ? 1 : typeof wait.need === "number" ? wait.need : distinct.length;
+  const good = wait.on_failure === "continue" ? there.length : there.length - failed;
+  // The other children are cancelled only if that wait was this one.
+  const cancels = wait.on_failure === "cancel" && last.name === name && last.over && last.total === distinct.length;
+  if (good < need && !(cancels && distinct.length - failed < need)) return undefined;
+  return wait.ids.map((id) => ended.get(id) ?? { id });
+}
