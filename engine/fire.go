@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -40,25 +41,34 @@ func (e *Engine) scheduleLoop(ctx context.Context) {
 	}
 }
 
-// fireSchedules fires what is due now, in rounds. Any number of processes may do so at the same
-// time: a tick is fired by the transaction that first stores it.
+// fireSchedules fires what is due now, in rounds. While a round is written, the next one is read
+// and drafted. Any number of processes may do so at the same time: a tick is fired by the
+// transaction that first stores it.
 func (e *Engine) fireSchedules(ctx context.Context) error {
-	for ctx.Err() == nil {
-		round, err := e.dueSchedules(ctx)
-		if err != nil || len(round) == 0 {
-			return err
-		}
+	round, err := e.dueSchedules(ctx, nil)
+	for err == nil && len(round) > 0 && ctx.Err() == nil {
+		var next []*candidate
+		var readErr error
+		var reading sync.WaitGroup
+		reading.Go(func() { next, readErr = e.dueSchedules(ctx, round) })
 		done, err := e.fireRound(ctx, round)
-		if err != nil || done == 0 { // another server is firing them
+		reading.Wait()
+		if err = cmp.Or(err, readErr); err != nil || done == 0 { // done == 0: another server is firing them
 			return err
 		}
+		if len(next) == 0 { // what the round has left is due still
+			if next, err = e.dueSchedules(ctx, nil); err != nil {
+				return err
+			}
+		}
+		round = next
 	}
-	return nil
+	return err
 }
 
-// dueSchedules reads schedules that are due, decides about their ticks and drafts their tasks.
-// Nothing is written.
-func (e *Engine) dueSchedules(ctx context.Context) ([]*candidate, error) {
+// dueSchedules reads schedules that are due, except those that are being fired, decides about
+// their ticks and drafts their tasks. Nothing is written.
+func (e *Engine) dueSchedules(ctx context.Context, firing []*candidate) ([]*candidate, error) {
 	var rows []store.ScheduleRow
 	var queued map[string]int64
 	var now int64
@@ -67,7 +77,11 @@ func (e *Engine) dueSchedules(ctx context.Context) ([]*candidate, error) {
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		ids, err := store.DueSchedules(ctx, tx, now, e.resting.ids(now), pawl.FiringsPerRound, pawl.MaxGroupBytes)
+		except := e.resting.ids(now)
+		for _, c := range firing {
+			except = append(except, c.row.ID)
+		}
+		ids, err := store.DueSchedules(ctx, tx, now, except, pawl.FiringsPerRound, pawl.MaxGroupBytes)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
