@@ -11,11 +11,11 @@ import (
 // Breach is a violation of an invariant; see store.Rules.
 type Breach = store.Breach
 
-// Warning is a condition that violates no invariant but puts a guarantee at risk.
+// Warning is a condition that violates no invariant but puts a guarantee at risk, or slows work down.
 type Warning = store.Warning
 
-// Warnings lists the conditions that put a guarantee at risk: settings of the database,
-// and whether it went back in time. Nothing is changed.
+// Warnings lists the conditions that put a guarantee at risk or slow work down, in all
+// namespaces: settings and state of the database, work that stands still. Nothing is changed.
 func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) { return store.Warnings(ctx, e.db) }
 
 // breachesShown is how many breaches of one rule an answer lists at most.

@@ -71,7 +71,9 @@ func TestWarningsOfStandbys(t *testing.T) {
 	warned := func(e *engine.Engine) (names []string) {
 		t.Helper()
 		for _, w := range need[[]engine.Warning](t)(e.Warnings(t.Context())) {
-			names = append(names, w.Name)
+			if w.Code != "no_worker" && w.Code != "sequencer_behind" { // of the work of the test
+				names = append(names, w.Code)
+			}
 		}
 		return names
 	}
@@ -90,13 +92,13 @@ func TestWarningsOfStandbys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := warned(e); !slices.Equal(got, []string{"asynchronous standby"}) {
+	if got := warned(e); !slices.Equal(got, []string{"asynchronous_standby"}) {
 		t.Errorf("with an asynchronous standby: %v", got)
 	}
 	exec("ALTER ROLE plain NOSUPERUSER")
 	exec("GRANT USAGE ON SCHEMA pawl TO plain")
 	exec("GRANT SELECT ON ALL TABLES IN SCHEMA pawl TO plain")
-	if got := warned(plain); !slices.Equal(got, []string{"standbys unseen"}) {
+	if got := warned(plain); !slices.Equal(got, []string{"standbys_unseen"}) {
 		t.Errorf("of a login that may not see: %v", got)
 	}
 }

@@ -7,38 +7,53 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Warning is a property of the database that breaks no rule but puts a promise at risk.
+// Warning is a condition of the database that breaks no rule but puts a promise at risk, or slows
+// work down.
 type Warning struct {
-	Name   string `json:"warning"`
-	Found  string `json:"found"`
-	Advice string `json:"advice"`
+	Code    string `json:"code"`    // snake_case; it does not change
+	Detail  string `json:"detail"`  // what was found, and what to do
+	Command string `json:"command"` // a command line that helps, or shows more
 }
 
 // Warnings lists what puts a promise at risk.
 func Warnings(ctx context.Context, db DB) ([]Warning, error) {
-	var feed FeedState
 	var out []Warning
-	err := db.View(ctx, func(ctx context.Context, tx Tx) (err error) {
-		if feed, err = ReadFeed(ctx, tx); err != nil {
+	err := db.View(ctx, func(ctx context.Context, tx Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
 			return err
 		}
-		out, err = overLimits(ctx, tx)
-		return err
+		for _, look := range []func(context.Context, Tx, int64) ([]Warning, error){
+			overLimits, epochs, noSweep, noWorkers, failingSchedules, shortLeases, sequencerBehind,
+		} {
+			found, err := look(ctx, tx, now)
+			if err != nil {
+				return err
+			}
+			out = append(out, found...)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
-	}
-	if n := len(feed.Starts); n > 0 {
-		out = append(out, Warning{"epoch", fmt.Sprintf("the database went back in time, or may have: epoch %d of the feed began after "+
-			"position %d", feed.Epoch, feed.Starts[n-1].Position),
-			"find out whether the failover or restore lost commits; readers with older cursors are told where to restart (docs/events.md)"})
 	}
 	more, err := db.Dialect().Warnings(ctx)
 	return append(out, more...), err
 }
 
+func epochs(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
+	feed, err := ReadFeed(ctx, tx)
+	n := len(feed.Starts)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return []Warning{{"epoch", fmt.Sprintf("the database went back in time, or may have: epoch %d of the feed began after "+
+		"position %d; find out whether the failover or restore lost commits; readers with older cursors are told where to restart "+
+		"(docs/events.md)", feed.Epoch, feed.Starts[n-1].Position), "pawl verify --all"}}, nil
+}
+
 // overLimits lists queues and keys with more leases than their limit.
-func overLimits(ctx context.Context, tx Tx) ([]Warning, error) {
+func overLimits(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 	rows, err := tx.Query(ctx, limitsSQL["leased of keys"])
 	if err != nil {
 		return nil, err
@@ -47,8 +62,8 @@ func overLimits(ctx context.Context, tx Tx) ([]Warning, error) {
 	var out []Warning
 	over := func(what string, leased int, most *int) {
 		if most != nil && leased > *most {
-			out = append(out, Warning{"limit", fmt.Sprintf("%s: %d leased, the limit is %d", what, leased, *most),
-				"this is right for a while after a limit was lowered; otherwise a program that does not know limits claims from the queue"})
+			out = append(out, Warning{"limit_exceeded", fmt.Sprintf("%s: %d leased, the limit is %d; this is right for a while after a "+
+				"limit was lowered; otherwise a program that does not know limits claims from the queue", what, leased, *most), "pawl queue ls"})
 		}
 	}
 	total, queue, limits := 0, "", pawl.QueueLimits{}

@@ -19,6 +19,9 @@ func TestDoctorWarns(t *testing.T) {
 	if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
+	if err := p.Service.RegisterWorker(t.Context(), pawl.WorkerInfo{WorkerID: "w"}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := p.Engine.Feed().Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +38,10 @@ func TestDoctorWarns(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 		for _, w := range found.Warnings {
-			names = append(names, w.Name)
+			if w.Detail == "" || w.Command == "" {
+				t.Errorf("%+v", w)
+			}
+			names = append(names, w.Code)
 		}
 		return names
 	}

@@ -20,7 +20,7 @@ func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
 		Look:     d.Auto,
 		Notify:   d.notifier(schema),
 		Listen:   listener(conn, schema),
-		Warnings: d.warnings,
+		Warnings: func(ctx context.Context) ([]store.Warning, error) { return d.warnings(ctx, schema) },
 		Guard:    func() { d.guarded.Store(true) },
 		Snapshot: func(ctx context.Context, tx store.Tx) (of bool, err error) {
 			_, err = store.Row(ctx, tx, []any{&of}, "SELECT current_setting('transaction_isolation') <> 'read committed'")

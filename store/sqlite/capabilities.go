@@ -18,7 +18,7 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		Look:     d.View,
 		Notify:   func(context.Context, []string) error { return nil },
 		Listen:   func(context.Context, func(), func(string)) error { return nil },
-		Warnings: func(context.Context) ([]store.Warning, error) { return nil, nil },
+		Warnings: func(context.Context) ([]store.Warning, error) { return walWarning(d.path), nil },
 		Guard:    func() { d.guarded.Store(true) },
 		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes
 		Wrap:     func(tx any) store.Tx { return wrapAny(tx, now) },

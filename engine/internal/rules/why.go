@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,35 +211,11 @@ func (f *WhyFacts) because(e *Explanation) {
 
 // command writes a command line. A value that begins with a dash is an argument, not a flag.
 func (f *WhyFacts) command(verb string, flags []string, args ...string) string {
-	if ns := f.Item.Namespace; ns != "" && ns != pawl.DefaultNamespace {
-		flags = append([]string{"--namespace", ns}, flags...)
-	}
-	words := append([]string{}, args...)
+	words := append(slices.Clone(args), flags...)
 	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		words = append(append(flags, "--"), args...)
-	} else {
-		words = append(words, flags...)
+		words = append(append(slices.Clone(flags), "--"), args...)
 	}
-	return "pawl " + strings.Join(append([]string{verb}, quoted(words)...), " ")
-}
-
-// quoted quotes words for a POSIX shell where they need it.
-func quoted(words []string) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		if out[i] = w; w == "" || strings.ContainsFunc(w, unsafeInShell) {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return out
-}
-
-func unsafeInShell(r rune) bool {
-	switch {
-	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune("-_./:,@%+=", r)
+	return pawl.CommandLine(f.Item.Namespace, verb, words...)
 }
 
 // listed quotes a value of a flag that takes a list, whose values are read as CSV.

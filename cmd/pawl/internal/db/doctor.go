@@ -80,7 +80,7 @@ func doctor(ctx context.Context, a *cli.App, s any, events int) error {
 	}
 	err = a.Show(checkResult{len(breaches) == 0, breaches, warnings, looked}, func(w io.Writer) {
 		for _, m := range warnings {
-			fmt.Fprintf(w, "warning: %s: %s; %s\n", terminal.Printable(m.Name), terminal.Printable(m.Found), terminal.Printable(m.Advice))
+			fmt.Fprintf(w, "warning: %s: %s; run: %s\n", m.Code, terminal.Printable(m.Detail), terminal.Printable(m.Command))
 		}
 		for _, b := range breaches {
 			fmt.Fprintf(

@@ -1,0 +1,90 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// Work that stands still is a warning, with a command that helps; a database whose work goes on
+// has none.
+func TestWarningsOfWork(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, svc := t.Context(), p.Engine
+		commands := func() map[string]string {
+			t.Helper()
+			found, err := svc.Warnings(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := map[string]string{}
+			for _, w := range found {
+				if w.Code != "clock_skew" { // the clock of the test stands still
+					out[w.Code] = w.Command
+				}
+			}
+			return out
+		}
+		need[[]pawl.Result[pawl.TypeRef]](t)(svc.PutTypes(ctx, []pawl.Type{{Name: "slow", LeaseSeconds: 5}}))
+		for range 20 {
+			need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "slow"}))
+		}
+		held := leases(t, svc, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60, Limit: 20}, 20)
+		if got := commands(); len(got) != 0 {
+			t.Fatalf("of work that goes on: %v", got)
+		}
+		p.Advance(6 * time.Second)
+		for _, l := range held {
+			need[pawl.Moved](t)(first(svc.Complete(ctx, []pawl.CompleteCall{{Fence: l.Fence()}})))
+		}
+		need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "left alone"}))
+		soon := p.Now().Add(time.Minute)
+		need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "later", Items: []pawl.NewItem{{RunAt: &soon}}}))
+		need[pawl.Schedule](t)(svc.CreateSchedule(ctx, pawl.NewSchedule{Name: "nightly", Cron: "0 3 * * *", Task: pawl.NewTask{Type: "n"}}))
+		if err := p.Exec(`UPDATE pawl.schedules SET error = '{"message":"bad"}', error_at = 1`); err != nil {
+			t.Fatal(err)
+		}
+		p.Advance(3 * time.Minute)
+		got := commands()
+		for code, command := range map[string]string{
+			"no_worker": "pawl worker --type 'left alone' --exec -- ./handler", "no_sweep": "pawl sweep",
+			"schedule_error": "pawl schedule get nightly", "sequencer_behind": "pawl serve", "short_lease": "pawl item list --type slow",
+		} {
+			if got[code] != command {
+				t.Errorf("%s: command %q, want %q", code, got[code], command)
+			}
+		}
+	})
+}
+
+// A transaction that stays open, and dead rows, are warnings on PostgreSQL.
+func TestWarningsOfVacuum(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	for _, query := range []string{
+		`ALTER TABLE pawl.relay_cursors SET (autovacuum_enabled = false)`,
+		`INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at) SELECT 'x' || n, 0, '{}', 0 FROM generate_series(1, 60000) n`,
+		`DELETE FROM pawl.relay_cursors WHERE sink LIKE 'x%'`,
+		`SELECT pg_stat_force_next_flush()`,
+	} {
+		if err := p.Exec(query); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		found, err := p.Engine.Warnings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range found {
+			if w.Code == "bloat" && strings.Contains(w.Detail, "60000 dead rows") && strings.Contains(w.Command, ".relay_cursors") {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no warning: %+v", found)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+-- What pawl doctor warns of.
+
+-- name: sweeps and work
+SELECT (SELECT MAX(s.started_at) FROM pawl.sweeps s),
+  (SELECT MIN(x.at)
+   FROM (
+     SELECT MIN(l.lease_expires_at) AS at FROM pawl.leases l
+     UNION ALL
+     SELECT MIN(s.run_at) FROM pawl.scheduled s
+   ) x)
+
+-- name: queued types
+SELECT q.namespace, q.type
+FROM pawl.queues q
+WHERE EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = q.id)
+ORDER BY q.namespace, q.type
+
+-- name: failing schedules
+SELECT namespace, name, error
+FROM pawl.schedules
+WHERE error IS NOT NULL
+ORDER BY namespace, name
+LIMIT $1
+
+-- name: events without position
+SELECT MIN(e.created_at), COUNT(*)
+FROM (
+  SELECT created_at
+  FROM pawl.task_events
+  WHERE id > $1
+  ORDER BY id
+  LIMIT $2
+) e
+
+-- name: newest attempts
+SELECT e.item_id, e.attempt, w.namespace, w.type, m.event, e.created_at
+FROM (
+  SELECT id, item_id, attempt, move, created_at
+  FROM pawl.task_events
+  WHERE item_id IS NOT NULL AND attempt IS NOT NULL
+  ORDER BY id DESC
+  LIMIT $1
+) e
+JOIN pawl.moves m ON m.code = e.move AND m.event IN ('leased', 'completed', 'submitted', 'lease_expired')
+JOIN pawl.all_items w ON w.id = e.item_id
+ORDER BY e.id DESC

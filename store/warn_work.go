@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+var warnSQL = Texts(sqlFiles, "warn.sql")
+
+// What work that stands still has to be older than, for a warning.
+const (
+	sweepLate     = time.Minute
+	sequencerLate = time.Minute
+)
+
+// warnedTypes is how many types or schedules one kind of warning names at most.
+const warnedTypes = 20
+
+// noSweep warns if no process does the time-driven work.
+func noSweep(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
+	var newest, oldest *int64
+	if _, err := Row(ctx, tx, []any{&newest, &oldest}, warnSQL["sweeps and work"]); err != nil {
+		return nil, err
+	}
+	since := oldest
+	if newest != nil {
+		since = newest
+	}
+	if oldest == nil || since == nil || now-*since <= sweepLate.Microseconds() {
+		return nil, nil
+	}
+	return []Warning{{"no_sweep", fmt.Sprintf("no sweep has run for %s: expired leases, due items and retention wait; run a server, "+
+		"or sweep by hand", ago(now, *since)), "pawl sweep"}}, nil
+}
+
+func ago(now, at int64) time.Duration {
+	return (time.Duration(now-at) * time.Microsecond).Round(time.Second)
+}
+
+// noWorkers warns of types with queued work that no live worker takes.
+func noWorkers(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
+	rows, err := tx.Query(ctx, warnSQL["queued types"])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var queues []QueueName
+	for rows.Next() {
+		var q QueueName
+		if err := rows.Scan(&q.Namespace, &q.Type); err != nil {
+			return nil, err
+		}
+		queues = append(queues, q)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	live := map[string]liveTypes{}
+	var out []Warning
+	for _, q := range queues {
+		if _, known := live[q.Namespace]; !known {
+			if live[q.Namespace], err = readLive(ctx, tx, q.Namespace, now); err != nil {
+				return nil, err
+			}
+		}
+		if !live[q.Namespace].take(q.Type) && len(out) < warnedTypes {
+			out = append(out, Warning{"no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it",
+				q.Type, q.Namespace), pawl.CommandLine(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")})
+		}
+	}
+	return out, nil
+}
+
+func failingSchedules(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
+	rows, err := tx.Query(ctx, warnSQL["failing schedules"], warnedTypes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Warning
+	for rows.Next() {
+		var namespace, name string
+		var failure Text
+		if err := rows.Scan(&namespace, &name, &failure); err != nil {
+			return nil, err
+		}
+		out = append(out, Warning{"schedule_error", fmt.Sprintf("schedule %s of namespace %s made no task at its last time: %s",
+			name, namespace, failure), pawl.CommandLine(namespace, "schedule get", name)})
+	}
+	return out, rows.Err()
+}
+
+// shortLeases warns of types whose leases are shorter than nearly all of their attempts take.
+func shortLeases(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
+	found, err := MeasureTypes(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Warning
+	for _, m := range found {
+		p95 := m.Quantile(95)
+		if p95 <= m.Lease || len(m.Runs) < MinMeasured || len(out) == warnedTypes {
+			continue
+		}
+		out = append(out, Warning{"short_lease", fmt.Sprintf("type %s of namespace %s has a lease of %s, and 95 %% of its newest %d "+
+			"attempts took up to %s: a worker that misses its heartbeats loses its item", m.Type, m.Namespace, m.Lease, len(m.Runs),
+			p95.Round(time.Millisecond)), pawl.CommandLine(m.Namespace, "item list", "--type", m.Type)})
+	}
+	return out, nil
+}
+
+// sequencerBehind warns if events have had no position for long.
+func sequencerBehind(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
+	feed, err := ReadFeed(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	var oldest *int64
+	var n int64
+	if _, err := Row(ctx, tx, []any{&oldest, &n}, warnSQL["events without position"], feed.Top, MaxUnsequenced); err != nil {
+		return nil, err
+	}
+	if oldest == nil || now-*oldest <= sequencerLate.Microseconds() {
+		return nil, nil
+	}
+	return []Warning{{"sequencer_behind", fmt.Sprintf("%d events or more, the oldest of them %s old, are not in the feed and the "+
+		"transparency log yet: run a server", n, ago(now, *oldest)), "pawl serve"}}, nil
+}
+
+// MaxUnsequenced is how many events without a position are counted.
+const MaxUnsequenced = 10_000
+
+// MinMeasured is how many attempts a type needs for advice about its lease.
+const MinMeasured = 20
+
+// measuredEvents is how many of the newest events of items MeasureTypes reads.
+const measuredEvents = 20_000
+
+// Measured is what the newest attempts of a type took.
+type Measured struct {
+	Namespace, Type string
+	Lease           time.Duration   // of the type's current version
+	Runs            []time.Duration // from claim to result, ascending
+	Expired         int             // leases that expired
+}
+
+// Quantile returns the run time that a percentage of the attempts did not exceed.
+func (m *Measured) Quantile(percent int) time.Duration {
+	if len(m.Runs) == 0 {
+		return 0
+	}
+	return m.Runs[min((len(m.Runs)*percent+99)/100, len(m.Runs))-1]
+}
+
+// MeasureTypes measures the attempts among the newest events, by namespace and type.
+func MeasureTypes(ctx context.Context, tx Tx) ([]*Measured, error) {
+	rows, err := tx.Query(ctx, warnSQL["newest attempts"], measuredEvents)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	type attempt struct {
+		item string
+		n    int
+	}
+	ends, types := map[attempt]int64{}, map[QueueName]*Measured{}
+	for rows.Next() { // newest first: the end of an attempt comes before its claim
+		var a attempt
+		var q QueueName
+		var event string
+		var at int64
+		if err := rows.Scan((*ItemID)(&a.item), &a.n, &q.Namespace, &q.Type, &event, &at); err != nil {
+			return nil, err
+		}
+		m := types[q]
+		if m == nil {
+			m = &Measured{Namespace: q.Namespace, Type: q.Type, Lease: pawl.DefaultLeaseSeconds * time.Second}
+			types[q] = m
+		}
+		switch end, ended := ends[a]; {
+		case event == "lease_expired":
+			m.Expired++
+		case event == "leased" && ended:
+			m.Runs = append(m.Runs, time.Duration(end-at)*time.Microsecond)
+		case event != "leased":
+			ends[a] = at
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	var out []*Measured
+	for q, m := range types {
+		slices.Sort(m.Runs)
+		out = append(out, m)
+		if err := m.readLease(ctx, tx, q); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, func(a, b *Measured) int {
+		return slices.Compare([]string{a.Namespace, a.Type}, []string{b.Namespace, b.Type})
+	})
+	return out, nil
+}
+
+// readLease sets the lease of the type's current version, if it has one.
+func (m *Measured) readLease(ctx context.Context, tx Tx, q QueueName) error {
+	row, err := GetType(ctx, tx, q.Namespace, q.Type, 0)
+	if err != nil || row.Version == 0 || row.RemovedAt != nil {
+		return err
+	}
+	t, err := row.Type(q.Type)
+	if t.LeaseSeconds > 0 {
+		m.Lease = time.Duration(t.LeaseSeconds) * time.Second
+	}
+	return err
+}
