@@ -79,7 +79,7 @@ func bulkFilter(call *pawl.BulkCall, made int64) pawl.TaskFilter {
 func (e *Engine) countTasks(ctx context.Context, q pawl.TaskFilter) (n int64, err error) {
 	for p := (store.BulkPage{}); err == nil && !p.Done; n += p.Count {
 		p, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.BulkPage, error) {
-			return store.CountBulk(ctx, tx, ns, q, p.Last, bulkCount)
+			return store.CountBulk(ctx, tx, ns, q, p, bulkCount)
 		})
 	}
 	return n, err

@@ -71,6 +71,7 @@ type BulkPage struct {
 	Count int64       // instead of Tasks, of CountBulk
 	Last  string      // where the next step goes on
 	Done  bool        // nothing is left
+	walk  bool        // too many tasks can be in the states of the filter to begin with them
 }
 
 // BulkTasks takes a step of at most size tasks, behind after. Bulk calls are left out. Each of its
@@ -86,10 +87,13 @@ func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	return out, err
 }
 
-// CountBulk counts the tasks of a step of BulkTasks.
-func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, after string, size int) (BulkPage, error) {
+// CountBulk counts the tasks of the step of BulkTasks that follows another one.
+func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, last BulkPage, size int) (BulkPage, error) {
 	l := bulkList(ctx, tx, namespace, &q)
-	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, after, size)
+	if last.walk { // the next step would find too many again
+		l.sources = nil
+	}
+	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last.Last, size)
 	if out.Count = int64(len(keys)); err == nil && len(keys) > 0 && len(l.derived.conds) > 0 {
 		w := l.derived.with("t.id @among_ids(?)", TaskList(keys))
 		_, err = Row(ctx, tx, []any{&out.Count}, w.text("SELECT COUNT(*) FROM pawl.task_rows t", "1", 1), w.args...)
@@ -124,7 +128,7 @@ func (l *bulkListing) bulkStep(ctx context.Context, tx Tx, namespace string, q *
 	if err != nil || len(keys) == 0 {
 		return nil, BulkPage{Last: after, Done: err == nil}, err
 	}
-	out := BulkPage{Last: keys[len(keys)-1], Done: len(keys) < size}
+	out := BulkPage{Last: keys[len(keys)-1], Done: len(keys) < size, walk: !few}
 	w := l.own.with("t.id >= ?", TaskID(keys[0]))
 	w.and("t.id <= ?", TaskID(out.Last))
 	if few { // COALESCE keeps the planner from reading all tasks of the namespace
