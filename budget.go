@@ -194,6 +194,16 @@ type BudgetSpending struct {
 	Items []SpendingItem `json:"items"` // with the most spent first
 }
 
+// TaskSpending is what the items of a task spent of one budget, in all periods. Reservations
+// that ended BudgetDetailKept ago are not known any more.
+type TaskSpending struct {
+	Budget       string `json:"budget"`
+	Unit         string `json:"unit"`
+	Spent        int64  `json:"spent"`
+	Reserved     int64  `json:"reserved"` // not settled yet
+	Reservations int64  `json:"reservations"`
+}
+
 // SpendingItem is what one group spent.
 type SpendingItem struct {
 	// Name is the task's id, the model or the agent. It is "" where that is not known: of

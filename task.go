@@ -198,7 +198,7 @@ type TaskFilter struct {
 	Changed     time.Time // updated_at is at or after this time
 	RequestedBy string    // id of the requester
 	InputHash   string
-	ParentID    string            `id:"task"` // the children of this task
+	ParentIDs   []string          `id:"task"` // the children of any of these tasks
 	Metadata    map[string]string // metadata members and their values: a text, or the JSON of a number, true or false
 	Available   *bool             // true: has items that can be claimed now; false: has none
 	ByPriority  bool              // highest first, newest first among equals; Asc reverses both

@@ -46,7 +46,7 @@ type (
 		UpdatedSince time.Time         `query:"updated_since" doc:"With updated_at at or after this time."`
 		RequestedBy  string            `query:"requested_by" doc:"Requested by who has this id."`
 		InputHash    string            `query:"input_hash" doc:"With this input hash."`
-		ParentID     string            `query:"parent_id" id:"task" doc:"The children of this task."`
+		ParentID     []string          `query:"parent_id" id:"task" doc:"The children of any of these tasks."`
 		Available    string            `query:"has_available_items" enum:"true,false" doc:"true: with items that could be claimed now; false: with none."`
 		Order        string            `query:"order" enum:"asc,desc" doc:"asc: oldest first; newest first without it."`
 		Sort         string            `query:"sort" enum:"created_at,-created_at,updated_at,-updated_at,priority,-priority" doc:"In place of order; - is descending. -priority: highest first, newest first among equals. updated_at: by the time of the last change, then by id."`
@@ -197,7 +197,7 @@ func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 		Changed:     q.UpdatedSince,
 		RequestedBy: q.RequestedBy,
 		InputHash:   q.InputHash,
-		ParentID:    q.ParentID,
+		ParentIDs:   q.ParentID,
 		IDs:         q.ID,
 		Types:       q.Type,
 		States:      q.State,
@@ -233,7 +233,7 @@ func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
 		UpdatedSince: f.Changed,
 		RequestedBy:  f.RequestedBy,
 		InputHash:    f.InputHash,
-		ParentID:     f.ParentID,
+		ParentID:     f.ParentIDs,
 		ID:           f.IDs,
 		Type:         f.Types,
 		State:        f.States,

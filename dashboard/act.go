@@ -22,6 +22,22 @@ type action struct {
 	do         func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error)
 }
 
+// forking is the action on a checkpoint of a task. It is allowed in every state.
+var forking = action{
+	"fork",
+	"submitter",
+	false,
+	"A new task is created. It has the checkpoints up to this one, and its items go on from them. This task is not changed.",
+	"",
+	func(ctx context.Context, s Service, c pawl.TaskCall, form url.Values) ([]pawl.Result[pawl.Task], error) {
+		n, err := strconv.ParseInt(form.Get("checkpoint"), 10, 64)
+		if err != nil {
+			return nil, pawl.Invalid("/checkpoint", "is not the number of a checkpoint")
+		}
+		return s.ForkTasks(ctx, []pawl.TaskFork{{TaskID: c.TaskID, Checkpoint: n}})
+	},
+}
+
 // Label is the verb with spaces.
 func (d action) Label() string { return strings.ReplaceAll(d.Verb, "_", " ") }
 
@@ -133,23 +149,35 @@ type confirmation struct {
 	Message *pawl.Message
 	Work    *section[reviewItem] // the results to approve or reject
 	Back    string               // the page of the task, item or message
+	Point   string               // of a fork: the number of the checkpoint
+	Inbox   bool                 // the list of approvals is shown next
 }
 
 // verbInPath is the last segment of the path.
 func verbInPath(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
 
+// actionOf finds the action in the path of a request.
+func actionOf(r *http.Request) (action, bool) {
+	all := append(slices.Clone(actions), forking)
+	i := slices.IndexFunc(all, func(a action) bool { return a.Verb == verbInPath(r) })
+	if i < 0 {
+		return action{}, false
+	}
+	return all[i], true
+}
+
 // readAction reads the action and its object.
 func (d *server) readAction(r *http.Request) (*confirmation, error) {
-	i := slices.IndexFunc(actions, func(a action) bool { return a.Verb == verbInPath(r) })
+	a, known := actionOf(r)
 	item, message := strings.HasPrefix(r.URL.Path, "/ui/items/"), strings.HasPrefix(r.URL.Path, "/ui/messages/")
-	if i < 0 || item && !actions[i].OnItems || message != (actions[i].Verb == stop) {
+	if !known || item && !a.OnItems || message != (a.Verb == stop) {
 		return nil, pawl.ErrNotFound
 	}
 	if message {
 		m, err := d.svc.GetMessage(r.Context(), r.PathValue("id"))
-		return &confirmation{action: actions[i], Message: &m, Back: "/ui/messages/" + escape(m.ID)}, err
+		return &confirmation{action: a, Message: &m, Back: "/ui/messages/" + escape(m.ID)}, err
 	}
-	q, id := &confirmation{action: actions[i], Back: "/ui/tasks/"}, r.PathValue("id")
+	q, id := &confirmation{action: a, Back: "/ui/tasks/"}, r.PathValue("id")
 	if item {
 		it, err := d.svc.GetItem(r.Context(), id)
 		if err != nil {
@@ -177,6 +205,13 @@ func (d *server) confirm(v *request) (any, error) {
 		work, err = d.reviewItems(v, q.Task.ID)
 		q.Work = &work
 	}
+	if err == nil {
+		q.Inbox = v.param("from") == "approvals"
+	}
+	if err == nil && q.Verb == forking.Verb {
+		q.Point = v.param("checkpoint")
+		_, err = d.checkpoint(v.Context(), q.Task.ID, "checkpoint", q.Point)
+	}
 	return q, err
 }
 
@@ -184,8 +219,8 @@ func (d *server) confirm(v *request) (any, error) {
 // task.
 func (d *server) perform(w http.ResponseWriter, r *http.Request) {
 	role := "reader" // an unknown verb is not found
-	if i := slices.IndexFunc(actions, func(a action) bool { return a.Verb == verbInPath(r) }); i >= 0 {
-		role = actions[i].Role
+	if a, known := actionOf(r); known {
+		role = a.Role
 	}
 	r, err := d.authorize(r, role)
 	if err != nil {
@@ -217,6 +252,12 @@ func (d *server) perform(w http.ResponseWriter, r *http.Request) {
 			var rs []pawl.Result[pawl.Task]
 			if rs, err = q.do(r.Context(), d.svc, c, r.PostForm); err == nil {
 				err = rs[0].Err
+			}
+			if err == nil && q.Verb == forking.Verb {
+				q.Back = "/ui/tasks/" + escape(rs[0].Value.ID)
+			}
+			if r.PostForm.Get("from") == "approvals" {
+				q.Back = "/ui/approvals"
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,9 @@ var files embed.FS
 type Service interface {
 	pawl.Reader
 	pawl.Approver
-	pawl.Operator
+	pawl.Operator  // with bulk calls
 	pawl.TaskMaker // for cancel
+	pawl.TaskForker
 	pawl.Stopper
 }
 
@@ -58,6 +60,9 @@ type Options struct {
 	// Stopping ends the streams of open pages when it is done; nil = they end with their
 	// connections. Give it the context of server.Serve.
 	Stopping context.Context
+	// Spending is what a task spent of each budget. Nil = that of the service if it is an
+	// engine; without it the page of a task does not show it.
+	Spending func(ctx context.Context, taskID string) ([]pawl.TaskSpending, error)
 }
 
 type server struct {
@@ -69,6 +74,9 @@ type server struct {
 	hints    *hints
 	kept     fragments
 }
+
+// stillPages do not change while they are open.
+var stillPages = []string{"legend", "confirm", "problem", "login", "selected", "bulk"}
 
 // pageTimeout bounds the reads of one page.
 const pageTimeout = 10 * time.Second
@@ -91,6 +99,11 @@ func New(svc Service, o Options) func(api http.Handler) http.Handler {
 		Gauges(context.Context) ([]pawl.Gauge, error)
 	}); ok && o.Gauges == nil {
 		o.Gauges = e.Gauges
+	}
+	if e, ok := svc.(interface {
+		TaskSpending(context.Context, string) ([]pawl.TaskSpending, error)
+	}); ok && o.Spending == nil {
+		o.Spending = e.TaskSpending
 	}
 	if e, ok := svc.(interface{ DerivedSecret(purpose string) []byte }); ok && o.Secret == nil {
 		o.Secret = e.DerivedSecret("dashboard sessions")
@@ -129,6 +142,10 @@ func (d *server) routes(api http.Handler) http.Handler {
 		"/ui/{$}":                {"overview", d.overview},
 		"/ui/tasks":              {"tasks", d.tasks},
 		"/ui/tasks/{id}":         {"task", d.task},
+		"/ui/tasks/bulk":         {"bulk", d.confirmBulk},
+		"/ui/items":              {"items", d.items},
+		"/ui/approvals":          {"approvals", d.approvals},
+		"/ui/items/selected":     {"selected", d.confirmSelection},
 		"/ui/items/{id}":         {"item", d.item},
 		"/ui/messages/{id}":      {"message", d.message},
 		"/ui/workers":            {"workers", d.workers},
@@ -147,11 +164,7 @@ func (d *server) routes(api http.Handler) http.Handler {
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.page(w, r, p.name, p.read) })
 	}
-	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
-	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.perform)
-	mux.HandleFunc("POST /ui/messages/{id}/stop", d.perform)
-	mux.HandleFunc("POST /ui/queues/{id}/{verb}", d.performSwitch("/ui/queues/"))
-	mux.HandleFunc("POST /ui/schedules/{id}/{verb}", d.performSwitch("/ui/schedules/"))
+	d.routeForms(mux)
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.forward(api, "/v1/messages/", "/stream"))
 	mux.HandleFunc("GET /ui/blobs/{id}", d.forward(api, "/v1/blobs/", ""))
 	mux.HandleFunc("GET /ui/login", func(w http.ResponseWriter, r *http.Request) { d.showLogin(w, r, nil) })
@@ -175,6 +188,17 @@ func (d *server) routes(api http.Handler) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// routeForms adds the routes of what users do.
+func (d *server) routeForms(mux *http.ServeMux) {
+	mux.HandleFunc("POST /ui/tasks/bulk", d.post("", d.performBulk))
+	mux.HandleFunc("POST /ui/items/selected", d.post("selected", d.performSelection))
+	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
+	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.perform)
+	mux.HandleFunc("POST /ui/messages/{id}/stop", d.perform)
+	mux.HandleFunc("POST /ui/queues/{id}/{verb}", d.performSwitch("/ui/queues/"))
+	mux.HandleFunc("POST /ui/schedules/{id}/{verb}", d.performSwitch("/ui/schedules/"))
 }
 
 // setHeaders sets what every answer of the dashboard has.
@@ -290,7 +314,7 @@ func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
 		Data:         data,
 		AnyNamespace: v.pass.Key == nil && !d.opts.Gate.Required(),
 		Hidden:       !v.pass.Payloads(),
-		Live:         page != "legend" && page != "confirm" && page != "problem" && page != "login",
+		Live:         !slices.Contains(stillPages, page),
 	}
 	if k := v.pass.Key; k != nil {
 		s.KeyName, s.AnyNamespace = cmp.Or(k.Name, k.ID), k.Namespace == pawl.AnyNamespace

@@ -21,7 +21,9 @@ func (p menuPage) Has(page string) bool { return slices.Contains(p.Of, page) }
 var menu = []menuGroup{
 	{"Work", []menuPage{
 		{"/ui/", "Overview", []string{"overview"}},
-		{"/ui/tasks", "Tasks", []string{"tasks", "task", "item", "message", "confirm"}},
+		{"/ui/tasks", "Tasks", []string{"tasks", "task", "message", "confirm", "bulk"}},
+		{"/ui/items", "Items", []string{"items", "item", "selected"}},
+		{"/ui/approvals", "Approvals", []string{"approvals"}},
 	}},
 	{"Flow", []menuPage{
 		{"/ui/queues", "Queues", []string{"queues", "queue"}},

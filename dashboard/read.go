@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -128,67 +127,6 @@ func (k *countCache) get(ctx context.Context, gauges func(context.Context) ([]pa
 	return out, nil
 }
 
-func (d *server) tasks(v *request) (any, error) {
-	f := pawl.TaskFilter{Page: v.pageOf("cursor", manyRows)}
-	switch id := strings.TrimSpace(v.param("id")); {
-	case strings.HasPrefix(id, "itm_"):
-		return redirect("/ui/items/" + escape(id)), nil
-	case strings.HasPrefix(id, "msg_"):
-		return redirect("/ui/messages/" + escape(id)), nil
-	case id != "":
-		f.IDs = []string{id}
-	}
-	if typ := strings.TrimSpace(v.param("type")); typ != "" {
-		f.Types = []string{typ}
-	}
-	if state := v.param("state"); state != "" {
-		if !slices.ContainsFunc(pawl.TaskStates, func(s pawl.StateInfo) bool { return s.Shown && s.Name == state }) {
-			return nil, pawl.Invalid("/state", "is no state of a task")
-		}
-		f.States = []pawl.TaskState{pawl.TaskState(state)}
-	}
-	list, err := d.svc.ListTasks(v.Context(), f)
-	return &list, err
-}
-
-// taskPage is a task with its items, children, messages, checkpoints and events.
-type taskPage struct {
-	pawl.Task
-	Result      *pawl.TaskResult
-	Children    section[pawl.Task]
-	Work        section[pawl.Item]
-	Messages    section[pawl.Message]
-	Checkpoints section[pawl.Checkpoint]
-	Events      section[pawl.Event]
-	Blobs       []pawl.Blob // that the payload and the result refer to
-}
-
-func (d *server) task(v *request) (any, error) {
-	ctx, id := v.Context(), v.PathValue("id")
-	t, err := d.svc.GetTask(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	s := &taskPage{
-		Task:     t,
-		Work:     sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: id, Page: v.pageOf("items", mediumRows)})),
-		Messages: sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{TaskID: id, Page: v.pageOf("messages", mediumRows)})),
-		Checkpoints: sectionOf(
-			d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)}),
-		),
-		Events: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.pageOf("events", manyRows)})),
-	}
-	if t.Children > 0 {
-		s.Children = sectionOf(d.svc.ListTasks(ctx, pawl.TaskFilter{ParentID: id, Page: v.pageOf("children", mediumRows)}))
-	}
-	var result json.RawMessage
-	if r, err := d.svc.TaskResult(ctx, id); err == nil { // otherwise it has no result yet
-		s.Result, result = &r, r.Payload
-	}
-	s.Blobs = d.blobs(v, t.Payload, result)
-	return s, nil
-}
-
 // attempt is one claim of an item, reconstructed from its events.
 type attempt struct {
 	Number       int
@@ -203,12 +141,14 @@ type attempt struct {
 // itemPage is an item with its attempts, parts, messages, checkpoints and events.
 type itemPage struct {
 	pawl.Item
-	Attempts    []attempt
-	Parts       section[pawl.ItemPart]
-	Messages    section[pawl.Message]
-	Checkpoints section[pawl.Checkpoint]
-	Events      section[pawl.Event]
-	Blobs       []pawl.Blob // that the input and the result refer to
+	Why      *pawl.Why // nil = it has ended
+	Attempts []attempt
+	Parts    section[pawl.ItemPart]
+	Messages section[pawl.Message]
+	Steps    steps
+	Timeline *timeline
+	Events   section[pawl.Event]
+	Blobs    []pawl.Blob // that the input and the result refer to
 }
 
 func (d *server) item(v *request) (any, error) {
@@ -217,15 +157,15 @@ func (d *server) item(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.shows("/v1/items/"+escape(id), pawlCommand("item", "get").on(id), pawlCommand("event", "list", "--item="+id))
 	l := &itemPage{
 		Item:     it,
+		Why:      d.why(v, id, it.State.Ended()),
 		Parts:    sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: id, All: true, Page: v.pageOf("parts", mediumRows)})),
 		Messages: sectionOf(d.svc.ListMessages(ctx, pawl.MessageFilter{ItemID: id, Page: v.pageOf("messages", mediumRows)})),
-		Checkpoints: sectionOf(
-			d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{ItemID: id, Desc: true, Page: v.pageOf("checkpoints", mediumRows)}),
-		),
-		Events: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.pageOf("events", manyRows)})),
-		Blobs:  d.blobs(v, it.Input, it.Result, it.AssembledResult),
+		Steps:    d.steps(v, pawl.CheckpointFilter{ItemID: id}),
+		Events:   sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.pageOf("events", manyRows)})),
+		Blobs:    d.blobs(v, it.Input, it.Result, it.AssembledResult),
 	}
 	if l.Attempts, err = d.readAttempts(ctx, id); err != nil {
 		return nil, err
@@ -233,6 +173,11 @@ func (d *server) item(v *request) (any, error) {
 	if n := len(l.Attempts); n > 0 && l.Attempts[0].To == nil {
 		l.Attempts[0].LeaseRunsOut = it.LeaseExpiresAt
 	}
+	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
+	if err != nil {
+		return nil, err
+	}
+	l.Timeline = timelineOf([]pawl.Item{it}, events, l.Steps.Items, l.Messages.Items)
 	return l, nil
 }
 
@@ -272,9 +217,48 @@ func attemptsFrom(events []pawl.Event) []attempt {
 	return out
 }
 
+// messagePage is a message with the item that it belongs to.
+type messagePage struct {
+	pawl.Message
+	Item *pawl.Item // nil = it belongs to none
+}
+
 func (d *server) message(v *request) (any, error) {
 	m, err := d.svc.GetMessage(v.Context(), v.PathValue("id"))
-	return &m, err
+	if err != nil {
+		return nil, err
+	}
+	v.shows("/v1/messages/"+escape(m.ID), pawlCommand("message", "get").on(m.ID), pawlCommand("message", "tail", "--follow").on(m.ID))
+	p := &messagePage{Message: m}
+	if m.ItemID != "" {
+		if it, err := d.svc.GetItem(v.Context(), m.ItemID); err == nil { // otherwise the message is shown alone
+			p.Item = &it
+		}
+	}
+	return p, nil
+}
+
+// shownPart is a part of a message. Cut says that the writing broke off before it, or in the last
+// part, and a later attempt goes on.
+type shownPart struct {
+	pawl.MessagePart
+	Cut bool
+}
+
+// Shown are the parts of the message, with the cuts between them.
+func (p *messagePage) Shown() (out []shownPart) {
+	parts, _ := p.Parts() // a hidden message has none
+	for i, part := range parts {
+		cut := i > 0 && parts[i-1].Status == pawl.PartAbandoned && part.Status != pawl.PartAbandoned
+		out = append(out, shownPart{part, cut})
+	}
+	return out
+}
+
+// CutOff reports whether the newest words were abandoned, and nothing follows them yet.
+func (p *messagePage) CutOff() bool {
+	parts, _ := p.Parts() // a hidden message has none
+	return len(parts) > 0 && parts[len(parts)-1].Status == pawl.PartAbandoned
 }
 
 func (d *server) workers(v *request) (any, error) {

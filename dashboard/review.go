@@ -25,33 +25,43 @@ func (d *server) reviewItems(v *request, taskID string) (section[reviewItem], er
 	ctx := v.Context()
 	items, err := d.svc.ListItems(ctx, pawl.ItemFilter{TaskID: taskID, Page: v.pageOf("items", maxRows)})
 	out := section[reviewItem]{List: pawl.List[reviewItem]{Next: items.Next}}
+	if err != nil {
+		return out, err
+	}
+	submitted, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: taskID, Event: "submitted", Page: pawl.Page{Limit: pawl.MaxPage}})
+	if err != nil {
+		return out, err
+	}
+	records, err := d.svc.ListProvenance(ctx, pawl.ProvenanceFilter{TaskID: taskID, Page: pawl.Page{Limit: pawl.MaxPage}})
+	if err != nil {
+		return out, err
+	}
 	for _, it := range items.Items {
 		h := reviewItem{Item: it}
-		if err := d.addSubmission(ctx, &h); err != nil {
-			return out, err
+		h.addSubmission(submitted.Items, records.Items)
+		if len(it.PartsRequired) > 0 || len(it.AssembledResult) > 0 {
+			h.Parts = sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: it.ID, Page: pawl.Page{Limit: pawl.MaxParts}}))
 		}
-		h.Parts = sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: it.ID, Page: pawl.Page{Limit: pawl.MaxParts}}))
 		out.Items = append(out.Items, h)
 	}
-	return out, err
+	return out, nil
 }
 
-// addSubmission adds the evidence, notes and author of an item's newest submission.
-func (d *server) addSubmission(ctx context.Context, h *reviewItem) error {
-	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: h.ID, Event: "submitted", Page: pawl.Page{Limit: 1}})
-	if err != nil || len(events.Items) == 0 {
-		return err
+// addSubmission adds the evidence, notes and author of the item's newest submission. The events
+// are newest first.
+func (h *reviewItem) addSubmission(submitted []pawl.Event, records []pawl.ProvenanceRecord) {
+	i := slices.IndexFunc(submitted, func(e pawl.Event) bool { return e.ItemID == h.ID })
+	if i < 0 {
+		return
 	}
-	e := events.Items[0]
+	e := submitted[i]
 	var said struct {
 		Evidence json.RawMessage
 		Notes    string
 	}
 	_ = json.Unmarshal(e.Data, &said) // empty without evidence and notes
 	h.Evidence, h.Notes, h.By = said.Evidence, said.Notes, e.ActorType+"/"+e.ActorID
-	f := pawl.ProvenanceFilter{ItemID: h.ID, Page: pawl.Page{Limit: pawl.MaxPage}}
-	records, err := d.svc.ListProvenance(ctx, f)
-	for _, p := range records.Items {
+	for _, p := range records {
 		if p.EventID == e.ID {
 			h.Model = p.Model
 			if p.AgentName != "" {
@@ -59,7 +69,6 @@ func (d *server) addSubmission(ctx context.Context, h *reviewItem) error {
 			}
 		}
 	}
-	return err
 }
 
 // readAttempts reads an item's attempts from the events that begin and end them.

@@ -19,7 +19,8 @@ import (
 
 // parse parses the templates: one file for each page, the layout and the parts that pages share.
 func parse() map[string]*template.Template {
-	shared := []string{"templates/layout.html", "templates/parts.html"}
+	shared, _ := fs.Glob(files, "templates/*.part.html") // embedded: they are there
+	shared = append(shared, "templates/layout.html", "templates/parts.html")
 	shell := template.Must(template.New("").Funcs(funcs).ParseFS(files, shared...))
 	pages := map[string]*template.Template{}
 	names, _ := fs.Glob(files, "templates/*.html") // embedded: they are there
@@ -36,14 +37,16 @@ var funcs = template.FuncMap{
 	"full":  func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
 	"piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf,
 	"actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
-	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "messageParts": messageParts, "describeState": describeState,
-	"asJSON":    asJSON,
-	"states":    func() []pawl.StateInfo { return pawl.TaskStates },
-	"pageQuery": pageQuery,
-	"limits":    limitsOf,
-	"rule":      ruleOf,
-	"seconds":   func(n int64) string { return (time.Duration(n) * time.Second).String() },
-	"groups":    func() []string { return pawl.SpendingGroups },
+	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "describeState": describeState,
+	"asJSON":     asJSON,
+	"states":     func() []pawl.StateInfo { return pawl.TaskStates },
+	"pageQuery":  pageQuery,
+	"last":       func(l []pawl.LogProof) pawl.LogProof { return l[len(l)-1] },
+	"itemStates": func() []pawl.StateInfo { return pawl.ItemStates }, "itemStatuses": func() []pawl.Status { return pawl.ItemStatuses },
+	"limits":  limitsOf,
+	"rule":    ruleOf,
+	"seconds": func(n int64) string { return (time.Duration(n) * time.Second).String() },
+	"groups":  func() []string { return pawl.SpendingGroups },
 }
 
 func escape(id string) string { return url.PathEscape(id) }
@@ -177,12 +180,6 @@ func replaceControl(r rune) rune {
 		return unicode.ReplacementChar
 	}
 	return r
-}
-
-// messageParts are the parts of a message.
-func messageParts(m pawl.Message) []pawl.MessagePart {
-	parts, _ := m.Parts() // a hidden message has none
-	return parts
 }
 
 // asJSON encodes a value as JSON.

@@ -110,7 +110,7 @@ func TestEachCrashOfAHandlerThatWaitsForChildren(t *testing.T) {
 		if it.State != pawl.ItemCompleted || string(it.Result) != "12" {
 			t.Errorf("%s, %s, %+v", it.State, it.Result, it.Error)
 		}
-		l, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{ParentID: it.TaskID})
+		l, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{ParentIDs: []string{it.TaskID}})
 		if err != nil || len(l.Items) != 3 {
 			t.Errorf("%d children, %v", len(l.Items), err)
 		}

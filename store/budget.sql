@@ -164,6 +164,16 @@ FROM (
 ORDER BY x.charged DESC, x.task_id
 LIMIT $3
 
+-- What a task reserved and spent, of each budget; $3 at most.
+-- name: spending of task
+SELECT b.name, b.unit, CAST(SUM(r.charged) AS bigint), CAST(SUM(CASE WHEN r.state = 0 THEN r.amount ELSE 0 END) AS bigint), COUNT(*)
+FROM pawl.budget_reservations r
+JOIN pawl.budgets b ON b.id = r.budget_id
+WHERE r.task_id = $1 AND r.namespace = $2
+GROUP BY b.name, b.unit
+ORDER BY b.name
+LIMIT $3
+
 -- name: spending by model
 SELECT r.model, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
 FROM (

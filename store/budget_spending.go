@@ -43,6 +43,24 @@ func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.B
 	return out, rows.Err()
 }
 
+// TaskSpending lists what a task spent of each budget, by name, of at most limit budgets.
+func TaskSpending(ctx context.Context, tx Tx, namespace, taskID string, limit int) ([]pawl.TaskSpending, error) {
+	rows, err := tx.Query(ctx, budgetSQL["spending of task"], TaskID(taskID), namespace, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []pawl.TaskSpending
+	for rows.Next() {
+		var s pawl.TaskSpending
+		if err := rows.Scan(&s.Budget, &s.Unit, &s.Spent, &s.Reserved, &s.Reservations); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
 // budgetTotal is the key of a row of budget_totals.
 type budgetTotal struct {
 	budget, namespace string

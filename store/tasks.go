@@ -131,8 +131,8 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 	if q.RequestedBy != "" {
 		w.and("t.requested_by_id = ?", q.RequestedBy)
 	}
-	if q.ParentID != "" {
-		w.and("t.parent_id = ?", TaskID(q.ParentID))
+	if len(q.ParentIDs) > 0 {
+		w.and("t.parent_id @among_ids(?)", TaskList(q.ParentIDs))
 	}
 	if q.InputHash != "" {
 		w.and("t.input_hash = ?", q.InputHash)

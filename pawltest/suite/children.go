@@ -82,11 +82,14 @@ var children = noun{"children", []promise{
 		c := w.create(pawl.NewTask{Type: "child", ParentID: p.ID})
 		w.same([]any{c.ParentID, w.task(c.ID).ParentID, w.task(p.ID).Children}, []any{p.ID, p.ID, 1}, "parent, parent as read, children")
 		w.create(pawl.NewTask{Type: "other"})
-		l, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{ParentID: p.ID, Page: pawl.Page{Limit: 10}})
+		l, err := w.svc.ListTasks(w.ctx, pawl.TaskFilter{ParentIDs: []string{p.ID}, Page: pawl.Page{Limit: 10}})
 		w.ok(err, "list")
 		w.same([]any{len(l.Items), l.Items[0].ID}, []any{1, c.ID}, "children of the parent")
 		many := w.create(pawl.NewTask{Type: "child", ParentID: c.ID, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}})
 		w.same(w.task(many.ID).ParentID, c.ID, "parent of a child of a child")
+		l, err = w.svc.ListTasks(w.ctx, pawl.TaskFilter{ParentIDs: []string{p.ID, c.ID}, Asc: true, Page: pawl.Page{Limit: 10}})
+		w.ok(err, "list of the children of two tasks")
+		w.same([]any{len(l.Items), l.Items[0].ID, l.Items[1].ID}, []any{2, c.ID, many.ID}, "children of two tasks")
 	}},
 	{"a parent exists, in the namespace, and has not ended", func(w *fixture) {
 		try := func(w *fixture, parent string) error {

@@ -105,7 +105,9 @@ func requested(q *pawl.TaskFilter) error {
 	var f Fields
 	f.Text("/requested_by", q.RequestedBy, 0, pawl.MaxIDLen)
 	f.Text("/input_hash", q.InputHash, 0, pawl.MaxIDLen)
-	f.Text("/parent_id", q.ParentID, 0, pawl.MaxIDLen)
+	for _, id := range q.ParentIDs {
+		f.Text("/parent_id", id, 0, pawl.MaxIDLen)
+	}
 	return f.Err("list")
 }
 

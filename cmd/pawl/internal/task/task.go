@@ -64,7 +64,7 @@ func taskList(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&since, "since", "", "created at or after this time; a duration counts back from now")
 	cmd.Flags().StringVar(&until, "until", "", "created before this time; a duration counts back from now")
 	cmd.Flags().StringVar(&changed, "updated-since", "", "changed at or after this time; a duration counts back from now")
-	cmd.Flags().StringVar(&f.ParentID, "parent", "", "the children of this task")
+	cmd.Flags().StringSliceVar(&f.ParentIDs, "parent", nil, "the children of any of these tasks")
 	cmd.Flags().StringVar(&f.RequestedBy, "requested-by", "", "requested by this id")
 	cmd.Flags().StringVar(&f.InputHash, "input-hash", "", "with this input hash")
 	cmd.Flags().BoolVar(&f.Asc, "asc", false, "oldest first; with --by-priority lowest first, with --by-update longest unchanged first")

@@ -1,0 +1,62 @@
+package dashboard
+
+import (
+	"encoding/json"
+
+	"github.com/pawl-work/pawl"
+)
+
+// approvalsPage is what waits for a decision, the longest waiting first, and one of it in full.
+type approvalsPage struct {
+	Waiting  pawl.List[pawl.Task]
+	Chosen   *pawl.Task
+	Work     section[reviewItem]
+	Schema   json.RawMessage // of the results of the chosen one
+	Question *pawl.BudgetQuestion
+	Apply    string // what applying does, by the type
+	May      bool   // the caller may decide
+}
+
+func (d *server) approvals(v *request) (any, error) {
+	ctx := v.Context()
+	fields := []string{"id", "type", "type_version", "title", "state", "status", "version", "items", "last_transitioned_at",
+		"ready_for_approval", "requested_by"}
+	f := pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, ByUpdate: true, Asc: true, Fields: fields,
+		Page: v.pageOf("cursor", mediumRows)}
+	v.shows("/v1/tasks?state=submitted&sort=updated_at", pawlCommand("task", "list", "--state=submitted", "--by-update", "--asc"))
+	waiting, err := d.svc.ListTasks(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	p := &approvalsPage{Waiting: waiting, May: v.pass.May("approver", false) == nil}
+	switch id := v.word("task"); {
+	case id != "":
+		t, err := d.svc.GetTask(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		p.Chosen = &t
+	case len(waiting.Items) > 0:
+		p.Chosen = &waiting.Items[0]
+	default:
+		return p, nil
+	}
+	if p.Work, err = d.reviewItems(v, p.Chosen.ID); err != nil {
+		return nil, err
+	}
+	if typ, err := d.svc.GetType(ctx, p.Chosen.Type, p.Chosen.TypeVersion); err == nil { // otherwise it has none
+		p.Schema, p.Apply = typ.ResultSchema, string(typ.Apply.Mode)
+	}
+	if p.Chosen.Type == pawl.TypeBudget && len(p.Work.Items) > 0 && v.pass.Payloads() {
+		var q pawl.BudgetQuestion
+		if json.Unmarshal(p.Work.Items[0].Result, &q) == nil {
+			p.Question = &q
+		}
+	}
+	return p, nil
+}
+
+// Decidable reports whether the chosen task still waits for a decision.
+func (p *approvalsPage) Decidable() bool {
+	return p.May && p.Chosen.State == pawl.TaskSubmitted
+}

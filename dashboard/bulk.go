@@ -1,0 +1,178 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// tasksPage is a page of tasks with its filters, and what can be done to all that match.
+type tasksPage struct {
+	pawl.List[pawl.Task]
+	Filter url.Values   // of the address, without the page
+	Verbs  []selectVerb // that the caller may use on all that match; none without a filter
+}
+
+// tasks lists tasks. Its filters are parameters of the address.
+func (d *server) tasks(v *request) (any, error) {
+	switch id := v.word("id"); {
+	case strings.HasPrefix(id, "itm_"):
+		return redirect("/ui/items/" + escape(id)), nil
+	case strings.HasPrefix(id, "msg_"):
+		return redirect("/ui/messages/" + escape(id)), nil
+	}
+	filter, err := taskFilter(v.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, name := range taskFilters {
+		names[name] = name
+	}
+	v.showsList("/v1/tasks", "task", names)
+	f := filter.Tasks()
+	f.Page = v.pageOf("cursor", manyRows)
+	list, err := d.svc.ListTasks(v.Context(), f)
+	p := &tasksPage{List: list, Filter: filterQuery(v.URL.Query())}
+	if !filter.IsEmpty() {
+		p.Verbs = v.bulkVerbs()
+	}
+	return p, err
+}
+
+// taskFilters are the parameters of the address that select tasks.
+var taskFilters = []string{"id", "type", "state", "metadata"}
+
+// filterQuery is the part of a query that selects tasks.
+func filterQuery(q url.Values) url.Values {
+	out := url.Values{}
+	for _, name := range taskFilters {
+		for _, value := range q[name] {
+			if strings.TrimSpace(value) != "" {
+				out.Add(name, strings.TrimSpace(value))
+			}
+		}
+	}
+	return out
+}
+
+// taskFilter is the filter in a query.
+func taskFilter(q url.Values) (f pawl.BulkFilter, err error) {
+	q = filterQuery(q)
+	f.ID, f.Type, f.State = q["id"], q["type"], q["state"]
+	for _, s := range f.State {
+		if !slices.ContainsFunc(pawl.TaskStates, func(known pawl.StateInfo) bool { return known.Shown && known.Name == s }) {
+			return f, pawl.Invalid("/state", "is no state of a task")
+		}
+	}
+	for _, m := range q["metadata"] {
+		name, value, both := strings.Cut(m, "=")
+		if !both || strings.TrimSpace(name) == "" {
+			return f, pawl.Invalid("/metadata", "must be key=value")
+		}
+		if f.Metadata == nil {
+			f.Metadata = pawl.MemberValues{}
+		}
+		f.Metadata[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return f, nil
+}
+
+// bulkVerbs are what operators can do to all tasks that a filter selects.
+func (v *request) bulkVerbs() []selectVerb {
+	if v.pass.May("operator", false) != nil {
+		return nil
+	}
+	return []selectVerb{
+		{Verb: pawl.BulkRetry, Means: "Their failed and dead-lettered items are queued again and the failures reset."},
+		{Verb: pawl.BulkCancel, Means: "Those that have not ended are cancelled permanently."},
+		{Verb: pawl.BulkBury, Means: "Their failed items become dead letters."},
+		{Verb: setPriority, Means: "Their priority changes, and with it that of all items that had the task's priority."},
+		{Verb: pawl.BulkDelete, Means: "Those that have ended are deleted with all their data. This cannot be undone."},
+	}
+}
+
+// bulkPage asks whether a verb is meant for all tasks that a filter selects.
+type bulkPage struct {
+	selectVerb
+	Count  int64
+	Filter url.Values
+	Back   string
+}
+
+// Words are the filter for people, one text for each condition.
+func (b *bulkPage) Words() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(b.Filter)) {
+		out = append(out, name+" "+strings.Join(b.Filter[name], " or "))
+	}
+	return out
+}
+
+// bulkCall is the call of a form.
+func (v *request) bulkCall(form url.Values) (*bulkPage, pawl.BulkCall, error) {
+	verbs := v.bulkVerbs()
+	if err := v.pass.May("operator", false); err != nil {
+		return nil, pawl.BulkCall{}, err
+	}
+	i := slices.IndexFunc(verbs, func(s selectVerb) bool { return s.Verb == form.Get("verb") })
+	if i < 0 {
+		return nil, pawl.BulkCall{}, pawl.Invalid("/verb", "is none of those on the page")
+	}
+	filter, err := taskFilter(form)
+	if err != nil {
+		return nil, pawl.BulkCall{}, err
+	}
+	p := &bulkPage{selectVerb: verbs[i], Filter: filterQuery(form)}
+	p.Back = "/ui/tasks?" + p.Filter.Encode()
+	c := pawl.BulkCall{Verb: p.Verb, Filter: filter, Reason: strings.TrimSpace(form.Get("reason"))}
+	if p.Verb == setPriority {
+		priority, err := strconv.Atoi(strings.TrimSpace(form.Get("priority")))
+		if err != nil && form.Get("priority") != "" {
+			return nil, c, pawl.Invalid("/priority", "is not a number")
+		}
+		c.Verb, c.Update = pawl.BulkUpdate, &pawl.BulkPatch{Priority: &priority}
+	}
+	return p, c, nil
+}
+
+// confirmBulk counts the tasks first.
+func (d *server) confirmBulk(v *request) (any, error) {
+	p, c, err := v.bulkCall(v.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	p.Count, err = d.svc.CountBulk(v.Context(), c)
+	return p, err
+}
+
+// performBulk begins the bulk call and goes to its task, whose page shows how far it is.
+func (d *server) performBulk(v *request) (any, error) {
+	_, c, err := v.bulkCall(v.PostForm)
+	if err != nil {
+		return nil, err
+	}
+	t, err := d.svc.Bulk(v.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	return redirect("/ui/tasks/" + escape(t.ID)), nil
+}
+
+// Bulk is what a bulk call has done so far; nil for other tasks.
+func (s *taskPage) Bulk() *pawl.BulkResult {
+	if s.Type != pawl.TypeBulk {
+		return nil
+	}
+	var done pawl.BulkResult
+	raw := s.Metadata
+	if s.Result != nil {
+		raw = s.Result.Payload
+	}
+	_ = json.Unmarshal(raw, &done) // hidden payloads count nothing
+	return &done
+}

@@ -1,0 +1,22 @@
+// Marking all rows of a list at once, and counting the marked ones.
+
+function count(form) {
+  const boxes = [...form.querySelectorAll("input[name=item]")];
+  const marked = boxes.filter(box => box.checked).length;
+  const all = form.querySelector("[data-select-all]");
+  all.hidden = false;
+  all.setAttribute("aria-label", "mark all on this page");
+  all.checked = marked > 0 && marked === boxes.length;
+  all.indeterminate = marked > 0 && marked < boxes.length;
+  form.querySelector("[data-select-count]").textContent = `${marked} of ${boxes.length} marked:`;
+}
+
+for (const form of document.querySelectorAll("[data-select]")) if (form.querySelector("[data-select-all]")) count(form);
+document.addEventListener("change", event => {
+  const form = event.target.closest("[data-select]");
+  if (!form || !form.querySelector("[data-select-all]")) return;
+  if (event.target.matches("[data-select-all]")) {
+    for (const box of form.querySelectorAll("input[name=item]")) box.checked = event.target.checked;
+  }
+  count(form);
+});

@@ -1,0 +1,247 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// maxTimelineEvents bounds the events that a timeline is drawn from: the newest of the task.
+const maxTimelineEvents = 500
+
+// The sizes of a timeline in pixels: its rows, and the axis above them. Across, all places are
+// percentages, so that the picture fits every screen and its texts are not scaled.
+const (
+	timelineRowHeight = 34
+	timelineAxis      = 22
+)
+
+// timeline is a Gantt picture of items: what each did from when to when.
+type timeline struct {
+	From, To time.Time
+	Rows     []timelineRow
+	Ticks    []timelineTick
+	Partial  bool // older events were not read
+}
+
+// timelineRow is an item of a timeline.
+type timelineRow struct {
+	pawl.Item
+	Y     int
+	Spans []span
+	Marks []mark
+}
+
+// span is a time that an item spent in one state. An attempt is one span.
+type span struct {
+	Kind        string // attempt, or the state of the item
+	Attempt     int
+	Worker      string
+	From        time.Time
+	To          *time.Time // nil = it goes on
+	How, Why    string     // of an attempt that ended: the event that ended it
+	Error       *pawl.Failure
+	X, Width    float64 // percent
+	HeartbeatAt *time.Time
+}
+
+// mark is a moment of an item: a step, a part, a message, or the last heartbeat.
+type mark struct {
+	Kind, Label string
+	At          time.Time
+	X           float64
+}
+
+type timelineTick struct {
+	X      float64
+	Label  string
+	Anchor string // where the label is relative to the line
+}
+
+// Glyph is the sign of how an attempt ended, for those who see no colours.
+func (s span) Glyph() string {
+	switch s.How {
+	case "":
+		return ""
+	case "completed", "submitted":
+		return "✓"
+	case "lease_expired":
+		return "✕"
+	case "failed":
+		return "!"
+	case "suspended":
+		return "‖"
+	}
+	return "↩" // released, revoked, cancelled
+}
+
+// End is where the span ends, in percent.
+func (s span) End() float64 { return round(s.X + s.Width) }
+
+// IsAttempt reports whether a worker held the item.
+func (s span) IsAttempt() bool { return s.Kind == "attempt" }
+
+// Took is how long the span was, in words.
+func (s span) Took() string { return shortDuration(s.To.Sub(s.From)) }
+
+// Describe says what the span is, in words.
+func (s span) Describe() string {
+	var b strings.Builder
+	if s.IsAttempt() {
+		fmt.Fprintf(&b, "attempt %d by %s", s.Attempt, cut(60, cmp.Or(s.Worker, "a worker")))
+	} else {
+		b.WriteString(s.Kind)
+	}
+	fmt.Fprintf(&b, ", from %s", utc(s.From))
+	if s.To == nil {
+		return b.String() + ", goes on"
+	}
+	fmt.Fprintf(&b, ", for %s", s.Took())
+	if s.How != "" {
+		fmt.Fprintf(&b, ", ended by %s", s.How)
+	}
+	return b.String()
+}
+
+// Height is that of the picture, in pixels.
+func (t *timeline) Height() int { return timelineAxis + timelineRowHeight*len(t.Rows) }
+
+// timelineSign is a sign of a timeline and what it means.
+type timelineSign struct {
+	Kind, How, Means string
+	Mark             bool
+	Glyph            string
+}
+
+var timelineSigns = []timelineSign{
+	{Kind: "attempt", How: "completed", Glyph: "✓", Means: "attempt that handed in a result"},
+	{Kind: "attempt", How: "failed", Glyph: "!", Means: "attempt that failed"},
+	{Kind: "attempt", How: "lease_expired", Glyph: "✕", Means: "lease expired: the worker crashed or hung"},
+	{Kind: "attempt", How: "suspended", Glyph: "‖", Means: "suspended"},
+	{Kind: "attempt", How: "released", Glyph: "↩", Means: "released, revoked or cancelled"},
+	{Kind: "attempt", Means: "attempt that goes on"},
+	{Kind: "queued", Means: "queued"},
+	{Kind: "scheduled", Means: "back-off or start time"},
+	{Kind: "waiting", Means: "sleeps or waits"},
+	{Kind: "submitted", Means: "waits for approval"},
+	{Kind: "accepted", Means: "approved"},
+	{Kind: "checkpoint", Mark: true, Means: "step or checkpoint"},
+	{Kind: "part", Mark: true, Means: "part"},
+	{Kind: "message", Mark: true, Means: "message"},
+	{Kind: "heartbeat", Mark: true, Means: "last heartbeat"},
+}
+
+// Legend lists the signs that are in the picture.
+func (t *timeline) Legend() (out []timelineSign) {
+	for _, sign := range timelineSigns {
+		shown := func(r timelineRow) bool {
+			return slices.ContainsFunc(r.Marks, func(m mark) bool { return sign.Mark && m.Kind == sign.Kind }) ||
+				slices.ContainsFunc(r.Spans, func(s span) bool { return !sign.Mark && s.Kind == sign.Kind && s.Glyph() == sign.Glyph })
+		}
+		if slices.ContainsFunc(t.Rows, shown) {
+			out = append(out, sign)
+		}
+	}
+	return out
+}
+
+// timelineOf draws items from the newest events of their task, which are newest first, and the
+// checkpoints and messages on the page.
+func timelineOf(items []pawl.Item, events pawl.List[pawl.Event], steps []pawl.Checkpoint, messages []pawl.Message) *timeline {
+	if len(items) == 0 {
+		return nil
+	}
+	byItem := map[string][]pawl.Event{}
+	for _, e := range slices.Backward(events.Items) {
+		byItem[e.ItemID] = append(byItem[e.ItemID], e)
+	}
+	marks := map[string][]mark{}
+	for _, c := range slices.Backward(steps) {
+		marks[c.ItemID] = append(marks[c.ItemID], mark{Kind: "checkpoint", Label: cmp.Or(c.Name, c.Type), At: c.CreatedAt})
+	}
+	for _, m := range messages {
+		marks[m.ItemID] = append(marks[m.ItemID], mark{Kind: "message", Label: "of the " + m.Role, At: m.CreatedAt})
+	}
+	t := &timeline{From: items[0].CreatedAt, Partial: events.Next != ""}
+	for i, it := range items {
+		r := timelineRow{Item: it, Y: timelineAxis + i*timelineRowHeight}
+		if of := byItem[it.ID]; len(of) > 0 {
+			r.Spans, r.Marks = spansOf(it, of)
+		} else {
+			r.Spans = roughSpans(it)
+		}
+		r.Marks = append(marks[it.ID], r.Marks...)
+		t.Rows = append(t.Rows, r)
+	}
+	t.place(clock.Now())
+	return t
+}
+
+// place computes where everything is, for spans that go on until now.
+func (t *timeline) place(now time.Time) {
+	t.To = t.From
+	each := func(do func(from time.Time, to *time.Time, x, width *float64)) {
+		for i := range t.Rows {
+			for j := range t.Rows[i].Spans {
+				s := &t.Rows[i].Spans[j]
+				do(s.From, s.To, &s.X, &s.Width)
+			}
+			for j := range t.Rows[i].Marks {
+				m := &t.Rows[i].Marks[j]
+				do(m.At, &m.At, &m.X, new(float64))
+			}
+		}
+	}
+	each(func(from time.Time, to *time.Time, _, _ *float64) {
+		if from.Before(t.From) {
+			t.From = from
+		}
+		if to == nil {
+			to = &now
+		}
+		if to.After(t.To) {
+			t.To = *to
+		}
+	})
+	whole := max(t.To.Sub(t.From), time.Millisecond)
+	percent := func(d time.Duration) float64 { return round(min(100, 100*float64(max(0, d))/float64(whole))) }
+	each(func(from time.Time, to *time.Time, x, width *float64) {
+		if to == nil {
+			to = &t.To
+		}
+		*x = percent(from.Sub(t.From))
+		*width = round(max(0.4, percent(to.Sub(t.From))-*x)) // what is short is seen
+	})
+	for i, anchor := range []string{"start", "middle", "middle", "middle", "end"} {
+		at := time.Duration(i) * whole / 4
+		t.Ticks = append(t.Ticks, timelineTick{float64(25 * i), "+" + shortDuration(at), anchor})
+	}
+}
+
+// round keeps two digits after the point.
+func round(f float64) float64 { return math.Round(100*f) / 100 }
+
+// shortDuration is a duration in its two largest units.
+func shortDuration(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0 s"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
