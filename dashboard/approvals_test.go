@@ -113,6 +113,7 @@ func TestAMessageShowsTheCut(t *testing.T) {
 		h := open(t, p, false)
 		l, id := h.withOpenMessage()
 		h.has(h.get("/ui/messages/"+id), 200, "attempt 1 by w-chat", "in_progress")
+		h.has(h.get("/ui/tasks/"+l.TaskID), 200, "Being written", "secret words", `data-stream="/ui/messages/`+id+`/stream"`, `id="chunks"`)
 		p.Advance(61 * time.Second)
 		if _, err := p.Service.Sweep(t.Context()); err != nil {
 			t.Fatal(err)

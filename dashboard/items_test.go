@@ -26,7 +26,8 @@ func TestChosenItemsAreRetriedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := h.get("/ui/items?state=failed&type=pdf")
-		h.has(list, 200, `name="item" value="`+form["item"][0]+`"`, `name="verb" value="retry"`, "torn", `aria-label="mark itm_`)
+		h.has(list, 200, `name="item" value="`+form["item"][0]+`"`, `name="verb" value="retry"`, "torn",
+			`<tr id="row-`+form["item"][0]+`"`, `aria-label="mark itm_`)
 		if n := strings.Count(list.text, `name="item"`); n != 5 {
 			t.Errorf("%d items of 5", n)
 		}

@@ -220,7 +220,8 @@ func attemptsFrom(events []pawl.Event) []attempt {
 // messagePage is a message with the item that it belongs to.
 type messagePage struct {
 	pawl.Message
-	Item *pawl.Item // nil = it belongs to none
+	Item   *pawl.Item // nil = it belongs to none
+	Hidden bool       // the caller may not read its content
 }
 
 func (d *server) message(v *request) (any, error) {
@@ -229,7 +230,7 @@ func (d *server) message(v *request) (any, error) {
 		return nil, err
 	}
 	v.shows("/v1/messages/"+escape(m.ID), pawlCommand("message", "get").on(m.ID), pawlCommand("message", "tail", "--follow").on(m.ID))
-	p := &messagePage{Message: m}
+	p := &messagePage{Message: m, Hidden: !v.pass.Payloads()}
 	if m.ItemID != "" {
 		if it, err := d.svc.GetItem(v.Context(), m.ItemID); err == nil { // otherwise the message is shown alone
 			p.Item = &it

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/pawl-work/pawl"
@@ -18,6 +19,7 @@ type taskPage struct {
 	Timeline   *timeline
 	Work       section[pawl.Item]
 	Messages   section[pawl.Message]
+	Streaming  *messagePage // that is being written
 	Steps      steps
 	Compared   *comparison
 	Provenance section[pawl.ProvenanceRecord]
@@ -43,7 +45,10 @@ func (d *server) task(v *request) (any, error) {
 		Record:     d.record(v, id),
 		Events:     sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: v.pageOf("events", manyRows)})),
 	}
-	s.Why = d.why(v, id, t.State.Ended())
+	if i := slices.IndexFunc(s.Messages.Items, func(m pawl.Message) bool { return m.Status == pawl.MessageStreaming }); i >= 0 {
+		s.Streaming = &messagePage{Message: s.Messages.Items[i], Hidden: !v.pass.Payloads()}
+	}
+	s.Why = d.whyTask(v, s)
 	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
 	if err == nil { // otherwise the page is shown without it
 		s.Timeline = timelineOf(s.Work.Items, events, s.Steps.Items, s.Messages.Items)
@@ -64,6 +69,21 @@ func (d *server) task(v *request) (any, error) {
 	}
 	s.Blobs = d.blobs(v, t.Payload, result)
 	return s, nil
+}
+
+// maxExplained is the size of tasks whose items are all looked at for the one that tells most.
+// Of larger tasks the first open item on the page is explained.
+const maxExplained = 500
+
+func (d *server) whyTask(v *request, s *taskPage) *pawl.Why {
+	if s.Task.Items <= maxExplained {
+		return d.why(v, s.ID, s.State.Ended())
+	}
+	i := slices.IndexFunc(s.Work.Items, func(it pawl.Item) bool { return !it.State.Ended() })
+	if i < 0 {
+		return nil
+	}
+	return d.why(v, s.Work.Items[i].ID, false)
 }
 
 // why explains the state of a task or item that has not ended.

@@ -77,7 +77,7 @@ func TestATaskOfManyItemsIsShownInPages(t *testing.T) {
 		only[pawl.Moved](t)(p.Service.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence()}}))
 		h.claim("big")
 		got := h.get("/ui/tasks/" + task.ID)
-		h.has(got, 200, "25 of 10000 items: 1 have ended, 9998 queued, 0 scheduled, 0 waiting, 1 with workers.", "More items")
+		h.has(got, 200, `class="why`, "25 of 10000 items: 1 have ended, 9998 queued, 0 scheduled, 0 waiting, 1 with workers.", "More items")
 		if n := strings.Count(got.text, `<text class="label"`); n != 25 {
 			t.Errorf("%d rows", n)
 		}

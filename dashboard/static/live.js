@@ -16,7 +16,14 @@ document.addEventListener("click", async event => {
   setTimeout(() => { button.textContent = "Copy"; }, 2_000);
 });
 
-const words = document.querySelector("[data-stream]");
+// A message may begin while the page is open.
+let followed;
+function followNew() {
+  const words = document.querySelector("[data-stream]");
+  if (words && words !== followed) follow(followed = words);
+}
+followNew();
+setInterval(followNew, 2_000);
+
 const main = document.querySelector("main[data-live]");
-if (words) follow(words);
-else if (main) keepCurrent(main);
+if (main) keepCurrent(main);

@@ -22,7 +22,7 @@ function copyAttributes(old, next) {
 
 // become makes a node equal to the new one.
 function become(old, next) {
-  if (old.isEqualNode(next)) return;
+  if (old.isEqualNode(next) || old.dataset?.stream && next.dataset.stream) return; // what is streamed is newer
   if (old.nodeType !== Node.ELEMENT_NODE) {
     const selection = getSelection();
     const selected = !selection.isCollapsed && (selection.anchorNode === old || selection.focusNode === old);
