@@ -106,7 +106,7 @@ func TestTheOtherChildrenAreCancelled(t *testing.T) {
 		if it := only(t, p, task); it.State != pawl.ItemCompleted || string(it.Result) != "0" {
 			t.Errorf("%+v", it)
 		}
-		l, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{ParentID: task.ID})
+		l, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{ParentIDs: []string{task.ID}})
 		if err != nil {
 			t.Fatal(err)
 		}
