@@ -29,7 +29,14 @@ func replicated(t *testing.T) (primary, standby *testserver.Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = primary.Stop() })
-	if standby, err = primary.Standby(t.Context()); err != nil {
+	return primary, synchronousStandby(t, primary)
+}
+
+// synchronousStandby adds a synchronous standby to a primary.
+func synchronousStandby(t *testing.T, primary *testserver.Server) *testserver.Server {
+	t.Helper()
+	standby, err := primary.Standby(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = standby.Stop() })
@@ -51,7 +58,7 @@ func replicated(t *testing.T) (primary, standby *testserver.Server) {
 			t.Fatal(err)
 		}
 	}
-	return primary, standby
+	return standby
 }
 
 // The doctor warns of standbys that may lose acknowledged work: an asynchronous standby,
