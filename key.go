@@ -39,7 +39,7 @@ var KeyStatuses = []string{KeyPending, KeyCompleted, KeyFailed}
 // Key.Response. A key of another request is ErrKeyReused. A key whose call is in flight
 // is ErrKeyInFlight with RetryAfter.
 type KeyBegin struct {
-	Scope       string `json:"scope,omitempty"`
+	Scope       string `json:"scope,omitempty"` // BeginKeys refuses scopes that begin with ReservedPrefix
 	Key         string `json:"key"`
 	RequestHash string `json:"request_hash"`
 	TaskID      string `json:"task_id,omitempty"`

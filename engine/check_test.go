@@ -50,6 +50,8 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 	s.ok(p.Service.PutBudget(s.Context(), "llm", pawl.NewBudget{Unit: "tokens", Limit: 10}))
 	s.ok(p.Service.ReserveBudget(s.Context(), "llm",
 		pawl.ReserveCall{ItemID: s.lease.ID, WorkerID: "w", Attempt: s.lease.Attempt, Amount: 3, Key: "k"}))
+	s.ok(p.Service.CreateSchedule(s.Context(), pawl.NewSchedule{Name: "nightly", Cron: "0 2 * * *", Task: pawl.NewTask{Type: "scheduled"}}))
+	s.ok(p.Service.RunSchedule(s.Context(), "nightly"))
 	s.ids["finished_items"], s.ids["parked_items"], s.ids["leases"] = ended.ID, failed.ID, s.lease.ID
 	for _, place := range []string{"ready", "scheduled", "waiting"} {
 		s.ids[place] = s.value("SELECT @item_text(item_id) FROM pawl." + place +
@@ -474,6 +476,57 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	},
 	{"spending", "llm", "UPDATE pawl.budgets SET reserved = reserved + 1", "UPDATE pawl.budgets SET reserved = reserved - 1"},
 	{"spending", "llm", "UPDATE pawl.budgets SET spent = spent + 1", "UPDATE pawl.budgets SET spent = spent - 1"},
+	{
+		"gates",
+		"gate ",
+		"INSERT INTO pawl.gates (queue_id, namespace, pointer, key) VALUES (999999, 'default', '', '')",
+		"DELETE FROM pawl.gates",
+	},
+	{
+		"reservations",
+		"rsv_x",
+		"INSERT INTO pawl.budget_reservations (id, namespace, budget_id, period_number, item_id, task_id, attempt, key, state, amount, " +
+			"charged, created_at, ended_at) VALUES ('rsv_x', 'default', 'none', 0, 'itm_0000000000000000000000N0NE', '{many}', 1, 'x', 1, 1, 1, 1, 1)",
+		"DELETE FROM pawl.budget_reservations WHERE id = 'rsv_x'",
+	},
+	{
+		"reservations",
+		"rsv_",
+		"UPDATE pawl.budget_reservations SET charged = 1;\nUPDATE pawl.budgets SET spent = 1",
+		"UPDATE pawl.budget_reservations SET charged = 0;\nUPDATE pawl.budgets SET spent = 0",
+	},
+	{"schedules", "nightly", "UPDATE pawl.schedules SET queued = 1", "UPDATE pawl.schedules SET queued = 0"},
+	{
+		"schedules",
+		"nightly",
+		"INSERT INTO pawl.firings (schedule_id, tick, namespace, outcome, fired_at) SELECT id, next_tick, namespace, 'skipped', 1 FROM pawl.schedules",
+		"DELETE FROM pawl.firings WHERE outcome = 'skipped'",
+	},
+	{
+		"firings",
+		"sch_",
+		"UPDATE pawl.firings SET task_id = NULL WHERE outcome = 'created'",
+		"UPDATE pawl.firings SET task_id = (SELECT last_task_id FROM pawl.schedules) WHERE outcome = 'created'",
+	},
+	{
+		"firings",
+		"sch_",
+		"UPDATE pawl.firings SET task_id = '{solo}' WHERE outcome = 'created'",
+		"UPDATE pawl.firings SET task_id = (SELECT last_task_id FROM pawl.schedules) WHERE outcome = 'created'",
+	},
+	{
+		"firings",
+		"gone at 1",
+		"INSERT INTO pawl.firings (schedule_id, tick, namespace, outcome, fired_at) VALUES ('gone', 1, 'default', 'queued', 1)",
+		"DELETE FROM pawl.firings WHERE schedule_id = 'gone'",
+	},
+	{
+		"firings",
+		"gone at 1",
+		"INSERT INTO pawl.firings (schedule_id, tick, until, namespace, outcome, fired_at) VALUES ('gone', 1, 9, 'default', 'missed', 1), " +
+			"('gone', 5, NULL, 'default', 'skipped', 1)",
+		"DELETE FROM pawl.firings WHERE schedule_id = 'gone'",
+	},
 	{"input hash", "{many}", "UPDATE pawl.tasks SET dedupes = 1 WHERE id = '{many}'", "UPDATE pawl.tasks SET dedupes = 0 WHERE id = '{many}'"},
 	{"keys", "", "UPDATE pawl.idempotency_keys SET status = 'completed'", "UPDATE pawl.idempotency_keys SET status = 'pending'"},
 	{"gate", "retention_gate", "INSERT INTO pawl.retention_gate VALUES ('test')", "DELETE FROM pawl.retention_gate"},

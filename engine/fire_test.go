@@ -55,6 +55,33 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 	})
 }
 
+// The doctor warns of a schedule that nothing has fired for long.
+func TestWarningOfALateSchedule(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "hourly", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}))
+		warned := func() (n int) {
+			for _, w := range need[[]engine.Warning](t)(p.Engine.Warnings(t.Context())) {
+				if w.Code == "schedule_late" {
+					n++
+				}
+			}
+			return n
+		}
+		p.Advance(time.Hour + time.Minute)
+		if n := warned(); n != 0 {
+			t.Errorf("after a minute: %d warnings", n)
+		}
+		p.Advance(10 * time.Minute)
+		if n := warned(); n != 1 {
+			t.Errorf("after eleven minutes: %d warnings", n)
+		}
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		if n := warned(); n != 0 {
+			t.Errorf("after it was fired: %d warnings", n)
+		}
+	})
+}
+
 // A server without the hook of a schedule's type, which looks first at each tick, delays no
 // server that has it: each tick makes one task. It writes why it rests once for each tick.
 func TestAServerWithoutTheHookDelaysNoOther(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
 	calls = idform.Calls(calls)
 	return eachKey(ctx, "begin", calls, func(c pawl.Caller, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
-		if err := rules.CheckKeyBegin(k); err != nil {
+		if err := cmp.Or(rules.CheckKeyBegin(k), rules.CheckKeyScope(k)); err != nil {
 			return pawl.KeyBegun{}, err
 		}
 		var out pawl.KeyBegun

@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/inbound"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/pawltest"
@@ -25,6 +27,11 @@ const hookSecret = "s3cret of the sender"
 // hookServer serves two sources: code, of GitHub, makes tasks in the namespace git, and chat, of
 // Slack, sends signals.
 func hookServer(t *testing.T, p *pawltest.Pawl) *httptest.Server {
+	t.Helper()
+	return hookServerOf(t, p, p.Service)
+}
+
+func hookServerOf(t *testing.T, p *pawltest.Pawl, svc pawl.Service) *httptest.Server {
 	t.Helper()
 	sources := map[string]*inbound.Source{}
 	for name, o := range map[string]inbound.Options{
@@ -38,7 +45,7 @@ func hookServer(t *testing.T, p *pawltest.Pawl) *httptest.Server {
 		sources[name] = s
 	}
 	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.DiscardHandler)})
-	return serve(t, p.Service, server.Options{Inbound: sources, Gate: gate})
+	return serve(t, svc, server.Options{Inbound: sources, Gate: gate})
 }
 
 func hmacOf(secret, text string) string {
@@ -51,6 +58,14 @@ func push(t *testing.T, srv *httptest.Server, delivery, secret, body string) rep
 	t.Helper()
 	return ask(t, srv, "POST", "/v1/inbound/code", body, "X-GitHub-Event", "push", "X-GitHub-Delivery", delivery,
 		"X-Hub-Signature-256", "sha256="+hmacOf(secret, body))
+}
+
+// say is a delivery of Slack.
+func say(t *testing.T, srv *httptest.Server, at int64, body string) reply {
+	t.Helper()
+	stamp := fmt.Sprint(at)
+	return ask(t, srv, "POST", "/v1/inbound/chat", body, "X-Slack-Request-Timestamp", stamp,
+		"X-Slack-Signature", "v0="+hmacOf(hookSecret, "v0:"+stamp+":"+body))
 }
 
 func TestWebhooks(t *testing.T) {
@@ -111,52 +126,79 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("again: %s %v %s", again.Status, again.Header, again.text)
 		}
 
-		say := func(at int64, body string) reply {
-			stamp := fmt.Sprint(at)
-			return ask(t, srv, "POST", "/v1/inbound/chat", body, "X-Slack-Request-Timestamp", stamp,
-				"X-Slack-Signature", "v0="+hmacOf(hookSecret, "v0:"+stamp+":"+body))
-		}
 		now := clock.Now().Unix()
-		if r := say(now-400, `{"event_id":"E1"}`); r.StatusCode != 401 {
+		if r := say(t, srv, now-400, `{"event_id":"E1"}`); r.StatusCode != 401 {
 			t.Errorf("old: %s %s", r.Status, r.text)
 		}
-		if r := say(now, `{"type":"url_verification","challenge":"3eZb"}`); r.StatusCode != 200 || r.str("challenge") != "3eZb" {
+		if r := say(t, srv, now, `{"type":"url_verification","challenge":"3eZb"}`); r.StatusCode != 200 || r.str("challenge") != "3eZb" {
 			t.Errorf("challenge: %s %s", r.Status, r.text)
 		}
-		if r := say(now, `{"event_id":"E1","event":{"thread":"T1"}}`); r.StatusCode != 202 || r.str("signal") != "said" || r.str("key") != "T1" {
+		if r := say(t, srv, now, `{"event_id":"E1","event":{"thread":"T1"}}`); r.StatusCode != 202 || r.str("signal") != "said" || r.str("key") != "T1" {
 			t.Errorf("signal: %s %s", r.Status, r.text)
 		}
-		if r := say(now, `{"event_id":"E2"}`); r.StatusCode != 202 || r.json["key"] != "" {
+		if r := say(t, srv, now, `{"event_id":"E2"}`); r.StatusCode != 202 || r.json["key"] != "" {
 			t.Errorf("a pointer into nothing: %s %s", r.Status, r.text)
 		}
-		if r := say(now-1, `{"event_id":"E1"}`); r.Header.Get(api.ReplayedHeader) != "true" || r.str("key") != "T1" {
+		if r := say(t, srv, now-1, `{"event_id":"E1"}`); r.Header.Get(api.ReplayedHeader) != "true" || r.str("key") != "T1" {
 			t.Errorf("the event again: %s %v %s", r.Status, r.Header, r.text)
 		}
 	})
 }
 
-// A delivery that arrives at two servers at the same moment, several times, has one effect.
+// A delivery that arrives at two servers at the same moment, several times, has one effect: one
+// answer is not a replay.
 func TestADeliveryHasOneEffect(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		servers := []*httptest.Server{hookServer(t, p), hookServer(t, p)}
-		for i := range 5 {
-			id := fmt.Sprint("delivery", i)
-			var all sync.WaitGroup
-			for n := range 8 {
-				all.Go(func() {
-					if r := push(t, servers[n%2], id, hookSecret, `{}`); r.StatusCode != 202 && r.str("code") != "key_in_flight" {
-						t.Errorf("%s %s", r.Status, r.text)
-					}
-				})
-			}
-			all.Wait()
-			if r := push(t, servers[0], id, hookSecret, `{}`); r.StatusCode != 202 || r.Header.Get(api.ReplayedHeader) != "true" {
-				t.Errorf("afterwards: %s %s", r.Status, r.text)
+		servers := []*httptest.Server{hookServer(t, p), hookServerOf(t, p, p.Another(engine.Options{}))}
+		for what, send := range map[string]func(srv *httptest.Server, id string) reply{
+			"task": func(srv *httptest.Server, id string) reply { return push(t, srv, id, hookSecret, `{}`) },
+			"signal": func(srv *httptest.Server, id string) reply {
+				return say(t, srv, clock.Now().Unix(), `{"event_id":"`+id+`"}`)
+			},
+		} {
+			for i := range 5 {
+				id := fmt.Sprint("delivery", i)
+				var all sync.WaitGroup
+				var effects atomic.Int64
+				for n := range 8 {
+					all.Go(func() {
+						r := send(servers[n%2], id)
+						if r.StatusCode != 202 && r.str("code") != "key_in_flight" {
+							t.Errorf("%s: %s %s", what, r.Status, r.text)
+						}
+						if r.StatusCode == 202 && r.Header.Get(api.ReplayedHeader) == "" {
+							effects.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if n := effects.Load(); n != 1 {
+					t.Errorf("%s: the delivery had %d effects", what, n)
+				}
+				if r := send(servers[0], id); r.StatusCode != 202 || r.Header.Get(api.ReplayedHeader) != "true" {
+					t.Errorf("%s, afterwards: %s %s", what, r.Status, r.text)
+				}
 			}
 		}
 		l, err := p.Service.ListTasks(pawl.As(t.Context(), pawl.Caller{Namespace: "git"}), pawl.TaskFilter{})
 		if err != nil || len(l.Items) != 5 {
 			t.Errorf("%d tasks, %v", len(l.Items), err)
+		}
+	})
+}
+
+// No caller can begin the key of a delivery before it comes.
+func TestKeysOfDeliveriesAreReserved(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		git := pawl.As(t.Context(), pawl.Caller{Namespace: "git"})
+		for scope, taken := range map[string]bool{"pawl.inbound/code": false, "inbound/code": true} {
+			r, err := p.Service.BeginKeys(git, []pawl.KeyBegin{{Scope: scope, Key: "72d3", RequestHash: "delivery"}})
+			if err != nil || (r[0].Err == nil) != taken || !taken && pawl.CodeOf(r[0].Err) != pawl.CodeInvalid {
+				t.Errorf("scope %s: %v, %v", scope, r, err)
+			}
+		}
+		if r := push(t, hookServer(t, p), "72d3", hookSecret, `{}`); r.StatusCode != 202 || r.Header.Get(api.ReplayedHeader) != "" {
+			t.Errorf("%s %v %s", r.Status, r.Header, r.text)
 		}
 	})
 }

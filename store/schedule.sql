@@ -12,6 +12,13 @@ WHERE s.next_at <= $1 AND s.id NOT IN @list($2)
 ORDER BY s.next_at, s.id
 LIMIT $3
 
+-- name: late schedules
+SELECT s.namespace, s.name, s.next_at
+FROM pawl.schedules s
+WHERE s.next_at < $1
+ORDER BY s.next_at
+LIMIT $2
+
 -- name: create schedule
 INSERT INTO pawl.schedules (id, namespace, name, definition, typed, version, next_tick, next_at, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $8)

@@ -221,3 +221,26 @@ func (m *Measured) readLease(ctx context.Context, tx Tx, q QueueName) error {
 	}
 	return err
 }
+
+// lateSchedules lists the schedules that have been due for long.
+func lateSchedules(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
+	rows, err := tx.Query(ctx, scheduleSQL["late schedules"], now-10*pawl.ScheduleGrace.Microseconds(), warnedSchedules)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Warning
+	for rows.Next() {
+		var namespace, name string
+		var at int64
+		if err := rows.Scan(&namespace, &name, &at); err != nil {
+			return nil, err
+		}
+		out = append(out, Warning{"schedule_late", fmt.Sprintf("schedule %s of %s has been due since %s: run a server, or read in its log why "+
+			"it does not fire", name, namespace, Stamp(at).Format(time.RFC3339)), "pawl serve"})
+	}
+	return out, rows.Err()
+}
+
+// warnedSchedules is how many late schedules are named.
+const warnedSchedules = 20

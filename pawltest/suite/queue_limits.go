@@ -371,6 +371,8 @@ var queueLimits = noun{"queue limits", []promise{
 			`{"rate":{"limit":0,"seconds":1}}`:                               "/rate/limit",
 			`{"rate":{"limit":1,"seconds":-1}}`:                              "/rate/seconds",
 			`{"rate":{"limit":1,"seconds":1,"burst":-1}}`:                    "/rate/burst",
+			`{"rate":{"limit":1,"seconds":1,"burst":0}}`:                     "/rate/burst",
+			`{"concurrency":1000000000000000000000000000000}`:                "/concurrency",
 			`{"per_key":{"concurrency":1}}`:                                  "/per_key/pointer",
 			`{"per_key":{"pointer":"tenant"}}`:                               "/per_key/pointer",
 			`{"per_key":{"pointer":"/a~2"}}`:                                 "/per_key/pointer",

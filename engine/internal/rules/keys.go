@@ -22,6 +22,15 @@ func CheckKeyBegin(k *pawl.KeyBegin) error {
 	return f.Err("begin")
 }
 
+// CheckKeyScope checks the scope of a key that a caller begins itself. Pawl begins the keys of
+// reserved scopes.
+func CheckKeyScope(k *pawl.KeyBegin) error {
+	if strings.HasPrefix(k.Scope, pawl.ReservedPrefix) {
+		return pawl.Invalid("/scope", "begins with %s, which is reserved for keys of Pawl's own", pawl.ReservedPrefix)
+	}
+	return nil
+}
+
 // CheckKeyDone checks the call that completes or fails an idempotency key.
 func CheckKeyDone(k *pawl.KeyDone) error {
 	var f Fields

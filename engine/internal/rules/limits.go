@@ -31,7 +31,17 @@ func PatchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&limits); err != nil {
-		return "", limits, pawl.Invalid(memberOf(err), "%s", strings.TrimPrefix(err.Error(), "json: "))
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return "", limits, pawl.Invalid("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "is a %s, which is of another type or out of range", wrong.Value)
+		}
+		return "", limits, pawl.Invalid("", "is not an object of limits")
+	}
+	keyed, _ := all["per_key"].(map[string]any)
+	for at, rate := range map[string]any{"/rate": all["rate"], "/per_key/rate": keyed["rate"]} {
+		if r, _ := rate.(map[string]any); r["burst"] == json.Number("0") { // the zero value means that it is not set
+			return "", limits, pawl.Invalid(at+"/burst", "is 0; without a burst, as many start at once as limit says")
+		}
 	}
 	return string(text), limits, checkLimits(&limits)
 }
@@ -71,14 +81,6 @@ func decodeNumbers(text []byte, v any) error {
 		err = errors.New("there is more than one value")
 	}
 	return err
-}
-
-// memberOf returns a JSON Pointer to the member that could not be decoded; "" = unknown.
-func memberOf(err error) string {
-	if t, ok := err.(*json.UnmarshalTypeError); ok {
-		return "/" + strings.ReplaceAll(t.Field, ".", "/")
-	}
-	return ""
 }
 
 // merged returns a with the changes of a merge patch.
