@@ -486,7 +486,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"reservations",
 		"rsv_x",
 		"INSERT INTO pawl.budget_reservations (id, namespace, budget_id, period_number, item_id, task_id, attempt, key, state, amount, " +
-			"charged, created_at, ended_at) VALUES ('rsv_x', 'default', 'none', 0, 'itm_0000000000000000000000N0NE', '{many}', 1, 'x', 1, 1, 1, 1, 1)",
+			"charged, created_at, ended_at) VALUES ('rsv_x', 'default', 'none', 0, 'itm_0000000000000000000000N0NE', '{many}', 1, 'x', 1, 1, " +
+			"1, 1, 1)",
 		"DELETE FROM pawl.budget_reservations WHERE id = 'rsv_x'",
 	},
 	{
@@ -499,7 +500,8 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 	{
 		"schedules",
 		"nightly",
-		"INSERT INTO pawl.firings (schedule_id, tick, namespace, outcome, fired_at) SELECT id, next_tick, namespace, 'skipped', 1 FROM pawl.schedules",
+		"INSERT INTO pawl.firings (schedule_id, tick, namespace, outcome, fired_at) " +
+			"SELECT id, next_tick, namespace, 'skipped', 1 FROM pawl.schedules",
 		"DELETE FROM pawl.firings WHERE outcome = 'skipped'",
 	},
 	{

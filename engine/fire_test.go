@@ -58,7 +58,8 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 // The doctor warns of a schedule that nothing has fired for long.
 func TestWarningOfALateSchedule(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		need[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "hourly", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}))
+		need[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(),
+			pawl.NewSchedule{Name: "hourly", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}))
 		warned := func() (n int) {
 			for _, w := range need[[]engine.Warning](t)(p.Engine.Warnings(t.Context())) {
 				if w.Code == "schedule_late" {

@@ -133,7 +133,8 @@ func TestWebhooks(t *testing.T) {
 		if r := say(t, srv, now, `{"type":"url_verification","challenge":"3eZb"}`); r.StatusCode != 200 || r.str("challenge") != "3eZb" {
 			t.Errorf("challenge: %s %s", r.Status, r.text)
 		}
-		if r := say(t, srv, now, `{"event_id":"E1","event":{"thread":"T1"}}`); r.StatusCode != 202 || r.str("signal") != "said" || r.str("key") != "T1" {
+		if r := say(t, srv, now, `{"event_id":"E1","event":{"thread":"T1"}}`); r.StatusCode != 202 ||
+			r.str("signal") != "said" || r.str("key") != "T1" {
 			t.Errorf("signal: %s %s", r.Status, r.text)
 		}
 		if r := say(t, srv, now, `{"event_id":"E2"}`); r.StatusCode != 202 || r.json["key"] != "" {

@@ -224,7 +224,7 @@ func (m *Measured) readLease(ctx context.Context, tx Tx, q QueueName) error {
 
 // lateSchedules lists the schedules that have been due for long.
 func lateSchedules(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
-	rows, err := tx.Query(ctx, scheduleSQL["late schedules"], now-10*pawl.ScheduleGrace.Microseconds(), warnedSchedules)
+	rows, err := tx.Query(ctx, scheduleSQL["late schedules"], now-10*pawl.ScheduleGrace.Microseconds(), warnedTypes)
 	if err != nil {
 		return nil, err
 	}
@@ -241,6 +241,3 @@ func lateSchedules(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 	}
 	return out, rows.Err()
 }
-
-// warnedSchedules is how many late schedules are named.
-const warnedSchedules = 20

@@ -33,7 +33,8 @@ func PatchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits
 	if err := d.Decode(&limits); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return "", limits, pawl.Invalid("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "is a %s, which is of another type or out of range", wrong.Value)
+			at := "/" + strings.ReplaceAll(wrong.Field, ".", "/")
+			return "", limits, pawl.Invalid(at, "is a %s, which is of another type or out of range", wrong.Value)
 		}
 		return "", limits, pawl.Invalid("", "is not an object of limits")
 	}
