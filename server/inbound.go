@@ -60,7 +60,7 @@ func (s *server) verified(r *http.Request) (*http.Request, *pawl.KeyBegin, error
 	return r.WithContext(ctx), &pawl.KeyBegin{
 		Scope: pawl.ReservedPrefix + "inbound/" + h.name, Key: h.delivery.ID,
 		RequestHash: "delivery", // its body may differ when it is sent again
-		TTLSeconds: int64(h.source.Keep() / time.Second),
+		TTLSeconds:  int64(h.source.Keep() / time.Second),
 	}, nil
 }
 
