@@ -3,7 +3,7 @@
 # apt; elsewhere their programs must be installed.
 
 .DEFAULT_GOAL := help
-.PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk torture bench bench-short bench-soak demo update
+.PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk browser screenshots torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ mcp-clients: ## a task's whole life through two other MCP clients; brings its ow
 
 sdk: ## the TypeScript package, and the AI SDK's stock client, against real servers; brings its own Node
 	./sdk/typescript/run
+
+browser: ## the dashboard in a browser: walks, accessibility, sizes; brings its own Node, and as root on Debian chromium
+	./dashboard/browser/run
+
+screenshots: ## docs/img: the pages of the dashboard, light, dark and narrow, with the same data each time
+	./dashboard/browser/run screenshots
 
 torture: ## the long runs: thousands of crashes, frozen workers and races
 	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...

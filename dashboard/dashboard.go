@@ -71,6 +71,7 @@ type server struct {
 	sessions *sessions
 	pages    map[string]*template.Template
 	counts   countCache
+	waits    stuckCache
 	hints    *hints
 	kept     fragments
 }
@@ -157,6 +158,9 @@ func (d *server) routes(api http.Handler) http.Handler {
 		"/ui/budgets":            {"budgets", d.budgets},
 		"/ui/budgets/{id}":       {"budget", d.budget},
 		"/ui/legend":             {"legend", legend},
+		"/ui/sweeps":             {"sweeps", d.sweeps},
+		"/ui/relays":             {"relays", d.relays},
+		"/ui/keys":               {"keys", d.keys},
 		"/ui/tasks/{id}/{verb}":  {"confirm", d.confirm},
 		"/ui/items/{id}/{verb}":  {"confirm", d.confirm},
 		"/ui/messages/{id}/stop": {"confirm", d.confirm},
@@ -197,8 +201,9 @@ func (d *server) routeForms(mux *http.ServeMux) {
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/messages/{id}/stop", d.perform)
-	mux.HandleFunc("POST /ui/queues/{id}/{verb}", d.performSwitch("/ui/queues/"))
-	mux.HandleFunc("POST /ui/schedules/{id}/{verb}", d.performSwitch("/ui/schedules/"))
+	for _, pages := range []string{"/ui/queues/", "/ui/schedules/", "/ui/relays/", "/ui/keys/"} {
+		mux.HandleFunc("POST "+pages+"{id}/{verb}", d.performSwitch(pages))
+	}
 }
 
 // setHeaders sets what every answer of the dashboard has.

@@ -2,9 +2,7 @@ package dashboard
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -16,10 +14,12 @@ import (
 type queuePage struct {
 	pawl.Queue
 	Work    section[pawl.Task]
-	MayKeep bool // the caller may pause and resume it
+	Held    section[pawl.Item] // leased, with who holds them
+	MayKeep bool               // the caller may pause and resume it, and change its limits
 }
 
 func (d *server) queues(v *request) (any, error) {
+	v.shows("/v1/queues", pawlCommand("queue", "ls"))
 	list, err := d.svc.ListQueues(v.Context(), v.pageOf("cursor", manyRows))
 	return &list, err
 }
@@ -30,7 +30,27 @@ func (d *server) queue(v *request) (any, error) {
 		return nil, err
 	}
 	f := pawl.TaskFilter{Types: []string{q.Type}, States: []pawl.TaskState{pawl.TaskQueued}, Page: v.pageOf("cursor", mediumRows)}
-	return &queuePage{q, sectionOf(d.svc.ListTasks(v.Context(), f)), v.pass.May("operator", false) == nil}, nil
+	held := pawl.ItemFilter{Types: []string{q.Type}, States: leasedStates(), Fields: leaseFields, Page: v.pageOf("held", mediumRows)}
+	v.shows("/v1/queues/"+escape(q.Type), pawlCommand("queue", "get").on(q.Type))
+	return &queuePage{
+		Queue:   q,
+		Work:    sectionOf(d.svc.ListTasks(v.Context(), f)),
+		Held:    sectionOf(d.svc.ListItems(v.Context(), held)),
+		MayKeep: v.pass.May("operator", false) == nil,
+	}, nil
+}
+
+// leaseFields are what a queue's page shows of a leased item.
+var leaseFields = []string{"id", "task_id", "key", "state", "status", "worker_id", "attempt", "progress", "stage", "lease_expires_at"}
+
+// leasedStates lists the states of items that a worker holds.
+func leasedStates() (out []pawl.ItemState) {
+	for _, s := range pawl.ItemStates {
+		if s.Leased {
+			out = append(out, pawl.ItemState(s.Name))
+		}
+	}
+	return out
 }
 
 // schedulePage is a schedule with what became of its ticks.
@@ -41,6 +61,7 @@ type schedulePage struct {
 }
 
 func (d *server) schedules(v *request) (any, error) {
+	v.shows("/v1/schedules", pawlCommand("schedule", "ls"))
 	list, err := d.svc.ListSchedules(v.Context(), v.pageOf("cursor", manyRows))
 	return &list, err
 }
@@ -50,6 +71,7 @@ func (d *server) schedule(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.shows("/v1/schedules/"+escape(s.Name), pawlCommand("schedule", "get").on(s.Name), pawlCommand("schedule", "firings").on(s.Name))
 	f := pawl.FiringFilter{Schedule: s.Name, Page: v.pageOf("cursor", mediumRows)}
 	return &schedulePage{s, sectionOf(d.svc.ListFirings(v.Context(), f)), v.pass.May("operator", false) == nil}, nil
 }
@@ -62,6 +84,7 @@ type budgetPage struct {
 }
 
 func (d *server) budgets(v *request) (any, error) {
+	v.shows("/v1/budgets", pawlCommand("budget", "ls"))
 	list, err := d.svc.ListBudgets(v.Context(), v.pageOf("cursor", manyRows))
 	return &list, err
 }
@@ -72,48 +95,10 @@ func (d *server) budget(v *request) (any, error) {
 		return nil, err
 	}
 	p := &budgetPage{Budget: b, By: cmp.Or(v.param("by"), "task")}
+	v.shows("/v1/budgets/"+escape(b.Name), pawlCommand("budget", "get").on(b.Name), pawlCommand("budget", "spent").on(b.Name))
 	s, err := d.svc.BudgetSpending(v.Context(), b.Name, pawl.BudgetSpendingFilter{By: p.By})
 	p.Spending = sectionOf(pawl.List[pawl.SpendingItem]{Items: s.Items}, err)
 	return p, nil
-}
-
-// switches are what an operator can do on the pages of queues and schedules. They can all be
-// undone or repeated, so no page asks whether they are meant.
-var switches = map[string]func(ctx context.Context, s Service, id string) error{
-	"/ui/queues/pause":     ignored(Service.PauseQueue),
-	"/ui/queues/resume":    ignored(Service.ResumeQueue),
-	"/ui/schedules/pause":  ignored(Service.PauseSchedule),
-	"/ui/schedules/resume": ignored(Service.ResumeSchedule),
-	"/ui/schedules/run":    ignored(Service.RunSchedule),
-}
-
-// ignored leaves out the answer of a call: its page is read again.
-func ignored[V any](call func(Service, context.Context, string) (V, error)) func(context.Context, Service, string) error {
-	return func(ctx context.Context, s Service, id string) error {
-		_, err := call(s, ctx, id)
-		return err
-	}
-}
-
-// performSwitch returns the handler of the switches of a kind of page.
-func (d *server) performSwitch(pages string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		do, known := switches[pages+r.PathValue("verb")]
-		r, err := d.authorize(r, "operator")
-		if err != nil {
-			d.deny(w, r, err)
-			return
-		}
-		d.touchSession(w, r)
-		if err = pawl.ErrNotFound; known {
-			err = do(r.Context(), d.svc, r.PathValue("id"))
-		}
-		if err != nil {
-			d.showError(w, r, err)
-			return
-		}
-		http.Redirect(w, r, pages+escape(r.PathValue("id")), http.StatusSeeOther)
-	}
 }
 
 // limitsOf describes the limits of a queue, one text each.

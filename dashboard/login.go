@@ -74,6 +74,11 @@ func (d *server) touchSession(w http.ResponseWriter, r *http.Request) {
 // caller in its context. Without a required key the actor type is user; with a key
 // the caller is the key's, as over HTTP.
 func (d *server) authorize(r *http.Request, role string) (*http.Request, error) {
+	return d.authorizeFor(r, role, false)
+}
+
+// authorizeFor is authorize; global marks requests that concern all namespaces.
+func (d *server) authorizeFor(r *http.Request, role string, global bool) (*http.Request, error) {
 	token, err := d.sessionKey(r)
 	if err != nil {
 		return r, err
@@ -88,7 +93,7 @@ func (d *server) authorize(r *http.Request, role string) (*http.Request, error) 
 	if pass.Key == nil || pass.Key.Namespace == pawl.AnyNamespace {
 		pass.Asked.Namespace = cookieValue(r, namespaceCookie)
 	}
-	ctx, err := d.opts.Gate.Admit(access.With(r.Context(), pass), role, false, func(c pawl.Caller) string { return c.ActorID })
+	ctx, err := d.opts.Gate.Admit(access.With(r.Context(), pass), role, global, func(c pawl.Caller) string { return c.ActorID })
 	return r.WithContext(ctx), err
 }
 

@@ -33,6 +33,9 @@ var menu = []menuGroup{
 	{"System", []menuPage{
 		{"/ui/workers", "Workers", []string{"workers"}},
 		{"/ui/types", "Types", []string{"types"}},
+		{"/ui/sweeps", "Sweeps", []string{"sweeps"}},
+		{"/ui/relays", "Relays", []string{"relays"}},
+		{"/ui/keys", "API keys", []string{"keys"}},
 		{"/ui/legend", "Legend", []string{"legend"}},
 	}},
 }

@@ -40,7 +40,9 @@ type overviewPage struct {
 	Stats     pawl.Stats
 	Tasks     map[string]int64 // by state
 	Types     section[typeCounts]
-	States    []string // with a count above zero in Types
+	Stuck     section[stuckWork]
+	Relays    section[pawl.Relay] // for callers who may see them
+	States    []string            // with a count above zero in Types
 	Submitted section[pawl.Task]
 	Expired   section[pawl.Item]
 	Failed    section[pawl.Item]
@@ -66,6 +68,12 @@ func (d *server) overview(v *request) (any, error) {
 		Deleted: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: v.pageOf("", maxRows)})),
 		Tasks:   map[string]int64{},
 	}
+	waits, err := d.stuck(ctx, o.Types.Items)
+	o.Stuck = sectionOf(pawl.List[stuckWork]{Items: waits}, err)
+	if v.pass.May("operator", true) == nil {
+		o.Relays = sectionOf(d.svc.ListRelays(ctx))
+	}
+	v.shows("/v1/stats", pawlCommand("db", "stats"))
 	for state, n := range stats.TasksByState {
 		o.Tasks[string(state)] = n
 	}
@@ -263,11 +271,13 @@ func (p *messagePage) CutOff() bool {
 }
 
 func (d *server) workers(v *request) (any, error) {
+	v.shows("/v1/workers", pawlCommand("worker", "list"))
 	list, err := d.svc.ListWorkers(v.Context(), pawl.WorkerFilter{Page: v.pageOf("cursor", manyRows)})
 	return &list, err
 }
 
 func (d *server) types(v *request) (any, error) {
+	v.shows("/v1/types", pawlCommand("type", "list"))
 	list, err := d.svc.ListTypes(v.Context(), pawl.TypeFilter{Page: v.pageOf("cursor", manyRows)})
 	return &list, err
 }

@@ -47,7 +47,17 @@ var funcs = template.FuncMap{
 	"rule":    ruleOf,
 	"seconds": func(n int64) string { return (time.Duration(n) * time.Second).String() },
 	"groups":  func() []string { return pawl.SpendingGroups },
+	"silent":  func(seen time.Time) bool { return clock.Now().Sub(seen) > workerSilent },
+	"percent": percent,
+	"isTrue":  func(b *bool) bool { return b != nil && *b },
+	"command": func(words ...string) string { return shellLine(append([]string{"pawl"}, words...)) },
 }
+
+// workerSilent is how long a worker was not seen when it no longer counts as live.
+const workerSilent = 2 * time.Minute
+
+// percent is how much of a whole a part is.
+func percent(part, whole int64) int64 { return int64(float64(part) / float64(max(whole, 1)) * 100) }
 
 func escape(id string) string { return url.PathEscape(id) }
 

@@ -94,6 +94,7 @@ var arrows = map[string][]string{
 		"cmd/pawl/internal/tasktype",
 		"internal/gctune",
 	},
+	"internal/showcase": {"", "access", "dashboard", "engine", "server"},
 	"pawltest":          {"", "store", "engine", "worker"},
 	"internal/release":  {},
 	"pawltest/suite":    {"", "pawltest"},

@@ -1,0 +1,64 @@
+// All pages: accessible, in both colours; nothing is wider than a narrow screen; small.
+import AxeBuilder from "@axe-core/playwright";
+import { expect } from "@playwright/test";
+import { pagesOf, start, test } from "./showcase.mjs";
+
+async function faults(page) {
+  const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"])
+    .analyze();
+  return violations.filter(v => ["serious", "critical"].includes(v.impact) || v.id === "heading-order")
+    .map(v => `${v.id}: ${v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)).join("\n    ")}`);
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing serious, ${colorScheme}`, async ({ browser, showcase }) => {
+    const context = await browser.newContext({ colorScheme, baseURL: showcase.url });
+    const page = await context.newPage();
+    for (const [name, path] of Object.entries(pagesOf(showcase))) {
+      await page.goto(path);
+      expect.soft(await faults(page), `${name} ${path}`).toEqual([]);
+    }
+    await context.close();
+  });
+}
+
+test("empty pages are accessible and name a command", async ({ page }) => {
+  const empty = await start("-empty");
+  for (const path of ["/ui/", "/ui/queues", "/ui/schedules", "/ui/budgets", "/ui/workers", "/ui/types", "/ui/relays", "/ui/keys"]) {
+    await page.goto(empty.url + path);
+    expect.soft(await faults(page), path).toEqual([]);
+    await expect.soft(page.locator("#main .empty code").first(), path).toContainText("pawl ");
+  }
+  await empty.stop();
+});
+
+test("nothing is wider than 380 pixels", async ({ browser, showcase }) => {
+  const context = await browser.newContext({ viewport: { width: 380, height: 800 }, baseURL: showcase.url });
+  const page = await context.newPage();
+  for (const [name, path] of Object.entries(pagesOf(showcase))) {
+    await page.goto(path);
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    expect.soft(width, name).toBeLessThanOrEqual(380);
+  }
+  await page.getByRole("button", { name: "Menu" }).click();
+  await page.getByRole("link", { name: "Budgets" }).click();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Budgets");
+  await context.close();
+});
+
+test("the first page needs at most 80 KB", async ({ page, showcase }) => {
+  let bytes = 0;
+  page.on("requestfinished", async request => { const s = await request.sizes(); bytes += s.responseBodySize + s.responseHeadersSize; });
+  await page.goto("/ui/");
+  await page.waitForTimeout(1_000);
+  expect(bytes).toBeGreaterThan(5_000);
+  expect(bytes).toBeLessThanOrEqual(80_000);
+});
+
+test("nothing breaks the content security policy, and no script fails", async ({ page, showcase }) => {
+  const said = [];
+  page.on("console", message => { if (message.type() === "error") said.push(message.text()); });
+  page.on("pageerror", error => said.push(String(error)));
+  for (const [name, path] of Object.entries(pagesOf(showcase))) if (name !== "problem") await page.goto(path);
+  expect(said).toEqual([]);
+});

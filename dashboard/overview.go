@@ -1,0 +1,114 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// maxStuck is how many types of stuck work the overview explains.
+const maxStuck = 12
+
+// stuckWork is the work of one type in one state that does not go on, with the explanation of
+// its oldest item.
+type stuckWork struct {
+	Type  string
+	State string
+	Count int64
+	pawl.Why
+}
+
+// NoWorker reports whether no worker takes the type.
+func (s stuckWork) NoWorker() bool { return s.Reason == pawl.BlockedByNoWorker }
+
+// stuckCache keeps what is stuck, by namespace, for twenty times as long as it took to find.
+type stuckCache struct {
+	mu   sync.Mutex
+	kept map[string]keptStuck
+}
+
+type keptStuck struct {
+	list []stuckWork
+	till time.Time
+}
+
+// maxKeptStuck bounds the namespaces of a stuckCache.
+const maxKeptStuck = 1000
+
+// stuck explains what does not go on: of each type the oldest item that is queued, and the
+// oldest that waits. What has no worker comes first, then what most items wait for.
+func (d *server) stuck(ctx context.Context, types []typeCounts) ([]stuckWork, error) {
+	d.waits.mu.Lock()
+	defer d.waits.mu.Unlock()
+	ns, began := pawl.CallerOf(ctx).Namespace, clock.Now()
+	if k, ok := d.waits.kept[ns]; ok && began.Before(k.till) {
+		return k.list, nil
+	}
+	out, err := d.explain(ctx, largest(types))
+	if err != nil {
+		return nil, err
+	}
+	if d.waits.kept == nil || len(d.waits.kept) >= maxKeptStuck {
+		d.waits.kept = map[string]keptStuck{}
+	}
+	now := clock.Now()
+	d.waits.kept[ns] = keptStuck{out, now.Add(20 * now.Sub(began))}
+	return out, nil
+}
+
+// largest returns the work that may be stuck, by type and state, with the most items first.
+func largest(types []typeCounts) (out []stuckWork) {
+	for _, t := range types {
+		for _, state := range []pawl.ItemState{pawl.ItemQueued, pawl.ItemWaiting} {
+			if n := t.Counts[string(state)]; n > 0 {
+				out = append(out, stuckWork{Type: t.Type, State: string(state), Count: n})
+			}
+		}
+		if n := t.Counts[string(pawl.StatusExpired)]; n > 0 {
+			out = append(out, stuckWork{Type: t.Type, State: string(pawl.StatusExpired), Count: n})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b stuckWork) int { return cmp.Compare(b.Count, a.Count) })
+	return out[:min(len(out), maxStuck)]
+}
+
+// goesOn are the reasons of work that needs no person: it is done, or it goes on at its time.
+var goesOn = []string{pawl.WhyQueued, pawl.WhyRunning, pawl.WhyEnded, pawl.BlockedByTime}
+
+// explain adds the reasons, and leaves out what goes on by itself.
+func (d *server) explain(ctx context.Context, work []stuckWork) (out []stuckWork, err error) {
+	for _, s := range work {
+		f := pawl.ItemFilter{Types: []string{s.Type}, States: []pawl.ItemState{pawl.ItemState(s.State)}, Fields: []string{"id"},
+			Page: pawl.Page{Limit: 1}}
+		if s.State == string(pawl.StatusExpired) {
+			f.States, f.Statuses = nil, []pawl.Status{pawl.StatusExpired}
+		}
+		l, err := d.svc.ListItems(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if len(l.Items) == 0 { // it went on meanwhile
+			continue
+		}
+		s.Why, err = d.svc.Why(ctx, l.Items[0].ID)
+		switch {
+		case pawl.CodeOf(err) == pawl.CodeNotFound, slices.Contains(goesOn, s.Reason):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	slices.SortStableFunc(out, func(a, b stuckWork) int {
+		if a.NoWorker() != b.NoWorker() {
+			return map[bool]int{true: -1, false: 1}[a.NoWorker()]
+		}
+		return 0
+	})
+	return out, nil
+}

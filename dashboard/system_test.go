@@ -1,0 +1,74 @@
+package dashboard_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// The overview begins with the work that no worker takes, and names the command that helps.
+func TestWhatIsStuck(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		h.flow() // a paused queue
+		for range 3 {
+			h.create(pawl.NewTask{Type: "translate"})
+		}
+		got := h.get("/ui/")
+		h.has(got, 200, "2 kinds of work do not go on", "translate</a>: 3 queued, and no live worker takes them", "no_worker",
+			"pawl worker --type translate", "idle</a>: 1 queued", "pawl queue resume idle")
+		if strings.Index(got.text, "translate</a>: 3") > strings.Index(got.text, "idle</a>: 1") {
+			t.Error("the paused queue comes before the type without a worker")
+		}
+	})
+}
+
+// The form of a queue sets and removes limits; those of keys stay.
+func TestLimitsOfAQueue(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	limits := pawl.QueuePatch(`{"per_worker":2,"per_key":{"pointer":"/k","concurrency":1}}`)
+	if _, err := h.p.Service.SetQueue(t.Context(), "a", limits); err != nil {
+		t.Fatal(err)
+	}
+	h.has(h.post("/ui/queues/a/limit", "concurrency", "5", "rate", "10", "seconds", "60"), 200, "5 leased at once", "10 starts in 60 s",
+		"key /k", "1 of each key")
+	q, err := h.p.Service.GetQueue(t.Context(), "a")
+	if err != nil || q.PerWorker != nil || q.Concurrency == nil || *q.Concurrency != 5 || q.Rate == nil || q.PerKey == nil {
+		t.Errorf("the limits are %+v, %v", q.QueueLimits, err)
+	}
+	h.has(h.post("/ui/queues/a/limit", "concurrency", "many"), 400, "is not a number")
+	h.has(h.post("/ui/queues/a/limit", "rate", "10"), 400, "is missing")
+	h.has(h.post("/ui/queues/a/limit", "concurrency", "0"), 400, "concurrency")
+}
+
+// API keys are listed without their secret and revoked by an operator of all namespaces alone.
+func TestKeysAreRevoked(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := open(t, p, true)
+	key := func(namespace string, roles ...string) (pawl.APIKey, string) {
+		k, token, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "k", Namespace: namespace, Roles: roles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k, token
+	}
+	victim, secret := key(pawl.DefaultNamespace, "reader")
+	_, local := key(pawl.DefaultNamespace, "reader", "operator")
+	_, admin := key(pawl.AnyNamespace, "reader", "operator")
+	h.post("/ui/login", "key", local)
+	for _, path := range []string{"/ui/keys", "/ui/relays", "/ui/sweeps"} {
+		h.has(h.get(path), 403)
+	}
+	h.has(h.post("/ui/keys/"+victim.ID+"/revoke", "sure", victim.ID), 403)
+	h.post("/ui/login", "key", admin)
+	got := h.get("/ui/keys")
+	h.has(got, 200, victim.ID, "valid")
+	h.hasNot(got, secret, local, admin)
+	h.has(h.post("/ui/keys/"+victim.ID+"/revoke"), 400, "for good")
+	h.has(h.post("/ui/keys/"+victim.ID+"/revoke", "sure", victim.ID), 200, "revoked")
+	if _, err := p.Engine.FindAPIKey(t.Context(), secret); pawl.CodeOf(err) != pawl.CodeUnauthenticated {
+		t.Errorf("the revoked key: %v", err)
+	}
+}
