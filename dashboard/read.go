@@ -73,7 +73,7 @@ func (d *server) overview(v *request) (any, error) {
 	if v.pass.May("operator", true) == nil {
 		o.Relays = sectionOf(d.svc.ListRelays(ctx))
 	}
-	v.shows("/v1/stats", pawlCommand("db", "stats"))
+	v.shows("/v1/stats", pawlCommand("stats"))
 	for state, n := range stats.TasksByState {
 		o.Tasks[string(state)] = n
 	}

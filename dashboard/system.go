@@ -30,7 +30,7 @@ func (d *server) sweeps(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.shows("/v1/sweeps", pawlCommand("db", "stats"))
+	v.shows("/v1/sweeps", pawlCommand("stats"))
 	return &sweepsPage{stats.Sweeps, sectionOf(d.svc.ListSweeps(v.Context(), v.pageOf("cursor", mediumRows)))}, nil
 }
 
@@ -72,7 +72,6 @@ func (d *server) keys(v *request) (any, error) {
 	if !ok {
 		return nil, pawl.ErrNotFound
 	}
-	v.shows("", pawlCommand("key", "list"))
 	keys, err := m.ListAPIKeys(v.Context())
 	p := &keysPage{More: max(0, len(keys)-maxKeys)}
 	for _, k := range keys[:len(keys)-p.More] {
