@@ -109,7 +109,10 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, ag
 		return false, 0, nil
 	}
 	s.next = nextStart{}
-	s.leases, err = s.take(ctx, empty)
+	began := e.began()
+	if s.leases, err = s.take(ctx, empty); len(s.leases) > 0 {
+		e.took(ctx, "claim", began, s.leases)
+	}
 	short := err == nil && len(s.leases) < s.req.Limit
 	if short && byType && e.scope == nil && !e.limits.knowsAny(ns) { // what limits allow changes without a notice
 		e.queues.SetEmpty(ns, s.req.Types, woken)

@@ -187,9 +187,10 @@ type core struct {
 	types         typeCache
 	sweeper       *sweep.Sweeper
 	resting       restingSchedules
-	schedulesDue  chan struct{}                 // tells the loop of Run that a schedule may be due
-	bulkMade      chan struct{}                 // tells the loop of Run that there is a new bulk call
-	running       sync.Mutex                    // held by Run
+	schedulesDue  chan struct{} // tells the loop of Run that a schedule may be due
+	bulkMade      chan struct{} // tells the loop of Run that there is a new bulk call
+	running       sync.Mutex    // held by Run
+	observers     atomic.Pointer[[]pawl.Observer]
 	backlogMinute int64                         // the last minute whose backlog is stored; of Run
 	active        atomic.Bool                   // a Run is in progress
 	awaitedAfter  atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
@@ -240,7 +241,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.notifyingDB = &notifyingDB{DB: db, wake: func() { e.hub.Wake(watch.Commits()) }, statement: o.Statement}
 	e.db = e.notifyingDB
 	e.openHub()
-	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Log: o.Log})
+	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Log: o.Log})
 	e.openGroupCommitters()
 	e.watcher = stream.New(stream.Options{DB: e.db, Hub: e.hub, Log: o.Log})
 	e.waits = taskwait.New(taskwait.Options{DB: e.db, Hub: e.hub, Poll: o.PollInterval, Log: o.Log})

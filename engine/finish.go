@@ -21,6 +21,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	if hasProvenance(calls) {
 		return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).Complete)
 	}
+	defer e.took(ctx, "complete", e.began(), nil)
 	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:        "complete",

@@ -11,9 +11,10 @@ import (
 )
 
 // Gauges counts the items of all namespaces that have not ended, by type and state. It
-// also returns the age of the oldest item of each type and state, and how far each relay
-// is behind. It scans the narrow tables: about 100 ms for a million queued items.
+// also returns the age of the oldest item of each type and state, the live workers, the budgets,
+// and how far the feed and each relay are behind. It scans the narrow tables: about 100 ms for a million queued items.
 func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
+	e.count(ctx)
 	var out []pawl.Gauge
 	var at int64
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -37,7 +38,9 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 					pawl.Gauge{Name: "pawl_oldest_item_seconds", Help: "Since the oldest of the items was created.", Labels: labels, Value: max(age, 0)})
 			}
 		}
-		return nil
+		more, err := store.Monitored(ctx, tx, now)
+		out = append(out, more...)
+		return err
 	})
 	if err != nil {
 		return nil, err

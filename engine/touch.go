@@ -14,6 +14,7 @@ import (
 // answer that says so, not an error (docs/contract.md §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
 	calls = idform.Calls(calls)
+	defer e.took(ctx, "heartbeat", e.began(), nil)
 	c := pawl.CallerOf(ctx)
 	ctx = store.For(ctx, store.Heartbeats)
 	v := fenced[pawl.HeartbeatCall, store.Touch, store.Touched, pawl.Beat]{

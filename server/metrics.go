@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	observed "github.com/pawl-work/pawl/engine/metrics"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -25,27 +28,36 @@ type metrics struct {
 	gate     *access.Gate
 	gauges   []func(context.Context) ([]pawl.Gauge, error)
 
-	mu   sync.Mutex
-	read []pawl.Gauge
-	next time.Time
+	observed *observed.Metrics // what the engine does
+
+	mu    sync.Mutex
+	last  *reading // nil = none yet
+	reads *reading // in progress; nil = none
 }
+
+// observable is implemented by an engine.
+type observable interface{ Observe(pawl.Observer) }
 
 // gaugeReader is implemented by an engine.
 type gaugeReader interface {
 	Gauges(context.Context) ([]pawl.Gauge, error)
 }
 
-func newMetrics(gauges []func(context.Context) ([]pawl.Gauge, error), gate *access.Gate) *metrics {
+func newMetrics(svc pawl.Service, gauges []func(context.Context) ([]pawl.Gauge, error), gate *access.Gate) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(), // not the global registry: one process may have two servers
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pawl_http_request_seconds", Help: "How long requests took; claims that wait and streams too.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 60},
 		}, []string{"route", "method", "status"}),
-		gate:   gate,
-		gauges: gauges,
+		gate:     gate,
+		gauges:   gauges,
+		observed: observed.New(),
 	}
 	m.registry.MustRegister(m.took, m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if e, ok := svc.(observable); ok {
+		e.Observe(m.observed)
+	}
 	return m
 }
 
@@ -75,30 +87,113 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for r, n := range m.gate.Refusals() {
 		out <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(n), r.Route, string(r.Code))
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if began := clock.Now(); !began.Before(m.next) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		m.read = m.read[:0]
-		for _, read := range m.gauges {
-			gs, err := read(ctx)
-			if err != nil {
-				out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
-				return
-			}
-			m.read = append(m.read, gs...)
-		}
-		now := clock.Now()
-		m.next = now.Add(max(gaugesKeep, 20*now.Sub(began)))
+	gauges, err := m.current()
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+		return
 	}
-	for _, g := range m.read {
+	m.observed.Collect(out)
+	for _, g := range m.bounded(gauges) {
 		var names, values []string
 		for i := 0; i+1 < len(g.Labels); i += 2 {
 			names, values = append(names, g.Labels[i]), append(values, g.Labels[i+1])
 		}
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(g.Name, g.Help, names, nil), prometheus.GaugeValue, g.Value, values...)
 	}
+}
+
+// scrapeWait is how long a scrape waits for the gauges to be read again, if it has some that are
+// not older than gaugesOld. On a large database it then answers with those.
+const (
+	scrapeWait = 10 * time.Millisecond
+	gaugesOld  = time.Minute
+)
+
+// reading is one reading of the gauges, shared by the scrapes that wait for it.
+type reading struct {
+	done   chan struct{}
+	gauges []pawl.Gauge
+	err    error
+	at     time.Time // when it began
+	next   time.Time // when the gauges are read again
+}
+
+// current returns the gauges, and begins to read them again when it is time.
+func (m *metrics) current() ([]pawl.Gauge, error) {
+	now := clock.Now()
+	m.mu.Lock()
+	old, r := m.last, m.reads
+	if r == nil && (old == nil || !now.Before(old.next)) {
+		r = &reading{done: make(chan struct{}), at: now}
+		m.reads = r
+		go m.readAgain(r)
+	}
+	m.mu.Unlock()
+	if r == nil {
+		return old.gauges, old.err
+	}
+	if old != nil && old.err == nil && now.Sub(old.at) < max(gaugesOld, 2*old.next.Sub(old.at)) {
+		timer := time.NewTimer(scrapeWait)
+		defer timer.Stop()
+		select {
+		case <-r.done:
+		case <-timer.C:
+			return old.gauges, nil
+		}
+	}
+	<-r.done
+	return r.gauges, r.err
+}
+
+// readAgain reads the gauges within a minute.
+func (m *metrics) readAgain(r *reading) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, read := range m.gauges {
+		var gauges []pawl.Gauge
+		if gauges, r.err = read(ctx); r.err != nil {
+			break
+		}
+		r.gauges = append(r.gauges, gauges...)
+	}
+	now := clock.Now()
+	if r.next = now; r.err == nil {
+		r.next = now.Add(max(gaugesKeep, 20*now.Sub(r.at)))
+	}
+	m.mu.Lock()
+	m.last, m.reads = r, nil
+	m.mu.Unlock()
+	close(r.done)
+}
+
+// bounded replaces types and namespaces beyond the bounds of labels by "other". It adds up what
+// is then the same; of ages it keeps the highest.
+func (m *metrics) bounded(gauges []pawl.Gauge) []pawl.Gauge {
+	out := make([]pawl.Gauge, 0, len(gauges))
+	places := map[string]int{}
+	for _, g := range gauges {
+		g.Labels = slices.Clone(g.Labels)
+		for i := 0; i+1 < len(g.Labels); i += 2 {
+			switch g.Labels[i] {
+			case "type":
+				g.Labels[i+1] = m.observed.Type(g.Labels[i+1])
+			case "namespace":
+				g.Labels[i+1] = m.observed.Namespace(g.Labels[i+1])
+			}
+		}
+		key := g.Name + "\x00" + strings.Join(g.Labels, "\x00")
+		at, there := places[key]
+		switch {
+		case !there:
+			places[key] = len(out)
+			out = append(out, g)
+		case strings.HasSuffix(g.Name, "_seconds"):
+			out[at].Value = max(out[at].Value, g.Value)
+		default:
+			out[at].Value += g.Value
+		}
+	}
+	return out
 }
 
 // metricsRoute registers GET /metrics.

@@ -1,13 +1,19 @@
 package server_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/metrics"
 )
 
 func TestMetrics(t *testing.T) {
@@ -21,6 +27,9 @@ func TestMetrics(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 	if _, err := h.p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.p.Service.RegisterWorker(t.Context(), pawl.WorkerInfo{WorkerID: "w", Types: []string{"b"}}); err != nil {
 		t.Fatal(err)
 	}
 	req, _ := http.NewRequest("BREW", srv.URL+"/coffee", nil)
@@ -42,10 +51,87 @@ func TestMetrics(t *testing.T) {
 		`(?m)^pawl_http_request_seconds_count\{method="POST",route="/v1/tasks",status="201"\} 3$`,
 		`(?m)^pawl_http_request_seconds_count\{method="",route="",status="400"\} 1$`, // refused before it was routed
 		`(?m)^pawl_http_request_seconds_count\{method="",route="",status="40[45]"\} 1$`,
+		`(?m)^pawl_events_total\{event="proposed",type="a"\} 2$`,
+		`(?m)^pawl_events_total\{event="leased",type="b"\} 1$`,
+		`(?m)^pawl_claim_seconds_count\{namespace="default",type="b"\} 1$`,
+		`(?m)^pawl_queue_wait_seconds_count\{namespace="default",type="b"\} 1$`,
+		`(?m)^pawl_pickup_seconds_count\{namespace="default",type="b"\} 1$`,
+		`(?m)^pawl_lease_expirations_total\{type="a"\} 0$`,
+		`(?m)^pawl_workers\{type="b"\} 1$`,
+		`(?m)^pawl_feed_lag_events 0$`,
 		`(?m)^go_goroutines `,
 	} {
 		if !regexp.MustCompile(want).Match(raw) {
 			t.Errorf("no line like %s in\n%s", want, raw)
+		}
+	}
+	documented(t, string(raw))
+}
+
+// documented checks that the documentation has every metric of a scrape and of the alert rules.
+func documented(t *testing.T, scrape string) {
+	t.Helper()
+	docs, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile("../deploy/prometheus/rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^# TYPE (pawl_\w+)`).FindAllStringSubmatch(scrape, -1)
+	names = append(names, regexp.MustCompile(`\b(pawl_\w+)[{\[ )]`).FindAllStringSubmatch(string(rules), -1)...)
+	if len(names) < 20 {
+		t.Fatalf("only %d metrics were found", len(names))
+	}
+	for _, n := range names {
+		if !strings.Contains(string(docs), "`"+n[1]+"`") {
+			t.Errorf("docs/operations.md does not name the metric %s", n[1])
+		}
+	}
+}
+
+// Of types and namespaces beyond the bounds of labels, the metrics say other.
+func TestLabelsAreBounded(t *testing.T) {
+	m := metrics.New()
+	for i := range metrics.MaxTypes + 50 {
+		m.Counted(pawl.CountedEvents{Namespace: fmt.Sprint("n", i), Type: fmt.Sprint("t", i),
+			Events: map[string]int64{"leased": 1}, Waits: []float64{1}})
+	}
+	if m.Type("t0") != "t0" || m.Type("new") != metrics.Other || m.Namespace("new") != metrics.Other {
+		t.Error("the labels are not bounded")
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "pawl_events_total" {
+			continue
+		}
+		sum := 0.0
+		for _, x := range f.GetMetric() {
+			sum += x.GetCounter().GetValue()
+		}
+		if len(f.GetMetric()) != metrics.MaxTypes+1 || sum != metrics.MaxTypes+50 {
+			t.Errorf("%d series count %v events", len(f.GetMetric()), sum)
+		}
+	}
+}
+
+// promtool checks the rules and runs their unit tests.
+func TestPromtoolAcceptsTheRules(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is missing: install Debian's package prometheus")
+	}
+	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
+		cmd := exec.Command(promtool, args...)
+		cmd.Dir = "../deploy/prometheus"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func build(svc pawl.Service, o Options) *server {
 	}
 	settle.Do(settleHuma)
 	s := &server{
-		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(o.Gauges, o.Gate), gate: o.Gate,
+		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(svc, o.Gauges, o.Gate), gate: o.Gate,
 		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, largeUpload(svc))},
 		largeUpload: largeUpload(svc),
 		cross:       http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},

@@ -81,9 +81,9 @@ type Tally struct {
 // QueueTally is what a Tally has of one queue, or of the tasks of a type.
 type QueueTally struct {
 	QueueName
-	Events      map[string]int64 // by name, those of tasks too
-	Waits, Runs []float64        // seconds that items were queued before a claim, and that attempts took
-	minutes     map[int64][]int64
+	Events                       map[string]int64 // by name, those of tasks too
+	Waits, Pickups, Runs, Leases []float64        // see pawl.CountedEvents
+	minutes                      map[int64][]int64
 }
 
 // Queues returns what was counted, by namespace and type.
@@ -135,38 +135,43 @@ func (t *Tally) count(r *leafRow, m pawl.MoveCode) {
 	if m.Class == pawl.MoveOfTask {
 		return
 	}
-	column := columnOfEvent(m)
-	timed := -1
-	switch {
-	case m.Event == "leased":
-		timed = waitColumn
-		if r.since == 0 {
-			r.since = createdAt(string(r.texts[2]))
-		}
-	case (m.From == "leased" || m.From == "in_progress") && (m.To == "submitted" || column == completedColumn || column == failedColumn):
-		timed = runColumn
-	}
-	if column < 0 && timed < 0 {
-		return
-	}
 	row := q.minute(r.created)
+	column := columnOfEvent(m)
 	if column >= 0 {
 		row[column]++
 	}
-	if timed < 0 || r.since == 0 {
-		return
-	}
-	took := max(0, r.created-r.since)
-	seconds := float64(took) / 1e6
-	row[timed] += took
-	bucket, _ := slices.BinarySearch(pawl.TimingBounds, seconds)
-	row[timed+1+bucket]++
-	if timed == waitColumn {
-		q.Waits = append(q.Waits, seconds)
-	} else {
-		q.Runs = append(q.Runs, seconds)
+	switch held := m.From == "leased" || m.From == "in_progress"; {
+	case m.Event == "leased":
+		made := createdAt(string(r.texts[2]))
+		if r.attempt == 1 && made > 0 {
+			q.Pickups = append(q.Pickups, secondsSince(made, r.created))
+		}
+		if r.since == 0 {
+			r.since = made
+		}
+		q.Waits = timed(q.Waits, row[waitColumn:], r)
+	case held && r.since > 0 && m.To != "in_progress":
+		q.Leases = append(q.Leases, secondsSince(r.since, r.created))
+		if m.To == "submitted" || column == completedColumn || column == failedColumn {
+			q.Runs = timed(q.Runs, row[runColumn:], r)
+		}
 	}
 }
+
+// timed adds the time from since to the event to a sum and its bucket, which follow each other, and
+// to seconds.
+func timed(seconds []float64, row []int64, r *leafRow) []float64 {
+	if r.since == 0 {
+		return seconds
+	}
+	took := secondsSince(r.since, r.created)
+	row[0] += max(0, r.created-r.since)
+	bucket, _ := slices.BinarySearch(pawl.TimingBounds, took)
+	row[1+bucket]++
+	return append(seconds, took)
+}
+
+func secondsSince(since, at int64) float64 { return float64(max(0, at-since)) / 1e6 }
 
 // createdAt returns the time in an item's id, in microseconds.
 func createdAt(id string) int64 {
@@ -192,7 +197,8 @@ func (q *QueueTally) merge(o *QueueTally) {
 	for event, n := range o.Events {
 		q.Events[event] += n
 	}
-	q.Waits, q.Runs = append(q.Waits, o.Waits...), append(q.Runs, o.Runs...)
+	q.Waits, q.Pickups = append(q.Waits, o.Waits...), append(q.Pickups, o.Pickups...)
+	q.Runs, q.Leases = append(q.Runs, o.Runs...), append(q.Leases, o.Leases...)
 	for minute, row := range o.minutes {
 		to := q.minute(minute * time.Minute.Microseconds())
 		for i, n := range row {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -154,6 +156,73 @@ func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
 			return nil, err
 		}
 		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+// maxMonitored bounds the rows of a kind that metrics are made of.
+const maxMonitored = 1000
+
+// Monitored returns metrics of workers, budgets and the feed.
+func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
+	workers, err := workerGauges(ctx, tx, now)
+	if err != nil {
+		return nil, err
+	}
+	budgets, err := budgetGauges(ctx, tx, now)
+	if err != nil {
+		return nil, err
+	}
+	feed, err := ReadFeed(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	newest, err := NewestNumber(ctx, tx)
+	lag := pawl.Gauge{Name: "pawl_feed_lag_events", Help: "Event numbers without a position in the feed.",
+		Value: float64(max(0, newest-feed.Top))}
+	return append(append(workers, budgets...), lag), err
+}
+
+func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
+	types, err := Strings(ctx, tx, statsSQL["live types"], now-WorkerLive.Microseconds(), pawl.MaxWorkers)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for _, list := range types {
+		all := typesOf(Text(list))
+		if len(all) == 0 {
+			all = []string{"*"}
+		}
+		for _, typ := range all {
+			counts[typ]++
+		}
+	}
+	var out []pawl.Gauge
+	for _, typ := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, pawl.Gauge{Name: "pawl_workers", Help: "Live workers that take the type; * = of those that take any.",
+			Labels: []string{"type", typ}, Value: float64(counts[typ])})
+	}
+	return out, nil
+}
+
+func budgetGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err error) {
+	rows, err := tx.Query(ctx, statsSQL["monitored budgets"], now, maxMonitored)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var namespace, name string
+		var limit, spent, reserved int64
+		if err := rows.Scan(&namespace, &name, &limit, &spent, &reserved); err != nil {
+			return nil, err
+		}
+		labels := []string{"namespace", namespace, "budget", name}
+		out = append(out,
+			pawl.Gauge{Name: "pawl_budget_limit", Help: "What a budget allows in its period.", Labels: labels, Value: float64(limit)},
+			pawl.Gauge{Name: "pawl_budget_spent", Help: "What was spent of a budget in its period.", Labels: labels, Value: float64(spent)},
+			pawl.Gauge{Name: "pawl_budget_reserved", Help: "What is reserved of a budget.", Labels: labels, Value: float64(reserved)})
 	}
 	return out, rows.Err()
 }

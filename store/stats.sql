@@ -56,3 +56,15 @@ UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'waiting', COUNT(*
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY queue_id, state
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY queue_id
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state
+
+-- name: live types
+SELECT COALESCE(types, '')
+FROM pawl.workers
+WHERE last_seen_at >= $1
+LIMIT $2
+
+-- name: monitored budgets
+SELECT namespace, name, allowance, CASE WHEN period_end <= $1 THEN 0 ELSE spent END, CASE WHEN period_end <= $1 THEN 0 ELSE reserved END
+FROM pawl.budgets
+ORDER BY namespace, name
+LIMIT $2

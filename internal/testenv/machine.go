@@ -25,6 +25,9 @@ func missing() []string {
 			packages = append(packages, b.debian)
 		}
 	}
+	if _, err := exec.LookPath("promtool"); err != nil {
+		packages = append(packages, "prometheus")
+	}
 	if !hasCompiler() {
 		packages = append(packages, "gcc", "libc6-dev")
 	}

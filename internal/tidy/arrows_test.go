@@ -60,7 +60,8 @@ var arrows = map[string][]string{
 	"relay/webhook":            {"", "relay"},
 	"access":                   {"", "api"}, // RequireTask answers with problems
 	"inbound":                  {""},
-	"server":                   {"", "api", "access", "inbound", "internal/idform", "internal/jsonscan"},
+	"engine/metrics":           {""},
+	"server":                   {"", "api", "access", "engine/metrics", "inbound", "internal/idform", "internal/jsonscan"},
 	"mcp":                      {"", "api", "access", "schema", "internal/idform", "internal/jsonscan", "internal/nearest"},
 	"dashboard":                {"", "api", "access"},
 	"mcp/conformance":          {"", "engine", "mcp", "worker"},

@@ -13,7 +13,7 @@ const (
 	maxFile     = 500
 	maxTestFile = 800
 	maxFunction = 60
-	maxEntries  = 40
+	maxEntries  = 41
 	maxBytes    = 1 << 20
 )
 

@@ -1,0 +1,142 @@
+// Package metrics makes Prometheus metrics of what an engine does. A server has them at GET
+// /metrics. A program that opens an engine without a server registers them itself:
+//
+//	m := metrics.New()
+//	eng.Observe(m)
+//	registry.MustRegister(m)
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawl-work/pawl"
+)
+
+// The bounds of labels: of further types and namespaces, all metrics say Other.
+const (
+	MaxTypes      = 200
+	MaxNamespaces = 100
+	Other         = "other"
+)
+
+var (
+	callBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30}
+	workBuckets = []float64{.01, .05, .25, 1, 5, 15, 60, 300, 900, 3600, 14400}
+)
+
+// Metrics implements pawl.Observer and prometheus.Collector. Histograms have classic and native
+// buckets.
+type Metrics struct {
+	claim, waits, pickups, runs, leases *prometheus.HistogramVec // by namespace and type
+	complete, heartbeat                 *prometheus.HistogramVec // by namespace
+	events, expirations                 *prometheus.CounterVec
+
+	mu         sync.Mutex
+	types      map[string]bool
+	namespaces map[string]bool
+}
+
+var _ pawl.Observer = (*Metrics)(nil)
+
+// New returns metrics that nothing has observed yet.
+func New() *Metrics {
+	of := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}, labels)
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &Metrics{
+		claim: of("pawl_claim_seconds", "How long claims took that returned items, without the wait for work; once for each type returned.",
+			callBuckets, "namespace", "type"),
+		waits:   of("pawl_queue_wait_seconds", "How long claimed items were queued.", workBuckets, "namespace", "type"),
+		pickups: of("pawl_pickup_seconds", "From the creation of an item to its first claim.", workBuckets, "namespace", "type"),
+		runs: of("pawl_run_seconds", "How long attempts took that completed, submitted a result or failed.",
+			workBuckets, "namespace", "type"),
+		leases:      of("pawl_lease_age_seconds", "How long leases lasted, whatever ended them.", workBuckets, "namespace", "type"),
+		complete:    of("pawl_complete_seconds", "How long calls of complete took.", callBuckets, "namespace"),
+		heartbeat:   of("pawl_heartbeat_seconds", "How long calls of heartbeat took.", callBuckets, "namespace"),
+		events:      counter("pawl_events_total", "Events by the type of their task.", "type", "event"),
+		expirations: counter("pawl_lease_expirations_total", "Leases that ran out.", "type"),
+		types:       map[string]bool{},
+		namespaces:  map[string]bool{},
+	}
+}
+
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.claim, m.waits, m.pickups, m.runs, m.leases, m.complete, m.heartbeat, m.events, m.expirations}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(out)
+	}
+}
+
+// Type returns the label of a type: the type, or Other when MaxTypes others were seen before it.
+func (m *Metrics) Type(typ string) string { return m.bound(m.types, MaxTypes, typ) }
+
+// Namespace is Type for namespaces.
+func (m *Metrics) Namespace(namespace string) string {
+	return m.bound(m.namespaces, MaxNamespaces, namespace)
+}
+
+func (m *Metrics) bound(seen map[string]bool, most int, name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !seen[name] {
+		if len(seen) >= most {
+			return Other
+		}
+		seen[name] = true
+	}
+	return name
+}
+
+// Counted implements pawl.Observer.
+func (m *Metrics) Counted(c pawl.CountedEvents) {
+	namespace, typ := m.Namespace(c.Namespace), m.Type(c.Type)
+	for event, n := range c.Events {
+		m.events.WithLabelValues(typ, event).Add(float64(n))
+	}
+	m.expirations.WithLabelValues(typ).Add(float64(c.Events["lease_expired"]))
+	for _, of := range []struct {
+		histogram *prometheus.HistogramVec
+		seconds   []float64
+	}{{m.waits, c.Waits}, {m.pickups, c.Pickups}, {m.runs, c.Runs}, {m.leases, c.Leases}} {
+		if len(of.seconds) == 0 {
+			continue
+		}
+		h := of.histogram.WithLabelValues(namespace, typ)
+		for _, s := range of.seconds {
+			h.Observe(s)
+		}
+	}
+}
+
+// Took implements pawl.Observer.
+func (m *Metrics) Took(verb, namespace string, types []string, took time.Duration) {
+	namespace = m.Namespace(namespace)
+	switch verb {
+	case "claim":
+		for _, typ := range types {
+			m.claim.WithLabelValues(namespace, m.Type(typ)).Observe(took.Seconds())
+		}
+	case "complete":
+		m.complete.WithLabelValues(namespace).Observe(took.Seconds())
+	case "heartbeat":
+		m.heartbeat.WithLabelValues(namespace).Observe(took.Seconds())
+	}
+}
