@@ -62,15 +62,21 @@ type BulkFilter struct {
 	RequestedBy       string       `json:"requested_by,omitempty"`
 	InputHash         string       `json:"input_hash,omitempty"`
 	HasAvailableItems *bool        `json:"has_available_items,omitempty"`
-	Since             time.Time    `json:"since,omitzero"` // created at or after
-	Until             time.Time    `json:"until,omitzero"` // created before
+	Search            string       `json:"q,omitempty"`
+	TitlePrefix       string       `json:"title,omitempty"`
+	Error             string       `json:"error,omitempty"`
+	// Failure names a group of failures. Retry, cancel and bury then apply only to the items of
+	// the group, not to the other items of their tasks.
+	Failure string    `json:"failure,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // created at or after
+	Until   time.Time `json:"until,omitzero"` // created before
 }
 
 // Tasks returns the filter as that of a list.
 func (f *BulkFilter) Tasks() TaskFilter {
 	out := TaskFilter{IDs: f.ID, Types: f.Type, MinPriority: f.MinPriority, MaxPriority: f.MaxPriority, Metadata: f.Metadata,
 		Changed: f.UpdatedSince, RequestedBy: f.RequestedBy, InputHash: f.InputHash, Available: f.HasAvailableItems, Since: f.Since,
-		Until: f.Until}
+		Until: f.Until, Search: f.Search, TitlePrefix: f.TitlePrefix, Error: f.Error, Failure: f.Failure}
 	for _, s := range f.State {
 		out.States = append(out.States, TaskState(s))
 	}
@@ -84,7 +90,7 @@ func (f *BulkFilter) Tasks() TaskFilter {
 func (f *BulkFilter) IsEmpty() bool {
 	return len(f.ID)+len(f.Type)+len(f.State)+len(f.Status)+len(f.Metadata) == 0 && f.MinPriority == nil && f.MaxPriority == nil &&
 		f.UpdatedSince.IsZero() && f.RequestedBy == "" && f.InputHash == "" && f.HasAvailableItems == nil && f.Since.IsZero() &&
-		f.Until.IsZero()
+		f.Until.IsZero() && f.Search+f.TitlePrefix+f.Error+f.Failure == ""
 }
 
 // Texts is a list of texts. In JSON it may be one text.

@@ -231,7 +231,12 @@ type ItemFilter struct {
 	States   []ItemState
 	Statuses []Status // also StatusExpired
 	WorkerID string   // the holder or the last holder
-	Desc     bool
+	// Search is the beginning of an id of the item, its task or one of its messages, or else of
+	// its type. The case of ASCII letters does not count.
+	Search  string
+	Error   string // part of the code or message of its last error, in any case, if it has not ended
+	Failure string // of this group of failures: FailureGroup.Failure
+	Desc    bool
 	// Fields are the members to read; nil = all. input, result and assembled_result are
 	// not read from the database unless they are listed.
 	Fields []string

@@ -11,6 +11,9 @@ type Page struct {
 type List[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"`
+	// Incomplete: the search has looked at many rows without filling the page, and ended at a
+	// bound. The page may be empty. The next one goes on from there.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // Result is the result of one call of a batch. If Err is nil, Value is valid. The calls

@@ -74,6 +74,7 @@ type Reader interface {
 	RecordReader
 	StatsReader
 	SeriesReader
+	FailureReader
 	MessageReader
 	TokenReader
 	LogReader
@@ -423,6 +424,13 @@ type MessageReader interface {
 	// (the last frame says so), ctx ends (it also returns nil) or fn returns an error.
 	// The first frame is empty: it confirms that the message exists.
 	FollowMessage(ctx context.Context, id string, after int64, fn func(MessageFrame) error) error
+}
+
+// FailureReader reads what has failed, in groups.
+type FailureReader interface {
+	// ListFailures groups the failed and dead-lettered items of the namespace by type and error.
+	// It counts at most the 10,000 largest groups.
+	ListFailures(ctx context.Context, f FailureFilter) (List[FailureGroup], error)
 }
 
 // StatsReader reads statistics, workers, keys and sweeps.

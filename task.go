@@ -198,7 +198,13 @@ type TaskFilter struct {
 	Changed     time.Time // updated_at is at or after this time
 	RequestedBy string    // id of the requester
 	InputHash   string
-	ParentIDs   []string          `id:"task"` // the children of any of these tasks
+	ParentIDs   []string `id:"task"` // the children of any of these tasks
+	// Search is the beginning of an id of the task, of one of its items or messages, or else the
+	// beginning of its type or title. The case of ASCII letters does not count.
+	Search      string
+	TitlePrefix string            // the beginning of its title; the case of ASCII letters does not count
+	Error       string            // part of the code or message of the last error of an item that has not ended, in any case
+	Failure     string            // with items of this group of failures: FailureGroup.Failure
 	Metadata    map[string]string // metadata members and their values: a text, or the JSON of a number, true or false
 	Available   *bool             // true: has items that can be claimed now; false: has none
 	ByPriority  bool              // highest first, newest first among equals; Asc reverses both

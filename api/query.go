@@ -42,6 +42,10 @@ type (
 		Status       TaskStatuses      `query:"status" doc:"Of any of these statuses."`
 		MinPriority  int               `query:"min_priority" default:"-32768" doc:"Of this priority or higher."`
 		MaxPriority  int               `query:"max_priority" default:"32767" doc:"Of this priority or lower."`
+		Search       string            `query:"q" doc:"The beginning of an id of the task, of one of its items or messages, or else of its type or title, in any case."`
+		Title        string            `query:"title" doc:"With a title that begins so, in any case."`
+		Error        string            `query:"error" doc:"With this text in the code or message of the last error of an item that has not ended, in any case."`
+		Failure      string            `query:"failure" doc:"With items of this group of failures."`
 		Metadata     map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
 		UpdatedSince time.Time         `query:"updated_since" doc:"With updated_at at or after this time."`
 		RequestedBy  string            `query:"requested_by" doc:"Requested by who has this id."`
@@ -69,6 +73,9 @@ type (
 		State    []pawl.ItemState `query:"state" doc:"In any of these states."`
 		Status   []pawl.Status    `query:"status" doc:"Of any of these statuses; expired: a lease has run out and is not swept yet."`
 		WorkerID string           `query:"worker_id" doc:"Held by this worker, or last held."`
+		Search   string           `query:"q" doc:"The beginning of an id of the item, its task or one of its messages, or else of its type, in any case."`
+		Error    string           `query:"error" doc:"With this text in the code or message of its last error, in any case, if it has not ended."`
+		Failure  string           `query:"failure" doc:"Of this group of failures."`
 		Order    string           `query:"order" enum:"asc,desc" doc:"desc: newest first; oldest first without it."`
 		Paging
 	}
@@ -203,6 +210,10 @@ func (q TaskQuery) Filter() (pawl.TaskFilter, error) {
 		States:      q.State,
 		Statuses:    q.Status,
 		Metadata:    q.Metadata,
+		Search:      q.Search,
+		TitlePrefix: q.Title,
+		Error:       q.Error,
+		Failure:     q.Failure,
 		Since:       q.Since,
 		Until:       q.Until,
 		Asc:         q.Order == "asc",
@@ -241,6 +252,10 @@ func TaskQueryOf(f pawl.TaskFilter) TaskQuery {
 		MinPriority:  pawl.MinPriority,
 		MaxPriority:  pawl.MaxPriority,
 		Metadata:     f.Metadata,
+		Search:       f.Search,
+		Title:        f.TitlePrefix,
+		Error:        f.Error,
+		Failure:      f.Failure,
 		Span:         Span{f.Since, f.Until},
 		Paging:       PagingOf(f.Page),
 	}
@@ -278,6 +293,9 @@ func (q ItemQuery) Filter(task string) pawl.ItemFilter {
 		States:   q.State,
 		Statuses: q.Status,
 		WorkerID: q.WorkerID,
+		Search:   q.Search,
+		Error:    q.Error,
+		Failure:  q.Failure,
 		Desc:     q.Order == "desc",
 		Page:     q.Page(),
 	}
@@ -287,7 +305,8 @@ func (q ItemQuery) Filter(task string) pawl.ItemFilter {
 func ItemsQueryOf(f pawl.ItemFilter) ItemsQuery {
 	q := ItemsQuery{
 		OfTask{Task: f.TaskID},
-		ItemQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, WorkerID: f.WorkerID, Paging: PagingOf(f.Page)},
+		ItemQuery{ID: f.IDs, Type: f.Types, State: f.States, Status: f.Statuses, WorkerID: f.WorkerID,
+			Search: f.Search, Error: f.Error, Failure: f.Failure, Paging: PagingOf(f.Page)},
 	}
 	if f.Desc {
 		q.Order = "desc"

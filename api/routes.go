@@ -307,6 +307,8 @@ var Routes = []Route{
 	{Name: "list_checkpoints", Method: get, Path: "/v1/checkpoints", Role: Reader, Success: 200,
 		Means: "List checkpoints in order of their number."},
 
+	{Name: "list_failures", Method: get, Path: "/v1/failures", Role: Reader, Success: 200,
+		Means: "Group failed and dead-lettered items by type and error, those with the most items first."},
 	{Name: "list_workers", Method: get, Path: "/v1/workers", Role: Reader, Success: 200,
 		Means: "List workers, last seen first."},
 	{Name: "register_worker", Method: post, Path: "/v1/workers", Role: Claimer, Success: 204,

@@ -111,6 +111,11 @@ func (c *Client) CountCheckpoints(ctx context.Context, taskID string) (map[strin
 	return out.Counts, err
 }
 
+// ListFailures groups failed items; see pawl.FailureReader.
+func (c *Client) ListFailures(ctx context.Context, f pawl.FailureFilter) (pawl.List[pawl.FailureGroup], error) {
+	return read[pawl.List[pawl.FailureGroup]](ctx, c, "list_failures", "", api.FailureQueryOf(f))
+}
+
 // ListWorkers lists workers; see pawl.StatsReader.
 func (c *Client) ListWorkers(ctx context.Context, f pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
 	return read[pawl.List[pawl.WorkerInfo]](ctx, c, "list_workers", "", api.WorkerQueryOf(f))

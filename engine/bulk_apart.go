@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 // apart changes the tasks of state.Apart, each by a call of the verb in a transaction of its own,
@@ -100,11 +101,39 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 		}
 		return out, err
 	}
+	calls, at, err := r.onlyGroup(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		out[i] = errUnchanged // nothing of the group is left in the task
+	}
 	rs, err := e.changeTasks(ctx, r.call.Verb, calls)
 	for i := range rs {
-		out[i] = rs[i].Err
+		out[at[i]] = rs[i].Err
 	}
 	return out, err
+}
+
+// onlyGroup limits calls to the items of the group of failures that the filter names, if it names
+// one. at has the place of each call that is left.
+func (r *bulkRun) onlyGroup(ctx context.Context, calls []pawl.TaskCall) (left []pawl.TaskCall, at []int, err error) {
+	var items map[string][]string
+	if r.filter.Failure != "" {
+		ids := make([]string, len(calls))
+		for i := range calls {
+			ids[i] = calls[i].TaskID
+		}
+		items, err = view(ctx, r.e, func(ctx context.Context, tx store.Tx, ns string) (map[string][]string, error) {
+			return store.ItemsOfFailure(ctx, tx, ns, r.filter.Failure, ids)
+		})
+	}
+	for i, c := range calls {
+		if c.ItemIDs = items[c.TaskID]; items == nil || len(c.ItemIDs) > 0 {
+			left, at = append(left, c), append(at, i)
+		}
+	}
+	return left, at, err
 }
 
 // count counts outcomes. It returns an error that is not about a task: the step is then repeated.

@@ -116,6 +116,9 @@ func (r *bulkRun) change(ctx context.Context, tx store.Tx, ids []string) (out ou
 	if r.call.Verb == pawl.BulkUpdate {
 		return out, r.update(ctx, tx, now, held, &out)
 	}
+	if held, err = r.inGroup(ctx, tx, held, &out); err != nil {
+		return out, err
+	}
 	done, err := store.ApplyToPlain(ctx, tx, now, store.Change{Namespace: r.item.Namespace, Verb: r.call.Verb, Actor: by,
 		Reason: store.Text(r.call.Reason), Data: data}, held)
 	for id, moved := range done.Tasks {
@@ -125,6 +128,23 @@ func (r *bulkRun) change(ctx context.Context, tx store.Tx, ids []string) (out ou
 	}
 	out.after = effects{queued: done.Released, children: done.Children}
 	return out, err
+}
+
+// inGroup returns the locked tasks with items of the group of failures that the filter names: all
+// if it names none.
+func (r *bulkRun) inGroup(ctx context.Context, tx store.Tx, held []string, out *outcomes) (left []string, err error) {
+	if r.filter.Failure == "" {
+		return held, nil
+	}
+	items, err := store.ItemsOfFailure(ctx, tx, r.item.Namespace, r.filter.Failure, held)
+	for _, id := range held {
+		if len(items[id]) > 0 {
+			left = append(left, id)
+		} else {
+			out.of[id] = errUnchanged
+		}
+	}
+	return left, err
 }
 
 // update updates locked tasks. A task of many items that gets another priority is left to apart.

@@ -68,6 +68,16 @@ func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
 	})
 }
 
+// ListFailures groups failed items; see pawl.FailureReader.
+func (e *Engine) ListFailures(ctx context.Context, q pawl.FailureFilter) (pawl.List[pawl.FailureGroup], error) {
+	if err := rules.CheckFailureFilter(&q); err != nil {
+		return pawl.List[pawl.FailureGroup]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.FailureGroup], error) {
+		return store.ListFailures(ctx, tx, ns, q)
+	})
+}
+
 // ListWorkers lists workers, last seen first.
 func (e *Engine) ListWorkers(ctx context.Context, q pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
 	if err := rules.CheckPage(&q.Page); err != nil {

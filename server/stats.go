@@ -13,6 +13,9 @@ import (
 
 // statsRoutes registers workers, statistics, the transparency log, sweeps and archives.
 func (s *server) statsRoutes() {
+	add(s, "list_failures", func(ctx context.Context, in *api.FailureQuery) (*answer[pawl.List[pawl.FailureGroup]], error) {
+		return page(s.svc.ListFailures(ctx, in.Filter()))
+	})
 	add(s, "list_workers", func(ctx context.Context, in *api.WorkerQuery) (*answer[pawl.List[pawl.WorkerInfo]], error) {
 		return page(s.svc.ListWorkers(ctx, pawl.WorkerFilter{SeenSince: in.SeenSince, Page: in.Page()}))
 	})

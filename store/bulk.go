@@ -71,14 +71,17 @@ type BulkPage struct {
 	Count int64       // instead of Tasks, of CountBulk
 	Last  string      // where the next step goes on
 	Done  bool        // nothing is left
-	walk  bool        // too many tasks can be in the states of the filter to begin with them
+	many  bool        // too many tasks can be in the states of the filter to collect all of them
 }
 
 // BulkTasks takes a step of at most size tasks, behind after. Bulk calls are left out. Each of its
 // statements reads about that many rows, whatever the filter is: where few tasks can be in the
 // states of the filter, those; otherwise all tasks of the namespace.
 func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, after string, size int) (BulkPage, error) {
-	l := bulkList(ctx, tx, namespace, &q)
+	l, err := bulkList(ctx, tx, namespace, &q)
+	if err != nil {
+		return BulkPage{}, err
+	}
 	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, after, size)
 	if err == nil && len(keys) > 0 {
 		l.limit = len(keys)
@@ -89,10 +92,11 @@ func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 
 // CountBulk counts the tasks of the step of BulkTasks that follows another one.
 func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, last BulkPage, size int) (BulkPage, error) {
-	l := bulkList(ctx, tx, namespace, &q)
-	if last.walk { // the next step would find too many again
-		l.sources = nil
+	l, err := bulkList(ctx, tx, namespace, &q)
+	if err != nil {
+		return BulkPage{}, err
 	}
+	l.many = last.many
 	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last.Last, size)
 	if out.Count = int64(len(keys)); err == nil && len(keys) > 0 && len(l.derived.conds) > 0 {
 		w := l.derived.with("t.id @among_ids(?)", TaskList(keys))
@@ -104,7 +108,7 @@ func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 // bulkList is a list in which a bulk call walks.
 type bulkListing struct{ listing[pawl.Task] }
 
-func bulkList(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter) *bulkListing {
+func bulkList(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter) (*bulkListing, error) {
 	l := bulkListing{listing[pawl.Task]{table: "tasks t", rows: bulkSQL["selected"], noun: tasks, key: "t.id", byID: true, order: "t.id ASC"}}
 	l.scan = func(query string, args ...any) (out []pawl.Task, err error) {
 		return out, eachRow(ctx, tx, query, args, func(rows Rows) error {
@@ -114,10 +118,12 @@ func bulkList(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter) 
 			return err
 		})
 	}
+	l.own.and("t.namespace = ?", namespace)
+	err := l.searchTasks(ctx, tx, namespace, q)
 	statesOfTasks(&l.listing, q)
-	l.own.tasks(namespace, q)
+	l.own.tasks(q)
 	l.own.and("t.type <> ?", pawl.TypeBulk)
-	return &l
+	return &l, err
 }
 
 // bulkStep returns the ids of the next tasks that meet the conditions on their own columns, and
@@ -128,7 +134,7 @@ func (l *bulkListing) bulkStep(ctx context.Context, tx Tx, namespace string, q *
 	if err != nil || len(keys) == 0 {
 		return nil, BulkPage{Last: after, Done: err == nil}, err
 	}
-	out := BulkPage{Last: keys[len(keys)-1], Done: len(keys) < size, walk: !few}
+	out := BulkPage{Last: keys[len(keys)-1], Done: len(keys) < size, many: l.many}
 	w := l.own.with("t.id >= ?", TaskID(keys[0]))
 	w.and("t.id <= ?", TaskID(out.Last))
 	if few { // COALESCE keeps the planner from reading all tasks of the namespace
@@ -136,6 +142,9 @@ func (l *bulkListing) bulkStep(ctx context.Context, tx Tx, namespace string, q *
 		w.conds[0] = "COALESCE(t.namespace, t.namespace) = $1"
 	}
 	keys, err = l.find(ctx, tx, w, len(keys))
+	if err == nil {
+		keys, err = l.checked(ctx, tx, keys)
+	}
 	return keys, out, err
 }
 
@@ -150,11 +159,15 @@ func bulkKeys(ctx context.Context, tx Tx, l *listing[pawl.Task], namespace strin
 			at++
 		}
 		ids = ids[at:]
-	} else if ids, few, err = l.candidates(ctx, tx, namespace, after); err != nil {
+	} else if ids, few, err = l.few(ctx, tx, namespace, after); err != nil {
 		return nil, false, err
 	}
 	if few {
 		return ids[:min(size, len(ids))], true, nil
+	}
+	if l.many = true; l.isOrdered() {
+		ids, err = l.merged(ctx, tx, namespace, after, size)
+		return ids, true, err
 	}
 	var w where
 	w.and("t.namespace = ?", namespace)

@@ -110,66 +110,16 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	if q.TaskID != "" {
 		l.own.and("i.task_id = ?", TaskID(q.TaskID))
 	}
-	if len(q.Types) > 0 {
-		l.own.and("i.type @among(?)", List(q.Types))
-	}
-	if len(q.States) > 0 {
-		l.sources = l.derived.states(texts(q.States))
-	}
-	if len(q.Statuses) > 0 {
-		l.sources = l.derived.statuses(q.Statuses, now)
-	}
-	if q.WorkerID != "" {
-		l.derived.and("i.last_worker = @worker(?)", q.WorkerID)
-	}
-	if q.TaskID != "" || len(q.IDs) > 0 {
-		l.sources = nil // these conditions find fewer rows
-	} else if len(l.sources) == 0 {
-		few, err := fewTasks(ctx, tx, namespace)
-		if err != nil {
-			return pawl.List[pawl.Item]{}, err
-		}
-		if few {
-			l.sources = []string{"SELECT w.id FROM pawl.tasks t JOIN pawl.all_items w ON w.task_id = t.id WHERE t.namespace = $1"}
-		}
-	}
-	rows, err := l.page(ctx, tx, namespace)
-	if err != nil {
+	if err := l.searchItems(ctx, tx, namespace, &q, now); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
-	items := make([]pawl.Item, len(rows))
-	for i := range rows {
-		items[i] = rows[i].Item
+	rows, err := l.page(ctx, tx, namespace)
+	found, err := l.found(rows, err, func(i ItemRow) string { return i.ID })
+	out := pawl.List[pawl.Item]{Items: make([]pawl.Item, len(found.Items)), Next: found.Next, Incomplete: found.Incomplete}
+	for i := range found.Items {
+		out.Items[i] = found.Items[i].Item
 	}
-	return paged(items, q.Limit, itemCursor), nil
-}
-
-// states adds a condition on item states, and returns the sources in which items of these
-// states are found.
-func (w *where) states(states []string) (sources []string) {
-	w.and("i.state @among(?)", List(states))
-	return itemSources(states, "item_id")
-}
-
-// statuses adds a condition on statuses. A lease that has run out is expired and not
-// in_progress.
-func (w *where) statuses(statuses []pawl.Status, now int64) (sources []string) {
-	var states []string
-	expired := slices.Contains(statuses, pawl.StatusExpired)
-	running := slices.Contains(statuses, pawl.StatusInProgress)
-	for _, s := range pawl.ItemStates {
-		if slices.Contains(statuses, s.Status) || expired && s.Leased {
-			states = append(states, s.Name)
-		}
-	}
-	sources = w.states(states)
-	if expired && !running {
-		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at <= ?)", now)
-	}
-	if running && !expired {
-		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at > ?)", now)
-	}
-	return sources
+	return out, err
 }
 
 // large is a column whose values may be large: the JSON member that shows it, the column,

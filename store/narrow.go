@@ -9,25 +9,68 @@ import (
 )
 
 // fewCandidates bounds the rows that a list collects before it reads them. When there are
-// more, the list wants about one row in a hundred or more, and a walk in its order fills a
-// page soon.
+// more, it reads them in its order, some at a time.
 const fewCandidates = 10_000
 
-// candidates returns the ids of all rows that a list may want, in its order and behind its
-// cursor. They come from tables and indexes that hold few of the rows; without them, a
-// list of rare states reads every row. sources are queries with the namespace as $1. few
-// is false when there are too many ids, or no sources.
-func (l *listing[T]) candidates(ctx context.Context, tx Tx, namespace, cursor string) (ids []string, few bool, err error) {
-	if len(l.sources) == 0 {
+// candidates is a set of sources in which all rows are found that a list may want. The sources
+// are tables and indexes that hold few of the rows. Without candidates, a list of rare states
+// reads every row.
+type candidates struct {
+	sources []source
+	args    []any // of the sources, from $3 on; each source uses all of them
+	// ordered: the sources can be read in the order of ids.
+	ordered bool
+}
+
+// source is a query for candidates: the ids in a column of a table, by a condition that begins
+// with AND. The namespace is $1.
+type source struct{ column, table, cond string }
+
+// from returns a source of candidates.
+func from(column, table, cond string) source { return source{column, table, cond} }
+
+// text is the query.
+func (s source) text() string {
+	of := " WHERE namespace = $1"
+	if s == itemsOfTasks {
+		of = " WHERE t.namespace = $1"
+	}
+	if slices.Contains([]string{"ready", "scheduled", "waiting", "parked_items", "finished_items"}, s.table) {
+		of = " WHERE queue_id IN @queues_of($1)"
+	}
+	return "SELECT " + s.column + " AS id FROM pawl." + s.table + of + s.cond
+}
+
+// itemsOfTasks has all items of a namespace that has few tasks.
+var itemsOfTasks = from("w.id", "tasks t JOIN pawl.all_items w ON w.task_id = t.id", "")
+
+// few returns the ids of all rows that a list may want, in its order and behind its cursor.
+// few is false when no set of candidates is small.
+func (l *listing[T]) few(ctx context.Context, tx Tx, namespace, cursor string) (ids []string, few bool, err error) {
+	if l.many {
 		return nil, false, nil
 	}
-	args := append([]any{namespace, fewCandidates + 1}, l.more...)
-	ids, err = l.noun.column(ctx, tx, "SELECT x.id FROM ("+strings.Join(l.sources, " UNION ALL ")+") x\nLIMIT $2", args...)
-	if err != nil || len(ids) > fewCandidates {
-		return nil, false, err
+	for _, set := range l.sets {
+		texts := make([]string, len(set.sources))
+		for i, s := range set.sources {
+			texts[i] = s.text()
+		}
+		args := append([]any{namespace, fewCandidates + 1}, set.args...)
+		ids, err := l.noun.column(ctx, tx, "SELECT x.id FROM ("+strings.Join(texts, " UNION ALL ")+") x\nLIMIT $2", args...)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(ids) > fewCandidates {
+			continue
+		}
+		slices.Sort(ids)
+		return l.behind(slices.Compact(ids), cursor), true, nil
 	}
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
+	return nil, false, nil
+}
+
+// behind returns those of the ids, which are sorted, that follow the cursor in the list's order.
+func (l *listing[T]) behind(ids []string, cursor string) []string {
 	if cursor != "" {
 		at, found := slices.BinarySearch(ids, cursor)
 		if l.desc {
@@ -39,7 +82,7 @@ func (l *listing[T]) candidates(ctx context.Context, tx Tx, namespace, cursor st
 	if l.desc {
 		slices.Reverse(ids)
 	}
-	return ids, true, nil
+	return ids
 }
 
 // fewTasks says whether a namespace has so few tasks that a list of their items or events
@@ -56,10 +99,10 @@ func fewTasks(ctx context.Context, tx Tx, namespace string) (bool, error) {
 // conditions, until the page is full. With one query for both, the planner could join all
 // tables first.
 type listing[T any] struct {
-	own, derived where    // conditions on columns of the table, and on columns of what is joined to it
-	sources      []string // of candidates
-	more         []any    // arguments of sources, from $3 on
-	table, rows  string   // the table with its alias, one letter; the query that reads the rows
+	own, derived where        // conditions on columns of the table, and on columns of what is joined to it
+	sets         []candidates // any of them has all rows
+	indexed      bool         // an index decides the conditions of own
+	table, rows  string       // the table with its alias, one letter; the query that reads the rows
 	noun         noun
 	key, order   string   // the expression of the cursor, and the list's order
 	parts        []string // conditions that divide the table, in the list's order; none = undivided
@@ -69,6 +112,13 @@ type listing[T any] struct {
 	limit        int
 	after        func(w *where, cursor string) error
 	scan         func(query string, args ...any) ([]T, error)
+	// check returns those of the keys whose rows the list wants, by what no statement decides; nil = all.
+	check   func(ctx context.Context, tx Tx, keys []string) ([]string, error)
+	queue   func(typ string) bool // whether the list may want items of a type; nil = it may
+	many    bool                  // no set of candidates is small: see few
+	changed bool                  // the candidates are those that changed since a time
+	effort  effort
+	stopped string // the key at which the search ended before the page was full; "" = it did not
 }
 
 // noun is what a list lists.
@@ -86,48 +136,74 @@ var (
 	items = noun{itemPrefix, func(id string) ID { return ItemID(id) }, func() IDTarget { return new(ItemID) }, ItemList, ItemIDs, ItemIDs}
 )
 
+// found is a page of a list: its rows, and one more if there are more.
+func (l *listing[T]) found(rows []T, err error, cursor func(T) string) (pawl.List[T], error) {
+	if err != nil {
+		return pawl.List[T]{}, err
+	}
+	out := paged(rows, l.limit, cursor)
+	if out.Next == "" && l.stopped != "" {
+		out.Next, out.Incomplete = l.stopped, true
+	}
+	return out, nil
+}
+
 func (l *listing[T]) page(ctx context.Context, tx Tx, namespace string) (out []T, err error) {
 	behind := l.own.with("TRUE")
 	if err := l.after(&behind, l.cursor); err != nil {
 		return nil, err
 	}
-	cursor, size := l.cursor, 2*l.limit
+	cursor := l.cursor
 	if !l.byID { // candidates are in the order of ids, so all are read at once
-		cursor, size = "", fewCandidates
+		cursor = ""
 	}
-	ids, few, err := l.candidates(ctx, tx, namespace, cursor)
-	if few {
-		for some := range slices.Chunk(ids, size) {
-			if some, err = l.find(ctx, tx, behind.with(l.id()+" @among_ids(?)", l.noun.list(some)), len(some)); err != nil {
-				return nil, err
+	ids, few, err := l.few(ctx, tx, namespace, cursor)
+	switch {
+	case err != nil:
+		return nil, err
+	case few && l.byID:
+		out, err = l.search(ctx, tx, func(_ string, size int) ([]string, string, bool, error) {
+			some := ids[:min(size, len(ids))]
+			if ids = ids[len(some):]; len(some) == 0 {
+				return nil, "", true, nil
 			}
-			rows, err := l.read(some)
-			if out = append(out, rows...); err != nil || len(out) > l.limit {
-				break
-			}
+			keys, err := l.find(ctx, tx, l.own.with(l.id()+" @among_ids(?)", l.noun.list(some)), len(some))
+			return keys, some[len(some)-1], len(ids) == 0, err
+		})
+	case few:
+		if ids, err = l.find(ctx, tx, behind.with(l.id()+" @among_ids(?)", l.noun.list(ids)), max(1, len(ids))); err == nil {
+			out, err = l.wanted(ctx, tx, ids)
 		}
-	} else if err == nil {
-		out, err = l.walk(ctx, tx, behind)
+	case l.byID && l.isOrdered():
+		out, err = l.search(ctx, tx, func(at string, size int) ([]string, string, bool, error) {
+			some, err := l.merged(ctx, tx, namespace, at, size)
+			if err != nil || len(some) == 0 {
+				return nil, "", true, err
+			}
+			keys, err := l.find(ctx, tx, l.own.with(l.id()+" @among_ids(?)", l.noun.list(some)), len(some))
+			return keys, some[len(some)-1], len(some) < size, err
+		})
+	case l.byID:
+		out, err = l.search(ctx, tx, func(at string, size int) ([]string, string, bool, error) { return l.walked(ctx, tx, at, size) })
+	default:
+		out, err = l.search(ctx, tx, func(at string, size int) ([]string, string, bool, error) {
+			w := l.own.with("TRUE")
+			if err := l.after(&w, at); err != nil {
+				return nil, "", true, err
+			}
+			keys, err := l.next(ctx, tx, w, size)
+			if err != nil || len(keys) == 0 {
+				return nil, "", true, err
+			}
+			return keys, keys[len(keys)-1], len(keys) < size, err
+		})
 	}
 	return out[:min(len(out), l.limit+1)], err
 }
 
-// walk reads the table in the list's order, in steps of growing size.
-func (l *listing[T]) walk(ctx context.Context, tx Tx, at where) (out []T, err error) {
-	for size := l.limit + 1; ; size = min(2*size, max(pawl.MaxPage, l.limit+1)) {
-		keys, err := l.next(ctx, tx, at, size)
-		if err != nil || len(keys) == 0 {
-			return out, err
-		}
-		rows, err := l.read(keys)
-		if out = append(out, rows...); err != nil || len(out) > l.limit || len(keys) < size || len(l.derived.conds) == 0 {
-			return out, err
-		}
-		at = l.own.with("TRUE")
-		if err := l.after(&at, keys[len(keys)-1]); err != nil {
-			return out, err
-		}
-	}
+// isOrdered reports whether a set of candidates can be read in the order of ids.
+func (l *listing[T]) isOrdered() bool {
+	return slices.ContainsFunc(l.sets, func(c candidates) bool { return c.ordered })
 }
 
 // find reads the keys of rows by the table's own conditions.
@@ -149,29 +225,41 @@ func (l *listing[T]) next(ctx context.Context, tx Tx, w where, limit int) (keys 
 	return keys, nil
 }
 
+// wanted reads those rows with the keys that the list wants.
+func (l *listing[T]) wanted(ctx context.Context, tx Tx, keys []string) (out []T, err error) {
+	if keys, err = l.checked(ctx, tx, keys); err != nil {
+		return nil, err
+	}
+	return l.read(keys)
+}
+
+// checked returns those of the keys that check wants.
+func (l *listing[T]) checked(ctx context.Context, tx Tx, keys []string) ([]string, error) {
+	if l.check == nil || len(keys) == 0 {
+		return keys, nil
+	}
+	return l.check(ctx, tx, keys)
+}
+
 func (l *listing[T]) read(keys []string) ([]T, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	ids := make([]string, len(keys))
-	for i, k := range keys {
-		ids[i] = k[strings.Index(k, l.noun.prefix):]
-	}
-	w := l.derived.with(l.id()+" @among_ids(?)", l.noun.list(ids))
+	w := l.derived.with(l.id()+" @among_ids(?)", l.noun.list(l.noun.idsOf(keys)))
 	text := w.text(l.rows, l.order, l.limit+1)
 	return l.scan(text, w.args...)
 }
 
-func (l *listing[T]) id() string { return l.table[len(l.table)-1:] + ".id" }
-
-// from returns a source of candidates.
-func from(column, table, cond string) string {
-	of := " WHERE namespace = $1"
-	if slices.Contains([]string{"ready", "scheduled", "waiting", "parked_items", "finished_items"}, table) {
-		of = " WHERE queue_id IN @queues_of($1)"
+// idsOf returns the ids in the keys of a list.
+func (n noun) idsOf(keys []string) []string {
+	ids := make([]string, len(keys))
+	for i, k := range keys {
+		ids[i] = k[strings.Index(k, n.prefix):]
 	}
-	return "SELECT " + column + " AS id FROM pawl." + table + of + cond
+	return ids
 }
+
+func (l *listing[T]) id() string { return l.table[len(l.table)-1:] + ".id" }
 
 // rare repeats the condition of a partial index word for word, because SQLite uses the
 // index only then.
@@ -180,9 +268,9 @@ const rare = " AND state <> '" + completed + "' AND state = '"
 // completed is the state in which most items and tasks end.
 const completed = string(pawl.ItemCompleted)
 
-// itemSources returns the sources of items in the given states. It returns nil when one of
-// the states is completed.
-func itemSources(states []string, column string) (out []string) {
+// itemSources returns the sources of items in the given states, with the id in column and a
+// condition more. It returns nil when one of the states is completed.
+func itemSources(states []string, column, more string) (out []source) {
 	for _, s := range states {
 		i := slices.IndexFunc(pawl.ItemStates, func(x pawl.StateInfo) bool { return x.Name == s })
 		if i < 0 || s == completed {
@@ -190,28 +278,43 @@ func itemSources(states []string, column string) (out []string) {
 		}
 		switch table := pawl.ItemStates[i].Table; table {
 		case "parked_items":
-			out = append(out, from(column, table, " AND state = @state("+s+")"))
+			out = append(out, from(column, table, more+" AND state = @state("+s+")"))
 		case "finished_items":
-			out = append(out, from(column, table, " AND state <> @state(completed) AND state = @state("+s+")"))
+			cond := " AND state <> @state(completed) AND state = @state(" + s + ")"
+			if column == soloItem {
+				out = append(out, from("task_id", table, cond)) // the table does not say which are the only items of their tasks
+			} else {
+				out = append(out, from(column, table, more+cond))
+			}
 		default:
-			out = append(out, from(column, table, ""))
+			out = append(out, from(column, table, more))
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return unique(out)
 }
+
+func unique(in []source) []source {
+	slices.SortFunc(in, func(a, b source) int { return strings.Compare(a.text(), b.text()) })
+	return slices.Compact(in)
+}
+
+// soloItem is the column with the id of the only item of a task, which is the task's id too.
+// The tables are in the order of item_id.
+const (
+	soloItem = "item_id"
+	isSolo   = " AND solo = 1"
+)
 
 // taskSources returns the sources of tasks in the given states: tasks of one item by the
 // state of the item, the others by task_counters.
-func taskSources(states []string) (out []string) {
+func taskSources(states []string) (out []source) {
 	for _, s := range states {
 		if s == completed {
 			return nil
 		}
 		items := itemStates(func(i pawl.StateInfo) bool { return i.Task == s })
 		stored := string(pawl.TaskState(s).Stored())
-		out = append(append(out, itemSources(items, "task_id")...), from("task_id", "task_counters", rare+stored+"'"))
+		out = append(append(out, itemSources(items, soloItem, isSolo)...), from("task_id", "task_counters", rare+stored+"'"))
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return unique(out)
 }

@@ -56,8 +56,8 @@ func PagesIn[T any](r *PageRoom, p pawl.Page, size func(*T) (int, error), cursor
 			bytes += n
 			out.Items = append(out.Items, l.Items[i])
 		}
-		if l.Next == "" || len(out.Items) >= limit {
-			out.Next, r.Full = l.Next, l.Next != ""
+		if l.Next == "" || l.Incomplete || len(out.Items) >= limit {
+			out.Next, out.Incomplete, r.Full = l.Next, l.Incomplete, l.Next != ""
 			return out, nil
 		}
 		p.Cursor = l.Next

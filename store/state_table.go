@@ -31,6 +31,7 @@ type StateRow struct {
 	Stage, Result, Assembled                    Text
 	CompletedAt, AcceptedAt, ProgressedAt       *int64
 	Stopped, KeyID, Evidence, Notes             Text
+	Failure                                     *int64 // see FailureKey
 }
 
 // stateTable is one narrow table, the states that it holds, and its own columns.
@@ -65,7 +66,7 @@ var stateTables = []stateTable{
 			{"completed_at", &h.CompletedAt},
 			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result",
 				&h.Assembled},
-			{"evidence", &h.Evidence}, {"notes", &h.Notes}}
+			{"evidence", &h.Evidence}, {"notes", &h.Notes}, {"failure", &h.Failure}}
 	}},
 }
 
@@ -216,6 +217,9 @@ func Put(ctx context.Context, tx Tx, held []StateRow) error {
 		}
 		for j := range stateTables {
 			if p := &stateTables[j]; slices.Contains(p.states, h.State) {
+				if h.Failure = nil; isFailure(h.State) {
+					h.Failure = FailureKey(h.Error)
+				}
 				rows[p.name] = append(rows[p.name], Values(h.columns(p)))
 			}
 		}

@@ -73,6 +73,10 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
 	cursor func(pawl.Task) string) (pawl.List[pawl.Task], error) {
 	l := listing[pawl.Task]{table: "tasks t", rows: without(readSQL["tasks"], q.Fields, largeOfTask), noun: tasks, key: "t.id",
 		byID: !q.ByPriority, desc: !q.Asc, cursor: q.Cursor, limit: q.Limit}
+	l.own.and("t.namespace = ?", namespace)
+	if err := l.searchTasks(ctx, tx, namespace, &q); err != nil {
+		return pawl.List[pawl.Task]{}, err
+	}
 	cmp, dir := "<", " DESC"
 	if q.Asc {
 		cmp, dir = ">", " ASC"
@@ -90,23 +94,20 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
 	}
 	l.scan = func(query string, args ...any) ([]pawl.Task, error) { return scanTasks(ctx, tx, query, args...) }
 	statesOfTasks(&l, &q)
+	l.indexed = l.indexed || q.RequestedBy != "" || q.InputHash != "" || len(q.ParentIDs) > 0 || len(q.IDs) > 0
 	read := l.page
 	if q.ByUpdate {
 		l.order = readSQL["updated"] + dir + ", t.id" + dir
 		read = (&byUpdate{&l, q}).page
 		q.Changed = time.Time{} // from here on it is a bound of the order
 	}
-	l.own.tasks(namespace, &q)
+	l.own.tasks(&q)
 	rows, err := read(ctx, tx, namespace)
-	if err != nil {
-		return pawl.List[pawl.Task]{}, err
-	}
-	return paged(rows, q.Limit, cursor), nil
+	return l.found(rows, err, cursor)
 }
 
 // tasks adds the conditions of a filter on columns of tasks.
-func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
-	w.and("t.namespace = ?", namespace)
+func (w *where) tasks(q *pawl.TaskFilter) {
 	if len(q.IDs) > 0 {
 		w.and("t.id @among_ids(?)", TaskList(q.IDs))
 	}
@@ -151,8 +152,9 @@ func (w *where) tasks(namespace string, q *pawl.TaskFilter) {
 // statesOfTasks adds the conditions on states, which are derived, and sets the sources in
 // which the tasks are found.
 func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
+	var of []source
 	if q.Available != nil && *q.Available {
-		l.sources = []string{from("task_id", "ready", "")}
+		of = []source{from(soloItem, "ready", isSolo), from("task_id", "task_counters", rare+string(pawl.TaskOpen)+"'")}
 	}
 	if len(q.Statuses) > 0 {
 		var states []string
@@ -162,17 +164,21 @@ func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 			}
 		}
 		l.derived.and("t.state @among(?)", List(states))
-		l.sources = taskSources(states)
+		of = taskSources(states)
 	}
 	if len(q.States) > 0 {
 		l.derived.and("t.state @among(?)", List(texts(q.States)))
-		l.sources = taskSources(texts(q.States))
+		of = taskSources(texts(q.States))
 	}
-	if !q.Changed.IsZero() && len(l.sources) == 0 {
-		l.sources, l.more = []string{from("task_id", "task_events", " AND created_at >= $3")}, []any{q.Changed.UnixMicro()}
+	if len(of) > 0 {
+		l.sets = append(l.sets, candidates{sources: of, ordered: true})
+	}
+	if !q.Changed.IsZero() && len(l.sets) == 0 {
+		l.changed = true
+		l.sets = []candidates{{sources: []source{from("task_id", "task_events", " AND created_at >= $3")}, args: []any{q.Changed.UnixMicro()}}}
 	}
 	if len(q.IDs) > 0 {
-		l.sources, l.more = nil, nil // the ids find fewer tasks
+		l.sets = nil // the ids find fewer tasks
 	}
 }
 

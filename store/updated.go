@@ -44,7 +44,7 @@ func (l *byUpdate) page(ctx context.Context, tx Tx, namespace string) ([]pawl.Ta
 	}
 	var out []pawl.Task
 	read := func(some []update) (bool, error) {
-		rows, err := l.take(some)
+		rows, err := l.take(ctx, tx, some)
 		out = append(out, rows...)
 		return len(out) > l.limit, err
 	}
@@ -83,14 +83,15 @@ func (l *byUpdate) few(ctx context.Context, tx Tx, namespace string, from update
 	if ids := l.filter.IDs; len(ids) > 0 {
 		return ids, true, nil
 	}
-	if len(l.more) > 0 {
-		l.more[0] = from.at
+	if l.changed {
+		l.sets[0].args[0] = from.at
 	}
-	if ids, few, err := l.candidates(ctx, tx, namespace, ""); few || err != nil {
+	if ids, few, err := l.listing.few(ctx, tx, namespace, ""); few || err != nil {
 		return ids, few, err
 	}
 	var w where
-	w.tasks(namespace, &pawl.TaskFilter{RequestedBy: l.filter.RequestedBy, InputHash: l.filter.InputHash}) // these have indexes
+	w.and("t.namespace = ?", namespace)
+	w.tasks(&pawl.TaskFilter{RequestedBy: l.filter.RequestedBy, InputHash: l.filter.InputHash}) // these have indexes
 	ids, err := TaskIDs(ctx, tx, w.text("SELECT t.id FROM pawl.tasks t", "t.id", fewCandidates+1), w.args...)
 	return ids, len(ids) <= fewCandidates, err
 }
@@ -181,12 +182,12 @@ func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, t
 }
 
 // take reads the tasks at the given positions, in the list's order.
-func (l *byUpdate) take(some []update) ([]pawl.Task, error) {
+func (l *byUpdate) take(ctx context.Context, tx Tx, some []update) ([]pawl.Task, error) {
 	ids := make([]string, len(some))
 	for i, u := range some {
 		ids[i] = u.id
 	}
-	return l.read(ids)
+	return l.wanted(ctx, tx, ids)
 }
 
 func updates(ctx context.Context, tx Tx, query string, args ...any) ([]update, error) {

@@ -100,7 +100,7 @@ var (
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).budgets, (*pass).checkpoints,
 		(*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads, (*pass).tombstones, (*pass).feed,
-		(*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters,
+		(*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures,
 	}
 )
 

@@ -42,6 +42,7 @@ func root(a *cli.App) *cobra.Command {
 		task.Command(
 			a,
 		),
+		task.FailuresCommand(a),
 		item.Command(a),
 		item.WhyCommand(a),
 		message.Command(a),

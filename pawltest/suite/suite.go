@@ -106,6 +106,7 @@ var nouns = []noun{
 	snoozes,
 	cron,
 	bulkCalls,
+	searches,
 	retention,
 	races,
 }

@@ -134,6 +134,7 @@ var marks = map[string]string{
 	"@ids(":       "(SELECT CAST(jsonb_array_elements_text(%s::jsonb) AS uuid))",
 	"@among_ids(": "= ANY(ARRAY(SELECT CAST(jsonb_array_elements_text(%s::jsonb) AS uuid)))",
 	"@id(":        "CAST(%s AS uuid)",
+	"@lower(":     `lower(%s COLLATE "C")`, // of ASCII letters, as SQLite does
 	"@task_text(": "pawl.task_id(%s)",
 	"@item_text(": "pawl.item_id(%s)",
 	"@least(":     "CAST(MIN(CAST(%s AS text)) AS uuid)", // MIN takes no uuid before PostgreSQL 18

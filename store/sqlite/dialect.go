@@ -13,6 +13,7 @@ var rewrite = store.Rewriter(map[string]string{
 	"@ids(":       "(SELECT unhex(value) FROM json_each(%s))",
 	"@among_ids(": "IN (SELECT unhex(value) FROM json_each(%s))",
 	"@id(":        "unhex(%s)",
+	"@lower(":     "lower(%s)",
 	"@task_text(": textOfID("tsk_"),
 	"@item_text(": textOfID("itm_"),
 	"@least(":     "MIN(%s)",

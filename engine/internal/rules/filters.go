@@ -22,12 +22,21 @@ func CheckPage(p *pawl.Page) error {
 // CheckTaskFilter checks the filter of a list of tasks, and its page.
 func CheckTaskFilter(q *pawl.TaskFilter) error {
 	return cmp.Or(CheckPage(&q.Page), states(pawl.TaskStates, q.States, pawl.TaskStatuses, q.Statuses), members(q.Metadata),
-		requested(q), priorities(q), oneOrder(q))
+		requested(q), priorities(q), oneOrder(q), searched(q.Search, q.Error, q.Failure, q.TitlePrefix))
 }
 
 // CheckItemFilter checks the filter of a list of items, and its page.
 func CheckItemFilter(q *pawl.ItemFilter) error {
-	return cmp.Or(CheckPage(&q.Page), states(pawl.ItemStates, q.States, pawl.ItemStatuses, q.Statuses))
+	return cmp.Or(CheckPage(&q.Page), states(pawl.ItemStates, q.States, pawl.ItemStatuses, q.Statuses),
+		searched(q.Search, q.Error, q.Failure, ""))
+}
+
+// CheckFailureFilter checks the filter of a list of groups of failures, and its page.
+func CheckFailureFilter(q *pawl.FailureFilter) error {
+	if q.State != "" && q.State != pawl.ItemFailed && q.State != pawl.ItemDeadLettered {
+		return pawl.Invalid("/state", "%q is no state of a failure: it is failed or dead_lettered", q.State)
+	}
+	return CheckPage(&q.Page)
 }
 
 // CheckCheckpointFilter checks the filter of a list of checkpoints, and its page.
@@ -107,6 +116,18 @@ func requested(q *pawl.TaskFilter) error {
 	f.Text("/input_hash", q.InputHash, 0, pawl.MaxIDLen)
 	for _, id := range q.ParentIDs {
 		f.Text("/parent_id", id, 0, pawl.MaxIDLen)
+	}
+	return f.Err("list")
+}
+
+// searched checks the texts that a list searches for.
+func searched(search, failure, group, title string) error {
+	var f Fields
+	f.Text("/q", search, 0, pawl.MaxTitleLen)
+	f.Text("/title", title, 0, pawl.MaxTitleLen)
+	f.Text("/error", failure, 0, pawl.MaxReasonLen)
+	if _, _, ok := pawl.ParseFailureName(group); group != "" && !ok {
+		f.Add("/failure", "%q is no name of a group of failures: it is a type, a colon and 16 hexadecimal digits", group)
 	}
 	return f.Err("list")
 }

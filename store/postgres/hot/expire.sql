@@ -33,8 +33,8 @@ ready AS (
   WHERE NOT spent
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error, failure)
+  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error, CASE WHEN capped THEN $6::bigint ELSE $5::bigint END
   FROM y
   WHERE spent
   RETURNING 1),

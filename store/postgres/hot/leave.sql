@@ -41,8 +41,8 @@ waiting AS (
   WHERE to_state = 'waiting'
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error)
-  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error
+  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error, failure)
+  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error, ($16::bigint[])[ord]
   FROM y
   WHERE spent
   RETURNING 1),

@@ -64,7 +64,7 @@ func (l *lease) toWaiting(ctx context.Context, tx store.Tx, leftBy string, until
 // toFailed also updates the items that depend on this item.
 func (l *lease) toFailed(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
 	_, err := tx.Exec(ctx, putFailed, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority,
-		leftBy, l.worker, l.startedAt, now, l.progress, l.stage, l.err)...)
+		leftBy, l.worker, l.startedAt, now, l.progress, l.stage, l.err, store.FailureKey(l.err))...)
 	if err == nil && l.FeedsItems() {
 		_, err = tx.Exec(ctx, breakOthers, l.itemID)
 	}

@@ -13,8 +13,8 @@ INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, until, signal, s
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, @values(carried, $14))
 
 -- name: PutFailed
-INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, left_by, worker, started_at, since, completed_at, progress, stage, error, @columns(carried))
-VALUES ($1, $2, $3, $4, @state(failed), $5, $6, $7, $8, $8, $9, $10, $11, @values(carried, $12))
+INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, left_by, worker, started_at, since, completed_at, progress, stage, error, failure, @columns(carried))
+VALUES ($1, $2, $3, $4, @state(failed), $5, $6, $7, $8, $8, $9, $10, $11, $12, @values(carried, $13))
 
 -- name: BreakDependents
 UPDATE pawl.waiting

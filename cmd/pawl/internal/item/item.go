@@ -50,6 +50,9 @@ func itemList(a *cli.App) *cobra.Command {
 	state = cli.Choose[pawl.ItemState](cmd, "state", "in these states", cli.ShownStates(pawl.ItemStates))
 	status = cli.Choose[pawl.Status](cmd, "status", "with these statuses", cli.Strings(pawl.ItemStatuses))
 	cmd.Flags().StringVar(&f.WorkerID, "worker", "", "held by this worker, or last held by it")
+	cmd.Flags().StringVar(&f.Search, "search", "", "with an id or a type that begins so")
+	cmd.Flags().StringVar(&f.Error, "error", "", "with this text in the last error, if it has not ended")
+	cmd.Flags().StringVar(&f.Failure, "failure", "", "of this group of failures: see pawl failures")
 	cmd.Flags().BoolVar(&f.Desc, "desc", false, "newest first")
 	return cmd
 }

@@ -1,0 +1,63 @@
+package pawl
+
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FailureGroup is the items of one type that are failed or dead-lettered with the same error:
+// the same code, and messages that differ only in what Normalized replaces.
+type FailureGroup struct {
+	// Failure names the group. It is a filter of tasks, items and bulk calls. It stays the same
+	// for the same type and error.
+	Failure      string    `json:"failure"`
+	Type         string    `json:"type"`           // of the items
+	Code         string    `json:"code,omitempty"` // of their errors
+	Error        string    `json:"error"`          // the message, normalized
+	Count        int64     `json:"count"`          // items: Failed + DeadLettered
+	Failed       int64     `json:"failed"`
+	DeadLettered int64     `json:"dead_lettered"`
+	FirstAt      time.Time `json:"first_at"` // when the longest failed of these items failed
+	LastAt       time.Time `json:"last_at"`  // when the last one failed
+	ItemID       string    `json:"item_id"`  // the one that failed last, as an example
+	TaskID       string    `json:"task_id"`  // its task
+	Message      string    `json:"message"`  // its message
+}
+
+// FailureFilter selects groups of failures, those with the most items first.
+type FailureFilter struct {
+	Types []string  // empty = all
+	State ItemState // ItemFailed or ItemDeadLettered: only items in this state count; "" = both
+	Page
+}
+
+// Normalized returns the message without what differs between occurrences of one error: numbers
+// become <n>, ids <id>, UUIDs <uuid>, hexadecimal numbers <hex>, quoted texts <text>, paths
+// <path> and URLs <url>. Only the first 2000 bytes of the message count.
+func (f Failure) Normalized() string { return normalized(f.Message) }
+
+// Key returns the number of the group that the error belongs to, among the errors of a type: a
+// hash of its code and normalized message. It is never 0.
+func (f Failure) Key() int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(f.Code + "\x00" + f.Normalized()))
+	return max(1, int64(h.Sum64()>>1))
+}
+
+// FailureName returns the name of the group of failures of a type with a key.
+func FailureName(typ string, key int64) string {
+	digits := strconv.FormatInt(key, 16)
+	return typ + ":" + strings.Repeat("0", 16-len(digits)) + digits
+}
+
+// ParseFailureName returns the type and the key in a name of FailureName.
+func ParseFailureName(name string) (typ string, key int64, ok bool) {
+	at := strings.LastIndexByte(name, ':')
+	if at < 1 || len(name)-at != 17 {
+		return "", 0, false
+	}
+	key, err := strconv.ParseInt(name[at+1:], 16, 64)
+	return name[:at], key, err == nil && key > 0 && FailureName(name[:at], key) == name
+}

@@ -1,0 +1,42 @@
+-- Groups of failures: failed and dead-lettered items of a type with the same error.
+
+-- One row for each group and state. example is the item that failed last.
+-- name: groups
+SELECT g.type, g.failure, @state_name(g.state), g.items, g.first_at, g.last_at,
+  (SELECT p.item_id
+    FROM pawl.parked_items p
+    WHERE p.queue_id = g.queue_id AND p.failure = g.failure AND p.state = g.state AND p.since = g.last_at
+    ORDER BY p.item_id DESC
+    LIMIT 1)
+FROM (
+  SELECT q.type, p.queue_id, p.failure, p.state, COUNT(*) AS items, MIN(p.since) AS first_at, MAX(p.since) AS last_at
+  FROM pawl.queues q
+  JOIN pawl.parked_items p ON p.queue_id = q.id
+  WHERE q.namespace = $1 AND p.failure IS NOT NULL AND ($2 = '[]' OR q.type IN @list($2)) AND @state_name(p.state) IN @list($3)
+  GROUP BY q.type, p.queue_id, p.failure, p.state
+  ORDER BY items DESC, q.type, p.failure
+  LIMIT $4) g
+
+-- name: examples
+SELECT p.item_id, p.task_id, p.error
+FROM pawl.parked_items p
+WHERE p.item_id @among_ids($1)
+
+-- name: items of group
+SELECT p.task_id, p.item_id
+FROM pawl.parked_items p
+WHERE p.task_id @among_ids($1) AND p.error IS NOT NULL AND p.failure = $2 AND p.queue_id = (SELECT q.id FROM pawl.queues q WHERE q.namespace = $3 AND q.type = $4)
+ORDER BY p.task_id, p.item_id
+
+-- name: without group
+SELECT p.item_id, p.error
+FROM pawl.parked_items p
+WHERE p.failure IS NULL AND p.error IS NOT NULL AND (p.state = @state(failed) OR p.state = @state(dead_lettered))
+ORDER BY p.item_id
+LIMIT $1
+@skip
+
+-- name: set group
+UPDATE pawl.parked_items
+SET failure = $2
+WHERE item_id = $1

@@ -1,0 +1,17 @@
+-- oldest: 1
+-- +goose Up
+-- What is stuck and why: groups of failures, and the search of tasks.
+
+-- The group of failures that a failed or dead-lettered item belongs to: Failure.Key of its
+-- error. NULL in other states, and in rows that an older program wrote: a sweep sets it there.
+ALTER TABLE pawl.parked_items ADD COLUMN failure bigint;
+CREATE INDEX parked_items_by_failure ON pawl.parked_items (queue_id, failure, state, since, item_id) WHERE failure IS NOT NULL;
+CREATE INDEX parked_items_without_failure ON pawl.parked_items (item_id) WHERE failure IS NULL AND error IS NOT NULL AND (state = @state(failed) OR state = @state(dead_lettered));
+
+-- Items that ended and did not complete, in the order of a list of items.
+CREATE INDEX finished_items_in_order ON pawl.finished_items (state, item_id) WHERE state <> @state(completed);
+
+-- The search of tasks by their title, and the types of tasks that may have no queue: those
+-- whose items are of other types.
+CREATE INDEX tasks_by_title ON pawl.tasks (namespace, @lower(title), id) WHERE title IS NOT NULL;
+CREATE INDEX tasks_of_other_items ON pawl.tasks (namespace, type) WHERE solo = 0 OR item_type IS NOT NULL;

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
+
+// searchItems adds the conditions of a filter on what is joined to items, and those that search,
+// and the sets in which the items are found.
+func (l *listing[T]) searchItems(ctx context.Context, tx Tx, namespace string, q *pawl.ItemFilter, now int64) error {
+	if low, high, of := idRange(q.Search); of != "" {
+		l.itemsOfIDs(low, high, of)
+	} else if q.Search != "" {
+		types, err := typesWith(ctx, tx, namespace, q.Search)
+		if err != nil {
+			return err
+		}
+		if len(q.Types) > 0 {
+			types = slices.DeleteFunc(types, func(t string) bool { return !slices.Contains(q.Types, t) })
+		}
+		q.Types = append(types, "") // of no item
+	}
+	if len(q.Types) > 0 {
+		l.own.and("i.type @among(?)", List(q.Types))
+		l.queue = func(typ string) bool { return slices.Contains(q.Types, typ) }
+	}
+	if q.Failure != "" {
+		typ, key, _ := pawl.ParseFailureName(q.Failure)
+		l.own.and("i.type = ?", typ)
+		l.own.and("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.item_id = i.id AND f.failure = ?)", key)
+		l.sets = append(l.sets, failureSource("item_id", key, typ))
+	}
+	if q.Error != "" {
+		l.errors("item", q.Error)
+	}
+	l.placed(q, now)
+	if q.TaskID != "" || len(q.IDs) > 0 {
+		l.sets, l.indexed = nil, true // these conditions find fewer rows
+	} else if len(l.sets) == 0 {
+		few, err := fewTasks(ctx, tx, namespace)
+		if err != nil || !few {
+			return err
+		}
+		l.sets = []candidates{{sources: []source{itemsOfTasks}}}
+	}
+	return nil
+}
+
+// placed adds the conditions on the places of items: their states, statuses and workers.
+func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) {
+	var states []string
+	for _, s := range pawl.ItemStates {
+		if s.Shown && s.Name != completed && q.Error != "" && s.Table != "finished_items" {
+			states = append(states, s.Name) // only these have errors to search
+		}
+	}
+	if len(q.States) > 0 {
+		states = texts(q.States)
+		l.derived.and("i.state @among(?)", List(states))
+	}
+	if len(q.Statuses) > 0 {
+		states = l.derived.statuses(q.Statuses, now)
+	}
+	set := candidates{ordered: true}
+	var cond string
+	if len(q.Types) > 0 {
+		set.args = append(set.args, List(q.Types))
+		cond = " AND queue_id IN (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1 AND q.type IN @list($3))"
+	}
+	if q.WorkerID != "" {
+		l.derived.and("i.last_worker = @worker(?)", q.WorkerID)
+		set.args = append(set.args, q.WorkerID)
+		cond += " AND worker = @worker(" + placeholder(2+len(set.args)) + ")"
+	}
+	if q.Error != "" {
+		cond += " AND error IS NOT NULL"
+	}
+	if set.sources = itemSources(states, "item_id", cond); len(set.sources) > 0 {
+		l.sets = append(l.sets, set)
+	}
+}
+
+// itemsOfIDs adds the condition that the id of an item, of its task or of one of its messages
+// lies in a range.
+func (l *listing[T]) itemsOfIDs(low, high, of string) {
+	switch of {
+	case itemPrefix:
+		l.own.and("i.id >= ?", ItemID(low))
+		l.own.and("i.id <= ?", ItemID(high))
+		l.indexed = true
+	case taskPrefix:
+		l.own.and("i.task_id >= ?", TaskID(low))
+		l.own.and("i.task_id <= ?", TaskID(high))
+		l.sets = append(l.sets, candidates{args: []any{TaskID(low), TaskID(high)},
+			sources: []source{from("id", "all_items", " AND task_id >= $3 AND task_id <= $4")}})
+	default:
+		l.own.and("EXISTS (SELECT 1 FROM pawl.messages m WHERE m.item_id = i.id AND m.id >= ? AND m.id <= ?)", low, high)
+		l.sets = append(l.sets, candidates{args: []any{low, high}, sources: []source{from("item_id", "messages", " AND id >= $3 AND id <= $4")}})
+	}
+}
+
+// statuses adds a condition on statuses, and returns the states of which items may have them. A
+// lease that has run out is expired and not in_progress.
+func (w *where) statuses(statuses []pawl.Status, now int64) (states []string) {
+	expired := slices.Contains(statuses, pawl.StatusExpired)
+	running := slices.Contains(statuses, pawl.StatusInProgress)
+	for _, s := range pawl.ItemStates {
+		if slices.Contains(statuses, s.Status) || expired && s.Leased {
+			states = append(states, s.Name)
+		}
+	}
+	w.and("i.state @among(?)", List(states))
+	if expired && !running {
+		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at <= ?)", now)
+	}
+	if running && !expired {
+		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at > ?)", now)
+	}
+	return states
+}
