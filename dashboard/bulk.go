@@ -46,7 +46,7 @@ func (d *server) tasks(v *request) (any, error) {
 }
 
 // taskFilters are the parameters of the address that select tasks.
-var taskFilters = []string{"id", "type", "state", "metadata"}
+var taskFilters = []string{"q", "id", "type", "state", "title", "metadata", "error", "failure"}
 
 // filterQuery is the part of a query that selects tasks.
 func filterQuery(q url.Values) url.Values {
@@ -65,6 +65,7 @@ func filterQuery(q url.Values) url.Values {
 func taskFilter(q url.Values) (f pawl.BulkFilter, err error) {
 	q = filterQuery(q)
 	f.ID, f.Type, f.State = q["id"], q["type"], q["state"]
+	f.Search, f.TitlePrefix, f.Error, f.Failure = q.Get("q"), q.Get("title"), q.Get("error"), q.Get("failure")
 	for _, s := range f.State {
 		if !slices.ContainsFunc(pawl.TaskStates, func(known pawl.StateInfo) bool { return known.Shown && known.Name == s }) {
 			return f, pawl.Invalid("/state", "is no state of a task")

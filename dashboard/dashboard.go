@@ -146,6 +146,8 @@ func (d *server) routes(api http.Handler) http.Handler {
 		"/ui/tasks/bulk":         {"bulk", d.confirmBulk},
 		"/ui/items":              {"items", d.items},
 		"/ui/approvals":          {"approvals", d.approvals},
+		"/ui/failures":           {"failures", d.failures},
+		"/ui/dead-letters":       {"failures", d.deadLetters},
 		"/ui/items/selected":     {"selected", d.confirmSelection},
 		"/ui/items/{id}":         {"item", d.item},
 		"/ui/messages/{id}":      {"message", d.message},
@@ -172,10 +174,6 @@ func (d *server) routes(api http.Handler) http.Handler {
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.forward(api, "/v1/messages/", "/stream"))
 	mux.HandleFunc("GET /ui/blobs/{id}", d.forward(api, "/v1/blobs/", ""))
 	mux.HandleFunc("GET /ui/login", func(w http.ResponseWriter, r *http.Request) { d.showLogin(w, r, nil) })
-	mux.HandleFunc("POST /ui/login", d.login)
-	mux.HandleFunc("POST /ui/logout", d.logout)
-	mux.HandleFunc("POST /ui/namespace", d.setNamespace)
-	mux.HandleFunc("POST /ui/view", setView)
 	mux.HandleFunc("GET /ui/live", d.serveHints)
 	static, _ := fs.Sub(files, "static") // embedded: it is there
 	mux.Handle("GET /ui/static/", http.StripPrefix("/ui/static/", http.FileServerFS(static)))
@@ -196,6 +194,10 @@ func (d *server) routes(api http.Handler) http.Handler {
 
 // routeForms adds the routes of what users do.
 func (d *server) routeForms(mux *http.ServeMux) {
+	mux.HandleFunc("POST /ui/view", setView)
+	mux.HandleFunc("POST /ui/namespace", d.setNamespace)
+	mux.HandleFunc("POST /ui/logout", d.logout)
+	mux.HandleFunc("POST /ui/login", d.login)
 	mux.HandleFunc("POST /ui/tasks/bulk", d.post("", d.performBulk))
 	mux.HandleFunc("POST /ui/items/selected", d.post("selected", d.performSelection))
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)

@@ -21,12 +21,13 @@ type itemsPage struct {
 }
 
 // itemFilters are the parameters of the page that select items, and those of the API.
-var itemFilters = map[string]string{"task": "task", "type": "type", "worker": "worker_id", "state": "state", "status": "status"}
+var itemFilters = map[string]string{"task": "task", "type": "type", "worker": "worker_id", "state": "state", "status": "status",
+	"q": "q", "error": "error", "failure": "failure"}
 
 // items lists items. Its filters are parameters of the address.
 func (d *server) items(v *request) (any, error) {
 	f := pawl.ItemFilter{TaskID: v.word("task"), Types: v.words("type"), WorkerID: v.word("worker"), Desc: true,
-		Page: v.pageOf("cursor", manyRows)}
+		Search: v.word("q"), Error: v.word("error"), Failure: v.word("failure"), Page: v.pageOf("cursor", manyRows)}
 	for _, s := range v.words("state") {
 		f.States = append(f.States, pawl.ItemState(s))
 	}

@@ -24,6 +24,8 @@ var menu = []menuGroup{
 		{"/ui/tasks", "Tasks", []string{"tasks", "task", "message", "confirm", "bulk"}},
 		{"/ui/items", "Items", []string{"items", "item", "selected"}},
 		{"/ui/approvals", "Approvals", []string{"approvals"}},
+		{"/ui/failures", "Failures", []string{"failures"}},
+		{"/ui/dead-letters", "Dead letters", nil},
 	}},
 	{"Flow", []menuPage{
 		{"/ui/queues", "Queues", []string{"queues", "queue"}},

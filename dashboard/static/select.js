@@ -16,7 +16,7 @@ function count(form) {
 const countAll = () => { for (const all of document.querySelectorAll("[data-select] [data-select-all]")) count(all.form); };
 
 countAll();
-new MutationObserver(countAll).observe(document.getElementById("main"), { subtree: true, childList: true, attributeFilter: ["hidden"] });
+new MutationObserver(countAll).observe(document.getElementById("main"), { subtree: true, childList: true, characterData: true, attributeFilter: ["hidden"] });
 document.addEventListener("change", event => {
   const form = event.target.closest("[data-select]");
   if (!form || !form.querySelector("[data-select-all]")) return;

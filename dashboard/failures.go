@@ -1,0 +1,43 @@
+package dashboard
+
+import (
+	"net/url"
+
+	"github.com/pawl-work/pawl"
+)
+
+// failuresPage is groups of items that failed with the same error, those with the most items
+// first.
+type failuresPage struct {
+	pawl.List[pawl.FailureGroup]
+	Dead  bool // of dead letters
+	Verbs []failureVerb
+}
+
+// failureVerb is what can be done to a group.
+type failureVerb struct{ Verb, Label string }
+
+// Address is that of the page that asks whether a verb is meant for a group.
+func (f failureVerb) Address(g pawl.FailureGroup) string {
+	return "/ui/tasks/bulk?" + url.Values{"verb": {f.Verb}, "failure": {g.Failure}}.Encode()
+}
+
+func (d *server) failures(v *request) (any, error) {
+	return d.failureGroups(v, pawl.ItemFailed, failureVerb{pawl.BulkRetry, "retry"}, failureVerb{pawl.BulkBury, "bury"})
+}
+
+func (d *server) deadLetters(v *request) (any, error) {
+	return d.failureGroups(v, pawl.ItemDeadLettered, failureVerb{pawl.BulkRetry, "retry"}, failureVerb{pawl.BulkDelete, "delete tasks"})
+}
+
+func (d *server) failureGroups(v *request, state pawl.ItemState, verbs ...failureVerb) (any, error) {
+	v.shows("/v1/failures?state="+string(state), pawlCommand("failures", "--state="+string(state)))
+	p := &failuresPage{Dead: state == pawl.ItemDeadLettered}
+	if v.pass.May("operator", false) == nil {
+		p.Verbs = verbs
+	}
+	var err error
+	p.List, err = d.svc.ListFailures(v.Context(), pawl.FailureFilter{Types: v.words("type"), State: state,
+		Page: v.pageOf("cursor", mediumRows)})
+	return p, err
+}
