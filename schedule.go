@@ -47,11 +47,11 @@ type NewSchedule struct {
 // Schedule makes tasks at the times of its rule.
 type Schedule struct {
 	NewSchedule
-	Next       []time.Time `json:"next"`                   // the next ten ticks, without jitter; none while it is paused
-	LastTick   *time.Time  `json:"last_tick"`              // the newest tick that was fired, skipped or missed
-	LastTaskID string      `json:"last_task_id,omitempty"` // the newest task that it made
-	Queued     int         `json:"queued"`                 // ticks that wait for the end of an earlier task
-	Error      *Failure    `json:"error"`                  // why the newest tick made no task; nil = it did, or had none to make
+	Next       []time.Time `json:"next"`         // the next ten ticks, without jitter; none while it is paused
+	LastTick   *time.Time  `json:"last_tick"`    // the newest tick that was fired, skipped or missed
+	LastTaskID *string     `json:"last_task_id"` // the newest task that it made; nil = none yet
+	Queued     int         `json:"queued"`       // ticks that wait for the end of an earlier task
+	Error      *Failure    `json:"error"`        // why the newest tick made no task; nil = it did, or had none to make
 	ErrorAt    *time.Time  `json:"error_at"`
 	PausedAt   *time.Time  `json:"paused_at"` // nil = it is not paused
 	CreatedAt  time.Time   `json:"created_at"`

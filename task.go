@@ -85,10 +85,10 @@ type NewTask struct {
 	// later. It must lie ahead, by at most ten years
 	Deadline *time.Time `json:"deadline,omitempty"`
 	// the longest time of an attempt of an item, from its claim: its lease ends then,
-	// whatever its worker sends. 0 = no limit; ≤ 10 years
+	// whatever its worker sends. 0 = no limit, left out in JSON; ≤ 10 years
 	StartToCloseSeconds int `json:"start_to_close_seconds,omitempty"`
 	// the longest time that an item may be queued: it fails if no worker claims it by then.
-	// 0 = no limit; ≤ 10 years
+	// 0 = no limit, left out in JSON; ≤ 10 years
 	ScheduleToStartSeconds int `json:"schedule_to_start_seconds,omitempty"`
 
 	Unique   *Unique   `json:"unique,omitempty"`   // not while another task has its key; not with dedupe, input_hash or debounce

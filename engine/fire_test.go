@@ -208,7 +208,7 @@ func TestFiringsAreRemovedWithoutANextTick(t *testing.T) {
 		p.Advance(time.Minute)
 		need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
 		ran := need[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
-		need[[]pawl.Result[pawl.Task]](t)(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: ran.LastTaskID}}))
+		need[[]pawl.Result[pawl.Task]](t)(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: *ran.LastTaskID}}))
 		need[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
 		if n := count(`SELECT COUNT(*) FROM pawl.firings WHERE open = 1`); n != 3 {
 			t.Errorf("%d firings are open, want those of once, gone and the second by hand", n)

@@ -12,6 +12,16 @@ func isPointer(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.Contains(rest, "~")
 }
 
+// headerID begins an Options.ID that names a header.
+const headerID = "header:"
+
+// isHeader reports whether an Options.ID names a header (RFC 9110, 5.1).
+func isHeader(id string) bool {
+	name, is := strings.CutPrefix(id, headerID)
+	return is && name != "" &&
+		strings.Trim(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
 // pick returns the part of a value that a pointer names; null if there is none. The pointer
 // "" names the whole value.
 func pick(value json.RawMessage, pointer string) json.RawMessage {

@@ -23,8 +23,8 @@ type Options struct {
 	Tolerance time.Duration // the greatest age of a signature; 0 = pawl.DefaultInboundTolerance. GitHub signs no time
 	Keep      time.Duration // how long a delivery is known, so that it has no second effect; 0 = pawl.DefaultInboundKept
 	Namespace string        // of the task or the signal; "" = pawl.DefaultNamespace
-	// ID says which deliveries are the same: a JSON Pointer to a text or a number of the body, or "body" for
-	// the hash of the whole body. "" = the identifier of the form.
+	// ID says which deliveries are the same: a JSON Pointer to a text or a number of the body, "header:NAME" for
+	// the value of a header, or "body" for the hash of the whole body. "" = the identifier of the form.
 	ID     string
 	Task   *Task
 	Signal *Signal
@@ -70,8 +70,8 @@ func New(o Options) (*Source, error) {
 		return nil, pawl.Invalid("/tolerance_seconds", "must lie between 1 and %d", int(pawl.DefaultInboundKept/time.Second))
 	case s.o.Keep < 2*s.o.Tolerance || s.o.Keep > pawl.MaxDelay:
 		return nil, pawl.Invalid("/keep_seconds", "must be at least twice the tolerance, and at most %d", int(pawl.MaxDelay/time.Second))
-	case o.ID != "" && o.ID != "body" && !isPointer(o.ID):
-		return nil, pawl.Invalid("/id", `must be a JSON Pointer or "body"`)
+	case o.ID != "" && o.ID != "body" && !isPointer(o.ID) && !isHeader(o.ID):
+		return nil, pawl.Invalid("/id", `must be a JSON Pointer, "header:" and the name of a header, or "body"`)
 	case len(o.Namespace) > pawl.MaxIDLen:
 		return nil, pawl.Invalid("/namespace", "has more than %d bytes", pawl.MaxIDLen)
 	case (o.Task == nil) == (o.Signal == nil):

@@ -90,7 +90,7 @@ func (s *Source) Verify(h http.Header, body []byte, now time.Time) (Delivery, er
 	if !json.Valid(body) {
 		return Delivery{}, pawl.Invalid("", "the body is no JSON")
 	}
-	s.identify(&d, at)
+	s.identify(&d, h, at)
 	return d, nil
 }
 
@@ -141,8 +141,12 @@ func (s *Source) fresh(at string, now time.Time) bool {
 }
 
 // identify sets what tells the delivery apart from others.
-func (s *Source) identify(d *Delivery, at string) {
+func (s *Source) identify(d *Delivery, h http.Header, at string) {
+	name, ofHeader := strings.CutPrefix(s.o.ID, headerID)
 	switch {
+	case ofHeader:
+		d.ID = h.Get(name)
+		at = ""
 	case s.o.ID == "body":
 		d.ID = ""
 		at = ""

@@ -125,11 +125,19 @@ func TestWhatADeliveryBecomes(t *testing.T) {
 	if d := verify(s, `{"type":"url_verification","challenge":"3eZb"}`); d.Challenge != "3eZb" {
 		t.Errorf("challenge: %+v", d)
 	}
-	for id, want := range map[string]string{"/order/id": "7", "body": fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("\n"+body)))} {
+	hash := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("\n"+body)))
+	for id, want := range map[string]string{"/order/id": "7", "body": hash, "header:x-slack-request-timestamp": "100", "header:X-None": hash} {
 		o := slack
 		o.ID = id
 		if d := verify(source(t, o), body); d.ID != want {
 			t.Errorf("%s: its id is %s", id, d.ID)
+		}
+	}
+	for _, id := range []string{"header:", "header:a b", "header:é", "Header:x"} {
+		o := slack
+		o.ID, o.Task = id, &inbound.Task{Type: "t"}
+		if _, err := inbound.New(o); pawl.CodeOf(err) != pawl.CodeInvalid {
+			t.Errorf("%q: %v", id, err)
 		}
 	}
 }

@@ -354,6 +354,7 @@ func describe(o *huma.OpenAPI) []byte {
 	for _, v := range views {
 		schemas[v].(map[string]any)["required"] = []string{"id"}
 	}
+	describePositive(schemas)
 	for _, b := range bounds {
 		for _, schema := range schemas {
 			if p := property(schema, b.property); p != nil && p["type"] == b.kind {

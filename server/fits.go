@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
@@ -43,7 +44,46 @@ func (s *server) fits(op *huma.Operation, r *http.Request) error {
 	if faults := check.res.Errors; len(faults) > 0 {
 		return schemaFaults(faults[:min(len(faults), maxFaults)])
 	}
+	if zeros := zerosIn(tree, "", nil); len(zeros) > 0 {
+		return &pawl.Error{Code: pawl.CodeInvalid, Fields: zeros[:min(len(zeros), maxFaults)]}
+	}
 	return nil
+}
+
+// positive lists the numbers whose zero value means in Go that they are not set. A body leaves
+// them out; a 0 in it would be taken for no limit.
+var positive = []string{"start_to_close_seconds", "schedule_to_start_seconds", "every_seconds", "max_seconds"}
+
+// describePositive describes these numbers in all schemas.
+func describePositive(schemas map[string]any) {
+	for _, name := range positive {
+		for _, schema := range schemas {
+			if p := property(schema, name); p != nil {
+				p["minimum"] = 1
+			}
+		}
+	}
+}
+
+// zerosIn adds a fault to found for each 0 of one of these numbers in a body.
+func zerosIn(v any, at jsontext.Pointer, found []pawl.Field) []pawl.Field {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if n, _ := v[name].(json.Number); slices.Contains(positive, name) && (n == "0" || n == "-0") {
+				found = append(found, pawl.Field{Pointer: string(at.AppendToken(name)), Message: "is 0; it must be at least 1, or left out"})
+			}
+			found = zerosIn(v[name], at.AppendToken(name), found)
+		}
+	case []any:
+		for i := range v {
+			switch v[i].(type) {
+			case map[string]any, []any:
+				found = zerosIn(v[i], at.AppendToken(strconv.Itoa(i)), found)
+			}
+		}
+	}
+	return found
 }
 
 // refuseBody answers for a body that fits refused. Faults are written by huma, like those of

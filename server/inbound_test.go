@@ -24,19 +24,39 @@ import (
 
 const hookSecret = "s3cret of the sender"
 
-// hookServer serves two sources: code, of GitHub, makes tasks in the namespace git, and chat, of
-// Slack, sends signals.
+// hookServer serves three sources: code, of GitHub, makes tasks in the namespace git, chat, of
+// Slack, sends signals, and orders, of Stripe, takes identifiers from a header.
 func hookServer(t *testing.T, p *pawltest.Pawl) *httptest.Server {
 	t.Helper()
 	return hookServerOf(t, p, p.Service)
+}
+
+// A source may take the identifier of a delivery from a header: what else differs does not count.
+func TestAWebhookIsKnownByItsHeader(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		srv := hookServer(t, p)
+		deliver := func(id, body string) reply {
+			stamp := fmt.Sprint(clock.Now().Unix())
+			return ask(t, srv, "POST", "/v1/inbound/orders", body, "x-delivery", id,
+				"Stripe-Signature", "t="+stamp+",v1="+hmacOf(hookSecret, stamp+"."+body))
+		}
+		first, again, other := deliver("d1", `{"id":"evt_1"}`), deliver("d1", `{"id":"evt_2"}`), deliver("d2", `{"id":"evt_1"}`)
+		if first.StatusCode != 202 || again.text != first.text || again.Header.Get(api.ReplayedHeader) != "true" {
+			t.Errorf("%s, again %s", first.text, again.text)
+		}
+		if other.StatusCode != 202 || other.str("task_id") == first.str("task_id") {
+			t.Errorf("another delivery: %s %s", other.Status, other.text)
+		}
+	})
 }
 
 func hookServerOf(t *testing.T, p *pawltest.Pawl, svc pawl.Service) *httptest.Server {
 	t.Helper()
 	sources := map[string]*inbound.Source{}
 	for name, o := range map[string]inbound.Options{
-		"code": {Form: "github", Secrets: []string{"new", hookSecret}, Namespace: "git", Task: &inbound.Task{Type: "push", Priority: 3}},
-		"chat": {Form: "slack", Secrets: []string{hookSecret}, Signal: &inbound.Signal{Name: "said", Key: "/event/thread"}},
+		"code":   {Form: "github", Secrets: []string{"new", hookSecret}, Namespace: "git", Task: &inbound.Task{Type: "push", Priority: 3}},
+		"chat":   {Form: "slack", Secrets: []string{hookSecret}, Signal: &inbound.Signal{Name: "said", Key: "/event/thread"}},
+		"orders": {Form: "stripe", Secrets: []string{hookSecret}, ID: "header:X-Delivery", Task: &inbound.Task{Type: "order"}},
 	} {
 		s, err := inbound.New(o)
 		if err != nil {

@@ -419,6 +419,9 @@ func (h *testServer) schedulesAnswer(call caller) {
 	if r.StatusCode != 201 || r.str("name") != "daily:report" || len(r.json["next"].([]any)) != 10 || r.json["error"] != nil {
 		h.Errorf("create: %s %s", r.Status, r.text)
 	}
+	if last, shown := call("get_schedule", "daily:report", "").json["last_task_id"]; last != nil || !shown {
+		h.Errorf("last_task_id is %v before the first task, want null", last)
+	}
 	if r := h.do(200, "POST", "/v1/schedules", daily); r.json["unchanged"] != true {
 		h.Errorf("create again: %s", r.text)
 	}

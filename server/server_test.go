@@ -106,6 +106,15 @@ func (r reply) str(name string) string {
 	return s
 }
 
+// pointers returns the places of a refusal's faults.
+func (r reply) pointers() (out []string) {
+	list, _ := r.json["errors"].([]any)
+	for _, e := range list {
+		out = append(out, e.(map[string]any)["pointer"].(string))
+	}
+	return out
+}
+
 // items returns the answer's rows.
 func (r reply) items() []map[string]any {
 	var out []map[string]any

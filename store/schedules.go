@@ -34,9 +34,16 @@ func (r *ScheduleRow) Defined() (d pawl.NewSchedule, err error) {
 // Schedule returns the schedule, without its next ticks.
 func (r *ScheduleRow) Schedule() (pawl.Schedule, error) {
 	d, err := r.Defined()
-	return pawl.Schedule{NewSchedule: d, Next: nil, LastTick: stampOf(r.LastTick), LastTaskID: r.LastTaskID, Queued: r.Queued,
+	return pawl.Schedule{NewSchedule: d, Next: nil, LastTick: stampOf(r.LastTick), LastTaskID: r.lastTask(), Queued: r.Queued,
 		Error: failureOf(r.Error), ErrorAt: stampOf(r.ErrorAt), PausedAt: stampOf(r.PausedAt), CreatedAt: Stamp(r.CreatedAt),
 		UpdatedAt: Stamp(r.UpdatedAt)}, err
+}
+
+func (r *ScheduleRow) lastTask() *string {
+	if r.LastTaskID == "" {
+		return nil
+	}
+	return &r.LastTaskID
 }
 
 func readSchedules(ctx context.Context, tx Tx, where string, args ...any) ([]ScheduleRow, error) {

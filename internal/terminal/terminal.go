@@ -49,6 +49,10 @@ func Row(cells ...any) string {
 			out[i] = Time(c)
 		case *time.Time:
 			out[i] = OptionalTime(c)
+		case *string:
+			if c != nil {
+				out[i] = Clip(Printable(*c), 60)
+			}
 		case []string:
 			out[i] = Clip(Printable(strings.Join(c, ", ")), 60)
 		default:

@@ -92,8 +92,8 @@ func schedule(s *stage, c call) (string, error) {
 			out += " " + s.when(at)
 		}
 	}
-	if got.LastTaskID != "" {
-		out += ", made " + s.name("task", got.LastTaskID)
+	if got.LastTaskID != nil {
+		out += ", made " + s.name("task", *got.LastTaskID)
 	}
 	if got.PausedAt != nil {
 		out += ", paused"
