@@ -1,5 +1,6 @@
-// Package access checks API keys: which calls a key may make, in which namespace, how
-// often, and under which name its calls are recorded. All interfaces use this one check.
+// Package access checks who calls, by an API key, a token of an identity provider or a trusted
+// proxy: which calls the caller may make, in which namespace, how often, and under which name
+// they are recorded. All interfaces use this one check.
 package access
 
 import (
@@ -30,6 +31,10 @@ type Keys interface {
 type Options struct {
 	// Keys looks up keys. Nil: every call with a key is refused.
 	Keys Keys
+	// Tokens verifies tokens of identity providers (JWT). Nil: they are looked up as keys.
+	Tokens Tokens
+	// Proxy believes the headers of trusted proxies. Nil: no header names a user.
+	Proxy *Proxy
 	// Required refuses calls without a key.
 	Required bool
 	// RatePerKey and RatePerAgent bound the calls per second: of a key without a rate of
@@ -60,10 +65,20 @@ type Gate struct {
 	refusals  map[Refusal]int64
 }
 
-// known is a cached key and the time it was read.
+// known is a cached key, or the principal of a token, and the time it was read.
 type known struct {
 	key pawl.APIKey
+	who *Principal
 	at  time.Time
+}
+
+// fresh reports whether a cached key was read at most age ago and does not expire soon.
+func (k known) fresh(now time.Time, age time.Duration) bool {
+	until := k.key.ExpiresAt
+	if k.who != nil {
+		until = &k.who.Expires
+	}
+	return now.Sub(k.at) < age && (until == nil || until.IsZero() || until.Sub(now) > keyCachedFor)
 }
 
 const (
@@ -89,9 +104,20 @@ func (g *Gate) Required() bool { return g.o.Required }
 
 // Pass is the identity of a caller: its key, and what it asked for.
 type Pass struct {
-	Key   *pawl.APIKey // nil = a call without a key, which may do everything
-	Asked pawl.Caller  // the actor and namespace that the call names
+	// Key is nil for a call without a key, which may do everything. For a principal it has the
+	// principal's id and name, and its roles in the namespace that the call names.
+	Key   *pawl.APIKey
+	Asked pawl.Caller // the actor and namespace that the call names; set with Asking
 	token string
+	who   *Principal // nil = the holder of an API key
+}
+
+// kind names what identifies the caller.
+func (p Pass) kind() string {
+	if p.who != nil {
+		return "caller"
+	}
+	return "API key"
 }
 
 // Enter identifies the holder of a token; "" = a call without one. It returns
@@ -105,15 +131,16 @@ func (g *Gate) Enter(ctx context.Context, token string) (Pass, error) {
 		}
 	case token == "":
 		return Pass{}, nil
-	case g.o.Keys == nil:
-		return Pass{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this server knows no API keys"}
 	}
-	key, err := g.find(ctx, token, keyCachedFor)
+	k, err := g.find(ctx, token, keyCachedFor)
 	if err != nil {
 		return Pass{}, err
 	}
-	g.use(ctx, key.ID, 0)
-	p := Pass{Key: &key, token: token}
+	p := Pass{Key: &k.key, token: token, who: k.who}
+	if k.who != nil {
+		p.Key = k.who.in("")
+	}
+	g.use(ctx, p, 0)
 	return p, g.Count(p, 1)
 }
 
@@ -123,7 +150,7 @@ func (g *Gate) Count(p Pass, calls int) error {
 	if p.Key == nil || calls == 0 {
 		return nil
 	}
-	return g.keys.take(p.Key.ID, cmp.Or(p.Key.Rate, g.o.RatePerKey), calls, "this API key makes")
+	return g.keys.take(p.Key.ID, cmp.Or(p.Key.Rate, g.o.RatePerKey), calls, "this "+p.kind()+" makes")
 }
 
 // Own removes the statistics of all namespaces for a key of one namespace: of the sweeps
@@ -141,6 +168,9 @@ func (g *Gate) CheckAgain(ctx context.Context, p Pass) error {
 	if p.Key == nil {
 		return nil
 	}
+	if p.who != nil && p.token == "" {
+		return p.who.check()
+	}
 	_, err := g.find(ctx, p.token, recheckAfter)
 	if pawl.CodeOf(err) != pawl.CodeUnauthenticated {
 		return nil
@@ -148,25 +178,25 @@ func (g *Gate) CheckAgain(ctx context.Context, p Pass) error {
 	return err
 }
 
-// find returns the key of a token, read at most age ago.
-func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.APIKey, error) {
+// find returns the key or the principal of a token, read at most age ago.
+func (g *Gate) find(ctx context.Context, token string, age time.Duration) (known, error) {
 	now := clock.Now()
 	g.mu.Lock()
 	k, ok := g.known[token]
-	good := ok && now.Sub(k.at) < age && (k.key.ExpiresAt == nil || k.key.ExpiresAt.Sub(now) > keyCachedFor)
+	good := ok && k.fresh(now, age)
 	if ok && !good && now.Sub(k.at) < keyCachedFor { // one call reads it again; the others use the cached key
-		g.known[token] = known{k.key, now}
+		g.known[token] = known{k.key, k.who, now}
 	}
 	g.mu.Unlock()
 	if good {
-		return k.key, nil
+		return k, nil
 	}
 	if !ok { // a key that was valid before does not count as a guess
 		if err := g.wrong.check(ctx, "wrong API keys"); err != nil {
-			return k.key, err
+			return k, err
 		}
 	}
-	key, err := g.o.Keys.FindAPIKey(ctx, token)
+	k, err := g.read(ctx, token, now)
 	if pawl.CodeOf(err) == pawl.CodeUnauthenticated {
 		g.wrong.tried(ctx)
 	}
@@ -174,13 +204,30 @@ func (g *Gate) find(ctx context.Context, token string, age time.Duration) (pawl.
 	defer g.mu.Unlock()
 	if err != nil {
 		delete(g.known, token)
-		return key, err
+		return k, err
 	}
 	if len(g.known) >= mostKnown {
 		clear(g.known)
 	}
-	g.known[token] = known{key, now}
-	return key, nil
+	g.known[token] = k
+	return k, nil
+}
+
+// read reads the key of a token, or verifies the token of an identity provider, which has three
+// parts with dots between them.
+func (g *Gate) read(ctx context.Context, token string, now time.Time) (known, error) {
+	if g.o.Tokens != nil && strings.Count(token, ".") == 2 {
+		who, err := g.o.Tokens.Principal(ctx, token)
+		if err == nil {
+			err = who.check()
+		}
+		return known{who: &who, at: now}, err
+	}
+	if g.o.Keys == nil {
+		return known{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "this server knows no API keys"}
+	}
+	key, err := g.o.Keys.FindAPIKey(ctx, token)
+	return known{key: key, at: now}, err
 }
 
 // Admit checks the role, the namespace and the agent's rate of a call, and returns the
@@ -216,9 +263,9 @@ func (p Pass) May(role string, global bool) error {
 	case !slices.Contains(p.Key.Roles, role):
 		return &pawl.Error{
 			Code:    pawl.CodeForbidden,
-			Message: fmt.Sprintf("this call needs the role %s; the API key holds %s", role, strings.Join(p.Key.Roles, ", ")),
+			Message: fmt.Sprintf("this call needs the role %s; the %s holds %s", role, p.kind(), strings.Join(p.Key.Roles, ", ")),
 		}
-	case global && p.Key.Namespace != pawl.AnyNamespace:
+	case global && (p.Key.Namespace != pawl.AnyNamespace || p.who != nil && !slices.Contains(p.who.roles(pawl.AnyNamespace), role)):
 		return &pawl.Error{
 			Code:    pawl.CodeForbidden,
 			Message: fmt.Sprintf("this call concerns all namespaces: it needs the role %s in namespace %s", role, pawl.AnyNamespace),
@@ -229,7 +276,7 @@ func (p Pass) May(role string, global bool) error {
 
 // Caller returns the caller for a role. The requested namespace must be the key's.
 // Events name the key's actor, whatever the call says; verbs of workers name the
-// worker. A key of all namespaces may name any actor.
+// worker. A key of all namespaces may name any actor; a principal may not.
 func (p Pass) Caller(role string) (pawl.Caller, error) {
 	k, asked := p.Key, p.Asked
 	if k == nil {
@@ -239,10 +286,10 @@ func (p Pass) Caller(role string) (pawl.Caller, error) {
 	if k.Namespace == pawl.AnyNamespace {
 		c.Namespace = asked.Namespace
 	} else if asked.Namespace != "" && asked.Namespace != k.Namespace {
-		return c, &pawl.Error{Code: pawl.CodeNotFound, Message: "this API key knows no namespace " + asked.Namespace}
+		return c, &pawl.Error{Code: pawl.CodeNotFound, Message: "this " + p.kind() + " knows no namespace " + asked.Namespace}
 	}
 	switch {
-	case k.Namespace == pawl.AnyNamespace && (asked.ActorType != "" || asked.ActorID != ""):
+	case k.Namespace == pawl.AnyNamespace && p.who == nil && (asked.ActorType != "" || asked.ActorID != ""):
 		c.ActorType, c.ActorID = asked.ActorType, asked.ActorID
 	case role == "claimer":
 		c.ActorType, c.ActorID = "", ""
@@ -268,9 +315,9 @@ func (g *Gate) Refused(ctx context.Context, route string, why error, about ...an
 	g.refusals[Refusal{route, code}]++
 	g.mu.Unlock()
 	about = append(about, "code", string(code), "error", why)
-	if k := Of(ctx).Key; k != nil {
-		about = append(about, "key", k.ID, "key_name", k.Name, "key_namespace", k.Namespace)
-		g.use(ctx, k.ID, 1)
+	if p := Of(ctx); p.Key != nil {
+		about = append(about, "key", p.Key.ID, "key_name", p.Key.Name, "key_namespace", p.Key.Namespace)
+		g.use(ctx, p, 1)
 	}
 	if left, ok := g.lines.allow(); ok {
 		if left > 0 {
@@ -288,13 +335,16 @@ func (g *Gate) Refusals() map[Refusal]int64 {
 	return maps.Clone(g.refusals)
 }
 
-// use counts a use of a key, and from time to time writes the counts.
-func (g *Gate) use(ctx context.Context, id string, refusals int64) {
+// use counts a use of an API key, and from time to time writes the counts.
+func (g *Gate) use(ctx context.Context, p Pass, refusals int64) {
+	if p.who != nil {
+		return
+	}
 	now := clock.Now()
 	g.mu.Lock()
-	u := g.uses[id]
-	u.ID, u.Refusals = id, u.Refusals+refusals
-	g.uses[id] = u
+	u := g.uses[p.Key.ID]
+	u.ID, u.Refusals = p.Key.ID, u.Refusals+refusals
+	g.uses[p.Key.ID] = u
 	due := now.Sub(g.noted) >= noteEvery
 	if due {
 		g.noted = now

@@ -25,7 +25,7 @@ func (g *Gate) BeginLongCall(ctx context.Context) (_ context.Context, end func()
 		g.mu.Unlock()
 		return ctx, func() {}, &pawl.Error{
 			Code:       pawl.CodeLimit,
-			Message:    fmt.Sprintf("%d calls of this API key wait or stream already", most),
+			Message:    fmt.Sprintf("%d calls of this %s wait or stream already", most, p.kind()),
 			RetryAfter: time.Second,
 		}
 	}

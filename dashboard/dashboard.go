@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/access/signin"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
 )
@@ -50,6 +51,9 @@ type Options struct {
 	// other's sessions. Nil = derived from the database if the service is an engine,
 	// else random.
 	Secret []byte
+	// SignIn lets users log in at an identity provider, too; nil = with a key only. It needs
+	// a Gate that requires keys.
+	SignIn *signin.Provider
 	// Log gets the detail of internal errors; nil = slog's default.
 	Log *slog.Logger
 	// Version is the program's, shown at the foot of each page.
@@ -77,7 +81,7 @@ type server struct {
 }
 
 // stillPages do not change while they are open.
-var stillPages = []string{"legend", "confirm", "problem", "login", "selected", "bulk"}
+var stillPages = []string{"legend", "confirm", "problem", "login", "onward", "selected", "bulk"}
 
 // pageTimeout bounds the reads of one page.
 const pageTimeout = 10 * time.Second
@@ -198,6 +202,10 @@ func (d *server) routeForms(mux *http.ServeMux) {
 	mux.HandleFunc("POST /ui/namespace", d.setNamespace)
 	mux.HandleFunc("POST /ui/logout", d.logout)
 	mux.HandleFunc("POST /ui/login", d.login)
+	if d.opts.SignIn != nil {
+		mux.HandleFunc("GET /ui/oidc/login", d.beginSignIn)
+		mux.HandleFunc("GET "+signin.CallbackPath, d.finishSignIn)
+	}
 	mux.HandleFunc("POST /ui/tasks/bulk", d.post("", d.performBulk))
 	mux.HandleFunc("POST /ui/items/selected", d.post("selected", d.performSelection))
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
@@ -278,6 +286,7 @@ type redirect string
 type pageData struct {
 	Page, Path, Namespace, KeyName, Version string
 	Here                                    string // the address of the page
+	Proxied                                 bool   // a proxy names the user: a logout is its matter
 	AnyNamespace, Hidden, Live              bool   // may choose a namespace; payloads are hidden; changes are shown as they come
 	Theme                                   string // light, dark, or "" for the system's
 	LocalTime                               bool   // exact times are in the browser's zone, not in UTC
@@ -324,7 +333,7 @@ func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
 		Live:         !slices.Contains(stillPages, page),
 	}
 	if k := v.pass.Key; k != nil {
-		s.KeyName, s.AnyNamespace = cmp.Or(k.Name, k.ID), k.Namespace == pawl.AnyNamespace
+		s.KeyName, s.AnyNamespace, s.Proxied = cmp.Or(k.Name, k.ID), v.pass.Roams(), access.Proxied(v.Request)
 	}
 	var b bytes.Buffer
 	if err := d.pages[page].ExecuteTemplate(&b, part, s); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/access/signin"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -29,12 +30,16 @@ func cookieValue(r *http.Request, name string) string {
 // setCookie sets a cookie until the browser closes, or with "" clears it. It is sent
 // for /ui/ only, and only on same-site requests.
 func setCookie(w http.ResponseWriter, r *http.Request, name, value string) {
-	c := &http.Cookie{Name: name, Value: url.QueryEscape(value), Path: "/ui/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: secure(r)}
-	if value == "" {
+	sendCookie(w, r, http.Cookie{Name: name, Value: value, Path: "/ui/", SameSite: http.SameSiteStrictMode})
+}
+
+func sendCookie(w http.ResponseWriter, r *http.Request, c http.Cookie) {
+	c.HttpOnly, c.Secure = true, secure(r)
+	if c.Value == "" {
 		c.MaxAge = -1
 	}
-	http.SetCookie(w, c)
+	c.Value = url.QueryEscape(c.Value)
+	http.SetCookie(w, &c)
 }
 
 // secure reports whether the browser uses TLS.
@@ -42,14 +47,22 @@ func secure(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
-// sessionKey is the API key of the session; "" if no key is required. A session that
+// enter identifies the caller: by the session, or by what a trusted proxy says. A session that
 // has ended is an error.
-func (d *server) sessionKey(r *http.Request) (string, error) {
-	if !d.opts.Gate.Required() {
-		return "", nil
+func (d *server) enter(r *http.Request) (access.Pass, error) {
+	if !d.opts.Gate.Required() || access.Proxied(r) {
+		anonymous := r.Clone(r.Context())
+		anonymous.Header.Del("Authorization") // of the proxy
+		return d.opts.Gate.EnterRequest(anonymous)
 	}
 	s, err := d.sessions.open(cookieValue(r, sessionCookie))
-	return s.Key, err
+	switch {
+	case err != nil:
+		return access.Pass{}, err
+	case s.Who != nil:
+		return d.opts.Gate.EnterAs(*s.Who)
+	}
+	return d.opts.Gate.Enter(access.From(r.Context(), r.RemoteAddr), s.Key)
 }
 
 // automaticHeader marks requests that a page makes without the user; they do not keep
@@ -62,7 +75,7 @@ func (d *server) touchSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s, err := d.sessions.open(cookieValue(r, sessionCookie))
-	if err != nil || s.Key == "" {
+	if err != nil || s.ID == "" {
 		return
 	}
 	if s, due := d.sessions.renew(s); due {
@@ -79,20 +92,18 @@ func (d *server) authorize(r *http.Request, role string) (*http.Request, error) 
 
 // authorizeFor is authorize; global marks requests that concern all namespaces.
 func (d *server) authorizeFor(r *http.Request, role string, global bool) (*http.Request, error) {
-	token, err := d.sessionKey(r)
+	pass, err := d.enter(r)
 	if err != nil {
 		return r, err
 	}
-	pass, err := d.opts.Gate.Enter(access.From(r.Context(), r.RemoteAddr), token)
-	if err != nil {
-		return r, err
-	}
+	asked := pass.Asked
 	if pass.Key == nil {
-		pass.Asked.ActorType = pawl.ActorUser
+		asked.ActorType = pawl.ActorUser
 	}
-	if pass.Key == nil || pass.Key.Namespace == pawl.AnyNamespace {
-		pass.Asked.Namespace = cookieValue(r, namespaceCookie)
+	if pass.Key == nil || pass.Roams() {
+		asked.Namespace = cookieValue(r, namespaceCookie)
 	}
+	pass = pass.Asking(asked)
 	ctx, err := d.opts.Gate.Admit(access.With(r.Context(), pass), role, global, func(c pawl.Caller) string { return c.ActorID })
 	return r.WithContext(ctx), err
 }
@@ -112,25 +123,43 @@ func (d *server) deny(w http.ResponseWriter, r *http.Request, err error) {
 
 // loginPage is the data of the login page.
 type loginPage struct {
-	Next    string
-	Problem string // why the key was refused
+	Next     string
+	Problem  string // why the login was refused
+	Provider string // where users can log in; "" = with a key only
 }
 
 func (d *server) showLogin(w http.ResponseWriter, r *http.Request, why error) {
 	k, status := loginPage{Next: "/ui/"}, http.StatusOK
-	if r.Method == http.MethodGet && r.URL.Path != "/ui/login" {
+	if r.Method == http.MethodGet && r.URL.Path != "/ui/login" && r.URL.Path != signin.CallbackPath {
 		k.Next = r.URL.RequestURI()
 	} else {
 		k.Next = safeNext(r.PostFormValue("next"))
 	}
+	if p := d.opts.SignIn; p != nil {
+		k.Provider = p.Issuer()
+	}
 	if why != nil {
 		status = http.StatusUnauthorized
-		if cookieValue(r, sessionCookie) != "" || r.URL.Path == "/ui/login" {
+		back := r.URL.Path == signin.CallbackPath // any site can lead a browser there: that ends no session
+		if cookieValue(r, sessionCookie) != "" || r.URL.Path == "/ui/login" || back {
 			k.Problem = api.ProblemOf(why, "").Detail
+		}
+		if k.Problem != "" && !back {
 			setCookie(w, r, sessionCookie, "")
 		}
 	}
 	d.render(w, &request{Request: r, pass: access.Of(r.Context())}, status, "login", &k)
+}
+
+// alone reports whether a page has no menu: it is shown to who is not logged in.
+func alone(page string) bool { return page == "login" || page == "onward" }
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Host
 }
 
 // safeNext returns next if it is a path below /ui/, else /ui/. Browsers resolve dot
@@ -152,18 +181,29 @@ func (d *server) login(w http.ResponseWriter, r *http.Request) {
 			d.showLogin(w, r, err)
 			return
 		}
+		d.endSession(r)
 		setCookie(w, r, sessionCookie, d.sessions.seal(d.sessions.begin(key)))
 	}
 	http.Redirect(w, r, safeNext(r.PostFormValue("next")), http.StatusSeeOther)
 }
 
 func (d *server) logout(w http.ResponseWriter, r *http.Request) {
-	if s, err := d.sessions.open(cookieValue(r, sessionCookie)); err == nil && s.ID != "" {
-		d.sessions.end(s)
-	}
+	s := d.endSession(r)
 	setCookie(w, r, sessionCookie, "")
 	setCookie(w, r, namespaceCookie, "")
+	if d.logoutAtProvider(w, r, s) {
+		return
+	}
 	http.Redirect(w, r, "/ui/", http.StatusSeeOther)
+}
+
+// endSession ends the session of a request, if it has one, on this server.
+func (d *server) endSession(r *http.Request) session {
+	s, err := d.sessions.open(cookieValue(r, sessionCookie))
+	if err == nil && s.ID != "" {
+		d.sessions.end(s)
+	}
+	return s
 }
 
 // setNamespace sets the namespace cookie. It has no effect for a key that is bound to
@@ -179,7 +219,7 @@ func (d *server) setNamespace(w http.ResponseWriter, r *http.Request) {
 }
 
 // forward forwards a browser's EventSource or download, which cannot send an Authorization
-// header, to the API with the session's key. The id is between the parts of the path.
+// header, to the API with the session's pass. The id is between the parts of the path.
 func (d *server) forward(next http.Handler, before, after string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r, err := d.authorize(r, "reader")
@@ -192,9 +232,6 @@ func (d *server) forward(next http.Handler, before, after string) http.HandlerFu
 		on.URL.RawPath = before + url.PathEscape(r.PathValue("id")) + after
 		on.Header.Del("Cookie")
 		on.Header.Del("Authorization")
-		if token, err := d.sessionKey(r); err == nil && token != "" {
-			on.Header.Set("Authorization", "Bearer "+token)
-		}
 		if ns := access.Of(r.Context()).Asked.Namespace; ns != "" {
 			on.Header.Set(api.NamespaceHeader, url.PathEscape(ns))
 		}

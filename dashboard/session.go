@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // session is the content of the session cookie, encrypted.
 type session struct {
-	ID    string    `json:"id"`
-	Key   string    `json:"key"` // the API key
+	ID  string `json:"id"`
+	Key string `json:"key,omitempty"` // the API key
+	// Who logged in at the identity provider, with the roles of then; nil = the holder of Key.
+	Who *access.Principal `json:"who,omitempty"`
+
 	Begun time.Time `json:"begun"`
 	Seen  time.Time `json:"seen"` // the last request that a user made
 }
@@ -32,7 +36,7 @@ type sessions struct {
 	now          func() time.Time
 
 	mu    sync.Mutex
-	ended map[string]time.Time // by id: when SessionLength ends it
+	ended map[string]time.Time // by the id of a session, or the state of a login: when it would end
 }
 
 // newSessions panics if the secret is not 32 bytes long; nil = a random one.
@@ -59,21 +63,36 @@ func (s *sessions) begin(key string) session {
 	return session{ID: rand.Text(), Key: key, Begun: now, Seen: now}
 }
 
+// beginAs begins the session of a principal, which expires with it.
+func (s *sessions) beginAs(who access.Principal) session {
+	of := s.begin("")
+	who.Expires = of.Begun.Add(s.length)
+	of.Who = &who
+	return of
+}
+
 // seal encrypts a session into a cookie's value.
-func (s *sessions) seal(of session) string {
-	text, _ := json.Marshal(of) // texts and times always marshal
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, sessionContext))
+func (s *sessions) seal(of session) string { return s.sealAs(of, sessionContext) }
+
+// sealAs encrypts a value for one use; openAs decrypts it for the same one only.
+func (s *sessions) sealAs(v any, use []byte) string {
+	text, _ := json.Marshal(v) // texts and times always marshal
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, use))
+}
+
+func (s *sessions) openAs(value string, use []byte, v any) bool {
+	sealed, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil {
+		return false
+	}
+	text, err := s.aead.Open(nil, nil, sealed, use)
+	return err == nil && json.Unmarshal(text, v) == nil
 }
 
 // open decrypts a cookie's value. A session that has ended is an error. A value that
 // was not sealed with this secret is the zero session.
 func (s *sessions) open(value string) (of session, err error) {
-	sealed, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil {
-		return session{}, nil
-	}
-	text, err := s.aead.Open(nil, nil, sealed, sessionContext)
-	if err != nil || json.Unmarshal(text, &of) != nil {
+	if !s.openAs(value, sessionContext, &of) {
 		return session{}, nil
 	}
 	now := s.now()
@@ -95,14 +114,20 @@ func (s *sessions) renew(of session) (session, bool) {
 }
 
 // end ends a session on this server.
-func (s *sessions) end(of session) {
+func (s *sessions) end(of session) { s.endOnce(of.ID, of.Begun.Add(s.length)) }
+
+// endOnce marks an id as over, and reports whether it was not before. It is forgotten after a
+// time at which it is over in any case.
+func (s *sessions) endOnce(id string, until time.Time) bool {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, until := range s.ended {
-		if now.After(until) {
-			delete(s.ended, id)
+	for old, end := range s.ended {
+		if now.After(end) {
+			delete(s.ended, old)
 		}
 	}
-	s.ended[of.ID] = of.Begun.Add(s.length)
+	_, before := s.ended[id]
+	s.ended[id] = until
+	return !before
 }

@@ -36,6 +36,7 @@ var funcs = template.FuncMap{
 	"escape": escape, "ago": ago, "utc": utc, "iso": iso, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) },
 	"full":  func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
 	"piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf,
+	"alone": alone, "host": hostOf,
 	"actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
 	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "describeState": describeState,
 	"asJSON":     asJSON,

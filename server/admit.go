@@ -27,8 +27,8 @@ func freePaths() map[string]bool {
 	return free
 }
 
-// asCaller reads who calls and for which namespace, and checks the API key. It does not check
-// what the key permits: each operation does (see admit), and so does each handler of
+// asCaller reads who calls and for which namespace, and checks the API key or what stands for it. It does not
+// check what the key permits: each operation does (see admit), and so does each handler of
 // Options.At. The returned request also serves to write a refusal.
 func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 	ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
@@ -44,14 +44,8 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 			Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
 	}
 	if !s.free[r.URL.Path] && !strings.HasPrefix(r.URL.Path, inboundPath) {
-		var pass access.Pass
-		var err error
-		if len(r.Header.Values("Authorization")) > 1 {
-			err = &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "Authorization is given more than once"}
-		} else {
-			pass, err = s.gate.Enter(access.From(r.Context(), r.RemoteAddr), access.Bearer(r.Header))
-		}
-		pass.Asked = asked
+		pass, err := s.gate.EnterRequest(r)
+		pass = pass.Asking(asked)
 		r = r.WithContext(access.With(r.Context(), pass))
 		if _, door := s.opts.At[r.URL.Path]; door && err == nil {
 			asked, err = pass.Caller("")

@@ -59,16 +59,17 @@ var arrows = map[string][]string{
 	"relay/nats":               {"", "relay"},
 	"relay/webhook":            {"", "relay"},
 	"access":                   {"", "api"}, // RequireTask answers with problems
+	"access/signin":            {"", "access"},
 	"inbound":                  {""},
 	"engine/metrics":           {""},
 	"server":                   {"", "api", "access", "engine/metrics", "inbound", "internal/idform", "internal/jsonscan"},
 	"mcp":                      {"", "api", "access", "schema", "internal/idform", "internal/jsonscan", "internal/nearest"},
-	"dashboard":                {"", "api", "access"},
+	"dashboard":                {"", "api", "access", "access/signin"},
 	"mcp/conformance":          {"", "engine", "mcp", "worker"},
 	"cmd/pawl":                 {"cmd/pawl/internal/*"},
 	"cmd/pawl/internal/*":      {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own
 	"cmd/pawl/internal/bulk":   {"", "cmd/pawl/internal/cli", "cmd/pawl/internal/task"},
-	"cmd/pawl/internal/cli": {"", "client", "engine", "inbound", "mcp", "store/objects", "store/objects/s3",
+	"cmd/pawl/internal/cli": {"", "access", "access/signin", "client", "engine", "inbound", "mcp", "store/objects", "store/objects/s3",
 		"internal/durable", "internal/nearest", "internal/terminal"},
 	"cmd/pawl/internal/task": {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/item": {"", "api", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "cmd/pawl/internal/task",
@@ -80,6 +81,7 @@ var arrows = map[string][]string{
 	"cmd/pawl/internal/serve": {
 		"",
 		"access",
+		"access/signin",
 		"client",
 		"engine",
 		"dashboard",
@@ -131,6 +133,7 @@ var arrows = map[string][]string{
 	"internal/tidy":       {},
 	"internal/testagent":  {"", "engine"},
 	"internal/testenv":    {"internal/testserver"},
+	"internal/testidp":    {},
 	"internal/testserver": {},
 	"internal/watch":      {},
 }

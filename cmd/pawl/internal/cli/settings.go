@@ -56,6 +56,7 @@ type serveConfig struct {
 	MaxTypes     int           `koanf:"max_types"`
 	MaxBlob      int64         `koanf:"max_blob"`
 	ServerLimits `koanf:",squash"`
+	SignInConfig `koanf:",squash"`
 
 	Inbound map[string]InboundConfig `koanf:"inbound"`
 }
@@ -189,6 +190,27 @@ var Settings = []Setting{
 	{Key: "serve.tls_cert", Flag: "tls-cert", Help: "PEM file of a certificate: serve with TLS", More: "It is read again when it changes"},
 	{Key: "serve.tls_key", Flag: "tls-key", Help: "PEM file of the certificate's key"},
 	{Key: "serve.notice", Flag: "notice", Help: "how long a stopping server still accepts calls while /readyz answers 503"},
+
+	{Key: "serve.groups", Words: true, Help: "roles of the members of groups: GROUP=ROLE,ROLE@NAMESPACE,NAMESPACE",
+		More: "Of OpenID Connect, tokens and proxies alike. Without a namespace, `default`; `*` is all: [access.md](access.md#sign-in)"},
+	{Key: "serve.groups_claim", Help: "claim of tokens that has the groups (default: groups)", More: "Or a path: `realm_access.roles`"},
+	{Key: "serve.name_claim", Help: "claim of tokens that names the actor (default: preferred_username, else sub)",
+		More: "`email` counts only with `email_verified`"},
+	{Key: "serve.oidc.issuer", Help: "https address of the OpenID Connect provider where users of the dashboard log in"},
+	{Key: "serve.oidc.client_id", Help: "client id at the provider"},
+	{Key: "serve.oidc.client_secret", Help: "client secret at the provider (default: a public client)"},
+	{Key: "serve.oidc.client_secret_file", Help: "file of the client secret, instead of serve.oidc.client_secret"},
+	{Key: "serve.oidc.redirect_url", Help: "address of this server as browsers see it, with the path /ui/oidc/callback"},
+	{Key: "serve.oidc.after_logout_url", Help: "where the provider sends the browser after a logout (default: nowhere)"},
+	{Key: "serve.oidc.scopes", Words: true, Help: "scopes to ask for (default: openid, profile and email)"},
+	{Key: "serve.jwt.issuers", Words: true, Help: "issuers whose JSON web tokens (JWT) are accepted as API keys are"},
+	{Key: "serve.jwt.audiences", Words: true, Help: "values of which a token's aud must have one"},
+	{Key: "serve.jwt.jwks_url", Help: "address of the keys of the only issuer (default: the one it publishes)"},
+	{Key: "serve.jwt.leeway", Help: "how far the clocks of issuers may differ (default: 30s; at most 5m)"},
+	{Key: "serve.proxy.from", Words: true, Help: "addresses and networks of trusted proxies, such as 10.0.0.0/8, or unix",
+		More: "X-Forwarded-For, -Host and -Proto are then accepted from there only"},
+	{Key: "serve.proxy.user_header", Help: "header in which a trusted proxy names the user"},
+	{Key: "serve.proxy.groups_header", Help: "header in which it names the user's groups, with commas between them"},
 
 	{Key: "blobs.store", Flag: "blob-store", Default: blobsInDatabase, Help: "where new blobs go: database, directory or s3",
 		More: "Old ones are read where they are: [blobs.md](blobs.md#stores)"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/access/signin"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/key"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/tasktype"
@@ -43,13 +44,24 @@ func Command(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error { return serve(ctx, a, s, sinks, hooks) })(cmd, args)
+		o := a.Config.Serve
+		users, err := o.SignIn(guarded(o.Auth, o.Addr))
+		if err != nil {
+			return err
+		}
+		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+			return serve(ctx, a, s, sinks, hooks, users)
+		})(cmd, args)
 	})
 	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "sweep.")
 	return cmd
 }
 
-func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions, hooks map[string]*inbound.Source) error {
+// guarded reports whether every call needs an API key, or what stands for it.
+func guarded(auth, addr string) bool { return auth == "required" || server.Public(addr) }
+
+func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions, hooks map[string]*inbound.Source,
+	users cli.SignIn) error {
 	gctune.Limit(gctune.ServerGarbage)
 	if err := cli.HasBlobStores(ctx, s); err != nil {
 		return err
@@ -61,16 +73,22 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	if o.TLSCert != "" {
 		scheme = "https://"
 	}
-	guarded := o.Auth == "required" || server.Public(o.Addr)
-	if guarded {
+	guarded := guarded(o.Auth, o.Addr)
+	if guarded && !users.Users {
 		if err := anyKey(ctx, s, o.Addr); err != nil {
 			return err
 		}
 	}
 	keys, _ := s.(access.Keys)
-	gate := access.New(access.Options{Keys: keys, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log})
+	checks := access.Options{
+		Keys: keys, Proxy: users.Proxy, Required: guarded, RatePerKey: o.RatePerKey, RatePerAgent: o.RatePerAgent, Log: log,
+	}
+	if users.Verifier != nil {
+		checks.Tokens = users.Verifier
+	}
+	gate := access.New(checks)
 	defer gate.Flush(ctx)
-	h := handler(ctx, a, s, gate, hooks)
+	h := handler(ctx, a, s, gate, hooks, users.Provider)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
@@ -91,7 +109,8 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 }
 
 // handler returns the HTTP handler: the API with MCP and the dashboard.
-func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source) http.Handler {
+func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source,
+	provider *signin.Provider) http.Handler {
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
 	agents.Gate, agents.Tools = gate, o.MCPTools
@@ -107,7 +126,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		At:          map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
 		Front: dashboard.New(s, dashboard.Options{
 			Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
-			Stopping: ctx,
+			Stopping: ctx, SignIn: provider,
 		}),
 	})
 }
