@@ -13,13 +13,16 @@ import (
 // A page of a list ends early when it has looked at searchRows rows at least, for longer than
 // searchTime. It then has a cursor, and says that it is incomplete.
 const (
-	searchRows = 20_000
+	searchRows = 4000
 	searchTime = 50 * time.Millisecond
 )
 
 // readEffort is how many rows of an index are looked at in the time in which one row of a list
 // is read.
 const readEffort = 4
+
+// largestStep is how many rows one step of a search looks for at most.
+const largestStep = 4000
 
 // firstWindow is how many rows the first step of a walk looks at; each next one twice as many.
 const firstWindow = 2000
@@ -43,7 +46,7 @@ func (l *listing[T]) search(ctx context.Context, tx Tx,
 	next func(at string, size int) (keys []string, last string, done bool, err error)) (out []T, err error) {
 	at := l.cursor
 	l.effort.began = clock.Now()
-	for size := l.limit + 1; ; size = min(2*size, max(1000, l.limit+1)) {
+	for size := l.limit + 1; ; size = min(4*size, max(largestStep, l.limit+1)) {
 		keys, last, done, err := next(at, size)
 		if err != nil {
 			return out, err

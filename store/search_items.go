@@ -77,6 +77,10 @@ func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) {
 	if q.Error != "" {
 		cond += " AND error IS NOT NULL"
 	}
+	if slices.Equal(q.Statuses, []pawl.Status{pawl.StatusExpired}) { // all are in leases
+		set.args = append(set.args, now)
+		cond += " AND lease_expires_at <= " + placeholder(2+len(set.args))
+	}
 	if set.sources = itemSources(states, "item_id", cond); len(set.sources) > 0 {
 		l.sets = append(l.sets, set)
 	}
