@@ -11,6 +11,18 @@ type Observer interface {
 	// Took tells how long a call of claim, complete or heartbeat took. types are those of the
 	// items that a claim returned; a claim that returns none is not told of.
 	Took(verb, namespace string, types []string, took time.Duration)
+	// Committed tells of concurrent calls that one transaction carried out: their number, 1 or
+	// more. verb is what all of them do, such as "complete"; on SQLite it is "write", because
+	// calls of all verbs share a transaction.
+	Committed(verb string, calls int)
+}
+
+// Pool is the state of a pool of connections to the database.
+type Pool struct {
+	Name        string
+	Max         int   // connections, at most
+	InUse, Idle int   // connections
+	Waits       int64 // calls that found no idle connection, since the database was opened
 }
 
 // CountedEvents are events of the tasks of one type. Times are in seconds.

@@ -24,9 +24,12 @@ type groupCommitters struct {
 	all        []interface{ Wait() } // all of the above
 }
 
-// newGroupCommitter returns a group committer whose groups run on e.
-func newGroupCommitter[Row, Ans any](e *Engine, o commit.Options[Row, Ans]) *commit.Committer[Row, Ans] {
+// newGroupCommitter returns a group committer of a verb whose groups run on e.
+func newGroupCommitter[Row, Ans any](e *Engine, verb string, o commit.Options[Row, Ans]) *commit.Committer[Row, Ans] {
 	o.DB, o.Panicked = e.db, e.logPanic
+	if !o.Ungrouped {
+		o.Committed = func(calls int) { e.committed(verb, calls) }
+	}
 	c := commit.New(o)
 	e.committers.all = append(e.committers.all, c)
 	return c
@@ -34,28 +37,29 @@ func newGroupCommitter[Row, Ans any](e *Engine, o commit.Options[Row, Ans]) *com
 
 func (e *Engine) openGroupCommitters() {
 	hot, stored, l := e.db.Dialect().Hot, e.db.Dialect().GroupCommits, &e.committers
-	l.create = newGroupCommitter(e, commit.Options[draft, created]{
+	e.db.Dialect().OnCommit(func(calls int) { e.committed("write", calls) })
+	l.create = newGroupCommitter(e, "create", commit.Options[draft, created]{
 		Verb: func(ctx context.Context, tx store.Tx, rows []draft) ([]created, error) {
 			return insertDrafts(ctx, tx, hot, rows)
 		},
 		Ungrouped: stored, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).bytes,
 		Ord: func(d *draft) *int { return &d.ord }, RowOf: func(b *created) *int { return &b.ord }})
-	l.claim = newGroupCommitter(e, commit.Options[claimCall, store.Claimed]{Execute: e.claimGroup,
+	l.claim = newGroupCommitter(e, "claim", commit.Options[claimCall, store.Claimed]{Execute: e.claimGroup,
 		Ungrouped: stored, Fits: sameQueues, Size: func(c *claimCall) int { return c.who.Limit }, Orphaned: e.releaseOrphans,
 		Ord: func(c *claimCall) *int { return &c.ord }, RowOf: func(a *store.Claimed) *int { return &a.Claimant }})
 	touch := commit.Options[store.Touch, store.Touched]{Verb: hot.Touch,
 		Ungrouped: stored, Fits: func(a, b *store.Touch) bool { return a.Return == b.Return },
 		Item: func(r *store.Touch) string { return r.ItemID },
 		Ord:  func(r *store.Touch) *int { return &r.Ord }, RowOf: func(a *store.Touched) *int { return &a.Ord }}
-	l.heartbeat, l.progress = newGroupCommitter(e, touch), newGroupCommitter(e, touch)
-	l.checkpoint = newGroupCommitter(e, commit.Options[store.Checkpoint, store.Checkpointed]{Verb: hot.Checkpoint,
+	l.heartbeat, l.progress = newGroupCommitter(e, "heartbeat", touch), newGroupCommitter(e, "progress", touch)
+	l.checkpoint = newGroupCommitter(e, "checkpoint", commit.Options[store.Checkpoint, store.Checkpointed]{Verb: hot.Checkpoint,
 		Ungrouped: stored, Item: func(r *store.Checkpoint) string { return r.ItemID },
 		Bytes: func(r *store.Checkpoint) int { return len(r.Snapshot) + len(r.Metadata) },
 		Ord:   func(r *store.Checkpoint) *int { return &r.Ord }, RowOf: func(a *store.Checkpointed) *int { return &a.Ord }})
-	l.append = newGroupCommitter(e, commit.Options[store.Append, store.Appended]{Verb: hot.Append,
+	l.append = newGroupCommitter(e, "append", commit.Options[store.Append, store.Appended]{Verb: hot.Append,
 		Ungrouped: stored, Item: func(r *store.Append) string { return r.ItemID }, Bytes: func(r *store.Append) int { return len(r.Body) },
 		Ord: func(r *store.Append) *int { return &r.Ord }, RowOf: func(a *store.Appended) *int { return &a.Ord }})
-	l.complete = newGroupCommitter(e, commit.Options[store.Complete, store.Moved]{Verb: hot.Complete,
+	l.complete = newGroupCommitter(e, "complete", commit.Options[store.Complete, store.Moved]{Verb: hot.Complete,
 		Ungrouped: stored, Fits: func(a, b *store.Complete) bool { return a.Return == b.Return },
 		Item: func(r *store.Complete) string { return r.ItemID }, Bytes: func(r *store.Complete) int { return len(r.Result) },
 		Ord: func(r *store.Complete) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }})
@@ -63,15 +67,15 @@ func (e *Engine) openGroupCommitters() {
 		Ungrouped: stored, Fits: func(a, b *store.Leave) bool { return a.Return == b.Return },
 		Item: func(r *store.Leave) string { return r.ItemID }, Bytes: func(r *store.Leave) int { return len(r.Error) },
 		Ord: func(r *store.Leave) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }}
-	l.leave = newGroupCommitter(e, leave)
+	l.leave = newGroupCommitter(e, "leave", leave)
 	leave.Cold, leave.Verb = true, func(ctx context.Context, tx store.Tx, rows []store.Leave) ([]store.Moved, error) {
 		return store.Await(ctx, tx, hot, rows)
 	}
-	l.await = newGroupCommitter(e, leave)
-	l.children = newGroupCommitter(e, commit.Options[store.EndedChild, store.ChildrenEnded]{Verb: store.EndChildren, Cold: true,
+	l.await = newGroupCommitter(e, "await", leave)
+	l.children = newGroupCommitter(e, "children", commit.Options[store.EndedChild, store.ChildrenEnded]{Verb: store.EndChildren, Cold: true,
 		Ungrouped: stored, Item: func(c *store.EndedChild) string { return c.TaskID },
 		Ord: func(c *store.EndedChild) *int { return &c.Ord }, RowOf: func(a *store.ChildrenEnded) *int { return &a.Ord }})
-	l.read = newGroupCommitter(e, commit.Options[readCall, readAnswer]{Execute: e.readGroup,
+	l.read = newGroupCommitter(e, "read", commit.Options[readCall, readAnswer]{Execute: e.readGroup,
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
 }
 

@@ -42,6 +42,18 @@ func (e *core) counted(t *store.Tally) {
 	}
 }
 
+// committed tells the observers of calls that were committed together.
+func (e *core) committed(verb string, calls int) {
+	if observers := e.observers.Load(); observers != nil {
+		for _, o := range *observers {
+			o.Committed(verb, calls)
+		}
+	}
+}
+
+// Pools returns the state of each pool of connections to the database.
+func (e *Engine) Pools() []pawl.Pool { return e.db.Dialect().Pools() }
+
 // began returns when a call begins; zero without observers.
 func (e *core) began() time.Time {
 	if e.observers.Load() == nil {

@@ -59,6 +59,7 @@ func (s *server) streaming(route string, fn func(*http.Request, *stream) error) 
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		r, _ := humachi.Unwrap(c)
 		callOf(r.Context()).rest = func(w http.ResponseWriter, _ *http.Request) {
+			defer s.metrics.streaming(route)()
 			if err := fn(r, s.opened(r.Context(), w, r, route)); err != nil {
 				s.write(w, r, err)
 			}

@@ -35,6 +35,8 @@ type call struct {
 	upload *uploadBody
 	// nothing says that the call had no effect: its answer is not stored under its key.
 	nothing bool
+	// refused is the code of an error that huma found, which logRequest counts; "" = none.
+	refused pawl.Code
 }
 
 type callKey struct{}
@@ -68,6 +70,9 @@ func (s *server) logRequest(w middleware.WrapResponseWriter, r *http.Request, be
 	route := chi.RouteContext(r.Context()).RoutePattern()
 	took := clock.Now().Sub(began)
 	s.metrics.observe(route, r.Method, w.Status(), took)
+	if code := callOf(r.Context()).refused; code != "" {
+		s.metrics.errors.WithLabelValues(string(code)).Inc()
+	}
 	s.opts.Log.LogAttrs(r.Context(), slog.LevelInfo, "request",
 		slog.String("request_id", callOf(r.Context()).id),
 		slog.String("method", r.Method),

@@ -25,6 +25,9 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	took     *prometheus.HistogramVec
+	streams  *prometheus.GaugeVec   // open, by route
+	errors   *prometheus.CounterVec // by code
+	pools    func() []pawl.Pool     // nil = the service has none
 	gate     *access.Gate
 	gauges   []func(context.Context) ([]pawl.Gauge, error)
 
@@ -38,6 +41,9 @@ type metrics struct {
 // observable is implemented by an engine.
 type observable interface{ Observe(pawl.Observer) }
 
+// pooled is implemented by an engine.
+type pooled interface{ Pools() []pawl.Pool }
+
 // gaugeReader is implemented by an engine.
 type gaugeReader interface {
 	Gauges(context.Context) ([]pawl.Gauge, error)
@@ -50,13 +56,24 @@ func newMetrics(svc pawl.Service, gauges []func(context.Context) ([]pawl.Gauge, 
 			Name: "pawl_http_request_seconds", Help: "How long requests took; claims that wait and streams too.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 60},
 		}, []string{"route", "method", "status"}),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "pawl_streams_open", Help: "Streams of server-sent events that the API is sending."}, []string{"route"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pawl_errors_total", Help: "Errors that the API answered with; of a batch, each of its calls."}, []string{"code"}),
 		gate:     gate,
 		gauges:   gauges,
 		observed: observed.New(),
 	}
-	m.registry.MustRegister(m.took, m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, e := range pawl.Errors { // a counter that begins at its first error would hide it from rates
+		m.errors.WithLabelValues(string(e.Code))
+	}
+	m.registry.MustRegister(m.took, m.streams, m.errors, m, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if e, ok := svc.(observable); ok {
 		e.Observe(m.observed)
+	}
+	if p, ok := svc.(pooled); ok {
+		m.pools = p.Pools
 	}
 	return m
 }
@@ -68,6 +85,13 @@ func (m *metrics) observe(route, method string, status int, took time.Duration) 
 		method = ""
 	}
 	m.took.WithLabelValues(route, method, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// streaming counts a stream of a route; end must be called when it ends.
+func (m *metrics) streaming(route string) (end func()) {
+	open := m.streams.WithLabelValues(route)
+	open.Inc()
+	return open.Dec
 }
 
 // Describe implements prometheus.Collector. It names no metrics: they are known only when
@@ -87,6 +111,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for r, n := range m.gate.Refusals() {
 		out <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(n), r.Route, string(r.Code))
 	}
+	m.collectPools(out)
 	gauges, err := m.current()
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
@@ -99,6 +124,28 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			names, values = append(names, g.Labels[i]), append(values, g.Labels[i+1])
 		}
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(g.Name, g.Help, names, nil), prometheus.GaugeValue, g.Value, values...)
+	}
+}
+
+var (
+	poolMax   = prometheus.NewDesc("pawl_pool_max_connections", "Connections that a pool may have.", []string{"pool"}, nil)
+	poolConns = prometheus.NewDesc("pawl_pool_connections", "Connections of a pool.", []string{"pool", "state"}, nil)
+	poolWaits = prometheus.NewDesc("pawl_pool_waits_total", "Calls that found no idle connection in a pool.", []string{"pool"}, nil)
+)
+
+// collectPools reports the pools of connections to the database.
+func (m *metrics) collectPools(out chan<- prometheus.Metric) {
+	if m.pools == nil {
+		return
+	}
+	for _, p := range m.pools() {
+		gauge := func(d *prometheus.Desc, n int, labels ...string) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+		}
+		gauge(poolMax, p.Max, p.Name)
+		gauge(poolConns, p.InUse, p.Name, "in_use")
+		gauge(poolConns, p.Idle, p.Name, "idle")
+		out <- prometheus.MustNewConstMetric(poolWaits, prometheus.CounterValue, float64(p.Waits), p.Name)
 	}
 }
 

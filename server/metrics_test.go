@@ -7,19 +7,24 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/metrics"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
 )
 
 func TestMetrics(t *testing.T) {
 	h := open(t)
 	srv := h.srv
-	for _, b := range []string{`{"type":"a","payload":1}`, `{"type":"a","payload":2}`, `{"type":"b","payload":1}`, `nonsense`} {
+	for _, b := range []string{`{"type":"a","payload":1}`, `{"type":"a","payload":2}`, `{"type":"b","payload":1}`, `nonsense`, `{"type":5}`} {
 		resp, err := http.Post(srv.URL+"/v1/tasks", "application/json", strings.NewReader(b))
 		if err != nil {
 			t.Fatal(err)
@@ -38,12 +43,7 @@ func TestMetrics(t *testing.T) {
 	} else {
 		_ = resp.Body.Close()
 	}
-	resp, err := http.Get(srv.URL + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	raw, _ := io.ReadAll(resp.Body)
+	raw := scraped(t, srv.URL)
 	for _, want := range []string{
 		`(?m)^pawl_items\{namespace="[^"]+",state="queued",type="a"\} 2$`,
 		`(?m)^pawl_items\{namespace="[^"]+",state="leased",type="b"\} 1$`,
@@ -59,13 +59,96 @@ func TestMetrics(t *testing.T) {
 		`(?m)^pawl_lease_expirations_total\{type="a"\} 0$`,
 		`(?m)^pawl_workers\{type="b"\} 1$`,
 		`(?m)^pawl_feed_lag_events 0$`,
+		`(?m)^pawl_errors_total\{code="invalid"\} 2$`, // nonsense, and what the schema refuses
+		`(?m)^pawl_errors_total\{code="method"\} 1$`,
+		`(?m)^pawl_errors_total\{code="lease_lost"\} 0$`,
+		`(?m)^pawl_group_commit_calls_count\{verb="(write|create)"\} [1-9]`,
+		`(?m)^pawl_pool_connections\{pool="(write|hot)",state="in_use"\} \d$`,
+		`(?m)^pawl_pool_max_connections\{pool="(write|hot)"\} \d+$`,
+		`(?m)^pawl_pool_waits_total\{pool="(write|hot)"\} \d+$`,
 		`(?m)^go_goroutines `,
 	} {
-		if !regexp.MustCompile(want).Match(raw) {
+		if !regexp.MustCompile(want).MatchString(raw) {
 			t.Errorf("no line like %s in\n%s", want, raw)
 		}
 	}
-	documented(t, string(raw))
+	documented(t, raw)
+}
+
+// scraped returns a scrape of a server.
+func scraped(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// On each database, the metrics have the calls that were committed together, the pools, and the
+// streams while they are open.
+func TestMetricsOfCommitsPoolsAndStreams(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		srv := serve(t, p.Service, server.Options{})
+		var calls sync.WaitGroup
+		const n = 60
+		for range n {
+			calls.Go(func() {
+				if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		got := scraped(t, srv.URL)
+		value := func(pattern string) float64 {
+			t.Helper()
+			found := regexp.MustCompile(pattern).FindStringSubmatch(got)
+			if found == nil {
+				t.Fatalf("no line like %s in\n%s", pattern, got)
+			}
+			v, err := strconv.ParseFloat(found[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		sum := value(`(?m)^pawl_group_commit_calls_sum\{verb="(?:write|create)"\} (\S+)$`)
+		groups := value(`(?m)^pawl_group_commit_calls_count\{verb="(?:write|create)"\} (\S+)$`)
+		if sum < n || groups >= sum {
+			t.Errorf("%v calls of at least %d were in %v groups", sum, n, groups)
+		}
+		if most := value(`(?m)^pawl_pool_max_connections\{pool="(?:read|hot)"\} (\S+)$`); most < 1 {
+			t.Errorf("a pool has at most %v connections", most)
+		}
+		if value(`(?m)^pawl_pool_connections\{pool="(?:read|hot)",state="in_use"\} (\S+)$`)+
+			value(`(?m)^pawl_pool_connections\{pool="(?:read|hot)",state="idle"\} (\S+)$`) < 1 {
+			t.Error("a pool has no connections after calls")
+		}
+		if waits := value(`(?m)^pawl_pool_waits_total\{pool="(?:write|hot)"\} (\S+)$`); waits < 1 {
+			t.Errorf("%v of %d concurrent calls waited", waits, n)
+		}
+		stream := openFeed(t, srv, "")
+		got = scraped(t, srv.URL)
+		if open := value(`(?m)^pawl_streams_open\{route="list_events"\} (\S+)$`); open != 1 {
+			t.Errorf("%v streams are open, want 1", open)
+		}
+		_ = stream.body.Close()
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			got = scraped(t, srv.URL)
+			if value(`(?m)^pawl_streams_open\{route="list_events"\} (\S+)$`) == 0 {
+				break
+			}
+			if time.Since(began) > 10*time.Second {
+				t.Fatal("a stream that was closed still counts as open")
+			}
+		}
+	})
 }
 
 // documented checks that the documentation has every metric of a scrape and of the alert rules.

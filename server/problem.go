@@ -35,6 +35,7 @@ func (p problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem) 
 func (s *server) problem(ctx context.Context, err error) api.Problem {
 	call := callOf(ctx)
 	p := api.ProblemOf(err, call.path)
+	s.metrics.errors.WithLabelValues(string(p.Code)).Inc()
 	switch {
 	case p.Code == pawl.CodeInternal:
 		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("request_id", call.id), slog.String("path", call.path),
@@ -107,7 +108,8 @@ func refusal(ctx huma.Context, status int, msg string, errs ...error) huma.Statu
 	}
 	path := ""
 	if ctx != nil {
-		path = callOf(ctx.Context()).path
+		call := callOf(ctx.Context())
+		path, call.refused = call.path, e.Code
 	}
 	return &problem{Problem: api.ProblemOf(e, path)}
 }

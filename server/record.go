@@ -41,6 +41,7 @@ func (s *server) record() {
 				f.After, f.Epoch = &last.Position, last.Epoch
 			}
 			call.rest = func(w http.ResponseWriter, r *http.Request) {
+				defer s.metrics.streaming("list_events")()
 				if err := s.followEvents(ctx, s.opened(ctx, w, r, "list_events"), &f); err != nil {
 					s.write(w, r, err)
 				}

@@ -48,6 +48,8 @@ func (third) Dialect() *store.Dialect {
 		Look:     func(context.Context, work) error { panic("to do") },
 		Warnings: func(context.Context) ([]store.Warning, error) { panic("to do") },
 		Guard:    func() { panic("to do") },
+		OnCommit: func(func(int)) { panic("to do") },
+		Pools:    func() []pawl.Pool { panic("to do") },
 		Snapshot: func(context.Context, store.Tx) (bool, error) { panic("to do") },
 		Wrap:     func(any) store.Tx { panic("to do") },
 		// Capabilities. The zero value means that the database lacks it.

@@ -32,6 +32,8 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+
+	"github.com/pawl-work/pawl"
 )
 
 // DB is an open database. Do, Auto and View pass a Tx to fn, which must not keep it.
@@ -164,6 +166,11 @@ type Dialect struct {
 	// Snapshot reports whether all statements of a transaction read the state at its first one.
 	// Such a transaction cannot count what others have committed since.
 	Snapshot func(ctx context.Context, tx Tx) (bool, error)
+	// OnCommit sets what is told how many calls each transaction of GroupCommits carried out. It
+	// is called at most once. Without GroupCommits it does nothing.
+	OnCommit func(told func(calls int))
+	// Pools returns the state of each pool of connections.
+	Pools func() []pawl.Pool
 	// Wrap returns a Tx of a transaction that a caller began on the same database, or nil when
 	// the value is no such transaction.
 	Wrap func(tx any) Tx

@@ -23,8 +23,9 @@ const (
 )
 
 var (
-	callBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30}
-	workBuckets = []float64{.01, .05, .25, 1, 5, 15, 60, 300, 900, 3600, 14400}
+	callBuckets  = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30}
+	groupBuckets = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
+	workBuckets  = []float64{.01, .05, .25, 1, 5, 15, 60, 300, 900, 3600, 14400}
 )
 
 // Metrics implements pawl.Observer and prometheus.Collector. Histograms have classic and native
@@ -32,6 +33,7 @@ var (
 type Metrics struct {
 	claim, waits, pickups, runs, leases *prometheus.HistogramVec // by namespace and type
 	complete, heartbeat                 *prometheus.HistogramVec // by namespace
+	groups                              *prometheus.HistogramVec // by verb
 	events, expirations                 *prometheus.CounterVec
 
 	mu         sync.Mutex
@@ -60,6 +62,7 @@ func New() *Metrics {
 		leases:      of("pawl_lease_age_seconds", "How long leases lasted, whatever ended them.", workBuckets, "namespace", "type"),
 		complete:    of("pawl_complete_seconds", "How long calls of complete took.", callBuckets, "namespace"),
 		heartbeat:   of("pawl_heartbeat_seconds", "How long calls of heartbeat took.", callBuckets, "namespace"),
+		groups:      of("pawl_group_commit_calls", "Concurrent calls that one transaction carried out.", groupBuckets, "verb"),
 		events:      counter("pawl_events_total", "Events by the type of their task.", "type", "event"),
 		expirations: counter("pawl_lease_expirations_total", "Leases that ran out.", "type"),
 		types:       map[string]bool{},
@@ -68,7 +71,8 @@ func New() *Metrics {
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.claim, m.waits, m.pickups, m.runs, m.leases, m.complete, m.heartbeat, m.events, m.expirations}
+	return []prometheus.Collector{m.claim, m.waits, m.pickups, m.runs, m.leases, m.complete, m.heartbeat, m.groups,
+		m.events, m.expirations}
 }
 
 // Describe implements prometheus.Collector.
@@ -139,4 +143,9 @@ func (m *Metrics) Took(verb, namespace string, types []string, took time.Duratio
 	case "heartbeat":
 		m.heartbeat.WithLabelValues(namespace).Observe(took.Seconds())
 	}
+}
+
+// Committed implements pawl.Observer.
+func (m *Metrics) Committed(verb string, calls int) {
+	m.groups.WithLabelValues(verb).Observe(float64(calls))
 }

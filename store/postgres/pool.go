@@ -205,6 +205,16 @@ func (d *db) reset() bool {
 
 func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background, d.names} }
 
+func (d *db) poolStates() []pawl.Pool {
+	names, out := [...]string{"hot", "cold", "heartbeats", "background", "names"}, []pawl.Pool{} // in the order of pools
+	for i, p := range d.pools() {
+		s := p.Stat()
+		out = append(out, pawl.Pool{Name: names[i], Max: int(s.MaxConns()), InUse: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
+			Waits: s.EmptyAcquireCount()})
+	}
+	return out
+}
+
 // hotPool returns the pool in which a context's hot verbs run.
 func (d *db) hotPool(ctx context.Context) *pool {
 	if store.PurposeOf(ctx) == store.Calls {

@@ -20,6 +20,8 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		Listen:   func(context.Context, func(), func(string)) error { return nil },
 		Warnings: func(context.Context) ([]store.Warning, error) { return walWarning(d.path), nil },
 		Guard:    func() { d.guarded.Store(true) },
+		OnCommit: func(told func(int)) { d.writer.committed.Store(&told) },
+		Pools:    d.poolStates,
 		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes
 		Wrap:     func(tx any) store.Tx { return wrapAny(tx, now) },
 	}

@@ -205,6 +205,7 @@ func (d *db) finish(g *group) {
 	if err == nil {
 		if err = d.commit(); err == nil {
 			w.answer(g.calls, nil)
+			w.tell(len(g.calls))
 			d.limitWAL()
 			return
 		}

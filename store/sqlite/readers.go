@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -14,6 +16,7 @@ type readers struct {
 	path  string
 	turns chan struct{} // one for each connection in use
 	idle  chan *conn
+	waits atomic.Int64 // calls that waited for a turn
 
 	mu     sync.Mutex
 	closed bool
@@ -29,8 +32,13 @@ func (r *readers) acquire(ctx context.Context) (*conn, error) {
 	}
 	select {
 	case r.turns <- struct{}{}:
-	case <-ctx.Done():
-		return nil, classify(ctx.Err())
+	default:
+		r.waits.Add(1)
+		select {
+		case r.turns <- struct{}{}:
+		case <-ctx.Done():
+			return nil, classify(ctx.Err())
+		}
 	}
 	r.mu.Lock()
 	closed := r.closed
@@ -77,6 +85,25 @@ func (r *readers) close() (err error) {
 		<-r.turns
 	}
 	return err
+}
+
+// poolStates returns the state of the writing connection and of each pool of readers.
+func (d *db) poolStates() []pawl.Pool {
+	d.writer.mu.Lock()
+	write := pawl.Pool{Name: "write", Max: 1, Idle: 1, Waits: d.writer.waits.Load()}
+	if d.writer.taken {
+		write.InUse, write.Idle = 1, 0
+	}
+	d.writer.mu.Unlock()
+	out := []pawl.Pool{write}
+	for _, p := range []struct {
+		name string
+		of   store.Purpose
+	}{{"read", store.Calls}, {"heartbeats", store.Heartbeats}, {"background", store.Background}} {
+		r := d.readers[p.of]
+		out = append(out, pawl.Pool{Name: p.name, Max: cap(r.turns), InUse: len(r.turns), Idle: len(r.idle), Waits: r.waits.Load()})
+	}
+	return out
 }
 
 // View implements store.DB: one deferred transaction, whose snapshot is taken by its first

@@ -49,6 +49,7 @@ func (d *db) conclude(t *tx, err error) error {
 		d.rollback(t.failed)
 		return err
 	}
+	d.writer.tell(1)
 	d.limitWAL()
 	return nil
 }

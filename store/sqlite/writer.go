@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -30,6 +31,16 @@ type writer struct {
 	version int64       // data_version when the schema was checked last; 0 = never on this connection
 	seen    int64       // data_version of the last transaction; 0 = none on this connection
 	names   store.Names // learned while no other connection has written
+
+	waits     atomic.Int64              // calls that found the connection in use
+	committed atomic.Pointer[func(int)] // is told how many calls each transaction had; nil = nothing is
+}
+
+// tell tells how many calls the transaction had that was just committed.
+func (w *writer) tell(calls int) {
+	if told := w.committed.Load(); told != nil {
+		(*told)(calls)
+	}
 }
 
 // stage is the progress of a call in the queue.
@@ -82,6 +93,7 @@ func (w *writer) acquire(ctx context.Context, fn func(ctx context.Context, tx st
 	}
 	c := &call{ctx: ctx, fn: fn, hot: hot, done: make(chan struct{})}
 	w.queue = append(w.queue, c)
+	w.waits.Add(1)
 	return c, nil
 }
 

@@ -61,6 +61,8 @@ type Options[Row, Ans any] struct {
 	// Orphaned gets the answers of a caller that gave up during the flush;
 	// nil = they are dropped.
 	Orphaned func(ctx context.Context, rows []Row, out []Ans)
+	// Committed is told how many calls each group had that succeeded; nil = not called.
+	Committed func(calls int)
 	// Panicked gets each panic; the group is answered with an error. nil = not called.
 	Panicked func(ctx context.Context, p Panic)
 	// Ungrouped says that the store groups calls itself, so every call has its own flush.

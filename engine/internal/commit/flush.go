@@ -117,6 +117,9 @@ func (c *Committer[Row, Ans]) attempt(ctx context.Context, group []*request[Row,
 		return err
 	}
 	c.distribute(group, places, answers)
+	if c.options.Committed != nil {
+		c.options.Committed(len(group))
+	}
 	return nil
 }
 
