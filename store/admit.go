@@ -219,11 +219,22 @@ func (a *Admitted) choose(ctx context.Context, tx Tx) error {
 		if len(looked) > 0 {
 			after = looked[len(looked)-1].id
 		}
+		var before []*gate   // that stay ahead of the wrap
+		if end && !wrapped { // those after it are dealt together with the first ones, or they would take all
+			before, wrapped, most = looked, true, most-len(looked)
+			if looked, err = a.withWork(ctx, tx, 0, most); err != nil {
+				return err
+			}
+			if end, after = len(looked) < most, 0; len(looked) > 0 {
+				after = looked[len(looked)-1].id
+			}
+		}
 		if wrapped && start > 0 {
 			n := len(looked)
 			looked = slices.DeleteFunc(looked, func(g *gate) bool { return g.id > start })
 			end = end || len(looked) < n
 		}
+		looked = append(before, looked...)
 		skipped, err := a.pickFrom(ctx, tx, looked, false)
 		if err != nil {
 			return err
@@ -233,9 +244,6 @@ func (a *Admitted) choose(ctx context.Context, tx Tx) error {
 		}
 		if end && wrapped {
 			break
-		}
-		if end {
-			after, wrapped = 0, true
 		}
 	}
 	return a.passed(ctx, tx, busy)
@@ -296,7 +304,8 @@ func (a *Admitted) pickFrom(ctx context.Context, tx Tx, gates []*gate, wait bool
 		if err := a.count(ctx, tx, locked); err != nil {
 			return nil, err
 		}
-		if err := a.deal(ctx, tx, locked); err != nil {
+		inOrder := slices.DeleteFunc(slices.Clone(some), func(g *gate) bool { return !slices.Contains(locked, g) })
+		if err := a.deal(ctx, tx, inOrder); err != nil {
 			return nil, err
 		}
 	}
