@@ -29,9 +29,8 @@ FROM (SELECT a.id, a.created_at FROM pawl.task_events a ORDER BY a.id LIMIT 1) o
 -- name: newest of its task
 e.id = (SELECT n.id FROM pawl.task_events n WHERE n.task_id = e.task_id ORDER BY n.id DESC LIMIT 1)
 
--- The limit keeps the planner from joining all items for a few tasks.
 -- name: available
-(SELECT 1
+(SELECT 1 -- with LIMIT, or the planner joins all items for a few tasks
   FROM pawl.item_ranks k
   JOIN pawl.ready r ON r.queue_id = k.queue_id AND r.rank = k.rank AND r.item_id = k.id
   WHERE k.task_id = t.id AND @claimable(r.queue_id) IS NOT NULL
