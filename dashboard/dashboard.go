@@ -75,7 +75,8 @@ type server struct {
 	sessions *sessions
 	pages    map[string]*template.Template
 	counts   countCache
-	waits    stuckCache
+	waits    answers[stuckWork]
+	lines    answers[queueSparks]
 	hints    *hints
 	kept     fragments
 }

@@ -26,39 +26,44 @@ type stuckWork struct {
 // NoWorker reports whether no worker takes the type.
 func (s stuckWork) NoWorker() bool { return s.Reason == pawl.BlockedByNoWorker }
 
-// stuckCache keeps what is stuck, by namespace, for twenty times as long as it took to find.
-type stuckCache struct {
+// answers keeps answers of questions that read much, by name, for twenty times as long as one
+// took to find.
+type answers[T any] struct {
 	mu   sync.Mutex
-	kept map[string]keptStuck
+	kept map[string]answer[T]
 }
 
-type keptStuck struct {
-	list []stuckWork
+type answer[T any] struct {
+	list []T
 	till time.Time
 }
 
-// maxKeptStuck bounds the namespaces of a stuckCache.
-const maxKeptStuck = 1000
+// maxAnswers bounds the names of answers.
+const maxAnswers = 1000
+
+func (a *answers[T]) get(name string, find func() ([]T, error)) ([]T, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	began := clock.Now()
+	if k, ok := a.kept[name]; ok && began.Before(k.till) {
+		return k.list, nil
+	}
+	out, err := find()
+	if err != nil {
+		return nil, err
+	}
+	if a.kept == nil || len(a.kept) >= maxAnswers {
+		a.kept = map[string]answer[T]{}
+	}
+	now := clock.Now()
+	a.kept[name] = answer[T]{out, now.Add(20 * now.Sub(began))}
+	return out, nil
+}
 
 // stuck explains what does not go on: of each type the oldest item that is queued, and the
 // oldest that waits. What has no worker comes first, then what most items wait for.
 func (d *server) stuck(ctx context.Context, types []typeCounts) ([]stuckWork, error) {
-	d.waits.mu.Lock()
-	defer d.waits.mu.Unlock()
-	ns, began := pawl.CallerOf(ctx).Namespace, clock.Now()
-	if k, ok := d.waits.kept[ns]; ok && began.Before(k.till) {
-		return k.list, nil
-	}
-	out, err := d.explain(ctx, largest(types))
-	if err != nil {
-		return nil, err
-	}
-	if d.waits.kept == nil || len(d.waits.kept) >= maxKeptStuck {
-		d.waits.kept = map[string]keptStuck{}
-	}
-	now := clock.Now()
-	d.waits.kept[ns] = keptStuck{out, now.Add(20 * now.Sub(began))}
-	return out, nil
+	return d.waits.get(pawl.CallerOf(ctx).Namespace, func() ([]stuckWork, error) { return d.explain(ctx, largest(types)) })
 }
 
 // largest returns the work that may be stuck, by type and state, with the most items first.

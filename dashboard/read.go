@@ -41,6 +41,8 @@ type overviewPage struct {
 	Tasks     map[string]int64 // by state
 	Types     section[typeCounts]
 	Stuck     section[stuckWork]
+	Sparks    section[queueSparks]
+	Span      sparkSpan
 	Relays    section[pawl.Relay] // for callers who may see them
 	States    []string            // with a count above zero in Types
 	Submitted section[pawl.Task]
@@ -70,6 +72,14 @@ func (d *server) overview(v *request) (any, error) {
 	}
 	waits, err := d.stuck(ctx, o.Types.Items)
 	o.Stuck = sectionOf(pawl.List[stuckWork]{Items: waits}, err)
+	o.Span = sparkSpans[cmp.Or(v.param("span"), "hour")]
+	if o.Span.Name == "" {
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "the parameter span is hour or day"}
+	}
+	lines, err := d.lines.get(o.Span.Name+" "+pawl.CallerOf(ctx).Namespace, func() ([]queueSparks, error) {
+		return d.sparks(ctx, o.Span, o.Types.Items)
+	})
+	o.Sparks = sectionOf(pawl.List[queueSparks]{Items: lines}, err)
 	if v.pass.May("operator", true) == nil {
 		o.Relays = sectionOf(d.svc.ListRelays(ctx))
 	}

@@ -26,7 +26,7 @@ for (const [look, options] of Object.entries(looks)) {
       await page.goto(path);
       await page.locator("#live, h1").first().waitFor();
       const file = join(folder, `${name}-${look}.png`);
-      const height = Math.min(1300, await page.evaluate(() => document.documentElement.scrollHeight));
+      const height = Math.min(1000, await page.evaluate(() => document.documentElement.scrollHeight));
       await page.setViewportSize({ ...options.viewport, height });
       await page.screenshot({ path: file, animations: "disabled", caret: "hide" });
       await page.setViewportSize(options.viewport);

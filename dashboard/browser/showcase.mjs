@@ -41,6 +41,7 @@ export const pagesOf = showcase => ({
   message: `/ui/messages/${showcase.message}`,
   items: "/ui/items",
   approvals: "/ui/approvals",
+  failures: "/ui/failures",
   queues: "/ui/queues",
   queue: "/ui/queues/summarise-report",
   schedules: "/ui/schedules",

@@ -10,18 +10,28 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/store"
 )
 
-// history is how long ago the work began, and step how much of it passes at once.
-const (
-	history = 24 * time.Hour
-	step    = 10 * time.Minute
-)
+// history is how long ago the work began.
+const history = 24 * time.Hour
+
+// step is how much time passes at once: less, the nearer the present is.
+func step(behind time.Duration) time.Duration {
+	switch {
+	case behind > 2*time.Hour:
+		return 30 * time.Minute
+	case behind > time.Hour:
+		return 10 * time.Minute
+	}
+	return 2 * time.Minute
+}
 
 // filler fills a database. The first error stays, and ends all that follows.
 type filler struct {
 	context.Context
 	*engine.Engine
+	db    store.DB // the same database: an engine that does not run stores no backlog
 	clock *past
 	rand  *rand.Rand
 	shown map[string]string
@@ -29,17 +39,18 @@ type filler struct {
 }
 
 // fill fills an empty database with a day of work, and returns the ids to show.
-func fill(ctx context.Context, eng *engine.Engine, clock *past) (map[string]string, error) {
-	f := &filler{Context: ctx, Engine: eng, clock: clock, rand: rand.New(rand.NewPCG(7, 7)), shown: map[string]string{}}
+func fill(ctx context.Context, eng *engine.Engine, db store.DB, clock *past) (map[string]string, error) {
+	f := &filler{Context: ctx, Engine: eng, db: db, clock: clock, rand: rand.New(rand.NewPCG(7, 7)), shown: map[string]string{}}
 	f.settings()
 	f.day(map[time.Duration]func(){
 		100 * time.Minute: f.deadLetters, 50 * time.Minute: f.failures, 40 * time.Minute: f.waiting, 30 * time.Minute: f.approvals,
 	})
-	f.clock.set(12 * time.Minute)
+	f.at(12 * time.Minute)
 	f.research()
-	f.clock.set(2 * time.Minute)
+	f.backlog()
+	f.at(2 * time.Minute)
 	f.conversation()
-	f.clock.set(0)
+	f.at(0)
 	f.workers("w-report-1", "w-report-2", "w-tickets-1", "w-pages-1")
 	return f.shown, f.err
 }
@@ -93,6 +104,11 @@ func (f *filler) complete(l pawl.Lease, result json.RawMessage) {
 func (f *filler) fail(l pawl.Lease, retry bool, code, message string) {
 	only[pawl.Moved](f)(f.Fail(f, []pawl.FailCall{{Fence: l.Fence(), Retryable: &retry,
 		Error: pawl.Failure{Code: code, Message: message, Detail: asJSON(`{"attempt":%d,"host":"invoices.internal"}`, l.Attempt)}}}))
+}
+
+// at lets time pass until it is a time ago. It never goes back.
+func (f *filler) at(behind time.Duration) {
+	f.clock.set(min(behind, time.Duration(f.clock.behind.Load())))
 }
 
 // pass lets time pass, to a time ago.
@@ -159,15 +175,16 @@ func (f *filler) settings() {
 
 // day does the work of a day, and other things at their time.
 func (f *filler) day(others map[time.Duration]func()) {
-	for behind := history; behind >= 2*step && f.err == nil; behind -= step {
-		f.clock.set(behind)
+	for behind := history; behind >= 20*time.Minute && f.err == nil; behind -= step(behind) {
+		f.at(behind)
 		for range 1 + int(2*(1+math.Sin(behind.Hours()/4))) + f.rand.IntN(2) {
 			f.create(pawl.NewTask{Type: "summarise-report", Title: fmt.Sprintf("Report %d", 1000+f.rand.IntN(9000)),
 				Payload: asJSON(`{"report":%d}`, f.rand.IntN(9000))})
 			f.create(pawl.NewTask{Type: "classify-ticket", Title: fmt.Sprintf("Ticket %d", 20000+f.rand.IntN(9000)),
 				Payload: asJSON(`{"customer":"%s"}`, []string{"acme", "globex", "initech"}[f.rand.IntN(3)])})
 		}
-		f.pass(time.Duration(20+f.rand.IntN(200)) * time.Second)
+		f.pass(time.Duration(20+f.rand.IntN(90)) * time.Second)
+		f.backlog()
 		f.work("w-report-1", "summarise-report")
 		f.work("w-tickets-1", "classify-ticket")
 		if f.err == nil {
@@ -180,6 +197,18 @@ func (f *filler) day(others map[time.Duration]func()) {
 	}
 }
 
+// backlog stores what is in the queues now.
+func (f *filler) backlog() {
+	minute := f.clock.now().Unix()/60 - 1
+	f.check(f.db.Do(f, func(ctx context.Context, tx store.Tx) error {
+		queues, err := store.ReadBacklog(ctx, tx, minute)
+		if err == nil {
+			err = store.PutBacklog(ctx, tx, minute, queues)
+		}
+		return err
+	}))
+}
+
 // work does all the queued work of a type. A tenth of it fails at first.
 func (f *filler) work(worker, typ string) {
 	for {
@@ -188,7 +217,7 @@ func (f *filler) work(worker, typ string) {
 			return
 		}
 		f.spend(l)
-		f.pass(time.Duration(1+f.rand.IntN(15)) * time.Second)
+		f.pass(time.Duration(1+f.rand.IntN(3)) * time.Second)
 		if l.Attempt == 1 && f.rand.IntN(10) == 0 {
 			f.fail(l, true, "model_overloaded", "the model did not answer within 30 s")
 			continue

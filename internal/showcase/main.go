@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/server"
+	"github.com/pawl-work/pawl/store/sqlite"
 )
 
 func main() {
@@ -51,14 +52,15 @@ func serve(ctx context.Context, addr string, empty bool) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var at past
 	at.set(history)
-	eng, err := engine.OpenWith(ctx, "sqlite:"+filepath.Join(dir, "pawl.db"), engine.Options{Clock: at.now, Log: log})
+	path := filepath.Join(dir, "pawl.db")
+	eng, err := engine.OpenWith(ctx, "sqlite:"+path, engine.Options{Clock: at.now, Log: log})
 	if err != nil {
 		return err
 	}
 	defer eng.Close()
 	shown := map[string]string{}
 	if !empty {
-		if shown, err = fill(ctx, eng, &at); err != nil {
+		if shown, err = filled(ctx, eng, path, &at); err != nil {
 			return err
 		}
 	}
@@ -72,4 +74,14 @@ func serve(ctx context.Context, addr string, empty bool) error {
 		shown["url"] = "http://" + at.String()
 		_ = json.NewEncoder(os.Stdout).Encode(shown) // a map of texts
 	}})
+}
+
+// filled fills the database at a path.
+func filled(ctx context.Context, eng *engine.Engine, path string, at *past) (map[string]string, error) {
+	db, err := sqlite.Open(ctx, path, sqlite.Options{Clock: at.now})
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return fill(ctx, eng, db, at)
 }

@@ -97,7 +97,7 @@ var arrows = map[string][]string{
 		"cmd/pawl/internal/tasktype",
 		"internal/gctune",
 	},
-	"internal/showcase": {"", "access", "dashboard", "engine", "server"},
+	"internal/showcase": {"", "access", "dashboard", "engine", "server", "store", "store/sqlite"},
 	"pawltest":          {"", "store", "engine", "worker"},
 	"internal/release":  {},
 	"pawltest/suite":    {"", "pawltest"},
