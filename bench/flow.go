@@ -41,6 +41,9 @@ func (b *bench) flow(ctx context.Context) error {
 		}
 		return b.fresh(ctx, forPawl, func(url string) error { return claimsOneByOne(ctx, url, b.sized(2000, 500), &plain, &rated) })
 	})
+	if err == nil {
+		err = b.firings(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -75,20 +77,25 @@ func bulkFilter(call *pawl.BulkCall, made int64) pawl.TaskFilter {
 	return q
 }
 
-// countTasks counts the tasks of a filter, each step in a snapshot of its own.
+// countTasks counts the tasks of a filter, each step in a snapshot of its own. Steps grow and
+// shrink as batches do.
 func (e *Engine) countTasks(ctx context.Context, q pawl.TaskFilter) (n int64, err error) {
+	size := bulkCount
 	for p := (store.BulkPage{}); err == nil && !p.Done; n += p.Count {
+		var began time.Time
 		p, err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.BulkPage, error) {
-			return store.CountBulk(ctx, tx, ns, q, p, bulkCount)
+			began = clock.Now()
+			return store.CountBulk(ctx, tx, ns, q, p, size)
 		})
+		size = nextSize(size, clock.Now().Sub(began), bulkCount, bulkCounts)
 	}
 	return n, err
 }
 
-// bulkPage takes a step over the tasks of a filter.
-func (e *Engine) bulkPage(ctx context.Context, q pawl.TaskFilter, after string) (store.BulkPage, error) {
+// bulkPage takes the step over the tasks of a filter that follows another one.
+func (e *Engine) bulkPage(ctx context.Context, q pawl.TaskFilter, last store.BulkPage) (store.BulkPage, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (store.BulkPage, error) {
-		return store.BulkTasks(ctx, tx, ns, q, after, pawl.BulkStep)
+		return store.BulkTasks(ctx, tx, ns, q, last, pawl.BulkStep)
 	})
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -20,26 +21,37 @@ type outcomes struct {
 // batch changes tasks in one transaction, which also saves how far the call is: after a crash,
 // no task is changed again. Tasks that need more than the batch does are left to apart, and
 // if the batch fails, all of them are: a failure of one task must not be that of the others.
-func (r *bulkRun) batch(ctx context.Context, tasks []pawl.Task) error {
-	began := clock.Now()
-	changed, err := false, error(nil)
+// It returns how many tasks it has dealt with: the first ones, as many as fit into bulkTime.
+func (r *bulkRun) batch(ctx context.Context, tasks []pawl.Task) (n int, err error) {
+	var took time.Duration
 	if r.call.Verb != pawl.BulkDelete && r.prioritiesFit(ctx, tasks) { // a delete takes several transactions
-		changed, err = r.commit(ctx, tasks, r.change)
+		n, took, err = r.commit(ctx, tasks, r.change)
 	}
-	if err == nil && !changed {
-		_, err = r.commit(ctx, tasks, func(context.Context, store.Tx, []string) (outcomes, error) { return outcomes{}, nil })
+	if err == nil && n == 0 {
+		n, took, err = r.commit(ctx, tasks, func(context.Context, store.Tx, []string) (outcomes, error) { return outcomes{}, nil })
 	}
-	r.size = nextSize(len(tasks), clock.Now().Sub(began))
-	if len(r.state.Apart) > 0 {
-		r.size = min(r.size, bulkApart)
-	}
-	return err
+	r.e.log.DebugContext(ctx, "a batch of a bulk call", "task_id", r.item.TaskID, "tasks", n, "took", took)
+	r.size = nextSize(n, took, bulkLeast, r.most())
+	return n, err
 }
 
-// nextSize returns the size of the next batch: as many tasks as take bulkTime by the last one.
-func nextSize(last int, took time.Duration) int {
+// most returns how many tasks the next batch has at most.
+func (r *bulkRun) most() int {
+	switch {
+	case len(r.state.Apart) > 0:
+		return bulkApart
+	case r.e.db.Dialect().ParallelWrites:
+		return bulkLocked
+	default:
+		return pawl.BulkStep
+	}
+}
+
+// nextSize returns how many tasks the next transaction takes: as many as take bulkTime by the
+// last one, at least and at most a number, and at most twice as many as the last one had.
+func nextSize(last int, took time.Duration, least, most int) int {
 	fit := int(float64(last) * float64(bulkTime) / float64(max(took, time.Microsecond)))
-	return min(max(fit, last/4, 10), 2*max(last, 10), pawl.BulkStep)
+	return min(max(fit, least), 2*max(last, bulkFirst), most)
 }
 
 // prioritiesFit reports whether the queues of the tasks' types take the priority of an update.
@@ -57,42 +69,70 @@ func (r *bulkRun) prioritiesFit(ctx context.Context, tasks []pawl.Task) bool {
 	return true
 }
 
-// commit changes tasks and saves how far the call is, in one transaction. changed is false if the
-// change failed; it is then logged, and nothing is saved.
+// commit changes tasks and saves how far the call is, in one transaction. It returns how many
+// tasks it has dealt with, and how long it had the transaction. They are 0 if the change failed;
+// it is then logged, and nothing is saved.
+//
+// Where one transaction writes at a time, it looks at the clock after every few tasks, and leaves
+// the others to the next transaction when bulkTime is over. Elsewhere all tasks are locked
+// together, in the order of their ids, so that two transactions do not wait for each other.
 func (r *bulkRun) commit(ctx context.Context, tasks []pawl.Task,
-	change func(ctx context.Context, tx store.Tx, ids []string) (outcomes, error)) (changed bool, err error) {
-	ids := make([]string, len(tasks))
-	for i := range tasks {
-		ids[i] = tasks[i].ID
+	change func(ctx context.Context, tx store.Tx, ids []string) (outcomes, error)) (n int, took time.Duration, err error) {
+	part := bulkPart
+	if r.e.db.Dialect().ParallelWrites {
+		part = len(tasks)
 	}
 	var next bulkState
-	var done outcomes
+	var after effects
 	var failed error
+	var began time.Time
 	err = r.locked(ctx, func(ctx context.Context, tx store.Tx) error {
-		if done, failed = change(ctx, tx, ids); failed != nil {
-			return failed
-		}
-		next = r.state
-		for _, t := range tasks {
-			if err, ok := done.of[t.ID]; ok {
-				next.count(t.ID, err)
-			} else {
-				next.Apart = append(next.Apart, bulkTask{t.ID, t.Version})
+		began = clock.Now()
+		n, next, after = 0, r.state, effects{}
+		for some := range slices.Chunk(tasks, part) {
+			var done outcomes
+			if done, failed = change(ctx, tx, idsOfTasks(some)); failed != nil {
+				return failed
+			}
+			next.add(some, done.of)
+			after.queued, after.children = append(after.queued, done.after.queued...), append(after.children, done.after.children...)
+			if n += len(some); clock.Now().Sub(began) >= bulkTime {
+				break
 			}
 		}
-		next.Cursor = ids[len(ids)-1]
+		next.Cursor = tasks[n-1].ID
 		return store.SaveBulk(ctx, tx, r.item.TaskID, string(rules.Encode(next)))
 	})
 	if err == nil {
 		r.state = next
-		r.e.follow(pawl.As(ctx, r.caller), done.after)
-		return true, nil
+		took = clock.Now().Sub(began)
+		r.e.follow(pawl.As(ctx, r.caller), after)
+		return n, took, nil
 	}
 	if failed == nil || ctx.Err() != nil {
-		return false, err
+		return 0, 0, err
 	}
 	r.e.log.WarnContext(ctx, "a batch of a bulk call failed; its tasks are changed one by one", "task_id", r.item.TaskID, "error", err)
-	return false, nil
+	return 0, 0, nil
+}
+
+func idsOfTasks(tasks []pawl.Task) []string {
+	ids := make([]string, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
+	}
+	return ids
+}
+
+// add counts the outcomes of tasks. Those without one are to be changed apart.
+func (s *bulkState) add(tasks []pawl.Task, of map[string]error) {
+	for _, t := range tasks {
+		if err, ok := of[t.ID]; ok {
+			s.count(t.ID, err)
+		} else {
+			s.Apart = append(s.Apart[:len(s.Apart):len(s.Apart)], bulkTask{t.ID, t.Version})
+		}
+	}
 }
 
 // change applies the verb to tasks, as the calls of the verb do, with the same statements for all.

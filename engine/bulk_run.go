@@ -21,10 +21,13 @@ const (
 	bulkReport  = 2 * time.Second       // how often progress is told
 	bulkInSweep = 10 * time.Second      // how long a sweep works on bulk calls
 	bulkTime    = 40 * time.Millisecond // that a transaction is to take: batches grow and shrink towards it
-	bulkFirst   = 50                    // tasks of the first batch
-	bulkCount   = 5000                  // tasks of one statement that counts
+	bulkFirst   = 16                    // tasks of the first batch
+	bulkLeast   = 40                    // tasks of a later batch at least: fewer save little of its time
+	bulkLocked  = 200                   // tasks of a batch at most, where all are locked before the first is changed
+	bulkCount   = 1000                  // tasks at least of a statement that counts
+	bulkCounts  = 5000                  // and at most
 	bulkApart   = 100                   // tasks of a batch at most that are changed apart
-	bulkPart    = 20                    // tasks of one call of a verb
+	bulkPart    = 20                    // tasks of one call of a verb, or of the statements of a batch between two looks at the clock
 	bulkWriters = 4                     // calls at the same time, where transactions write concurrently
 )
 
@@ -230,14 +233,13 @@ func (r *bulkRun) steps(ctx context.Context) error {
 	if err := r.goOn(ctx); err != nil {
 		return err
 	}
-	for done := false; !done; {
-		p, err := r.e.bulkPage(ctx, r.filter, r.state.Cursor)
-		if err != nil {
+	for p := (store.BulkPage{Last: r.state.Cursor}); !p.Done; {
+		var err error
+		if p, err = r.e.bulkPage(ctx, r.filter, p); err != nil {
 			return err
 		}
 		for rest := p.Tasks; len(rest) > 0; {
-			n := min(r.size, len(rest))
-			err := r.batch(ctx, rest[:n])
+			n, err := r.batch(ctx, rest[:min(r.size, len(rest))])
 			if err == nil {
 				err = r.apart(ctx)
 			}
@@ -249,8 +251,8 @@ func (r *bulkRun) steps(ctx context.Context) error {
 			}
 			rest = rest[n:]
 		}
-		r.state.Cursor, done = p.Last, p.Done
-		if err := r.report(ctx, done); err != nil {
+		r.state.Cursor = p.Last
+		if err := r.report(ctx, p.Done); err != nil {
 			return err
 		}
 	}

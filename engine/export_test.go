@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -55,4 +58,48 @@ func (e *Engine) Spy() (begun, open func() int32) {
 	s := &spyDB{DB: under.DB}
 	under.DB = s
 	return s.begun.Load, s.open.Load
+}
+
+// timedDB notes how long transactions last, from their beginning to the end of their commit.
+type timedDB struct {
+	store.DB
+	mu            sync.Mutex
+	writes, reads []time.Duration
+}
+
+type doing func(context.Context, func(context.Context, store.Tx) error) error
+
+func (t *timedDB) time(ctx context.Context, into *[]time.Duration, run doing, fn func(context.Context, store.Tx) error) error {
+	var began time.Time
+	err := run(ctx, func(ctx context.Context, tx store.Tx) error {
+		began = time.Now()
+		return fn(ctx, tx)
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*into = append(*into, time.Since(began))
+	return err
+}
+
+func (t *timedDB) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	return t.time(ctx, &t.writes, t.DB.Do, fn)
+}
+
+func (t *timedDB) View(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	return t.time(ctx, &t.reads, t.DB.View, fn)
+}
+
+// Time makes an engine that is not in use note how long its transactions last. taken returns
+// those that have ended since it was last called, the shortest first.
+func (e *Engine) Time() (taken func() (writes, reads []time.Duration)) {
+	t := &timedDB{DB: e.notifyingDB.DB}
+	e.notifyingDB.DB = t
+	return func() (writes, reads []time.Duration) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		writes, reads, t.writes, t.reads = t.writes, t.reads, nil, nil
+		slices.Sort(writes)
+		slices.Sort(reads)
+		return writes, reads
+	}
 }

@@ -74,15 +74,15 @@ type BulkPage struct {
 	many  bool        // too many tasks can be in the states of the filter to collect all of them
 }
 
-// BulkTasks takes a step of at most size tasks, behind after. Bulk calls are left out. Each of its
-// statements reads about that many rows, whatever the filter is: where few tasks can be in the
-// states of the filter, those; otherwise all tasks of the namespace.
-func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, after string, size int) (BulkPage, error) {
+// BulkTasks takes the step of at most size tasks that follows another one. Bulk calls are left
+// out. Each of its statements reads about that many rows, whatever the filter is: where few tasks
+// can be in the states of the filter, those; otherwise all tasks of the namespace.
+func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, last BulkPage, size int) (BulkPage, error) {
 	l, err := bulkList(ctx, tx, namespace, &q)
 	if err != nil {
 		return BulkPage{}, err
 	}
-	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, after, size)
+	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last, size)
 	if err == nil && len(keys) > 0 {
 		l.limit = len(keys)
 		out.Tasks, err = l.read(keys)
@@ -96,8 +96,7 @@ func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	if err != nil {
 		return BulkPage{}, err
 	}
-	l.many = last.many
-	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last.Last, size)
+	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last, size)
 	if out.Count = int64(len(keys)); err == nil && len(keys) > 0 && len(l.derived.conds) > 0 {
 		w := l.derived.with("t.id @among_ids(?)", TaskList(keys))
 		_, err = Row(ctx, tx, []any{&out.Count}, w.text("SELECT COUNT(*) FROM pawl.task_rows t", "1", 1), w.args...)
@@ -128,11 +127,12 @@ func bulkList(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter) 
 
 // bulkStep returns the ids of the next tasks that meet the conditions on their own columns, and
 // where the step after this one begins.
-func (l *bulkListing) bulkStep(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter, after string,
+func (l *bulkListing) bulkStep(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter, last BulkPage,
 	size int) ([]string, BulkPage, error) {
-	keys, few, err := bulkKeys(ctx, tx, &l.listing, namespace, q, after, size)
+	l.many = last.many
+	keys, few, err := bulkKeys(ctx, tx, &l.listing, namespace, q, last.Last, size)
 	if err != nil || len(keys) == 0 {
-		return nil, BulkPage{Last: after, Done: err == nil}, err
+		return nil, BulkPage{Last: last.Last, Done: err == nil}, err
 	}
 	out := BulkPage{Last: keys[len(keys)-1], Done: len(keys) < size, many: l.many}
 	w := l.own.with("t.id >= ?", TaskID(keys[0]))

@@ -132,7 +132,7 @@ func moveRows(ctx context.Context, tx Tx, now int64, t *movedTask, ch change, c 
 type moved struct {
 	held    []StateRow
 	events  []Event
-	bumps   [][]any // arguments of "bump solo"
+	bumps   [][]any // rows of "bump solo"
 	feeders []string
 }
 
@@ -149,7 +149,7 @@ func (m *moved) move(now int64, t *movedTask, ch change, c *Change, h *StateRow,
 	case h.Solo == Aside:
 	case t.solo:
 		if add, bump := t.soloMove(from, h.State, &e); bump {
-			m.bumps = append(m.bumps, []any{TaskID(h.TaskID), h.Namespace, add, now})
+			m.bumps = append(m.bumps, []any{TaskID(h.TaskID), h.Namespace, add})
 		}
 	default:
 		t.count(from, -1)
@@ -167,7 +167,7 @@ func (m *moved) move(now int64, t *movedTask, ch change, c *Change, h *StateRow,
 
 func (m *moved) write(ctx context.Context, tx Tx, now int64) error {
 	if len(m.bumps) > 0 {
-		if err := tx.ExecEach(ctx, moveSQL["bump solo"], m.bumps); err != nil {
+		if _, err := tx.Exec(ctx, moveSQL["bump solo"], Table(m.bumps), now); err != nil {
 			return err
 		}
 	}

@@ -64,9 +64,11 @@ WHERE task_id = $1
 
 -- name: bump solo
 INSERT INTO pawl.task_counters (task_id, namespace, version, updated_at)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT (task_id) DO UPDATE SET version = task_counters.version + $3, state = 'open', todo = 0, ready_for_approval = 0, decide_by = NULL,
-  failed_in = NULL, error = NULL, updated_at = $4
+SELECT @id(x.value ->> 0), x.value ->> 1, CAST(x.value ->> 2 AS INTEGER), CAST($2 AS BIGINT)
+FROM @each($1) AS x
+WHERE TRUE
+ON CONFLICT (task_id) DO UPDATE SET version = task_counters.version + excluded.version, state = 'open', todo = 0, ready_for_approval = 0,
+  decide_by = NULL, failed_in = NULL, error = NULL, updated_at = excluded.updated_at
 
 -- name: let go of input hash
 UPDATE pawl.tasks

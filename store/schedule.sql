@@ -25,9 +25,12 @@ VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $8)
 ON CONFLICT (namespace, name) DO NOTHING
 
 -- name: write schedule
-UPDATE pawl.schedules
-SET version = version + 1, next_tick = $2, next_at = $3, queued = $4, last_tick = $5, last_task_id = $6, error = $7, error_at = $8, paused_at = $9, updated_at = $10
-WHERE id = $1
+UPDATE pawl.schedules AS s
+SET version = s.version + 1, next_tick = CAST(x.value ->> 1 AS BIGINT), next_at = CAST(x.value ->> 2 AS BIGINT), queued = CAST(x.value ->> 3 AS INTEGER),
+  last_tick = CAST(x.value ->> 4 AS BIGINT), last_task_id = @id(x.value ->> 5), error = x.value ->> 6, error_at = CAST(x.value ->> 7 AS BIGINT),
+  paused_at = CAST(x.value ->> 8 AS BIGINT), updated_at = $2
+FROM @each($1) AS x
+WHERE s.id = x.value ->> 0
 
 -- name: delete schedule
 DELETE FROM pawl.schedules

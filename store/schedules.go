@@ -113,9 +113,10 @@ func WriteSchedules(ctx context.Context, tx Tx, rows []ScheduleRow, now int64) e
 	args := make([][]any, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		args[i] = []any{r.ID, r.NextTick, r.NextAt, r.Queued, r.LastTick, TaskID(r.LastTaskID), r.Error, r.ErrorAt, r.PausedAt, now}
+		args[i] = []any{r.ID, r.NextTick, r.NextAt, r.Queued, r.LastTick, TaskID(r.LastTaskID), r.Error, r.ErrorAt, r.PausedAt}
 	}
-	return tx.ExecEach(ctx, scheduleSQL["write schedule"], args)
+	_, err := tx.Exec(ctx, scheduleSQL["write schedule"], Table(args), now)
+	return err
 }
 
 // DeleteSchedule removes a schedule and its queued ticks. It leaves the record of its firings

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -321,6 +322,31 @@ func List(texts []string) string {
 		return "[]"
 	}
 	b, _ := json.Marshal(texts) // texts always marshal
+	return string(b)
+}
+
+// Table encodes rows as the JSON array that @each reads. An id becomes the text that @id reads,
+// and what is written as NULL becomes null.
+func Table(rows [][]any) string {
+	out := make([][]any, len(rows))
+	for i, row := range rows {
+		out[i] = slices.Clone(row)
+		for j, v := range row {
+			switch x := v.(type) {
+			case ID:
+				if b, ok := x.Bytes(); ok {
+					out[i][j] = hex.EncodeToString(b[:])
+				} else {
+					out[i][j] = nil
+				}
+			case Text:
+				if x == "" {
+					out[i][j] = nil
+				}
+			}
+		}
+	}
+	b, _ := json.Marshal(out) // numbers and texts always marshal
 	return string(b)
 }
 

@@ -114,14 +114,11 @@ func (r *Rewriting) Rewrite(ctx context.Context, tx Tx, now int64) error {
 	if _, err := tx.Exec(ctx, uniqueSQL["rewrite task"], id, r.Input, r.RunAt); err != nil {
 		return err
 	}
-	for _, query := range []string{"lock task", "new version"} {
-		args := []any{id, now}
-		if query == "lock task" {
-			args = []any{id, r.Before.Namespace, now}
-		}
-		if _, err := tx.Exec(ctx, updateSQL[query], args...); err != nil {
-			return err
-		}
+	if err := lockCounters(ctx, tx, now, r.Before.Namespace, []string{r.Before.ID}); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, updateSQL["new version"], TaskList([]string{r.Before.ID}), now); err != nil {
+		return err
 	}
 	diff, _ := json.Marshal(changes) // texts can always be encoded
 	e := Event{Namespace: r.Before.Namespace, TaskID: r.Before.ID, Event: "updated", Actor: r.Actor, Diff: Text(diff)}

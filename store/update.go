@@ -82,9 +82,10 @@ func LockTask(ctx context.Context, tx Tx, now int64, namespace, taskID string) (
 func lockCounters(ctx context.Context, tx Tx, now int64, namespace string, taskIDs []string) error {
 	rows := make([][]any, len(taskIDs))
 	for i, id := range taskIDs {
-		rows[i] = []any{TaskID(id), namespace, now}
+		rows[i] = []any{TaskID(id)}
 	}
-	return tx.ExecEach(ctx, updateSQL["lock task"], rows)
+	_, err := tx.Exec(ctx, updateSQL["lock task"], Table(rows), namespace, now)
+	return err
 }
 
 // UpdatedTask is a task with its new values, and what has changed, as JSON.
@@ -96,18 +97,19 @@ type UpdatedTask struct {
 // UpdateTasks writes the titles, priorities and metadata of locked tasks, their next versions
 // and the events with their data.
 func UpdateTasks(ctx context.Context, tx Tx, now int64, tasks []UpdatedTask, data Text, by Actor) error {
-	var values, versions [][]any
+	var values [][]any
+	var ids []string
 	var events []Event
 	for i := range tasks {
 		t := &tasks[i]
 		values = append(values, []any{TaskID(t.ID), Text(t.Title), t.Priority, string(t.Metadata)})
-		versions = append(versions, []any{TaskID(t.ID), now})
+		ids = append(ids, t.ID)
 		events = append(events, Event{Namespace: t.Namespace, TaskID: t.ID, Event: "updated", Actor: by, Data: data, Diff: Text(t.Diff)})
 	}
-	if err := tx.ExecEach(ctx, updateSQL["update task"], values); err != nil {
+	if _, err := tx.Exec(ctx, updateSQL["update task"], Table(values)); err != nil {
 		return err
 	}
-	if err := tx.ExecEach(ctx, updateSQL["new version"], versions); err != nil {
+	if _, err := tx.Exec(ctx, updateSQL["new version"], TaskList(ids), now); err != nil {
 		return err
 	}
 	return Record(ctx, tx, now, events)

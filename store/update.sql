@@ -19,15 +19,19 @@ WHERE id IN @ids($1) AND solo = 1
 
 -- name: lock task
 INSERT INTO pawl.task_counters (task_id, namespace, updated_at)
-VALUES ($1, $2, $3)
+SELECT @id(x.value ->> 0), $2, CAST($3 AS BIGINT)
+FROM @each($1) AS x
+WHERE TRUE
 ON CONFLICT (task_id) DO UPDATE SET updated_at = task_counters.updated_at
 
 -- name: new version
 UPDATE pawl.task_counters
 SET version = version + 1, updated_at = $2
-WHERE task_id = $1
+WHERE task_id IN @ids($1)
 
 -- name: update task
-UPDATE pawl.tasks
-SET title = $2, priority = $3, metadata = $4, item_priority = CASE WHEN item_priority <> $3 THEN item_priority END
-WHERE id = $1
+UPDATE pawl.tasks AS t
+SET title = x.value ->> 1, priority = CAST(x.value ->> 2 AS INTEGER), metadata = x.value ->> 3,
+  item_priority = CASE WHEN t.item_priority <> CAST(x.value ->> 2 AS INTEGER) THEN t.item_priority END
+FROM @each($1) AS x
+WHERE t.id = @id(x.value ->> 0)

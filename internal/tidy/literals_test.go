@@ -7,11 +7,15 @@ import (
 	"testing"
 )
 
+const placeInRow = "a place in a row of @each"
+
 // numbersInSQL lists the numbers above 2 that SQL texts may hold, with their meaning. None is
 // a limit, a default or a time of the root's tables: those are parameters.
 var numbersInSQL = map[string]map[int]string{
 	"store/check.sql":               {20: "findings of quick_check, which takes no parameter"},
 	"store/deadline.sql":            {1_000_000: "microseconds of a second"},
+	"store/schedule.sql":            {3: placeInRow, 4: placeInRow, 5: placeInRow, 6: placeInRow, 7: placeInRow, 8: placeInRow},
+	"store/update.sql":              {3: placeInRow},
 	"store/sweep.sql":               {1_000_000: "microseconds of a second"},
 	"store/postgres/feed.sql":       {8: "hex digits of a timeline", 32: "bits of a timeline"},
 	"store/postgres/hot/beat.sql":   {1_000_000: "microseconds of a second"},

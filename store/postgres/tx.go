@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -226,8 +227,10 @@ func (s *session) ExecEach(ctx context.Context, query string, all [][]any) error
 	for len(all) > 0 {
 		n := min(chunk, len(all))
 		var b pgx.Batch
-		for _, args := range all[:n] {
-			b.Queue(text, args...)
+		for rest := all[:n]; len(rest) > 0; {
+			wide, rows := widened(text, len(rest))
+			b.Queue(wide, slices.Concat(rest[:rows]...)...)
+			rest = rest[rows:]
 		}
 		within, end := s.bound(ctx)
 		err := s.on.SendBatch(within, &b).Close()
