@@ -84,6 +84,7 @@ const (
 	BulksPerEngine     = 4
 	MaxSeriesTypes     = 100
 	MaxSeriesPoints    = 20_000
+	MaxMeasuredEvents  = 20_000
 )
 
 // MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
@@ -216,6 +217,7 @@ var Limits = []Limit{
 	{"series_types", MaxSeriesTypes, "types", "that one question for counters names"},
 	{"series_points", MaxSeriesPoints, "points", "of the answer to it, of all types"},
 	{"series_span", int64(MaxSeriesSpan / time.Second), "seconds", "that it may cover"},
+	{"measured_events", MaxMeasuredEvents, "events", "newest ones of items that advice about leases is measured from"},
 	{"bulk_error", MaxBulkErrorLen, "characters", "an error in the result of a bulk call"},
 }
 

@@ -74,6 +74,7 @@ type Reader interface {
 	RecordReader
 	StatsReader
 	SeriesReader
+	LeaseAdviser
 	FailureReader
 	MessageReader
 	TokenReader

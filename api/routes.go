@@ -317,6 +317,8 @@ var Routes = []Route{
 		Means: "Count what there is, now."},
 	{Name: "series", Method: get, Path: "/v1/stats/series", Role: Reader, Success: 200,
 		Means: "Count what happened in each queue, by the minute or a longer step."},
+	{Name: "suggest_leases", Method: get, Path: "/v1/stats/leases", Role: Reader, Success: 200,
+		Means: "Suggest leases of types that would have avoided expiries, from measured durations."},
 	{Name: "log_checkpoint", Method: get, Path: "/v1/log/checkpoint", Role: Reader, Success: 200,
 		Means: "Return the newest signed checkpoint of the transparency log.", Refuses: []pawl.Code{pawl.CodeNotFound}},
 	{Name: "log_task", Method: get, Path: "/v1/log/tasks/{id}", Role: Reader, Success: 200, Means: "Prove that a task's events are logged."},

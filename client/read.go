@@ -146,6 +146,12 @@ func (c *Client) ListSweeps(ctx context.Context, page pawl.Page) (pawl.List[pawl
 	return read[pawl.List[pawl.SweepStats]](ctx, c, "list_sweeps", "", api.PagingOf(page))
 }
 
+// SuggestLeases compares the leases of types with their attempts; see pawl.LeaseAdviser.
+func (c *Client) SuggestLeases(ctx context.Context, types ...string) ([]pawl.LeaseAdvice, error) {
+	out, err := read[pawl.List[pawl.LeaseAdvice]](ctx, c, "suggest_leases", "", api.TypesQuery{Type: types})
+	return out.Items, err
+}
+
 // Series reads counters of queues; see pawl.SeriesReader.
 func (c *Client) Series(ctx context.Context, q pawl.SeriesQuery) ([]pawl.QueueSeries, error) {
 	out, err := read[pawl.List[pawl.QueueSeries]](ctx, c, "series", "", api.SeriesQueryOf(q))

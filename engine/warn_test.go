@@ -51,7 +51,7 @@ func TestWarningsOfWork(t *testing.T) {
 		got := commands()
 		for code, command := range map[string]string{
 			"no_worker": "pawl worker --type 'left alone' --exec -- ./handler", "no_sweep": "pawl sweep",
-			"schedule_error": "pawl schedule get nightly", "sequencer_behind": "pawl serve", "short_lease": "pawl item list --type slow",
+			"schedule_error": "pawl schedule get nightly", "sequencer_behind": "pawl serve", "short_lease": "pawl type suggest slow",
 		} {
 			if got[code] != command {
 				t.Errorf("%s: command %q, want %q", code, got[code], command)

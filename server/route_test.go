@@ -87,7 +87,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("prunable", "", ""); r.json["task_ids"] == nil {
 		t.Errorf("prunable: %s", r.text)
 	}
-	for _, name := range []string{"stats", "series", "health", "ready", "metrics", "reference", "description"} {
+	for _, name := range []string{"stats", "series", "suggest_leases", "health", "ready", "metrics", "reference", "description"} {
 		call(name, "", "")
 	}
 	for _, r := range api.Routes {

@@ -31,6 +31,10 @@ func (s *server) statsRoutes() {
 		series, err := s.svc.Series(ctx, in.Query())
 		return page(pawl.List[pawl.QueueSeries]{Items: series}, err)
 	})
+	add(s, "suggest_leases", func(ctx context.Context, in *api.TypesQuery) (*answer[pawl.List[pawl.LeaseAdvice]], error) {
+		advice, err := s.svc.SuggestLeases(ctx, in.Type...)
+		return page(pawl.List[pawl.LeaseAdvice]{Items: advice}, err)
+	})
 	add(s, "log_checkpoint", func(ctx context.Context, _ *nothing) (*answer[pawl.LogCheckpoint], error) {
 		return reply(s.svc.LogCheckpoint(ctx))
 	})

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -97,19 +96,18 @@ func failingSchedules(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 
 // shortLeases warns of types whose leases are shorter than nearly all of their attempts take.
 func shortLeases(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
-	found, err := MeasureTypes(ctx, tx)
+	found, err := MeasureTypes(ctx, tx, func(QueueName) bool { return true })
 	if err != nil {
 		return nil, err
 	}
 	var out []Warning
 	for _, m := range found {
-		p95 := m.Quantile(95)
-		if p95 <= m.Lease || len(m.Runs) < MinMeasured || len(out) == warnedTypes {
+		if !m.Short() || len(out) == warnedTypes {
 			continue
 		}
 		out = append(out, Warning{"short_lease", fmt.Sprintf("type %s of namespace %s has a lease of %s, and 95 %% of its newest %d "+
 			"attempts took up to %s: a worker that misses its heartbeats loses its item", m.Type, m.Namespace, m.Lease, len(m.Runs),
-			p95.Round(time.Millisecond)), pawl.CommandLine(m.Namespace, "item list", "--type", m.Type)})
+			m.Quantile(95).Round(time.Millisecond)), pawl.CommandLine(m.Namespace, "type suggest", m.Type)})
 	}
 	return out, nil
 }
@@ -134,93 +132,6 @@ func sequencerBehind(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 
 // MaxUnsequenced is how many events without a position are counted.
 const MaxUnsequenced = 10_000
-
-// MinMeasured is how many attempts a type needs for advice about its lease.
-const MinMeasured = 20
-
-// measuredEvents is how many of the newest events of items MeasureTypes reads.
-const measuredEvents = 20_000
-
-// Measured is what the newest attempts of a type took.
-type Measured struct {
-	Namespace, Type string
-	Lease           time.Duration   // of the type's current version
-	Runs            []time.Duration // from claim to result, ascending
-	Expired         int             // leases that expired
-}
-
-// Quantile returns the run time that a percentage of the attempts did not exceed.
-func (m *Measured) Quantile(percent int) time.Duration {
-	if len(m.Runs) == 0 {
-		return 0
-	}
-	return m.Runs[min((len(m.Runs)*percent+99)/100, len(m.Runs))-1]
-}
-
-// MeasureTypes measures the attempts among the newest events, by namespace and type.
-func MeasureTypes(ctx context.Context, tx Tx) ([]*Measured, error) {
-	rows, err := tx.Query(ctx, warnSQL["newest attempts"], measuredEvents)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	type attempt struct {
-		item string
-		n    int
-	}
-	ends, types := map[attempt]int64{}, map[QueueName]*Measured{}
-	for rows.Next() { // newest first: the end of an attempt comes before its claim
-		var a attempt
-		var q QueueName
-		var event string
-		var at int64
-		if err := rows.Scan((*ItemID)(&a.item), &a.n, &q.Namespace, &q.Type, &event, &at); err != nil {
-			return nil, err
-		}
-		m := types[q]
-		if m == nil {
-			m = &Measured{Namespace: q.Namespace, Type: q.Type, Lease: pawl.DefaultLeaseSeconds * time.Second}
-			types[q] = m
-		}
-		switch end, ended := ends[a]; {
-		case event == "lease_expired":
-			m.Expired++
-		case event == "leased" && ended:
-			m.Runs = append(m.Runs, time.Duration(end-at)*time.Microsecond)
-		case event != "leased":
-			ends[a] = at
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	rows.Close()
-	var out []*Measured
-	for q, m := range types {
-		slices.Sort(m.Runs)
-		out = append(out, m)
-		if err := m.readLease(ctx, tx, q); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(out, func(a, b *Measured) int {
-		return slices.Compare([]string{a.Namespace, a.Type}, []string{b.Namespace, b.Type})
-	})
-	return out, nil
-}
-
-// readLease sets the lease of the type's current version, if it has one.
-func (m *Measured) readLease(ctx context.Context, tx Tx, q QueueName) error {
-	row, err := GetType(ctx, tx, q.Namespace, q.Type, 0)
-	if err != nil || row.Version == 0 || row.RemovedAt != nil {
-		return err
-	}
-	t, err := row.Type(q.Type)
-	if t.LeaseSeconds > 0 {
-		m.Lease = time.Duration(t.LeaseSeconds) * time.Second
-	}
-	return err
-}
 
 // lateSchedules lists the schedules that have been due for long.
 func lateSchedules(ctx context.Context, tx Tx, now int64) ([]Warning, error) {

@@ -91,6 +91,7 @@ var nouns = []noun{
 	namespaces,
 	workers,
 	series,
+	leaseAdvice,
 	sweeps,
 	relays,
 	queues,

@@ -9,12 +9,23 @@ import (
 // seriesPoints is how many points a series has at most when no step is given.
 const seriesPoints = 120
 
+// CheckTypesAsked checks the types that a question names.
+func CheckTypesAsked(op string, types []string) error {
+	var f Fields
+	f.types(types)
+	return f.Err(op)
+}
+
+func (f *Fields) types(types []string) {
+	if len(types) > pawl.MaxSeriesTypes {
+		f.Add("/type", "has %d types; at most %d are allowed", len(types), pawl.MaxSeriesTypes)
+	}
+}
+
 // CheckSeries checks a question for counters.
 func CheckSeries(q *pawl.SeriesQuery) error {
 	var f Fields
-	if len(q.Types) > pawl.MaxSeriesTypes {
-		f.Add("/type", "has %d types; at most %d are allowed", len(q.Types), pawl.MaxSeriesTypes)
-	}
+	f.types(q.Types)
 	if q.Step < 0 || q.Step%time.Minute != 0 {
 		f.Add("/step", "must be whole minutes")
 	}

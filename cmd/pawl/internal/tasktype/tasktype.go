@@ -21,7 +21,8 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("type", "Types of tasks and items, with their rules", typePut(a), typeList(a), typeGet(a), typeRemove(a))
+	return cli.Noun("type", "Types of tasks and items, with their rules", typePut(a), typeList(a), typeGet(a), typeSet(a), typeSuggest(a),
+		typeRemove(a))
 }
 
 func typePut(a *cli.App) *cobra.Command {
@@ -35,17 +36,19 @@ func typePut(a *cli.App) *cobra.Command {
 				return err
 			}
 			rs, err := s.PutTypes(a.ByUser(ctx), types)
-			return cli.ShowEach(a, rs, err, func(w io.Writer, refs []pawl.TypeRef) {
-				rows := make([]string, len(refs))
-				for i, r := range refs {
-					rows[i] = terminal.Row(r.Name, r.Version, map[bool]string{true: "as it was", false: "new"}[r.Unchanged])
-				}
-				terminal.Table(w, "TYPE\tVERSION\t", rows)
-			})
+			return cli.ShowEach(a, rs, err, showPut)
 		}),
 	)
 	cmd.Example = "  pawl type put types/user.data.sync.yaml\n  pawl type put types"
 	return cmd
+}
+
+func showPut(w io.Writer, refs []pawl.TypeRef) {
+	rows := make([]string, len(refs))
+	for i, r := range refs {
+		rows[i] = terminal.Row(r.Name, r.Version, map[bool]string{true: "as it was", false: "new"}[r.Unchanged])
+	}
+	terminal.Table(w, "TYPE\tVERSION\t", rows)
 }
 
 func typeList(a *cli.App) *cobra.Command {

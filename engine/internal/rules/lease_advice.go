@@ -1,0 +1,98 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// LeaseFacts are the measured attempts of a type.
+type LeaseFacts struct {
+	Namespace, Type      string
+	Lease, P50, P95, P99 time.Duration // the quantiles are those of attempts that ended with a result
+	N                    int           // such attempts
+	Short                bool          // nearly all of enough attempts took longer than the lease
+	Lost                 []LostLease
+}
+
+// LostLease is an attempt whose lease expired.
+type LostLease struct {
+	Held time.Duration // from claim to expiry
+	Took time.Duration // of the longest attempt of the same item that ended with a result; 0 = there is none
+}
+
+// spare is how much longer than the work a suggested lease is.
+const spare = 1.25
+
+// SuggestLease suggests the lease of a type.
+func SuggestLease(f LeaseFacts) pawl.LeaseAdvice {
+	need, unknown, longest := time.Duration(0), 0, time.Duration(0)
+	for _, l := range f.Lost {
+		switch {
+		case l.Took > l.Held:
+			need = max(need, l.Took)
+		case l.Took == 0:
+			unknown, longest = unknown+1, max(longest, l.Held)
+		}
+	}
+	guess := need == 0 && f.N == 0 && unknown > 0
+	switch {
+	case guess:
+		need = 2 * max(longest, f.Lease)
+	case need > 0 || f.Short:
+		need = time.Duration(float64(max(need, f.P99)) * spare)
+	}
+	suggested := max(roundLease(need), f.Lease)
+	a := pawl.LeaseAdvice{Type: f.Type, Current: leaseSetting(f.Lease), Suggested: leaseSetting(suggested),
+		Evidence: pawl.LeaseEvidence{N: f.N, P50: f.P50.Seconds(), P95: f.P95.Seconds(), P99: f.P99.Seconds(),
+			Expiries: len(f.Lost)}}
+	for _, l := range f.Lost {
+		if l.Took > l.Held && l.Took < suggested {
+			a.Evidence.Avoided++
+		}
+	}
+	a.Detail = leaseDetail(f, a, guess)
+	if suggested > f.Lease {
+		a.Command = pawl.CommandLine(f.Namespace, "type set", f.Type, "--lease", suggested.String())
+	}
+	return a
+}
+
+func leaseDetail(f LeaseFacts, a pawl.LeaseAdvice, guess bool) string {
+	n, lost := a.Evidence.N, a.Evidence.Expiries
+	switch {
+	case n == 0 && lost == 0:
+		return "No attempt was measured."
+	case guess && a.Suggested != a.Current:
+		return fmt.Sprintf("%d leases expired, and no attempt ended with a result, so it is not known how long the work takes: try a lease "+
+			"of twice the time, or find out whether the workers are killed.", lost)
+	case a.Evidence.Avoided > 0:
+		return fmt.Sprintf("%d of %d expiries would not have happened: a later attempt of the same item took longer than the lease that "+
+			"expired, and less than the suggested one. A longer lease also delays the next attempt after a crash.", a.Evidence.Avoided, lost)
+	case f.Short && a.Suggested != a.Current:
+		return fmt.Sprintf("95 %% of %d attempts took up to %s, longer than the lease: a worker that misses its heartbeats loses its item. "+
+			"A longer lease also delays the next attempt after a crash.", n, f.P95.Round(time.Millisecond))
+	case lost > 0:
+		return fmt.Sprintf("%d leases expired, but not because the lease is short: look for killed or frozen workers.", lost)
+	}
+	return fmt.Sprintf("No lease expired in %d attempts.", n)
+}
+
+func leaseSetting(lease time.Duration) pawl.LeaseSetting {
+	return pawl.LeaseSetting{LeaseSeconds: int(lease / time.Second), HeartbeatSeconds: (lease / pawl.HeartbeatsPerLease).Seconds()}
+}
+
+// roundLease rounds up to a lease that a type may have: whole seconds, above a minute whole
+// multiples of ten, above an hour of a minute.
+func roundLease(d time.Duration) time.Duration {
+	unit := time.Second
+	switch {
+	case d > time.Hour:
+		unit = time.Minute
+	case d > time.Minute:
+		unit = 10 * time.Second
+	}
+	return min(time.Duration(math.Ceil(float64(d)/float64(unit)))*unit, pawl.MaxLeaseSeconds*time.Second)
+}

@@ -1,0 +1,36 @@
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+func TestSuggestedLease(t *testing.T) {
+	s := time.Second
+	for name, c := range map[string]struct {
+		facts   LeaseFacts
+		lease   int
+		avoided int
+	}{
+		"nothing measured":       {LeaseFacts{Lease: 300 * s}, 300, 0},
+		"never shorter":          {LeaseFacts{Lease: 300 * s, N: 50, P99: s}, 300, 0},
+		"short without expiries": {LeaseFacts{Lease: 10 * s, N: 50, P95: 20 * s, P99: 30 * s, Short: true}, 38, 0},
+		"expiries": {LeaseFacts{Lease: 10 * s, N: 3, P99: 40 * s,
+			Lost: []LostLease{{Held: 10 * s, Took: 40 * s}, {Held: 10 * s, Took: 5 * s}}}, 50, 1},
+		"rounded up":      {LeaseFacts{Lease: 10 * s, N: 3, P99: 100 * s, Lost: []LostLease{{Held: 10 * s, Took: 100 * s}}}, 130, 1},
+		"at most a day":   {LeaseFacts{Lease: 10 * s, N: 3, P99: 90000 * s, Lost: []LostLease{{Held: 10 * s, Took: 90000 * s}}}, 86400, 0},
+		"a longest lease": {LeaseFacts{Lease: 86400 * s, Lost: []LostLease{{Held: 86400 * s}}}, 86400, 0},
+		"no result yet":   {LeaseFacts{Lease: 10 * s, Lost: []LostLease{{Held: 12 * s}}}, 24, 0},
+	} {
+		c.facts.Namespace, c.facts.Type = pawl.DefaultNamespace, "a b"
+		a := SuggestLease(c.facts)
+		if a.Suggested.LeaseSeconds != c.lease || a.Evidence.Avoided != c.avoided || a.Detail == "" {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if want := a.Suggested != a.Current; want != (a.Command != "") {
+			t.Errorf("%s: command %q", name, a.Command)
+		}
+	}
+}
