@@ -28,19 +28,19 @@ const spare = 1.25
 
 // SuggestLease suggests the lease of a type.
 func SuggestLease(f LeaseFacts) pawl.LeaseAdvice {
-	need, unknown, longest := time.Duration(0), 0, time.Duration(0)
+	need, unknown := time.Duration(0), 0
 	for _, l := range f.Lost {
 		switch {
 		case l.Took > l.Held:
 			need = max(need, l.Took)
-		case l.Took == 0:
-			unknown, longest = unknown+1, max(longest, l.Held)
+		case l.Took == 0 && l.Held >= f.Lease: // not under a shorter lease than the present one
+			unknown++
 		}
 	}
 	guess := need == 0 && f.N == 0 && unknown > 0
 	switch {
 	case guess:
-		need = 2 * max(longest, f.Lease)
+		need = 2 * f.Lease
 	case need > 0 || f.Short:
 		need = time.Duration(float64(max(need, f.P99)) * spare)
 	}
@@ -66,7 +66,7 @@ func leaseDetail(f LeaseFacts, a pawl.LeaseAdvice, guess bool) string {
 	case n == 0 && lost == 0:
 		return "No attempt was measured."
 	case guess && a.Suggested != a.Current:
-		return fmt.Sprintf("%d leases expired, and no attempt ended with a result, so it is not known how long the work takes: try a lease "+
+		return fmt.Sprintf("Leases expired (%d), and no attempt ended with a result, so it is not known how long the work takes: try a lease "+
 			"of twice the time, or find out whether the workers are killed.", lost)
 	case a.Evidence.Avoided > 0:
 		return fmt.Sprintf("%d of %d expiries would not have happened: a later attempt of the same item took longer than the lease that "+
@@ -75,7 +75,7 @@ func leaseDetail(f LeaseFacts, a pawl.LeaseAdvice, guess bool) string {
 		return fmt.Sprintf("95 %% of %d attempts took up to %s, longer than the lease: a worker that misses its heartbeats loses its item. "+
 			"A longer lease also delays the next attempt after a crash.", n, f.P95.Round(time.Millisecond))
 	case lost > 0:
-		return fmt.Sprintf("%d leases expired, but not because the lease is short: look for killed or frozen workers.", lost)
+		return fmt.Sprintf("Leases expired (%d), but not because the lease is short: look for killed or frozen workers.", lost)
 	}
 	return fmt.Sprintf("No lease expired in %d attempts.", n)
 }

@@ -19,10 +19,11 @@ func TestSuggestedLease(t *testing.T) {
 		"short without expiries": {LeaseFacts{Lease: 10 * s, N: 50, P95: 20 * s, P99: 30 * s, Short: true}, 38, 0},
 		"expiries": {LeaseFacts{Lease: 10 * s, N: 3, P99: 40 * s,
 			Lost: []LostLease{{Held: 10 * s, Took: 40 * s}, {Held: 10 * s, Took: 5 * s}}}, 50, 1},
-		"rounded up":      {LeaseFacts{Lease: 10 * s, N: 3, P99: 100 * s, Lost: []LostLease{{Held: 10 * s, Took: 100 * s}}}, 130, 1},
-		"at most a day":   {LeaseFacts{Lease: 10 * s, N: 3, P99: 90000 * s, Lost: []LostLease{{Held: 10 * s, Took: 90000 * s}}}, 86400, 0},
-		"a longest lease": {LeaseFacts{Lease: 86400 * s, Lost: []LostLease{{Held: 86400 * s}}}, 86400, 0},
-		"no result yet":   {LeaseFacts{Lease: 10 * s, Lost: []LostLease{{Held: 12 * s}}}, 24, 0},
+		"rounded up":           {LeaseFacts{Lease: 10 * s, N: 3, P99: 100 * s, Lost: []LostLease{{Held: 10 * s, Took: 100 * s}}}, 130, 1},
+		"at most a day":        {LeaseFacts{Lease: 10 * s, N: 3, P99: 90000 * s, Lost: []LostLease{{Held: 10 * s, Took: 90000 * s}}}, 86400, 0},
+		"a longest lease":      {LeaseFacts{Lease: 86400 * s, Lost: []LostLease{{Held: 86400 * s}}}, 86400, 0},
+		"no result yet":        {LeaseFacts{Lease: 10 * s, Lost: []LostLease{{Held: 12 * s}}}, 20, 0},
+		"the lease was raised": {LeaseFacts{Lease: 120 * s, Lost: []LostLease{{Held: 12 * s}}}, 120, 0},
 	} {
 		c.facts.Namespace, c.facts.Type = pawl.DefaultNamespace, "a b"
 		a := SuggestLease(c.facts)
