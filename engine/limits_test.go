@@ -82,7 +82,7 @@ func TestLimitsHold(t *testing.T) {
 			workers.Go(w.operate)
 			workers.Wait()
 			w.held()
-			if n := w.taken.Load(); n < 50 {
+			if n := w.taken.Load(); n < enough {
 				t.Errorf("only %d items were claimed", n)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,8 +32,10 @@ type randomWorker struct {
 	calm    bool              // it settles and completes what it claims
 }
 
+// work works until its time is over. On a slow machine it goes on, for a minute at most, until enough items were
+// claimed.
 func (r *randomWorker) work(ctx context.Context) error {
-	for time.Now().Before(r.until) {
+	for time.Now().Before(r.until) || r.taken.Load() < enough && time.Now().Before(r.until.Add(time.Minute)) {
 		err := r.round(ctx)
 		if err != nil && !(r.outages && pawl.CodeOf(err) == pawl.CodeUnavailable) {
 			return err
@@ -40,6 +43,9 @@ func (r *randomWorker) work(ctx context.Context) error {
 	}
 	return nil
 }
+
+// enough is how many items a run claims at least.
+const enough = 50
 
 // backlog is how many items of each queue are queued at most, more or less.
 const backlog = 50
@@ -69,11 +75,17 @@ func (r *randomWorker) round(ctx context.Context) error {
 		if l.Type == "spend" {
 			end = r.spend
 		}
-		if err := end(ctx, l); err != nil && pawl.CodeOf(err) != pawl.CodeLeaseLost {
+		if err := end(ctx, l); err != nil && !lost(err) {
 			return fmt.Errorf("end a lease: %w", err)
 		}
 	}
 	return nil
+}
+
+// lost reports whether a call was refused because the item is not the worker's any more: its lease
+// ended, or another worker, whose lease had ended, cancelled or deleted the task.
+func lost(err error) bool {
+	return slices.Contains([]pawl.Code{pawl.CodeLeaseLost, pawl.CodeConflict, pawl.CodeNotFound}, pawl.CodeOf(err))
 }
 
 // end ends a lease in one of the ways, or not at all.
@@ -112,9 +124,6 @@ func (r *randomWorker) removeTask(ctx context.Context, task string) (err error) 
 		_, err = pawl.Cancel(ctx, r.Engine, task, "no more")
 	} else {
 		_, err = first(r.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task, Force: true}}))
-	}
-	if code := pawl.CodeOf(err); code == pawl.CodeConflict || code == pawl.CodeNotFound {
-		return nil
 	}
 	return err
 }
