@@ -3,7 +3,7 @@
 # apt; elsewhere their programs must be installed.
 
 .DEFAULT_GOAL := help
-.PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk browser screenshots torture bench bench-short bench-soak demo update
+.PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk browser screenshots grafana torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ browser: ## the dashboard in a browser: walks, accessibility, sizes; brings its 
 
 screenshots: ## docs/img: the pages of the dashboard, light, dark and narrow, with the same data each time
 	./dashboard/browser/run screenshots
+
+grafana: ## deploy/grafana/pawl.json from generate.ts, checked by tsc; exit 1 if it was not fresh; brings its own Node
+	./deploy/grafana/run
 
 torture: ## the long runs: thousands of crashes, frozen workers and races
 	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...
