@@ -59,6 +59,7 @@ func (e *Engine) BudgetSpending(ctx context.Context, name string, q pawl.BudgetS
 // TaskSpending lists what a task spent of each budget, by name; of DefaultPage budgets at
 // most. A task that the namespace does not have is not_found.
 func (e *Engine) TaskSpending(ctx context.Context, taskID string) ([]pawl.TaskSpending, error) {
+	taskID = idform.Task(taskID)
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) ([]pawl.TaskSpending, error) {
 		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ const whyItems = 100
 
 // Why explains the state of an item or task; see pawl.Explainer.
 func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
+	id = idform.Item(id)
 	if err := e.flushSeen(ctx); err != nil {
 		return pawl.Why{}, err
 	}
@@ -37,7 +38,6 @@ func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
 			why, err := x.task(ctx, id, 0)
 			return why.Why, err
 		}
-		id = idform.Item(id)
 		why, err := x.item(ctx, id, 0)
 		if pawl.CodeOf(err) == pawl.CodeNotFound { // a UUID may be that of a task
 			if of, missing := x.task(ctx, "tsk_"+strings.TrimPrefix(id, "itm_"), 0); pawl.CodeOf(missing) != pawl.CodeNotFound {

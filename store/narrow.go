@@ -268,9 +268,12 @@ const rare = " AND state <> '" + completed + "' AND state = '"
 // completed is the state in which most items and tasks end.
 const completed = string(pawl.ItemCompleted)
 
-// itemSources returns the sources of items in the given states, with the id in column and a
-// condition more. It returns nil when one of the states is completed.
-func itemSources(states []string, column, more string) (out []source) {
+// itemSources returns the sources of items in the given states, with a condition more: of all
+// items, or of the only items of their tasks. It returns nil when one of the states is completed.
+func itemSources(states []string, solo bool, more string) (out []source) {
+	if solo {
+		more += isSolo
+	}
 	for _, s := range states {
 		i := slices.IndexFunc(pawl.ItemStates, func(x pawl.StateInfo) bool { return x.Name == s })
 		if i < 0 || s == completed {
@@ -278,16 +281,16 @@ func itemSources(states []string, column, more string) (out []source) {
 		}
 		switch table := pawl.ItemStates[i].Table; table {
 		case "parked_items":
-			out = append(out, from(column, table, more+" AND state = @state("+s+")"))
+			out = append(out, from(itemColumn, table, more+" AND state = @state("+s+")"))
 		case "finished_items":
 			cond := " AND state <> @state(completed) AND state = @state(" + s + ")"
-			if column == soloItem {
+			if solo {
 				out = append(out, from("task_id", table, cond)) // the table does not say which are the only items of their tasks
 			} else {
-				out = append(out, from(column, table, more+cond))
+				out = append(out, from(itemColumn, table, more+cond))
 			}
 		default:
-			out = append(out, from(column, table, more))
+			out = append(out, from(itemColumn, table, more))
 		}
 	}
 	return unique(out)
@@ -298,11 +301,11 @@ func unique(in []source) []source {
 	return slices.Compact(in)
 }
 
-// soloItem is the column with the id of the only item of a task, which is the task's id too.
+// itemColumn is the column with the id of an item; that of the only item of a task is the task's id too.
 // The tables are in the order of item_id.
 const (
-	soloItem = "item_id"
-	isSolo   = " AND solo = 1"
+	itemColumn = "item_id"
+	isSolo     = " AND solo = 1"
 )
 
 // taskSources returns the sources of tasks in the given states: tasks of one item by the
@@ -314,7 +317,7 @@ func taskSources(states []string) (out []source) {
 		}
 		items := itemStates(func(i pawl.StateInfo) bool { return i.Task == s })
 		stored := string(pawl.TaskState(s).Stored())
-		out = append(append(out, itemSources(items, soloItem, isSolo)...), from("task_id", "task_counters", rare+stored+"'"))
+		out = append(append(out, itemSources(items, true, "")...), from("task_id", "task_counters", rare+stored+"'"))
 	}
 	return unique(out)
 }

@@ -24,8 +24,12 @@ const readEffort = 4
 // largestStep is how many rows one step of a search looks for at most.
 const largestStep = 4000
 
-// firstWindow is how many rows the first step of a walk looks at; each next one twice as many.
-const firstWindow = 2000
+// firstWindow is how many rows the first step of a walk looks at; each next one twice as many,
+// and at most largestWindow, so that no statement takes long.
+const (
+	firstWindow   = 2000
+	largestWindow = 16_000
+)
 
 // effort is what a page has cost so far.
 type effort struct {
@@ -74,7 +78,7 @@ func (l *listing[T]) walked(ctx context.Context, tx Tx, at string, size int) (ke
 		if err := l.after(&rows, at); err != nil {
 			return nil, "", true, err
 		}
-		window := max(firstWindow, l.effort.rows)
+		window := min(max(firstWindow, l.effort.rows), largestWindow)
 		rows.args = append(rows.args, window)
 		bound, err := l.noun.ids(ctx, tx, "SELECT "+l.key+" FROM pawl."+l.table+"\nWHERE "+strings.Join(rows.conds, " AND ")+
 			"\nORDER BY "+l.order+"\nLIMIT 1 OFFSET "+placeholder(len(rows.args)), rows.args...)
@@ -108,7 +112,7 @@ func (l *listing[T]) merged(ctx context.Context, tx Tx, namespace, cursor string
 	var texts []string
 	var ids []string
 	for _, s := range set.sources {
-		if s.table == "ready" && s.column == soloItem {
+		if s.table == "ready" && s.column == itemColumn {
 			some, err := l.ofReady(ctx, tx, namespace, cursor, size, s.cond, set.args)
 			if err != nil {
 				return nil, err

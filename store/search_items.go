@@ -81,7 +81,7 @@ func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) {
 		set.args = append(set.args, now)
 		cond += " AND lease_expires_at <= " + placeholder(2+len(set.args))
 	}
-	if set.sources = itemSources(states, "item_id", cond); len(set.sources) > 0 {
+	if set.sources = itemSources(states, false, cond); len(set.sources) > 0 {
 		l.sets = append(l.sets, set)
 	}
 }

@@ -5,6 +5,15 @@
 -- The group of failures that a failed or dead-lettered item belongs to: Failure.Key of its
 -- error. NULL in other states, and in rows that an older program wrote: a sweep sets it there.
 ALTER TABLE parked_items ADD COLUMN failure INTEGER;
+
+-- Large values are the last columns, as in migration 2: the text of an empty table is changed.
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema
+SET sql = replace(replace(sql, ', failure INTEGER', ''), '  result           TEXT', '  failure INTEGER,
+  result           TEXT')
+WHERE type = 'table' AND name = 'parked_items' AND NOT EXISTS (SELECT 1 FROM parked_items);
+PRAGMA writable_schema = RESET;
+
 CREATE INDEX parked_items_by_failure ON parked_items (queue_id, failure, state, since, item_id) WHERE failure IS NOT NULL;
 CREATE INDEX parked_items_without_failure ON parked_items (item_id) WHERE failure IS NULL AND error IS NOT NULL AND (state = @state(failed) OR state = @state(dead_lettered));
 
