@@ -123,8 +123,10 @@ func limitsOf(l pawl.QueueLimits) (out []string) {
 		if k.Order != "" {
 			out = append(out, "keys in order of creation")
 		}
-		if len(k.Weights) > 0 {
-			out = append(out, fmt.Sprintf("%d keys with weights", len(k.Weights)))
+		if n := len(k.Weights); n == 1 {
+			out = append(out, "1 key with a weight")
+		} else if n > 1 {
+			out = append(out, fmt.Sprintf("%d keys with weights", n))
 		}
 	}
 	return out

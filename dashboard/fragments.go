@@ -55,13 +55,14 @@ func fragmentName(v *request) string {
 }
 
 // readAgain answers a page that reads itself again, with its content alone. What is kept is
-// used if it was read after the last hint. A page that cannot be shown is not kept: the
-// browser loads it as a whole then.
+// used if it was read after the last hint, and the page does not ask for what is fresh. A page
+// that cannot be shown is not kept: the browser loads it as a whole then.
 func (d *server) readAgain(w http.ResponseWriter, v *request, page string, read func(*request) (any, error)) {
 	p := d.kept.of(fragmentName(v))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if began := clock.Now(); p.html == nil || began.Sub(p.began) >= fragmentKept || p.began.Before(d.hints.last()) {
+	fresh := v.Header.Get(automaticHeader) == "fresh"
+	if began := clock.Now(); fresh || p.html == nil || began.Sub(p.began) >= fragmentKept || p.began.Before(d.hints.last()) {
 		p.html, p.began = nil, began
 		data, err := visible(v, read)
 		if _, elsewhere := data.(redirect); err == nil && elsewhere {

@@ -72,6 +72,11 @@ func TestFragmentsAreShared(t *testing.T) {
 	if reads.Load() == before {
 		t.Error("another page made no statement")
 	}
+	before = reads.Load()
+	h.has(h.send("GET", "/ui/tasks", nil, "Pawl-Automatic", "fresh"), 200, "a title")
+	if reads.Load() == before {
+		t.Error("a page that asks for what is fresh made no statement")
+	}
 	h.post("/ui/namespace", "namespace", "other")
 	h.hasNot(again(), "a title")
 }

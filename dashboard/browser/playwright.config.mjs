@@ -4,8 +4,8 @@ export default defineConfig({
   testDir: ".",
   outputDir: "../../.work/browser/results",
   workers: 1,
-  timeout: 120_000,
-  expect: { timeout: 15_000 },
+  timeout: 240_000,
+  expect: { timeout: 45_000 }, // on a busy machine, hints are rare: a page then reads itself every 30 s
   reporter: [["list"]],
   forbidOnly: true,
   use: {

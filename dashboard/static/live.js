@@ -16,14 +16,14 @@ document.addEventListener("click", async event => {
   setTimeout(() => { button.textContent = "Copy"; }, 2_000);
 });
 
-// A message may begin while the page is open.
-let followed;
-function followNew() {
-  const words = document.querySelector("[data-stream]");
-  if (words && words !== followed) follow(followed = words);
-}
-followNew();
-setInterval(followNew, 2_000);
-
 const main = document.querySelector("main[data-live]");
-if (main) keepCurrent(main);
+if (main) {
+  const readNow = keepCurrent(main);
+  // A message may begin, or go on after a cut, while the page is open.
+  const followNew = () => {
+    const words = document.querySelector("[data-stream]:not(.streaming)");
+    if (words) follow(words, () => readNow().then(followNew));
+  };
+  followNew();
+  setInterval(followNew, 2_000);
+}

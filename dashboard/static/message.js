@@ -28,8 +28,9 @@ function say(words, chunk) {
   }
 }
 
-// follow shows the chunks of a message as they come.
-export function follow(words) {
+// follow shows the chunks of a message as they come. What changes more than the end of it is
+// shown by the page itself: stale is called, and from then on the words are like the rest of it.
+export function follow(words, stale) {
   const source = new EventSource(words.dataset.stream + "?after=" + (words.dataset.offset - 1));
   const count = document.getElementById("chunks");
   words.classList.add("streaming");
@@ -38,11 +39,12 @@ export function follow(words) {
     for (const chunk of frame.chunks) say(words, chunk);
     count.textContent = frame.offset + frame.chunks.length;
   };
-  // What changes more than the end of it is shown by the page itself.
   for (const name of ["abandoned", "snapshot", "end", "refused"]) {
     source.addEventListener(name, () => {
       source.close();
-      setTimeout(() => location.reload(), 500);
+      words.classList.remove("streaming");
+      delete words.dataset.stream;
+      stale();
     });
   }
 }

@@ -83,11 +83,12 @@ function announce(text) {
   document.getElementById("announce").textContent = text;
 }
 
-// keepCurrent keeps what is in main current until the user pauses it.
+// keepCurrent keeps what is in main current until the user pauses it. It returns a function that
+// reads it now, and not as it was a moment ago.
 export function keepCurrent(main) {
   const button = document.getElementById("live");
   let paused = sessionStorage.getItem("pawl-paused") === "yes";
-  let source, reading = false, again = false, last = Date.now();
+  let source, reading = false, again = false, fresh = false, last = Date.now();
 
   const say = state => {
     button.dataset.state = state;
@@ -99,8 +100,10 @@ export function keepCurrent(main) {
     if (reading) { again = true; return; }
     reading = true;
     last = Date.now();
+    const headers = { Accept: "text/html", "Pawl-Automatic": fresh ? "fresh" : "1" };
+    fresh = false;
     try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html", "Pawl-Automatic": "1" } });
+      const answer = await fetch(location.href, { headers });
       if ([401, 403, 404].includes(answer.status)) { location.reload(); return; } // that page says why
       if (!answer.ok) throw new Error(answer.statusText);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -145,4 +148,5 @@ export function keepCurrent(main) {
   button.hidden = false;
   if (paused) say("paused");
   else { say("polled"); listen(); }
+  return () => { fresh = true; return read(); };
 }
