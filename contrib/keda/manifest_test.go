@@ -60,7 +60,8 @@ func TestManifest(t *testing.T) {
 		objects[o.APIVersion+" "+o.Kind] = o
 	}
 	deployment, service, scaled := objects["apps/v1 Deployment"], objects["v1 Service"], objects["keda.sh/v1alpha1 ScaledObject"]
-	if len(objects) != 3 || len(deployment.Spec.Template.Spec.Containers) != 1 || len(service.Spec.Ports) != 1 || len(scaled.Spec.Triggers) != 1 {
+	if len(objects) != 3 || len(deployment.Spec.Template.Spec.Containers) != 1 ||
+		len(service.Spec.Ports) != 1 || len(scaled.Spec.Triggers) != 1 {
 		t.Fatalf("objects: %+v", objects)
 	}
 	labels, c := deployment.Spec.Template.Metadata.Labels, deployment.Spec.Template.Spec.Containers[0]

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/client"
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // metricName is the metric of a trigger. KEDA puts the number of the trigger before it.
@@ -118,7 +119,7 @@ func (s *scaler) count(ctx context.Context, t trigger) (n int64, err error) {
 		}
 		n += q.Queued + q.Leased
 		if q.Scheduled > 0 && t.dueSoon > 0 {
-			due, err := dueSoon(ctx, c, typ, time.Now().Add(t.dueSoon))
+			due, err := dueSoon(ctx, c, typ, clock.Now().Add(t.dueSoon))
 			if err != nil {
 				return 0, grpcError(err)
 			}

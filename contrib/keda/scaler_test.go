@@ -108,7 +108,8 @@ func (f *fixture) want(what string, r *pb.ScaledObjectRef, items int64, active b
 	f.Helper()
 	m, err := f.keda.GetMetrics(f.Context(), &pb.GetMetricsRequest{ScaledObjectRef: r, MetricName: metricName})
 	f.must(err)
-	if v := m.MetricValues; len(v) != 1 || v[0].MetricName != metricName || v[0].MetricValue != items || v[0].MetricValueFloat != float64(items) {
+	if v := m.MetricValues; len(v) != 1 || v[0].MetricName != metricName || v[0].MetricValue != items ||
+		v[0].MetricValueFloat != float64(items) {
 		f.Errorf("%s: %v, want %d", what, m, items)
 	}
 	a, err := f.keda.IsActive(f.Context(), r)
@@ -154,7 +155,8 @@ func TestMetricSpec(t *testing.T) {
 	for target, r := range map[int64]*pb.ScaledObjectRef{10: ref(), 7: ref("targetItems", "7", "scalerAddress", "keda:6000")} {
 		got, err := f.keda.GetMetricSpec(t.Context(), r)
 		f.must(err)
-		if s := got.MetricSpecs; len(s) != 1 || s[0].MetricName != metricName || s[0].TargetSize != target || s[0].TargetSizeFloat != float64(target) {
+		if s := got.MetricSpecs; len(s) != 1 || s[0].MetricName != metricName || s[0].TargetSize != target ||
+			s[0].TargetSizeFloat != float64(target) {
 			t.Errorf("%v, want %d", got, target)
 		}
 	}
@@ -233,7 +235,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: stream: %v, want %s", what, err, c.code)
 		}
 	}
-	if _, err := f.keda.GetMetrics(t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: ref(), MetricName: "other"}); status.Code(err) != codes.NotFound {
+	_, err := f.keda.GetMetrics(t.Context(), &pb.GetMetricsRequest{ScaledObjectRef: ref(), MetricName: "other"})
+	if status.Code(err) != codes.NotFound {
 		t.Error(err)
 	}
 	f.server.Close()

@@ -115,7 +115,7 @@ var arrows = map[string][]string{
 		"mcp",
 	}, // a module of its own
 	"contrib/anthropic":   {"", "agent"},
-	"contrib/keda":        {"", "client"},
+	"contrib/keda":        {"", "client", "internal/clock"},
 	"contrib/openai":      {"", "agent"},
 	"examples/terminal":   {"", "agent", "engine", "worker", "contrib/openai"},
 	"internal/childproc":  {},
