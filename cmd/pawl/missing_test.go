@@ -40,6 +40,7 @@ var flagsFor = map[string][]string{
 	"pawl key create":           {"--role", "reader"},
 	"pawl demo-worker":          {"--type", "t"},
 	"pawl task fork":            {"--checkpoint", "1"},
+	"pawl type set":             {"--lease", "10m"},
 	"pawl bench":                {"--budget", "1ms"},
 }
 
