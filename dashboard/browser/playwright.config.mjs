@@ -4,6 +4,7 @@ export default defineConfig({
   testDir: ".",
   outputDir: "../../.work/browser/results",
   workers: 1,
+  retries: process.env.CI ? 1 : 0, // a test that passes the second time is listed as flaky
   timeout: 240_000,
   expect: { timeout: 45_000 }, // on a busy machine, hints are rare: a page then reads itself every 30 s
   reporter: [["list"]],
