@@ -117,6 +117,7 @@ var arrows = map[string][]string{
 	"contrib/anthropic":   {"", "agent"},
 	"contrib/keda":        {"", "client", "internal/clock"},
 	"contrib/openai":      {"", "agent"},
+	"examples/coder":      {},
 	"examples/nightly":    {"", "engine", "worker"},
 	"examples/terminal":   {"", "agent", "engine", "worker", "contrib/openai"},
 	"internal/childproc":  {},
