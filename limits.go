@@ -41,6 +41,7 @@ const (
 	MaxClaim           = 1000
 	MaxLeaseSeconds    = 86_400
 	MaxWaitSeconds     = 60
+	MaxMCPWait         = 50
 	MaxWorkers         = 10_000
 	MaxKnownNames      = 10_000
 	MaxPage            = 1000
@@ -168,6 +169,7 @@ var Limits = []Limit{
 	{"weight", MaxWeight, "items", "that a key has in its turn"},
 	{"weights", MaxWeights, "keys", "of a queue that have a weight"},
 	{"mcp_batch", MaxMCPBatch, "calls", "calls in one JSON-RPC batch over MCP; each counts towards its key's rate"},
+	{"mcp_wait", MaxMCPWait, "seconds", "how long a call over MCP may wait; 25 by default"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
 	{"fork_checkpoints", MaxForkCheckpoints, "checkpoints", "checkpoints that a fork copies"},

@@ -14,18 +14,22 @@ import (
 // drained is a transport that reports its end only when every call in flight has been
 // answered. The SDK drops calls in flight when its client closes its side of the
 // connection, but that client still reads.
-type drained struct{ sdk.Transport }
+type drained struct {
+	sdk.Transport
+	calls *deliveries
+}
 
 func (t drained) Connect(ctx context.Context) (sdk.Connection, error) {
 	conn, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &draining{Connection: conn, asked: map[jsonrpc.ID]bool{}, closed: make(chan struct{})}, nil
+	return &draining{Connection: conn, calls: t.calls, asked: map[jsonrpc.ID]bool{}, closed: make(chan struct{})}, nil
 }
 
 type draining struct {
 	sdk.Connection
+	calls  *deliveries
 	closed chan struct{}
 	close  sync.Once
 
@@ -35,7 +39,7 @@ type draining struct {
 }
 
 // longestDrain is the longest time that a call may wait, plus a margin.
-const longestDrain = (pawl.MaxWaitSeconds + 10) * time.Second
+const longestDrain = (pawl.MaxMCPWait + 10) * time.Second
 
 func (d *draining) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := d.Connection.Read(ctx)
@@ -43,7 +47,12 @@ func (d *draining) Read(ctx context.Context) (jsonrpc.Message, error) {
 		d.drain(ctx)
 		return msg, err
 	}
-	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+	req, ok := msg.(*jsonrpc.Request)
+	if ok && !req.IsCall() {
+		d.calls.cancelled(req)
+	}
+	if ok && req.IsCall() {
+		d.calls.begin(req)
 		d.mu.Lock()
 		d.asked[req.ID] = true
 		d.mu.Unlock()
@@ -54,6 +63,7 @@ func (d *draining) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (d *draining) Write(ctx context.Context, msg jsonrpc.Message) error {
 	err := d.Connection.Write(ctx, msg)
 	if res, ok := msg.(*jsonrpc.Response); ok {
+		d.calls.end(res.ID, err == nil)
 		d.mu.Lock()
 		delete(d.asked, res.ID)
 		if len(d.asked) == 0 && d.none != nil {

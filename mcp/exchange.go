@@ -22,12 +22,15 @@ type exchange struct {
 	call *direct
 	in   chan jsonrpc.Message // to the session: the call, its cancellation, refusals of the session's own calls
 	end  chan struct{}        // the session has closed the connection
+	sent delivery
 	shut sync.Once
 	done chan struct{} // the call is answered
 
 	mu     sync.Mutex
 	w      http.ResponseWriter // nil once the call is answered or the client is gone
 	stream bool                // an event has been sent
+
+	answered bool // all of the answer was sent
 }
 
 // theCall identifies the call in its session, which has no other. The client's own id may be
@@ -45,12 +48,18 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, call *direct) 
 		state.InitializeParams, state.InitializedParams = &sdk.InitializeParams{ProtocolVersion: call.revision}, &sdk.InitializedParams{}
 		state.LogLevel = "info"
 	}
-	session, err := s.sdk.Connect(r.Context(), x, &sdk.ServerSessionOptions{State: state})
+	session, err := s.sdk.Connect(context.WithValue(r.Context(), deliveryKey{}, &x.sent), x, &sdk.ServerSessionOptions{State: state})
 	if err != nil {
 		answer(w, http.StatusInternalServerError, json.RawMessage(call.id), wireError{jsonrpc.CodeInternalError, "the session does not begin"})
 		return
 	}
-	defer func() { _ = session.Close() }() // waits for the tool
+	defer func() {
+		_ = session.Close() // waits for the tool
+		x.mu.Lock()
+		sent := x.answered
+		x.mu.Unlock()
+		x.sent.end(sent && r.Context().Err() == nil)
+	}()
 	select {
 	case <-x.done:
 	case <-x.end:
@@ -58,7 +67,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, call *direct) 
 		x.mu.Lock()
 		x.w = nil
 		x.mu.Unlock()
-		if call.revision >= sessionless { // a request that ends is the cancellation of its call
+		if call.revision >= sessionless || waits(call.tool) { // a request that ends is the cancellation of its call
 			x.tell(&jsonrpc.Request{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":"` + theCall + `"}`)})
 		}
 	}
@@ -102,26 +111,26 @@ func (x *exchange) Write(_ context.Context, msg jsonrpc.Message) error {
 	case !last:
 		text, err := jsonrpc.EncodeMessage(msg)
 		if err == nil {
-			x.event(text)
+			_ = x.event(text) // the client may be gone
 		}
 		return err
 	}
-	x.answer(res)
+	x.answered = x.answer(res) == nil
 	x.w = nil
 	close(x.done)
 	return nil
 }
 
 // answer sends the answer of the call.
-func (x *exchange) answer(res *jsonrpc.Response) {
+func (x *exchange) answer(res *jsonrpc.Response) error {
 	text, status := x.encode(res)
 	if x.stream {
-		x.event(text)
-		return
+		return x.event(text)
 	}
 	x.head(asJSON)
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(text) // the client may be gone
+	_, err := x.w.Write(text)
+	return err
 }
 
 // encode returns the text of an answer, and the HTTP status that the revision gives it.
@@ -161,13 +170,18 @@ func (x *exchange) encode(res *jsonrpc.Response) ([]byte, int) {
 }
 
 // event sends a message as an event of the stream.
-func (x *exchange) event(text []byte) {
+func (x *exchange) event(text []byte) error {
 	if !x.stream {
 		x.head(asStream)
 		x.stream = true
 	}
-	_, _ = x.w.Write(slices.Concat([]byte("event: message\ndata: "), text, []byte("\n\n")))
-	_ = http.NewResponseController(x.w).Flush()
+	if _, err := x.w.Write(slices.Concat([]byte("event: message\ndata: "), text, []byte("\n\n"))); err != nil {
+		return err
+	}
+	if err := http.NewResponseController(x.w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 func (x *exchange) head(kind string) {

@@ -1,6 +1,10 @@
 package mcp
 
-import "github.com/pawl-work/pawl/api"
+import (
+	"time"
+
+	"github.com/pawl-work/pawl/api"
+)
 
 // ToolRoles are the roles of the table of tools.
 func ToolRoles() map[string]api.Role {
@@ -18,6 +22,12 @@ func (s *Server) Direct(body []byte) (id, params, tool string, ok bool) {
 		return "", "", "", false
 	}
 	return string(call.id), string(call.params), call.tool, true
+}
+
+// ReportEvery changes the time between two notifications of progress.
+func (s *Server) ReportEvery(d time.Duration) *Server {
+	s.progressEvery = d
+	return s
 }
 
 // LeaveToSDK has the SDK's handler answer every request.

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -126,11 +128,24 @@ func TestBothRevisions(t *testing.T) {
 	}
 }
 
-// Clients put the list of tools before their model: it is short.
+// Clients put the list of tools before their model: it is short. Some cut a description, or
+// the instructions, behind 2,048 characters.
 func TestTheListIsShort(t *testing.T) {
 	url := serve(t, pawltest.Open(t, pawltest.SQLite).Service)
 	status, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Protocol-Version", "2025-11-25")
-	if t.Logf("%d bytes", len(body)); status != 200 || !strings.Contains(body, `"work_approve"`) || len(body) > 25_000 {
+	if t.Logf("%d bytes", len(body)); status != 200 || !strings.Contains(body, `"work_approve"`) || len(body) > 32_000 {
 		t.Errorf("%d, %d bytes: %.300s", status, len(body), body)
+	}
+	const most = 2048
+	a := connect(t, nil, pipe(t, pawltest.Open(t, pawltest.SQLite).Service, mcp.Options{Log: quiet, Tools: mcp.ToolsAll}))
+	if said := a.session.InitializeResult().Instructions; said == "" || utf8.RuneCountInString(said) >= most {
+		t.Errorf("the instructions have %d characters", utf8.RuneCountInString(said))
+	}
+	l, err := a.session.ListTools(t.Context(), nil)
+	a.must(err)
+	for _, tool := range l.Tools {
+		if tool.Description == "" || utf8.RuneCountInString(tool.Description) >= most {
+			t.Errorf("the description of %s has %d characters", tool.Name, utf8.RuneCountInString(tool.Description))
+		}
 	}
 }

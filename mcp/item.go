@@ -31,16 +31,20 @@ type checkoutIn struct {
 	Types        []string `json:"types,omitempty" jsonschema:"only items of these types; none = any"`
 	Limit        int      `json:"limit,omitempty" jsonschema:"at most so many; 1 by default"`
 	LeaseSeconds int      `json:"lease_seconds,omitempty" jsonschema:"how long they are yours without a heartbeat; the type's, else 300"`
-	WaitSeconds  int      `json:"wait_seconds,omitempty" jsonschema:"0 to 60: wait so long for work"`
+	WaitSeconds  int      `json:"wait_seconds,omitempty" jsonschema:"0 to 50: wait so long for work; 0 by default; more counts as 50"`
 }
 
 type checkoutOut struct {
 	Items []pawl.Lease `json:"items" jsonschema:"yours until lease_expires_at"`
 }
 
-// checkout claims. If the caller has disconnected, it releases what it claimed, because
-// the caller would never learn of it.
+// checkout claims. If the caller gives up before it has the answer, what was claimed is
+// released, because the caller would never learn of it.
 func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error) {
+	if _, err := waitOf(&in.WaitSeconds); err != nil {
+		return checkoutOut{}, err
+	}
+	in.WaitSeconds = min(in.WaitSeconds, pawl.MaxMCPWait)
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if in.WaitSeconds > 0 {
@@ -60,10 +64,14 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 	if in.WaitSeconds > 0 && len(leases) > 0 && why == nil {
 		why = s.opts.Gate.CheckAgain(waiting, access.Of(ctx))
 	}
-	if len(leases) > 0 && (ctx.Err() != nil || why != nil) {
-		s.giveBack(ctx, leases)
+	if len(leases) > 0 {
+		deliveryOf(ctx).orElse(func() { s.giveBack(ctx, leases) })
+	}
+	if gone := ctx.Err(); why == nil && gone != nil {
+		why = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the caller has given up", Err: gone}
 	}
 	if why != nil {
+		deliveryOf(ctx).end(false)
 		return checkoutOut{}, why
 	}
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {

@@ -268,9 +268,9 @@ func TestBadInput(t *testing.T) {
 			{"work_list", args{"limit": 5000}, "/limit"},
 			{"work_get", args{}, ""},
 			{"work_checkout", args{"worker_id": ""}, "/worker_id"},
-			{"work_checkout", args{"worker_id": "w", "wait_seconds": 61}, "/wait_seconds"},
+			{"work_checkout", args{"worker_id": "w", "wait_seconds": -1}, "/wait_seconds"},
 			{"work_heartbeat", args{"item_id": "itm_none", "worker_id": "w"}, "/attempt"},
-			{"work_wait", args{"task_id": "tsk_none", "wait_seconds": 61}, "/wait_seconds"},
+			{"work_wait", args{"task_id": "tsk_none", "wait_seconds": -1}, "/wait_seconds"},
 			{"work_logs", args{}, ""},
 		} {
 			no := a.no(pawl.CodeInvalid, "", c.tool, c.in)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -91,6 +92,8 @@ type Server struct {
 	roles     sync.Map        // that tools need, []api.Role by name
 	own       map[string]bool // the tools of the table
 	revisions []string        // of the protocol that are served
+
+	progressEvery time.Duration
 }
 
 // New returns a server of svc.
@@ -110,7 +113,7 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Gate == nil {
 		o.Gate = access.New(access.Options{Log: o.Log})
 	}
-	s := &Server{svc: svc, opts: o, own: map[string]bool{}}
+	s := &Server{svc: svc, opts: o, own: map[string]bool{}, progressEvery: progressEvery}
 	so := &sdk.ServerOptions{
 		Instructions: instructions,
 		// neither list ever changes
@@ -171,7 +174,10 @@ func (s *Server) HTTP() http.Handler {
 // Stdio serves one client over a pair of streams, until in ends and every call is
 // answered, or ctx ends; then it returns nil.
 func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	err := s.sdk.Run(ctx, drained{&sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes}})
+	calls := newDeliveries()
+	defer calls.close()
+	err := s.sdk.Run(context.WithValue(ctx, deliveriesKey{}, calls),
+		drained{&sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes}, calls})
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
 	}

@@ -49,6 +49,7 @@ func caller(ctx context.Context, args json.RawMessage, p pawl.Provenance) string
 // Refusals and empty checkouts are not stored.
 func (s *Server) once(ctx context.Context, t tool, who, key string, args json.RawMessage) (answer json.RawMessage, replayed bool,
 	err error) {
+	ctx = context.WithValue(ctx, deliveryKey{}, &delivery{keyed: true})
 	run := func(ctx context.Context, s *Server) error {
 		out, err := t.run(ctx, s, args)
 		if err == nil {

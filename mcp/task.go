@@ -203,7 +203,7 @@ func (s *Server) rules(ctx context.Context, t pawl.Task) (json.RawMessage, error
 type waitIn struct {
 	TaskID       string `json:"task_id"`
 	AfterVersion *int   `json:"after_version,omitempty" jsonschema:"the version of the task as you saw it: wait until it is higher; without it a task that awaits a decision is answered at once"`
-	WaitSeconds  *int   `json:"wait_seconds,omitempty" jsonschema:"0 to 60; 30 by default"`
+	WaitSeconds  *int   `json:"wait_seconds,omitempty" jsonschema:"0 to 50; 25 by default; more counts as 50"`
 }
 
 type waitOut struct {
@@ -215,14 +215,11 @@ type waitOut struct {
 var atWork = []pawl.TaskState{pawl.TaskQueued, pawl.TaskCheckedOut, pawl.TaskInProgress, pawl.TaskApproved, pawl.TaskApplied}
 
 func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
-	seconds := 30
-	if in.WaitSeconds != nil {
-		seconds = *in.WaitSeconds
+	long, err := waitOf(in.WaitSeconds)
+	if err != nil {
+		return waitOut{}, err
 	}
-	if seconds < 0 || seconds > pawl.MaxWaitSeconds {
-		return waitOut{}, pawl.Invalid("/wait_seconds", "is to be 0 to %d", pawl.MaxWaitSeconds)
-	}
-	waiting, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+	waiting, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
 	waiting, over, err := s.opts.Gate.BeginLongCall(waiting)

@@ -14,8 +14,8 @@ import (
 )
 
 // TaskTool is a tool whose calls are tasks. Clients that declare the extension get the
-// task and read its result later; for others the call waits for the result, at most a
-// minute. Callers need the roles submitter and reader.
+// task and read its result later; for others the call waits for the result, at most
+// 25 s. Callers need the roles submitter and reader.
 type TaskTool struct {
 	// Tool should declare no output schema: some clients check a task against it.
 	Tool *sdk.Tool
@@ -24,6 +24,8 @@ type TaskTool struct {
 	// Task returns the task of a call. If it returns a result instead, that is the
 	// call's answer and no task is created, for example to ask for input first.
 	Task func(ctx context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error)
+
+	wait func(args json.RawMessage) (time.Duration, error) // for clients without the extension; nil = defaultWait
 }
 
 // runRoles are the roles to create a task and read its result.
@@ -51,6 +53,12 @@ func (s *Server) AddTaskTool(t TaskTool) {
 		if ctx, p, err = withProvenance(ctx, req.ClientInfo(), req.Params.Meta); err != nil {
 			return s.refused(ctx, own, err), nil
 		}
+		long := defaultWait
+		if t.wait != nil {
+			if long, err = t.wait(req.Params.Arguments); err != nil {
+				return s.refused(ctx, own, err), nil
+			}
+		}
 		made, res, err := t.Task(ctx, req)
 		if res != nil && err == nil {
 			return res, nil
@@ -66,7 +74,8 @@ func (s *Server) AddTaskTool(t TaskTool) {
 			h.answer = handleOf(task)
 			return &sdk.CallToolResult{Content: []sdk.Content{}}, nil
 		}
-		return s.inline(ctx, own, task.ID), nil
+		defer s.reportProgress(ctx, req)()
+		return s.inline(ctx, own, task.ID, long), nil
 	})
 }
 
@@ -92,8 +101,8 @@ func (s *Server) make(ctx context.Context, own tool, who string, req *sdk.CallTo
 }
 
 // inline waits for a task, for a client that cannot read it later.
-func (s *Server) inline(ctx context.Context, own tool, id string) *sdk.CallToolResult {
-	waiting, cancel := context.WithTimeout(ctx, pawl.MaxWaitSeconds*time.Second)
+func (s *Server) inline(ctx context.Context, own tool, id string, long time.Duration) *sdk.CallToolResult {
+	waiting, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
 	waiting, over, err := s.opts.Gate.BeginLongCall(waiting)
@@ -144,23 +153,35 @@ func (s *Server) handles(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
+type runIn struct {
+	proposeIn
+	WaitSeconds *int `json:"wait_seconds,omitempty" jsonschema:"0 to 50; 25 by default; more counts as 50"`
+}
+
 // runs is Pawl's own task tool: a task from its creation to its result.
 func (s *Server) runs() {
-	in := inputOf[proposeIn]()
+	in := inputOf[runIn]()
 	destructive, world := false, false
 	s.AddTaskTool(TaskTool{
 		Tool: &sdk.Tool{
 			Name:  "work_run",
 			Title: "Have work done",
 			Description: "Propose a task and have what it comes to, in one call: work_propose and work_wait for clients that know durable tasks. " +
-				"Others wait a minute, then get the task's id.",
+				"Others wait for wait_seconds, then get the task's id.",
 			InputSchema: in.raw,
 			Annotations: &sdk.ToolAnnotations{Title: "Have work done", DestructiveHint: &destructive, OpenWorldHint: &world},
 		},
 		Task: func(_ context.Context, req *sdk.CallToolRequest) (pawl.NewTask, *sdk.CallToolResult, error) {
-			var p proposeIn
+			var p runIn
 			err := in.read(req.Params.Arguments, &p)
 			return p.task(), nil, err
+		},
+		wait: func(args json.RawMessage) (time.Duration, error) {
+			var p runIn
+			if err := in.read(args, &p); err != nil {
+				return 0, err
+			}
+			return waitOf(p.WaitSeconds)
 		},
 	})
 }

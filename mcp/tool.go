@@ -120,6 +120,8 @@ func (s *Server) handle(t tool) sdk.ToolHandler {
 }
 
 func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (answer json.RawMessage, meta sdk.Meta, err error) {
+	defer s.reportProgress(ctx, req)()
+	ctx = delivered(ctx, req)
 	args := json.RawMessage(t.ids.JSON(req.Params.Arguments))
 	if ctx, err = s.admit(ctx, t.Name, args, t.route.Role); err != nil {
 		return nil, nil, err
