@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -32,10 +34,30 @@ func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, r
 	return in, err
 }
 
+type setKey struct{} // of the set of tools that a connection asks for
+
+// chosen adds the set of tools that the URL of a request names to its context. It makes the
+// tools of the caller fewer, never more.
+func chosen(r *http.Request) (*http.Request, error) {
+	sets, asked := r.URL.Query()["tools"]
+	switch {
+	case !asked:
+		return r, nil
+	case len(sets) != 1 || !slices.Contains(ToolSets, sets[0]):
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("tools in the URL must be one of %s",
+			strings.Join(ToolSets, ", "))}
+	}
+	return r.WithContext(context.WithValue(r.Context(), setKey{}, sets[0])), nil
+}
+
 // allows reports whether the caller has a role: from its API key, or without a key from
-// the set of tools.
+// the set of tools; and whether the set that its connection asks for has it.
 func (s *Server) allows(ctx context.Context, role api.Role) error {
 	pass := access.Of(ctx)
+	if set, ok := ctx.Value(setKey{}).(string); ok && !offers(set, role) {
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf(
+			"this needs the role %s, which the set of tools %s of this connection's URL does not have", role, set)}
+	}
 	if pass.Key == nil && !offers(s.opts.Tools, role) {
 		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf(
 			"this needs the role %s, which an agent without an API key has only where the server was started with --tools %s or all", role,

@@ -396,3 +396,43 @@ func TestSetsOfTools(t *testing.T) {
 		srv.Close()
 	}
 }
+
+// A connection may ask for fewer tools than its caller has, by the query of its URL. It gets
+// no tool that the caller does not have.
+func TestAConnectionAsksForASet(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	g := guard(t, p, access.Options{})
+	open := httptest.NewServer(mcp.New(p.Service, mcp.Options{Log: quiet}).HTTP())
+	defer open.Close()
+	every := g.holds(pawl.KeyRoles...)
+	for _, c := range []struct {
+		what            string
+		client          rpc
+		set             string
+		works, approves bool
+	}{
+		{"a key of every role", every, "worker", true, false},
+		{"a key of every role", every, "approver", false, true},
+		{"a key of every role", every, "all", true, true},
+		{"a key that works", g.holds("claimer", "reader"), "all", true, false},
+		{"a key that works", g.holds("claimer", "reader"), "approver", false, false},
+		{"no key", rpc{T: t, url: open.URL}, "worker", true, false},
+		{"no key", rpc{T: t, url: open.URL}, "approver", false, false},
+		{"no key", rpc{T: t, url: open.URL}, "all", true, false},
+	} {
+		c.client.url += "?tools=" + c.set
+		names := c.client.tools()
+		for tool, offered := range map[string]bool{"work_checkout": c.works, "work_approve": c.approves, "work_get": true} {
+			code := c.client.call(tool, args{"nonsense": true}).Result.StructuredContent.Problem.Code
+			if slices.Contains(names, tool) != offered || (code != pawl.CodeForbidden) != offered {
+				t.Errorf("%s asks for %s: %s is offered: %v, called: %s", c.what, c.set, tool, slices.Contains(names, tool), code)
+			}
+		}
+	}
+	for _, query := range []string{"tools=boss", "tools=", "tools=all&tools=worker"} {
+		status, body := post(t, open.URL+"?"+query, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		if status != http.StatusBadRequest || !strings.Contains(body, "worker, approver, all") {
+			t.Errorf("%s: %d %s", query, status, body)
+		}
+	}
+}

@@ -13,11 +13,12 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// post sends a body to /mcp as a client of an older revision does, which needs
-// no headers of its own.
+// post sends a body to /mcp, with the query of url, as a client of an older revision does,
+// which needs no headers of its own.
 func post(t *testing.T, url, body string, headers ...string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/mcp", strings.NewReader(body))
+	base, query, _ := strings.Cut(url, "?")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/mcp?"+query, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

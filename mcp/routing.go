@@ -23,6 +23,11 @@ import (
 // for its own methods.
 func (s *Server) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, err := chosen(r)
+		if err != nil {
+			answer(w, http.StatusBadRequest, nil, wireError{jsonrpc.CodeInvalidRequest, sentence(api.ProblemOf(err, ""))})
+			return
+		}
 		if r.Method != http.MethodPost {
 			next.ServeHTTP(w, r)
 			return
