@@ -33,6 +33,16 @@ const (
 	WhyEnded         = "ended"          // its state is final
 )
 
+// GoesOn reports whether the item needs no help: it has ended, is worked on, or goes on when a
+// worker is free or its time comes.
+func (w Why) GoesOn() bool {
+	switch w.Reason {
+	case WhyQueued, WhyRunning, WhyEnded, BlockedByTime:
+		return true
+	}
+	return false
+}
+
 // WhyReasons lists the reasons of Why.
 var WhyReasons = append([]string{WhyQueued, WhyRunning, WhyStalled, WhyFailed, WhyNeedsApproval, WhyEnded}, BlockedReasons...)
 

@@ -82,9 +82,6 @@ func largest(types []typeCounts) (out []stuckWork) {
 	return out[:min(len(out), maxStuck)]
 }
 
-// goesOn are the reasons of work that needs no person: it is done, or it goes on at its time.
-var goesOn = []string{pawl.WhyQueued, pawl.WhyRunning, pawl.WhyEnded, pawl.BlockedByTime}
-
 // explain adds the reasons, and leaves out what goes on by itself.
 func (d *server) explain(ctx context.Context, work []stuckWork) (out []stuckWork, err error) {
 	for _, s := range work {
@@ -102,7 +99,7 @@ func (d *server) explain(ctx context.Context, work []stuckWork) (out []stuckWork
 		}
 		s.Why, err = d.svc.Why(ctx, l.Items[0].ID)
 		switch {
-		case pawl.CodeOf(err) == pawl.CodeNotFound, slices.Contains(goesOn, s.Reason):
+		case pawl.CodeOf(err) == pawl.CodeNotFound, err == nil && s.GoesOn():
 			continue
 		case err != nil:
 			return nil, err

@@ -6,16 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawl-work/pawl"
 )
 
 var blockedSQL = Texts(sqlFiles, "blocked.sql")
-
-// WorkerLive is how long a worker counts as live after it was last seen. Workers register
-// again every 30 s, and a claim waits for at most 60 s.
-const WorkerLive = 2 * time.Minute
 
 // typesSampled is how many items at each end of a task are read for their type.
 const typesSampled = 100
@@ -26,7 +21,7 @@ const typesSampled = 100
 type liveTypes [][]string
 
 func readLive(ctx context.Context, tx Tx, namespace string, now int64) (liveTypes, error) {
-	rows, err := tx.Query(ctx, blockedSQL["live workers"], namespace, now-WorkerLive.Microseconds(), now)
+	rows, err := tx.Query(ctx, blockedSQL["live workers"], namespace, now-pawl.WorkerLive.Microseconds(), now)
 	if err != nil {
 		return nil, err
 	}

@@ -184,7 +184,7 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
-	types, err := Strings(ctx, tx, statsSQL["live types"], now-WorkerLive.Microseconds(), pawl.MaxWorkers)
+	types, err := Strings(ctx, tx, statsSQL["live types"], now-pawl.WorkerLive.Microseconds(), pawl.MaxWorkers)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/signal"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/task"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/tasktype"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/top"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/worker"
 )
 
@@ -71,6 +72,7 @@ func root(a *cli.App) *cobra.Command {
 		db.StatsCommand(
 			a,
 		),
+		top.Command(a),
 		db.ProvenanceCommand(a),
 		db.VerifyCommand(a),
 		db.LogCommand(a),

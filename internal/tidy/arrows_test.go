@@ -138,6 +138,7 @@ var arrows = map[string][]string{
 	"internal/testenv":    {"internal/testserver"},
 	"internal/testidp":    {},
 	"internal/testserver": {},
+	"internal/testterm":   {},
 	"internal/watch":      {},
 }
 
