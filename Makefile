@@ -46,8 +46,8 @@ conformance: ## the MCP suite against the MCP layer, both revisions; brings its 
 mcp-clients: ## a task's whole life through two other MCP clients; brings its own Node
 	./mcp/foreign/run
 
-sdk: ## the TypeScript package, and the AI SDK's stock client, against real servers; brings its own Node
-	./sdk/typescript/run
+sdk: ## the SDKs and the suites of frameworks against real servers on both databases, held by sdk/baseline.json; SUITE=python for one
+	go run ./internal/sdk $(SUITE)
 
 browser: ## the dashboard in a browser: walks, accessibility, sizes; brings its own Node, and as root on Debian chromium
 	./dashboard/browser/run
@@ -74,4 +74,4 @@ demo: ## real work with a killed and a frozen worker; checks that the result is 
 	go run ./cmd/pawl demo
 
 update: ## rewrite the generated documents and golden files
-	go test . -update && go test ./cmd/pawl/internal/cli -update && go test ./server -run TheGoldenOne -update
+	go test . -update && go test ./cmd/pawl/internal/cli -update && go test ./server -run TheGoldenOne -update && go test ./api -run TestVectors -update

@@ -132,6 +132,7 @@ var arrows = map[string][]string{
 	"internal/idform":     {},
 	"internal/jsonscan":   {},
 	"internal/nearest":    {},
+	"internal/sdk":        {"internal/testserver"},
 	"internal/measure":    {""},
 	"internal/tidy":       {},
 	"internal/testagent":  {"", "engine"},

@@ -1,0 +1,90 @@
+"""Pawl for Python: a client, sync and asyncio, and a worker.
+
+>>> import pawl
+>>> client = pawl.Client("http://127.0.0.1:7033")
+"""
+
+from . import types
+from ._async.client import AsyncClient
+from ._async.connection import AsyncPages
+from ._async.context import AsyncContext, AsyncReservation
+from ._async.message import AsyncMessageWriter
+from ._errors import (
+    BudgetExhaustedError,
+    ConflictError,
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    ItemCancelled,
+    KeyInFlightError,
+    KeyRequiredError,
+    KeyReusedError,
+    LeaseLostError,
+    LimitError,
+    MessageStopped,
+    NotFoundError,
+    PawlError,
+    Permanent,
+    PreconditionError,
+    RetryAfter,
+    SignalTimeout,
+    Snooze,
+    Suspended,
+    TooLargeError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from ._json import format_time, hash_of, parse_time
+from ._results import Page, Result
+from ._sync.client import Client
+from ._sync.connection import Pages
+from ._sync.context import Context, Reservation
+from ._sync.message import MessageWriter
+from .worker import Summary, Worker
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncClient",
+    "AsyncContext",
+    "AsyncMessageWriter",
+    "AsyncPages",
+    "AsyncReservation",
+    "BudgetExhaustedError",
+    "Client",
+    "ConflictError",
+    "Context",
+    "ForbiddenError",
+    "InternalError",
+    "InvalidError",
+    "ItemCancelled",
+    "KeyInFlightError",
+    "KeyRequiredError",
+    "KeyReusedError",
+    "LeaseLostError",
+    "LimitError",
+    "MessageStopped",
+    "MessageWriter",
+    "NotFoundError",
+    "Page",
+    "Pages",
+    "PawlError",
+    "Permanent",
+    "PreconditionError",
+    "Reservation",
+    "Result",
+    "RetryAfter",
+    "SignalTimeout",
+    "Snooze",
+    "Summary",
+    "Suspended",
+    "TooLargeError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "Worker",
+    "__version__",
+    "format_time",
+    "hash_of",
+    "parse_time",
+    "types",
+]

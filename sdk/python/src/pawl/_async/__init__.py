@@ -1,0 +1,1 @@
+"""The asyncio side. tools/unasync.py makes the sync side of it."""

@@ -1,0 +1,590 @@
+"""What a handler gets: its claim, and what is written under it."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import _rules as rules
+from .. import types as t
+from .._codec import decode, hints_of
+from .._errors import (
+    BudgetExhaustedError,
+    ConflictError,
+    InvalidError,
+    LeaseLostError,
+    NotFoundError,
+    PawlError,
+    Permanent,
+    SignalTimeout,
+    Suspended,
+)
+from .._job import Job, State
+from .._json import dumps, format_time, hash_of, loads, parse_time
+from .._lease import claim_loss, transient
+from . import _io
+from .client import AsyncClient
+from .items import _set, fence
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .message import AsyncMessageWriter
+
+T = TypeVar("T")
+
+CALL_TIMEOUT = 10.0  # of one try of a call
+MAX_STEP_NAME = 255
+MAX_DELAY = timedelta(days=3653)  # of a sleep or a wait: 10 years
+BUDGET_RETRY = timedelta(seconds=60)
+MAX_KEY = 255 - len("@2147483647")
+MAX_RESULTS = (1 << 20) // 2  # bytes of children's results in one checkpoint
+
+_inside: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("pawl_steps", default=())
+
+
+class AsyncContext:
+    """A handler's access to its item, under one claim. Every write is fenced.
+
+    When the claim is over, each method raises why: `LeaseLostError` or `ItemCancelled`.
+    """
+
+    def __init__(self, job: Job, client: AsyncClient, flush_seconds: float = 0.1) -> None:
+        self._job = job
+        self._client = client.with_options(timeout=CALL_TIMEOUT, tries=1)
+        self._flush_seconds = flush_seconds
+        self._saved: dict[str, t.Checkpoint] = {}
+        self._state: t.ResumeState | None = None
+        self._locks: dict[str, Any] = {}
+        self._reading = _io.Lock()
+        self._reserved: dict[tuple[str, str], int] = {}
+        self._earlier: list[t.MessageRef] | None = None
+        self._started = 0
+        self._starting = _io.Lock()
+        #: A client for other calls. It is the worker's: do not close it.
+        self.client = client
+
+    @property
+    def lease(self) -> t.Lease:
+        """The claim."""
+        return self._job.lease
+
+    @property
+    def item_id(self) -> str:
+        """The item's id."""
+        return self._job.lease["id"]
+
+    @property
+    def task_id(self) -> str:
+        """The task's id."""
+        return self._job.lease["task_id"]
+
+    @property
+    def attempt(self) -> int:
+        """The number of this claim of the item, from 1."""
+        return self._job.lease["attempt"]
+
+    @property
+    def input(self) -> Any:
+        """The item's input, as JSON."""
+        return self._job.lease["input"]
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the claim is over: the lease was lost, the item cancelled, or the worker stops."""
+        return self._job.cause is not None
+
+    @property
+    def cause(self) -> Exception | None:
+        """Why the claim is over; None = it is not."""
+        return self._job.cause
+
+    def raise_if_cancelled(self) -> None:
+        """Raises why the claim is over, if it is. Call it in long loops of plain functions."""
+        self._job.check()
+
+    def now(self) -> datetime:
+        """The database's clock: its last answer, plus the time since then."""
+        return self._job.now()
+
+    async def resume(self) -> t.ResumeState:
+        """What earlier attempts left. It is read once, and not at all in the first attempt."""
+        async with self._reading:
+            if self._state is not None:
+                return self._state
+            state = _nothing(self._job.lease)
+            if self.attempt > 1:
+                state = await self._read_state()
+            self._state = state
+            for name, saved in state["steps"].items():
+                self._saved.setdefault(name, saved)
+            return state
+
+    async def step(self, name: str, fn: Callable[..., Awaitable[T] | T], *args: Any, **kwargs: Any) -> T:
+        """Calls `fn(*args, **kwargs)` once for the item, and returns its result.
+
+        The result is saved as JSON under the name. A later attempt, or a later step of the name,
+        gets it without calling `fn`. What `fn` raises is not saved. A result that was saved for other
+        arguments is an InvalidError: a computation that changed needs another name. If the process
+        dies between the work of `fn` and the save, the next attempt calls `fn` again.
+
+        A result whose annotation is a dataclass or a pydantic model is one in every attempt.
+        """
+        kind = hints_of(fn).get("return", Any)
+        hash_ = _args_hash(name, [*args, kwargs] if kwargs else list(args))
+        async with self._entered(name) as token:
+            try:
+                saved = await self._lookup(name)
+                if saved is None:
+                    result = await _io.resolve(fn(*args, **kwargs))
+                    snapshot = loads(dumps(result, f"the result of step {name!r}"))
+                    await self._save("tool_executed", name, snapshot, args_hash=hash_, despite=True)
+                else:
+                    snapshot = _replayed(name, saved, hash_)
+            finally:
+                _inside.reset(token)
+        try:
+            out: T = decode(kind, snapshot)
+        except ValueError as e:
+            raise _step_error(name, f"the saved result is not what it was ({e}); give it another name") from e
+        return out
+
+    async def sleep(self, name: str, seconds: float | timedelta) -> None:
+        """Suspends the item for a time, without a lease: it raises `Suspended`, which you let pass.
+
+        The attempt after that time runs the handler from its beginning, and this call returns. A
+        later call with the name and another time keeps the first end.
+        """
+        delay = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        _check_delay(delay)
+        async with self._entered(name) as token:
+            _inside.reset(token)
+            saved = await self._lookup(name)
+            if saved is None:
+                if delay <= timedelta(0):
+                    return
+                wake = self.now() + delay
+                await self._save("state_transition", name, {"wake_at": format_time(wake)})
+            else:
+                wake = _wake_of(name, saved)
+            if self.now() < wake:
+                await self._suspend(until=format_time(wake))
+
+    async def wait_for(self, name: str, signal: str, key: str = "", *, timeout: float | timedelta | None = None) -> Any:
+        """Waits for a signal without a lease: it raises `Suspended`, which you let pass, until it was sent.
+
+        It returns the signal's payload, also in later attempts. If `timeout` passes first, it raises
+        SignalTimeout, also in later attempts. A signal that was sent before is not missed.
+        """
+        if not signal:
+            raise InvalidError("the signal needs a name", op="wait_for")
+        until: str | None = None
+        if timeout is not None:
+            delay = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+            _check_delay(delay)
+            until = format_time(self.now() + delay)
+        async with self._entered(name) as token:
+            _inside.reset(token)
+            wait, payload = await self._awaited(name, {"signal": signal, **_set(key=key or None, until=until)})
+            if wait.get("timed_out"):
+                raise SignalTimeout(f"signal {signal!r} was not sent in time")
+            if not wait.get("sent_at"):
+                await self._suspend(signal=signal, key=key or None, until=wait.get("until"))
+            return payload
+
+    async def _awaited(self, name: str, want: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """The wait of a name: the saved one, or the one that is wanted, which is saved."""
+        saved = await self._lookup(name)
+        if saved is None:
+            await self._save("state_transition", name, None, metadata=want)
+            return want, None
+        wait = saved.get("metadata")
+        if saved["type"] != "state_transition" or not isinstance(wait, dict) or not wait.get("signal"):
+            raise _step_error(name, "its name is taken by a checkpoint that waits for no signal; give it another name")
+        if (wait["signal"], wait.get("key") or "") != (want["signal"], want.get("key") or ""):
+            raise _step_error(name, f"it waited for signal {wait['signal']!r} before; give the wait another name")
+        if wait.get("sent_at") or wait.get("timed_out"):
+            return wait, saved["snapshot"]
+        state = await self.resume()
+        sent = state["signals"].get(name)
+        if sent is not None:
+            wait = {**wait, "sent_at": sent["sent_at"]}
+            payload = sent.get("payload")
+            await self._save("state_transition", name, payload, metadata=wait)
+            return wait, payload
+        if wait.get("until") and self.now() >= parse_time(wait["until"]):
+            wait = {**wait, "timed_out": True}
+            await self._save("state_transition", name, None, metadata=wait)
+        return wait, None
+
+    async def progress(self, percent: int | None = None, stage: str | None = None) -> None:
+        """Reports how far the item is, 0 to 100, and its stage in a few words. None keeps the value."""
+        await self._send("progress", self.item_id, {**self._fence(), **_set(progress=percent, stage=stage)})
+
+    async def checkpoint(
+        self,
+        name: str,
+        snapshot: Any,
+        *,
+        type: t.CheckpointType = "custom",
+        metadata: Any = None,
+    ) -> t.CheckpointRef:
+        """Saves a checkpoint. The next attempt reads the newest of each name with `resume`."""
+        return await self._save(type, name, snapshot, **_set(metadata=metadata))
+
+    async def part(self, key: str, payload: Any, **options: Unpack[t.PartOptions]) -> t.ItemPart:
+        """Hands in a piece of the item's result. A later part of the same key and seq takes its place."""
+        body = {**self._fence(), **rules.body_of(options, key=key), "payload": payload}
+        return await self._send("submit_part", self.item_id, body)
+
+    async def spawn(self, key: str, type: str, payload: Any = None, **options: Unpack[t.NewTaskOptions]) -> t.Task:
+        """Creates a child of the item's task. A later call with the key, in any attempt, is the same child."""
+        task = {**rules.body_of(options, type=type), "payload": payload}
+        return await self._send("spawn_child", self.item_id, {**self._fence(), "key": key, "task": task}, others=True)
+
+    async def await_children(
+        self,
+        name: str,
+        ids: Sequence[str],
+        *,
+        need: int | str = "all",
+        on_failure: str | None = None,
+    ) -> list[t.ChildResult]:
+        """Waits without a lease until enough children have ended: it raises `Suspended`, which you let pass.
+
+        It returns the results in the order of `ids`, also in later attempts. A child that had not
+        ended has no `state`. `need` is all, any or a number; `on_failure` is fail, continue or cancel.
+        """
+        wait: dict[str, Any] = {"ids": list(ids), **_set(on_failure=on_failure)}
+        if need != "all":
+            wait["need"] = need
+        hash_ = _args_hash(name, [wait])
+        async with self._entered(name) as token:
+            _inside.reset(token)
+            saved = await self._saved_results(name, hash_)
+            if saved is not None:
+                return saved
+            state = await self.resume()
+            results = children_of(name, wait, state.get("children"))
+            if results is None:
+                await self._suspend(children={**wait, "name": name}, others=True)
+            else:
+                await self._save_results(name, hash_, results)
+            return results or []
+
+    async def _saved_results(self, name: str, hash_: str) -> list[t.ChildResult] | None:
+        out: list[t.ChildResult] = []
+        n, parts = 0, 1
+        while n < parts:
+            saved = await self._lookup(_part_name(name, n))
+            if saved is None:
+                if n == 0:
+                    return None
+                raise _step_error(name, "a checkpoint with a part of its results is gone")
+            snapshot = _replayed(name, saved, hash_)
+            out += snapshot["results"]
+            parts = max(parts, snapshot.get("parts") or 0)
+            n += 1
+        return out
+
+    async def _save_results(self, name: str, hash_: str, results: list[t.ChildResult]) -> None:
+        parts: list[dict[str, Any]] = [{"results": []}]
+        size = 0
+        for child in results:
+            length = len(dumps(child)) + 1
+            size += length
+            if size > MAX_RESULTS and length < size:
+                parts.append({"results": []})
+                size = length
+            parts[-1]["results"].append(child)
+        parts[0]["parts"] = len(parts)
+        for n in reversed(range(len(parts))):  # the first is saved last: with it, all are there
+            await self._save("tool_executed", _part_name(name, n), parts[n], args_hash=hash_)
+
+    async def reserve(
+        self, budget: str, amount: int, key: str | None = None, **options: Unpack[t.ReserveOptions]
+    ) -> AsyncReservation:
+        """Reserves an amount of a budget before it is spent.
+
+        Without `key` it is named after the step that the call is in and the number of earlier calls
+        there; concurrent calls need keys. A later attempt goes on with an unsettled reservation of its
+        name. If the budget is exhausted, it raises `Permanent`, or `Suspended` where the budget suspends or asks.
+        """
+        if key is None:
+            step = (_inside.get() or ("",))[-1]
+            n = self._reserved.get((budget, step), 0)
+            self._reserved[budget, step] = n + 1
+            key = f"{step}#{n}"
+        if len(key) > MAX_KEY:
+            key = hash_of(key)
+        body = {"item_id": self.item_id, **self._fence(), "amount": amount, "key": key, **rules.body_of(options)}
+        try:
+            got: t.Reserved = await self._send("reserve_budget", budget, body, others=True)
+            if "settled" in got:  # by an earlier attempt, which lost what it paid for: the money is spent again
+                body["key"] = f"{key}@{self.attempt}"
+                got = await self._send("reserve_budget", budget, body, others=True)
+        except BudgetExhaustedError as e:
+            await self._exhausted(amount, e)
+            raise
+        return AsyncReservation(self, got["reservation"], budget, got["amount"])
+
+    async def _exhausted(self, amount: int, e: BudgetExhaustedError) -> None:
+        """Does what an exhausted budget asks."""
+        p = e.problem
+        if "limit" not in p or "remaining" not in p:
+            return
+        if p.get("on_exhausted") == "fail":
+            raise Permanent(e.message, code=e.code) from e
+        until = None
+        if p.get("on_exhausted") == "suspend" and amount <= p["limit"] and p.get("period_end"):
+            until = parse_time(p["period_end"])
+        soon = self.now() + BUDGET_RETRY
+        asks = p.get("on_exhausted") == "ask" and not p.get("task_id")
+        if (p["remaining"] + p.get("reserved", 0) >= amount or asks) and (until is None or soon < until):
+            until = soon
+        await self._suspend(
+            signal="pawl.budget", key=p.get("signal_key") or None, until=format_time(until) if until else None
+        )
+
+    async def settle(self, reservation: AsyncReservation, amount: int) -> None:
+        """Records what was really spent of a reservation, also more than was reserved."""
+        await reservation.settle(amount)
+
+    async def message(self, **options: Unpack[t.ReplyOptions]) -> AsyncMessageWriter:
+        """Goes on with the open message of the item, or starts one with role assistant in the task's thread.
+
+        The n-th message of an attempt is the n-th of its item: start them in the same order in every
+        attempt. In a message that goes on, begin with the step after `step_number`. If it was stopped,
+        it raises MessageStopped, which you let pass.
+        """
+        from .message import start_message
+
+        async with self._starting:
+            return await start_message(self, options)
+
+    # What the above is made of
+
+    def _fence(self) -> dict[str, Any]:
+        return fence(self._job.lease)
+
+    async def _read_state(self) -> t.ResumeState:
+        out = await self._send("resume_item", self.item_id, None)
+        while out.get("next"):
+            page = await self._send("resume_item", self.item_id, None, query={"cursor": out["next"]})
+            if page["attempt"] == out["attempt"]:
+                rules.add_page(out, page)
+            else:
+                out = await self._send("resume_item", self.item_id, None)
+        return out
+
+    async def _lookup(self, name: str) -> t.Checkpoint | None:
+        if name not in self._saved:
+            await self.resume()
+        return self._saved.get(name)
+
+    async def _save(
+        self, type: t.CheckpointType, name: str, snapshot: Any, *, despite: bool = False, **more: Any
+    ) -> t.CheckpointRef:
+        body = {**self._fence(), "type": type, "name": name, "snapshot": snapshot, **more}
+        ref: t.CheckpointRef = await self._send("checkpoint", self.item_id, body, despite=despite)
+        older = self._saved.get(name)
+        if name and (older is None or older["sequence"] < ref["sequence"]):
+            self._saved[name] = {
+                "id": ref["id"],
+                "task_id": self.task_id,
+                "item_id": self.item_id,
+                "attempt": self.attempt,
+                "sequence": ref["sequence"],
+                "type": type,
+                "name": name,
+                "snapshot": snapshot,
+                "created_at": format_time(self.now()),
+                **more,  # type: ignore[typeddict-item]
+            }
+        return ref
+
+    def _entered(self, name: str) -> _Turn:
+        if not name:
+            raise InvalidError("a step needs a name", op="step")
+        if len(name) > MAX_STEP_NAME:
+            raise InvalidError(f"the name of a step is longer than {MAX_STEP_NAME} characters", op="step")
+        if name in _inside.get():
+            raise _step_error(name, "it is started inside itself; give the inner step another name")
+        return _Turn(self._locks.setdefault(name, _io.Lock()), name)
+
+    async def _suspend(self, *, others: bool = False, **call: Any) -> None:
+        """Gives the lease up and raises Suspended. Heartbeats stop first."""
+        for flush in self._job.closing:
+            await flush()
+        if not self._job.move(State.RUNNING, State.SUSPENDED):
+            self._job.check()
+        body = {**self._fence(), **_set(**call)}
+        try:
+            await self._send("suspend", self.item_id, body, others=others, despite=True, released=True)
+        except BaseException as e:
+            self._job.move(State.SUSPENDED, State.RUNNING)
+            if isinstance(e, PawlError) and not (others and isinstance(e, NotFoundError)):
+                self._note(e)
+            raise
+        raise Suspended(f"the item is suspended: {', '.join(_set(**call))}")
+
+    def _note(self, e: PawlError) -> None:
+        """Ends the claim if a refusal means that it is over."""
+        gone = claim_loss(e)
+        if gone is not None:
+            self._job.end(State.LOST if isinstance(gone, LeaseLostError) else State.CANCELLED, gone)
+
+    async def _send(
+        self,
+        name: str,
+        id: str,
+        body: Any,
+        *,
+        query: Mapping[str, Any] | None = None,
+        others: bool = False,
+        despite: bool = False,
+        released: bool = False,
+    ) -> Any:
+        """Makes a call, and makes it again until it is answered or the claim is over.
+
+        All tries carry one idempotency key, so nothing is done twice. With `others` the call names
+        other things than the item: that one of them is missing does not end the claim. With `despite`
+        it is made also if the claim seems to be over: the server decides. With `released` a lease that
+        was released means that an earlier try was carried out.
+        """
+        call = self._client._call
+        r = rules.request_of(call.config, name, id=id, query=query, body=body, has_body=body is not None)
+        unsure = False
+        n = 0
+        while True:
+            if not despite:
+                self._job.check()
+            try:
+                return await call.send(r)
+            except PawlError as e:
+                if released and unsure and isinstance(e, LeaseLostError) and e.reason == "released":
+                    return None
+                about_others = others and (
+                    isinstance(e, NotFoundError) or (isinstance(e, ConflictError) and e.state != "cancelled")
+                )
+                if not about_others:
+                    self._note(e)
+                if not transient(e) or not self._job.may_hold():
+                    raise
+                wait = max(min(0.05 * math.pow(2, min(n, 12)), 5.0) * (0.75 + random.random() / 2), e.retry_after)
+            unsure = True
+            n += 1
+            await _io.sleep(wait)
+
+
+class _Turn:
+    """Lets one step of a name run at a time, and knows which steps are around the caller."""
+
+    def __init__(self, lock: Any, name: str) -> None:
+        self._lock = lock
+        self._name = name
+
+    async def __aenter__(self) -> contextvars.Token[tuple[str, ...]]:
+        await self._lock.__aenter__()
+        return _inside.set((*_inside.get(), self._name))
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._lock.__aexit__(None, None, None)
+
+
+class AsyncReservation:
+    """An amount of a budget that is reserved."""
+
+    def __init__(self, context: AsyncContext, id: str, budget: str, amount: int) -> None:
+        self._context = context
+        self.id = id
+        self.budget = budget
+        self.amount = amount
+
+    async def settle(self, amount: int) -> None:
+        """Records what was really spent, also more than was reserved. Twice with one amount is fine."""
+        c = self._context
+        body = {"item_id": c.item_id, **c._fence(), "reservation": self.id, "amount": amount}
+        await c._send("settle_budget", self.budget, body, others=True, despite=True)
+
+
+def children_of(name: str, wait: Mapping[str, Any], last: Any) -> list[t.ChildResult] | None:
+    """What became of the children of a wait; None while it is not over.
+
+    The item's last wait may have been another one: its children count if they are of this one too.
+    """
+    if not last:
+        return None
+    ended = {c["id"]: c for c in last.get("items") or []}
+    distinct = list(dict.fromkeys(wait["ids"]))
+    there = [ended[i] for i in distinct if i in ended]
+    failed = sum(1 for c in there if c.get("state") != "completed")
+    need = {"all": len(distinct), "any": 1}.get(wait.get("need", "all"), wait.get("need", 0))
+    on_failure = wait.get("on_failure")
+    good = len(there) if on_failure == "continue" else len(there) - failed
+    # The other children are cancelled only if that wait was this one.
+    mine = last.get("name") == name and last.get("over") and last.get("total") == len(distinct)
+    if good < need and not (on_failure == "cancel" and mine and len(distinct) - failed < need):
+        return None
+    return [ended.get(i, {"id": i}) for i in wait["ids"]]
+
+
+def _nothing(lease: t.Lease) -> t.ResumeState:
+    return {
+        "item_id": lease["id"],
+        "task_id": lease["task_id"],
+        "attempt": lease["attempt"],
+        "newest": None,
+        "iteration_start": None,
+        "iteration_end": None,
+        "error_boundary": None,
+        "steps": {},
+        "signals": {},
+        "parts": [],
+        "open_message": None,
+        "messages": [],
+    }
+
+
+def _args_hash(name: str, args: list[Any]) -> str:
+    try:
+        return hash_of(args)
+    except TypeError as e:
+        raise TypeError(f"step {name!r}: its arguments cannot be hashed: {e}") from e
+
+
+def _replayed(name: str, saved: t.Checkpoint, hash_: str) -> Any:
+    if saved["type"] != "tool_executed":
+        raise _step_error(name, f"its name is taken by a checkpoint of type {saved['type']}; give it another name")
+    known = saved.get("args_hash")
+    if known and known != hash_:
+        raise _step_error(
+            name,
+            f"attempt {saved['attempt']} saved its result for other arguments; give the step another name, "
+            "or pass the same arguments in every attempt",
+        )
+    return saved["snapshot"]
+
+
+def _wake_of(name: str, saved: t.Checkpoint) -> datetime:
+    snapshot = saved["snapshot"]
+    if saved["type"] != "state_transition" or not isinstance(snapshot, dict) or not snapshot.get("wake_at"):
+        raise _step_error(name, "its name is taken by a checkpoint that is no sleep; give the sleep another name")
+    return parse_time(snapshot["wake_at"])
+
+
+def _check_delay(delay: timedelta) -> None:
+    if delay > MAX_DELAY:
+        raise InvalidError("the time is more than 10 years", op="sleep")
+
+
+def _step_error(name: str, what: str) -> InvalidError:
+    return InvalidError(f"step {name!r}: {what}", op="step")
+
+
+def _part_name(name: str, n: int) -> str:
+    return name if n == 0 else f"{name}#{n + 1}"

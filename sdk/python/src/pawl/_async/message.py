@@ -1,0 +1,259 @@
+"""A message that is written piece by piece."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .. import _rules as rules
+from .. import types as t
+from .._errors import ConflictError, MessageStopped, PawlError
+from .._json import dumps
+from . import _io
+from .items import _set
+
+if TYPE_CHECKING:
+    from .context import AsyncContext
+
+FLUSH_BYTES = 32 << 10  # that are sent without waiting
+MAX_CHUNK_TEXT = 32 << 10  # characters of text in one chunk, at most 128 KiB
+MAX_CHUNKS = 1000  # of one call
+MAX_APPEND = 1 << 20  # bytes of one call; the last chunk may go over it
+
+
+async def start_message(context: AsyncContext, options: Mapping[str, Any]) -> AsyncMessageWriter:
+    """Goes on with a message of the item, or starts one."""
+    if context._earlier is None:
+        # In the first attempt too: the task's creator may have started a message, and stopped it.
+        state = await context.resume() if context.attempt > 1 else await context._read_state()
+        context._earlier = list(state["messages"])
+    if context._started < len(context._earlier):
+        ref = context._earlier[context._started]
+    else:
+        body = {**context._fence(), **rules.body_of(options, role="assistant")}
+        m: t.Message = await context._send("start_message", context.item_id, body, others=True)
+        ref = {
+            "id": m["id"],
+            "status": m["status"],
+            "model": m.get("model") or "",
+            "max_steps": m.get("max_steps") or 0,
+            "step_number": m.get("step_number") or 0,
+            "offset": 0,
+        }
+    context._started += 1
+    if ref["status"] == "stopped":
+        raise MessageStopped("the message was stopped")
+    return AsyncMessageWriter(context, ref)
+
+
+class AsyncMessageWriter:
+    """Writes a message. What is written is sent in batches, at most 100 ms late.
+
+    `step`, `finish` and the end of the handler wait until all is saved. Use it in a `with`
+    statement, which finishes the message at its end; a message that is not finished is finished with
+    its item. A message that an earlier attempt finished ignores what is written again: see `ended`.
+    """
+
+    def __init__(self, context: AsyncContext, ref: t.MessageRef) -> None:
+        self._context = context
+        self._ref = ref
+        self._mutex = threading.Lock()  # guards what follows
+        self._waiting: list[t.Chunk] = []
+        self._size = 0
+        self._timer: Any = None
+        self._error: Exception | None = None
+        self._sending = _io.Lock()
+        self._finished = ref["status"] != "streaming"
+        self._offset = ref["offset"]
+        if not self._finished:
+            context._job.on_stopped[ref["id"]] = self._stop
+            context._job.closing.append(self._close)
+
+    @property
+    def id(self) -> str:
+        """The message's id."""
+        return self._ref["id"]
+
+    @property
+    def model(self) -> str:
+        """The model that the message was started with."""
+        return self._ref.get("model") or ""
+
+    @property
+    def max_steps(self) -> int:
+        """How many steps the message may have."""
+        return self._ref["max_steps"]
+
+    @property
+    def step_number(self) -> int:
+        """The number of the last completed step; 0 = none."""
+        return self._ref["step_number"]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the message is finished, by an earlier attempt or by `finish`."""
+        return self._finished
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the message was stopped: `write` raises MessageStopped."""
+        return isinstance(self._error, MessageStopped)
+
+    async def text(self, text: str) -> None:
+        """Appends text."""
+        await self.write({"type": "text", "text": text})
+
+    async def reasoning(self, text: str) -> None:
+        """Appends text of the model's reasoning."""
+        await self.write({"type": "reasoning", "text": text})
+
+    async def tool_call(self, id: str, name: str, input: Any) -> None:
+        """Writes a call of a tool."""
+        await self.write({"type": "tool_call", "tool_call_id": id, "tool_name": name, "input": input})
+
+    async def tool_result(self, id: str, name: str, output: Any, *, is_error: bool = False) -> None:
+        """Writes the result of a tool."""
+        chunk: t.Chunk = {"type": "tool_result", "tool_call_id": id, "tool_name": name, "output": output}
+        if is_error:
+            chunk["is_error"] = True
+        await self.write(chunk)
+
+    async def write(self, *chunks: t.Chunk) -> None:
+        """Appends chunks as they are. It waits only when much is waiting to be sent."""
+        if self._finished:
+            return
+        sizes = [len(dumps(c, "the chunk")) for c in chunks]
+        with self._mutex:
+            if self._error is not None:
+                raise self._error
+            for chunk, size in zip(chunks, sizes, strict=True):
+                self._add(chunk, size)
+            full = self._size >= FLUSH_BYTES
+            if not full and self._timer is None and self._waiting:
+                self._timer = _io.Timer(self._context._flush_seconds, self._flush_quietly)
+        if full:
+            await self.flush()
+
+    def _add(self, chunk: t.Chunk, size: int) -> None:
+        """Adds a chunk: texts of one type are joined, and long ones cut."""
+        kind = chunk["type"]
+        if kind not in ("text", "reasoning"):
+            self._waiting.append(chunk)
+            self._size += size
+            return
+        text = clean(chunk.get("text") or "")
+        while text:
+            last = self._waiting[-1] if self._waiting else None
+            room = MAX_CHUNK_TEXT - len(last.get("text") or "") if last is not None and last["type"] == kind else 0
+            if last is not None and room > 0:
+                last["text"] = (last.get("text") or "") + text[:room]
+                text = text[room:]
+            else:
+                self._waiting.append({"type": kind, "text": text[:MAX_CHUNK_TEXT]})
+                text = text[MAX_CHUNK_TEXT:]
+        self._size += size
+
+    async def flush(self) -> None:
+        """Returns when all that was written is saved. It raises why nothing more can be."""
+        async with self._sending:
+            while True:
+                with self._mutex:
+                    if self._error is not None:
+                        raise self._error
+                    if self._timer is not None:
+                        self._timer.cancel()
+                        self._timer = None
+                    chunks = self._take()
+                if not chunks:
+                    return
+                body = {**self._context._fence(), "offset": self._offset, "chunks": chunks}
+                said = await self._ask("append", body)
+                self._offset = said["offset"]
+
+    def _take(self) -> list[t.Chunk]:
+        size, n = 0, 0
+        while n < len(self._waiting) and n < MAX_CHUNKS and size < MAX_APPEND:
+            size += len(dumps(self._waiting[n]))
+            n += 1
+        chunks, self._waiting = self._waiting[:n], self._waiting[n:]
+        self._size = 0 if not self._waiting else self._size
+        return chunks
+
+    async def _flush_quietly(self) -> None:
+        try:
+            await self.flush()
+        except Exception as e:
+            self._fail(e)  # the next write raises it
+
+    async def _close(self) -> None:
+        if not self._finished:
+            await self.flush()
+
+    async def step(self, snapshot: Any = None) -> t.CheckpointRef | None:
+        """Ends a step with one checkpoint, from which the next attempt goes on.
+
+        Without a snapshot it is the message's content so far.
+        """
+        if self._finished:
+            return None
+        await self.flush()
+        ref: t.CheckpointRef = await self._ask("step_message", {**self._context._fence(), **_set(snapshot=snapshot)})
+        self._ref["step_number"] += 1
+        return ref
+
+    async def finish(self, usage: Any = None) -> None:
+        """Ends the message; the item goes on. `usage` is a JSON object, for example token counts."""
+        if self._finished:
+            return
+        await self.flush()
+        await self._ask("finish_message", {**self._context._fence(), **_set(usage=usage)})
+        self._finished = True
+
+    async def _ask(self, name: str, body: dict[str, Any]) -> Any:
+        try:
+            return await self._context._send(name, self.id, body, others=True)
+        except ConflictError as e:
+            if e.state == "stopped":
+                self._stop()
+                raise self._error or e from e
+            self._fail(e)
+            raise
+        except PawlError as e:
+            self._fail(e)
+            raise
+
+    def _fail(self, e: Exception) -> None:
+        with self._mutex:
+            if self._error is None:
+                self._error = e
+            self._waiting = []
+
+    def _stop(self) -> None:
+        """The message was stopped: nothing more is written."""
+        self._fail(MessageStopped("the message was stopped"))
+
+    async def __aenter__(self) -> AsyncMessageWriter:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.finish()
+
+
+def clean(text: str) -> str:
+    """Text that the server takes: without NUL and halves of characters."""
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text) if not _whole(text) else text
+
+
+def _whole(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
