@@ -28,6 +28,9 @@ type Event struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	Diff      json.RawMessage `json:"diff,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`
+	// the W3C trace context of the call that created the task; "" = it had none
+	TraceParent string `json:"traceparent,omitempty"`
+	TraceState  string `json:"tracestate,omitempty"`
 }
 
 // EventInfo is one row of Events.

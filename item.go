@@ -124,6 +124,9 @@ type Lease struct {
 	Token   string      `json:"token"`             // proves to other services that the item is being worked on: see TaskToken
 	Error   *Failure    `json:"error,omitempty"`   // the item's last error
 	Reasons []Complaint `json:"reasons,omitempty"` // why the item was sent back for rework, the last time
+	// the W3C trace context of the call that created the task; "" = it had none
+	TraceParent string `json:"traceparent,omitempty"`
+	TraceState  string `json:"tracestate,omitempty"`
 }
 
 // Fence returns the fence of this claim.

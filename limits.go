@@ -38,6 +38,7 @@ const (
 	MaxItemsPerCall    = 10_000
 	MaxItemsPerTask    = 100_000
 	MaxForkCheckpoints = 10_000
+	MaxTraceState      = 512
 	MaxClaim           = 1000
 	MaxLeaseSeconds    = 86_400
 	MaxWaitSeconds     = 60
@@ -173,6 +174,7 @@ var Limits = []Limit{
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
 	{"fork_checkpoints", MaxForkCheckpoints, "checkpoints", "checkpoints that a fork copies"},
+	{"trace_state", MaxTraceState, "bytes", "a tracestate; of a longer one, members are left out"},
 	{"claim", MaxClaim, "items", "items of one claim"},
 	{"lease_seconds", MaxLeaseSeconds, "seconds", "length of a lease"},
 	{"workers", MaxWorkers, "workers", "registered in a namespace; those seen last are kept"},

@@ -53,6 +53,16 @@ type BudgetSession interface {
 	SettleBudget(ctx context.Context, budget string, call SettleCall) (Settled, error)
 }
 
+// StepSession is what a Session may implement too, to follow the steps of its attempt, for
+// example to trace them.
+type StepSession interface {
+	// BeginStep is called before the function of a step runs, which gets the context that is
+	// returned. end is called when the function has failed or its result is saved.
+	BeginStep(ctx context.Context, name string) (_ context.Context, end func(error))
+	// ReplayedStep is called when the saved result of a step is returned.
+	ReplayedStep(ctx context.Context, name string)
+}
+
 // MessageSession is the part of a Session that writes messages.
 type MessageSession interface {
 	// BeginMessage starts a message of the item; the session adds the fence.
@@ -79,6 +89,7 @@ type ChunkWriter interface {
 // attempt: it caches what the attempt's steps save.
 func WithSession(ctx context.Context, s Session) context.Context {
 	h := &attemptState{Session: s, resumeLock: make(chan struct{}, 1), saved: map[string]Checkpoint{}, running: map[string]chan struct{}{}}
+	h.steps, _ = s.(StepSession)
 	return context.WithValue(ctx, sessionKey{}, h)
 }
 
@@ -141,6 +152,7 @@ type sessionKey struct{}
 type attemptState struct {
 	Session
 
+	steps      StepSession   // nil = nothing follows the steps
 	resumeLock chan struct{} // held while the resume state is read
 	mu         sync.Mutex
 	resumed    *ResumeState             // what earlier attempts left, once read

@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -20,8 +21,7 @@ import (
 // fn runs at least once, and its result is saved exactly once: if the process dies
 // between fn's work and the save, the next attempt runs fn again. Use Once inside fn for
 // side effects outside of Pawl that must not happen twice.
-func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), args ...any) (T, error) {
-	var out T
+func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), args ...any) (out T, err error) {
 	h, err := attemptOf(ctx)
 	if err != nil {
 		return out, err
@@ -41,9 +41,25 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 		return out, err
 	}
 	if found {
+		if h.steps != nil {
+			h.steps.ReplayedStep(ctx, name)
+		}
 		return out, replay(c, name, hash, &out)
 	}
-	if out, err = fn(inner); err != nil {
+	returned := false
+	if h.steps != nil {
+		var end func(error)
+		inner, end = h.steps.BeginStep(inner, name)
+		defer func() {
+			if !returned {
+				err = errStepPanicked
+			}
+			end(err)
+		}()
+	}
+	out, err = fn(inner)
+	returned = true
+	if err != nil {
 		return out, err
 	}
 	raw, err := json.Marshal(out)
@@ -55,6 +71,9 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	_, err = h.save(context.WithoutCancel(ctx), NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: hash, Snapshot: raw})
 	return out, err
 }
+
+// errStepPanicked is the error of a step whose function did not return.
+var errStepPanicked = errors.New("pawl: the function of the step panicked")
 
 // replay decodes a saved result. A checkpoint without a hash was not saved by Step and
 // matches any args.

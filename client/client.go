@@ -46,6 +46,9 @@ type Options struct {
 	Tries int
 	// NoKeys sends no idempotency keys except those of WithKey.
 	NoKeys bool
+	// Header adds headers to each request, such as the trace context of ctx: see package
+	// tracing. It is called once for each try. Nil = none.
+	Header func(ctx context.Context, h http.Header)
 }
 
 // Client makes calls to a server. It is safe for concurrent use.
@@ -257,6 +260,9 @@ func (c *Client) headers(req *http.Request, r *request) {
 	}
 	if r.token != "" {
 		req.Header.Set(api.TaskTokenHeader, r.token)
+	}
+	if c.opts.Header != nil {
+		c.opts.Header(req.Context(), req.Header)
 	}
 	caller := pawl.CallerOf(req.Context())
 	if caller.Namespace != pawl.DefaultNamespace {

@@ -367,6 +367,7 @@ func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Clai
 			Stopped:        strings.Fields(string(store.StoppedIn(r.Said))),
 			Token:          tokens[i],
 		}
+		out[i].TraceParent, out[i].TraceState = store.TraceOf(r.Trace)
 		if r.Error != "" {
 			out[i].Error = new(pawl.Failure)
 			_ = json.Unmarshal([]byte(r.Error), out[i].Error) // written by us

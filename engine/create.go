@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/tracing"
 )
 
 // draft is a task that is being created: its rows, and its answer except for the time.
@@ -330,7 +331,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	if r != nil {
 		row.TypeVersion = r.Version
 	}
-	row.Schedule = store.Text(e.origin.schedule)
+	row.Schedule, row.TraceParent = store.Text(e.origin.schedule), store.Text(tracing.Of(ctx))
 	row.Data = shared.summary(shared.forkOf(&row, summaryOf{Type: t.Type, Title: t.Title, Priority: t.Priority, Items: row.Items, Of: of,
 		Schedule: e.origin.schedule, Tick: e.origin.tick}))
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/stream"
@@ -133,8 +135,7 @@ type Options struct {
 	// apply in all namespaces.
 	Hooks map[string]pawl.Hooks
 	// Statement is called with each SQL statement before it runs, in the goroutine that
-	// runs it, for traces and tests; nil = not called. It is not called for BEGIN and
-	// COMMIT, nor for statements of the feed and of migrations.
+	// runs it, for tests; nil = not called. It is not called for BEGIN and COMMIT, nor for statements of the feed and of migrations.
 	Statement func(query string)
 	// Blobs has the bytes of blobs that are uploaded from now on; nil = the database.
 	Blobs objects.Store
@@ -144,6 +145,9 @@ type Options struct {
 	MaxBlobBytes int64
 	// TransparencyLog says who signs the log of all events.
 	TransparencyLog LogOptions
+	// TracerProvider makes a span of each application of a task by the hook Apply; nil = no
+	// spans. In both cases a task keeps the trace context of the call that creates it.
+	TracerProvider trace.TracerProvider
 	// Log gets one line per error; nil = slog.Default.
 	Log *slog.Logger
 }

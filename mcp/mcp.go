@@ -18,10 +18,12 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/tracing"
 )
 
 // Options configure a Server. The zero value lets every caller use every tool of a
@@ -54,6 +56,10 @@ type Options struct {
 	// Named means that the service identifies the caller, for example by an API key.
 	// Otherwise a caller without a name is recorded as an agent.
 	Named bool
+	// TracerProvider makes a span of each call of a tool. Nil = no spans. In both cases a task
+	// keeps the trace context of the call that creates it: traceparent and tracestate in its
+	// _meta, or else that of the request.
+	TracerProvider trace.TracerProvider
 }
 
 // The sets of tools for callers without an API key. An agent that can both work and
@@ -91,6 +97,7 @@ type Server struct {
 	sdk       *sdk.Server
 	roles     sync.Map        // that tools need, []api.Role by name
 	own       map[string]bool // the tools of the table
+	tracer    trace.Tracer    // nil = no spans
 	revisions []string        // of the protocol that are served
 
 	progressEvery time.Duration
@@ -113,7 +120,7 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Gate == nil {
 		o.Gate = access.New(access.Options{Log: o.Log})
 	}
-	s := &Server{svc: svc, opts: o, own: map[string]bool{}, progressEvery: progressEvery}
+	s := &Server{svc: svc, opts: o, own: map[string]bool{}, tracer: tracing.Tracer(o.TracerProvider), progressEvery: progressEvery}
 	so := &sdk.ServerOptions{
 		Instructions: instructions,
 		// neither list ever changes

@@ -41,6 +41,8 @@ func (s *Server) AddTaskTool(t TaskTool) {
 				res = s.refused(ctx, own, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 			}
 		}()
+		ctx, end := s.traced(ctx, t.Tool.Name, req.Params.Meta)
+		defer func() { end(err) }()
 		declared := extended(req.ClientCapabilities())
 		if t.Required && !declared {
 			return nil, unextended()

@@ -111,7 +111,9 @@ func (s *Server) handle(t tool) sdk.ToolHandler {
 				res = s.refused(ctx, t, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 			}
 		}()
+		ctx, end := s.traced(ctx, t.Name, req.Params.Meta)
 		answer, meta, err := s.call(ctx, t, req)
+		end(err)
 		if err != nil {
 			return s.refused(ctx, t, err), nil
 		}

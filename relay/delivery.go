@@ -160,7 +160,10 @@ func (t *delivery) send(ctx context.Context, batch []*entry) []error {
 	for i, e := range batch {
 		messages[i] = e.message
 	}
-	return t.sink.Sink.Send(sending, messages)
+	end := t.traced(ctx, messages)
+	results := t.sink.Sink.Send(sending, messages)
+	end(results)
+	return results
 }
 
 // handleResults marks accepted and refused events as done and delays the others.

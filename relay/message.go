@@ -16,6 +16,8 @@ type Message struct {
 	Event  pawl.Event
 	Origin string // the relay's Options.Origin: the CloudEvent's source
 	Body   []byte // the event as CloudEvents 1.0 JSON
+	// The W3C trace context for the headers traceparent and tracestate of the message. "" = none.
+	TraceParent, TraceState string
 }
 
 // Unique identifies the message among the messages of all Pawl databases: the
@@ -36,15 +38,18 @@ func idOf(e pawl.Event) string {
 
 // envelope is a CloudEvent 1.0 in structured mode.
 type envelope struct {
-	SpecVersion     string     `json:"specversion"`
-	ID              string     `json:"id"`
-	Source          string     `json:"source"`
-	Type            string     `json:"type"`
-	Subject         string     `json:"subject"`
-	Time            time.Time  `json:"time"`
-	DataContentType string     `json:"datacontenttype"`
-	PartitionKey    string     `json:"partitionkey"` // of the CloudEvents extension "partitioning"
-	Data            pawl.Event `json:"data"`
+	SpecVersion     string    `json:"specversion"`
+	ID              string    `json:"id"`
+	Source          string    `json:"source"`
+	Type            string    `json:"type"`
+	Subject         string    `json:"subject"`
+	Time            time.Time `json:"time"`
+	DataContentType string    `json:"datacontenttype"`
+	PartitionKey    string    `json:"partitionkey"` // of the CloudEvents extension "partitioning"
+	// of the CloudEvents extension "distributed tracing": the trace context of the event's task
+	TraceParent string     `json:"traceparent,omitempty"`
+	TraceState  string     `json:"tracestate,omitempty"`
+	Data        pawl.Event `json:"data"`
 }
 
 // withoutPayloads removes what must not leave the database: data and diff (evidence,
@@ -73,6 +78,7 @@ func compose(origin string, e pawl.Event) (Message, error) {
 	body, err := json.Marshal(envelope{
 		SpecVersion: "1.0", ID: idOf(e), Source: origin, Type: "work.pawl." + e.Event, Subject: subject,
 		Time: e.CreatedAt.UTC(), DataContentType: "application/json", PartitionKey: e.TaskID, Data: e,
+		TraceParent: e.TraceParent, TraceState: e.TraceState,
 	})
 	return Message{Event: e, Origin: origin, Body: body}, err
 }

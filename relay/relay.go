@@ -13,7 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/tracing"
 )
 
 // Source reads the event feed; *feed.Feed implements it.
@@ -81,6 +84,9 @@ type Options struct {
 	// Log gets a line when a sink begins to fail, recovers, or refuses an event; nil =
 	// slog.Default.
 	Log *slog.Logger
+	// TracerProvider makes a span of each delivery of an event whose task has a trace context;
+	// nil = no spans. In both cases messages carry a trace context in their headers.
+	TracerProvider trace.TracerProvider
 }
 
 const (
@@ -127,7 +133,7 @@ func Run(ctx context.Context, o Options) error {
 		if s.Batch <= 0 {
 			s.Batch = defaultBatch
 		}
-		r := &runner{Options: o, sink: s, log: o.Log.With("sink", s.Name)}
+		r := &runner{Options: o, sink: s, log: o.Log.With("sink", s.Name), tracer: tracing.Tracer(o.TracerProvider)}
 		all.Go(func() { r.run(ctx) })
 	}
 	all.Wait()
@@ -137,8 +143,9 @@ func Run(ctx context.Context, o Options) error {
 // runner delivers to one sink while it holds the lease.
 type runner struct {
 	Options
-	sink SinkOptions
-	log  *slog.Logger
+	sink   SinkOptions
+	log    *slog.Logger
+	tracer trace.Tracer // nil = no spans
 }
 
 func (r *runner) run(ctx context.Context) {

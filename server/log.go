@@ -81,6 +81,7 @@ func (s *server) logRequest(w middleware.WrapResponseWriter, r *http.Request, be
 		slog.Int("status", w.Status()),
 		slog.Int("bytes", w.BytesWritten()),
 		slog.Duration("took", took))
+	s.endSpan(w, r, route)
 	if v == http.ErrAbortHandler { // such an answer is aborted on purpose
 		panic(v)
 	}

@@ -29,7 +29,7 @@ func (s *server) requests(routes http.Handler) http.Handler {
 // answer answers a request. An operation that waits or streams leaves its work as its call's
 // rest, which runs after the front has returned, on a stack of few functions.
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
-	r = s.gate.Forwarded(withRequestID(w, r))
+	r = s.traced(s.gate.Forwarded(withRequestID(w, r)))
 	ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 	defer s.logRequest(ww, r, clock.Now())
 	if err := s.guard(r); err != nil {

@@ -16,12 +16,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/inbound"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/tracing"
 )
 
 // Limits bound what a server does at once. A program with settings of the same names and
@@ -74,6 +76,9 @@ type Options struct {
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the gauges of the
 	// service, if it is an engine.
 	Gauges []func(context.Context) ([]pawl.Gauge, error)
+	// TracerProvider makes a span of each request besides those for health and metrics. Nil =
+	// no spans. In both cases a task keeps the trace context of the call that creates it.
+	TracerProvider trace.TracerProvider
 }
 
 type server struct {
@@ -91,6 +96,7 @@ type server struct {
 	largeUpload int64
 	readers     readers
 	gate        *access.Gate
+	tracer      trace.Tracer // nil = no spans
 	cross       *http.CrossOriginProtection
 	free        map[string]bool // the paths of routes that need no key
 	ids         map[string]*ids // by the name of the route
@@ -133,8 +139,8 @@ func build(svc pawl.Service, o Options) *server {
 	s := &server{
 		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(svc, o.Gauges, o.Gate), gate: o.Gate,
 		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, largeUpload(svc))},
-		largeUpload: largeUpload(svc),
-		cross:       http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
+		largeUpload: largeUpload(svc), tracer: tracing.Tracer(o.TracerProvider),
+		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
 	}
 	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)

@@ -38,7 +38,8 @@ e.id = (SELECT n.id FROM pawl.task_events n WHERE n.task_id = e.task_id ORDER BY
 
 -- name: events
 SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.move, COALESCE(a.kind, ''), NULLIF(a.name, ''),
-  e.message, e.data, e.diff, e.key_id, e.created_at, (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)
+  e.message, e.data, e.diff, e.key_id, e.created_at, (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id),
+  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = e.task_id)
 FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor
 

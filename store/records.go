@@ -124,11 +124,12 @@ type eventScan struct {
 func (s *eventScan) scan(rows Rows) error {
 	var created int64
 	var attempt *int
-	var item, actorID, message, data, diff, key, typ Text
+	var item, actorID, message, data, diff, key, typ, trace Text
 	err := rows.Scan(&s.id, &s.Namespace, (*TaskID)(&s.TaskID), (*ItemID)(&item), &attempt, &s.move, &s.ActorType, &actorID, &message,
-		&data, &diff, &key, &created, &typ)
+		&data, &diff, &key, &created, &typ, &trace)
 	s.ID, s.TaskType, s.ItemID = "evt_"+strconv.FormatInt(s.id, 10), string(typ), string(item)
 	s.ActorID, s.KeyID, s.Message = string(actorID), string(key), string(message)
+	s.TraceParent, s.TraceState = TraceOf(trace)
 	s.Data, s.Diff, s.CreatedAt = raw(data), raw(diff), Stamp(created)
 	if attempt != nil {
 		s.Attempt = *attempt

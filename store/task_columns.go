@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -21,7 +22,7 @@ type NewTask struct {
 	RequestedByID       Text
 	InputHash           Text
 	Dedupes             bool
-	TraceParent         Text
+	TraceParent         Text // the trace context of the call; see TraceOf
 	Schedule            Text // the schedule that makes it
 	Deadline            *int64
 	StartToClose        *int64 // seconds
@@ -109,6 +110,13 @@ func (t *NewTask) Take(given *pawl.NewTask) {
 	if given.RequestedBy != nil {
 		t.RequestedByType, t.RequestedByID = Text(given.RequestedBy.Type), Text(given.RequestedBy.ID)
 	}
+}
+
+// TraceOf returns the traceparent and the tracestate of a task's trace context. They are stored
+// in one column, with a space between.
+func TraceOf(stored Text) (parent, state string) {
+	parent, state, _ = strings.Cut(string(stored), " ")
+	return parent, state
 }
 
 // optionalTask returns the id of a task; nil = none.

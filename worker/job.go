@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 )
@@ -32,6 +34,7 @@ type job struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
+	span          trace.Span    // nil = none
 	log           *slog.Logger  // logs with the ids of the claim
 	took          time.Duration // how long the handler ran
 	lease         leaseState
@@ -50,7 +53,7 @@ func (w *runner) newJob(l pawl.Lease, at time.Time) *job {
 // start starts a job's handler. The caller holds mu.
 func (w *runner) start(j *job) {
 	ctx, cancel := context.WithCancelCause(w.workCtx)
-	j.ctx, j.cancel = pawl.WithSession(ctx, &session{w, j}), cancel
+	j.ctx, j.cancel = pawl.WithSession(ctx, w.newSession(j)), cancel
 	j.lease.nextDue = clock.Now().Add(j.lease.firstAfter())
 	w.jobs[j] = struct{}{}
 	if w.wakeAt.IsZero() || j.lease.nextDue.Before(w.wakeAt) {
@@ -69,6 +72,7 @@ func (w *runner) run(j *job, l pawl.Lease) {
 	var out json.RawMessage
 	err, start := errExited, clock.Now()
 	defer func() { w.finish(j, out, err, start) }()
+	w.trace(j, l)
 	j.log.Info("item started")
 	do, ok := w.handlers[l.Type]
 	if !ok {
@@ -94,9 +98,14 @@ func (w *runner) finish(j *job, out json.RawMessage, err error, start time.Time)
 	}
 	w.mu.Unlock()
 	j.cancel(nil)
+	var reported *result
+	if before == jobRunning {
+		reported = w.outcome(j, out, err)
+	}
+	j.endSpan(before, reported, err)
 	switch before {
 	case jobRunning:
-		w.enqueueResult(w.outcome(j, out, err))
+		w.enqueueResult(reported)
 	case jobSuspended:
 		j.log.Info("item suspended", "took", j.took)
 		if !errors.Is(err, pawl.ErrSuspended) {

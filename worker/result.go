@@ -134,7 +134,7 @@ func (w *runner) sendBatch(batch []*result) (again []*result) {
 // call reports many results in one call. When the whole batch is refused, it sends
 // the results one by one, so that one bad result does not block the others.
 func (w *runner) call(v verb, hs []*result) []error {
-	ctx, cancel := context.WithTimeout(w.callCtx, callTimeout)
+	ctx, cancel := context.WithTimeout(w.callContext(hs), callTimeout)
 	defer cancel()
 	var errs []error
 	var err error

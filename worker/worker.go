@@ -27,7 +27,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/tracing"
 )
 
 // Options configures a worker. The zero value works.
@@ -67,6 +70,10 @@ type Options struct {
 	// task_id, type, attempt and took, never its input or result.
 	// nil = slog.Default(); slog.New(slog.DiscardHandler) logs nothing.
 	Logger *slog.Logger
+
+	// TracerProvider makes a span of each attempt, step, child and reservation (docs/traces.md).
+	// nil = no spans. In both cases the handler's context has the trace context of the task.
+	TracerProvider trace.TracerProvider
 
 	// OnLeaseLost is called, in a goroutine of its own, when a lease was lost while
 	// its handler ran or before its result was reported; err matches
@@ -121,6 +128,7 @@ type runner struct {
 	handlers map[string]HandlerFunc
 	types    []string // to claim; nil = all
 	log      *slog.Logger
+	tracer   trace.Tracer // nil = no spans
 
 	workCtx     context.Context // of handlers; cancelWork ends it after StopGrace
 	cancelWork  context.CancelCauseFunc
@@ -151,7 +159,7 @@ func newRunner(c pawl.Claimer, o Options, handlers []Handler) (*runner, error) {
 		return nil, err
 	}
 	w := &runner{
-		claimer: c, opts: o, handlers: map[string]HandlerFunc{}, log: o.Logger.With("worker_id", o.ID),
+		claimer: c, opts: o, handlers: map[string]HandlerFunc{}, log: o.Logger.With("worker_id", o.ID), tracer: tracing.Tracer(o.TracerProvider),
 		slotFreed: make(
 			chan struct{},
 			1,

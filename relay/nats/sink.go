@@ -66,6 +66,12 @@ func (s *sink) Send(ctx context.Context, messages []relay.Message) []error {
 		msg := nats.NewMsg(s.o.Prefix + "." + m.Key())
 		msg.Data = m.Body
 		msg.Header.Set("Content-Type", relay.MediaType)
+		if m.TraceParent != "" {
+			msg.Header.Set("traceparent", m.TraceParent)
+		}
+		if m.TraceState != "" {
+			msg.Header.Set("tracestate", m.TraceState)
+		}
 		futures[i], results[i] = s.js.PublishMsgAsync(msg, jetstream.WithMsgID(m.Unique()))
 	}
 	for i, f := range futures {

@@ -101,6 +101,7 @@ func (s *sink) send(ctx context.Context, messages []relay.Message, results []err
 			Timestamp:    m.Event.CreatedAt,
 			Type:         m.Event.Event,
 			AppId:        "pawl",
+			Headers:      headers(m),
 			Body:         m.Body,
 		})
 		silence.Reset(answerTime)
@@ -117,6 +118,18 @@ func (s *sink) send(ctx context.Context, messages []relay.Message, results []err
 	if broken { // a late confirmation must not count for another message
 		s.disconnect()
 	}
+}
+
+// headers returns the headers of a message: its trace context, if it has one.
+func headers(m relay.Message) amqp.Table {
+	if m.TraceParent == "" {
+		return nil
+	}
+	h := amqp.Table{"traceparent": m.TraceParent}
+	if m.TraceState != "" {
+		h["tracestate"] = m.TraceState
+	}
+	return h
 }
 
 var (

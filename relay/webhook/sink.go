@@ -160,6 +160,12 @@ func (s *sink) post(ctx context.Context, m relay.Message) error {
 	}
 	req.Header.Set("Content-Type", relay.MediaType)
 	req.Header.Set("User-Agent", "pawl")
+	if m.TraceParent != "" {
+		req.Header.Set("Traceparent", m.TraceParent)
+	}
+	if m.TraceState != "" {
+		req.Header.Set("Tracestate", m.TraceState)
+	}
 	req.Header.Set(standardwebhooks.HeaderWebhookID, m.ID())
 	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))

@@ -63,11 +63,11 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	if err := store.EnsureActors(ctx, tx, actorsOf(c.Claimants)...); err != nil {
 		return nil, err
 	}
-	var out []store.Claimed
-	var d store.Claimed
+	var out, d = []store.Claimed(nil), store.Claimed{}
 	var item, task, large = store.RawID{}, store.RawID{}, (*int)(nil) // a row that is too large fails while large is computed
 	targets := []any{&d.Claimant, &d.LeaseSeconds, &item, &task, (*store.Text)(&d.Type), &d.Key, &d.Rank,
-		&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said, &d.Error, &d.Reasons, &large}
+		&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said,
+		&d.Error, &d.Reasons, &d.Trace, &large}
 	rows, err := tx.Query(ctx, query, args...)
 	err = read(rows, err, func(r store.Rows) error {
 		err := r.Scan(targets...)

@@ -29,14 +29,14 @@ type claimed struct {
 	taskID store.TaskID
 	rank   int64
 	store.Carried
-	startedAt, since        *int64
-	err, key, reasons, said store.Text
-	input                   string
+	startedAt, since               *int64
+	err, key, reasons, said, trace store.Text
+	input                          string
 }
 
 func (r *claimed) targets() []any {
 	return slices.Concat([]any{&r.rank, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
-		&r.startedAt, &r.since, &r.err, &r.key, &r.input, &r.reasons, &r.said})
+		&r.startedAt, &r.since, &r.err, &r.key, &r.input, &r.trace, &r.reasons, &r.said})
 }
 
 // batch is what a claim has taken so far. It is full when it has its rows, or with the row
@@ -242,7 +242,7 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, even
 	return store.Claimed{
 		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: c.LeaseSeconds,
-		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, AcquiredAt: now, LeaseExpiresAt: expires,
+		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, Trace: r.trace, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err
 }
 

@@ -2,6 +2,7 @@
 SELECT r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, r.since, r.error,
   CASE WHEN r.solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = r.item_id) END,
   CASE r.solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = r.item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = r.item_id) END,
+  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = r.task_id),
   CASE WHEN r.rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = r.item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
@@ -23,6 +24,7 @@ WHERE queue_id = @unlimited($1) AND rank = $2 AND item_id = $3
 RETURNING rank, item_id, task_id, @columns(carried), started_at, since, error,
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
+  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
@@ -37,6 +39,7 @@ WHERE queue_id = @claimable($1) AND rank = $2 AND item_id = $3
 RETURNING rank, item_id, task_id, @columns(carried), started_at, since, error,
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
+  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m

@@ -10,8 +10,10 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/tracing"
 )
 
 // App is one run of the program: its streams, its environment and its configuration,
@@ -21,8 +23,10 @@ type App struct {
 	Stdout, Stderr io.Writer
 	Args, Env      []string
 	Config         Config
-	creates        bool // the command line is valid: later errors are the command's own
-	Running        bool // the command line was understood: errors from here on are the command's own
+	Traces         trace.TracerProvider // of commands that Traced runs; nil = no spans
+	forMany        bool                 // the command works for many callers
+	creates        bool                 // the command line is valid: later errors are the command's own
+	Running        bool                 // the command line was understood: errors from here on are the command's own
 }
 
 // Noun returns a command that only has subcommands.
@@ -87,7 +91,7 @@ func WithCreate[R any](a *App, run func(ctx context.Context, s R, args []string)
 // as adds the caller and its provenance to the context.
 func (a *App) as(ctx context.Context) context.Context {
 	p, _ := a.Config.provenance() // checked by configure
-	return pawl.As(pawl.WithProvenance(ctx, p), pawl.Caller{Namespace: a.Config.Namespace, ActorID: a.Config.Actor})
+	return pawl.As(pawl.WithProvenance(a.fromCaller(ctx), p), pawl.Caller{Namespace: a.Config.Namespace, ActorID: a.Config.Actor})
 }
 
 // ByUser names the logged-in user as the actor of an operator's decision, unless
@@ -102,5 +106,5 @@ func (a *App) ByUser(ctx context.Context) context.Context {
 func (a *App) Log() *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(a.Config.Log)) // checked by configure
-	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(tracing.LogHandler{Handler: slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level})})
 }

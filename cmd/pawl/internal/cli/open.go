@@ -13,12 +13,13 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/client"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/tracing"
 )
 
 // open opens what the settings name: a server, or a database in this process.
 func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
 	if a.Config.Server != "" {
-		var o client.Options
+		o := client.Options{Header: tracing.Inject}
 		if a.Config.CA != "" {
 			pem, err := os.ReadFile(a.Config.CA)
 			if err != nil {
@@ -51,6 +52,7 @@ func (a *App) EngineOptions() engine.Options {
 		Sweep:               a.Config.Sweep.options(),
 		TransparencyLog:     a.Config.Record.options(),
 		Log:                 a.Log(),
+		TracerProvider:      a.Traces,
 		RegisteredTypesOnly: a.Config.Serve.TypesOnly,
 		MaxTypes:            a.Config.Serve.MaxTypes,
 		MaxBlobBytes:        a.Config.Serve.MaxBlob,

@@ -30,6 +30,7 @@ type Config struct {
 
 	Serve  serveConfig  `koanf:"serve"`
 	Blobs  blobsConfig  `koanf:"blobs"`
+	Trace  traceConfig  `koanf:"trace"`
 	Worker workerConfig `koanf:"worker"`
 	Sweep  sweepConfig  `koanf:"sweep"`
 	Relay  RelayConfig  `koanf:"relay"`
@@ -222,6 +223,9 @@ var Settings = []Setting{
 		More: "Without their store or this, `pawl serve` refuses a database that has blobs there"},
 	{Key: "blobs.keep", Help: "remove nothing from blobs.dir and blobs.s3: they belong to another database",
 		More: "Set it for every copy of a database: [blobs.md](blobs.md#backup)"},
+
+	{Key: "trace.endpoint", Flag: "trace", Help: "send traces to the collector at this http address (OTLP); off = nowhere",
+		More: "Without it, the variables of OpenTelemetry say where: [traces.md](traces.md)"},
 
 	{Key: "worker.name", Flag: "name", Help: "name in the registry of workers"},
 	{Key: "worker.concurrency", Flag: "concurrency", Default: 1, Help: "programs that run at the same time"},

@@ -20,7 +20,7 @@ func MCPCommand(a *cli.App) *cobra.Command {
 		"mcp",
 		"Serve one agent by the Model Context Protocol on stdin and stdout",
 		cobra.NoArgs,
-		cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+		cli.Traced(a, cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			if !slices.Contains(mcp.ToolSets, tools) {
 				return cli.Invalid("--tools must be one of %s, not %q", strings.Join(mcp.ToolSets, ", "), tools)
 			}
@@ -29,18 +29,19 @@ func MCPCommand(a *cli.App) *cobra.Command {
 				o.Tools = tools
 				return mcp.New(s, o).Stdio(ctx, a.Stdin, a.Stdout)
 			})
-		}),
+		})),
 	)
 	cmd.Long = `Gives one agent the tools work_propose, work_checkout, work_submit and so on, until
 stdin ends. Over HTTP, for many agents, "pawl serve" has the same at /mcp.`
 	cmd.Example = "  pawl mcp --db sqlite:work.db --tools approver\n  pawl mcp --db sqlite:work.db\n  pawl mcp --server " +
 		"http://127.0.0.1:7033 --key KEY"
+	cli.SettingFlags(cmd.Flags(), "trace.")
 	cmd.Flags().StringVar(&tools, "tools", mcp.ToolsWorker, "worker: ask for work, do it and read; approver: approve, reject and read; all")
 	return cmd
 }
 
 func mcpOptions(stopping context.Context, a *cli.App) mcp.Options {
-	o := mcp.Options{Stopping: stopping, Log: a.Log(), Version: cli.ReadVersion().Version}
+	o := mcp.Options{Stopping: stopping, Log: a.Log(), Version: cli.ReadVersion().Version, TracerProvider: a.Traces}
 	if a.Config.Server != "" {
 		o.WithKey, o.Named = client.WithKey, a.Config.Key != ""
 	}

@@ -49,11 +49,11 @@ func Command(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
+		return cli.Traced(a, cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			return serve(ctx, a, s, sinks, hooks, users)
-		})(cmd, args)
+		}))(cmd, args)
 	})
-	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "sweep.")
+	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "sweep.", "trace.")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 		defer relayed.Wait()
 		defer stop()
 		if e, ok := s.(*engine.Engine); ok && len(sinks) > 0 {
-			relayed.Go(func() { _ = runRelays(relaying, e, sinks, a.Config.Relay.Origin, log) }) // the sinks were checked
+			relayed.Go(func() { _ = runRelays(relaying, a, e, sinks) }) // the sinks were checked
 		}
 		so := server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice}
 		so.Listening = func(at net.Addr) {
@@ -123,7 +123,9 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		Gate:        gate,
 		Inbound:     hooks,
 		Limits:      server.Limits(o.ServerLimits),
-		At:          map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
+
+		TracerProvider: a.Traces,
+		At:             map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
 		Front: dashboard.New(s, dashboard.Options{
 			Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
 			Stopping: ctx, SignIn: provider,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"os"
 	"slices"
@@ -150,10 +149,10 @@ func (p *params) err() error {
 }
 
 // runRelays delivers events until ctx ends.
-func runRelays(ctx context.Context, e *engine.Engine, sinks []relay.SinkOptions, origin string, log *slog.Logger) error {
+func runRelays(ctx context.Context, a *cli.App, e *engine.Engine, sinks []relay.SinkOptions) error {
 	host, _ := os.Hostname()
 	return relay.Run(ctx, relay.Options{
-		Source: e.Feed(), States: e, Sinks: sinks, Origin: origin, Log: log,
+		Source: e.Feed(), States: e, Sinks: sinks, Origin: a.Config.Relay.Origin, Log: a.Log(), TracerProvider: a.Traces,
 		Holder: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6])),
 	})
 }

@@ -15,9 +15,12 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/childproc"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/tracing"
 	"github.com/pawl-work/pawl/worker"
 )
 
@@ -153,6 +156,7 @@ func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.args[0], p.args[1:]...)
 	cmd.Env = append(slices.Clone(p.env), "PAWL_ITEM_ID="+l.ID, "PAWL_TASK_ID="+l.TaskID, "PAWL_TYPE="+l.Type,
 		fmt.Sprintf("PAWL_ATTEMPT=%d", l.Attempt), "PAWL_WORKER_ID="+l.WorkerID)
+	cmd.Env = append(cmd.Env, traceVariables(ctx)...)
 	for name, v := range p.itemVariables(ctx, l) {
 		if raw, err := json.Marshal(v); err == nil && len(raw) <= maxVariable && string(raw) != "null" {
 			cmd.Env = append(cmd.Env, name+"="+string(raw))
@@ -163,6 +167,16 @@ func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {
 	cmd.Cancel = func() error { return childproc.Terminate(cmd) }
 	cmd.WaitDelay = p.grace
 	return cmd
+}
+
+// traceVariables returns the trace context of an attempt as the variables TRACEPARENT and
+// TRACESTATE, which the command line and the SDKs of OpenTelemetry continue.
+func traceVariables(ctx context.Context) (out []string) {
+	parent, state := tracing.Headers(trace.SpanContextFromContext(ctx))
+	if parent != "" {
+		out = append(out, "TRACEPARENT="+parent, "TRACESTATE="+state)
+	}
+	return out
 }
 
 // itemVariables returns the variables of an item whose values are JSON: the schemas of its type,

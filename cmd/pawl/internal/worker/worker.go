@@ -31,7 +31,7 @@ func Command(a *cli.App) *cobra.Command {
 		if _, err := exec.LookPath(args[0]); err != nil {
 			return cli.Invalid("%v", err)
 		}
-		return cli.With(a, func(ctx context.Context, s pawl.Claimer, args []string) error {
+		return cli.Traced(a, cli.With(a, func(ctx context.Context, s pawl.Claimer, args []string) error {
 			p := program{args: args, stderr: a.Stderr, env: ProgramEnv(a.Env, a.Config.Worker.PassEnv), grace: stopGrace}
 			p.types, _ = s.(typeReader)
 			if err := childproc.KillChildrenAtEnd(); err != nil {
@@ -48,7 +48,7 @@ func Command(a *cli.App) *cobra.Command {
 			for i, t := range types {
 				handlers[i] = worker.Handler{Type: t, Do: p.do}
 			}
-			o.Logger = a.Log()
+			o.Logger, o.TracerProvider = a.Log(), a.Traces
 			c := a.Config.Worker
 			o.Name, o.Concurrency, o.LeaseSeconds, o.StopGrace = c.Name, c.Concurrency, c.LeaseSeconds, c.Grace
 			if c.Grace == 0 {
@@ -60,7 +60,7 @@ func Command(a *cli.App) *cobra.Command {
 				return cli.ErrCheck
 			}
 			return err
-		})(cmd, args)
+		}))(cmd, args)
 	}
 	cmd := a.Verb("worker --type TYPE --exec -- COMMAND…", "Run a program for every item of a type", cobra.ArbitraryArgs, work)
 	cmd.Long = workerHelp
@@ -70,7 +70,7 @@ func Command(a *cli.App) *cobra.Command {
 	f.BoolVar(&run, "exec", false, "run the command after --")
 	f.StringVar(&o.ID, "id", "", "one per process (default host name, process and a random part)")
 	f.StringVar(&o.TaskID, "task", "", "only this task's items")
-	cli.SettingFlags(f, "worker.")
+	cli.SettingFlags(f, "worker.", "trace.")
 	cmd.AddCommand(workerList(a))
 	return cmd
 }
