@@ -63,7 +63,7 @@ func fireTogether(ctx context.Context, url string, n int, into *series) (err err
 	for fired := 0; fired < n; {
 		time.Sleep(20 * time.Millisecond)
 		q, err := e.GetQueue(ctx, taskOf)
-		if err != nil {
+		if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // the first firing makes the queue
 			return err
 		}
 		fired = int(q.Queued)

@@ -226,3 +226,25 @@ func TestFiringsAreRemovedWithoutANextTick(t *testing.T) {
 		}
 	})
 }
+
+// The database keeps microseconds. A tick that is earlier than the rule's time by less would be
+// due again after it was fired.
+func TestAScheduleForATimeWithNanosecondsFiresOnce(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		at := p.Now().Add(time.Minute).Truncate(time.Microsecond).Add(789 * time.Nanosecond)
+		s := need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "once", At: &at, Task: pawl.NewTask{Type: "a"}}))
+		if want := at.Truncate(time.Microsecond); !s.At.Equal(want) {
+			t.Errorf("at is %v, want %v", s.At, want)
+		}
+		for range 3 {
+			p.Advance(time.Minute)
+			need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+		}
+		if tasks := need[pawl.List[pawl.Task]](t)(p.Service.ListTasks(t.Context(), pawl.TaskFilter{})); len(tasks.Items) != 1 {
+			t.Errorf("%d tasks", len(tasks.Items))
+		}
+		if s = need[pawl.Schedule](t)(p.Service.GetSchedule(t.Context(), "once")); len(s.Next) > 0 || s.Error != nil {
+			t.Errorf("after it: next %v, error %v", s.Next, s.Error)
+		}
+	})
+}

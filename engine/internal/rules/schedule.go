@@ -49,7 +49,7 @@ func CheckSchedule(s *pawl.NewSchedule) error {
 		s.Zone = "UTC"
 	}
 	if s.At != nil {
-		at := s.At.UTC()
+		at := s.At.UTC().Truncate(time.Microsecond)
 		s.At = &at
 	}
 	return f.Err("create schedule")

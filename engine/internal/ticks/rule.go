@@ -38,7 +38,7 @@ func Of(s *pawl.NewSchedule, anchor time.Time, seed string) (*Rule, []pawl.Field
 	case s.EverySeconds > 0:
 		r.every = time.Duration(s.EverySeconds) * time.Second
 	case s.At != nil:
-		r.at = s.At.UTC()
+		r.at = s.At.UTC().Truncate(time.Microsecond) // as firings are stored
 	default:
 		return nil, []pawl.Field{{Message: "has no cron, every_seconds or at"}}
 	}
