@@ -180,6 +180,7 @@ type core struct {
 	// [3]string{namespace, scope, key}.
 	answering     sync.Map
 	seen          seenWorkers
+	stored        storedStats
 	leaseKeys     leaseKeys
 	claimKeys     claimKeys
 	tokens        *tokens          // set by start

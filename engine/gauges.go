@@ -12,7 +12,8 @@ import (
 
 // Gauges counts the items of all namespaces that have not ended, by type and state. It
 // also returns the age of the oldest item of each type and state, the live workers, the budgets,
-// and how far the feed and each relay are behind. It scans the narrow tables: about 100 ms for a million queued items.
+// and how far the feed and each relay are behind. The counts are those of the totals, as for
+// Stats.
 func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	e.count(ctx)
 	var out []pawl.Gauge

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -161,6 +162,9 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 			e.logError(ctx, "the transparency log was not signed", err)
 		}
 	}
+	if err := e.feed.CountOld(ctx, math.MaxInt); err != nil {
+		return pawl.SweepStats{}, err
+	}
 	s, err := e.sweeper.Pass(ctx)
 	if err == nil {
 		err = e.fireSchedules(ctx)
@@ -222,6 +226,9 @@ func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
 		}
 		s, err := store.Stats(ctx, tx, ns, now)
 		if err != nil {
+			return s, err
+		}
+		if s.Checkpoints, s.Keys, err = e.stored.get(ctx, tx, ns); err != nil {
 			return s, err
 		}
 		s.Sweeps, err = store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)

@@ -22,8 +22,21 @@ func (f *Feed) Log(ctx context.Context) error {
 	if f.commits == nil {
 		return nil
 	}
-	_, err := f.Head(ctx) // events get their leaves with their positions
-	return err
+	for at := int64(-1); ; { // events get their leaves with their positions
+		_, err := f.Head(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		was := at
+		viewed := f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			s, err := store.ReadFeed(ctx, tx)
+			at = s.Top
+			return err
+		})
+		if viewed != nil || at == was { // with many events, one query is too short
+			return err
+		}
+	}
 }
 
 // logMore adds a page to the log if it lacks removals, or events where their numbers are in
@@ -43,7 +56,7 @@ func (f *Feed) logMore(ctx context.Context) (more bool, err error) {
 	}
 	var counted *store.Tally
 	err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		s, err := store.LockFeed(ctx, tx)
+		s, err := store.LockFeedToCount(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -71,6 +84,26 @@ func (f *Feed) logMore(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
+// countsAtOnce bounds the transactions that count old events between two looks.
+const countsAtOnce = 10
+
+// CountOld adds events that have had positions since before there were totals to them, in at most
+// most transactions.
+func (f *Feed) CountOld(ctx context.Context, most int) error {
+	var s store.FeedState
+	err := f.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		s, err = store.ReadFeed(ctx, tx)
+		return err
+	})
+	for more := !s.Counting.Complete(); more && err == nil && most > 0; most-- {
+		err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			more, err = store.CountOld(ctx, tx)
+			return err
+		})
+	}
+	return err
+}
+
 // logLoop keeps the log up to date until ctx ends. Where events get positions, polling adds
 // them.
 func (f *Feed) logLoop(ctx context.Context) {
@@ -79,6 +112,9 @@ func (f *Feed) logLoop(ctx context.Context) {
 		var err error
 		for more := true; more && err == nil; {
 			more, err = f.logMore(ctx)
+		}
+		if err == nil {
+			err = f.CountOld(ctx, countsAtOnce)
 		}
 		if err != nil && !failed && ctx.Err() == nil {
 			f.opts.Log.WarnContext(ctx, "the transparency log cannot be written; retrying", "error", err)

@@ -110,7 +110,7 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 		if err != nil {
 			return err
 		}
-		s, err := store.LockFeed(ctx, tx)
+		s, err := store.LockFeedToCount(ctx, tx)
 		if err != nil {
 			return err
 		}

@@ -88,6 +88,8 @@ var Rules = []Rule{
 	{"waits for children", "a wait counts the children that have ended", "set child_waits.total, ended and failed to what was counted"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
 	{"keys", "a pending key has a holder and an end of its lease, any other key the time of its answer", "delete the key"},
+	{"totals", "the totals say how many items are in each state, and how many events there are",
+		"remove the member counting from the detail of the row feed in relay_cursors: the events are counted again"},
 	{"gate", "retention_gate is empty, so that events and checkpoints cannot be deleted", "delete the rows of retention_gate"},
 }
 
@@ -106,6 +108,12 @@ func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, 
 				return err
 			}
 			if err := r.changedUploads(ctx, db, blobs, report); err != nil {
+				return err
+			}
+			continue
+		}
+		if r.Name == "totals" {
+			if err := r.wrongTotals(ctx, db, report); err != nil {
 				return err
 			}
 			continue

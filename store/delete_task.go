@@ -79,7 +79,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 				if err != nil {
 					return err
 				}
-				if err := logRemoval(ctx, tx, ids); err != nil {
+				if err := logRemoval(ctx, tx, map[string][]int64{taskID: ids}); err != nil {
 					return err
 				}
 				if _, err := tx.Exec(ctx, archiveSQL["remove provenances of events"], TaskID(taskID), left); err != nil {

@@ -65,7 +65,9 @@ type FeedState struct {
 	Runs     int    // the number of rows that hold the leaves of the log's last tile
 	Epoch    int64  // rises when the database went back in time
 	Starts   []EpochStart
-	Server   Server // the server that assigned the newest positions
+	Server   Server    // the server that assigned the newest positions
+	Counting *Counting // what the totals count; nil = nothing
+	MovedAt  int64     // when the state was written
 }
 
 // epochsKept bounds the epoch starts that are kept. Of the older ones only the lowest
@@ -118,6 +120,8 @@ type feedDetail struct {
 	Epoch  int64        `json:"epoch,omitempty"`
 	Starts []EpochStart `json:"epochs,omitempty"`
 	Server *Server      `json:"server,omitempty"`
+
+	Counting *Counting `json:"counting,omitempty"`
 }
 
 // ReadFeed reads which positions have been assigned.
@@ -143,7 +147,7 @@ func LockFeed(ctx context.Context, tx Tx) (FeedState, error) {
 func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error) {
 	var s FeedState
 	var text string
-	found, err := Row(ctx, tx, []any{&s.Position, &text}, feedSQL[query])
+	found, err := Row(ctx, tx, []any{&s.Position, &text, &s.MovedAt}, feedSQL[query])
 	if err != nil || !found {
 		return s, found, err
 	}
@@ -152,7 +156,7 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 		return s, true, err
 	}
 	s.Top, s.Loose, s.Pages, s.IDs, s.Runs = d.Top, d.Loose, d.Pages, d.IDs, d.Runs
-	s.Epoch, s.Starts = d.Epoch, d.Starts
+	s.Epoch, s.Starts, s.Counting = d.Epoch, d.Starts, d.Counting
 	if d.Server != nil {
 		s.Server = *d.Server
 	}
@@ -174,7 +178,7 @@ func moveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
 		ends = append(ends, g.Low, g.High)
 	}
 	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(ends)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs,
-		Runs: s.Runs, Epoch: s.Epoch, Starts: s.Starts}
+		Runs: s.Runs, Epoch: s.Epoch, Starts: s.Starts, Counting: s.Counting}
 	if s.Server.System != "" {
 		d.Server = &s.Server
 	}

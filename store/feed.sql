@@ -3,12 +3,12 @@
 -- numbers are in the order of commit, only the transparency log uses the pages.
 
 -- name: feed at
-SELECT position, detail
+SELECT position, detail, updated_at
 FROM pawl.relay_cursors
 WHERE sink = 'feed'
 
 -- name: hold feed
-SELECT position, detail
+SELECT position, detail, updated_at
 FROM pawl.relay_cursors
 WHERE sink = 'feed'
 @lock

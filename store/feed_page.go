@@ -38,7 +38,7 @@ const (
 // that do not exist any more get none. The feed is locked. Without events it only writes the
 // state.
 func Position(ctx context.Context, tx Tx, s *FeedState, ids []int64) (*Tally, error) {
-	counted := newTally()
+	counted := newTally(s.Counting)
 	if err := place(ctx, tx, s, ids, counted); err != nil {
 		return nil, err
 	}

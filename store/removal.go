@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,9 +12,10 @@ import (
 // removalsAtOnce bounds the removals that become one record of the log.
 const removalsAtOnce = 1000
 
-// logRemoval records in the transaction that removes events which ones these are. The next
-// page of the log has a leaf for the removals before it.
-func logRemoval(ctx context.Context, tx Tx, ids []int64) error {
+// logRemoval records in the transaction that removes events, before it does, which ones these
+// are: their numbers by task. The next page of the log has a leaf for the removals before it.
+func logRemoval(ctx context.Context, tx Tx, removed map[string][]int64) error {
+	ids := slices.Sorted(values(removed))
 	if len(ids) == 0 {
 		return nil
 	}
@@ -21,8 +23,24 @@ func logRemoval(ctx context.Context, tx Tx, ids []int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, treeSQL["put removal"], Pack(ids), 0, now)
+	counts, err := totalsOf(ctx, tx, removed)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, treeSQL["put removal"], Pack(ids), 0, now, counts.text())
 	return err
+}
+
+func values(m map[string][]int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for _, ids := range m {
+			for _, id := range ids {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // TakeRemovals makes one record of the first removals, or restorations, that are not in the
@@ -39,6 +57,9 @@ func TakeRemovals(ctx context.Context, tx Tx, leaf int64) ([]int64, error) {
 			break
 		}
 		ids = append(ids, r.ids...)
+		if err := r.counts.add(ctx, tx, -1); err != nil {
+			return nil, err
+		}
 		if i == 0 {
 			continue
 		}
@@ -58,13 +79,18 @@ type removalRow struct {
 	restored bool
 	leaf     *int64 // nil = not in the log yet
 	created  int64
+	counts   totals // what it takes away from the totals, until it has its leaf
 }
 
 func (r *removalRow) scan(rows Rows) error {
 	var packed []byte
 	var restored int
-	err := rows.Scan(&r.id, &packed, &restored, &r.leaf, &r.created)
+	var counts Text
+	err := rows.Scan(&r.id, &packed, &restored, &r.leaf, &r.created, &counts)
 	r.ids, r.restored = Unpack(packed), restored == 1
+	if err == nil {
+		r.counts, err = totalsIn(counts)
+	}
 	return err
 }
 

@@ -53,12 +53,12 @@ func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, a
 		return err
 	}
 	if len(placed) > 0 {
-		if _, err := tx.Exec(ctx, treeSQL["put removal"], Pack(placed), 1, now); err != nil {
+		if _, err := tx.Exec(ctx, treeSQL["put removal"], Pack(placed), 1, now, nil); err != nil {
 			return err
 		}
 	}
-	if len(passed) == 0 {
-		return nil
+	if err := s.countRestored(ctx, tx, taskID, ids); err != nil || len(passed) == 0 {
+		return err
 	}
 	return place(ctx, tx, &s, passed, nil) // they happened elsewhere: they are not counted
 }

@@ -76,6 +76,8 @@ func columnOfEvent(m pawl.MoveCode) int {
 type Tally struct {
 	byNumber map[int64]*QueueTally
 	byName   map[QueueName]*QueueTally
+	totals   totals
+	counting *Counting
 }
 
 // QueueTally is what a Tally has of one queue, or of the tasks of a type.
@@ -94,8 +96,8 @@ func (t *Tally) Queues() []*QueueTally {
 	return slices.SortedFunc(maps.Values(t.byName), func(a, b *QueueTally) int { return a.compare(b.QueueName) })
 }
 
-func newTally() *Tally {
-	return &Tally{map[int64]*QueueTally{}, map[QueueName]*QueueTally{}}
+func newTally(c *Counting) *Tally {
+	return &Tally{map[int64]*QueueTally{}, map[QueueName]*QueueTally{}, totals{}, c}
 }
 
 func newQueueTally(name QueueName) *QueueTally {
@@ -127,6 +129,9 @@ func (t *Tally) named(name QueueName) *QueueTally {
 
 // count counts an event. An event whose task is gone, and with it its type, is not counted.
 func (t *Tally) count(r *leafRow, m pawl.MoveCode) {
+	if t.counting.counts(r.id) {
+		t.totals.count(r)
+	}
 	if r.queue == 0 && len(r.kind) == 0 {
 		return
 	}
@@ -217,6 +222,9 @@ func (t *Tally) add(ctx context.Context, tx Tx) error {
 		t.named(name).merge(counted)
 	}
 	t.byNumber = nil
+	if err := t.totals.add(ctx, tx, 1); err != nil {
+		return err
+	}
 	type row struct {
 		queue, minute int64
 		q             *QueueTally

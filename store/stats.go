@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,16 +82,102 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 	}), rows.Err()
 }
 
-// Stats counts the tasks, items, leases, workers and keys of a namespace.
+// Stats counts the tasks, items, leases, workers and keys of a namespace, and its checkpoints. The
+// states of items and tasks come from the totals, if the events are counted.
 func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
 	s := pawl.Stats{ItemsByState: map[pawl.ItemState]int64{}, TasksByState: map[pawl.TaskState]int64{}}
+	counted, known, err := readTotals(ctx, tx, namespace)
+	if err != nil {
+		return s, err
+	}
+	if known {
+		err = totalStates(ctx, tx, namespace, counted, &s)
+	} else {
+		err = countStates(ctx, tx, namespace, &s)
+	}
+	if err != nil {
+		return s, err
+	}
+	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &s.Workers}, statsSQL["held"],
+		namespace, now, pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats); err != nil {
+		return s, err
+	}
+	oldest, err := Oldest(ctx, tx, namespace)
+	if err != nil {
+		return s, err
+	}
+	var first ItemID
+	for k, id := range oldest {
+		if k.State == string(pawl.ItemQueued) && (first == "" || id < first) {
+			first = id
+		}
+	}
+	if first != "" {
+		var at int64
+		found, err := Row(ctx, tx, []any{&at}, statsSQL["created"], first)
+		if err != nil {
+			return s, err
+		}
+		if found {
+			s.OldestQueuedAt = stampOf(&at)
+		}
+	}
+	return s, nil
+}
+
+// StoredStats counts the checkpoints and the keys of a namespace. It reads all of them.
+func StoredStats(ctx context.Context, tx Tx, namespace string) (checkpoints int64, keys pawl.KeyStats, err error) {
+	if _, err = Row(ctx, tx, []any{&checkpoints}, statsSQL["checkpoints"], namespace); err == nil {
+		keys, err = KeyStats(ctx, tx, namespace)
+	}
+	return checkpoints, keys, err
+}
+
+// totalStates fills in the states from the totals. Which tasks are checked out, in progress or queued
+// follows from the leases and from the open tasks of many.
+func totalStates(ctx context.Context, tx Tx, namespace string, counted totals, s *pawl.Stats) error {
+	var tasks map[string]int64
+	s.ItemsByState, tasks, s.Events = counted.states(namespace)
+	for state, n := range tasks {
+		if state != "open" && n > 0 {
+			s.TasksByState[pawl.TaskState(state)] = n
+		}
+	}
+	var begun, scheduled, waiting, laterScheduled, laterWaiting int64
+	held := map[string]int64{}
+	if err := counts(ctx, tx, totalsSQL["held tasks"], namespace, func(state string, n int64) { held[state] += n }); err != nil {
+		return err
+	}
+	if _, err := Row(ctx, tx, []any{&begun}, totalsSQL["begun tasks"], namespace); err != nil {
+		return err
+	}
+	if _, err := Row(ctx, tx, []any{&scheduled, &waiting, &laterScheduled, &laterWaiting},
+		totalsSQL["pending of many"], namespace); err != nil {
+		return err
+	}
+	running, out := held["in_progress"]+begun, held["leased"]
+	queued := max(0, tasks["open"]-running-out)
+	for state, n := range map[pawl.TaskState]int64{pawl.TaskInProgress: running, pawl.TaskCheckedOut: out, pawl.TaskQueued: queued} {
+		if n > 0 {
+			s.TasksByState[state] = n
+		}
+	}
+	p := &s.TasksPending
+	p.Scheduled = max(0, s.ItemsByState[pawl.ItemScheduled]-scheduled+laterScheduled)
+	p.Waiting = max(0, s.ItemsByState[pawl.ItemWaiting]-waiting+laterWaiting)
+	p.Queued = max(0, queued-p.Scheduled-p.Waiting)
+	return nil
+}
+
+// countStates counts the rows of items, tasks and events.
+func countStates(ctx context.Context, tx Tx, namespace string, s *pawl.Stats) error {
 	if err := counts(ctx, tx, statsSQL["item counts"], namespace,
 		func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
-		return s, err
+		return err
 	}
 	if err := counts(ctx, tx, statsSQL["task counts"], namespace,
 		func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
-		return s, err
+		return err
 	}
 	if err := counts(ctx, tx, blockedSQL["pending tasks"], namespace, func(place string, n int64) {
 		switch place {
@@ -102,18 +189,10 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 			s.TasksPending.Queued = n
 		}
 	}); err != nil {
-		return s, err
+		return err
 	}
-	var oldest *int64
-	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &oldest, &s.Workers, &s.Checkpoints, &s.Events},
-		statsSQL["house"],
-		namespace, now, pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats); err != nil {
-		return s, err
-	}
-	s.OldestQueuedAt = stampOf(oldest)
-	var err error
-	s.Keys, err = KeyStats(ctx, tx, namespace)
-	return s, err
+	_, err := Row(ctx, tx, []any{&s.Events}, statsSQL["events"], namespace)
+	return err
 }
 
 func counts(ctx context.Context, tx Tx, query, namespace string, put func(string, int64)) error {
@@ -135,16 +214,73 @@ func counts(ctx context.Context, tx Tx, query, namespace string, put func(string
 	return rows.Err()
 }
 
+// QueueState is a state of the items of a queue; a lease that has run out is expired.
+type QueueState struct {
+	QueueName
+	State string
+}
+
+// Oldest returns the oldest item of each queue of a namespace, or of all if it is "", in each state
+// that is not an end and has no lease.
+func Oldest(ctx context.Context, tx Tx, namespace string) (map[QueueState]ItemID, error) {
+	rows, err := tx.Query(ctx, totalsSQL["oldest"], namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[QueueState]ItemID{}
+	for rows.Next() {
+		var k QueueState
+		var id ItemID
+		if err := rows.Scan(&k.Namespace, &k.Type, &k.State, &id); err != nil {
+			return nil, err
+		}
+		if id != "" {
+			out[k] = id
+		}
+	}
+	return out, rows.Err()
+}
+
 // Depth is how many items of a type are in a state, and the id of the oldest one.
 type Depth struct {
-	Namespace, Type, State, OldestID string
-	Items                            int64
+	QueueState
+	OldestID string
+	Items    int64
 }
 
 // Depths counts the items of all namespaces that have not ended. A lease that has run out
 // counts as expired.
 func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
-	rows, err := tx.Query(ctx, statsSQL["depths"], now)
+	counted, known, err := readTotals(ctx, tx, "")
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return depths(ctx, tx, statsSQL["depths"], now)
+	}
+	out, err := depths(ctx, tx, totalsSQL["leases"], now)
+	if err != nil {
+		return nil, err
+	}
+	oldest, err := Oldest(ctx, tx, "")
+	if err != nil {
+		return nil, err
+	}
+	for name, states := range counted.ofQueues() {
+		for state, n := range states {
+			k := QueueState{name, state}
+			if id := oldest[k]; n > 0 && id != "" {
+				out = append(out, Depth{k, string(id), n})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Depth) int { return cmp.Or(a.compare(b.QueueName), strings.Compare(a.State, b.State)) })
+	return out, nil
+}
+
+func depths(ctx context.Context, tx Tx, query string, args ...any) ([]Depth, error) {
+	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -39,15 +39,27 @@ FROM pawl.task_rows t
 WHERE t.namespace = $1
 GROUP BY t.state
 
--- name: house
+-- name: held
 SELECT
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * $3 > (lease_expires_at - heartbeat_at) * $4),
-  (SELECT MIN(w.created_at) FROM pawl.all_items w WHERE w.id = (SELECT r.item_id FROM pawl.ready r WHERE r.queue_id IN @queues_of($1) ORDER BY r.item_id LIMIT 1)),
-  (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
-  (SELECT COUNT(*) FROM pawl.checkpoints WHERE namespace = $1),
-  (SELECT COUNT(*) FROM pawl.task_events WHERE namespace = $1)
+  (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1)
+
+-- name: created
+SELECT created_at
+FROM pawl.all_items
+WHERE id = $1
+
+-- name: checkpoints
+SELECT COUNT(*)
+FROM pawl.checkpoints
+WHERE namespace = $1
+
+-- name: events
+SELECT COUNT(*)
+FROM pawl.task_events
+WHERE namespace = $1
 
 -- name: depths
 SELECT @namespace_of(queue_id), @type_of(queue_id), 'queued' AS state, COUNT(*), @least(item_id) FROM pawl.ready GROUP BY queue_id

@@ -117,26 +117,29 @@ func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, err
 	}
 	defer rows.Close()
 	var old [][]any
-	var events []int64
+	events := map[string][]int64{}
 	for rows.Next() {
 		var task string
 		var id int64
 		if err := rows.Scan((*TaskID)(&task), &id); err != nil {
 			return 0, err
 		}
-		old, events = append(old, []any{TaskID(task), id}), append(events, id)
+		old, events[task] = append(old, []any{TaskID(task), id}), append(events[task], id)
 	}
 	if err := rows.Err(); err != nil || len(old) == 0 {
 		return 0, err
 	}
 	rows.Close()
 	return len(old), gated(ctx, tx, "tombstones", func() error {
+		if err := logRemoval(ctx, tx, events); err != nil {
+			return err
+		}
 		for _, step := range []string{"remove tombstone", "remove event of tombstone"} {
 			if err := tx.ExecEach(ctx, tombstoneSQL[step], old); err != nil {
 				return err
 			}
 		}
-		return logRemoval(ctx, tx, events)
+		return nil
 	})
 }
 

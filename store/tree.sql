@@ -75,11 +75,11 @@ FROM pawl.log_pages
 WHERE high >= $1 AND low <= $1
 
 -- name: put removal
-INSERT INTO pawl.log_removals (ids, restored, created_at)
-VALUES ($1, $2, $3)
+INSERT INTO pawl.log_removals (ids, restored, created_at, counts)
+VALUES ($1, $2, $3, $4)
 
 -- name: removals to log
-SELECT id, ids, restored, leaf, created_at
+SELECT id, ids, restored, leaf, created_at, counts
 FROM pawl.log_removals
 WHERE leaf IS NULL AND id > $1
 ORDER BY id
@@ -87,7 +87,7 @@ LIMIT $2
 
 -- name: log removal
 UPDATE pawl.log_removals
-SET ids = $2, leaf = $3
+SET ids = $2, leaf = $3, counts = NULL
 WHERE id = $1
 
 -- name: forget removal
@@ -95,7 +95,7 @@ DELETE FROM pawl.log_removals
 WHERE id = $1
 
 -- name: removal
-SELECT id, ids, restored, leaf, created_at
+SELECT id, ids, restored, leaf, created_at, counts
 FROM pawl.log_removals
 WHERE id = $1
 

@@ -1,0 +1,113 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// Statistics by the totals are those by counting rows: before anything has counted events, after
+// that, with events that have no position yet, and after an upgrade.
+func TestStatisticsByTotalsAreExact(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, svc := t.Context(), p.Engine
+		inEveryState(t, p)
+		stats := func() pawl.Stats {
+			s := need[pawl.Stats](t)(svc.Stats(ctx))
+			s.Sweeps = pawl.SweepTotals{}
+			return s
+		}
+		same := func(when string, want pawl.Stats) {
+			t.Helper()
+			if got := stats(); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s:\n%+v, want\n%+v", when, got, want)
+			}
+		}
+		counted := stats()
+		for _, state := range []pawl.TaskState{"queued", "checked_out", "in_progress", "completed", "failed", "cancelled"} {
+			if counted.TasksByState[state] == 0 {
+				t.Errorf("no task is %s: %+v", state, counted.TasksByState)
+			}
+		}
+		if counted.TasksPending.Scheduled < 2 || counted.TasksPending.Waiting == 0 || counted.TasksPending.Queued == 0 {
+			t.Errorf("the queued tasks are %+v", counted.TasksPending)
+		}
+		done(t, svc.Feed().Log(ctx))
+		same("by the totals", counted)
+
+		gone := need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
+		if got := stats(); got.ItemsByState["queued"] != counted.ItemsByState["queued"]+1 || got.Events != counted.Events+1 {
+			t.Errorf("with an event without a position: %+v", got)
+		}
+		need[string](t)(first(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: gone.ID, Force: true}})))
+		counted.Events++ // deleted
+		same("after the deletion of a task that was not counted", counted)
+		done(t, svc.Feed().Log(ctx))
+		same("after the deletion was counted", counted)
+		gone = need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
+		done(t, svc.Feed().Log(ctx))
+		need[string](t)(first(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: gone.ID, Force: true}})))
+		counted.Events++
+		same("after the deletion of a task that was counted", counted)
+		done(t, svc.Feed().Log(ctx))
+		same("after that was counted", counted)
+
+		done(t, p.Exec("UPDATE pawl.totals SET events = events + 1 WHERE type = 'queued'"))
+		if got := need[[]engine.Breach](t)(svc.Check(ctx)); len(got) == 0 || got[0].Rule != "totals" {
+			t.Errorf("of wrong totals the doctor finds %+v", got)
+		}
+
+		done(t, p.Exec(`UPDATE pawl.relay_cursors SET detail = replace(detail, '"counting"', '"was"') WHERE sink = 'feed'`))
+		same("counted row by row, as before an upgrade", counted)
+		need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "later"}))
+		done(t, svc.Feed().Log(ctx))
+		counted = stats()
+		done(t, svc.Feed().CountOld(ctx, math.MaxInt))
+		same("after the old events were counted", counted)
+	})
+}
+
+func done(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inEveryState makes tasks and items in many states.
+func inEveryState(t *testing.T, p *pawltest.Pawl) {
+	ctx, svc := t.Context(), p.Engine
+	create := func(n pawl.NewTask) pawl.Task { return need[pawl.Task](t)(pawl.Create(ctx, svc, n)) }
+	claim := func(typ string) pawl.Fence {
+		return leases(t, svc, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}, LeaseSeconds: 3600}, 1)[0].Fence()
+	}
+	later := p.Now().Add(time.Hour)
+	items := []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)}, {Key: "b", Input: json.RawMessage(`2`), After: []string{"a"}}}
+	create(pawl.NewTask{Type: "queued"})
+	create(pawl.NewTask{Type: "scheduled", RunAt: &later})
+	create(pawl.NewTask{Type: "scheduled many", Items: []pawl.NewItem{
+		{RunAt: &later, Input: json.RawMessage(`1`)}, {RunAt: &later, Input: json.RawMessage(`2`)}}})
+	create(pawl.NewTask{Type: "many", Items: items})
+	create(pawl.NewTask{Type: "begun", Items: items})
+	create(pawl.NewTask{Type: "out", Items: items})
+	for _, typ := range []string{"one", "working", "done", "failed", "retried", "waiting"} {
+		create(pawl.NewTask{Type: typ})
+	}
+	need[pawl.Moved](t)(pawl.Complete(ctx, svc, claim("begun"), nil))
+	claim("out")
+	claim("one")
+	need[pawl.Beat](t)(first(svc.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: claim("working")}})))
+	need[pawl.Moved](t)(pawl.Complete(ctx, svc, claim("done"), nil))
+	need[pawl.Moved](t)(pawl.Fail(ctx, svc, claim("failed"), pawl.Permanent(errors.New("no"))))
+	need[pawl.Moved](t)(pawl.Fail(ctx, svc, claim("retried"), errors.New("again")))
+	need[pawl.Moved](t)(first(svc.Suspend(ctx, []pawl.SuspendCall{{Fence: claim("waiting"), Signal: "paid"}})))
+	cancelled := create(pawl.NewTask{Type: "cancelled"})
+	need[pawl.Task](t)(first(svc.CancelTasks(ctx, []pawl.TaskCall{{TaskID: cancelled.ID}})))
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+)
+
+// fewEnough is how many events a database has at most of which the states of tasks are compared
+// with the totals too.
+const fewEnough = 100_000
+
+// namespaceState is a state of items or tasks in a namespace, or "events".
+type namespaceState struct{ namespace, state string }
+
+// wrongTotals compares the totals with the rows, in one snapshot. While a task is being deleted, they
+// differ.
+func (r Rule) wrongTotals(ctx context.Context, db DB, report func(Breach)) error {
+	return db.View(ctx, func(ctx context.Context, tx Tx) error {
+		counted, known, err := readTotals(ctx, tx, "")
+		if err != nil || !known {
+			return err
+		}
+		wrong, err := differing(ctx, tx, counted)
+		if err != nil || len(wrong) == 0 {
+			return err
+		}
+		var id int64
+		if deleting, err := Row(ctx, tx, []any{&id}, checkSQL["deletion"]); err != nil || deleting {
+			return err
+		}
+		for _, b := range wrong {
+			b.Rule, b.Repair = r.Name, r.Repair
+			report(b)
+		}
+		return nil
+	})
+}
+
+// differing returns where the totals differ from the rows.
+func differing(ctx context.Context, tx Tx, counted totals) (out []Breach, err error) {
+	said, namespaces, events := map[namespaceState]int64{}, map[string]bool{}, int64(0)
+	for k := range counted {
+		namespaces[k.Namespace] = true
+	}
+	for ns := range namespaces {
+		items, _, n := counted.states(ns)
+		for state, n := range items {
+			said[namespaceState{ns, string(state)}] = n
+		}
+		said[namespaceState{ns, "events"}] = n
+		events += n
+	}
+	there, err := countedStates(ctx, tx, "totals")
+	if err != nil {
+		return nil, err
+	}
+	out = compareStates("items that are ", said, there)
+	if events > fewEnough {
+		return out, nil
+	}
+	clear(said)
+	for ns := range namespaces {
+		s := pawl.Stats{TasksByState: map[pawl.TaskState]int64{}}
+		if err := totalStates(ctx, tx, ns, counted, &s); err != nil {
+			return nil, err
+		}
+		for state, n := range s.TasksByState {
+			said[namespaceState{ns, string(state)}] = n
+		}
+	}
+	if there, err = countedStates(ctx, tx, "states of tasks"); err != nil {
+		return nil, err
+	}
+	return append(out, compareStates("tasks that are ", said, there)...), nil
+}
+
+func countedStates(ctx context.Context, tx Tx, query string) (map[namespaceState]int64, error) {
+	rows, err := tx.Query(ctx, checkSQL[query])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[namespaceState]int64{}
+	for rows.Next() {
+		var k namespaceState
+		var n int64
+		var state Text
+		if err := rows.Scan(&k.namespace, &state, &n); err != nil {
+			return nil, err
+		}
+		k.state = string(state)
+		out[k] += n
+	}
+	return out, rows.Err()
+}
+
+// compareStates returns the differences between what the totals say and what is there.
+func compareStates(of string, said, there map[namespaceState]int64) (out []Breach) {
+	for k := range there {
+		if _, known := said[k]; !known {
+			said[k] = 0
+		}
+	}
+	for k, n := range said {
+		if n == there[k] || k.state == "" {
+			continue
+		}
+		what := of + k.state
+		if k.state == "events" {
+			what = k.state
+		}
+		out = append(out, Breach{Subject: k.namespace, Found: fmt.Sprintf("%s: %d by the totals, %d rows", what, n, there[k])})
+	}
+	slices.SortFunc(out, func(a, b Breach) int { return strings.Compare(a.Subject+a.Found, b.Subject+b.Found) })
+	return out
+}
