@@ -36,11 +36,15 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
-			"uuid": asUUID,
-		},
+		Cmds:                scriptCommands(),
 	})
+}
+
+func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
+		"uuid": asUUID,
+	}
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
