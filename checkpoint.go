@@ -20,6 +20,13 @@ type Checkpoint struct {
 	Snapshot  json.RawMessage `json:"snapshot"`
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`
+
+	// Refs are checkpoints that this one refers to, if a list asks for them: its metadata has a
+	// member refs with a list of at most MaxRefs names. A name that ends with * means all names that
+	// begin so. Of each name it is the newest that the task itself has, in order of number.
+	Refs []Checkpoint `json:"refs,omitempty"`
+	// RefsLeft says that the page had no room for all of them: read them by name.
+	RefsLeft bool `json:"refs_left,omitempty"`
 }
 
 // Types of checkpoints.
@@ -73,13 +80,21 @@ type CheckpointRef struct {
 // CheckpointFilter selects checkpoints, oldest first unless Desc.
 type CheckpointFilter struct {
 	TaskID string
-	ItemID string
-	Types  []string
-	Names  []string // with one of these names
+	// in place of TaskID: the task of this type that has this key by Unique; both or none
+	TaskType, TaskKey string
+	ItemID            string
+	IDs               []string
+	Sequences         []int64 // with one of these numbers
+	Types             []string
+	Names             []string // with one of these names
 	// NamePrefix selects names that begin with it.
 	NamePrefix string
 	Metadata   map[string]string // metadata members and their values: a text, or the JSON of a number, true or false
 	Desc       bool              // newest first: with Limit 1, the latest of a type
+	Own        bool              // of the task itself, not of an item; read with an index by name
+	Brief      bool              // without snapshots, which are then not read
+	// Refs reads the checkpoints that those of the page refer to: Checkpoint.Refs.
+	Refs bool
 	Page
 }
 

@@ -84,6 +84,12 @@ const (
 	ReasonReleased = "released" // the item was released or suspended
 )
 
+// Reasons of the conflict of an append of checkpoints.
+const (
+	ReasonSequence = "sequence" // the task's newest checkpoint is another than the call expects
+	ReasonName     = "name"     // the task itself has a checkpoint of the name
+)
+
 // ReasonPruned is the reason of the conflict of a fork whose checkpoint retention has removed.
 const ReasonPruned = "pruned"
 
@@ -96,21 +102,22 @@ type Field struct {
 // Error is the error type of all packages. Match it with errors.Is and the variables
 // below, which compare codes; read its members with errors.As.
 type Error struct {
-	Code       Code
-	Op         string        // the operation that failed, e.g. "complete"
-	Message    string        // one sentence for people; never the text of a driver
-	Fields     []Field       // invalid: the invalid fields
-	State      string        // conflict, lease_lost: the state found
-	Allowed    []string      // conflict about a state: the verbs that it allows, never nil
-	Holder     string        // lease_lost: the worker of the latest claim
-	Attempt    int           // lease_lost: the latest attempt
-	Reason     string        // lease_lost: taken, expired, released; conflict of a feed's cursor: epoch; of a fork: pruned
-	Expected   *int64        // conflict of an append: the offset of the next chunk
+	Code    Code
+	Op      string   // the operation that failed, e.g. "complete"
+	Message string   // one sentence for people; never the text of a driver
+	Fields  []Field  // invalid: the invalid fields
+	State   string   // conflict, lease_lost: the state found
+	Allowed []string // conflict about a state: the verbs that it allows, never nil
+	Holder  string   // lease_lost: the worker of the latest claim
+	Attempt int      // lease_lost: the latest attempt
+	Reason  string   // lease_lost: taken, expired, released; conflict of a feed's cursor: epoch; of a fork: pruned;
+	// of an append of checkpoints: sequence or name
+	Expected   *int64        // conflict of an append: the offset of the next chunk, or the number of the newest checkpoint
 	Restart    *FeedPosition // conflict with reason epoch: the position to restart from
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = unknown
 	Exhausted  *Exhausted    // budget_exhausted: what is left of the budget
 	TaskID     string        // conflict of a create with unique: the older task
-	Kept       []int64       // of a fork: the numbers of the checkpoints that are left, at most the newest 100
+	Kept       []int64       // of a fork: the numbers of the checkpoints that are left, at most the newest 100; of an append: that of the name
 	Err        error         // the cause, for logs; never sent
 }
 

@@ -51,6 +51,7 @@ var Events = []EventInfo{
 	{"in_progress", true, "item", "Work item in progress"},
 	{"progressed", false, "item", "Progress reported"},
 	{"checkpointed", false, "both", "Checkpoint saved"},
+	{"pruned", false, "task", "Checkpoints removed by rule"},
 	{"submitted", true, "both", "Work item submitted"},
 	{"part_submitted", false, "item", "Part submitted"},
 	{"part_rejected", false, "item", "Part rejected"},

@@ -20,7 +20,7 @@ const (
 	MaxTitleLen        = 200
 	MaxFingerprintLen  = 64
 	MaxStageLen        = 500
-	MaxStepNameLen     = 255
+	MaxStepNameLen     = 1024
 	MaxReasonLen       = 2000
 	MaxPayloadBytes    = 1 << 20
 	MaxMetadataBytes   = 16 << 10
@@ -145,6 +145,15 @@ const (
 	BackoffJitter         = 0.2
 )
 
+// The bounds of appends of checkpoints, and of their rules.
+const (
+	MaxAppendCheckpoints = 1000
+	MaxPrunedCheckpoints = 1000
+	MaxPruneRules        = 100
+	MaxKeptCheckpoints   = 1_000_000
+	MaxRefs              = 1000
+)
+
 // Limits is the table of bounds, for the documentation and the API description.
 var Limits = []Limit{
 	{"type", MaxTypeLen, "characters", "name of a type"},
@@ -155,7 +164,7 @@ var Limits = []Limit{
 	{"title", MaxTitleLen, "characters", "title of a task"},
 	{"fingerprint", MaxFingerprintLen, "characters", "an input hash, the fingerprint of a request"},
 	{"stage", MaxStageLen, "characters", "stage of an item"},
-	{"step_name", MaxStepNameLen, "characters", "name of a checkpoint"},
+	{"step_name", MaxStepNameLen, "bytes", "name of a checkpoint"},
 	{"reason", MaxReasonLen, "characters", "reason, comment or notes"},
 	{"payload", MaxPayloadBytes, "bytes", "payload, input, result, snapshot, part"},
 	{"metadata", MaxMetadataBytes, "bytes", "metadata of a task or checkpoint"},
@@ -175,6 +184,11 @@ var Limits = []Limit{
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
 	{"fork_checkpoints", MaxForkCheckpoints, "checkpoints", "checkpoints that a fork copies"},
 	{"trace_state", MaxTraceState, "bytes", "a tracestate; of a longer one, members are left out"},
+	{"append_checkpoints", MaxAppendCheckpoints, "checkpoints", "in one append; and of one name that an append replaces"},
+	{"pruned_checkpoints", MaxPrunedCheckpoints, "checkpoints", "that one call prunes; an append that finds more leaves the rest to the next"},
+	{"prune_rules", MaxPruneRules, "rules", "of one append or prune"},
+	{"kept_checkpoints", MaxKeptCheckpoints, "checkpoints", "that a rule keeps: the highest number"},
+	{"refs", MaxRefs, "checkpoints", "names that a checkpoint refers to, and checkpoints read with it"},
 	{"claim", MaxClaim, "items", "items of one claim"},
 	{"lease_seconds", MaxLeaseSeconds, "seconds", "length of a lease"},
 	{"workers", MaxWorkers, "workers", "registered in a namespace; those seen last are kept"},

@@ -155,4 +155,5 @@ var MoveCodes = []MoveCode{
 	{148, "only", "released", "in_progress", "scheduled", "", ""},
 	{149, "item", "failed", "scheduled", "failed", "", ""},
 	{150, "only", "failed", "scheduled", "failed", "open", "failed"},
+	{151, "task", "pruned", "", "", "", ""},
 }

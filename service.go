@@ -23,6 +23,7 @@ type Service interface {
 // Submitter creates work.
 type Submitter interface {
 	TaskMaker
+	CheckpointKeeper
 	BlobWriter
 	KeyKeeper
 	Signaller
@@ -100,6 +101,16 @@ type TaskMaker interface {
 	// CheckpointTasks saves checkpoints of tasks, without a lease. Only the types of
 	// TaskCheckpointTypes are allowed.
 	CheckpointTasks(ctx context.Context, calls []TaskCheckpoint) ([]Result[CheckpointRef], error)
+}
+
+// CheckpointKeeper keeps the checkpoints that tasks have themselves, without a lease.
+type CheckpointKeeper interface {
+	// AppendCheckpoints appends checkpoints to tasks, on condition. Each call is done as a whole
+	// or not at all. Another newest checkpoint than the expected one is a conflict with
+	// ReasonSequence, a name that is taken with ReasonName.
+	AppendCheckpoints(ctx context.Context, calls []CheckpointAppend) ([]Result[CheckpointsAppended], error)
+	// PruneCheckpoints removes checkpoints of tasks, also of ended ones, by rules.
+	PruneCheckpoints(ctx context.Context, calls []CheckpointPrune) ([]Result[CheckpointsPruned], error)
 }
 
 // TaskForker creates tasks that go on from a checkpoint of another one.

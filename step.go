@@ -135,8 +135,8 @@ func checkStepName(name string) error {
 	switch {
 	case name == "":
 		return Invalid("/name", "is required")
-	case utf8.RuneCountInString(name) > MaxStepNameLen:
-		return Invalid("/name", "is longer than %d characters", MaxStepNameLen)
+	case len(name) > MaxStepNameLen:
+		return Invalid("/name", "is longer than %d bytes", MaxStepNameLen)
 	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
 		return Invalid("/name", "holds NUL or is not UTF-8")
 	}

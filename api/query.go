@@ -99,21 +99,6 @@ type (
 		OfItem
 		EventQuery
 	}
-	// CheckpointQuery is a pawl.CheckpointFilter without its task.
-	CheckpointQuery struct {
-		OfItem
-		Type     []string          `query:"type" doc:"Of any of these types."`
-		Name     []string          `query:"name" doc:"Of any of these names."`
-		Prefix   string            `query:"name_prefix" doc:"Of names that begin so."`
-		Metadata map[string]string `query:"metadata,deepObject" doc:"metadata[repo]=x: with this member in its metadata, a text or the JSON of a number, true or false."`
-		Order    string            `query:"order" enum:"asc,desc" doc:"desc: newest first; by ascending number without it."`
-		Paging
-	}
-	// CheckpointsQuery is a pawl.CheckpointFilter as a query.
-	CheckpointsQuery struct {
-		OfTask
-		CheckpointQuery
-	}
 	// WorkerQuery is a pawl.WorkerFilter as a query.
 	WorkerQuery struct {
 		SeenSince time.Time `query:"seen_since" doc:"Seen at or after."`
@@ -350,40 +335,6 @@ func EventsQueryOf(f pawl.EventFilter) EventsQuery {
 		if q.After = strconv.FormatInt(*f.After, 10); *f.After > 0 {
 			q.After = pawl.FeedPosition{Epoch: f.Epoch, Position: *f.After}.String()
 		}
-	}
-	return q
-}
-
-// Filter returns the filter that the query asks for, limited to a task if one is given.
-func (q CheckpointQuery) Filter(task string) (pawl.CheckpointFilter, error) {
-	item, err := q.Of()
-	return pawl.CheckpointFilter{
-		TaskID:     task,
-		ItemID:     item,
-		Types:      q.Type,
-		Names:      q.Name,
-		NamePrefix: q.Prefix,
-		Metadata:   q.Metadata,
-		Desc:       q.Order == "desc",
-		Page:       q.Page(),
-	}, err
-}
-
-// CheckpointsQueryOf returns a filter as a query.
-func CheckpointsQueryOf(f pawl.CheckpointFilter) CheckpointsQuery {
-	q := CheckpointsQuery{
-		OfTask{Task: f.TaskID},
-		CheckpointQuery{
-			OfItem:   OfItem{Item: f.ItemID},
-			Type:     f.Types,
-			Name:     f.Names,
-			Prefix:   f.NamePrefix,
-			Metadata: f.Metadata,
-			Paging:   PagingOf(f.Page),
-		},
-	}
-	if f.Desc {
-		q.Order = "desc"
 	}
 	return q
 }

@@ -27,6 +27,8 @@ var (
 	RetryTasks      = Verb[pawl.TaskCall, pawl.Task]{"retry_tasks", "retry_task", pawl.Service.RetryTasks}
 	BuryTasks       = Verb[pawl.TaskCall, pawl.Task]{"bury_tasks", "bury_task", pawl.Service.BuryTasks}
 	CheckpointTasks = Verb[pawl.TaskCheckpoint, pawl.CheckpointRef]{"checkpoint_tasks", "checkpoint_task", pawl.Service.CheckpointTasks}
+	AppendTasks     = Verb[pawl.CheckpointAppend, pawl.CheckpointsAppended]{"append_tasks", "append_task", pawl.Service.AppendCheckpoints}
+	PruneTasks      = Verb[pawl.CheckpointPrune, pawl.CheckpointsPruned]{"prune_tasks", "prune_task", pawl.Service.PruneCheckpoints}
 	ApproveTasks    = Verb[pawl.ApproveCall, pawl.Task]{"approve_tasks", "approve_task", pawl.Service.ApproveTasks}
 	RejectTasks     = Verb[pawl.RejectCall, pawl.Task]{"reject_tasks", "reject_task", pawl.Service.RejectTasks}
 	SendSignals     = Verb[pawl.SignalCall, pawl.Signalled]{"send_signals", "send_signal", pawl.Service.SendSignals}

@@ -67,6 +67,16 @@ func (c *Client) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl
 	return batch(ctx, c, api.CloneTasks, calls)
 }
 
+// AppendCheckpoints appends checkpoints to tasks; see pawl.CheckpointKeeper.
+func (c *Client) AppendCheckpoints(ctx context.Context, calls []pawl.CheckpointAppend) ([]pawl.Result[pawl.CheckpointsAppended], error) {
+	return batch(ctx, c, api.AppendTasks, calls)
+}
+
+// PruneCheckpoints removes checkpoints by rules; see pawl.CheckpointKeeper.
+func (c *Client) PruneCheckpoints(ctx context.Context, calls []pawl.CheckpointPrune) ([]pawl.Result[pawl.CheckpointsPruned], error) {
+	return batch(ctx, c, api.PruneTasks, calls)
+}
+
 // ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskForker.
 func (c *Client) ForkTasks(ctx context.Context, calls []pawl.TaskFork) ([]pawl.Result[pawl.Task], error) {
 	return batch(ctx, c, api.ForkTasks, calls)

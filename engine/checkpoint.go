@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -93,50 +91,4 @@ func (e *Engine) checkpointSmall(ctx context.Context, calls []pawl.CheckpointCal
 	}
 	out, _, err := v.do(ctx, e, calls)
 	return out, err
-}
-
-// CheckpointTasks saves checkpoints of tasks; see pawl.TaskMaker. It refuses a task that
-// has ended.
-func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoint) ([]pawl.Result[pawl.CheckpointRef], error) {
-	calls = idform.Calls(calls)
-	if err := rules.CheckBatch("checkpoint", len(calls)); err != nil {
-		return nil, err
-	}
-	c := pawl.CallerOf(ctx)
-	out := make([]pawl.Result[pawl.CheckpointRef], len(calls))
-	for i := range calls {
-		p := &calls[i]
-		out[i].Err = cmp.Or(rules.CheckTaskCheckpoint(p), e.referTask(ctx, "checkpoint", p.TaskID, blobsIn(p.Snapshot)))
-		if out[i].Err != nil {
-			continue
-		}
-		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
-		snapshot, err := e.snapshot(ctx, snapshotOf{text: store.Text(rules.OrNull(p.Snapshot)), taskID: p.TaskID, name: p.Name})
-		if err != nil {
-			return nil, err
-		}
-		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			now, err := tx.Now(ctx)
-			if err != nil {
-				return err
-			}
-			state, err := store.TaskState(ctx, tx, c.Namespace, p.TaskID)
-			if err != nil {
-				return err
-			}
-			if pawl.TaskState(state).Ended() {
-				return rules.Conflict("checkpoint", state, pawl.TaskState(state).Allowed())
-			}
-			by := actor(c, pawl.ActorUser, "")
-			ref.Sequence, err = store.SaveTaskCheckpoint(ctx, tx, now, c.Namespace, p.TaskID, by, store.SavedCheckpoint{ID: ref.ID, Type: p.Type,
-				Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: snapshot, Metadata: store.Text(p.Metadata)})
-			return err
-		})
-		if out[i].Value, out[i].Err = ref, err; err != nil {
-			if pawl.CodeOf(err) == pawl.CodeUnavailable {
-				return nil, fmt.Errorf("checkpoint: %w", err)
-			}
-		}
-	}
-	return out, nil
 }

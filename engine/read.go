@@ -294,6 +294,13 @@ func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {
+		if q.TaskKey != "" {
+			h, found, err := store.HolderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: rules.CallersKey(q.TaskKey)})
+			if err != nil || !found {
+				return pawl.List[pawl.Checkpoint]{}, cmp.Or(err, error(pawl.NotFound("task", q.TaskType+" "+q.TaskKey)))
+			}
+			q.TaskID = h.TaskID
+		}
 		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return pawl.List[pawl.Checkpoint]{}, err
 		}

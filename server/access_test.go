@@ -194,6 +194,8 @@ var bodies = map[string]string{
 	"start_message":   `{"worker_id":"w","attempt":1,"role":"tool","content":"x"}`,
 	"append":          `{"worker_id":"w","attempt":1,"offset":0,"chunks":[{"type":"text","text":"x"}]}`,
 	"checkpoint_task": `{"type":"custom","snapshot":1}`,
+	"append_task":     `{"checkpoints":[{"type":"custom","snapshot":1}]}`,
+	"prune_task":      `{"rules":[{"prefix":"x","keep":1}]}`,
 	"fork_task":       `{"checkpoint":0}`,
 	"checkpoint":      `{"worker_id":"w","attempt":1,"type":"custom","snapshot":1}`,
 	"fail":            `{"worker_id":"w","attempt":1,"error":"x"}`,

@@ -355,14 +355,7 @@ func describe(o *huma.OpenAPI) []byte {
 		schemas[v].(map[string]any)["required"] = []string{"id"}
 	}
 	describePositive(schemas)
-	for _, b := range bounds {
-		for _, schema := range schemas {
-			if p := property(schema, b.property); p != nil && p["type"] == b.kind {
-				p[b.keyword] = b.value
-			}
-		}
-	}
-	property(schemas["ClaimRequest"], "limit")["maximum"] = pawl.MaxClaim // not that of a rate or a budget
+	describeBounds(schemas)
 	for _, w := range wordLists {
 		schema, name, _ := strings.Cut(w.property, ".")
 		property(schemas[schema], name)["enum"] = w.words
@@ -426,29 +419,6 @@ func property(schema any, name string) map[string]any {
 	return p
 }
 
-// bounds are the limits, by the properties that they apply to in every schema.
-var bounds = []struct {
-	property, kind, keyword string
-	value                   int
-}{
-	{"type", "string", "maxLength", pawl.MaxTypeLen},
-	{"title", "string", "maxLength", pawl.MaxTitleLen},
-	{"stage", "string", "maxLength", pawl.MaxStageLen},
-	{"worker_id", "string", "maxLength", pawl.MaxIDLen},
-	{"key", "string", "maxLength", pawl.MaxKeyLen},
-	{"scope", "string", "maxLength", pawl.MaxScopeLen},
-	{"name", "string", "maxLength", pawl.MaxStepNameLen},
-	{"reason", "string", "maxLength", pawl.MaxReasonLen},
-	{"input_hash", "string", "maxLength", 64},
-	{"priority", "integer", "minimum", pawl.MinPriority},
-	{"priority", "integer", "maximum", pawl.MaxPriority},
-	{"max_attempts", "integer", "maximum", pawl.MaxAttemptsCeiling},
-	{"lease_seconds", "integer", "maximum", pawl.MaxLeaseSeconds},
-	{"wait_seconds", "integer", "maximum", pawl.MaxWaitSeconds},
-	{"progress", "integer", "minimum", 0},
-	{"progress", "integer", "maximum", 100},
-}
-
 // wordLists are the members with a fixed list of values that the service declares as text.
 var wordLists = []struct {
 	property string
@@ -459,6 +429,8 @@ var wordLists = []struct {
 	{"CheckpointBody.type", pawl.CheckpointTypes},
 	{"CheckpointCall.type", pawl.CheckpointTypes},
 	{"TaskCheckpoint.type", pawl.TaskCheckpointTypes},
+	{"AppendedCheckpoint.type", pawl.TaskCheckpointTypes},
+	{"AppendedCheckpoint.on_conflict", pawl.NameConflicts},
 	{"Event.event", eventNames()},
 	{"Event.actor_type", pawl.ActorTypes},
 	{"Blocked.reason", pawl.BlockedReasons},
@@ -470,7 +442,8 @@ var wordLists = []struct {
 	{"Task.status", texts(pawl.TaskStatuses)},
 	{"TaskView.status", texts(pawl.TaskStatuses)},
 	{"Key.status", pawl.KeyStatuses},
-	{"Problem.reason", []string{pawl.ReasonTaken, pawl.ReasonExpired, pawl.ReasonReleased}},
+	{"Problem.reason", []string{pawl.ReasonTaken, pawl.ReasonExpired, pawl.ReasonReleased, pawl.ReasonPruned,
+		pawl.ReasonSequence, pawl.ReasonName, pawl.ReasonEpoch}},
 }
 
 func texts[S ~string](words []S) []string {

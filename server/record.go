@@ -62,6 +62,7 @@ func (s *server) record() {
 		if err != nil {
 			return nil, err
 		}
+		f.TaskType, f.TaskKey = in.TaskType, in.TaskKey
 		return page(s.svc.ListCheckpoints(ctx, f))
 	})
 }

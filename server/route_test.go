@@ -225,9 +225,22 @@ func (h *testServer) tasksAnswer(call caller, results reader) {
 	call("task_events", task, "")
 	call("checkpoint_task", task, `{"type":"manual_checkpoint","snapshot":{}}`)
 	results(call("checkpoint_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q,"type":"custom","snapshot":1}]}`, task)), 201)
+	const named = `"checkpoints":[{"type":"custom","name":"n","snapshot":1,"on_conflict":`
+	if r := call("append_task", task, `{"expected":2,`+named+`"refuse"}]}`); r.json["newest"] != 3.0 {
+		h.Errorf("append: %s", r.text)
+	}
+	two := `{"items":[{"task_id":%q,` + named + `"replace"}]},{"task_id":%q,"expected":1,` + named + `"keep"}]}]}`
+	results(call("append_tasks", "", fmt.Sprintf(two, task, task)), 201, 409)
+	if r := call("prune_task", task, `{"rules":[{"prefix":"n","keep":1}]}`); r.json["pruned"] != 0.0 {
+		h.Errorf("prune: %s", r.text)
+	}
+	results(call("prune_tasks", "", fmt.Sprintf(`{"items":[{"task_id":%q,"rules":[{"prefix":"n","keep":1}]}]}`, task)), 200)
+	if r := h.do(200, "GET", "/v1/tasks/"+task+"/checkpoints?own=true&name=n&sequence=4&brief=true&refs=true", ""); len(r.items()) != 1 {
+		h.Errorf("checkpoints: %s", r.text)
+	}
 	call("task_checkpoints", task, "")
 	call("task_provenance", task, "")
-	if r := call("count_checkpoints", task, ""); r.json["counts"].(map[string]any)["custom"] != 1.0 {
+	if r := call("count_checkpoints", task, ""); r.json["counts"].(map[string]any)["custom"] != 2.0 {
 		h.Errorf("counts: %s", r.text)
 	}
 	h.fail(task)

@@ -20,6 +20,8 @@ func (s *server) tasks() {
 	verb(s, api.RetryTasks, asTask)
 	verb(s, api.BuryTasks, asTask)
 	verb(s, api.CheckpointTasks, asAnswer)
+	verb(s, api.AppendTasks, asAnswer)
+	verb(s, api.PruneTasks, asAnswer)
 	verb(s, api.SendSignals, asAnswer)
 	verbOf(s, api.DeleteTasks, func(in *struct {
 		ID string `path:"id" doc:"The id."`

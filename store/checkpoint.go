@@ -13,8 +13,8 @@ type Snapshot struct {
 	Blob *Blob // nil = the text is stored in the checkpoint
 }
 
-// SavedCheckpoint is a checkpoint that is saved one at a time: by the step of a message, for
-// a task without a lease, or with a snapshot that is stored as a blob.
+// SavedCheckpoint is a checkpoint that is saved one at a time, by the step of a message or with a
+// snapshot that is stored as a blob, or for a task without a lease.
 type SavedCheckpoint struct {
 	ID, Type       string
 	Name, ArgsHash Text
@@ -28,12 +28,7 @@ func (g *LockedItem) Save(ctx context.Context, tx Tx, c SavedCheckpoint) (int64,
 	return c.save(ctx, tx, g.Now, g.event("checkpointed"))
 }
 
-// SaveTaskCheckpoint appends a checkpoint without a lease and returns its number.
-func SaveTaskCheckpoint(ctx context.Context, tx Tx, now int64, namespace, taskID string, by Actor, c SavedCheckpoint) (int64, error) {
-	return c.save(ctx, tx, now, Event{Namespace: namespace, TaskID: taskID, Event: "checkpointed", Actor: by})
-}
-
-// save appends the checkpoint of the task or item of e. A manual or approval checkpoint
+// save appends the checkpoint of the item of e. A manual or approval checkpoint
 // leaves the event.
 func (c *SavedCheckpoint) save(ctx context.Context, tx Tx, now int64, e Event) (seq int64, err error) {
 	var address []byte
@@ -59,7 +54,7 @@ func (c *SavedCheckpoint) save(ctx context.Context, tx Tx, now int64, e Event) (
 		return seq, nil
 	}
 	var name *string
-	if c.Name != "" || e.ItemID == "" {
+	if c.Name != "" {
 		name = (*string)(&c.Name)
 	}
 	data, _ := json.Marshal(map[string]any{"checkpoint_id": c.ID, "type": c.Type, "name": name, "sequence": seq}) // plain values

@@ -53,6 +53,12 @@ SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name
   (SELECT b.size FROM pawl.blobs b WHERE b.namespace = c.namespace AND b.address = c.blob), c.message_id, c.said, c.metadata, c.created_at
 FROM pawl.checkpoints c
 
+-- The same without snapshots.
+-- name: checkpoints in brief
+SELECT c.id, c.namespace, c.task_id, c.item_id, c.attempt, c.seq, c.type, c.name, c.args_hash, 'null', NULL, NULL, c.message_id, NULL, c.metadata,
+  c.created_at
+FROM pawl.checkpoints c
+
 -- name: task exists
 SELECT 1
 FROM pawl.tasks

@@ -149,24 +149,6 @@ func (s *eventScan) is(m pawl.MoveCode) {
 	}
 }
 
-// ListCheckpoints lists checkpoints: those of a task or item in the order of their number,
-// others in the order of creation.
-func ListCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
-	l, err := Pages(q.Page, func(c *CheckpointRow) int { return c.SnapshotSize() + len(c.Metadata) }, checkpointCursor(q),
-		func(p pawl.Page) (pawl.List[CheckpointRow], error) {
-			q.Page = p
-			return listCheckpoints(ctx, tx, namespace, q)
-		})
-	if err == nil {
-		err = ReadSnapshots(ctx, tx, l.Items)
-	}
-	out := pawl.List[pawl.Checkpoint]{Items: make([]pawl.Checkpoint, len(l.Items)), Next: l.Next}
-	for i := range l.Items {
-		out.Items[i] = l.Items[i].Checkpoint
-	}
-	return out, err
-}
-
 func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[CheckpointRow], error) {
 	var w where
 	w.and("c.namespace = ?", namespace)
@@ -183,7 +165,21 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 		w.and("c.name @among(?)", List(q.Names))
 	}
 	if q.NamePrefix != "" {
-		w.and("substr(c.name, 1, length(?)) = ?", q.NamePrefix, q.NamePrefix)
+		from, to := nameRange(q.NamePrefix)
+		w.and("c.name >= ? AND c.name < ?", from, to)
+	}
+	if len(q.IDs) > 0 {
+		w.and("c.id @among(?)", List(q.IDs))
+	}
+	if len(q.Sequences) > 0 {
+		rows := make([][]any, len(q.Sequences))
+		for i, n := range q.Sequences {
+			rows[i] = []any{n}
+		}
+		w.and("c.seq IN (SELECT CAST(j.value ->> 0 AS BIGINT) FROM @each(?) AS j)", Table(rows))
+	}
+	if q.Own {
+		w.and("c.item_id IS NULL")
 	}
 	for name, value := range q.Metadata {
 		w.and("EXISTS (SELECT 1 FROM @checkpoint_metadata m WHERE m.key = ? AND m.value = ?)", name, value)
@@ -203,7 +199,7 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 		}
 		w.and(col+" "+cmp+" ?", n)
 	}
-	out, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], col+dir, q.Limit+1), w.args...)
+	out, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(checkpointColumns(q.Brief), col+dir, q.Limit+1), w.args...)
 	if err != nil {
 		return pawl.List[CheckpointRow]{}, err
 	}

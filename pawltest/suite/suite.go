@@ -68,6 +68,7 @@ var nouns = []noun{
 	deletes,
 	dependencies,
 	checkpoints,
+	ownAppends,
 	resumes,
 	messages,
 	appends,

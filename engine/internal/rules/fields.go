@@ -45,6 +45,15 @@ func (f *Fields) Text(pointer, s string, minLen, maxLen int) {
 	}
 }
 
+// Name checks the name of a checkpoint, which may be empty.
+func (f *Fields) Name(pointer, name string) {
+	if n := len(name); n > pawl.MaxStepNameLen {
+		f.Add(pointer, "has %d bytes; at most %d are allowed", n, pawl.MaxStepNameLen)
+		return
+	}
+	f.Text(pointer, name, 0, pawl.MaxStepNameLen)
+}
+
 // Number checks that n lies between low and high, both included.
 func (f *Fields) Number(pointer string, n, low, high int) {
 	if n < low || n > high {

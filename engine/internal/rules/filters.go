@@ -42,9 +42,25 @@ func CheckFailureFilter(q *pawl.FailureFilter) error {
 // CheckCheckpointFilter checks the filter of a list of checkpoints, and its page.
 func CheckCheckpointFilter(q *pawl.CheckpointFilter) error {
 	var f Fields
-	f.Text("/name_prefix", q.NamePrefix, 0, pawl.MaxIDLen)
+	f.Name("/name_prefix", q.NamePrefix)
+	for pointer, n := range map[string]int{"/name": len(q.Names), "/checkpoint": len(q.IDs), "/sequence": len(q.Sequences)} {
+		f.Number(pointer, n, 0, pawl.MaxPage)
+	}
+	for i, id := range q.IDs {
+		f.Text(fmt.Sprintf("/checkpoint/%d", i), id, 0, pawl.MaxIDLen)
+	}
+	if (q.TaskType == "") != (q.TaskKey == "") {
+		f.Add("/task_key", "is given together with task_type")
+	} else if q.TaskKey != "" && q.TaskID != "" {
+		f.Add("/task_key", "is given in place of task")
+	}
+	if q.Refs && q.TaskID == "" && q.TaskKey == "" {
+		f.Add("/refs", "is possible for the checkpoints of one task only")
+	}
+	f.Text("/task_type", q.TaskType, 0, pawl.MaxTypeLen)
+	f.Text("/task_key", q.TaskKey, 0, pawl.MaxKeyLen)
 	for i, name := range q.Names {
-		f.Text(fmt.Sprintf("/name/%d", i), name, 0, pawl.MaxIDLen)
+		f.Name(fmt.Sprintf("/name/%d", i), name)
 	}
 	return cmp.Or(CheckPage(&q.Page), members(q.Metadata), f.Err("list"))
 }

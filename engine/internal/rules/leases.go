@@ -90,16 +90,18 @@ func CheckTaskCheckpoint(c *pawl.TaskCheckpoint) error {
 }
 
 // checkpoint checks a checkpoint; types are those that may be written.
-func (f *Fields) checkpoint(p *pawl.NewCheckpoint, types []string) {
+func (f *Fields) checkpoint(p *pawl.NewCheckpoint, types []string) { f.checkpointAt("", p, types) }
+
+func (f *Fields) checkpointAt(at string, p *pawl.NewCheckpoint, types []string) {
 	if !slices.Contains(types, p.Type) {
-		f.Add("/type", "is %q; it must be one of %s", p.Type, strings.Join(types, ", "))
+		f.Add(at+"/type", "is %q; it must be one of %s", p.Type, strings.Join(types, ", "))
 	}
-	f.Text("/name", p.Name, 0, pawl.MaxStepNameLen)
-	f.Text("/args_hash", p.ArgsHash, 0, pawl.MaxKeyLen)
-	f.JSON("/snapshot", p.Snapshot, pawl.MaxPayloadBytes)
-	f.Object("/metadata", &p.Metadata, pawl.MaxMetadataBytes)
+	f.Name(at+"/name", p.Name)
+	f.Text(at+"/args_hash", p.ArgsHash, 0, pawl.MaxKeyLen)
+	f.JSON(at+"/snapshot", p.Snapshot, pawl.MaxPayloadBytes)
+	f.Object(at+"/metadata", &p.Metadata, pawl.MaxMetadataBytes)
 	if len(p.Snapshot) == 0 {
-		f.Add("/snapshot", "is required")
+		f.Add(at+"/snapshot", "is required")
 	}
 }
 

@@ -72,11 +72,14 @@ func UniqueKey(t *pawl.NewTask) (string, error) {
 	case t.Unique == nil:
 		return "", nil
 	case t.Unique.By == pawl.UniqueByKey:
-		return "key:" + t.Unique.Key, nil
+		return CallersKey(t.Unique.Key), nil
 	}
 	hash, err := inputHash(t)
 	return "input:" + hash, err
 }
+
+// CallersKey returns the key of a task that is unique by a key of its caller, as it is stored.
+func CallersKey(key string) string { return "key:" + key }
 
 // inputHash returns the hash of a task's payload and items.
 func inputHash(t *pawl.NewTask) (string, error) {

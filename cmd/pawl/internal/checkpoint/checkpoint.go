@@ -19,7 +19,8 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("checkpoint", "Snapshots from which work continues", checkpointList(a), checkpointCount(a))
+	return cli.Noun("checkpoint", "Snapshots from which work continues", checkpointList(a),
+		checkpointCount(a), checkpointAppend(a), checkpointPrune(a))
 }
 
 func checkpointList(a *cli.App) *cobra.Command {
@@ -52,7 +53,14 @@ func checkpointList(a *cli.App) *cobra.Command {
 	)
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
+	cmd.Flags().StringVar(&f.TaskType, "task-type", "", "with --task-key, in place of --task: the type of the task")
+	cmd.Flags().StringVar(&f.TaskKey, "task-key", "", "the key that the task has by unique")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
+	cmd.Flags().BoolVar(&f.Own, "own", false, "of the task itself, not of its items")
+	cmd.Flags().StringSliceVar(&f.IDs, "id", nil, "with these ids")
+	cmd.Flags().Int64SliceVar(&f.Sequences, "sequence", nil, "with these numbers")
+	cmd.Flags().BoolVar(&f.Brief, "brief", false, "without snapshots")
+	cmd.Flags().BoolVar(&f.Refs, "refs", false, "with -o json: with the checkpoints that the metadata of each names in refs")
 	kind = cli.Choose[string](cmd, "type", "of these types", pawl.CheckpointTypes)
 	cmd.Flags().StringSliceVar(&f.Names, "name", nil, "of these names")
 	cmd.Flags().StringVar(&f.NamePrefix, "name-prefix", "", "with names that begin with this")
