@@ -38,6 +38,7 @@ func known() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[pawl.Failure](): {Types: []string{"string", "object"}, Properties: map[string]*jsonschema.Schema{
 			"code": {Type: "string"}, "message": {Type: "string"}, "detail": {Description: "any JSON"}}},
 	}
+	all[reflect.TypeFor[pawl.Checkpoint]()] = &jsonschema.Schema{Type: "object"} // it may have others in it
 	item, err := jsonschema.For[pawl.Item](&jsonschema.ForOptions{TypeSchemas: all})
 	if err != nil {
 		panic("mcp: " + err.Error()) // a type of ours
