@@ -36,7 +36,7 @@ func (r *run) callOnce(ctx context.Context, c Call) (Outcome, error) {
 			return Outcome{}, errNotOurs
 		}
 		if !r.tools[c.Name].SideEffects {
-			return r.tools.run(ctx, c)
+			return r.runTool(ctx, c)
 		}
 		name := r.stepName("begun", c.Step, c.Number)
 		earlier, err := pawl.ResumeFrom(ctx)
@@ -58,8 +58,15 @@ func (r *run) callOnce(ctx context.Context, c Call) (Outcome, error) {
 		if _, err := pawl.Save(ctx, pawl.StateTransition, name, started); err != nil {
 			return Outcome{}, err
 		}
-		return r.tools.run(ctx, c)
+		return r.runTool(ctx, c)
 	})
+}
+
+// runTool makes a call in a span.
+func (r *run) runTool(ctx context.Context, c Call) (o Outcome, err error) {
+	ctx, end := r.beginTool(ctx, c)
+	defer func() { end(o, err) }()
+	return r.tools.run(ctx, c)
 }
 
 // question is saved when the outcome of a call is asked for.

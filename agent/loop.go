@@ -150,6 +150,8 @@ func (r *run) turn(ctx context.Context, n int) (turn, error) {
 		streamed = true
 		var t turn
 		var err error
+		ctx, end := r.beginTurn(ctx)
+		defer func() { end(t.End, err) }()
 		t.End, err = r.Model.Stream(ctx, Request{r.System, r.conversation, r.Tools}, func(p Part) error {
 			t.add(&p, n)
 			return r.emit(p)

@@ -182,7 +182,12 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 	if err != nil {
 		return effects{}, err
 	}
-	done, err := d.rules.apply(ctx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
+	hookCtx, end, err := d.traceApply(ctx, tx, task)
+	if err != nil {
+		return effects{}, err
+	}
+	done, err := d.rules.apply(hookCtx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
+	end(err)
 	if err != nil {
 		return effects{}, &applyFailure{err}
 	}

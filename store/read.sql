@@ -83,6 +83,11 @@ SELECT type, type_version, priority
 FROM pawl.tasks
 WHERE id = $1 AND namespace = $2
 
+-- name: trace of task
+SELECT trace_parent
+FROM pawl.tasks
+WHERE id = $1
+
 -- name: task state
 SELECT t.state
 FROM pawl.task_rows t

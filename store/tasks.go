@@ -348,3 +348,11 @@ func TaskMarks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TaskMar
 	}
 	return out, rows.Err()
 }
+
+// TraceOfTask reads the trace context of a task; see TraceOf.
+func TraceOfTask(ctx context.Context, tx Tx, id string) (parent, state string, err error) {
+	var stored Text
+	_, err = Row(ctx, tx, []any{&stored}, readSQL["trace of task"], TaskID(id))
+	parent, state = TraceOf(stored)
+	return parent, state, err
+}

@@ -93,11 +93,11 @@ func Remote(ctx context.Context, parent, state string) context.Context {
 // FromRequest returns the context of an HTTP request, which continues the trace context of its
 // headers. More than one traceparent is malformed; several tracestates are one list.
 func FromRequest(r *http.Request) context.Context {
-	parents := r.Header.Values(ParentHeader)
+	parents := r.Header["Traceparent"] // the form that net/http gives names
 	if len(parents) != 1 {
 		return r.Context()
 	}
-	return Remote(r.Context(), parents[0], strings.Join(r.Header.Values(StateHeader), ","))
+	return Remote(r.Context(), parents[0], strings.Join(r.Header["Tracestate"], ","))
 }
 
 // Inject sets the headers of the trace context of ctx, if it has one. It is the

@@ -45,6 +45,9 @@ const (
 	LinkReason = attribute.Key("pawl.link")
 )
 
+// CostPrefix and the name of a budget are the attribute of what was settled in a span.
+const CostPrefix = "pawl.cost."
+
 // The values of LinkReason.
 const (
 	LinkCreator  = "creator"          // the link names the span that created the task

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -86,6 +87,29 @@ func (w *runner) callContext(hs []*result) context.Context {
 // tracedSession is a session that makes spans of steps, children and budgets.
 type tracedSession struct {
 	*session
+	costs *costs
+}
+
+// costs are what was settled in the spans of an attempt.
+type costs struct {
+	mu sync.Mutex
+	of map[costOf]int64
+}
+
+type costOf struct {
+	span   trace.SpanID
+	budget string
+}
+
+// add adds an amount to what was settled in the span of ctx, and says the sum on that span.
+func (c *costs) add(ctx context.Context, budget string, amount int64) {
+	span := trace.SpanFromContext(ctx)
+	key := costOf{span.SpanContext().SpanID(), budget}
+	c.mu.Lock()
+	c.of[key] += amount
+	sum := c.of[key]
+	c.mu.Unlock()
+	span.SetAttributes(attribute.Int64(tracing.CostPrefix+budget, sum))
 }
 
 // newSession returns the session of a job.
@@ -93,7 +117,7 @@ func (w *runner) newSession(j *job) pawl.Session {
 	if w.tracer == nil {
 		return &session{w, j}
 	}
-	return tracedSession{&session{w, j}}
+	return tracedSession{&session{w, j}, &costs{of: map[costOf]int64{}}}
 }
 
 func (s tracedSession) start(ctx context.Context, name string, kind trace.SpanKind,
@@ -144,8 +168,12 @@ func (s tracedSession) ReserveBudget(ctx context.Context, budget string, call pa
 
 // SettleBudget implements pawl.Session.
 func (s tracedSession) SettleBudget(ctx context.Context, budget string, call pawl.SettleCall) (pawl.Settled, error) {
+	around := ctx
 	ctx, span := s.start(ctx, "settle "+budget, trace.SpanKindClient, tracing.Budget.String(budget), tracing.Amount.Int64(call.Amount))
 	out, err := s.session.SettleBudget(ctx, budget, call)
+	if err == nil {
+		s.costs.add(around, budget, call.Amount)
+	}
 	tracing.End(span, err, errorType(err))
 	return out, err
 }

@@ -37,6 +37,9 @@ type model struct {
 
 func (m *model) Name() string { return m.o.Model }
 
+// Provider implements agent.Provided.
+func (m *model) Provider() string { return "anthropic" }
+
 const mostTokens = 8192
 
 // reasoningData is what must be sent back with a piece of reasoning.

@@ -37,6 +37,9 @@ type model struct {
 
 func (m *model) Name() string { return m.o.Model }
 
+// Provider implements agent.Provided.
+func (m *model) Provider() string { return "openai" }
+
 // Stream implements agent.Model.
 func (m *model) Stream(ctx context.Context, r agent.Request, emit func(agent.Part) error) (agent.End, error) {
 	params, err := request(m.o.Model, r)

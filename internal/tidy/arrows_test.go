@@ -55,7 +55,7 @@ var arrows = map[string][]string{
 	"engine/internal/rules":    {"", "schema", "internal/jsonscan"},
 	"worker":                   {"", "tracing"},
 	"worker/rabbitmq":          {""},
-	"agent":                    {"", "schema"},
+	"agent":                    {"", "schema", "tracing"},
 	"relay":                    {"", "tracing"},
 	"relay/rabbitmq":           {"", "relay"},
 	"relay/nats":               {"", "relay"},

@@ -1,6 +1,7 @@
 import createClient, { type Client } from "openapi-fetch";
 import { setTimeout as pause } from "node:timers/promises";
 import type { components, paths } from "./openapi.ts";
+import { traceHeaders } from "./trace.ts";
 
 /** The server's own schemas, by their names in its description. */
 export type Schemas = components["schemas"];
@@ -28,7 +29,13 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
   if (options.key) headers["Authorization"] = `Bearer ${options.key}`;
   if (options.namespace) headers["Pawl-Namespace"] = encodeURIComponent(options.namespace);
   if (options.actor) headers["Pawl-Actor"] = encodeURIComponent(options.actor);
-  return createClient<paths>({ baseUrl: url, headers, fetch: options.fetch });
+  const client = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch });
+  client.use({
+    onRequest({ request }) {
+      for (const [name, value] of Object.entries(traceHeaders())) if (!request.headers.has(name)) request.headers.set(name, value);
+    },
+  });
+  return client;
 }
 
 /** A refusal: match on `code`. */

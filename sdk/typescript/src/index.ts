@@ -7,5 +7,6 @@ export { Permanent, RetryAfter } from "./failure.ts";
 export type { Refusal } from "./handin.ts";
 export { once } from "./once.ts";
 export { Cancelled, work, type Job, type Log, type WorkOptions } from "./worker.ts";
+export { PawlIds } from "./trace.ts";
 export { Stopped } from "./writer.ts";
 export { Suspended, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";

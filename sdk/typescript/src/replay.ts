@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ToolSet } from "ai";
 import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { begin, type Going } from "./trace.ts";
 import type { Writer } from "./writer.ts";
 
 /** Where tools that have run are looked up, and kept. */
@@ -36,25 +37,46 @@ export function recorded<TOOLS extends ToolSet>(tools: TOOLS, record: Memory): T
       const key = `${call}:${nth}`;
       const known = record.steps[key];
       if (known) return (known.snapshot as { output: unknown }).output;
-      const result: unknown = execute(input as never, options);
-      return isStream(result) ? streamed(result, (output) => keep(record, key, name, input, output)) : settled(result, (output) => keep(record, key, name, input, output));
+      const about = { "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": options.toolCallId };
+      const span = begin(`execute_tool ${name}`, "INTERNAL", { ...about, "pawl.item.id": record.lease.id });
+      const save = (output: unknown) => keep(record, key, name, input, output);
+      try {
+        const result: unknown = span.within(() => execute(input as never, options));
+        return isStream(result) ? streamed(result, span, save) : settled(result, span, save);
+      } catch (error) {
+        span.end(error ?? new Error("undefined was thrown"));
+        throw error;
+      }
     };
     out[name] = { ...tool, execute: once } as ToolSet[string];
   }
   return out as TOOLS;
 }
 
-async function settled(result: unknown, save: (output: unknown) => Promise<void>): Promise<unknown> {
-  const output = await result;
-  await save(output);
-  return output;
+async function settled(result: unknown, span: Going, save: (output: unknown) => Promise<void>): Promise<unknown> {
+  try {
+    const output = await result;
+    await save(output);
+    span.end();
+    return output;
+  } catch (error) {
+    span.end(error ?? new Error("undefined was thrown"));
+    throw error;
+  }
 }
 
 /** Of a tool that yields what it has so far, the last is its result. */
-async function* streamed(result: AsyncIterable<unknown>, save: (output: unknown) => Promise<void>): AsyncGenerator<unknown> {
+async function* streamed(result: AsyncIterable<unknown>, span: Going, save: (output: unknown) => Promise<void>): AsyncGenerator<unknown> {
   let output: unknown;
-  for await (output of result) yield output;
-  await save(output);
+  try {
+    for await (output of result) yield output;
+    await save(output);
+  } catch (error) {
+    span.end(error ?? new Error("undefined was thrown"));
+    throw error;
+  } finally {
+    span.end();
+  }
 }
 
 function isStream(v: unknown): v is AsyncIterable<unknown> {

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { hashOf } from "./canonical.ts";
 import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { savedSteps } from "./resume.ts";
+import { inSpan, replayedStep, stepSpan } from "./trace.ts";
 
 /** The steps of one attempt. */
 export class Steps {
@@ -33,14 +34,19 @@ export class Steps {
     try {
       const hash = hashOf(args);
       const known = this.#saved.get(name) ?? (await this.#left())[name];
-      if (known) return replayed<T>(name, known, hash);
-      const result = await this.#inside.run([...around, name], fn);
-      const snapshot: unknown = JSON.parse(JSON.stringify(result ?? null)); // what a later attempt gets
-      const saved = { type: "tool_executed" as const, args_hash: hash, attempt: this.#lease.attempt, snapshot };
-      const call = { params: { path: { id: this.#lease.id } }, body: { ...fence(this.#lease), type: "tool_executed" as const, name, args_hash: hash, snapshot } };
-      await again(() => this.#pawl.POST("/v1/items/{id}:checkpoint", call)); // also when the lease is in doubt: the server decides
-      this.#saved.set(name, saved);
-      return snapshot as T;
+      if (known) {
+        replayedStep(name);
+        return replayed<T>(name, known, hash);
+      }
+      return await inSpan(stepSpan(name), "INTERNAL", { "pawl.step.name": name, "pawl.item.id": this.#lease.id }, async () => {
+        const result = await this.#inside.run([...around, name], fn);
+        const snapshot: unknown = JSON.parse(JSON.stringify(result ?? null)); // what a later attempt gets
+        const saved = { type: "tool_executed" as const, args_hash: hash, attempt: this.#lease.attempt, snapshot };
+        const call = { params: { path: { id: this.#lease.id } }, body: { ...fence(this.#lease), type: "tool_executed" as const, name, args_hash: hash, snapshot } };
+        await again(() => this.#pawl.POST("/v1/items/{id}:checkpoint", call)); // also when the lease is in doubt: the server decides
+        this.#saved.set(name, saved);
+        return snapshot as T;
+      });
     } finally {
       turn.resolve();
     }

@@ -4,6 +4,7 @@ import { conversation } from "./conversation.ts";
 import { wordsOf } from "./failure.ts";
 import { recorded, type Memory } from "./replay.ts";
 import { savedSteps } from "./resume.ts";
+import { begin, modelAttributes, type Going } from "./trace.ts";
 import { Stopped, Writer } from "./writer.ts";
 
 type Options<TOOLS extends ToolSet> = Parameters<typeof streamText<TOOLS>>[0];
@@ -67,6 +68,7 @@ export async function pawlStream<TOOLS extends ToolSet = ToolSet>(options: PawlS
   }
 
   let broken: unknown;
+  let turn: Going | undefined;
   const asked = messages ?? (await conversation(pawl, message.id));
   const stops = stopWhen === undefined ? [] : Array.isArray(stopWhen) ? stopWhen : [stopWhen];
   const settings = {
@@ -78,6 +80,8 @@ export async function pawlStream<TOOLS extends ToolSet = ToolSet>(options: PawlS
     prepareStep: async (step) => {
       lost.signal.throwIfAborted();
       memory.step = steps.length + step.stepNumber + 1;
+      turn?.end();
+      turn = begin(...chat(step.model, lease.id, message.id));
       return prepareStep?.({ ...step, stepNumber: memory.step - 1 });
     },
     onChunk: async (event) => {
@@ -91,6 +95,9 @@ export async function pawlStream<TOOLS extends ToolSet = ToolSet>(options: PawlS
       await onChunk?.(event);
     },
     onStepEnd: async (step) => {
+      const { inputTokens = 0, outputTokens = 0 } = step.usage;
+      turn?.set({ "gen_ai.usage.input_tokens": inputTokens, "gen_ai.usage.output_tokens": outputTokens, "gen_ai.response.finish_reasons": [step.finishReason] });
+      turn?.end(broken);
       if (broken === undefined) await writer.step(memory.step, sum.step(memory.step, step));
       await (onStepEnd ?? onStepFinish)?.(step);
     },
@@ -106,9 +113,13 @@ export async function pawlStream<TOOLS extends ToolSet = ToolSet>(options: PawlS
     if (broken !== undefined) throw broken;
     return finish(pawl, lease, message.id, sum.usage, lost.signal);
   })();
-  done.catch(() => {}); // whoever awaits it learns
+  void done.then(() => turn?.end(), (error: unknown) => turn?.end(error ?? new Error("the turn broke off"))); // whoever awaits it learns
   return { result, message: done };
 }
+
+/** The span of a turn of a model. */
+const chat = (model: { modelId: string; provider: string } | string, item: string, message: string) =>
+  [`chat ${typeof model === "string" ? model : model.modelId}`, "CLIENT", { ...modelAttributes(model), "pawl.item.id": item, "pawl.message.id": message }] as const;
 
 /** The message to go on with, and what earlier attempts saved. */
 async function place(pawl: Pawl, lease: Lease, signal: AbortSignal) {

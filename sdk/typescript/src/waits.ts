@@ -1,8 +1,10 @@
+import type { Attributes } from "@opentelemetry/api";
 import { again, fence, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { hashOf } from "./canonical.ts";
 import { Permanent } from "./failure.ts";
 import { childrenOf } from "./resume.ts";
 import type { Steps } from "./step.ts";
+import { costs, inSpan, traceHeaders } from "./trace.ts";
 
 export type ChildWait = Omit<Schemas["ChildWait"], "name">;
 export type ChildResult = Omit<Schemas["ChildResult"], "state"> & Partial<Pick<Schemas["ChildResult"], "state">>;
@@ -35,6 +37,7 @@ export class Waits {
   readonly #pawl: Pawl;
   readonly #lease: Lease;
   readonly #steps: Steps;
+  readonly #cost = costs();
   readonly #reserved = new Map<string, number>();
 
   constructor(pawl: Pawl, lease: Lease, steps: Steps) {
@@ -45,7 +48,17 @@ export class Waits {
 
   /** See Job.spawn. */
   readonly spawn = (key: string, task: Schemas["NewTask"]): Promise<Schemas["Task"]> =>
-    again(() => this.#pawl.POST("/v1/items/{id}:spawn", { params: { path: { id: this.#lease.id } }, body: { ...fence(this.#lease), key, task } }));
+    inSpan(`create ${task.type}`, "PRODUCER", this.#about({ ...creates(task.type), "pawl.child.key": key, "pawl.task.type": task.type }), async (span) => {
+      const call = { params: { path: { id: this.#lease.id } }, body: { ...fence(this.#lease), key, task }, headers: traceHeaders(this.#lease) };
+      const child = await again(() => this.#pawl.POST("/v1/items/{id}:spawn", call));
+      span.set({ "pawl.child.id": child.id });
+      return child;
+    });
+
+  /** The attributes of a span of the item. */
+  #about(more: Attributes): Attributes {
+    return { ...more, "pawl.item.id": this.#lease.id };
+  }
 
   /** See Job.awaitChildren. */
   readonly awaitChildren = (name: string, wait: ChildWait): Promise<ChildResult[]> =>
@@ -71,14 +84,17 @@ export class Waits {
     if (Array.from(key).length > maxKey) key = hashOf(key);
     const params = { path: { id: budget } };
     const holder = { item_id: this.#lease.id, ...fence(this.#lease) };
-    const ask = (key: string) => again(() => this.#pawl.POST("/v1/budgets/{id}:reserve", { params, body: { ...holder, amount, key } }));
+    const spends = (verb: string, amount: number) => [`${verb} ${budget}`, "CLIENT", this.#about({ "pawl.budget.name": budget, "pawl.budget.amount": amount })] as const;
+    const ask = (key: string) =>
+      inSpan(...spends("reserve", amount), () => again(() => this.#pawl.POST("/v1/budgets/{id}:reserve", { params, body: { ...holder, amount, key } })));
     try {
       let got = await ask(key);
       // Settled by an earlier attempt, which lost what it paid for: the money is spent again.
       if (typeof got.settled === "number") got = await ask(`${key}@${this.#lease.attempt}`);
       const reservation = got.reservation;
       const settle = async (amount: number) => {
-        await again(() => this.#pawl.POST("/v1/budgets/{id}:settle", { params, body: { ...holder, reservation, amount } }));
+        await inSpan(...spends("settle", amount), () => again(() => this.#pawl.POST("/v1/budgets/{id}:settle", { params, body: { ...holder, reservation, amount } })));
+        this.#cost(budget, amount);
       };
       return { id: reservation, budget, amount: got.amount, settle };
     } catch (error) {
@@ -86,6 +102,14 @@ export class Waits {
     }
   };
 }
+
+/** The attributes of a span that creates a task of a type. */
+const creates = (type: string): Attributes => ({
+  "messaging.system": "pawl",
+  "messaging.operation.name": "create",
+  "messaging.operation.type": "create",
+  "messaging.destination.name": type,
+});
 
 /** The error to throw when a budget refused an amount: what its on_exhausted asks. */
 function exhausted(amount: number, error: unknown): unknown {

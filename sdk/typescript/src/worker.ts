@@ -3,6 +3,7 @@ import { fence, must, PawlError, type Lease, type Pawl, type Schemas } from "./c
 import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
 import { wordsOf } from "./failure.ts";
 import { Steps } from "./step.ts";
+import { attempt } from "./trace.ts";
 import { Waits, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
 import { Stopped } from "./writer.ts";
 
@@ -136,7 +137,8 @@ interface Worker {
 
 /** Does one item under heartbeats. */
 async function hold({ pawl, log, onRefused }: Worker, lease: Lease, ending: AbortSignal, handle: (job: Job) => Promise<unknown>): Promise<void> {
-  const about = { item_id: lease.id, task_id: lease.task_id, type: lease.type, attempt: lease.attempt };
+  const span = attempt(lease);
+  const about = { item_id: lease.id, task_id: lease.task_id, type: lease.type, attempt: lease.attempt, ...span.about };
   const refused = (verb: Refusal["verb"], error: unknown) => {
     log.warn(`pawl: ${verb} was refused`, { ...about, error: wordsOf(error), ...(error instanceof PawlError ? { code: error.code } : {}) });
     onRefused?.({ lease, verb, error });
@@ -168,12 +170,15 @@ async function hold({ pawl, log, onRefused }: Worker, lease: Lease, ending: Abor
   const steps = new Steps(pawl, lease);
   const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
   try {
-    const outcome = await outcomeOf({ pawl, lease, abortSignal: over.signal, step: steps.run, spawn, awaitChildren, reserve }, handle);
+    const job = { pawl, lease, abortSignal: over.signal, step: steps.run, spawn, awaitChildren, reserve };
+    const outcome = await span.within(() => outcomeOf(job, handle));
+    span.end(outcome, over.signal.reason instanceof Cancelled);
     if (!outcome) {
       log.warn("pawl: an item was lost", { ...about, error: wordsOf(over.signal.reason) });
       return;
     }
-    const taken = await handIn(pawl, lease, outcome, AbortSignal.timeout(Math.max(Math.ceil(until - performance.now()), 1000)), refused);
+    const limit = AbortSignal.timeout(Math.max(Math.ceil(until - performance.now()), 1000));
+    const taken = await span.within(() => handIn(pawl, lease, outcome, limit, refused));
     const duration_ms = Math.round(performance.now() - began);
     if (taken?.verb === "fail") log.warn("pawl: an item has failed", { ...about, duration_ms, error: taken.error.message, retryable: taken.retryable });
     else if (taken) log.info(`pawl: an item is done: ${taken.verb}`, { ...about, duration_ms });
