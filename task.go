@@ -61,6 +61,11 @@ type Requester struct {
 	ID   string `json:"id"`
 }
 
+// Never is the run_at of items that are no work: they are never claimed. A task that has only such
+// items, besides those that have ended, holds no work. It is there for its checkpoints, and can be
+// deleted without Force.
+var Never = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // NewTask describes a task to create. Without Items it gets one item, with the payload
 // as input.
 type NewTask struct {
@@ -70,7 +75,7 @@ type NewTask struct {
 	Priority    int             `json:"priority,omitempty"` // −32768…32767, higher first
 	Items       []NewItem       `json:"items,omitempty"`    // ≤ 100,000
 	MaxAttempts int             `json:"max_attempts,omitempty"`
-	RunAt       *time.Time      `json:"run_at,omitempty"` // not before; nil or past = at once
+	RunAt       *time.Time      `json:"run_at,omitempty"` // not before; nil or past = at once; at most ten years ahead, or Never
 	Dedupe      Dedupe          `json:"dedupe,omitzero"`
 	InputHash   string          `json:"input_hash,omitempty"` // the caller's own hash, ≤ 64 characters; implies dedupe
 	RequestedBy *Requester      `json:"requested_by,omitempty"`
@@ -149,7 +154,7 @@ type TaskCall struct {
 	TaskID  string   `json:"task_id"`
 	ItemIDs []string `json:"item_ids,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
-	Force   bool     `json:"force,omitempty"` // delete the task even if it has not ended
+	Force   bool     `json:"force,omitempty"` // delete the task even if it has not ended and holds work
 }
 
 // TaskUpdate changes a task that has not ended; nil keeps a value. An update that
@@ -164,7 +169,7 @@ type TaskUpdate struct {
 
 // TaskClone asks for a copy of a task, in whatever state that is: its type, payload,
 // items, title, priority, metadata, timeouts and requester. A clone is not deduplicated,
-// and run_at and deadlines are not copied.
+// and deadlines and run_at are not copied, except for Never.
 type TaskClone struct {
 	TaskID string `json:"task_id"`
 	// in place of the payload, and of the input of a task that was made of a payload alone
@@ -174,6 +179,12 @@ type TaskClone struct {
 	RunAt       *time.Time      `json:"run_at,omitempty"`
 	RequestedBy *Requester      `json:"requested_by,omitempty"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"` // merged into the older task's
+	// Checkpoints copies all checkpoints of the task too, as a fork does, also of an archived one:
+	// the clone has ForkedFrom and ForkedAt. Snapshots that are stored as blobs are shared.
+	Checkpoints bool `json:"checkpoints,omitempty"`
+	// as of NewTask: with OnConflictReturn, a call that is repeated returns the clone that it made.
+	// OnConflictReplace is invalid with Checkpoints
+	Unique *Unique `json:"unique,omitempty"`
 }
 
 // TaskFork asks for a new task that goes on from a checkpoint of another one, in whatever state

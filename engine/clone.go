@@ -49,6 +49,9 @@ func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.Ca
 	if err := rules.CheckClone(call); err != nil {
 		return draft{}, err
 	}
+	if call.Checkpoints {
+		return e.clonedWhole(ctx, call, room)
+	}
 	t, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.NewTask, error) {
 		of, items, err := original(ctx, tx, ns, call.TaskID, room)
 		return cloneOf(of, workOf(items), call), err
@@ -96,7 +99,7 @@ func workOf(items []pawl.Item) []pawl.Item {
 func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask {
 	t := pawl.NewTask{Type: of.Type, Payload: of.Payload, Title: of.Title, Priority: of.Priority, RunAt: call.RunAt,
 		RequestedBy: of.RequestedBy, Metadata: of.Metadata, Items: make([]pawl.NewItem, len(items)),
-		StartToCloseSeconds: of.StartToCloseSeconds, ScheduleToStartSeconds: of.ScheduleToStartSeconds}
+		StartToCloseSeconds: of.StartToCloseSeconds, ScheduleToStartSeconds: of.ScheduleToStartSeconds, Unique: call.Unique}
 	if call.Payload != nil {
 		t.Payload = call.Payload
 	}
@@ -115,6 +118,9 @@ func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask
 	for i, it := range items {
 		n := &t.Items[i]
 		*n = pawl.NewItem{Input: it.Input, Key: it.Key, After: it.After, MaxAttempts: it.MaxAttempts}
+		if it.RunAt != nil && it.RunAt.Equal(pawl.Never) && call.RunAt == nil {
+			n.RunAt = it.RunAt
+		}
 		if it.Type != of.Type {
 			n.Type = it.Type
 		}

@@ -42,6 +42,22 @@ func (e *Engine) forked(ctx context.Context, call *pawl.TaskFork, room rules.Cal
 	return d, e.giveCheckpoints(&d, of.items)
 }
 
+// clonedWhole drafts a clone that has the checkpoints too: a fork at the newest of them.
+func (e *Engine) clonedWhole(ctx context.Context, call *pawl.TaskClone, room rules.CallBytes) (draft, error) {
+	of, err := e.readForkable(ctx, &pawl.TaskFork{TaskID: call.TaskID, Checkpoint: store.AllCheckpoints}, room)
+	if err != nil {
+		return draft{}, err
+	}
+	t := cloneOf(of.task, workOf(of.items), call)
+	fork := pawl.TaskFork{TaskID: call.TaskID, Checkpoint: of.rows.At}
+	d, err := e.draft(ctx, &t, call.TaskID, &drafting{fork: &fork})
+	if err != nil {
+		return draft{}, err
+	}
+	d.fork = of.rows
+	return d, e.giveCheckpoints(&d, of.items)
+}
+
 // readForkable reads a task from its rows, or from its archive if it has been archived.
 func (e *Engine) readForkable(ctx context.Context, call *pawl.TaskFork, room rules.CallBytes) (of forkable, err error) {
 	ns := pawl.CallerOf(ctx).Namespace

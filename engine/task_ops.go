@@ -234,16 +234,7 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 		return err
 	}
 	if !t.State.Ended() {
-		if !call.Force {
-			err := rules.Conflict("delete", string(t.State), t.State.Allowed()).(*pawl.Error)
-			err.Message = "the task has not ended; cancel it first, or delete with force"
-			return err
-		}
-		cancel := pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}
-		if err := e.cancelAhead(ctx, &cancel, cancelBatch); err != nil {
-			return err
-		}
-		if err := e.cancelChild(ctx, &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+		if err := e.cancelToDelete(ctx, c, call, t.Children > 0); err != nil {
 			return err
 		}
 		if t, err = e.GetTask(ctx, call.TaskID); err != nil { // children may have been created before the cancel
@@ -259,6 +250,42 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.bulk}
 	by.Actor = actor(c, pawl.ActorUser, "")
 	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
+}
+
+// cancelToDelete cancels a task that is to be deleted. Without force it refuses one that holds
+// work, in the transaction of the cancel, or that has children.
+func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.TaskCall, parent bool) error {
+	cancel := pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}
+	if call.Force {
+		if err := e.cancelAhead(ctx, &cancel, cancelBatch); err != nil {
+			return err
+		}
+		if err := e.cancelChild(ctx, &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+			return err
+		}
+		return nil
+	}
+	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
+		works, err := store.HoldsWork(ctx, tx, c.Namespace, call.TaskID)
+		if err != nil {
+			return pawl.Task{}, effects{}, err
+		}
+		state, err := store.TaskState(ctx, tx, c.Namespace, call.TaskID)
+		if s := pawl.TaskState(state); err != nil || s.Ended() {
+			return pawl.Task{}, effects{}, err
+		} else if works || parent {
+			err := rules.Conflict("delete", state, s.Allowed()).(*pawl.Error)
+			err.Message = "the task has not ended and holds work; cancel it first, or delete with force"
+			return pawl.Task{}, effects{}, err
+		}
+		task, then, err := e.changeIn(ctx, tx, "cancel", &cancel)
+		then.passOn = false
+		return task, then, err
+	})
+	if err == nil {
+		e.endMessages(ctx, nil, call.TaskID)
+	}
+	return err
 }
 
 // followUp moves dependents of items that completed, failed or were cancelled. The

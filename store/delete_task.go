@@ -13,6 +13,21 @@ func NamespaceOfTask(ctx context.Context, tx Tx, taskID string) (string, error) 
 	return ns, err
 }
 
+// HoldsWork locks a task, so that no items are added to it, and says whether an item of it has not
+// ended and may be claimed some time. Other moves of its items are possible, but an item that is
+// scheduled at pawl.Never makes none.
+func HoldsWork(ctx context.Context, tx Tx, namespace, taskID string) (bool, error) {
+	if err := LockTaskRow(ctx, tx, namespace, taskID); err != nil {
+		return false, err
+	}
+	var newest int64
+	if _, err := Row(ctx, tx, []any{&newest}, sweepSQL["hold counters"], TaskID(taskID)); err != nil {
+		return false, err
+	}
+	ids, err := ItemIDs(ctx, tx, checkpointSQL["holds work"], TaskID(taskID), pawl.Never.UnixMicro())
+	return len(ids) > 0, err
+}
+
 // LockTaskLast locks the rows of an ended task until the transaction ends. Every move of
 // the task locks or changes one of these rows. It returns false when the task does not
 // exist.

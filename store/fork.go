@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -17,6 +18,9 @@ type Fork struct {
 	Uploads     [][]byte        // the addresses of the uploaded blobs that the task refers to
 	blobs       []Blob          // of the snapshots of an archived task
 }
+
+// AllCheckpoints is the number at which a fork has all checkpoints that the task has, if any.
+const AllCheckpoints = math.MaxInt64
 
 // ReadFork reads the checkpoints of a task up to number at; 0 = none. The rows are of one
 // statement: a task that is pruned or removed meanwhile has them all, or is refused.
@@ -38,6 +42,11 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, ar
 	}
 	if len(rows) > pawl.MaxForkCheckpoints {
 		return nil, pawl.Invalid("/checkpoint", "has more than %d checkpoints before it; at most that many are copied", pawl.MaxForkCheckpoints)
+	}
+	if at == AllCheckpoints {
+		if f.At, at = 0, 0; len(rows) > 0 {
+			f.At = rows[len(rows)-1].Sequence
+		}
 	}
 	if at > 0 && (len(rows) == 0 || rows[len(rows)-1].Sequence != at) {
 		return nil, notLeft(ctx, tx, taskID, at)

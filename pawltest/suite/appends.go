@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -229,5 +230,62 @@ var ownAppends = noun{"appends of checkpoints", []promise{
 		w.refused(err, pawl.CodeNotFound)
 		_, err = first(w.svc.PruneCheckpoints(w.ctx, []pawl.CheckpointPrune{{TaskID: t.ID}}))
 		w.invalid(err, "/rules")
+	}},
+	{"a clone has all checkpoints, and is made once for a key", func(w *fixture) {
+		never := pawl.Never
+		t := w.create(pawl.NewTask{Type: "thread", RunAt: &never})
+		large := `"` + strings.Repeat("x", 2*pawl.MinBlobBytes) + `"`
+		w.appendOwn(t.ID, own("a", `1`, ""), own("b", large, ""))
+		w.appendOwn(t.ID, own("a", `2`, pawl.NameReplace))
+		clone := func() pawl.Task {
+			got, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: t.ID, Checkpoints: true,
+				Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "copy", OnConflict: pawl.OnConflictReturn}}}))
+			w.ok(err, "clone")
+			return got
+		}
+		one, two := clone(), clone()
+		w.same([]any{one.ID == t.ID, two.ID, two.Deduplicated}, []any{false, one.ID, true}, "the second call")
+		w.same([]any{one.ForkedFrom, *one.ForkedAt, one.Stage}, []any{t.ID, int64(3), "Scheduled"}, "the clone")
+		w.same(w.checkpointsOf(one.ID), w.checkpointsOf(t.ID), "its checkpoints")
+		w.same(w.appendOwn(one.ID, own("b", `4`, pawl.NameReplace)).Newest, int64(4), "the next number")
+		w.same(w.named(pawl.CheckpointFilter{TaskID: t.ID}), "2 b, 3 a", "of the older task")
+		_, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: t.ID, Checkpoints: true,
+			Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "x", OnConflict: pawl.OnConflictReplace}}}))
+		w.invalid(err, "/unique/on_conflict")
+		plain := w.oneItem()
+		got, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: plain.ID, Checkpoints: true}}))
+		w.ok(err, "clone without checkpoints")
+		w.same([]any{got.ForkedFrom, *got.ForkedAt}, []any{plain.ID, int64(0)}, "a clone of one that has none")
+	}},
+	{"a live task that holds no work is deleted without force", func(w *fixture) {
+		never := pawl.Never
+		remove := func(id string) error {
+			_, err := first(w.svc.DeleteTasks(w.ctx, []pawl.TaskCall{{TaskID: id}}))
+			return err
+		}
+		thread := w.create(pawl.NewTask{Type: "thread", RunAt: &never})
+		w.appendOwn(thread.ID, own("a", `1`, ""))
+		w.same(len(w.claims(pawl.ClaimRequest{WorkerID: "w1", Types: []string{"thread"}})), 0, "claims of it")
+		w.ok(remove(thread.ID), "delete")
+		_, err := w.svc.GetTask(w.ctx, thread.ID)
+		w.refused(err, pawl.CodeNotFound)
+
+		later := w.now().Add(time.Hour)
+		for says, t := range map[string]pawl.Task{
+			"queued":    w.oneItem(),
+			"scheduled": w.create(pawl.NewTask{Type: "a", RunAt: &later}),
+			"of many":   w.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`), RunAt: &never}, {Input: raw(`2`)}}}),
+		} {
+			if e := w.refused(remove(t.ID), pawl.CodeConflict); e.State == "" || w.task(t.ID).State.Ended() {
+				w.Errorf("%s: %v", says, e)
+			}
+		}
+		grown := w.create(pawl.NewTask{Type: "thread", RunAt: &never})
+		_, err = first(w.svc.AddItems(w.ctx, []pawl.AddItems{{TaskID: grown.ID, Items: []pawl.NewItem{{Input: raw(`1`)}}}}))
+		w.ok(err, "add items")
+		w.refused(remove(grown.ID), pawl.CodeConflict)
+		far := pawl.Never.Add(time.Second)
+		_, err = first(w.svc.CreateTasks(w.ctx, []pawl.NewTask{{Type: "a", RunAt: &far}}))
+		w.invalid(err, "/run_at")
 	}},
 }}

@@ -68,6 +68,13 @@ func (f *Fields) Ahead(pointer string, t *time.Time, now time.Time) {
 	}
 }
 
+// RunAt is Ahead for the time at which work begins, which may be pawl.Never.
+func (f *Fields) RunAt(pointer string, t *time.Time, now time.Time) {
+	if t == nil || !t.Equal(pawl.Never) {
+		f.Ahead(pointer, t, now)
+	}
+}
+
 // maxDelaySeconds is pawl.MaxDelay in seconds.
 const maxDelaySeconds = int(pawl.MaxDelay / time.Second)
 

@@ -26,7 +26,7 @@ func CheckTask(t *pawl.NewTask, now time.Time) error {
 	f.Number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 	f.JSON("/payload", t.Payload, pawl.MaxPayloadBytes)
 	f.Object("/metadata", &t.Metadata, pawl.MaxMetadataBytes)
-	f.Ahead("/run_at", t.RunAt, now)
+	f.RunAt("/run_at", t.RunAt, now)
 	f.Deadline("/deadline", t.Deadline, now)
 	f.Number("/start_to_close_seconds", t.StartToCloseSeconds, 0, maxDelaySeconds)
 	f.Number("/schedule_to_start_seconds", t.ScheduleToStartSeconds, 0, maxDelaySeconds)
@@ -60,7 +60,7 @@ func (f *Fields) Items(at string, items []pawl.NewItem, now time.Time) {
 		}
 		f.JSON(p+"/input", it.Input, pawl.MaxPayloadBytes)
 		f.Number(p+"/max_attempts", it.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
-		f.Ahead(p+"/run_at", it.RunAt, now)
+		f.RunAt(p+"/run_at", it.RunAt, now)
 		f.Deadline(p+"/deadline", it.Deadline, now)
 		if it.Priority != nil {
 			f.Number(p+"/priority", *it.Priority, pawl.MinPriority, pawl.MaxPriority)
@@ -228,6 +228,9 @@ func CheckClone(c *pawl.TaskClone) error {
 	var f Fields
 	f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
 	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
+	if c.Checkpoints && c.Unique != nil && c.Unique.OnConflict == pawl.OnConflictReplace {
+		f.Add("/unique/on_conflict", "must not be replace: a clone with checkpoints does not replace a task")
+	}
 	return f.Err("clone")
 }
 

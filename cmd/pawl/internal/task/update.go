@@ -65,7 +65,8 @@ func taskUpdate(a *cli.App) *cobra.Command {
 
 func taskClone(a *cli.App) *cobra.Command {
 	var c changes
-	var payload, runAt string
+	var payload, runAt, key string
+	var whole bool
 	var cmd *cobra.Command
 	cmd = a.Verb(
 		"clone TASK…",
@@ -76,7 +77,10 @@ func taskClone(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			like := pawl.TaskClone{Title: u.Title, Priority: u.Priority, Metadata: u.Metadata}
+			like := pawl.TaskClone{Title: u.Title, Priority: u.Priority, Metadata: u.Metadata, Checkpoints: whole}
+			if key != "" {
+				like.Unique = &pawl.Unique{By: pawl.UniqueByKey, Key: key, OnConflict: pawl.OnConflictReturn}
+			}
 			if like.Payload, err = a.JsonArg("payload", payload); err != nil {
 				return err
 			}
@@ -93,6 +97,8 @@ func taskClone(a *cli.App) *cobra.Command {
 		}),
 	)
 	c.flags(cmd)
+	cmd.Flags().BoolVar(&whole, "checkpoints", false, "with all its checkpoints, as a fork at the newest one")
+	cmd.Flags().StringVar(&key, "unique-key", "", "the unique key of the clone: if a task has it, that task is returned")
 	cmd.Flags().StringVar(&payload, "payload", "", "replaces the payload: JSON, @FILE or - for stdin")
 	cmd.Flags().StringVar(&runAt, "run-at", "", "earliest start: a time, or a duration from now (10m)")
 	return cmd
