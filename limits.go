@@ -43,6 +43,8 @@ const (
 	MaxLeaseSeconds    = 86_400
 	MaxWaitSeconds     = 60
 	MaxMCPWait         = 50
+	MaxMCPAnswer       = 64 << 10
+	MaxMCPClaim        = 32
 	MaxWorkers         = 10_000
 	MaxKnownNames      = 10_000
 	MaxPage            = 1000
@@ -180,6 +182,9 @@ var Limits = []Limit{
 	{"weights", MaxWeights, "keys", "of a queue that have a weight"},
 	{"mcp_batch", MaxMCPBatch, "calls", "calls in one JSON-RPC batch over MCP; each counts towards its key's rate"},
 	{"mcp_wait", MaxMCPWait, "seconds", "how long a call over MCP may wait; 25 by default"},
+	{"mcp_answer", MaxMCPAnswer, "bytes",
+		"JSON of a tool's answer over MCP: pages end early, with a cursor, and the largest values are cut, with a note of how to read them"},
+	{"mcp_claim", MaxMCPClaim, "items", "items of one claim over MCP"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
 	{"fork_checkpoints", MaxForkCheckpoints, "checkpoints", "checkpoints that a fork copies"},

@@ -30,6 +30,9 @@ var Routes = []Route{
 			{Name: "work_get", Title: "Read a task", Hints: ToolReads,
 				Means: "Read a task with its items, what is said about it so far, the rules of its type (what a good result is) " +
 					"and, once it has completed, its result; or one item."},
+			{Name: "work_read", Title: "Read what was cut", Hints: ToolReads,
+				Means: "Read a large value, piece by piece. Where an answer has $cut in the place of a value, call this with $cut.read as " +
+					"arguments."},
 			{Name: "work_wait", Title: "Wait for a task", Hints: ToolReads,
 				Means: "Wait until a task awaits a decision, failed or ended, or the time is up. With after_version, until " +
 					"something was decided since."},

@@ -59,7 +59,9 @@ type listPartsIn struct {
 }
 
 func listParts(ctx context.Context, s *Server, in listPartsIn) (pageOut[pawl.ItemPart], error) {
-	return pageOf(s.svc.ListParts(ctx, pawl.PartFilter{ItemID: in.ItemID, Key: in.Key, All: in.All, Page: in.page()}))
+	return paged(in.page(), func(p pawl.Page) (pawl.List[pawl.ItemPart], error) {
+		return s.svc.ListParts(ctx, pawl.PartFilter{ItemID: in.ItemID, Key: in.Key, All: in.All, Page: p})
+	})
 }
 
 type finalizeIn struct {

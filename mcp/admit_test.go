@@ -109,8 +109,14 @@ func TestEveryToolNeedsItsRole(t *testing.T) {
 		if got := all.tools(); len(got) != len(need)+1 || !slices.Contains(got, "work_run") {
 			t.Errorf("a key of every role is shown %v", got)
 		}
-		if n := strings.Count(g.log.String(), "code=forbidden"); n != refused {
-			t.Errorf("%d refusals, of which %d are on record", refused, n)
+		counted := int64(0)
+		for of, n := range g.gate.Refusals() {
+			if of.Code == pawl.CodeForbidden {
+				counted += n
+			}
+		}
+		if counted != int64(refused) || strings.Count(g.log.String(), "code=forbidden") < 100 { // the log has fewer lines after those
+			t.Errorf("%d refusals, of which %d are counted", refused, counted)
 		}
 		if n := g.gate.Refusals()[access.Refusal{Route: "work_approve", Code: pawl.CodeForbidden}]; n != int64(len(pawl.KeyRoles)) {
 			t.Errorf("work_approve is refused %d times in the metrics", n)
@@ -197,7 +203,7 @@ func TestWallsToolByTool(t *testing.T) {
 			"work_checkpoint": with(held, "snapshot", 1), "work_submit": with(held, "result", 1),
 			"work_submit_part": with(held, "key", "k", "payload", 1), "work_finalize": held,
 			"work_fail": with(held, "error", "x"), "work_resume": {"item_id": ls[0].ID}, "work_list_parts": {"item_id": ls[0].ID},
-			"work_logs": {"task_id": task.ID},
+			"work_logs": {"task_id": task.ID}, "work_read": {"tool": "work_get", "arguments": args{"task_id": task.ID}, "path": "/task"},
 			"work_list": {}, "work_checkout": {"worker_id": "w"},
 		}
 		for tool := range mcp.ToolRoles() {

@@ -194,7 +194,7 @@ func (s *Server) outcome(ctx context.Context, t pawl.Task, d *durable) error {
 		if err != nil {
 			return err
 		}
-		d.Result = resultOf(r.Payload)
+		d.Result = resultOf(t.ID, r.Payload)
 	case t.Error != nil && t.Error.Code == panicked:
 		d.Status, d.Error = failed, &wireError{jsonrpc.CodeInternalError, t.Error.Message}
 	default:
@@ -207,13 +207,20 @@ func (s *Server) outcome(ctx context.Context, t pawl.Task, d *durable) error {
 	return nil
 }
 
-// resultOf returns a result as a tool's: a text as it is, other values as JSON.
-func resultOf(payload json.RawMessage) *sdk.CallToolResult {
-	var text string
-	if json.Unmarshal(payload, &text) != nil {
-		text = string(payload)
+// resultOf returns the result of a task as a tool's: a text as it is, other values as JSON. Of
+// a large one it is the beginning, and says how to read the rest.
+func resultOf(task string, payload json.RawMessage) *sdk.CallToolResult {
+	text := textOf(payload)
+	head := upTo(text, pawl.MaxMCPAnswer-noteBytes)
+	out := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: head}}}
+	if len(head) < len(text) {
+		about, _ := encode(map[string]string{"task_id": task}) // texts and numbers always encode
+		rest, _ := encode(readIn{Tool: "work_get", Arguments: about, Path: "/result", Offset: len(head)})
+		out.Meta = sdk.Meta{CutMeta: 1}
+		out.Content = append(out.Content, &sdk.TextContent{Text: fmt.Sprintf(
+			"Cut: these are the first %d of %d bytes. Read the rest with %s and the arguments %s", len(head), len(text), readTool, rest)})
 	}
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+	return out
 }
 
 // approval returns the question that a submitted task asks.

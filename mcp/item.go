@@ -29,7 +29,7 @@ type checkoutIn struct {
 	TaskID       string   `json:"task_id,omitempty" jsonschema:"only items of this task"`
 	ItemID       string   `json:"item_id,omitempty" jsonschema:"only this item"`
 	Types        []string `json:"types,omitempty" jsonschema:"only items of these types; none = any"`
-	Limit        int      `json:"limit,omitempty" jsonschema:"at most so many; 1 by default"`
+	Limit        int      `json:"limit,omitempty" jsonschema:"at most so many; 1 by default; more than 32 count as 32"`
 	LeaseSeconds int      `json:"lease_seconds,omitempty" jsonschema:"how long they are yours without a heartbeat; the type's, else 300"`
 	WaitSeconds  int      `json:"wait_seconds,omitempty" jsonschema:"0 to 50: wait so long for work; 0 by default; more counts as 50"`
 }
@@ -44,7 +44,7 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 	if _, err := waitOf(&in.WaitSeconds); err != nil {
 		return checkoutOut{}, err
 	}
-	in.WaitSeconds = min(in.WaitSeconds, pawl.MaxMCPWait)
+	in.WaitSeconds, in.Limit = min(in.WaitSeconds, pawl.MaxMCPWait), min(in.Limit, pawl.MaxMCPClaim)
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if in.WaitSeconds > 0 {
@@ -157,25 +157,6 @@ func checkpoint(ctx context.Context, s *Server, in checkpointIn) (pawl.Checkpoin
 	}
 	return pawl.SaveCheckpoint(ctx, s.svc, in.fence(), pawl.NewCheckpoint{Type: in.Type, Name: in.Name, Snapshot: in.Snapshot,
 		Metadata: in.Metadata})
-}
-
-type resumeIn struct {
-	ItemID string `json:"item_id"`
-	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
-}
-
-func resume(ctx context.Context, s *Server, in resumeIn) (pawl.ResumeState, error) {
-	r, err := s.svc.ResumePage(ctx, in.ItemID, in.Cursor)
-	if r.Steps == nil {
-		r.Steps = map[string]pawl.Checkpoint{}
-	}
-	if r.Signals == nil {
-		r.Signals = map[string]pawl.SentSignal{}
-	}
-	if r.Parts == nil {
-		r.Parts = []pawl.ItemPart{}
-	}
-	return r, err
 }
 
 type completeIn struct {

@@ -97,8 +97,9 @@ type Server struct {
 	sdk       *sdk.Server
 	roles     sync.Map        // that tools need, []api.Role by name
 	own       map[string]bool // the tools of the table
-	tracer    trace.Tracer    // nil = no spans
-	revisions []string        // of the protocol that are served
+	table     []tool
+	tracer    trace.Tracer // nil = no spans
+	revisions []string     // of the protocol that are served
 
 	progressEvery time.Duration
 }
@@ -120,7 +121,8 @@ func New(svc pawl.Service, o Options) *Server {
 	if o.Gate == nil {
 		o.Gate = access.New(access.Options{Log: o.Log})
 	}
-	s := &Server{svc: svc, opts: o, own: map[string]bool{}, tracer: tracing.Tracer(o.TracerProvider), progressEvery: progressEvery}
+	s := &Server{svc: svc, opts: o, own: map[string]bool{}, table: tools(), tracer: tracing.Tracer(o.TracerProvider),
+		progressEvery: progressEvery}
 	so := &sdk.ServerOptions{
 		Instructions: instructions,
 		// neither list ever changes
@@ -140,7 +142,7 @@ func New(svc pawl.Service, o Options) *Server {
 	}
 	so.Capabilities.AddExtension(TasksExtension, map[string]any{})
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: o.Version}, so)
-	for _, t := range tools() {
+	for _, t := range s.table {
 		s.needs(t.Name, t.route.Role)
 		s.own[t.Name] = true
 		s.sdk.AddTool(t.describe(), s.handle(t))

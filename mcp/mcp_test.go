@@ -127,8 +127,13 @@ type answer struct {
 	Result   json.RawMessage
 	Rules    json.RawMessage
 	Sequence int64
-	Next     string
+	Next     cursor
 	TimedOut bool `json:"timed_out"`
+
+	NextItems    string `json:"next_items"`
+	NextMessages string `json:"next_messages"`
+	Text         string
+	Bytes        int
 
 	Problem struct {
 		Code      pawl.Code
@@ -141,7 +146,18 @@ type answer struct {
 		Retryable bool
 	}
 	text     string
+	raw      string // of an answer, its JSON
 	replayed bool
+}
+
+// cursor is a cursor of a list. The offset of work_read is none.
+type cursor string
+
+func (c *cursor) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(c))
+	}
+	return nil
 }
 
 type args = map[string]any
@@ -169,12 +185,16 @@ func (a agent) call(name string, in args, meta ...string) (out answer, refused b
 		a.Fatalf("%s: %d contents", name, len(res.Content))
 	}
 	out.text = res.Content[0].(*sdk.TextContent).Text
+	if len(out.text) > pawl.MaxMCPAnswer {
+		a.Errorf("%s %v: the answer has %d bytes", name, in, len(out.text))
+	}
 	if !res.IsError {
 		raw = json.RawMessage(out.text) // the SDK's client reads structured numbers as floats
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
 		a.Fatal(err)
 	}
+	out.raw = string(raw)
 	out.replayed = res.Meta[mcp.ReplayedMeta] == true
 	return out, res.IsError
 }

@@ -17,6 +17,7 @@ func taskTools() map[string]verb {
 		"work_propose": of(propose),
 		"work_list":    of(list),
 		"work_get":     of(get),
+		"work_read":    of(readRest),
 		"work_wait":    of(wait),
 		"work_cancel":  of(cancel),
 		"work_logs":    of(logs),
@@ -103,8 +104,9 @@ type pageOut[T any] struct {
 	Next  string `json:"next,omitempty" jsonschema:"there is more: pass it as cursor"`
 }
 
-// pageOf returns a page whose items are never null.
-func pageOf[T any](l pawl.List[T], err error) (pageOut[T], error) {
+// paged reads a page that fits an answer; its items are never null.
+func paged[T any](p pawl.Page, read func(pawl.Page) (pawl.List[T], error)) (pageOut[T], error) {
+	l, err := within(pawl.MaxMCPAnswer-noteBytes, p, read)
 	if l.Items == nil {
 		l.Items = []T{}
 	}
@@ -117,27 +119,37 @@ func list(ctx context.Context, s *Server, in listIn) (pageOut[pawl.Task], error)
 	if in.UpdatedSince != nil {
 		f.Changed = *in.UpdatedSince
 	}
-	return pageOf(s.svc.ListTasks(ctx, f))
+	return paged(f.Page, func(p pawl.Page) (pawl.List[pawl.Task], error) {
+		f.Page = p
+		return s.svc.ListTasks(ctx, f)
+	})
 }
 
 type getIn struct {
-	TaskID string `json:"task_id,omitempty" jsonschema:"a task, with its first 100 items"`
-	ItemID string `json:"item_id,omitempty" jsonschema:"or one item, with its task"`
+	TaskID       string `json:"task_id,omitempty" jsonschema:"a task, with its first items"`
+	ItemID       string `json:"item_id,omitempty" jsonschema:"or one item, with its task"`
+	AfterItem    string `json:"after_item,omitempty" jsonschema:"next_items of the answer before: the items that follow"`
+	AfterMessage string `json:"after_message,omitempty" jsonschema:"next_messages of the answer before: the messages that follow"`
 }
 
 type getOut struct {
 	Task     pawl.Task       `json:"task"`
 	Items    []pawl.Item     `json:"items"`
-	Messages []pawl.Message  `json:"messages,omitempty" jsonschema:"what is said about it: the first 100, and those that are being said, status streaming, as far as they are"`
+	Messages []pawl.Message  `json:"messages,omitempty" jsonschema:"what is said about it: the first, and those that are being said, status streaming, as far as they are"`
 	Result   json.RawMessage `json:"result,omitempty" jsonschema:"what a completed task came to"`
 	Partial  bool            `json:"partial,omitempty" jsonschema:"result is of a failed task: its completed items alone"`
 	Rules    json.RawMessage `json:"rules,omitempty" jsonschema:"what good work of its type is: result_schema, parts, approval and more; absent = anything goes"`
+
+	NextItems    string `json:"next_items,omitempty" jsonschema:"there are more items: pass it as after_item"`
+	NextMessages string `json:"next_messages,omitempty" jsonschema:"there are more messages: pass it as after_message"`
 }
 
 func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 	switch {
 	case (in.TaskID == "") == (in.ItemID == ""):
 		return out, pawl.Invalid("", "name either task_id or item_id")
+	case in.ItemID != "" && in.AfterItem != "":
+		return out, pawl.Invalid("/after_item", "goes with task_id")
 	case in.ItemID != "":
 		item, err := s.svc.GetItem(ctx, in.ItemID)
 		if err != nil {
@@ -149,17 +161,19 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 		return out, err
 	}
 	if in.ItemID == "" {
-		l, err := s.svc.ListItems(ctx, pawl.ItemFilter{TaskID: in.TaskID})
+		l, err := within(roomOfItems, pawl.Page{Cursor: in.AfterItem}, func(p pawl.Page) (pawl.List[pawl.Item], error) {
+			return s.svc.ListItems(ctx, pawl.ItemFilter{TaskID: in.TaskID, Page: p})
+		})
 		if err != nil {
 			return out, err
 		}
-		out.Items = append([]pawl.Item{}, l.Items...)
+		out.Items, out.NextItems = append([]pawl.Item{}, l.Items...), l.Next
 	}
-	about := pawl.MessageFilter{TaskID: in.TaskID}
+	about := pawl.MessageFilter{TaskID: in.TaskID, Page: pawl.Page{Cursor: in.AfterMessage}}
 	if out.Task.Items > 1 {
 		about.ItemID = in.ItemID
 	}
-	if out.Messages, err = s.said(ctx, about); err != nil {
+	if out.Messages, out.NextMessages, err = s.said(ctx, about); err != nil {
 		return out, err
 	}
 	if slices.Contains([]pawl.TaskState{pawl.TaskCompleted, pawl.TaskFailed, pawl.TaskDeadLettered}, out.Task.State) {
@@ -173,16 +187,27 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 	return out, err
 }
 
+// The room of lists in the answer of work_get, whose other parts are the task, its result and
+// its rules.
+const (
+	roomOfItems    = pawl.MaxMCPAnswer * 3 / 8
+	roomOfMessages = pawl.MaxMCPAnswer / 8
+)
+
 // said returns the messages of a task or item: one page, oldest first, and the open
-// messages beyond it.
-func (s *Server) said(ctx context.Context, f pawl.MessageFilter) ([]pawl.Message, error) {
-	l, err := s.svc.ListMessages(ctx, f)
-	if err != nil || l.Next == "" {
-		return l.Items, err
+// messages beyond it; and the cursor of the next page.
+func (s *Server) said(ctx context.Context, f pawl.MessageFilter) ([]pawl.Message, string, error) {
+	read := func(p pawl.Page) (pawl.List[pawl.Message], error) {
+		f.Page = p
+		return s.svc.ListMessages(ctx, f)
 	}
-	f.Statuses, f.Cursor = []pawl.MessageState{pawl.MessageStreaming}, l.Next
-	open, err := s.svc.ListMessages(ctx, f)
-	return append(l.Items, open.Items...), err
+	l, err := within(roomOfMessages, f.Page, read)
+	if err != nil || l.Next == "" {
+		return l.Items, "", err
+	}
+	f.Statuses = []pawl.MessageState{pawl.MessageStreaming}
+	open, err := within(roomOfMessages, pawl.Page{Cursor: l.Next}, read)
+	return append(l.Items, open.Items...), l.Next, err
 }
 
 // rules returns the rules of a task's type, in the task's version.
@@ -268,7 +293,9 @@ func logs(ctx context.Context, s *Server, in logsIn) (pageOut[pawl.Event], error
 	if in.TaskID == "" && in.ItemID == "" {
 		return pageOut[pawl.Event]{}, pawl.Invalid("", "name a task_id or an item_id")
 	}
-	return pageOf(s.svc.ListEvents(ctx, pawl.EventFilter{TaskID: in.TaskID, ItemID: in.ItemID, Event: in.Event, Asc: in.Asc, Page: in.page()}))
+	return paged(in.page(), func(p pawl.Page) (pawl.List[pawl.Event], error) {
+		return s.svc.ListEvents(ctx, pawl.EventFilter{TaskID: in.TaskID, ItemID: in.ItemID, Event: in.Event, Asc: in.Asc, Page: p})
+	})
 }
 
 // one returns the result of a batch of one.

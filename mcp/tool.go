@@ -139,13 +139,19 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 	}
 	if key != "" && t.Hints&api.ToolReads == 0 {
 		answer, replayed, err := s.once(ctx, t, caller(ctx, args, p), key, args)
-		return answer, remarks(access.Of(ctx).Hides(t.route), replayed), err
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.fitted(ctx, t, args, answer, remarks(access.Of(ctx).Hides(t.route), replayed))
 	}
 	out, err := t.run(ctx, s, args)
 	if err != nil {
 		return nil, nil, err
 	}
-	return shown(ctx, t.route, out)
+	if answer, meta, err = shown(ctx, t.route, out); err != nil {
+		return nil, nil, err
+	}
+	return s.fitted(ctx, t, args, answer, meta)
 }
 
 // asAgent names a caller without a name as an agent. A worker's verbs name the worker
