@@ -74,9 +74,9 @@ type FeedState struct {
 // position is kept.
 const epochsKept = 100
 
-// Raise begins an epoch after the newest position.
+// Raise begins an epoch after the newest position. The events are counted anew.
 func (s *FeedState) Raise(epoch int64) {
-	s.Epoch = epoch
+	s.Epoch, s.Counting = epoch, nil
 	s.Starts = append(slices.Clone(s.Starts), EpochStart{epoch, s.Position})
 	if len(s.Starts) > epochsKept {
 		s.Starts[1].Position = min(s.Starts[0].Position, s.Starts[1].Position)

@@ -118,6 +118,7 @@ type listing[T any] struct {
 	many    bool                  // no set of candidates is small: see few
 	changed bool                  // the candidates are those that changed since a time
 	effort  effort
+	whole   bool   // a page does not end early: few rows are looked at
 	stopped string // the key at which the search ended before the page was full; "" = it did not
 }
 

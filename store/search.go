@@ -59,7 +59,7 @@ func (l *listing[T]) search(ctx context.Context, tx Tx,
 		if out = append(out, rows...); err != nil || done || len(out) > l.limit {
 			return out, err
 		}
-		if at = last; l.effort.isSpent(readEffort*len(keys) + size) {
+		if at = last; !l.whole && l.effort.isSpent(readEffort*len(keys)+size) {
 			l.stopped = last
 			return out, nil
 		}

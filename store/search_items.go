@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -35,9 +37,16 @@ func (l *listing[T]) searchItems(ctx context.Context, tx Tx, namespace string, q
 	if q.Error != "" {
 		l.errors("item", q.Error)
 	}
-	l.placed(q, now)
+	states := l.placed(q, now)
 	if q.TaskID != "" || len(q.IDs) > 0 {
 		l.sets, l.indexed = nil, true // these conditions find fewer rows
+		l.inStates(states)
+	}
+	if q.TaskID != "" && len(q.IDs) == 0 {
+		l.whole = true
+		l.sets = []candidates{{args: []any{TaskID(q.TaskID)}, sources: []source{from("id", "all_items", " AND task_id = $3")}}}
+	} else if len(q.IDs) > 0 {
+		return nil
 	} else if len(l.sets) == 0 {
 		few, err := fewTasks(ctx, tx, namespace)
 		if err != nil || !few {
@@ -48,9 +57,38 @@ func (l *listing[T]) searchItems(ctx context.Context, tx Tx, namespace string, q
 	return nil
 }
 
-// placed adds the conditions on the places of items: their states, statuses and workers.
-func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) {
-	var states []string
+// inStates adds the condition that an item has a row in the table of one of the states, so that
+// the wide rows of others are not read. A scalar subquery is a look-up by the table's key for each
+// item; EXISTS could read the whole table.
+func (l *listing[T]) inStates(states []string) {
+	var tables, places []string
+	of := map[string][]string{} // numbers of states by table
+	for _, s := range states {
+		info := itemState(s)
+		tables, of[info.Table] = append(tables, info.Table), append(of[info.Table], strconv.Itoa(info.Code))
+	}
+	slices.Sort(tables)
+	for _, table := range slices.Compact(tables) {
+		switch table {
+		case "ready":
+			for _, rank := range []string{"@new_rank", "@requeue_rank"} {
+				places = append(places, "(SELECT 1 FROM pawl.ready x WHERE x.queue_id = i.queue_id AND x.rank = "+rank+
+					"(i.priority) AND x.item_id = i.id) = 1")
+			}
+		case "scheduled", "waiting":
+			places = append(places, "(SELECT 1 FROM pawl."+table+" x WHERE x.item_id = i.id) = 1")
+		default:
+			places = append(places, "(SELECT x.state FROM pawl."+table+" x WHERE x.item_id = i.id) IN ("+strings.Join(of[table], ", ")+")")
+		}
+	}
+	if len(places) > 0 {
+		l.own.and("(" + strings.Join(places, " OR ") + ")")
+	}
+}
+
+// placed adds the conditions on the places of items: their states, statuses and workers. It returns
+// the states; none = any.
+func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) (states []string) {
 	for _, s := range pawl.ItemStates {
 		if s.Shown && s.Name != completed && q.Error != "" && s.Table != "finished_items" {
 			states = append(states, s.Name) // only these have errors to search
@@ -84,6 +122,7 @@ func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) {
 	if set.sources = itemSources(states, false, cond); len(set.sources) > 0 {
 		l.sets = append(l.sets, set)
 	}
+	return states
 }
 
 // itemsOfIDs adds the condition that the id of an item, of its task or of one of its messages
