@@ -58,6 +58,15 @@ func TestStatisticsByTotalsAreExact(t *testing.T) {
 		same("after the deletion of a task that was counted", counted)
 		done(t, svc.Feed().Log(ctx))
 		same("after that was counted", counted)
+		gone = need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
+		done(t, svc.Feed().Log(ctx))
+		need[string](t)(first(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: gone.ID, Force: true}})))
+		done(t, p.Exec("UPDATE pawl.log_removals SET counts = NULL WHERE leaf IS NULL"))
+		counted.Events++
+		same("after a deletion by an older program", counted)
+		done(t, svc.Feed().Log(ctx))
+		done(t, svc.Feed().CountOld(ctx, math.MaxInt))
+		same("after all was counted anew", counted)
 
 		done(t, p.Exec("UPDATE pawl.totals SET events = events + 1 WHERE type = 'queued'"))
 		if got := need[[]engine.Breach](t)(svc.Check(ctx)); len(got) == 0 || got[0].Rule != "totals" {

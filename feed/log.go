@@ -60,7 +60,7 @@ func (f *Feed) logMore(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
-		ids, err := store.TakeRemovals(ctx, tx, s.Position)
+		ids, err := store.TakeRemovals(ctx, tx, &s)
 		if err != nil {
 			return err
 		}

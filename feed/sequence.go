@@ -138,7 +138,7 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 		}
 		next := s
 		next.Gaps, next.Top = append(slices.Clip(old), missing(s.Top, drawn, fresh)...), drawn
-		ids, err := store.TakeRemovals(ctx, tx, s.Position)
+		ids, err := store.TakeRemovals(ctx, tx, &next)
 		if err != nil {
 			return err
 		}

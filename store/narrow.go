@@ -12,6 +12,9 @@ import (
 // more, it reads them in its order, some at a time.
 const fewCandidates = 10_000
 
+// fewOrdered is fewCandidates of a list that can read its candidates in its order instead.
+const fewOrdered = 500
+
 // candidates is a set of sources in which all rows are found that a list may want. The sources
 // are tables and indexes that hold few of the rows. Without candidates, a list of rare states
 // reads every row.
@@ -55,12 +58,16 @@ func (l *listing[T]) few(ctx context.Context, tx Tx, namespace, cursor string) (
 		for i, s := range set.sources {
 			texts[i] = s.text()
 		}
-		args := append([]any{namespace, fewCandidates + 1}, set.args...)
+		most := fewCandidates
+		if l.byID && set.ordered {
+			most = fewOrdered
+		}
+		args := append([]any{namespace, most + 1}, set.args...)
 		ids, err := l.noun.column(ctx, tx, "SELECT x.id FROM ("+strings.Join(texts, " UNION ALL ")+") x\nLIMIT $2", args...)
 		if err != nil {
 			return nil, false, err
 		}
-		if len(ids) > fewCandidates {
+		if len(ids) > most {
 			continue
 		}
 		slices.Sort(ids)
@@ -281,7 +288,7 @@ func itemSources(states []string, solo bool, more string) (out []source) {
 			return nil
 		}
 		switch table := pawl.ItemStates[i].Table; table {
-		case "parked_items":
+		case "parked_items", "leases":
 			out = append(out, from(itemColumn, table, more+" AND state = @state("+s+")"))
 		case "finished_items":
 			cond := " AND state <> @state(completed) AND state = @state(" + s + ")"

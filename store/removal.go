@@ -44,9 +44,10 @@ func values(m map[string][]int64) iter.Seq[int64] {
 }
 
 // TakeRemovals makes one record of the first removals, or restorations, that are not in the
-// log yet. The record gets the given leaf. It returns the record's number, below zero, or
-// nothing. Others may wait still. The feed is locked.
-func TakeRemovals(ctx context.Context, tx Tx, leaf int64) ([]int64, error) {
+// log yet. The record gets the next leaf. It returns the record's number, below zero, or
+// nothing. Others may wait still. The feed is locked. An older program does not say what its
+// removals take away from the totals: then all events are counted anew.
+func TakeRemovals(ctx context.Context, tx Tx, s *FeedState) ([]int64, error) {
 	waiting, err := removals(ctx, tx, "removals to log", 0, removalsAtOnce)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
@@ -57,7 +58,9 @@ func TakeRemovals(ctx context.Context, tx Tx, leaf int64) ([]int64, error) {
 			break
 		}
 		ids = append(ids, r.ids...)
-		if err := r.counts.add(ctx, tx, -1); err != nil {
+		if r.counts == nil {
+			s.Counting = nil
+		} else if err := r.counts.add(ctx, tx, -1); err != nil {
 			return nil, err
 		}
 		if i == 0 {
@@ -68,7 +71,7 @@ func TakeRemovals(ctx context.Context, tx Tx, leaf int64) ([]int64, error) {
 		}
 	}
 	slices.Sort(ids)
-	_, err = tx.Exec(ctx, treeSQL["log removal"], waiting[0].id, Pack(ids), leaf)
+	_, err = tx.Exec(ctx, treeSQL["log removal"], waiting[0].id, Pack(ids), s.Position)
 	return []int64{-waiting[0].id}, err
 }
 
@@ -79,7 +82,7 @@ type removalRow struct {
 	restored bool
 	leaf     *int64 // nil = not in the log yet
 	created  int64
-	counts   totals // what it takes away from the totals, until it has its leaf
+	counts   totals // what it takes away from the totals, until it has its leaf; nil = not known
 }
 
 func (r *removalRow) scan(rows Rows) error {

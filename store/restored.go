@@ -53,7 +53,7 @@ func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, a
 		return err
 	}
 	if len(placed) > 0 {
-		if _, err := tx.Exec(ctx, treeSQL["put removal"], Pack(placed), 1, now, nil); err != nil {
+		if _, err := tx.Exec(ctx, treeSQL["put removal"], Pack(placed), 1, now, totals{}.text()); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ const (
 const readEffort = 4
 
 // largestStep is how many rows one step of a search looks for at most.
-const largestStep = 4000
+const largestStep = 2000
 
 // firstWindow is how many rows the first step of a walk looks at; each next one twice as many,
 // and at most largestWindow, so that no statement takes long.

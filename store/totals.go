@@ -90,11 +90,8 @@ type countedMove struct {
 	Events    int64  `json:"events"`
 }
 
-// text writes the totals, which have no numbers of queues, as JSON; "" = there are none.
+// text writes the totals, which have no numbers of queues, as JSON.
 func (t totals) text() Text {
-	if len(t) == 0 {
-		return ""
-	}
 	list := make([]countedMove, 0, len(t))
 	for k, n := range t {
 		list = append(list, countedMove{k.Namespace, k.Type, k.move, n})
@@ -103,6 +100,7 @@ func (t totals) text() Text {
 	return Text(text)
 }
 
+// totalsIn reads what text wrote; of nothing it returns nil.
 func totalsIn(text Text) (totals, error) {
 	if text == "" {
 		return nil, nil
@@ -293,6 +291,9 @@ func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known
 		return nil, false, err
 	}
 	for _, r := range waiting {
+		if r.counts == nil {
+			return nil, false, nil
+		}
 		for k, n := range r.counts {
 			out[k] -= n
 		}

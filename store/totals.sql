@@ -17,8 +17,8 @@ DELETE FROM pawl.totals
 
 -- name: forget removals
 UPDATE pawl.log_removals
-SET counts = NULL
-WHERE leaf IS NULL AND counts IS NOT NULL
+SET counts = '[]'
+WHERE leaf IS NULL
 
 -- name: count
 SELECT x.namespace, COALESCE(@type_of(x.queue_id), ''), x.move, x.events
