@@ -122,7 +122,8 @@ var sightLists = []struct{ name, path string }{
 	{"tasks by state", "/ui/tasks?state=queued /ui/tasks?state=checked_out /ui/tasks?state=in_progress /ui/tasks?state=submitted " +
 		"/ui/tasks?state=completed /ui/tasks?state=failed /ui/tasks?state=dead_lettered /ui/tasks?state=cancelled"},
 	{"tasks by type", "/ui/tasks?type=type-03 /ui/tasks?type=type-03&state=failed /ui/tasks?type=type-03&state=completed"},
-	{"tasks by id, type or title", "/ui/tasks?q=tsk_01 /ui/tasks?q=type-1 /ui/tasks?q=report+12345 /ui/tasks?q=nothing /ui/tasks?title=report"},
+	{"tasks by id, type or title", "/ui/tasks?q=tsk_01 /ui/tasks?q=type-1 /ui/tasks?q=report+12345 " +
+		"/ui/tasks?q=nothing /ui/tasks?title=report"},
 	{"tasks by metadata", "/ui/tasks?metadata=region%3Deu /ui/tasks?metadata=customer%3Dc-77 /ui/tasks?metadata=region%3Dmars"},
 	{"tasks by error", "/ui/tasks?error=timeout /ui/tasks?error=disk+is+full /ui/tasks?error=nothing"},
 	{"items", "/ui/items"},

@@ -106,6 +106,7 @@ var arrows = map[string][]string{
 	"pawltest/scenario": {"", "pawltest", "pawltest/suite"},
 	"bench": {
 		"",
+		"dashboard",
 		"engine",
 		"schema",
 		"store",
