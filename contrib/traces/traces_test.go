@@ -112,8 +112,8 @@ func (p *programs) start(hook string, env ...string) {
 	l.Close()
 	p.url = "http://" + address
 	db := "sqlite:" + filepath.Join(p.TempDir(), "work.db")
-	p.run(append([]string{"PAWL_RELAY_SECRETS=hook=whsec_" + strings.Repeat("QUJD", 8)}, env...), pawl, "serve", "--db", db, "--addr", address,
-		"--relay", "hook="+hook+"#allow_private")
+	env = append([]string{"PAWL_RELAY_SECRETS=hook=whsec_" + strings.Repeat("QUJD", 8)}, env...)
+	p.run(env, pawl, "serve", "--db", db, "--addr", address, "--relay", "hook="+hook+"#allow_private")
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		res, err := http.Get(p.url + "/readyz")
 		if err == nil {
