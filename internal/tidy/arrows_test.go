@@ -117,6 +117,8 @@ var arrows = map[string][]string{
 		"server",
 		"mcp",
 	}, // a module of its own
+	"sdk/python/bench/goworker": {"client", "worker", "internal/clock"},
+
 	"contrib/anthropic":   {"", "agent"},
 	"contrib/keda":        {"", "client", "internal/clock"},
 	"contrib/openai":      {"", "agent"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -61,3 +62,44 @@ def until(holds: Callable[[], Any], seconds: float = 30.0) -> Any:
             return out
         time.sleep(0.02)
     raise AssertionError("it did not come to it in time")
+
+
+class Running:
+    """A worker that runs in a thread, for as long as the with statement."""
+
+    def __init__(self, server: pawl.testing.Server, handlers: dict[str, Any], **options: Any) -> None:
+        self.worker = pawl.Worker(server.url, **{"stop_grace": 5.0, "wait_seconds": 2, **options})
+        for kind, fn in handlers.items():
+            self.worker.add(kind, fn)
+        self.summary: pawl.Summary | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self.summary = self.worker.run()
+        except BaseException as e:
+            self.error = e
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        until(lambda: self.worker._runner is not None or not self._thread.is_alive())
+        self.worker.stop()
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the worker does not stop"
+        if self.error is not None:
+            raise self.error
+
+
+def state(client: pawl.Client, task: pawl.types.Task) -> str:
+    """The state of a task."""
+    return client.get_task(task["id"])["state"]
+
+
+def ended(client: pawl.Client, task: pawl.types.Task, want: str = "completed") -> pawl.types.TaskView:
+    """Waits until a task is in a state, and reads it."""
+    until(lambda: state(client, task) == want)
+    return client.get_task(task["id"])

@@ -1,22 +1,40 @@
-"""A worker's life: results, failures, steps, waits, messages, budgets and the stop."""
+"""A worker's handlers: input and result, failures, steps and waits."""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import threading
+import time
+from datetime import timedelta
 from typing import Any
+
+import pydantic
+import pytest
 
 import pawl
 import pawl.testing
 
+from .conftest import Running, ended, state, until
 
-def drain(server: pawl.testing.Server, kind: str, fn: Any, **options: Any) -> pawl.Summary:
+Server = pawl.testing.Server
+
+
+def error_of(item: pawl.types.ItemView) -> pawl.types.Failure:
+    """The error of an item."""
+    error = item["error"]
+    assert isinstance(error, dict)
+    return error
+
+
+def drain(server: Server, kind: str, fn: Any, **options: Any) -> pawl.Summary:
     """Runs a worker until nothing is left."""
     worker = pawl.Worker(server.url, drain=True, **options)
     worker.add(kind, fn)
     return worker.run()
 
 
-def test_async_handler_completes(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+def test_async_handler_completes(shared: Server, client: pawl.Client, kind: str) -> None:
     task = client.create_task(kind, {"n": 20})
 
     async def double(ctx: pawl.AsyncContext, input: dict[str, int]) -> dict[str, int]:
@@ -26,7 +44,7 @@ def test_async_handler_completes(shared: pawl.testing.Server, client: pawl.Clien
     assert client.task_result(task["id"])["payload"] == {"n": 40}
 
 
-def test_plain_handler_runs_in_a_thread(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+def test_plain_handler_runs_in_a_thread(shared: Server, client: pawl.Client, kind: str) -> None:
     tasks = [client.create_task(kind, n) for n in range(5)]
     threads = set()
 
@@ -37,3 +55,370 @@ def test_plain_handler_runs_in_a_thread(shared: pawl.testing.Server, client: paw
     assert drain(shared, kind, work).completed == 5
     assert [client.task_result(t["id"])["payload"] for t in tasks] == [0, 1, 4, 9, 16]
     assert all(name.startswith("pawl-handler-") for name in threads)
+
+
+@dataclasses.dataclass
+class Address:
+    street: str
+    number: int | None = None
+
+
+@dataclasses.dataclass
+class Mail:
+    to: list[Address]
+    subject: str = "none"
+
+
+class Receipt(pydantic.BaseModel):
+    sent: int
+    to: list[str]
+
+
+def test_dataclasses_and_models_are_inputs_and_results(shared: Server, client: pawl.Client, kind: str) -> None:
+    task = client.create_task(kind, {"to": [{"street": "a"}, {"street": "b", "number": 2}], "new_member": 1})
+
+    def send(ctx: pawl.Context, mail: Mail) -> Receipt:
+        assert mail == Mail([Address("a"), Address("b", 2)])
+        return Receipt(sent=len(mail.to), to=[a.street for a in mail.to])
+
+    drain(shared, kind, send)
+    assert client.task_result(task["id"])["payload"] == {"sent": 2, "to": ["a", "b"]}
+    model = client.create_task(kind, {"sent": 1, "to": ["x"]})
+
+    async def again(receipt: Receipt) -> Mail:
+        return Mail([Address(t) for t in receipt.to])
+
+    drain(shared, kind, again)
+    assert client.task_result(model["id"])["payload"] == {
+        "to": [{"street": "x", "number": None}],
+        "subject": "none",
+    }
+
+
+@pytest.mark.parametrize("payload", [{"to": 5}, {"to": [{"street": 1}]}, {}, "text", None])
+def test_an_input_that_does_not_fit_fails_for_good(
+    shared: Server, client: pawl.Client, kind: str, payload: Any
+) -> None:
+    task = client.create_task(kind, payload)
+
+    def send(mail: Mail) -> None:
+        raise AssertionError("it must not run")
+
+    assert drain(shared, kind, send).failed == 1
+    [item] = client.task_items(task["id"])
+    assert (item["state"], error_of(item)["code"], item["attempt"]) == ("failed", "invalid_input", 1)
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (object(), "object"),
+        ({1: "a"}, "1"),
+        (float("nan"), "nan"),
+        ({"a": [1, {2, 3}]}, "/a/1"),
+        ("\ud800", "UTF-8"),
+        (b"bytes", "bytes"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_result_that_is_not_json_fails_for_good(
+    shared: Server, client: pawl.Client, kind: str, result: Any, says: str, is_async: bool
+) -> None:
+    task = client.create_task(kind)
+
+    async def coroutine() -> Any:
+        return result
+
+    assert drain(shared, kind, coroutine if is_async else lambda: result).failed == 1
+    [item] = client.task_items(task["id"])
+    assert error_of(item)["code"] == "invalid_result" and says in error_of(item)["message"]
+    assert item["state"] == "failed"
+
+
+def test_what_a_handler_raises(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.put_type(kind, {"backoff": {"base_seconds": 1, "max_seconds": 1}})
+    task = client.create_task(kind, max_attempts=5)
+    raised = [
+        pawl.RetryAfter(0, "not yet", code="busy"),
+        pawl.Snooze(),
+        ValueError("a bug\0"),
+        pawl.Permanent("no such address", code="bad_address", detail={"to": "x"}),
+    ]
+    seen: list[Any] = []
+
+    def work(ctx: pawl.Context) -> None:
+        seen.append(ctx.lease.get("error"))
+        raise raised[len(seen) - 1]
+
+    with Running(shared, {kind: work}):
+        ended(client, task, "failed")
+    assert len(seen) == 4
+    assert seen[1]["code"] == "busy" and seen[2]["code"] == "busy"
+    assert seen[3]["message"] == "a bug\ufffd" and "ValueError" in seen[3]["detail"]["traceback"]
+    [item] = client.task_items(task["id"])
+    assert item["error"] == {"code": "bad_address", "message": "no such address", "detail": {"to": "x"}}
+    assert item["failures"] == 3
+
+
+def test_numbers_beyond_2_to_the_53_are_exact(shared: Server, client: pawl.Client, kind: str) -> None:
+    n = 2**53 + 1
+    task = client.create_task(kind, {"n": n, "more": 10**30})
+    got: list[Any] = []
+
+    async def work(ctx: pawl.AsyncContext, input: dict[str, int]) -> int:
+        got.append(input)
+        return await ctx.step("sum", lambda: input["n"] + input["more"])
+
+    drain(shared, kind, work)
+    assert got == [{"n": n, "more": 10**30}]
+    assert client.task_result(task["id"])["payload"] == n + 10**30
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_step_runs_once(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
+    task = client.create_task(kind)
+    calls: list[int] = []
+    attempts: list[int] = []
+
+    def fetch(n: int, *, more: int = 0) -> Address:
+        calls.append(n)
+        return Address("s", n + more)
+
+    async def coroutine(ctx: pawl.AsyncContext) -> Any:
+        attempts.append(ctx.attempt)
+        a = await ctx.step("fetch", fetch, 1, more=2)
+        b = await ctx.step("fetch", fetch, 1, more=2)
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0)
+        assert a == b == Address("s", 3)
+        return a
+
+    def plain(ctx: pawl.Context) -> Any:
+        attempts.append(ctx.attempt)
+        a = ctx.step("fetch", fetch, 1, more=2)
+        b = ctx.step("fetch", fetch, 1, more=2)
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0)
+        assert a == b == Address("s", 3)
+        return a
+
+    with Running(shared, {kind: coroutine if is_async else plain}):
+        ended(client, task)
+    assert (calls, attempts) == ([1], [1, 2])
+    assert client.task_result(task["id"])["payload"] == {"street": "s", "number": 3}
+
+
+def test_a_step_with_other_arguments_or_inside_itself_is_refused(
+    shared: Server, client: pawl.Client, kind: str
+) -> None:
+    client.create_task(kind)
+    errors: list[str] = []
+
+    def work(ctx: pawl.Context) -> None:
+        ctx.step("a", lambda n: n, 1)
+        for call in (
+            lambda: ctx.step("a", lambda n: n, 2),
+            lambda: ctx.step("b", lambda: ctx.step("b", lambda: 1)),
+            lambda: ctx.step("", lambda: 1),
+            lambda: ctx.step("n" * 256, lambda: 1),
+            lambda: ctx.sleep("a", 5),
+            lambda: ctx.wait_for("a", "s"),
+        ):
+            with pytest.raises(pawl.InvalidError) as e:
+                call()
+            errors.append(str(e.value))
+        with pytest.raises(TypeError, match="not JSON"):
+            ctx.step("c", lambda: object())
+
+    assert drain(shared, kind, work).completed == 1
+    assert "other arguments" in errors[0] and "inside itself" in errors[1]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_sleep_and_wait_for(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
+    task = client.create_task(kind)
+    log: list[str] = []
+
+    async def coroutine(ctx: pawl.AsyncContext) -> Any:
+        log.append(f"attempt {ctx.attempt}")
+        await ctx.sleep("nap", 0.05)
+        log.append("slept")
+        try:
+            await ctx.wait_for("never", "no.signal", timeout=timedelta(seconds=0.05))
+        except pawl.SignalTimeout:
+            log.append("timed out")
+        return await ctx.wait_for("approval", "approved", kind)
+
+    def plain(ctx: pawl.Context) -> Any:
+        log.append(f"attempt {ctx.attempt}")
+        ctx.sleep("nap", 0.05)
+        log.append("slept")
+        try:
+            ctx.wait_for("never", "no.signal", timeout=0.05)
+        except pawl.SignalTimeout:
+            log.append("timed out")
+        return ctx.wait_for("approval", "approved", kind)
+
+    with Running(shared, {kind: coroutine if is_async else plain}):
+        until(lambda: log.count("timed out") == 1 and next(iter(client.task_items(task["id"])))["state"] == "waiting")
+        assert client.send_signal("approved", {"by": "ana"}, key=kind)["woken"] == 1
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == {"by": "ana"}
+    assert log.count("slept") >= 2 and log[-1] == "timed out"
+
+
+def test_children(shared: Server, client: pawl.Client, kind: str) -> None:
+    task = client.create_task(kind, 3)
+
+    async def parent(ctx: pawl.AsyncContext, n: int) -> Any:
+        ids = [(await ctx.spawn(f"child-{i}", f"{kind}.child", i))["id"] for i in range(n)]
+        children = await ctx.await_children("all", ids)
+        return [c["result"] for c in children]
+
+    with Running(shared, {kind: parent, f"{kind}.child": lambda n: n * 10}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == [0, 10, 20]
+    assert len(client.list_tasks(parent_id=task["id"]).all()) == 3
+
+
+def test_budgets(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.put_budget(kind, 100, "tokens", on_exhausted="fail")
+    task, over = client.create_task(kind, 60), client.create_task(kind, 80)
+
+    def spend(ctx: pawl.Context, amount: int) -> int:
+        reservation = ctx.reserve(kind, amount)
+        reservation.settle(amount // 2 + 10)
+        return reservation.amount
+
+    drain(shared, kind, spend, concurrency=1)
+    assert client.task_result(task["id"])["payload"] == 60
+    [item] = client.task_items(over["id"])
+    assert (item["state"], error_of(item)["code"]) == ("failed", "budget_exhausted")
+    assert client.get_budget(kind)["spent"] == 40
+
+
+def test_a_suspending_budget_lets_the_item_wait(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.put_budget(kind, 10, "tokens", on_exhausted="suspend")
+    task = client.create_task(kind)
+
+    async def spend(ctx: pawl.AsyncContext) -> int:
+        reservation = await ctx.reserve(kind, 50)
+        await reservation.settle(50)
+        return ctx.attempt
+
+    with Running(shared, {kind: spend}):
+        until(lambda: next(iter(client.task_items(task["id"])))["state"] == "waiting")
+        client.put_budget(kind, 1000, "tokens", on_exhausted="suspend")
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == 2
+
+
+def test_progress_checkpoint_and_part(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.put_type(kind, {"acceptance": True, "parts": [{"key": "page"}]})
+    task = client.create_task(kind)
+
+    def work(ctx: pawl.Context) -> Any:
+        ctx.progress(40, "reading")
+        if ctx.attempt == 1:
+            ctx.checkpoint("half", {"done": 7}, metadata={"a": 1})
+            ctx.part("page", {"n": 1})
+            raise pawl.RetryAfter(0)
+        state = ctx.resume()
+        return [state["steps"]["half"]["snapshot"], len(state["parts"]), abs(time.time() - ctx.now().timestamp()) < 60]
+
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == [{"done": 7}, 1, True]
+    [item] = client.task_items(task["id"])
+    assert item["stage"] == "reading"
+
+
+def test_results_that_want_acceptance_are_submitted(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.put_type(kind, {"acceptance": True, "result_schema": {"type": "object", "required": ["ok"]}})
+    good, bad = client.create_task(kind, {"ok": 1}), client.create_task(kind, {"no": 1})
+    drain(shared, kind, lambda input: input)
+    assert client.task_result(good["id"])["payload"] == {"ok": 1}
+    assert "submitted" in [e["event"] for e in client.task_events(good["id"])]
+    [item] = client.task_items(bad["id"])
+    assert (item["state"], error_of(item)["code"]) == ("failed", "invalid_result")
+
+
+def test_handlers_run_at_the_same_time(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.create_tasks([{"type": kind} for _ in range(40)])
+    now, most = 0, 0
+
+    async def work(ctx: pawl.AsyncContext) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.02)
+        now -= 1
+
+    assert drain(shared, kind, work, concurrency=8).completed == 40
+    assert most == 8
+
+
+def test_a_handler_of_all_types_and_wrong_handlers(shared: Server, client: pawl.Client, kind: str) -> None:
+    worker = pawl.Worker(shared.url, drain=True, task_id=client.create_task(kind, 7)["id"])
+    seen: list[Any] = []
+
+    @worker.handler()
+    def anything(ctx, input):  # type: ignore[no-untyped-def]
+        seen.append((ctx.lease["type"], input))
+
+    assert worker.run().completed == 1
+    assert seen == [(kind, 7)]
+    with pytest.raises(ValueError, match="two handlers"):
+        worker.add("", anything)
+    with pytest.raises(TypeError, match="AsyncContext"):
+
+        async def wrong(ctx: pawl.Context) -> None: ...
+
+        worker.add("x", wrong)
+    with pytest.raises(TypeError, match="a context and an input"):
+        worker.add("x", lambda a, b, c: None)
+    with pytest.raises(ValueError, match="no handler"):
+        pawl.Worker(shared.url).run()
+
+
+def test_a_worker_whose_claims_are_refused_says_why(shared: Server) -> None:
+    worker = pawl.Worker(shared.url, worker_id="w" * 256)
+    worker.add("x", lambda: None)
+    with pytest.raises(pawl.InvalidError):
+        worker.run()
+
+
+def test_a_worker_is_in_the_list_of_workers(shared: Server, client: pawl.Client, kind: str) -> None:
+    with Running(shared, {kind: lambda: None}, name="mailer", version="1.2") as running:
+        worker_id = running.worker.worker_id
+        row = until(lambda: next((w for w in client.list_workers() if w["worker_id"] == worker_id), None))
+    assert (row["name"], row["version"]) == ("mailer", "1.2")
+
+
+def test_in_the_callers_event_loop(shared: Server, client: pawl.Client, kind: str) -> None:
+    task = client.create_task(kind)
+    slow = client.create_task(f"{kind}.slow")
+
+    async def main() -> None:
+        worker = pawl.Worker(pawl.AsyncClient(shared.url), stop_grace=30)
+        started = asyncio.Event()
+
+        @worker.handler(kind)
+        async def quick() -> int:
+            return 1
+
+        @worker.handler(f"{kind}.slow")
+        async def wait() -> None:
+            started.set()
+            await asyncio.sleep(60)
+
+        running = asyncio.create_task(worker.run_async())
+        await asyncio.wait_for(started.wait(), 20)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())
+    assert state(client, task) == "completed"
+    [item] = client.task_items(slow["id"])
+    assert (item["state"], item["failures"]) == ("queued", 0)

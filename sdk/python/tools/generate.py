@@ -140,6 +140,10 @@ class Types:
             about = {**self.schemas[schema], "description": f"The options of {schema}."}
             self.define(name, about, without, total=False)
         self.queries()
+        follow = self.paths["/v1/events"]["get"]["parameters"]
+        props = {p["name"]: loose(p["schema"]) for p in follow if p["in"] == "query"}
+        left_out = {"after", "order", "limit", "cursor"}
+        self.define("FollowEventsOptions", {"properties": props, "description": "Filters."}, left_out, total=False)
         out = HEAD.format(doc="The types of requests and answers, as the server describes them.")
         out += "from typing import Any, Literal, TypedDict\n\n"
         names = sorted([*self.enums, *self.done])

@@ -9,6 +9,7 @@ from ._async.client import AsyncClient
 from ._async.connection import AsyncPages
 from ._async.context import AsyncContext, AsyncReservation
 from ._async.message import AsyncMessageWriter
+from ._async.streams import AsyncEventStream, AsyncMessageStream
 from ._errors import (
     BudgetExhaustedError,
     ConflictError,
@@ -34,12 +35,14 @@ from ._errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from ._frames import MessageFrame
 from ._json import format_time, hash_of, parse_time
 from ._results import Page, Result
 from ._sync.client import Client
 from ._sync.connection import Pages
 from ._sync.context import Context, Reservation
 from ._sync.message import MessageWriter
+from ._sync.streams import EventStream, MessageStream
 from .worker import Summary, Worker
 
 __version__ = "0.1.0"
@@ -47,6 +50,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "AsyncContext",
+    "AsyncEventStream",
+    "AsyncMessageStream",
     "AsyncMessageWriter",
     "AsyncPages",
     "AsyncReservation",
@@ -54,6 +59,7 @@ __all__ = [
     "Client",
     "ConflictError",
     "Context",
+    "EventStream",
     "ForbiddenError",
     "InternalError",
     "InvalidError",
@@ -63,7 +69,9 @@ __all__ = [
     "KeyReusedError",
     "LeaseLostError",
     "LimitError",
+    "MessageFrame",
     "MessageStopped",
+    "MessageStream",
     "MessageWriter",
     "NotFoundError",
     "Page",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from ._errors import InternalError, ItemCancelled, PawlError
@@ -14,27 +13,28 @@ from ._sync.client import Client
 
 MIN_TIMEOUT = 0.5  # a call that hangs counts as failed before the next is due
 MAX_TIMEOUT = 10.0
+KEPT = (State.RUNNING, State.STOPPING)  # the states of jobs whose leases are kept
 MAX_CALLS = 1000  # of one batch
 
 
 class Heartbeats(threading.Thread):
     """Keeps the leases of all running handlers alive, in one call for those that are due together."""
 
-    def __init__(self, client: Client, log: logging.Logger, on_lost: Callable[[Job, Exception], None]) -> None:
+    def __init__(self, client: Client, log: logging.Logger) -> None:
         super().__init__(name="pawl-heartbeats", daemon=True)
         self._client = client
         self._log = log
-        self._on_lost = on_lost
         self._wake = threading.Condition()
         self._jobs: set[Job] = set()
         self._over = False
+        self._waits_until: float | None = None  # None = until a job is added
 
     def add(self, job: Job) -> None:
         """Begins to keep a lease."""
         with self._wake:
-            wake = not self._jobs or job.keeper.next_due < min(j.keeper.next_due for j in self._jobs)
             self._jobs.add(job)
-            if wake:
+            if self._waits_until is None or job.keeper.next_due < self._waits_until:
+                self._waits_until = job.keeper.next_due
                 self._wake.notify()
 
     def remove(self, job: Job) -> None:
@@ -58,6 +58,7 @@ class Heartbeats(threading.Thread):
                     due, next_due = self._due(time.monotonic())
                     if due:
                         break
+                    self._waits_until = next_due
                     self._wake.wait(None if next_due is None else max(next_due - time.monotonic(), 0.001))
                 if self._over:
                     return
@@ -72,7 +73,7 @@ class Heartbeats(threading.Thread):
         due, next_due, any_due = [], None, False
         for job in self._jobs:
             with job.lock:
-                if job.state is not State.RUNNING:
+                if job.state not in KEPT:
                     continue
                 any_due = any_due or now >= job.keeper.next_due
                 if job.keeper.due_soon(now, job.beaten):
@@ -99,7 +100,7 @@ class Heartbeats(threading.Thread):
                 error = answer.error if answer else InternalError("the server answered only a part of the batch")
             beat = {} if error or answer is None else answer.value
             with job.lock:
-                if job.state is not State.RUNNING:
+                if job.state not in KEPT:
                     continue
                 job.beaten = True
                 gone = job.keeper.missed(sent, got, error) if error else job.keeper.extended(sent, got, beat)
@@ -108,8 +109,7 @@ class Heartbeats(threading.Thread):
             for stop in stopped:
                 stop()
             if gone is not None:
-                if job.end(State.CANCELLED if isinstance(gone, ItemCancelled) else State.LOST, gone):
-                    self._on_lost(job, gone)
+                job.end(State.CANCELLED if isinstance(gone, ItemCancelled) else State.LOST, gone)
             elif error is not None:
                 self._log.warning(
                     "heartbeat failed (%d in a row): %s", misses, error, extra={"item_id": job.lease["id"]}

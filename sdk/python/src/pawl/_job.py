@@ -38,6 +38,7 @@ class Job:
         self.keeper = LeaseState(lease, at)
         self.beaten = False  # a heartbeat was sent
         self.on_end: Callable[[], object] | None = None  # told once, when the claim ends under its handler
+        self.on_lost: Callable[[Job, Exception], object] | None = None  # told once, when it was lost or cancelled
         self.on_stopped: dict[str, Callable[[], None]] = {}  # by message: it was stopped
         self.closing: list[Callable[[], Any]] = []  # what is to be sent before the result
 
@@ -71,9 +72,11 @@ class Job:
             if self.state is not State.RUNNING:
                 return False
             self.state, self.cause = state, why
-            tell = self.on_end
+            tell, report = self.on_end, self.on_lost
         if tell is not None:
             tell()
+        if report is not None and state in (State.LOST, State.CANCELLED):
+            report(self, why)
         return True
 
     def check(self) -> None:

@@ -80,6 +80,8 @@ def claim_loss(err: Exception) -> Exception | None:
     if isinstance(err, ConflictError):
         if err.state == "cancelled":
             return ItemCancelled("the item was cancelled")
+        if err.state in ("leased", "in_progress"):
+            return None  # the refusal is about something else
         return lost("the item is no longer leased", err)
     return None
 

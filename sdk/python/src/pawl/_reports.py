@@ -49,8 +49,8 @@ class Reports:
                 except asyncio.TimeoutError:
                     pass
                 continue
-            for verb in BATCHES:
-                outcomes = [o for o in batch if o.verb == verb]
+            groups = [(verb, [o for o in batch if o.verb == verb]) for verb in BATCHES]  # an answer may change the verb
+            for verb, outcomes in groups:
                 if outcomes:
                     await self._send(verb, outcomes)
             self._runner._wake.set()
@@ -69,7 +69,13 @@ class Reports:
         return out
 
     async def _send(self, verb: str, outcomes: list[Outcome]) -> None:
-        errors = await self._call(verb, outcomes)
+        try:
+            errors = await self._call(verb, outcomes)
+        except Exception:  # a bug must not end the reports of all: the leases of these expire
+            self._runner.log.exception("%d outcomes could not be reported", len(outcomes))
+            self._runner.summary.lost += len(outcomes)
+            self.pending -= len(outcomes)
+            return
         for o, error in zip(outcomes, errors, strict=True):
             if self._answered(o, error):
                 self._later.append(o)

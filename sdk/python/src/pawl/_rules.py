@@ -161,6 +161,11 @@ def away(op: str, err: Exception) -> PawlError:
     return out
 
 
+def broken(op: str) -> PawlError:
+    """The error of a stream that the server ended, as one that stops does."""
+    return UnavailableError("the stream ended", op=op)
+
+
 def is_tls(err: BaseException | None) -> bool:
     """Whether a connection failed because of certificates or the TLS protocol: another try does not help."""
     for _ in range(8):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import types as t
 from ._async.client import AsyncClient
 from ._async.context import AsyncContext
-from ._errors import ConflictError, ItemCancelled, LeaseLostError, PawlError, Permanent, Suspended
+from ._errors import ConflictError, ItemCancelled, LeaseLostError, NotFoundError, PawlError, Permanent, Suspended
 from ._handlers import Handler, Threads
 from ._heartbeats import Heartbeats
 from ._job import Job, State
@@ -91,7 +91,7 @@ class Runner:
         connection, config = self._source._call.connection, self._source._call.config
         self._client = AsyncClient(connection.url, verify=connection.verify)._with_config(config)
         self._plain = Client(connection.url, verify=connection.verify)._with_config(config)
-        self._beats = Heartbeats(self._plain, self.log, self._on_lost)
+        self._beats = Heartbeats(self._plain, self.log)
         self._reports = Reports(self)
         self._threads = Threads(self.options.concurrency)
         self._beats.start()
@@ -242,8 +242,9 @@ class Runner:
     # Handlers
 
     def _start(self, job: Job) -> None:
-        self._beats.add(job)
+        job.on_lost = self._on_lost
         job.keeper.next_due = time.monotonic() + job.keeper.first_after
+        self._beats.add(job)
         handler = self.handlers.get(job.lease["type"]) or self.handlers.get("")
         self.log.debug("item started", extra=about(job))
         if handler is not None and not handler.is_async:
@@ -306,7 +307,7 @@ class Runner:
             if not isinstance(error, Suspended):
                 self._swallowed(job, "the handler stopped Suspended; what it returned is dropped")
         elif state in (State.LOST, State.CANCELLED) and not _gave_way(error):
-            self._swallowed(job, f"the handler swallowed its cancellation ({job.cause}); its outcome is dropped")
+            self._swallowed(job, f"the handler went on after its cancellation ({job.cause}); its outcome is dropped")
         return None
 
     def _outcome_of(self, job: Job, result: Any, error: BaseException | None) -> Outcome:
@@ -343,7 +344,7 @@ class Runner:
     # The end of a claim
 
     def _on_lost(self, job: Job, why: Exception) -> None:
-        """A claim has ended under its handler. It is called in the thread of the heartbeats."""
+        """A claim has ended under its handler. It may be called in any thread."""
         if isinstance(why, ItemCancelled):
             self.log.info("item cancelled", extra=about(job))
         else:
@@ -425,7 +426,7 @@ class Runner:
 def _gave_way(error: BaseException | None) -> bool:
     """Whether a handler ended because its claim is over."""
     while error is not None:
-        if isinstance(error, (asyncio.CancelledError, LeaseLostError, ItemCancelled, ConflictError)):
+        if isinstance(error, (asyncio.CancelledError, LeaseLostError, ItemCancelled, ConflictError, NotFoundError)):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -14,10 +14,11 @@ from .connection import AsyncCall, AsyncConnection
 from .items import AsyncItemCalls
 from .messages import AsyncMessageCalls
 from .operations import AsyncOperationCalls
+from .streams import AsyncStreamCalls
 from .tasks import AsyncTaskCalls
 
 
-class AsyncClient(AsyncTaskCalls, AsyncItemCalls, AsyncMessageCalls, AsyncOperationCalls):
+class AsyncClient(AsyncTaskCalls, AsyncItemCalls, AsyncMessageCalls, AsyncOperationCalls, AsyncStreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change

@@ -13,6 +13,8 @@ __all__ = [
     "AppendBody",
     "AppendCall",
     "Appended",
+    "AppendedCheckpoint",
+    "AppendedRef",
     "Apply",
     "Approval",
     "ApproveBody",
@@ -25,7 +27,9 @@ __all__ = [
     "BatchAddItems",
     "BatchAppendCall",
     "BatchApproveCall",
+    "BatchCheckpointAppend",
     "BatchCheckpointCall",
+    "BatchCheckpointPrune",
     "BatchCompleteCall",
     "BatchFailCall",
     "BatchFinalizeCall",
@@ -69,11 +73,17 @@ __all__ = [
     "BulkOptions",
     "BulkPatch",
     "Checkpoint",
+    "CheckpointAppend",
+    "CheckpointAppendBody",
     "CheckpointBody",
     "CheckpointCall",
     "CheckpointOptions",
+    "CheckpointPrune",
+    "CheckpointPruneBody",
     "CheckpointRef",
     "CheckpointType",
+    "CheckpointsAppended",
+    "CheckpointsPruned",
     "ChildResult",
     "ChildWait",
     "ChildrenState",
@@ -101,6 +111,7 @@ __all__ = [
     "FinishBody",
     "FinishCall",
     "Firing",
+    "FollowEventsOptions",
     "FollowMessageQuery",
     "GetItemQuery",
     "GetKeyQuery",
@@ -201,6 +212,7 @@ __all__ = [
     "Provenance",
     "ProvenanceRecord",
     "Prunable",
+    "PruneRule",
     "Queue",
     "QueueSeries",
     "Rate",
@@ -221,6 +233,8 @@ __all__ = [
     "ResultAppended",
     "ResultBeat",
     "ResultCheckpointRef",
+    "ResultCheckpointsAppended",
+    "ResultCheckpointsPruned",
     "ResultItemPart",
     "ResultKey",
     "ResultKeyBegun",
@@ -233,6 +247,8 @@ __all__ = [
     "ResultsAppended",
     "ResultsBeat",
     "ResultsCheckpointRef",
+    "ResultsCheckpointsAppended",
+    "ResultsCheckpointsPruned",
     "ResultsItemPart",
     "ResultsKey",
     "ResultsKeyBegun",
@@ -420,6 +436,31 @@ class Appended(TypedDict):
     offset: int
 
 
+class _AppendedCheckpoint(TypedDict):
+    snapshot: Any
+    type: TaskCheckpointType
+
+
+class AppendedCheckpoint(_AppendedCheckpoint, total=False):
+    """AppendedCheckpoint of the server's description."""
+
+    args_hash: str
+    metadata: Any
+    name: str
+    on_conflict: Literal["refuse", "replace", "keep"]
+
+
+class _AppendedRef(TypedDict):
+    id: str
+    sequence: int
+
+
+class AppendedRef(_AppendedRef, total=False):
+    """AppendedRef of the server's description."""
+
+    kept: bool
+
+
 class Apply(TypedDict, total=False):
     """Apply of the server's description."""
 
@@ -525,10 +566,22 @@ class BatchApproveCall(TypedDict):
     items: list[ApproveCall]
 
 
+class BatchCheckpointAppend(TypedDict):
+    """BatchCheckpointAppend of the server's description."""
+
+    items: list[CheckpointAppend]
+
+
 class BatchCheckpointCall(TypedDict):
     """BatchCheckpointCall of the server's description."""
 
     items: list[CheckpointCall]
+
+
+class BatchCheckpointPrune(TypedDict):
+    """BatchCheckpointPrune of the server's description."""
+
+    items: list[CheckpointPrune]
 
 
 class BatchCompleteCall(TypedDict):
@@ -878,6 +931,32 @@ class Checkpoint(_Checkpoint, total=False):
     item_id: str
     metadata: Any
     name: str
+    refs: list[Checkpoint]
+    refs_left: bool
+
+
+class _CheckpointAppend(TypedDict):
+    checkpoints: list[AppendedCheckpoint]
+
+
+class CheckpointAppend(_CheckpointAppend, total=False):
+    """CheckpointAppend of the server's description."""
+
+    create: NewTask
+    expected: int
+    prune: list[PruneRule]
+    task_id: str
+
+
+class _CheckpointAppendBody(TypedDict):
+    checkpoints: list[AppendedCheckpoint]
+
+
+class CheckpointAppendBody(_CheckpointAppendBody, total=False):
+    """CheckpointAppendBody of the server's description."""
+
+    expected: int
+    prune: list[PruneRule]
 
 
 class _CheckpointBody(TypedDict):
@@ -919,11 +998,47 @@ class CheckpointOptions(TypedDict, total=False):
     name: str
 
 
+class CheckpointPrune(TypedDict):
+    """CheckpointPrune of the server's description."""
+
+    rules: list[PruneRule]
+    task_id: str
+
+
+class CheckpointPruneBody(TypedDict):
+    """CheckpointPruneBody of the server's description."""
+
+    rules: list[PruneRule]
+
+
 class CheckpointRef(TypedDict):
     """CheckpointRef of the server's description."""
 
     id: str
     sequence: int
+
+
+class _CheckpointsAppended(TypedDict):
+    checkpoints: list[AppendedRef]
+    newest: int
+    task_id: str
+
+
+class CheckpointsAppended(_CheckpointsAppended, total=False):
+    """CheckpointsAppended of the server's description."""
+
+    pruned: int
+    replaced: int
+
+
+class _CheckpointsPruned(TypedDict):
+    pruned: int
+
+
+class CheckpointsPruned(_CheckpointsPruned, total=False):
+    """CheckpointsPruned of the server's description."""
+
+    more: bool
 
 
 class _ChildResult(TypedDict):
@@ -1019,12 +1134,14 @@ class ClaimRequest(_ClaimRequest, total=False):
 class CloneOptions(TypedDict, total=False):
     """The options of TaskCloneBody."""
 
+    checkpoints: bool
     metadata: Any
     payload: Any
     priority: int
     requested_by: Requester
     run_at: str
     title: str
+    unique: Unique
 
 
 class _Complaint(TypedDict):
@@ -1096,7 +1213,7 @@ class DeleteTaskQuery(TypedDict, total=False):
 class _Event(TypedDict):
     actor_type: Literal["user", "agent", "worker", "system", "api"]
     created_at: str
-    event: Literal["proposed", "planned", "due", "ready", "leased", "in_progress", "progressed", "checkpointed", "submitted", "part_submitted", "part_rejected", "ready_for_approval", "accepted", "completed", "failed", "released", "lease_expired", "suspended", "approved", "applied", "rejected", "retried", "dead_lettered", "cancelled", "updated", "stale", "deleted", "message_started", "message_ended", "signalled", "fired", "approval_expired", "escalated", "lease_revoked"]
+    event: Literal["proposed", "planned", "due", "ready", "leased", "in_progress", "progressed", "checkpointed", "pruned", "submitted", "part_submitted", "part_rejected", "ready_for_approval", "accepted", "completed", "failed", "released", "lease_expired", "suspended", "approved", "applied", "rejected", "retried", "dead_lettered", "cancelled", "updated", "stale", "deleted", "message_started", "message_ended", "signalled", "fired", "approval_expired", "escalated", "lease_revoked"]
     id: str
     namespace: str
     task_id: str
@@ -1119,6 +1236,8 @@ class Event(_Event, total=False):
     task_to: str
     task_type: str
     to_state: str
+    traceparent: str
+    tracestate: str
 
 
 class _FailBody(TypedDict):
@@ -1263,6 +1382,19 @@ class Firing(_Firing, total=False):
     error: str | Failure
     manual: bool
     task_id: str
+
+
+class FollowEventsOptions(TypedDict, total=False):
+    """Filters."""
+
+    task: str
+    task_id: str
+    item: str
+    item_id: str
+    type: str | list[str]
+    event: str
+    since: str
+    until: str
 
 
 class FollowMessageQuery(TypedDict, total=False):
@@ -1659,6 +1791,8 @@ class Lease(_Lease, total=False):
     open_message: OpenMessage
     reasons: list[Complaint]
     stopped: list[str]
+    traceparent: str
+    tracestate: str
 
 
 class _LeaseAdvice(TypedDict):
@@ -1753,12 +1887,19 @@ class ListCheckpointsQuery(TypedDict, total=False):
 
     task: str
     task_id: str
+    task_type: str
+    task_key: str
     item: str
     item_id: str
+    checkpoint: str | list[str]
+    sequence: int | list[int]
     type: str | list[str]
     name: str | list[str]
     name_prefix: str
     metadata: dict[str, str]
+    own: bool
+    brief: bool
+    refs: bool
     order: Literal["asc", "desc"]
     limit: int
 
@@ -2448,7 +2589,7 @@ class Problem(_Problem, total=False):
     on_exhausted: str
     period_end: str
     position: str
-    reason: Literal["taken", "expired", "released"]
+    reason: Literal["taken", "expired", "released", "pruned", "sequence", "name", "epoch"]
     remaining: int
     reserved: int
     signal_key: str
@@ -2528,6 +2669,13 @@ class Prunable(_Prunable, total=False):
     """Prunable of the server's description."""
 
     more: bool
+
+
+class PruneRule(TypedDict):
+    """PruneRule of the server's description."""
+
+    keep: int
+    prefix: str
 
 
 class _Queue(TypedDict):
@@ -2767,6 +2915,30 @@ class ResultCheckpointRef(_ResultCheckpointRef, total=False):
     value: CheckpointRef
 
 
+class _ResultCheckpointsAppended(TypedDict):
+    status: int
+
+
+class ResultCheckpointsAppended(_ResultCheckpointsAppended, total=False):
+    """ResultCheckpointsAppended of the server's description."""
+
+    error: Problem
+    retry_after_ms: int
+    value: CheckpointsAppended
+
+
+class _ResultCheckpointsPruned(TypedDict):
+    status: int
+
+
+class ResultCheckpointsPruned(_ResultCheckpointsPruned, total=False):
+    """ResultCheckpointsPruned of the server's description."""
+
+    error: Problem
+    retry_after_ms: int
+    value: CheckpointsPruned
+
+
 class _ResultItemPart(TypedDict):
     status: int
 
@@ -2891,6 +3063,18 @@ class ResultsCheckpointRef(TypedDict):
     """ResultsCheckpointRef of the server's description."""
 
     results: list[ResultCheckpointRef]
+
+
+class ResultsCheckpointsAppended(TypedDict):
+    """ResultsCheckpointsAppended of the server's description."""
+
+    results: list[ResultCheckpointsAppended]
+
+
+class ResultsCheckpointsPruned(TypedDict):
+    """ResultsCheckpointsPruned of the server's description."""
+
+    results: list[ResultCheckpointsPruned]
 
 
 class ResultsItemPart(TypedDict):
@@ -3444,10 +3628,15 @@ class TaskCheckpointsQuery(TypedDict, total=False):
 
     item: str
     item_id: str
+    checkpoint: str | list[str]
+    sequence: int | list[int]
     type: str | list[str]
     name: str | list[str]
     name_prefix: str
     metadata: dict[str, str]
+    own: bool
+    brief: bool
+    refs: bool
     order: Literal["asc", "desc"]
     limit: int
 
@@ -3459,23 +3648,27 @@ class _TaskClone(TypedDict):
 class TaskClone(_TaskClone, total=False):
     """TaskClone of the server's description."""
 
+    checkpoints: bool
     metadata: Any
     payload: Any
     priority: int
     requested_by: Requester
     run_at: str
     title: str
+    unique: Unique
 
 
 class TaskCloneBody(TypedDict, total=False):
     """TaskCloneBody of the server's description."""
 
+    checkpoints: bool
     metadata: Any
     payload: Any
     priority: int
     requested_by: Requester
     run_at: str
     title: str
+    unique: Unique
 
 
 class TaskEventsQuery(TypedDict, total=False):

@@ -15,10 +15,11 @@ from .connection import Call, Connection
 from .items import ItemCalls
 from .messages import MessageCalls
 from .operations import OperationCalls
+from .streams import StreamCalls
 from .tasks import TaskCalls
 
 
-class Client(TaskCalls, ItemCalls, MessageCalls, OperationCalls):
+class Client(TaskCalls, ItemCalls, MessageCalls, OperationCalls, StreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change

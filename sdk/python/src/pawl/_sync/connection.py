@@ -35,6 +35,8 @@ class Connection:
         if http is not None and uds:
             raise ValueError("a Unix socket needs the client's own connections; leave http out")
         self.owned = http is None
+        if not self.base.startswith("https:"):
+            verify = False  # there is nothing to verify, and to load the authorities takes long
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30)
         self.http = http or httpx.Client(
             transport=_io.transport(uds, verify, limits), verify=verify, limits=limits, trust_env=uds is None

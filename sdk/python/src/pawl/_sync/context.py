@@ -56,7 +56,6 @@ class Context:
 
     def __init__(self, job: Job, client: Client, flush_seconds: float = 0.1) -> None:
         self._job = job
-        self._client = client.with_options(timeout=CALL_TIMEOUT, tries=1)
         self._flush_seconds = flush_seconds
         self._saved: dict[str, t.Checkpoint] = {}
         self._state: t.ResumeState | None = None
@@ -457,7 +456,7 @@ class Context:
         it is made also if the claim seems to be over: the server decides. With `released` a lease that
         was released means that an earlier try was carried out.
         """
-        call = self._client._call
+        call = self.client.with_options(timeout=CALL_TIMEOUT, tries=1)._call
         r = rules.request_of(call.config, name, id=id, query=query, body=body, has_body=body is not None)
         unsure = False
         n = 0
