@@ -8,10 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // Children are created, also unique and debounced ones, spawned and completed, while their
@@ -189,6 +191,141 @@ func TestAUniqueTaskIsReplacedBesideItsChildren(t *testing.T) {
 		}
 		if breaches := need[[]engine.Breach](t)(p.Engine.Check(t.Context())); len(breaches) > 0 {
 			t.Errorf("%+v", breaches)
+		}
+	})
+}
+
+// A child that failed is counted after the parent is locked, not before: what holds the parent
+// gets the wait too.
+func TestTheParentIsLockedBeforeItsWait(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		if p.Database == pawltest.SQLite {
+			return // one transaction writes at a time
+		}
+		l, ids := spawned(t, p.Engine, "parent", 2)
+		ok(t, awaitChildren(p.Engine, l, pawl.ChildWait{IDs: ids}))
+		no := false
+		c := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of parent"}}, 1)[0]
+		var wg sync.WaitGroup
+		ok(t, p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			if err := store.LockTaskRow(ctx, tx, pawl.DefaultNamespace, l.TaskID); err != nil {
+				return err
+			}
+			counting := make(chan struct{})
+			wg.Go(func() {
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_, err := first(p.Engine.Fail(context.Background(), []pawl.FailCall{{Fence: c.Fence(), Retryable: &no,
+						Error: pawl.Failure{Code: "no", Message: "no"}}}))
+					if err != nil {
+						t.Errorf("fail: %v", err)
+					}
+				}()
+				waitForLock(t, p)
+				close(counting)
+				<-ended
+			})
+			<-counting
+			_, err := tx.Exec(ctx, `SELECT 1 FROM `+p.Schema+`.child_waits FOR UPDATE NOWAIT`)
+			return err
+		}))
+		wg.Wait()
+		if got := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), l.TaskID)); got.State != pawl.TaskFailed {
+			t.Errorf("the parent is %s", got.State)
+		}
+	})
+}
+
+// waitForLock returns when a transaction waits for a lock of the test's schema.
+func waitForLock(t *testing.T, p *pawltest.Pawl) {
+	for range 500 {
+		waiting := 0
+		err := p.Engine.DB().View(context.Background(), func(ctx context.Context, tx store.Tx) error {
+			_, err := store.Row(ctx, tx, []any{&waiting}, `SELECT CAST(count(*) AS bigint) FROM pg_stat_activity
+				WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`, p.Schema)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if waiting > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("nothing waited for the parent")
+}
+
+// Many children end, some of them badly, while their parent is cancelled, deleted, retried or
+// forked. Each child counts once, and the parent does not wait for ever.
+func TestChildrenEndWhileTheirParentIsChanged(t *testing.T) {
+	no := false
+	bad := pawl.Failure{Code: "no", Message: "no"}
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
+		for n := range times(16, 400) {
+			typ := fmt.Sprint("parent", n)
+			l, ids := spawned(t, p.Engine, typ, 12)
+			policy := []string{pawl.OnFailureFail, pawl.OnFailureContinue, pawl.OnFailureCancel}[n%3]
+			ok(t, awaitChildren(p.Engine, l, pawl.ChildWait{IDs: ids, OnFailure: policy}))
+			var wg sync.WaitGroup
+			for i, c := range leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of " + typ}, Limit: 12}, 12) {
+				wg.Go(func() {
+					var err error
+					if i%3 == 0 {
+						_, err = first(svcs[i%2].Fail(context.Background(), []pawl.FailCall{{Fence: c.Fence(), Error: bad, Retryable: &no}}))
+					} else {
+						_, err = first(svcs[i%2].Complete(context.Background(), []pawl.CompleteCall{{Fence: c.Fence()}}))
+					}
+					if err != nil && !slices.Contains([]pawl.Code{pawl.CodeConflict, pawl.CodeNotFound, pawl.CodeLeaseLost}, pawl.CodeOf(err)) {
+						t.Errorf("the end of a child: %v", err)
+					}
+				})
+			}
+			verb := []string{"cancel", "delete", "retry", "fork"}[n/3%4]
+			for _, svc := range svcs {
+				wg.Go(func() {
+					call := []pawl.TaskCall{{TaskID: l.TaskID, Force: verb == "delete"}}
+					var err error
+					switch verb {
+					case "cancel":
+						_, err = first(svc.CancelTasks(context.Background(), call))
+					case "delete":
+						_, err = first(svc.DeleteTasks(context.Background(), call))
+					case "retry":
+						_, err = first(svc.RetryTasks(context.Background(), call))
+					case "fork":
+						_, err = first(svc.ForkTasks(context.Background(), []pawl.TaskFork{{TaskID: l.TaskID}}))
+					}
+					if err != nil && !slices.Contains([]pawl.Code{pawl.CodeConflict, pawl.CodeNotFound}, pawl.CodeOf(err)) {
+						t.Errorf("%s: %v", verb, err)
+					}
+				})
+			}
+			wg.Wait()
+			need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+			task, err := p.Engine.GetTask(t.Context(), l.TaskID)
+			if verb == "delete" {
+				if pawl.CodeOf(err) != pawl.CodeNotFound {
+					t.Errorf("after the delete: %+v, %v", task, err)
+				}
+				continue
+			}
+			ok(t, err)
+			wait := need[pawl.ResumeState](t)(p.Engine.Resume(t.Context(), l.ID)).Children
+			item := need[pawl.Item](t)(p.Engine.GetItem(t.Context(), l.ID))
+			if !task.State.Ended() && item.State != pawl.ItemQueued && (item.State != pawl.ItemFailed || policy != pawl.OnFailureFail) {
+				t.Errorf("%s, %s: the parent is %s, and its item %s", verb, policy, task.State, item.State)
+			}
+			over := wait == nil || wait.Over || verb != "fork" || policy == pawl.OnFailureFail
+			if !over || wait != nil && (wait.Ended > len(ids) || wait.Ended != len(wait.Items)) {
+				t.Errorf("%s, %s: children %+v", verb, policy, wait)
+			}
+			if t.Failed() {
+				return
+			}
 		}
 	})
 }

@@ -24,9 +24,10 @@ type ChildrenEnded struct {
 	Cancels bool        // other children are to be cancelled
 }
 
-// awaitedEnd is the end of a child that an item waits for.
+// awaitedEnd is the end of a child that an item of a task waits for.
 type awaitedEnd struct {
 	child, item string
+	task        string
 	state       string
 	failure     Text
 }
@@ -53,8 +54,16 @@ func EndTasks(ctx context.Context, tx Tx, ids []string) (out ChildrenEnded, err 
 		return out, err
 	}
 	of := map[string][]awaitedEnd{}
+	var failing []string
 	for _, a := range ends {
 		of[a.item] = append(of[a.item], a)
+		if a.state != completed {
+			failing = append(failing, a.task)
+		}
+	}
+	locked, err := lockTasks(ctx, tx, failing)
+	if err != nil {
+		return out, err
 	}
 	waits, err := lockWaits(ctx, tx, slices.Sorted(maps.Keys(of)))
 	if err != nil {
@@ -65,6 +74,7 @@ func EndTasks(ctx context.Context, tx Tx, ids []string) (out ChildrenEnded, err 
 		return out, err
 	}
 	for i := range waits {
+		waits[i].mayFail = slices.Contains(locked, waits[i].TaskID)
 		if err := waits[i].end(ctx, tx, now, of[waits[i].ItemID], &out); err != nil {
 			return out, err
 		}
@@ -72,9 +82,27 @@ func EndTasks(ctx context.Context, tx Tx, ids []string) (out ChildrenEnded, err 
 	return out, nil
 }
 
-// EndRemoved is EndTasks for tasks that this transaction removes afterwards. It locks their links:
-// a wait that is stored later does not find them.
+// lockTasks locks tasks, each named once or more, in the order of their ids. It returns those that
+// are there.
+func lockTasks(ctx context.Context, tx Tx, ids []string) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	return TaskIDs(ctx, tx, childrenSQL["lock tasks"], TaskList(slices.Compact(ids)))
+}
+
+// EndRemoved is EndTasks for tasks that this transaction removes afterwards. It locks them with
+// their parents, and then their links: a wait that is stored later does not find them. Where no
+// task has a parent it locks nothing.
 func EndRemoved(ctx context.Context, tx Tx, ids []string) (out ChildrenEnded, err error) {
+	parents, err := TaskIDs(ctx, tx, childrenSQL["parents of tasks"], TaskList(ids))
+	if err != nil || len(parents) == 0 {
+		return out, err
+	}
+	if _, err := lockTasks(ctx, tx, append(parents, ids...)); err != nil {
+		return out, err
+	}
 	children, err := TaskIDs(ctx, tx, childrenSQL["lock links"], TaskList(ids))
 	if err != nil || len(children) == 0 {
 		return out, err
@@ -93,7 +121,7 @@ func awaitedEnds(ctx context.Context, tx Tx, ids []string) ([]awaitedEnd, error)
 	var open []awaitedEnd
 	for rows.Next() {
 		var a awaitedEnd
-		if err := rows.Scan((*TaskID)(&a.child), (*ItemID)(&a.item)); err != nil {
+		if err := rows.Scan((*TaskID)(&a.child), (*ItemID)(&a.item), (*TaskID)(&a.task)); err != nil {
 			return nil, err
 		}
 		open = append(open, a)
@@ -156,6 +184,7 @@ type lockedWait struct {
 	attempt, need        int
 	onFailure            string
 	total, ended, failed int
+	mayFail              bool // its task is locked
 }
 
 func lockWaits(ctx context.Context, tx Tx, items []string) ([]lockedWait, error) {
@@ -215,9 +244,9 @@ func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEn
 	met := good >= w.need
 	lost := !met && w.onFailure != pawl.OnFailureContinue && w.total-w.failed < w.need
 	held := false
-	if met || lost {
+	if met || lost && w.mayFail { // else it was lost before, when its item had left it
 		var err error
-		if held, err = w.lockItem(ctx, tx, lost); err != nil {
+		if held, err = w.lockItem(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -248,15 +277,10 @@ func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEn
 	}
 }
 
-// lockItem locks the item if it is still in this wait, and its task before if the item may fail.
-// An item that left the wait, for example by its deadline, may be in another one.
-func (w *lockedWait) lockItem(ctx context.Context, tx Tx, mayFail bool) (bool, error) {
+// lockItem locks the item if it is still in this wait. An item that left the wait, for example by
+// its deadline, may be in another one.
+func (w *lockedWait) lockItem(ctx context.Context, tx Tx) (bool, error) {
 	var needs, broken, attempt, solo int
-	if mayFail {
-		if found, err := Row(ctx, tx, []any{&solo}, moveSQL["lock task"], TaskID(w.TaskID), w.Namespace); err != nil || !found {
-			return false, err
-		}
-	}
 	found, err := Row(ctx, tx, []any{&needs, &broken, &attempt, &solo}, moveSQL["hold waiting"], ItemID(w.ItemID))
 	return found && attempt == w.attempt, err
 }

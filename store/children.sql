@@ -33,6 +33,18 @@ WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 ORDER BY l.child_id
 @kept
 
+-- name: parents of tasks
+SELECT l.parent_id
+FROM pawl.child_links l
+WHERE l.child_id IN @ids($1)
+
+-- name: lock tasks
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.id @among_ids($1)
+ORDER BY t.id
+@exclusive
+
 -- name: lock links
 SELECT l.child_id
 FROM pawl.child_links l
@@ -59,8 +71,9 @@ SET needs = 1
 WHERE item_id = $1
 
 -- name: open waits for children
-SELECT a.child_id, a.item_id
+SELECT a.child_id, a.item_id, w.task_id
 FROM pawl.awaited_children a
+JOIN pawl.child_waits w ON w.item_id = a.item_id
 WHERE a.child_id @among_ids($1) AND a.state IS NULL
 
 -- The two lists are not joined: the planner would join all tables of the view first.
