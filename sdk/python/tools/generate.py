@@ -39,6 +39,7 @@ OPTIONS: dict[str, tuple[str, set[str]]] = {
     "PartOptions": ("PartBody", {"key", "payload", "worker_id", "attempt"}),
     "CheckpointOptions": ("CheckpointBody", {"type", "snapshot", "worker_id", "attempt"}),
     "TaskCheckpointOptions": ("TaskCheckpointBody", {"type", "snapshot"}),
+    "AppendOptions": ("CheckpointAppendBody", {"checkpoints"}),
     "MessageOptions": ("StartBody", {"role", "worker_id", "attempt"}),
     "ApproveOptions": ("ApproveBody", {"version"}),
     "RejectOptions": ("RejectBody", {"errors", "version"}),

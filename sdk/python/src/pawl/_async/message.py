@@ -124,6 +124,7 @@ class AsyncMessageWriter:
         """Appends chunks as they are. It waits only when much is waiting to be sent."""
         if self._finished:
             return
+        chunks = tuple(_cleaned(c) for c in chunks)
         sizes = [len(dumps(c, "the chunk")) for c in chunks]
         with self._mutex:
             if self._error is not None:
@@ -143,7 +144,7 @@ class AsyncMessageWriter:
             self._waiting.append(chunk)
             self._size += size
             return
-        text = clean(chunk.get("text") or "")
+        text = chunk.get("text") or ""
         while text:
             last = self._waiting[-1] if self._waiting else None
             room = MAX_CHUNK_TEXT - len(last.get("text") or "") if last is not None and last["type"] == kind else 0
@@ -242,6 +243,11 @@ class AsyncMessageWriter:
     ) -> None:
         if kind is None:
             await self.finish()
+
+
+def _cleaned(chunk: t.Chunk) -> t.Chunk:
+    """The chunk with text that the server takes; the caller's own is left alone."""
+    return {**chunk, "text": clean(chunk["text"])} if chunk.get("text") else chunk
 
 
 def clean(text: str) -> str:

@@ -149,6 +149,28 @@ class AsyncTaskCalls:
         """Saves checkpoints of tasks, each answered on its own."""
         return await self._call.batch("checkpoint_tasks", calls)
 
+    async def append_task(
+        self, task_id: str, checkpoints: Sequence[t.AppendedCheckpoint], **options: Unpack[t.AppendOptions]
+    ) -> t.CheckpointsAppended:
+        """Appends checkpoints to a task in one request, on condition, without a lease.
+
+        With `expected` the newest checkpoint must have this number; `prune` keeps the newest of each
+        prefix. What a name that is taken means is said by `on_conflict` of each checkpoint.
+        """
+        return await self._call.call("append_task", task_id, rules.body_of(options, checkpoints=list(checkpoints)))
+
+    async def append_tasks(self, calls: Sequence[t.CheckpointAppend]) -> list[Result[t.CheckpointsAppended]]:
+        """Appends checkpoints to tasks, each call answered on its own; `create` makes a task that is not there."""
+        return await self._call.batch("append_tasks", calls)
+
+    async def prune_task(self, task_id: str, rules: Sequence[t.PruneRule]) -> t.CheckpointsPruned:
+        """Removes named checkpoints of a task by rules: of each prefix the newest `keep` stay."""
+        return await self._call.call("prune_task", task_id, {"rules": list(rules)})
+
+    async def prune_tasks(self, calls: Sequence[t.CheckpointPrune]) -> list[Result[t.CheckpointsPruned]]:
+        """Prunes tasks, each answered on its own."""
+        return await self._call.batch("prune_tasks", calls)
+
     async def task_result(self, task_id: str, *, partial: bool = False) -> t.TaskResult:
         """Reads what a completed task came to.
 

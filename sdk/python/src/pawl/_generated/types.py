@@ -12,6 +12,7 @@ __all__ = [
     "AddItemsBody",
     "AppendBody",
     "AppendCall",
+    "AppendOptions",
     "Appended",
     "AppendedCheckpoint",
     "AppendedRef",
@@ -428,6 +429,13 @@ class AppendCall(TypedDict):
     id: str
     offset: int
     worker_id: str
+
+
+class AppendOptions(TypedDict, total=False):
+    """The options of CheckpointAppendBody."""
+
+    expected: int
+    prune: list[PruneRule]
 
 
 class Appended(TypedDict):
