@@ -92,15 +92,17 @@ type Fence struct {
 // ClaimRequest asks for items to work on: highest priority first; within a priority,
 // items that were given back before new ones, then the oldest first.
 type ClaimRequest struct {
-	WorkerID     string      `json:"worker_id"`
-	Types        []string    `json:"types,omitempty"` // empty = any type of work
-	TaskID       string      `json:"task_id,omitempty"`
-	ItemID       string      `json:"item_id,omitempty"`
-	Limit        int         `json:"limit,omitempty"`         // 1…1000; 0 = 1
-	LeaseSeconds int         `json:"lease_seconds,omitempty"` // 1…86400; 0 = 300
-	WaitSeconds  int         `json:"wait_seconds,omitempty"`  // 0…60: how long to wait for work
-	Prefetch     bool        `json:"prefetch,omitempty"`      // claimed ahead; an expiry is not counted if the item was never started
-	Provenance   *Provenance `json:"provenance,omitempty"`    // of the claimer
+	WorkerID string   `json:"worker_id"`
+	Types    []string `json:"types,omitempty"` // empty = any type of work
+	TaskID   string   `json:"task_id,omitempty"`
+	ItemID   string   `json:"item_id,omitempty"`
+	Limit    int      `json:"limit,omitempty"` // 1…1000; 0 = 1
+	// 1…86400; 0 = the lease of the types, or of the item or task that is named without a type;
+	// 300 if they differ or have none, and for any work
+	LeaseSeconds int         `json:"lease_seconds,omitempty"`
+	WaitSeconds  int         `json:"wait_seconds,omitempty"` // 0…60: how long to wait for work
+	Prefetch     bool        `json:"prefetch,omitempty"`     // claimed ahead; an expiry is not counted if the item was never started
+	Provenance   *Provenance `json:"provenance,omitempty"`   // of the claimer
 }
 
 // Lease is one claimed item: its input, and until when the worker holds it.

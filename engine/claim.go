@@ -69,14 +69,18 @@ func (s *claimOp) prepare(ctx context.Context) error {
 	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // also if a check below fails: the call is tried again
 		scope.wait = max(scope.wait, time.Duration(req.WaitSeconds)*time.Second)
 	}
-	if req.LeaseSeconds == 0 && len(req.Types) <= pawl.MaxClaim {
-		var err error
-		if req.LeaseSeconds, err = s.e.leaseFor(ctx, s.caller.Namespace, req.Types); err != nil {
-			return err
-		}
-	}
+	own := req.LeaseSeconds != 0
 	if err := rules.CheckClaim(req); err != nil {
 		return err
+	}
+	if !own {
+		types, err := s.leaseTypes(ctx)
+		if err == nil {
+			req.LeaseSeconds, err = s.e.leaseFor(ctx, s.caller.Namespace, types)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if req.TaskID != "" || req.ItemID != "" {
 		if _, err := view(ctx, s.e, func(ctx context.Context, tx store.Tx, ns string) (struct{}, error) {
@@ -93,6 +97,23 @@ func (s *claimOp) prepare(ctx context.Context) error {
 		s.waitKey = waitKey(s.caller, req)
 	}
 	return nil
+}
+
+// leaseTypes returns the types whose lease a claim gets that names none: those that it names, or that
+// of its item or task.
+func (s *claimOp) leaseTypes(ctx context.Context) ([]string, error) {
+	req := &s.req
+	if len(req.Types) > 0 || req.TaskID == "" && req.ItemID == "" {
+		return req.Types, nil
+	}
+	return view(ctx, s.e, func(ctx context.Context, tx store.Tx, ns string) ([]string, error) {
+		if req.ItemID != "" {
+			it, err := store.GetItem(ctx, tx, ns, req.ItemID, 0)
+			return []string{it.Type}, err
+		}
+		t, err := store.GetTask(ctx, tx, ns, req.TaskID)
+		return []string{t.Type}, err
+	})
 }
 
 // try claims what is available and reports whether the claim is done. If another claim

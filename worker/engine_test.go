@@ -363,6 +363,28 @@ func TestAStopGivesUnfinishedWorkBackUncounted(t *testing.T) {
 	})
 }
 
+// A worker that names no lease has that of its type, and one that names a lease has it.
+func TestAWorkerHasTheLeaseOfTheType(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		if _, err := p.Engine.PutTypes(t.Context(), []pawl.Type{{Name: "t", LeaseSeconds: 40}}); err != nil {
+			t.Fatal(err)
+		}
+		for own, want := range map[int]int{0: 40, 70: 70} {
+			create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+			got := make(chan int, 1)
+			stop := startWorker(t, p, worker.Options{LeaseSeconds: own}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
+				l, _ := pawl.ItemFrom(ctx)
+				got <- l.LeaseSeconds
+				return 0, nil
+			}))
+			if seconds := receive(t, got); seconds != want {
+				t.Errorf("LeaseSeconds %d: the lease has %d s, want %d", own, seconds, want)
+			}
+			stop()
+		}
+	})
+}
+
 func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})

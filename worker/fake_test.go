@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -134,6 +135,7 @@ func (f *fake) claim(req pawl.ClaimRequest) []pawl.Lease {
 		}
 		it.state = pawl.ItemLeased
 		it.lease.Attempt++
+		req.LeaseSeconds = cmp.Or(req.LeaseSeconds, pawl.DefaultLeaseSeconds)
 		it.lease.WorkerID, it.lease.LeaseSeconds = req.WorkerID, req.LeaseSeconds
 		it.lease.ServerTime, it.lease.LeaseExpiresAt = now, now.Add(time.Duration(req.LeaseSeconds)*time.Second)
 		out = append(out, it.lease)

@@ -40,7 +40,7 @@ type Options struct {
 	Version string // for the registry, ≤ 255; "" = the program's module version
 
 	Concurrency  int      // handlers at a time; 0 = one per CPU
-	LeaseSeconds int      // 1…86400; 0 = 300
+	LeaseSeconds int      // 1…86400; 0 = the lease of the types, or 300 if they differ or have none
 	WaitSeconds  int      // long-poll time of a claim, 1…60; 0 = 30
 	TaskID       string   // only this task's items; "" = any
 	Types        []string // with a handler for every type: claim only these types; nil = all
@@ -188,9 +188,6 @@ func withDefaults(o Options) Options {
 	if o.Concurrency == 0 {
 		o.Concurrency = runtime.NumCPU()
 	}
-	if o.LeaseSeconds == 0 {
-		o.LeaseSeconds = pawl.DefaultLeaseSeconds
-	}
 	if o.WaitSeconds == 0 {
 		o.WaitSeconds = 30
 	}
@@ -220,7 +217,7 @@ func check(o Options, handlers []Handler) error {
 		}
 	}
 	within("/concurrency", o.Concurrency, 1, pawl.MaxItemsPerCall)
-	within("/lease_seconds", o.LeaseSeconds, 1, pawl.MaxLeaseSeconds)
+	within("/lease_seconds", o.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	within("/wait_seconds", o.WaitSeconds, 1, pawl.MaxWaitSeconds)
 	within("/flush_every_ms", int(o.FlushEvery.Milliseconds()), 1, int(pawl.MaxFlush.Milliseconds()))
 	within("/max_misses", o.MaxMisses, 1, pawl.MaxAttemptsCeiling)

@@ -138,7 +138,7 @@ func TestAnIdleWorkerAsksSeldom(t *testing.T) {
 		if n := len(f.callsOf("claim")); n != 11 { // every 30 s, and the one that waits
 			t.Errorf("%d claims in 5 minutes without work", n)
 		}
-		if c := f.callsOf("claim")[0].claim; c.Limit != 4 || c.WaitSeconds != 30 || c.LeaseSeconds != 300 || c.Prefetch ||
+		if c := f.callsOf("claim")[0].claim; c.Limit != 4 || c.WaitSeconds != 30 || c.LeaseSeconds != 0 || c.Prefetch ||
 			!slices.Equal(c.Types, []string{"t"}) {
 			t.Errorf("%+v", c)
 		}

@@ -204,6 +204,10 @@ var plans = noun{"plans", []promise{
 		w.same(l.LeaseSeconds, 900, "of the type")
 		w.same(lease(pawl.ClaimRequest{Types: []string{"slow"}, LeaseSeconds: 60}).LeaseSeconds, 60, "the claim's own")
 		w.same(lease(pawl.ClaimRequest{Types: []string{"slow", "quick"}}).LeaseSeconds, pawl.DefaultLeaseSeconds, "of types that differ")
+		w.same(lease(pawl.ClaimRequest{TaskID: w.create(pawl.NewTask{Type: "quick"}).ID}).LeaseSeconds, 20, "of a task")
+		items, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: w.create(pawl.NewTask{Type: "quick"}).ID})
+		w.ok(err, "list")
+		w.same(lease(pawl.ClaimRequest{ItemID: items.Items[0].ID}).LeaseSeconds, 20, "of an item")
 		for _, base := range []float64{10, 15} {
 			m, err := pawl.Fail(w.ctx, w.svc, l.Fence(), errors.New("no"))
 			w.ok(err, "fail")

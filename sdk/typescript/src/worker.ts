@@ -12,7 +12,7 @@ export interface WorkOptions {
   workerId: string;
   /** The types of items that are claimed. */
   types: string[];
-  /** How long a claim lasts without a heartbeat; 300 s by default. */
+  /** How long a claim lasts without a heartbeat; by default the lease of the types, or 300 s if they differ or have none. */
   leaseSeconds?: number;
   /** How many items are done at once; 1 by default. */
   concurrency?: number;
@@ -83,7 +83,7 @@ const passing = ["unavailable", "limit", "internal"];
  * refuses to let this worker claim.
  */
 export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) => Promise<unknown>): Promise<void> {
-  const { workerId, types, leaseSeconds = 300, concurrency = 1, graceMs = 30_000 } = options;
+  const { workerId, types, leaseSeconds, concurrency = 1, graceMs = 30_000 } = options;
   const log = options.log === false ? silent : (options.log ?? console);
   const refused = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, refused.signal]) : refused.signal;

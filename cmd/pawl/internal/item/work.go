@@ -58,7 +58,7 @@ func itemClaim(a *cli.App) *cobra.Command {
 	f.StringVar(&req.TaskID, "task", "", "of this task")
 	f.StringVar(&req.ItemID, "item", "", "this item")
 	f.IntVar(&req.Limit, "limit", 1, "maximum number of items, up to 1000")
-	f.IntVar(&req.LeaseSeconds, "lease", pawl.DefaultLeaseSeconds, "seconds the lease lasts, up to 86400")
+	f.IntVar(&req.LeaseSeconds, "lease", 0, "seconds the lease lasts, up to 86400 (default the lease of the type, or 300)")
 	f.IntVar(&req.WaitSeconds, "wait", 0, "seconds to wait for work, up to 60")
 	return cmd
 }
