@@ -77,6 +77,7 @@ type server struct {
 	counts   countCache
 	waits    answers[stuckWork]
 	lines    answers[queueSparks]
+	leases   answers[pawl.LeaseAdvice]
 	hints    *hints
 	kept     fragments
 }

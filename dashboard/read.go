@@ -286,10 +286,23 @@ func (d *server) workers(v *request) (any, error) {
 	return &list, err
 }
 
+// typesPage is the registered types, and the leases that would have avoided expiries.
+type typesPage struct {
+	pawl.List[pawl.Type]
+	Leases section[pawl.LeaseAdvice]
+}
+
 func (d *server) types(v *request) (any, error) {
-	v.shows("/v1/types", pawlCommand("type", "list"))
+	v.shows("/v1/types", pawlCommand("type", "list"), pawlCommand("type", "suggest"))
 	list, err := d.svc.ListTypes(v.Context(), pawl.TypeFilter{Page: v.pageOf("cursor", manyRows)})
-	return &list, err
+	if err != nil {
+		return nil, err
+	}
+	advice, err := d.leases.get(pawl.CallerOf(v.Context()).Namespace, func() ([]pawl.LeaseAdvice, error) {
+		return d.svc.SuggestLeases(v.Context())
+	})
+	advice = slices.DeleteFunc(slices.Clone(advice), func(a pawl.LeaseAdvice) bool { return a.Command == "" })
+	return &typesPage{list, sectionOf(pawl.List[pawl.LeaseAdvice]{Items: advice}, err)}, nil
 }
 
 // lifecycle is the table of states and moves of one kind of object.

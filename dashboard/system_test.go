@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
@@ -21,6 +22,45 @@ func TestWhatIsStuck(t *testing.T) {
 			"pawl worker --type translate", "idle</a>: 1 queued", "pawl queue resume idle")
 		if strings.Index(got.text, "translate</a>: 3") > strings.Index(got.text, "idle</a>: 1") {
 			t.Error("the paused queue comes before the type without a worker")
+		}
+	})
+}
+
+// The page of types names the lease that would have avoided expiries, with the command that sets it.
+func TestLeasesAreSuggested(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h, ctx := open(t, p, false), t.Context()
+		if got := h.get("/ui/types"); strings.Contains(got.text, "would avoid expiries") {
+			t.Error("it suggests a lease, and nothing was measured")
+		}
+		if _, err := p.Service.PutTypes(ctx, []pawl.Type{{Name: "slow <b>", LeaseSeconds: 5}}); err != nil {
+			t.Fatal(err)
+		}
+		h.create(pawl.NewTask{Type: "slow <b>"})
+		claim := func(worker string, seconds int) pawl.Fence {
+			ls, err := p.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: worker, Types: []string{"slow <b>"}, LeaseSeconds: seconds})
+			if err != nil || len(ls) != 1 {
+				t.Fatal(ls, err)
+			}
+			return ls[0].Fence()
+		}
+		claim("first", 5)
+		p.Advance(6 * time.Second)
+		if _, err := p.Service.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		f := claim("second", 60)
+		p.Advance(8 * time.Second)
+		if _, err := pawl.Complete(ctx, p.Service, f, nil); err != nil {
+			t.Fatal(err)
+		}
+		h.get("/ui/types")
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // answers are kept for a moment
+			got := h.get("/ui/types")
+			if strings.Contains(got.text, "would avoid expiries") || time.Now().After(end) {
+				h.has(got, 200, "has a lease of 5 s; suggested 10 s", "pawl type set &#39;slow &lt;b&gt;&#39; --lease 10s", "pawl type suggest")
+				return
+			}
 		}
 	})
 }
