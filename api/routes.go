@@ -48,7 +48,13 @@ var Routes = []Route{
 	{Name: "clone_tasks", Method: post, Path: "/v1/tasks:clone", Role: Submitter, Success: 200,
 		Means: "Clone tasks, each answered on its own."},
 	{Name: "fork_task", Method: post, Path: "/v1/tasks/{id}:fork", Role: Submitter, Success: 201,
-		Means: "Create a task that goes on from a checkpoint of this one, also of an archived one."},
+		Means: "Create a task that goes on from a checkpoint of this one, also of an archived one.",
+		Tools: []Tool{
+			{Name: "work_fork", Title: "Fork a task",
+				Means: "Create a task that goes on from a checkpoint of another one, also of one that has ended. The other task stays " +
+					"as it is."},
+		},
+	},
 	{Name: "fork_tasks", Method: post, Path: "/v1/tasks:fork", Role: Submitter, Success: 200,
 		Means: "Fork tasks, each answered on its own."},
 	{Name: "delete_task", Method: del, Path: "/v1/tasks/{id}", Role: Operator, Success: 204,
@@ -181,7 +187,13 @@ var Routes = []Route{
 
 	{Name: "spawn_child", Method: post, Path: "/v1/items/{id}:spawn", Role: Claimer, Success: 201,
 		Means: "Create a task as a child of the item's task, under the item's lease. The same key again is the same child.",
-		Found: "The child that the key has already."},
+		Found: "The child that the key has already.",
+		Tools: []Tool{
+			{Name: "work_spawn", Title: "Create a child task", Hints: ToolRepeats,
+				Means: "Create a task as a child of the task of your item, under your lease. Workers take its items like those of any " +
+					"other task. The same key again is the same child."},
+		},
+	},
 	{Name: "spawn_children", Method: post, Path: "/v1/items:spawn", Role: Claimer, Success: 200,
 		Means: "Spawn children, each answered on its own."},
 
@@ -287,7 +299,13 @@ var Routes = []Route{
 		Means: "Read an item."},
 	{Name: "why_item", Method: get, Path: "/v1/items/{id}/why", Role: Reader, Success: 200,
 		Means: "Say what an item waits for, since when and until when, and the command that changes it. The id of a task stands for " +
-			"the item that tells most about it."},
+			"the item that tells most about it.",
+		Tools: []Tool{
+			{Name: "work_why", Title: "Explain a state", Hints: ToolReads,
+				Means: "Say why an item does not go on: what it waits for and since when, who held it last, what failed, what happens " +
+					"next, and the command line that changes it. Of a task, it explains the item that tells most."},
+		},
+	},
 	{Name: "resume_item", Method: get, Path: "/v1/items/{id}/resume", Role: Claimer, Success: 200,
 		Means: "Read all that the next attempt needs to go on.",
 		Tools: []Tool{

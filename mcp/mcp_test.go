@@ -128,6 +128,9 @@ type answer struct {
 	Rules    json.RawMessage
 	Sequence int64
 	Next     cursor
+	Reason   string
+	Detail   string
+	Command  string
 	TimedOut bool `json:"timed_out"`
 
 	NextItems    string `json:"next_items"`
