@@ -119,7 +119,13 @@ func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) (states []string) {
 		set.args = append(set.args, now)
 		cond += " AND lease_expires_at <= " + placeholder(2+len(set.args))
 	}
-	if set.sources = itemSources(states, false, cond); len(set.sources) > 0 {
+	set.sources = itemSources(states, false, cond)
+	for i := range set.sources {
+		if s := &set.sources[i]; q.Error != "" && s.table != "parked_items" {
+			s.cond += failedBefore // has an index
+		}
+	}
+	if len(set.sources) > 0 {
 		l.sets = append(l.sets, set)
 	}
 	return states
