@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl/internal/testserver"
@@ -25,8 +26,10 @@ func missing() []string {
 			packages = append(packages, b.debian)
 		}
 	}
-	if _, err := exec.LookPath("promtool"); err != nil {
-		packages = append(packages, "prometheus")
+	for _, program := range []string{"prometheus", "promtool"} { // one may be there without the other
+		if _, err := exec.LookPath(program); err != nil && !slices.Contains(packages, "prometheus") {
+			packages = append(packages, "prometheus")
+		}
 	}
 	if !hasCompiler() {
 		packages = append(packages, "gcc", "libc6-dev")
