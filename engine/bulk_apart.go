@@ -20,7 +20,7 @@ func (r *bulkRun) apart(ctx context.Context) error {
 	}
 	before, tasks := r.state, []bulkTask(nil)
 	for _, t := range before.Apart {
-		if r.touched[t.ID] && r.call.Verb != pawl.BulkCancel { // a cancel of many items may have been interrupted
+		if r.touched[t.ID] && r.call.Verb != pawl.BulkCancel && r.call.Verb != pawl.BulkDelete { // these may be half done
 			r.state.Matched, r.state.Changed = r.state.Matched+1, r.state.Changed+1
 		} else {
 			tasks = append(tasks, t)
@@ -95,6 +95,9 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 		calls[i] = pawl.TaskCall{TaskID: t.ID, Reason: r.call.Reason, Force: r.call.Force}
 	}
 	if r.call.Verb == pawl.BulkDelete {
+		if err := r.cancelBefore(ctx, tasks); err != nil {
+			return nil, err
+		}
 		rs, err := e.DeleteTasks(ctx, calls)
 		for i := range rs {
 			out[i] = rs[i].Err
@@ -113,6 +116,38 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 		out[at[i]] = rs[i].Err
 	}
 	return out, err
+}
+
+// cancelBefore cancels tasks that are deleted by force, those that are plain in one transaction. A
+// delete cancels the others.
+func (r *bulkRun) cancelBefore(ctx context.Context, tasks []bulkTask) error {
+	if !r.call.Force {
+		return nil
+	}
+	ids := make([]string, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	var done store.PlainApplied
+	err := r.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		held, err := store.LockTasks(ctx, tx, r.item.Namespace, ids)
+		if err != nil {
+			return err
+		}
+		now, err := store.NowAgain(ctx, tx)
+		if err != nil {
+			return err
+		}
+		done, err = store.ApplyToPlain(ctx, tx, now, store.Change{Namespace: r.item.Namespace, Verb: pawl.BulkCancel,
+			Actor: actor(r.caller, pawl.ActorUser, ""), Reason: store.Text(r.call.Reason), Data: bulkData(r.item.TaskID)}, held)
+		return err
+	})
+	if err != nil {
+		r.e.log.WarnContext(ctx, "tasks of a bulk call are cancelled one by one", "task_id", r.item.TaskID, "error", err)
+		return ctx.Err()
+	}
+	r.e.follow(ctx, effects{queued: done.Released, children: done.Children})
+	return nil
 }
 
 // onlyGroup limits calls to the items of the group of failures that the filter names, if it names

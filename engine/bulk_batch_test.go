@@ -136,5 +136,16 @@ func TestABulkCallChangesNoTaskTwice(t *testing.T) {
 		if got := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), failed)); got.State != pawl.TaskFailed {
 			t.Errorf("it is %s: retried again", got.State)
 		}
+		cancelled := ids[0]
+		task = need[pawl.Task](t)(p.Engine.Bulk(t.Context(), pawl.BulkCall{Verb: pawl.BulkDelete, Force: true,
+			Filter: pawl.BulkFilter{ID: pawl.Texts{cancelled}}}))
+		state = strings.ReplaceAll(state, failed, cancelled)
+		f.do(p.Exec("UPDATE pawl.tasks SET metadata = $1 WHERE id = $2", state, task.ID),
+			p.Exec("INSERT INTO pawl.task_events (namespace, task_id, move, actor, data, created_at) VALUES ('default', $1, "+
+				"(SELECT code FROM pawl.moves WHERE class = 'task' AND event = 'stale'), 0, $2, 1)", cancelled, `{"bulk":"`+task.ID+`"}`))
+		f.do(p.Engine.RunBulks(t.Context()))
+		if _, err := p.Engine.GetTask(t.Context(), cancelled); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("a delete that had cancelled the task when it was interrupted left it: %v", err)
+		}
 	})
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -87,8 +88,12 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 		return false, err
 	}
 	err = gated(ctx, tx, "delete", func() error {
+		steps, err := stepsOf(ctx, tx, taskID)
+		if err != nil {
+			return err
+		}
 		left := int64(batch)
-		for _, step := range removal {
+		for _, step := range steps {
 			if events, gone := removed[step]; gone {
 				ids, err := Ints(ctx, tx, archiveSQL[events], TaskID(taskID), left)
 				if err != nil {
@@ -123,6 +128,33 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 		return false, err
 	}
 	return false, Record(ctx, tx, now, []Event{{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: Actor{Type: pawl.ActorSystem}}})
+}
+
+// stepsThere is a query that says for each step of removal whether it has rows to remove. It is
+// made from the steps: each takes its rows from a query with a limit, $2.
+var stepsThere = func() string {
+	var cols []string
+	for _, step := range removal {
+		_, query, _ := strings.Cut(archiveSQL[step], "IN (")
+		query, _, _ = strings.Cut(query, "LIMIT $2")
+		cols = append(cols, "CASE WHEN EXISTS ("+query+") THEN 1 ELSE 0 END")
+	}
+	return "SELECT " + strings.Join(cols, ",\n")
+}()
+
+// stepsOf returns the steps of removal that have rows of a task. Its rows are locked.
+func stepsOf(ctx context.Context, tx Tx, taskID string) (steps []string, err error) {
+	there, into := make([]int, len(removal)), make([]any, len(removal))
+	for i := range there {
+		into[i] = &there[i]
+	}
+	_, err = Row(ctx, tx, into, stepsThere, TaskID(taskID))
+	for i, step := range removal {
+		if there[i] == 1 {
+			steps = append(steps, step)
+		}
+	}
+	return steps, err
 }
 
 // removeKey removes the unique key of a locked task, if its window is over or all says so.
