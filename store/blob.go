@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
 
 	"github.com/pawl-work/pawl"
 )
@@ -68,7 +69,7 @@ func addressOf(base, body []byte) []byte {
 func BlobName(address []byte) string { return pawl.BlobAddress(address) }
 
 // BlobParents reads the newest blobs among the checkpoints of an item, or of a task without
-// one: first the newest of the given name, then the newest.
+// one: first the newest of the given name or of the one that is most like it, then the newest.
 func BlobParents(ctx context.Context, tx Tx, namespace, taskID, itemID, name string) (out []BlobHead, err error) {
 	query, owner := "blobs of item", ID(ItemID(itemID))
 	if itemID == "" {
@@ -79,20 +80,34 @@ func BlobParents(ctx context.Context, tx Tx, namespace, taskID, itemID, name str
 		return nil, err
 	}
 	defer rows.Close()
-	named := 0
+	best := -1
 	for rows.Next() {
 		var b BlobHead
 		var of string
 		if err := rows.Scan(&of, &b.Address, &b.Depth, &b.Chain, &b.Size); err != nil {
 			return nil, err
 		}
-		if of == name && named == 0 {
-			out, named = append([]BlobHead{b}, out...), 1
+		if like := alike(of, name); like > best {
+			out, best = append([]BlobHead{b}, out...), like
 		} else {
 			out = append(out, b)
 		}
 	}
 	return out, rows.Err()
+}
+
+// alike is how many bytes two names have in common at their beginnings and ends.
+func alike(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	if n == max(len(a), len(b)) {
+		return math.MaxInt
+	}
+	for a, b = a[n:], b[n:]; a != "" && b != "" && a[len(a)-1] == b[len(b)-1]; n++ {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return n
 }
 
 // parentsRead bounds the checkpoints among which the base of a new blob is looked for.

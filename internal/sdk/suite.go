@@ -22,6 +22,7 @@ var suites = []suite{
 	{name: "typescript", command: []string{"./sdk/typescript/run", "core"}, counts: nodeTest},
 	{name: "ai-sdk", command: []string{"./sdk/typescript/run", "ai"}, counts: nodeTest},
 	{name: "python", command: []string{"./sdk/python/run"}, counts: pytest},
+	{name: "langgraph-python", command: []string{"./sdk/python/run", "frameworks/test_langgraph.py"}, counts: pytest, foreign: true},
 }
 
 func (s suite) limit() time.Duration {

@@ -1,0 +1,198 @@
+"""LangGraph's own suite for savers, each of its tests on each database, and what it does not test."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+import random
+import sqlite3
+import statistics
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypedDict
+
+import httpx
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.conformance import spec
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+import pawl
+import pawl.testing
+from pawl.langgraph import PawlSaver
+
+Test = Callable[[PawlSaver], Awaitable[None]]
+
+
+def foreign() -> list[Any]:
+    """All tests of the suite, by capability."""
+    out = []
+    for module in pkgutil.iter_modules(spec.__path__):
+        for name, tests in vars(importlib.import_module(f"{spec.__name__}.{module.name}")).items():
+            if name.startswith("ALL_"):
+                out += [pytest.param(test, id=test.__name__) for test in tests]
+    return out
+
+
+@pytest.mark.parametrize("test", foreign())
+def test_conformance(shared: pawl.testing.Server, test: Test) -> None:
+    async def run() -> None:
+        async with PawlSaver(shared.url, namespace=uuid.uuid4().hex) as saver:
+            await test(saver)
+
+    asyncio.run(run())
+
+
+class Counting(httpx.HTTPTransport):
+    """Counts requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests += 1
+        return super().handle_request(request)
+
+
+def saved(saver: PawlSaver, thread: str, values: dict[str, Any], config: Any = None) -> Any:
+    """Puts a checkpoint in which all channels are new."""
+    before = saver.get_tuple(config) if config else None
+    old = before.checkpoint["channel_versions"] if before else {}
+    checkpoint = empty_checkpoint()
+    checkpoint["id"] = str(uuid6(clock_seq=-1))
+    checkpoint["channel_values"] = values
+    versions: Any = {c: saver.get_next_version(old.get(c), None) for c in values}  # type: ignore[arg-type]
+    checkpoint["channel_versions"] = versions
+    config = config or {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    return saver.put(config, checkpoint, {"source": "loop", "step": 0, "parents": {}}, versions)
+
+
+def test_a_put_and_a_read_of_the_newest_are_one_request_each(shared: pawl.testing.Server) -> None:
+    transport = Counting()
+    with httpx.Client(transport=transport) as http, PawlSaver(client=pawl.Client(shared.url, http=http)) as saver:
+        thread = uuid.uuid4().hex
+        config = saved(saver, thread, {"a": 1, "b": "two"})
+        assert transport.requests == 1
+        saver.put_writes(config, [("a", 2), ("b", "three")], "task")
+        assert transport.requests == 2
+        found = saver.get_tuple({"configurable": {"thread_id": thread}})
+        assert transport.requests == 3
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"a": 1, "b": "two"}
+    assert found.pending_writes == [("task", "a", 2), ("task", "b", "three")]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "ä雪🦫",
+        "\0\1\x7f\x80",
+        b"\0\xff" * 9,
+        2**63 - 1,
+        {"a": [None, 1.5, {"b": set()}]},
+        "x" * 1_500_000,
+        bytes(1_500_000),
+    ],
+    ids=["empty", "unicode", "control", "bytes", "big", "nested", "large", "large-bytes"],
+)
+def test_values_are_read_as_they_were_put(shared: pawl.testing.Server, value: Any) -> None:
+    with PawlSaver(shared.url) as saver:
+        config = saved(saver, f"thread/{uuid.uuid4().hex}, 100% *", {"a/b*,c%": value, "n" * 500: 1})
+        found = saver.get_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"a/b*,c%": value, "n" * 500: 1}
+
+
+def test_many_channels_are_read_in_more_requests(shared: pawl.testing.Server) -> None:
+    values = {f"channel {n} {'x' * 60}": n for n in range(400)}
+    with PawlSaver(shared.url) as saver:
+        found = saver.get_tuple(saved(saver, uuid.uuid4().hex, values))
+    assert found is not None
+    assert found.checkpoint["channel_values"] == values
+
+
+def test_storage_is_linear() -> None:
+    """A thread whose messages grow by 4 KB in each of 200 turns, which are put whole each time."""
+    thread, messages, config, unique = uuid.uuid4().hex, list[str](), None, 0
+    with pawl.testing.serve() as server, PawlSaver(server.url) as saver:
+        for _ in range(200):
+            messages = [*messages, random.randbytes(2000).hex()]
+            unique += len(messages[-1])
+            config = saved(saver, thread, {"messages": messages}, config)
+        found = saver.get_tuple({"configurable": {"thread_id": thread}})
+        with sqlite3.connect(server.db.removeprefix("sqlite:")) as db:
+            (blobs,) = db.execute("SELECT SUM(LENGTH(body)) FROM blobs").fetchone()
+            (rest,) = db.execute(
+                "SELECT SUM(COALESCE(LENGTH(snapshot), 0) + LENGTH(metadata) + LENGTH(name)) FROM checkpoints"
+            ).fetchone()
+    assert found is not None
+    assert found.checkpoint["channel_values"]["messages"] == messages
+    assert (blobs + rest) / unique <= 1.3
+
+
+class State(TypedDict):
+    said: Annotated[list[str], lambda old, new: old + new]
+
+
+def graph(saver: PawlSaver, ran: list[str]) -> Any:
+    def think(state: State) -> dict[str, list[str]]:
+        ran.append("think")
+        return {"said": ["a plan"]}
+
+    def ask(state: State) -> dict[str, list[str]]:
+        return {"said": [interrupt("may I?")]}
+
+    builder = StateGraph(State)
+    builder.add_node("think", think)
+    builder.add_node("ask", ask)
+    builder.add_edge(START, "think")
+    builder.add_edge("think", "ask")
+    builder.add_edge("ask", END)
+    return builder.compile(checkpointer=saver)
+
+
+def test_a_graph_goes_on_after_the_server_was_killed(own: pawl.testing.Server) -> None:
+    config, ran = {"configurable": {"thread_id": "t"}}, list[str]()
+    with PawlSaver(own.url) as saver:
+        out = graph(saver, ran).invoke({"said": ["hello"]}, config)
+        assert out["__interrupt__"][0].value == "may I?"
+    own.kill()
+    own.start()
+    with PawlSaver(own.url) as saver:
+        out = graph(saver, ran).invoke(Command(resume="yes"), config)
+        assert out["said"] == ["hello", "a plan", "yes"]
+        assert ran == ["think"]
+        history = list(graph(saver, ran).get_state_history(config))
+        assert len(history) >= 4
+        saver.prune(["t"])
+        assert [s.values for s in graph(saver, ran).get_state_history(config)] == [out]
+        saver.delete_thread("t")
+        assert saver.get_tuple(config) is None  # type: ignore[arg-type]
+
+
+def test_speed(shared: pawl.testing.Server) -> None:
+    """Prints the times; a busy machine fails no test."""
+    took, config = [], None
+    with PawlSaver(shared.url) as saver:
+        thread = uuid.uuid4().hex
+        for n in range(200):
+            checkpoint = empty_checkpoint()
+            checkpoint["id"] = str(uuid6(clock_seq=-1))
+            checkpoint["channel_values"] = {"n": n}
+            checkpoint["channel_versions"] = {"n": n + 1}
+            start = time.perf_counter()
+            config = saver.put(
+                config or {"configurable": {"thread_id": thread, "checkpoint_ns": ""}},
+                checkpoint,
+                {"source": "loop", "step": n, "parents": {}},
+                {"n": n + 1},
+            )
+            took.append(time.perf_counter() - start)
+    print(f"put p50 {statistics.median(took) * 1000:.2f} ms")
+    assert len(took) == 200

@@ -1,0 +1,315 @@
+"""How LangGraph's checkpoints are kept in Pawl: names, bodies of calls, and what is read back.
+
+A thread is a task. Its checkpoints, the values of its channels and its pending writes are checkpoints
+of that task, each under a name:
+
+    c/NAMESPACE/CHECKPOINT/                  a checkpoint without the values of its channels
+    b/NAMESPACE/CHANNEL/VERSION/PIECE/       a piece of the value that a channel has in a version
+    w/NAMESPACE/CHECKPOINT/TASK/NUMBER/      a pending write
+
+A checkpoint refers to its values and writes, so one request reads all of it. A value is stored once
+for each version of its channel. A name ends with a slash, so none is the beginning of another.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, cast
+from urllib.parse import quote
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+    writes_sort_key,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+#: The type of the tasks that are threads.
+THREAD_TYPE = "langgraph.thread"
+
+# No worker takes the item of a thread. So that it does not count as queued, it is due as late as may be.
+LATE = timedelta(days=9 * 365)
+
+MAX_KEY = 255  # characters of a unique key
+MAX_PART = 200  # characters of one part of a name, of which there are at most four
+MAX_REFS = 12_000  # bytes of the references in the metadata of a checkpoint, which has 16 KiB
+MAX_APPEND = 1000  # checkpoints of one append
+MAX_APPEND_BYTES = 4 << 20  # bytes of snapshots in one append
+MAX_RULES = 100  # rules of one append
+
+MAX_PIECE = 700_000  # bytes of a piece: as JSON it has at most 4/3 of it, and a snapshot may have 1 MiB
+SHORT = bytes(range(0x20, 0x7F))  # what JSON writes as one byte
+NOT_CONTROL = b"\0" + bytes(range(0x20, 0x100))
+
+ZERO = "\u0100"  # stands for the byte 0, which no text in Pawl has: it is behind the characters of other bytes
+
+Body = dict[str, Any]
+Row = Mapping[str, Any]
+
+
+def part(text: str) -> str:
+    """A part of a name: without slashes and stars, and of a bounded length."""
+    out = quote(text, safe=":.-_|@ ")
+    return out if len(out) <= MAX_PART else "sha256-" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def name_of(kind: str, *parts: str) -> str:
+    """The name of a checkpoint of the task, or what such names begin with."""
+    return "/".join([kind, *map(part, parts)]) + "/"
+
+
+def thread_of(config: RunnableConfig) -> str:
+    return str(config["configurable"]["thread_id"])
+
+
+def namespace_of(config: RunnableConfig) -> str:
+    return str(config["configurable"].get("checkpoint_ns") or "")
+
+
+def key_of(thread: str) -> str:
+    """The unique key of the task of a thread."""
+    if len(thread) <= MAX_KEY:
+        return thread
+    return "sha256-" + hashlib.sha256(thread.encode()).hexdigest()
+
+
+def task_of(thread: str) -> Body:
+    """The task of a thread, which is created once."""
+    return {
+        "type": THREAD_TYPE,
+        "payload": {"thread_id": thread},
+        "run_at": (datetime.now(timezone.utc) + LATE).isoformat(),
+        "unique": {"by": "key", "key": key_of(thread), "on_conflict": "return"},
+    }
+
+
+class Format:
+    """Turns LangGraph's objects into snapshots and back, with the serializer of a saver."""
+
+    def __init__(self, serde: SerializerProtocol) -> None:
+        self.serde = serde
+
+    def dump(self, value: Any) -> list[str]:
+        """A value as JSON: its type, how its bytes are written, and the bytes."""
+        kind, data = self.serde.dumps_typed(value)
+        return [kind, *written(data)]
+
+    def load(self, *pieces: Sequence[str]) -> Any:
+        """The value of the pieces that dump or pieces made."""
+        return self.serde.loads_typed((pieces[0][0], b"".join(read(how, text) for _, how, text in pieces)))
+
+    def pieces(self, value: Any) -> list[list[str]]:
+        """A value as dump has it, in pieces that are not too large for a snapshot."""
+        kind, data = self.serde.dumps_typed(value)
+        return [[kind, *written(data[at : at + MAX_PIECE])] for at in range(0, max(len(data), 1), MAX_PIECE)]
+
+    def put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
+    ) -> Body:
+        """The append that stores a checkpoint with the new values of its channels."""
+        ns, values = namespace_of(config), checkpoint["channel_values"]
+        bare = {k: v for k, v in checkpoint.items() if k != "channel_values"}
+        rows = [
+            row_of(name_of("b", ns, channel, str(version), str(at)), piece, "keep")
+            for channel, version in versions.items()
+            if channel in values
+            for at, piece in enumerate(self.pieces(values[channel]))
+        ]
+        refs = [
+            name_of("b", ns, channel, str(version))
+            for channel, version in checkpoint["channel_versions"].items()
+            if channel in values
+        ]
+        described = get_checkpoint_metadata(config, metadata)
+        snapshot = {
+            "thread": thread_of(config),
+            "namespace": ns,
+            "id": checkpoint["id"],
+            "parent": config["configurable"].get("checkpoint_id"),
+            "checkpoint": self.dump(bare),
+            "metadata": self.dump(described),
+            "values": refs,
+        }
+        row = row_of(name_of("c", ns, checkpoint["id"]), snapshot, "replace")
+        row["metadata"] = found_by(described)
+        wanted = [ref + "*" for ref in [*refs, name_of("w", ns, checkpoint["id"])]]
+        if len(refs) < MAX_APPEND and sum(len(ref) + 3 for ref in wanted) < MAX_REFS:
+            row["metadata"]["refs"] = wanted
+        return {"create": task_of(thread_of(config)), "checkpoints": [*rows, row]}
+
+    def writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str) -> Body:
+        """The append that stores pending writes. Those of special channels replace earlier ones."""
+        ns, id = namespace_of(config), config["configurable"]["checkpoint_id"]
+        rows: dict[str, Body] = {}
+        for at, (channel, value) in enumerate(writes):
+            number = WRITES_IDX_MAP.get(channel, at)
+            name = name_of("w", ns, id, task, str(number))
+            snapshot = {"task": task, "path": path, "number": number, "channel": channel, "value": self.dump(value)}
+            rows[name] = row_of(name, snapshot, "replace" if number < 0 else "keep")
+        return {"create": task_of(thread_of(config)), "checkpoints": list(rows.values())}
+
+    def tuple_of(self, row: Row, parts: Iterable[Row]) -> CheckpointTuple:
+        """The checkpoint of a row and of the rows that it refers to."""
+        s = row["snapshot"]
+        stored = {r["name"]: r["snapshot"] for r in parts}
+        pieces: dict[str, dict[int, Any]] = {}
+        for name, snapshot in stored.items():
+            if name.startswith("b/"):
+                value, at, _ = name.rsplit("/", 2)
+                pieces.setdefault(value + "/", {})[int(at)] = snapshot
+        bare = self.load(s["checkpoint"])
+        values = {
+            channel: self.load(*(found[at] for at in range(len(found))))
+            for channel, version in bare["channel_versions"].items()
+            if (found := pieces.get(name_of("b", s["namespace"], channel, str(version))))
+        }
+        writes = sorted(
+            (w for name, w in stored.items() if name.startswith("w/")),
+            key=lambda w: writes_sort_key(w["path"], w["task"], w["number"]),
+        )
+        return CheckpointTuple(
+            config=config_of(s["thread"], s["namespace"], s["id"]),
+            checkpoint=cast("Checkpoint", {**bare, "channel_values": values}),
+            metadata=self.load(s["metadata"]),
+            parent_config=config_of(s["thread"], s["namespace"], s["parent"]) if s["parent"] else None,
+            pending_writes=[(w["task"], w["channel"], self.load(w["value"])) for w in writes],
+        )
+
+    def fits(self, row: Row, filter: Mapping[str, Any] | None, before: str | None, id: str | None) -> bool:
+        """Whether a list that has such conditions has a checkpoint."""
+        s = row["snapshot"]
+        if (id is not None and s["id"] != id) or (before is not None and s["id"] >= before):
+            return False
+        metadata = self.load(s["metadata"]) if filter else {}
+        return all(metadata.get(k) == v for k, v in (filter or {}).items())
+
+    def kept(self, latest: Row, by_id: Mapping[str, Row]) -> Iterator[Row]:
+        """A checkpoint and those of its ancestors that it is not whole without.
+
+        The value of a DeltaChannel is made of the writes since the ancestor that has it whole.
+        """
+        yield latest
+        counters = self.load(latest["snapshot"]["metadata"]).get("counters_since_delta_snapshot") or {}
+        versions = self.load(latest["snapshot"]["checkpoint"])["channel_versions"]
+        open_ = {c for c in counters if c in versions} - self.channels(latest)
+        row = by_id.get(latest["snapshot"]["parent"])
+        while open_ and row is not None:
+            yield row
+            open_ -= self.channels(row)
+            row = by_id.get(row["snapshot"]["parent"])
+
+    def channels(self, row: Row) -> set[str]:
+        """The channels whose values a checkpoint refers to."""
+        s = row["snapshot"]
+        refs = set(s["values"])
+        versions = self.load(s["checkpoint"])["channel_versions"]
+        return {c for c, v in versions.items() if name_of("b", s["namespace"], c, str(v)) in refs}
+
+    def prunable(self, rows: Sequence[Row], gone: Iterable[Row]) -> list[Body]:
+        """Rules that remove some of the checkpoints of a thread, with their writes and unshared values."""
+        gone = list(gone)
+        left = {row["name"] for row in rows} - {row["name"] for row in gone}
+        shared = {ref for row in rows if row["name"] in left for ref in row["snapshot"]["values"]}
+        prefixes: dict[str, None] = {}
+        for row in gone:
+            s = row["snapshot"]
+            prefixes[row["name"]] = None
+            prefixes[name_of("w", s["namespace"], s["id"])] = None
+            prefixes.update((ref, None) for ref in s["values"] if ref not in shared)
+        return [{"prefix": p, "keep": 0} for p in prefixes]
+
+
+def written(data: bytes) -> list[str]:
+    """How bytes are written as a text of JSON, and the text.
+
+    Bytes that are mostly ASCII are written as characters of their own, so that the server finds what
+    two versions of a value have in common.
+    """
+    wide, control = len(data.translate(None, SHORT)), len(data.translate(None, NOT_CONTROL))
+    longer = wide + 4 * control + data.count(b'"') + data.count(b"\\")
+    if longer <= len(data) // 3:
+        return ["text", data.decode("latin-1").replace("\0", ZERO)]
+    return ["base64", base64.b64encode(data).decode()]
+
+
+def read(how: str, text: str) -> bytes:
+    return base64.b64decode(text) if how == "base64" else text.replace(ZERO, "\0").encode("latin-1")
+
+
+def row_of(name: str, snapshot: Any, on_conflict: str) -> Body:
+    return {"type": "custom", "name": name, "snapshot": snapshot, "on_conflict": on_conflict}
+
+
+def config_of(thread: str, namespace: str, id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": id}}
+
+
+def found_by(metadata: Mapping[str, Any]) -> Body:
+    """Metadata by which the server finds a checkpoint: its short texts, whole numbers and truth values."""
+    short = [(k, v) for k, v in metadata.items() if isinstance(v, (str, int)) and len(str(v)) <= 200 and len(k) <= 60]
+    return {f"m.{k}": v for k, v in short[:20]}
+
+
+def query_of(
+    thread: str, namespace: str | None, filter: Mapping[str, Any] | None = None, id: str | None = None
+) -> Body:
+    """What selects checkpoints of a thread, newest first, with what they refer to."""
+    q: Body = {"task_type": THREAD_TYPE, "task_key": key_of(thread), "own": True, "order": "desc", "refs": True}
+    if namespace is not None and id:
+        q["name"] = [name_of("c", namespace, id)]
+    else:
+        q["name_prefix"] = name_of("c", namespace) if namespace is not None else "c/"
+    wanted = {k: v for k, v in found_by(filter or {}).items() if not isinstance(v, bool)}
+    if wanted:
+        q["metadata"] = {k: v if isinstance(v, str) else str(v) for k, v in wanted.items()}
+    return q
+
+
+def checkpoint_id_of(config: RunnableConfig | None) -> str | None:
+    return get_checkpoint_id(config) if config else None
+
+
+def appends(body: Body) -> Iterator[Body]:
+    """An append in calls that are not too large. A call of a put is one unless its values are very large."""
+    rows: list[Body] = []
+    size = 0
+    for row in body["checkpoints"]:
+        n = len(repr(row["snapshot"]))
+        if rows and (len(rows) == MAX_APPEND or size + n > MAX_APPEND_BYTES):
+            yield {**body, "checkpoints": rows}
+            rows, size = [], 0
+        rows.append(row)
+        size += n
+    if rows:
+        yield {**body, "checkpoints": rows}
+
+
+def prunes(thread: str, rules: Sequence[Body]) -> Iterator[Body]:
+    """Appends that remove checkpoints of a thread by rules.
+
+    The newest checkpoint of a task always stays. So each call appends one, `pruned`, that replaces the last.
+    """
+    for at in range(0, len(rules), MAX_RULES):
+        mark = row_of("pruned", None, "replace")
+        yield {"create": task_of(thread), "checkpoints": [mark], "prune": list(rules[at : at + MAX_RULES])}
+
+
+def copy_of(rows: Iterable[Row], thread: str) -> Iterator[Body]:
+    """The rows of a thread, oldest first, as those of another one."""
+    for row in rows:
+        snapshot = row["snapshot"]
+        if row["name"].startswith("c/"):
+            snapshot = {**snapshot, "thread": thread}
+        copied = row_of(row["name"], snapshot, "keep")
+        if row.get("metadata"):
+            copied["metadata"] = row["metadata"]
+        yield copied
