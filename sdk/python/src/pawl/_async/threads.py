@@ -84,7 +84,7 @@ class AsyncThreads:
         task = await self._task(thread)
         if task is not None:
             try:
-                await self.client.delete_task(task, force=True)
+                await self.client.delete_task(task)
             except NotFoundError:
                 pass  # another call has deleted it
 

@@ -85,7 +85,7 @@ class Threads:
         task = self._task(thread)
         if task is not None:
             try:
-                self.client.delete_task(task, force=True)
+                self.client.delete_task(task)
             except NotFoundError:
                 pass  # another call has deleted it
 

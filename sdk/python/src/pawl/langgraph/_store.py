@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -36,8 +35,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 #: The type of the tasks that are threads.
 THREAD_TYPE = "langgraph.thread"
 
-# No worker takes the item of a thread. So that it does not count as queued, it is due as late as may be.
-LATE = timedelta(days=9 * 365)
+# The item of a thread is never claimed: the task holds no work.
+NEVER = "2200-01-01T00:00:00Z"
 
 MAX_KEY = 255  # characters of a unique key
 MAX_PART = 200  # characters of one part of a name, of which there are at most four
@@ -87,7 +86,7 @@ def task_of(thread: str) -> Body:
     return {
         "type": THREAD_TYPE,
         "payload": {"thread_id": thread},
-        "run_at": (datetime.now(timezone.utc) + LATE).isoformat(),
+        "run_at": NEVER,
         "unique": {"by": "key", "key": key_of(thread), "on_conflict": "return"},
     }
 
