@@ -172,7 +172,7 @@ func TestASavedResultOfAnotherKindIsRefusedWithAdvice(t *testing.T) {
 
 func TestBadStepsAreRefusedBeforeTheyRun(t *testing.T) {
 	ran := func(context.Context) (int, error) { t.Error("ran"); return 0, nil }
-	for _, name := range []string{"", strings.Repeat("x", 256), "a\x00b", "a\xff"} {
+	for _, name := range []string{"", strings.Repeat("x", pawl.MaxStepNameLen+1), "a\x00b", "a\xff"} {
 		if _, err := pawl.Step(newItem().attempt(1), name, ran); !errors.Is(err, pawl.ErrInvalid) {
 			t.Errorf("name %q: %v", name, err)
 		}

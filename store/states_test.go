@@ -80,10 +80,13 @@ func TestTaskSources(t *testing.T) {
 	resting := func(state string) source {
 		return from("item_id", "parked_items", " AND solo = 1 AND state = @state("+state+")")
 	}
+	leased := func(state string) source {
+		return from("item_id", "leases", " AND solo = 1 AND state = @state("+state+")")
+	}
 	for state, want := range map[pawl.TaskState][]source{
 		pawl.TaskQueued:     {items("ready"), items("scheduled"), items("waiting"), counters("open")},
-		pawl.TaskCheckedOut: {items("leases"), counters("open")},
-		pawl.TaskInProgress: {items("leases"), counters("open")},
+		pawl.TaskCheckedOut: {leased("leased"), counters("open")},
+		pawl.TaskInProgress: {leased("in_progress"), counters("open")},
 		pawl.TaskSubmitted:  {resting("submitted"), counters("submitted")},
 		pawl.TaskApproved:   {resting("accepted"), counters("approved")},
 		pawl.TaskApplied:    {counters("applied")},

@@ -36,7 +36,8 @@ func TestEveryStatementPrepares(t *testing.T) {
 				name, text = "", block
 			}
 			verb, _, _ := strings.Cut(strings.TrimSpace(text), " ")
-			if expression := strings.ContainsAny(verb, ".("); expression || slices.Contains([]string{"WHERE", "FROM", "EXISTS", "PRAGMA"}, verb) {
+			parts := []string{"WHERE", "FROM", "JOIN", "EXISTS", "PRAGMA"}
+			if expression := strings.ContainsAny(verb, ".("); expression || slices.Contains(parts, verb) {
 				continue // a part of a statement, or a statement for SQLite
 			}
 			if _, err := h.conn.Prepare(t.Context(), "", h.db.Dialect().Rewrite(text)); err != nil {
