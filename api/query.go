@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/url"
 	"reflect"
 	"strconv"
@@ -438,7 +439,7 @@ func text(v reflect.Value) string {
 	}
 	parts := make([]string, v.Len())
 	for i := range parts {
-		parts[i] = v.Index(i).String()
+		parts[i] = fmt.Sprint(v.Index(i))
 	}
 	return strings.Join(parts, ",")
 }

@@ -105,7 +105,7 @@ func named(r *tracetest.SpanRecorder, name string) (out []sdktrace.ReadOnlySpan)
 func attributes(s sdktrace.ReadOnlySpan) map[string]string {
 	out := map[string]string{}
 	for _, a := range s.Attributes() {
-		out[string(a.Key)] = a.Value.Emit()
+		out[string(a.Key)] = a.Value.String()
 	}
 	return out
 }

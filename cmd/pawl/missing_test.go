@@ -39,6 +39,8 @@ var flagsFor = map[string][]string{
 	"pawl idempotency fail":     {"--token", "t", "--response", "1"},
 	"pawl key create":           {"--role", "reader"},
 	"pawl demo-worker":          {"--type", "t"},
+	"pawl checkpoint append":    {"--checkpoints", `[{"type":"custom","snapshot":1}]`},
+	"pawl checkpoint prune":     {"--keep", "a=1"},
 	"pawl task fork":            {"--checkpoint", "1"},
 	"pawl type set":             {"--lease", "10m"},
 	"pawl bench":                {"--budget", "1ms"},
