@@ -278,9 +278,10 @@ func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known
 	if err != nil {
 		return nil, false, err
 	}
-	spans, uncounted := append(slices.Clip(s.Gaps), Span{s.Top + 1, newest}), int64(0)
-	for _, g := range spans {
-		uncounted += g.High - g.Low + 1
+	spans := append(slices.Clip(s.Gaps), Span{s.Top + 1, newest})
+	many, err := moreThan(ctx, tx, spans, maxUncounted)
+	if err != nil {
+		return nil, false, err
 	}
 	out = totals{}
 	if err := out.read(ctx, tx, 1, "totals", namespace); err != nil {
@@ -298,7 +299,7 @@ func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known
 			out[k] -= n
 		}
 	}
-	if uncounted > maxUncounted {
+	if many {
 		now, err := tx.Now(ctx)
 		return out, err == nil && now-s.MovedAt < maxDelay, err
 	}
@@ -311,6 +312,29 @@ func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known
 		}
 	}
 	return out, true, nil
+}
+
+// moreThan reports whether spans have more events than most. Most numbers of a gap may belong to no
+// event: those that a transaction drew which failed.
+func moreThan(ctx context.Context, tx Tx, spans []Span, most int64) (bool, error) {
+	numbers := int64(0)
+	for _, g := range spans {
+		numbers += max(0, g.High-g.Low+1)
+	}
+	if numbers <= most {
+		return false, nil
+	}
+	events := int64(0)
+	for _, g := range spans {
+		found, err := Numbers(ctx, tx, g.Low-1, g.High, int(most-events)+1)
+		if err != nil {
+			return false, err
+		}
+		if events += int64(len(found)); events > most {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // states adds up the totals of a namespace: how many items, and tasks by their stored states, are
