@@ -87,11 +87,12 @@ func (b batch) run(ctx context.Context) error {
 			stop()
 		}
 	})
-	if task, err = pawl.Await(ctx, eng, task.ID); err != nil {
+	ended, err := pawl.Await(ctx, eng, task.ID)
+	if err != nil {
 		return err
 	}
-	if task.State != pawl.TaskCompleted {
-		return fmt.Errorf("task %s is %s: see pawl why %s --db %s", task.ID, task.State, task.ID, b.db)
+	if ended.State != pawl.TaskCompleted {
+		return fmt.Errorf("task %s is %s: see pawl why %s --db %s", task.ID, ended.State, task.ID, b.db)
 	}
 	result, err := eng.TaskResult(ctx, task.ID)
 	if err != nil {
