@@ -305,12 +305,12 @@ var keys = noun{"idempotency keys", []promise{
 			w.advance(2 * time.Minute) // as if nothing could have been renewed
 			_, err := pawl.Once(w.ctx, w.svc, "k", 1, func(context.Context) (int, error) { return 2, nil })
 			w.ok(err, "the other's")
-			for err := range keys.renewed {
-				if err != nil { // a renewal in flight when the other run began may have succeeded
-					break
+			for ctx.Err() == nil { // a renewal in flight when the other run began may have succeeded
+				select {
+				case <-keys.renewed:
+				case <-ctx.Done():
 				}
 			}
-			<-ctx.Done()
 			w.refused(context.Cause(ctx), pawl.CodeConflict)
 			return 1, nil
 		})
