@@ -53,15 +53,6 @@ func container(t *testing.T) (says map[string][]string, commented [][]string) {
 	return says, commented
 }
 
-func read(t *testing.T, file string) string {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
-
 // configured returns the settings that the program reads from a command line and an environment.
 func configured(t *testing.T, args []string, env ...string) cli.Config {
 	t.Helper()

@@ -30,6 +30,15 @@ type symptom struct{ what, page, metric, look, fix, script string }
 
 const runbookDir = "testdata/runbook"
 
+func read(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
 func runbook(t *testing.T) (rows []symptom) {
 	t.Helper()
 	_, text, found := strings.Cut(read(t, "../../docs/operations.md"), "\n### Runbook\n")
