@@ -242,7 +242,8 @@ func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim,
 	gate, _ := e.limits.gate(gateKey{q.ID, "", ""})
 	a, err := store.Admit(ctx, tx, hot,
 		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only, Last: last,
-			Known: q.Limits, Gate: gate, Settled: keyingSoon.Microseconds(), Searched: searched})
+			Known: q.Limits, Gate: gate, Settled: keyingSoon.Microseconds(), Searched: searched,
+			Alone: !e.db.Dialect().ParallelWrites})
 	if err != nil || len(a.Picks) == 0 {
 		return nil, a, err
 	}

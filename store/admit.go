@@ -23,6 +23,7 @@ type Admission struct {
 	Gate      int64            // of a queue without keys; 0 = not known
 	Settled   int64            // how long after a change of the pointer all processes know it
 	Searched  Search           // a search for items without a gate that the claim has made
+	Alone     bool             // no other transaction writes meanwhile: what was counted before the locks still holds
 }
 
 // Admitted is the answer to an Admission.
@@ -57,6 +58,7 @@ type gate struct {
 	pointer, key string
 	next         int64
 	leased       int
+	counted      bool // leased was read in this transaction
 	heldUp       bool // an item is in back-off or suspended
 	weight       int
 	room, picked int
@@ -275,7 +277,7 @@ func (a *Admitted) gatesOf(ctx context.Context, tx Tx, query string, args ...any
 	defer rows.Close()
 	var out []*gate
 	for rows.Next() {
-		g := &gate{}
+		g := &gate{counted: true}
 		if err := rows.Scan(&g.id, &g.pointer, &g.key, &g.next, &g.leased); err != nil {
 			return nil, err
 		}
@@ -351,10 +353,22 @@ func listOfGates(gates []*gate) (map[int64]*gate, string) {
 	return byID, string(list)
 }
 
+// stillCounted reports whether what was read of gates needs neither a lock nor another look. What
+// holds up an order is not among it.
+func (a *Admitted) stillCounted(gates []*gate) bool {
+	return a.ask.Alone && !a.ordered() && !slices.ContainsFunc(gates, func(g *gate) bool { return !g.counted })
+}
+
 // lock locks gates and reads their rates. A queue without keys has one gate, whose lock is that
 // of its limits.
 func (a *Admitted) lock(ctx context.Context, tx Tx, gates []*gate, wait bool) (locked []*gate, err error) {
 	if a.rules.PerKey == nil {
+		return gates, nil
+	}
+	if a.stillCounted(gates) {
+		for _, g := range gates {
+			a.gates[g.id] = g
+		}
 		return gates, nil
 	}
 	byID, list := listOfGates(gates)
@@ -382,7 +396,7 @@ func (a *Admitted) lock(ctx context.Context, tx Tx, gates []*gate, wait bool) (l
 
 // count counts what holds the slots of gates, now that they are locked.
 func (a *Admitted) count(ctx context.Context, tx Tx, gates []*gate) error {
-	if len(gates) == 0 || a.rules.PerKey == nil {
+	if len(gates) == 0 || a.rules.PerKey == nil || a.stillCounted(gates) {
 		return nil
 	}
 	byID, list := listOfGates(gates)
@@ -472,28 +486,4 @@ func (a *Admitted) gatesOfPicks(ctx context.Context, tx Tx) ([]*gate, map[int64]
 		slices.SortFunc(list, byRankAndAge)
 	}
 	return gates, mine, rows.Err()
-}
-
-// Started writes the rates after a claim of the picks that got rows.
-func (a *Admitted) Started(ctx context.Context, tx Tx, rows []Claimed) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	if r := a.rules.Rate; r != nil {
-		if _, err := tx.Exec(ctx, limitsSQL["set next start of queue"], a.ask.Queue, started(r, a.next, a.Now, len(rows))); err != nil {
-			return err
-		}
-	}
-	if a.rules.PerKey == nil || a.rules.PerKey.Rate == nil {
-		return nil
-	}
-	n := map[int64]int{}
-	for i := range rows {
-		n[a.gateOf[rows[i].ItemID].id]++
-	}
-	var set [][]any
-	for id, count := range n {
-		set = append(set, []any{id, started(a.rules.PerKey.Rate, a.gates[id].next, a.Now, count)})
-	}
-	return tx.ExecEach(ctx, limitsSQL["set next start of gate"], set)
 }

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/pawl-work/pawl"
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+)
 
 // Rates are counted by the generic cell rate algorithm. A rate of n starts in s seconds has an
 // interval of s/n. next is the time at which the next start would be on time; a start may be
@@ -30,4 +34,28 @@ func startFrom(r *pawl.Rate, next int64) int64 {
 // started returns what next is after n starts at the time now.
 func started(r *pawl.Rate, next, now int64, n int) int64 {
 	return max(next, now) + int64(n)*interval(r)
+}
+
+// Started writes the rates after a claim of the picks that got rows.
+func (a *Admitted) Started(ctx context.Context, tx Tx, rows []Claimed) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if r := a.rules.Rate; r != nil {
+		if _, err := tx.Exec(ctx, limitsSQL["set next start of queue"], a.ask.Queue, started(r, a.next, a.Now, len(rows))); err != nil {
+			return err
+		}
+	}
+	if a.rules.PerKey == nil || a.rules.PerKey.Rate == nil {
+		return nil
+	}
+	n := map[int64]int{}
+	for i := range rows {
+		n[a.gateOf[rows[i].ItemID].id]++
+	}
+	var set [][]any
+	for id, count := range n {
+		set = append(set, []any{id, started(a.rules.PerKey.Rate, a.gates[id].next, a.Now, count)})
+	}
+	return tx.ExecEach(ctx, limitsSQL["set next start of gate"], set)
 }
