@@ -281,7 +281,7 @@ func (s *Server) decide(ctx context.Context, t pawl.Task, raw json.RawMessage) (
 	if err := json.Unmarshal(raw, &said); err != nil {
 		return pawl.Invalid("/inputResponses/"+approval, "is no answer: %v", err)
 	}
-	if said.Action == "cancel" {
+	if said.Action != "accept" {
 		return nil // not decided
 	}
 	if err = s.may(ctx, "tasks/update", api.Approver); err != nil {
@@ -297,9 +297,9 @@ func (s *Server) decide(ctx context.Context, t pawl.Task, raw json.RawMessage) (
 	}
 	reject := pawl.RejectCall{TaskID: t.ID, Version: seen, Errors: []pawl.Complaint{{Code: "rejected", Message: why}}}
 	switch decision := said.Content.Decision; {
-	case said.Action == "accept" && decision == "approve":
+	case decision == "approve":
 		_, err = one(s.svc.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: t.ID, Version: seen, Comment: said.Content.Comment}}))
-	case said.Action == "decline", decision == "reject", decision == "rework":
+	case decision == "reject", decision == "rework":
 		reject.AllowRework = decision == "rework"
 		_, err = one(s.svc.RejectTasks(ctx, []pawl.RejectCall{reject}))
 	default:

@@ -87,8 +87,8 @@ func (s *Server) fit(ctx context.Context, t tool, args, answer json.RawMessage) 
 	return out.Bytes(), len(changes)
 }
 
-// fitted is fit with the _meta of the answer.
-func (s *Server) fitted(ctx context.Context, t tool, args, answer json.RawMessage, meta sdk.Meta) (json.RawMessage, sdk.Meta, error) {
+// fitted returns the result of a call, with its answer as far as it fits.
+func (s *Server) fitted(ctx context.Context, t tool, args, answer json.RawMessage, meta sdk.Meta) *sdk.CallToolResult {
 	answer, n := s.fit(ctx, t, args, answer)
 	if n > 0 {
 		if meta == nil {
@@ -96,7 +96,7 @@ func (s *Server) fitted(ctx context.Context, t tool, args, answer json.RawMessag
 		}
 		meta[CutMeta] = n
 	}
-	return answer, meta, nil
+	return &sdk.CallToolResult{Meta: meta, StructuredContent: answer, Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}}
 }
 
 // textOf returns a body as work_read gives it: a text as it is, other values as JSON.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 )
@@ -234,6 +236,8 @@ type waitIn struct {
 type waitOut struct {
 	Task     pawl.Task `json:"task"`
 	TimedOut bool      `json:"timed_out" jsonschema:"nothing happened in that time; wait again"`
+
+	asks sdk.InputRequestMap // what the client is asked in place of this answer
 }
 
 // atWork are the states in which a task can still change without an operator.
@@ -244,6 +248,11 @@ func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 	if err != nil {
 		return waitOut{}, err
 	}
+	if req := requestOf(ctx); req != nil {
+		if err := s.takeAnswers(ctx, req, in.TaskID); err != nil {
+			return waitOut{}, err
+		}
+	}
 	waiting, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
@@ -252,22 +261,28 @@ func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 		return waitOut{}, err
 	}
 	defer over()
-	var t pawl.Task
+	var out waitOut
 	var failed error
 	err = pawl.AwaitTask(waiting, s.svc, in.TaskID, func(context.Context) (bool, error) {
-		if t, failed = s.svc.GetTask(ctx, in.TaskID); failed != nil {
+		if out.Task, failed = s.svc.GetTask(ctx, in.TaskID); failed != nil {
 			return false, failed
 		}
-		return !slices.Contains(atWork, t.State) &&
-			(in.AfterVersion == nil || t.Version > *in.AfterVersion || t.Status != pawl.StatusInProgress), nil
+		t := &out.Task
+		atRest := !slices.Contains(atWork, t.State)
+		if atRest && in.AfterVersion != nil && t.Version <= *in.AfterVersion && t.Status == pawl.StatusInProgress {
+			return false, nil
+		}
+		out.asks, failed = s.questions(ctx, *t)
+		return atRest || len(out.asks) > 0, failed
 	})
 	switch {
 	case failed != nil:
 		return waitOut{}, failed
 	case waiting.Err() != nil && err != nil:
-		return waitOut{t, true}, access.Ended(waiting)
+		out.TimedOut = true
+		return out, access.Ended(waiting)
 	}
-	return waitOut{Task: t}, err
+	return out, err
 }
 
 type cancelIn struct {

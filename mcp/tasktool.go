@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -61,6 +62,9 @@ func (s *Server) AddTaskTool(t TaskTool) {
 				return s.refused(ctx, own, err), nil
 			}
 		}
+		if id, again := strings.CutPrefix(req.Params.RequestState, stateOfTask); again { // with answers to the task's questions
+			return s.inline(ctx, own, req, id, long), nil
+		}
 		made, res, err := t.Task(ctx, req)
 		if res != nil && err == nil {
 			return res, nil
@@ -76,8 +80,7 @@ func (s *Server) AddTaskTool(t TaskTool) {
 			h.answer = handleOf(task)
 			return &sdk.CallToolResult{Content: []sdk.Content{}}, nil
 		}
-		defer s.reportProgress(ctx, req)()
-		return s.inline(ctx, own, task.ID, long), nil
+		return s.inline(ctx, own, req, task.ID, long), nil
 	})
 }
 
@@ -102,8 +105,16 @@ func (s *Server) make(ctx context.Context, own tool, who string, req *sdk.CallTo
 	return task, err
 }
 
-// inline waits for a task, for a client that cannot read it later.
-func (s *Server) inline(ctx context.Context, own tool, id string, long time.Duration) *sdk.CallToolResult {
+// stateOfTask begins the request state of a call whose task asks its client.
+const stateOfTask = "pawl task "
+
+// inline waits for a task, for a client that cannot read it later. Its questions are asked of
+// the client, who makes the call again with the answers and the id of the task.
+func (s *Server) inline(ctx context.Context, own tool, req *sdk.CallToolRequest, id string, long time.Duration) *sdk.CallToolResult {
+	defer s.reportProgress(ctx, req)()
+	if err := s.takeAnswers(ctx, req, id); err != nil {
+		return s.refused(ctx, own, err)
+	}
 	waiting, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	defer context.AfterFunc(s.opts.Stopping, cancel)()
@@ -130,6 +141,9 @@ func (s *Server) inline(ctx context.Context, own tool, id string, long time.Dura
 		return d.Result
 	case d.Error != nil:
 		return s.refused(ctx, own, &pawl.Error{Code: pawl.CodeConflict, Message: d.Error.Message})
+	}
+	if asks := s.asks(ctx, req, d); len(asks) > 0 {
+		return &sdk.CallToolResult{InputRequests: asks, RequestState: stateOfTask + id}
 	}
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "Task " + id + " is " + d.Status +
 		". Ask after it with work_wait and work_get."}}}

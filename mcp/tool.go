@@ -112,21 +112,22 @@ func (s *Server) handle(t tool) sdk.ToolHandler {
 			}
 		}()
 		ctx, end := s.traced(ctx, t.Name, req.Params.Meta)
-		answer, meta, err := s.call(ctx, t, req)
+		res, err := s.call(ctx, t, req)
 		end(err)
 		if err != nil {
 			return s.refused(ctx, t, err), nil
 		}
-		return &sdk.CallToolResult{Meta: meta, StructuredContent: answer, Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}}, nil
+		return res, nil
 	}
 }
 
-func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (answer json.RawMessage, meta sdk.Meta, err error) {
+func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	defer s.reportProgress(ctx, req)()
 	ctx = delivered(ctx, req)
 	args := json.RawMessage(t.ids.JSON(req.Params.Arguments))
-	if ctx, err = s.admit(ctx, t.Name, args, t.route.Role); err != nil {
-		return nil, nil, err
+	ctx, err := s.admit(ctx, t.Name, args, t.route.Role)
+	if err != nil {
+		return nil, err
 	}
 	ctx = s.asAgent(ctx, t.route.Role, req.ClientInfo())
 	key, err := keyOf(req.Params.Meta)
@@ -135,23 +136,30 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (an
 		ctx, p, err = withProvenance(ctx, req.ClientInfo(), req.Params.Meta)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if key != "" && t.Hints&api.ToolReads == 0 {
 		answer, replayed, err := s.once(ctx, t, caller(ctx, args, p), key, args)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return s.fitted(ctx, t, args, answer, remarks(access.Of(ctx).Hides(t.route), replayed))
+		return s.fitted(ctx, t, args, answer, remarks(access.Of(ctx).Hides(t.route), replayed)), nil
+	}
+	if t.Name == waitTool && askable(req) {
+		ctx = context.WithValue(ctx, requestKey{}, req)
 	}
 	out, err := t.run(ctx, s, args)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if answer, meta, err = shown(ctx, t.route, out); err != nil {
-		return nil, nil, err
+	if w, ok := out.(*waitOut); ok && len(w.asks) > 0 {
+		return &sdk.CallToolResult{InputRequests: w.asks}, nil
 	}
-	return s.fitted(ctx, t, args, answer, meta)
+	answer, meta, err := shown(ctx, t.route, out)
+	if err != nil {
+		return nil, err
+	}
+	return s.fitted(ctx, t, args, answer, meta), nil
 }
 
 // asAgent names a caller without a name as an agent. A worker's verbs name the worker
