@@ -213,6 +213,11 @@ var whyCases = []whyCase{
 		w.suspend(pawl.SuspendCall{Fence: f, Signal: pawl.BudgetSignal, Key: e.SignalKey})
 		return id
 	}, pawl.WhyQueued, false},
+	{pawl.BlockedByBudget, "It waits for a budget that does not exist: gone.", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		w.suspend(pawl.SuspendCall{Fence: w.claim(300), Signal: pawl.BudgetSignal, Key: pawl.BudgetSignalKey("gone", time.Now(), "")})
+		return id
+	}, pawl.WhyEnded, false},
 	{pawl.BlockedByChildren, "no live worker takes", func(w *whyFixture) string {
 		id := w.task(pawl.NewTask{})
 		f := w.claim(300)

@@ -125,7 +125,12 @@ func (f *WhyFacts) limited(e *Explanation) {
 
 func (f *WhyFacts) budget(e *Explanation) {
 	b := f.Budget
-	if b == nil {
+	if b == nil { // it was deleted, or the signal's key names none
+		e.Headline = "It waits for a budget."
+		if name := f.Item.BlockedBy.Detail; name != "" {
+			e.Headline = "It waits for a budget that does not exist: " + name + "."
+		}
+		e.Detail = "It is queued when the signal is sent" + orUntil(f.Item.BlockedBy.Until) + "."
 		return
 	}
 	e.Headline = fmt.Sprintf("It waits for budget %s: %d of %d %s are spent and %d reserved.", b.Name, b.Spent, b.Limit, b.Unit, b.Reserved)

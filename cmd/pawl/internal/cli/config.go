@@ -31,11 +31,11 @@ const (
 )
 
 // otherVariables are variables that begin with PAWL_ and are not settings: the name of the
-// config file, the variables of programs run by `worker --exec`, those of tests, and
-// those that Kubernetes sets for a service named pawl.
+// config file, the variables of programs run by `worker --exec`, those of tests, the binary
+// for the Python package, and those that Kubernetes sets for a service named pawl.
 var otherVariables = []string{"PAWL_CONFIG", "PAWL_ITEM_ID", "PAWL_TASK_ID", "PAWL_TYPE", "PAWL_ATTEMPT", "PAWL_WORKER_ID",
 	"PAWL_PAYLOAD_SCHEMA", "PAWL_INPUT_SCHEMA", "PAWL_RESULT_SCHEMA", "PAWL_PARTS", "PAWL_ERROR", "PAWL_REASONS",
-	"PAWL_TEST_*", "PAWL_SERVICE_*", "PAWL_PORT", "PAWL_PORT_*"}
+	"PAWL_BINARY", "PAWL_TEST_*", "PAWL_SERVICE_*", "PAWL_PORT", "PAWL_PORT_*"}
 
 // Configure reads the settings. Flags override variables, variables override the file,
 // and the file overrides the defaults. An unknown key is an error that names its source.
