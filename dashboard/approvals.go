@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// approvalsPage is what waits for a decision, the longest waiting first, and one of it in full.
+// approvalsPage is what waits for a decision, the oldest task first, and one of it in full.
 type approvalsPage struct {
 	Waiting  pawl.List[pawl.Task]
 	Chosen   *pawl.Task
@@ -21,9 +21,9 @@ func (d *server) approvals(v *request) (any, error) {
 	ctx := v.Context()
 	fields := []string{"id", "type", "type_version", "title", "state", "status", "version", "items", "last_transitioned_at",
 		"ready_for_approval", "requested_by"}
-	f := pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, ByUpdate: true, Asc: true, Fields: fields,
+	f := pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Asc: true, Fields: fields,
 		Page: v.pageOf("cursor", mediumRows)}
-	v.shows("/v1/tasks?state=submitted&sort=updated_at", pawlCommand("task", "list", "--state=submitted", "--by-update", "--asc"))
+	v.shows("/v1/tasks?state=submitted&sort=created_at", pawlCommand("task", "list", "--state=submitted", "--asc"))
 	waiting, err := d.svc.ListTasks(ctx, f)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func (h *fixture) proposed(title string) pawl.Lease {
 	return l
 }
 
-// What waits for a decision is a list, the longest waiting first, with one of it in full; a
+// What waits for a decision is a list, the oldest task first, with one of it in full; a
 // decision leads back to the list.
 func TestApprovalsAreDecidedFromTheInbox(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -42,7 +42,7 @@ func TestApprovalsAreDecidedFromTheInbox(t *testing.T) {
 			`data-approve="/ui/tasks/`+first.TaskID+`/approve?from=approvals"`)
 		h.hasNot(got, "<script>alert", "third <script>")
 		if strings.Index(got.text, "change the first") > strings.Index(got.text, "change the second") {
-			t.Error("the longest waiting is not first")
+			t.Error("the oldest is not first")
 		}
 		h.has(h.get("/ui/approvals?task="+second.TaskID), 200, `href="/ui/tasks/`+second.TaskID+`/approve?from=approvals"`)
 		h.has(h.get("/ui/approvals?task=tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"), 404)
