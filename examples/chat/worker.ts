@@ -1,5 +1,6 @@
 // The worker: it claims the replies that the page asks for, and writes them.
-import { pawl, pawlStream, work } from "@pawl-work/sdk";
+import { pawl, work } from "@pawl-work/sdk";
+import { pawlStream } from "@pawl-work/sdk/ai";
 import { tool } from "ai";
 import { z } from "zod";
 import { scripted } from "./model.ts";

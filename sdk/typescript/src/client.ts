@@ -30,12 +30,20 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
   if (options.namespace) headers["Pawl-Namespace"] = encodeURIComponent(options.namespace);
   if (options.actor) headers["Pawl-Actor"] = encodeURIComponent(options.actor);
   const client = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch });
+  if (!options.fetch) places.set(client, { url: url.replace(/\/+$/, ""), headers });
   client.use({
     onRequest({ request }) {
       for (const [name, value] of Object.entries(traceHeaders())) if (!request.headers.has(name)) request.headers.set(name, value);
     },
   });
   return client;
+}
+
+const places = new WeakMap<Pawl, { url: string; headers: Record<string, string> }>();
+
+/** Where a client's server is, and what its calls carry; undefined for one that was given a `fetch`. */
+export function placeOf(pawl: Pawl): { url: string; headers: Record<string, string> } | undefined {
+  return places.get(pawl);
 }
 
 /** A refusal: match on `code`. */

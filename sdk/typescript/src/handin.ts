@@ -1,5 +1,6 @@
 import { again, fence, PawlError, type Lease, type Pawl } from "./client.ts";
 import { Permanent, RetryAfter, wordsOf } from "./failure.ts";
+import { plain } from "./json.ts";
 import { Suspended, type Suspension } from "./waits.ts";
 
 /** What an item came to. */
@@ -29,7 +30,7 @@ export function failureOf(error: unknown): Outcome {
 /** What a handler's result makes of its item. */
 export function resultOf(result: unknown): Outcome {
   try {
-    return { verb: "complete", result: JSON.parse(JSON.stringify(result ?? null)) as unknown };
+    return { verb: "complete", result: plain(result) };
   } catch (error) {
     return unfit(`the result cannot be written as JSON: ${wordsOf(error)}`);
   }

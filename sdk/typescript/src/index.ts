@@ -1,12 +1,12 @@
 export { again, fence, must, pawl, PawlError, type Chunk, type Lease, type Message, type Pawl, type PawlOptions, type Problem, type Schemas } from "./client.ts";
-export { conversation, toModel } from "./conversation.ts";
-export type { Part } from "./thread.ts";
-export { partialResult, taskResult, type TaskResult } from "./result.ts";
-export { pawlStream, type PawlStream, type PawlStreamOptions, type StepSnapshot } from "./stream.ts";
 export { Permanent, RetryAfter } from "./failure.ts";
 export type { Refusal } from "./handin.ts";
+export type { MessageOptions, MessageWriter, Usage } from "./message.ts";
 export { once } from "./once.ts";
-export { Cancelled, work, type Job, type Log, type WorkOptions } from "./worker.ts";
+export { partialResult, taskResult, type TaskResult } from "./result.ts";
+export { SignalTimeout, type SignalWait } from "./sleeps.ts";
+export type { Part } from "./thread.ts";
 export { PawlIds } from "./trace.ts";
-export { Stopped } from "./writer.ts";
 export { Suspended, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
+export { Cancelled, work, type CheckpointOptions, type Job, type Log, type PartOptions, type WorkOptions } from "./worker.ts";
+export { Stopped } from "./writer.ts";

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import type { ToolSet } from "ai";
 import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { begin, type Going } from "./trace.ts";
@@ -87,7 +87,8 @@ async function keep({ pawl, lease, writer, signal }: Memory, name: string, tool_
   signal.throwIfAborted();
   const snapshot = { tool_name, input: input ?? null, output: output ?? null };
   const body = { ...fence(lease), type: "tool_executed" as const, name, snapshot };
-  await writer.try(() => again(() => pawl.POST("/v1/items/{id}:checkpoint", { params: { path: { id: lease.id } }, body }), signal));
+  const header = { "Idempotency-Key": randomUUID() }; // a call whose answer was lost saves nothing twice
+  await writer.try(() => again(() => pawl.POST("/v1/items/{id}:checkpoint", { params: { path: { id: lease.id }, header }, body }), signal));
   signal.throwIfAborted();
 }
 

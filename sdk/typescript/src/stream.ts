@@ -1,7 +1,8 @@
 import { isStepCount, streamText, type LanguageModelUsage, type ModelMessage, type StepResult, type StreamTextResult, type TextStreamPart, type ToolSet } from "ai";
-import { again, fence, must, PawlError, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
+import { again, fence, must, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
 import { conversation } from "./conversation.ts";
 import { wordsOf } from "./failure.ts";
+import { finish } from "./message.ts";
 import { recorded, type Memory } from "./replay.ts";
 import { savedSteps } from "./resume.ts";
 import { begin, modelAttributes, type Going } from "./trace.ts";
@@ -139,17 +140,6 @@ async function place(pawl: Pawl, lease: Lease, signal: AbortSignal) {
     return snapshot;
   });
   return { message, steps, known };
-}
-
-/** Ends the message; one that has ended meanwhile is as it is. */
-async function finish(pawl: Pawl, lease: Lease, id: string, usage: StepSnapshot["usage"], signal: AbortSignal): Promise<Message> {
-  const params = { path: { id } };
-  try {
-    return await again(() => pawl.POST("/v1/messages/{id}:finish", { params, body: { ...fence(lease), usage } }), signal);
-  } catch (error) {
-    if (!(error instanceof PawlError) || error.code !== "conflict") throw error;
-    return again(() => pawl.GET("/v1/messages/{id}", { params }), signal);
-  }
 }
 
 /** What a message says, from its last step on. */

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import type { Attributes, Context, Span, SpanContext } from "@opentelemetry/api";
+import type { Context, Span, SpanContext } from "@opentelemetry/api";
 import type { Lease } from "./client.ts";
 import type { Outcome } from "./handin.ts";
 
@@ -9,6 +9,9 @@ type Api = typeof import("@opentelemetry/api");
 const api: Api | undefined = await import("@opentelemetry/api").catch(() => undefined);
 
 const scope = "github.com/pawl-work/pawl";
+
+/** Of a span. The declarations of the package must not need those of the optional `@opentelemetry/api`. */
+export type Attributes = { [name: string]: string | number | boolean | string[] | undefined };
 
 type Kind = "INTERNAL" | "CLIENT" | "PRODUCER";
 

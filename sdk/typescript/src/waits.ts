@@ -1,10 +1,9 @@
-import type { Attributes } from "@opentelemetry/api";
 import { again, fence, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { hashOf } from "./canonical.ts";
 import { Permanent } from "./failure.ts";
 import { childrenOf } from "./resume.ts";
 import type { Steps } from "./step.ts";
-import { costs, inSpan, traceHeaders } from "./trace.ts";
+import { costs, inSpan, traceHeaders, type Attributes } from "./trace.ts";
 
 export type ChildWait = Omit<Schemas["ChildWait"], "name">;
 export type ChildResult = Omit<Schemas["ChildResult"], "state"> & Partial<Pick<Schemas["ChildResult"], "state">>;

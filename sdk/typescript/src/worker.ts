@@ -1,7 +1,12 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { fence, must, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { now } from "./clock.ts";
+import { again, fence, must, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
 import { wordsOf } from "./failure.ts";
+import { Heartbeats } from "./heartbeats.ts";
+import { plain } from "./json.ts";
+import { Messages, type MessageOptions, type MessageWriter } from "./message.ts";
+import { Sleeps, type SignalWait } from "./sleeps.ts";
 import { Steps } from "./step.ts";
 import { attempt } from "./trace.ts";
 import { Waits, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
@@ -36,6 +41,10 @@ export interface Log {
   error(message: string, about: object): void;
 }
 
+export type CheckpointOptions = Partial<Pick<Schemas["CheckpointBody"], "type" | "metadata">>;
+
+export type PartOptions = Pick<Schemas["PartBody"], "draft" | "evidence" | "notes" | "seq">;
+
 export interface Job {
   pawl: Pawl;
   lease: Lease;
@@ -48,6 +57,30 @@ export interface Job {
    * after `fn` and before its result is saved, `fn` runs again; see `once`.
    */
   step<T>(name: string, fn: () => T | Promise<T>, ...args: unknown[]): Promise<T>;
+  /**
+   * Suspends the item for a time, without a lease: it throws `Suspended`, which you do not catch.
+   * The attempt after that time runs the function from its beginning, and this call returns. A
+   * later call with the name and another time keeps the first end.
+   */
+  sleep(name: string, seconds: number): Promise<void>;
+  /**
+   * Waits for a signal without a lease: it throws `Suspended` until the signal was sent. It
+   * returns the signal's payload, also in later attempts. A signal that was sent before counts.
+   * After `timeoutSeconds` it throws `SignalTimeout`, also in later attempts.
+   */
+  waitFor<T = unknown>(name: string, signal: string, options?: SignalWait): Promise<T>;
+  /** Reports how far the item is, 0 to 100, and its stage in a few words. */
+  progress(percent: number | undefined, stage?: string): Promise<void>;
+  /** Saves a checkpoint. The next attempt finds the newest of each name in the item's resume state. */
+  checkpoint(name: string, snapshot: unknown, options?: CheckpointOptions): Promise<Schemas["CheckpointRef"]>;
+  /** Hands in a piece of the item's result. A later part of the same key and seq takes its place. */
+  part(key: string, payload: unknown, options?: PartOptions): Promise<Schemas["ItemPart"]>;
+  /**
+   * Goes on with the open message of the item, or starts one in the task's thread. The n-th
+   * message of an attempt is the n-th of its item: start them in the same order in every
+   * attempt. If it was stopped, it throws `Stopped`, which you do not catch.
+   */
+  message(options?: MessageOptions): Promise<MessageWriter>;
   /** Creates a child of the item's task. A later call with the key, also in a later attempt, answers with the same child. */
   spawn(key: string, task: Schemas["NewTask"]): Promise<Schemas["Task"]>;
   /**
@@ -90,12 +123,13 @@ export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) 
   const ending = new AbortController();
   let grace: NodeJS.Timeout | undefined;
   signal.addEventListener("abort", () => (grace = setTimeout(() => ending.abort(new Ending()), graceMs).unref()), { once: true });
+  const beats = new Heartbeats(pawl);
   const one = async () => {
     while (!signal.aborted) {
       try {
         const body = { worker_id: workerId, types, lease_seconds: leaseSeconds, wait_seconds: 20 };
         const { items } = await must(pawl.POST("/v1/claims", { body, signal }));
-        for (const lease of items) await hold({ pawl, log, onRefused: options.onRefused }, lease, ending.signal, handle);
+        for (const lease of items) await hold({ pawl, log, onRefused: options.onRefused, beats }, lease, ending.signal, handle);
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof PawlError && !passing.includes(error.code)) {
@@ -112,7 +146,7 @@ export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) 
   const ended = await Promise.allSettled(Array.from({ length: concurrency }, one));
   clearTimeout(grace);
   over.abort();
-  await registering;
+  await Promise.all([registering, beats.end()]);
   for (const e of ended) if (e.status === "rejected") throw e.reason;
 }
 
@@ -133,10 +167,11 @@ interface Worker {
   pawl: Pawl;
   log: Log;
   onRefused: ((refusal: Refusal) => void) | undefined;
+  beats: Heartbeats;
 }
 
 /** Does one item under heartbeats. */
-async function hold({ pawl, log, onRefused }: Worker, lease: Lease, ending: AbortSignal, handle: (job: Job) => Promise<unknown>): Promise<void> {
+async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, ending: AbortSignal, handle: (job: Job) => Promise<unknown>): Promise<void> {
   const span = attempt(lease);
   const about = { item_id: lease.id, task_id: lease.task_id, type: lease.type, attempt: lease.attempt, ...span.about };
   const refused = (verb: Refusal["verb"], error: unknown) => {
@@ -148,12 +183,11 @@ async function hold({ pawl, log, onRefused }: Worker, lease: Lease, ending: Abor
   if (ending.aborted) stop();
   ending.addEventListener("abort", stop, { once: true });
   const ms = lease.lease_seconds * 1000;
-  let until = performance.now() + ms;
-  const params = { path: { id: lease.id } };
-  const beat = setInterval(async () => {
-    const at = performance.now();
+  let until = now() + ms;
+  const left = () => until - now();
+  const rest = beats.keep(lease, ms / 10, async (at, said) => {
     try {
-      const h = await must(pawl.POST("/v1/items/{id}:heartbeat", { params, body: fence(lease) }));
+      const h = await said;
       until = at + ms;
       if (h.cancelled) over.abort(new Cancelled("the item was cancelled"));
       if (h.stopped.length > 0) over.abort(new Stopped());
@@ -161,44 +195,64 @@ async function hold({ pawl, log, onRefused }: Worker, lease: Lease, ending: Abor
       if (over.signal.aborted) return; // it was handed in meanwhile
       const lost = error instanceof PawlError && error.code === "lease_lost";
       refused("heartbeat", error);
-      if (lost || performance.now() > until) over.abort(error); // nobody can say that it is still ours
+      if (lost || left() < 0) over.abort(error); // nobody can say that it is still ours
     }
-    if (over.signal.aborted) clearInterval(beat);
-  }, ms / 10);
-  const began = performance.now();
+    if (over.signal.aborted) rest();
+  });
+  const began = now();
   log.info("pawl: an item is begun", about);
-  const steps = new Steps(pawl, lease);
-  const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
+  const messages = new Messages(pawl, lease, over.signal);
   try {
-    const job = { pawl, lease, abortSignal: over.signal, step: steps.run, spawn, awaitChildren, reserve };
-    const outcome = await span.within(() => outcomeOf(job, handle));
+    const job = jobOf(pawl, lease, over.signal, messages);
+    const outcome = await span.within(() => outcomeOf(job, messages, handle));
     span.end(outcome, over.signal.reason instanceof Cancelled);
     if (!outcome) {
       log.warn("pawl: an item was lost", { ...about, error: wordsOf(over.signal.reason) });
       return;
     }
-    const limit = AbortSignal.timeout(Math.max(Math.ceil(until - performance.now()), 1000));
+    const limit = AbortSignal.timeout(Math.max(Math.ceil(left()), 1000));
     const taken = await span.within(() => handIn(pawl, lease, outcome, limit, refused));
-    const duration_ms = Math.round(performance.now() - began);
+    const duration_ms = Math.round(now() - began);
     if (taken?.verb === "fail") log.warn("pawl: an item has failed", { ...about, duration_ms, error: taken.error.message, retryable: taken.retryable });
     else if (taken) log.info(`pawl: an item is done: ${taken.verb}`, { ...about, duration_ms });
     else log.error("pawl: what an item came to was not taken", { ...about, duration_ms, verb: outcome.verb });
   } finally {
     over.abort();
-    clearInterval(beat);
+    rest();
     ending.removeEventListener("abort", stop);
   }
 }
 
-/** What the item came to; undefined when it is no longer ours. */
-async function outcomeOf(job: Job, handle: (job: Job) => Promise<unknown>): Promise<Outcome | undefined> {
+/** What a handler gets. */
+function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, { message }: Messages): Job {
+  const steps = new Steps(pawl, lease);
+  const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
+  const { sleep, waitFor } = new Sleeps(lease, steps);
+  const params = { path: { id: lease.id } };
+  return {
+    pawl, lease, abortSignal, step: steps.run, sleep, waitFor, message, spawn, awaitChildren, reserve,
+    progress: async (percent, stage) => {
+      const body = { ...fence(lease), ...(percent === undefined ? {} : { progress: percent }), ...(stage === undefined ? {} : { stage }) };
+      await again(() => pawl.POST("/v1/items/{id}:progress", { params, body }));
+    },
+    checkpoint: async (name, snapshot, options) => steps.save(name, { type: "custom", ...options, snapshot: plain(snapshot) }),
+    part: async (key, payload, options) => again(() => pawl.POST("/v1/items/{id}/parts", { params, body: { ...fence(lease), ...options, key, payload: plain(payload) } })),
+  };
+}
+
+/** What the item came to; undefined when it is no longer ours, whatever the handler does then. */
+async function outcomeOf(job: Job, messages: Messages, handle: (job: Job) => Promise<unknown>): Promise<Outcome | undefined> {
   const over = job.abortSignal;
+  const lost = () => over.aborted && !(over.reason instanceof Ending) && !(over.reason instanceof Stopped);
   try {
-    return resultOf(await handle(job));
+    const result = await handle(job);
+    await messages.flush();
+    return lost() ? undefined : resultOf(result);
   } catch (error) {
+    await messages.flush();
     if (over.reason instanceof Ending) return { verb: "release" };
-    if (over.reason instanceof Stopped) return resultOf(null);
-    if (over.aborted || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
+    if (over.reason instanceof Stopped || error instanceof Stopped) return resultOf(null);
+    if (lost() || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
     return failureOf(error);
   }
 }

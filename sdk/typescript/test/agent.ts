@@ -6,7 +6,8 @@ import { MockLanguageModelV4, simulateReadableStream } from "ai/test";
 import { appendFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
-import { pawl, pawlStream, work, type Job, type Message } from "../src/index.ts";
+import { pawlStream } from "../src/ai.ts";
+import { pawl, work, type Job, type Message } from "../src/index.ts";
 
 type StreamPart = Awaited<ReturnType<MockLanguageModelV4["doStream"]>>["stream"] extends ReadableStream<infer P> ? P : never;
 

@@ -26,7 +26,7 @@ test("the TypeScript of the documents compiles", async () => {
     await Promise.all(blocks.map((b, n) => writeFile(files[n]!, given + (b.includes("import ") ? "" : uses) + b + "export {};\nvoid [model, lookUp, deliver, DefaultChatTransport];\n")));
     const { config } = ts.readConfigFile(join(root, "tsconfig.json"), ts.sys.readFile);
     const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
-    const program = ts.createProgram(files, { ...options, noUnusedLocals: false, paths: { "@pawl-work/sdk": ["./src/index.ts"], "@pawl-work/sdk/ui": ["./src/ui.ts"] }, pathsBasePath: root });
+    const program = ts.createProgram(files, { ...options, noUnusedLocals: false, paths: { "@pawl-work/sdk": ["./src/index.ts"], "@pawl-work/sdk/ai": ["./src/ai.ts"], "@pawl-work/sdk/ui": ["./src/ui.ts"] }, pathsBasePath: root });
     const faults = ts.getPreEmitDiagnostics(program).map((d) => ts.flattenDiagnosticMessageText(d.messageText, "\n"));
     assert.deepEqual(faults, []);
   } finally {

@@ -3,7 +3,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { conversation, must, pawl, PawlError, pawlStream, work, type Message, type Pawl, type Schemas } from "../src/index.ts";
+import { conversation, pawlStream } from "../src/ai.ts";
+import { must, pawl, PawlError, work, type Message, type Pawl, type Schemas } from "../src/index.ts";
 import { model, reference, reply, tools } from "./agent.ts";
 import { databases, Fixture, kill, until } from "./fixture.ts";
 

@@ -7,7 +7,8 @@ import { promisify } from "node:util";
 import { SpanKind, trace } from "@opentelemetry/api";
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor, type ReadableSpan } from "@opentelemetry/sdk-trace-node";
 import { MockLanguageModelV4, simulateReadableStream } from "ai/test";
-import { must, pawl, PawlIds, pawlStream, RetryAfter, work, type Job, type Log } from "../src/index.ts";
+import { pawlStream } from "../src/ai.ts";
+import { must, pawl, PawlIds, RetryAfter, work, type Job, type Log } from "../src/index.ts";
 import { Fixture, until } from "./fixture.ts";
 
 const inTime = { timeout: 120_000 };

@@ -4,42 +4,12 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { fence, must, once, partialResult, pawl, PawlError, Permanent, RetryAfter, taskResult, work, type Job, type Log, type Pawl, type Refusal, type Schemas, type WorkOptions } from "../src/index.ts";
+import { fence, must, once, partialResult, pawl, PawlError, Permanent, RetryAfter, taskResult, work, type Job, type Schemas } from "../src/index.ts";
 import { databases, Fixture, until } from "./fixture.ts";
+import { create, itemOf, works } from "./works.ts";
 
 const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
 const inTime = { timeout: 120_000 };
-
-/** A log that keeps its lines. */
-function kept(): Log & { lines: string[] } {
-  const lines: string[] = [];
-  const keep = (level: string) => (message: string, about: object) => void lines.push(`${level} ${message} ${JSON.stringify(about)}`);
-  return { lines, info: keep("info"), warn: keep("warn"), error: keep("error") };
-}
-
-/** A worker of a type until `done` holds; what it was refused, and what it logged. */
-async function works(p: Pawl, type: string, handle: (job: Job) => Promise<unknown>, done: () => Promise<boolean>, more: Partial<WorkOptions> = {}) {
-  const over = new AbortController();
-  const log = kept();
-  const refusals: Refusal[] = [];
-  const working = work(p, { workerId: "w1", types: [type], leaseSeconds: 60, graceMs: 0, signal: over.signal, log, onRefused: (r) => refusals.push(r), ...more }, handle);
-  try {
-    await Promise.race([until(done, "the work is done"), working]);
-  } finally {
-    over.abort();
-    await working.catch(() => {});
-  }
-  return { refusals, said: refusals.map((r) => `${r.verb} ${r.error instanceof PawlError ? r.error.code : r.error}`), log: log.lines };
-}
-
-type Task = { id: string; state?: string };
-
-async function create(p: Pawl, type: string, more: Partial<Schemas["NewTask"]> = {}): Promise<() => Promise<Task>> {
-  const { id } = await must(p.POST("/v1/tasks", { body: { type, payload: {}, ...more } }));
-  return () => must(p.GET("/v1/tasks/{id}", { params: { path: { id } } }));
-}
-
-const itemOf = async (p: Pawl, t: Task) => (await must(p.GET("/v1/tasks/{id}/items", { params: { path: { id: t.id } } }))).items[0]!;
 
 for (const database of databases) {
   test(`a result is submitted where its type wants it accepted (${database})`, inTime, async () => {

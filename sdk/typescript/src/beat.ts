@@ -1,0 +1,32 @@
+// The thread that sends heartbeats: see heartbeats.ts.
+import { parentPort, workerData } from "node:worker_threads";
+import { now } from "./clock.ts";
+
+const { url, headers } = workerData as { url: string; headers: { [name: string]: string } };
+const timers = new Map<number, NodeJS.Timeout>();
+
+/** What the worker says: of a lease whose heartbeats are to begin, with every, or to end. */
+export type Told = { n: number; id?: string; body?: string; every?: number };
+
+/** What became of a heartbeat. */
+export type Beat = { n: number; at: number; status?: number; retryAfter?: string; said?: unknown; error?: string };
+
+parentPort?.on("message", ({ n, id = "", body = "", every }: Told) => {
+  clearInterval(timers.get(n));
+  timers.delete(n);
+  if (every === undefined) return;
+  const beat = async () => {
+    const at = now();
+    let answer: Beat = { n, at };
+    try {
+      const request = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body };
+      const response = await fetch(`${url}/v1/items/${encodeURIComponent(id)}:heartbeat`, request);
+      const said: unknown = await response.json().catch(() => undefined);
+      answer = { ...answer, status: response.status, retryAfter: response.headers.get("Retry-After") ?? "", said };
+    } catch (error) {
+      answer = { ...answer, error: error instanceof Error ? error.message : String(error) };
+    }
+    parentPort?.postMessage(answer);
+  };
+  timers.set(n, setInterval(() => void beat(), every));
+});
