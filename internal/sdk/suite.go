@@ -23,6 +23,7 @@ var suites = []suite{
 	{name: "ai-sdk", command: []string{"./sdk/typescript/run", "ai"}, counts: nodeTest},
 	{name: "python", command: []string{"./sdk/python/run"}, counts: pytest},
 	{name: "langgraph-python", command: []string{"./sdk/python/run", "frameworks/test_langgraph.py"}, counts: pytest, foreign: true},
+	{name: "langgraph-js", command: []string{"./sdk/langgraph/run"}, counts: vitest, foreign: true},
 }
 
 func (s suite) limit() time.Duration {
@@ -67,6 +68,24 @@ func pytest(output string) (passed, total int, ok bool) {
 		}
 	}
 	return passed, total, ok
+}
+
+var (
+	vitestEnd  = regexp.MustCompile(`(?m)^ +Tests +(.*)\((\d+)\)$`)
+	vitestPass = regexp.MustCompile(`(\d+) passed`)
+)
+
+// vitest reads the last summary of Vitest.
+func vitest(output string) (passed, total int, ok bool) {
+	ends := vitestEnd.FindAllStringSubmatch(output, -1)
+	if len(ends) == 0 {
+		return 0, 0, false
+	}
+	end := ends[len(ends)-1]
+	if pass := vitestPass.FindStringSubmatch(end[1]); pass != nil {
+		passed = number(pass[1])
+	}
+	return passed, number(end[2]), true
 }
 
 func number(digits string) int {

@@ -21,6 +21,10 @@ func TestCountsAreRead(t *testing.T) {
 		{"pytest, quiet", pytest, "8 passed in 3.82s\n", 8, 8, true},
 		{"pytest, an error", pytest, "==== 1 passed, 1 warning, 3 errors in 0.10s ====\n", 1, 4, true},
 		{"pytest, twice", pytest, "2 passed in 1.00s\n3 passed in 1.00s\n", 5, 5, true},
+		{"vitest", vitest, " Test Files  1 failed | 1 passed (2)\n      Tests  1 failed | 723 passed (724)\n", 723, 724, true},
+		{"vitest, all", vitest, "      Tests  12 passed (12)\n", 12, 12, true},
+		{"vitest, none", vitest, "      Tests  2 failed (2)\n", 0, 2, true},
+		{"vitest that did not begin", vitest, "      Tests  no tests\n", 0, 0, false},
 		{"pytest that did not end", pytest, "Killed\n", 0, 0, false},
 	} {
 		passed, total, ok := c.counts(c.output)
