@@ -1,0 +1,315 @@
+"""Durable runs and sessions of the OpenAI Agents SDK, with scripted models."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
+from agents.items import TResponseInputItem
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+import pawl
+import pawl.testing
+from pawl.openai_agents import APPROVAL_TYPE, Decision, PawlSession, approval_type, run
+from tests.conftest import Running, ended, until
+
+set_tracing_disabled(True)
+
+Item = TResponseInputItem
+
+
+def said(text: str) -> Item:
+    return {"role": "user", "content": text}
+
+
+def test_a_session_keeps_its_items_in_order(shared: pawl.testing.Server) -> None:
+    async def check() -> None:
+        id = f"s-{uuid.uuid4().hex}" + "x" * 300
+        session, other = PawlSession(id, shared.url), PawlSession(id + "y", shared.url)
+        assert (await session.get_items(), await session.pop_item()) == ([], None)
+        await session.clear_session()
+        await session.add_items([])
+        await session.add_items([said("one"), said("two")])
+        await session.add_items([said("three"), {"role": "assistant", "content": "\u0001 \U0001f9ab"}])
+        await other.add_items([said("of another")])
+        assert [i.get("content") for i in await session.get_items()] == ["one", "two", "three", "\u0001 \U0001f9ab"]
+        assert [i.get("content") for i in await session.get_items(2)] == ["three", "\u0001 \U0001f9ab"]
+        assert await session.get_items(0) == []
+        assert await session.pop_item() == {"role": "assistant", "content": "\u0001 \U0001f9ab"}
+        assert await session.pop_item() == said("three")
+        await session.add_items([said("four")], key="k")
+        await session.add_items([said("four")], key="k")
+        assert [i.get("content") for i in await PawlSession(id, shared.url).get_items()] == ["one", "two", "four"]
+        await session.clear_session()
+        assert (await session.get_items(), await session.pop_item()) == ([], None)
+        await session.add_items([said("again")])
+        assert await session.get_items() == [said("again")]
+        assert await other.get_items() == [said("of another")]
+        await session.aclose()
+        await other.aclose()
+
+    asyncio.run(check())
+
+
+def test_concurrent_calls_lose_no_item_and_return_none_twice(shared: pawl.testing.Server) -> None:
+    async def check() -> None:
+        id = uuid.uuid4().hex
+        sessions = [PawlSession(id, shared.url) for _ in range(4)]
+        await asyncio.gather(*(s.add_items([said(f"{n} {k}") for k in range(5)]) for n, s in enumerate(sessions)))
+        assert len(await sessions[0].get_items()) == 20
+        popped = await asyncio.gather(*(s.pop_item() for s in sessions for _ in range(3)))
+        texts = [str(i.get("content")) for i in popped if i is not None]
+        left = [str(i.get("content")) for i in await sessions[0].get_items()]
+        assert (
+            len(texts) == 12
+            and len(set(texts)) == 12
+            and sorted([*texts, *left]) == sorted(f"{n} {k}" for n in range(4) for k in range(5))
+        )
+        for s in sessions:
+            await s.aclose()
+
+    asyncio.run(check())
+
+
+def test_a_conversation_of_the_sdk_goes_on(shared: pawl.testing.Server) -> None:
+    async def check() -> None:
+        id = uuid.uuid4().hex
+        for n, (question, answer) in enumerate([("Who?", "Ana"), ("And when?", "Monday")]):
+            session = PawlSession(id, shared.url)
+            model = ScriptedModel([[assistant_message(answer)]])
+            result = await Runner.run(Agent(name="a", model=model), question, session=session)
+            assert result.final_output == answer
+            assert len(await session.get_items()) == 2 * n + 2
+            await session.aclose()
+
+    asyncio.run(check())
+
+
+@function_tool
+def add(a: int, b: int) -> int:
+    """Adds."""
+    ran.append(f"add {a} {b}")
+    return a + b
+
+
+ran: list[str] = []
+
+
+def script() -> list[Any]:
+    return [[function_call("add", {"a": 1, "b": 2}, call_id="c1")], [assistant_message("It is three.")]]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_no_call_is_made_twice(shared: pawl.testing.Server, client: pawl.Client, kind: str, streamed: bool) -> None:
+    """The first attempt fails after the run: the second gets all of it from the saved steps."""
+    ran.clear()
+    model = ScriptedModel(script())
+    events: list[list[str]] = []
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        seen: list[str] = []
+        events.append(seen)
+
+        async def told(event: Any) -> None:
+            seen.append(event.data.type if event.type == "raw_response_event" else event.type)
+
+        result = await run(
+            ctx, Agent(name="adder", model=model, tools=[add]), "1 + 2?", on_event=told if streamed else None
+        )
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0, "once more")
+        return [result.final_output, len(result.raw_responses), result.context_wrapper.usage.requests]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == ["It is three.", 2, 2]
+    assert ran == ["add 1 2"] and len(model.calls) == 2
+    names = {c.get("name") for c in client.task_checkpoints(task["id"])}
+    assert {"run model 1", "run tool c1", "run model 2"} <= names
+    if streamed:
+        first, second = events
+        assert "response.output_text.delta" in first and first.count("response.completed") == 2
+        assert "response.output_text.delta" not in second and second.count("response.completed") == 2
+        assert first.count("run_item_stream_event") == second.count("run_item_stream_event") == 3
+
+
+def test_models_of_the_provider_handoffs_and_sessions_are_steps(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str
+) -> None:
+    triage_model = ScriptedModel([[function_call("transfer_to_expert", {}, call_id="h1")]])
+    model = ScriptedModel([[assistant_message("forty-two")]])
+    expert = Agent(name="expert", model=model)
+    triage = Agent(name="triage", model=triage_model, handoffs=[expert])
+    expert.handoffs = [triage]  # they know each other
+    id = uuid.uuid4().hex
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        session = PawlSession(id, client=ctx.client)
+        result = await run(ctx, triage, "the answer?", session=session, run_config=RunConfig(tracing_disabled=True))
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0, "once more")
+        return [result.last_agent.name, result.final_output, len(await session.get_items())]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    name, output, kept = client.task_result(task["id"])["payload"]
+    assert (name, output, len(triage_model.calls), len(model.calls)) == ("expert", "forty-two", 1, 1)
+
+    async def items() -> int:
+        session = PawlSession(id, shared.url)
+        try:
+            return len(await session.get_items())
+        finally:
+            await session.aclose()
+
+    assert asyncio.run(items()) == kept == 4  # the question, the handoff and its output, the answer
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_person_approves_a_call(shared: pawl.testing.Server, client: pawl.Client, kind: str, approved: bool) -> None:
+    client.put_type(APPROVAL_TYPE, {**approval_type(), "approval": {"mode": "manual", "not_by_requester": False}})
+    ran.clear()
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pays."""
+        ran.append(f"pay {amount}")
+        return "paid"
+
+    model = ScriptedModel(
+        [[function_call("pay", {"amount": 7}, call_id="p1")], [assistant_message("Done." if approved else "Not done.")]]
+    )
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        result = await run(ctx, Agent(name="payer", model=model, tools=[pay]), "pay 7", name="payment")
+        outputs = [i.output for i in result.new_items if i.type == "tool_call_output_item"]
+        return [result.final_output, outputs, ctx.attempt]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        asked = until(
+            lambda: [
+                t for t in client.list_tasks(type=[APPROVAL_TYPE], state=["submitted"]) if t["parent_id"] == task["id"]
+            ]
+        )
+        assert asked[0]["payload"] == {"agent": "payer", "tool": "pay", "arguments": '{"amount":7}'} and ran == []
+        assert client.get_task(task["id"])["state"] == "queued"  # it holds no lease
+        if approved:
+            client.approve_task(asked[0]["id"], version=asked[0]["version"])
+        else:
+            client.reject_task(
+                asked[0]["id"], version=asked[0]["version"], errors=[{"code": "no", "message": "too much"}]
+            )
+        ended(client, task)
+    output, outputs, attempt = client.task_result(task["id"])["payload"]
+    assert attempt == 2 and len(model.calls) == 2
+    if approved:
+        assert (output, outputs, ran) == ("Done.", ["paid"], ["pay 7"])
+    else:
+        assert output == "Not done." and "too much" in outputs[0] and ran == []
+
+
+def test_another_way_to_decide(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pays."""
+        return "paid"
+
+    async def ask(ctx: pawl.AsyncContext, name: str, item: Any) -> Decision:
+        return Decision(await ctx.wait_for(name, "decide", item.call_id))
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        model = ScriptedModel(
+            [[function_call("pay", {"amount": 7}, call_id=kind)]]
+            if ctx.attempt == 1
+            else [[assistant_message("Done.")]]
+        )
+        return (await run(ctx, Agent(name="payer", model=model, tools=[pay]), "pay 7", ask=ask)).final_output
+
+    task = client.create_task(kind)
+    client.send_signal("decide", True, key=kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "Done."
+
+
+WORKER = """
+import os, sys, time, pathlib, pawl
+from agents import Agent, function_tool, set_tracing_disabled
+from agents.testing import ScriptedModel, assistant_message, function_call
+from pawl.openai_agents import run
+
+set_tracing_disabled(True)
+url, kind, folder = sys.argv[1:]
+worker = pawl.Worker(url, lease_seconds=1)
+
+def called(what: str) -> None:
+    with open(folder + "/called", "a") as f:
+        f.write(what + "\\n")
+
+class Counted(ScriptedModel):
+    async def get_response(self, *args, **kwargs):
+        called("model")
+        return await super().get_response(*args, **kwargs)
+
+@function_tool
+def look(at: str) -> str:
+    "Looks."
+    called("look " + at)
+    return "seen"
+
+@function_tool
+def wait() -> str:
+    "Waits."
+    if not os.path.exists(folder + "/go"):
+        pathlib.Path(folder, "held").touch()
+        time.sleep(60)
+    called("wait")
+    return "waited"
+
+@worker.handler(kind)
+async def work(ctx: pawl.AsyncContext) -> str:
+    script = [
+        [function_call("look", {"at": "it"}, call_id="c1")],
+        [function_call("wait", {}, call_id="c2")],
+        [assistant_message("The end.")],
+    ]
+    model = Counted(script[2:] if os.path.exists(folder + "/go") else script)
+    result = await run(ctx, Agent(name="a", model=model, tools=[look, wait]), "go")
+    return result.final_output
+
+worker.run()
+"""
+
+
+def test_an_agent_that_is_killed_in_a_tool(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, tmp_path: Path
+) -> None:
+    task = client.create_task(kind)
+    command = [sys.executable, "-c", textwrap.dedent(WORKER), shared.url, kind, str(tmp_path)]
+    first = subprocess.Popen(command, env={**os.environ})
+    try:
+        until((tmp_path / "held").exists)
+    finally:
+        first.kill()
+        first.wait()
+    (tmp_path / "go").touch()
+    second = subprocess.Popen(command, env={**os.environ})
+    try:
+        ended(client, task)
+    finally:
+        second.kill()
+        second.wait()
+    assert client.task_result(task["id"])["payload"] == "The end."
+    calls = (tmp_path / "called").read_text().split("\n")[:-1]
+    assert calls == ["model", "look it", "model", "wait", "model"]

@@ -1,0 +1,258 @@
+"""Runs of agents whose calls of models and tools are steps."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from agents import Agent, FunctionTool, RunConfig, Runner, RunResult, RunResultStreaming
+from agents.items import ModelResponse, ToolApprovalItem, TResponseInputItem, TResponseStreamEvent
+from agents.memory import Session, SessionABC
+from agents.models.interface import Model, ModelProvider
+from agents.tool_context import ToolContext
+from openai.types.responses import Response, ResponseCompletedEvent
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from .. import types as t
+from .._async.context import AsyncContext
+from .session import PawlSession
+
+T = TypeVar("T")
+
+#: The type of the tasks that ask a person about a call of a tool. Register it with `approval_type`.
+APPROVAL_TYPE = "openai-agents.approval"
+
+MAX_NAME = 255  # characters of the name of a step
+
+_responses = TypeAdapter(ModelResponse)
+
+
+def approval_type() -> t.Type:
+    """The definition of APPROVAL_TYPE: its results wait for a person.
+
+    `client.put_type(APPROVAL_TYPE, approval_type())` registers it. Change it as you like, for example who may approve.
+    """
+    return {"name": APPROVAL_TYPE, "acceptance": True, "approval": {"mode": "manual"}}
+
+
+@dataclasses.dataclass
+class Decision:
+    """What a person says about a call of a tool."""
+
+    approved: bool
+    reason: str = ""
+
+
+Ask = Callable[[AsyncContext, str, ToolApprovalItem], Awaitable[Decision]]
+Told = Callable[[Any], Awaitable[None]]
+
+
+async def run(
+    ctx: AsyncContext,
+    agent: Agent[Any],
+    input: str | list[TResponseInputItem],
+    *,
+    name: str = "run",
+    run_config: RunConfig | None = None,
+    session: Session | None = None,
+    on_event: Told | None = None,
+    ask: Ask | None = None,
+    **options: Any,
+) -> RunResult | RunResultStreaming:
+    """Runs an agent in a handler. A later attempt makes no call of a model or a function tool twice.
+
+    Each call is a step of the item, saved before its result is used. An attempt after a crash runs the
+    agent from its beginning and gets the saved results, so the agent must be the same, and what is not
+    a model, a function tool or the session must not depend on time or chance. Two runs in one handler need
+    different names. An agent that is used as a tool is one step as a whole. Hosted tools belong to the
+    call of their model; servers of MCP are asked again.
+
+    A tool with `needs_approval` waits for a person, without a lease: see `ask_person`; `ask` decides in
+    another way. With `on_event` the run is streamed, and each event is passed on; calls that an earlier
+    attempt made come as their last event alone. `options` are those of `Runner.run`.
+    """
+    steps = _Steps(ctx, name)
+    config = run_config or RunConfig()
+    model = steps.model(config.model) if isinstance(config.model, Model) else config.model
+    config = dataclasses.replace(config, model=model, model_provider=_Provider(config.model_provider, steps))
+    kept = None if session is None else _StepSession(session, steps)
+    durable = steps.agent(agent, {})
+    state: Any = input
+    while True:
+        result: RunResult | RunResultStreaming
+        if on_event is None:
+            result = await Runner.run(durable, state, run_config=config, session=kept, **options)
+        else:
+            result = Runner.run_streamed(durable, state, run_config=config, session=kept, **options)
+            async for event in result.stream_events():
+                await on_event(event)
+        if not result.interruptions:
+            return result
+        state = result.to_state()
+        for item in result.interruptions:
+            decision = await (ask or ask_person)(ctx, steps.named(f"approval {item.call_id}"), item)
+            if decision.approved:
+                state.approve(item)
+            else:
+                state.reject(item, rejection_message=decision.reason or None)
+
+
+async def ask_person(ctx: AsyncContext, name: str, item: ToolApprovalItem) -> Decision:
+    """Asks a person: a child of the task, of APPROVAL_TYPE, whose result is what the tool is to be called with.
+
+    It is in the list of approvals of the dashboard, of `pawl` and of MCP. Approved, the tool is called;
+    rejected, the model is told the reason. Meanwhile the item is suspended.
+    """
+    asked = {"agent": item.agent.name, "tool": item.tool_name, "arguments": item.arguments}
+    child = await ctx.spawn(name, APPROVAL_TYPE, asked)
+    for lease in await ctx.client.claim(ctx.lease["worker_id"], task_id=child["id"]):  # none after the first time
+        await ctx.client.submit(lease, asked)
+    [answer] = await ctx.await_children(name, [child["id"]], on_failure="continue")
+    error: Any = answer.get("error") or {}
+    reason = error.get("message", "") if isinstance(error, dict) else str(error)
+    return Decision(answer.get("state") == "completed", reason)
+
+
+class _Steps:
+    """The steps of one run."""
+
+    def __init__(self, ctx: AsyncContext, name: str) -> None:
+        self.ctx, self.name = ctx, name
+        self._counts: dict[str, int] = {}
+
+    def named(self, what: str) -> str:
+        name = f"{self.name} {what}"
+        return name if len(name) <= MAX_NAME else "sha256-" + hashlib.sha256(name.encode()).hexdigest()
+
+    def next(self, what: str) -> str:
+        """The name of the next call of a kind. Calls of models and of the session come one after the other."""
+        n = self._counts[what] = self._counts.get(what, 0) + 1
+        return self.named(f"{what} {n}")
+
+    def model(self, model: Model) -> Model:
+        return model if isinstance(model, _StepModel) else _StepModel(model, self)
+
+    def agent(self, agent: Agent[Any], known: dict[int, Agent[Any]]) -> Agent[Any]:
+        """A copy of an agent, and of those that it hands off to, whose calls are steps."""
+        if id(agent) in known:
+            return known[id(agent)]
+        copy = known[id(agent)] = agent.clone(tools=[self.tool(tool) for tool in agent.tools])
+        if isinstance(agent.model, Model):
+            copy.model = self.model(agent.model)
+        copy.handoffs = [self.agent(h, known) if isinstance(h, Agent) else h for h in agent.handoffs]
+        return copy
+
+    def tool(self, tool: Any) -> Any:
+        if not isinstance(tool, FunctionTool):
+            return tool
+
+        async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+            async def call() -> Any:
+                result = await tool.on_invoke_tool(context, arguments)
+                try:
+                    return to_jsonable_python(result)
+                except ValueError:
+                    return str(result)
+
+            return await self.ctx.step(self.named(f"tool {context.tool_call_id}"), call)
+
+        return dataclasses.replace(tool, on_invoke_tool=invoke)
+
+
+class _Provider(ModelProvider):
+    def __init__(self, inner: ModelProvider, steps: _Steps) -> None:
+        self._inner, self._steps = inner, steps
+
+    def get_model(self, model_name: str | None) -> Model:
+        return self._steps.model(self._inner.get_model(model_name))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _StepModel(Model):
+    def __init__(self, inner: Model, steps: _Steps) -> None:
+        self._inner, self._steps = inner, steps
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def get_retry_advice(self, request: Any) -> Any:
+        return self._inner.get_retry_advice(request)
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        async def call() -> Any:
+            response = await self._inner.get_response(*args, **kwargs)
+            return _responses.dump_python(response, mode="json", exclude_unset=True)
+
+        return _responses.validate_python(await self._steps.ctx.step(self._steps.next("model"), call))
+
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[TResponseStreamEvent]:
+        events: asyncio.Queue[TResponseStreamEvent | None] = asyncio.Queue()
+        last: Response | None = None
+
+        async def call() -> Any:
+            nonlocal last
+            async for event in self._inner.stream_response(*args, **kwargs):
+                if isinstance(event, ResponseCompletedEvent):
+                    last = event.response
+                else:
+                    events.put_nowait(event)
+            return None if last is None else last.model_dump(mode="json", exclude_unset=True)
+
+        async def step() -> Any:
+            try:
+                return await self._steps.ctx.step(self._steps.next("model"), call)
+            finally:
+                events.put_nowait(None)
+
+        working = asyncio.ensure_future(step())
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            saved = await working
+        finally:
+            working.cancel()
+        if saved is not None:  # the response is saved before it is used
+            response = last or Response.model_validate(saved)
+            yield ResponseCompletedEvent(response=response, sequence_number=0, type="response.completed")
+
+
+class _StepSession(SessionABC):
+    """A session whose calls are steps, so that a later attempt sees what the first one saw, and adds nothing twice."""
+
+    def __init__(self, inner: Session, steps: _Steps) -> None:
+        self._inner, self._steps = inner, steps
+        self.session_id = inner.session_id
+        self.session_settings = inner.session_settings
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        return await self._step(lambda: self._inner.get_items(limit))
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        name = self._steps.next("session")
+
+        async def call() -> Any:
+            if isinstance(self._inner, PawlSession):
+                await self._inner.add_items(items, key=f"{self._steps.ctx.item_id} {name}")
+            else:
+                await self._inner.add_items(items)
+
+        await self._steps.ctx.step(name, call)
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        return await self._step(self._inner.pop_item)
+
+    async def clear_session(self) -> None:
+        await self._step(self._inner.clear_session)
+
+    async def _step(self, fn: Callable[[], Awaitable[T]]) -> T:
+        async def call() -> Any:  # JSON as it is
+            return await fn()
+
+        result: T = await self._steps.ctx.step(self._steps.next("session"), call)
+        return result
