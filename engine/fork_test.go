@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -55,8 +56,10 @@ func TestForksOfPrunedAndArchivedTasks(t *testing.T) {
 				!slices.Equal(e.Kept[:2], []int64{11, 12}) || !strings.Contains(e.Message, "is 11") && !strings.Contains(e.Message, "is left is 11") {
 				t.Errorf("a pruned checkpoint: %v", err)
 			}
-			if _, err := forked(ctx, p.Engine, of, 111); !errors.Is(err, pawl.ErrNotFound) {
-				t.Errorf("one that was never saved: %v", err)
+			for _, never := range []int64{111, math.MaxInt64} {
+				if _, err := forked(ctx, p.Engine, of, never); !errors.Is(err, pawl.ErrNotFound) {
+					t.Errorf("%d, which was never saved: %v", never, err)
+				}
 			}
 			return task.ID
 		}

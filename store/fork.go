@@ -20,13 +20,17 @@ type Fork struct {
 }
 
 // AllCheckpoints is the number at which a fork has all checkpoints that the task has, if any.
-const AllCheckpoints = math.MaxInt64
+// It is negative, so that no caller can ask for it by a number: rules.CheckFork refuses those.
+const AllCheckpoints = -1
 
 // ReadFork reads the checkpoints of a task up to number at; 0 = none. The rows are of one
 // statement: a task that is pruned or removed meanwhile has them all, or is refused.
 // archived says that tx has the task only for now, so the blobs are read too.
 func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, archived bool) (*Fork, error) {
-	f := &Fork{At: at}
+	f, all := &Fork{At: at}, at == AllCheckpoints
+	if all {
+		at = math.MaxInt64
+	}
 	var w where
 	w.and("c.namespace = ?", namespace)
 	w.and("c.task_id = ?", TaskID(taskID))
@@ -43,7 +47,7 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, ar
 	if len(rows) > pawl.MaxForkCheckpoints {
 		return nil, pawl.Invalid("/checkpoint", "has more than %d checkpoints before it; at most that many are copied", pawl.MaxForkCheckpoints)
 	}
-	if at == AllCheckpoints {
+	if all {
 		if f.At, at = 0, 0; len(rows) > 0 {
 			f.At = rows[len(rows)-1].Sequence
 		}
