@@ -169,6 +169,18 @@ func (c *cron) offsetAt(t time.Time) int {
 	return offset
 }
 
+// bounds returns the begin and the end of the period of one offset that a moment is in. Beyond
+// the last change that the data of a zone list, Go lets a period end after the 365th day of the
+// year. On the 366th day that end is not after the moment: the period goes on until the year ends.
+func bounds(t time.Time) (start, end time.Time) {
+	start, end = t.ZoneBounds()
+	if !end.IsZero() && !end.After(t) {
+		const day = 24 * time.Hour
+		end = t.Truncate(day).Add(day)
+	}
+	return start, end
+}
+
 // next returns the first moment after a time, or the zero time. It goes through the periods
 // between two changes of the zone's offset.
 func (c *cron) next(after time.Time) time.Time {
@@ -176,7 +188,7 @@ func (c *cron) next(after time.Time) time.Time {
 	offset := c.offsetAt(t)
 	from := wallOf(t, offset) // the time on the wall after which a tick is searched for
 	for {
-		start, end := t.ZoneBounds()
+		start, end := bounds(t)
 		if !c.hourly && !start.IsZero() {
 			// What the clock shows a second time at the beginning of the period does not count.
 			if again := wallOf(start, c.offsetAt(start.Add(-1))).Add(-1); again.After(from) && c.offsetAt(start.Add(-1)) > offset {

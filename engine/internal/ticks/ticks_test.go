@@ -158,3 +158,29 @@ func TestDueTicks(t *testing.T) {
 		t.Errorf("%d different jitters of 20", len(different))
 	}
 }
+
+// Rare ticks are found far beyond the changes that the data of a zone list, in leap years too.
+func TestTicksOfLeapYears(t *testing.T) {
+	for _, zone := range []string{"UTC", "America/New_York", "Europe/Berlin", "Australia/Sydney", "America/Santiago", "Asia/Tokyo"} {
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			text              string
+			month, day, every int
+		}{{"30 12 29 2 *", 2, 29, 4}, {"30 12 31 12 *", 12, 31, 1}, {"30 12 1 1 *", 1, 1, 1}} {
+			rule, faults := Of(&pawl.NewSchedule{Cron: c.text, Zone: zone}, time.Time{}, "")
+			if faults != nil {
+				t.Fatal(faults)
+			}
+			after := time.Date(2028, time.Month(c.month), c.day, 12, 30, 0, 0, loc)
+			for year := 2028 + c.every; year < 2100; year += c.every {
+				want := time.Date(year, time.Month(c.month), c.day, 12, 30, 0, 0, loc)
+				if after, _ = rule.Next(after); !after.Equal(want) {
+					t.Fatalf("%s in %s: %v, want %v", c.text, zone, after, want)
+				}
+			}
+		}
+	}
+}
