@@ -23,6 +23,7 @@ var suites = []suite{
 	{name: "ai-sdk", command: []string{"./sdk/typescript/run", "ai"}, counts: nodeTest},
 	{name: "python", command: []string{"./sdk/python/run"}, counts: pytest},
 	{name: "langgraph-python", command: []string{"./sdk/python/run", "frameworks/test_langgraph.py"}, counts: pytest, foreign: true},
+	{name: "pydantic-ai", command: []string{"./sdk/python/run", "frameworks/test_pydantic_ai.py"}, counts: pytest},
 	{name: "openai-agents", command: []string{"./sdk/python/run", "frameworks/test_openai_agents.py"}, counts: pytest},
 	{name: "langgraph-js", command: []string{"./sdk/langgraph/run"}, counts: vitest, foreign: true},
 }

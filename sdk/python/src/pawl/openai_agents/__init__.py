@@ -10,7 +10,8 @@
 It needs the package `openai-agents`.
 """
 
-from .runner import APPROVAL_TYPE, Decision, approval_type, run
+from .._ask import Decision
+from .runner import APPROVAL_TYPE, approval_type, run
 from .session import SESSION_TYPE, PawlSession
 
 __all__ = ["APPROVAL_TYPE", "SESSION_TYPE", "Decision", "PawlSession", "approval_type", "run"]

@@ -17,7 +17,9 @@ from openai.types.responses import Response, ResponseCompletedEvent
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from .. import _ask
 from .. import types as t
+from .._ask import Decision
 from .._async.context import AsyncContext
 from .session import PawlSession
 
@@ -36,15 +38,7 @@ def approval_type() -> t.Type:
 
     `client.put_type(APPROVAL_TYPE, approval_type())` registers it. Change it as you like, for example who may approve.
     """
-    return {"name": APPROVAL_TYPE, "acceptance": True, "approval": {"mode": "manual"}}
-
-
-@dataclasses.dataclass
-class Decision:
-    """What a person says about a call of a tool."""
-
-    approved: bool
-    reason: str = ""
+    return _ask.approval_type(APPROVAL_TYPE)
 
 
 Ask = Callable[[AsyncContext, str, ToolApprovalItem], Awaitable[Decision]]
@@ -102,19 +96,9 @@ async def run(
 
 
 async def ask_person(ctx: AsyncContext, name: str, item: ToolApprovalItem) -> Decision:
-    """Asks a person: a child of the task, of APPROVAL_TYPE, whose result is what the tool is to be called with.
-
-    It is in the list of approvals of the dashboard, of `pawl` and of MCP. Approved, the tool is called;
-    rejected, the model is told the reason. Meanwhile the item is suspended.
-    """
+    """Asks a person by a task of APPROVAL_TYPE. Rejected, the model is told the reason."""
     asked = {"agent": item.agent.name, "tool": item.tool_name, "arguments": item.arguments}
-    child = await ctx.spawn(name, APPROVAL_TYPE, asked)
-    for lease in await ctx.client.claim(ctx.lease["worker_id"], task_id=child["id"]):  # none after the first time
-        await ctx.client.submit(lease, asked)
-    [answer] = await ctx.await_children(name, [child["id"]], on_failure="continue")
-    error: Any = answer.get("error") or {}
-    reason = error.get("message", "") if isinstance(error, dict) else str(error)
-    return Decision(answer.get("state") == "completed", reason)
+    return await _ask.ask_person(ctx, APPROVAL_TYPE, name, asked)
 
 
 class _Steps:

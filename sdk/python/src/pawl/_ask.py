@@ -1,0 +1,36 @@
+"""Questions that an agent asks a person about a call of a tool."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from . import types as t
+from ._async.context import AsyncContext
+
+
+@dataclasses.dataclass
+class Decision:
+    """What a person says about a call of a tool."""
+
+    approved: bool
+    reason: str = ""
+
+
+def approval_type(name: str) -> t.Type:
+    """The definition of a type of questions: its results wait for a person."""
+    return {"name": name, "acceptance": True, "approval": {"mode": "manual"}}
+
+
+async def ask_person(ctx: AsyncContext, type: str, name: str, asked: dict[str, Any]) -> Decision:
+    """Asks a person: a child of the task, whose result is the question.
+
+    It is in the list of approvals of the dashboard, of `pawl` and of MCP. Meanwhile the item is suspended.
+    """
+    child = await ctx.spawn(name, type, asked)
+    for lease in await ctx.client.claim(ctx.lease["worker_id"], task_id=child["id"]):  # none after the first time
+        await ctx.client.submit(lease, asked)
+    [answer] = await ctx.await_children(name, [child["id"]], on_failure="continue")
+    error: Any = answer.get("error") or {}
+    reason = error.get("message", "") if isinstance(error, dict) else str(error)
+    return Decision(answer.get("state") == "completed", reason)
