@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -66,7 +67,8 @@ func (b *bench) flow(ctx context.Context) error {
 }
 
 // smallTenant measures how long the tasks of a small tenant wait until a worker has them: 8
-// workers take one item at a time and work for 5 ms on it. big is how many tasks of a large tenant
+// workers take one item at a time and work for 0 to 10 ms on it. With equal times all of them would be
+// free at the same moment, and a task would wait for it. big is how many tasks of a large tenant
 // are queued before.
 func smallTenant(ctx context.Context, url string, n, big int, into *series) (err error) {
 	h, err := openEngine(ctx, url)
@@ -95,7 +97,7 @@ func smallTenant(ctx context.Context, url string, n, big int, into *series) (err
 				if err := json.Unmarshal(input, &task); err == nil && task.N != nil {
 					r.arrive(*task.N)
 				}
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(rand.N(10 * time.Millisecond))
 				return nil, nil
 			}})
 	})
