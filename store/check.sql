@@ -1,7 +1,8 @@
 -- The invariants. Each statement searches for the rows that violate one of them. A row of
 -- the answer is a violation: its subject, the task that it belongs to (NULL = none), and
 -- what was found. Statements with $1 and $2 read the tasks with $1 < id <= $2, the others
--- read all. Each rule is one statement, so it has one snapshot.
+-- read all. Each rule is one statement, so it has one snapshot. Groups that rows are joined with
+-- are MATERIALIZED: without statistics the planner would compute them again for each row.
 
 -- name: page of tasks
 SELECT task_id
@@ -132,14 +133,15 @@ FROM (
 WHERE p.failures < 0 OR p.failures > p.attempt OR p.failures >= p.max_attempts
 
 -- name: dependencies
-SELECT @item_text(g.item_id), g.task_id, 'needs ' || g.needs || ' items, and ' || COALESCE(d.open, 0) || ' of those it depends on have not completed'
-FROM pawl.waiting g
-LEFT JOIN (
+WITH d AS MATERIALIZED (
   SELECT d.item_id, COUNT(*) AS open
   FROM pawl.item_deps d
   WHERE NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))
   GROUP BY d.item_id
-) d ON d.item_id = g.item_id
+)
+SELECT @item_text(g.item_id), g.task_id, 'needs ' || g.needs || ' items, and ' || COALESCE(d.open, 0) || ' of those it depends on have not completed'
+FROM pawl.waiting g
+LEFT JOIN d ON d.item_id = g.item_id
 WHERE g.needs <> COALESCE(d.open, 0) + (SELECT COUNT(*) FROM pawl.child_waits c WHERE c.item_id = g.item_id AND c.attempt = g.attempt AND c.over = 0)
 
 -- name: feeders
@@ -160,15 +162,7 @@ JOIN (
 WHERE g.needs > 0 AND p.feeds % 2 = 0
 
 -- name: counters
-SELECT @task_text(t.id), t.id,
-  CASE
-    WHEN k.task_id IS NULL THEN 'a task of many items without counters'
-    ELSE 'items, open, failed, dead, cancelled are ' || k.items || ', ' || k.open || ', ' || k.failed || ', ' || k.dead || ', ' || k.cancelled
-      || '; counted ' || COALESCE(c.items, 0) || ', ' || COALESCE(c.open, 0) || ', ' || COALESCE(c.failed, 0) || ', ' || COALESCE(c.dead, 0) || ', ' || COALESCE(c.cancelled, 0)
-  END
-FROM pawl.tasks t
-LEFT JOIN pawl.task_counters k ON k.task_id = t.id
-LEFT JOIN (
+WITH c AS MATERIALIZED (
   SELECT i.task_id, COUNT(*) AS items,
     SUM(CASE WHEN i.state IN @counted(open) THEN 1 ELSE 0 END) AS open,
     SUM(CASE WHEN i.state IN @counted(failed) THEN 1 ELSE 0 END) AS failed,
@@ -178,7 +172,16 @@ LEFT JOIN (
   WHERE i.task_id > $1 AND i.task_id <= $2
     AND i.kind = 'work'
   GROUP BY i.task_id
-) c ON c.task_id = t.id
+)
+SELECT @task_text(t.id), t.id,
+  CASE
+    WHEN k.task_id IS NULL THEN 'a task of many items without counters'
+    ELSE 'items, open, failed, dead, cancelled are ' || k.items || ', ' || k.open || ', ' || k.failed || ', ' || k.dead || ', ' || k.cancelled
+      || '; counted ' || COALESCE(c.items, 0) || ', ' || COALESCE(c.open, 0) || ', ' || COALESCE(c.failed, 0) || ', ' || COALESCE(c.dead, 0) || ', ' || COALESCE(c.cancelled, 0)
+  END
+FROM pawl.tasks t
+LEFT JOIN pawl.task_counters k ON k.task_id = t.id
+LEFT JOIN c ON c.task_id = t.id
 WHERE t.id > $1 AND t.id <= $2 AND t.solo = 0
   AND (k.task_id IS NULL OR k.items <> COALESCE(c.items, 0) OR k.open <> COALESCE(c.open, 0) OR k.failed <> COALESCE(c.failed, 0)
     OR k.dead <> COALESCE(c.dead, 0) OR k.cancelled <> COALESCE(c.cancelled, 0) OR k.items = 0 AND k.planning = 0)
@@ -191,19 +194,26 @@ WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
   AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0 AND k.ignores_failures = 0)
 
 -- name: only item
-SELECT @task_text(t.id), t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(@item_text(w.first), 'none')
-FROM pawl.tasks t
-LEFT JOIN (
+WITH w AS MATERIALIZED (
   SELECT task_id, SUM(CASE WHEN kind = 'work' THEN 1 ELSE 0 END) AS items, @least(CASE WHEN kind = 'work' THEN id END) AS first
   FROM pawl.all_items
   WHERE task_id > $1 AND task_id <= $2
   GROUP BY task_id
-) w ON w.task_id = t.id
+)
+SELECT @task_text(t.id), t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(@item_text(w.first), 'none')
+FROM pawl.tasks t
+LEFT JOIN w ON w.task_id = t.id
 WHERE t.id > $1 AND t.id <= $2
   AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> t.id OR t.input IS NULL OR t.queue_id IS NULL OR t.max_attempts < 1)
     OR t.solo = 0 AND (COALESCE(t.input, t.item_type, t.parts_required, t.reasons) IS NOT NULL OR COALESCE(t.queue_id, t.run_at, t.item_priority) IS NOT NULL OR t.max_attempts <> 0))
 
 -- name: checkpoints
+WITH c AS MATERIALIZED (
+  SELECT task_id, MAX(seq) AS newest, COUNT(*) AS kept
+  FROM pawl.checkpoints
+  WHERE task_id > $1 AND task_id <= $2
+  GROUP BY task_id
+)
 SELECT @task_text(x.task_id), x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned
 FROM (
   SELECT COALESCE(c.task_id, k.task_id) AS task_id, COALESCE(k.checkpoints, 0) AS counter, COALESCE(k.pruned, 0) AS pruned, COALESCE(c.newest, 0) AS newest, COALESCE(c.kept, 0) AS kept
@@ -213,12 +223,7 @@ FROM (
     SELECT task_id FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
   ) n
   LEFT JOIN pawl.task_counters k ON k.task_id = n.task_id
-  LEFT JOIN (
-    SELECT task_id, MAX(seq) AS newest, COUNT(*) AS kept
-    FROM pawl.checkpoints
-    WHERE task_id > $1 AND task_id <= $2
-    GROUP BY task_id
-  ) c ON c.task_id = n.task_id
+  LEFT JOIN c ON c.task_id = n.task_id
 ) x
 WHERE x.newest <> x.counter OR x.kept + x.pruned <> x.counter
 
@@ -279,23 +284,27 @@ WHERE COALESCE(x.was, '') <> COALESCE(x.before, '')
 -- name: task state
 SELECT @task_text(x.id), x.id, 'state ' || x.state || ', version ' || x.version || '; by its record ' || COALESCE(x.became, 'none') || ', version ' || x.changes
 FROM (
-  SELECT t.id, t.version, COALESCE(c.changes, 0) - 1 AS changes,
-    CASE WHEN m.class = 'task' THEN m.to_state ELSE m.task_to END AS became,
-    CASE WHEN t.state IN @tasks(derived) THEN 'open' ELSE COALESCE(t.state, 'none') END AS state
-  FROM pawl.task_rows t
-  LEFT JOIN (
-    SELECT task_id, MAX(CASE WHEN became IS NOT NULL THEN id END) AS last, COUNT(*) AS changes
+  SELECT g.id, g.version, g.changes - 1 AS changes, CASE WHEN m.class = 'task' THEN m.to_state ELSE m.task_to END AS became, g.state
+  FROM (
+    SELECT y.id, MAX(y.state) AS state, MAX(y.version) AS version, SUM(y.change) AS changes, MAX(y.last) AS last
     FROM (
-      SELECT id, task_id, class, event, CASE WHEN class = 'task' THEN to_state ELSE task_to END AS became
-      FROM pawl.event_rows
-      WHERE task_id > $1 AND task_id <= $2
-    ) a
-    WHERE became IS NOT NULL OR event = 'updated' AND class = 'task'
-    GROUP BY task_id
-  ) c ON c.task_id = t.id
-  LEFT JOIN pawl.task_events e ON e.id = c.last
+      SELECT t.id, CASE WHEN t.state IN @tasks(derived) THEN 'open' ELSE COALESCE(t.state, 'none') END AS state, t.version, 0 AS change, NULL AS last, 1 AS task
+      FROM pawl.task_rows t
+      WHERE t.id > $1 AND t.id <= $2
+      UNION ALL
+      SELECT a.task_id, NULL, NULL, 1, CASE WHEN a.became IS NOT NULL THEN a.id END, 0
+      FROM (
+        SELECT id, task_id, class, event, CASE WHEN class = 'task' THEN to_state ELSE task_to END AS became
+        FROM pawl.event_rows
+        WHERE task_id > $1 AND task_id <= $2
+      ) a
+      WHERE a.became IS NOT NULL OR a.event = 'updated' AND a.class = 'task'
+    ) y
+    GROUP BY y.id
+    HAVING MAX(y.task) = 1
+  ) g
+  LEFT JOIN pawl.task_events e ON e.id = g.last
   LEFT JOIN pawl.moves m ON m.code = e.move
-  WHERE t.id > $1 AND t.id <= $2
 ) x
 WHERE x.state <> COALESCE(x.became, '') OR x.version <> x.changes
 
@@ -379,19 +388,20 @@ FROM pawl.provenances v
 WHERE v.item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = v.item_id AND w.namespace = v.namespace)
 
 -- name: chunks
+WITH c AS MATERIALIZED (
+  SELECT p.message_id, SUM(p.count) AS held, MAX(p.seq + p.count) AS until, SUM(CASE WHEN p.seq <> p.place THEN 1 ELSE 0 END) AS gaps
+  FROM (
+    SELECT b.message_id, b.seq, b.count, COALESCE(LAG(b.seq + b.count) OVER (PARTITION BY b.message_id ORDER BY b.seq), 0) AS place
+    FROM pawl.message_chunks b
+  ) p
+  GROUP BY p.message_id
+)
 SELECT x.id, x.task_id, 'it counts ' || x.chunks || ' chunks; there are ' || x.held || ', the last ends at ' || x.until || ', gaps ' || x.gaps
 FROM (
   SELECT m.id, m.task_id, m.chunks, m.state, COALESCE(m.replayable, 0) AS replayable,
     COALESCE(c.held, 0) AS held, COALESCE(c.until, 0) AS until, COALESCE(c.gaps, 0) AS gaps
   FROM pawl.messages m
-  LEFT JOIN (
-    SELECT p.message_id, SUM(p.count) AS held, MAX(p.seq + p.count) AS until, SUM(CASE WHEN p.seq <> p.place THEN 1 ELSE 0 END) AS gaps
-    FROM (
-      SELECT b.message_id, b.seq, b.count, COALESCE(LAG(b.seq + b.count) OVER (PARTITION BY b.message_id ORDER BY b.seq), 0) AS place
-      FROM pawl.message_chunks b
-    ) p
-    GROUP BY p.message_id
-  ) c ON c.message_id = m.id
+  LEFT JOIN c ON c.message_id = m.id
 ) x
 WHERE x.gaps > 0 OR (x.state IN ('streaming', 'error') OR x.replayable = 1) AND (x.held <> x.chunks OR x.until <> x.chunks)
 
