@@ -132,14 +132,26 @@ func TestAWaitReportsProgress(t *testing.T) {
 // too late.
 type unaware struct {
 	pawl.Service
-	begun, goOn chan bool
+	begun chan context.Context // of the claim that has begun
+	goOn  chan bool
 }
 
 func (u unaware) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
-	u.begun <- true
+	u.begun <- ctx
 	<-u.goOn
 	req.WaitSeconds = 0
 	return u.Service.Claim(context.WithoutCancel(ctx), req)
+}
+
+// noticed waits until the server knows that the caller of a claim has gone. An answer that
+// is written before that is delivered, as far as the server can tell.
+func noticed(t *testing.T, claim context.Context) {
+	t.Helper()
+	select {
+	case <-claim.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the claim does not end with its caller")
+	}
 }
 
 // free wants the only item of a task to be free again, with no failure counted.
@@ -175,7 +187,7 @@ func TestAClaimOfAnEndedRequestGoesBack(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				svc := unaware{p.Service, make(chan bool), make(chan bool)}
+				svc := unaware{p.Service, make(chan context.Context), make(chan bool)}
 				ctx, leave := context.WithCancel(t.Context())
 				req, err := http.NewRequestWithContext(ctx, http.MethodPost, serve(t, svc)+"/mcp",
 					strings.NewReader(calling("1", checkingOut+`,"_meta":{`+meta+`}}`)))
@@ -186,14 +198,16 @@ func TestAClaimOfAnEndedRequestGoesBack(t *testing.T) {
 					"Mcp-Protocol-Version": revision, "Mcp-Method": "tools/call", "Mcp-Name": "work_checkout"} {
 					req.Header.Set(name, value)
 				}
+				claims := make(chan context.Context, 1)
 				go func() {
-					<-svc.begun
+					claims <- <-svc.begun
 					leave()
 				}()
 				if res, err := http.DefaultClient.Do(req); err == nil {
 					_ = res.Body.Close()
 					t.Fatal("the request was answered")
 				}
+				noticed(t, <-claims)
 				svc.goOn <- true
 				free(t, p.Service, task.ID)
 				ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "other"})
@@ -216,7 +230,7 @@ func TestAClaimOfAClientThatGaveUpGoesBack(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				svc := unaware{p.Service, make(chan bool), make(chan bool)}
+				svc := unaware{p.Service, make(chan context.Context), make(chan bool)}
 				in, toServer := io.Pipe()
 				fromServer, out := io.Pipe()
 				done := make(chan error, 1)
@@ -229,11 +243,13 @@ func TestAClaimOfAClientThatGaveUpGoesBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				go func() { _, _ = io.Copy(io.Discard, fromServer) }()
-				<-svc.begun
+				claim := <-svc.begun
 				if how == "closed" {
 					_ = fromServer.Close()
 				} else if _, err := io.WriteString(toServer, cancel); err != nil {
 					t.Fatal(err)
+				} else {
+					noticed(t, claim)
 				}
 				svc.goOn <- true
 				free(t, p.Service, task.ID)
