@@ -16,7 +16,7 @@ type Message struct {
 	Thread     string          `json:"thread,omitempty"` // the conversation; any text of the caller
 	TaskID     string          `json:"task_id,omitempty"`
 	ItemID     string          `json:"item_id,omitempty"`
-	Attempt    int             `json:"attempt,omitempty"` // the last attempt that wrote
+	Attempt    int             `json:"attempt,omitempty"` // the last attempt that wrote; without an item, the number of writers
 	Role       string          `json:"role"`
 	Status     MessageState    `json:"status"`
 	Model      string          `json:"model,omitempty"`
@@ -269,16 +269,38 @@ type StartCall struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// MessageFence identifies a message and the claim of its item.
+// OpenCall opens a message that a task has itself: it is written with the answer's writer token,
+// without a lease. The task must not have ended. Several programs can write one message: each
+// opens it with OnConflict "return" and gets a token of its own.
+type OpenCall struct {
+	TaskID     string          `json:"task_id"`
+	Role       string          `json:"role"`
+	Thread     string          `json:"thread,omitempty"` // "" = the task's
+	Model      string          `json:"model,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	OnConflict string          `json:"on_conflict,omitempty"` // OnConflictReturn: the message of this thread that the task itself has, if there is one
+}
+
+// OpenedMessage is a message that a task has itself. Writer is valid until the message ends. It
+// is empty if the message has ended.
+type OpenedMessage struct {
+	Message
+	Writer string `json:"writer,omitempty"`
+}
+
+// MessageFence identifies a message and the claim of its item; or, with Writer alone, the writer
+// of a message that a task has itself.
 type MessageFence struct {
 	MessageID string `json:"id"`
-	WorkerID  string `json:"worker_id"`
-	Attempt   int    `json:"attempt"`
+	WorkerID  string `json:"worker_id,omitempty"`
+	Attempt   int    `json:"attempt,omitempty"`
+	Writer    string `json:"writer,omitempty"` // the token of an OpenedMessage
 }
 
 // AppendCall adds chunks to an open message. Offset is the number of chunks that the
-// message has accepted, from all attempts. Chunks that were accepted may be sent again:
-// they are not stored twice. A call is accepted as a whole or not at all.
+// message has accepted, from all attempts and writers. Chunks that were accepted may be sent
+// again by the attempt or writer that sent them: they are not stored twice. A call is accepted as
+// a whole or not at all.
 type AppendCall struct {
 	MessageFence
 	Offset int64   `json:"offset"`
@@ -292,7 +314,7 @@ type Appended struct {
 
 // StepCall ends a step of an open message. It saves one checkpoint iteration_end, named
 // step:N, with the snapshot; without one, with the message's content so far. A step
-// beyond max_steps is refused.
+// beyond max_steps is refused. A message that a task has itself has no steps.
 type StepCall struct {
 	MessageFence
 	Snapshot json.RawMessage `json:"snapshot,omitempty"`

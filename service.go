@@ -197,6 +197,9 @@ type Recorder interface {
 // Messenger writes messages piece by piece.
 type Messenger interface {
 	StartMessages(ctx context.Context, calls []StartCall) ([]Result[Message], error)
+	// OpenMessages opens messages that tasks have themselves, to be written without a lease.
+	// Append and FinishMessages take the token of the answer.
+	OpenMessages(ctx context.Context, calls []OpenCall) ([]Result[OpenedMessage], error)
 	// Append adds chunks. An offset below the current one succeeds and writes nothing,
 	// if the same attempt wrote the same chunks there. Every other offset except the
 	// next is a conflict with Expected.
@@ -431,10 +434,11 @@ type MessageReader interface {
 	GetMessage(ctx context.Context, id string) (Message, error)
 	// ListMessages returns a conversation in order, open messages included.
 	ListMessages(ctx context.Context, f MessageFilter) (List[Message], error)
-	// FollowMessage calls fn with the chunks after a number (−1 = all): first the
-	// existing ones, then new ones, each once and in order, until the message has ended
-	// (the last frame says so), ctx ends (it also returns nil) or fn returns an error.
-	// The first frame is empty: it confirms that the message exists.
+	// FollowMessage calls fn with the chunks after a number (−1 = all; −1−n = the last n of
+	// those that were written so far): first the existing ones, then new ones, each once and
+	// in order, until the message has ended (the last frame says so), ctx ends (it also
+	// returns nil) or fn returns an error. The first frame is empty: it confirms that the
+	// message exists.
 	FollowMessage(ctx context.Context, id string, after int64, fn func(MessageFrame) error) error
 }
 

@@ -47,6 +47,7 @@ var (
 	SubmitParts  = Verb[pawl.PartCall, pawl.ItemPart]{"submit_parts", "submit_part", pawl.Service.SubmitParts}
 
 	StartMessages  = Verb[pawl.StartCall, pawl.Message]{"start_messages", "start_message", pawl.Service.StartMessages}
+	OpenMessages   = Verb[pawl.OpenCall, pawl.OpenedMessage]{"open_messages", "open_message", pawl.Service.OpenMessages}
 	Append         = Verb[pawl.AppendCall, pawl.Appended]{"append_messages", "append", pawl.Service.Append}
 	StepMessages   = Verb[pawl.StepCall, pawl.CheckpointRef]{"step_messages", "step_message", pawl.Service.StepMessages}
 	FinishMessages = Verb[pawl.FinishCall, pawl.Message]{"finish_messages", "finish_message", pawl.Service.FinishMessages}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -11,6 +12,11 @@ import (
 // StartMessages opens messages; see pawl.Messenger.
 func (c *Client) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
 	return batch(ctx, c, api.StartMessages, calls)
+}
+
+// OpenMessages opens messages that tasks have themselves; see pawl.Messenger.
+func (c *Client) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]pawl.Result[pawl.OpenedMessage], error) {
+	return batch(ctx, c, api.OpenMessages, calls)
 }
 
 // Append adds chunks to open messages; see pawl.Messenger. A call that is sent again writes
@@ -49,7 +55,11 @@ func (c *Client) ListMessages(ctx context.Context, f pawl.MessageFilter) (pawl.L
 func (c *Client) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
 	r := reader{after: after, told: -1, fn: fn}
 	l := listener{client: c, take: r.take, next: func() request {
-		return request{route: api.RouteOf("follow_message"), id: id, query: api.Values(api.FollowQuery{After: int(r.after)})}
+		q := api.FollowQuery{After: int(r.after)}
+		if r.after < -1 {
+			q = api.FollowQuery{After: -1, Last: int(-1 - r.after)}
+		}
+		return request{route: api.RouteOf("follow_message"), id: id, query: api.Values(q)}
 	}}
 	return l.listen(ctx)
 }
@@ -65,6 +75,11 @@ type reader struct {
 func (r *reader) take(in frame) error {
 	if !r.begun {
 		r.begun = true
+		if n, err := strconv.ParseInt(in.id, 10, 64); err == nil && in.data == nil {
+			r.after = n
+		} else if r.after < -1 {
+			r.after = -1 // it has no more chunks than that
+		}
 		if err := r.fn(pawl.MessageFrame{Offset: r.after + 1}); err != nil {
 			return over{err}
 		}

@@ -75,7 +75,11 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	}
 	var todo []appendCall
 	for i := range calls {
-		if out[i].Err == nil {
+		switch {
+		case out[i].Err != nil:
+		case calls[i].Writer != "":
+			out[i].Value, out[i].Err = e.appendToOwn(ctx, &calls[i], bodies[i])
+		default:
 			todo = append(todo, appendCall{call: &calls[i], at: i})
 		}
 	}
@@ -148,6 +152,8 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	switch {
 	case c.Offset > a.Chunks:
 		refusal.Message = fmt.Sprintf("the message has %d chunks: those before %d are missing", a.Chunks, c.Offset)
+	case c.Writer != "":
+		refusal.Message = fmt.Sprintf("the message has %d chunks: write at that offset", a.Chunks)
 	case writer > 0:
 		refusal.Message = fmt.Sprintf("attempt %d wrote these chunks, not attempt %d: write at %d", writer, c.Attempt, a.Chunks)
 	default:
@@ -233,6 +239,8 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 		switch {
 		case !known:
 			refuse(w.at, pawl.NotFound("message", w.call.MessageID))
+		case h.ItemID == "" && h.State == string(pawl.MessageStreaming):
+			refuse(w.at, pawl.Invalid("/writer", "is required: no item writes this message, its task has it itself"))
 		case h.ItemID == "":
 			refuse(w.at, rules.Conflict("append", h.State, pawl.MessageState(h.State).Allowed()))
 		default:

@@ -24,7 +24,7 @@ func TestACheckWithOldStatisticsReadsOnce(t *testing.T) {
 	createMany(t, p, "many", 6000)
 	need[pawl.Task](t)(p.Engine.Bulk(t.Context(), bulkOf("many", pawl.BulkCancel)))
 	ok(t, p.Engine.RunBulks(t.Context()))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if found, err := p.Engine.Check(ctx); err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)

@@ -12,8 +12,5 @@ func (e *Engine) FollowMessage(ctx context.Context, id string, after int64, fn f
 	if err := e.notInTx("follow"); err != nil {
 		return err
 	}
-	if after < -1 {
-		return pawl.Invalid("/after", "is %d: it is the number of a chunk, or -1", after)
-	}
 	return e.watcher.Follow(ctx, pawl.CallerOf(ctx).Namespace, id, after+1, fn)
 }

@@ -16,6 +16,9 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 		if err := rules.CheckFinish(c); err != nil {
 			return pawl.Message{}, err
 		}
+		if c.Writer != "" {
+			return e.finishOwn(ctx, c)
+		}
 		var out pawl.Message
 		err := e.writes(ctx, c.MessageFence, "finish", func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error {
 			by := actor(pawl.CallerOf(ctx), pawl.ActorWorker, c.WorkerID)
@@ -62,11 +65,13 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			if err != nil {
 				return err
 			}
-			stopped, leased, err := store.LockItem(ctx, tx, row.ItemID) // locks the item before the message, as the message's writer does
-			if err != nil {
-				return err
+			stopped, leased := "", false
+			if row.ItemID == "" {
+				row, err = store.LockOwn(ctx, tx, ns, c.MessageID)
+			} else if stopped, leased, err = store.LockItem(ctx, tx, row.ItemID); err == nil { // before the message, as its writer does
+				row, err = store.LockMessage(ctx, tx, ns, c.MessageID)
 			}
-			if row, err = store.LockMessage(ctx, tx, ns, c.MessageID); err != nil {
+			if err != nil {
 				return err
 			}
 			if row.Status != pawl.MessageStreaming {

@@ -11,7 +11,7 @@ import (
 )
 
 // storedStats keeps the numbers of checkpoints and keys of namespaces, which are counted row by
-// row. Counts that took long are kept for a hundred times as long.
+// row. Large counts are kept for a hundred times as long as they took.
 type storedStats struct {
 	mu   sync.Mutex
 	kept map[string]storedCount
@@ -24,8 +24,8 @@ type storedCount struct {
 }
 
 const (
-	// quickCount is how long a count takes that is not kept.
-	quickCount = 5 * time.Millisecond
+	// smallCount is how many rows a count has that is not kept.
+	smallCount = 20_000
 	// maxStoredCounts bounds the namespaces.
 	maxStoredCounts = 1000
 )
@@ -38,11 +38,11 @@ func (s *storedStats) get(ctx context.Context, tx store.Tx, namespace string) (i
 		return k.checkpoints, k.keys, nil
 	}
 	checkpoints, keys, err := store.StoredStats(ctx, tx, namespace)
-	if took := clock.Now().Sub(began); err == nil && took > quickCount {
+	if err == nil && checkpoints+keys.Pending+keys.Completed+keys.Failed > smallCount {
 		if s.kept == nil || len(s.kept) >= maxStoredCounts {
 			s.kept = map[string]storedCount{}
 		}
-		s.kept[namespace] = storedCount{checkpoints, keys, clock.Now().Add(100 * took)}
+		s.kept[namespace] = storedCount{checkpoints, keys, began.Add(101 * clock.Now().Sub(began))}
 	}
 	return checkpoints, keys, err
 }

@@ -25,6 +25,22 @@ func (w *concurrentWalk) startMessage(ctx context.Context, draw *rand.Rand, svc 
 	return nil
 }
 
+// openMessage opens a message that a task has itself. Later calls continue the message.
+func (w *concurrentWalk) openMessage(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+	call := pawl.OpenCall{TaskID: w.drawTask(draw), Role: pawl.RoleAssistant, Thread: "own"}
+	if draw.IntN(2) == 0 {
+		call.OnConflict = pawl.OnConflictReturn
+	}
+	m, err := first(svc.OpenMessages(ctx, []pawl.OpenCall{call}))
+	if err != nil || m.Writer == "" {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, pawl.MessageFence{MessageID: m.ID, Writer: m.Writer})
+	return nil
+}
+
 // drawMessage returns a message, sometimes with the fence of a later claim.
 func (w *concurrentWalk) drawMessage(draw *rand.Rand) (m pawl.MessageFence, found bool) {
 	w.mu.Lock()
@@ -33,7 +49,7 @@ func (w *concurrentWalk) drawMessage(draw *rand.Rand) (m pawl.MessageFence, foun
 		return m, false
 	}
 	m = w.said[draw.IntN(len(w.said))]
-	if draw.IntN(4) == 0 {
+	if draw.IntN(4) == 0 && m.Writer == "" {
 		c := w.claims[len(w.claims)-1]
 		m.WorkerID, m.Attempt = c.WorkerID, c.Attempt
 	}
@@ -58,7 +74,7 @@ func (w *concurrentWalk) append(ctx context.Context, draw *rand.Rand, svc pawl.S
 
 func (w *concurrentWalk) step(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
 	m, found := w.drawMessage(draw)
-	if !found {
+	if !found || m.Writer != "" { // a message that a task has itself has no steps
 		return w.read(ctx, draw, svc)
 	}
 	_, err := first(svc.StepMessages(ctx, []pawl.StepCall{{MessageFence: m}}))
@@ -89,7 +105,16 @@ func (w *concurrentWalk) checkMessages() {
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
 	for _, m := range w.said {
+		if m.Writer != "" { // else it is open for minutes after its task has ended
+			_, err := first(w.p.Service.StopMessages(asOperator(ctx), []pawl.StopCall{{MessageID: m.MessageID}}))
+			if !errors.Is(err, pawl.ErrNotFound) && !errors.Is(err, pawl.ErrConflict) {
+				w.accept(err)
+			}
+		}
 		h, err := listen(ctx, w.engines[w.round%2], m.MessageID, nil)
+		for try := 0; try < 5 && errors.Is(err, pawl.ErrUnavailable); try++ { // its connection was one of those that were killed
+			h, err = listen(ctx, w.engines[w.round%2], m.MessageID, nil)
+		}
 		switch {
 		case errors.Is(err, pawl.ErrNotFound) && (w.deleted || w.archives()):
 		case err != nil || h.fault != "" || h.end == "":

@@ -76,6 +76,7 @@ var walkVerbs = []struct {
 		return err
 	})},
 	{"start a message", 2, (*concurrentWalk).startMessage},
+	{"open a message of a task", 1, (*concurrentWalk).openMessage},
 	{"append", 2, (*concurrentWalk).append},
 	{"step", 1, (*concurrentWalk).step},
 	{"finish a message", 1, (*concurrentWalk).finishMessage},

@@ -192,6 +192,7 @@ func TestWallsCallByCall(t *testing.T) {
 var bodies = map[string]string{
 	"add_items":       `{"items":[{"input":1}]}`,
 	"start_message":   `{"worker_id":"w","attempt":1,"role":"tool","content":"x"}`,
+	"open_message":    `{"role":"tool"}`,
 	"append":          `{"worker_id":"w","attempt":1,"offset":0,"chunks":[{"type":"text","text":"x"}]}`,
 	"checkpoint_task": `{"type":"custom","snapshot":1}`,
 	"append_task":     `{"checkpoints":[{"type":"custom","snapshot":1}]}`,

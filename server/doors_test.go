@@ -152,7 +152,10 @@ var besides = map[string]map[string]any{
 	"update_tasks":    {"title": "x"},
 	"suspend_items":   {"signal": "s"},
 	"start_messages":  {"role": "tool", "content": "x"},
-	"append_messages": {"offset": 0, "chunks": []any{map[string]any{"type": "text", "text": "x"}}},
+	"open_messages":   {"role": "tool"},
+	"step_messages":   {"worker_id": "w", "attempt": 1},
+	"finish_messages": {"worker_id": "w", "attempt": 1},
+	"append_messages": {"worker_id": "w", "attempt": 1, "offset": 0, "chunks": []any{map[string]any{"type": "text", "text": "x"}}},
 }
 
 // naming returns bodies of a schema that each name one thing of another namespace, by its

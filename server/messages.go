@@ -16,6 +16,7 @@ import (
 // messages registers the calls for messages.
 func (s *server) messages() {
 	verb(s, api.StartMessages, asAnswer)
+	verb(s, api.OpenMessages, asAnswer)
 	verb(s, api.Append, asAnswer)
 	verb(s, api.StepMessages, asAnswer)
 	verb(s, api.FinishMessages, asAnswer)
@@ -47,6 +48,9 @@ func (s *server) ofMessage() {
 		api.FollowQuery
 	}) (*huma.StreamResponse, error) {
 		after := int64(in.After)
+		if in.Last > 0 {
+			after = -1 - int64(in.Last)
+		}
 		if n, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // the pattern allows nothing else
 			after = n
 		}
@@ -70,7 +74,11 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	defer over()
 	err = s.svc.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
 		if !st.begun {
-			if err := st.begin(pawl.FeedPosition{}, true, gone); err != nil {
+			at := ""
+			if after < -1 && f.Offset > 0 {
+				at = strconv.FormatInt(f.Offset-1, 10)
+			}
+			if err := st.begin(at, gone); err != nil {
 				return err
 			}
 		}

@@ -118,7 +118,8 @@ func TestNoVerbShowsPayloads(t *testing.T) {
 			kind = "kept"
 		}
 		reply := ""
-		if strings.HasPrefix(r.Path, "/v1/messages") && r.Name != "start_messages" {
+		opens := strings.HasPrefix(r.Name, "open_message")
+		if strings.HasPrefix(r.Path, "/v1/messages") && r.Name != "start_messages" && !opens {
 			reply = `,"reply":{"model":"m"}`
 		}
 		h.ask(boss, "POST", "/v1/tasks", `{"type":"`+kind+`","payload":"`+marked+`"`+reply+`}`)
@@ -157,9 +158,13 @@ func TestNoVerbShowsPayloads(t *testing.T) {
 		if single == "submit_part" {
 			body = strings.Replace(body, `"payload":1`, `"payload":2`, 1)
 		}
+		subject := "id"
+		if opens {
+			id, subject = item["task_id"].(string), "task_id"
+		}
 		path := strings.ReplaceAll(r.Path, "{id}", id)
 		if path == r.Path {
-			body = `{"items":[` + strings.Replace(body, "{", `{"id":"`+id+`",`, 1) + `]}`
+			body = `{"items":[` + strings.Replace(body, "{", `{"`+subject+`":"`+id+`",`, 1) + `]}`
 		}
 		got := h.ask(worker, r.Method, path, body)
 		if got.StatusCode != r.Success || strings.Contains(got.text, `"code":`) || strings.Contains(got.text, marked) {

@@ -695,9 +695,26 @@ func (h *testServer) messagesAnswer(call caller, results reader) {
 	} else if r := call("stop_message", r.str("id"), `{"reason":"enough"}`); r.str("status") != "stopped" {
 		h.Errorf("stop: %s", r.text)
 	}
+	task := made.str("id")
+	own := call("open_message", task, `{"role":"tool","thread":"own"}`)
+	by := fmt.Sprintf(`"writer":%q`, own.str("writer"))
+	if r := call("append", own.str("id"),
+		"{"+by+`,"offset":0,"chunks":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`); r.json["offset"] != 2.0 {
+		h.Errorf("append by a writer: %s", r.text)
+	}
+	if r := call("finish_message", own.str("id"), "{"+by+"}"); r.str("status") != "complete" {
+		h.Errorf("finish by a writer: %s", r.text)
+	}
+	wantLast := "id: 0\n\nid: 1\ndata: {\"offset\":1,\"chunks\":[{\"type\":\"text\",\"text\":\"b\"}]}\n\nevent: end\ndata: " +
+		"{\"status\":\"complete\",\"offset\":2}\n\n"
+	if r := h.do(200, "GET", "/v1/messages/"+own.str("id")+"/stream?last=1", ""); r.text != strings.TrimSpace(wantLast) && r.text != wantLast {
+		h.Errorf("the last chunk: %q", r.text)
+	}
+	results(call("open_messages", "",
+		fmt.Sprintf(`{"items":[{"task_id":%q,"role":"tool","thread":"own","on_conflict":"return"}]}`, task)), 201)
 	results(call("start_messages", "", fmt.Sprintf(`{"items":[{"id":%q,%s,"role":"tool","content":"x"}]}`, item, fence)), 201)
 	results(call("stop_messages", "", fmt.Sprintf(`{"items":[{"id":%q}]}`, id)), 409)
-	if r := call("list_messages", "", ""); len(r.items()) != 4 {
+	if r := call("list_messages", "", ""); len(r.items()) != 5 {
 		h.Errorf("messages: %s", r.text)
 	}
 }

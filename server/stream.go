@@ -84,9 +84,10 @@ func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}}
 }
 
-// begin sends the header. It also sends the position if the caller did not name one: else a
-// reader that is disconnected before the first event would not know where to continue.
-func (st *stream) begin(position pawl.FeedPosition, named bool, gone func()) error {
+// begin sends the header, and the position if the caller did not name one: else a reader that
+// is disconnected before the first frame with content would not know where to continue. "" =
+// the caller named it.
+func (st *stream) begin(position string, gone func()) error {
 	h := st.Header()
 	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-store")
@@ -96,10 +97,10 @@ func (st *stream) begin(position pawl.FeedPosition, named bool, gone func()) err
 	st.mu.Lock()
 	st.timer = time.AfterFunc(beat, func() { st.tick(gone) })
 	st.mu.Unlock()
-	if named {
+	if position == "" {
 		return st.send(alive)
 	}
-	return st.send([]byte("id: " + position.String() + "\n\n"))
+	return st.send([]byte("id: " + position + "\n\n"))
 }
 
 var alive = []byte(":\n\n")
@@ -188,7 +189,11 @@ func (s *server) followEvents(ctx context.Context, st *stream, f *pawl.EventFilt
 	}
 	err = s.svc.FollowEvents(ctx, *f, func(through pawl.FeedPosition, events []pawl.Event) error {
 		if !st.begun {
-			return st.begin(through, named, gone)
+			at := ""
+			if !named {
+				at = through.String()
+			}
+			return st.begin(at, gone)
 		}
 		var b bytes.Buffer
 		for i := range events {

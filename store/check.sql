@@ -194,36 +194,38 @@ WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
   AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0 AND k.ignores_failures = 0)
 
 -- name: only item
-WITH w AS MATERIALIZED (
-  SELECT task_id, SUM(CASE WHEN kind = 'work' THEN 1 ELSE 0 END) AS items, @least(CASE WHEN kind = 'work' THEN id END) AS first
-  FROM pawl.all_items
-  WHERE task_id > $1 AND task_id <= $2
-  GROUP BY task_id
-)
-SELECT @task_text(t.id), t.id, 'solo ' || t.solo || ' with ' || COALESCE(w.items, 0) || ' items, the first ' || COALESCE(@item_text(w.first), 'none')
-FROM pawl.tasks t
-LEFT JOIN w ON w.task_id = t.id
-WHERE t.id > $1 AND t.id <= $2
-  AND (w.task_id IS NULL OR t.solo = 1 AND (w.items <> 1 OR w.first <> t.id OR t.input IS NULL OR t.queue_id IS NULL OR t.max_attempts < 1)
-    OR t.solo = 0 AND (COALESCE(t.input, t.item_type, t.parts_required, t.reasons) IS NOT NULL OR COALESCE(t.queue_id, t.run_at, t.item_priority) IS NOT NULL OR t.max_attempts <> 0))
+SELECT @task_text(x.task_id), x.task_id, 'solo ' || x.solo || ' with ' || x.items || ' items, the first ' || COALESCE(@item_text(x.first), 'none')
+FROM (
+  SELECT y.task_id, MAX(y.solo) AS solo, MAX(y.wrong) AS wrong, SUM(y.rows) AS rows, SUM(y.items) AS items, @least(y.first) AS first
+  FROM (
+    SELECT i.task_id, NULL AS solo, NULL AS wrong, 1 AS rows, CASE WHEN i.kind = 'work' THEN 1 ELSE 0 END AS items, CASE WHEN i.kind = 'work' THEN i.id END AS first
+    FROM pawl.all_items i
+    WHERE i.task_id > $1 AND i.task_id <= $2
+    UNION ALL
+    SELECT t.id, t.solo, CASE WHEN t.solo = 1 AND (t.input IS NULL OR t.queue_id IS NULL OR t.max_attempts < 1)
+      OR t.solo = 0 AND (COALESCE(t.input, t.item_type, t.parts_required, t.reasons) IS NOT NULL OR COALESCE(t.queue_id, t.run_at, t.item_priority) IS NOT NULL OR t.max_attempts <> 0)
+      THEN 1 ELSE 0 END, 0, 0, NULL
+    FROM pawl.tasks t
+    WHERE t.id > $1 AND t.id <= $2
+  ) y
+  GROUP BY y.task_id
+) x
+WHERE x.solo IS NOT NULL AND (x.rows = 0 OR x.wrong = 1 OR x.solo = 1 AND (x.items <> 1 OR x.first <> x.task_id))
 
 -- name: checkpoints
-WITH c AS MATERIALIZED (
-  SELECT task_id, MAX(seq) AS newest, COUNT(*) AS kept
-  FROM pawl.checkpoints
-  WHERE task_id > $1 AND task_id <= $2
-  GROUP BY task_id
-)
 SELECT @task_text(x.task_id), x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned
 FROM (
-  SELECT COALESCE(c.task_id, k.task_id) AS task_id, COALESCE(k.checkpoints, 0) AS counter, COALESCE(k.pruned, 0) AS pruned, COALESCE(c.newest, 0) AS newest, COALESCE(c.kept, 0) AS kept
+  SELECT y.task_id, SUM(y.counter) AS counter, MAX(y.newest) AS newest, SUM(y.kept) AS kept, SUM(y.pruned) AS pruned
   FROM (
-    SELECT task_id FROM pawl.task_counters WHERE task_id > $1 AND task_id <= $2 AND checkpoints + pruned <> 0
-    UNION
-    SELECT task_id FROM pawl.checkpoints WHERE task_id > $1 AND task_id <= $2
-  ) n
-  LEFT JOIN pawl.task_counters k ON k.task_id = n.task_id
-  LEFT JOIN c ON c.task_id = n.task_id
+    SELECT k.task_id, k.checkpoints AS counter, 0 AS newest, 0 AS kept, k.pruned
+    FROM pawl.task_counters k
+    WHERE k.task_id > $1 AND k.task_id <= $2
+    UNION ALL
+    SELECT c.task_id, 0, c.seq, 1, 0
+    FROM pawl.checkpoints c
+    WHERE c.task_id > $1 AND c.task_id <= $2
+  ) y
+  GROUP BY y.task_id
 ) x
 WHERE x.newest <> x.counter OR x.kept + x.pruned <> x.counter
 

@@ -117,3 +117,42 @@ WHERE message_id IN @list($1)
 UPDATE pawl.messages
 SET replayable = 0
 WHERE id IN @list($1)
+
+-- The messages that a task has itself and that were opened: complete ones have no `replayable`.
+-- name: own message of thread
+SELECT m.id
+FROM pawl.messages m
+WHERE m.task_id = $1 AND m.item_id IS NULL AND m.thread = $2 AND (m.state <> 'complete' OR m.replayable IS NOT NULL)
+ORDER BY m.id
+LIMIT 1
+
+-- name: next writer
+UPDATE pawl.messages
+SET attempt = attempt + 1
+WHERE id = $1
+RETURNING attempt
+
+-- name: look at own message
+SELECT m.state, m.chunks, m.bytes
+FROM pawl.messages m
+WHERE m.id = $1 AND m.namespace = $2 AND m.item_id IS NULL
+@lock
+
+-- name: grow own message
+UPDATE pawl.messages
+SET chunks = $2, bytes = $3
+WHERE id = $1
+
+-- name: put chunks
+INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+
+-- name: keep task of message
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.id = (SELECT m.task_id FROM pawl.messages m WHERE m.id = $1 AND m.namespace = $2)
+@kept
+
+-- name: own strays
+SELECT m.id, m.namespace
+FROM pawl.messages m

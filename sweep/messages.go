@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -31,6 +32,37 @@ func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskI
 		}
 		if len(orphans) < batch {
 			return nil
+		}
+	}
+}
+
+// OwnMessageGrace is how long the writers of messages that a task has itself may go on after
+// the end of the task. Then the messages are stopped.
+const OwnMessageGrace = 10 * time.Minute
+
+// ownMessages stops the messages that ended tasks have themselves.
+func (p *pass) ownMessages(ctx context.Context) error {
+	for {
+		var orphans []store.OrphanedMessage
+		var by int64
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			by = ago(now, OwnMessageGrace)
+			orphans, err = store.OwnOrphans(ctx, tx, by, "", batch)
+			return err
+		})
+		for _, s := range orphans {
+			if err == nil {
+				err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+					return store.EndOwnOrphan(ctx, tx, now, by, s)
+				})
+			}
+		}
+		if err != nil || len(orphans) < batch {
+			return p.logError(ctx, "messages of tasks", err)
 		}
 	}
 }

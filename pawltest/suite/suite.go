@@ -71,6 +71,7 @@ var nouns = []noun{
 	ownAppends,
 	resumes,
 	messages,
+	ownMessages,
 	appends,
 	steps,
 	readers,

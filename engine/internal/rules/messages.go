@@ -25,6 +25,20 @@ func CheckStart(c *pawl.StartCall) (content string, err error) {
 	return content, f.Err("message")
 }
 
+// CheckOpen checks the call that opens a message of a task itself.
+func CheckOpen(c *pawl.OpenCall) error {
+	var f Fields
+	f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
+	f.role("/role", c.Role)
+	f.Text("/thread", c.Thread, 0, pawl.MaxIDLen)
+	f.Text("/model", c.Model, 0, pawl.MaxIDLen)
+	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
+	if c.OnConflict != "" && c.OnConflict != pawl.OnConflictReturn {
+		f.Add("/on_conflict", "is %q%s", c.OnConflict, oneOf([]string{pawl.OnConflictReturn}))
+	}
+	return f.Err("open")
+}
+
 // MessageParts returns the content of a message that CheckTask has checked, as a list of
 // parts.
 func MessageParts(content json.RawMessage) string {
@@ -75,6 +89,10 @@ func CheckStop(c *pawl.StopCall) error {
 // CheckStep checks the call that ends a step of a message.
 func CheckStep(c *pawl.StepCall) error {
 	var f Fields
+	if c.Writer != "" {
+		f.Add("/writer", "is for messages that a task has itself, and these have no steps: append checkpoints to the task")
+		return f.Err("step")
+	}
 	f.writer(c.MessageFence)
 	f.JSON("/snapshot", c.Snapshot, pawl.MaxPayloadBytes)
 	return f.Err("step")
@@ -82,6 +100,13 @@ func CheckStep(c *pawl.StepCall) error {
 
 // writer checks the members of the fencing token of a message's writer.
 func (f *Fields) writer(m pawl.MessageFence) {
+	if m.Writer != "" {
+		f.Text("/id", m.MessageID, 1, pawl.MaxIDLen)
+		if m.WorkerID != "" || m.Attempt != 0 {
+			f.Add("/writer", "is given with worker_id or attempt; a message that a task has itself has no lease")
+		}
+		return
+	}
 	f.Fence(pawl.Fence{ItemID: m.MessageID, WorkerID: m.WorkerID, Attempt: m.Attempt})
 }
 

@@ -24,8 +24,8 @@ type reader struct {
 // followPage is how many rows a reader reads from the database at once.
 const followPage = 500
 
-// Follow calls fn with the frames of a message from a chunk on, until the message or ctx
-// ends. The frames are shared with other followers: do not change what they point to.
+// Follow calls fn with the frames of a message from a chunk on, or from the last -from
+// chunks on, until the message or ctx ends. The frames are shared with other followers: do not change what they point to.
 func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, fn func(pawl.MessageFrame) error) error {
 	r := &reader{w: w, id: id, ns: namespace, at: from, told: -1, fn: fn}
 	var row store.MessageRow
@@ -34,6 +34,9 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 		return err
 	}); err != nil {
 		return err
+	}
+	if r.at < 0 {
+		r.at = max(0, row.Offset+r.at)
 	}
 	if r.at > row.Offset {
 		return &pawl.Error{

@@ -154,6 +154,22 @@ def test_a_message_is_followed_while_a_worker_writes_it(shared: Server, client: 
     assert client.get_message(message["id"])["step_number"] == 1
 
 
+def test_a_task_has_a_message_without_a_lease(client: pawl.Client, kind: str) -> None:
+    task = client.create_task(kind, run_at="2200-01-01T00:00:00Z")
+    mine = client.open_message(task["id"], "assistant", thread="out", on_conflict="return")
+    other = client.open_message(task["id"], "assistant", thread="out", on_conflict="return")
+    assert mine["id"] == other["id"]
+    chunk: Any = {"type": "text", "text": "x"}
+    assert client.append(mine["writer"], mine["id"], 0, [chunk])["offset"] == 1
+    with pytest.raises(pawl.ConflictError) as refused:
+        client.append(other["writer"], mine["id"], 0, [chunk])
+    assert refused.value.problem["expected"] == 1
+    assert client.append(other["writer"], mine["id"], 1, [chunk, {"type": "text", "text": "y"}])["offset"] == 3
+    assert client.finish_message(mine["writer"], mine["id"])["status"] == "complete"
+    frames = list(client.follow_message(mine["id"], last=2))
+    assert [(f.offset, f.text) for f in frames if f.text] == [(1, "xy")]
+
+
 def test_a_stopped_message_stops_its_writer(shared: Server, client: pawl.Client, kind: str) -> None:
     task = client.create_task(kind, thread=kind, reply={})
     [message] = client.list_messages(task_id=task["id"])

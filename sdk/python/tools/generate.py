@@ -41,6 +41,7 @@ OPTIONS: dict[str, tuple[str, set[str]]] = {
     "TaskCheckpointOptions": ("TaskCheckpointBody", {"type", "snapshot"}),
     "AppendOptions": ("CheckpointAppendBody", {"checkpoints"}),
     "MessageOptions": ("StartBody", {"role", "worker_id", "attempt"}),
+    "OpenOptions": ("OpenBody", {"role"}),
     "ApproveOptions": ("ApproveBody", {"version"}),
     "RejectOptions": ("RejectBody", {"errors", "version"}),
     "BudgetOptions": ("NewBudget", {"limit", "unit"}),

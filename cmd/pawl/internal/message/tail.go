@@ -12,7 +12,7 @@ import (
 )
 
 func messageTail(a *cli.App) *cobra.Command {
-	var after int64
+	var after, last int64
 	var follow bool
 	cmd := a.Verb(
 		"tail MESSAGE",
@@ -22,6 +22,9 @@ func messageTail(a *cli.App) *cobra.Command {
 			m, err := s.GetMessage(ctx, args[0])
 			if err != nil {
 				return err
+			}
+			if last > 0 {
+				after = -1 - last
 			}
 			err = s.FollowMessage(ctx, m.ID, after, func(f pawl.MessageFrame) error {
 				if err := printFrame(a, f); err != nil {
@@ -42,6 +45,7 @@ func messageTail(a *cli.App) *cobra.Command {
 		}),
 	)
 	cmd.Flags().Int64Var(&after, "after", -1, "begin after this chunk; the first is 0")
+	cmd.Flags().Int64Var(&last, "last", 0, "begin with this many of the chunks that were written so far")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the message ends")
 	return cmd
 }

@@ -115,6 +115,11 @@ class MessagePosition:
         self.after = after  # the last chunk that was passed on
         self._told = -1  # the end of the newest cut that was passed on
 
+    def begin(self, frame: Frame) -> None:
+        """The first frame of a reader who asked for the last chunks: its id is the one before them."""
+        if frame.id and not frame.data:
+            self.after = int(frame.id)
+
     def take(self, frame: Frame) -> MessageFrame | None:
         """What a frame means for the reader; None = nothing new, or something of a newer server."""
         if not frame.data:

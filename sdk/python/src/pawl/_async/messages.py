@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+def _writer(lease: t.Fence | str) -> dict[str, Any]:
+    return {"writer": lease} if isinstance(lease, str) else fence(lease)
+
+
 class AsyncMessageCalls:
-    """The calls about messages: what an item says, while it says it."""
+    """The calls about messages: what an item says, while it says it.
+
+    A message that a task has itself is written with the token `writer` of `open_message`, in place of a lease.
+    """
 
     _call: AsyncCall
 
@@ -29,9 +36,20 @@ class AsyncMessageCalls:
         """Begins messages, each answered on its own."""
         return await self._call.batch("start_messages", calls)
 
-    async def append(self, lease: t.Fence, message_id: str, offset: int, chunks: Sequence[t.Chunk]) -> t.Appended:
+    async def open_message(self, task_id: str, role: str, **options: Unpack[t.OpenOptions]) -> t.OpenedMessage:
+        """Opens a message that a task has itself: it is written with the answer's `writer`, without a lease.
+
+        With `on_conflict="return"` it is the message of the thread that the task has already, if it has one.
+        """
+        return await self._call.call("open_message", task_id, rules.body_of(options, role=role))
+
+    async def open_messages(self, calls: Sequence[t.OpenCall]) -> list[Result[t.OpenedMessage]]:
+        """Opens messages that tasks have themselves, each answered on its own."""
+        return await self._call.batch("open_messages", calls)
+
+    async def append(self, lease: t.Fence | str, message_id: str, offset: int, chunks: Sequence[t.Chunk]) -> t.Appended:
         """Adds chunks to an open message, at the offset it has. A call that is sent again writes nothing twice."""
-        body = {**fence(lease), "offset": offset, "chunks": list(chunks)}
+        body = {**_writer(lease), "offset": offset, "chunks": list(chunks)}
         return await self._call.call("append", message_id, body)
 
     async def append_messages(self, calls: Sequence[t.AppendCall]) -> list[Result[t.Appended]]:
@@ -46,9 +64,9 @@ class AsyncMessageCalls:
         """Ends steps of messages, each answered on its own."""
         return await self._call.batch("step_messages", calls)
 
-    async def finish_message(self, lease: t.Fence, message_id: str, usage: Any = None) -> t.Message:
+    async def finish_message(self, lease: t.Fence | str, message_id: str, usage: Any = None) -> t.Message:
         """Ends an open message; its item goes on."""
-        return await self._call.call("finish_message", message_id, {**fence(lease), **_set(usage=usage)})
+        return await self._call.call("finish_message", message_id, {**_writer(lease), **_set(usage=usage)})
 
     async def finish_messages(self, calls: Sequence[t.FinishCall]) -> list[Result[t.Message]]:
         """Finishes messages, each answered on its own."""

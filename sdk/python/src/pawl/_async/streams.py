@@ -77,9 +77,10 @@ class AsyncMessageStream:
     `after` is the last chunk that came: pass it to go on there.
     """
 
-    def __init__(self, call: AsyncCall, message_id: str, after: int) -> None:
+    def __init__(self, call: AsyncCall, message_id: str, after: int, last: int | None) -> None:
         self._call = call
         self._id = message_id
+        self._last = last  # until a server has said where these chunks begin
         self._position = MessagePosition(after)
 
     @property
@@ -90,9 +91,13 @@ class AsyncMessageStream:
     async def __aiter__(self) -> AsyncIterator[MessageFrame]:
         reconnect = Reconnect(self._call.config)
         while True:
-            r = rules.Request(ROUTES["follow_message"], id=self._id, query={"after": self.after})
+            query = {"after": self.after} if self._last is None else {"last": self._last}
+            r = rules.Request(ROUTES["follow_message"], id=self._id, query=query)
             try:
                 async for frame in frames(self._call, r, reconnect):
+                    if self._last is not None:
+                        self._position.begin(frame)
+                        self._last = None
                     out = self._position.take(frame)
                     if out is not None:
                         yield out
@@ -123,6 +128,9 @@ class AsyncStreamCalls:
         """
         return AsyncEventStream(self._call, str(after), dict(query))
 
-    def follow_message(self, message_id: str, after: int = -1) -> AsyncMessageStream:
-        """Follows a message: the chunks after a number, then new ones, until it has ended."""
-        return AsyncMessageStream(self._call, message_id, after)
+    def follow_message(self, message_id: str, after: int = -1, *, last: int | None = None) -> AsyncMessageStream:
+        """Follows a message: the chunks after a number, then new ones, until it has ended.
+
+        With `last` it begins with that many of the chunks that were written so far.
+        """
+        return AsyncMessageStream(self._call, message_id, after, last)

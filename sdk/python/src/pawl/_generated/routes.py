@@ -88,6 +88,8 @@ ROUTES = {
     "reject_tasks": Route("reject_tasks", "POST", "/v1/tasks:reject", True, True, False, False, False, True),
     "start_message": Route("start_message", "POST", "/v1/items/{id}/messages", True, True, False, False, False, False),
     "start_messages": Route("start_messages", "POST", "/v1/messages:batch", True, True, False, False, False, True),
+    "open_message": Route("open_message", "POST", "/v1/tasks/{id}/messages", True, True, False, False, False, False),
+    "open_messages": Route("open_messages", "POST", "/v1/messages:open", True, True, False, False, False, True),
     "append": Route("append", "POST", "/v1/messages/{id}:append", True, True, False, False, False, False),
     "append_messages": Route("append_messages", "POST", "/v1/messages:append", True, False, True, False, False, True),
     "step_message": Route("step_message", "POST", "/v1/messages/{id}:step", True, True, False, False, False, False),

@@ -41,6 +41,7 @@ __all__ = [
     "BatchKeyName",
     "BatchKeyRenew",
     "BatchNewTask",
+    "BatchOpenCall",
     "BatchPartCall",
     "BatchProgressCall",
     "BatchRejectCall",
@@ -197,7 +198,11 @@ __all__ = [
     "NewTask",
     "NewTaskOptions",
     "Nothing",
+    "OpenBody",
+    "OpenCall",
     "OpenMessage",
+    "OpenOptions",
+    "OpenedMessage",
     "PartBody",
     "PartCall",
     "PartOptions",
@@ -241,6 +246,7 @@ __all__ = [
     "ResultKeyBegun",
     "ResultMessage",
     "ResultMoved",
+    "ResultOpenedMessage",
     "ResultSignalled",
     "ResultString",
     "ResultTask",
@@ -255,6 +261,7 @@ __all__ = [
     "ResultsKeyBegun",
     "ResultsMessage",
     "ResultsMoved",
+    "ResultsOpenedMessage",
     "ResultsSignalled",
     "ResultsString",
     "ResultsTask",
@@ -412,23 +419,31 @@ class AddItemsBody(TypedDict):
     items: list[NewItem]
 
 
-class AppendBody(TypedDict):
+class _AppendBody(TypedDict):
+    chunks: list[Chunk]
+    offset: int
+
+
+class AppendBody(_AppendBody, total=False):
     """AppendBody of the server's description."""
 
     attempt: int
-    chunks: list[Chunk]
-    offset: int
     worker_id: str
+    writer: str
 
 
-class AppendCall(TypedDict):
-    """AppendCall of the server's description."""
-
-    attempt: int
+class _AppendCall(TypedDict):
     chunks: list[Chunk]
     id: str
     offset: int
+
+
+class AppendCall(_AppendCall, total=False):
+    """AppendCall of the server's description."""
+
+    attempt: int
     worker_id: str
+    writer: str
 
 
 class AppendOptions(TypedDict, total=False):
@@ -650,6 +665,12 @@ class BatchNewTask(TypedDict):
     """BatchNewTask of the server's description."""
 
     items: list[NewTask]
+
+
+class BatchOpenCall(TypedDict):
+    """BatchOpenCall of the server's description."""
+
+    items: list[OpenCall]
 
 
 class BatchPartCall(TypedDict):
@@ -1353,27 +1374,26 @@ class FinalizeOptions(TypedDict, total=False):
     provenance: Provenance
 
 
-class _FinishBody(TypedDict):
-    attempt: int
-    worker_id: str
-
-
-class FinishBody(_FinishBody, total=False):
+class FinishBody(TypedDict, total=False):
     """FinishBody of the server's description."""
 
+    attempt: int
     usage: Any
+    worker_id: str
+    writer: str
 
 
 class _FinishCall(TypedDict):
-    attempt: int
     id: str
-    worker_id: str
 
 
 class FinishCall(_FinishCall, total=False):
     """FinishCall of the server's description."""
 
+    attempt: int
     usage: Any
+    worker_id: str
+    writer: str
 
 
 class _Firing(TypedDict):
@@ -1409,6 +1429,7 @@ class FollowMessageQuery(TypedDict, total=False):
     """FollowMessageQuery of the server's description."""
 
     after: int
+    last: int
 
 
 class GetItemQuery(TypedDict, total=False):
@@ -2443,6 +2464,33 @@ class Nothing(TypedDict):
     """Nothing of the server's description."""
 
 
+class _OpenBody(TypedDict):
+    role: str
+
+
+class OpenBody(_OpenBody, total=False):
+    """OpenBody of the server's description."""
+
+    metadata: Any
+    model: str
+    on_conflict: str
+    thread: str
+
+
+class _OpenCall(TypedDict):
+    role: str
+    task_id: str
+
+
+class OpenCall(_OpenCall, total=False):
+    """OpenCall of the server's description."""
+
+    metadata: Any
+    model: str
+    on_conflict: str
+    thread: str
+
+
 class _OpenMessage(TypedDict):
     id: str
     offset: int
@@ -2453,6 +2501,41 @@ class OpenMessage(_OpenMessage, total=False):
     """OpenMessage of the server's description."""
 
     tool_calls: list[ToolCall]
+
+
+class OpenOptions(TypedDict, total=False):
+    """The options of OpenBody."""
+
+    metadata: Any
+    model: str
+    on_conflict: str
+    thread: str
+
+
+class _OpenedMessage(TypedDict):
+    content: Any
+    created_at: str
+    id: str
+    max_steps: int
+    namespace: str
+    offset: int
+    role: str
+    status: Literal["streaming", "complete", "stopped", "error"]
+    step_number: int
+
+
+class OpenedMessage(_OpenedMessage, total=False):
+    """OpenedMessage of the server's description."""
+
+    attempt: int
+    ended_at: str
+    item_id: str
+    metadata: Any
+    model: str
+    task_id: str
+    thread: str
+    usage: Any
+    writer: str
 
 
 class _PartBody(TypedDict):
@@ -3007,6 +3090,18 @@ class ResultMoved(_ResultMoved, total=False):
     value: Moved
 
 
+class _ResultOpenedMessage(TypedDict):
+    status: int
+
+
+class ResultOpenedMessage(_ResultOpenedMessage, total=False):
+    """ResultOpenedMessage of the server's description."""
+
+    error: Problem
+    retry_after_ms: int
+    value: OpenedMessage
+
+
 class _ResultSignalled(TypedDict):
     status: int
 
@@ -3113,6 +3208,12 @@ class ResultsMoved(TypedDict):
     """ResultsMoved of the server's description."""
 
     results: list[ResultMoved]
+
+
+class ResultsOpenedMessage(TypedDict):
+    """ResultsOpenedMessage of the server's description."""
+
+    results: list[ResultOpenedMessage]
 
 
 class ResultsSignalled(TypedDict):
@@ -3399,27 +3500,26 @@ class Stats(_Stats, total=False):
     oldest_queued_at: str
 
 
-class _StepBody(TypedDict):
-    attempt: int
-    worker_id: str
-
-
-class StepBody(_StepBody, total=False):
+class StepBody(TypedDict, total=False):
     """StepBody of the server's description."""
 
+    attempt: int
     snapshot: Any
+    worker_id: str
+    writer: str
 
 
 class _StepCall(TypedDict):
-    attempt: int
     id: str
-    worker_id: str
 
 
 class StepCall(_StepCall, total=False):
     """StepCall of the server's description."""
 
+    attempt: int
     snapshot: Any
+    worker_id: str
+    writer: str
 
 
 class StopBody(TypedDict, total=False):
