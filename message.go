@@ -271,14 +271,16 @@ type StartCall struct {
 
 // OpenCall opens a message that a task has itself: it is written with the answer's writer token,
 // without a lease. The task must not have ended. Several programs can write one message: each
-// opens it with OnConflict "return" and gets a token of its own.
+// opens it with OnConflictReturn and gets a token of its own.
 type OpenCall struct {
-	TaskID     string          `json:"task_id"`
-	Role       string          `json:"role"`
-	Thread     string          `json:"thread,omitempty"` // "" = the task's
-	Model      string          `json:"model,omitempty"`
-	Metadata   json.RawMessage `json:"metadata,omitempty"`
-	OnConflict string          `json:"on_conflict,omitempty"` // OnConflictReturn: the message of this thread that the task itself has, if there is one
+	TaskID   string          `json:"task_id"`
+	Role     string          `json:"role"`
+	Thread   string          `json:"thread,omitempty"` // "" = the task's
+	Model    string          `json:"model,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	// OnConflict says what happens if the task itself has a message of the thread already:
+	// OnConflictReturn opens that one, "" another one.
+	OnConflict string `json:"on_conflict,omitempty"`
 }
 
 // OpenedMessage is a message that a task has itself. Writer is valid until the message ends. It

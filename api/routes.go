@@ -1,11 +1,18 @@
 package api
 
-import "github.com/pawl-work/pawl"
+import (
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
 
 // Routes lists all HTTP calls. A verb of a collection (/v1/items:complete) is the batch form
 // of the verb of its member (/v1/items/{id}:complete). It takes {items: […]} and answers
 // {results: […]}, each call on its own.
-var Routes = []Route{
+var Routes = slices.Concat(workRoutes, messageRoutes, otherRoutes)
+
+// workRoutes are the calls about tasks and items.
+var workRoutes = []Route{
 	{Name: "create_task", Method: post, Path: "/v1/tasks", Role: Submitter, Success: 201,
 		Means: "Create a task; 200 with deduplicated set when its dedupe found an older one.",
 		Found: "The task that an earlier create has made: dedupe or input_hash found it.",
@@ -245,42 +252,10 @@ var Routes = []Route{
 	},
 	{Name: "reject_tasks", Method: post, Path: "/v1/tasks:reject", Role: Approver, Success: 200,
 		Means: "Reject tasks, each answered on its own."},
+}
 
-	{Name: "start_message", Method: post, Path: "/v1/items/{id}/messages", Role: Claimer, Success: 201,
-		Means: "Begin a message of an item; one with content is whole at once."},
-	{Name: "start_messages", Method: post, Path: "/v1/messages:batch", Role: Claimer, Success: 200,
-		Means: "Begin messages, each answered on its own."},
-	{Name: "open_message", Method: post, Path: "/v1/tasks/{id}/messages", Role: Claimer, Success: 201,
-		Means: "Open a message that a task has itself: it is written with the answer's writer token, without a lease."},
-	{Name: "open_messages", Method: post, Path: "/v1/messages:open", Role: Claimer, Success: 200,
-		Means: "Open messages that tasks have themselves, each answered on its own."},
-	{Name: "append", Method: post, Path: "/v1/messages/{id}:append", Role: Claimer, Success: 200,
-		Means: "Add chunks to an open message, at the offset it has."},
-	{Name: "append_messages", Method: post, Path: "/v1/messages:append", Role: Claimer, Success: 200,
-		Means: "Add chunks to messages, each call answered on its own.", Traits: Repeatable},
-	{Name: "step_message", Method: post, Path: "/v1/messages/{id}:step", Role: Claimer, Success: 201,
-		Means: "End a step of an open message, with a checkpoint."},
-	{Name: "step_messages", Method: post, Path: "/v1/messages:step", Role: Claimer, Success: 200,
-		Means: "End steps of messages, each answered on its own."},
-	{Name: "finish_message", Method: post, Path: "/v1/messages/{id}:finish", Role: Claimer, Success: 200,
-		Means: "End an open message; its item goes on."},
-	{Name: "finish_messages", Method: post, Path: "/v1/messages:finish", Role: Claimer, Success: 200,
-		Means: "Finish messages, each answered on its own."},
-	{Name: "stop_message", Method: post, Path: "/v1/messages/{id}:stop", Role: Submitter, Success: 200,
-		Means: "Stop an open message: what was said stays, and its worker learns of it."},
-	{Name: "stop_messages", Method: post, Path: "/v1/messages:stop", Role: Submitter, Success: 200,
-		Means: "Stop messages, each answered on its own."},
-	{Name: "list_messages", Method: get, Path: "/v1/messages", Role: Reader, Success: 200,
-		Means: "List a conversation in order, open messages too."},
-	{Name: "get_message", Method: get, Path: "/v1/messages/{id}", Role: Reader, Success: 200,
-		Means: "Read a message, whole at any moment."},
-	{Name: "follow_message", Method: get, Path: "/v1/messages/{id}/stream", Role: Reader, Success: 200,
-		Means: "Follow a message as server-sent events, from any chunk on.", Traits: PayloadOnly | Streams,
-		Stream: "Frames of chunks with the last one's number as id; abandoned, snapshot, end and refused without.",
-	},
-	{Name: "item_messages", Method: get, Path: "/v1/items/{id}/messages", Role: Reader, Success: 200,
-		Means: "List an item's messages in order."},
-
+// otherRoutes are all calls but those about tasks, items and messages.
+var otherRoutes = []Route{
 	{Name: "chat", Method: post, Path: "/v1/chat/{type}", Role: Submitter, Success: 200,
 		Means: "Say something in a chat of the AI SDK, and stream the reply; the same message again is the same reply.", Traits: Streams | NoKey,
 		Stream: "The reply as the AI SDK's UI message stream, from its first word to its end.",

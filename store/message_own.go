@@ -110,7 +110,8 @@ var endedTasks = taskStates(func(s pawl.StateInfo) bool { return s.Terminal })
 func OwnOrphans(ctx context.Context, tx Tx, endedBy int64, id string, limit int) ([]OrphanedMessage, error) {
 	var w where
 	w.and("m.state = 'streaming' AND m.item_id IS NULL")
-	w.and("EXISTS (SELECT 1 FROM pawl.task_rows t WHERE t.id = m.task_id AND t.state @among(?) AND COALESCE(t.completed_at, 0) <= ?)", List(endedTasks), endedBy)
+	w.and("EXISTS (SELECT 1 FROM pawl.task_rows t WHERE t.id = m.task_id AND t.state @among(?) AND COALESCE(t.completed_at, 0) <= ?)",
+		List(endedTasks), endedBy)
 	if id != "" {
 		w.and("m.id = ?", id)
 	}
