@@ -26,6 +26,7 @@ var suites = []suite{
 	{name: "pydantic-ai", command: []string{"./sdk/python/run", "frameworks/test_pydantic_ai.py"}, counts: pytest},
 	{name: "openai-agents", command: []string{"./sdk/python/run", "frameworks/test_openai_agents.py"}, counts: pytest},
 	{name: "langgraph-js", command: []string{"./sdk/langgraph/run"}, counts: vitest, foreign: true},
+	{name: "workflow-world", command: []string{"./sdk/workflow/run"}, counts: vitest},
 }
 
 func (s suite) limit() time.Duration {
