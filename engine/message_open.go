@@ -26,15 +26,11 @@ func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]paw
 			Model: store.Text(c.Model), MaxSteps: pawl.DefaultMaxSteps, Metadata: store.Text(c.Metadata), Actor: actor(caller, pawl.ActorUser, "")}
 		writer := 0
 		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			now, err := tx.Now(ctx)
-			if err != nil {
-				return err
+			row, n, err := store.OpenOwn(ctx, tx, m, c.OnConflict == pawl.OnConflictReturn)
+			if err == nil {
+				writer = n
+				out.Message, err = stream.InFull(ctx, tx, row)
 			}
-			var row store.MessageRow
-			if row, writer, err = store.OpenOwn(ctx, tx, now, m, c.OnConflict == pawl.OnConflictReturn); err != nil {
-				return err
-			}
-			out.Message, err = stream.InFull(ctx, tx, row)
 			return err
 		})
 		if err == nil && writer > 0 {

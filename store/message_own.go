@@ -13,7 +13,7 @@ import (
 // OpenOwn opens a message of a task itself for the next writer, whose number it returns. With
 // once, that is the message of the thread that the task has, if it has one: writer is 0 if that
 // has ended. The task's row is locked, so that two callers open one message.
-func OpenOwn(ctx context.Context, tx Tx, now int64, m NewMessage, once bool) (row MessageRow, writer int, err error) {
+func OpenOwn(ctx context.Context, tx Tx, m NewMessage, once bool) (row MessageRow, writer int, err error) {
 	if err := LockTaskRow(ctx, tx, m.Namespace, m.TaskID); err != nil {
 		return row, 0, err
 	}
@@ -41,6 +41,10 @@ func OpenOwn(ctx context.Context, tx Tx, now int64, m NewMessage, once bool) (ro
 	if s := pawl.TaskState(state); s.Ended() {
 		return row, 0, &pawl.Error{Code: pawl.CodeConflict, Op: "open", State: state, Allowed: s.Allowed(),
 			Message: "the state is " + state + ", which does not allow open"}
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return row, 0, err
 	}
 	writer = 1
 	m.Attempt = &writer

@@ -1,5 +1,5 @@
 import { again, pawl, PawlError, type Pawl, type PawlOptions } from "@pawl-work/sdk";
-import { HookNotFoundError, WorkflowWorldError } from "@workflow/errors";
+import { HookNotFoundError, RunExpiredError, WorkflowWorldError } from "@workflow/errors";
 import { isTerminalRunEventType, isTerminalStepEventType, SPEC_VERSION_CURRENT, stripEventDataRefs, type CreateEventParams, type CreateEventRequest, type Event, type EventResult, type Hook, type ResolveData, type RunCreatedEventRequest, type Step, type World, type WorkflowRun } from "@workflow/world";
 import { decode, encode } from "./codec.ts";
 import { page } from "./page.ts";
@@ -53,12 +53,18 @@ function storageOf(client: Pawl, runs: Runs, tokens: Tokens): Pick<World, "runs"
   const create = async (runId: string | null, data: CreateEventRequest | RunCreatedEventRequest, params: CreateEventParams = {}): Promise<EventResult> => {
     const log = runs.log(runId || Runs.newId());
     const { state } = log;
-    const held = [...state.hooks.values()];
-    const events = await log.create(async () => (data.eventType === "hook_created" ? hooked(log, data) : data));
-    const event = events.at(-1);
-    if (data.eventType === "hook_disposed") for (const hook of held) if (hook.hookId === data.correlationId) await tokens.free(hook.token);
-    if (event && isTerminalRunEventType(event.eventType)) await ended(log, held);
     const id = ("correlationId" in data && data.correlationId) || "";
+    let token: string | undefined;
+    const events = await log.create(async () => {
+      token = state.tokens.get(id);
+      return data.eventType === "hook_created" ? hooked(log, data) : data;
+    }).catch(async (error: unknown) => {
+      if (RunExpiredError.is(error) && data.eventType === "run_started") await ended(log); // the process that ended it may have died before that
+      throw error;
+    });
+    const event = events.at(-1);
+    if (data.eventType === "hook_disposed" && token !== undefined) await tokens.free(token, { runId: log.runId, hookId: id });
+    if (event && isTerminalRunEventType(event.eventType)) await ended(log);
     const resolve = params.resolveData ?? "all";
     const result: EventResult = { run: state.run! };
     if (event) result.event = stripEventDataRefs(event, resolve);
@@ -81,9 +87,9 @@ function storageOf(client: Pawl, runs: Runs, tokens: Tokens): Pick<World, "runs"
     return { eventType: "hook_conflict", correlationId: data.correlationId, eventData: { token: data.eventData.token, conflictingRunId } } as unknown as CreateEventRequest;
   };
 
-  /** Frees the tokens of a run and ends its task. A process that dies here leaves that to the next claimant of a token. */
-  const ended = async ({ runId, taskId, state }: Log, held: Hook[]): Promise<void> => {
-    for (const hook of held) await tokens.free(hook.token);
+  /** Frees the tokens of a run and ends its task. To repeat it changes nothing. */
+  const ended = async ({ runId, taskId, state }: Log): Promise<void> => {
+    for (const [hookId, token] of state.tokens) await tokens.free(token, { runId, hookId });
     const run = state.run!;
     if (run.status === "cancelled") {
       await again(() => client.POST("/v1/tasks/{id}:cancel", { params: { path: { id: taskId } }, body: {} })).catch((error: unknown) => {

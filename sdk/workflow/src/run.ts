@@ -7,6 +7,7 @@ export class RunState {
   readonly steps = new Map<string, Step>();
   readonly hooks = new Map<string, Hook>();
   readonly waits = new Map<string, Wait>();
+  readonly tokens = new Map<string, string>(); // of the hooks that were not disposed of, also after the end of the run
   readonly disposed = new Set<string>();
   readonly attributeEvents = new Set<string>();
   readonly events: Event[] = [];
@@ -59,11 +60,13 @@ export class RunState {
         change({ status: "pending", error: data.error, retryAfter: data.retryAfter });
         break;
       case "hook_created":
+        this.tokens.set(id, data.token);
         this.hooks.set(id, { runId: event.runId, hookId: id, token: data.token, metadata: data.metadata, ownerId: "pawl", projectId: "pawl",
           environment: "pawl", createdAt: at, specVersion: event.specVersion, isWebhook: data.isWebhook ?? false, isSystem: data.isSystem ?? false } as Hook);
         break;
       case "hook_disposed":
         this.hooks.delete(id);
+        this.tokens.delete(id);
         this.disposed.add(id);
         break;
       case "wait_created":

@@ -33,7 +33,7 @@ export class Tokens {
       const held = await this.of(token);
       if (held?.runId === owner.runId && held.hookId === owner.hookId) return undefined;
       if (held && (await this.#inUse(held))) return held.runId;
-      if (held) await this.free(token); // a process died before it freed the token
+      if (held) await this.free(token, held); // a process died before it freed the token
     }
   }
 
@@ -52,12 +52,14 @@ export class Tokens {
     return runId ? { runId, hookId } : undefined;
   }
 
-  /** Frees a token. A token that is free stays so. */
-  async free(token: string): Promise<void> {
-    const query = { task_type: TOKEN_TYPE, task_key: keyOf(token), own: true, brief: true, limit: 1 };
+  /** Frees a token of a hook. If another hook has it by now, nothing changes. */
+  async free(token: string, { runId, hookId }: Owner): Promise<void> {
+    const query = { task_type: TOKEN_TYPE, task_key: keyOf(token), own: true, limit: 1 };
     const found = await unlessMissing(again(() => this.#pawl.GET("/v1/checkpoints", { params: { query } })));
-    if (!found?.items[0]) return;
-    const params = { path: { id: found.items[0].task_id } };
+    const held = found?.items[0];
+    const owner = held?.snapshot as Owner | undefined;
+    if (!held || owner?.runId !== runId || owner.hookId !== hookId) return;
+    const params = { path: { id: held.task_id } };
     await again(() => this.#pawl.POST("/v1/tasks/{id}:cancel", { params, body: {} })).catch((error: unknown) => {
       if (!(error instanceof PawlError) || error.code !== "conflict") throw error; // another process was faster
     });

@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { createWorld, RUN_TYPE } from "../src/index.ts";
+import { createWorld, RUN_TYPE, TOKEN_TYPE } from "../src/index.ts";
 import { databases, Server } from "./servers.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -62,6 +62,29 @@ for (const database of databases) {
       await expect(a.runs.get("wrun_none")).rejects.toThrow(WorkflowRunNotFoundError);
     });
 
+    test("what the process that ended a run left undone is done by the next delivery", async () => {
+      let broken = true;
+      const fetched: typeof fetch = async (...args) => {
+        if (broken && (args[0] as Request).url.endsWith("/v1/signals")) throw new Error("killed");
+        return fetch(...args);
+      };
+      const [a, b] = [createWorld({ url: server.url, fetch: fetched }), createWorld({ url: server.url })];
+      const runId = await run(a);
+      await a.events.create(runId, { eventType: "hook_created", correlationId: "h1", eventData: { token: `left ${runId}` } });
+      await a.events.create(runId, { eventType: "run_started" });
+      await expect(a.events.create(runId, { eventType: "run_completed", eventData: { output: bytes("out") } })).rejects.toThrow("killed");
+      broken = false;
+      b.start!();
+      await expect(b.events.create(runId, { eventType: "run_started" })).rejects.toThrow(RunExpiredError);
+      await vi.waitFor(async () => {
+        const { data } = await client.GET("/v1/tasks", { params: { query: { type: [RUN_TYPE], state: ["completed" as const], limit: 1000 } } });
+        expect(data!.items.map((t) => (t.payload as { runId: string }).runId)).toContain(runId);
+      }, { timeout: 20_000 });
+      const { data } = await client.GET("/v1/tasks", { params: { query: { type: [TOKEN_TYPE], metadata: { run: runId } } } });
+      expect(data!.items.map((t) => t.state)).toEqual(["cancelled"]);
+      await b.close!();
+    });
+
     test("a token belongs to one hook, until its run ends", async () => {
       const [a, b] = worlds();
       const [first, second] = [await run(a), await run(b)];
@@ -71,7 +94,7 @@ for (const database of databases) {
       expect(await b.hooks.getByToken(token)).toMatchObject({ runId: first, hookId: "h1" });
       expect(await b.hooks.get("h1")).toMatchObject({ token });
       expect((await hook(b, second, "h2")).event).toMatchObject({ eventType: "hook_conflict", eventData: { conflictingRunId: first } });
-      await a.events.create(first, { eventType: "run_cancelled" });
+      await createWorld({ url: server.url }).events.create(first, { eventType: "run_cancelled" }); // a process that knows nothing of the hook
       await expect(b.hooks.getByToken(token)).rejects.toThrow(HookNotFoundError);
       expect((await hook(b, second, "h3")).hook).toMatchObject({ runId: second, token });
       await b.events.create(second, { eventType: "hook_disposed", correlationId: "h3" });
