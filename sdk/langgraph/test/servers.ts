@@ -1,4 +1,4 @@
-// Real servers for the tests: one for each database.
+// Real servers for the tests here and of sdk/workflow: one for each database.
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
@@ -25,15 +25,16 @@ export class Server {
   }
 
   static async start(database: string): Promise<Server> {
-    const dir = await mkdtemp(join(tmpdir(), "pawl-langgraph-"));
+    const dir = await mkdtemp(join(tmpdir(), "pawl-sdk-"));
     let db = `sqlite:${dir}/work.db`;
     if (database === "postgres") {
       const url = new URL(process.env.PAWL_TEST_POSTGRES!);
-      url.searchParams.set("schema", `pawl_lg_${process.pid}_${Date.now()}`);
+      url.searchParams.set("schema", `pawl_sdk_${process.pid}_${Date.now()}`);
       db = url.href;
     }
     const addr = `127.0.0.1:${await freePort()}`;
-    const child = spawn(bin, ["serve", "--db", db, "--addr", addr], { stdio: ["ignore", "inherit", "ignore"] });
+    const { PAWL_URL: _, ...env } = process.env; // which is for what is tested
+    const child = spawn(bin, ["serve", "--db", db, "--addr", addr], { env, stdio: ["ignore", "inherit", "ignore"] });
     for (let n = 0; n < 1200; n++) {
       if ((await fetch(`http://${addr}/readyz`).catch(() => undefined))?.ok) return new Server(`http://${addr}`, db, child, dir);
       await pause(50);

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import http from "node:http";
+import https from "node:https";
 import { hostname } from "node:os";
 import { again, Permanent, RetryAfter, work, type Job, type Pawl, type Schemas } from "@pawl-work/sdk";
 import { parseQueueName, type MessageId, type Queue, type QueueOptions, type QueuePayload, type ValidQueueName } from "@workflow/world";
@@ -95,17 +97,11 @@ export class Deliveries implements Pick<Queue, "queue" | "createQueueHandler" | 
     const { queue, message, headers } = decode(job.lease.input) as Payload;
     const url = `${this.#baseUrl()}/.well-known/workflow/v1/${routeOf(queue)}`;
     for (;;) {
-      const response = await fetch(url, {
-        method: "POST",
-        signal: job.abortSignal,
-        body: JSON.stringify(encode(message)),
-        headers: { ...headers, "content-type": "application/json", "x-pawl-queue": queue, "x-pawl-message": job.lease.task_id,
-          "x-pawl-attempt": String(job.lease.failures + 1) },
-      }).catch((error: unknown) => {
+      const { status, text } = await post(url, job.abortSignal, JSON.stringify(encode(message)), { ...headers, "content-type": "application/json",
+        "x-pawl-queue": queue, "x-pawl-message": job.lease.task_id, "x-pawl-attempt": String(job.lease.failures + 1) }).catch((error: unknown) => {
         throw new RetryAfter(retrySeconds, `the application does not answer: ${error}`, { cause: error });
       });
-      const text = await response.text();
-      if (!response.ok) throw new RetryAfter(retrySeconds, `the application answered ${response.status}: ${text.slice(0, 1000)}`);
+      if (status !== 200) throw new RetryAfter(retrySeconds, `the application answered ${status}: ${text.slice(0, 1000)}`);
       const { timeoutSeconds } = JSON.parse(text) as { timeoutSeconds?: number };
       if (timeoutSeconds === undefined) return undefined;
       if (timeoutSeconds > 0) await job.sleep(`delivery ${job.lease.attempt}`, timeoutSeconds); // without a lease
@@ -117,6 +113,19 @@ export class Deliveries implements Pick<Queue, "queue" | "createQueueHandler" | 
     if (!url) throw new Error("workflow-world: where the application answers is not known: set PORT, WORKFLOW_BASE_URL or baseUrl");
     return url.replace(/\/+$/, "");
   }
+}
+
+/** Posts a message. Unlike fetch, it waits for the answer without a limit: a step may take hours. */
+function post(url: string, signal: AbortSignal, body: string, headers: Record<string, string>): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const { request } = url.startsWith("https:") ? https : http;
+    const asking = request(url, { method: "POST", headers, signal }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part: string) => (text += part)).on("error", reject);
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
+    });
+    asking.on("error", reject).end(body);
+  });
 }
 
 /** The item of a run waits, without a lease, for what the run ends with. */

@@ -13,6 +13,8 @@ export const END_SIGNAL = "workflow.end";
 type Request = CreateEventRequest | RunCreatedEventRequest;
 
 const runsKept = 500;
+/** How long a run is found by its id after its creation, also when it has ended: the longest that a key may be kept. */
+const keySeconds = 366 * 86_400;
 const ulid = monotonicFactory();
 
 /** A run as far as this process has read it. */
@@ -20,8 +22,9 @@ export class Log {
   readonly state = new RunState();
   taskId = "";
   sequence = 0; // of the newest event that was read or stored
-  #newest = 0; // of the task's newest checkpoint, as far as it is known: its item saves some too
+  #newest = 0; // of the task's newest checkpoint, up to which the state has all events: the item saves checkpoints too
   #reading: Promise<void> | undefined;
+  #following: Promise<void> | undefined; // the read after that one
   readonly #pawl: Pawl;
   readonly runId: string;
 
@@ -30,9 +33,14 @@ export class Log {
     this.runId = runId;
   }
 
-  /** Reads the events that this process does not have. */
+  /** Reads the events that this process does not have: all that are stored when it is called. */
   read(): Promise<void> {
-    return (this.#reading ??= this.#read().finally(() => (this.#reading = undefined)));
+    if (!this.#reading) return (this.#reading = this.#read().finally(() => (this.#reading = undefined)));
+    const next = () => {
+      this.#following = undefined;
+      return this.read();
+    };
+    return (this.#following ??= this.#reading.then(next, next)); // the one in progress may be older than the caller's news
   }
 
   async #read(): Promise<void> {
@@ -60,8 +68,9 @@ export class Log {
    */
   async create(before: () => Promise<Request>): Promise<Event[]> {
     const ids = [`evnt_${ulid()}`, `evnt_${ulid()}`];
-    for (let fresh = false; ; fresh = true) {
+    for (let fresh = false, newest = 0; ; fresh = true) {
       if (fresh || !this.state.run) await this.read();
+      this.#newest = Math.max(this.#newest, newest);
       const mine = this.state.events.filter((e) => ids.includes(e.eventId));
       if (mine.length > 0) return mine; // an answer was lost
       let events: Event[];
@@ -71,12 +80,15 @@ export class Log {
         if (fresh) throw error;
         continue;
       }
-      if (events.length === 0 || (await this.#append(events))) return events;
+      if (events.length === 0) return events;
+      const refused = await this.#append(events);
+      if (refused === undefined) return events;
+      newest = refused;
     }
   }
 
-  /** Appends events if no other ones came between; false = some did. */
-  async #append(events: Event[]): Promise<boolean> {
+  /** Appends events, if the task has no newer checkpoint than the state knows; else it returns that one's number. */
+  async #append(events: Event[]): Promise<number | undefined> {
     const at = this.#newest;
     const checkpoints = events.map((e) => ({ type: "custom" as const, name: e.eventId, snapshot: encode(e),
       metadata: { event: e.eventType, ...(e.correlationId ? { correlation: e.correlationId } : {}) } }));
@@ -86,23 +98,20 @@ export class Log {
     const { results } = await again(() => this.#pawl.POST("/v1/tasks:append", { body: { items: [call] } }));
     const { value, error } = results[0]!;
     if (error) {
-      if (error.code === "conflict" && error.reason === "sequence") {
-        this.#newest = Math.max(this.#newest, error.expected ?? 0);
-        return false;
-      }
+      if (error.code === "conflict" && error.reason === "sequence") return error.expected ?? 0;
       if (error.code === "conflict") throw new EntityConflictError(`Workflow run "${this.runId}" has ended`);
       throw new PawlError(error);
     }
     this.taskId = value!.task_id;
     if (this.#newest === at) value!.checkpoints.forEach((c, n) => this.#take(c.sequence, events[n]!));
     else await this.read();
-    return true;
+    return undefined;
   }
 
   #task(created: Event): Schemas["NewTask"] {
     const { workflowName, input } = (created as { eventData: { workflowName: string; input: unknown } }).eventData;
     return { type: RUN_TYPE, title: workflowName.slice(0, 200), payload: { runId: this.runId, input: encode(input) }, metadata: { workflow: workflowName },
-      unique: { by: "key", key: this.runId, on_conflict: "return" } };
+      unique: { by: "key", key: this.runId, window_seconds: keySeconds, on_conflict: "return" } };
   }
 }
 

@@ -62,9 +62,10 @@ export class Streams {
   };
 
   get = async (runId: string, name: string, startIndex = 0): Promise<ReadableStream<Uint8Array>> => {
-    const { id } = await this.#open(runId, name);
     const gone = new AbortController();
-    const frames = follow(this.#place, id, startIndex, gone.signal);
+    const message = await this.#there(runId, name);
+    if (!message) return new ReadableStream<Uint8Array>({ start: (to) => to.close() });
+    const frames = follow(this.#place, message.id, startIndex, gone.signal);
     return new ReadableStream<Uint8Array>({
       async pull(to) {
         const { value, done } = await frames.next();
@@ -87,8 +88,9 @@ export class Streams {
   };
 
   getChunks = async (runId: string, name: string, options: GetChunksOptions = {}): Promise<StreamChunksResponse> => {
-    const { id } = await this.#open(runId, name);
-    const { offset, status } = await this.#info(id);
+    const message = await this.#there(runId, name);
+    if (!message) return { data: [], cursor: null, hasMore: false, done: true };
+    const { id, offset, status } = message;
     const { from, until, cursor, hasMore } = pageOf(offset, options);
     const data: StreamChunksResponse["data"] = [];
     const enough = new AbortController();
@@ -103,15 +105,21 @@ export class Streams {
   };
 
   getInfo = async (runId: string, name: string): Promise<StreamInfoResponse> => {
-    const { offset, status } = await this.#info((await this.#open(runId, name)).id);
-    return { tailIndex: offset - 1, done: status !== "streaming" };
+    const message = await this.#there(runId, name);
+    return message ? { tailIndex: message.offset - 1, done: message.status !== "streaming" } : { tailIndex: -1, done: true };
   };
 
-  #info(id: string): Promise<Schemas["Message"]> {
-    return again(() => this.#pawl.GET("/v1/messages/{id}", { params: { path: { id } } }));
+  /** The message of a stream for a reader; undefined if the run has ended without it. */
+  async #there(runId: string, name: string): Promise<Opened | undefined> {
+    try {
+      return await this.#open(runId, name);
+    } catch (error) {
+      if (error instanceof PawlError && error.code === "conflict") return undefined;
+      throw error;
+    }
   }
 
-  /** The message of a stream. A reader may be earlier than the writer, and the message of a run that has ended may be missing. */
+  /** The message of a stream, which is opened if it is not there: a reader may be earlier than the writer. */
   async #open(runId: string, name: string): Promise<Opened> {
     const { taskId } = await this.#runs.read(runId);
     const body = { role: "assistant", thread: name, on_conflict: "return" };

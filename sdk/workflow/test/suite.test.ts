@@ -1,7 +1,7 @@
 // The suite of the Workflow DevKit: all of its tests, on each database.
 import { createTestSuite } from "@workflow/world-testing";
 import { afterAll, beforeAll, describe } from "vitest";
-import { databases, Server } from "./servers.ts";
+import { databases, Server } from "../../langgraph/test/servers.ts";
 
 for (const database of databases) {
   describe(database, () => {

@@ -7,7 +7,7 @@ import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createWorld, RUN_TYPE, TOKEN_TYPE } from "../src/index.ts";
-import { databases, Server } from "./servers.ts";
+import { databases, Server } from "../../langgraph/test/servers.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const textOf = (b: Uint8Array) => new TextDecoder().decode(b);
@@ -43,6 +43,20 @@ for (const database of databases) {
       }
     });
 
+    test("events that come at once are each checked against those before them", async () => {
+      const [a, b] = worlds();
+      const runId = await run(a);
+      a.start!(); // its delivery of the run's item saves a checkpoint between the events
+      const create = (w: World, n: number) => w.events.create(runId, { eventType: "step_created", correlationId: `s${n}`, eventData: { stepName: "s", input: n } });
+      const outcomes = await Promise.allSettled(Array.from({ length: 40 }, (_, n) => create(n % 2 ? a : b, n % 10)));
+      expect(outcomes.filter((o) => o.status === "fulfilled").length).toBe(10);
+      for (const w of [a, b, createWorld({ url: server.url })]) {
+        const ids = (await w.events.list({ runId })).data.map((e) => e.correlationId ?? "");
+        expect(ids.toSorted()).toEqual(["", ...Array.from({ length: 10 }, (_, n) => `s${n}`)]);
+      }
+      await a.close!();
+    });
+
     test("a run that has ended takes no more, and its task has its result", async () => {
       const [a, b] = worlds();
       const runId = await run(a);
@@ -58,6 +72,12 @@ for (const database of databases) {
         expect(data!.items.map((t) => (t.payload as { runId: string }).runId)).toContain(runId);
       }, { timeout: 20_000 });
       expect((await b.runs.list({ status: "completed" })).data.map((r) => r.runId)).toContain(runId);
+      await client.POST("/v1/sweeps", {}); // which frees the keys of tasks that have ended
+      const late = createWorld({ url: server.url });
+      expect(await late.runs.get(runId)).toMatchObject({ status: "completed", output: bytes("out") });
+      expect(await late.streams.getInfo(runId, "none")).toEqual({ tailIndex: -1, done: true });
+      expect(await (await late.streams.get(runId, "none")).getReader().read()).toMatchObject({ done: true });
+      await expect(late.events.create(runId, { eventType: "run_created", eventData: { deploymentId: "d", workflowName: "w", input: 1 } })).rejects.toThrow(EntityConflictError);
       await a.close!();
       await expect(a.runs.get("wrun_none")).rejects.toThrow(WorkflowRunNotFoundError);
     });
