@@ -10,7 +10,7 @@ import (
 )
 
 // Report turns the events of `go test -json` into a summary for people: one line per package,
-// the whole output of each failed test, and at the end what was skipped and why.
+// the whole output of each failed test, and at the end what was skipped and why, and what failed.
 type Report struct {
 	out io.Writer
 	ci  bool // print every result, and count a skip that is not allowed as a failure
@@ -19,12 +19,22 @@ type Report struct {
 	passed, failed, skipped int
 	packages                int
 	skips                   []skip
+	failures                []failure
 	couldNot                []skip
 }
 
 type testName struct{ pkg, test string }
 
 type skip struct{ name, reason string }
+
+// A failure is named once more at the end, with the last lines of what it said: the end is
+// what remains of a long log.
+type failure struct {
+	name string
+	said []string
+}
+
+const failureLines = 20
 
 // event is one line of `go test -json` (see `go doc test2json`).
 type event struct {
@@ -93,7 +103,7 @@ func (r *Report) endTest(name testName, action string) {
 	case "pass":
 		r.passed++
 	case "fail":
-		r.failed++
+		r.fail(name, said)
 	case "skip":
 		r.skipped++
 		r.skips = append(r.skips, skip{name.pkg + "." + name.test, reasonOf(said)})
@@ -104,6 +114,11 @@ func (r *Report) endTest(name testName, action string) {
 			fmt.Fprint(r.out, line)
 		}
 	}
+}
+
+func (r *Report) fail(name testName, said []string) {
+	r.failed++
+	r.failures = append(r.failures, failure{name.pkg + "." + name.test, said[max(0, len(said)-failureLines):]})
 }
 
 // endPackage prints the output of tests that never ended, after a panic or a time-out.
@@ -117,7 +132,7 @@ func (r *Report) endPackage(e event) {
 		}
 		delete(r.output, name)
 		if e.Action == "fail" {
-			r.failed++
+			r.fail(name, said)
 			fmt.Fprintf(r.out, "--- FAIL: %s (did not end)\n%s", name.test, strings.Join(said, ""))
 		}
 	}
@@ -152,6 +167,9 @@ func (r *Report) Close(ok bool) bool {
 			s.reason = "no reason given"
 		}
 		fmt.Fprintf(r.out, "%s: %s: %s\n", mark, s.name, s.reason)
+	}
+	for _, f := range r.failures {
+		fmt.Fprintf(r.out, "failed: %s\n%s", f.name, strings.Join(f.said, ""))
 	}
 	ok = ok && r.failed == 0 && r.passed > 0
 	word := "ok"

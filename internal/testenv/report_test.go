@@ -59,6 +59,8 @@ func TestReport(t *testing.T) {
 			"    a_test.go:5: 1 is not 2\n--- FAIL: TestBad (0.00s)\nFAIL\tp\t0.1s\n" +
 				"--- FAIL: TestStuck (did not end)\npanic: test timed out after 1s\n" +
 				"skipped: p.TestLong: long run: set PAWL_TORTURE=1\n" +
+				"failed: p.TestBad\n    a_test.go:5: 1 is not 2\n--- FAIL: TestBad (0.00s)\n" +
+				"failed: p.TestStuck\npanic: test timed out after 1s\n" +
 				"FAIL\t1 tests passed, 2 failed, 1 skipped, in 1 packages\n"},
 		{"no test is a failure", endOK, false, false, "ok  \tp\t0.1s\nFAIL\t0 tests passed, 0 failed, 0 skipped, in 1 packages\n"},
 		{"other lines pass through", "go: hello\n" + events + endOK, false, true, "go: hello\nok  \tp\t0.1s\n" +
