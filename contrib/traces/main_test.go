@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 type order struct {
 	Budget string `json:"budget"`
 	Child  string `json:"child"` // the type of the child; "" = none
+	Below  string `json:"below"` // the type of the child's child
 }
 
 // work is a worker in Go, as its users write one that traces.
@@ -76,7 +77,7 @@ func handle(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 		if in.Child == "" {
 			return "", nil
 		}
-		child, err := pawl.Spawn(ctx, "only", pawl.NewTask{Type: in.Child, Payload: json.RawMessage(`{}`)})
+		child, err := pawl.Spawn(ctx, "only", pawl.NewTask{Type: in.Child, Payload: json.RawMessage(`{"child":"` + in.Below + `"}`)})
 		return child.ID, err
 	})
 	if err != nil || id == "" {

@@ -1,5 +1,5 @@
 """The servers of tests, which are those of the package's own tests."""
 
-from tests.conftest import client, kind, own, shared
+from tests.conftest import client, kept, kind, own, shared
 
-__all__ = ["client", "kind", "own", "shared"]
+__all__ = ["client", "kept", "kind", "own", "shared"]

@@ -15,11 +15,12 @@ import pytest
 from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
 from agents.items import TResponseInputItem
 from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.usage import Usage
 
 import pawl
 import pawl.testing
 from pawl.openai_agents import APPROVAL_TYPE, Decision, PawlSession, approval_type, run
-from tests.conftest import Running, ended, until
+from tests.conftest import Kept, Running, ended, until
 
 set_tracing_disabled(True)
 
@@ -142,6 +143,34 @@ def test_no_call_is_made_twice(shared: pawl.testing.Server, client: pawl.Client,
         assert first.count("run_item_stream_event") == second.count("run_item_stream_event") == 3
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_models_and_tools_are_spans(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, kept: Kept, streamed: bool
+) -> None:
+    model = ScriptedModel(script(), default_usage=Usage(requests=1, input_tokens=11, output_tokens=5, total_tokens=16))
+
+    async def told(_: Any) -> None:
+        return
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        agent = Agent(name="adder", model=model, tools=[add])
+        result = await run(ctx, agent, "1 + 2?", on_event=told if streamed else None)
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0, "once more")
+        return result.final_output
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    chats = kept.named("chat ScriptedModel")
+    assert [(c.attributes or {})["gen_ai.usage.output_tokens"] for c in chats] == [5, 5]
+    steps = {s.context.span_id: s.name for s in kept.get_finished_spans() if s.context and s.name.startswith("step ")}
+    assert [steps[c.parent.span_id] for c in chats if c.parent] == ["step run model 1", "step run model 2"]
+    [called] = kept.named("execute_tool add")
+    assert called.parent and steps[called.parent.span_id] == "step run tool c1"
+    assert (called.attributes or {})["gen_ai.tool.call.id"] == "c1"
+
+
 def test_models_of_the_provider_handoffs_and_sessions_are_steps(
     shared: pawl.testing.Server, client: pawl.Client, kind: str
 ) -> None:
@@ -203,7 +232,7 @@ def test_a_person_approves_a_call(shared: pawl.testing.Server, client: pawl.Clie
             ]
         )
         assert asked[0]["payload"] == {"agent": "payer", "tool": "pay", "arguments": '{"amount":7}'} and ran == []
-        assert client.get_task(task["id"])["state"] == "queued"  # it holds no lease
+        ended(client, task, "queued")  # it holds no lease
         if approved:
             client.approve_task(asked[0]["id"], version=asked[0]["version"])
         else:
@@ -247,6 +276,7 @@ WORKER = """
 import os, sys, time, pathlib, pawl
 from agents import Agent, function_tool, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.usage import Usage
 from pawl.openai_agents import run
 
 set_tracing_disabled(True)

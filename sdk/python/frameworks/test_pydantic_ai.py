@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 import pawl
 import pawl.testing
 from pawl.pydantic_ai import APPROVAL_TYPE, Decision, PawlDurability, approval_type, run
-from tests.conftest import Running, ended, until
+from tests.conftest import Kept, Running, ended, until
 
 
 class Script:
@@ -94,6 +95,34 @@ def test_no_call_is_made_twice(shared: pawl.testing.Server, client: pawl.Client,
     assert not streamed or {"PartDeltaEvent", "FunctionToolResultEvent"} <= set(events)
     if streamed:
         assert events.count("FunctionToolResultEvent") == 2  # told once, too
+
+
+def test_its_own_spans_are_below_the_attempts(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, kept: Kept
+) -> None:
+    script = Script(calls(("add", {"a": 1, "b": 2})), [TextPart("It is three.")])
+    agent = Agent(script.model, name="adder", capabilities=[PawlDurability(), Instrumentation()])
+
+    @agent.tool_plain
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        result = await run(ctx, agent, "1 + 2?")
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0, "once more")
+        return result.output
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    until(lambda: len(kept.named(f"process {kind}")) == 2)
+    steps = [s.name.partition("__")[2] for s in kept.get_finished_spans() if s.name.startswith("step ")]
+    # The second attempt asks nothing again; Pydantic AI draws its own spans around what was saved, too.
+    assert steps == ["model.request 1", "function_toolset__<agent>.call_tool:add add-0 1", "model.request 2"]
+    assert len(kept.named("execute_tool add")) == 2
+    runs = {s.parent.span_id for s in kept.named("invoke_agent adder") if s.parent}
+    assert runs == {s.context.span_id for s in kept.named(f"process {kind}") if s.context}
 
 
 def test_typed_output_retries_and_toolsets(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
@@ -200,6 +229,7 @@ def test_an_agent_without_the_capability_is_refused_and_other_runs_are_as_before
 WORKER = """
 import os, sys, time, pathlib, pawl
 from pydantic_ai import Agent
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pawl.pydantic_ai import PawlDurability, run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -11,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import pawl
 import pawl.testing
+from pawl.tracing import PawlIds
 
 ROOT = Path(__file__).resolve().parents[3]
 DATABASES = ["sqlite", *(["postgres"] if os.environ.get("PAWL_TEST_POSTGRES") else [])]
@@ -51,6 +57,31 @@ def client(shared: pawl.testing.Server) -> pawl.Client:
 def kind() -> str:
     """A type of items that no other test uses."""
     return f"t.{uuid.uuid4().hex[:12]}"
+
+
+class Kept(InMemorySpanExporter):
+    """The spans that have ended."""
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        """Those of a name, in the order of their ends."""
+        return [s for s in self.get_finished_spans() if s.name == name]
+
+
+@functools.cache
+def traced() -> Kept:
+    """Where spans go from now on. A process has one provider."""
+    kept = Kept()
+    provider = TracerProvider(id_generator=PawlIds())
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    trace.set_tracer_provider(provider)
+    return kept
+
+
+@pytest.fixture
+def kept() -> Kept:
+    """The spans of the test."""
+    traced().clear()
+    return traced()
 
 
 def until(holds: Callable[[], Any], seconds: float = 30.0) -> Any:

@@ -16,7 +16,7 @@ SNIPPETS = re.findall(r"(?ms)^```python\n(.*?)^```$", (FOLDER / "README.md").rea
 
 
 def test_the_readme_runs(shared: pawl.testing.Server, client: pawl.Client, tmp_path: Path) -> None:
-    assert len(SNIPPETS) == 7
+    assert len(SNIPPETS) == 8
     for n, text in enumerate(SNIPPETS):
         text = text.replace("http://127.0.0.1:7033", shared.url)
         text = text.replace(

@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import types as t
 from ._errors import LeaseLostError
 from ._lease import LeaseState
+
+if TYPE_CHECKING:
+    from ._trace import Attempt
 
 
 class State(enum.Enum):
@@ -40,6 +43,7 @@ class Job:
         self.on_end: Callable[[], object] | None = None  # told once, when the claim ends under its handler
         self.on_lost: Callable[[Job, Exception], object] | None = None  # told once, when it was lost or cancelled
         self.on_stopped: dict[str, Callable[[], None]] = {}  # by message: it was stopped
+        self.span: Attempt | None = None  # since the handler started
         self.closing: list[Callable[[], Any]] = []  # what is to be sent before the result
 
     def now(self) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,10 @@ class Reports:
         calls: list[Any] = [o.call() for o in outcomes]
         client = self._runner._client.with_options(timeout=CALL_TIMEOUT, tries=1)
         try:
-            answers = await client._call.batch(BATCHES[verb], calls)
+            # A call about one item belongs to the trace of that item.
+            one = outcomes[0].job.span if len(outcomes) == 1 else None
+            with one.within() if one else contextlib.nullcontext():
+                answers = await client._call.batch(BATCHES[verb], calls)
         except PawlError as e:
             if len(outcomes) > 1 and not transient(e):
                 return [(await self._call(verb, [o]))[0] for o in outcomes]

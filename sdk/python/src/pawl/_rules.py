@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
+from . import _trace
 from ._errors import InternalError, InvalidError, PawlError, TooLargeError, UnavailableError, error_of
 from ._generated.routes import ROUTES, Route
 from ._json import dumps, format_time, loads
@@ -124,7 +125,7 @@ def _query_text(value: Any) -> str:
 
 def headers_of(config: Config, r: Request) -> dict[str, str]:
     """The headers of a call."""
-    out = dict(r.headers or {})
+    out = {**_trace.headers(), **(r.headers or {})}
     if r.body is not None:
         out["Content-Type"] = r.content_type
     if config.key:

@@ -23,6 +23,7 @@ from ._outcome import Outcome, completed, failed
 from ._reports import Reports
 from ._sync.client import Client
 from ._sync.context import Context
+from ._trace import Attempt
 
 if TYPE_CHECKING:
     from .worker import Options
@@ -262,31 +263,37 @@ class Runner:
         outcome: Outcome | None = None
         result: Any = None
         error: BaseException | None = None
+        span = job.span = Attempt(job.lease)
         try:
-            if handler is None:
-                raise Permanent(f"no handler for type {job.lease['type']!r}")
-            context = AsyncContext(job, self._client, self.options.flush_seconds)
-            result = await handler.fn(**handler.arguments(context, job.lease["input"]))
-            for flush in job.closing:
-                await flush()
+            with span.within():
+                if handler is None:
+                    raise Permanent(f"no handler for type {job.lease['type']!r}")
+                context = AsyncContext(job, self._client, self.options.flush_seconds)
+                result = await handler.fn(**handler.arguments(context, job.lease["input"]))
+                for flush in job.closing:
+                    await flush()
         except BaseException as e:
             error = e
         job.on_end = None
         outcome = self._outcome(job, result, error)
+        span.end(job, outcome)
         self._ended(job, outcome, began)
 
     def _run_plain(self, job: Job, handler: Handler, began: float) -> None:
         """Runs a plain function, in a thread."""
         result: Any = None
         error: BaseException | None = None
+        span = job.span = Attempt(job.lease)
         try:
-            context = Context(job, self._plain, self.options.flush_seconds)
-            result = handler.fn(**handler.arguments(context, job.lease["input"]))
-            for flush in job.closing:
-                flush()
+            with span.within():
+                context = Context(job, self._plain, self.options.flush_seconds)
+                result = handler.fn(**handler.arguments(context, job.lease["input"]))
+                for flush in job.closing:
+                    flush()
         except BaseException as e:
             error = e
         outcome = self._outcome(job, result, error)
+        span.end(job, outcome)
         loop = self._loop
         if loop is not None and not loop.is_closed():
             try:
@@ -440,6 +447,7 @@ def about(job: Job) -> dict[str, Any]:
         "task_id": lease["task_id"],
         "item_type": lease["type"],
         "attempt": lease["attempt"],
+        **(job.span.about if job.span else {}),
     }
 
 

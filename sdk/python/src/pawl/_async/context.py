@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _rules as rules
+from .. import _trace
 from .. import types as t
 from .._codec import decode, hints_of
 from .._errors import (
@@ -64,6 +65,7 @@ class AsyncContext:
         self._earlier: list[t.MessageRef] | None = None
         self._started = 0
         self._starting = _io.Lock()
+        self._costs = _trace.Costs()
         #: A client for other calls. It is the worker's: do not close it.
         self.client = client
 
@@ -139,11 +141,13 @@ class AsyncContext:
             try:
                 saved = await self._lookup(name)
                 if saved is None:
-                    result = await _io.resolve(fn(*args, **kwargs))
-                    snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                    await self._save("tool_executed", name, snapshot, args_hash=hash_, despite=True)
+                    with _trace.step(name, self.item_id):
+                        result = await _io.resolve(fn(*args, **kwargs))
+                        snapshot = loads(dumps(result, f"the result of step {name!r}"))
+                        await self._save("tool_executed", name, snapshot, args_hash=hash_, despite=True)
                 else:
                     snapshot = _replayed(name, saved, hash_)
+                    _trace.replayed(name)
             finally:
                 _inside.reset(token)
         try:
@@ -243,7 +247,11 @@ class AsyncContext:
     async def spawn(self, key: str, type: str, payload: Any = None, **options: Unpack[t.NewTaskOptions]) -> t.Task:
         """Creates a child of the item's task. A later call with the key, in any attempt, is the same child."""
         task = {**rules.body_of(options, type=type), "payload": payload}
-        return await self._send("spawn_child", self.item_id, {**self._fence(), "key": key, "task": task}, others=True)
+        body = {**self._fence(), "key": key, "task": task}
+        with _trace.create(type, key, self.item_id) as span:
+            child: t.Task = await self._send("spawn_child", self.item_id, body, others=True)
+            span.set(pawl__child__id=child["id"])
+        return child
 
     async def await_children(
         self,
@@ -322,10 +330,11 @@ class AsyncContext:
             key = hash_of(key)
         body = {"item_id": self.item_id, **self._fence(), "amount": amount, "key": key, **rules.body_of(options)}
         try:
-            got: t.Reserved = await self._send("reserve_budget", budget, body, others=True)
-            if "settled" in got:  # by an earlier attempt, which lost what it paid for: the money is spent again
-                body["key"] = f"{key}@{self.attempt}"
-                got = await self._send("reserve_budget", budget, body, others=True)
+            with _trace.budget("reserve", budget, amount, self.item_id):
+                got: t.Reserved = await self._send("reserve_budget", budget, body, others=True)
+                if "settled" in got:  # by an earlier attempt, which lost what it paid for: the money is spent again
+                    body["key"] = f"{key}@{self.attempt}"
+                    got = await self._send("reserve_budget", budget, body, others=True)
         except BudgetExhaustedError as e:
             await self._exhausted(amount, e)
             raise
@@ -508,7 +517,9 @@ class AsyncReservation:
         """Records what was really spent, also more than was reserved. Twice with one amount is fine."""
         c = self._context
         body = {"item_id": c.item_id, **c._fence(), "reservation": self.id, "amount": amount}
-        await c._send("settle_budget", self.budget, body, others=True, despite=True)
+        with _trace.budget("settle", self.budget, amount, c.item_id):
+            await c._send("settle_budget", self.budget, body, others=True, despite=True)
+        c._costs.add(self.budget, amount)
 
 
 def children_of(name: str, wait: Mapping[str, Any], last: Any) -> list[t.ChildResult] | None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _rules as rules
+from .. import _trace
 from .. import types as t
 from .._codec import decode, hints_of
 from .._errors import (
@@ -65,6 +66,7 @@ class Context:
         self._earlier: list[t.MessageRef] | None = None
         self._started = 0
         self._starting = _io.Lock()
+        self._costs = _trace.Costs()
         #: A client for other calls. It is the worker's: do not close it.
         self.client = client
 
@@ -140,11 +142,13 @@ class Context:
             try:
                 saved = self._lookup(name)
                 if saved is None:
-                    result = _io.resolve(fn(*args, **kwargs))
-                    snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                    self._save("tool_executed", name, snapshot, args_hash=hash_, despite=True)
+                    with _trace.step(name, self.item_id):
+                        result = _io.resolve(fn(*args, **kwargs))
+                        snapshot = loads(dumps(result, f"the result of step {name!r}"))
+                        self._save("tool_executed", name, snapshot, args_hash=hash_, despite=True)
                 else:
                     snapshot = _replayed(name, saved, hash_)
+                    _trace.replayed(name)
             finally:
                 _inside.reset(token)
         try:
@@ -244,7 +248,11 @@ class Context:
     def spawn(self, key: str, type: str, payload: Any = None, **options: Unpack[t.NewTaskOptions]) -> t.Task:
         """Creates a child of the item's task. A later call with the key, in any attempt, is the same child."""
         task = {**rules.body_of(options, type=type), "payload": payload}
-        return self._send("spawn_child", self.item_id, {**self._fence(), "key": key, "task": task}, others=True)
+        body = {**self._fence(), "key": key, "task": task}
+        with _trace.create(type, key, self.item_id) as span:
+            child: t.Task = self._send("spawn_child", self.item_id, body, others=True)
+            span.set(pawl__child__id=child["id"])
+        return child
 
     def await_children(
         self,
@@ -323,10 +331,11 @@ class Context:
             key = hash_of(key)
         body = {"item_id": self.item_id, **self._fence(), "amount": amount, "key": key, **rules.body_of(options)}
         try:
-            got: t.Reserved = self._send("reserve_budget", budget, body, others=True)
-            if "settled" in got:  # by an earlier attempt, which lost what it paid for: the money is spent again
-                body["key"] = f"{key}@{self.attempt}"
-                got = self._send("reserve_budget", budget, body, others=True)
+            with _trace.budget("reserve", budget, amount, self.item_id):
+                got: t.Reserved = self._send("reserve_budget", budget, body, others=True)
+                if "settled" in got:  # by an earlier attempt, which lost what it paid for: the money is spent again
+                    body["key"] = f"{key}@{self.attempt}"
+                    got = self._send("reserve_budget", budget, body, others=True)
         except BudgetExhaustedError as e:
             self._exhausted(amount, e)
             raise
@@ -509,7 +518,9 @@ class Reservation:
         """Records what was really spent, also more than was reserved. Twice with one amount is fine."""
         c = self._context
         body = {"item_id": c.item_id, **c._fence(), "reservation": self.id, "amount": amount}
-        c._send("settle_budget", self.budget, body, others=True, despite=True)
+        with _trace.budget("settle", self.budget, amount, c.item_id):
+            c._send("settle_budget", self.budget, body, others=True, despite=True)
+        c._costs.add(self.budget, amount)
 
 
 def children_of(name: str, wait: Mapping[str, Any], last: Any) -> list[t.ChildResult] | None:

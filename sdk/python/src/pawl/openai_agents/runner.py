@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool, RunConfig, Runner, RunResult, RunResultStreaming
@@ -17,7 +18,7 @@ from openai.types.responses import Response, ResponseCompletedEvent
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from .. import _ask
+from .. import _ask, _trace
 from .. import types as t
 from .._ask import Decision
 from .._async.context import AsyncContext
@@ -136,7 +137,8 @@ class _Steps:
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
             async def call() -> Any:
-                result = await tool.on_invoke_tool(context, arguments)
+                with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
+                    result = await tool.on_invoke_tool(context, arguments)
                 try:
                     return to_jsonable_python(result)
                 except ValueError:
@@ -162,6 +164,11 @@ class _StepModel(Model):
     def __init__(self, inner: Model, steps: _Steps) -> None:
         self._inner, self._steps = inner, steps
 
+    def _span(self) -> AbstractContextManager[_trace.Span]:
+        kind = type(self._inner)
+        provider = "openai" if kind.__module__.startswith("agents.models.openai_") else ""
+        return _trace.chat(str(getattr(self._inner, "model", kind.__name__)), provider, self._steps.ctx.item_id)
+
     async def close(self) -> None:
         await self._inner.close()
 
@@ -170,7 +177,9 @@ class _StepModel(Model):
 
     async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
         async def call() -> Any:
-            response = await self._inner.get_response(*args, **kwargs)
+            with self._span() as span:
+                response = await self._inner.get_response(*args, **kwargs)
+                _used(span, response.usage)
             return _responses.dump_python(response, mode="json", exclude_unset=True)
 
         return _responses.validate_python(await self._steps.ctx.step(self._steps.next("model"), call))
@@ -181,11 +190,13 @@ class _StepModel(Model):
 
         async def call() -> Any:
             nonlocal last
-            async for event in self._inner.stream_response(*args, **kwargs):
-                if isinstance(event, ResponseCompletedEvent):
-                    last = event.response
-                else:
-                    events.put_nowait(event)
+            with self._span() as span:
+                async for event in self._inner.stream_response(*args, **kwargs):
+                    if isinstance(event, ResponseCompletedEvent):
+                        last = event.response
+                        _used(span, last.usage)
+                    else:
+                        events.put_nowait(event)
             return None if last is None else last.model_dump(mode="json", exclude_unset=True)
 
         async def step() -> Any:
@@ -204,6 +215,12 @@ class _StepModel(Model):
         if saved is not None:  # the response is saved before it is used
             response = last or Response.model_validate(saved)
             yield ResponseCompletedEvent(response=response, sequence_number=0, type="response.completed")
+
+
+def _used(span: _trace.Span, usage: Any) -> None:
+    """Says how many tokens a turn took."""
+    if usage is not None:
+        span.set(gen_ai__usage__input_tokens=usage.input_tokens, gen_ai__usage__output_tokens=usage.output_tokens)
 
 
 class _StepSession(SessionABC):
