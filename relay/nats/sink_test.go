@@ -48,6 +48,7 @@ func TestStream(t *testing.T) {
 				Event:     "completed",
 			},
 			Origin: "/here", Body: fmt.Append(nil, n),
+			TraceParent: traceParent(fmt.Sprint(n)), TraceState: "vendor=one",
 		})
 	}
 	send := func() {
@@ -69,7 +70,10 @@ func TestStream(t *testing.T) {
 		}
 		m, err := stream.GetMsg(t.Context(), want)
 		if err != nil || m.Subject != name+".default.a%2Eb%20c%3E.completed" || m.Header.Get("Content-Type") != "application/cloudevents+json" {
-			t.Errorf("%+v, %v", m, err)
+			t.Fatalf("%+v, %v", m, err)
+		}
+		if body := string(m.Data); m.Header.Get("tracestate") != "vendor=one" || m.Header.Get("traceparent") != traceParent(body) {
+			t.Errorf("the message %s has the headers %v", body, m.Header)
 		}
 	}
 	send()
@@ -94,6 +98,11 @@ func TestStream(t *testing.T) {
 		t.Errorf("the stream is not made anew: %v", err)
 	}
 	held(1)
+}
+
+// traceParent is the trace context of a message, by its body.
+func traceParent(body string) string {
+	return fmt.Sprintf("00-4bf92f3577b34da6a3ce929d0e0e4736-%016s-01", "1"+body)
 }
 
 // Servers that accept connections and do not answer delay a batch by 10 s together.

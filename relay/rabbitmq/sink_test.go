@@ -129,6 +129,26 @@ func TestFullQueueSaysNo(t *testing.T) {
 	}
 }
 
+// A message has the trace context of its delivery in its headers; one without has no headers.
+func TestTraceContext(t *testing.T) {
+	url, name, ch := exchange(t)
+	s := open(t, rabbitmq.Options{URL: url, Exchange: name})
+	_ = s.Send(t.Context(), []relay.Message{message(0, "a", "leased")}) // makes the exchange
+	q := queue(t, ch, name, "#", nil)
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	batch := []relay.Message{message(0, "a", "leased"), message(1, "a", "leased"), message(2, "a", "leased")}
+	batch[0].TraceParent, batch[0].TraceState, batch[1].TraceParent = parent, "vendor=one", parent
+	if err := errors.Join(s.Send(t.Context(), batch)...); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{`map[traceparent:` + parent + ` tracestate:vendor=one]`, `map[traceparent:` + parent + `]`, `map[]`} {
+		m, ok, err := ch.Get(q, true)
+		if got := fmt.Sprint(map[string]any(m.Headers)); !ok || err != nil || got != want {
+			t.Errorf("message %d has the headers %s, want %s (%t, %v)", n, got, want, ok, err)
+		}
+	}
+}
+
 // When the exchange is deleted, messages are not confirmed, and the sink declares the
 // exchange again.
 func TestExchangeThatGoesAway(t *testing.T) {
