@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 )
@@ -82,30 +84,20 @@ func largest(types []typeCounts) (out []stuckWork) {
 	return out[:min(len(out), maxStuck)]
 }
 
+// explainers is how many items are explained at once.
+const explainers = 4
+
 // explain adds the reasons, and leaves out what goes on by itself.
-func (d *server) explain(ctx context.Context, work []stuckWork) (out []stuckWork, err error) {
-	for _, s := range work {
-		f := pawl.ItemFilter{Types: []string{s.Type}, States: []pawl.ItemState{pawl.ItemState(s.State)}, Fields: []string{"id"},
-			Page: pawl.Page{Limit: 1}}
-		if s.State == string(pawl.StatusExpired) {
-			f.States, f.Statuses = nil, []pawl.Status{pawl.StatusExpired}
-		}
-		l, err := d.svc.ListItems(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		if len(l.Items) == 0 { // it went on meanwhile
-			continue
-		}
-		s.Why, err = d.svc.Why(ctx, l.Items[0].ID)
-		switch {
-		case pawl.CodeOf(err) == pawl.CodeNotFound, err == nil && s.GoesOn():
-			continue
-		case err != nil:
-			return nil, err
-		}
-		out = append(out, s)
+func (d *server) explain(ctx context.Context, work []stuckWork) ([]stuckWork, error) {
+	all, each := errgroup.WithContext(ctx)
+	all.SetLimit(explainers)
+	for i := range work {
+		all.Go(func() error { return d.explainOldest(each, &work[i]) })
 	}
+	if err := all.Wait(); err != nil {
+		return nil, err
+	}
+	out := slices.DeleteFunc(work, func(s stuckWork) bool { return s.ItemID == "" || s.GoesOn() })
 	slices.SortStableFunc(out, func(a, b stuckWork) int {
 		if a.NoWorker() != b.NoWorker() {
 			return map[bool]int{true: -1, false: 1}[a.NoWorker()]
@@ -113,4 +105,22 @@ func (d *server) explain(ctx context.Context, work []stuckWork) (out []stuckWork
 		return 0
 	})
 	return out, nil
+}
+
+// explainOldest adds the reason of the oldest item, or nothing if the item went on meanwhile.
+func (d *server) explainOldest(ctx context.Context, s *stuckWork) error {
+	f := pawl.ItemFilter{Types: []string{s.Type}, States: []pawl.ItemState{pawl.ItemState(s.State)}, Fields: []string{"id"},
+		Page: pawl.Page{Limit: 1}}
+	if s.State == string(pawl.StatusExpired) {
+		f.States, f.Statuses = nil, []pawl.Status{pawl.StatusExpired}
+	}
+	l, err := d.svc.ListItems(ctx, f)
+	if err != nil || len(l.Items) == 0 {
+		return err
+	}
+	s.Why, err = d.svc.Why(ctx, l.Items[0].ID)
+	if pawl.CodeOf(err) == pawl.CodeNotFound {
+		return nil
+	}
+	return err
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -35,6 +37,14 @@ func sectionOf[T any](l pawl.List[T], err error) section[T] {
 	return p
 }
 
+// sectionOfAll is sectionOf of a list that has no pages.
+func sectionOfAll[T any](all []T, err error) section[T] {
+	return sectionOf(pawl.List[T]{Items: all}, err)
+}
+
+// overviewReads is how many parts of the overview are read at once.
+const overviewReads = 4
+
 // overviewPage is the data of the first page: counts, and what needs a decision.
 type overviewPage struct {
 	Stats     pawl.Stats
@@ -53,38 +63,45 @@ type overviewPage struct {
 }
 
 func (d *server) overview(v *request) (any, error) {
-	ctx := v.Context()
-	stats, err := d.svc.Stats(ctx)
-	if err != nil {
-		return nil, err
-	}
-	o := &overviewPage{
-		Stats:     v.pass.Own(stats),
-		Types:     sectionOf(d.counts.get(ctx, d.opts.Gauges)),
-		Submitted: sectionOf(d.svc.ListTasks(ctx, pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Page: v.pageOf("", maxRows)})),
-		Expired:   sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: v.pageOf("", maxRows)})),
-		Failed: sectionOf(
-			d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: v.pageOf("", maxRows)}),
-		),
-		Workers: sectionOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: v.pageOf("", maxRows)})),
-		Deleted: sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: v.pageOf("", maxRows)})),
-		Tasks:   map[string]int64{},
-	}
-	waits, err := d.stuck(ctx, o.Types.Items)
-	o.Stuck = sectionOf(pawl.List[stuckWork]{Items: waits}, err)
-	o.Span = sparkSpans[cmp.Or(v.param("span"), "hour")]
+	o := &overviewPage{Tasks: map[string]int64{}, Span: sparkSpans[cmp.Or(v.param("span"), "hour")]}
 	if o.Span.Name == "" {
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "the parameter span is hour or day"}
 	}
-	lines, err := d.lines.get(o.Span.Name+" "+pawl.CallerOf(ctx).Namespace, func() ([]queueSparks, error) {
-		return d.sparks(ctx, o.Span, o.Types.Items)
+	some := v.pageOf("", maxRows)
+	all, ctx := errgroup.WithContext(v.Context())
+	all.SetLimit(overviewReads)
+	read := func(fn func()) { all.Go(func() error { fn(); return nil }) }
+	read(func() {
+		o.Types = sectionOf(d.counts.get(ctx, d.opts.Gauges))
+		o.Stuck = sectionOfAll(d.stuck(ctx, o.Types.Items))
+		o.Sparks = sectionOfAll(d.lines.get(o.Span.Name+" "+pawl.CallerOf(ctx).Namespace, func() ([]queueSparks, error) {
+			return d.sparks(ctx, o.Span, o.Types.Items)
+		}))
 	})
-	o.Sparks = sectionOf(pawl.List[queueSparks]{Items: lines}, err)
+	all.Go(func() error {
+		stats, err := d.svc.Stats(ctx)
+		o.Stats = v.pass.Own(stats)
+		return err
+	})
+	read(func() {
+		o.Submitted = sectionOf(d.svc.ListTasks(ctx, pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Page: some}))
+	})
+	read(func() {
+		o.Failed = sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: some}))
+	})
+	read(func() {
+		o.Expired = sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: some}))
+	})
+	read(func() { o.Workers = sectionOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: some})) })
+	read(func() { o.Deleted = sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: some})) })
 	if v.pass.May("operator", true) == nil {
-		o.Relays = sectionOf(d.svc.ListRelays(ctx))
+		read(func() { o.Relays = sectionOf(d.svc.ListRelays(ctx)) })
+	}
+	if err := all.Wait(); err != nil {
+		return nil, err
 	}
 	v.shows("/v1/stats", pawlCommand("stats"))
-	for state, n := range stats.TasksByState {
+	for state, n := range o.Stats.TasksByState {
 		o.Tasks[string(state)] = n
 	}
 	for _, s := range append(slices.Clone(pawl.ItemStates), pawl.StateInfo{Name: string(pawl.StatusExpired)}) {

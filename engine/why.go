@@ -87,7 +87,7 @@ func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) er
 	if b == nil {
 		return nil
 	}
-	q, err := store.GetQueue(ctx, x.tx, x.ns, f.Item.Type, x.now)
+	q, err := store.QueueSettings(ctx, x.tx, x.ns, f.Item.Type)
 	if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
 		return err
 	} else if err == nil {

@@ -34,6 +34,7 @@ var ErrRolledBack = errors.New("the database rolled the transaction back")
 type hints struct {
 	purpose         Purpose
 	lockWait, limit time.Duration
+	byKeys          bool
 }
 
 type hintsKey struct{}
@@ -73,3 +74,14 @@ func WithLimit(ctx context.Context, d time.Duration) context.Context {
 
 // LimitOf returns the bound that WithLimit has set.
 func LimitOf(ctx context.Context) time.Duration { return hintsOf(ctx).limit }
+
+// ByKeys returns a context whose queries find their rows by keys. PostgreSQL then reads no table
+// as a whole, and does not plan such a query again for other keys. It applies to views.
+func ByKeys(ctx context.Context) context.Context {
+	h := hintsOf(ctx)
+	h.byKeys = true
+	return context.WithValue(ctx, hintsKey{}, h)
+}
+
+// IsByKeys returns what ByKeys has set.
+func IsByKeys(ctx context.Context) bool { return hintsOf(ctx).byKeys }

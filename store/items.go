@@ -153,7 +153,7 @@ func texts[S ~string](in []S) []string {
 }
 
 func scanItems(ctx context.Context, tx Tx, now int64, query string, args ...any) ([]ItemRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
+	rows, err := tx.Query(ByKeys(ctx), query, args...)
 	if err != nil {
 		return nil, err
 	}

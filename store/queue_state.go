@@ -25,18 +25,32 @@ func ListQueues(ctx context.Context, tx Tx, namespace string, page pawl.Page, no
 
 // GetQueue reads a queue. A type that has none is not_found.
 func GetQueue(ctx context.Context, tx Tx, namespace, typ string, now int64) (pawl.Queue, error) {
+	row, err := readQueue(ctx, tx, namespace, typ)
+	if err != nil {
+		return pawl.Queue{}, err
+	}
+	queues, err := fillQueues(ctx, tx, namespace, []queueRow{row}, now)
+	if err != nil {
+		return pawl.Queue{}, err
+	}
+	return queues[0], nil
+}
+
+// QueueSettings reads a queue as GetQueue, without the counts of its items.
+func QueueSettings(ctx context.Context, tx Tx, namespace, typ string) (pawl.Queue, error) {
+	row, err := readQueue(ctx, tx, namespace, typ)
+	return row.Queue, err
+}
+
+func readQueue(ctx context.Context, tx Tx, namespace, typ string) (queueRow, error) {
 	rows, err := readQueues(ctx, tx, queueSQL["queues"]+"\nWHERE q.namespace = $1 AND q.type = $2", namespace, typ)
 	if err == nil && len(rows) == 0 {
 		err = pawl.NotFound("queue", typ)
 	}
 	if err != nil {
-		return pawl.Queue{}, err
+		return queueRow{}, err
 	}
-	queues, err := fillQueues(ctx, tx, namespace, rows, now)
-	if err != nil {
-		return pawl.Queue{}, err
-	}
-	return queues[0], nil
+	return rows[0], nil
 }
 
 type queueRow struct {

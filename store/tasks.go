@@ -215,7 +215,7 @@ func prioritized(ctx context.Context, tx Tx, query string, args ...any) (keys []
 }
 
 func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Task, error) {
-	rows, err := tx.Query(ctx, query, args...)
+	rows, err := tx.Query(ByKeys(ctx), query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
 	"github.com/pawl-work/pawl"
@@ -163,6 +164,41 @@ func TestViewIsOneSnapshot(t *testing.T) {
 	})
 	if !errors.Is(err, pawl.ErrUnavailable) {
 		t.Errorf("a view that writes: %v", err)
+	}
+}
+
+// A query by keys of a view has settings of its own, also if its rows are not all read.
+func TestQueriesByKeys(t *testing.T) {
+	h := newDatabase(t)
+	look := func(ctx context.Context, tx store.Tx, want string) error {
+		var plans, scans string
+		_, err := store.Row(ctx, tx, []any{&plans, &scans},
+			"SELECT current_setting('plan_cache_mode'), current_setting('enable_seqscan') FROM generate_series(1, 10000)")
+		if got := plans + " " + scans; got != want {
+			t.Errorf("the settings are %q, want %q", got, want)
+		}
+		return err
+	}
+	all := func(ctx context.Context, tx store.Tx, others, byKeys string) error {
+		return errors.Join(look(ctx, tx, others), look(store.ByKeys(ctx), tx, byKeys), look(ctx, tx, others))
+	}
+	err := errors.Join(
+		h.db.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			return all(ctx, tx, "auto on", "force_generic_plan off")
+		}),
+		h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error { return all(ctx, tx, "auto off", "auto off") }),
+		h.db.Whole(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			return all(ctx, tx, "force_generic_plan off", "force_generic_plan off")
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.db.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(store.ByKeys(ctx), tx, []any{new(int)}, "SELECT 1 / $1", 0)
+		return err
+	})
+	if failed := (*pgconn.PgError)(nil); !errors.As(err, &failed) || failed.Code != "22012" { // division by zero
+		t.Errorf("a query that fails: %v", err)
 	}
 }
 

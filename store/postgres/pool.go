@@ -46,6 +46,20 @@ SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off
 SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 )
 
+// The settings of a query of a view that finds its rows by keys, and of the others.
+var (
+	byKeysOn  = setLocally("force_generic_plan", "off")
+	byKeysOff = setLocally("auto", "on")
+)
+
+func setLocally(plans, others string) string {
+	text := "SELECT set_config('plan_cache_mode', '" + plans + "', true)"
+	for _, way := range []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin"} {
+		text += ", set_config('enable_" + way + "', '" + others + "', true)"
+	}
+	return text
+}
+
 // pool has connections of one kind.
 type pool struct {
 	*pgxpool.Pool
@@ -133,7 +147,7 @@ func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOpti
 		return err
 	}
 	defer free()
-	s := &session{rewrite: rewrite, one: true, pool: p, limit: p.limit, dictionary: p.dictionary}
+	s := &session{rewrite: rewrite, one: true, view: o.AccessMode == pgx.ReadOnly, pool: p, limit: p.limit, dictionary: p.dictionary}
 	begin, end := p.bound(ctx, s.limit)
 	tx, err := c.BeginTx(begin, o)
 	end()

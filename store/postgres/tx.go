@@ -185,6 +185,7 @@ type session struct {
 	on          runner
 	rewrite     func(string) string
 	one         bool // a transaction, which has only one time
+	view        bool // its transaction only reads
 	now         int64
 	pool        *pool // nil = a caller's transaction, which has its own limits
 	limit       time.Duration
@@ -209,13 +210,39 @@ func (s *session) Exec(ctx context.Context, query string, args ...any) (int64, e
 
 // Query implements store.Tx.
 func (s *session) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	byKeys := s.view && store.IsByKeys(ctx)
 	ctx, end := s.bound(ctx)
-	r, err := s.on.Query(ctx, s.rewrite(query), args...)
+	var r pgx.Rows
+	var err error
+	if query = s.rewrite(query); byKeys {
+		r, end, err = s.queryByKeys(ctx, end, query, args)
+	} else {
+		r, err = s.on.Query(ctx, query, args...)
+	}
 	if err != nil {
 		end()
 		return nil, s.classified(err)
 	}
 	return rows{r, end, s.dictionary}, nil
+}
+
+// queryByKeys runs a query of a view whose rows are found by keys, as a cold change finds them,
+// and with one plan for all keys: to plan a query of the views takes longer than to run it.
+func (s *session) queryByKeys(ctx context.Context, end func(), query string, args []any) (pgx.Rows, func(), error) {
+	var b pgx.Batch
+	b.Queue(byKeysOn)
+	b.Queue(query, args...)
+	b.Queue(byKeysOff)
+	all := s.on.SendBatch(ctx, &b)
+	closed := func() {
+		_ = all.Close() // the rows have an error of the query too
+		end()
+	}
+	if _, err := all.Exec(); err != nil {
+		return nil, closed, err
+	}
+	r, err := all.Query()
+	return r, closed, err
 }
 
 // chunk bounds the statements that ExecEach sends before it waits for the answers.
