@@ -98,7 +98,7 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 	if err != nil {
 		return s, err
 	}
-	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &s.Workers}, statsSQL["held"],
+	if _, err := Row(ctx, tx, []any{&s.Leases, &s.ExpiredLeases, &s.StaleLeases, &s.Workers, &s.Streaming}, statsSQL["held"],
 		namespace, now, pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats); err != nil {
 		return s, err
 	}

@@ -98,6 +98,19 @@ var workers = noun{"workers", []promise{
 		)
 		w.timeIs(s.OldestQueuedAt, oldest, "oldest_queued_at")
 	}},
+	{"messages that are being written are counted in their namespace", func(w *fixture) {
+		count := func(want int64) {
+			w.Helper()
+			s, err := w.svc.Stats(w.ctx)
+			w.ok(err, "stats")
+			w.same(s.Streaming, want, "messages that are being written")
+		}
+		count(0)
+		_, l := w.claimedReply()
+		count(1)
+		w.finish(l, l.OpenMessage.ID)
+		count(0)
+	}},
 	{"a lease without a heartbeat for four of its intervals is stale", func(w *fixture) {
 		w.manyItems(2)
 		alive := w.claim("w1")

@@ -16,7 +16,7 @@ const (
 	maxLeased = 100
 )
 
-// source is what top reads. It counts no tasks, events or ended items.
+// source is what top reads.
 type source interface {
 	pawl.SeriesReader
 	pawl.QueueReader
@@ -24,6 +24,7 @@ type source interface {
 	pawl.Explainer
 	ListWorkers(ctx context.Context, f pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error)
 	ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error)
+	Stats(ctx context.Context) (pawl.Stats, error)
 }
 
 // frame is what top shows of one moment. Its JSON is the answer of `pawl top -o json`.
@@ -57,6 +58,7 @@ type totals struct {
 	Scheduled           int64    `json:"scheduled"`
 	OldestQueuedSeconds int64    `json:"oldest_queued_seconds"`
 	Workers             int      `json:"workers"`                     // live ones
+	Streaming           int64    `json:"streaming_messages"`          // that are being written
 	RelayLagEvents      *int64   `json:"relay_lag_events,omitempty"`  // of the relay that is most behind
 	RelayLagSeconds     *float64 `json:"relay_lag_seconds,omitempty"` // since the oldest event that a relay has not delivered
 }
@@ -112,7 +114,11 @@ func (r *reader) read(ctx context.Context) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Totals.Workers = len(workers)
+	stats, err := r.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.Totals.Workers, f.Totals.Streaming = len(workers), stats.Streaming
 	if err := r.queues(ctx, f, workers, since); err != nil {
 		return nil, err
 	}

@@ -3488,6 +3488,7 @@ class _Stats(TypedDict):
     keys: KeyStats
     leases: int
     stale_leases: int
+    streaming_messages: int
     sweeps: SweepTotals
     tasks_by_state: dict[str, int]
     tasks_pending: Pending
