@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ SNIPPETS = re.findall(r"(?ms)^```python\n(.*?)^```$", (FOLDER / "README.md").rea
 def test_the_readme_runs(shared: pawl.testing.Server, client: pawl.Client, tmp_path: Path) -> None:
     assert len(SNIPPETS) == 8
     for n, text in enumerate(SNIPPETS):
+        if "pydantic_ai" in text and importlib.util.find_spec("pydantic_ai") is None:
+            continue  # on Python 3.10, for which it has no version
         text = text.replace("http://127.0.0.1:7033", shared.url)
         text = text.replace(
             "worker.run()  # until",

@@ -13,12 +13,12 @@ from .. import _rules as rules
 from .connection import AsyncCall, AsyncConnection
 from .items import AsyncItemCalls
 from .messages import AsyncMessageCalls
-from .operations import AsyncOperationCalls
+from .once import AsyncOnce
 from .streams import AsyncStreamCalls
 from .tasks import AsyncTaskCalls
 
 
-class AsyncClient(AsyncTaskCalls, AsyncItemCalls, AsyncMessageCalls, AsyncOperationCalls, AsyncStreamCalls):
+class AsyncClient(AsyncTaskCalls, AsyncItemCalls, AsyncMessageCalls, AsyncOnce, AsyncStreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change

@@ -14,12 +14,12 @@ from .. import _rules as rules
 from .connection import Call, Connection
 from .items import ItemCalls
 from .messages import MessageCalls
-from .operations import OperationCalls
+from .once import Once
 from .streams import StreamCalls
 from .tasks import TaskCalls
 
 
-class Client(TaskCalls, ItemCalls, MessageCalls, OperationCalls, StreamCalls):
+class Client(TaskCalls, ItemCalls, MessageCalls, Once, StreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change
