@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -137,7 +138,27 @@ func field(ctx huma.Context, err error) pawl.Field {
 	if name, missing := strings.CutPrefix(d.Message, required); missing {
 		return pawl.Field{Pointer: pointers(path) + pointer(name), Message: "is required"}
 	}
+	if d.Message == validation.MsgExpectedMatchExactlyOneSchema {
+		return pawl.Field{Pointer: pointers(path), Message: formOf(path)}
+	}
 	return pawl.Field{Pointer: pointers(path), Message: d.Message}
+}
+
+// formOf says which forms the member at a path may have. They are those of describe.go that have
+// several: huma says only that none of them fits.
+func formOf(path string) string {
+	names := strings.Split(path, ".")
+	switch name := names[len(names)-1]; {
+	case name == "error":
+		return "must be a text, or an object with a message and perhaps a code and a detail"
+	case name == "dedupe":
+		return "must be true, false or a list of JSON Pointers"
+	case name == "need":
+		return `must be "all", "any" or a number of children, from 1`
+	case len(names) > 1 && names[len(names)-2] == "metadata":
+		return "must be a text, a number, true or false"
+	}
+	return "must be a text or a list of texts"
 }
 
 func queryField(op *huma.Operation, path, message string) pawl.Field {

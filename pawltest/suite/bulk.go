@@ -116,6 +116,7 @@ var bulkCalls = noun{"bulk", []promise{
 			{Verb: pawl.BulkRetry, Filter: of, Update: &pawl.BulkPatch{Metadata: raw(`{"a":1}`)}},
 			{Verb: pawl.BulkRetry, Filter: of, Force: true},
 			{Verb: pawl.BulkRetry, Filter: pawl.BulkFilter{State: pawl.Texts{"asleep"}}},
+			{Verb: pawl.BulkRetry, Filter: pawl.BulkFilter{Type: pawl.Texts{"a", ""}}},
 			{Verb: pawl.BulkRetry, Filter: of, Reason: strings.Repeat("x", pawl.MaxReasonLen+1)},
 		} {
 			_, err := w.svc.Bulk(w.ctx, call)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,6 +30,9 @@ func CheckBulk(c *pawl.BulkCall) error {
 	}
 	if c.Filter.IsEmpty() {
 		f.Add("/filter", "is empty: it would select every task; name what to select")
+	}
+	for i, typ := range c.Filter.Type {
+		f.Text(fmt.Sprintf("/filter/type/%d", i), typ, 1, pawl.MaxTypeLen)
 	}
 	if len(c.Filter.ID) > pawl.MaxItemsPerCall {
 		f.Add("/filter/id", "has %d ids; at most %d are allowed", len(c.Filter.ID), pawl.MaxItemsPerCall)
