@@ -108,6 +108,15 @@ func TestWarningsOfStandbys(t *testing.T) {
 	if got := warned(plain); !slices.Equal(got, []string{"standbys_unseen"}) {
 		t.Errorf("of a login that may not see: %v", got)
 	}
+	for _, on := range []bool{false, true} {
+		exec(fmt.Sprintf("ALTER SYSTEM SET autovacuum = %t", on))
+		exec("SELECT pg_reload_conf()")
+		for end := clock.Now().Add(20 * time.Second); slices.Contains(warned(e), "autovacuum_off") == on; time.Sleep(10 * time.Millisecond) {
+			if clock.Now().After(end) {
+				t.Fatalf("with autovacuum %t: %v", on, warned(e))
+			}
+		}
+	}
 }
 
 // ledger has the acknowledged tasks and the followed events.

@@ -62,7 +62,8 @@ func TestAMemberOfSeveralFormsSaysWhich(t *testing.T) {
 	item := "/v1/items/" + h.do(201, "POST", "/v1/tasks", `{"type":"a"}`).str("id")
 	for _, c := range []struct{ path, body, pointer, text string }{
 		{"/v1/tasks", `{"type":"a","dedupe":3}`, "/dedupe", "must be true, false or a list of JSON Pointers"},
-		{item + ":fail", `{"worker_id":"w","attempt":1,"error":3}`, "/error", "must be a text, or an object with a message and perhaps a code and a detail"},
+		{item + ":fail", `{"worker_id":"w","attempt":1,"error":3}`, "/error",
+			"must be a text, or an object with a message and perhaps a code and a detail"},
 		{item + ":suspend", `{"worker_id":"w","attempt":1,"children":{"ids":["tsk_1"],"need":0}}`, "/children/need",
 			`must be "all", "any" or a number of children, from 1`},
 		{"/v1/bulk", `{"verb":"cancel","filter":{"type":3}}`, "/filter/type", "must be a text or a list of texts"},

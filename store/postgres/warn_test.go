@@ -1,9 +1,17 @@
 package postgres
 
 import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A clock of the database's host that differs causes a warning in both directions. The
@@ -27,5 +35,46 @@ func TestWarningOfTheClock(t *testing.T) {
 		case want != "" && (len(got) != 1 || got[0].Code != "clock_skew" || !strings.HasPrefix(got[0].Detail, want)):
 			t.Errorf("%v: %+v, want %q", now.Sub(asked), got, want)
 		}
+	}
+}
+
+// A transaction that has been open for too long is named, with the command that ends it.
+func TestWarningOfAnOpenTransaction(t *testing.T) {
+	server, err := url.Parse(os.Getenv("PAWL_TEST_POSTGRES"))
+	if err != nil || server.Host == "" {
+		t.Skip("PAWL_TEST_POSTGRES names no server")
+	}
+	connect := func(to string) *pgx.Conn {
+		conn, err := pgx.Connect(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}
+	maker, name := connect(server.String()), "pawl_warn_"+strings.ToLower(rand.Text()) // other tests have open transactions, too
+	if _, err := maker.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = maker.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)") }()
+	server.Path = "/" + name
+	opened, err := Open(t.Context(), server.String(), Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	conn := connect(server.String())
+	for _, query := range []string{"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"} { // which takes a snapshot
+		if _, err := conn.Exec(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := fmt.Sprintf(`psql -c "SELECT pg_terminate_backend(%d)"`, conn.PgConn().PID())
+	found, err := opened.(*db).vacuum(t.Context(), "pawl", bounds{snapshot: 0, dead: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].Code != "held_snapshot" || found[0].Command != command {
+		t.Errorf("%+v, want %s", found, command)
 	}
 }
