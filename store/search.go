@@ -14,7 +14,7 @@ import (
 // searchTime. It then has a cursor, and says that it is incomplete.
 const (
 	searchRows = 4000
-	searchTime = 50 * time.Millisecond
+	searchTime = 40 * time.Millisecond
 )
 
 // readEffort is how many rows of an index are looked at in the time in which one row of a list
