@@ -143,12 +143,10 @@ class Span:
     def __init__(self, span: _api.Span | None) -> None:
         self._span = span
 
-    def set(self, **attributes: Any) -> None:
-        """Adds attributes: the dots of their names are written as double underscores; None is left out."""
+    def set(self, attributes: Mapping[str, Any]) -> None:
+        """Adds attributes."""
         if self._span is not None:
-            for name, value in attributes.items():
-                if value is not None:
-                    self._span.set_attribute(name.replace("__", "."), value)
+            self._span.set_attributes(attributes)
 
 
 @contextlib.contextmanager

@@ -251,7 +251,7 @@ class Context:
         body = {**self._fence(), "key": key, "task": task}
         with _trace.create(type, key, self.item_id) as span:
             child: t.Task = self._send("spawn_child", self.item_id, body, others=True)
-            span.set(pawl__child__id=child["id"])
+            span.set({"pawl.child.id": child["id"]})
         return child
 
     def await_children(

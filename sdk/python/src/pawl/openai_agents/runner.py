@@ -220,7 +220,7 @@ class _StepModel(Model):
 def _used(span: _trace.Span, usage: Any) -> None:
     """Says how many tokens a turn took."""
     if usage is not None:
-        span.set(gen_ai__usage__input_tokens=usage.input_tokens, gen_ai__usage__output_tokens=usage.output_tokens)
+        span.set({"gen_ai.usage.input_tokens": usage.input_tokens, "gen_ai.usage.output_tokens": usage.output_tokens})
 
 
 class _StepSession(SessionABC):
