@@ -162,9 +162,8 @@ func (a *OwnAppend) lock(ctx context.Context, tx Tx, now int64) (last int64, err
 	if err != nil {
 		return 0, err
 	}
-	if s := pawl.TaskState(state); s.Ended() {
-		return 0, &pawl.Error{Code: pawl.CodeConflict, Op: a.Op, State: state, Allowed: s.Allowed(),
-			Message: fmt.Sprintf("the state is %s, which does not allow %s", state, a.Op)}
+	if err := stillOpen(a.Op, state); err != nil {
+		return 0, err
 	}
 	if newest := last - n; a.Expected != nil && *a.Expected != newest {
 		return 0, &pawl.Error{Code: pawl.CodeConflict, Op: a.Op, Reason: pawl.ReasonSequence, Expected: &newest,
@@ -295,4 +294,14 @@ func nameRange(prefix string) (from, to string) {
 		runes = runes[:len(runes)-1]
 	}
 	return prefix, strings.Repeat("\U0010FFFF", pawl.MaxStepNameLen/utf8.UTFMax+1)
+}
+
+// stillOpen refuses a call about a task that has ended.
+func stillOpen(op, state string) error {
+	s := pawl.TaskState(state)
+	if !s.Ended() {
+		return nil
+	}
+	return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: state, Allowed: s.Allowed(),
+		Message: fmt.Sprintf("the state is %s, which does not allow %s", state, op)}
 }

@@ -154,5 +154,5 @@ WHERE t.id = (SELECT m.task_id FROM pawl.messages m WHERE m.id = $1 AND m.namesp
 @kept
 
 -- name: own strays
-SELECT m.id, m.namespace
+SELECT m.id, m.namespace, ''
 FROM pawl.messages m

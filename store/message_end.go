@@ -78,7 +78,8 @@ func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items 
 	return Record(ctx, tx, now, events)
 }
 
-// OrphanedMessage is an open message whose item has no work left.
+// OrphanedMessage is an open message whose item has no work left; ItemState is "" of one that a
+// task has itself.
 type OrphanedMessage struct{ ID, Namespace, ItemState string }
 
 // OrphanedMessages lists up to limit open messages whose items have no work left: of the
@@ -92,7 +93,11 @@ func OrphanedMessages(ctx context.Context, tx Tx, items []string, taskID string,
 	if taskID != "" {
 		w.and("m.task_id = ?", TaskID(taskID))
 	}
-	rows, err := tx.Query(ctx, w.text(messageSQL["strays"], "m.id", limit), w.args...)
+	return orphans(ctx, tx, &w, "strays", limit)
+}
+
+func orphans(ctx context.Context, tx Tx, w *where, name string, limit int) ([]OrphanedMessage, error) {
+	rows, err := tx.Query(ctx, w.text(messageSQL[name], "m.id", limit), w.args...)
 	if err != nil {
 		return nil, err
 	}

@@ -38,9 +38,8 @@ func OpenOwn(ctx context.Context, tx Tx, m NewMessage, once bool) (row MessageRo
 			return nextWriter(ctx, tx, m.Namespace, id)
 		}
 	}
-	if s := pawl.TaskState(state); s.Ended() {
-		return row, 0, &pawl.Error{Code: pawl.CodeConflict, Op: "open", State: state, Allowed: s.Allowed(),
-			Message: "the state is " + state + ", which does not allow open"}
+	if err := stillOpen("open", state); err != nil {
+		return row, 0, err
 	}
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -119,20 +118,7 @@ func OwnOrphans(ctx context.Context, tx Tx, endedBy int64, id string, limit int)
 	if id != "" {
 		w.and("m.id = ?", id)
 	}
-	rows, err := tx.Query(ctx, w.text(messageSQL["own strays"], "m.id", limit), w.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []OrphanedMessage
-	for rows.Next() {
-		var s OrphanedMessage
-		if err := rows.Scan(&s.ID, &s.Namespace); err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, rows.Err()
+	return orphans(ctx, tx, &w, "own strays", limit)
 }
 
 // EndOwnOrphan stops an open message that a task has itself and whose task ended by a time.
