@@ -88,7 +88,7 @@ class Attempt:
         finally:
             asked.reset(token)
         at = self._span.get_span_context()
-        if lease["attempt"] > 1 and at.span_id == mine:
+        if lease["attempt"] > 1 and at.span_id == mine and hasattr(self._span, "add_link"):  # since version 1.23
             before = _api.SpanContext(
                 at.trace_id, _span_of(lease, lease["attempt"] - 1), True, at.trace_flags, at.trace_state
             )
