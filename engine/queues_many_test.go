@@ -60,23 +60,26 @@ func TestQueuesAreFoundAmongMany(t *testing.T) {
 				}
 			}
 			create("default", "first")
-			const many = 100_000
-			numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", many)
-			for _, q := range []string{
-				"INSERT INTO pawl.queues (namespace, type) " + numbers + "SELECT 'default', 'dead-' || i FROM n",
-				"INSERT INTO pawl.queues (namespace, type) " + numbers + "SELECT 'other', 'busy-' || i FROM n",
-				"INSERT INTO pawl.ready (queue_id, rank, item_id, max_attempts, task_id, solo) SELECT q.id, 1, " +
-					map[pawltest.Database]string{pawltest.SQLite: "randomblob(16)", pawltest.Postgres: "gen_random_uuid()"}[which] +
-					", 3, t.id, 1 FROM pawl.queues q, pawl.tasks t WHERE q.namespace = 'other'",
-			} {
-				if err := p.Exec(q); err != nil {
-					t.Fatal(err)
+			const many, step = 100_000, 10_000 // a statement may take 24 s, also on a busy machine
+			each := func(queries ...string) {
+				for from := 0; from < many; from += step {
+					for _, q := range queries {
+						if err := p.Exec(strings.ReplaceAll(q, "$from", fmt.Sprint(from))); err != nil {
+							t.Fatal(err)
+						}
+					}
 				}
 			}
+			numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", step-1)
+			each("INSERT INTO pawl.queues (namespace, type) " + numbers + "SELECT 'default', 'dead-' || (i + $from) FROM n")
+			each("INSERT INTO pawl.queues (namespace, type) "+numbers+"SELECT 'other', 'busy-' || (i + $from) FROM n",
+				"INSERT INTO pawl.ready (queue_id, rank, item_id, max_attempts, task_id, solo) SELECT q.id, 1, "+
+					map[pawltest.Database]string{pawltest.SQLite: "randomblob(16)", pawltest.Postgres: "gen_random_uuid()"}[which]+
+					", 3, t.id, 1 FROM pawl.queues q, pawl.tasks t "+
+					"WHERE q.namespace = 'other' AND q.id > (SELECT MAX(m.id) FROM pawl.queues m) - "+fmt.Sprint(step))
 			t.Cleanup(func() {
-				if err := p.Exec("DELETE FROM pawl.ready WHERE queue_id IN (SELECT id FROM pawl.queues WHERE namespace = 'other')"); err != nil {
-					t.Error(err)
-				}
+				each("DELETE FROM pawl.ready WHERE queue_id IN (SELECT id FROM pawl.queues WHERE namespace = 'other' ORDER BY id LIMIT " +
+					fmt.Sprint(step) + " OFFSET $from)")
 			})
 			create("default", "last")
 			want := []string{"first 1", "last 1"}
