@@ -98,7 +98,9 @@ func onlyOneIsLeft(t *testing.T, p *pawltest.Pawl, path, point string) {
 				t.Fatal(err)
 			}
 		}
-		need[pawl.SweepStats](t)(p.Another(engine.Options{BlobStores: storesAt(t, path)}).Sweep(t.Context()))
+		another := p.Another(engine.Options{BlobStores: storesAt(t, path)})
+		need[pawl.SweepStats](t)(another.Sweep(t.Context()))
+		_ = another.Close() // its connections, of which the server has a limited number
 	}
 	const unseen = "UPDATE pawl.uploads SET used_at = 0 WHERE state <> 1"
 	for _, want := range []int64{1, 0} {

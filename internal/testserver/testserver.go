@@ -175,7 +175,7 @@ var alwaysSet = []string{"listen_addresses=127.0.0.1", "unix_socket_directories=
 // fast is for tests: no durability, many small databases and many connections.
 var fast = []string{
 	"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=512MB",
-	"max_connections=300", "shared_buffers=128MB", "max_prepared_transactions=20",
+	"max_connections=600", "shared_buffers=128MB", "max_prepared_transactions=20",
 }
 
 // durable is for measurements.
