@@ -45,7 +45,7 @@ SELECT
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at <= $2),
   (SELECT COUNT(*) FROM pawl.leases WHERE namespace = $1 AND lease_expires_at > $2 AND ($2 - heartbeat_at) * $3 > (lease_expires_at - heartbeat_at) * $4),
   (SELECT COUNT(*) FROM pawl.workers WHERE namespace = $1),
-  (SELECT COUNT(*) FROM pawl.messages WHERE namespace = $1 AND state = 'streaming')
+  (SELECT COUNT(*) FROM pawl.messages WHERE state = 'streaming' AND namespace || '' = $1) -- by the index of open messages, not through all of the namespace
 
 -- name: created
 SELECT created_at

@@ -54,11 +54,11 @@ func python(t *testing.T) string {
 // A task that is created over HTTP and done in Go, whose child is done in TypeScript and has a child
 // that is done in Python, is one connected trace of four processes, to the relay of the last event.
 func TestOneTraceInThreeLanguages(t *testing.T) {
-	program, snake := node(t), python(t)
+	js, py := node(t), python(t)
 	p := serve(t)
 	p.goWorker()
-	p.run([]string{"OTEL_SERVICE_NAME=ts-worker"}, program, "../../sdk/typescript/test/traced-worker.ts", p.url, "ts")
-	p.run([]string{"OTEL_SERVICE_NAME=py-worker"}, snake, "../../sdk/python/tests/traced_worker.py", p.url, "py")
+	p.run([]string{"OTEL_SERVICE_NAME=ts-worker"}, js, "../../sdk/typescript/test/traced-worker.ts", p.url, "ts")
+	p.run([]string{"OTEL_SERVICE_NAME=py-worker"}, py, "../../sdk/python/tests/traced_worker.py", p.url, "py")
 	p.call("PUT", "/v1/budgets/llm", `{"unit":"tokens","limit":100}`, nil, nil)
 	p.call("POST", "/v1/tasks", `{"type":"order","payload":{"budget":"llm","child":"ts","below":"py"}}`,
 		http.Header{"Traceparent": {creator}}, nil)

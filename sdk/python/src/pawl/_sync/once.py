@@ -29,7 +29,7 @@ class Once(OperationCalls):
     def once(self, key: str, request: Any, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Calls `fn(*args, **kwargs)` once for a key and a request, and returns its result.
 
-        Whoever comes later with the same request gets the first result, as JSON. While the first runs, it
+        A later call with the same request gets the first result, as JSON. While the first runs, it
         raises a KeyInFlightError, and with another request a KeyReusedError. What `fn` raises is kept to be
         read, and the next call runs again.
 
