@@ -91,6 +91,7 @@ func TestCountersAreExact(t *testing.T) {
 // An engine that runs stores the backlog at the end of each minute.
 func TestBacklogIsCountedOnceAMinute(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		p.Advance(time.Minute - p.Now().Sub(p.Now().Truncate(time.Minute))) // to the beginning of a minute
 		for range 3 {
 			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`)}))
 		}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // Each script is a conversation with the program. Besides testscript's own
 // commands: exits N CMD… runs it and wants that exit code; let NAME PATH and
-// json PATH TEXT read the last stdout as JSON; until PATTERN CMD… runs it until
+// json PATH TEXT read the last stdout as JSON; sum FIELD N adds a field of the points of `pawl stats`; until PATTERN CMD… runs it until
 // it says so; uuid NAME ID sets NAME to an id's UUID; serve starts a server and sets URL; say MESSAGE WORKER ATTEMPT
 // TEXT… is a writer's process; spoil FILE SQL changes a database behind Pawl's back.
 func TestScripts(t *testing.T) {
@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 
 func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
-		"exits": exits, "let": let, "json": jsonIs, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
+		"exits": exits, "let": let, "json": jsonIs, "sum": sum, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
 		"uuid": asUUID,
 	}
 }
@@ -105,6 +105,24 @@ func asUUID(ts *testscript.TestScript, neg bool, args []string) {
 func jsonIs(ts *testscript.TestScript, neg bool, args []string) {
 	if got := at(ts, args[0]); (got == args[1]) == neg {
 		ts.Fatalf("%s is %s, want (not: %t) %s", args[0], got, neg, args[1])
+	}
+}
+
+func sum(ts *testscript.TestScript, neg bool, args []string) {
+	var queues []struct{ Points []map[string]any }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &queues))
+	total := 0.0
+	for _, q := range queues {
+		for _, p := range q.Points {
+			n, ok := p[args[0]].(float64)
+			if !ok {
+				ts.Fatalf("%s is %v in %v", args[0], p[args[0]], p)
+			}
+			total += n
+		}
+	}
+	if got := strconv.FormatFloat(total, 'f', -1, 64); (got == args[1]) == neg {
+		ts.Fatalf("the sum of %s is %s, want (not: %t) %s", args[0], got, neg, args[1])
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -43,6 +44,25 @@ type shown struct {
 	count  atomic.Int64
 }
 
+// input is a terminal that can be closed while a reader asks for its descriptor: after a panic
+// Bubble Tea does not wait for its reader.
+type input struct {
+	*os.File
+	mu sync.Mutex
+}
+
+func (i *input) Fd() uintptr {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.File.Fd()
+}
+
+func (i *input) Close() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.File.Close()
+}
+
 // show runs the screen on a terminal. The frames count the reads.
 func show(ctx context.Context, t *testing.T, read func(n int64) (*frame, error)) *shown {
 	t.Helper()
@@ -51,10 +71,12 @@ func show(ctx context.Context, t *testing.T, read func(n int64) (*frame, error))
 	if s.before, err = term.GetState(int(s.TTY.Fd())); err != nil {
 		t.Fatal(err)
 	}
+	in := &input{File: s.TTY}
+	t.Cleanup(func() { in.Close() })
 	s.screen = &screen{place: "here", interval: 20 * time.Millisecond, colour: true, by: orders[0], frame: frameOf(1000),
 		read: func(context.Context) (*frame, error) { return read(s.count.Add(1)) }}
 	go func() {
-		s.ended <- s.run(ctx, tea.WithInput(s.TTY), tea.WithOutput(s.TTY), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
+		s.ended <- s.run(ctx, tea.WithInput(in), tea.WithOutput(s.TTY), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
 	}()
 	return s
 }
