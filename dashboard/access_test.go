@@ -100,7 +100,7 @@ func TestARevokedKeyIsLoggedOut(t *testing.T) {
 // and a logout ends every copy of it. The automatic reload of a page does not count as use.
 func TestASessionEnds(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		h := openWith(t, p, true, dashboard.Options{SessionIdle: 2 * time.Second})
+		h := openWith(t, p, true, dashboard.Options{SessionIdle: 5 * time.Second})
 		h.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		_, token, err := h.p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles})
 		if err != nil {

@@ -49,7 +49,7 @@ func TestAGroupOfFailuresIsRetried(t *testing.T) {
 		h.has(h.get("/ui/tasks/bulk?verb=retry&failure="+name), 200, "retry 3 tasks?", "failure "+name)
 		got = h.post("/ui/tasks/bulk", "verb", "retry", "failure", name)
 		h.has(got, 200, pawl.TypeBulk)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		defer cancel()
 		if err := p.Engine.RunBulks(ctx); err != nil {
 			t.Fatal(err)

@@ -110,7 +110,7 @@ func TestTasksAreRetriedByFilter(t *testing.T) {
 		h.has(h.get("/ui/tasks/bulk?type=pdf&verb=explode"), 400, "is none of those")
 		got := h.post("/ui/tasks/bulk", "type", "pdf", "state", "failed", "verb", "retry", "reason", "the disk is back")
 		h.has(got, 200, pawl.TypeBulk, "changed ·")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		defer cancel()
 		if err := p.Engine.RunBulks(ctx); err != nil {
 			t.Fatal(err)

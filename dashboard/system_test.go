@@ -55,7 +55,7 @@ func TestLeasesAreSuggested(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.get("/ui/types")
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // answers are kept for a moment
+		for end := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) { // answers are kept for a moment
 			got := h.get("/ui/types")
 			if strings.Contains(got.text, "would avoid expiries") || time.Now().After(end) {
 				h.has(got, 200, "has a lease of 5 s; suggested 10 s", "pawl type set &#39;slow &lt;b&gt;&#39; --lease 10s", "pawl type suggest")

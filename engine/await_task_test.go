@@ -122,7 +122,7 @@ func TestNoEndOfATaskIsMissed(t *testing.T) {
 					}
 					var done sync.WaitGroup
 					done.Go(func() { complete(t, p.Service, task) })
-					within, cancel := context.WithTimeout(ctx, 8*time.Second) // less than the pause of a poll
+					within, cancel := context.WithTimeout(ctx, 30*time.Second) // less than the pause of a poll
 					if got, err := pawl.Await(within, p.Engine, task.ID); err != nil {
 						t.Errorf("%v; it is %s", err, got.State)
 					}
@@ -199,7 +199,7 @@ func TestNoWaitForATaskInATransaction(t *testing.T) {
 // found all the same.
 func TestTheEventOfAnEndMayComeLate(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres, engine.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
 	ended := make(chan error, 1)

@@ -79,7 +79,7 @@ func TestABulkCallLeavesRoomForOthers(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		t.Logf("%d tasks in %s; %d claims and releases beside it, the longest %s", n, took, calls, longest)
-		if longest > 2*time.Second || calls < 10 {
+		if longest > 5*time.Second || calls < 10 {
 			t.Errorf("%d claims, the longest took %s", calls, longest)
 		}
 	})

@@ -111,7 +111,7 @@ func TestWarningsOfStandbys(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		exec(fmt.Sprintf("ALTER SYSTEM SET autovacuum = %t", on))
 		exec("SELECT pg_reload_conf()")
-		for end := clock.Now().Add(20 * time.Second); slices.Contains(warned(e), "autovacuum_off") == on; time.Sleep(10 * time.Millisecond) {
+		for end := clock.Now().Add(60 * time.Second); slices.Contains(warned(e), "autovacuum_off") == on; time.Sleep(10 * time.Millisecond) {
 			if clock.Now().After(end) {
 				t.Fatalf("with autovacuum %t: %v", on, warned(e))
 			}

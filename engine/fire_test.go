@@ -138,7 +138,7 @@ func TestATickThatTheRuleNoLongerHas(t *testing.T) {
 		if err := p.Exec(`UPDATE pawl.schedules SET next_tick = next_tick - 600000000, next_at = next_at - 600000000`); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
 		defer stop()
 		p.Advance(s.Next[0].Add(-10 * time.Minute).Sub(p.Now()))
 		need[pawl.SweepStats](t)(p.Service.Sweep(ctx))

@@ -110,7 +110,7 @@ func TestAFrozenDatabase(t *testing.T) {
 					err := call()
 					took := clock.Now().Sub(frozen)
 					if done := elsewhere && (err == nil || errors.Is(err, pawl.ErrNotFound)); !done && !errors.Is(err, pawl.ErrUnavailable) ||
-						took > 8*time.Second {
+						took > 20*time.Second {
 						t.Errorf("%s: %v after %v", what, err, took)
 					}
 				})
@@ -125,7 +125,7 @@ func TestAFrozenDatabase(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, pawl.ErrUnavailable) || clock.Now().Sub(again) > 8*time.Second {
+				if !errors.Is(err, pawl.ErrUnavailable) || clock.Now().Sub(again) > 20*time.Second {
 					t.Fatalf("after %v: %v", clock.Now().Sub(again), err)
 				}
 			}
@@ -137,7 +137,7 @@ func TestAFrozenDatabase(t *testing.T) {
 					if ev.Event == "lease_expired" {
 						seen[ev.TaskID] = true
 					}
-				case <-time.After(15 * time.Second):
+				case <-time.After(60 * time.Second):
 					t.Fatalf("the sweep or the feed stands still %v after the freeze", clock.Now().Sub(frozen))
 				}
 			}

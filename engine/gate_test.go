@@ -59,7 +59,7 @@ func (g *gate) open() { g.t.Helper(); g.exec("ROLLBACK") }
 // test's schema.
 func (g *gate) waiting(n int) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	for got := -1; got != n; {
 		err := g.look.QueryRow(ctx, `SELECT count(DISTINCT a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid

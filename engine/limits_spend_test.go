@@ -130,7 +130,7 @@ func (w *limitedWork) spentExactly() {
 	}
 	for _, name := range pawl.BudgetLosses {
 		var b pawl.Budget
-		for limit := time.Now().Add(15 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 			need[pawl.SweepStats](w)(w.engines[0].Sweep(w.Context()))
 			if b = need[pawl.Budget](w)(w.engines[0].GetBudget(w.Context(), name)); b.Reserved == 0 {
 				break

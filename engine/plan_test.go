@@ -410,3 +410,28 @@ func TestListsReadByTheirIndexes(t *testing.T) {
 		}
 	})
 }
+
+// Stats counts the open messages by their index: the others are many.
+func TestOpenMessagesAreCountedByTheirIndex(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		full(t, p, 20_000)
+		err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			r := &recorder{Tx: tx}
+			if _, err := store.Stats(ctx, r, "default", time.Now().UnixMicro()); err != nil {
+				return err
+			}
+			i := slices.IndexFunc(r.queries, func(q string) bool { return strings.Contains(q, "FROM pawl.messages") })
+			if i < 0 {
+				return errors.New("no query counts messages")
+			}
+			plan, err := explain(ctx, tx, p.Database == pawltest.SQLite, r.queries[i], r.args[i])
+			if all := strings.Join(plan, "\n"); !strings.Contains(all, "messages_streaming") {
+				t.Errorf("it reads all messages:\n%s", all)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

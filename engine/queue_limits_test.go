@@ -34,7 +34,7 @@ func TestTypesOfANamespaceAreBounded(t *testing.T) {
 			}
 			need[pawl.Task](t)(pawl.Create(pawl.As(ctx, pawl.Caller{Namespace: "other"}), e, pawl.NewTask{Type: "d"}))
 			need[[]pawl.Lease](t)(e.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"c"}}))
-			for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // the database is asked once a second
+			for until := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) { // the database is asked once a second
 				if _, err = pawl.Create(ctx, e, pawl.NewTask{Type: "d"}); err == nil {
 					return
 				}

@@ -137,7 +137,7 @@ func TestARevokedKeyHoldsNothing(t *testing.T) {
 		}
 		again := func(sweeps bool) {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 			defer cancel()
 			for {
 				if sweeps {

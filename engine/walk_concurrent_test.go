@@ -415,7 +415,7 @@ func (w *concurrentWalk) checkFeeds() {
 	if mended > 0 {
 		w.Errorf("%d items waited for a wrong number of others, until the sweep counted again", mended)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(60 * time.Second)
 	for n, f := range w.feeds {
 		missing := f.missing(ids)
 		for ; len(missing) > 0 && time.Now().Before(deadline); missing = f.missing(ids) {

@@ -73,7 +73,7 @@ func TestWarningsOfVacuum(t *testing.T) {
 			t.Fatalf("%s: %v", query, err)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		found, err := p.Engine.Warnings(t.Context())
 		if err != nil {
 			t.Fatal(err)

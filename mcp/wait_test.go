@@ -115,7 +115,7 @@ func TestAWaitReportsProgress(t *testing.T) {
 						t.Errorf("%s, %s: %+v after %v", name, tool, r, last)
 					}
 					last = r.Progress
-				case <-time.After(10 * time.Second):
+				case <-time.After(60 * time.Second):
 					t.Fatalf("%s, %s: %d reports", name, tool, n)
 				}
 			}
@@ -149,7 +149,7 @@ func noticed(t *testing.T, claim context.Context) {
 	t.Helper()
 	select {
 	case <-claim.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("the claim does not end with its caller")
 	}
 }
@@ -157,7 +157,7 @@ func noticed(t *testing.T, claim context.Context) {
 // free wants the only item of a task to be free again, with no failure counted.
 func free(t *testing.T, svc pawl.Service, task string) {
 	t.Helper()
-	for end := time.After(20 * time.Second); ; {
+	for end := time.After(60 * time.Second); ; {
 		l, err := svc.ListItems(t.Context(), pawl.ItemFilter{TaskID: task})
 		if err != nil {
 			t.Fatal(err)

@@ -146,7 +146,7 @@ func TestUploadsThatAreCut(t *testing.T) {
 			}
 			return n
 		}
-		for deadline := time.Now().Add(10 * time.Second); rows() > 0; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(60 * time.Second); rows() > 0; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d uploads are left", rows())
 			}

@@ -131,7 +131,7 @@ func TestDepthHoldsAtEveryDoor(t *testing.T) {
 					strings.Contains(got.text, `"code":"internal"`) {
 					t.Errorf("%s%s: %s %.400s", r.Name, at, got.Status, got.text)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(60 * time.Second):
 				t.Fatalf("%s%s waits for the writer", r.Name, at)
 			}
 		}

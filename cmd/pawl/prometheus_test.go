@@ -73,7 +73,7 @@ scrape_configs:
 	return func(name string, fires bool) {
 		t.Helper()
 		said := "nothing"
-		for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(100 * time.Millisecond) {
+		for began := time.Now(); time.Since(began) < 60*time.Second; time.Sleep(100 * time.Millisecond) {
 			firing, err := firingAt(addr)
 			if err == nil && firing[name+" demo"] == fires {
 				t.Logf("%s firing=%t after %s", name, fires, time.Since(began).Round(time.Millisecond))

@@ -190,9 +190,9 @@ var whyCases = []whyCase{
 		return id
 	}, pawl.WhyEnded, true},
 	{pawl.BlockedByTime, "the next sweep queues it", func(w *whyFixture) string {
-		soon := time.Now().Add(300 * time.Millisecond)
+		soon := time.Now().Add(2 * time.Second)
 		id := w.task(pawl.NewTask{Items: []pawl.NewItem{{RunAt: &soon}}})
-		time.Sleep(400 * time.Millisecond)
+		time.Sleep(time.Until(soon) + 10*time.Millisecond)
 		return id
 	}, pawl.WhyQueued, false},
 	{pawl.BlockedByBudget, "100 of 100 tokens are spent", func(w *whyFixture) string {

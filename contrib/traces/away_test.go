@@ -47,7 +47,7 @@ func TestABrokenCollectorDelaysNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var began time.Time
 			t.Cleanup(func() { // the program has ended: it was started later
-				if took := time.Since(began); took > 10*time.Second {
+				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("the program took %v to end", took)
 				}
 			})
@@ -56,7 +56,7 @@ func TestABrokenCollectorDelaysNothing(t *testing.T) {
 			for range 200 {
 				p.call("POST", "/v1/tasks", `{"type":"t","payload":{}}`, http.Header{"Traceparent": {creator}}, nil)
 			}
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("200 calls took %v", took)
 			}
 			began = time.Now()
@@ -77,7 +77,7 @@ func TestOffIsOff(t *testing.T) {
 	if len(claimed.Items) != 1 || claimed.Items[0].TraceParent != creator {
 		t.Errorf("claimed %+v", claimed)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if got, ok := p.hook.event("t", "leased"); ok {
 			if got.header.Get("Traceparent") != creator {
 				t.Errorf("the webhook got %v", got.header)

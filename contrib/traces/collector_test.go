@@ -99,7 +99,7 @@ func (c *collector) spans(traceID string) (out []span) {
 func (c *collector) await(traceID string, names ...string) []span {
 	c.Helper()
 	var missing []string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		all := c.spans(traceID)
 		missing = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return slices.ContainsFunc(all, func(s span) bool { return s.is(name) })

@@ -145,7 +145,7 @@ func (p *programs) run(env []string, name string, args ...string) {
 		go func() { ended <- cmd.Wait() }()
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(60 * time.Second):
 			_ = cmd.Process.Kill()
 			<-ended
 			p.Errorf("%s did not end", name)

@@ -247,7 +247,7 @@ func TestSilentReceiver(t *testing.T) {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
-	if d := time.Since(began); d > 4*time.Second {
+	if d := time.Since(began); d > 20*time.Second {
 		t.Errorf("it took %v", d)
 	}
 }
