@@ -4,7 +4,8 @@
 // them, the modules under contrib are tested too.
 //
 // At the end it lists every skipped test with its reason. With CI=true, a skip that is not on
-// the list in skips.go is a failure, and every result is printed. It leaves nothing behind:
+// the list in skips.go is a failure, and every result is printed. What failed in a run of all
+// packages is run again, see Again. It leaves nothing behind:
 // when it ends, also when it is interrupted, it has removed the servers, their files and
 // everything that the tests started.
 package main
@@ -63,6 +64,9 @@ func run(args []string) int {
 	code := test(ctx, args, "", env, report)
 	for _, dir := range otherModules(args) {
 		code = max(code, test(ctx, args, dir, env, report))
+	}
+	if code == 1 && again(ctx, args, env, report) {
+		code = 0
 	}
 	if !report.Close(code == 0) && code == 0 {
 		code = 1
@@ -137,7 +141,7 @@ func test(ctx context.Context, args []string, dir string, env []string, report *
 		}
 		signalGroup(cmd, syscall.SIGKILL)
 	}()
-	readErr := report.Read(out)
+	readErr := report.Read(out, dir)
 	err = cmd.Wait()
 	close(ended)
 	<-watched

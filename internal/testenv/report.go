@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // Report turns the events of `go test -json` into a summary for people: one line per package,
-// the whole output of each failed test, and at the end what was skipped and why, and what failed.
+// the whole output of each failed test, and at the end what was skipped and why, what failed, and what is unstable.
 type Report struct {
 	out io.Writer
 	ci  bool // print every result, and count a skip that is not allowed as a failure
@@ -19,7 +20,8 @@ type Report struct {
 	passed, failed, skipped int
 	packages                int
 	skips                   []skip
-	failures                []failure
+	failures, unstable      []failure
+	broken                  bool // a package failed and none of its tests did
 	couldNot                []skip
 }
 
@@ -30,8 +32,10 @@ type skip struct{ name, reason string }
 // A failure is named once more at the end, with the last lines of what it said: the end is
 // what remains of a long log.
 type failure struct {
-	name string
-	said []string
+	testName
+	dir   string // of its module
+	said  []string
+	final bool // it is not run again
 }
 
 const failureLines = 20
@@ -49,8 +53,8 @@ func NewReport(out io.Writer, ci bool) *Report {
 // CouldNot notes what this machine lacks; with ci it is a failure.
 func (r *Report) CouldNot(what, why string) { r.couldNot = append(r.couldNot, skip{what, why}) }
 
-// Read reads all events. Lines that are not events are printed unchanged.
-func (r *Report) Read(in io.Reader) error {
+// Read reads all events of a run in the module of a directory. Lines that are not events are printed unchanged.
+func (r *Report) Read(in io.Reader, dir string) error {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
@@ -58,7 +62,7 @@ func (r *Report) Read(in io.Reader) error {
 		switch {
 		case line == "":
 		case json.Unmarshal([]byte(line), &e) == nil && e.Action != "":
-			r.take(e)
+			r.take(e, dir)
 		default:
 			fmt.Fprint(r.out, line)
 		}
@@ -71,7 +75,7 @@ func (r *Report) Read(in io.Reader) error {
 	}
 }
 
-func (r *Report) take(e event) {
+func (r *Report) take(e event, dir string) {
 	name := testName{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
@@ -84,10 +88,10 @@ func (r *Report) take(e event) {
 		}
 	case "pass", "fail", "skip":
 		if e.Test == "" {
-			r.endPackage(e)
+			r.endPackage(e, dir)
 			return
 		}
-		r.endTest(name, e.Action)
+		r.endTest(name, e.Action, dir)
 	}
 }
 
@@ -96,14 +100,14 @@ func isRelevant(line string) bool {
 	return line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]")
 }
 
-func (r *Report) endTest(name testName, action string) {
+func (r *Report) endTest(name testName, action, dir string) {
 	said := r.output[name]
 	delete(r.output, name)
 	switch action {
 	case "pass":
 		r.passed++
 	case "fail":
-		r.fail(name, said)
+		r.fail(failure{name, dir, said, final.MatchString(strings.Join(said, ""))})
 	case "skip":
 		r.skipped++
 		r.skips = append(r.skips, skip{name.pkg + "." + name.test, reasonOf(said)})
@@ -116,13 +120,14 @@ func (r *Report) endTest(name testName, action string) {
 	}
 }
 
-func (r *Report) fail(name testName, said []string) {
+func (r *Report) fail(f failure) {
 	r.failed++
-	r.failures = append(r.failures, failure{name.pkg + "." + name.test, said[max(0, len(said)-failureLines):]})
+	f.said = f.said[max(0, len(f.said)-failureLines):]
+	r.failures = append(r.failures, f)
 }
 
 // endPackage prints the output of tests that never ended, after a panic or a time-out.
-func (r *Report) endPackage(e event) {
+func (r *Report) endPackage(e event, dir string) {
 	if e.Action != "skip" {
 		r.packages++
 	}
@@ -132,9 +137,12 @@ func (r *Report) endPackage(e event) {
 		}
 		delete(r.output, name)
 		if e.Action == "fail" {
-			r.fail(name, said)
+			r.fail(failure{name, dir, said, true})
 			fmt.Fprintf(r.out, "--- FAIL: %s (did not end)\n%s", name.test, strings.Join(said, ""))
 		}
+	}
+	if e.Action == "fail" && !slices.ContainsFunc(r.failures, func(f failure) bool { return f.pkg == e.Package }) {
+		r.broken = true
 	}
 }
 
@@ -169,7 +177,10 @@ func (r *Report) Close(ok bool) bool {
 		fmt.Fprintf(r.out, "%s: %s: %s\n", mark, s.name, s.reason)
 	}
 	for _, f := range r.failures {
-		fmt.Fprintf(r.out, "failed: %s\n%s", f.name, strings.Join(f.said, ""))
+		fmt.Fprintf(r.out, "failed: %s.%s\n%s", f.pkg, f.test, strings.Join(f.said, ""))
+	}
+	for _, f := range r.unstable {
+		fmt.Fprintf(r.out, "unstable: %s.%s failed, and passed %d times when it ran alone\n%s", f.pkg, f.test, againTimes, strings.Join(f.said, ""))
 	}
 	ok = ok && r.failed == 0 && r.passed > 0
 	word := "ok"
