@@ -180,7 +180,8 @@ func (r *Report) Close(ok bool) bool {
 		fmt.Fprintf(r.out, "failed: %s.%s\n%s", f.pkg, f.test, strings.Join(f.said, ""))
 	}
 	for _, f := range r.unstable {
-		fmt.Fprintf(r.out, "unstable: %s.%s failed, and passed %d times when it ran alone\n%s", f.pkg, f.test, againTimes, strings.Join(f.said, ""))
+		fmt.Fprintf(r.out, "unstable: %s.%s failed, and passed %d times when it ran alone\n%s", f.pkg, f.test, againTimes,
+			strings.Join(f.said, ""))
 	}
 	ok = ok && r.failed == 0 && r.passed > 0
 	word := "ok"
