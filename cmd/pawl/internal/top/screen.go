@@ -3,6 +3,7 @@ package top
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ type screen struct {
 	reading, waiting bool // a read runs; a pause before the next one runs
 	frame            *frame
 	problem          error // of the newest read
+	quit             func()
+	crashed          error // a panic, which ends the screen
 	width, height    int
 }
 
@@ -48,28 +51,52 @@ type readMsg struct {
 
 type dueMsg struct{}
 
+// crashMsg is a panic of a read.
+type crashMsg struct{ err error }
+
+// crash ends the screen after a panic. Bubble Tea would catch it too, but closes the terminal then
+// while it still reads from it.
+func (s *screen) crash(panicked any) tea.Cmd {
+	if s.crashed == nil {
+		s.crashed = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+	}
+	return tea.Quit
+}
+
 // Init waits for the first interval: the first frame is read before the screen is drawn.
 func (s *screen) Init() tea.Cmd { return s.wait(s.interval) }
 
 // Update handles a key, a new size of the terminal, or a frame that was read.
-func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (s *screen) Update(msg tea.Msg) (model tea.Model, cmd tea.Cmd) {
+	defer func() {
+		if p := recover(); p != nil {
+			model, cmd = s, s.crash(p)
+		}
+	}()
+	return s, s.update(msg)
+}
+
+func (s *screen) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
+	case crashMsg:
+		s.crashed = msg.err
+		return tea.Quit
 	case tea.WindowSizeMsg:
 		s.width, s.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
-		return s, s.press(msg.String())
+		return s.press(msg.String())
 	case dueMsg:
 		s.waiting = false
-		return s, s.next()
+		return s.next()
 	case readMsg:
 		s.reading, s.problem = false, msg.err
 		if msg.err == nil {
 			s.frame = msg.frame
 			s.frame.sort(s.by, s.reverse)
 		}
-		return s, s.wait(min(max(s.interval, idlePart*msg.took), max(s.interval, time.Minute)))
+		return s.wait(min(max(s.interval, idlePart*msg.took), max(s.interval, time.Minute)))
 	}
-	return s, nil
+	return nil
 }
 
 func (s *screen) press(key string) tea.Cmd {
@@ -107,7 +134,12 @@ func (s *screen) next() tea.Cmd {
 		return nil
 	}
 	s.reading = true
-	return func() tea.Msg {
+	return func() (msg tea.Msg) {
+		defer func() {
+			if p := recover(); p != nil {
+				msg = crashMsg{fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+			}
+		}()
 		s.reads.RLock()
 		defer s.reads.RUnlock()
 		if s.ended {
@@ -120,13 +152,19 @@ func (s *screen) next() tea.Cmd {
 }
 
 // View draws the screen.
-func (s *screen) View() tea.View {
+func (s *screen) View() (v tea.View) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.crash(p)
+			go s.quit() // Bubble Tea waits for this function
+		}
+	}()
 	lines := s.lines()
 	out := make([]string, min(len(lines), s.height))
 	for i := range out {
 		out[i] = s.paint(line{ansi.Truncate(lines[i].text, s.width, "…"), lines[i].tone})
 	}
-	v := tea.NewView(strings.Join(out, "\n"))
+	v = tea.NewView(strings.Join(out, "\n"))
 	v.AltScreen = true
 	return v
 }
@@ -227,11 +265,16 @@ func (s *screen) paint(l line) string {
 func (s *screen) run(ctx context.Context, o ...tea.ProgramOption) error {
 	var stop func()
 	s.ctx, stop = context.WithCancel(ctx)
-	_, err := tea.NewProgram(s, append(o, tea.WithContext(ctx), tea.WithoutSignalHandler())...).Run()
+	program := tea.NewProgram(s, append(o, tea.WithContext(ctx), tea.WithoutSignalHandler())...)
+	s.quit = program.Quit
+	_, err := program.Run()
 	stop()
 	s.reads.Lock()
 	defer s.reads.Unlock()
 	s.ended = true
+	if s.crashed != nil {
+		return s.crashed
+	}
 	if ctx.Err() != nil { // a signal ended it, and the terminal is restored
 		return nil
 	}

@@ -192,13 +192,13 @@ func TestScreenIsRestored(t *testing.T) {
 				panic("on purpose")
 			}
 			return counting(n)
-		}, "panic"},
+		}, "panic: "},
 		"panic while drawing": {func(*shown, func()) {}, func(n int64) (*frame, error) {
 			if n == 5 {
 				return nil, nil
 			}
 			return counting(n)
-		}, "panic"},
+		}, "panic: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
@@ -216,6 +216,17 @@ func TestScreenIsRestored(t *testing.T) {
 				t.Errorf("it ended with %v", err)
 			}
 		})
+	}
+}
+
+// A panic while the screen is drawn ends it.
+func TestAPanicOfTheViewEndsTheScreen(t *testing.T) {
+	quit := make(chan struct{})
+	s := &screen{height: 10, quit: func() { close(quit) }} // without a frame
+	s.View()
+	<-quit
+	if s.crashed == nil || !strings.Contains(s.crashed.Error(), "panic: ") {
+		t.Errorf("it ends with %v", s.crashed)
 	}
 }
 
