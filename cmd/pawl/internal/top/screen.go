@@ -155,6 +155,7 @@ func (s *screen) next() tea.Cmd {
 func (s *screen) View() (v tea.View) {
 	defer func() {
 		if p := recover(); p != nil {
+			v.AltScreen = true
 			s.crash(p)
 			go s.quit() // Bubble Tea waits for this function
 		}
@@ -265,8 +266,9 @@ func (s *screen) paint(l line) string {
 func (s *screen) run(ctx context.Context, o ...tea.ProgramOption) error {
 	var stop func()
 	s.ctx, stop = context.WithCancel(ctx)
-	program := tea.NewProgram(s, append(o, tea.WithContext(ctx), tea.WithoutSignalHandler())...)
+	program := tea.NewProgram(s, append(o, tea.WithoutSignalHandler())...)
 	s.quit = program.Quit
+	defer context.AfterFunc(ctx, s.quit)() // a context of Bubble Tea's own ends it while it still reads
 	_, err := program.Run()
 	stop()
 	s.reads.Lock()
@@ -274,9 +276,6 @@ func (s *screen) run(ctx context.Context, o ...tea.ProgramOption) error {
 	s.ended = true
 	if s.crashed != nil {
 		return s.crashed
-	}
-	if ctx.Err() != nil { // a signal ended it, and the terminal is restored
-		return nil
 	}
 	return err
 }

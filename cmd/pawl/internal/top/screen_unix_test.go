@@ -85,7 +85,7 @@ func show(ctx context.Context, t *testing.T, read func(n int64) (*frame, error))
 func (s *shown) gone(t *testing.T) error {
 	t.Helper()
 	err := <-s.ended
-	s.Until("the normal screen", func(string) bool { _, alternate := s.Screen(); return !alternate })
+	s.Until("the normal screen", func(string) bool { _, alternate := s.Screen(); return !alternate && !s.CursorHidden() })
 	if screen, _ := s.Screen(); strings.Contains(screen, "QUEUE") || s.CursorHidden() {
 		t.Errorf("the screen was not restored (cursor hidden: %t):\n%s", s.CursorHidden(), screen)
 	}
