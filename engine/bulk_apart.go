@@ -98,9 +98,22 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 		if err := r.cancelBefore(ctx, tasks); err != nil {
 			return nil, err
 		}
-		rs, err := e.DeleteTasks(ctx, calls)
+		gone, err := r.deleteEnded(ctx, &e, tasks)
+		if err != nil {
+			return nil, err
+		}
+		at := make([]int, 0, len(calls))
+		for i := range calls {
+			if !slices.Contains(gone, calls[i].TaskID) {
+				calls[len(at)], at = calls[i], append(at, i)
+			}
+		}
+		if len(at) == 0 {
+			return out, nil
+		}
+		rs, err := e.DeleteTasks(ctx, calls[:len(at)])
 		for i := range rs {
-			out[i] = rs[i].Err
+			out[at[i]] = rs[i].Err
 		}
 		return out, err
 	}
@@ -148,6 +161,29 @@ func (r *bulkRun) cancelBefore(ctx context.Context, tasks []bulkTask) error {
 	}
 	r.e.follow(ctx, effects{queued: done.Released, children: done.Children})
 	return nil
+}
+
+// deleteEnded deletes those of the tasks that have ended and belong to no others in one transaction,
+// and returns their ids. If that fails, the tasks are deleted one by one.
+func (r *bulkRun) deleteEnded(ctx context.Context, e *Engine, tasks []bulkTask) ([]string, error) {
+	if err := e.Log(ctx); err != nil { // what is removed is in the log before
+		return nil, err
+	}
+	ids := make([]string, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	by := store.Deletion{Key: r.caller.Key, Reason: r.call.Reason, Bulk: e.bulk}
+	by.Actor = actor(r.caller, pawl.ActorUser, "")
+	gone, err := e.sweeper.DeleteEnded(ctx, r.item.Namespace, ids, by)
+	if err != nil {
+		r.e.log.WarnContext(ctx, "tasks of a bulk call are deleted one by one", "task_id", r.item.TaskID, "error", err)
+		return nil, ctx.Err()
+	}
+	for _, id := range gone {
+		e.log.InfoContext(ctx, "task deleted", "task_id", id, "namespace", r.item.Namespace, "actor", r.caller.ActorID)
+	}
+	return gone, nil
 }
 
 // onlyGroup limits calls to the items of the group of failures that the filter names, if it names

@@ -153,8 +153,12 @@ func nounOf(table, column string) *noun {
 // ReadTask reads all rows of a task, one JSON object for each row; the first member is its
 // table. A task with items that still have work left is a conflict.
 func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error) error {
+	tables, err := there(ctx, tx, taskTables, tablesThere, TaskID(taskID))
+	if err != nil {
+		return err
+	}
 	rows := map[string]int{}
-	for _, table := range taskTables {
+	for _, table := range tables {
 		n, err := readTable(ctx, tx, table, taskID, line)
 		if err != nil {
 			return err
@@ -171,6 +175,9 @@ func ReadTask(ctx context.Context, tx Tx, taskID string, line func([]byte) error
 	}
 	return nil
 }
+
+// tablesThere is a query that says for each of taskTables whether it has rows of a task.
+var tablesThere = exists(taskTables, func(table string) string { return archiveSQL["rows "+table] })
 
 func readTable(ctx context.Context, tx Tx, table, taskID string, line func([]byte) error) (int, error) {
 	names := columns(table)

@@ -1,6 +1,6 @@
 -- All rows of a task. They are read in the order in which they can be inserted again. They
 -- are removed in bounded steps, in an order in which the remaining rows can still be found.
--- $1 is the task, $2 the largest number of rows.
+-- $1 is the task, $2 the largest number of rows. Each "= $1" may become a list of tasks: see manySQL.
 
 -- name: rows tasks
 SELECT @columns(new_task), parts_required, reasons, thread, created_at
@@ -299,12 +299,14 @@ WHERE id = $1
 SELECT task_id
 FROM pawl.task_counters
 WHERE task_id = $1
+ORDER BY task_id
 @lock
 
 -- name: lock task
 SELECT id
 FROM pawl.tasks
 WHERE id = $1
+ORDER BY id
 @lock
 
 -- name: lock parked_items
@@ -314,15 +316,21 @@ WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY item_id
 @lock
 
--- name: path of archive
+-- name: paths of archives
 SELECT path
 FROM pawl.archives
-WHERE task_id = $1
+WHERE task_id @among_ids($1) AND path IS NOT NULL
 
 -- name: newest event
 SELECT COALESCE(MAX(id), 0)
 FROM pawl.task_events
 WHERE task_id = $1
+
+-- name: newest events
+SELECT task_id, MAX(id)
+FROM pawl.task_events
+WHERE task_id @among_ids($1)
+GROUP BY task_id
 
 -- name: keep archive
 INSERT INTO pawl.archives (task_id, namespace, path, body, bytes, sha256, created_at)

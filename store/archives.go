@@ -12,22 +12,23 @@ import (
 // Archived is a row of archives. Body is the archive itself if the table holds it.
 type Archived struct {
 	pawl.Archive
-	Body []byte
+	Namespace string // of the task; KeepArchives stores it, and nothing reads it
+	Body      []byte
 }
 
-// KeepArchive stores the row of an archive. It replaces the row of an older archive of the
-// same task.
-func KeepArchive(ctx context.Context, tx Tx, namespace string, a Archived) error {
-	_, err := tx.Exec(ctx, archiveSQL["keep archive"], TaskID(a.TaskID), namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256,
-		a.CreatedAt.UnixMicro())
-	return err
+// KeepArchives stores the rows of archives. They replace the rows of older archives of the same
+// tasks.
+func KeepArchives(ctx context.Context, tx Tx, all []Archived) error {
+	rows := make([][]any, len(all))
+	for i, a := range all {
+		rows[i] = []any{TaskID(a.TaskID), a.Namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro()}
+	}
+	return tx.ExecEach(ctx, archiveSQL["keep archive"], rows)
 }
 
-// ArchivePath returns the file of a task's archive, or "" when there is none.
-func ArchivePath(ctx context.Context, tx Tx, taskID string) (string, error) {
-	var path Text
-	_, err := Row(ctx, tx, []any{&path}, archiveSQL["path of archive"], TaskID(taskID))
-	return string(path), err
+// ArchivePaths returns the files of the archives of tasks. An archive in the database has none.
+func ArchivePaths(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) {
+	return Strings(ctx, tx, archiveSQL["paths of archives"], TaskList(taskIDs))
 }
 
 // RestoredBy lists up to limit tasks that were restored by the given time, have not been

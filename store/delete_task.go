@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -33,13 +34,53 @@ func HoldsWork(ctx context.Context, tx Tx, namespace, taskID string) (bool, erro
 // the task locks or changes one of these rows. It returns false when the task does not
 // exist.
 func LockTaskLast(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	for _, step := range []string{"lock task", "lock task_counters", "lock parked_items"} {
-		found, err := TaskIDs(ctx, tx, archiveSQL[step], TaskID(taskID))
-		if err != nil || step == "lock task" && len(found) == 0 {
-			return false, err
+	there, err := rowsOf(taskID).lock(ctx, tx)
+	return len(there) > 0, err
+}
+
+// LockTasksLast is LockTaskLast for several tasks. It returns those that exist.
+func LockTasksLast(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) {
+	return rowsOfMany(taskIDs).lock(ctx, tx)
+}
+
+// taskRows are the rows of a task, or of several.
+type taskRows struct {
+	ids   []string
+	arg   any               // $1 of the statements
+	sql   map[string]string // archiveSQL or manySQL
+	there string            // stepsThere for them
+}
+
+func rowsOf(taskID string) taskRows {
+	return taskRows{[]string{taskID}, TaskID(taskID), archiveSQL, stepsThere}
+}
+
+func rowsOfMany(taskIDs []string) taskRows {
+	return taskRows{taskIDs, TaskList(taskIDs), manySQL, stepsThereOfMany}
+}
+
+// manySQL has the statements of archiveSQL for a list of tasks.
+var manySQL = func() map[string]string {
+	out := make(map[string]string, len(archiveSQL))
+	for name, query := range archiveSQL {
+		out[name] = ofMany(query)
+	}
+	return out
+}()
+
+func ofMany(query string) string { return strings.ReplaceAll(query, "= $1", "@among_ids($1)") }
+
+// lock locks the tasks, each kind of row in the order of its ids, and returns those that exist.
+func (r taskRows) lock(ctx context.Context, tx Tx) (there []string, err error) {
+	if there, err = TaskIDs(ctx, tx, r.sql["lock task"], r.arg); err != nil || len(there) == 0 {
+		return nil, err
+	}
+	for _, step := range []string{"lock task_counters", "lock parked_items"} {
+		if _, err := TaskIDs(ctx, tx, r.sql[step], r.arg); err != nil {
+			return nil, err
 		}
 	}
-	return true, nil
+	return there, nil
 }
 
 // NewestEvent returns the id of a task's newest event, or 0 when it has none.
@@ -47,6 +88,25 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 	var id int64
 	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], TaskID(taskID))
 	return id, err
+}
+
+// NewestEvents is NewestEvent for several tasks. A task without events is left out.
+func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int64, error) {
+	rows, err := tx.Query(ctx, archiveSQL["newest events"], TaskList(taskIDs))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := make(map[string]int64, len(taskIDs))
+	for rows.Next() {
+		var task string
+		var id int64
+		if err := rows.Scan((*TaskID)(&task), &id); err != nil {
+			return nil, err
+		}
+		out[task] = id
+	}
+	return out, rows.Err()
 }
 
 // removal is the order in which the rows of a task are removed. Rows that lead to other
@@ -84,40 +144,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 			return false, err
 		}
 	}
-	if err := removeKey(ctx, tx, taskID, by != nil); err != nil {
-		return false, err
-	}
-	err = gated(ctx, tx, "delete", func() error {
-		steps, err := stepsOf(ctx, tx, taskID)
-		if err != nil {
-			return err
-		}
-		left := int64(batch)
-		for _, step := range steps {
-			if events, gone := removed[step]; gone {
-				ids, err := Ints(ctx, tx, archiveSQL[events], TaskID(taskID), left)
-				if err != nil {
-					return err
-				}
-				if err := logRemoval(ctx, tx, map[string][]int64{taskID: ids}); err != nil {
-					return err
-				}
-				if _, err := tx.Exec(ctx, archiveSQL["remove provenances of events"], TaskID(taskID), left); err != nil {
-					return err
-				}
-			}
-			n, err := tx.Exec(ctx, archiveSQL[step], TaskID(taskID), left)
-			if err != nil {
-				return err
-			}
-			if left -= n; left <= 0 && step != "remove tasks" {
-				return nil
-			}
-		}
-		done = true
-		return nil
-	})
-	if err != nil || done {
+	if done, err = rowsOf(taskID).remove(ctx, tx, by != nil, batch); err != nil || done {
 		return done, err
 	}
 	if marked, err := BeingDeleted(ctx, tx, taskID); err != nil || marked {
@@ -130,42 +157,146 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 	return false, Record(ctx, tx, now, []Event{{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: Actor{Type: pawl.ActorSystem}}})
 }
 
-// stepsThere is a query that says for each step of removal whether it has rows to remove. It is
-// made from the steps: each takes its rows from a query with a limit, $2.
-var stepsThere = func() string {
-	var cols []string
-	for _, step := range removal {
-		_, query, _ := strings.Cut(archiveSQL[step], "IN (")
-		query, _, _ = strings.Cut(query, "LIMIT $2")
-		cols = append(cols, "CASE WHEN EXISTS ("+query+") THEN 1 ELSE 0 END")
-	}
-	return "SELECT " + strings.Join(cols, ",\n")
-}()
+// ErrManyRows means that tasks have too many rows to be removed together.
+var ErrManyRows = errors.New("the tasks have too many rows for one transaction")
 
-// stepsOf returns the steps of removal that have rows of a task. Its rows are locked.
-func stepsOf(ctx context.Context, tx Tx, taskID string) (steps []string, err error) {
-	there, into := make([]int, len(removal)), make([]any, len(removal))
-	for i := range there {
-		into[i] = &there[i]
-	}
-	_, err = Row(ctx, tx, into, stepsThere, TaskID(taskID))
-	for i, step := range removal {
-		if there[i] == 1 {
-			steps = append(steps, step)
-		}
-	}
-	return steps, err
+// RemoveTasks is DeleteTask without a tombstone for several tasks that LockTasksLast has locked and
+// whose deletion has not begun. If they have more than batch rows it fails with ErrManyRows, and the
+// transaction must not commit.
+func RemoveTasks(ctx context.Context, tx Tx, taskIDs []string, batch int) error {
+	return rowsOfMany(taskIDs).removeAll(ctx, tx, false, batch)
 }
 
-// removeKey removes the unique key of a locked task, if its window is over or all says so.
-func removeKey(ctx context.Context, tx Tx, taskID string, all bool) error {
+func (r taskRows) removeAll(ctx context.Context, tx Tx, free bool, batch int) error {
+	done, err := r.remove(ctx, tx, free, batch)
+	if err == nil && !done {
+		err = ErrManyRows
+	}
+	return err
+}
+
+// DeleteEnded locks tasks of a namespace and deletes those that have ended, are neither parents nor
+// children and have not been deleted before, as DeleteTask does. It returns their ids. It fails with ErrManyRows if they have
+// more than batch rows, and the transaction must not commit.
+func DeleteEnded(ctx context.Context, tx Tx, namespace string, taskIDs []string, by *Deletion, batch int) ([]string, error) {
+	there, err := LockTasksLast(ctx, tx, taskIDs)
+	if err != nil || len(there) == 0 {
+		return nil, err
+	}
+	tasks, err := deletable(ctx, tx, namespace, there)
+	if err != nil || len(tasks) == 0 {
+		return nil, err
+	}
+	ids := make([]string, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
+	}
+	if err := putTombstones(ctx, tx, namespace, tasks, by); err != nil {
+		return nil, err
+	}
+	return ids, rowsOfMany(ids).removeAll(ctx, tx, true, batch)
+}
+
+// deletable returns the tasks that DeleteEnded deletes, with their ids, types and states.
+func deletable(ctx context.Context, tx Tx, namespace string, taskIDs []string) (out []pawl.Task, err error) {
+	rows, err := tx.Query(ctx, tombstoneSQL["tasks to delete"], TaskList(taskIDs), namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t pawl.Task
+		if err := rows.Scan((*TaskID)(&t.ID), &t.Type, &t.State); err != nil {
+			return nil, err
+		}
+		if t.State.Ended() {
+			out = append(out, t)
+		}
+	}
+	return out, rows.Err()
+}
+
+// remove removes up to batch rows of locked tasks. done says that nothing is left. The unique keys
+// of the tasks become free if free says so, otherwise those whose window is over.
+func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done bool, err error) {
+	if err := r.removeKeys(ctx, tx, free); err != nil {
+		return false, err
+	}
+	return done, gated(ctx, tx, "delete", func() error {
+		steps, err := there(ctx, tx, removal, r.there, r.arg)
+		if err != nil {
+			return err
+		}
+		left := int64(batch)
+		for _, step := range steps {
+			if events, gone := removed[step]; gone {
+				ids, err := Ints(ctx, tx, r.sql[events], r.arg, left)
+				if err != nil {
+					return err
+				}
+				if err := logRemoval(ctx, tx, r.ids, ids); err != nil {
+					return err
+				}
+				if _, err := tx.Exec(ctx, r.sql["remove provenances of events"], r.arg, left); err != nil {
+					return err
+				}
+			}
+			n, err := tx.Exec(ctx, r.sql[step], r.arg, left)
+			if err != nil {
+				return err
+			}
+			if left -= n; left <= 0 && step != "remove tasks" {
+				return nil
+			}
+		}
+		done = true
+		return nil
+	})
+}
+
+// stepsThere is a query that says for each step of removal whether it has rows to remove. It is
+// made from the steps: each takes its rows from a query with a limit, $2.
+var stepsThere = exists(removal, func(step string) string {
+	_, query, _ := strings.Cut(archiveSQL[step], "IN (")
+	query, _, _ = strings.Cut(query, "LIMIT $2")
+	return query
+})
+
+// exists returns a query that says for each name whether its query finds anything: see there.
+func exists(names []string, query func(name string) string) string {
+	cols := make([]string, len(names))
+	for i, name := range names {
+		cols[i] = "CASE WHEN EXISTS (" + query(name) + ") THEN 1 ELSE 0 END"
+	}
+	return "SELECT " + strings.Join(cols, ",\n")
+}
+
+// there returns the names whose queries find something.
+func there(ctx context.Context, tx Tx, names []string, query string, arg any) (found []string, err error) {
+	is, into := make([]int, len(names)), make([]any, len(names))
+	for i := range is {
+		into[i] = &is[i]
+	}
+	_, err = Row(ctx, tx, into, query, arg)
+	for i, name := range names {
+		if is[i] == 1 {
+			found = append(found, name)
+		}
+	}
+	return found, err
+}
+
+var stepsThereOfMany = ofMany(stepsThere)
+
+// removeKeys removes the unique keys of the tasks, if their window is over or all says so.
+func (r taskRows) removeKeys(ctx context.Context, tx Tx, all bool) error {
 	if all {
-		_, err := tx.Exec(ctx, archiveSQL["remove key"], TaskID(taskID))
+		_, err := tx.Exec(ctx, r.sql["remove key"], r.arg)
 		return err
 	}
 	now, err := tx.Now(ctx)
 	if err == nil {
-		_, err = tx.Exec(ctx, archiveSQL["remove expired key"], TaskID(taskID), now)
+		_, err = tx.Exec(ctx, r.sql["remove expired key"], r.arg, now)
 	}
 	return err
 }

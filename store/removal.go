@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"strings"
 
@@ -12,35 +11,23 @@ import (
 // removalsAtOnce bounds the removals that become one record of the log.
 const removalsAtOnce = 1000
 
-// logRemoval records in the transaction that removes events, before it does, which ones these
-// are: their numbers by task. The next page of the log has a leaf for the removals before it.
-func logRemoval(ctx context.Context, tx Tx, removed map[string][]int64) error {
-	ids := slices.Sorted(values(removed))
+// logRemoval records in the transaction that removes events of tasks, before it does, which ones
+// these are: their numbers. The next page of the log has a leaf for the removals before it.
+func logRemoval(ctx context.Context, tx Tx, taskIDs []string, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	slices.Sort(ids)
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
 	}
-	counts, err := totalsOf(ctx, tx, removed)
+	counts, err := totalsOf(ctx, tx, taskIDs, ids)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, treeSQL["put removal"], Pack(ids), 0, now, counts.text())
 	return err
-}
-
-func values(m map[string][]int64) iter.Seq[int64] {
-	return func(yield func(int64) bool) {
-		for _, ids := range m {
-			for _, id := range ids {
-				if !yield(id) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // TakeRemovals makes one record of the first removals, or restorations, that are not in the

@@ -56,8 +56,13 @@ func ReadDeleted(ctx context.Context, tx Tx, taskID string) (d Deleted, found bo
 
 // BeingDeleted says whether the deletion of a task has begun and not ended.
 func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	var id int64
-	return Row(ctx, tx, []any{&id}, tombstoneSQL["being deleted"], TaskID(taskID))
+	ids, err := AreBeingDeleted(ctx, tx, []string{taskID})
+	return len(ids) > 0, err
+}
+
+// AreBeingDeleted returns those tasks whose deletion has begun and not ended.
+func AreBeingDeleted(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) {
+	return TaskIDs(ctx, tx, tombstoneSQL["being deleted"], TaskList(taskIDs))
 }
 
 // putTombstone writes the tombstone of a task that LockTaskLast has locked, unless it has
@@ -66,20 +71,20 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 	if _, _, found, err := readTombstone(ctx, tx, taskID); err != nil || found {
 		return err
 	}
-	var b Tombstone
 	t, err := GetTask(ctx, tx, namespace, taskID)
 	if err != nil {
 		return err
 	}
-	b.Key, b.Bulk, b.Type, b.State = by.Key, by.Bulk, t.Type, string(t.State)
-	ids, err := Ints(ctx, tx, tombstoneSQL["numbers of task"], TaskID(taskID))
-	if err != nil {
-		return err
+	return putTombstones(ctx, tx, namespace, []pawl.Task{t}, by)
+}
+
+// putTombstones writes the tombstones of locked tasks that have none.
+func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Task, by *Deletion) error {
+	ids := make([]string, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
 	}
-	if b.Events = int64(len(ids)); b.Events > 0 {
-		b.LastEvent = eventID(ids[len(ids)-1])
-	}
-	data, err := json.Marshal(b)
+	had, err := countEvents(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
@@ -87,16 +92,46 @@ func putTombstone(ctx context.Context, tx Tx, namespace, taskID string, by *Dele
 	if err != nil {
 		return err
 	}
-	e := Event{Namespace: namespace, TaskID: taskID, Event: "deleted", Actor: by.Actor, Message: Text(by.Reason), Data: Text(data)}
-	if err := Record(ctx, tx, now, []Event{e}); err != nil {
+	events, rows := make([]Event, len(tasks)), make([][]any, len(tasks))
+	for i, t := range tasks {
+		b := had[t.ID]
+		b.Key, b.Bulk, b.Type, b.State = by.Key, by.Bulk, t.Type, string(t.State)
+		data, err := json.Marshal(b)
+		if err != nil {
+			return err
+		}
+		events[i] = Event{Namespace: namespace, TaskID: t.ID, Event: "deleted", Actor: by.Actor, Message: Text(by.Reason), Data: Text(data)}
+	}
+	if err := Record(ctx, tx, now, events); err != nil {
 		return err
 	}
-	id, err := NewestEvent(ctx, tx, taskID)
+	newest, err := NewestEvents(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, tombstoneSQL["bury task"], TaskID(taskID), id, namespace, now)
-	return err
+	for i, id := range ids {
+		rows[i] = []any{TaskID(id), newest[id], namespace, now}
+	}
+	return tx.ExecEach(ctx, tombstoneSQL["bury task"], rows)
+}
+
+// countEvents returns the number and the last one of the events of each task.
+func countEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]Tombstone, error) {
+	rows, err := tx.Query(ctx, tombstoneSQL["events of tasks"], TaskList(taskIDs))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := make(map[string]Tombstone, len(taskIDs))
+	for rows.Next() {
+		var task string
+		var n, last int64
+		if err := rows.Scan((*TaskID)(&task), &n, &last); err != nil {
+			return nil, err
+		}
+		out[task] = Tombstone{Events: n, LastEvent: eventID(last)}
+	}
+	return out, rows.Err()
 }
 
 func readTombstone(ctx context.Context, tx Tx, taskID string) (id int64, b Tombstone, found bool, err error) {
@@ -117,21 +152,22 @@ func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, err
 	}
 	defer rows.Close()
 	var old [][]any
-	events := map[string][]int64{}
+	var gone []string
+	var events []int64
 	for rows.Next() {
 		var task string
 		var id int64
 		if err := rows.Scan((*TaskID)(&task), &id); err != nil {
 			return 0, err
 		}
-		old, events[task] = append(old, []any{TaskID(task), id}), append(events[task], id)
+		old, gone, events = append(old, []any{TaskID(task), id}), append(gone, task), append(events, id)
 	}
 	if err := rows.Err(); err != nil || len(old) == 0 {
 		return 0, err
 	}
 	rows.Close()
 	return len(old), gated(ctx, tx, "tombstones", func() error {
-		if err := logRemoval(ctx, tx, events); err != nil {
+		if err := logRemoval(ctx, tx, gone, events); err != nil {
 			return err
 		}
 		for _, step := range []string{"remove tombstone", "remove event of tombstone"} {

@@ -22,11 +22,10 @@ ORDER BY b.event_id DESC
 LIMIT 1
 
 -- name: being deleted
-SELECT e.id
+SELECT DISTINCT e.task_id
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.move IN @events(task 'deleted') AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = $1)
-  AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1 AND b.event_id = e.id AND b.restored_at IS NOT NULL)
-LIMIT 1
+WHERE e.task_id @among_ids($1) AND e.move IN @events(task 'deleted') AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = e.task_id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = e.task_id AND b.event_id = e.id AND b.restored_at IS NOT NULL)
 
 -- name: mark tombstones restored
 UPDATE pawl.tombstones
@@ -58,8 +57,17 @@ DELETE FROM pawl.task_events
 WHERE id = $2 AND task_id = $1
   AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = $1 AND b.event_id = $2)
 
--- name: numbers of task
-SELECT id
+-- name: events of tasks
+SELECT task_id, COUNT(*), MAX(id)
 FROM pawl.task_events
-WHERE task_id = $1 AND move NOT IN @events(task 'deleted')
-ORDER BY id
+WHERE task_id @among_ids($1) AND move NOT IN @events(task 'deleted')
+GROUP BY task_id
+
+-- name: tasks to delete
+SELECT t.id, t.type, t.state
+FROM pawl.task_rows t
+WHERE t.id @among_ids($1) AND COALESCE(t.namespace, t.namespace) = $2
+  AND NOT EXISTS (SELECT 1 FROM pawl.parents p WHERE p.task_id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.child_links l WHERE l.child_id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_events e WHERE e.task_id = t.id AND e.move IN @events(task 'deleted'))
+ORDER BY t.id

@@ -132,12 +132,12 @@ func (t totals) read(ctx context.Context, tx Tx, sign int64, query string, args 
 	return rows.Err()
 }
 
-// readEvents reads the events of a task that count says, each as one.
-func (t totals) readEvents(ctx context.Context, tx Tx, taskID string, ids []int64, counts func(int64) bool) error {
+// readEvents reads the events of tasks that count says, each as one.
+func (t totals) readEvents(ctx context.Context, tx Tx, taskIDs []string, ids []int64, counts func(int64) bool) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, totalsSQL["events of task"], TaskID(taskID), slices.Min(ids), slices.Max(ids))
+	rows, err := tx.Query(ctx, totalsSQL["events of tasks"], TaskList(taskIDs), slices.Min(ids), slices.Max(ids))
 	if err != nil {
 		return err
 	}
@@ -218,29 +218,18 @@ func (s *FeedState) countSpan(ctx context.Context, tx Tx, to totals, span Span) 
 
 // totalsOf counts the events of tasks that the transaction is about to remove, as far as the
 // totals count them.
-func totalsOf(ctx context.Context, tx Tx, removed map[string][]int64) (totals, error) {
+func totalsOf(ctx context.Context, tx Tx, taskIDs []string, ids []int64) (totals, error) {
 	s, err := ReadFeed(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	expected := func(id int64) bool { return s.expects(id) }
-	waits := !s.Counting.Complete()
-	for _, ids := range removed {
-		waits = waits || slices.ContainsFunc(ids, expected)
-	}
-	if waits { // the feed may be counting them now
+	if !s.Counting.Complete() || slices.ContainsFunc(ids, s.expects) { // the feed may be counting them now
 		if s, err = LockFeed(ctx, tx); err != nil {
 			return nil, err
 		}
 	}
 	out := totals{}
-	for task, ids := range removed {
-		err := out.readEvents(ctx, tx, task, ids, func(id int64) bool { return !s.expects(id) && s.Counting.counts(id) })
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, out.readEvents(ctx, tx, taskIDs, ids, func(id int64) bool { return !s.expects(id) && s.Counting.counts(id) })
 }
 
 // countRestored adds events that were restored, and that have positions, to the totals. The feed is
@@ -251,7 +240,7 @@ func (s *FeedState) countRestored(ctx context.Context, tx Tx, taskID string, ids
 		return err
 	}
 	out := totals{}
-	err = out.readEvents(ctx, tx, taskID, ids, func(id int64) bool { return s.Counting.counts(id) && !slices.Contains(stayed, id) })
+	err = out.readEvents(ctx, tx, []string{taskID}, ids, func(id int64) bool { return s.Counting.counts(id) && !slices.Contains(stayed, id) })
 	if err != nil {
 		return err
 	}
@@ -287,17 +276,21 @@ func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known
 	if err := out.read(ctx, tx, 1, "totals", namespace); err != nil {
 		return nil, false, err
 	}
-	waiting, err := removals(ctx, tx, "removals to log", 0, removalsAtOnce)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, r := range waiting {
-		if r.counts == nil {
-			return nil, false, nil
+	for after, more := int64(0), true; more; {
+		waiting, err := removals(ctx, tx, "removals to log", after, removalsAtOnce)
+		if err != nil {
+			return nil, false, err
 		}
-		for k, n := range r.counts {
-			out[k] -= n
+		for _, r := range waiting {
+			if r.counts == nil {
+				return nil, false, nil
+			}
+			for k, n := range r.counts {
+				out[k] -= n
+			}
+			after = r.id
 		}
+		more = len(waiting) == removalsAtOnce
 	}
 	if many {
 		now, err := tx.Now(ctx)

@@ -47,8 +47,7 @@ const (
 // archived is a task whose archive is written, and its newest event at that time.
 type archived struct {
 	store.Archived
-	namespace string
-	newest    int64
+	newest int64
 }
 
 // errBeingDeleted is returned for a task whose deletion has begun: what is left of it must
@@ -58,7 +57,7 @@ var errBeingDeleted = errors.New("the deletion of the task has begun")
 // write archives a task: all its rows as compressed JSONL, one row for each line, in a
 // file of ArchiveDir or, without a directory, for the database. The file is durable when
 // write returns. Its name is new, so no archive is overwritten. A task whose deletion
-// has begun is errLeaving; a task that does not exist has no namespace. The last line proves
+// has begun is errBeingDeleted; a task that does not exist has no namespace. The last line proves
 // the task's events under the signed root.
 func (s *Sweeper) write(ctx context.Context, taskID string, signed store.SignedRoot) (a archived, err error) {
 	a.TaskID = taskID
@@ -69,7 +68,7 @@ func (s *Sweeper) write(ctx context.Context, taskID string, signed store.SignedR
 		if err != nil {
 			return err
 		}
-		if a.namespace, err = store.NamespaceOfTask(ctx, tx, taskID); err != nil || a.namespace == "" {
+		if a.Namespace, err = store.NamespaceOfTask(ctx, tx, taskID); err != nil || a.Namespace == "" {
 			return err
 		}
 		a.CreatedAt = time.UnixMicro(now).UTC()
@@ -95,7 +94,7 @@ func (s *Sweeper) write(ctx context.Context, taskID string, signed store.SignedR
 		}
 		return out.line(line)
 	})
-	if err != nil || a.namespace == "" {
+	if err != nil || a.Namespace == "" {
 		return a, err
 	}
 	return a, out.finish(&a.Archived)

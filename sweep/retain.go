@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -188,57 +191,87 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 	if err != nil {
 		return err
 	}
+	all, err := p.writeAll(ctx, tasks, signed)
 	var written, beingDeleted []archived
-	for _, id := range tasks {
-		a, err := p.write(ctx, id, signed)
+	for _, a := range all {
 		switch {
-		case errors.Is(err, errBeingDeleted):
-			beingDeleted = append(beingDeleted, a)
-		case err != nil:
-			p.discard(ctx, written)
-			return err
-		case a.namespace == "":
-			err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.ForgetRestored(ctx, tx, id) })
-			if err != nil {
-				p.discard(ctx, written)
-				return err
-			}
+		case errors.Is(a.err, errBeingDeleted):
+			beingDeleted = append(beingDeleted, a.archived)
+		case a.err != nil:
+			err = cmp.Or(err, a.err)
+		case a.Namespace == "":
+			err = cmp.Or(err, p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.ForgetRestored(ctx, tx, a.TaskID) }))
 		default:
-			written = append(written, a)
+			written = append(written, a.archived)
 		}
 	}
-	var replaced []archived
-	var ended store.ChildrenEnded
-	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
-		replaced = nil
-		if ended, err = store.EndRemoved(ctx, tx, idsOf(written)); err != nil {
-			return err
-		}
-		for _, a := range written {
-			old, done, err := retireTask(ctx, tx, a)
-			if err != nil {
-				return err
-			}
-			replaced = append(replaced, old)
-			if !done {
-				beingDeleted = append(beingDeleted, a)
-			}
-		}
-		return nil
-	})
+	var unfinished []archived
+	if err == nil {
+		unfinished, err = p.removeTasks(ctx, written)
+	}
 	if err != nil {
 		p.discard(ctx, written)
 		return err
 	}
-	p.childrenEnded(ctx, ended)
-	p.removeFiles(ctx, replaced)
-	p.stats.TasksPruned += int64(len(written))
-	for _, a := range beingDeleted {
-		if err := p.resume(ctx, a.namespace, a.TaskID); err != nil {
+	for _, a := range append(beingDeleted, unfinished...) {
+		if err := p.resume(ctx, a.Namespace, a.TaskID); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// archiveWriters is how many archives are written at a time: each waits for its reads and its disk.
+const archiveWriters = 4
+
+type writeResult struct {
+	archived
+	err error
+}
+
+// writeAll archives tasks. Each has a result of its own.
+func (p *pass) writeAll(ctx context.Context, tasks []string, signed store.SignedRoot) ([]writeResult, error) {
+	out := make([]writeResult, len(tasks))
+	var all errgroup.Group
+	all.SetLimit(archiveWriters)
+	for i, id := range tasks {
+		all.Go(func() error {
+			out[i].archived, out[i].err = p.write(ctx, id, signed)
+			return nil
+		})
+	}
+	return out, all.Wait()
+}
+
+// removeTasks records the archives of tasks and removes these: in one transaction if they are small. It
+// returns those that are not removed as a whole, or whose deletion had begun.
+func (p *pass) removeTasks(ctx context.Context, written []archived) (unfinished []archived, err error) {
+	if len(written) == 0 {
+		return nil, nil
+	}
+	var unneeded []archived
+	var ended store.ChildrenEnded
+	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
+		if ended, err = store.EndRemoved(ctx, tx, idsOf(written)); err == nil {
+			unneeded, unfinished, err = retireTasks(ctx, tx, written)
+		}
+		return err
+	})
+	if errors.Is(err, store.ErrManyRows) {
+		half := len(written) / 2
+		if unfinished, err = p.removeTasks(ctx, written[:half]); err != nil {
+			return nil, err
+		}
+		more, err := p.removeTasks(ctx, written[half:])
+		return append(unfinished, more...), err
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.childrenEnded(ctx, ended)
+	p.removeFiles(ctx, unneeded)
+	p.stats.TasksPruned += int64(len(written))
+	return unfinished, nil
 }
 
 func idsOf(tasks []archived) []string {
@@ -249,35 +282,58 @@ func idsOf(tasks []archived) []string {
 	return ids
 }
 
-// retireTask records a task's archive and removes its first rows; done means that none
-// is left. It locks the task before it checks it, because another server may be retiring
-// it too, and only an archive of the whole task may be recorded. unneeded is the archive
-// that is not needed any more: the previous one, or the task's own.
-func retireTask(ctx context.Context, tx store.Tx, a archived) (unneeded archived, done bool, err error) {
-	there, err := store.LockTaskLast(ctx, tx, a.TaskID)
-	if err != nil || !there {
-		return a, true, err
-	}
-	leaving, err := store.BeingDeleted(ctx, tx, a.TaskID)
-	if err != nil || leaving {
-		return a, false, err
-	}
-	newest, err := store.NewestEvent(ctx, tx, a.TaskID)
+// retireTasks records the archives of tasks and removes their rows, of a single one the first rows;
+// unfinished are those of which rows are left. It locks the tasks before it checks them, because
+// another server may be retiring them too, and only an archive of the whole task may be recorded.
+// unneeded are the archives that are not needed any more: the previous ones, or the tasks' own.
+func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, unfinished []archived, err error) {
+	there, err := store.LockTasksLast(ctx, tx, idsOf(all))
 	if err != nil {
-		return a, false, err
+		return nil, nil, err
 	}
-	if newest != a.newest {
-		return a, false, errChanged
-	}
-	unneeded.Path, err = store.ArchivePath(ctx, tx, a.TaskID)
+	leaving, err := store.AreBeingDeleted(ctx, tx, there)
 	if err != nil {
-		return a, false, err
+		return nil, nil, err
 	}
-	if err := store.KeepArchive(ctx, tx, a.namespace, a.Archived); err != nil {
-		return a, false, err
+	newest, err := store.NewestEvents(ctx, tx, there)
+	if err != nil {
+		return nil, nil, err
 	}
-	done, err = store.DeleteTask(ctx, tx, a.namespace, a.TaskID, nil, deleteBatch)
-	return unneeded, done, err
+	var rows []store.Archived
+	var ids []string
+	for _, a := range all {
+		switch {
+		case !slices.Contains(there, a.TaskID):
+			unneeded = append(unneeded, a)
+		case slices.Contains(leaving, a.TaskID):
+			unneeded, unfinished = append(unneeded, a), append(unfinished, a)
+		case newest[a.TaskID] != a.newest:
+			return nil, nil, errChanged
+		default:
+			rows, ids = append(rows, a.Archived), append(ids, a.TaskID)
+		}
+	}
+	if len(rows) == 0 {
+		return unneeded, unfinished, nil
+	}
+	old, err := store.ArchivePaths(ctx, tx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, path := range old {
+		unneeded = append(unneeded, archived{Archived: store.Archived{Archive: pawl.Archive{Path: path}}})
+	}
+	if err := store.KeepArchives(ctx, tx, rows); err != nil {
+		return nil, nil, err
+	}
+	if len(ids) > 1 {
+		return unneeded, unfinished, store.RemoveTasks(ctx, tx, ids, deleteBatch)
+	}
+	done, err := store.DeleteTask(ctx, tx, rows[0].Namespace, ids[0], nil, deleteBatch)
+	if !done {
+		unfinished = append(unfinished, archived{Archived: rows[0]})
+	}
+	return unneeded, unfinished, err
 }
 
 // discard removes the files of archives that were not recorded. The transaction that was
@@ -286,19 +342,15 @@ func retireTask(ctx context.Context, tx store.Tx, a archived) (unneeded archived
 func (p *pass) discard(ctx context.Context, written []archived) {
 	var unneeded []archived
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
-		unneeded = nil
-		for _, a := range written {
-			if _, err := store.LockTaskLast(ctx, tx, a.TaskID); err != nil {
-				return err
-			}
-			path, err := store.ArchivePath(ctx, tx, a.TaskID)
-			if err != nil {
-				return err
-			}
-			if path != a.Path {
-				unneeded = append(unneeded, a)
-			}
+		ids := idsOf(written)
+		if _, err := store.LockTasksLast(ctx, tx, ids); err != nil {
+			return err
 		}
+		used, err := store.ArchivePaths(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		unneeded = slices.DeleteFunc(slices.Clone(written), func(a archived) bool { return slices.Contains(used, a.Path) })
 		return nil
 	})
 	if err == nil {
@@ -323,6 +375,20 @@ func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
 // that names who deleted it. Deleting a task that does not exist is not an error.
 func (s *Sweeper) Delete(ctx context.Context, namespace, taskID string, by store.Deletion) error {
 	return s.delete(ctx, namespace, taskID, &by)
+}
+
+// DeleteEnded deletes those of the tasks that have ended and are neither parents nor children, as
+// Delete does, but in one transaction. It returns their ids. If they are too large for one, it
+// deletes none and returns nothing.
+func (s *Sweeper) DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) (deleted []string, err error) {
+	err = s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
+		deleted, err = store.DeleteEnded(ctx, tx, namespace, taskIDs, &by, deleteBatch)
+		return err
+	})
+	if errors.Is(err, store.ErrManyRows) {
+		return nil, nil
+	}
+	return deleted, err
 }
 
 // resume continues the deletion of a task, if one has begun.
