@@ -176,8 +176,8 @@ func (r taskRows) removeAll(ctx context.Context, tx Tx, free bool, batch int) er
 }
 
 // DeleteEnded locks tasks of a namespace and deletes those that have ended, are neither parents nor
-// children and have not been deleted before, as DeleteTask does. It returns their ids. It fails with ErrManyRows if they have
-// more than batch rows, and the transaction must not commit.
+// children and have not been deleted before, as DeleteTask does. It returns their ids. It fails with
+// ErrManyRows if they have more than batch rows, and the transaction must not commit.
 func DeleteEnded(ctx context.Context, tx Tx, namespace string, taskIDs []string, by *Deletion, batch int) ([]string, error) {
 	there, err := LockTasksLast(ctx, tx, taskIDs)
 	if err != nil || len(there) == 0 {
@@ -222,7 +222,7 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 	if err := r.removeKeys(ctx, tx, free); err != nil {
 		return false, err
 	}
-	return done, gated(ctx, tx, "delete", func() error {
+	err = gated(ctx, tx, "delete", func() error {
 		steps, err := there(ctx, tx, removal, r.there, r.arg)
 		if err != nil {
 			return err
@@ -252,6 +252,7 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 		done = true
 		return nil
 	})
+	return done, err
 }
 
 // stepsThere is a query that says for each step of removal whether it has rows to remove. It is
