@@ -263,7 +263,7 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the checkpoint cannot be used: " + err.Error(), Err: err}
 	}
 	v.Since = c.Size
-	return v, e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		l, err := readLog(ctx, tx)
 		if err != nil {
 			return err
@@ -300,6 +300,7 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 		}
 		return nil
 	})
+	return v, err
 }
 
 // ProveLog implements pawl.LogReader.

@@ -89,7 +89,7 @@ func LockToUpdate(ctx context.Context, tx Tx, now int64, namespace string, taskI
 // TasksToUpdate reads what an update may change of tasks, their states, versions and numbers of
 // items.
 func TasksToUpdate(ctx context.Context, tx Tx, taskIDs []string) (out []pawl.Task, err error) {
-	return out, eachRow(ctx, tx, bulkSQL["to update"], []any{TaskList(taskIDs)}, func(rows Rows) error {
+	err = eachRow(ctx, tx, bulkSQL["to update"], []any{TaskList(taskIDs)}, func(rows Rows) error {
 		var t pawl.Task
 		var metadata string
 		err := rows.Scan((*TaskID)(&t.ID), &t.Namespace, &t.State, (*Text)(&t.Title), &t.Priority, &metadata, &t.Version, &t.Items)
@@ -97,6 +97,7 @@ func TasksToUpdate(ctx context.Context, tx Tx, taskIDs []string) (out []pawl.Tas
 		out = append(out, t)
 		return err
 	})
+	return out, err
 }
 
 // eachRow passes the rows of a query to fn.

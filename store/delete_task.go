@@ -92,21 +92,14 @@ func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
 
 // NewestEvents is NewestEvent for several tasks. A task without events is left out.
 func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int64, error) {
-	rows, err := tx.Query(ctx, archiveSQL["newest events"], TaskList(taskIDs))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := make(map[string]int64, len(taskIDs))
-	for rows.Next() {
+	return out, eachRow(ctx, tx, archiveSQL["newest events"], []any{TaskList(taskIDs)}, func(rows Rows) error {
 		var task string
 		var id int64
-		if err := rows.Scan((*TaskID)(&task), &id); err != nil {
-			return nil, err
-		}
+		err := rows.Scan((*TaskID)(&task), &id)
 		out[task] = id
-	}
-	return out, rows.Err()
+		return err
+	})
 }
 
 // removal is the order in which the rows of a task are removed. Rows that lead to other
@@ -199,21 +192,15 @@ func DeleteEnded(ctx context.Context, tx Tx, namespace string, taskIDs []string,
 
 // deletable returns the tasks that DeleteEnded deletes, with their ids, types and states.
 func deletable(ctx context.Context, tx Tx, namespace string, taskIDs []string) (out []pawl.Task, err error) {
-	rows, err := tx.Query(ctx, tombstoneSQL["tasks to delete"], TaskList(taskIDs), namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = eachRow(ctx, tx, tombstoneSQL["tasks to delete"], []any{TaskList(taskIDs), namespace}, func(rows Rows) error {
 		var t pawl.Task
-		if err := rows.Scan((*TaskID)(&t.ID), &t.Type, &t.State); err != nil {
-			return nil, err
-		}
+		err := rows.Scan((*TaskID)(&t.ID), &t.Type, &t.State)
 		if t.State.Ended() {
 			out = append(out, t)
 		}
-	}
-	return out, rows.Err()
+		return err
+	})
+	return out, err
 }
 
 // remove removes up to batch rows of locked tasks. done says that nothing is left. The unique keys

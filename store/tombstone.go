@@ -117,21 +117,14 @@ func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 
 // countEvents returns the number and the last one of the events of each task.
 func countEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]Tombstone, error) {
-	rows, err := tx.Query(ctx, tombstoneSQL["events of tasks"], TaskList(taskIDs))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := make(map[string]Tombstone, len(taskIDs))
-	for rows.Next() {
+	return out, eachRow(ctx, tx, tombstoneSQL["events of tasks"], []any{TaskList(taskIDs)}, func(rows Rows) error {
 		var task string
 		var n, last int64
-		if err := rows.Scan((*TaskID)(&task), &n, &last); err != nil {
-			return nil, err
-		}
+		err := rows.Scan((*TaskID)(&task), &n, &last)
 		out[task] = Tombstone{Events: n, LastEvent: eventID(last)}
-	}
-	return out, rows.Err()
+		return err
+	})
 }
 
 func readTombstone(ctx context.Context, tx Tx, taskID string) (id int64, b Tombstone, found bool, err error) {

@@ -75,10 +75,11 @@ func (s *Sweeper) newestSigned(ctx context.Context) (out store.SignedRoot, err e
 		s.Log.WarnContext(ctx, "archives have no proofs: the checkpoint beside the signing key cannot be read", "error", err)
 		return out, nil
 	}
-	return out, s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		out, err = read(ctx, tx)
 		return err
 	})
+	return out, err
 }
 
 // pass is one sweep.
