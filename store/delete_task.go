@@ -168,21 +168,26 @@ func (r taskRows) removeAll(ctx context.Context, tx Tx, free bool, batch int) er
 	return err
 }
 
-// DeleteEnded locks tasks of a namespace and deletes those that have ended, are neither parents nor
-// children and have not been deleted before, as DeleteTask does. It returns their ids. It fails with
+// DeleteEnded deletes those of the tasks of a namespace that have ended, are neither parents
+// nor children and have not been deleted before, as DeleteTask does. It returns their ids. It fails with
 // ErrManyRows if they have more than batch rows, and the transaction must not commit.
 func DeleteEnded(ctx context.Context, tx Tx, namespace string, taskIDs []string, by *Deletion, batch int) ([]string, error) {
-	there, err := LockTasksLast(ctx, tx, taskIDs)
-	if err != nil || len(there) == 0 {
-		return nil, err
-	}
-	tasks, err := deletable(ctx, tx, namespace, there)
-	if err != nil || len(tasks) == 0 {
-		return nil, err
-	}
-	ids := make([]string, len(tasks))
-	for i := range tasks {
-		ids[i] = tasks[i].ID
+	var tasks []pawl.Task
+	ids := taskIDs
+	for _, locked := range []bool{false, true} { // only ended tasks are locked: nothing else moves them
+		if locked {
+			if _, err := LockTasksLast(ctx, tx, ids); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if tasks, err = deletable(ctx, tx, namespace, ids); err != nil || len(tasks) == 0 {
+			return nil, err
+		}
+		ids = make([]string, len(tasks))
+		for i := range tasks {
+			ids[i] = tasks[i].ID
+		}
 	}
 	if err := putTombstones(ctx, tx, namespace, tasks, by); err != nil {
 		return nil, err

@@ -58,10 +58,13 @@ type crashMsg struct{ err error }
 // while it still reads from it.
 func (s *screen) crash(panicked any) tea.Cmd {
 	if s.crashed == nil {
-		s.crashed = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+		s.crashed = panicError(panicked)
 	}
 	return tea.Quit
 }
+
+// panicError is called by a deferred function that has recovered from a panic: it has its place.
+func panicError(panicked any) error { return fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()) }
 
 // Init waits for the first interval: the first frame is read before the screen is drawn.
 func (s *screen) Init() tea.Cmd { return s.wait(s.interval) }
@@ -137,7 +140,7 @@ func (s *screen) next() tea.Cmd {
 	return func() (msg tea.Msg) {
 		defer func() {
 			if p := recover(); p != nil {
-				msg = crashMsg{fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+				msg = crashMsg{panicError(p)}
 			}
 		}()
 		s.reads.RLock()
