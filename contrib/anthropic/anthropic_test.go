@@ -2,6 +2,7 @@ package anthropic_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,6 +119,12 @@ func (w *fakeServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	send(`{"type":"message_stop"}`)
 }
 
+func (w *fakeServer) asked(model string) []ask {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asks[model]
+}
+
 var server = &fakeServer{asks: map[string][]ask{}}
 
 func TestMain(m *testing.M) {
@@ -131,14 +139,14 @@ func TestMain(m *testing.M) {
 
 func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		name := "m-" + string(p.Database)
-		runs := 0
+		name := "m-" + rand.Text() // the model of this run alone
+		var runs atomic.Int64
 		look := agent.Func(
 			"look",
 			"Looks",
 			`{"type":"object","properties":{"n":{"type":"integer"}}}`,
 			func(_ context.Context, in struct{ N int }) (int, error) {
-				runs++
+				runs.Add(1)
 				return 10 * in.N, nil
 			},
 		)
@@ -176,13 +184,13 @@ func TestAGenerationThatBreaksOffGoesOn(t *testing.T) {
 		m := list.Items[0]
 		if m.Text() != "Let me look. It is 70 and 80 😀." || m.StepNumber != 2 || string(m.Usage) != `{"input_tokens":20,"output_tokens":10}` ||
 			m.Attempt != 2 ||
-			runs != 2 {
-			t.Errorf("%d runs, %+v\n%s", runs, m, m.Content)
+			runs.Load() != 2 {
+			t.Errorf("%d runs, %+v\n%s", runs.Load(), m, m.Content)
 		}
 		if !strings.Contains(string(m.Content), `"abandoned"`) || !strings.Contains(string(m.Content), `{"type":"reasoning","text":"hm"}`) {
 			t.Errorf("%s", m.Content)
 		}
-		checkRequests(t, server.asks[name])
+		checkRequests(t, server.asked(name))
 	})
 }
 
