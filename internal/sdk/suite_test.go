@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -70,5 +71,20 @@ func TestEverySuiteHasABaseline(t *testing.T) {
 	}
 	for name := range baseline {
 		t.Errorf("%s has a baseline for %s, which is no suite", baselineFile, name)
+	}
+}
+
+func TestASuiteThatFailsRunsOnceMore(t *testing.T) {
+	script := `test -e "$FILE" && echo "1 passed in 0.1s" || { touch "$FILE"; exit 1; }`
+	unstable := suite{name: "unstable", command: []string{"sh", "-c", script}, counts: pytest}
+	env := []string{"PATH=/usr/bin:/bin", "FILE=" + filepath.Join(t.TempDir(), "ran")}
+	if o := unstable.runTwice(t.Context(), env, 1); len(o.wrong(1)) != 0 || len(o.first) == 0 {
+		t.Errorf("%+v", o)
+	}
+	if o := unstable.runTwice(t.Context(), env, 1); len(o.wrong(1)) != 0 || len(o.first) != 0 {
+		t.Errorf("%+v", o)
+	}
+	if o := unstable.runTwice(t.Context(), env, 2); len(o.wrong(2)) == 0 || len(o.first) == 0 {
+		t.Errorf("%+v", o)
 	}
 }
