@@ -78,7 +78,7 @@ func valueAt(at any) any {
 //
 // @arrays and @filled unnest columns. An array has only its first value if all values are
 // the same, and no value if all are NULL. The first number may be written as
-// $4 + list, for columns that follow those of another list.
+// $4 + list + list, for columns that follow those of other lists.
 var columnLists = func() map[string][]Column {
 	var r StateRow
 	lists := map[string][]Column{
@@ -89,6 +89,7 @@ var columnLists = func() map[string][]Column {
 		"item":           new(itemScan).columns(),
 		"task":           new(taskScan).columns(),
 		"new_task":       new(NewTask).Columns(),
+		"item_deps":      {{"needs_id", new(ItemID)}, {"item_id", new(ItemID)}},
 		"minute":         countedColumns(),
 	}
 	for i := range stateTables {
@@ -179,16 +180,16 @@ func filled(arg string) string {
 }
 
 // numbered writes each column of a list with its number. arg is "list, $4" or "list, $4 +
-// other".
+// other + other".
 func numbered(arg string, one func(c Column, n int) string) string {
 	name, first, _ := strings.Cut(arg, ", $")
-	first, behind, _ := strings.Cut(first, " + ")
-	n, err := strconv.Atoi(first)
+	terms := strings.Split(first, " + ")
+	n, err := strconv.Atoi(terms[0])
 	if err != nil {
 		panic("store: there is no number in the mark (" + arg + ")")
 	}
-	if behind != "" {
-		n += len(listOf(behind))
+	for _, list := range terms[1:] {
+		n += len(listOf(list))
 	}
 	out := make([]string, len(listOf(name)))
 	for i, c := range listOf(name) {

@@ -41,8 +41,9 @@ func TestKeptIsCarried(t *testing.T) {
 
 func TestArraysOfColumns(t *testing.T) {
 	for mark, want := range map[string]string{
-		"@arrays(kept, $2)":         "$2::int[], $3::int[], $4::int[]",
-		"@arrays(kept, $2 + given)": "$9::int[], $10::int[], $11::int[]",
+		"@arrays(kept, $2)":                     "$2::int[], $3::int[], $4::int[]",
+		"@arrays(kept, $2 + given)":             "$9::int[], $10::int[], $11::int[]",
+		"@arrays(item_deps, $2 + given + kept)": "$12::uuid[], $13::uuid[]",
 		"@filled(kept, $2)": "COALESCE(attempt, ($2::int[])[1]) AS attempt, COALESCE(failures, ($3::int[])[1]) AS failures, " +
 			"COALESCE(rework, ($4::int[])[1]) AS rework",
 	} {

@@ -1,16 +1,16 @@
 WITH n AS MATERIALIZED (SELECT pawl.now() AS now),
 t AS MATERIALIZED (
-  SELECT @filled(new_task, $27 + given), COALESCE(items, ($1::int[])[1]) AS items, @actors($3, $4)[COALESCE(actor, ($2::int[])[1])] AS actor, data, key_id,
-    @queues($8, $10)[COALESCE(queue, ($25::int[])[1])] AS queue_id
-  FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], $25::int[], @arrays(new_task, $27 + given))
+  SELECT @filled(new_task, $25 + given), COALESCE(items, ($1::int[])[1]) AS items, @actors($3, $4)[COALESCE(actor, ($2::int[])[1])] AS actor, data, key_id,
+    @queues($8, $10)[COALESCE(queue, ($23::int[])[1])] AS queue_id
+  FROM unnest($1::int[], $2::int[], $5::text[], $6::text[], $23::int[], @arrays(new_task, $25 + given))
     AS t(items, actor, data, key_id, queue, @columns(new_task))),
 i AS MATERIALIZED (
-  SELECT id, ($8::text[])[COALESCE(queue, ($24::int[])[1])] AS namespace, COALESCE(task_id, ($9::uuid[])[1]) AS task_id, ($10::text[])[COALESCE(queue, ($24::int[])[1])] AS type, @queues($8, $10)[COALESCE(queue, ($24::int[])[1])] AS queue_id,
+  SELECT id, ($8::text[])[COALESCE(queue, ($22::int[])[1])] AS namespace, COALESCE(task_id, ($9::uuid[])[1]) AS task_id, ($10::text[])[COALESCE(queue, ($22::int[])[1])] AS type, @queues($8, $10)[COALESCE(queue, ($22::int[])[1])] AS queue_id,
     COALESCE(kind, 'work') AS kind, COALESCE(position, 0) AS position, key, COALESCE(priority, 0::smallint) AS priority,
-    run_at, deadline, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $27), n.now,
+    run_at, deadline, after, COALESCE(needs, 0) AS needs, input, @actors($3, $4)[COALESCE(actor, ($19::int[])[1])] AS actor, data, key_id, @filled(given, $25), n.now,
     CASE WHEN i.needs > 0 THEN 'waiting' WHEN i.run_at > n.now THEN 'scheduled' ELSE 'queued' END AS state
   FROM unnest($7::uuid[], $9::uuid[], $11::text[], $12::int[], $13::text[], $14::smallint[],
-    $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], $24::int[], $26::bigint[], @arrays(given, $27))
+    $15::bigint[], $16::text[], $17::int[], $18::text[], $19::int[], $20::text[], $21::text[], $22::int[], $24::bigint[], @arrays(given, $25))
     AS i(id, task_id, kind, position, key, priority, run_at, after, needs, input, actor, data, key_id, queue, deadline, @columns(given)), n),
 task AS (
   INSERT INTO pawl.tasks (@columns(new_task), queue_id, created_at)
@@ -42,9 +42,9 @@ waiting AS (
   FROM i
   WHERE state = 'waiting'),
 deps AS (
-  INSERT INTO pawl.item_deps (needs_id, item_id)
-  SELECT needs_id, item_id
-  FROM unnest($22::uuid[], $23::uuid[]) AS d(needs_id, item_id)),
+  INSERT INTO pawl.item_deps (@columns(item_deps))
+  SELECT @columns(item_deps)
+  FROM unnest(@arrays(item_deps, $25 + given + new_task)) AS d(@columns(item_deps))),
 -- The events are inserted in the order given, a task's before its items': Append reads its
 -- second input after the first. So the ids of a task's events rise in this order.
 event AS (
