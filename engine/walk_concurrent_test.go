@@ -377,7 +377,7 @@ func (w *concurrentWalk) checkEnds() {
 			if !i.State.Ended() && !(failed && (task.State == pawl.TaskRejected || task.Type == "lenient")) {
 				w.Errorf("item %s is %s in a task that is %s", i.ID, i.State, task.State)
 			}
-			if w.whole[i.ID] && i.State == pawl.ItemCompleted && len(i.AssembledResult) == 0 {
+			if w.whole[i.ID] && i.State == pawl.ItemCompleted && len(i.AssembledResult) == 0 && !w.sentBack(i) {
 				w.Errorf("item %s is completed without the result that its parts were put together to", i.ID)
 			}
 			if w.done[i.ID] && i.State != pawl.ItemCompleted {
@@ -388,6 +388,14 @@ func (w *concurrentWalk) checkEnds() {
 			w.Errorf("task %s is completed and none of its items", task.ID)
 		}
 	}
+}
+
+// sentBack reports whether a result of the item was rejected: the next one may come in one piece.
+func (w *concurrentWalk) sentBack(i pawl.Item) bool {
+	w.Helper()
+	list, err := w.p.Service.ListEvents(w.Context(), pawl.EventFilter{ItemID: i.ID, Event: "rejected"})
+	w.accept(err)
+	return len(list.Items) > 0
 }
 
 // checkFeeds waits until the feeds have all events of the database, except those that
