@@ -82,6 +82,7 @@ func BulkTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	if err != nil {
 		return BulkPage{}, err
 	}
+	ctx = ByKeys(ctx) // before the tables have statistics, each step would read and sort all that is left
 	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last, size)
 	if err == nil && len(keys) > 0 {
 		l.limit = len(keys)
@@ -96,6 +97,7 @@ func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	if err != nil {
 		return BulkPage{}, err
 	}
+	ctx = ByKeys(ctx)
 	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last, size)
 	if out.Count = int64(len(keys)); err == nil && len(keys) > 0 && len(l.derived.conds) > 0 {
 		w := l.derived.with("t.id @among_ids(?)", TaskList(keys))
