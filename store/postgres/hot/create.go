@@ -13,8 +13,8 @@ import (
 //go:embed create.sql
 var createSQL string
 
-// plainSQL is createSQL without the parts that have nothing to insert if each item is the only one of
-// its task and queued. A part costs a tenth of the time of a create, also if it inserts nothing.
+// plainSQL is createSQL without the parts that have nothing to insert for tasks of one item that is
+// queued. Together they took 5 to 15 % of the server's time without inserting anything.
 var plainSQL = without(createSQL, "live", "item", "scheduled", "waiting", "deps")
 
 // without cuts named parts out of a statement. Each ends a line with its closing parenthesis.
@@ -30,8 +30,13 @@ func without(query string, parts ...string) string {
 	return query
 }
 
-// arePlain says whether plainSQL inserts the items.
-func arePlain(items []store.NewItem) bool {
+// arePlain says whether plainSQL inserts the tasks and their items.
+func arePlain(tasks []store.NewTask, items []store.NewItem) bool {
+	for i := range tasks {
+		if !tasks[i].Solo {
+			return false
+		}
+	}
 	for i := range items {
 		if it := &items[i]; it.Mark() != 1 || it.RunAt != nil || len(it.Needs) > 0 {
 			return false
@@ -69,7 +74,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	var task store.NewTask
 	args = append(args, arrays(task.Columns(), tasks, func(t *store.NewTask) { task = *t })...)
 	query := plainSQL
-	if !arePlain(items) {
+	if !arePlain(tasks, items) {
 		query = createSQL
 		args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }))
 	}
