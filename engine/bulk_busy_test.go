@@ -36,6 +36,7 @@ func TestBulkDeleteWhileWorkersWork(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		var deadlocks deadlockLog
 		options := engine.Options{Log: slog.New(slog.NewTextHandler(&deadlocks, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+		soonDeadlocked(t, p)
 		e, other := p.Another(options), p.Another(options)
 		for range 2 {
 			busyTasks(t, e)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -140,13 +141,7 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 			mark = "&"
 		}
 		p.URL += mark + "application_name=" + w.name
-		var super bool
-		if err := w.killer.QueryRow(t.Context(), "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super); err != nil {
-			t.Fatal(err)
-		}
-		if super { // a deadlock ends at once and not after a second, so there are more rounds
-			p.URL += "&deadlock_timeout=20ms"
-		}
+		soonDeadlocked(t, p)
 	}
 	w.orders = newWalkOrders(t, w)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -160,6 +155,27 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 	w.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(w.stop)
 	return w
+}
+
+// soonDeadlocked lets engines that are opened from now on end a deadlock at once and not after a
+// second, where PostgreSQL allows it.
+func soonDeadlocked(t *testing.T, p *pawltest.Pawl) {
+	t.Helper()
+	if p.Database != pawltest.Postgres {
+		return
+	}
+	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), p.URL))
+	defer conn.Close(t.Context())
+	var super bool
+	if err := conn.QueryRow(t.Context(), "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super); err != nil {
+		t.Fatal(err)
+	}
+	if u := need[*url.URL](t)(url.Parse(p.URL)); super {
+		q := u.Query()
+		q.Set("deadlock_timeout", "20ms")
+		u.RawQuery = q.Encode()
+		p.URL = u.String()
+	}
 }
 
 // playRound creates tasks, makes all kinds of calls on them at once and checks the
