@@ -98,6 +98,9 @@ func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
 	return p, err
 }
 
+// promptly is a wait for a connection that does not shorten the time of the statement.
+const promptly = 100 * time.Millisecond
+
 var (
 	errFrozen = errors.New("the server does not answer")
 	errNoConn = &pawl.Error{Code: pawl.CodeUnavailable, Message: "no connection to the database became free in time"}
@@ -116,9 +119,11 @@ func (p *pool) bound(ctx context.Context, limit time.Duration) (context.Context,
 }
 
 // acquire takes a connection from the pool; free releases it. A patient caller may wait
-// long for a lock.
-func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free func(), err error) {
-	within, cancel := context.WithTimeoutCause(ctx, p.limit, errNoConn)
+// long for a lock. The wait for a connection is part of the time of the statement after it: left is
+// what remains of the limit, at least a quarter.
+func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left time.Duration, free func(), err error) {
+	began := clock.Now()
+	within, cancel := context.WithTimeoutCause(ctx, p.limit*3/4, errNoConn)
 	defer cancel()
 	leave := func() {}
 	if patient {
@@ -126,7 +131,7 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free
 		case p.slots <- struct{}{}:
 			leave = func() { <-p.slots }
 		case <-within.Done():
-			return nil, nil, context.Cause(within)
+			return nil, 0, nil, context.Cause(within)
 		}
 	}
 	if c, err = p.Acquire(within); err != nil {
@@ -134,20 +139,24 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free
 		if errors.Is(context.Cause(within), errNoConn) {
 			err = errNoConn
 		}
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	return c, func() { c.Release(); leave() }, nil
+	left = p.limit
+	if waited := clock.Now().Sub(began); waited > promptly {
+		left = max(p.limit-waited, p.limit/4)
+	}
+	return c, left, func() { c.Release(); leave() }, nil
 }
 
 // do runs fn in a transaction. patient says that it may wait long for a lock.
 func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOptions, patient bool,
 	fn func(ctx context.Context, tx store.Tx) error) error {
-	c, free, err := p.acquire(ctx, patient)
+	c, left, free, err := p.acquire(ctx, patient)
 	if err != nil {
 		return err
 	}
 	defer free()
-	s := &session{rewrite: rewrite, one: true, view: o.AccessMode == pgx.ReadOnly, pool: p, limit: p.limit, dictionary: p.dictionary}
+	s := &session{rewrite: rewrite, one: true, view: o.AccessMode == pgx.ReadOnly, pool: p, limit: left, dictionary: p.dictionary}
 	begin, end := p.bound(ctx, s.limit)
 	tx, err := c.BeginTx(begin, o)
 	end()
