@@ -1,12 +1,14 @@
 package postgres
 
 import (
-	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-work/pawl/store"
 )
 
 // The wait for a connection is part of the time of the statement after it, so that a call to a
@@ -22,7 +24,7 @@ func TestAWaitForAConnectionShortensTheStatement(t *testing.T) {
 	}
 	const limit, held = 80 * time.Second, 300 * time.Millisecond
 	d := &db{}
-	p, err := d.pool(cfg, poolKind{conns: 1, session: everySession, limit: limit, lock: time.Second})
+	p, err := d.pool(cfg, poolKind{name: "hot", conns: 1, session: everySession, limit: limit, lock: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +45,8 @@ func TestAWaitForAConnectionShortensTheStatement(t *testing.T) {
 	if at, found := ctx.Deadline(); !found || time.Until(at) > left {
 		t.Errorf("the statement ends at %v", at)
 	}
-	within, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, _, _, err := p.acquire(within, false); err == nil {
-		t.Error("a second connection of a pool of one")
+	p.limit = 100 * time.Millisecond
+	if _, _, _, err := p.acquire(t.Context(), false); !store.IsDown(err) || !strings.Contains(err.Error(), "hot") {
+		t.Errorf("a second connection of a pool of one: %v", err)
 	}
 }
