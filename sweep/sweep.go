@@ -174,7 +174,7 @@ func (s *Sweeper) FollowUp(ctx context.Context) ([]store.DueItem, error) {
 func (p *pass) sweep(ctx context.Context, steps []step) (err error) {
 	for _, run := range steps {
 		refused := run(p, ctx)
-		if err = cmp.Or(err, refused); refused != nil && (ctx.Err() != nil || errors.Is(refused, store.ErrLost)) {
+		if err = cmp.Or(err, refused); refused != nil && (ctx.Err() != nil || store.IsDown(refused)) {
 			break
 		}
 	}
