@@ -11,6 +11,11 @@ RETURNING depth, children
 INSERT INTO pawl.child_links (child_id, namespace, parent_id, item_id, key, depth)
 VALUES ($1, $2, $3, $4, $5, $6)
 
+-- name: children so far
+SELECT children
+FROM pawl.parents
+WHERE task_id = $1
+
 -- name: child by key
 SELECT l.child_id
 FROM pawl.child_links l
