@@ -142,13 +142,14 @@ WHERE task_id = $1 AND todo = $2
 -- name: cancelled parents
 SELECT p.namespace, p.task_id, NULL, p.todo
 FROM pawl.parents p
-WHERE p.todo > 0
+WHERE p.todo > 0 AND p.task_id > $2
 ORDER BY p.task_id
 LIMIT $1
 
 -- name: cancelling waits
 SELECT DISTINCT c.namespace, c.task_id, c.item_id, 1
 FROM pawl.child_cancels c
+WHERE c.item_id > $2
 ORDER BY c.item_id
 LIMIT $1
 
@@ -185,9 +186,9 @@ WHERE child_id IN @ids($1)
 -- name: doomed children
 SELECT l.child_id
 FROM pawl.child_links l
-WHERE l.parent_id = $1 AND l.doomed = 1
+WHERE l.parent_id = $1 AND l.doomed = 1 AND l.child_id > $2
 ORDER BY l.child_id
-LIMIT $2
+LIMIT $3
 
 -- name: open child
 SELECT a.child_id
