@@ -3,7 +3,7 @@
 # apt; elsewhere their programs must be installed.
 
 .DEFAULT_GOAL := help
-.PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk browser screenshots grafana torture bench bench-short bench-soak demo update
+.PHONY: help build release test check fuzz conformance mutants mcp-clients api-lint api-proxy sdk browser screenshots grafana torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ api-lint: ## lint the OpenAPI description; brings its own Node
 
 api-proxy: ## api-lint, and check every answer of the client's suite against the description with Prism
 	./server/lint/run proxy
+
+mutants: ## plant the faults of internal/mutants/patches, one at a time, and see that a test fails; ONLY=name for one, BASE=revision
+	go run ./internal/mutants -only "$(ONLY)" -base "$(BASE)"
 
 conformance: ## the MCP suite against the MCP layer, both revisions; brings its own Node
 	./mcp/conformance/suite.sh
