@@ -173,7 +173,11 @@ func build(t *testing.T, snippets []snippet) (runner string) {
 func TestCommandsInDocsRun(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "pawl")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/pawl").CombinedOutput(); err != nil {
+	if built := os.Getenv("PAWL_TEST_PROGRAM"); built != "" {
+		if err := os.Symlink(built, program); err != nil {
+			t.Fatal(err)
+		}
+	} else if out, err := exec.Command("go", "build", "-o", program, "./cmd/pawl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PAWL_") || strings.HasPrefix(v, "DB_") })
