@@ -282,6 +282,17 @@ var acceptance = noun{"acceptance", []promise{
 		w.conflict(err, "completed", []string{}...)
 		w.same(w.refused(err, pawl.CodeConflict).Holder, "user/eve", "who decided")
 	}},
+	{"a task that is rejected for good gives up its input hash", func(w *fixture) {
+		w.putType(essay)
+		ask := pawl.NewTask{Type: essay.Name, Payload: raw(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}}
+		task := w.create(ask)
+		w.submit(w.claim("w1"), `{"title":"a"}`)
+		w.same(w.create(ask).ID, task.ID, "while it may be approved")
+		_, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{{TaskID: task.ID, Errors: []pawl.Complaint{{Code: "no", Message: "no"}}}}))
+		w.ok(err, "reject")
+		w.same(w.task(task.ID).State, pawl.TaskRejected, "state")
+		w.same(w.create(ask).Deduplicated, false, "deduplicated")
+	}},
 	{"a removed type still applies to existing tasks", func(w *fixture) {
 		task, ls := w.claimedTask(essay, 1)
 		w.removeType(essay.Name)

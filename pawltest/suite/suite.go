@@ -102,6 +102,7 @@ var nouns = []noun{
 	children,
 	budgetKeeping,
 	budgetQuestions,
+	budgetEnds,
 	uniqueness,
 	debounces,
 	deadlines,
