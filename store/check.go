@@ -83,7 +83,7 @@ var Rules = []Rule{
 		"set schedules.queued to the number of queued firings, and next_tick to the first tick after those that were fired"},
 	{"firings", "a tick has one firing, with a task exactly if it made or found one, which names the schedule; an open one has its schedule",
 		"delete the firing, or set open to 0"},
-	{"links of children", "a child is linked to its parent, both exist, and the parent counts its children",
+	{"links of children", "a child is linked to its parent, one of them exists and the other one too or in its archive, and the parent counts its children",
 		"delete the link, or insert the row of the parent with the number of its children"},
 	{"waits for children", "a wait counts the children that have ended", "set child_waits.total, ended and failed to what was counted"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
