@@ -56,3 +56,44 @@ SELECT r.id,
 FROM pawl.task_rows r
 WHERE r.id @among_ids($1) AND r.state = $2
   AND (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
+
+-- Tasks of a page that have ended or failed, whose newest event is at most $3, and that were not restored.
+-- $4: the states.
+-- name: at rest before
+SELECT x.id, x.namespace, x.type, x.type_version, x.state, x.last
+FROM (
+  SELECT t.id, t.namespace, t.type, t.type_version, (SELECT r.state FROM pawl.task_rows r WHERE r.id = t.id) AS state,
+    (SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = t.id) AS last
+  FROM pawl.tasks t
+  WHERE t.id > $1
+  ORDER BY t.id
+  LIMIT $2
+) x
+WHERE x.last <= $3 AND x.state @among($4) AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = x.id AND a.restored_at IS NOT NULL)
+ORDER BY x.id
+
+-- The last task of that page.
+-- name: end of page
+SELECT COALESCE((SELECT t.id FROM pawl.tasks t WHERE t.id > $1 ORDER BY t.id LIMIT 1 OFFSET $2), $3)
+
+-- Newest archives of tasks that are not there.
+-- name: archives to check
+SELECT a.task_id, a.namespace
+FROM pawl.archives a
+WHERE NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = a.task_id)
+ORDER BY a.task_id DESC
+LIMIT $1
+
+-- What is still to come, and has been for long: the newest event of the task is at most $1.
+-- name: pending for long
+SELECT x.namespace, x.task_id, x.what
+FROM (
+  SELECT p.namespace, p.task_id, 'its children have not got its cancel or delete' AS what FROM pawl.parents p WHERE p.todo > 0
+  UNION ALL
+  SELECT c.namespace, c.task_id, 'children that it waited for have not got their cancel' FROM pawl.child_cancels c
+  UNION ALL
+  SELECT k.namespace, k.task_id, 'its next step has not been carried out' FROM pawl.task_counters k WHERE k.todo = 1
+) x
+WHERE (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = x.task_id ORDER BY e.id DESC LIMIT 1) <= $1
+ORDER BY x.task_id
+LIMIT $2

@@ -36,11 +36,24 @@ func (p *pass) retain(ctx context.Context) error {
 	if err != nil {
 		return p.logError(ctx, "retention", err)
 	}
+	for _, s := range p.retentionSpans(own) {
+		if s.age <= 0 {
+			continue // for ever
+		}
+		if err := p.retainFor(ctx, s, own); err != nil {
+			return p.logError(ctx, "retention", err)
+		}
+	}
+	return nil
+}
+
+// retentionSpans returns all retentions: those of the options, and those of types.
+func (s *Sweeper) retentionSpans(own map[store.TypeVersion]pawl.Retention) (all []retentionSpan) {
 	for _, k := range []retentionRule{
-		{retainCursor, ended, p.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
-		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed,
+		{retainCursor, ended, s.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
+		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, s.Options.RetainFailed,
 			func(r pawl.Retention) int { return r.FailedSeconds }},
-		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead,
+		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, s.Options.RetainDead,
 			func(r pawl.Retention) int { return r.DeadSeconds }},
 	} {
 		spans := []retentionSpan{{k, 0}}
@@ -50,16 +63,9 @@ func (p *pass) retain(ctx context.Context) error {
 				spans = append(spans, retentionSpan{rule, s})
 			}
 		}
-		for _, s := range spans {
-			if s.age <= 0 {
-				continue // for ever
-			}
-			if err := p.retainFor(ctx, s, own); err != nil {
-				return p.logError(ctx, "retention", err)
-			}
-		}
+		all = append(all, spans...)
 	}
-	return nil
+	return all
 }
 
 // ended are the final states of tasks.
