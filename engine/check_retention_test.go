@@ -70,7 +70,8 @@ func TestDoctorFindsWhatRetentionHasPassed(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		stuck := endedTasks(t, p, 1)
-		if err := p.Exec(`INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at) SELECT 'sweep.retain', MAX(id), '{}', 0 FROM pawl.task_events`); err != nil {
+		if err := p.Exec(`INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at)
+			SELECT 'sweep.retain', MAX(id), '{}', 0 FROM pawl.task_events`); err != nil {
 			t.Fatal(err)
 		}
 		endedTasks(t, p, 1) // behind the cursor

@@ -551,7 +551,8 @@ func TestCheckFindsEveryBreach(t *testing.T) {
 		s := newScene(t, p)
 		// TestCheckReadsTheFile, TestDamagedBlobsAreNamed, TestStatisticsByTotalsAreExact
 		// TestDoctorFindsLostArchives, TestDoctorFindsWhatRetentionHasPassed
-		tried := map[string]bool{store.RuleArchive: true, store.RuleRetention: true, "file": true, "blobs": true, "blob contents": true, "totals": true}
+		tried := map[string]bool{store.RuleArchive: true, store.RuleRetention: true,
+			"file": true, "blobs": true, "blob contents": true, "totals": true}
 		for _, b := range breakages {
 			tried[b.rule] = true
 			s.exec(b.harm)

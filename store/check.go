@@ -85,7 +85,8 @@ var Rules = []Rule{
 		"set schedules.queued to the number of queued firings, and next_tick to the first tick after those that were fired"},
 	{"firings", "a tick has one firing, with a task exactly if it made or found one, which names the schedule; an open one has its schedule",
 		"delete the firing, or set open to 0"},
-	{"links of children", "a child is linked to its parent, one of them exists and the other one too or in its archive, and the parent counts its children",
+	{"links of children", "a child is linked to its parent, one of the two exists and the other one is there or archived, " +
+		"and the parent counts its children",
 		"delete the link, or insert the row of the parent with the number of its children"},
 	{"orphan_child", "a task whose parent was cancelled, or is neither there nor archived, has ended",
 		"cancel the task, or delete it with force"},

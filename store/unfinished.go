@@ -61,10 +61,11 @@ type AtRest struct {
 // restored, out of up to limit tasks behind an id. end is the last of these; LastTask = there are no more.
 func AtRestBefore(ctx context.Context, tx Tx, after string, event int64, states []string, limit int) (out []AtRest, end string, err error) {
 	end = LastTask
-	if _, err := Row(ctx, tx, []any{(*TaskID)(&end)}, unfinishedSQL["end of page"], TaskID(cmp.Or(after, firstTask)), limit-1, TaskID(LastTask)); err != nil {
+	from := TaskID(cmp.Or(after, firstTask))
+	if _, err := Row(ctx, tx, []any{(*TaskID)(&end)}, unfinishedSQL["end of page"], from, limit-1, TaskID(LastTask)); err != nil {
 		return nil, "", err
 	}
-	err = eachRow(ctx, tx, unfinishedSQL["at rest before"], []any{TaskID(cmp.Or(after, firstTask)), limit, event, List(states)}, func(rows Rows) error {
+	err = eachRow(ctx, tx, unfinishedSQL["at rest before"], []any{from, limit, event, List(states)}, func(rows Rows) error {
 		var a AtRest
 		err := rows.Scan((*TaskID)(&a.TaskID), &a.Type.Namespace, &a.Type.Name, &a.Type.Version, &a.State, &a.Last)
 		out = append(out, a)

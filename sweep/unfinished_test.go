@@ -14,7 +14,8 @@ import (
 func (h *fixture) append1(taskID string) error {
 	h.Helper()
 	rs, err := h.Service.AppendCheckpoints(context.WithoutCancel(h.Context()), []pawl.CheckpointAppend{{TaskID: taskID,
-		Checkpoints: []pawl.AppendedCheckpoint{{NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: json.RawMessage(`{}`)}}}}})
+		Checkpoints: []pawl.AppendedCheckpoint{{NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint,
+			Snapshot: json.RawMessage(`{}`)}}}}})
 	h.ok(err)
 	return rs[0].Err
 }
