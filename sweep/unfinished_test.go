@@ -105,8 +105,8 @@ func TestRetentionLeavesWhatIsUnfinished(t *testing.T) {
 			"DELETE FROM pawl.parents"},
 		"a step of the engine": {
 			"INSERT INTO pawl.task_counters (task_id, namespace, todo) SELECT id, namespace, 1 FROM pawl.tasks", "DELETE FROM pawl.task_counters"},
-		"an open reservation": {"INSERT INTO pawl.budget_reservations (id, namespace, budget_id, period_number, item_id, task_id, attempt, key, state, " +
-			"amount, created_at) SELECT 'rsv_1', namespace, 'bgt_1', 1, id, id, 1, 'k', 0, 1, 1 FROM pawl.tasks", "DELETE FROM pawl.budget_reservations"},
+		"an open reservation": {"INSERT INTO pawl.budget_reservations (id, namespace, budget_id, period_number, item_id, task_id, attempt, " +
+			"key, state, amount, created_at) SELECT 'rsv_1', namespace, 'bgt_1', 1, id, id, 1, 'k', 0, 1, 1 FROM pawl.tasks", "DELETE FROM pawl.budget_reservations"},
 		"a child of a wait to cancel": {
 			"INSERT INTO pawl.child_cancels (item_id, child_id, namespace, task_id) SELECT id, id, namespace, id FROM pawl.tasks",
 			"DELETE FROM pawl.child_cancels"},
