@@ -221,6 +221,9 @@ func TestParentsAndChildrenAreRestoredTogether(t *testing.T) {
 				found, err := h.spawn(l, "alive")
 				h.ok(err)
 				h.same(found.ID, live.ID, "the key of the child that is alive")
+				if _, err := h.spawn(l, "k"); len(order) == 1 && pawl.CodeOf(err) != pawl.CodeConflict {
+					t.Errorf("the key of the child that is archived: %v", err)
+				}
 				_, err = pawl.Cancel(h.Context(), h.Service, tasks[0], "")
 				h.ok(err)
 				h.same(h.state(live.ID), pawl.TaskCancelled, "the child of a parent that was cancelled")
