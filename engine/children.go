@@ -112,7 +112,9 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 		}
 		if older != "" {
 			out, err = store.GetTask(ctx, tx, ns, older)
-			out.Deduplicated = true
+			if out.Deduplicated = true; pawl.CodeOf(err) == pawl.CodeNotFound {
+				return taken(pawl.Task{ID: older, State: removedByRetention})
+			}
 			return err
 		}
 		if made, err = e.insertInTx(ctx, tx, []draft{d}); err == nil {
@@ -328,7 +330,10 @@ func (e *Engine) deleteDoomed(ctx context.Context, p *store.PassedOn, reason str
 			after = id
 			ctx := held.wait(ctx)
 			err := e.deleteTask(ctx, pawl.CallerOf(ctx), pawl.TaskCall{TaskID: id, Force: true, Reason: reason})
-			if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound && !held.leaves(err) {
+			if pawl.CodeOf(err) == pawl.CodeNotFound {
+				err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Spare(ctx, tx, id) })
+			}
+			if err != nil && !held.leaves(err) {
 				return err
 			}
 		}

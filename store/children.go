@@ -82,7 +82,7 @@ func childOver(s pawl.TaskState) bool {
 	return status == pawl.StatusCompleted || status == pawl.StatusFailed || status == pawl.StatusCancelled
 }
 
-// CountChildren returns how many children a task has had. Whoever has locked the task gets no more.
+// CountChildren returns how many children a task has had. A task that is locked gets no more.
 func CountChildren(ctx context.Context, tx Tx, taskID string) (n int, err error) {
 	_, err = Row(ctx, tx, []any{&n}, childrenSQL["children so far"], TaskID(taskID))
 	return n, err

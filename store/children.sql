@@ -26,14 +26,17 @@ SELECT w.task_id
 FROM pawl.all_items w
 WHERE w.id = $1 AND w.namespace = $2
 
+-- A link may be that of a child which retention has removed.
 -- name: own children
 SELECT l.child_id
 FROM pawl.child_links l
+JOIN pawl.tasks t ON t.id = l.child_id
 WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 
 -- name: keep children
 SELECT l.child_id
 FROM pawl.child_links l
+JOIN pawl.tasks t ON t.id = l.child_id
 WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 ORDER BY l.child_id
 @kept
@@ -182,6 +185,11 @@ LIMIT $3
 UPDATE pawl.child_links
 SET doomed = 1
 WHERE child_id IN @ids($1)
+
+-- name: spare child
+UPDATE pawl.child_links
+SET doomed = 0
+WHERE child_id = $1
 
 -- name: doomed children
 SELECT l.child_id

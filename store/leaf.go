@@ -140,15 +140,15 @@ func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
 	defer rows.Close()
 	var out digests
 	var id int64
-	var value, was leafText // JSON: never empty
-	dest := []any{&id, &value, &was}
+	var value, replaced leafText // JSON: never empty
+	dest := []any{&id, &value, &replaced}
 	for rows.Next() {
 		if err := rows.Scan(dest...); err != nil {
 			return nil, err
 		}
 		sum, given := [sha256.Size]byte{}, len(value) > 0
-		if len(was) > 0 {
-			sum, given = digestIn(string(was))
+		if len(replaced) > 0 {
+			sum, _, given = replacement(string(replaced))
 		} else if given {
 			sum = sha256.Sum256(value)
 		}

@@ -22,7 +22,7 @@ ORDER BY p.event_id, p.id
 -- input of an item, the result of an item that completed, and that of a task that was applied.
 -- None of them changes from its event on, except for the payload of a task of one that is
 -- replaced: the event `updated` then says which digest it had and stands for the new one. The third
--- column is that earlier digest, in hexadecimal. A value that is gone, with its task, is NULL.
+-- column is the diff of the next replacement, with that earlier digest. A value that is gone, with its task, is NULL.
 -- name: values for leaves
 SELECT e.id,
   CASE
@@ -33,7 +33,7 @@ SELECT e.id,
     ELSE (SELECT w.input FROM pawl.all_items w WHERE w.id = e.item_id)
   END,
   CASE WHEN e.item_id = e.task_id AND e.move IN @events(item 'proposed') OR e.move IN @events(task 'updated') THEN (
-    SELECT substr(u.diff, 28, 64)
+    SELECT u.diff
     FROM pawl.task_events u
     WHERE u.task_id = e.task_id AND u.id > e.id AND u.move IN @events(task 'updated') AND u.item_id IS NULL AND u.diff LIKE '{"payload":{"from":"sha256:%'
     ORDER BY u.id

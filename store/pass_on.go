@@ -96,6 +96,12 @@ func (p *PassedOn) Doomed(ctx context.Context, tx Tx, after string, limit int) (
 	return TaskIDs(ctx, tx, childrenSQL["doomed children"], TaskID(p.TaskID), FromTask(after), limit)
 }
 
+// Spare notes that a child is not to be deleted any more: it is gone.
+func (p *PassedOn) Spare(ctx context.Context, tx Tx, childID string) error {
+	_, err := tx.Exec(ctx, childrenSQL["spare child"], TaskID(childID))
+	return err
+}
+
 // Done notes that nothing is left to pass on: of a wait, to the children that Next has listed.
 func (p *PassedOn) Done(ctx context.Context, tx Tx) (err error) {
 	if p.ItemID != "" {
