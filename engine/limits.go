@@ -245,17 +245,19 @@ func (e *Engine) keyQueues(ctx context.Context) error {
 		due, err = store.DueKeying(ctx, tx, keyingSoon.Microseconds(), keyingGrace.Microseconds(), keyingEvery.Microseconds())
 		return err
 	})
-	for i := range due {
-		var mine bool
-		if err == nil {
-			err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	ctx = store.WithLockWait(ctx, lockedRow)
+	for i := 0; err == nil && i < len(due); i++ {
+		err = e.unlessLocked(ctx, func(ctx context.Context) error {
+			var mine bool
+			err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 				mine, err = due[i].Begin(ctx, tx)
 				return err
 			})
-		}
-		if err == nil && mine {
-			err = e.giveGates(ctx, due[i].Namespace, due[i].Queue)
-		}
+			if err == nil && mine {
+				err = e.giveGates(ctx, due[i].Namespace, due[i].Queue)
+			}
+			return err
+		})
 	}
 	if err != nil || !e.db.Dialect().ParallelWrites {
 		return err
@@ -265,7 +267,7 @@ func (e *Engine) keyQueues(ctx context.Context) error {
 		return err
 	})
 	for i := 0; err == nil && i < len(due); i++ {
-		err = e.giveLeasesGates(ctx, due[i].Namespace, due[i].Queue)
+		err = e.unlessLocked(ctx, func(ctx context.Context) error { return e.giveLeasesGates(ctx, due[i].Namespace, due[i].Queue) })
 	}
 	return err
 }

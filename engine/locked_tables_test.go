@@ -58,11 +58,22 @@ func fill(t *testing.T, p *pawltest.Pawl, typ string) {
 func TestALockedRowOfAnyTableStopsNothingElse(t *testing.T) {
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	fill(t, p, "held")
+	ctx := t.Context()
+	need[pawl.TypeRef](t)(first(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "typed"}})))
+	need[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx, pawl.NewSchedule{Name: "tick", EverySeconds: 1, Task: pawl.NewTask{Type: "tick"}}))
+	need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: noise(1, 100)}))
+	_, err := pawl.Signal(ctx, p.Engine, "nobody", "", nil)
+	ok(t, err)
+	need[pawl.SweepStats](t)(p.Engine.Sweep(ctx)) // fills the log and the statistics
+	// The sweeps meet the locked rows: these items are due.
+	ok(t, p.Exec("UPDATE pawl.scheduled SET run_at = 1"))
+	ok(t, p.Exec("UPDATE pawl.leases SET lease_expires_at = 1"))
 	for i, table := range tablesWithRows(t, p) {
 		t.Run(table, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			typ := fmt.Sprint("free", i)
+			fill(t, p, fmt.Sprint("before", i)) // earlier sweeps may have left no row
 			unlock := stranger(t, p, "SELECT FROM "+table+" WHERE ctid = (SELECT min(ctid) FROM "+table+") FOR UPDATE")
 			defer unlock()
 			fill(t, p, typ)
