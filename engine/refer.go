@@ -51,6 +51,9 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 	if len(addresses) == 0 {
 		return nil
 	}
+	if err := e.useBefore(ctx, addresses); err != nil {
+		return err
+	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -61,6 +64,21 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 			return err
 		}
 		return referIn(ctx, tx, now, op, taskID, addresses)
+	})
+}
+
+// useBefore marks blobs as used before a transaction of the caller's refers to them, where others write
+// beside it: they would wait until it ends to do the same.
+func (e *Engine) useBefore(ctx context.Context, addresses [][]byte) error {
+	if len(addresses) == 0 || e.scope == nil || !e.db.Dialect().ParallelWrites {
+		return nil
+	}
+	return e.root.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		for i := 0; err == nil && i < len(addresses); i++ {
+			_, err = store.UseUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, addresses[i])
+		}
+		return err
 	})
 }
 

@@ -106,12 +106,27 @@ func PostponeUpload(ctx context.Context, tx Tx, now int64, id string) error {
 // ReferToUpload keeps a blob for as long as a task or its archive exists, and at least for
 // pawl.DefaultRetainBlobs. It returns false if the namespace does not have the blob.
 func ReferToUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte, taskID string) (bool, error) {
-	n, err := tx.Exec(ctx, uploadSQL["use"], namespace, address, now)
-	if err != nil || n == 0 {
+	there, err := UseUpload(ctx, tx, now, namespace, address)
+	if err != nil || !there {
 		return false, err
 	}
 	_, err = tx.Exec(ctx, uploadSQL["refer"], namespace, address, TaskID(taskID), now)
 	return true, err
+}
+
+// UseUpload marks a blob as used, as useBlob does: retention looks at blobs that were not used for
+// pawl.DefaultRetainBlobs, so one that was used in the last half of that needs no write. It
+// returns false if the namespace does not have the blob.
+func UseUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte) (there bool, err error) {
+	var used int64
+	if there, err = Row(ctx, tx, []any{&used}, uploadSQL["last use"], namespace, address); err != nil || !there {
+		return false, err
+	}
+	if used > now-pawl.DefaultRetainBlobs.Microseconds()/2 {
+		return true, nil
+	}
+	n, err := tx.Exec(ctx, uploadSQL["use"], namespace, address, now)
+	return n == 1, err
 }
 
 // FindUpload finds the object that has the bytes of a blob.

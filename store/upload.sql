@@ -65,6 +65,11 @@ UPDATE pawl.uploaded_blobs
 SET used_at = $3
 WHERE namespace = $1 AND address = $2
 
+-- name: last use
+SELECT b.used_at
+FROM pawl.uploaded_blobs b
+WHERE b.namespace = $1 AND b.address = $2
+
 -- name: piece
 SELECT p.body
 FROM pawl.upload_pieces p
