@@ -106,12 +106,32 @@ func PostponeUpload(ctx context.Context, tx Tx, now int64, id string) error {
 // ReferToUpload keeps a blob for as long as a task or its archive exists, and at least for
 // pawl.DefaultRetainBlobs. It returns false if the namespace does not have the blob.
 func ReferToUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte, taskID string) (bool, error) {
-	n, err := tx.Exec(ctx, uploadSQL["use"], namespace, address, now)
-	if err != nil || n == 0 {
+	if there, err := UseUpload(ctx, tx, now, namespace, address); err != nil || !there {
 		return false, err
 	}
-	_, err = tx.Exec(ctx, uploadSQL["refer"], namespace, address, TaskID(taskID), now)
+	_, err := tx.Exec(ctx, uploadSQL["refer"], namespace, address, TaskID(taskID), now)
 	return true, err
+}
+
+// UseUpload keeps a blob for a day, and for as long as a stored text that belongs to no task
+// refers to it: a schedule, a signal, or the answer of a key. It returns false when there is
+// no such blob.
+func UseUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte) (bool, error) {
+	n, err := tx.Exec(ctx, uploadSQL["use"], namespace, address, now)
+	return n == 1, err
+}
+
+// heldByTexts returns the names of a namespace's blobs that texts without a task refer to,
+// of texts that were stored by a time.
+func heldByTexts(ctx context.Context, tx Tx, namespace string, by, now int64) (map[string]bool, error) {
+	texts, err := Strings(ctx, tx, uploadSQL["texts that refer"], namespace, "%"+pawl.BlobMember+"%", by, now)
+	held := map[string]bool{}
+	for _, text := range texts {
+		for _, name := range pawl.BlobsIn([]byte(text)) {
+			held[name] = true
+		}
+	}
+	return held, err
 }
 
 // FindUpload finds the object that has the bytes of a blob.
@@ -165,7 +185,16 @@ func RemoveUploadedBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace)
 	if err != nil {
 		return 0, err
 	}
-	for _, b := range idle {
+	var held map[string]bool
+	for i, b := range idle {
+		if i == 0 || b.Namespace != idle[i-1].Namespace {
+			if held, err = heldByTexts(ctx, tx, b.Namespace, by, now); err != nil {
+				return removed, err
+			}
+		}
+		if held[BlobName(b.Address)] {
+			continue
+		}
 		if _, err := tx.Exec(ctx, uploadSQL["forget references"], b.Namespace, b.Address, by); err != nil {
 			return removed, err
 		}
