@@ -40,8 +40,9 @@ var forking = action{
 
 // budgetMeans is what decisions about a budget's question mean.
 var budgetMeans = map[string]string{
-	"approve": "The limit of the budget is raised, by what the item needs or to the limit below, and the item may spend it. The first decision counts.",
-	"reject":  "The limit of the budget stays. The item is refused when it asks again. The first decision counts.",
+	"approve": "The limit of the budget is raised, by what the item needs or to the limit below, and the item may spend it. " +
+		"The first decision counts.",
+	"reject": "The limit of the budget stays. The item is refused when it asks again. The first decision counts.",
 }
 
 // Label is the verb with spaces.
