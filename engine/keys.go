@@ -149,6 +149,9 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key},
 			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
 				response := rules.OrNull(k.Response)
+				if err := useIn(ctx, tx, now, status, blobsIn(k.Response)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
+					return false, err // the result of a run is never refused
+				}
 				held, err := store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, response, now)
 				if err != nil || held {
 					return held, err

@@ -42,8 +42,8 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 	}
 	var err error
 	if asked.ActorType, asked.ActorID, err = pawl.ParseActor(actor); err != nil {
-		return r, &pawl.Error{Code: pawl.CodeInvalid,
-			Message: fmt.Sprintf("%s is type/id or type, and an id has no slash; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
+		return r, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("%s is type/id or type, and an id has no slash; possible types: %s",
+			api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
 	}
 	if !s.free[r.URL.Path] && !strings.HasPrefix(r.URL.Path, inboundPath) {
 		pass, err := s.gate.EnterRequest(r)
