@@ -282,7 +282,9 @@ var Defaults = []Limit{
 		"uploads that were cut off, after their last sign of life; and the bytes of removed blobs, for readers who are reading them"},
 	{"max_blob", DefaultMaxBlobBytes, "bytes", "size of an uploaded blob"},
 	{"bodies_in_flight", DefaultBodiesInFlight, "bytes",
-		"request bodies over 16 KiB of calls in flight at one server; further ones wait 2 s and are then refused with `limit`"},
+		"request bodies over 16 KiB of calls in flight at one server, as they arrive; further ones wait " +
+			"2 s and are then refused with `limit`. A key " +
+			"has as much as is free for the others, callers without a key of a server with keys have an eighth"},
 	{"read_time", int64(DefaultReadTime / time.Second), "seconds", "longest read that is not a stream; then it is `unavailable`"},
 	{"reads_per_key", DefaultReadsPerKey, "reads", "of one API key at once; further ones wait, and more than 100 are refused with `limit`"},
 	{"max_types", DefaultMaxTypes, "types", "with queued work in a namespace; one more is refused with `limit`"},

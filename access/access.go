@@ -233,7 +233,7 @@ func (g *Gate) read(ctx context.Context, token string, now time.Time) (known, er
 // Admit checks the role, the namespace and the agent's rate of a call, and returns the
 // context of its caller. It returns ErrForbidden, ErrNotFound for another namespace, or
 // ErrLimit. global marks calls that concern all namespaces; agent returns the caller's
-// name for its rate, "" = not limited.
+// name for its rate, "" = not limited. Nil = the rate is counted later: see CountAgent.
 func (g *Gate) Admit(ctx context.Context, role string, global bool, agent func(pawl.Caller) string) (context.Context, error) {
 	p := Of(ctx)
 	if err := p.May(role, global); err != nil {
@@ -244,14 +244,22 @@ func (g *Gate) Admit(ctx context.Context, role string, global bool, agent func(p
 		return ctx, err
 	}
 	ctx = pawl.As(ctx, c)
-	if g.o.RatePerAgent <= 0 {
+	if agent == nil {
 		return ctx, nil
 	}
-	who := agent(c)
-	if who == "" {
-		return ctx, nil
+	return ctx, g.CountAgent(ctx, agent(c))
+}
+
+// CountsAgents reports whether the calls of agents have a rate.
+func (g *Gate) CountsAgents() bool { return g.o.RatePerAgent > 0 }
+
+// CountAgent counts a call of an agent of the context's namespace, or returns ErrLimit. "" = not
+// limited.
+func (g *Gate) CountAgent(ctx context.Context, who string) error {
+	if who == "" || !g.CountsAgents() {
+		return nil
 	}
-	return ctx, g.agents.take(pawl.CallerOf(ctx).Namespace+"\x00"+who, g.o.RatePerAgent, 1, "the agent "+who+" makes")
+	return g.agents.take(pawl.CallerOf(ctx).Namespace+"\x00"+who, g.o.RatePerAgent, 1, "the agent "+who+" makes")
 }
 
 // May returns nil if the pass has the role; "" needs none. global marks calls that

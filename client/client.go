@@ -96,6 +96,11 @@ func NewWith(address, key string, o Options) *Client {
 		}
 		o.HTTP = &http.Client{Transport: t}
 	}
+	if o.HTTP.CheckRedirect == nil { // a redirect would take key and payload to another server
+		own := *o.HTTP
+		own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		o.HTTP = &own
+	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
 	}

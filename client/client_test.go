@@ -80,6 +80,27 @@ func TestReadsAndHeartbeatsAreSentAgain(t *testing.T) {
 	}
 }
 
+// A redirect is not followed: it would take the key and the payload to another server.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, own := range []*http.Client{nil, {}} {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, other.URL+r.URL.Path, status)
+			}))
+			c := client.NewWith(srv.URL, "pk_1", client.Options{Tries: 1, HTTP: own})
+			_, err := c.CreateTasks(t.Context(), []pawl.NewTask{{Type: "a"}})
+			_, err2 := c.GetTask(t.Context(), "tsk_1")
+			if err == nil || err2 == nil || elsewhere.Load() > 0 {
+				t.Errorf("%d: %v, %v, %d requests elsewhere", status, err, err2, elsewhere.Load())
+			}
+			srv.Close()
+		}
+	}
+}
+
 func TestAServerThatIsNotThere(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	srv.Close()

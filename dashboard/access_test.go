@@ -124,6 +124,25 @@ func TestASessionEnds(t *testing.T) {
 	})
 }
 
+// A logout ends the session also on a server that is started afterwards.
+func TestALogoutOutlivesARestart(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, true)
+		h.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		_, token, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := h.post("/ui/login", "key", token).Cookies()[0]
+		h.post("/ui/logout")
+		kept := h.post("/ui/login", "key", token).Cookies()[0]
+		again := open(t, p, true)
+		again.has(again.send("GET", "/ui/", nil, "Cookie", left.Name+"="+left.Value), 401, "your session has ended")
+		again.has(again.send("GET", "/ui/", nil, "Cookie", left.Name+"="+left.Value), 401, "your session has ended")
+		again.has(again.send("GET", "/ui/", nil, "Cookie", kept.Name+"="+kept.Value), 200)
+	})
+}
+
 // With a key that may only read, pages have no buttons and no payloads, and forms are refused.
 func TestAKeyThatOnlyReads(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {

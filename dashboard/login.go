@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"path"
@@ -56,6 +57,9 @@ func (d *server) enter(r *http.Request) (access.Pass, error) {
 		return d.opts.Gate.EnterRequest(anonymous)
 	}
 	s, err := d.sessions.open(cookieValue(r, sessionCookie))
+	if err == nil {
+		err = d.stillOpen(r.Context(), s)
+	}
 	switch {
 	case err != nil:
 		return access.Pass{}, err
@@ -63,6 +67,23 @@ func (d *server) enter(r *http.Request) (access.Pass, error) {
 		return d.opts.Gate.EnterAs(*s.Who)
 	}
 	return d.opts.Gate.Enter(access.From(r.Context(), r.RemoteAddr), s.Key)
+}
+
+// stillOpen refuses a session that was ended on another server of the database, or on this one
+// before it was started again. It asks the database at most once in checkAfter for a session.
+func (d *server) stillOpen(ctx context.Context, s session) error {
+	if s.ID == "" || !d.sessions.toCheck(s) {
+		return nil
+	}
+	over, err := d.happened(ctx, logout, s.ID)
+	if pawl.CodeOf(err) == pawl.CodeKeyInFlight || over { // in flight: it is ended just now
+		d.sessions.end(s)
+		return errEnded
+	}
+	if err != nil {
+		d.sessions.forget(s)
+	}
+	return err
 }
 
 // automaticHeader marks requests that a page makes without the user; they do not keep
@@ -197,11 +218,16 @@ func (d *server) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 }
 
-// endSession ends the session of a request, if it has one, on this server.
+// endSession ends the session of a request, if it has one: on this server at once, on the others
+// of the database within checkAfter.
 func (d *server) endSession(r *http.Request) session {
 	s, err := d.sessions.open(cookieValue(r, sessionCookie))
-	if err == nil && s.ID != "" {
-		d.sessions.end(s)
+	if err != nil || s.ID == "" {
+		return s
+	}
+	d.sessions.end(s)
+	if _, err := d.once(r.Context(), logout, s.ID, d.sessions.length); err != nil {
+		d.opts.Log.WarnContext(r.Context(), "a logout could not be stored: other servers accept the session until it ends", "error", err)
 	}
 	return s
 }

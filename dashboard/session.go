@@ -28,8 +28,16 @@ type session struct {
 // renewAfter is the age of Seen at which the cookie is renewed.
 const renewAfter = 5 * time.Second
 
+// checkAfter is how often the database is asked whether a session was ended on another server.
+const checkAfter = time.Minute
+
+// logout is the kind of mark that ends a session.
+const logout = "logout"
+
+var errEnded = &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "your session has ended; log in again"}
+
 // sessions encrypts and checks sessions. Servers with the same secret accept each
-// other's sessions. A logout ends a session on the server that received it only.
+// other's sessions.
 type sessions struct {
 	aead         cipher.AEAD
 	idle, length time.Duration
@@ -37,6 +45,7 @@ type sessions struct {
 
 	mu    sync.Mutex
 	ended map[string]time.Time // by the id of a session, or the state of a login: when it would end
+	known map[string]time.Time // by the id of a session: when the database was asked whether it was ended
 }
 
 // newSessions panics if the secret is not 32 bytes long; nil = a random one.
@@ -53,7 +62,8 @@ func newSessions(secret []byte, idle, length time.Duration) *sessions {
 	if err != nil {
 		panic("dashboard: " + err.Error())
 	}
-	return &sessions{aead: aead, idle: idle, length: length, now: clock.Now, ended: map[string]time.Time{}}
+	return &sessions{aead: aead, idle: idle, length: length, now: clock.Now,
+		ended: map[string]time.Time{}, known: map[string]time.Time{}}
 }
 
 var sessionContext = []byte("pawl dashboard session 1")
@@ -100,7 +110,7 @@ func (s *sessions) open(value string) (of session, err error) {
 	_, loggedOut := s.ended[of.ID]
 	s.mu.Unlock()
 	if loggedOut || now.Sub(of.Seen) >= s.idle || now.Sub(of.Begun) >= s.length {
-		return session{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "your session has ended; log in again"}
+		return session{}, errEnded
 	}
 	return of, nil
 }
@@ -111,6 +121,30 @@ func (s *sessions) renew(of session) (session, bool) {
 	due := now.Sub(of.Seen) >= min(renewAfter, s.idle/4)
 	of.Seen = now
 	return of, due
+}
+
+// toCheck reports whether the database is to be asked about a session, and notes that it is.
+func (s *sessions) toCheck(of session) bool {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, asked := s.known[of.ID]; asked && now.Sub(at) < checkAfter {
+		return false
+	}
+	for id, at := range s.known {
+		if now.Sub(at) >= checkAfter {
+			delete(s.known, id)
+		}
+	}
+	s.known[of.ID] = now
+	return true
+}
+
+// forget undoes toCheck.
+func (s *sessions) forget(of session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, of.ID)
 }
 
 // end ends a session on this server.

@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"time"
 
@@ -110,40 +108,13 @@ func (d *server) takeFlow(r *http.Request) (f flow, err error) {
 	return f, err
 }
 
-// keeper stores idempotency keys; every engine does.
-type keeper interface {
-	BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error)
-	CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error)
-}
-
 // firstUse reports whether a login was not finished before, and marks it as finished: on this
 // server, and in the database if the service has one.
 func (d *server) firstUse(ctx context.Context, f flow) (bool, error) {
 	if !d.sessions.endOnce(f.State, f.Begun.Add(flowLasts)) {
 		return false, nil
 	}
-	keys, ok := d.svc.(keeper)
-	if !ok {
-		return true, nil
-	}
-	sum := sha256.Sum256([]byte(f.State))
-	name := hex.EncodeToString(sum[:])
-	ttl := 2 * int64(flowLasts.Seconds())
-	begun, err := keys.BeginKeys(ctx, []pawl.KeyBegin{{Scope: "sign-in", Key: name, RequestHash: name, TTLSeconds: ttl}})
-	if err == nil {
-		err = begun[0].Err
-	}
-	if pawl.CodeOf(err) == pawl.CodeKeyInFlight || err == nil && !begun[0].Value.Run {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	done, err := keys.CompleteKeys(ctx, []pawl.KeyDone{{Scope: "sign-in", Key: name, Token: begun[0].Value.Token, Response: []byte(`{}`)}})
-	if err == nil {
-		err = done[0].Err
-	}
-	return err == nil, err
+	return d.once(ctx, "sign-in", f.State, 2*flowLasts)
 }
 
 // onward shows a page that leads to an address, as if the user had followed a link on it.

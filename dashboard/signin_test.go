@@ -189,8 +189,11 @@ func TestLoginsThatAreRefused(t *testing.T) {
 		}
 	}
 	for what, c := range map[string]testidp.Claims{
-		"another audience": {"aud": "shop"},
-		"another issuer":   {"iss": "https://elsewhere.test"}, "expired": {"exp": 1}, "for another": {"azp": "shop"},
+		"another audience":                  {"aud": "shop"},
+		"several audiences without a party": {"aud": []string{"pawl", "shop"}},
+		"several audiences for another":     {"aud": []string{"pawl", "shop"}, "azp": "shop"},
+		"an issuer in another case":         {"iss": nil, "Iss": idp.URL},
+		"another issuer":                    {"iss": "https://elsewhere.test"}, "expired": {"exp": 1}, "for another": {"azp": "shop"},
 	} {
 		h = withProvider(t, p, p.Engine, idp) // each has its own bound of wrong logins
 		idp.Lifts = func(had *testidp.Claims) { *had = idp.With(c) }

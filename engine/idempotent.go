@@ -103,7 +103,7 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 		return false, err
 	}
 	old, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
-	free := !found || old.Expires != 0 && old.Expires <= now ||
+	free := !found || old.Code == nil || old.Expires != 0 && old.Expires <= now ||
 		(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted &&
 			!(old.Status == pawl.KeyPending && old.Locked > now)
 	return free, err
@@ -137,7 +137,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 	case !begun.Run:
 		return answerOf(row), true, nil
 	}
-	held, hold := pawl.KeepKey(ctx, e, k.Scope, k.Key, begun)
+	held, hold := pawl.KeepKey(ctx, callKeys{e}, k.Scope, k.Key, begun)
 	defer hold.Stop()
 	made, err := run(held, e)
 	if err != nil || made == nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -53,7 +54,9 @@ func (e *Engine) beginKey(
 		return out, row, nil, err
 	}
 	row = e.keyRow(k, now)
-	row.Code = code
+	if row.Code = code; code == nil {
+		row.Hash = ownHash(k.Scope, k.Key)
+	}
 	if err := store.KeepItem(ctx, tx, ns, k.ItemID); err != nil {
 		return out, row, nil, err
 	}
@@ -74,7 +77,10 @@ func (e *Engine) beginKey(
 			return out, row, nil, missing
 		case !found: // another transaction has begun the key and has not committed
 			return out, row, inFlight(time.Second), nil
-		case old.Expires != 0 && old.Expires <= now: // an expired key counts as absent
+		case code == nil && old.Code != nil: // no caller names a call like this: see callScope
+			return out, row, pawl.Invalid("/scope", "belongs to a call that Pawl answers"), nil
+		case old.Expires != 0 && old.Expires <= now, // an expired key counts as absent,
+			code != nil && old.Code == nil: // and so does, for a call, one that a caller began
 			if err := store.ReopenKey(ctx, tx, ns, row, now); err != nil {
 				return out, row, nil, err
 			}
@@ -124,6 +130,19 @@ func lockedUntil(now int64, asked int) int64 {
 	return now + int64(lockSeconds(asked))*int64(time.Second/time.Microsecond)
 }
 
+// callScope is the form of the scopes in which calls with an idempotency key are kept.
+var callScope = regexp.MustCompile(`^(?:[A-Z]+|mcp) |^` + regexp.QuoteMeta(pawl.ReservedPrefix))
+
+// ownHash returns the hash under which a key is stored that callers begin themselves. In a scope
+// of calls it is not that of any call's key: so no caller writes the stored answer of a call, takes
+// its lock or reads it. In all other scopes it is keyHash.
+func ownHash(scope, key string) string {
+	if callScope.MatchString(scope) {
+		return "own:" + keyHash(key)
+	}
+	return keyHash(key)
+}
+
 // keyHash returns what is stored of a key. The key itself may hold a secret or be long.
 func keyHash(key string) string {
 	sum := sha256.Sum256([]byte(key))
@@ -146,7 +165,7 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 		if err := rules.CheckKeyDone(k); err != nil {
 			return pawl.Key{}, err
 		}
-		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key},
+		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key}, ownHash(k.Scope, k.Key),
 			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
 				response := rules.OrNull(k.Response)
 				if err := useIn(ctx, tx, now, status, blobsIn(k.Response)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
@@ -164,11 +183,23 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 
 // RenewKeys renews the leases of runs.
 func (e *Engine) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
+	return e.renewKeys(ctx, calls, func(k *pawl.KeyRenew) string { return ownHash(k.Scope, k.Key) })
+}
+
+// callKeys renews the leases of calls that are carried out under their keys.
+type callKeys struct{ *Engine }
+
+// RenewKeys implements pawl.KeyRenewer.
+func (e callKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
+	return e.renewKeys(ctx, calls, func(k *pawl.KeyRenew) string { return keyHash(k.Key) })
+}
+
+func (e *Engine) renewKeys(ctx context.Context, calls []pawl.KeyRenew, hash func(*pawl.KeyRenew) string) ([]pawl.Result[pawl.Key], error) {
 	return eachKey(ctx, "renew", calls, func(c pawl.Caller, k *pawl.KeyRenew) (pawl.Key, error) {
 		if err := rules.CheckKeyRenew(k); err != nil {
 			return pawl.Key{}, err
 		}
-		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key},
+		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key}, hash(k),
 			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
 				return store.RenewKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
 			})
@@ -180,6 +211,7 @@ func (e *Engine) heldKey(
 	ctx context.Context,
 	ns, op string,
 	k pawl.KeyName,
+	hash string,
 	change func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error),
 ) (pawl.Key, error) {
 	var out store.KeyRow
@@ -188,7 +220,6 @@ func (e *Engine) heldKey(
 		if err != nil {
 			return err
 		}
-		hash := keyHash(k.Key)
 		held, err := change(ctx, tx, hash, now)
 		if err != nil {
 			return err
@@ -226,8 +257,8 @@ func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Resu
 			if err != nil {
 				return pawl.Key{}, err
 			}
-			row, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
-			if err == nil && (!found || row.Expires != 0 && row.Expires <= now) {
+			row, found, err := store.ReadKey(ctx, tx, ns, k.Scope, ownHash(k.Scope, k.Key), false)
+			if err == nil && (!found || row.Code != nil || row.Expires != 0 && row.Expires <= now) {
 				err = pawl.NotFound("key", k.Key)
 			}
 			row.Key.Key = k.Key

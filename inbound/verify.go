@@ -58,6 +58,28 @@ func (s *Source) checkSecrets() error {
 	return nil
 }
 
+// Expect refuses, before the body is read, a delivery whose header has no signature or one of
+// another time. The error is that of Verify.
+func (s *Source) Expect(h http.Header, now time.Time) error {
+	var signature, at string
+	timed := true
+	switch s.o.Form {
+	case standard:
+		signature, at = h.Get(standardwebhooks.HeaderWebhookSignature), h.Get(standardwebhooks.HeaderWebhookTimestamp)
+	case github:
+		signature, timed = h.Get("X-Hub-Signature-256"), false
+	case slack:
+		signature, at = h.Get("X-Slack-Signature"), h.Get("X-Slack-Request-Timestamp")
+	case stripe:
+		signature = h.Get("Stripe-Signature")
+		at, _ = stripeSignature(signature)
+	}
+	if signature == "" || timed && !s.fresh(at, now) {
+		return errSignature
+	}
+	return nil
+}
+
 // Verify checks the signature and its age. now is the time of the receipt. The error is
 // unauthenticated if they are not right, and invalid if the body is not JSON.
 func (s *Source) Verify(h http.Header, body []byte, now time.Time) (Delivery, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
@@ -81,7 +82,7 @@ func agentOf(args json.RawMessage, c pawl.Caller) string {
 	var by struct {
 		WorkerID string `json:"worker_id"`
 	}
-	if json.Unmarshal(args, &by) == nil && by.WorkerID != "" {
+	if jsonv2.Unmarshal(args, &by) == nil && by.WorkerID != "" { // its names match exactly
 		return by.WorkerID
 	}
 	return c.ActorID

@@ -319,6 +319,30 @@ func TestRatesAreBounded(t *testing.T) {
 	}
 }
 
+// The rate of an agent is that of the worker who makes the call, whatever else a body names.
+func TestARateIsOfTheWorkerThatCalls(t *testing.T) {
+	h := gated(t, pawltest.Open(t, pawltest.SQLite), access.Options{RatePerAgent: 2})
+	_, token := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles, ActorID: "us"})
+	for what, c := range map[string]struct{ path, body string }{
+		"a payload": {"/v1/tasks", `{"payload":{"worker_id":"w%d"},"type":"a"}`},
+		"a later entry": {"/v1/items:heartbeat", `{"items":[{"item_id":"x","worker_id":"%d","attempt":1},` +
+			`{"item_id":"x","worker_id":"one","attempt":1}]}`},
+		"before its own":   {"/v1/items/x:complete", `{"result":{"worker_id":"%d"},"attempt":1,"worker_id":"two"}`},
+		"a metadata's":     {"/v1/tasks:batch", `{"items":[{"type":"a","metadata":{"worker_id":"w%d"}}]}`},
+		"another spelling": {"/v1/claims", `{"types":["%d"],"worker_\u0069d":"three"}`},
+	} {
+		refused := 0
+		for i := range 20 {
+			if r := h.ask(token, "POST", c.path, fmt.Sprintf(c.body, i)); r.StatusCode == 429 {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Errorf("%s: an agent of two calls a second made 20 at once", what)
+		}
+	}
+}
+
 // Numbers that count all namespaces are not shown to a key of one namespace.
 func TestStatsAreOfTheKeysNamespace(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)

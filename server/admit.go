@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
 	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
@@ -66,13 +68,13 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, route api.Route) 
 	if route.Or != "" && access.Of(r.Context()).May(role, false) != nil && access.Of(r.Context()).May(string(route.Or), false) == nil {
 		role = string(route.Or)
 	}
-	ctx, err := s.gate.Admit(r.Context(), role, route.Has(api.Global), func(c pawl.Caller) string { return agent(r, c) })
+	ctx, err := s.gate.Admit(r.Context(), role, route.Has(api.Global), nil)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	hides := access.Of(ctx).Hides(route)
 	if hides && route.Has(api.PayloadOnly) {
-		return nil, &pawl.Error{Code: pawl.CodeForbidden,
+		return r, &pawl.Error{Code: pawl.CodeForbidden,
 			Message: "all of this answer is a payload: this call needs a key with payloads, or the role submitter, approver or operator"}
 	}
 	if hides && route.Name != "resume_item" { // which knows this only once it has read the item
@@ -115,16 +117,52 @@ func visible(ctx context.Context, route api.Route, out any) {
 	}
 }
 
-var workerID = regexp.MustCompile(`"worker_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
-
-// agent names who makes a call, for the rate limit: the worker that the body names, or the
-// actor.
-func agent(r *http.Request, c pawl.Caller) string {
-	if body, err := bodyOf(r); err == nil && len(body) > 0 {
-		var id string
-		if m := workerID.FindSubmatch(body); m != nil && json.Unmarshal(m[1], &id) == nil && id != "" {
-			return id
+// countAgent counts a call for the rates of the agents that make it: the workers that the body
+// names, or the actor.
+func (s *server) countAgent(r *http.Request, route api.Route) error {
+	if route.Role == api.Anyone || !s.gate.CountsAgents() {
+		return nil
+	}
+	body, err := bodyOf(r)
+	if err != nil {
+		return err
+	}
+	workers := workersOf(body)
+	if len(workers) == 0 {
+		workers = []string{pawl.CallerOf(r.Context()).ActorID}
+	}
+	for _, who := range workers {
+		if err := s.gate.CountAgent(r.Context(), who); err != nil {
+			return err
 		}
 	}
-	return c.ActorID
+	return nil
+}
+
+// workersOf returns the workers that a body names: its own member, and that of each call of a
+// batch, each worker once. What applications store in payloads names none.
+func workersOf(body []byte) (workers []string) {
+	var by struct {
+		WorkerID jsontext.Value `json:"worker_id"`
+		Items    jsontext.Value `json:"items"`
+	}
+	var calls []struct {
+		WorkerID jsontext.Value `json:"worker_id"`
+	}
+	lenient := jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if len(body) == 0 || jsonv2.Unmarshal(body, &by, lenient) != nil {
+		return nil
+	}
+	_ = jsonv2.Unmarshal(by.Items, &calls, lenient) // only a batch has them
+	for i := -1; i < len(calls); i++ {
+		raw, id := by.WorkerID, ""
+		if i >= 0 {
+			raw = calls[i].WorkerID
+		}
+		if jsonv2.Unmarshal(raw, &id, lenient) == nil && id != "" {
+			workers = append(workers, id)
+		}
+	}
+	slices.Sort(workers)
+	return slices.Compact(workers)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -238,13 +239,6 @@ func (b *blobWriter) Write(p []byte) (int, error) {
 // Unwrap returns the writer under it, for http.ResponseController.
 func (b *blobWriter) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
-// takesBytes reports whether the body of a request is bytes, not JSON.
-func takesBytes(r *http.Request) bool {
-	return slices.ContainsFunc(api.Routes, func(route api.Route) bool {
-		return route.Has(api.TakesBytes) && route.Method == r.Method && route.Path == r.URL.Path
-	})
-}
-
 // uploadBody is the body of an upload. Each piece of it must arrive in the time that a body
 // has.
 type uploadBody struct {
@@ -271,12 +265,25 @@ func (u *uploadBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// holdBytes puts the body of an upload aside, so that only its operation reads it. It returns
-// what is to be done after the request: a part of what was not read is discarded, because many
-// clients read no answer before they have written the whole body.
-func (s *server) holdBytes(w http.ResponseWriter, r *http.Request) func() {
+// holdBytes puts the body of an upload aside, so that only its operation reads it. It takes the
+// room for it once some of it has arrived. end is what is to be done after the request: a part of
+// what was not read is discarded, because many clients read no answer before they have written
+// the whole body.
+func (s *server) holdBytes(w http.ResponseWriter, r *http.Request, in *room) (end func(), err error) {
 	rc := http.NewResponseController(w)
 	body := &uploadBody{body: r.Body, length: r.ContentLength, rc: rc, time: s.opts.BodyTime}
+	first := make([]byte, smallBody)
+	n, err := io.ReadFull(body, first)
+	if err == nil || err == io.ErrUnexpectedEOF || err == io.EOF {
+		err = in.take(r.Context(), s.uploadRoom(r))
+	} else {
+		w.Header().Set("Connection", "close")
+		r.Body = http.NoBody
+	}
+	if err != nil {
+		return nil, err
+	}
+	body.body = io.MultiReader(bytes.NewReader(first[:n]), r.Body)
 	callOf(r.Context()).upload = body
 	whole := *r
 	r.Body = http.NoBody
@@ -286,5 +293,5 @@ func (s *server) holdBytes(w http.ResponseWriter, r *http.Request) func() {
 			return
 		}
 		drainBody(&whole, rc)
-	}
+	}, nil
 }

@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"context"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,13 +46,37 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 		{"an address that was typed", "GET", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
 		{"a form of another site", "POST", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {
-		r := ask(t, srv, c.method, "/healthz", "", c.headers...)
+		r := ask(t, srv, c.method, "/openapi.json", "", c.headers...)
 		if r.StatusCode != c.want || c.want == 403 && (r.str("code") != "forbidden" || r.str("title") != "This caller may not do this") {
 			t.Errorf("%s: %s, want %d\n%s", c.name, r.Status, c.want, r.text)
 		}
 		if r.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: without nosniff", c.name)
 		}
+	}
+}
+
+// Load balancers name a server by its address, or with HTTP/1.0 not at all.
+func TestProbesNeedNoHost(t *testing.T) {
+	srv := serve(t, unreachable{}, server.Options{Hosts: []string{"work.example"}, Ready: func(context.Context) error { return nil }})
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if r := ask(t, srv, "GET", path, "", "Host", "10.0.0.1:7033"); r.StatusCode != 200 {
+			t.Errorf("%s: %s", path, r.Status)
+		}
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.0\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if status := statusOf(conn); status != 200 {
+			t.Errorf("%s of HTTP/1.0: %d", path, status)
+		}
+	}
+	if r := ask(t, srv, "GET", "/metrics", "", "Host", "10.0.0.1:7033"); r.StatusCode != 403 {
+		t.Errorf("metrics without a key: %s", r.Status)
 	}
 }
 

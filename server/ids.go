@@ -33,7 +33,7 @@ func idsOf[I any](r api.Route) *ids {
 
 // asText writes the ids of a request that are UUIDs as text, before anything else reads them:
 // a call is the same call in either form, for its idempotency key too.
-func (i *ids) asText(r *http.Request) error {
+func (i *ids) asText(r *http.Request) {
 	if i.path != nil {
 		id := r.PathValue("id")
 		if is := i.path(id); is != id {
@@ -53,6 +53,10 @@ func (i *ids) asText(r *http.Request) error {
 			r.URL.RawQuery = q.Encode()
 		}
 	}
+}
+
+// bodyAsText is asText for the ids in the body.
+func (i *ids) bodyAsText(r *http.Request) error {
 	if i.body == nil || r.Body == nil {
 		return nil
 	}

@@ -110,7 +110,8 @@ func seen(t *testing.T, r api.Route, ids *ids, task, item string) string {
 	req := httptest.NewRequestWithContext(t.Context(), r.Method, path+"?"+strings.Trim(query, "&"), strings.NewReader(body))
 	req = withRequestID(httptest.NewRecorder(), req)
 	req.SetPathValue("id", id)
-	if err := ids.asText(req); err != nil {
+	ids.asText(req)
+	if err := ids.bodyAsText(req); err != nil {
 		t.Fatal(err)
 	}
 	begin, err := keyOf(req, "k")

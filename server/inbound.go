@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -29,28 +30,41 @@ type verifiedHook struct {
 
 type hookKey struct{}
 
-// verified checks a webhook's signature. It returns the request of the caller inbound/NAME, and
+// expected refuses a webhook, before its body is read, of an unknown source, or that has no
+// signature.
+func (s *server) expected(r *http.Request) error {
+	source := s.opts.Inbound[r.PathValue("id")]
+	if source == nil {
+		return &pawl.Error{Code: pawl.CodeNotFound, Message: "this server has no source of webhooks of this name"}
+	}
+	if _, able := s.svc.(pawl.Idempotent); !able {
+		return &pawl.Error{Code: pawl.CodeInvalid, Message: "this server receives no webhooks"}
+	}
+	return s.wrongly(r, source.Expect(r.Header, clock.Now()))
+}
+
+// wrongly counts an error of a signature, and returns limit in its place if there were too many.
+func (s *server) wrongly(r *http.Request, err error) error {
+	if pawl.CodeOf(err) == pawl.CodeUnauthenticated {
+		return cmp.Or(s.gate.WrongSignature(access.From(r.Context(), r.RemoteAddr)), err)
+	}
+	return err
+}
+
+// verified checks a webhook's signature, and then its syntax. It returns the request of the caller inbound/NAME, and
 // the idempotency key of the delivery; nil = the call has no effect.
 func (s *server) verified(r *http.Request) (*http.Request, *pawl.KeyBegin, error) {
 	h := verifiedHook{name: r.PathValue("id")}
-	if h.source = s.opts.Inbound[h.name]; h.source == nil {
-		return r, nil, &pawl.Error{Code: pawl.CodeNotFound, Message: "this server has no source of webhooks of this name"}
-	}
-	if _, able := s.svc.(pawl.Idempotent); !able {
-		return r, nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "this server receives no webhooks"}
-	}
+	h.source = s.opts.Inbound[h.name]
 	body, err := bodyOf(r)
-	if err != nil {
-		return r, nil, err
+	if err == nil {
+		h.delivery, err = h.source.Verify(r.Header, body, clock.Now())
 	}
-	h.delivery, err = h.source.Verify(r.Header, body, clock.Now())
-	if pawl.CodeOf(err) == pawl.CodeUnauthenticated {
-		if limit := s.gate.WrongSignature(access.From(r.Context(), r.RemoteAddr)); limit != nil {
-			err = limit
-		}
+	if err == nil {
+		err = checkBody(r, body)
 	}
 	if err != nil {
-		return r, nil, err
+		return r, nil, s.wrongly(r, err)
 	}
 	ctx := context.WithValue(r.Context(), hookKey{}, &h)
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: h.source.Namespace(), ActorType: pawl.ActorAPI, ActorID: "inbound/" + h.name})

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -31,20 +29,29 @@ func checkPromises(r *http.Request) error {
 }
 
 // readBody reads the body before anything else does, so that its size, type and syntax are
-// checked in one place.
-func (s *server) readBody(w http.ResponseWriter, r *http.Request) error {
-	if r.Body == nil || r.Body == http.NoBody {
+// checked in one place. A webhook is checked later, once its signature is: see verified.
+func (s *server) readBody(w http.ResponseWriter, r *http.Request, in *room) error {
+	if !unread(r) {
 		return nil
 	}
-	data, err := s.read(w, r)
-	if err == nil && len(data) > 0 {
-		err = checkBody(r, data)
+	if err := checkHead(r); err != nil {
+		return err
 	}
+	data, err := s.read(w, r, in)
 	if err != nil {
 		return err
 	}
 	setBody(r, data)
 	return nil
+}
+
+// checkRead checks the syntax of a body that was read.
+func checkRead(r *http.Request) error {
+	data, err := bodyOf(r)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return checkBody(r, data)
 }
 
 // matches reports whether a call reads If-Match.
@@ -56,30 +63,41 @@ func matches(r *http.Request) bool {
 	})
 }
 
-func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// read reads a body as it arrives. The memory for it, which is at most twice what has arrived,
+// counts in its room.
+func (s *server) read(w http.ResponseWriter, r *http.Request, in *room) ([]byte, error) {
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer supports deadlines
 	if r.ContentLength > pawl.MaxBodyBytes {
-		w.Header().Set("Connection", "close") // the rest is not read
-		drainBody(r, rc)
 		return nil, tooLarge
 	}
-	var body bytes.Buffer
-	body.Grow(int(max(0, r.ContentLength)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, pawl.MaxBodyBytes))
-	if err == nil { // else the deadline bounds how long net/http reads on to discard the rest
-		_ = rc.SetReadDeadline(time.Time{})
+	most := int64(pawl.MaxBodyBytes) + 1
+	if r.ContentLength >= 0 {
+		most = r.ContentLength + 1
 	}
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		drainBody(r, rc)
-		return nil, tooLarge
-	case err != nil:
-		w.Header().Set("Connection", "close")
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "the body did not arrive whole", Err: err}
+	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer supports deadlines
+	data := make([]byte, 0, min(most, smallBody))
+	for {
+		if len(data) == cap(data) {
+			size := min(most, 2*int64(cap(data)))
+			if err := in.take(r.Context(), size); err != nil {
+				return nil, err
+			}
+			data = append(make([]byte, 0, size), data...)
+		}
+		n, err := r.Body.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case len(data) > pawl.MaxBodyBytes:
+			return nil, tooLarge
+		case err == io.EOF:
+			_ = rc.SetReadDeadline(time.Time{})
+			return data, nil
+		case err != nil:
+			w.Header().Set("Connection", "close")
+			r.Body = http.NoBody
+			return nil, &pawl.Error{Code: pawl.CodeInvalid, Message: "the body did not arrive whole", Err: err}
+		}
 	}
-	return body.Bytes(), nil
 }
 
 // drainBody reads on in a body that is refused, unless it is far too long. Many clients read no
@@ -94,12 +112,8 @@ func drainBody(r *http.Request, rc *http.ResponseController) {
 
 var tooLarge = &pawl.Error{Code: pawl.CodeTooLarge, Message: "the body is over 8 MiB"}
 
-func checkBody(r *http.Request, data []byte) error {
-	switch r.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch:
-	default:
-		return pawl.Invalid("", "%s takes no body", r.Method)
-	}
+// checkHead refuses a body, before it is read, that its header says no call takes.
+func checkHead(r *http.Request) error {
 	if err := checkCoding(r); err != nil {
 		return err
 	}
@@ -111,6 +125,27 @@ func checkBody(r *http.Request, data []byte) error {
 			return &pawl.Error{Code: pawl.CodeMediaType, Message: "the body is to be application/json, not " + ct}
 		}
 	}
+	return nil
+}
+
+// checkNone refuses the body of a call that takes none. It reads one byte at most.
+func (s *server) checkNone(w http.ResponseWriter, r *http.Request) error {
+	if !unread(r) {
+		return nil
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(clock.Now().Add(s.opts.BodyTime)) // not every writer supports deadlines
+	if r.ContentLength < 0 {
+		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
+			_ = rc.SetReadDeadline(time.Time{})
+			r.Body = http.NoBody
+			return nil
+		}
+	}
+	return pawl.Invalid("", "%s takes no body", r.Method)
+}
+
+func checkBody(r *http.Request, data []byte) error {
 	if strings.HasPrefix(r.URL.Path, "/v1/messages") && strings.HasSuffix(r.URL.Path, ":append") {
 		return scanHalved(data)
 	}

@@ -67,8 +67,11 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
 	}
 	w.Header().Set("Content-Type", api.ProblemType)
+	text, _ := json.Marshal(p) // texts and numbers always marshal
+	text = append(text, '\n')
+	w.Header().Set("Content-Length", strconv.Itoa(len(text))) // the answer is whole even if the connection is kept to discard a body
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may have gone
+	_, _ = w.Write(text) // the caller may have gone
 }
 
 func inSeconds(d time.Duration) string {

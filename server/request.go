@@ -33,7 +33,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 	defer s.logRequest(ww, r, clock.Now())
 	if err := s.guard(r); err != nil {
-		s.write(ww, r, err)
+		s.refuseUnread(ww, r, err)
 		return
 	}
 	s.front.ServeHTTP(ww, r)
@@ -42,9 +42,8 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// toRoute passes a request of the API to its route, after it has read the caller, tidied the
-// URL, and read and checked the body. The room for the body is held until the route has
-// returned.
+// toRoute passes a request of the API to its route, after it has read the caller and tidied the
+// URL. No byte of the body is read before the route is found and admits the caller.
 func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 	r, err := s.asCaller(r)
 	if err == nil {
@@ -53,57 +52,118 @@ func (s *server) toRoute(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = checkPromises(r)
 	}
-	if err == nil && takesBytes(r) {
-		err = checkCoding(r)
-	}
 	if err != nil {
-		s.write(w, r, err)
-		return
-	}
-	bodies, room, bytes := &s.bodies, s.bodies.room(r), takesBytes(r)
-	if bytes {
-		bodies, room = &s.uploads, s.uploadRoom(r)
-	}
-	if err := bodies.enter(r.Context(), room); err != nil {
-		s.refuseBytes(w, r, err)
-		return
-	}
-	defer bodies.leave(room)
-	if bytes {
-		defer s.holdBytes(w, r)()
-	} else if err := s.readBody(w, r); err != nil {
-		s.write(w, r, err)
+		s.refuseUnread(w, r, err)
 		return
 	}
 	s.routes.ServeHTTP(w, r)
 }
 
+// door passes the requests of one of Options.At to its handler, with the body, which it has read
+// and checked.
+func (s *server) door(h http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		in := s.room(&s.bodies, &s.nameless, r)
+		defer in.close()
+		read := func() error { return s.readBody(w, r, in) }
+		switch r.Method {
+		case http.MethodPost, http.MethodPut, http.MethodPatch:
+		default:
+			read = func() error { return s.checkNone(w, r) }
+		}
+		err := read()
+		if err == nil {
+			err = checkRead(r)
+		}
+		if err != nil {
+			s.refuseUnread(w, r, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}
+}
+
+// intake reads the body of a route's call, in the form that the route takes, into its room.
+func (s *server) intake(w http.ResponseWriter, r *http.Request, route api.Route, in *room) (end func(), err error) {
+	switch {
+	case route.Has(api.TakesBytes):
+		if err := checkCoding(r); err != nil {
+			return nil, err
+		}
+		return s.holdBytes(w, r, in)
+	case route.Method == http.MethodGet || route.Method == http.MethodDelete:
+		return func() {}, s.checkNone(w, r)
+	}
+	return func() {}, s.readBody(w, r, in)
+}
+
+// plainBody checks the syntax of the body of a route's call, and writes its ids as text.
+func (s *server) plainBody(r *http.Request, route api.Route) error {
+	if err := checkRead(r); err != nil {
+		return err
+	}
+	return s.ids[route.Name].bodyAsText(r)
+}
+
+// received admits a route's call, and then reads and checks its body. It has answered the call if
+// it returns no request. hook is the key of a webhook's delivery. end gives back what the body
+// holds.
+func (s *server) received(w http.ResponseWriter, r *http.Request, route api.Route) (_ *http.Request, hook *pawl.KeyBegin, end func()) {
+	end = func() {}
+	s.ids[route.Name].asText(r)
+	var err error
+	if route.Role != api.Anyone {
+		r, err = s.admit(w, r, route)
+	} else if route.Name == receiveWebhook {
+		err = s.expected(r)
+	}
+	if err != nil {
+		s.logDenied(r, route.Name, err)
+		s.refuseUnread(w, r, err)
+		return nil, nil, end
+	}
+	all := &s.bodies
+	if route.Has(api.TakesBytes) {
+		all = &s.uploads
+	}
+	in := s.room(all, &s.nameless, r)
+	after, err := s.intake(w, r, route, in)
+	end = func() {
+		if after != nil {
+			after()
+		}
+		in.close()
+	}
+	if err != nil {
+		s.refuseUnread(w, r, err)
+		return nil, nil, end
+	}
+	if route.Name == receiveWebhook {
+		r, hook, err = s.verified(r)
+	} else if err = s.plainBody(r, route); err != nil {
+		s.write(w, r, err)
+		return nil, nil, end
+	} else {
+		err = s.countAgent(r, route)
+	}
+	if err != nil {
+		s.deny(w, r, route.Name, err)
+		return nil, nil, end
+	}
+	return r, hook, end
+}
+
 // toOperation passes the requests of a route to its operation, if the caller's key, the body
-// and the idempotency key allow it.
+// and the idempotency key allow it. The room for the body is held until the operation has
+// returned.
 func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Context)) {
 	changes, late := route.Method != http.MethodGet, route.Has(api.AnswersLate)
 	return func(c huma.Context, operation func(huma.Context)) {
 		r, w := humachi.Unwrap(c)
-		if err := s.ids[route.Name].asText(r); err != nil {
-			s.write(w, r, err)
+		r, hook, end := s.received(w, r, route)
+		defer end()
+		if r == nil {
 			return
-		}
-		if route.Role != api.Anyone {
-			admitted, err := s.admit(w, r, route)
-			if err != nil {
-				s.deny(w, r, route.Name, err)
-				return
-			}
-			r = admitted
-		}
-		var hook *pawl.KeyBegin
-		if route.Name == receiveWebhook {
-			verified, key, err := s.verified(r)
-			if err != nil {
-				s.deny(w, r, route.Name, err)
-				return
-			}
-			r, hook = verified, key
 		}
 		if changes && route.Role == api.Operator {
 			extendDeadline(w)

@@ -90,7 +90,7 @@ func (s *server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
-	s.write(w, r, s.wrongMethod(w, r))
+	s.refuseUnread(w, r, s.wrongMethod(w, r))
 }
 
 // notFound answers for a path without a route. If only the verb after the colon is unknown, it
@@ -100,9 +100,9 @@ func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
 	if colon := strings.LastIndexByte(path, ':'); colon > strings.LastIndexByte(path, '/') {
 		if allow := s.allowed(path[:colon]); allow != nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
-			s.write(w, r, &pawl.Error{Code: pawl.CodeMethod, Message: "there is no verb " + path[colon+1:] + " here"})
+			s.refuseUnread(w, r, &pawl.Error{Code: pawl.CodeMethod, Message: "there is no verb " + path[colon+1:] + " here"})
 			return
 		}
 	}
-	s.write(w, r, &pawl.Error{Code: pawl.CodeNotFound, Message: "no such path; /docs and /openapi.json list them"})
+	s.refuseUnread(w, r, &pawl.Error{Code: pawl.CodeNotFound, Message: "no such path; /docs and /openapi.json list them"})
 }

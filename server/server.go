@@ -5,6 +5,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -30,7 +31,9 @@ import (
 // types converts them: server.Limits(settings).
 type Limits struct {
 	// BodiesInFlight bounds the total bytes of request bodies over 16 KiB whose calls are not
-	// answered yet. Further ones wait up to 2 s and are then refused as limit. 0 =
+	// answered yet, as they arrive. Further ones wait up to 2 s and are then refused as limit.
+	// A key may have as much as is free for all others, its only body all that is free.
+	// Callers without a key of a server that requires keys have an eighth of it. 0 =
 	// pawl.DefaultBodiesInFlight.
 	BodiesInFlight int64
 	// ReadTime bounds each read that is not a stream; 0 = 30 s. ReadsPerKey bounds the reads
@@ -92,6 +95,8 @@ type server struct {
 	frames  frames
 	bodies  bodies
 	uploads bodies
+	// nameless has the bodies of callers that a server with keys does not know.
+	nameless bodies
 	// largeUpload is how much an upload of more than one piece counts.
 	largeUpload int64
 	readers     readers
@@ -120,9 +125,7 @@ func build(svc pawl.Service, o Options) *server {
 		o.BodyTime = 30 * time.Second
 	}
 	o.bounds()
-	if o.Version == "" {
-		o.Version = "dev"
-	}
+	o.Version = cmp.Or(o.Version, "dev")
 	if o.Ready == nil {
 		o.Ready = func(ctx context.Context) error {
 			_, err := svc.ListSweeps(ctx, pawl.Page{Limit: 1})
@@ -146,9 +149,11 @@ func build(svc pawl.Service, o Options) *server {
 	s := &server{
 		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(svc, o.Gauges, o.Gate), gate: o.Gate,
 		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, largeUpload(svc))},
+		nameless:    bodies{max: max(o.BodiesInFlight/namelessPart, 1)},
 		largeUpload: largeUpload(svc), tracer: tracing.Tracer(o.TracerProvider),
 		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
 	}
+	s.nameless.max = max(o.BodiesInFlight/namelessPart, 1)
 	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)
@@ -170,9 +175,9 @@ func build(svc pawl.Service, o Options) *server {
 	s.health()
 	s.metricsRoute()
 	for path, door := range o.At {
-		s.mux.Handle(path, door)
+		s.mux.Handle(path, s.door(door))
 	}
-	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // built once: it takes a fifth of a small test's time
+	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // it takes a fifth of a small test's time
 	s.page = sync.OnceValue(func() []byte { return reference(s.spec()) })
 	return s
 }
@@ -255,7 +260,7 @@ func (s *server) operation(r api.Route) huma.Operation {
 		Security:                     security(r),
 		Parameters:                   callerParams(r),
 		RejectUnknownQueryParameters: true,
-		MaxBodyBytes:                 -1, // readBody has already read and bounded the body
+		MaxBodyBytes:                 -1, // toOperation has already read and bounded the body
 		BodyReadTimeout:              -1,
 		SkipValidateBody:             true, // fits has validated it
 		Responses:                    streamsOf(r),

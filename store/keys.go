@@ -40,7 +40,7 @@ func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) 
 	return n == 1, err
 }
 
-// ReopenKey starts an expired key again.
+// ReopenKey starts again a key that counts as absent.
 func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) error {
 	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, TaskID(k.TaskID), ItemID(k.ItemID), now,
 		nullable(k.Expires), k.Locked, k.Code)
@@ -67,7 +67,8 @@ func HitKey(ctx context.Context, tx Tx, namespace, scope, hash string, replays i
 	return err
 }
 
-// SettleKey stores the answer of a run. It returns false when the token is not the key's.
+// SettleKey stores the answer of a run. It returns false when the token is not the key's, or the
+// key is one of a call.
 func SettleKey(ctx context.Context, tx Tx, namespace, scope, hash, token, status, response string, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, keySQL["settle key"], namespace, scope, hash, token, status, response, now)
 	return n == 1, err

@@ -42,7 +42,7 @@ WHERE namespace = $1 AND scope = $2 AND key_hash = $3
 -- name: settle key
 UPDATE pawl.idempotency_keys
 SET status = $5, response = $6, completed_at = $7, locked_until = NULL
-WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending'
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending' AND code IS NULL
 
 -- name: settle answer
 UPDATE pawl.idempotency_keys

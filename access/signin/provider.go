@@ -160,13 +160,18 @@ func (p *Provider) verify(ctx context.Context, idToken, nonce string) (map[strin
 		return nil, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: "the identity provider's token is not valid", Err: err}
 	}
 	claims, err := claimsOf(content)
-	azp, _ := claims["azp"].(string)
+	audiences := audiencesOf(claims)
+	azp, ofParty := claims["azp"]
+	said, _ := claims["nonce"].(string)
+	_, expires, _ := seconds(claims, "exp")
 	switch {
 	case err != nil:
 		return nil, refused("the token's claims are no JSON object")
-	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(nonce)) != 1:
+	case claims["iss"] != p.o.Issuer || claims["sub"] != token.Subject || !expires: // the library takes names in any case
+		return nil, refused("the token lacks a claim")
+	case subtle.ConstantTimeCompare([]byte(said), []byte(nonce)) != 1:
 		return nil, refused("the token is of another login")
-	case azp != "" && azp != p.o.ClientID:
+	case !slices.Contains(audiences, p.o.ClientID), ofParty && azp != p.o.ClientID, len(audiences) > 1 && !ofParty:
 		return nil, refused("the token is for another client")
 	}
 	return claims, nil

@@ -78,17 +78,16 @@ var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 // Principal returns whom a token names.
 func (v *Verifier) Principal(ctx context.Context, token string) (access.Principal, error) {
 	parts := strings.Split(token, ".")
-	var header struct{ Typ string }
-	var said struct {
-		Iss string `json:"iss"`
-	}
+	var header, said map[string]any // names of a map match exactly, those of a struct in any case
 	if len(token) > mostToken || len(parts) != 3 || decode(parts[0], &header) != nil || decode(parts[1], &said) != nil {
 		return access.Principal{}, refused("this is no JSON web token")
 	}
-	if !slices.Contains(types, strings.ToLower(header.Typ)) {
-		return access.Principal{}, refused("the token is not for access: its typ is " + header.Typ)
+	typ, isText := header["typ"].(string)
+	if _, there := header["typ"]; there && !isText || !slices.Contains(types, strings.ToLower(typ)) {
+		return access.Principal{}, refused("the token is not for access: its typ is " + typ)
 	}
-	from := v.issuers[said.Iss]
+	iss, _ := said["iss"].(string)
+	from := v.issuers[iss]
 	if from == nil {
 		return access.Principal{}, refused("the token is of an issuer that this server does not know")
 	}
@@ -112,17 +111,7 @@ func (v *Verifier) Principal(ctx context.Context, token string) (access.Principa
 
 // check checks for whom and when a token is valid.
 func (v *Verifier) check(claims map[string]any) (expires time.Time, err error) {
-	var audiences []string
-	switch a := claims["aud"].(type) {
-	case string:
-		audiences = []string{a}
-	case []any:
-		for _, one := range a {
-			text, _ := one.(string)
-			audiences = append(audiences, text)
-		}
-	}
-	if !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(v.o.Audiences, a) }) {
+	if !slices.ContainsFunc(audiencesOf(claims), func(a string) bool { return slices.Contains(v.o.Audiences, a) }) {
 		return expires, refused("the token is for another audience")
 	}
 	now := clock.Now()
@@ -137,6 +126,20 @@ func (v *Verifier) check(claims map[string]any) (expires time.Time, err error) {
 		}
 	}
 	return expires, nil
+}
+
+// audiencesOf returns whom a token is for.
+func audiencesOf(claims map[string]any) (audiences []string) {
+	switch a := claims["aud"].(type) {
+	case string:
+		return []string{a}
+	case []any:
+		for _, one := range a {
+			text, _ := one.(string)
+			audiences = append(audiences, text)
+		}
+	}
+	return audiences
 }
 
 func claimsOf(content []byte) (claims map[string]any, err error) {

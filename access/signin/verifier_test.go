@@ -117,6 +117,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"changed claims":             parts[0] + "." + changed + "." + parts[2],
 		"another issuer":             idp.Token(testidp.Claims{"iss": "https://elsewhere.test"}),
 		"no issuer":                  idp.Token(testidp.Claims{"iss": nil}),
+		"its issuer in another case": idp.Token(testidp.Claims{"iss": nil, "Iss": idp.URL}),
+		"two issuers":                idp.Token(testidp.Claims{"iss": "https://elsewhere.test", "ISS": idp.URL}),
 		"another audience":           idp.Token(testidp.Claims{"aud": []string{"shop"}}),
 		"no audience":                idp.Token(testidp.Claims{"aud": nil}),
 		"expired":                    idp.Token(testidp.Claims{"exp": now - 31}),

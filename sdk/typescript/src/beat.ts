@@ -19,7 +19,7 @@ parentPort?.on("message", ({ n, id = "", body = "", every }: Told) => {
     const at = now();
     let answer: Beat = { n, at };
     try {
-      const request = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body };
+      const request = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body, redirect: "manual" as const };
       const response = await fetch(`${url}/v1/items/${encodeURIComponent(id)}:heartbeat`, request);
       const said: unknown = await response.json().catch(() => undefined);
       answer = { ...answer, status: response.status, retryAfter: response.headers.get("Retry-After") ?? "", said };

@@ -29,7 +29,8 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
   if (options.key) headers["Authorization"] = `Bearer ${options.key}`;
   if (options.namespace) headers["Pawl-Namespace"] = encodeURIComponent(options.namespace);
   if (options.actor) headers["Pawl-Actor"] = encodeURIComponent(options.actor);
-  const client = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch });
+  // A redirect would take key and payload to another server.
+  const client = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch, redirect: "manual" });
   if (!options.fetch) places.set(client, { url: url.replace(/\/+$/, ""), headers });
   client.use({
     onRequest({ request }) {

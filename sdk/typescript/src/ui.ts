@@ -20,7 +20,7 @@ export async function chatMessages(url: string, chat: string, options: ChatOptio
   let messages: Message[] = [];
   for (let cursor = ""; ; ) {
     const query = new URLSearchParams({ thread: chat, limit: "1000", ...(cursor ? { cursor } : {}) });
-    const response = await get(`${url}/v1/messages?${query}`, { ...(headers ? { headers } : {}), ...(signal ? { signal } : {}) });
+    const response = await get(`${url}/v1/messages?${query}`, { redirect: "manual", ...(headers ? { headers } : {}), ...(signal ? { signal } : {}) });
     if (!response.ok) throw new Error(`the chat could not be read: ${response.status} ${response.statusText}`);
     const page = (await response.json()) as { items: Message[]; next?: string };
     messages = page.items.reduce(place, messages);

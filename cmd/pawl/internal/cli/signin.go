@@ -53,8 +53,8 @@ type SignIn struct {
 }
 
 // SignIn returns what the settings describe. It refuses settings that contradict each other, or
-// that have no effect. guarded says that every call needs a key.
-func (c SignInConfig) SignIn(guarded bool) (s SignIn, err error) {
+// that have no effect. guarded says that every call needs a key; hosts are those of serve.hosts.
+func (c SignInConfig) SignIn(guarded bool, hosts []string) (s SignIn, err error) {
 	o, j, p := c.OIDC, c.JWT, c.Proxy
 	oidc := o.Issuer+o.ClientID+o.Secret+o.SecretFile+o.Redirect+o.After != "" || len(o.Scopes) > 0
 	jwt := len(j.Issuers) > 0 || len(j.Audiences) > 0 || j.JWKS != "" || j.Leeway != 0
@@ -73,6 +73,9 @@ func (c SignInConfig) SignIn(guarded bool) (s SignIn, err error) {
 	case header && (p.User == "" || len(p.From) == 0):
 		return s, Invalid("a proxy that names users needs serve.proxy.user_header and serve.proxy.from: " +
 			"without its addresses, every caller could name any user")
+	case header && len(hosts) == 0:
+		return s, Invalid("a proxy that names users needs serve.hosts, the names under which it is reached: without them, a web page " +
+			"that makes its own name resolve to the proxy acts as the user (DNS rebinding)")
 	case strings.EqualFold(p.User, "Authorization") || p.User != "" && strings.EqualFold(p.User, p.Groups):
 		return s, Invalid("serve.proxy.user_header must be a header of its own, not %q", p.User)
 	case o.Secret != "" && o.SecretFile != "":

@@ -43,7 +43,7 @@ func DoctorCommand(a *cli.App) *cobra.Command {
 			} else if err != nil || limit < 0 {
 				return cli.Invalid("--events must be a number or all")
 			}
-			if _, err := a.Config.Serve.SignIn(true); err != nil { // whether callers need a key depends on the server's flags
+			if _, err := a.Config.Serve.SignIn(true, []string{"any"}); err != nil { // callers' keys and hosts depend on the server's flags
 				return err
 			}
 			return cli.With(a, func(ctx context.Context, s any, _ []string) error { return doctor(ctx, a, s, limit) })(cmd, nil)

@@ -45,7 +45,7 @@ func Command(a *cli.App) *cobra.Command {
 			return err
 		}
 		o := a.Config.Serve
-		users, err := o.SignIn(guarded(o.Auth, o.Addr))
+		users, err := o.SignIn(guarded(o.Auth, o.Addr), o.Hosts)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,39 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"github.com/pawl-work/pawl"
+)
+
+// once marks in the database, if the service can, that something has happened, for as long as
+// lasts. It reports whether it had not happened before. Callers of the API cannot write such marks.
+func (d *server) once(ctx context.Context, kind, id string, lasts time.Duration) (first bool, err error) {
+	return d.mark(ctx, kind, id, lasts, &pawl.Answer{Code: http.StatusNoContent})
+}
+
+// happened reports whether once has marked it.
+func (d *server) happened(ctx context.Context, kind, id string) (bool, error) {
+	first, err := d.mark(ctx, kind, id, time.Hour, nil) // without an answer, nothing is stored
+	return !first, err
+}
+
+func (d *server) mark(ctx context.Context, kind, id string, lasts time.Duration, as *pawl.Answer) (first bool, err error) {
+	keys, able := d.svc.(pawl.Idempotent)
+	if !able {
+		return true, nil
+	}
+	sum := sha256.Sum256([]byte(id))
+	name := hex.EncodeToString(sum[:])
+	k := pawl.KeyBegin{Scope: pawl.ReservedPrefix + kind, Key: name, RequestHash: name, TTLSeconds: int64(lasts/time.Second) + 1}
+	_, before, err := keys.Idempotent(pawl.As(ctx, pawl.Caller{}), k,
+		func(context.Context, pawl.Service) (*pawl.Answer, error) { return as, nil })
+	if pawl.CodeOf(err) == pawl.CodeKeyInFlight && as != nil {
+		return false, nil
+	}
+	return !before, err
+}
