@@ -10,8 +10,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// nextStart is when a rate lets another item start, and the present, by the database's clock.
-type nextStart struct{ at, now int64 }
+// nextStart is when a rate lets another item start, and the present, by the database's clock; and
+// how long the claim leaves to others what its worker has lost (0 = nothing is left to them).
+type nextStart struct{ at, now, own int64 }
 
 // sooner keeps the earlier time.
 func (n *nextStart) sooner(at, now int64) {
@@ -159,7 +160,11 @@ func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store
 	}
 	var out []store.Claimed
 	if plain = plain[:min(len(plain), wish.who.Limit)]; len(plain) > 0 {
-		if out, err = e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: plain}, []claimCall{*wish}); err != nil {
+		cl := store.Claim{Namespace: wish.namespace, Picks: plain}
+		if cl.Leases, err = e.leasesOf(ctx, []claimCall{*wish}, typesOf(plain, func(p *store.Pick) string { return p.Type })); err != nil {
+			return nil, err
+		}
+		if out, err = e.claimRows(ctx, cl, []claimCall{*wish}); err != nil {
 			return nil, err
 		}
 	}
@@ -189,10 +194,14 @@ var errBusy = errors.New("the gates are locked")
 // claimLimited claims for a group from one queue with limits; only = nil claims any items.
 func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.LimitedQueue,
 	only []store.Pick) (rows []store.Claimed, err error) {
+	leases, err := e.leasesOf(ctx, group, slices.Values([]string{q.Type}))
+	if err != nil {
+		return nil, err
+	}
 	var searched store.Search
 	for try := 1; ; try++ {
 		var a *store.Admitted
-		cl := store.Claim{Namespace: group[0].namespace, Admitted: true}
+		cl := store.Claim{Namespace: group[0].namespace, Leases: leases, Admitted: true}
 		rows, err = e.claimBy(ctx, &cl, group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
 			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only, try == busyTries, searched)
 			if err == nil && a.Busy && len(rows) == 0 { // a transaction that goes on must not keep its locks

@@ -103,3 +103,10 @@ func (e *Engine) Time() (taken func() (writes, reads []time.Duration)) {
 		return writes, reads
 	}
 }
+
+// FoundNothing reports whether a claim of types has found that there is no work of them, and
+// none has come since.
+func (e *Engine) FoundNothing(types ...string) bool {
+	empty, _ := e.queues.IsEmpty(pawl.DefaultNamespace, types, e.queues.Next(pawl.DefaultNamespace))
+	return empty
+}
