@@ -184,6 +184,9 @@ type SuspendCall struct {
 	Until  *time.Time `json:"until,omitempty"`
 	Signal string     `json:"signal,omitempty"`
 	Key    string     `json:"key,omitempty"` // of the signal
+	// Since says which signal ends the wait that was sent before it. "" = one that was sent after
+	// the item last took one of this name and key, or any if it took none; "ever" = any.
+	Since string `json:"since,omitempty"`
 	// Children are the children to wait for, in place of a time and a signal.
 	Children *ChildWait `json:"children,omitempty"`
 }

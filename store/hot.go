@@ -328,6 +328,7 @@ type Leave struct {
 	CheckpointID string
 	Until        *int64
 	Signal, Key  Text
+	Ever         bool       // suspend: for Await alone: any stored signal ends the wait
 	Children     *ChildWait // suspend: for Await alone
 }
 

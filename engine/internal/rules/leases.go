@@ -61,11 +61,14 @@ func (f *Fields) Suspend(c *pawl.SuspendCall, now time.Time) {
 	f.Text("/signal", c.Signal, 0, pawl.MaxKeyLen)
 	f.Text("/key", c.Key, 0, pawl.MaxKeyLen)
 	f.Ahead("/until", c.Until, now)
+	if c.Since != "" && c.Since != pawl.SinceEver {
+		f.Add("/since", `must be "ever", or be left out`)
+	}
 	switch {
 	case c.Children == nil && c.Until == nil && c.Signal == "":
 		f.Add("/until", "is required, or a signal, or children")
-	case c.Children != nil && (c.Until != nil || c.Signal != "" || c.Key != ""):
-		f.Add("/children", "does not go with until, signal and key")
+	case c.Children != nil && (c.Until != nil || c.Signal != "" || c.Key != "" || c.Since != ""):
+		f.Add("/children", "does not go with until, signal, key and since")
 	}
 }
 
