@@ -97,8 +97,7 @@ type ClaimRequest struct {
 	TaskID   string   `json:"task_id,omitempty"`
 	ItemID   string   `json:"item_id,omitempty"`
 	Limit    int      `json:"limit,omitempty"` // 1…1000; 0 = 1
-	// 1…86400; 0 = the lease of the types, or of the item or task that is named without a type;
-	// 300 if they differ or have none, and for any work
+	// 1…86400; 0 = each item has the lease of its own type, or 300
 	LeaseSeconds int         `json:"lease_seconds,omitempty"`
 	WaitSeconds  int         `json:"wait_seconds,omitempty"` // 0…60: how long to wait for work
 	Prefetch     bool        `json:"prefetch,omitempty"`     // claimed ahead; an expiry is not counted if the item was never started
@@ -185,6 +184,9 @@ type SuspendCall struct {
 	Until  *time.Time `json:"until,omitempty"`
 	Signal string     `json:"signal,omitempty"`
 	Key    string     `json:"key,omitempty"` // of the signal
+	// Since says which signal ends the wait that was sent before it. "" = one that was sent after
+	// the item last took one of this name and key, or any if it took none; "ever" = any.
+	Since string `json:"since,omitempty"`
 	// Children are the children to wait for, in place of a time and a signal.
 	Children *ChildWait `json:"children,omitempty"`
 }

@@ -176,7 +176,7 @@ var ItemMoves = []Move{
 	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true,
 		"failures+1; back-off, or at once when it is 0; failed when it is not retryable or max_attempts is reached"},
 	{held, "expire", []string{"queued", "failed"}, "lease_expired", false,
-		"by the sweep, without a back-off; failures+1, except for items that were prefetched and never started"},
+		"by the sweep, without a back-off; failures+1, except for items that were prefetched or waited for, and never started"},
 	{held, "release", []string{"queued", "scheduled"}, "released", true, "given back; scheduled when delay_seconds is given; not counted"},
 	{held, "revoke_lease", []string{"queued"}, "lease_revoked", true,
 		"an operator ended the lease, or the API key that holds it was revoked; not counted"},

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,32 +46,38 @@ func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[strin
 	})
 }
 
-// leaseFor returns the lease seconds of a claim that names none. They are those of the
-// claimed types if all types agree, otherwise the default.
-func (e *Engine) leaseFor(ctx context.Context, namespace string, types []string) (int, error) {
-	agreed := 0
-	for _, name := range types {
-		seconds, err := e.leaseOf(ctx, namespace, name)
-		if err != nil {
-			return 0, err
-		}
-		if agreed != 0 && seconds != agreed {
-			return pawl.DefaultLeaseSeconds, nil
-		}
-		agreed = seconds
+// leasesOf returns the lease seconds of items of types, for claims that name none. If all
+// claims of the group name one, it reads nothing.
+func (e *Engine) leasesOf(ctx context.Context, group []claimCall, types iter.Seq[string]) (map[string]int, error) {
+	if !slices.ContainsFunc(group, func(c claimCall) bool { return c.who.LeaseSeconds == 0 }) {
+		return nil, nil
 	}
-	if agreed == 0 {
-		agreed = pawl.DefaultLeaseSeconds
+	newest, err := e.newestTypes(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return agreed, nil
+	out := map[string]int{}
+	for name := range types {
+		if out[name] > 0 {
+			continue
+		}
+		if out[name], err = e.leaseOf(ctx, newest, group[0].namespace, name); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
-func (e *Engine) leaseOf(ctx context.Context, namespace, name string) (int, error) {
+func (e *Engine) leaseOf(ctx context.Context, newest map[store.TypeName]int, namespace, name string) (int, error) {
 	of, planning := strings.CutSuffix(name, pawl.PlanSuffix)
 	of, applying := strings.CutSuffix(of, pawl.ApplySuffix)
-	r, err := e.rulesFor(ctx, namespace, of)
-	if err != nil || r == nil {
-		return pawl.DefaultLeaseSeconds, err
+	version := newest[store.TypeName{Namespace: namespace, Name: of}]
+	if version == 0 {
+		return pawl.DefaultLeaseSeconds, nil
+	}
+	r, err := e.rulesAt(ctx, namespace, of, version)
+	if err != nil {
+		return 0, err
 	}
 	for _, own := range []struct {
 		is      bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -42,6 +44,8 @@ type claimOp struct {
 	next       nextStart
 	nextAt     time.Time // of the last try; zero = no rate is in the way
 	tried      bool
+	waits      bool // it may wait, here or outside the transaction
+	stoodBack  bool // and has told other claims of the work that it left to them
 	leases     []pawl.Lease
 }
 
@@ -69,18 +73,8 @@ func (s *claimOp) prepare(ctx context.Context) error {
 	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // also if a check below fails: the call is tried again
 		scope.wait = max(scope.wait, time.Duration(req.WaitSeconds)*time.Second)
 	}
-	own := req.LeaseSeconds != 0
 	if err := rules.CheckClaim(req); err != nil {
 		return err
-	}
-	if !own {
-		types, err := s.leaseTypes(ctx)
-		if err == nil {
-			req.LeaseSeconds, err = s.e.leaseFor(ctx, s.caller.Namespace, types)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	if req.TaskID != "" || req.ItemID != "" {
 		if _, err := view(ctx, s.e, func(ctx context.Context, tx store.Tx, ns string) (struct{}, error) {
@@ -90,6 +84,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 		}
 	}
 	s.e.seen.note(s.caller.Namespace, req.WorkerID)
+	s.waits = req.WaitSeconds > 0
 	if s.e.scope != nil { // the wait takes place outside the transaction
 		req.WaitSeconds = 0
 	}
@@ -97,23 +92,6 @@ func (s *claimOp) prepare(ctx context.Context) error {
 		s.waitKey = waitKey(s.caller, req)
 	}
 	return nil
-}
-
-// leaseTypes returns the types whose lease a claim gets that names none: those that it names, or that
-// of its item or task.
-func (s *claimOp) leaseTypes(ctx context.Context) ([]string, error) {
-	req := &s.req
-	if len(req.Types) > 0 || req.TaskID == "" && req.ItemID == "" {
-		return req.Types, nil
-	}
-	return view(ctx, s.e, func(ctx context.Context, tx store.Tx, ns string) ([]string, error) {
-		if req.ItemID != "" {
-			it, err := store.GetItem(ctx, tx, ns, req.ItemID, 0)
-			return []string{it.Type}, err
-		}
-		t, err := store.GetTask(ctx, tx, ns, req.TaskID)
-		return []string{t.Type}, err
-	})
 }
 
 // try claims what is available and reports whether the claim is done. If another claim
@@ -126,20 +104,30 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, ag
 	if byType && !s.tried && s.req.WaitSeconds > 0 {
 		empty, remote = e.queues.IsEmpty(ns, s.req.Types, woken)
 	}
+	waited := s.waits && (s.tried || e.scope != nil && e.scope.waited)
 	if s.tried = true; empty && !remote {
 		return false, 0, nil
 	}
 	s.next = nextStart{}
 	began := e.began()
-	if s.leases, err = s.take(ctx, empty); len(s.leases) > 0 {
+	if s.leases, err = s.take(ctx, empty, waited); len(s.leases) > 0 {
 		e.took(ctx, "claim", began, s.leases)
 	}
 	short := err == nil && len(s.leases) < s.req.Limit
-	if short && byType && e.scope == nil && !e.limits.knowsAny(ns) { // what limits allow changes without a notice
+	if short && byType && e.scope == nil && !e.limits.knowsAny(ns) && s.next.own == 0 { // what limits allow changes without a notice
 		e.queues.SetEmpty(ns, s.req.Types, woken)
 	}
 	if s.nextAt = (time.Time{}); short && s.next.at > 0 {
 		again, s.nextAt = max(time.Duration(s.next.at-s.next.now)*time.Microsecond, minPause), stamp(s.next.at)
+	}
+	if short && s.next.own > 0 {
+		if own := max(time.Duration(s.next.own)*time.Microsecond, minPause); again == 0 || own < again {
+			again = own
+		}
+		if !s.stoodBack { // the notice of the work may have reached this claim alone
+			s.stoodBack = true
+			e.hub.Wake(watch.Work(ns))
+		}
 	}
 	return err != nil && !transient(err) || len(s.leases) > 0, again, err
 }
@@ -159,10 +147,13 @@ func waitKey(c pawl.Caller, req *pawl.ClaimRequest) string {
 }
 
 // take claims what is available now. Before it returns nothing, it has read every queue
-// from the start. With look it reads the queues from the start at once.
-func (s *claimOp) take(ctx context.Context, look bool) ([]pawl.Lease, error) {
+// from the start. With look it reads the queues from the start at once. What a claim that has
+// waited takes may not reach its worker, which may be gone or frozen.
+func (s *claimOp) take(ctx context.Context, look, waited bool) ([]pawl.Lease, error) {
 	e, c, req := s.e, s.caller, &s.req
-	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, who: claimant(c, req), provenance: s.provenance, next: &s.next}
+	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, waited: waited, who: claimant(c, req),
+		provenance: s.provenance, next: &s.next}
+	wish.who.Prefetch = wish.who.Prefetch || waited
 	var rows []store.Claimed
 	var err error
 	switch {
@@ -186,6 +177,7 @@ type claimCall struct {
 	namespace  string
 	types      []string
 	look       bool
+	waited     bool
 	who        store.Claimant
 	provenance *store.Provenance
 	next       *nextStart
@@ -217,7 +209,12 @@ func (e *Engine) claimInTx(ctx context.Context, call claimCall) ([]store.Claimed
 	if err != nil {
 		return nil, err
 	}
-	out, _, err := e.claimFrom(ctx, []claimCall{call}, queue.Wanted(queues, call.types))
+	wanted := queue.Wanted(queues, call.types)
+	group, err := e.standBack(ctx, []claimCall{call}, wanted)
+	if err != nil || len(group) == 0 {
+		return nil, err
+	}
+	out, _, err := e.claimFrom(ctx, group, wanted)
 	return out, err
 }
 
@@ -229,13 +226,18 @@ func (e *Engine) claimGroup(ctx context.Context, group []claimCall) ([]store.Cla
 		if err != nil {
 			return nil, err
 		}
-		out, plain, err := e.claimFrom(ctx, group, queue.Wanted(op.Queues, group[0].types))
+		wanted := queue.Wanted(op.Queues, group[0].types)
+		calls, err := e.standBack(ctx, group, wanted)
+		var out, plain []store.Claimed
+		if err == nil && len(calls) > 0 {
+			out, plain, err = e.claimFrom(ctx, calls, wanted)
+		}
 		e.queues.End(op, plain)
 		if err != nil {
 			return nil, err
 		}
 		if op.Fresh || len(out) > 0 {
-			return assign(group, out), nil
+			return assign(calls, out), nil
 		}
 	}
 }
@@ -284,11 +286,26 @@ func (e *Engine) releaseOrphans(ctx context.Context, asked []claimCall, got []st
 	e.ready(asked[0].namespace)
 }
 
-func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store.Queue) ([]store.Claimed, error) {
+func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store.Queue) (rows []store.Claimed, err error) {
 	if len(queues) == 0 {
 		return nil, nil
 	}
-	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Queues: queues}, group)
+	cl := store.Claim{Namespace: group[0].namespace, Queues: queues}
+	if cl.Leases, err = e.leasesOf(ctx, group, typesOf(queues, func(q *store.Queue) string { return q.Type })); err != nil {
+		return nil, err
+	}
+	return e.claimRows(ctx, cl, group)
+}
+
+// typesOf yields the type of each row.
+func typesOf[T any](rows []T, of func(*T) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range rows {
+			if !yield(of(&rows[i])) {
+				return
+			}
+		}
+	}
 }
 
 // moreItems is how many items of a named task a claim looks at besides those it wants: other
@@ -312,6 +329,13 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.Clai
 	})
 	picks = slices.DeleteFunc(picks, func(p store.Pick) bool { return p.Type == pawl.TypeBulk }) // engines carry those out
 	if err != nil || len(picks) == 0 {
+		return nil, err
+	}
+	from := make([]store.Queue, len(picks))
+	for i, p := range picks {
+		from[i] = store.Queue{Type: p.Type, Rank: p.Rank}
+	}
+	if calls, err := e.standBack(ctx, []claimCall{*wish}, from); err != nil || len(calls) == 0 {
 		return nil, err
 	}
 	return e.claimPicked(ctx, wish, picks)

@@ -134,3 +134,10 @@ func (e *Engine) Lose() (lose func(undone, unknown int32)) {
 		l.unknown.Store(unknown)
 	}
 }
+
+// FoundNothing reports whether a claim of types has found that there is no work of them, and
+// none has come since.
+func (e *Engine) FoundNothing(types ...string) bool {
+	empty, _ := e.queues.IsEmpty(pawl.DefaultNamespace, types, e.queues.Next(pawl.DefaultNamespace))
+	return empty
+}

@@ -170,6 +170,7 @@ func (e *Engine) suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 		func(f *rules.Fields, p *pawl.SuspendCall) { f.Suspend(p, now) },
 		func(p *pawl.SuspendCall, l *store.Leave) {
 			l.Until, l.Signal, l.Key, l.Children = micros(p.Until), store.Text(p.Signal), store.Text(p.Key), childWait(p.Children)
+			l.Ever = p.Since == pawl.SinceEver
 		})
 }
 

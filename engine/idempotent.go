@@ -43,7 +43,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	var s *scope
 	var wait time.Duration // how long a claim in the call waits
 	var lost bool          // the last try lost its connection; the database may hold its key a moment longer
-	try := func(<-chan struct{}) (bool, error) {
+	try := func(woken <-chan struct{}) (bool, error) {
 		var refused error
 		var row store.KeyRow
 		s, err = e.together(ctx, func(ctx context.Context, e *Engine) (err error) {
@@ -58,7 +58,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 			return err
 		}, func(ctx context.Context, e *Engine) error {
 			s := e.scope
-			s.key, s.single, s.free = k.Key, false, func(ctx context.Context, tx store.Tx) (bool, error) { return e.keyIsFree(ctx, tx, ns, &k) }
+			s.key, s.single, s.waited, s.free = k.Key, false, woken != nil, e.freeKey(ns, &k)
 			made, err := run(ctx, e)
 			if gone := s.begin(ctx); gone != nil { // checks the key, whatever the outcome of the call
 				return gone
@@ -91,6 +91,11 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 		return pawl.Answer{}, false, cmp.Or(e.writeRefusalsAgain(ctx, s), err)
 	}
 	return answer, replayed, nil
+}
+
+// freeKey returns a function that reports whether a call may begin its key.
+func (e *Engine) freeKey(ns string, k *pawl.KeyBegin) func(context.Context, store.Tx) (bool, error) {
+	return func(ctx context.Context, tx store.Tx) (bool, error) { return e.keyIsFree(ctx, tx, ns, k) }
 }
 
 // keyIsFree reports whether a call may begin its key. It does not lock the key.

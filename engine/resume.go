@@ -135,7 +135,7 @@ func (p *resumePage) head(ctx context.Context) error {
 // checkpoints.
 func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 	points := after == ""
-	sent := map[string]pawl.SentSignal{}
+	sent, read, taken := map[string]pawl.SentSignal{}, false, []store.Taken(nil)
 	size := func(c *store.CheckpointRow) (int, error) {
 		n := 2*len(c.Name) + sizeOfCheckpoint(&c.Checkpoint, c.SnapshotSize())
 		a, waits := c.Awaits()
@@ -143,7 +143,11 @@ func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 			return n, nil
 		}
 		s, there, err := store.ReadSignal(ctx, p.tx, store.Signal{Namespace: p.ns, Name: a.Signal, Key: a.Key})
-		if there {
+		if err == nil && there && !read {
+			taken, err = store.TakenSignals(ctx, p.tx, p.item.TaskID, p.item.ID)
+			read = true
+		}
+		if there && store.News(taken, &s, &c.Checkpoint) {
 			sent[c.Name] = s
 			n += 128 + 2*(len(c.Name)+len(s.Name)+len(s.Key)) + len(s.Payload)
 		}

@@ -35,6 +35,7 @@ type scope struct {
 	own      bool                                          // it is the caller's own transaction, of any isolation level
 	single   bool                                          // it has only one part: an error of the part may undo the whole
 	wait     time.Duration                                 // how long a claim in it would have waited
+	waited   bool                                          // a claim in it has waited before
 	claimed  bool                                          // a claim in it took items
 	undone   bool                                          // the call asked for a rollback
 	refusals []func(context.Context, *Engine) error        // what is written again after a rollback

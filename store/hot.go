@@ -144,8 +144,9 @@ type Claim struct {
 	Claimants []Claimant
 	Queues    []Queue
 	Picks     []Pick
-	Bounded   bool // there may be large rows: the sizes are read before any row is taken
-	Admitted  bool // the Picks are from a queue with limits, which has admitted them: see Admit
+	Leases    map[string]int // by type, in seconds: for claimants that name no lease
+	Bounded   bool           // there may be large rows: the sizes are read before any row is taken
+	Admitted  bool           // the Picks are from a queue with limits, which has admitted them: see Admit
 }
 
 // GateWish asks for the first items of a gate: the Most that are to be claimed next, or, with
@@ -167,8 +168,8 @@ func (c *Claim) Share() int { return pawl.MaxClaimBytes / max(1, c.Limit()) }
 // Claimant is one caller whose claim is part of a Claim.
 type Claimant struct {
 	WorkerID            string
-	Limit, LeaseSeconds int
-	Prefetch            bool
+	Limit, LeaseSeconds int   // LeaseSeconds 0 = each item has the lease of its type
+	Prefetch            bool  // claimed ahead, or by a claim that waited: see Expired
 	Actor               Actor // zero: the worker
 	Key                 Text  // the API key that the leases belong to; "" = none
 }
@@ -329,6 +330,7 @@ type Leave struct {
 	CheckpointID string
 	Until        *int64
 	Signal, Key  Text
+	Ever         bool       // suspend: for Await alone: any stored signal ends the wait
 	Children     *ChildWait // suspend: for Await alone
 }
 
@@ -349,7 +351,7 @@ type Moved struct {
 
 // Expired is one lease that the sweep ended.
 //
-// An item that was claimed with prefetch, is still in state leased and has spared <
+// An item that was claimed with Prefetch, is still in state leased and has spared <
 // max_attempts goes back to ready. It is not counted; spared+1. For any other item,
 // failures+1: below max_attempts it goes to ready, rank RequeueRank(priority), error
 // {"code":"lease_expired","message":"Lease expired - retry N/M"}. Else it goes to parked_items as

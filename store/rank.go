@@ -10,6 +10,9 @@ func NewRank(priority int) int { return 1 - 2*priority }
 // RequeueRank returns the rank of an item that comes back to the queue.
 func RequeueRank(priority int) int { return -2 * priority }
 
+// Requeued reports whether items of a rank come back to the queue.
+func Requeued(rank int) bool { return rank%2 == 0 }
+
 // PriorityOf returns the priority that a rank was computed from.
 func PriorityOf(rank int) int { return -(rank >> 1) }
 

@@ -57,7 +57,7 @@ func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) 
 	if err != nil {
 		return Sent{}, err
 	}
-	out := Sent{At: max(now, last), Before: last != 0}
+	out := Sent{At: max(now, last+1), Before: last != 0} // no two have one time: see Taken
 	if _, err := tx.Exec(ctx, signalSQL["send signal"], s.Namespace, s.Name, s.Key, payload, out.At); err != nil {
 		return Sent{}, err
 	}
@@ -122,6 +122,9 @@ func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) 
 	if ids, err = ItemIDs(ctx, tx, signalSQL["signalled before"], ItemList(ids)); err != nil || len(ids) == 0 {
 		return out, err
 	}
+	if ids, err = notTaken(ctx, tx, calls, moved, ids); err != nil || len(ids) == 0 {
+		return out, err
+	}
 	woken, err := wake(ctx, tx, out[0].Now, ids, map[signalledTask]bool{},
 		nil)
 	for _, d := range woken {
@@ -161,9 +164,15 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalle
 		return nil, err
 	}
 	var events []Event
-	out := make([]DueItem, len(held))
+	out, took := make([]DueItem, len(held)), map[Signal]Text{}
 	for i := range held {
 		h := &held[i]
+		s := Signal{h.Namespace, string(h.Signal), string(h.SignalKey)}
+		if took[s] == "" {
+			if took[s], err = s.taking(ctx, tx); err != nil {
+				return nil, err
+			}
+		}
 		h.State, h.Rank, h.Since = "queued", RequeueRank(h.Priority), &now
 		out[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
 		if t := (signalledTask{h.TaskID, h.Signal, h.SignalKey}); !told[t] {
@@ -179,7 +188,7 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalle
 			events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, Event: "signalled", Data: Text(text)}.by(by, h))
 		}
 		events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
-			Event: "ready", From: "waiting", To: "queued"}.by(by, h))
+			Event: "ready", From: "waiting", To: "queued", Data: took[s]}.by(by, h))
 	}
 	if err := Put(ctx, tx, held); err != nil {
 		return nil, err

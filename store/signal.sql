@@ -43,6 +43,18 @@ JOIN pawl.queues q ON q.id = g.queue_id
 JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
 WHERE g.item_id IN @ids($1) AND s.sent_at IS NOT NULL
 
+-- The signals that an item took: those that ended its waits, and those that its finished waits
+-- have in their metadata.
+-- name: taken signals
+SELECT COALESCE(e.attempt, 0), 0, e.data
+FROM pawl.task_events e
+JOIN pawl.moves m ON m.code = e.move
+WHERE e.task_id = $1 AND e.item_id = $2 AND e.data IS NOT NULL AND m.event = 'ready'
+UNION ALL
+SELECT 0, c.seq, c.metadata
+FROM pawl.checkpoints c
+WHERE c.task_id = $1 AND c.item_id = $2 AND c.metadata IS NOT NULL AND c.name IS NOT NULL
+
 -- name: old signals
 SELECT s.namespace, s.name, s.key
 FROM pawl.signals s

@@ -40,7 +40,7 @@ type Options struct {
 	Version string // for the registry, ≤ 255; "" = the program's module version
 
 	Concurrency  int      // handlers at a time; 0 = one per CPU
-	LeaseSeconds int      // 1…86400; 0 = the lease of the types, or 300 if they differ or have none
+	LeaseSeconds int      // 1…86400; 0 = for each item the lease of its type, or 300
 	WaitSeconds  int      // long-poll time of a claim, 1…60; 0 = 30
 	TaskID       string   // only this task's items; "" = any
 	Types        []string // with a handler for every type: claim only these types; nil = all

@@ -203,7 +203,7 @@ var plans = noun{"plans", []promise{
 		l := lease(pawl.ClaimRequest{Types: []string{"slow"}})
 		w.same(l.LeaseSeconds, 900, "of the type")
 		w.same(lease(pawl.ClaimRequest{Types: []string{"slow"}, LeaseSeconds: 60}).LeaseSeconds, 60, "the claim's own")
-		w.same(lease(pawl.ClaimRequest{Types: []string{"slow", "quick"}}).LeaseSeconds, pawl.DefaultLeaseSeconds, "of types that differ")
+		w.same(lease(pawl.ClaimRequest{Types: []string{"slow", "quick"}}).LeaseSeconds, 900, "of types that differ")
 		w.same(lease(pawl.ClaimRequest{TaskID: w.create(pawl.NewTask{Type: "quick"}).ID}).LeaseSeconds, 20, "of a task")
 		items, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: w.create(pawl.NewTask{Type: "quick"}).ID})
 		w.ok(err, "list")
@@ -218,6 +218,32 @@ var plans = noun{"plans", []promise{
 			w.sweep()
 			l = w.claimItem("w1", l.ID)
 		}
+	}},
+	{"a claim of several types, or of any work, gives each item the lease of its own type", func(w *fixture) {
+		w.putType(pawl.Type{Name: "slow", LeaseSeconds: 900, Apply: pawl.Apply{Mode: pawl.ApplyItem, LeaseSeconds: 40}})
+		w.putType(pawl.Type{Name: "quick", LeaseSeconds: 20})
+		for _, limited := range []string{"", "quick", "plain"} {
+			if limited != "" {
+				w.limit(limited, `{"concurrency":10}`)
+			}
+			for _, types := range [][]string{nil, {"plain", "quick", "slow"}} {
+				w.create(pawl.NewTask{Type: "slow"})
+				w.create(pawl.NewTask{Type: "plain", Items: []pawl.NewItem{{Input: raw("1")}, {Input: raw("2"), Type: "quick"}}})
+				got := map[string]int{}
+				for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", Types: types, Limit: 10}) {
+					got[l.Type] = l.LeaseSeconds
+					w.same(l.LeaseExpiresAt, w.now().Add(time.Duration(l.LeaseSeconds)*time.Second), "the lease's end")
+					w.same(w.heartbeat(l).LeaseSeconds, l.LeaseSeconds, "after a heartbeat")
+				}
+				w.same(got, map[string]int{"slow": 900, "plain": pawl.DefaultLeaseSeconds, "quick": 20}, "leases by type")
+			}
+		}
+		t := w.create(pawl.NewTask{Type: "plain", Items: []pawl.NewItem{{Input: raw("1")}, {Input: raw("2"), Type: "quick"}}})
+		got := map[string]int{}
+		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: t.ID, Limit: 10}) {
+			got[l.Type] = l.LeaseSeconds
+		}
+		w.same(got, map[string]int{"plain": pawl.DefaultLeaseSeconds, "quick": 20}, "leases of a task's items")
 	}},
 	{"a task keeps the version that it was created with", func(w *fixture) {
 		w.putType(pawl.Type{Name: "t", MaxAttempts: 5, InputSchema: raw(`{"type":"integer"}`)})

@@ -39,6 +39,67 @@ func (w *fixture) eventsFrom(taskID string, n int) []string {
 }
 
 var signals = noun{"signals", []promise{
+	{"a wait takes a stored signal that was sent after the item last took one of the name and key", func(w *fixture) {
+		t := w.oneItem()
+		w.signal("answer", "k", `1`)
+		state := func(l pawl.Lease, since string) pawl.ItemState {
+			m, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: "answer", Key: "k", Since: since}}))
+			w.ok(err, "suspend")
+			return m.State
+		}
+		w.same(state(w.claim("w1"), ""), pawl.ItemQueued, "the first wait takes what is stored")
+		w.same(state(w.claim("w1"), "ever"), pawl.ItemQueued, "a wait for a signal that was sent ever")
+		w.same(state(w.claim("w1"), ""), pawl.ItemWaiting, "a second question")
+		w.signal("answer", "k", `2`)
+		w.same(state(w.claim("w1"), ""), pawl.ItemWaiting, "it took the second answer")
+		w.signal("answer", "k", `3`)
+		l := w.claim("w1")
+		w.signal("answer", "k", `4`)
+		w.same(state(l, ""), pawl.ItemQueued, "one was sent between")
+		l = w.claim("w1")
+		m := w.suspendFor(l, "answer", "other")
+		w.same(m.State, pawl.ItemWaiting, "another key")
+		w.cancel(t.ID)
+		w.oneItem()
+		w.same(state(w.claim("w1"), ""), pawl.ItemQueued, "another item took none")
+		l = w.claim("w1")
+		_, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: "answer", Since: "never"}}))
+		w.invalid(err, "/since")
+	}},
+	{"the resume state has a signal of a wait only if it is news to the item", func(w *fixture) {
+		t := w.oneItem()
+		ask := func(l pawl.Lease, name string) {
+			_, err := first(w.svc.Checkpoint(w.ctx, []pawl.CheckpointCall{{Fence: l.Fence(), NewCheckpoint: pawl.NewCheckpoint{
+				Type: pawl.StateTransition, Name: name, Snapshot: raw("null"), Metadata: raw(`{"signal":"answer","key":"k"}`)}}}))
+			w.ok(err, "checkpoint")
+		}
+		has := func(names ...string) {
+			w.Helper()
+			st, err := w.svc.Resume(w.ctx, w.onlyItem(t.ID).ID)
+			w.ok(err, "resume state")
+			got := map[string]bool{}
+			for name := range st.Signals {
+				got[name] = true
+			}
+			want := map[string]bool{}
+			for _, name := range names {
+				want[name] = true
+			}
+			w.same(got, want, "the signals")
+		}
+		l := w.claim("w1")
+		ask(l, "one")
+		w.suspendFor(l, "answer", "k")
+		w.signal("answer", "k", `1`)
+		l = w.claim("w1")
+		has("one")
+		ask(l, "two")
+		has("one")
+		w.suspendFor(l, "answer", "k")
+		w.signal("answer", "k", `2`)
+		w.claim("w1")
+		has("one", "two")
+	}},
 	{"a signal queues the items that wait for it and counts no failure", func(w *fixture) {
 		t := w.oneItem()
 		l := w.claim("w1")

@@ -9,19 +9,16 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// CheckClaim checks a claim, and sets its limit to 1 and its lease to the default if it
+// CheckClaim checks a claim, and sets its limit to 1 if it
 // names none.
 func CheckClaim(req *pawl.ClaimRequest) error {
 	if req.Limit == 0 {
 		req.Limit = 1
 	}
-	if req.LeaseSeconds == 0 {
-		req.LeaseSeconds = pawl.DefaultLeaseSeconds
-	}
 	var f Fields
 	f.Text("/worker_id", req.WorkerID, 1, pawl.MaxIDLen)
 	f.Number("/limit", req.Limit, 1, pawl.MaxClaim)
-	f.Number("/lease_seconds", req.LeaseSeconds, 1, pawl.MaxLeaseSeconds)
+	f.Number("/lease_seconds", req.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.Number("/wait_seconds", req.WaitSeconds, 0, pawl.MaxWaitSeconds)
 	f.Text("/task_id", req.TaskID, 0, pawl.MaxIDLen)
 	f.Text("/item_id", req.ItemID, 0, pawl.MaxIDLen)
@@ -64,11 +61,14 @@ func (f *Fields) Suspend(c *pawl.SuspendCall, now time.Time) {
 	f.Text("/signal", c.Signal, 0, pawl.MaxKeyLen)
 	f.Text("/key", c.Key, 0, pawl.MaxKeyLen)
 	f.Ahead("/until", c.Until, now)
+	if c.Since != "" && c.Since != pawl.SinceEver {
+		f.Add("/since", `must be "ever", or be left out`)
+	}
 	switch {
 	case c.Children == nil && c.Until == nil && c.Signal == "":
 		f.Add("/until", "is required, or a signal, or children")
-	case c.Children != nil && (c.Until != nil || c.Signal != "" || c.Key != ""):
-		f.Add("/children", "does not go with until, signal and key")
+	case c.Children != nil && (c.Until != nil || c.Signal != "" || c.Key != "" || c.Since != ""):
+		f.Add("/children", "does not go with until, signal, key and since")
 	}
 }
 

@@ -7,7 +7,7 @@ import { costs, inSpan, traceHeaders, type Attributes } from "./trace.ts";
 
 export type ChildWait = Omit<Schemas["ChildWait"], "name">;
 export type ChildResult = Omit<Schemas["ChildResult"], "state"> & Partial<Pick<Schemas["ChildResult"], "state">>;
-export type Suspension = { until?: string; signal?: string; key?: string; children?: Schemas["ChildWait"] };
+export type Suspension = { until?: string; signal?: string; key?: string; since?: "ever"; children?: Schemas["ChildWait"] };
 
 /** Thrown to suspend the item: do not catch it. The next attempt runs the function from its beginning. */
 export class Suspended extends Error {

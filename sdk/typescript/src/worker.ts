@@ -17,7 +17,7 @@ export interface WorkOptions {
   workerId: string;
   /** The types of items that are claimed. */
   types: string[];
-  /** How long a claim lasts without a heartbeat; by default the lease of the types, or 300 s if they differ or have none. */
+  /** How long a claim lasts without a heartbeat; by default that of the type of each item, or 300 s. */
   leaseSeconds?: number;
   /** How many items are done at once; 1 by default. */
   concurrency?: number;

@@ -39,16 +39,12 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 			}
 		}
 	}
-	starts, next := make([]int, len(c.Claimants)), 1
-	for i := range c.Claimants {
-		starts[i] = next
-		next += c.Claimants[i].Limit
-	}
+	starts, limit := startsOf(c.Claimants), c.Limit()
 	query, most := claimSQL, c.Share()
 	if c.Bounded {
 		query, most = claimBounded, pawl.MaxClaimBytes
 	}
-	args := []any{c.Namespace, next - 1, slices.Compact(ranks),
+	args := []any{c.Namespace, limit, slices.Compact(ranks),
 		column(groups, func(g *group) string { return g.Type }),
 		column(groups, func(g *group) int { return g.Rank }),
 		column(groups, func(g *group) store.ItemID { return store.FromItem(g.Head) }),
@@ -59,7 +55,8 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 		column(c.Claimants, func(w *store.Claimant) int { return bit(w.Prefetch) }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).Type }),
 		column(c.Claimants, func(w *store.Claimant) string { return actor(w.Actor, w.WorkerID).ID }),
-		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) }), most, c.Admitted}
+		column(c.Claimants, func(w *store.Claimant) string { return string(w.Key) }), most, c.Admitted,
+		column(groups, func(g *group) int { return c.Leases[g.Type] })}
 	if err := store.EnsureActors(ctx, tx, actorsOf(c.Claimants)...); err != nil {
 		return nil, err
 	}
@@ -78,6 +75,16 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	})
 	sortClaimed(out)
 	return out, err
+}
+
+// startsOf returns the place of the first row of each claimant.
+func startsOf(claimants []store.Claimant) []int {
+	starts, next := make([]int, len(claimants)), 1
+	for i := range claimants {
+		starts[i] = next
+		next += claimants[i].Limit
+	}
+	return starts
 }
 
 // sortClaimed puts rows in claim order. This is cheaper than a sort of the rows with their

@@ -40,29 +40,32 @@ d AS (
   RETURNING queue_id, rank, item_id, task_id, @columns(carried, attempt: attempt + 1 AS claim), started_at, error, since),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked),
 -- The rows are divided in claim order: each claimant's rows start at its ordinal in $8.
--- said is the item's open message, or else its newest stopped one.
+-- said is the item's open message, or else its newest stopped one. seconds is the lease: the
+-- claimant's, or that of the type.
 r AS MATERIALIZED (
-  SELECT d.*, @priority_of(d.rank) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
-    (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
-     FROM pawl.messages m
-     WHERE m.item_id = d.item_id AND m.state IN ('streaming', 'stopped')
-     ORDER BY m.state DESC, m.id DESC
-     LIMIT 1) AS said
-  FROM d),
+  SELECT x.*, COALESCE(NULLIF(($10::int[])[x.who], 0), ($17::int[])[array_position((SELECT ids FROM q), x.queue_id)]) AS seconds
+  FROM (
+    SELECT d.*, @priority_of(d.rank) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
+      (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
+       FROM pawl.messages m
+       WHERE m.item_id = d.item_id AND m.state IN ('streaming', 'stopped')
+       ORDER BY m.state DESC, m.id DESC
+       LIMIT 1) AS said
+    FROM d) x),
 lease AS (
   INSERT INTO pawl.leases (item_id, namespace, queue_id, task_id, priority, state, @columns(carried),
     prefetch, worker, lease_seconds, started_at, acquired_at, heartbeat_at, lease_expires_at, error, stopped, key_id)
   SELECT item_id, $1::text, queue_id, task_id, priority, @state(leased), @columns(carried, attempt: claim),
-    ($11::smallint[])[who], @workers($9)[who], ($10::int[])[who], COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
-    LEAST((SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint), error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
+    ($11::smallint[])[who], @workers($9)[who], seconds, COALESCE(started_at, (SELECT now FROM n)), (SELECT now FROM n), (SELECT now FROM n),
+    LEAST((SELECT now FROM n) + seconds * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint), error, CASE WHEN split_part(said, ' ', 1) = 'stopped' THEN split_part(said, ' ', 2) END,
     NULLIF(($14::text[])[who], '')
   FROM r),
 event AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id, since)
   SELECT $1::text, task_id, item_id, claim, @move(leased, 'queued', 'leased', solo), @actors($12, $13)[who], NULLIF(($14::text[])[who], ''), (SELECT now FROM n), queue_id, since
   FROM r)
-SELECT r.who, ($10::int[])[who], r.item_id, r.task_id, ($4::text[])[array_position((SELECT ids FROM q), r.queue_id)], w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
-  (SELECT now FROM n), LEAST((SELECT now FROM n) + ($10::int[])[who] * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint),
+SELECT r.who, r.seconds, r.item_id, r.task_id, ($4::text[])[array_position((SELECT ids FROM q), r.queue_id)], w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
+  (SELECT now FROM n), LEAST((SELECT now FROM n) + seconds * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint),
   r.said, r.error, w.reasons, w.trace_parent,
   CASE WHEN octet_length(w.input) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(w.reasons), 0) > $15::int THEN ('bytes of ' || r.item_id)::int END
 FROM r

@@ -78,7 +78,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	for i := range b.rows {
 		for who < 0 || dealt == c.Claimants[who].Limit {
 			who, dealt = who+1, 0
-			if h, err = newHolder(ctx, tx, c.Namespace, &c.Claimants[who], now); err != nil {
+			if h, err = newHolder(ctx, tx, &c, who, now); err != nil {
 				return nil, err
 			}
 		}
@@ -201,13 +201,15 @@ func (b *batch) read(ctx context.Context, tx store.Tx, queue int64, kind, query 
 type holder struct {
 	*store.Claimant
 	namespace string
+	leases    map[string]int // of types, if the claimant names none
 	worker    int64
 	by        by
 	now       int64
 }
 
-func newHolder(ctx context.Context, tx store.Tx, namespace string, c *store.Claimant, now int64) (holder, error) {
-	h := holder{Claimant: c, namespace: namespace, now: now}
+func newHolder(ctx context.Context, tx store.Tx, cl *store.Claim, who int, now int64) (holder, error) {
+	c := &cl.Claimants[who]
+	h := holder{Claimant: c, namespace: cl.Namespace, leases: cl.Leases, now: now}
 	var err error
 	if h.worker, err = store.ActorID(ctx, tx, store.Worker(c.WorkerID)); err != nil {
 		return h, err
@@ -223,7 +225,8 @@ func newHolder(ctx context.Context, tx store.Tx, namespace string, c *store.Clai
 func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, events *inserter) (store.Claimed, error) {
 	now, c := h.now, h.Claimant
 	priority := store.PriorityOf(int(r.rank))
-	expires := r.LeaseEnd(now, now+int64(c.LeaseSeconds)*1_000_000)
+	seconds := cmp.Or(c.LeaseSeconds, h.leases[r.kind])
+	expires := r.LeaseEnd(now, now+int64(seconds)*1_000_000)
 	started := now
 	if r.startedAt != nil {
 		started = *r.startedAt
@@ -235,13 +238,13 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, even
 		e.since = *r.since
 	}
 	err := leases.add(ctx, tx, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.queue, priority, flag(c.Prefetch), h.worker,
-		int64(c.LeaseSeconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
+		int64(seconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {
 		err = e.add(ctx, tx, events, now)
 	}
 	return store.Claimed{
 		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,
-		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: c.LeaseSeconds,
+		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: seconds,
 		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, Trace: r.trace, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err
 }

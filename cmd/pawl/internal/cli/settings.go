@@ -230,7 +230,7 @@ var Settings = []Setting{
 	{Key: "worker.name", Flag: "name", Help: "name in the registry of workers"},
 	{Key: "worker.concurrency", Flag: "concurrency", Default: 1, Help: "programs that run at the same time"},
 	{Key: "worker.lease_seconds", Flag: "lease",
-		Help: "seconds a lease lasts without a heartbeat (default: the lease of the types, or 300 if they differ or have none)"},
+		Help: "seconds a lease lasts without a heartbeat (default: that of each item's type, or 300)"},
 	{Key: "worker.grace", Flag: "grace", Default: pawl.DefaultStopGrace, Help: "how long programs may keep running after SIGTERM"},
 	{Key: "worker.pass_env", Flag: "pass-env", Words: true,
 		Help: "PAWL_… and DB_… variables to pass to programs; all others of these are removed"},

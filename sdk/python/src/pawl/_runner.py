@@ -183,7 +183,9 @@ class Runner:
     def _next_claim(self, last: dict[str, Any], more: bool) -> dict[str, Any] | None:
         """Items for the free slots or, after a full claim, those that will be started within 50 ms."""
         o = self.options
-        request: dict[str, Any] = {"worker_id": o.worker_id, "lease_seconds": o.lease_seconds}
+        request: dict[str, Any] = {"worker_id": o.worker_id}
+        if o.lease_seconds is not None:
+            request["lease_seconds"] = o.lease_seconds
         if self.types is not None:
             request["types"] = self.types
         if o.task_id:

@@ -45,7 +45,7 @@ class Options:
     name: str
     version: str
     concurrency: int
-    lease_seconds: int
+    lease_seconds: int | None
     wait_seconds: int
     task_id: str
     stop_grace: float
@@ -66,7 +66,7 @@ class Worker:
         name: what the list of workers shows.
         version: what the list of workers shows.
         concurrency: how many handlers run at once.
-        lease_seconds: how long a claim lasts without a heartbeat.
+        lease_seconds: how long a claim lasts without a heartbeat; None = the lease of each item's type.
         wait_seconds: how long a claim waits for work, at most 60.
         task_id: only this task's items; "" = any.
         stop_grace: how long handlers may go on after the worker is to stop. Then they are cancelled,
@@ -88,7 +88,7 @@ class Worker:
         name: str = "",
         version: str = "",
         concurrency: int = 10,
-        lease_seconds: int = 300,
+        lease_seconds: int | None = None,
         wait_seconds: int = 30,
         task_id: str = "",
         stop_grace: float = 30.0,
@@ -100,7 +100,7 @@ class Worker:
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency must be 1 or more")
-        if not 1 <= lease_seconds <= 86400:
+        if lease_seconds is not None and not 1 <= lease_seconds <= 86400:
             raise ValueError("lease_seconds must be from 1 to 86400")
         if not 1 <= wait_seconds <= 60:
             raise ValueError("wait_seconds must be from 1 to 60")

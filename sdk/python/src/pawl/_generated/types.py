@@ -3600,6 +3600,7 @@ class SuspendCall(_SuspendCall, total=False):
     children: ChildWait
     key: str
     signal: str
+    since: str
     until: str
 
 

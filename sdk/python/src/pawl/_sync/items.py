@@ -84,11 +84,12 @@ class ItemCalls:
         until: datetime | str | None = None,
         signal: str | None = None,
         key: str | None = None,
+        since: str | None = None,
         children: t.ChildWait | None = None,
     ) -> t.Item:
         """Gives the lease up until a time, a signal or the end of children."""
         at = format_time(until) if isinstance(until, datetime) else until
-        body = {**fence(lease), **_set(until=at, signal=signal, key=key, children=children)}
+        body = {**fence(lease), **_set(until=at, signal=signal, key=key, since=since, children=children)}
         return self._call.call("suspend", lease["id"], body)
 
     def suspend_items(self, calls: Sequence[t.SuspendCall]) -> list[Result[t.Moved]]:
