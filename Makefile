@@ -3,42 +3,57 @@
 # apt; elsewhere their programs must be installed.
 
 .DEFAULT_GOAL := help
-.PHONY: help build release test check fuzz conformance mcp-clients api-lint api-proxy sdk browser screenshots grafana torture bench bench-short bench-soak demo update
+# All programs and tests are compiled one way, as the released program is: so each package is compiled once. The race
+# detector alone needs C.
+export CGO_ENABLED = 0
+.PHONY: help build release test test-busy check vet nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## ./pawl, one file without C
-	CGO_ENABLED=0 go build -trimpath -o pawl ./cmd/pawl
+	go build -trimpath -o pawl ./cmd/pawl
 
 release: ## dist: archives for five platforms, lists of their modules, checksums; the same commit gives the same bytes
 	go run ./internal/release -out dist
 
-# SQLite is C translated to Go, and one goroutine at a time calls it. To instrument it too
-# would make its tests four to eight times as slow.
-UNINSTRUMENTED = -gcflags=modernc.org/...='-race=false -d=checkptr=0'
+# What is the same in every target that runs all tests. `make check` runs the whole of go vet.
+TESTENV = go run ./internal/testenv -vet=off
 
-test: ## every test, with the race detector, on SQLite and PostgreSQL
-	go run ./internal/testenv -race $(UNINSTRUMENTED) -timeout 1h ./...
+test: ## every test on SQLite and PostgreSQL; those of concurrent code again, with the race detector
+	$(TESTENV) -raced -timeout 1h ./...
 
-check: ## what CI runs: format, vet, staticcheck, the repository's rules, builds without C and for other systems, test
+test-busy: ## make test N times (5) beside four programs that only compute; none may fail
+	N=$(N) ./internal/testenv/busy $(TESTENV) -raced -once -count=1 -timeout 1h ./...
+
+check: vet test ## format, vet, staticcheck, test
+
+vet: ## format, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	@for m in contrib/*/go.mod examples/*/go.mod; do echo "go vet $${m%/go.mod}" && (cd "$${m%/go.mod}" && go vet ./...) || exit 1; done
 	go tool -modfile=tools.mod staticcheck ./...
-	go test -count=1 ./internal/tidy
-	CGO_ENABLED=0 go build ./...
-	@for os in windows darwin; do echo "GOOS=$$os go vet, go build" && CGO_ENABLED=0 GOOS=$$os go vet ./... && CGO_ENABLED=0 GOOS=$$os go build -o /dev/null ./cmd/pawl || exit 1; done
-	$(MAKE) --no-print-directory test
+
+nightly: cross fuzz sdk browser ## what takes long: other systems, fuzzing, frameworks, browser, the concurrent walk
+	PAWL_WALK=2m $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
+
+cross: ## vet and build for Windows and macOS
+	@for os in windows darwin; do echo "GOOS=$$os go vet, go build" && GOOS=$$os go vet ./... && GOOS=$$os go build -o /dev/null ./cmd/pawl || exit 1; done
 
 fuzz: ## every fuzz target for 20 s, one after the other; TIME=5m for longer
 	go run ./internal/fuzz -time $(or $(TIME),20s)
+
+fuzz-short: ## every fuzz target for 2 s, without code that was compiled for it
+	go run ./internal/fuzz -time 2s -plain
 
 api-lint: ## lint the OpenAPI description; brings its own Node
 	./server/lint/run
 
 api-proxy: ## api-lint, and check every answer of the client's suite against the description with Prism
 	./server/lint/run proxy
+
+mutants: ## plant the faults of internal/mutants/patches, one at a time, and see that a test fails; ONLY=name for one, BASE=revision
+	go run ./internal/mutants -only "$(ONLY)" -base "$(BASE)"
 
 conformance: ## the MCP suite against the MCP layer, both revisions; brings its own Node
 	./mcp/conformance/suite.sh
@@ -49,8 +64,14 @@ mcp-clients: ## a task's whole life through two other MCP clients; brings its ow
 sdk: ## the SDKs and the suites of frameworks against real servers on both databases, held by sdk/baseline.json; SUITE=python for one
 	go run ./internal/sdk $(SUITE)
 
+sdk-short: ## the core of the SDKs' own tests, on SQLite
+	go run ./internal/sdk -short
+
 browser: ## the dashboard in a browser: walks, accessibility, sizes; brings its own Node, and as root on Debian chromium
 	./dashboard/browser/run
+
+browser-short: ## one walk through the dashboard, and the accessibility of its first pages
+	./dashboard/browser/run walks.spec.mjs pages.spec.mjs -g 'approve with a diff|content security policy|at most 80 KB'
 
 screenshots: ## docs/img: the pages of the dashboard, light, dark and narrow, with the same data each time
 	./dashboard/browser/run screenshots
@@ -59,7 +80,7 @@ grafana: ## deploy/grafana/pawl.json from generate.ts, checked by tsc; exit 1 if
 	./deploy/grafana/run
 
 torture: ## the long runs: thousands of crashes, frozen workers and races
-	PAWL_TORTURE=1 go run ./internal/testenv -timeout 4h ./...
+	PAWL_TORTURE=1 $(TESTENV) -timeout 4h ./...
 
 bench: ## measure beside River, raw SQL and backlite; brings its own PostgreSQL; draws the curves
 	cd bench && go run .

@@ -1,6 +1,10 @@
 package pawl
 
-import "context"
+import (
+	"context"
+	"slices"
+	"strings"
+)
 
 // DefaultNamespace is the namespace of calls that name none.
 const DefaultNamespace = "default"
@@ -29,4 +33,21 @@ func CallerOf(ctx context.Context) Caller {
 		c.Namespace = DefaultNamespace
 	}
 	return c
+}
+
+// ParseActor reads an actor as texts name it: type/id, or an id alone, whose type is by the
+// verb. The type is one of ActorTypes. An id has no slash, so that no text names one actor
+// as the type and id of another.
+func ParseActor(text string) (actorType, id string, err error) {
+	actorType, id, typed := strings.Cut(text, "/")
+	if !typed {
+		actorType, id = "", text
+	}
+	if actorType != "" && !slices.Contains(ActorTypes, actorType) {
+		return "", "", Invalid("/actor_type", "is %q; possible: %s", actorType, strings.Join(ActorTypes, ", "))
+	}
+	if strings.Contains(id, "/") {
+		return "", "", Invalid("/actor_id", "is %q; the name of an actor has no slash", id)
+	}
+	return actorType, id, nil
 }

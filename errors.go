@@ -3,6 +3,7 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 )
@@ -169,6 +170,18 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Message)
 	}
 	return b.String()
+}
+
+// LogValue implements slog.LogValuer: the error with its causes, which Error leaves out because
+// callers see it. A log must have them.
+func (e *Error) LogValue() slog.Value {
+	text := e.Error()
+	for cause := e.Err; cause != nil; cause = errors.Unwrap(cause) {
+		if s := cause.Error(); !strings.Contains(text, s) {
+			text += ": " + s
+		}
+	}
+	return slog.StringValue(text)
 }
 
 // Unwrap returns the cause.

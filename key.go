@@ -1,11 +1,9 @@
 package pawl
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -68,7 +66,8 @@ type KeyRenew struct {
 	LockSeconds int    `json:"lock_seconds,omitempty"` // from now; 0 = 60
 }
 
-// KeyDone ends a run, with the answer or with the error.
+// KeyDone ends a run, with the answer or with the error. The same call again gets the key
+// as it is.
 type KeyDone struct {
 	Scope    string          `json:"scope,omitempty"`
 	Key      string          `json:"key"`
@@ -109,54 +108,14 @@ type Answer struct {
 	Body     []byte // text
 }
 
-// KeyRenewer renews the leases of keys; it is part of KeyKeeper.
-type KeyRenewer interface {
-	RenewKeys(ctx context.Context, calls []KeyRenew) ([]Result[Key], error)
-}
-
-// HoldKey renews the lease of a begun run, three times per lease, until stop is called.
-// stop waits for a renewal in flight. The returned context ends when a renewal is
-// refused, because another caller has taken the key over; the refusal is its cause. A
-// renewal that fails otherwise is tried again.
-func HoldKey(ctx context.Context, keys KeyRenewer, scope, key string, begun KeyBegun) (held context.Context, stop func()) {
-	held, cancel := context.WithCancelCause(ctx)
-	lock := cmp.Or(begun.LockSeconds, int(DefaultKeyLease/time.Second))
-	call := KeyRenew{Scope: scope, Key: key, Token: begun.Token, LockSeconds: lock}
-	every := time.Duration(lock) * time.Second / 3
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-			}
-			try, done := context.WithTimeout(context.WithoutCancel(ctx), every)
-			_, err := one(keys.RenewKeys(try, []KeyRenew{call}))
-			done()
-			if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
-				cancel(err)
-				return
-			}
-		}
-	}()
-	return held, sync.OnceFunc(func() {
-		close(over)
-		<-ended
-		cancel(nil)
-	})
-}
-
 // Once runs fn once for (key, request). Later calls with the same request get the first
 // result, byte for byte as JSON. With another request they get ErrKeyReused, and while
 // fn runs ErrKeyInFlight, because Once renews the key's lease. If fn returns an error,
 // it is stored for reading, and the next call runs fn again. The scope is "once". If the
 // process dies inside fn, or cannot reach the database for 60 s, another call may run fn
-// again: fn runs at least once, and its recorded result is stored exactly once. The
-// context of fn ends when another call has taken the key over.
+// again: fn runs at least once, and its recorded result is stored exactly once. A result
+// that cannot be stored at once is sent again while the key is held. The context of fn
+// ends when another call has taken the key over.
 func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, fn func(context.Context) (T, error)) (T, error) {
 	var out T
 	hash, err := HashOf(request)
@@ -170,18 +129,21 @@ func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, f
 	if !begun.Run {
 		return out, json.Unmarshal(begun.Key.Response, &out)
 	}
-	held, stop := HoldKey(ctx, keys, "once", key, begun)
-	defer stop() // also when fn panics
+	held, hold := KeepKey(ctx, keys, "once", key, begun)
+	defer hold.Stop() // also when fn panics
 	done := KeyDone{Scope: "once", Key: key, Token: begun.Token}
 	if out, err = fn(held); err == nil {
 		done.Response, err = json.Marshal(out)
 	}
-	stop()
 	if err != nil {
 		done.Response, _ = json.Marshal(Failure{Message: err.Error()})
-		_, ferr := one(keys.FailKeys(context.WithoutCancel(ctx), []KeyDone{done}))
-		return out, errors.Join(err, ferr)
+		return out, errors.Join(err, hold.Settle(ctx, func(ctx context.Context) error {
+			_, err := one(keys.FailKeys(ctx, []KeyDone{done}))
+			return err
+		}))
 	}
-	_, err = one(keys.CompleteKeys(context.WithoutCancel(ctx), []KeyDone{done}))
-	return out, err
+	return out, hold.Settle(ctx, func(ctx context.Context) error {
+		_, err := one(keys.CompleteKeys(ctx, []KeyDone{done}))
+		return err
+	})
 }

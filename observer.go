@@ -20,9 +20,10 @@ type Observer interface {
 // Pool is the state of a pool of connections to the database.
 type Pool struct {
 	Name        string
-	Max         int   // connections, at most
-	InUse, Idle int   // connections
-	Waits       int64 // calls that found no idle connection, since the database was opened
+	Max         int    // connections, at most
+	InUse, Idle int    // connections
+	Waits       int64  // calls that found no idle connection, since the database was opened
+	Exhausted   string // why a call got no connection in the last 10 s; "" = none failed, or a later one got one
 }
 
 // CountedEvents are events of the tasks of one type. Times are in seconds.

@@ -170,6 +170,22 @@ func TestASavedResultOfAnotherKindIsRefusedWithAdvice(t *testing.T) {
 	}
 }
 
+// No later attempt can mend a step that does not fit what was saved: the error is permanent.
+func TestAStepThatChangedIsAPermanentError(t *testing.T) {
+	i := newItem()
+	same := func(context.Context) (string, error) { return "x", nil }
+	if _, err := pawl.Step(i.attempt(1), "n", same, 1); err != nil {
+		t.Fatal(err)
+	}
+	_, args := pawl.Step(i.attempt(2), "n", same, 2)
+	_, kind := pawl.Step(i.attempt(2), "n", func(context.Context) (int, error) { return 0, nil }, 1)
+	for _, err := range []error{args, kind} {
+		if retryable, _ := pawl.RetryOf(err); err == nil || retryable || !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("%v is retried", err)
+		}
+	}
+}
+
 func TestBadStepsAreRefusedBeforeTheyRun(t *testing.T) {
 	ran := func(context.Context) (int, error) { t.Error("ran"); return 0, nil }
 	for _, name := range []string{"", strings.Repeat("x", pawl.MaxStepNameLen+1), "a\x00b", "a\xff"} {

@@ -3,7 +3,6 @@ package pawl_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,29 +56,56 @@ func blocks(t *testing.T) []block {
 	return out
 }
 
+// All snippets are compiled in one build: each is a package of its own, and one program runs those that are programs.
+// So only one program is linked.
 func TestGoInDocsCompiles(t *testing.T) {
+	var snippets []snippet
 	for _, b := range blocks(t) {
-		if b.lang != "go" {
+		if b.lang == "go" {
+			snippets = append(snippets, snippetOf(b, fmt.Sprintf("s%d", len(snippets))))
+		}
+	}
+	runner := build(t, snippets)
+	for _, s := range snippets {
+		if !s.program {
 			continue
 		}
-		t.Run(b.String(), func(t *testing.T) {
+		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
-			program := strings.HasPrefix(b.text, "package main")
-			text := b.text
-			if !program {
-				text = fragment(b.text)
-			}
-			bin := build(t, text)
-			if !program {
-				return
-			}
-			cmd := exec.Command(bin)
+			cmd := exec.Command(runner, s.name)
 			cmd.Dir = t.TempDir()
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
 	}
+}
+
+// snippet is a block of Go, rewritten as a package that a program can import.
+type snippet struct {
+	block
+	name, source string
+	program      bool
+}
+
+var (
+	mainPackage  = regexp.MustCompile(`(?m)^package main$`)
+	mainFunction = regexp.MustCompile(`(?m)^func main\(\)`)
+)
+
+func snippetOf(b block, name string) snippet {
+	s := snippet{block: b, name: name, program: strings.HasPrefix(b.text, "package main")}
+	here := fmt.Sprintf("//line %s:%d\n", b.doc, b.line)
+	if s.program {
+		s.source = here + mainFunction.ReplaceAllString(mainPackage.ReplaceAllString(b.text, "package "+name), "func Main()")
+		return s
+	}
+	text := here + b.text
+	if !strings.HasPrefix(b.text, "func ") {
+		text = "func _() {\n" + text + "}\n"
+	}
+	s.source = "package " + name + "\n" + imports(b.text) + text
+	return s
 }
 
 // known are the packages a fragment may use without saying so.
@@ -91,46 +117,67 @@ var known = map[string]string{
 	"rabbitmq": "github.com/pawl-work/pawl/relay/rabbitmq",
 }
 
-// fragment wraps statements into a program.
-func fragment(text string) string {
-	var imports strings.Builder
+func imports(text string) string {
+	var out strings.Builder
 	for name, path := range known {
 		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(text) {
-			fmt.Fprintf(&imports, "import %q\n", path)
+			fmt.Fprintf(&out, "import %q\n", path)
 		}
 	}
-	if strings.HasPrefix(text, "func ") {
-		return "package main\n" + imports.String() + text + "func main() {}\n"
-	}
-	return "package main\n" + imports.String() + "func main() {\n" + text + "}\n"
+	return out.String()
 }
 
-// build compiles a program as a part of the module, without adding a file to it.
-func build(t *testing.T, text string) string {
+// build compiles all snippets as packages of the module, without adding a file to it, and the program that runs
+// those that are programs: its argument is the name of one. The compiler names errors by the line of the document.
+func build(t *testing.T, snippets []snippet) (runner string) {
 	t.Helper()
 	dir := t.TempDir()
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, overlay, bin := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here, "internal", "snippet", "main.go"): source}})
+	replace := map[string]string{}
+	add := func(name, source string) {
+		path := filepath.Join(dir, name+".go")
+		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(here, "internal", "snippet", name, "snippet.go")] = path
+	}
+	run, calls := "package main\nimport \"os\"\n", ""
+	for _, s := range snippets {
+		add(s.name, s.source)
+		as := "_" // it is compiled, although nothing of it is called
+		if s.program {
+			as = s.name
+			calls += fmt.Sprintf("case %q:\n%s.Main()\n", s.name, s.name)
+		}
+		run += fmt.Sprintf("import %s \"github.com/pawl-work/pawl/internal/snippet/%s\"\n", as, s.name)
+	}
+	add("run", run+"func main() {\nswitch os.Args[1] {\n"+calls+"}\n}\n")
+	overlay := filepath.Join(dir, "overlay.json")
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
 	if err == nil {
-		err = errors.Join(os.WriteFile(source, []byte(text), 0o644), os.WriteFile(overlay, replace, 0o644))
+		err = os.WriteFile(overlay, raw, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", bin, "./internal/snippet").CombinedOutput(); err != nil {
+	runner = filepath.Join(dir, "run")
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", runner, "./internal/snippet/run").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return bin
+	return runner
 }
 
 func TestCommandsInDocsRun(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "pawl")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/pawl").CombinedOutput(); err != nil {
+	if built := os.Getenv("PAWL_TEST_PROGRAM"); built != "" {
+		if err := os.Symlink(built, program); err != nil {
+			t.Fatal(err)
+		}
+	} else if out, err := exec.Command("go", "build", "-o", program, "./cmd/pawl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PAWL_") || strings.HasPrefix(v, "DB_") })

@@ -76,18 +76,19 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 var errStepPanicked = errors.New("pawl: the function of the step panicked")
 
 // replay decodes a saved result. A checkpoint without a hash was not saved by Step and
-// matches any args.
+// matches any args. A result that does not fit the step is a permanent error: no later
+// attempt can mend it.
 func replay(c Checkpoint, name, hash string, out any) error {
 	switch {
 	case c.Type != ToolExecuted:
-		return stepError(name, "its name is taken by a checkpoint of type %s; give the step another name", c.Type)
+		return Permanent(stepError(name, "its name is taken by a checkpoint of type %s; give the step another name", c.Type))
 	case c.ArgsHash != "" && c.ArgsHash != hash:
-		return stepError(name, "attempt %d saved its result for other arguments; give the step another name (put what varies into it), or "+
-			"pass the same arguments in every attempt", c.Attempt)
+		return Permanent(stepError(name, "attempt %d saved its result for other arguments; give the step another name (put what varies "+
+			"into it), or pass the same arguments in every attempt", c.Attempt))
 	}
 	if err := json.Unmarshal(c.Snapshot, out); err != nil {
-		return stepError(name, "the result saved by attempt %d is not a %T (%v); give the step another name when its result's type changes",
-			c.Attempt, out, err)
+		return Permanent(stepError(name, "the result saved by attempt %d is not a %T (%v); give the step another name when its result's type "+
+			"changes", c.Attempt, out, err))
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ type Plan struct {
 type PartRule struct {
 	Key        string          `json:"key"` // ≤ 120 characters, unique in the type
 	Schema     json.RawMessage `json:"schema,omitempty"`
-	Required   bool            `json:"required,omitempty"`   // a strict finalize needs a validated one
+	Required   bool            `json:"required,omitempty"`   // submit and a strict finalize need a validated one
 	Repeatable bool            `json:"repeatable,omitempty"` // parts of this key have a seq, from 0
 }
 
@@ -244,7 +244,7 @@ func (t *Type) Part(key string) *PartRule {
 	return nil
 }
 
-// RequiredParts returns the keys that a strict finalize needs.
+// RequiredParts returns the keys that submit and a strict finalize need.
 func (t *Type) RequiredParts() []string {
 	var keys []string
 	for _, p := range t.Parts {

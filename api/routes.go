@@ -445,11 +445,11 @@ var otherRoutes = []Route{
 	{Name: "complete_key", Method: post, Path: "/v1/idempotency-keys/{id}:complete", Role: Submitter, Success: 200,
 		Means: "Keep the answer of a run."},
 	{Name: "complete_keys", Method: post, Path: "/v1/idempotency-keys:complete", Role: Submitter, Success: 200,
-		Means: "Keep the answers of runs, each answered on its own.", Traits: NoOwnKey},
+		Means: "Keep the answers of runs, each answered on its own.", Traits: Repeatable},
 	{Name: "fail_key", Method: post, Path: "/v1/idempotency-keys/{id}:fail", Role: Submitter, Success: 200,
 		Means: "Keep the error of a run; the next begin runs again."},
 	{Name: "fail_keys", Method: post, Path: "/v1/idempotency-keys:fail", Role: Submitter, Success: 200,
-		Means: "Keep the errors of runs, each answered on its own.", Traits: NoOwnKey},
+		Means: "Keep the errors of runs, each answered on its own.", Traits: Repeatable},
 
 	{Name: "plain_create_task", Method: post, Path: "/tasks", Role: Submitter, Success: 201,
 		Means: "Create a task; takes and answers the older shape; 200 when its dedupe found an older one.",

@@ -29,8 +29,8 @@ import (
 )
 
 // prismProgram names the program of Prism, the validating proxy. With it, every request and
-// answer of the behaviour suite goes through the proxy, which compares them with the API's
-// description; `make api-proxy` sets it.
+// answer of the behaviour suite on SQLite goes through the proxy, which compares them with the API's
+// description; `make test` sets it, where there is Node, and so does `make api-proxy`.
 const prismProgram = "PAWL_TEST_PRISM"
 
 // exempt are the calls that the proxy does not see, by the names of their routes:

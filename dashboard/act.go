@@ -38,6 +38,13 @@ var forking = action{
 	},
 }
 
+// budgetMeans is what decisions about a budget's question mean.
+var budgetMeans = map[string]string{
+	"approve": "The limit of the budget is raised, by what the item needs or to the limit below, and the item may spend it. " +
+		"The first decision counts.",
+	"reject": "The limit of the budget stays. The item is refused when it asks again. The first decision counts.",
+}
+
 // Label is the verb with spaces.
 func (d action) Label() string { return strings.ReplaceAll(d.Verb, "_", " ") }
 
@@ -199,6 +206,9 @@ func (d *server) confirm(v *request) (any, error) {
 	q, err := d.readAction(v.Request)
 	if err == nil {
 		err = v.pass.May(q.Role, false)
+	}
+	if means := budgetMeans[q.Verb]; err == nil && means != "" && q.Task.Type == pawl.TypeBudget {
+		q.Means = means
 	}
 	if err == nil && (q.Verb == "approve" || q.Verb == "reject") {
 		var work section[reviewItem]

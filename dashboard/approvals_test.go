@@ -98,7 +98,12 @@ func TestABudgetQuestionIsAnswered(t *testing.T) {
 			t.Fatal(list.Items, err)
 		}
 		question := "/ui/tasks/" + list.Items[0].ID + "/approve"
-		h.has(h.get(question+"?from=approvals"), 200, `name="limit"`)
+		asked := h.get(question + "?from=approvals")
+		h.has(asked, 200, `name="limit"`, "The limit of the budget is raised")
+		if strings.Contains(asked.text, "results are accepted") {
+			t.Error("the page speaks of results")
+		}
+		h.has(h.get(strings.TrimSuffix(question, "approve")+"reject"), 200, "The limit of the budget stays")
 		h.has(h.post(question, "from", "approvals", "limit", "x"), 400, "is not a number")
 		h.has(h.post(question, "from", "approvals", "limit", "500"), 200, "Nothing waits")
 		if b, err := p.Service.GetBudget(t.Context(), "llm"); err != nil || b.Limit != 500 {

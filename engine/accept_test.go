@@ -448,3 +448,62 @@ func TestADiffOfBeforeAndAfterGetsItsOperations(t *testing.T) {
 		})
 	}
 }
+
+// A task whose results did not pass the check is not ready, and cannot be approved.
+func TestWhatDidNotPassTheCheckIsNotApproved(t *testing.T) {
+	refuse := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) {
+		return []pawl.Complaint{{Code: "thin", Message: "thin"}}, nil
+	}
+	withType(t, strictReport, pawl.Hooks{Check: refuse}, func(o typeFixture) {
+		task, ls := o.task(1)
+		o.submit(ls[0], `{"title":"x"}`)
+		_, err := first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}}))
+		if pawl.CodeOf(err) != pawl.CodeConflict {
+			o.Errorf("approve: %v", err)
+		}
+		o.state(task.ID, pawl.TaskSubmitted)
+	})
+}
+
+// A call that is undone in a caller's transaction, because the key of its provenance was used, calls
+// no hook after the commit.
+func TestWhatIsUndoneCallsNoHookAfterwards(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			checks, applied := 0, 0
+			hooks := pawl.Hooks{
+				Check: func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) {
+					if checks++; checks%2 == 1 {
+						return []pawl.Complaint{{Code: "thin", Message: "thin"}}, nil
+					}
+					return nil, nil
+				},
+				Apply:      func(context.Context, pawl.Application) (pawl.Applied, error) { return pawl.Applied{}, nil },
+				AfterApply: func(context.Context, pawl.Task, pawl.Applied) { applied++ },
+			}
+			p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": hooks}})
+			ctx := t.Context()
+			need[pawl.TypeRef](t)(first(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "report", Approval: pawl.Approval{Mode: pawl.ApprovalAuto},
+				Apply: pawl.Apply{Mode: pawl.ApplyGo}}})))
+			task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "report"}))
+			submit := func(svc pawl.Service) error {
+				l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+				keyed := pawl.WithProvenance(ctx, pawl.Provenance{IdempotencyKey: "k"})
+				_, err := first(svc.Submit(keyed, []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`1`)}}))
+				return err
+			}
+			ok(t, submit(p.Engine))
+			need[pawl.Task](t)(first(p.Engine.RejectTasks(ctx, []pawl.RejectCall{{TaskID: task.ID, AllowRework: true,
+				Errors: []pawl.Complaint{{Code: "thin", Message: "thin"}}}})))
+			tx := beginOwn(t, p)
+			if err := submit(tx); !errors.Is(err, pawl.ErrKeyReused) {
+				t.Errorf("submitted with a key that was used: %v", err)
+			}
+			ok(t, tx.commit())
+			tx.Committed()
+			if applied != 0 {
+				t.Errorf("%d calls of AfterApply", applied)
+			}
+		})
+	}
+}

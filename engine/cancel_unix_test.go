@@ -85,8 +85,42 @@ func TestAKeyThatIsNotFreeCancelsNothing(t *testing.T) {
 				t.Errorf("%s: replayed %v, %v", hash, replayed, err)
 			}
 		}
+		failed := pawl.KeyBegin{Scope: "test", Key: "of a run that failed", RequestHash: "other"}
+		run := need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(t.Context(), []pawl.KeyBegin{failed})))
+		need[pawl.Key](t)(first(p.Engine.FailKeys(t.Context(), []pawl.KeyDone{{Scope: "test", Key: failed.Key, Token: run.Token}})))
+		if err := cancelUnder(t.Context(), p.Engine, failed.Key, task.ID); !errors.Is(err, pawl.ErrKeyReused) {
+			t.Errorf("under the key of another request: %v", err)
+		}
 		if now := need[pawl.Task](t)(p.Service.GetTask(t.Context(), task.ID)); now.ItemsOpen != 600 {
 			t.Errorf("%d items are open", now.ItemsOpen)
 		}
 	})
+}
+
+// cancelUnder cancels a task under a key.
+func cancelUnder(ctx context.Context, e *engine.Engine, key, taskID string) error {
+	_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: key, RequestHash: "h"},
+		func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+			_, err := pawl.Cancel(ctx, svc, taskID, "")
+			return &pawl.Answer{Code: 200}, err
+		})
+	return err
+}
+
+// A key that is taken while a cancel waits for the task cancels nothing ahead.
+func TestAKeyThatIsTakenMeanwhileCancelsNothing(t *testing.T) {
+	p, svc := onPostgres(t)
+	task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 600)}))
+	g := newGate(t, p)
+	g.close("SELECT FROM tasks WHERE id = id($1) FOR UPDATE", task.ID)
+	refused := started(func() error { return cancelUnder(context.Background(), p.Engine, "k", task.ID) })
+	g.waiting(1)
+	need[pawl.KeyBegun](t)(first(svc[1].BeginKeys(t.Context(), []pawl.KeyBegin{{Scope: "test", Key: "k", RequestHash: "other"}})))
+	g.open()
+	if err := <-refused; !errors.Is(err, pawl.ErrKeyReused) {
+		t.Errorf("under the key of another request: %v", err)
+	}
+	if now := need[pawl.Task](t)(p.Service.GetTask(t.Context(), task.ID)); now.ItemsOpen != 600 {
+		t.Errorf("%d items are open", now.ItemsOpen)
+	}
 }

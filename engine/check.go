@@ -30,11 +30,16 @@ const checkLimit = time.Hour
 func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	var out []Breach
 	found := map[string]int{}
-	err := store.Check(store.WithLimit(ctx, checkLimit), e.db, e.objectsOf, func(b Breach) {
+	report := func(b Breach) {
 		if found[b.Rule]++; found[b.Rule] <= breachesShown {
 			out = append(out, b)
 		}
-	})
+	}
+	ctx = store.WithLimit(ctx, checkLimit)
+	err := store.Check(ctx, e.db, e.objectsOf, report)
+	if err == nil && found["file"] == 0 {
+		err = e.sweeper.Check(ctx, report)
+	}
 	for _, r := range store.Rules {
 		if n := found[r.Name]; n > breachesShown {
 			out = append(out,

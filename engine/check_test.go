@@ -389,6 +389,18 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"DELETE FROM pawl.child_links",
 	},
 	{
+		"parent_unlinked",
+		"{many}",
+		"UPDATE pawl.tasks SET parent_id = '{waits}' WHERE id = '{many}'",
+		"UPDATE pawl.tasks SET parent_id = NULL WHERE id = '{many}'",
+	},
+	{
+		"orphan_child",
+		"{many}",
+		"UPDATE pawl.tasks SET parent_id = 'tsk_0000000000000000000000N0NE' WHERE id = '{many}'",
+		"UPDATE pawl.tasks SET parent_id = NULL WHERE id = '{many}'",
+	},
+	{
 		"waits for children",
 		"{leases}",
 		"INSERT INTO pawl.child_waits (item_id, namespace, task_id, attempt, need, on_failure, total, ended, failed) " +
@@ -538,7 +550,9 @@ func TestCheckFindsEveryBreach(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		s := newScene(t, p)
 		// TestCheckReadsTheFile, TestDamagedBlobsAreNamed, TestStatisticsByTotalsAreExact
-		tried := map[string]bool{"file": true, "blobs": true, "blob contents": true, "totals": true}
+		// TestDoctorFindsLostArchives, TestDoctorFindsWhatRetentionHasPassed
+		tried := map[string]bool{store.RuleArchive: true, store.RuleRetention: true,
+			"file": true, "blobs": true, "blob contents": true, "totals": true}
 		for _, b := range breakages {
 			tried[b.rule] = true
 			s.exec(b.harm)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -17,14 +16,8 @@ import (
 const (
 	// childPage bounds the children that one transaction looks at.
 	childPage = 500
-	// passOnPage is how many parents, and how many waits, are listed at once.
-	passOnPage = 50
-	// childrenPages bounds the pages of awaited children that one call of settleAwaited compares.
-	childrenPages = 4
 	// passOnAtOnce is how many children a call cancels before it is answered. The others follow.
 	passOnAtOnce = 1000
-	// childrenPeek is how often Run looks for ends of children that were not counted.
-	childrenPeek = 2 * time.Second
 )
 
 // createChildren inserts drafts of children, those of one parent in one transaction. If the
@@ -119,7 +112,9 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 		}
 		if older != "" {
 			out, err = store.GetTask(ctx, tx, ns, older)
-			out.Deduplicated = true
+			if out.Deduplicated = true; pawl.CodeOf(err) == pawl.CodeNotFound {
+				return taken(pawl.Task{ID: older, State: removedByRetention})
+			}
 			return err
 		}
 		if made, err = e.insertInTx(ctx, tx, []draft{d}); err == nil {
@@ -193,126 +188,10 @@ func childWait(w *pawl.ChildWait) *store.ChildWait {
 	return out
 }
 
-// childrenEnded counts tasks that may be children, and may have ended, in the waits for them.
-// If it fails, settleAwaited counts them.
-func (e *Engine) childrenEnded(ctx context.Context, ids []string) {
-	if len(ids) == 0 {
-		return
-	}
-	if e.scope != nil {
-		e.after(func() { e.root.childrenEnded(ctx, ids) })
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	for page := range slices.Chunk(ids, childPage) {
-		if err := e.countEnded(ctx, page); err != nil {
-			e.logError(ctx, "children that ended are counted by the next pass", err)
-			return
-		}
-	}
-}
-
-func (e *Engine) countEnded(ctx context.Context, ids []string) error {
-	rows := make([]store.EndedChild, len(ids))
-	for i, id := range ids {
-		rows[i] = store.EndedChild{Ord: i, TaskID: id}
-	}
-	ended, err := e.committers.children.Do(ctx, e.db, rows)
-	if err != nil {
-		return err
-	}
-	for _, c := range ended {
-		e.childrenCounted(ctx, c)
-	}
-	return nil
-}
-
-// childrenCounted goes on with what the ends of children have moved, after the commit.
-func (e *Engine) childrenCounted(ctx context.Context, c store.ChildrenEnded) {
-	if len(c.Woken) > 0 {
-		e.itemsQueued(c.Woken)
-	}
-	for _, d := range c.Failed {
-		e.follow(pawl.As(ctx, pawl.Caller{Namespace: d.Namespace}),
-			effects{followUp: true, ended: []string{d.ItemID}, failing: []string{d.TaskID}, children: []string{d.TaskID}})
-	}
-	if c.Cancels {
-		e.passOn(ctx)
-	}
-}
-
-// settleAwaited counts children that ended when the process that should have counted them died,
-// and goes on with cancels that it should have passed on. Waits that are over cost nothing.
-func (e *Engine) settleAwaited(ctx context.Context) error {
-	var after store.Awaited
-	if last := e.awaitedAfter.Load(); last != nil {
-		after = *last
-	}
-	for range childrenPages {
-		var open []store.Awaited
-		var ended []string
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			if open, err = store.OpenAwaited(ctx, tx, after, childPage); err == nil && len(open) > 0 {
-				ids := make([]string, len(open))
-				for i, a := range open {
-					ids[i] = a.ChildID
-				}
-				ended, err = store.EndedAwaited(ctx, tx, ids)
-			}
-			return err
-		})
-		if err == nil && len(ended) > 0 {
-			err = e.countEnded(ctx, ended)
-		}
-		if err != nil {
-			return err
-		}
-		if after = (store.Awaited{}); len(open) < childPage {
-			break
-		}
-		after = open[len(open)-1]
-	}
-	e.awaitedAfter.Store(&after)
-	return e.passOnAll(ctx, math.MaxInt)
-}
-
-// passOn cancels, or deletes, the children of tasks that were cancelled or deleted. What is left
-// when it fails is left to the next pass.
-func (e *Engine) passOn(ctx context.Context) {
-	if e.scope != nil {
-		e.after(func() { e.root.passOn(ctx) })
-		return
-	}
-	if err := e.passOnAll(context.WithoutCancel(ctx), passOnAtOnce); err != nil {
-		e.logError(ctx, "children are cancelled by the next pass", err)
-	}
-}
-
-// passOnAll goes down one generation after the other: a cancelled child notes that its own
-// children are to be cancelled. It stops when it has cancelled most children or more.
-func (e *Engine) passOnAll(ctx context.Context, most int) error {
-	for most > 0 {
-		var todo []store.PassedOn
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			todo, err = store.ToPassOn(ctx, tx, passOnPage)
-			return err
-		})
-		if err != nil || len(todo) == 0 {
-			return err
-		}
-		for i := range todo {
-			n, err := e.passOnTo(pawl.As(ctx, pawl.Caller{Namespace: todo[i].Namespace, ActorType: pawl.ActorSystem}), &todo[i], most)
-			if most -= n; err != nil || most <= 0 {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // passOnTo cancels the children of one parent, or those of one wait, until it has cancelled most
-// or more. It returns how many it cancelled.
-func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most int) (n int, err error) {
+// or more. It returns how many it cancelled. Children that other transactions lock are left out,
+// up to patience of them; then it ends with the error of a lock, and is to be called again.
+func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most, patience int) (n int, err error) {
 	reason := "its parent " + p.TaskID + " was cancelled"
 	switch {
 	case p.Deletes:
@@ -320,6 +199,7 @@ func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most int) (n i
 	case p.ItemID != "":
 		reason = "another child of its parent " + p.TaskID + " failed"
 	}
+	held := &heldChildren{patience: patience}
 	for after := ""; ; {
 		var live []string
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -327,7 +207,7 @@ func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most int) (n i
 			return err
 		})
 		if err == nil {
-			err = e.cancelChildren(ctx, live, reason)
+			err = e.cancelChildren(ctx, live, reason, held)
 		}
 		if n += len(live); err != nil || after != "" && n >= most {
 			return n, err
@@ -337,22 +217,50 @@ func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most int) (n i
 		}
 	}
 	if p.Deletes {
-		if err := e.deleteDoomed(ctx, p, reason); err != nil {
+		if err := e.deleteDoomed(ctx, p, reason, held); err != nil {
 			return n, err
 		}
+	}
+	if held.err != nil {
+		return n, held.err
 	}
 	return n, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Done(ctx, tx) })
 }
 
+// heldChildren counts children that other transactions lock.
+type heldChildren struct {
+	patience int   // how many may be left out
+	err      error // of the last one
+}
+
+// leaves reports whether a child is left out because of an error. The next ones wait less for locks.
+func (h *heldChildren) leaves(err error) bool {
+	if !errors.Is(err, store.ErrLocked) || h.patience == 0 {
+		return false
+	}
+	h.patience--
+	h.err = err
+	return true
+}
+
+func (h *heldChildren) wait(ctx context.Context) context.Context {
+	if h.err == nil {
+		return ctx
+	}
+	return store.WithLockWait(ctx, lockedRow)
+}
+
 // cancelChildren cancels tasks; one that has ended meanwhile stays as it is.
-func (e *Engine) cancelChildren(ctx context.Context, ids []string, reason string) error {
+func (e *Engine) cancelChildren(ctx context.Context, ids []string, reason string, held *heldChildren) error {
 	for _, id := range ids {
+		ctx := held.wait(ctx)
 		call := pawl.TaskCall{TaskID: id, Reason: reason}
 		err := e.cancelAhead(ctx, &call, cancelBatch)
 		if err == nil {
 			err = e.cancelChild(ctx, &call)
 		}
-		if code := pawl.CodeOf(err); err != nil && code != pawl.CodeConflict && code != pawl.CodeNotFound {
+		code := pawl.CodeOf(err)
+		if err != nil && code != pawl.CodeConflict && code != pawl.CodeNotFound && !held.leaves(err) {
 			return err
 		}
 	}
@@ -389,7 +297,7 @@ func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.Ta
 		return err
 	})
 	if err == nil {
-		_, err = e.passOnTo(ctx, &p, math.MaxInt)
+		_, err = e.passOnTo(ctx, &p, math.MaxInt, 0)
 	}
 	return err
 }
@@ -409,34 +317,23 @@ func (e *Engine) liveChild(ctx context.Context, p *store.PassedOn) (id string, e
 	}
 }
 
-// watchChildren counts, until ctx ends, what other processes should have counted.
-func (e *Engine) watchChildren(ctx context.Context) {
-	tick := time.NewTicker(childrenPeek)
-	defer tick.Stop()
-	for {
-		if err := e.settleAwaited(ctx); err != nil {
-			e.logError(ctx, "counting children that ended failed; retrying", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // deleteDoomed deletes the children of a parent that is deleted, and the children of these.
-func (e *Engine) deleteDoomed(ctx context.Context, p *store.PassedOn, reason string) error {
-	for {
+func (e *Engine) deleteDoomed(ctx context.Context, p *store.PassedOn, reason string, held *heldChildren) error {
+	for after := ""; ; {
 		doomed, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
-			return p.Doomed(ctx, tx, childPage)
+			return p.Doomed(ctx, tx, after, childPage)
 		})
 		if err != nil || len(doomed) == 0 {
 			return err
 		}
 		for _, id := range doomed {
+			after = id
+			ctx := held.wait(ctx)
 			err := e.deleteTask(ctx, pawl.CallerOf(ctx), pawl.TaskCall{TaskID: id, Force: true, Reason: reason})
-			if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+			if pawl.CodeOf(err) == pawl.CodeNotFound {
+				err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Spare(ctx, tx, id) })
+			}
+			if err != nil && !held.leaves(err) {
 				return err
 			}
 		}

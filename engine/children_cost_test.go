@@ -76,7 +76,7 @@ func costOfAnEnd(t *testing.T, p *pawltest.Pawl, n int) (statements int, rows in
 			return n
 		}
 		before := count()
-		if _, err := store.EndTasks(ctx, x, []string{c.TaskID}); err != nil {
+		if _, err := store.EndTasks(ctx, x, []string{c.TaskID}, nil); err != nil {
 			return err
 		}
 		for _, line := range x.plans {

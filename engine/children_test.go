@@ -163,17 +163,14 @@ func TestTheCancelsOfAWaitBesideTheNextOne(t *testing.T) {
 		}
 	}
 	g := newGate(t, p)
-	g.close("SELECT id FROM tasks WHERE id = id($1) FOR UPDATE", min(ids[1], ids[2])) // the first cancel waits for its end
-	failed := started(func() error {
-		no := false
-		_, err := first(svcs[0].Fail(context.Background(), []pawl.FailCall{{Fence: failing.Fence(), Retryable: &no}}))
-		return err
-	})
-	g.waiting(1)
+	g.close("SELECT id FROM tasks WHERE id = id($1) FOR UPDATE", min(ids[1], ids[2]))
+	no := false
+	_, err := first(svcs[0].Fail(t.Context(), []pawl.FailCall{{Fence: failing.Fence(), Retryable: &no}}))
+	ok(t, err) // the next pass cancels the locked child
 	l = leases(t, svcs[1], pawl.ClaimRequest{WorkerID: "w", Types: []string{"parent"}}, 1)[0]
 	ok(t, awaitChildren(svcs[1], l, pawl.ChildWait{IDs: ids[3:], OnFailure: pawl.OnFailureCancel}))
 	g.open()
-	ok(t, <-failed)
+	need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 	for i, id := range ids[1:] {
 		if got := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), id)); (got.State == pawl.TaskCancelled) != (i < 2) {
 			t.Errorf("child %d is %s", i+1, got.State)

@@ -291,13 +291,17 @@ func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store
 	return e.claimRows(ctx, store.Claim{Namespace: group[0].namespace, Queues: queues}, group)
 }
 
+// moreItems is how many items of a named task a claim looks at besides those it wants: other
+// transactions may lock the first ones.
+const moreItems = 100
+
 // claimPicks claims the named item, or the best items of the named task.
 func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.ClaimRequest) ([]store.Claimed, error) {
 	limited, err := e.limitsOf(ctx, wish.namespace)
 	if err != nil {
 		return nil, err
 	}
-	most := req.Limit
+	most := min(req.Limit+moreItems, pawl.MaxClaim)
 	if len(limited) > 0 { // limits may keep the first ones back
 		most = pawl.MaxClaim
 	}

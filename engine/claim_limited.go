@@ -21,7 +21,8 @@ func (n *nextStart) sooner(at, now int64) {
 }
 
 // claimFrom claims for a group from queues in claim order. Queues with limits are claimed from
-// one by one, each at its best rank. plain has the rows from queues without limits.
+// one by one, each at its best rank. plain has the rows from queues without limits. A queue of
+// which another transaction locks the limits stops no other.
 func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []store.Queue) (out, plain []store.Claimed, err error) {
 	limited, err := e.limitsOf(ctx, group[0].namespace)
 	if err != nil {
@@ -29,18 +30,13 @@ func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []stor
 	}
 	if !slices.ContainsFunc(queues, func(q store.Queue) bool { return limited[q.Type] != nil }) {
 		out, err = e.claimFor(ctx, group, queues)
+		e.claimedBeside(ctx, group[0].namespace, out)
 		return out, out, err
 	}
-	parts := e.parts(queues, limited)
-	var ids []int64
-	for _, part := range parts {
-		if q := limited[part[0].Type]; q != nil {
-			ids = append(ids, q.ID)
-		}
-	}
-	if err := e.shareLimits(ctx, ids); err != nil {
+	if err := e.seesLeases(ctx); err != nil {
 		return nil, nil, err
 	}
+	parts := e.parts(queues, limited)
 	for _, part := range parts {
 		rest := remaining(group, out)
 		if len(rest.calls) == 0 || full(out) {
@@ -48,10 +44,11 @@ func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []stor
 		}
 		var rows []store.Claimed
 		if q := limited[part[0].Type]; q != nil {
-			rows, err = e.claimLimited(ctx, rest.calls, q, nil)
+			rows, err = e.claimLimited(ctx, rest.calls, q, nil, len(parts) == 1)
 		} else {
 			rows, err = e.claimFor(ctx, rest.calls, part)
 			plain = append(plain, rows...)
+			e.claimedBeside(ctx, group[0].namespace, rows)
 		}
 		for i := range rows {
 			rows[i].Claimant = rest.of[rows[i].Claimant]
@@ -111,27 +108,19 @@ func remaining(group []claimCall, got []store.Claimed) rest {
 	return r
 }
 
-// shareLimits prepares a transaction of several verbs for a claim from queues with limits. It
-// locks the limits of several queues in one order: such claims would deadlock otherwise.
-func (e *Engine) shareLimits(ctx context.Context, queues []int64) error {
-	if e.scope == nil || len(queues) == 0 || !e.scope.own && len(queues) == 1 {
+// seesLeases refuses a claim from a queue with limits in a transaction that does not see all
+// leases.
+func (e *Engine) seesLeases(ctx context.Context) error {
+	if e.scope == nil || !e.scope.own {
 		return nil
 	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if e.scope.own {
-			snapshot, err := e.db.Dialect().Snapshot(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if snapshot {
-				return &pawl.Error{Code: pawl.CodeInvalid, Op: "claim", Message: "a queue with limits cannot be claimed from in a " +
-					"REPEATABLE READ or SERIALIZABLE transaction, which does not see all leases: use READ COMMITTED"}
-			}
+		snapshot, err := e.db.Dialect().Snapshot(ctx, tx)
+		if err == nil && snapshot {
+			err = &pawl.Error{Code: pawl.CodeInvalid, Op: "claim", Message: "a queue with limits cannot be claimed from in a " +
+				"REPEATABLE READ or SERIALIZABLE transaction, which does not see all leases: use READ COMMITTED"}
 		}
-		if len(queues) == 1 {
-			return nil
-		}
-		return store.LockLimits(ctx, tx, queues)
+		return err
 	})
 }
 
@@ -150,71 +139,103 @@ func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store
 			byType[p.Type] = append(byType[p.Type], p)
 		}
 	}
-	var ids []int64
-	for typ := range byType {
-		ids = append(ids, limited[typ].ID)
-	}
-	if err := e.shareLimits(ctx, ids); err != nil {
-		return nil, err
-	}
-	var out []store.Claimed
-	if plain = plain[:min(len(plain), wish.who.Limit)]; len(plain) > 0 {
-		if out, err = e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: plain}, []claimCall{*wish}); err != nil {
+	if len(byType) > 0 {
+		if err := e.seesLeases(ctx); err != nil {
 			return nil, err
 		}
 	}
+	out, err := e.claimPlain(ctx, wish, plain)
 	for typ, mine := range byType {
 		call := *wish
-		if call.who.Limit -= len(out); call.who.Limit <= 0 || full(out) {
+		if call.who.Limit -= len(out); err != nil || call.who.Limit <= 0 || full(out) {
 			break
 		}
-		rows, err := e.claimLimited(ctx, []claimCall{call}, limited[typ], mine)
-		if out = append(out, rows...); err != nil && len(out) == 0 {
-			return nil, err
-		}
+		var rows []store.Claimed
+		rows, err = e.claimLimited(ctx, []claimCall{call}, limited[typ], mine, len(byType) == 1 && len(plain) == 0)
+		out = append(out, rows...)
 	}
-	return out, nil
+	if len(out) > 0 {
+		err = nil // those are leased
+	}
+	return out, err
+}
+
+// claimPlain claims the first of some items of queues without limits. Those that other transactions
+// lock are passed over.
+func (e *Engine) claimPlain(ctx context.Context, wish *claimCall, picks []store.Pick) (out []store.Claimed, err error) {
+	call := *wish
+	for len(picks) > 0 && call.who.Limit > 0 && !full(out) && err == nil {
+		n := min(len(picks), call.who.Limit)
+		var rows []store.Claimed
+		rows, err = e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: picks[:n]}, []claimCall{call})
+		e.claimedBeside(ctx, wish.namespace, rows)
+		picks, out = picks[n:], append(out, rows...)
+		call.who.Limit -= len(rows)
+	}
+	if len(out) > 0 {
+		err = nil // those are leased
+	}
+	return out, err
 }
 
 // A claim that found the gates of its queue locked tries again: other claims hold them for as long
-// as a commit takes.
+// as a commit takes. At its last try it waits for one, unless there are other queues to claim from.
 const (
-	busyTries = 20
-	busyPause = time.Millisecond
+	busyTries       = 20
+	busyTriesOfMany = 6 // of one of several queues
+	busyPause       = time.Millisecond
 )
 
-// errBusy rolls back a claim that found nothing because others had the gates.
-var errBusy = errors.New("the gates are locked")
+var (
+	// errBusy rolls back a claim that found nothing because others had the gates.
+	errBusy = errors.New("the gates are locked")
+	// errTookMore rolls back a claim that locked more than it picked.
+	errTookMore = errors.New("more is locked than was picked")
+)
 
-// claimLimited claims for a group from one queue with limits; only = nil claims any items.
-func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.LimitedQueue,
-	only []store.Pick) (rows []store.Claimed, err error) {
-	var searched store.Search
-	for try := 1; ; try++ {
-		var a *store.Admitted
-		cl := store.Claim{Namespace: group[0].namespace, Admitted: true}
-		rows, err = e.claimBy(ctx, &cl, group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
-			rows, a, err = e.claimAdmitted(ctx, tx, cl, q, only, try == busyTries, searched)
-			if err == nil && a.Busy && len(rows) == 0 { // a transaction that goes on must not keep its locks
-				err = errBusy
-			}
-			return rows, err
-		})
-		if errors.Is(err, errBusy) {
-			err = nil
-		}
+// limitedClaim is a claim from one queue with limits.
+type limitedClaim struct {
+	group    []claimCall
+	q        *store.LimitedQueue
+	only     []store.Pick // nil = any items
+	alone    bool         // the claim is from no other queue
+	try      int
+	searched store.Search
+	exact    []store.Pick // in the caller's transaction: what it may lock, found by a try that was undone
+	turn     store.Turn   // after exact
+}
+
+// tries returns how often the claim tries if the gates are locked.
+func (c *limitedClaim) tries() int {
+	if c.alone {
+		return busyTries
+	}
+	return busyTriesOfMany
+}
+
+// claimLimited claims for a group from one queue with limits; only = nil claims any items. In a
+// transaction of several verbs it waits for no lock: two of them would wait for each other. It
+// keeps no lock that it does not need: the transaction may be open for long.
+func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.LimitedQueue, only []store.Pick,
+	alone bool) (rows []store.Claimed, err error) {
+	c := &limitedClaim{group: group, q: q, only: only, alone: alone}
+	if !alone || e.scope != nil {
+		ctx = store.WithLockWait(ctx, lockedRow)
+	}
+	for c.try = 1; ; c.try++ {
+		rows, a, err := e.tryLimited(ctx, c)
 		if err != nil || a == nil {
 			return nil, err
 		}
 		if a.Known != nil {
-			q = &store.LimitedQueue{ID: q.ID, Type: q.Type, Limits: *a.Known}
+			c.q = &store.LimitedQueue{ID: q.ID, Type: q.Type, Limits: *a.Known}
 		}
 		if a.Unsettled {
 			var done bool
-			if searched, done, err = e.searchFirst(ctx, group[0].namespace, q); err != nil || !done {
+			if c.searched, done, err = e.searchFirst(ctx, group[0].namespace, c.q); err != nil || !done {
 				return nil, err
 			}
-			try--
+			c.try--
 			continue
 		}
 		if a.Unlimited { // another process has removed the limits
@@ -223,26 +244,63 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 		for i := range group {
 			group[i].next.sooner(a.NextAt, a.Now)
 		}
-		if len(rows) > 0 || !a.Busy || try == busyTries {
+		if len(rows) > 0 || !a.Busy || c.try >= c.tries() {
 			e.limits.setTurn(q.ID, a.Turn)
 			return rows, nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(time.Duration(try) * busyPause):
+		case <-time.After(time.Duration(c.try) * busyPause):
 		}
 	}
 }
 
+// tryLimited tries once. Without an answer there is nothing to claim. A lock that the claim does not get
+// is an error only if the claim is from no other queue.
+func (e *Engine) tryLimited(ctx context.Context, c *limitedClaim) (rows []store.Claimed, a *store.Admitted, err error) {
+	last := c.alone && e.scope == nil && c.try == busyTries
+	if last {
+		ctx = store.WithLockWait(ctx, lockedParent)
+	}
+	cl := store.Claim{Namespace: c.group[0].namespace, Admitted: true}
+	rows, err = e.claimBy(ctx, &cl, c.group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
+		rows, a, err = e.claimAdmitted(ctx, tx, cl, c, last)
+		switch {
+		case err != nil:
+		case a.Busy && len(rows) == 0: // a transaction that goes on must not keep its locks
+			err = errBusy
+		case e.inTx() && c.only == nil && c.exact == nil && a.TookMore():
+			c.exact, c.turn, err = a.Picks, a.Turn, errTookMore
+		}
+		return rows, err
+	})
+	switch {
+	case errors.Is(err, errTookMore):
+		rows, a, err = e.tryLimited(ctx, c)
+		if c.exact = nil; a != nil && len(rows) > 0 {
+			a.Turn = c.turn
+		}
+		return rows, a, err
+	case errors.Is(err, errBusy):
+		err = nil
+	case errors.Is(err, store.ErrLocked) && (last || !c.alone):
+		return nil, nil, nil
+	}
+	return rows, a, err
+}
+
 // claimAdmitted claims what the limits of a queue allow now.
-func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim, q *store.LimitedQueue,
-	only []store.Pick, last bool, searched store.Search) ([]store.Claimed, *store.Admitted, error) {
-	hot := e.db.Dialect().Hot
+func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim, c *limitedClaim,
+	last bool) ([]store.Claimed, *store.Admitted, error) {
+	hot, q, only := e.db.Dialect().Hot, c.q, c.only
+	if only == nil {
+		only = c.exact
+	}
 	gate, _ := e.limits.gate(gateKey{q.ID, "", ""})
 	a, err := store.Admit(ctx, tx, hot,
-		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only, Last: last,
-			Known: q.Limits, Gate: gate, Settled: keyingSoon.Microseconds(), Searched: searched,
+		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only, Last: last, NoWait: e.inTx(),
+			Known: q.Limits, Gate: gate, Settled: keyingSoon.Microseconds(), Searched: c.searched,
 			Alone: !e.db.Dialect().ParallelWrites})
 	if err != nil || len(a.Picks) == 0 {
 		return nil, a, err

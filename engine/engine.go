@@ -202,6 +202,7 @@ type core struct {
 	backlogMinute int64                         // the last minute whose backlog is stored; of Run
 	active        atomic.Bool                   // a Run is in progress
 	awaitedAfter  atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
+	lockedRows    lockedRows                    // what childrenEnded and passOn leave to the next pass
 	open          context.Context               // ends with Close; Run ends with it
 	shut          context.CancelFunc
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -101,5 +102,35 @@ func (e *Engine) Time() (taken func() (writes, reads []time.Duration)) {
 		slices.Sort(writes)
 		slices.Sort(reads)
 		return writes, reads
+	}
+}
+
+// losingDB loses the outcomes of the transactions that it is told to: first they are not
+// carried out, then they commit and the caller never learns of it.
+type losingDB struct {
+	store.DB
+	undone, unknown atomic.Int32
+}
+
+func (l *losingDB) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	lost := &pawl.Error{Code: pawl.CodeUnavailable, Message: "the connection is lost", Err: store.ErrLost}
+	if l.undone.Add(-1) >= 0 {
+		return lost
+	}
+	err := l.DB.Do(ctx, fn)
+	if l.unknown.Add(-1) >= 0 {
+		return cmp.Or(err, error(lost))
+	}
+	return err
+}
+
+// Lose makes an engine that is not in use yet lose the outcomes of transactions: of as
+// many as lose says, first those that are undone.
+func (e *Engine) Lose() (lose func(undone, unknown int32)) {
+	l := &losingDB{DB: e.notifyingDB.DB}
+	e.notifyingDB.DB = l
+	return func(undone, unknown int32) {
+		l.undone.Store(undone)
+		l.unknown.Store(unknown)
 	}
 }

@@ -42,6 +42,8 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 					return e.completePlan(ctx, p, it, now)
 				case pawl.KindApply:
 					return e.completeApply(ctx, p, it)
+				case pawl.KindWork:
+					err = e.lacksParts(ctx, &it, err)
 				}
 			}
 			return pawl.Moved{}, err

@@ -227,8 +227,13 @@ func (e *Engine) fireAlone(ctx context.Context, c *candidate) (ok bool, err erro
 		})
 		return e.finish(ctx, s, err)
 	})
-	if err == nil || givesUp(ctx, err) {
+	switch {
+	case err == nil || givesUp(ctx, err):
 		return ok, err
+	case store.OfDatabase(err) && errors.Is(err, pawl.ErrUnavailable): // a lock, or a transaction that lost to others
+		e.log.DebugContext(ctx, "a schedule is fired a moment later", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", err)
+		e.resting.add(c.row.ID, c.now, scheduleLook/2)
+		return true, nil
 	}
 	return true, e.rest(ctx, c, err)
 }
@@ -291,7 +296,7 @@ func (e *Engine) cancelOpen(ctx context.Context, c *candidate, open []string) er
 // rest lets a schedule rest in this process, and notes at it why it could not be fired.
 func (e *Engine) rest(ctx context.Context, c *candidate, cause error) error {
 	e.log.ErrorContext(ctx, "a schedule could not be fired; retrying", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", cause)
-	e.resting.add(c.row.ID, c.now)
+	e.resting.add(c.row.ID, c.now, scheduleRetry)
 	failure := failureText(cause)
 	if c.row.Error == failure {
 		return nil
@@ -314,28 +319,31 @@ func (e *Engine) rest(ctx context.Context, c *candidate, cause error) error {
 // the database at which it tried.
 type restingSchedules struct {
 	mu    sync.Mutex
-	tried map[string]int64
+	tried map[string]resting
 }
 
-func (r *restingSchedules) add(id string, now int64) {
+// resting is when a schedule was tried, and for how long it rests, in microseconds.
+type resting struct{ at, lasts int64 }
+
+func (r *restingSchedules) add(id string, now int64, lasts time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tried == nil {
-		r.tried = map[string]int64{}
+		r.tried = map[string]resting{}
 	}
-	r.tried[id] = now
+	r.tried[id] = resting{now, lasts.Microseconds()}
 }
 
 // ids returns the schedules that still rest. A clock that went back does not prolong their rest.
 func (r *restingSchedules) ids(now int64) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.tried, func(_ string, at int64) bool { return max(now-at, at-now) >= scheduleRetry.Microseconds() })
+	maps.DeleteFunc(r.tried, func(_ string, t resting) bool { return max(now-t.at, t.at-now) >= t.lasts })
 	return slices.Collect(maps.Keys(r.tried))
 }
 
-// givesUp reports whether an error is not that of one schedule: the database is gone, or ctx has
-// ended. Another error of the database shows itself again when the schedule is next tried.
+// givesUp reports whether an error is not that of one schedule: the database as a whole cannot
+// serve, or ctx has ended.
 func givesUp(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrLost))
+	return err != nil && (ctx.Err() != nil || store.IsDown(err))
 }

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -247,4 +249,25 @@ func TestAScheduleForATimeWithNanosecondsFiresOnce(t *testing.T) {
 			t.Errorf("after it: next %v, error %v", s.Next, s.Error)
 		}
 	})
+}
+
+// A schedule that another call changes between the look at it and its lock is looked at again.
+func TestAScheduleIsRunWhileItIsFired(t *testing.T) {
+	p, _ := onPostgres(t)
+	ctx, run := t.Context(), sync.Once{}
+	s := need[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx, pawl.NewSchedule{Name: "s", EverySeconds: 60, Task: pawl.NewTask{Type: "a"}}))
+	p.Advance(s.Next[0].Sub(p.Now()))
+	var made pawl.Schedule
+	e := p.Another(engine.Options{Statement: func(query string) {
+		if strings.Contains(query, "pawl.schedules s") && strings.Contains(query, "@skip") {
+			run.Do(func() { made = need[pawl.Schedule](t)(p.Engine.RunSchedule(ctx, "s")) })
+		}
+	}})
+	need[pawl.SweepStats](t)(e.Sweep(ctx))
+	if made.LastTaskID == nil {
+		t.Fatal("it was not run")
+	}
+	if now := need[pawl.Schedule](t)(p.Engine.GetSchedule(ctx, "s")); now.LastTaskID == nil || *now.LastTaskID != *made.LastTaskID {
+		t.Errorf("its last task is %v, not %s", now.LastTaskID, *made.LastTaskID)
+	}
 }

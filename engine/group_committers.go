@@ -72,8 +72,11 @@ func (e *Engine) openGroupCommitters() {
 		return store.Await(ctx, tx, hot, rows)
 	}
 	l.await = newGroupCommitter(e, "await", leave)
-	l.children = newGroupCommitter(e, "children", commit.Options[store.EndedChild, store.ChildrenEnded]{Verb: store.EndChildren, Cold: true,
-		Ungrouped: stored, Item: func(c *store.EndedChild) string { return c.TaskID },
+	l.children = newGroupCommitter(e, "children", commit.Options[store.EndedChild, store.ChildrenEnded]{
+		Verb: func(ctx context.Context, tx store.Tx, rows []store.EndedChild) ([]store.ChildrenEnded, error) {
+			return store.EndChildren(ctx, tx, rows, e.lockedRows.has)
+		},
+		Cold: true, LeavesLocked: true, Ungrouped: stored, Item: func(c *store.EndedChild) string { return c.TaskID },
 		Ord: func(c *store.EndedChild) *int { return &c.Ord }, RowOf: func(a *store.ChildrenEnded) *int { return &a.Ord }})
 	l.read = newGroupCommitter(e, "read", commit.Options[readCall, readAnswer]{Execute: e.readGroup,
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})

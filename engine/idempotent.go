@@ -111,8 +111,9 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 
 // IdempotentSteps is Idempotent for a call that runs in several transactions. Its key is
 // begun before them and its answer is stored after them. In between, the key's lease is
-// renewed. If the process dies or the answer cannot be stored, the key stays in flight
-// until its lease of 60 s ends. The next call with the key then runs again.
+// renewed, and the answer is stored again if that fails. If the process dies, or cannot
+// reach the database for 60 s, the key stays in flight until its lease ends. The next
+// call with the key then runs again.
 func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 	run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	k = idform.Call(k)
@@ -136,12 +137,12 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 	case !begun.Run:
 		return answerOf(row), true, nil
 	}
-	held, stop := pawl.HoldKey(ctx, e, k.Scope, k.Key, begun)
-	defer stop()
+	held, hold := pawl.KeepKey(ctx, e, k.Scope, k.Key, begun)
+	defer hold.Stop()
 	made, err := run(held, e)
-	stop()
-	ctx = context.WithoutCancel(ctx)
 	if err != nil || made == nil {
+		hold.Stop()
+		ctx = context.WithoutCancel(ctx)
 		dropped := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			return store.DropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
 		})
@@ -150,8 +151,10 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 		}
 		return answer, false, err
 	}
-	return *made, false, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		return e.keepAnswer(ctx, tx, ns, row, *made)
+	return *made, false, hold.Settle(ctx, func(ctx context.Context) error {
+		return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			return e.keepAnswer(ctx, tx, ns, row, *made)
+		})
 	})
 }
 
@@ -182,7 +185,11 @@ func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row sto
 		return err
 	}
 	kept, err := store.SettleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
-	if err == nil && !kept {
+	if err != nil || kept {
+		return err
+	}
+	is, found, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
+	if err == nil && !(found && is.Token == row.Token && is.Status == pawl.KeyCompleted) { // not stored by an earlier try
 		err = inFlight(time.Second) // its lease ran out and another call has taken the key over
 	}
 	return err

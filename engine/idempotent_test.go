@@ -250,3 +250,42 @@ func TestTheKeyOfALongCallIsRenewed(t *testing.T) {
 		}
 	})
 }
+
+// A call in several transactions stores its answer again if a connection breaks, also
+// when the answer was stored and the call did not learn of it.
+func TestTheAnswerOfALongCallIsStoredAgain(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		e := p.Another(engine.Options{})
+		lose := e.Lose()
+		for _, lost := range [][2]int32{{1, 0}, {0, 1}, {1, 1}} {
+			key := pawl.KeyBegin{Scope: "test", Key: fmt.Sprint(lost), RequestHash: "h"}
+			for n := range 2 {
+				a, replayed, err := e.IdempotentSteps(t.Context(), key, func(context.Context, pawl.Service) (*pawl.Answer, error) {
+					lose(lost[0], lost[1])
+					return &pawl.Answer{Code: 204}, nil
+				})
+				if err != nil || a.Code != 204 || replayed != (n == 1) {
+					t.Errorf("%v: %+v, replayed %v, %v", lost, a, replayed, err)
+				}
+			}
+		}
+	})
+}
+
+// A service inside a transaction says so: a key is not renewed in it, because it has one
+// goroutine, and nothing is tried again after it broke.
+func TestOnceInATransaction(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		a, _, err := p.Engine.Idempotent(t.Context(), pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h"},
+			func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+				n, err := pawl.Once(ctx, e, "inner", 1, func(context.Context) (int, error) { return 7, nil })
+				if in, ok := e.(interface{ InTransaction() bool }); !ok || !in.InTransaction() {
+					t.Error("the service does not say that it is in a transaction")
+				}
+				return &pawl.Answer{Code: 200 + n}, err
+			})
+		if err != nil || a.Code != 207 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}

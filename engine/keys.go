@@ -130,7 +130,8 @@ func keyHash(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// CompleteKeys stores the answers of runs.
+// CompleteKeys stores the answers of runs. A call that is repeated, because its answer was
+// lost, gets the key as the first one left it.
 func (e *Engine) CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	return e.settleKeys(ctx, pawl.KeyCompleted, calls)
 }
@@ -147,7 +148,16 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 		}
 		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key},
 			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
-				return store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, rules.OrNull(k.Response), now)
+				response := rules.OrNull(k.Response)
+				if err := useIn(ctx, tx, now, status, blobsIn(k.Response)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
+					return false, err // the result of a run is never refused
+				}
+				held, err := store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, response, now)
+				if err != nil || held {
+					return held, err
+				}
+				is, found, err := store.ReadKey(ctx, tx, c.Namespace, k.Scope, hash, false)
+				return found && is.Token == k.Token && is.Status == status && is.Code == nil && rules.OrNull(is.Response) == response, err
 			})
 	})
 }

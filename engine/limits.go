@@ -122,7 +122,7 @@ func (e *Engine) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch
 			return
 		}
 		ctx := context.WithoutCancel(ctx)
-		if err := cmp.Or(e.root.giveGates(ctx, ns, q), e.root.giveLeasesGates(ctx, ns, q)); err != nil {
+		if err := cmp.Or(e.root.giveGates(ctx, ns, q), e.root.giveLateLeasesGates(ctx, ns, q)); err != nil {
 			e.logError(ctx, "giving gates to items failed; the next sweep repeats it", err)
 		}
 	})
@@ -191,12 +191,42 @@ func (e *Engine) giveSomeGates(ctx context.Context, k *store.Keying) error {
 // besideLimits is how long a claim that began before the first limits of a queue may run beside them.
 const besideLimits = 100 * time.Millisecond
 
-// giveLeasesGates gives gates to the leases of claims that ran beside the first limits of a queue.
-func (e *Engine) giveLeasesGates(ctx context.Context, namespace string, q store.LimitedQueue) error {
+// giveLateLeasesGates is giveLeasesGates after claims that ran beside the first limits.
+func (e *Engine) giveLateLeasesGates(ctx context.Context, namespace string, q store.LimitedQueue) error {
 	if !e.db.Dialect().ParallelWrites {
 		return nil
 	}
 	time.Sleep(besideLimits)
+	return e.giveLeasesGates(ctx, namespace, q)
+}
+
+// claimedBeside gives gates to leases that a transaction of the caller's has taken from queues without limits, if
+// these have got some meanwhile.
+func (e *Engine) claimedBeside(ctx context.Context, namespace string, rows []store.Claimed) {
+	if e.scope == nil || len(rows) == 0 {
+		return
+	}
+	types := map[string]bool{}
+	for i := range rows {
+		types[rows[i].Type] = true
+	}
+	e.after(func() {
+		e, ctx := e.root, context.WithoutCancel(ctx)
+		e.limits.drop(namespace)
+		limited, err := e.limitsOf(ctx, namespace)
+		for typ := range types {
+			if q := limited[typ]; err == nil && q != nil {
+				err = e.giveLeasesGates(ctx, namespace, *q)
+			}
+		}
+		if err != nil {
+			e.logError(ctx, "giving gates to leases failed; the next sweep repeats it", err)
+		}
+	})
+}
+
+// giveLeasesGates gives gates to the leases of a queue that have none.
+func (e *Engine) giveLeasesGates(ctx context.Context, namespace string, q store.LimitedQueue) error {
 	k := store.Keying{Queue: q, Namespace: namespace}
 	for k.OfLeases() {
 		if err := e.giveSomeGates(ctx, &k); err != nil {
@@ -215,17 +245,29 @@ func (e *Engine) keyQueues(ctx context.Context) error {
 		due, err = store.DueKeying(ctx, tx, keyingSoon.Microseconds(), keyingGrace.Microseconds(), keyingEvery.Microseconds())
 		return err
 	})
-	for i := range due {
-		var mine bool
-		if err == nil {
-			err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	ctx = store.WithLockWait(ctx, lockedRow)
+	for i := 0; err == nil && i < len(due); i++ {
+		err = e.unlessLocked(ctx, func(ctx context.Context) error {
+			var mine bool
+			err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 				mine, err = due[i].Begin(ctx, tx)
 				return err
 			})
-		}
-		if err == nil && mine {
-			err = e.giveGates(ctx, due[i].Namespace, due[i].Queue)
-		}
+			if err == nil && mine {
+				err = e.giveGates(ctx, due[i].Namespace, due[i].Queue)
+			}
+			return err
+		})
+	}
+	if err != nil || !e.db.Dialect().ParallelWrites {
+		return err
+	}
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		due, err = store.QueuesWithBareLeases(ctx, tx)
+		return err
+	})
+	for i := 0; err == nil && i < len(due); i++ {
+		err = e.unlessLocked(ctx, func(ctx context.Context) error { return e.giveLeasesGates(ctx, due[i].Namespace, due[i].Queue) })
 	}
 	return err
 }
@@ -340,9 +382,13 @@ func (e *Engine) gateItems(ctx context.Context, tx store.Tx, queues map[string]*
 	return nil
 }
 
-// gates returns gates of a queue, and remembers those whose rows are committed.
+// gates returns gates of a queue, and remembers those whose rows are committed. A transaction of the
+// caller's adds none itself where others write beside it: they would wait for it.
 func (e *Engine) gates(ctx context.Context, tx store.Tx, namespace string, q *store.LimitedQueue,
 	keys []string) (out map[string]int64, err error) {
+	if e.scope != nil && e.db.Dialect().ParallelWrites {
+		return e.root.gates(ctx, nil, namespace, q, keys)
+	}
 	if tx != nil {
 		return store.Gates(ctx, tx, namespace, q, keys)
 	}

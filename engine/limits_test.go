@@ -245,3 +245,65 @@ func (w *limitedWork) orderHeld() {
 		w.Errorf("%d of %d items in order were claimed", len(seen), w.ordered)
 	}
 }
+
+// The limit of a worker holds for claims that it makes at once.
+func TestTheLimitOfAWorkerHoldsForClaimsAtOnce(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_worker":2}`)))
+		for range 20 {
+			for range 8 {
+				need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+			}
+			var mu sync.Mutex
+			var held []pawl.Lease
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					ls, err := p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Limit: 2})
+					if err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					held = append(held, ls...)
+					mu.Unlock()
+				})
+			}
+			all.Wait()
+			if len(held) > 2 {
+				t.Fatalf("the worker holds %d leases", len(held))
+			}
+			for _, l := range held {
+				ok(t, finish(p.Engine, l.Fence()))
+			}
+		}
+	})
+}
+
+// A start is counted by the time at which the gate of its key was locked.
+func TestARateCountsFromTheLockOfItsGate(t *testing.T) {
+	p, svc := onPostgres(t)
+	ctx := t.Context()
+	need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_key":{"pointer":"/t","rate":{"limit":1,"seconds":60}}}`)))
+	first := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
+	second := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
+	g := newGate(t, p)
+	g.close("SELECT FROM gates WHERE key = '1' FOR UPDATE")
+	claimed := make(chan int, 1)
+	go func() {
+		ls, err := svc[1].Claim(context.Background(), pawl.ClaimRequest{WorkerID: "w", TaskID: first.ID})
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- len(ls)
+	}()
+	g.waiting(1)
+	p.Advance(time.Minute)
+	g.open()
+	if n := <-claimed; n != 1 {
+		t.Fatalf("claimed %d", n)
+	}
+	if ls := need[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", TaskID: second.ID})); len(ls) != 0 {
+		t.Error("two started at once")
+	}
+}

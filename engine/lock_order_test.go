@@ -162,3 +162,25 @@ func TestVerbsThatWaitForALeaseHoldNothingThatComesAfterIt(t *testing.T) {
 		})
 	}
 }
+
+// A spawn that waits for the parent does not hold the lease of its item: all calls that lock both
+// lock the task first.
+func TestASpawnLocksTheParentBeforeItsLease(t *testing.T) {
+	p, svc := onPostgres(t)
+	l, _ := spawned(t, p.Engine, "parent", 0)
+	task, beside := newGate(t, p), newGate(t, p)
+	task.close("SELECT FROM tasks WHERE id = id($1) FOR UPDATE", l.TaskID)
+	done := started(func() error {
+		_, err := first(svc[1].Spawn(context.Background(), []pawl.SpawnCall{{Fence: l.Fence(), Key: "k", Task: pawl.NewTask{Type: "child"}}}))
+		return err
+	})
+	task.waiting(1)
+	tag, err := beside.conn.Exec(t.Context(), "SELECT FROM leases WHERE item_id = id($1) FOR UPDATE NOWAIT", l.ID)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Errorf("the lease: %v, %v", tag, err)
+	}
+	task.open()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -28,7 +28,7 @@ func stranger(t *testing.T, p *pawltest.Pawl, query string, args ...any) (unlock
 			t.Fatal(err)
 		}
 	}
-	if tag, err := conn.Exec(t.Context(), query, args...); err != nil || tag.RowsAffected() != 1 {
+	if tag, err := conn.Exec(t.Context(), query, args...); err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("%s: %v, %v", query, tag, err)
 	}
 	return unlock

@@ -51,6 +51,9 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 	if len(addresses) == 0 {
 		return nil
 	}
+	if err := e.useBefore(ctx, addresses); err != nil {
+		return err
+	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -64,13 +67,42 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 	})
 }
 
+// useBefore marks blobs as used before a transaction of the caller's refers to them, where others write
+// beside it: they would wait until it ends to do the same.
+func (e *Engine) useBefore(ctx context.Context, addresses [][]byte) error {
+	if len(addresses) == 0 || e.scope == nil || !e.db.Dialect().ParallelWrites {
+		return nil
+	}
+	return e.root.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		for i := 0; err == nil && i < len(addresses); i++ {
+			_, err = store.UseUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, addresses[i])
+		}
+		return err
+	})
+}
+
 // referIn is referTask in a transaction of the caller, which is to be rolled back if it
 // returns an error: no reference of a call that is refused stays.
 func referIn(ctx context.Context, tx store.Tx, now int64, op, taskID string, addresses [][]byte) error {
+	return useEach(ctx, op, addresses, func(ns string, address []byte) (bool, error) {
+		return store.ReferToUpload(ctx, tx, now, ns, address, taskID)
+	})
+}
+
+// useIn keeps the uploaded blobs that a text refers to which belongs to no task: a schedule or
+// a signal. The text is stored in the same transaction.
+func useIn(ctx context.Context, tx store.Tx, now int64, op string, addresses [][]byte) error {
+	return useEach(ctx, op, addresses, func(ns string, address []byte) (bool, error) {
+		return store.UseUpload(ctx, tx, now, ns, address)
+	})
+}
+
+func useEach(ctx context.Context, op string, addresses [][]byte, use func(ns string, address []byte) (bool, error)) error {
 	slices.SortFunc(addresses, bytes.Compare) // the order in which retention locks blobs too
 	var f rules.Fields
 	for _, address := range slices.CompactFunc(addresses, bytes.Equal) {
-		there, err := store.ReferToUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, address, taskID)
+		there, err := use(pawl.CallerOf(ctx).Namespace, address)
 		if err != nil {
 			return err
 		}
@@ -89,6 +121,9 @@ func (d *draft) blobs() [][]byte {
 	}
 	for i := range d.items {
 		out = append(out, blobsInText(d.items[i].Input)...)
+	}
+	for i := range d.messages {
+		out = append(out, blobsInText(string(d.messages[i].Content))...)
 	}
 	if d.fork != nil {
 		out = append(out, d.fork.Uploads...)

@@ -15,7 +15,8 @@ import (
 // Retention removes many tasks in few transactions. What waits for its place in the log is taken
 // away from the totals all the same, and large tasks are removed apart.
 func TestRetentionOfManyTasks(t *testing.T) {
-	const small, large = 1200, 3
+	const large = 3
+	small := times(400, 1200)
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		e := p.Engine
 		ends := func(n, items int) {
@@ -54,12 +55,12 @@ func TestRetentionOfManyTasks(t *testing.T) {
 		pruned := int64(0)
 		for range 20 {
 			pruned += need[pawl.SweepStats](t)(e.Sweep(t.Context())).TasksPruned
-			if pruned >= small+large {
+			if pruned >= int64(small+large) {
 				break
 			}
 		}
 		s := need[pawl.Stats](t)(e.Stats(t.Context()))
-		if pruned != small+large || s.TasksByState[pawl.TaskCompleted] != 0 || s.TasksByState[pawl.TaskQueued] != 1 ||
+		if pruned != int64(small+large) || s.TasksByState[pawl.TaskCompleted] != 0 || s.TasksByState[pawl.TaskQueued] != 1 ||
 			s.ItemsByState[pawl.ItemCompleted] != 0 {
 			t.Errorf("%d tasks were removed; %+v", pruned, s)
 		}
@@ -71,7 +72,7 @@ func TestRetentionOfManyTasks(t *testing.T) {
 				t.Errorf("%s is %s", got.ID, got.State)
 			}
 		}
-		if n := queried(t, p, "SELECT COUNT(*) FROM pawl.archives"); n != small+large || len(archives.Items) != 10 {
+		if n := queried(t, p, "SELECT COUNT(*) FROM pawl.archives"); n != int64(small+large) || len(archives.Items) != 10 {
 			t.Errorf("%d archives, listed %d", n, len(archives.Items))
 		}
 		need[pawl.Task](t)(e.GetTask(t.Context(), kept.ID))
@@ -96,12 +97,10 @@ func TestManyRemovalsThatWait(t *testing.T) {
 		}
 		for some := range slices.Chunk(ids, 100) {
 			if err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-				for _, id := range some {
-					if done, err := store.DeleteTask(ctx, tx, "default", id, nil, 100); err != nil || !done {
-						return fmt.Errorf("done %t, %w", done, err)
-					}
+				if _, err := store.LockTasksLast(ctx, tx, some); err != nil {
+					return err
 				}
-				return nil
+				return store.RemoveTasks(ctx, tx, some, 2000)
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"sync"
@@ -154,7 +155,7 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 		return pawl.SweepStats{}, err
 	}
 	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
-	if err := e.feed.Log(ctx); err != nil { // before retention removes events
+	if err := e.unlessLocked(ctx, e.feed.Log); err != nil { // before retention removes events
 		return pawl.SweepStats{}, err
 	}
 	if e.opts.TransparencyLog.Key != "" {
@@ -162,26 +163,28 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 			e.logError(ctx, "the transparency log was not signed", err)
 		}
 	}
-	if err := e.feed.CountOld(ctx, math.MaxInt); err != nil {
+	err := e.unlessLocked(ctx, func(ctx context.Context) error { return e.feed.CountOld(ctx, math.MaxInt) })
+	if err != nil {
 		return pawl.SweepStats{}, err
 	}
 	s, err := e.sweeper.Pass(ctx)
-	if err == nil {
-		err = e.fireSchedules(ctx)
-	}
-	if err == nil {
-		err = e.advanceAll(ctx)
-	}
-	if err == nil {
-		err = e.keyQueues(ctx)
-	}
-	if err == nil {
-		err = e.runBulks(ctx, bulkInSweep)
-	}
-	if err == nil {
-		err = e.settleAwaited(ctx)
+	for _, step := range []func(context.Context) error{e.fireSchedules, e.advanceAll, e.keyQueues,
+		func(ctx context.Context) error { return e.runBulks(ctx, bulkInSweep) }, e.settleAwaited} {
+		if err == nil {
+			err = e.unlessLocked(ctx, step)
+		}
 	}
 	return s, err
+}
+
+// unlessLocked runs a step of a sweep. What another transaction locks is left to the next sweep.
+func (e *Engine) unlessLocked(ctx context.Context, step func(context.Context) error) error {
+	err := step(ctx)
+	if errors.Is(err, store.ErrLocked) {
+		e.leftAside(ctx, "a step of the sweep is left to the next one", err)
+		return nil
+	}
+	return err
 }
 
 // Prunable counts what Sweep would remove now; see pawl.Sweeper.

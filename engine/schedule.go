@@ -50,6 +50,9 @@ func (e *Engine) CreateSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.S
 			return err
 		}
 		row.NextTick, row.NextAt = micros(&next), dueOf(rule, next)
+		if err := useIn(ctx, tx, now, "create schedule", blobsInText(row.Definition)); err != nil {
+			return err
+		}
 		created, err = store.CreateSchedule(ctx, tx, row)
 		return err
 	})

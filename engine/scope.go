@@ -161,6 +161,9 @@ func (e *Engine) after(fn func()) {
 	fn()
 }
 
+// InTransaction reports whether the verbs of e share one transaction.
+func (e *Engine) InTransaction() bool { return e.scope != nil }
+
 // inTx reports whether what e reads may be uncommitted.
 func (e *Engine) inTx() bool { return e.scope != nil && e.scope.begun }
 

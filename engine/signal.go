@@ -27,6 +27,15 @@ func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Si
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorUser, "")
 	sent, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (store.Sent, effects, error) {
+		if used := blobsIn(call.Payload); len(used) > 0 {
+			now, err := tx.Now(ctx)
+			if err == nil {
+				err = useIn(ctx, tx, now, "signal", used)
+			}
+			if err != nil {
+				return store.Sent{}, effects{}, err
+			}
+		}
 		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key},
 			rules.OrNull(call.Payload), by)
 		return sent, effects{queued: sent.Woken}, err

@@ -3,8 +3,10 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
@@ -61,4 +63,24 @@ func TestARefusedSuspendLeavesNoSignal(t *testing.T) {
 			t.Errorf("signals: %v, %v", names, err)
 		}
 	})
+}
+
+// A signal that is sent again while the old ones are removed stays.
+func TestASignalThatIsSentAgainMeanwhileStays(t *testing.T) {
+	p, _ := onPostgres(t)
+	ctx, again := t.Context(), sync.Once{}
+	need[pawl.Signalled](t)(pawl.Signal(ctx, p.Engine, "go", "", nil))
+	p.Advance(31 * 24 * time.Hour)
+	sweeper := p.Another(engine.Options{Statement: func(query string) {
+		if strings.Contains(query, "SELECT sent_at") { // the lock of the signal, which was found to be old
+			again.Do(func() { need[pawl.Signalled](t)(pawl.Signal(ctx, p.Engine, "go", "", nil)) })
+		}
+	}})
+	need[pawl.SweepStats](t)(sweeper.Sweep(ctx))
+	need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+	l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+	m := need[pawl.Moved](t)(first(p.Engine.Suspend(ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: "go"}})))
+	if it := need[pawl.Item](t)(p.Engine.GetItem(ctx, m.ID)); it.State != pawl.ItemQueued {
+		t.Errorf("the signal is gone: the item is %s", it.State)
+	}
 }

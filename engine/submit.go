@@ -23,8 +23,13 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 				return pawl.Moved{}, err
 			}
 			return e.submit(ctx, c.Fence, "submit", func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
+				parts, err := e.partsOfWhole(ctx, r, c.ItemID)
+				if err != nil {
+					return store.Submission{}, err
+				}
 				result := rules.OrNull(c.Result)
-				return store.Submission{Result: result, Data: extras(c.Evidence, c.Notes)}, r.CheckSubmission("submit", []byte(result), c.Evidence)
+				return store.Submission{Result: result, Data: extras(c.Evidence, c.Notes), Parts: idsOf(parts)},
+					r.CheckWhole("submit", []byte(result), c.Evidence, parts)
 			})
 		}))
 }
@@ -49,14 +54,10 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 				if err != nil {
 					return store.Submission{}, err
 				}
-				ids := make([]string, len(parts))
-				for i := range parts {
-					ids[i] = parts[i].ID
-				}
 				return store.Submission{
 					Result:    string(result),
 					Assembled: store.Text(result),
-					Parts:     ids,
+					Parts:     idsOf(parts),
 					Data:      extras(c.Evidence, c.Notes),
 				}, r.CheckSubmission("finalize", result, c.Evidence)
 			})
@@ -139,6 +140,41 @@ func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart,
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) ([]pawl.ItemPart, error) {
 		return store.LiveParts(ctx, tx, ns, itemID)
 	})
+}
+
+// partsOfWhole reads the parts that the type requires beside a result that is handed in
+// whole; nil if it requires none.
+func (e *Engine) partsOfWhole(ctx context.Context, r *typeRules, itemID string) ([]pawl.ItemPart, error) {
+	if len(r.RequiredParts()) == 0 {
+		return nil, nil
+	}
+	return e.liveParts(ctx, itemID)
+}
+
+// idsOf returns the ids of parts; nil only if the parts are nil.
+func idsOf(parts []pawl.ItemPart) (ids []string) {
+	for i := range parts {
+		ids = append(ids, parts[i].ID)
+	}
+	return ids
+}
+
+// lacksParts returns the refusal of a complete of an item whose required parts are not all
+// there; refusal otherwise.
+func (e *Engine) lacksParts(ctx context.Context, it *store.ItemRow, refusal error) error {
+	if !it.Acceptance || pawl.CodeOf(refusal) != pawl.CodeConflict {
+		return refusal
+	}
+	r, _, err := e.rulesOfTask(ctx, it.TaskID)
+	if err != nil {
+		return err
+	}
+	parts, err := e.partsOfWhole(ctx, r, it.ID)
+	if err != nil {
+		return err
+	}
+	f := r.CheckRequiredParts(parts)
+	return cmp.Or(f.Err("complete"), refusal)
 }
 
 // accepting reads an item and the rules of its task's type. It refuses a call that the

@@ -234,10 +234,10 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 		return err
 	}
 	if !t.State.Ended() {
-		if err := e.cancelToDelete(ctx, c, call, t.Children > 0); err != nil {
+		if err := e.cancelToDelete(ctx, c, call); err != nil {
 			return err
 		}
-		if t, err = e.GetTask(ctx, call.TaskID); err != nil { // children may have been created before the cancel
+		if t, err = e.GetTask(ctx, call.TaskID); err != nil { // with force, children may have been created before the cancel
 			return err
 		}
 	}
@@ -253,8 +253,9 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 }
 
 // cancelToDelete cancels a task that is to be deleted. Without force it refuses one that holds
-// work, in the transaction of the cancel, or that has children.
-func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.TaskCall, parent bool) error {
+// work or has children, in the transaction of the cancel: children are created before that or not
+// at all, and a delete that is refused has changed nothing.
+func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
 	cancel := pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}
 	if call.Force {
 		if err := e.cancelAhead(ctx, &cancel, cancelBatch); err != nil {
@@ -270,10 +271,14 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 		if err != nil {
 			return pawl.Task{}, effects{}, err
 		}
+		children, err := store.CountChildren(ctx, tx, call.TaskID)
+		if err != nil {
+			return pawl.Task{}, effects{}, err
+		}
 		state, err := store.TaskState(ctx, tx, c.Namespace, call.TaskID)
 		if s := pawl.TaskState(state); err != nil || s.Ended() {
 			return pawl.Task{}, effects{}, err
-		} else if works || parent {
+		} else if works || children > 0 {
 			err := rules.Conflict("delete", state, s.Allowed()).(*pawl.Error)
 			err.Message = "the task has not ended and holds work; cancel it first, or delete with force"
 			return pawl.Task{}, effects{}, err

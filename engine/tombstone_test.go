@@ -217,3 +217,50 @@ func TestALargeTaskHasOneTombstone(t *testing.T) {
 		}
 	})
 }
+
+// Two passes remove old tombstones at once, the second while the transaction of the first is
+// open. Each tombstone is counted as removed once.
+func TestTwoPassesRemoveATombstoneOnce(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const n = 3
+		for range n {
+			task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+			need[string](t)(first(p.Engine.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID, Force: true}})))
+		}
+		p.Advance(time.Second)
+		remove := func(held func()) (removed int, err error) {
+			err = p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+				now, err := tx.Now(ctx)
+				if err == nil {
+					removed, err = store.RemoveTombstones(ctx, tx, now, 100)
+				}
+				held()
+				return err
+			})
+			return removed, err
+		}
+		began, second := make(chan struct{}), make(chan int, 1)
+		go func() {
+			<-began
+			removed, err := remove(func() {})
+			if err != nil {
+				t.Error(err)
+			}
+			second <- removed
+		}()
+		removed, err := remove(func() {
+			close(began)
+			time.Sleep(300 * time.Millisecond) // the second pass reads in this time
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other := <-second; removed != n || other != 0 {
+			t.Errorf("removed %d and %d tombstones of %d", removed, other, n)
+		}
+		if found := need[[]engine.Breach](t)(p.Engine.Check(t.Context())); len(found) > 0 {
+			t.Errorf("the totals: %+v", found)
+		}
+	})
+}

@@ -53,6 +53,10 @@ func (t *TxEngine) AwaitTask(ctx context.Context, id string, look func(ctx conte
 	return t.Service.(*Engine).AwaitTask(ctx, id, look)
 }
 
+// InTransaction says that a call that failed is not to be made again in this service: the
+// transaction is broken then.
+func (t *TxEngine) InTransaction() bool { return true }
+
 // Create creates one task.
 func (t *TxEngine) Create(ctx context.Context, task pawl.NewTask) (pawl.Task, error) {
 	return pawl.Create(ctx, t, task)

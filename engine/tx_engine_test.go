@@ -341,3 +341,20 @@ func TestTxEngineOverDatabaseSQL(t *testing.T) {
 		t.Errorf("of no transaction: %v", err)
 	}
 }
+
+// A caller's transaction that ends a child wakes the item that waits for it.
+func TestCommittedCountsChildren(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		l, ids := spawned(t, p.Engine, "parent", 1)
+		child := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: ids[0]}, 1)[0]
+		ok(t, awaitChildren(p.Engine, l, pawl.ChildWait{IDs: ids}))
+		tx := beginOwn(t, p)
+		need[pawl.Moved](t)(pawl.Complete(t.Context(), tx, child.Fence(), nil))
+		ok(t, tx.commit())
+		tx.Committed()
+		if it := need[pawl.Item](t)(p.Engine.GetItem(t.Context(), l.ID)); it.State != pawl.ItemQueued {
+			t.Errorf("the item that waits is %s", it.State)
+		}
+	})
+}

@@ -3,7 +3,9 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -76,4 +78,28 @@ func checkRefused(t *testing.T, err error, pointer string) {
 	if err != nil || pointer != "" {
 		t.Errorf("%v, want a refusal of %q", err, pointer)
 	}
+}
+
+// A change of the registry that commits during a read of it in the same process is not hidden by
+// what the read has found.
+func TestATypeIsRegisteredWhileTheRegistryIsRead(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		need[pawl.TypeRef](t)(first(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "other"}})))
+		var e *engine.Engine
+		var put atomic.Bool
+		e = p.Another(engine.Options{Statement: func(query string) {
+			if strings.Contains(query, "MAX(t.version)") && put.CompareAndSwap(true, false) { // the snapshot of the read has begun
+				need[pawl.TypeRef](t)(first(e.PutTypes(ctx, []pawl.Type{{Name: "strict", PayloadSchema: []byte(`{"type":"object"}`)}})))
+			}
+		}})
+		put.Store(true)
+		need[pawl.Task](t)(pawl.Create(ctx, e, pawl.NewTask{Type: "a"}))
+		if put.Load() {
+			t.Fatal("the registry was not read")
+		}
+		if _, err := pawl.Create(ctx, e, pawl.NewTask{Type: "strict", Payload: []byte(`1`)}); pawl.CodeOf(err) != pawl.CodeInvalid {
+			t.Errorf("a payload that the schema refuses: %v", err)
+		}
+	})
 }

@@ -191,6 +191,9 @@ func (e *Engine) rewrite(ctx context.Context, tx store.Tx, d *draft, older pawl.
 	if err := e.fitsOlder(ctx, tx, d, older); err != nil {
 		return nil, false, err
 	}
+	if err := e.useBefore(ctx, d.blobs()); err != nil {
+		return nil, false, err
+	}
 	if err := referIn(ctx, tx, now, "create", older.ID, d.blobs()); err != nil {
 		return nil, false, err
 	}

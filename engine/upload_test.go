@@ -406,3 +406,53 @@ func TestReferredBlobsStay(t *testing.T) {
 		}
 	})
 }
+
+// What belongs to no task keeps its blobs too: a schedule, whose later ticks make tasks of
+// them, a signal and the answer of a key. The first messages of a task are the task's.
+func TestBlobsOfWhatIsNoTaskStay(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, n := t.Context(), uint64(0)
+		var kept []string
+		keep := func() json.RawMessage {
+			n++
+			kept = append(kept, need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: noise(n, 1000)})).Address)
+			return json.RawMessage(`{"file": {"$blob": "` + kept[len(kept)-1] + `"}}`)
+		}
+		schedule := pawl.NewSchedule{Name: "s", EverySeconds: 86400, CatchUp: "last", Task: pawl.NewTask{Type: "t", Payload: keep()}}
+		need[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx, schedule))
+		need[pawl.Signalled](t)(first(p.Engine.SendSignals(ctx, []pawl.SignalCall{{Name: "n", Payload: keep()}})))
+		b := need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(ctx, []pawl.KeyBegin{{Key: "k", RequestHash: "h", TTLSeconds: -1}})))
+		need[pawl.Key](t)(first(p.Engine.CompleteKeys(ctx, []pawl.KeyDone{{Key: "k", Token: b.Token, Response: keep()}})))
+
+		there := func() (n int) {
+			for _, address := range kept {
+				if _, r, err := p.Engine.OpenBlob(ctx, address); err == nil {
+					r.Close()
+					n++
+				}
+			}
+			return n
+		}
+		for range 3 {
+			p.Advance(pawl.DefaultRetainBlobs + time.Hour)
+			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+			if there() != len(kept) {
+				t.Fatalf("%d of %d blobs are left", there(), len(kept))
+			}
+		}
+		if s := need[pawl.Schedule](t)(p.Engine.GetSchedule(ctx, "s")); s.Error != nil || s.LastTaskID == nil {
+			t.Errorf("the schedule: %+v", s)
+		}
+
+		missing := json.RawMessage(`{"$blob":"sha256:` + strings.Repeat("0", 64) + `"}`)
+		schedule.Name, schedule.Task.Payload = "m", missing
+		if _, err := p.Engine.CreateSchedule(ctx, schedule); !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("a schedule refers to a blob that is not there: %v", err)
+		}
+		if _, err := first(p.Engine.SendSignals(ctx, []pawl.SignalCall{{Name: "m", Payload: missing}})); !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("a signal refers to a blob that is not there: %v", err)
+		}
+		b = need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(ctx, []pawl.KeyBegin{{Key: "m", RequestHash: "h"}})))
+		need[pawl.Key](t)(first(p.Engine.CompleteKeys(ctx, []pawl.KeyDone{{Key: "m", Token: b.Token, Response: missing}})))
+	})
+}

@@ -28,9 +28,20 @@ func (c walkClaim) result() []byte {
 
 // deliver hands in a result in the way that the item's type requires.
 func deliver(ctx context.Context, svc pawl.Service, c walkClaim) (err error) {
-	if accepts(c.typ) {
-		_, err = first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: c.Fence, Result: walkResult}}))
+	submit := func() error {
+		_, err := first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: c.Fence, Result: walkResult}}))
 		return err
+	}
+	if c.typ == "pieced" {
+		if err = submit(); !errors.Is(err, pawl.ErrInvalid) { // the part that its type requires is there
+			return err
+		}
+		if _, err = first(svc.SubmitParts(ctx, []pawl.PartCall{{Fence: c.Fence, Key: "a", Payload: walkResult}})); err != nil {
+			return err
+		}
+	}
+	if accepts(c.typ) {
+		return submit()
 	}
 	_, err = first(svc.Complete(ctx, []pawl.CompleteCall{{Fence: c.Fence, Result: c.result()}}))
 	return err

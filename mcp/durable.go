@@ -119,7 +119,7 @@ func (s *Server) undone(ctx context.Context, what string, err error) error {
 	p := api.ProblemOf(err, "")
 	code := int64(jsonrpc.CodeInvalidParams)
 	if p.Code == pawl.CodeInternal || p.Code == pawl.CodeUnavailable {
-		s.opts.Log.ErrorContext(ctx, "a method of tasks", "method", what, "error", detail(err))
+		s.opts.Log.ErrorContext(ctx, "a method of tasks", "method", what, "error", err)
 		code = jsonrpc.CodeInternalError
 	}
 	data, _ := json.Marshal(problemOf(p, err)) // a problem always encodes

@@ -120,12 +120,3 @@ func lost(p api.Problem) string {
 func ended(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
-
-// detail is the error with its cause, which its own text omits.
-func detail(err error) error {
-	var e *pawl.Error
-	if errors.As(err, &e) && e.Err != nil {
-		return errors.Join(err, e.Err)
-	}
-	return err
-}

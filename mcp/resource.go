@@ -71,7 +71,7 @@ func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 	case pawl.CodeNotFound:
 		return sdk.ResourceNotFoundError(uri)
 	case pawl.CodeInternal, pawl.CodeUnavailable:
-		s.opts.Log.ErrorContext(ctx, "reading a resource", "uri", uri, "error", detail(err))
+		s.opts.Log.ErrorContext(ctx, "reading a resource", "uri", uri, "error", err)
 	default:
 		code = jsonrpc.CodeInvalidParams
 	}

@@ -181,9 +181,9 @@ func (s *Server) refused(ctx context.Context, t tool, err error) *sdk.CallToolRe
 	p := api.ProblemOf(err, "")
 	switch {
 	case p.Code == pawl.CodeInternal:
-		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("tool", t.Name), slog.Any("error", detail(err)))
+		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("tool", t.Name), slog.Any("error", err))
 	case p.Code == pawl.CodeUnavailable && ctx.Err() == nil:
-		s.opts.Log.WarnContext(ctx, "unavailable", slog.String("tool", t.Name), slog.Any("error", detail(err)))
+		s.opts.Log.WarnContext(ctx, "unavailable", slog.String("tool", t.Name), slog.Any("error", err))
 	}
 	told, _ := encode(refusal{problemOf(p, err)}) // a problem always encodes
 	return &sdk.CallToolResult{IsError: true, StructuredContent: told, Content: []sdk.Content{&sdk.TextContent{Text: sentence(p)}}}

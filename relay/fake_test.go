@@ -89,6 +89,7 @@ type fakeStore struct {
 	mu     sync.Mutex
 	relays map[string]pawl.Relay
 	down   bool
+	slow   time.Duration // how long an answer of KeepRelay takes
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{relays: map[string]pawl.Relay{}} }
@@ -114,6 +115,7 @@ func (b *fakeStore) TakeRelay(_ context.Context, sink, kind, holder string, ttl 
 
 func (b *fakeStore) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (bool, error) {
 	b.mu.Lock()
+	defer func() { time.Sleep(b.takes()) }()
 	defer b.mu.Unlock()
 	if b.down || ctx.Err() != nil {
 		return false, errDown
@@ -128,6 +130,19 @@ func (b *fakeStore) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Durati
 	}
 	b.relays[r.Sink] = r
 	return true, nil
+}
+
+func (b *fakeStore) takes() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.slow
+}
+
+// set changes how the store answers.
+func (b *fakeStore) set(slow time.Duration, down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.slow, b.down = slow, down
 }
 
 func (b *fakeStore) of(sink string) pawl.Relay {

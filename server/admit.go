@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -38,10 +37,13 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 			Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"}
 	}
 	asked := pawl.Caller{Namespace: ns}
-	asked.ActorType, asked.ActorID, _ = strings.Cut(actor, "/")
-	if asked.ActorType != "" && !slices.Contains(pawl.ActorTypes, asked.ActorType) {
-		return r, &pawl.Error{Code: pawl.CodeInvalid,
-			Message: fmt.Sprintf("%s is type/id or type; possible types: %s", api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
+	if actor != "" && !strings.Contains(actor, "/") {
+		actor += "/" // a type alone
+	}
+	var err error
+	if asked.ActorType, asked.ActorID, err = pawl.ParseActor(actor); err != nil {
+		return r, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("%s is type/id or type, and an id has no slash; possible types: %s",
+			api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
 	}
 	if !s.free[r.URL.Path] && !strings.HasPrefix(r.URL.Path, inboundPath) {
 		pass, err := s.gate.EnterRequest(r)

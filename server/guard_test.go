@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -65,6 +66,30 @@ func TestNamespaceAndActor(t *testing.T) {
 	events := ask(t, h.srv, "GET", "/v1/events", "", "Pawl-Namespace", "b%C3%A9").items()
 	if len(events) != 1 || events[0]["actor_type"] != "user" || events[0]["actor_id"] != "Ana M" {
 		t.Errorf("events: %v", events)
+	}
+}
+
+// A name with a slash is refused at every place where a caller names an actor: it would be
+// another actor than the one whose type and id it shows.
+func TestTheNameOfAnActorHasNoSlash(t *testing.T) {
+	h := open(t)
+	if r := ask(t, h.srv, "PUT", "/v1/types/essay", `{"approval":{"mode":"manual"}}`); r.StatusCode != 201 {
+		t.Fatalf("%s %s", r.Status, r.text)
+	}
+	task := ask(t, h.srv, "POST", "/v1/tasks", `{"type":"essay","requested_by":{"type":"user","id":"boss"}}`).str("id")
+	for _, actor := range []string{"/user/boss", "user/user/boss", "user/user%2Fboss", "/user%2Fboss", "spirit/boss"} {
+		if r := ask(t, h.srv, "POST", "/v1/tasks/"+task+":approve", `{}`, "Pawl-Actor", actor); r.StatusCode != 400 {
+			t.Errorf("%s: %s %s", actor, r.Status, r.text)
+		}
+	}
+	for _, by := range []string{"user/a/b", "boss", "/boss", "user/", "spirit/boss"} {
+		if r := ask(t, h.srv, "PUT", "/v1/types/essay", `{"approval":{"mode":"manual","by":["`+by+`"]}}`); r.StatusCode != 400 {
+			t.Errorf("by %s: %s %s", by, r.Status, r.text)
+		}
+	}
+	_, _, err := h.p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "n", Roles: pawl.KeyRoles, ActorType: "user", ActorID: "user/boss"})
+	if pawl.CodeOf(err) != pawl.CodeInvalid {
+		t.Errorf("a key: %v", err)
 	}
 }
 

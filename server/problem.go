@@ -40,21 +40,12 @@ func (s *server) problem(ctx context.Context, err error) api.Problem {
 	switch {
 	case p.Code == pawl.CodeInternal:
 		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("request_id", call.id), slog.String("path", call.path),
-			slog.Any("error", detail(err)))
+			slog.Any("error", err))
 	case p.Code == pawl.CodeUnavailable && ctx.Err() == nil:
 		s.opts.Log.WarnContext(ctx, "unavailable", slog.String("request_id", call.id), slog.String("path", call.path),
-			slog.Any("error", detail(err)))
+			slog.Any("error", err))
 	}
 	return p
-}
-
-// detail returns the error with its cause, which its own text leaves out.
-func detail(err error) error {
-	var e *pawl.Error
-	if errors.As(err, &e) && e.Err != nil {
-		return errors.Join(err, e.Err)
-	}
-	return err
 }
 
 // refuse is problem as the error of an operation, with Retry-After if it is known.

@@ -126,6 +126,13 @@ func build(svc pawl.Service, o Options) *server {
 	if o.Ready == nil {
 		o.Ready = func(ctx context.Context) error {
 			_, err := svc.ListSweeps(ctx, pawl.Page{Limit: 1})
+			if e, ok := svc.(pooled); ok && err == nil {
+				for _, p := range e.Pools() {
+					if p.Exhausted != "" {
+						return &pawl.Error{Code: pawl.CodeUnavailable, Op: "ready", Message: p.Exhausted}
+					}
+				}
+			}
 			return err
 		}
 	}

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -18,6 +16,7 @@ type Admission struct {
 	Claimants []Claimant       // with what each may still take
 	Turn      Turn             // of the keys
 	Last      bool             // wait for a gate that other claims have, in place of Busy
+	NoWait    bool             // wait for no row that another transaction locks
 	Only      []Pick           // nil = any items of the queue
 	Known     pawl.QueueLimits // what is known of the limits; they are read again
 	Gate      int64            // of a queue without keys; 0 = not known
@@ -47,9 +46,11 @@ type Admitted struct {
 	pointer string
 	next    int64            // next_start of the queue
 	gates   map[int64]*gate  // that are locked
+	locked  map[string]bool  // items that are locked
 	gateOf  map[string]*gate // by item
 	free    int
-	rated   int // one more than the queue's rate allows; 0 = the rate is not in the way
+	stale   bool // a gate has a time of its rate that the clock went back from
+	rated   int  // one more than the queue's rate allows; 0 = the rate is not in the way
 }
 
 // gate is a row of gates with what is known of it.
@@ -59,7 +60,6 @@ type gate struct {
 	next         int64
 	leased       int
 	counted      bool // leased was read in this transaction
-	heldUp       bool // an item is in back-off or suspended
 	weight       int
 	room, picked int
 	empty        bool // its heads are all that it has
@@ -78,7 +78,15 @@ func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error
 	if countsQueue(&ask.Known) {
 		how = locked
 	}
+	if ask.NoWait {
+		how += unlocked
+	}
 	row, found, err := readLimits(ctx, tx, ask.Queue, how)
+	if err == nil && !found && ask.NoWait {
+		if _, a.Busy, err = readLimits(ctx, tx, ask.Queue, readOnly); a.Busy {
+			return a, err
+		}
+	}
 	if err != nil || !found || row.limits.IsZero() {
 		a.Unlimited = err == nil
 		return a, err
@@ -94,7 +102,10 @@ func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error
 	}
 	a.rules, a.next, a.pointer = row.limits, row.next, pointerOf(&row.limits)
 	if a.rules.Rate != nil || a.rules.PerKey != nil && a.rules.PerKey.Rate != nil {
-		if a.Now, err = NowAgain(ctx, tx); err != nil {
+		if a.Now, err = NowAgain(ctx, tx); err == nil {
+			err = a.boundNext(ctx, tx)
+		}
+		if err != nil {
 			return a, err
 		}
 	}
@@ -109,6 +120,9 @@ func Admit(ctx context.Context, tx Tx, hot Hot, ask Admission) (*Admitted, error
 		err = a.oldest(ctx, tx)
 	default:
 		err = a.choose(ctx, tx)
+	}
+	if err == nil && a.stale {
+		err = a.boundGates(ctx, tx)
 	}
 	if a.rated == len(a.Picks)+1 { // the rate let no more start
 		a.sooner(startFrom(a.rules.Rate, started(a.rules.Rate, a.next, a.Now, len(a.Picks))))
@@ -251,13 +265,23 @@ func (a *Admitted) choose(ctx context.Context, tx Tx) error {
 	return a.passed(ctx, tx, busy)
 }
 
+// TookMore reports whether more is locked than was picked.
+func (a *Admitted) TookMore() bool {
+	for _, g := range a.gates {
+		if g.picked == 0 {
+			return true
+		}
+	}
+	return a.rules.PerKey != nil && len(a.locked) > len(a.Picks)
+}
+
 // passed handles gates that other claims have: these may leave some of their work. Only a claim
 // that has locked no gate may wait for one.
 func (a *Admitted) passed(ctx context.Context, tx Tx, busy []int64) error {
 	if len(busy) == 0 || len(a.Picks) > 0 {
 		return nil
 	}
-	if a.Busy = !a.ask.Last || len(a.gates) > 0; a.Busy {
+	if a.Busy = !a.ask.Last || a.ask.NoWait || len(a.gates) > 0; a.Busy {
 		return nil
 	}
 	_, err := a.pickFrom(ctx, tx, []*gate{{id: busy[0], pointer: a.pointer}}, true)
@@ -281,6 +305,7 @@ func (a *Admitted) gatesOf(ctx context.Context, tx Tx, query string, args ...any
 		if err := rows.Scan(&g.id, &g.pointer, &g.key, &g.next, &g.leased); err != nil {
 			return nil, err
 		}
+		a.setNext(g, g.next)
 		out = append(out, g)
 	}
 	return out, rows.Err()
@@ -289,7 +314,7 @@ func (a *Admitted) gatesOf(ctx context.Context, tx Tx, query string, args ...any
 // pickFrom locks those of the gates that seem to have room, counts them and picks from them. It
 // returns the gates that are locked by others. With wait it waits for them.
 func (a *Admitted) pickFrom(ctx context.Context, tx Tx, gates []*gate, wait bool) (busy []int64, err error) {
-	gates = slices.DeleteFunc(gates, func(g *gate) bool { return g.pointer != a.pointer || a.roomOf(g) == 0 })
+	gates = slices.DeleteFunc(gates, func(g *gate) bool { return a.out(g) || a.roomOf(g) == 0 })
 	for len(gates) > 0 && a.free > 0 { // no more are locked than may be needed
 		n := min(len(gates), max(a.free, fewGates))
 		some := gates[:n]
@@ -314,6 +339,12 @@ func (a *Admitted) pickFrom(ctx context.Context, tx Tx, gates []*gate, wait bool
 	return busy, nil
 }
 
+// out reports whether nothing may be claimed from a gate: it is not one of the pointer, or an older item
+// of its key may have no gate yet.
+func (a *Admitted) out(g *gate) bool {
+	return g.pointer != a.pointer || a.ordered() && a.ask.Searched.Left[g.key]
+}
+
 // fewGates is how many gates a claim of one item locks.
 const fewGates = 2
 
@@ -329,9 +360,6 @@ func (a *Admitted) roomOf(g *gate) int {
 	}
 	if k.Order == pawl.OrderCreated {
 		n = min(n, max(0, 1-g.leased))
-		if g.heldUp {
-			n = 0
-		}
 	}
 	if k.Rate != nil && n > 0 {
 		starts := startsAt(k.Rate, g.next, a.Now, n)
@@ -387,7 +415,7 @@ func (a *Admitted) lock(ctx context.Context, tx Tx, gates []*gate, wait bool) (l
 			return nil, err
 		}
 		g := byID[id]
-		g.next = next
+		a.setNext(g, next)
 		locked = append(locked, g)
 		a.gates[id] = g
 	}
@@ -399,91 +427,28 @@ func (a *Admitted) count(ctx context.Context, tx Tx, gates []*gate) error {
 	if len(gates) == 0 || a.rules.PerKey == nil || a.stillCounted(gates) {
 		return nil
 	}
+	err := countLeased(ctx, tx, a.ask.Queue, gates)
+	if err == nil && a.rules.PerKey.Rate != nil {
+		a.Now, err = NowAgain(ctx, tx) // after the locks
+	}
+	return err
+}
+
+// countLeased counts the leases of gates.
+func countLeased(ctx context.Context, tx Tx, queue int64, gates []*gate) error {
 	byID, list := listOfGates(gates)
-	rows, err := tx.Query(ctx, limitsSQL["held of gates"], a.ask.Queue, list)
+	rows, err := tx.Query(ctx, limitsSQL["leased of gates"], queue, list)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
-		var leased, heldUp int
-		if err := rows.Scan(&id, &leased, &heldUp); err != nil {
+		var leased int
+		if err := rows.Scan(&id, &leased); err != nil {
 			return err
 		}
-		byID[id].leased, byID[id].heldUp = leased, heldUp > 0
+		byID[id].leased = leased
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	rows.Close()
-	if a.rules.PerKey.Rate != nil {
-		a.Now, err = NowAgain(ctx, tx) // after the locks
-	}
-	return err
-}
-
-// among picks from the items that the claim names.
-func (a *Admitted) among(ctx context.Context, tx Tx) error {
-	gates, mine, err := a.gatesOfPicks(ctx, tx)
-	if err != nil {
-		return err
-	}
-	gates = slices.DeleteFunc(gates, func(g *gate) bool { return g.pointer != a.pointer })
-	slices.SortFunc(gates, func(x, y *gate) int { return cmp.Compare(x.id, y.id) })
-	for _, g := range gates {
-		locked, err := a.lock(ctx, tx, []*gate{g}, true)
-		if err == nil {
-			err = a.count(ctx, tx, locked)
-		}
-		if err != nil {
-			return err
-		}
-		g.heads = mine[g.id]
-		if n := a.roomOf(g); a.ordered() && n > 0 {
-			first, err := a.hot.Heads(ctx, tx, a.ask.Queue, []GateWish{{Gate: g.id, Most: 1, Oldest: true}})
-			if err != nil {
-				return err
-			}
-			g.heads = slices.DeleteFunc(g.heads, func(p Pick) bool {
-				return !slices.ContainsFunc(first[g.id], func(f Pick) bool { return f.ItemID == p.ItemID })
-			})
-		} else {
-			g.heads = g.heads[:min(n, len(g.heads))]
-		}
-	}
-	a.byAge(gates)
-	return nil
-}
-
-// gatesOfPicks returns the gates of the named items, and the items of each.
-func (a *Admitted) gatesOfPicks(ctx context.Context, tx Tx) ([]*gate, map[int64][]Pick, error) {
-	list := make([][]any, len(a.ask.Only))
-	for i, p := range a.ask.Only {
-		id, _ := parseID(itemPrefix, p.ItemID)
-		list[i] = []any{hex.EncodeToString(id[:]), p.Rank}
-	}
-	text, _ := json.Marshal(list) // can always be encoded
-	rows, err := tx.Query(ctx, limitsSQL["gates of picks"], a.ask.Queue, string(text))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	var gates []*gate
-	byID, mine := map[int64]*gate{}, map[int64][]Pick{}
-	for rows.Next() {
-		p, g := Pick{Type: a.ask.Type}, &gate{}
-		if err := rows.Scan((*ItemID)(&p.ItemID), &p.Rank, &g.id, &g.pointer, &g.key); err != nil {
-			return nil, nil, err
-		}
-		if byID[g.id] == nil {
-			byID[g.id] = g
-			gates = append(gates, g)
-		}
-		mine[g.id] = append(mine[g.id], p)
-	}
-	for _, list := range mine {
-		slices.SortFunc(list, byRankAndAge)
-	}
-	return gates, mine, rows.Err()
+	return rows.Err()
 }

@@ -33,6 +33,10 @@ var taskTables = []string{
 	"provenances",
 	"messages",
 	"message_chunks",
+	"parents",
+	"child_links",
+	"child_waits",
+	"awaited_children",
 }
 
 // columns returns the names in an archive of the columns of a table of taskTables, in the
@@ -91,7 +95,11 @@ func insertion(table string, names []string) string {
 	if queue != "" {
 		into, values = append(into, "queue_id"), append(values, queue)
 	}
-	return "INSERT INTO pawl." + table + " (" + strings.Join(into, ", ") + ")\nVALUES (" + strings.Join(values, ", ") + ")"
+	statement := "INSERT INTO pawl." + table + " (" + strings.Join(into, ", ") + ")\nVALUES (" + strings.Join(values, ", ") + ")"
+	if table == "child_links" { // it is there as long as the other task is
+		statement += "\nON CONFLICT DO NOTHING"
+	}
+	return statement
 }
 
 // actorsOf returns the actors that archived rows of a table name.
@@ -142,7 +150,7 @@ func queuesOf(names []string, rows [][]any) []QueueName {
 // nounOf returns the noun of a column of ids that are not kept as text; nil = another column.
 func nounOf(table, column string) *noun {
 	switch {
-	case column == "task_id" || column == "parent_id" || column == "forked_from" || table == "tasks" && column == "id":
+	case column == "task_id" || column == "parent_id" || column == "child_id" || column == "forked_from" || table == "tasks" && column == "id":
 		return &tasks
 	case column == "item_id" || column == "needs_id" || table == "items" && column == "id":
 		return &items
@@ -458,6 +466,11 @@ func (r *Restorer) Done(ctx context.Context, tx Tx) error {
 	}
 	if !r.seen {
 		return damaged(r.TaskID, fmt.Errorf("it has no task"))
+	}
+	for _, step := range []string{"remove links to none", "link again", "count links again"} {
+		if _, err := tx.Exec(ctx, archiveSQL[step], TaskID(r.TaskID)); err != nil {
+			return err
+		}
 	}
 	now, err := tx.Now(ctx)
 	if err != nil {

@@ -1,5 +1,6 @@
 -- All rows of a task. They are read in the order in which they can be inserted again. They
--- are removed in bounded steps, in an order in which the remaining rows can still be found.
+-- are removed in bounded steps, in an order in which the remaining rows can still be found. The link of
+-- a child is that of its parent too: both archives have it.
 -- $1 is the task, $2 the largest number of rows. Each "= $1" may become a list of tasks: see manySQL.
 
 -- name: rows tasks
@@ -104,6 +105,29 @@ FROM pawl.message_chunks
 WHERE message_id IN (SELECT id FROM pawl.messages WHERE task_id = $1)
 ORDER BY message_id, seq
 
+-- name: rows parents
+SELECT task_id, namespace, depth, children
+FROM pawl.parents
+WHERE task_id = $1
+
+-- name: rows child_links
+SELECT child_id, namespace, parent_id, item_id, key, depth
+FROM pawl.child_links
+WHERE child_id = $1 OR parent_id = $1
+ORDER BY child_id
+
+-- name: rows child_waits
+SELECT item_id, namespace, task_id, attempt, name, need, on_failure, total, ended, failed, over
+FROM pawl.child_waits
+WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
+ORDER BY item_id
+
+-- name: rows awaited_children
+SELECT child_id, item_id, state, error
+FROM pawl.awaited_children
+WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
+ORDER BY item_id, child_id
+
 -- name: unlink keys of task
 UPDATE pawl.idempotency_keys
 SET task_id = NULL
@@ -191,13 +215,28 @@ WHERE (child_id, item_id) IN (
 DELETE FROM pawl.child_waits
 WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.child_waits p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
 
+-- The link of a child stays as long as one of the two tasks is there: a child that retention has
+-- removed keeps its key, and a parent that comes back from its archive has its children again. A
+-- deletion, which has a tombstone, removes the link.
 -- name: remove links of children
 DELETE FROM pawl.child_links
-WHERE child_id IN (SELECT child_id FROM pawl.child_links WHERE parent_id = $1 LIMIT $2)
+WHERE child_id IN (
+  SELECT l.child_id
+  FROM pawl.child_links l
+  WHERE l.parent_id = $1
+    AND (NOT EXISTS (SELECT 1 FROM pawl.tasks c WHERE c.id = l.child_id AND NOT c.id = $1)
+      OR EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = l.parent_id AND b.restored_at IS NULL))
+  LIMIT $2)
 
 -- name: remove link to parent
 DELETE FROM pawl.child_links
-WHERE child_id IN (SELECT child_id FROM pawl.child_links WHERE child_id = $1 LIMIT $2)
+WHERE child_id IN (
+  SELECT l.child_id
+  FROM pawl.child_links l
+  WHERE l.child_id = $1
+    AND (NOT EXISTS (SELECT 1 FROM pawl.tasks p WHERE p.id = l.parent_id AND NOT p.id = $1)
+      OR EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = l.child_id AND b.restored_at IS NULL))
+  LIMIT $2)
 
 -- name: remove parent
 DELETE FROM pawl.parents
@@ -321,11 +360,6 @@ SELECT path
 FROM pawl.archives
 WHERE task_id @among_ids($1) AND path IS NOT NULL
 
--- name: newest event
-SELECT COALESCE(MAX(id), 0)
-FROM pawl.task_events
-WHERE task_id = $1
-
 -- name: newest events
 SELECT task_id, MAX(id)
 FROM pawl.task_events
@@ -355,6 +389,35 @@ UPDATE pawl.archives
 SET restored_at = $2
 WHERE task_id = $1
 
+-- A link to a task that was deleted meanwhile is none.
+-- name: remove links to none
+DELETE FROM pawl.child_links
+WHERE (child_id = $1 OR parent_id = $1)
+  AND NOT EXISTS (
+    SELECT 1
+    FROM pawl.tasks t
+    WHERE t.id = CASE WHEN child_links.child_id = $1 THEN child_links.parent_id ELSE child_links.child_id END)
+  AND NOT EXISTS (
+    SELECT 1
+    FROM pawl.archives a
+    WHERE a.task_id = CASE WHEN child_links.child_id = $1 THEN child_links.parent_id ELSE child_links.child_id END
+      AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = a.task_id AND b.restored_at IS NULL))
+
+-- The archives of older programs have no links. Children have the id of their parent.
+-- name: link again
+INSERT INTO pawl.child_links (child_id, namespace, parent_id, depth)
+SELECT t.id, t.namespace, t.parent_id, COALESCE((SELECT l.depth FROM pawl.child_links l WHERE l.child_id = t.parent_id), 0) + 1
+FROM pawl.tasks t
+JOIN pawl.tasks p ON p.id = t.parent_id AND p.namespace = t.namespace
+WHERE (t.id = $1 OR t.parent_id = $1) AND NOT EXISTS (SELECT 1 FROM pawl.child_links l WHERE l.child_id = t.id)
+
+-- name: count links again
+INSERT INTO pawl.parents (task_id, namespace, depth, children)
+SELECT l.parent_id, l.namespace, MIN(l.depth), COUNT(*)
+FROM pawl.child_links l
+WHERE l.parent_id = $1 AND NOT EXISTS (SELECT 1 FROM pawl.parents p WHERE p.task_id = l.parent_id)
+GROUP BY l.parent_id, l.namespace
+
 -- name: first restored
 SELECT COALESCE(MIN(restored_at), 0)
 FROM pawl.archives
@@ -367,12 +430,6 @@ WHERE restored_at IS NOT NULL AND restored_at <= $1
   AND NOT EXISTS (SELECT 1 FROM pawl.task_rows r WHERE r.id = archives.task_id AND r.state NOT IN @list($2))
 ORDER BY restored_at
 LIMIT $3
-
--- name: resting since
-SELECT r.id
-FROM pawl.task_rows r
-WHERE r.id @among_ids($1) AND r.state = $2
-  AND (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
 
 -- name: forget restored
 UPDATE pawl.archives

@@ -27,6 +27,7 @@ type ArchiveReader struct {
 	order  []int64
 	values map[string]archivedValue // of inputs and results: see valueName
 	named  []string                 // the names of values, in order
+	inputs []*archivedEvent         // those that stand for the input of the only item, one after the other
 	closed bool                     // the rows of values are read: leaves are being hashed
 	faults []LogFault               // of rows
 }
@@ -38,7 +39,11 @@ type archivedEvent struct {
 	fields leafState
 	// with has the digest of the value, bare has not. They are nil until all values are read.
 	with, bare leafState
-	source     string // the last row of provenance
+	source     string             // the last row of provenance
+	was        *[sha256.Size]byte // the digest of the value before it was replaced; nil = it was not
+	// older has the digests of later values: see olderLeaves.
+	older  [][sha256.Size]byte
+	others []leafState
 }
 
 // archivedValue is the input or result of a task or item.
@@ -152,6 +157,16 @@ func (a *ArchiveReader) event(row archiveRow) {
 	if kind := valueOf(e.move); kind != "" && (item != "" || e.move.Event != "completed") {
 		e.value = valueName(kind, cmp.Or(item, row.text("task_id")))
 	}
+	if from, to, ok := replacement(row.text("diff")); ok && item == "" && e.move.Event == "updated" {
+		e.value = valueName("input", a.only())
+		if n := len(a.inputs); n > 0 {
+			a.inputs[n-1].was = &from
+			a.inputs[0].older = append(a.inputs[0].older, to)
+		}
+	}
+	if e.value == valueName("input", a.only()) {
+		a.inputs = append(a.inputs, e)
+	}
 	e.fields = leafState(nil).then(r.canonical([]byte{leafPrefix}, e.move))
 	if a.events == nil {
 		a.events = map[int64]*archivedEvent{}
@@ -181,6 +196,9 @@ func (a *ArchiveReader) provenance(row archiveRow) {
 	}
 	a.hash(event)
 	e.source, e.bare = id, e.bare.then(b)
+	for i := range e.others {
+		e.others[i] = e.others[i].then(b)
+	}
 	if e.with != nil {
 		e.with = e.with.then(b)
 	}
@@ -196,7 +214,13 @@ func (a *ArchiveReader) hash(id int64) *archivedEvent {
 	}
 	e.bare = e.fields.then(digests(nil).append(nil, id, e.move))
 	if v := a.values[e.value]; v.given {
+		if e.was != nil {
+			v.sum = *e.was
+		}
 		e.with = e.fields.then(digests{id: v.sum}.append(nil, id, e.move))
+	}
+	for _, sum := range e.older {
+		e.others = append(e.others, e.fields.then(digests{id: sum}.append(nil, id, e.move)))
 	}
 	return e
 }
@@ -264,6 +288,14 @@ func (a *ArchiveReader) Check(root LogRoot) (proven int, faults []LogFault) {
 			a.Unproved = append(a.Unproved, eventID(id))
 		}
 	}
+	maps.Copy(in, a.Log.Proved(root, func(id int64) (out []tlog.Hash) {
+		if e := a.hash(id); e != nil {
+			for _, s := range e.others {
+				out = append(out, s.sum())
+			}
+		}
+		return out
+	}))
 	maps.Copy(in, with)
 	places := map[int64]int64{}
 	for i, id := range a.Log.Events {

@@ -42,12 +42,6 @@ func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int
 	return TaskIDs(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
 }
 
-// RestingSince returns those of the given tasks that are in the state and have no event
-// after the given time.
-func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by int64) ([]string, error) {
-	return TaskIDs(ctx, tx, archiveSQL["resting since"], TaskList(taskIDs), state, by)
-}
-
 // ForgetRestored removes a task that no longer exists from the list that RestoredBy reads.
 func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
 	_, err := tx.Exec(ctx, archiveSQL["forget restored"], TaskID(taskID))

@@ -128,7 +128,7 @@ func byRate(r *pawl.Rate, next, now int64, whose string) *pawl.Blocked {
 	if r == nil || startsAt(r, next, now, 1) > 0 {
 		return nil
 	}
-	from := startFrom(r, next)
+	from := startFrom(r, onTime(r, next, now))
 	return &pawl.Blocked{Reason: pawl.BlockedByRate, Until: stampOf(&from),
 		Detail: fmt.Sprintf("%s: %d starts in %d s", whose, r.Limit, r.Seconds)}
 }
@@ -143,32 +143,32 @@ func keyReasons(ctx context.Context, tx Tx, q *LimitedQueue, ids []string, now i
 	if err != nil || len(gates) == 0 {
 		return err
 	}
-	_, list := listOfGates(slices.Collect(maps.Values(gates)))
-	rows, err := tx.Query(ctx, limitsSQL["held of gates"], q.ID, list)
-	if err != nil {
+	if err := countLeased(ctx, tx, q.ID, slices.Collect(maps.Values(gates))); err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		var leased, heldUp int
-		if err := rows.Scan(&id, &leased, &heldUp); err != nil {
+	var held map[string]bool
+	if k.Order == pawl.OrderCreated {
+		first := map[string]int64{}
+		for id, it := range of {
+			first[id] = it.id
+		}
+		if held, err = heldUp(ctx, tx, first); err != nil {
 			return err
 		}
-		gates[id].leased, gates[id].heldUp = leased, heldUp > 0
 	}
 	for id, it := range of {
+		it.older = it.older || held[id]
 		if b := it.reason(k, now); b != nil {
 			out[id] = b
 		}
 	}
-	return rows.Err()
+	return nil
 }
 
 // gatedItem is a queued item with its gate.
 type gatedItem struct {
 	*gate
-	older bool // the gate has an older queued item
+	older bool // the gate has an older item that is queued, in back-off or suspended
 }
 
 func gatesOfItems(ctx context.Context, tx Tx, k *pawl.KeyLimits, ids []string) (map[int64]*gate, map[string]gatedItem, error) {
@@ -196,7 +196,7 @@ func gatesOfItems(ctx context.Context, tx Tx, k *pawl.KeyLimits, ids []string) (
 // reason says which limit of its key keeps the item from being claimed; nil = none does.
 func (it *gatedItem) reason(k *pawl.KeyLimits, now int64) *pawl.Blocked {
 	key := fmt.Sprintf("key %q", it.key)
-	if k.Order == pawl.OrderCreated && (it.leased > 0 || it.heldUp || it.older) {
+	if k.Order == pawl.OrderCreated && (it.leased > 0 || it.older) {
 		return &pawl.Blocked{Reason: pawl.BlockedByOrder, Detail: key + ": an item before it has not ended"}
 	}
 	if most := k.Concurrency; most != nil && it.leased >= *most {

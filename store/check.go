@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,8 @@ var checkSQL = Texts(sqlFiles, "check.sql")
 // Breach is one violation of a rule.
 type Breach struct {
 	Rule    string `json:"rule"`
-	Subject string `json:"subject"` // what violates the rule: an id where there is one
+	Code    string `json:"code,omitempty"` // the rule in snake_case, if it has such a name; it does not change
+	Subject string `json:"subject"`        // what violates the rule: an id where there is one
 	Found   string `json:"found"`
 	Repair  string `json:"mend"` // how to repair it
 	task    Text
@@ -83,14 +85,42 @@ var Rules = []Rule{
 		"set schedules.queued to the number of queued firings, and next_tick to the first tick after those that were fired"},
 	{"firings", "a tick has one firing, with a task exactly if it made or found one, which names the schedule; an open one has its schedule",
 		"delete the firing, or set open to 0"},
-	{"links of children", "a child is linked to its parent, both exist, and the parent counts its children",
+	{"links of children", "a child is linked to its parent, one of the two exists and the other one is there or archived, " +
+		"and the parent counts its children",
 		"delete the link, or insert the row of the parent with the number of its children"},
+	{"orphan_child", "a task whose parent was cancelled, or is neither there nor archived, has ended",
+		"cancel the task, or delete it with force"},
+	{"parent_unlinked", "a task whose parent is there is linked to it",
+		"insert the row of child_links, with the depth of the parent's own row + 1, and the row of parents if there is none"},
 	{"waits for children", "a wait counts the children that have ended", "set child_waits.total, ended and failed to what was counted"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
 	{"keys", "a pending key has a holder and an end of its lease, any other key the time of its answer", "delete the key"},
 	{"totals", "the totals say how many items are in each state, and how many events there are",
 		"remove the member counting from the detail of the row feed in relay_cursors: the events are counted again"},
+	{RuleArchive, "every archive of a task that is not there can be read, and its events are those that were logged",
+		"restore the file of the archive from a backup; without it the task is lost"},
+	{RuleRetention, "a pass of retention finds every task that has ended",
+		"archive and remove it by hand, or delete it: pawl task delete"},
 	{"gate", "retention_gate is empty, so that events and checkpoints cannot be deleted", "delete the rows of retention_gate"},
+}
+
+// The rules that a sweeper checks: archives are its own, and so is what its passes find.
+const (
+	RuleArchive   = "archive_unreadable"
+	RuleRetention = "retention_stuck"
+)
+
+// CodeOfRule returns the code of a rule that has one; "" = it has a name in words.
+func CodeOfRule(name string) string {
+	if strings.Contains(name, "_") {
+		return name
+	}
+	return ""
+}
+
+// RuleOf returns the rule of a name.
+func RuleOf(name string) Rule {
+	return Rules[slices.IndexFunc(Rules, func(r Rule) bool { return r.Name == name })]
 }
 
 // pageItems is the least number of items that one page of tasks covers.
@@ -116,6 +146,9 @@ func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, 
 			if err := r.wrongTotals(ctx, db, report); err != nil {
 				return err
 			}
+			continue
+		}
+		if r.Name == RuleArchive || r.Name == RuleRetention {
 			continue
 		}
 		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && !db.Dialect().ChecksFile {
@@ -230,7 +263,7 @@ func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 	defer rows.Close()
 	var out []Breach
 	for rows.Next() {
-		b := Breach{Rule: r.Name, Repair: r.Repair}
+		b := Breach{Rule: r.Name, Code: CodeOfRule(r.Name), Repair: r.Repair}
 		if r.Name == "file" {
 			b.Subject = "the file"
 			err = rows.Scan(&b.Found)

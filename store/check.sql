@@ -480,13 +480,36 @@ WHERE (f.outcome IN ('created', 'deduplicated')) <> (f.task_id IS NOT NULL)
   OR f.outcome = 'created' AND s.id IS NOT NULL AND t.id IS NOT NULL AND COALESCE(t.schedule, '') <> s.name
   OR EXISTS (SELECT 1 FROM pawl.firings o WHERE o.schedule_id = f.schedule_id AND o.tick > f.tick AND o.tick < f.until AND f.manual = 0 AND o.manual = 0)
 
+-- One of the two may be in its archive.
 -- name: links of children
 SELECT @task_text(l.child_id), l.child_id, 'it is linked to ' || @task_text(l.parent_id) || ', and one of the two is not there, or of another namespace'
 FROM pawl.child_links l
-LEFT JOIN pawl.tasks t ON t.id = l.child_id AND t.namespace = l.namespace AND t.parent_id = l.parent_id
+LEFT JOIN pawl.tasks t ON t.id = l.child_id
 LEFT JOIN pawl.parents p ON p.task_id = l.parent_id AND p.namespace = l.namespace
 LEFT JOIN pawl.tasks o ON o.id = l.parent_id
-WHERE t.id IS NULL OR p.task_id IS NULL OR o.id IS NULL
+WHERE t.id IS NULL AND (o.id IS NULL OR NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = l.child_id AND a.namespace = l.namespace))
+  OR o.id IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = l.parent_id AND a.namespace = l.namespace)
+  OR t.namespace <> l.namespace OR t.parent_id IS NULL AND t.id IS NOT NULL OR t.parent_id <> l.parent_id
+  OR o.namespace <> l.namespace OR o.id IS NOT NULL AND p.task_id IS NULL
+
+-- What is applied ends by itself. A task that was restored after its parent had been cancelled stays.
+-- name: orphan_child
+SELECT @task_text(x.id), x.id, 'it is ' || x.state || ', and its parent ' || @task_text(x.parent_id) || ' is ' || COALESCE(x.parent, 'not there')
+FROM (
+  SELECT t.id, t.parent_id, (SELECT r.state FROM pawl.task_rows r WHERE r.id = t.id) AS state, (SELECT p.state FROM pawl.task_rows p WHERE p.id = t.parent_id) AS parent
+  FROM pawl.tasks t
+  WHERE t.id > $1 AND t.id <= $2 AND t.parent_id IS NOT NULL
+) x
+WHERE x.state NOT IN @tasks(ended) AND x.state <> 'applied'
+  AND (x.parent = 'cancelled' AND NOT EXISTS (SELECT 1 FROM pawl.parents p WHERE p.task_id = x.parent_id AND p.todo > 0)
+    OR x.parent IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = x.parent_id))
+  AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = x.id)
+
+-- name: parent_unlinked
+SELECT @task_text(t.id), t.id, 'its parent is ' || @task_text(t.parent_id) || ', and there is no link to it'
+FROM pawl.tasks t
+JOIN pawl.tasks p ON p.id = t.parent_id
+WHERE t.id > $1 AND t.id <= $2 AND NOT EXISTS (SELECT 1 FROM pawl.child_links l WHERE l.child_id = t.id)
 
 -- name: waits for children
 SELECT @item_text(x.item_id), x.task_id, 'it counts ' || x.ended || ' of ' || x.total || ' as ended and ' || x.failed || ' as failed; of ' || x.children || ' children ' || x.over || ' have ended, ' || x.lost || ' of them without completing'

@@ -34,22 +34,26 @@ type awaitedEnd struct {
 
 // EndChildren counts the children that have ended in the waits for them, each once. It queues
 // the items that have what they need, and fails those that cannot get it. It locks the waits,
-// in the order of items, and reads the states of the children before.
-func EndChildren(ctx context.Context, tx Tx, children []EndedChild) ([]ChildrenEnded, error) {
+// in the order of items, and reads the states of the children before. It counts nothing in the
+// waits of items that are left out.
+func EndChildren(ctx context.Context, tx Tx, children []EndedChild, leftOut func(item string) bool) ([]ChildrenEnded, error) {
 	ids := make([]string, len(children))
 	out := make([]ChildrenEnded, len(children))
 	for i, c := range children {
 		ids[i], out[i].Ord = c.TaskID, c.Ord
 	}
-	ended, err := EndTasks(ctx, tx, ids)
+	ended, err := EndTasks(ctx, tx, ids, leftOut)
 	ended.Ord = out[0].Ord
 	out[0] = ended
 	return out, err
 }
 
-// EndTasks is EndChildren for tasks by their ids.
-func EndTasks(ctx context.Context, tx Tx, ids []string) (out ChildrenEnded, err error) {
+// EndTasks is EndChildren for tasks by their ids. leftOut = nil leaves out no item.
+func EndTasks(ctx context.Context, tx Tx, ids []string, leftOut func(item string) bool) (out ChildrenEnded, err error) {
 	ends, err := awaitedEnds(ctx, tx, ids)
+	if leftOut != nil {
+		ends = slices.DeleteFunc(ends, func(a awaitedEnd) bool { return leftOut(a.item) })
+	}
 	if err != nil || len(ends) == 0 {
 		return out, err
 	}
@@ -107,7 +111,7 @@ func EndRemoved(ctx context.Context, tx Tx, ids []string) (out ChildrenEnded, er
 	if err != nil || len(children) == 0 {
 		return out, err
 	}
-	return EndTasks(ctx, tx, children)
+	return EndTasks(ctx, tx, children, nil)
 }
 
 // awaitedEnds returns the ends of tasks that items wait for. A removal counts its task first; a

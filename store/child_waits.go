@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/pawl-work/pawl"
 )
@@ -102,18 +101,17 @@ func OpenAwaited(ctx context.Context, tx Tx, after Awaited, limit int) (out []Aw
 }
 
 // EndedAwaited returns those of the tasks that are awaited and have ended, and have not been
-// counted.
-func EndedAwaited(ctx context.Context, tx Tx, ids []string) ([]string, error) {
+// counted: by the items that wait for them.
+func EndedAwaited(ctx context.Context, tx Tx, ids []string) (map[string][]string, error) {
 	ends, err := awaitedEnds(ctx, tx, ids)
-	if err != nil {
+	if err != nil || len(ends) == 0 {
 		return nil, err
 	}
-	out := make([]string, len(ends))
-	for i, a := range ends {
-		out[i] = a.child
+	out := map[string][]string{}
+	for _, a := range ends {
+		out[a.item] = append(out[a.item], a.child)
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	return out, nil
 }
 
 // ReadChildWait returns the last wait of an item for children; nil = it never waited.

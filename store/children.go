@@ -82,6 +82,12 @@ func childOver(s pawl.TaskState) bool {
 	return status == pawl.StatusCompleted || status == pawl.StatusFailed || status == pawl.StatusCancelled
 }
 
+// CountChildren returns how many children a task has had. A task that is locked gets no more.
+func CountChildren(ctx context.Context, tx Tx, taskID string) (n int, err error) {
+	_, err = Row(ctx, tx, []any{&n}, childrenSQL["children so far"], TaskID(taskID))
+	return n, err
+}
+
 // ChildByKey returns the child of a task that was spawned under a key; "" = none.
 func ChildByKey(ctx context.Context, tx Tx, parentID, key string) (id string, err error) {
 	_, err = Row(ctx, tx, []any{(*TaskID)(&id)}, childrenSQL["child by key"], TaskID(parentID), key)

@@ -11,6 +11,11 @@ RETURNING depth, children
 INSERT INTO pawl.child_links (child_id, namespace, parent_id, item_id, key, depth)
 VALUES ($1, $2, $3, $4, $5, $6)
 
+-- name: children so far
+SELECT children
+FROM pawl.parents
+WHERE task_id = $1
+
 -- name: child by key
 SELECT l.child_id
 FROM pawl.child_links l
@@ -21,14 +26,17 @@ SELECT w.task_id
 FROM pawl.all_items w
 WHERE w.id = $1 AND w.namespace = $2
 
+-- A link may be that of a child which retention has removed.
 -- name: own children
 SELECT l.child_id
 FROM pawl.child_links l
+JOIN pawl.tasks t ON t.id = l.child_id
 WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 
 -- name: keep children
 SELECT l.child_id
 FROM pawl.child_links l
+JOIN pawl.tasks t ON t.id = l.child_id
 WHERE l.child_id IN @ids($1) AND l.parent_id = $2
 ORDER BY l.child_id
 @kept
@@ -137,13 +145,14 @@ WHERE task_id = $1 AND todo = $2
 -- name: cancelled parents
 SELECT p.namespace, p.task_id, NULL, p.todo
 FROM pawl.parents p
-WHERE p.todo > 0
+WHERE p.todo > 0 AND p.task_id > $2
 ORDER BY p.task_id
 LIMIT $1
 
 -- name: cancelling waits
 SELECT DISTINCT c.namespace, c.task_id, c.item_id, 1
 FROM pawl.child_cancels c
+WHERE c.item_id > $2
 ORDER BY c.item_id
 LIMIT $1
 
@@ -177,12 +186,17 @@ UPDATE pawl.child_links
 SET doomed = 1
 WHERE child_id IN @ids($1)
 
+-- name: spare child
+UPDATE pawl.child_links
+SET doomed = 0
+WHERE child_id = $1
+
 -- name: doomed children
 SELECT l.child_id
 FROM pawl.child_links l
-WHERE l.parent_id = $1 AND l.doomed = 1
+WHERE l.parent_id = $1 AND l.doomed = 1 AND l.child_id > $2
 ORDER BY l.child_id
-LIMIT $2
+LIMIT $3
 
 -- name: open child
 SELECT a.child_id

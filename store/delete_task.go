@@ -83,14 +83,7 @@ func (r taskRows) lock(ctx context.Context, tx Tx) (there []string, err error) {
 	return there, nil
 }
 
-// NewestEvent returns the id of a task's newest event, or 0 when it has none.
-func NewestEvent(ctx context.Context, tx Tx, taskID string) (int64, error) {
-	var id int64
-	_, err := Row(ctx, tx, []any{&id}, archiveSQL["newest event"], TaskID(taskID))
-	return id, err
-}
-
-// NewestEvents is NewestEvent for several tasks. A task without events is left out.
+// NewestEvents returns the numbers of the newest events of tasks. A task without events is left out.
 func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int64, error) {
 	out := make(map[string]int64, len(taskIDs))
 	return out, eachRow(ctx, tx, archiveSQL["newest events"], []any{TaskList(taskIDs)}, func(rows Rows) error {

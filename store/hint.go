@@ -30,6 +30,22 @@ var ErrLost = errors.New("the connection to the database is lost")
 // others can continue, as after a deadlock. The whole transaction may run again.
 var ErrRolledBack = errors.New("the database rolled the transaction back")
 
+// ErrDown is in the error of a statement that the database as a whole could not carry out: it is in
+// recovery, read-only, out of connections or memory, its disk is full, or it refused the login. No
+// other row fares better, and a later try may succeed.
+var ErrDown = errors.New("the database cannot serve now")
+
+// IsDown reports whether an error is that of the whole database, and not of the row or the task
+// that the statement was about: ErrDown or ErrLost.
+func IsDown(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrLost) }
+
+// OfDatabase reports whether the database refused a statement, or could not be reached. It is false
+// for an error of Pawl's rules and of code of the embedding program, such as a hook.
+func OfDatabase(err error) bool {
+	var undone Undone
+	return IsDown(err) || errors.As(err, &undone)
+}
+
 // hints say how to run the calls of a context.
 type hints struct {
 	purpose         Purpose

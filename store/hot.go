@@ -63,7 +63,8 @@ type Hot interface {
 	// row has more bytes than its Share.
 	Claim(ctx context.Context, tx Tx, c Claim) ([]Claimed, error)
 	// Heads returns the first items of gates of a queue with limits, in the order in which they
-	// are claimed. It locks nothing.
+	// are claimed. It locks them, unless it only looks, and skips those that other transactions
+	// lock; of Oldest it then returns nothing.
 	Heads(ctx context.Context, tx Tx, queue int64, gates []GateWish) (map[int64][]Pick, error)
 	// Touch is heartbeat and progress. When Extend is set, it extends the lease and sets
 	// heartbeat_at = now. LeaseSeconds 0 means the claim's length; another length applies
@@ -148,11 +149,12 @@ type Claim struct {
 }
 
 // GateWish asks for the first items of a gate: the Most that are to be claimed next, or, with
-// Oldest, the one that was created first.
+// Oldest, the one that was created first. All wishes of a call have the same Oldest and Look.
 type GateWish struct {
 	Gate   int64
 	Most   int
 	Oldest bool
+	Look   bool // lock nothing
 }
 
 // ErrLarge refuses a claim that must be repeated with Bounded.

@@ -5,8 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -136,21 +140,90 @@ func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
 	defer rows.Close()
 	var out digests
 	var id int64
-	var value leafText // JSON: never empty
-	dest := []any{&id, &value}
+	var value, replaced leafText // JSON: never empty
+	dest := []any{&id, &value, &replaced}
 	for rows.Next() {
 		if err := rows.Scan(dest...); err != nil {
 			return nil, err
 		}
-		if len(value) == 0 {
+		sum, given := [sha256.Size]byte{}, len(value) > 0
+		if len(replaced) > 0 {
+			sum, _, given = replacement(string(replaced))
+		} else if given {
+			sum = sha256.Sum256(value)
+		}
+		if !given {
 			continue
 		}
 		if out == nil {
 			out = digests{}
 		}
-		out[id] = sha256.Sum256(value)
+		out[id] = sum
 	}
 	return out, rows.Err()
+}
+
+// digestIn reads a digest in hexadecimal.
+func digestIn(text string) (sum [sha256.Size]byte, ok bool) {
+	b, err := hex.DecodeString(text)
+	return [sha256.Size]byte(append(b, make([]byte, sha256.Size)...)[:sha256.Size]), err == nil && len(b) == sha256.Size
+}
+
+// replacement reads the digests of an event `updated` of a task whose payload was replaced: what it
+// was and what it became. ok is false for other diffs.
+func replacement(diff string) (from, to [sha256.Size]byte, ok bool) {
+	var d struct {
+		Payload struct{ From, To string } `json:"payload"`
+	}
+	if !strings.HasPrefix(diff, `{"payload":{"from":"`+digestPrefix) || json.Unmarshal([]byte(diff), &d) != nil {
+		return from, to, false
+	}
+	from, one := digestIn(strings.TrimPrefix(d.Payload.From, digestPrefix))
+	to, other := digestIn(strings.TrimPrefix(d.Payload.To, digestPrefix))
+	return from, to, one && other
+}
+
+// maxReplaced bounds the payloads that olderLeaves tries.
+const maxReplaced = 100
+
+// olderLeaves returns the leaves that older programs gave to events: those that logged the creation
+// of a task after its payload had been replaced took the digest of the payload that they found.
+func olderLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64][]tlog.Hash, error) {
+	later, most := map[int64][][sha256.Size]byte{}, 0
+	for _, s := range spansOf(ids) {
+		err := eachRow(ctx, tx, leafSQL["replacements after"], []any{s.Low, s.High}, func(rows Rows) error {
+			var id int64
+			var diff Text
+			err := rows.Scan(&id, &diff)
+			if _, to, ok := replacement(string(diff)); ok && len(later[id]) < maxReplaced {
+				later[id] = append(later[id], to)
+				most = max(most, len(later[id]))
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := map[int64][]tlog.Hash{}
+	for n := range most {
+		leaves, err := leavesWith(ctx, tx, slices.Collect(maps.Keys(later)), func(context.Context, Tx, Span) (digests, error) {
+			some := digests{}
+			for id, sums := range later {
+				if n < len(sums) {
+					some[id] = sums[n]
+				}
+			}
+			return some, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for id, leaf := range leaves {
+			out[id] = append(out[id], leaf)
+		}
+	}
+	return out, nil
 }
 
 // leafField appends a field: its length in bytes, four bytes with the highest first, and

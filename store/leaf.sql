@@ -20,23 +20,44 @@ ORDER BY p.event_id, p.id
 
 -- The inputs and results that leaves have digests of: the payload of a task of many, the
 -- input of an item, the result of an item that completed, and that of a task that was applied.
--- None of them changes from its event on. A value that is gone, with its task, is NULL.
+-- None of them changes from its event on, except for the payload of a task of one that is
+-- replaced: the event `updated` then says which digest it had and stands for the new one. The third
+-- column is the diff of the next replacement, with that earlier digest. A value that is gone, with its task, is NULL.
 -- name: values for leaves
 SELECT e.id,
   CASE
     WHEN e.move IN @events(item 'completed') THEN (SELECT f.result FROM pawl.finished_items f WHERE f.item_id = e.item_id AND f.state = @state(completed))
     WHEN e.move IN @events(task 'applied') THEN (SELECT r.payload FROM pawl.task_results r WHERE r.task_id = e.task_id)
+    WHEN e.move IN @events(task 'updated') THEN (SELECT w.input FROM pawl.all_items w WHERE w.id = e.task_id)
     WHEN e.item_id IS NULL THEN (SELECT t.payload FROM pawl.tasks t WHERE t.id = e.task_id)
     ELSE (SELECT w.input FROM pawl.all_items w WHERE w.id = e.item_id)
+  END,
+  CASE WHEN e.item_id = e.task_id AND e.move IN @events(item 'proposed') OR e.move IN @events(task 'updated') THEN (
+    SELECT u.diff
+    FROM pawl.task_events u
+    WHERE u.task_id = e.task_id AND u.id > e.id AND u.move IN @events(task 'updated') AND u.item_id IS NULL AND u.diff LIKE '{"payload":{"from":"sha256:%'
+    ORDER BY u.id
+    LIMIT 1)
   END
 FROM pawl.task_events e
-WHERE e.id >= $1 AND e.id <= $2 AND e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')
+WHERE e.id >= $1 AND e.id <= $2 AND (e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')
+  OR e.move IN @events(task 'updated') AND e.item_id IS NULL AND e.diff LIKE '{"payload":{"from":"sha256:%')
 ORDER BY e.id
+
+-- The diffs of the replacements of the payloads of the tasks that events of a span began.
+-- name: replacements after
+SELECT e.id, u.diff
+FROM pawl.task_events e
+JOIN pawl.task_events u ON u.task_id = e.task_id AND u.id > e.id
+WHERE e.id >= $1 AND e.id <= $2 AND e.item_id = e.task_id AND e.move IN @events(item 'proposed')
+  AND u.move IN @events(task 'updated') AND u.item_id IS NULL AND u.diff LIKE '{"payload":{"from":"sha256:%'
+ORDER BY e.id, u.id
 
 -- name: values being deleted
 SELECT e.id
 FROM pawl.task_events e
-WHERE e.id >= $1 AND e.id <= $2 AND e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')
+WHERE e.id >= $1 AND e.id <= $2 AND (e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')
+    OR e.move IN @events(task 'updated') AND e.item_id IS NULL AND e.diff LIKE '{"payload":{"from":"sha256:%')
   AND EXISTS (
     SELECT 1
     FROM pawl.task_events d

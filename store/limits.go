@@ -83,6 +83,7 @@ const (
 	readOnly = "limits of queue"
 	shared   = "limits of queue shared"
 	locked   = "limits of queue locked"
+	unlocked = " now" // added to shared or locked: only if no other transaction locks it
 )
 
 // readLimits reads the limits of a queue.
@@ -90,23 +91,6 @@ func readLimits(ctx context.Context, tx Tx, queue int64, query string) (r queueL
 	found, err = Row(ctx, tx, []any{&r.text, &r.next, &r.changedAt, &r.searchedAt}, limitsSQL[query], queue)
 	r.limits = limitsOf(r.text)
 	return r, found, err
-}
-
-// LockLimits locks the limits of queues in one order, for a claim from several in one transaction.
-func LockLimits(ctx context.Context, tx Tx, queues []int64) error {
-	ids := make([][]int64, len(queues))
-	for i, id := range queues {
-		ids[i] = []int64{id}
-	}
-	list, _ := json.Marshal(ids) // can always be encoded
-	rows, err := tx.Query(ctx, limitsSQL["lock limits"], string(list))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-	}
-	return rows.Err()
 }
 
 // SetLimits changes the limits of a queue: change gets what is stored, as JSON, and returns what
@@ -252,10 +236,12 @@ type Keying struct {
 }
 
 // Search says which change of a queue's limits a search for items without a gate follows, and how
-// long after the change it began.
+// long after the change it began. Left has the keys of items that got no gate: other transactions
+// locked them.
 type Search struct {
 	ChangedAt int64
 	After     int64
+	Left      map[string]bool
 }
 
 var keyedPlaces = []string{"leases", "parked_items", "waiting", "scheduled", "ready"}
@@ -275,12 +261,16 @@ func (k *Keying) Begin(ctx context.Context, tx Tx) (bool, error) {
 		return false, err
 	}
 	row, _, err := readLimits(ctx, tx, k.Queue.ID, readOnly)
-	k.search = Search{row.changedAt, now - row.changedAt}
+	k.search = Search{ChangedAt: row.changedAt, After: now - row.changedAt}
 	return pointerOf(&row.limits) == k.Queue.Pointer(), err
 }
 
-// End records the end of a search of all items.
+// End records the end of a search of all items. If it has left some, the next one is due at once.
 func (k *Keying) End(ctx context.Context, tx Tx) (Search, error) {
+	if len(k.search.Left) > 0 {
+		_, err := tx.Exec(ctx, limitsSQL["key again"], k.Queue.ID)
+		return k.search, err
+	}
 	_, err := tx.Exec(ctx, limitsSQL["end keying"], k.Queue.ID, k.search.ChangedAt, k.search.ChangedAt+k.search.After)
 	return k.search, err
 }
@@ -353,10 +343,12 @@ type Unkeyed struct {
 	rank             int
 }
 
-// Set gives gates to items that Read found, as far as they are still there.
+// Set gives gates to items that Read found, as far as they are still there and no other transaction
+// locks them.
 func (k *Keying) Set(ctx context.Context, tx Tx, found []Unkeyed) error {
-	if len(found) == 0 {
-		return nil
+	found, err := k.lock(ctx, tx, found)
+	if err != nil || len(found) == 0 {
+		return err
 	}
 	keys := make([]string, len(found))
 	for i := range found {
@@ -366,13 +358,47 @@ func (k *Keying) Set(ctx context.Context, tx Tx, found []Unkeyed) error {
 	if err != nil {
 		return err
 	}
-	byItem := func(a, b Unkeyed) int { return strings.Compare(a.item, b.item) } // the order of locks
-	found = slices.SortedStableFunc(slices.Values(found), byItem)
 	rows := make([][]any, len(found))
 	for i, u := range found {
 		rows[i] = []any{k.Queue.ID, ItemID(u.item), u.rank, gates[u.key]}
 	}
 	return tx.ExecEach(ctx, inPlace("key", found[0].place), rows)
+}
+
+// lock locks items that no other transaction locks, and returns them. It notes the keys of the others.
+func (k *Keying) lock(ctx context.Context, tx Tx, found []Unkeyed) ([]Unkeyed, error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	query, list := inPlace("lock unkeyed", found[0].place), make([][]any, len(found))
+	for i, u := range found {
+		id, _ := parseID(itemPrefix, u.item)
+		list[i] = []any{hex.EncodeToString(id[:]), u.rank}
+	}
+	text, _ := json.Marshal(list) // can always be encoded
+	free, err := ItemIDs(ctx, tx, query, k.Queue.ID, string(text))
+	if err != nil {
+		return nil, err
+	}
+	is := map[string]bool{}
+	for _, id := range free {
+		is[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(u Unkeyed) bool {
+		if !is[u.item] {
+			if k.search.Left == nil {
+				k.search.Left = map[string]bool{}
+			}
+			k.search.Left[u.key] = true
+		}
+		return !is[u.item]
+	}), nil
+}
+
+// QueuesWithBareLeases returns the queues with limits that have leases without a gate, of claims that
+// ran beside the first limits.
+func QueuesWithBareLeases(ctx context.Context, tx Tx) ([]KeyingDue, error) {
+	return keyings(ctx, tx, limitsSQL["queues with bare leases"])
 }
 
 // KeyingDue is a queue whose items are to be searched for those without a gate.
@@ -390,7 +416,11 @@ func DueKeying(ctx context.Context, tx Tx, soon, late, every int64) ([]KeyingDue
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, limitsSQL["keying due"], soon, late, now, every)
+	return keyings(ctx, tx, limitsSQL["keying due"], soon, late, now, every)
+}
+
+func keyings(ctx context.Context, tx Tx, query string, args ...any) ([]KeyingDue, error) {
+	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -17,18 +17,24 @@ FROM pawl.queue_limits l
 WHERE l.queue_id = $1
 @exclusive
 
--- name: lock limits
-SELECT l.queue_id
-FROM pawl.queue_limits l
-WHERE l.queue_id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j)
-ORDER BY l.queue_id
-@exclusive
-
 -- name: limits of queue shared
 SELECT l.rules, l.next_start, l.changed_at, l.searched_at
 FROM pawl.queue_limits l
 WHERE l.queue_id = $1
 @shared
+
+-- The same, if no other transaction locks the row.
+-- name: limits of queue locked now
+SELECT l.rules, l.next_start, l.changed_at, l.searched_at
+FROM pawl.queue_limits l
+WHERE l.queue_id = $1
+@exclusive @unlocked
+
+-- name: limits of queue shared now
+SELECT l.rules, l.next_start, l.changed_at, l.searched_at
+FROM pawl.queue_limits l
+WHERE l.queue_id = $1
+@shared @unlocked
 
 -- A rate that is changed lets its burst start at once.
 -- name: bound next start of queue
@@ -40,6 +46,15 @@ WHERE queue_id = $1 AND next_start > $2
 UPDATE pawl.gates
 SET next_start = $3
 WHERE queue_id = $1 AND pointer = $2 AND next_start > $3
+
+-- name: bound next start of unlocked gates
+UPDATE pawl.gates
+SET next_start = $3
+WHERE id IN (
+  SELECT x.id
+  FROM pawl.gates x
+  WHERE x.queue_id = $1 AND x.pointer = $2 AND x.next_start > $3
+  @skip)
 
 -- The first items of all gates, by rank and age.
 -- name: first queued
@@ -135,13 +150,34 @@ FROM pawl.gates x
 WHERE x.id = $1
 @lock
 
--- What holds slots of gates: leases, and items of lower ids that are in back-off or suspended.
--- name: held of gates
+-- name: leased of gates
 SELECT CAST(j.value ->> 0 AS INTEGER),
-  (SELECT COUNT(*) FROM pawl.leases l WHERE l.queue_id = $1 AND l.gate = CAST(j.value ->> 0 AS INTEGER)),
-  (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.gate = CAST(j.value ->> 0 AS INTEGER) AND s.attempt > 0)
-    + (SELECT COUNT(*) FROM pawl.waiting w WHERE w.gate = CAST(j.value ->> 0 AS INTEGER) AND w.attempt > 0)
+  (SELECT COUNT(*) FROM pawl.leases l WHERE l.queue_id = $1 AND l.gate = CAST(j.value ->> 0 AS INTEGER))
 FROM @each($2) AS j
+
+-- The items of which an older one of the same gate is in back-off or suspended.
+-- name: held up
+SELECT @id(j.value ->> 1)
+FROM @each($1) AS j
+WHERE EXISTS (
+    SELECT 1 FROM pawl.scheduled s WHERE s.gate = CAST(j.value ->> 0 AS INTEGER) AND s.attempt > 0 AND s.item_id < @id(j.value ->> 1))
+  OR EXISTS (
+    SELECT 1 FROM pawl.waiting w WHERE w.gate = CAST(j.value ->> 0 AS INTEGER) AND w.attempt > 0 AND w.item_id < @id(j.value ->> 1))
+
+-- Those of the items that no other transaction locks.
+-- name: lock unkeyed
+SELECT p.item_id
+FROM pawl.leases p
+WHERE p.queue_id = $1 AND p.item_id IN (SELECT @id(j.value ->> 0) FROM @each($2) AS j)
+ORDER BY p.item_id
+@skip
+
+-- name: lock unkeyed ready
+SELECT r.item_id
+FROM pawl.ready r
+WHERE r.queue_id = $1 AND (r.rank, r.item_id) IN (SELECT CAST(j.value ->> 1 AS INTEGER), @id(j.value ->> 0) FROM @each($2) AS j)
+ORDER BY r.item_id
+@skip
 
 -- name: gates of picks
 SELECT r.item_id, r.rank, x.id, x.pointer, x.key
@@ -184,6 +220,17 @@ FROM pawl.queue_limits l
 JOIN pawl.queues q ON q.id = l.queue_id
 WHERE q.limited IS NOT NULL
   AND (l.keyed_at < l.changed_at + $1 OR l.keyed_at < l.changed_at + $2 AND l.changed_at + $2 <= $3 OR l.keyed_at < $3 - $4)
+
+-- name: queues with bare leases
+SELECT l.queue_id, l.namespace, q.type, l.rules, l.keyed_at
+FROM pawl.queue_limits l
+JOIN pawl.queues q ON q.id = l.queue_id
+WHERE q.limited IS NOT NULL AND EXISTS (SELECT 1 FROM pawl.leases h WHERE h.queue_id = l.queue_id AND h.gate IS NULL)
+
+-- name: key again
+UPDATE pawl.queue_limits
+SET keyed_at = 0
+WHERE queue_id = $1
 
 -- name: begin keying
 UPDATE pawl.queue_limits

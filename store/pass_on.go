@@ -21,11 +21,20 @@ func PassOn(ctx context.Context, tx Tx, taskID string, deletes bool) (bool, erro
 	return n > 0, err
 }
 
-// ToPassOn lists up to limit parents and limit waits with children to cancel.
-func ToPassOn(ctx context.Context, tx Tx, limit int) ([]PassedOn, error) {
+// PassOnCursor is the last parent and the last wait that ToPassOn has listed. The zero value is
+// before all others.
+type PassOnCursor struct{ TaskID, ItemID string }
+
+// ToPassOn lists up to limit parents and limit waits after a cursor with children to cancel, and
+// moves the cursor on.
+func ToPassOn(ctx context.Context, tx Tx, after *PassOnCursor, limit int) ([]PassedOn, error) {
 	var out []PassedOn
 	for _, query := range []string{"cancelling waits", "cancelled parents"} {
-		rows, err := tx.Query(ctx, childrenSQL[query], limit)
+		from := any(FromTask(after.TaskID))
+		if query == "cancelling waits" {
+			from = FromItem(after.ItemID)
+		}
+		rows, err := tx.Query(ctx, childrenSQL[query], limit, from)
 		if err != nil {
 			return nil, err
 		}
@@ -43,6 +52,13 @@ func ToPassOn(ctx context.Context, tx Tx, limit int) ([]PassedOn, error) {
 			return nil, err
 		}
 		rows.Close()
+	}
+	for i := range out {
+		if p := &out[i]; p.ItemID != "" {
+			after.ItemID = p.ItemID
+		} else {
+			after.TaskID = p.TaskID
+		}
 	}
 	return out, nil
 }
@@ -75,9 +91,15 @@ func (p *PassedOn) Next(ctx context.Context, tx Tx, after string, limit int) (li
 	return live, ids[len(ids)-1], err
 }
 
-// Doomed lists up to limit children of a parent that are to be deleted.
-func (p *PassedOn) Doomed(ctx context.Context, tx Tx, limit int) ([]string, error) {
-	return TaskIDs(ctx, tx, childrenSQL["doomed children"], TaskID(p.TaskID), limit)
+// Doomed lists up to limit children of a parent, after an id, that are to be deleted.
+func (p *PassedOn) Doomed(ctx context.Context, tx Tx, after string, limit int) ([]string, error) {
+	return TaskIDs(ctx, tx, childrenSQL["doomed children"], TaskID(p.TaskID), FromTask(after), limit)
+}
+
+// Spare notes that a child is not to be deleted any more: it is gone.
+func (p *PassedOn) Spare(ctx context.Context, tx Tx, childID string) error {
+	_, err := tx.Exec(ctx, childrenSQL["spare child"], TaskID(childID))
+	return err
 }
 
 // Done notes that nothing is left to pass on: of a wait, to the children that Next has listed.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 
 	"github.com/pawl-work/pawl"
 )
@@ -16,6 +17,14 @@ const second = 1_000_000
 // interval returns the microseconds between two starts, rounded up.
 func interval(r *pawl.Rate) int64 {
 	return (int64(r.Seconds)*second + int64(r.Limit) - 1) / int64(r.Limit)
+}
+
+// onTime returns next as a rate allows it. It lies further ahead only after the clock went back.
+func onTime(r *pawl.Rate, next, now int64) int64 {
+	if r == nil {
+		return next
+	}
+	return min(next, now+interval(r)*int64(r.Burst))
 }
 
 // startsAt returns how many starts the rate allows at the time now. nil allows any number.
@@ -34,6 +43,33 @@ func startFrom(r *pawl.Rate, next int64) int64 {
 // started returns what next is after n starts at the time now.
 func started(r *pawl.Rate, next, now int64, n int) int64 {
 	return max(next, now) + int64(n)*interval(r)
+}
+
+// boundNext stores the bounded time of the queue's rate, which is locked.
+func (a *Admitted) boundNext(ctx context.Context, tx Tx) error {
+	bound := onTime(a.rules.Rate, a.next, a.Now)
+	if bound == a.next {
+		return nil
+	}
+	a.next = bound
+	_, err := tx.Exec(ctx, limitsSQL["bound next start of queue"], a.ask.Queue, bound)
+	return err
+}
+
+// setNext sets the time of the rate of a gate, bounded.
+func (a *Admitted) setNext(g *gate, next int64) {
+	g.next = next
+	if a.rules.PerKey != nil {
+		g.next = onTime(a.rules.PerKey.Rate, next, a.Now)
+	}
+	a.stale = a.stale || g.next != next
+}
+
+// boundGates stores the bounded times of all gates.
+func (a *Admitted) boundGates(ctx context.Context, tx Tx) error {
+	_, err := tx.Exec(ctx, limitsSQL["bound next start of unlocked gates"], a.ask.Queue, a.pointer,
+		onTime(a.rules.PerKey.Rate, math.MaxInt64, a.Now))
+	return err
 }
 
 // Started writes the rates after a claim of the picks that got rows.

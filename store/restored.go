@@ -81,7 +81,11 @@ func provedByArchive(ctx context.Context, tx Tx, signed SignedRoot, archive *Arc
 	if err != nil {
 		return nil, err
 	}
-	return archive.Proved(root, func(id int64) []tlog.Hash { return []tlog.Hash{leaves[id], bare[id]} }), nil
+	older, err := olderLeaves(ctx, tx, archive.Events)
+	if err != nil {
+		return nil, err
+	}
+	return archive.Proved(root, func(id int64) []tlog.Hash { return append(older[id], leaves[id], bare[id]) }), nil
 }
 
 // asLogged compares restored events with their leaves, tile by tile. An event that differs

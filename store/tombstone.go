@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -137,14 +138,14 @@ func readTombstone(ctx context.Context, tx Tx, taskID string) (id int64, b Tombs
 }
 
 // RemoveTombstones removes up to limit tombstones that were made by the given time, with
-// their events. It returns how many it removed.
+// their events. It returns how many it removed. It locks them first: what another pass
+// removes is not counted as removed twice, and what a restore has taken back stays.
 func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, error) {
 	rows, err := tx.Query(ctx, tombstoneSQL["old tombstones"], by, limit)
 	if err != nil {
 		return 0, err
 	}
 	defer rows.Close()
-	var old [][]any
 	var gone []string
 	var events []int64
 	for rows.Next() {
@@ -153,12 +154,32 @@ func RemoveTombstones(ctx context.Context, tx Tx, by int64, limit int) (int, err
 		if err := rows.Scan((*TaskID)(&task), &id); err != nil {
 			return 0, err
 		}
-		old, gone, events = append(old, []any{TaskID(task), id}), append(gone, task), append(events, id)
+		gone, events = append(gone, task), append(events, id)
 	}
-	if err := rows.Err(); err != nil || len(old) == 0 {
+	if err := rows.Err(); err != nil || len(gone) == 0 {
 		return 0, err
 	}
 	rows.Close()
+	return removeTombstones(ctx, tx, gone, events)
+}
+
+// removeTombstones removes locked tombstones and their events, bar those of tasks that exist.
+func removeTombstones(ctx context.Context, tx Tx, tasks []string, ids []int64) (int, error) {
+	back, err := TaskIDs(ctx, tx, tombstoneSQL["tasks of tombstones"], TaskList(tasks))
+	if err != nil {
+		return 0, err
+	}
+	var old [][]any
+	var gone []string
+	var events []int64
+	for i, task := range tasks {
+		if !slices.Contains(back, task) {
+			old, gone, events = append(old, []any{TaskID(task), ids[i]}), append(gone, task), append(events, ids[i])
+		}
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
 	return len(old), gated(ctx, tx, "tombstones", func() error {
 		if err := logRemoval(ctx, tx, gone, events); err != nil {
 			return err

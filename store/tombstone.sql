@@ -44,8 +44,15 @@ SELECT b.task_id, b.event_id
 FROM pawl.tombstones b
 WHERE b.created_at <= $1
   AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = b.task_id)
-ORDER BY b.created_at
+ORDER BY b.created_at, b.event_id
 LIMIT $2
+@lock
+
+-- The rows are locked, so a restore has either ended or waits.
+-- name: tasks of tombstones
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.id @among_ids($1)
 
 -- name: remove tombstone
 DELETE FROM pawl.tombstones

@@ -3,6 +3,8 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -44,9 +46,11 @@ func (a *Admitted) deal(ctx context.Context, tx Tx, gates []*gate) error {
 			return err
 		}
 		for i, g := range open {
-			g.heads = heads[g.id]
-			g.empty = len(g.heads) < wishes[i].Most
-			g.heads = g.heads[min(g.picked, len(g.heads)):]
+			g.empty = len(heads[g.id]) < wishes[i].Most
+			g.heads = a.unpicked(heads[g.id])
+		}
+		if err := a.inOrder(ctx, tx, open); err != nil {
+			return err
 		}
 		if fair {
 			a.inTurns(a.fromTurn(open))
@@ -60,6 +64,61 @@ func (a *Admitted) deal(ctx context.Context, tx Tx, gates []*gate) error {
 		}
 	}
 	return nil
+}
+
+// unpicked returns those of some items that are not picked, and notes that they are locked.
+func (a *Admitted) unpicked(heads []Pick) []Pick {
+	heads = slices.DeleteFunc(heads, func(p Pick) bool { return a.gateOf[p.ItemID] != nil })
+	if a.locked == nil {
+		a.locked = map[string]bool{}
+	}
+	for _, p := range heads {
+		a.locked[p.ItemID] = true
+	}
+	return heads
+}
+
+// inOrder drops the heads of gates that an older item in back-off or suspended holds up.
+func (a *Admitted) inOrder(ctx context.Context, tx Tx, gates []*gate) error {
+	if !a.ordered() {
+		return nil
+	}
+	of := map[string]int64{}
+	for _, g := range gates {
+		for _, p := range g.heads {
+			of[p.ItemID] = g.id
+		}
+	}
+	held, err := heldUp(ctx, tx, of)
+	for _, g := range gates {
+		if slices.ContainsFunc(g.heads, func(p Pick) bool { return held[p.ItemID] }) {
+			g.heads, g.empty = nil, true
+		}
+	}
+	return err
+}
+
+// heldUp returns those of some items, with their gates, of which an older one of the gate is in
+// back-off or suspended.
+func heldUp(ctx context.Context, tx Tx, of map[string]int64) (map[string]bool, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	list := make([][]any, 0, len(of))
+	for item, gate := range of {
+		id, _ := parseID(itemPrefix, item)
+		list = append(list, []any{gate, hex.EncodeToString(id[:])})
+	}
+	text, _ := json.Marshal(list) // can always be encoded
+	ids, err := ItemIDs(ctx, tx, limitsSQL["held up"], string(text))
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]bool{}
+	for _, id := range ids {
+		held[id] = true
+	}
+	return held, nil
 }
 
 // fromTurn returns gates in the order of their turns.
@@ -137,8 +196,7 @@ func (a *Admitted) take(g *gate) {
 }
 
 // oldest picks the items of the highest priority, and of one priority the oldest, from gates that
-// have room. If none of the first items of the queue has a gate with room, the gates are asked
-// in the order of their numbers.
+// have room. If the first items of the queue are not enough, all gates with room are compared.
 func (a *Admitted) oldest(ctx context.Context, tx Tx) error {
 	gates, err := a.gatesOf(ctx, tx, limitsSQL["first queued"], a.ask.Queue, firstQueued)
 	if err != nil {
@@ -151,13 +209,50 @@ func (a *Admitted) oldest(ctx context.Context, tx Tx) error {
 		return again
 	})
 	busy, err := a.pickFrom(ctx, tx, gates, false)
-	if err != nil || a.free == 0 || len(a.Picks) > 0 {
+	if err != nil || a.free == 0 {
 		return err
 	}
-	if len(busy) > 0 {
-		return a.passed(ctx, tx, busy)
+	var others []*gate
+	for after, end := int64(0), false; !end; {
+		some, err := a.withWork(ctx, tx, after, firstQueued)
+		if err != nil {
+			return err
+		}
+		if end = len(some) < firstQueued; !end {
+			after = some[len(some)-1].id
+		}
+		others = append(others, slices.DeleteFunc(some, func(g *gate) bool {
+			return seen[g.id] || a.out(g) || a.roomOf(g) == 0
+		})...)
 	}
-	return a.choose(ctx, tx)
+	if err := a.byFirst(ctx, tx, others); err != nil {
+		return err
+	}
+	more, err := a.pickFrom(ctx, tx, others, false)
+	if err != nil {
+		return err
+	}
+	return a.passed(ctx, tx, append(busy, more...))
+}
+
+// byFirst sorts gates by the first item of each.
+func (a *Admitted) byFirst(ctx context.Context, tx Tx, gates []*gate) error {
+	wishes := make([]GateWish, len(gates))
+	for i, g := range gates {
+		wishes[i] = GateWish{Gate: g.id, Most: 1, Oldest: a.ordered(), Look: true}
+	}
+	if len(wishes) == 0 {
+		return nil
+	}
+	heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, wishes)
+	slices.SortStableFunc(gates, func(x, y *gate) int {
+		p, q := heads[x.id], heads[y.id]
+		if len(p) == 0 || len(q) == 0 { // taken meanwhile
+			return len(q) - len(p)
+		}
+		return byRankAndAge(p[0], q[0])
+	})
+	return err
 }
 
 // firstQueued is how many queued items are looked at if keys do not take turns.

@@ -125,10 +125,13 @@ func (r *Rewriting) Rewrite(ctx context.Context, tx Tx, now int64) error {
 	return Record(ctx, tx, now, []Event{e})
 }
 
+// digestPrefix begins the digest that stands for a payload in an event.
+const digestPrefix = "sha256:"
+
 // digest stands for a payload in an event.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return digestPrefix + hex.EncodeToString(sum[:])
 }
 
 // KeysAfter reads the keys after a given one, in order, and which of them are over: the task

@@ -106,12 +106,42 @@ func PostponeUpload(ctx context.Context, tx Tx, now int64, id string) error {
 // ReferToUpload keeps a blob for as long as a task or its archive exists, and at least for
 // pawl.DefaultRetainBlobs. It returns false if the namespace does not have the blob.
 func ReferToUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte, taskID string) (bool, error) {
-	n, err := tx.Exec(ctx, uploadSQL["use"], namespace, address, now)
-	if err != nil || n == 0 {
+	if there, err := UseUpload(ctx, tx, now, namespace, address); err != nil || !there {
 		return false, err
 	}
-	_, err = tx.Exec(ctx, uploadSQL["refer"], namespace, address, TaskID(taskID), now)
+	_, err := tx.Exec(ctx, uploadSQL["refer"], namespace, address, TaskID(taskID), now)
 	return true, err
+}
+
+// UseUpload marks a blob as used, as useBlob does: retention looks at blobs that were not used for
+// pawl.DefaultRetainBlobs, so one that was used in the last half of that needs no write. It
+// returns false if the namespace does not have the blob. After that time a stored text that belongs
+// to no task keeps it too: a schedule, a signal, or the answer of a key.
+func UseUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte) (there bool, err error) {
+	var used int64
+	if there, err = Row(ctx, tx, []any{&used}, uploadSQL["last use"], namespace, address); err != nil || !there {
+		return false, err
+	}
+	if used > now-pawl.DefaultRetainBlobs.Microseconds()/2 {
+		return true, nil
+	}
+	n, err := tx.Exec(ctx, uploadSQL["use"], namespace, address, now)
+	return n == 1, err
+}
+
+// heldByTexts returns the names of a namespace's blobs that texts without a task refer to, of blobs
+// that were not used since a time. UseUpload may not have written the use of a text that is half of
+// pawl.DefaultRetainBlobs newer.
+func heldByTexts(ctx context.Context, tx Tx, namespace string, by, now int64) (map[string]bool, error) {
+	texts, err := Strings(ctx, tx, uploadSQL["texts that refer"], namespace, "%"+pawl.BlobMember+"%",
+		by+pawl.DefaultRetainBlobs.Microseconds()/2, now)
+	held := map[string]bool{}
+	for _, text := range texts {
+		for _, name := range pawl.BlobsIn([]byte(text)) {
+			held[name] = true
+		}
+	}
+	return held, err
 }
 
 // FindUpload finds the object that has the bytes of a blob.
@@ -165,7 +195,16 @@ func RemoveUploadedBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace)
 	if err != nil {
 		return 0, err
 	}
-	for _, b := range idle {
+	var held map[string]bool
+	for i, b := range idle {
+		if i == 0 || b.Namespace != idle[i-1].Namespace {
+			if held, err = heldByTexts(ctx, tx, b.Namespace, by, now); err != nil {
+				return removed, err
+			}
+		}
+		if held[BlobName(b.Address)] {
+			continue
+		}
 		if _, err := tx.Exec(ctx, uploadSQL["forget references"], b.Namespace, b.Address, by); err != nil {
 			return removed, err
 		}

@@ -65,6 +65,11 @@ UPDATE pawl.uploaded_blobs
 SET used_at = $3
 WHERE namespace = $1 AND address = $2
 
+-- name: last use
+SELECT b.used_at
+FROM pawl.uploaded_blobs b
+WHERE b.namespace = $1 AND b.address = $2
+
 -- name: piece
 SELECT p.body
 FROM pawl.upload_pieces p
@@ -123,6 +128,20 @@ DELETE FROM pawl.blob_refs
 WHERE namespace = $1 AND address = $2 AND created_at <= $3
   AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = blob_refs.task_id)
   AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = blob_refs.task_id)
+
+-- Values that belong to no task. Those stored since $3 have used their blobs since.
+-- name: texts that refer
+SELECT s.definition
+FROM pawl.schedules s
+WHERE s.namespace = $1 AND s.created_at <= $3 AND s.definition LIKE $2
+UNION ALL
+SELECT s.payload
+FROM pawl.signals s
+WHERE s.namespace = $1 AND s.sent_at <= $3 AND s.payload LIKE $2
+UNION ALL
+SELECT k.response
+FROM pawl.idempotency_keys k
+WHERE k.namespace = $1 AND k.completed_at <= $3 AND (k.expires_at IS NULL OR k.expires_at > $4) AND k.response LIKE $2
 
 -- Who refers to a blob changes used_at first: then this statement waits, and finds it used.
 -- name: unpublish

@@ -94,8 +94,16 @@ func (t *Tree) differ(rows map[int64]compared) (out map[int64]compared, unproved
 	if err != nil {
 		return nil, nil, err
 	}
+	older, err := olderLeaves(t.ctx, t.tx, events)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, leaf := range at {
 		r, differs := out[leaf]
+		if differs && slices.Contains(older[r.id], hashes[i]) {
+			delete(out, leaf)
+			continue
+		}
 		if without, there := bare[r.id]; !differs || !there || without != hashes[i] && (without != r.leaf || !gone[r.id]) {
 			continue
 		}

@@ -24,7 +24,7 @@ func Warnings(ctx context.Context, db DB) ([]Warning, error) {
 			return err
 		}
 		for _, look := range []func(context.Context, Tx, int64) ([]Warning, error){
-			overLimits, epochs, noSweep, noWorkers, failingSchedules, lateSchedules, shortLeases, sequencerBehind,
+			overLimits, epochs, noSweep, noWorkers, failingSchedules, lateSchedules, shortLeases, sequencerBehind, pendingConsequences,
 		} {
 			found, err := look(ctx, tx, now)
 			if err != nil {

@@ -44,10 +44,10 @@ const (
 	maxRatio = 64
 )
 
-// archived is a task whose archive is written, and its newest event at that time.
+// archived is a task whose archive is written, and what it had at that time.
 type archived struct {
 	store.Archived
-	newest int64
+	extent store.Extent
 }
 
 // errBeingDeleted is returned for a task whose deletion has begun: what is left of it must
@@ -79,9 +79,11 @@ func (s *Sweeper) write(ctx context.Context, taskID string, signed store.SignedR
 		if out, err = s.open(taskID, a.CreatedAt); err != nil {
 			return err
 		}
-		if a.newest, err = store.NewestEvent(ctx, tx, taskID); err != nil {
+		extents, err := store.Extents(ctx, tx, []string{taskID})
+		if err != nil {
 			return err
 		}
+		a.extent = extents[taskID]
 		if err := store.ReadTask(ctx, tx, taskID, out.line); err != nil {
 			return err
 		}

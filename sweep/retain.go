@@ -21,25 +21,39 @@ import (
 // one.
 const deleteBatch = 5 * batch
 
-// maxRetried bounds the tasks that a cursor remembers to try again.
-const maxRetried = 1000
+// maxRetried bounds the tasks that a cursor remembers to try again. With more it stands still.
+const maxRetried = 10_000
 
 // retain archives and removes tasks that ended, failed or were dead-lettered, and have
 // not changed since, longer ago than their retention: that of the options, or of their
 // type. For each retention it reads the event log in order, up to the events that are
 // too young. The event that ended a task leads to it; a failed task is found by its
-// newest event. A task that cannot be archived stays, is counted, and is tried again by
-// the next pass. A restored task is kept for one more retention.
+// newest event, and has not changed either since its newest checkpoint or chunk. A task that cannot be
+// archived stays, is counted, and is tried again by the next pass. So is one with consequences that
+// are still to come: see store.Unfinished. A restored task is kept for one more retention.
 func (p *pass) retain(ctx context.Context) error {
 	own, err := p.retentions(ctx)
 	if err != nil {
 		return p.logError(ctx, "retention", err)
 	}
+	for _, s := range p.retentionSpans(own) {
+		if s.age <= 0 {
+			continue // for ever
+		}
+		if err := p.retainFor(ctx, s, own); err != nil {
+			return p.logError(ctx, "retention", err)
+		}
+	}
+	return nil
+}
+
+// retentionSpans returns all retentions: those of the options, and those of types.
+func (s *Sweeper) retentionSpans(own map[store.TypeVersion]pawl.Retention) (all []retentionSpan) {
 	for _, k := range []retentionRule{
-		{retainCursor, ended, p.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
-		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, p.Options.RetainFailed,
+		{retainCursor, ended, s.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
+		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, s.Options.RetainFailed,
 			func(r pawl.Retention) int { return r.FailedSeconds }},
-		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, p.Options.RetainDead,
+		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, s.Options.RetainDead,
 			func(r pawl.Retention) int { return r.DeadSeconds }},
 	} {
 		spans := []retentionSpan{{k, 0}}
@@ -49,16 +63,9 @@ func (p *pass) retain(ctx context.Context) error {
 				spans = append(spans, retentionSpan{rule, s})
 			}
 		}
-		for _, s := range spans {
-			if s.age <= 0 {
-				continue // for ever
-			}
-			if err := p.retainFor(ctx, s, own); err != nil {
-				return p.logError(ctx, "retention", err)
-			}
-		}
+		all = append(all, spans...)
 	}
-	return nil
+	return all
 }
 
 // ended are the final states of tasks.
@@ -82,20 +89,27 @@ type retentionSpan struct {
 
 func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) error {
 	for {
-		tasks, page, err := p.dueTasks(ctx, s, own)
-		if err != nil || len(tasks)+len(page) == 0 {
+		due, err := p.dueTasks(ctx, s, own)
+		if err != nil || len(due.tasks)+len(due.later)+len(due.page) == 0 {
 			return err
 		}
 		if p.preview != nil {
-			p.preview.note(s.cursor, tasks, page)
-			if len(page) < batch || p.preview.full() {
+			p.preview.note(s.cursor, due.tasks, due.page)
+			if len(due.page) < batch || p.preview.full() {
 				return nil
 			}
 			continue
 		}
-		var again []string
-		for some := range slices.Chunk(tasks, 50) {
-			err := halve(ctx, p, some, p.retire, func(id string, err error) {
+		again := due.later
+		retire := func(ctx context.Context, tasks []string) error {
+			err := p.retire(ctx, tasks)
+			if len(tasks) == 1 && (locked(err) || errors.Is(err, errChanged) || errors.Is(err, errUnfinished)) {
+				again, err = append(again, tasks[0]), nil
+			}
+			return err
+		}
+		for some := range slices.Chunk(due.tasks, 50) {
+			err := halve(ctx, p, some, retire, func(id string, err error) {
 				again = append(again, id)
 				p.Log.ErrorContext(ctx, "a task could not be archived and stays", "task_id", id, "error", err)
 			})
@@ -103,7 +117,8 @@ func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.Typ
 				return err
 			}
 		}
-		if err := p.advanceCursor(ctx, s.cursor, page, again); err != nil || len(page) < batch {
+		moved, err := p.advanceCursor(ctx, s.cursor, &due, again)
+		if err != nil || !moved || len(due.page) < batch {
 			return err
 		}
 	}
@@ -126,20 +141,28 @@ func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.R
 	return own, err
 }
 
-// dueTasks returns the tasks whose retention has passed: those that failed to be archived
-// before, those that were restored, and those of the next page of the event log.
-func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) (tasks []string, page []store.Entry,
-	err error) {
+// dueTasks are the tasks whose retention has passed: those that were left before, those that were
+// restored, and those of the next page of the event log. later are those that are left: they have
+// consequences that are still to come, or got checkpoints or chunks after their newest event.
+type dueTasks struct {
+	tasks, later []string
+	page         []store.Entry
+	left         []string // by the passes before, among the others
+}
+
+func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) (due dueTasks, err error) {
 	at, page, err := p.eventsOlderThan(ctx, s.cursor, s.age)
 	if err != nil {
-		return nil, nil, err
+		return due, err
 	}
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		due = dueTasks{page: page, left: at.Again}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		if tasks, err = store.RestoredBy(ctx, tx, ago(now, s.age), s.states, batch); err != nil {
+		tasks, err := store.RestoredBy(ctx, tx, ago(now, s.age), s.states, batch)
+		if err != nil {
 			return err
 		}
 		tasks = append(tasks, at.Again...)
@@ -149,39 +172,58 @@ func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.Type
 				tasks = append(tasks, e.TaskID)
 			}
 		}
-		if resting && len(tasks) > 0 {
-			if tasks, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age)); err != nil {
+		slices.Sort(tasks)
+		if tasks = slices.Compact(tasks); len(tasks) == 0 {
+			return nil
+		}
+		if resting {
+			if tasks, due.later, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age)); err != nil {
 				return err
 			}
 		}
-		if len(own) == 0 || len(tasks) == 0 {
-			return nil
+		if len(own) > 0 {
+			of, err := store.TypesOfTasks(ctx, tx, append(tasks[:len(tasks):len(tasks)], due.later...))
+			if err != nil {
+				return err
+			}
+			others := func(id string) bool { return s.own(own[of[id]]) != s.seconds }
+			tasks, due.later = slices.DeleteFunc(tasks, others), slices.DeleteFunc(due.later, others)
 		}
-		of, err := store.TypesOfTasks(ctx, tx, tasks)
-		tasks = slices.DeleteFunc(tasks, func(id string) bool { return s.own(own[of[id]]) != s.seconds })
+		pending, err := store.Unfinished(ctx, tx, tasks)
+		due.later = append(due.later, pending...)
+		due.tasks = slices.DeleteFunc(tasks, func(id string) bool { return slices.Contains(pending, id) })
 		return err
 	})
-	return tasks, page, err
+	return due, err
 }
 
-// advanceCursor moves a cursor past a page. It keeps up to maxAgain tasks to try again; the log
-// has all of them.
-func (p *pass) advanceCursor(ctx context.Context, cursor string, page []store.Entry, again []string) error {
-	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+// advanceCursor moves a cursor past a page. It keeps the tasks to try again, which no later event leads
+// to, and those that a pass of another server has left meanwhile. If these are too many, it moves nothing:
+// the next pass reads the page again.
+func (p *pass) advanceCursor(ctx context.Context, cursor string, due *dueTasks, again []string) (moved bool, err error) {
+	if len(again) > maxRetried {
+		p.Log.WarnContext(ctx, "retention waits: too many tasks are due that cannot be removed yet", "tasks", len(again), "cursor", cursor)
+		return false, nil
+	}
+	return true, p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		at, err := store.LockCursor(ctx, tx, cursor)
 		if err != nil {
 			return err
 		}
-		if len(page) > 0 {
-			at.Position = max(at.Position, page[len(page)-1].ID)
+		if n := len(due.page); n > 0 {
+			at.Position = max(at.Position, due.page[n-1].ID)
 		}
-		at.Again = again[:min(len(again), maxRetried)]
+		others := slices.DeleteFunc(at.Again, func(id string) bool { return slices.Contains(due.left, id) })
+		at.Again = slices.Compact(slices.Sorted(slices.Values(append(others, again...))))
 		return store.MoveCursor(ctx, tx, now, cursor, at)
 	})
 }
 
-// errChanged means that a task got an event after its archive was written.
+// errChanged means that something was written to a task after its archive was written.
 var errChanged = errors.New("the task changed while it was archived")
+
+// errUnfinished means that a task got consequences that are still to come.
+var errUnfinished = errors.New("the task has consequences that are still to come")
 
 // retire archives tasks and removes them. The archives are durable before the
 // transaction that records them and removes the first rows.
@@ -295,7 +337,11 @@ func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, un
 	if err != nil {
 		return nil, nil, err
 	}
-	newest, err := store.NewestEvents(ctx, tx, there)
+	extents, err := store.Extents(ctx, tx, there)
+	if err != nil {
+		return nil, nil, err
+	}
+	pending, err := store.Unfinished(ctx, tx, there)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -307,8 +353,10 @@ func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, un
 			unneeded = append(unneeded, a)
 		case slices.Contains(leaving, a.TaskID):
 			unneeded, unfinished = append(unneeded, a), append(unfinished, a)
-		case newest[a.TaskID] != a.newest:
+		case extents[a.TaskID] != a.extent:
 			return nil, nil, errChanged
+		case slices.Contains(pending, a.TaskID):
+			return nil, nil, errUnfinished
 		default:
 			rows, ids = append(rows, a.Archived), append(ids, a.TaskID)
 		}

@@ -416,6 +416,45 @@ func TestTypesSayHowLongTheirTasksAreKept(t *testing.T) {
 		after(15, false, false, true, false)
 		after(15, false, false, false, false)
 		h.same(there(last), true, "of those kept for ever")
+		put("new", 1)
+		last = ended("new")
+		h.Advance(2 * day)
+		h.pass()
+		h.same(there(last), false, "of a type that was registered after the first pass")
+	})
+}
+
+// lostAnswer is a database whose connection is lost after a commit, once.
+type lostAnswer struct {
+	store.DB
+	lose func() bool // asked after each commit
+}
+
+func (d *lostAnswer) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	err := d.DB.Do(ctx, fn)
+	if err == nil && d.lose() {
+		return store.ErrLost
+	}
+	return err
+}
+
+// An archive stays if the transaction that records it was committed and its answer was lost.
+func TestARecordedArchiveStays(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.ArchiveDir = t.TempDir()
+		id := h.solos(1, 3)[0]
+		h.complete(h.claim(1)...)
+		h.Advance(31 * day)
+		lost := false
+		h.DB = &lostAnswer{h.DB, func() bool {
+			now := !lost && h.count("SELECT COUNT(*) FROM pawl.archives") == 1
+			lost = lost || now
+			return now
+		}}
+		_, _ = h.Pass(h.Context())
+		h.same(lost, true, "lost")
+		h.ok(h.Restore(h.Context(), "default", id))
+		h.same(h.state(id), pawl.TaskCompleted, "restored")
 	})
 }
 

@@ -174,7 +174,7 @@ func (s *Sweeper) FollowUp(ctx context.Context) ([]store.DueItem, error) {
 func (p *pass) sweep(ctx context.Context, steps []step) (err error) {
 	for _, run := range steps {
 		refused := run(p, ctx)
-		if err = cmp.Or(err, refused); refused != nil && (ctx.Err() != nil || errors.Is(refused, store.ErrLost)) {
+		if err = cmp.Or(err, refused); refused != nil && (ctx.Err() != nil || store.IsDown(refused)) {
 			break
 		}
 	}
@@ -206,38 +206,21 @@ func mustStop(ctx context.Context, err error) bool {
 // locked reports whether another transaction locks a row: the next sweep tries again.
 func locked(err error) bool { return errors.Is(err, store.ErrLocked) }
 
-// lockWait bounds the wait for each lock after a batch that met a locked row.
+// lockWait bounds the wait for each lock of rows that can wait for the next pass.
 const lockWait = 100 * time.Millisecond
 
 // halve runs things in one transaction. If that fails it runs each half by itself, and
 // so on, until each failing thing is alone: it is passed to failed and counted, and the
 // others are done. halve returns an error only if the pass must end.
 func halve[T any](ctx context.Context, p *pass, things []T, run func(ctx context.Context, things []T) error, failed func(T, error)) error {
-	if len(things) == 0 {
-		return nil
-	}
-	err := run(ctx, things)
-	switch {
-	case err == nil:
-		return nil
-	case stopsStep(ctx, err):
-		return err
-	case len(things) == 1 && locked(err):
-		p.Log.DebugContext(ctx, "another transaction locks a row; the next sweep tries again", "error", err)
-		return nil
-	case len(things) == 1:
+	return store.Apart(ctx, things, run, func(err error) bool { return stopsStep(ctx, err) }, func(thing T, err error) {
+		if locked(err) {
+			p.Log.DebugContext(ctx, "another transaction locks a row; the next sweep tries again", "error", err)
+			return
+		}
 		p.stats.Errors++
-		failed(things[0], err)
-		return nil
-	}
-	if locked(err) {
-		ctx = store.WithLockWait(ctx, lockWait)
-	}
-	mid := len(things) / 2
-	if err := halve(ctx, p, things[:mid], run, failed); err != nil {
-		return err
-	}
-	return halve(ctx, p, things[mid:], run, failed)
+		failed(thing, err)
+	})
 }
 
 // itemsReady reports items that became claimable.
@@ -254,8 +237,8 @@ func (s *Sweeper) ended(ctx context.Context, ids []string) {
 		return
 	}
 	var ended store.ChildrenEnded
-	err := s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		ended, err = store.EndTasks(ctx, tx, ids)
+	err := s.DB.Do(store.WithLockWait(ctx, lockWait), func(ctx context.Context, tx store.Tx) (err error) {
+		ended, err = store.EndTasks(ctx, tx, ids, nil)
 		return err
 	})
 	if err != nil {

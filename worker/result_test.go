@@ -69,9 +69,16 @@ func TestAResultIsGivenUpWithItsLease(t *testing.T) {
 // A call whose answer was lost may have succeeded: the second try is then refused, and
 // the lease does not count as lost.
 func TestASecondTryFindsTheFirstCarriedOut(t *testing.T) {
+	var snoozed atomic.Bool
 	for verb, do := range map[string]HandlerFunc{
 		"complete": runFor(0),
 		"fail":     func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errors.New("x") },
+		"release": func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			if snoozed.Swap(true) {
+				return nil, nil
+			}
+			return nil, pawl.Snooze(time.Hour)
+		},
 	} {
 		t.Run(verb, func(t *testing.T) {
 			var lost atomic.Int32
@@ -105,6 +112,11 @@ func (f *loseAnswers) Complete(ctx context.Context, calls []pawl.CompleteCall) (
 
 func (f *loseAnswers) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
 	rs, err := f.fake.Fail(ctx, calls)
+	return f.lose(rs, err)
+}
+
+func (f *loseAnswers) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
+	rs, err := f.fake.Release(ctx, calls)
 	return f.lose(rs, err)
 }
 

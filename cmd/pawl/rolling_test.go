@@ -32,7 +32,7 @@ func TestTwoVersionsWorkOnOneDatabase(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the programs are stopped by a signal")
 	}
-	before, after := builtFrom(t, previous), built(t, "../..")
+	before, after := builtFrom(t, previous), present(t)
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
@@ -57,14 +57,13 @@ func TestTwoVersionsWorkOnOneDatabase(t *testing.T) {
 	}
 }
 
-// builtFrom builds the program of a commit. A copy of the repository without the commit, such
-// as a shallow clone or an archive, skips the test.
+// builtFrom builds the program of a commit. Its files stay in one place below .work: there Go's cache knows what it has
+// compiled. A copy of the repository without the commit, such as a shallow clone or an archive, skips the test.
 func builtFrom(t *testing.T, commit string) string {
 	t.Helper()
 	if named := os.Getenv("PAWL_TEST_PREVIOUS"); named != "" {
 		commit = named
 	}
-	dir := t.TempDir()
 	text, err := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", "--format=tar", commit).Output()
 	if err != nil {
 		why := err.Error()
@@ -76,6 +75,10 @@ func builtFrom(t *testing.T, commit string) string {
 		}
 		t.Skipf("the program of %s cannot be built: git has no files of that commit here: %s", commit, why)
 	}
+	dir := filepath.Join("..", "..", ".work", "previous")
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
 	unpack := exec.CommandContext(t.Context(), "tar", "-x", "-C", dir)
 	unpack.Stdin = bytes.NewReader(text)
 	if out, err := unpack.CombinedOutput(); err != nil {
@@ -84,10 +87,19 @@ func builtFrom(t *testing.T, commit string) string {
 	return built(t, dir)
 }
 
+// present is the program of the files here; a run of all packages has built it.
+func present(t *testing.T) string {
+	t.Helper()
+	if built := os.Getenv("PAWL_TEST_PROGRAM"); built != "" {
+		return built
+	}
+	return built(t, "../..")
+}
+
 func built(t *testing.T, dir string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "pawl")
-	c := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/pawl")
+	c := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "./cmd/pawl")
 	c.Dir = dir
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build in %s: %v\n%s", dir, err, out)

@@ -73,8 +73,11 @@ func (h *receiver) event(typ, event string) (received, bool) {
 	return received{}, false
 }
 
-// pawlBinary builds the program once.
+// pawlBinary builds the program once, if the run of all packages has not.
 var pawlBinary = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv("PAWL_TEST_PROGRAM"); built != "" {
+		return built, nil
+	}
 	dir, err := os.MkdirTemp("", "pawl-traces-")
 	if err != nil {
 		return "", err

@@ -28,7 +28,13 @@ func run(t *testing.T, dir, name string, args ...string) string {
 func TestAnAgentContinuesAnother(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	build := exec.Command("go", "build", "-o", dir, ".", "github.com/pawl-work/pawl/cmd/pawl")
+	programs := []string{"."}
+	if built := os.Getenv("PAWL_TEST_PROGRAM"); built == "" {
+		programs = append(programs, "github.com/pawl-work/pawl/cmd/pawl")
+	} else if err := os.Symlink(built, filepath.Join(dir, "pawl")); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", append([]string{"build", "-o", dir}, programs...)...)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

@@ -1,6 +1,7 @@
 // Command fuzz runs every fuzz target of the module for a while, one after the other: `go run
-// ./internal/fuzz [-time 20s]`. It finds them by their names, so new ones are included. Inputs
-// that fail are stored in testdata/fuzz, where every later `go test` tries them.
+// ./internal/fuzz [-time 20s] [-plain]`. It finds them by their names, so new ones are included. Inputs
+// that fail are stored in testdata/fuzz, where every later `go test` tries them. With -plain the inputs are
+// random, and no code is instrumented to guide them: then nothing is compiled but the tests themselves.
 package main
 
 import (
@@ -11,8 +12,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +27,7 @@ var targetLine = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
 
 func main() {
 	each := flag.Duration("time", 20*time.Second, "how long each target runs")
+	plain := flag.Bool("plain", false, "compile nothing for fuzzing alone")
 	flag.Parse()
 	targets, err := find(".")
 	if err != nil || len(targets) == 0 {
@@ -31,28 +35,77 @@ func main() {
 		os.Exit(2)
 	}
 	fmt.Printf("%d targets, %v each\n", len(targets), *each)
+	command := guided
+	if *plain {
+		dir, err := os.MkdirTemp("", "fuzz-")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			err = compile(targets, dir)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "fuzz:", err)
+			os.Exit(1)
+		}
+		command = func(t target, each time.Duration) *exec.Cmd { return unguided(t, each, dir) }
+	}
 	failed := false
 	for _, t := range targets {
 		fmt.Println("fuzz", t.dir, t.name)
-		// By default go test may spend a minute on making one input that covers new code smaller.
-		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$",
-			"-fuzztime", each.String(), "-fuzzminimizetime", "100x", "./"+t.dir)
-		out := progress{to: os.Stdout}
-		cmd.Stdout, cmd.Stderr = &out, os.Stderr
-		err := cmd.Run()
-		switch {
-		case err == nil:
-		case onlyTimedOut(out.verdict.String()):
-			fmt.Println("the time ended in the middle of an input; nothing was found")
-		default:
-			os.Stdout.Write(out.verdict.Bytes())
-			fmt.Fprintf(os.Stderr, "fuzz: %s %s: %v\n", t.dir, t.name, err)
-			failed = true
-		}
+		failed = !fuzz(t, command(t, *each)) || failed
 	}
 	if failed {
 		os.Exit(1)
 	}
+}
+
+// guided fuzzes with code that was compiled to guide the inputs.
+func guided(t target, each time.Duration) *exec.Cmd {
+	// By default go test may spend a minute on making one input that covers new code smaller.
+	return exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$",
+		"-fuzztime", each.String(), "-fuzzminimizetime", "100x", "./"+t.dir)
+}
+
+// compile makes the tests of the targets' packages, in dir.
+func compile(targets []target, dir string) error {
+	args := []string{"test", "-c", "-vet=off", "-o", dir + string(filepath.Separator)}
+	for _, t := range targets {
+		if pkg := "./" + t.dir; !slices.Contains(args, pkg) {
+			args = append(args, pkg)
+		}
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go test -c: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// unguided runs compiled tests. A test program is named for its package's folder.
+func unguided(t target, each time.Duration, dir string) *exec.Cmd {
+	name := path.Base(t.dir)
+	if t.dir == "." {
+		name = "pawl" // the module's
+	}
+	cmd := exec.Command(filepath.Join(dir, name+".test"), "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+each.String(),
+		"-test.fuzzminimizetime=100x", "-test.fuzzcachedir="+filepath.Join(dir, "cache"))
+	cmd.Dir = filepath.FromSlash(t.dir)
+	return cmd
+}
+
+// fuzz runs one target and reports whether nothing was found.
+func fuzz(t target, cmd *exec.Cmd) bool {
+	out := progress{to: os.Stdout}
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	err := cmd.Run()
+	switch {
+	case err == nil:
+	case onlyTimedOut(out.verdict.String()):
+		fmt.Println("the time ended in the middle of an input; nothing was found")
+	default:
+		os.Stdout.Write(out.verdict.Bytes())
+		fmt.Fprintf(os.Stderr, "fuzz: %s %s: %v\n", t.dir, t.name, err)
+		return false
+	}
+	return true
 }
 
 // progress passes on the output of a run until it says that the run failed. What follows is

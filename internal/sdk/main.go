@@ -10,6 +10,7 @@
 //	go run ./internal/sdk                  all suites
 //	go run ./internal/sdk python ai-sdk    these suites
 //	go run ./internal/sdk -update          the baselines that grew are written
+//	go run ./internal/sdk -short           the short forms of those that have one, on SQLite alone
 package main
 
 import (
@@ -36,9 +37,15 @@ const baselineFile = "sdk/baseline.json"
 
 func main() {
 	update := flag.Bool("update", false, "write the baselines of suites that pass more tests than before")
+	short := flag.Bool("short", false, "run the short forms, on SQLite alone")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	code := run(ctx, flag.Args(), *update)
+	var code int
+	if *short {
+		code = runShort(ctx, suites)
+	} else {
+		code = run(ctx, flag.Args(), *update)
+	}
 	stop()
 	os.Exit(code)
 }
@@ -87,6 +94,25 @@ func run(ctx context.Context, names []string, update bool) int {
 	}
 	for _, o := range outcomes {
 		fmt.Printf("sdk %s %d/%d\n", o.suite.name, o.passed, o.total)
+	}
+	return code
+}
+
+// runShort runs the short forms of suites without PostgreSQL. Every test has to pass, and at least one has to be there.
+func runShort(ctx context.Context, suites []suite) (code int) {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PAWL_TEST_POSTGRES=") })
+	for _, s := range suites {
+		if s.short == nil {
+			continue
+		}
+		fmt.Printf("\n== %s: %s\n", s.name, strings.Join(s.short, " "))
+		s.command = s.short
+		o := s.run(ctx, env)
+		if o.err != nil || !o.counted || o.passed == 0 {
+			fmt.Fprintf(os.Stderr, "sdk: %s: %d tests passed: %v\n", s.name, o.passed, o.err)
+			code = 1
+		}
+		fmt.Printf("sdk %s (short) %d/%d\n", s.name, o.passed, o.total)
 	}
 	return code
 }

@@ -13,15 +13,18 @@ type suite struct {
 	counts  counter  // reads the output of the command
 	foreign bool     // others wrote its tests: some may fail, and the baseline holds those that pass
 	minutes int      // how long it may take; 0 = 20
+	short   []string // the command of the short form, which fails if a test does; nil = there is none
 }
 
 // counter finds how many tests passed, of how many, in the output of a command, without colours.
 type counter func(output string) (passed, total int, ok bool)
 
 var suites = []suite{
-	{name: "typescript", command: []string{"./sdk/typescript/run", "core"}, counts: nodeTest},
+	{name: "typescript", command: []string{"./sdk/typescript/run", "core"}, counts: nodeTest,
+		short: []string{"./sdk/typescript/run", "short"}},
 	{name: "ai-sdk", command: []string{"./sdk/typescript/run", "ai"}, counts: nodeTest},
-	{name: "python", command: []string{"./sdk/python/run"}, counts: pytest},
+	{name: "python", command: []string{"./sdk/python/run"}, counts: pytest,
+		short: []string{"./sdk/python/run", "tests/test_client.py", "tests/test_vectors.py", "tests/test_surface.py"}},
 	{name: "langgraph-python", command: []string{"./sdk/python/run", "frameworks/test_langgraph.py"}, counts: pytest, foreign: true},
 	{name: "pydantic-ai", command: []string{"./sdk/python/run", "frameworks/test_pydantic_ai.py"}, counts: pytest},
 	{name: "openai-agents", command: []string{"./sdk/python/run", "frameworks/test_openai_agents.py"}, counts: pytest},

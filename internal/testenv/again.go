@@ -61,13 +61,14 @@ func filterOf(test string) string {
 // again runs the failed tests of a run of all packages once more, and reports whether only
 // unstable ones had failed.
 func again(ctx context.Context, args, env []string, report *Report) bool {
-	if !slices.Contains(args, "./...") {
+	if !slices.Contains(args, allPackages) {
 		return false
 	}
-	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "./..." })
 	return report.Again(func(f failure, filter string) bool {
 		var said strings.Builder
-		code := test(ctx, append(args, "-count", fmt.Sprint(againTimes), "-run", filter, f.pkg), f.dir, env, NewReport(&said, true))
+		alone := f.in
+		alone.args = slices.Concat(withoutPackages(args), alone.detector(), []string{"-count", fmt.Sprint(againTimes), "-run", filter, f.pkg})
+		code := alone.run(ctx, env, NewReport(&said, true))
 		return code == 0 && strings.Count(said.String(), "--- PASS: "+f.test+" (") == againTimes
 	})
 }

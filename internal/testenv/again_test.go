@@ -36,12 +36,12 @@ func TestAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
 			r := NewReport(&out, false)
-			if err := r.Read(strings.NewReader(c.events), "module"); err != nil {
+			if err := r.Read(strings.NewReader(c.events), goTest{dir: "module"}); err != nil {
 				t.Fatal(err)
 			}
 			var asked []string
 			ok := r.Again(func(f failure, filter string) bool {
-				if f.pkg != "p" || f.dir != "module" {
+				if f.pkg != "p" || f.in.dir != "module" {
 					t.Errorf("%+v", f)
 				}
 				asked = append(asked, filter)

@@ -34,6 +34,9 @@ func missing() []string {
 	if !hasCompiler() {
 		packages = append(packages, "gcc", "libc6-dev")
 	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		packages = append(packages, "nodejs", "npm", "ca-certificates")
+	}
 	return packages
 }
 

@@ -1,13 +1,19 @@
 // Command testenv runs `go test` with the servers that the tests need. It sets
 // PAWL_TEST_POSTGRES, PAWL_TEST_RABBITMQ and PAWL_TEST_NATS; for each that is not set
-// it starts a temporary server. Its arguments are those of `go test`; with ./... among
-// them, the modules under contrib are tested too.
+// it starts a temporary server. Its arguments are those of `go test`, and its own:
 //
-// At the end it lists every skipped test with its reason. With CI=true, a skip that is not on
-// the list in skips.go is a failure, and every result is printed. What failed in a run of all
-// packages is run again, see Again. It leaves nothing behind:
-// when it ends, also when it is interrupted, it has removed the servers, their files and
-// everything that the tests started.
+//	-raced    run the tests of the list in raced.go once more, with the race detector
+//	-once     repeat no failed test
+//	-install  alone: only install, as root on Debian, what is missing
+//
+// With ./... among the arguments, the modules under contrib and examples are tested too,
+// PAWL_TEST_PROGRAM names a pawl that was built once for all tests, and PAWL_TEST_PRISM the
+// validating proxy.
+//
+// At the end it lists where the time went, and every skipped test with its reason. With CI=true, a
+// skip that is not on the list in skips.go is a failure, and every result is printed. What failed in
+// a run of all packages is run again, see Again. It leaves nothing behind: when it ends, also when
+// it is interrupted, it has removed the servers, their files and everything that the tests started.
 package main
 
 import (
@@ -19,6 +25,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,13 +43,20 @@ func run(args []string) int {
 
 	ci := os.Getenv("CI") == "true"
 	report := NewReport(os.Stdout, ci)
+	args, withRaced := cutFlag(args, "-raced")
+	args, once := cutFlag(args, "-once")
 	if err := install(ctx, missing()); err != nil {
 		note("%v", err)
 	}
+	if slices.Equal(args, []string{"-install"}) {
+		return 0 // what is missing, the run of the tests tells
+	}
 	if !hasCompiler() {
-		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-race" })
+		args, _ = cutFlag(args, "-race")
+		withRaced = false
 		report.CouldNot("race detector", "no C compiler (package gcc)")
 	}
+	withPrism := addPrism(ctx, args, report)
 	env, leave := inMemory(os.Environ())
 	defer leave()
 	env, stopBrokers := startBrokers(ctx, env, report)
@@ -61,17 +75,28 @@ func run(args []string) int {
 			env = append(env, "PAWL_TEST_POSTGRES="+server.URL)
 		}
 	}
-	code := test(ctx, args, "", env, report)
-	for _, dir := range otherModules(args) {
-		code = max(code, test(ctx, args, dir, env, report))
+	env, forget := withProgram(ctx, args, env)
+	defer forget()
+	env = withPrism(env)
+	code := 0
+	for _, t := range runsOf(args, withRaced) {
+		if ctx.Err() == nil {
+			code = max(code, t.run(ctx, env, report))
+		}
 	}
-	if code == 1 && again(ctx, args, env, report) {
+	if code == 1 && !once && again(ctx, args, env, report) {
 		code = 0
 	}
+	report.Spent()
 	if !report.Close(code == 0) && code == 0 {
 		code = 1
 	}
 	return code
+}
+
+// cutFlag returns the arguments without a flag, and whether it was there.
+func cutFlag(args []string, flag string) (rest []string, found bool) {
+	return slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == flag }), slices.Contains(args, flag)
 }
 
 // inMemory keeps the tests' temporary files in memory if that is possible: each commit of
@@ -97,26 +122,75 @@ func inMemory(env []string) (with []string, leave func()) {
 	}
 }
 
-// otherModules lists the modules other than the root's that are tested when all packages are. The
-// bench is not among them, because it measures.
-func otherModules(args []string) (dirs []string) {
-	if !slices.Contains(args, "./...") {
-		return nil
-	}
-	for _, room := range []string{"contrib", "examples"} {
-		found, _ := filepath.Glob(room + "/*/go.mod") // the pattern is valid
-		for _, mod := range found {
-			dirs = append(dirs, filepath.Dir(mod))
-		}
-	}
-	return dirs
+const allPackages = "./..."
+
+// goTest is one run of go test.
+type goTest struct {
+	args []string
+	dir  string // of the module, "" = the root's
+	race bool   // the second run of tests that have run without the detector
 }
 
-// test runs go test in a process group of its own and passes its events to the report. When
+func (t goTest) String() string {
+	words := []string{"go test"}
+	if t.dir != "" {
+		words = []string{"cd " + t.dir + " && go test"}
+	}
+	for _, a := range t.args {
+		if len(a) > 60 {
+			a = a[:60] + "…"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
+}
+
+// runsOf lists the runs: those of the root's module, and, when all packages are tested, of each other module. The bench
+// is not among them, because it measures.
+func runsOf(args []string, withRaced bool) []goTest {
+	runs := []goTest{{args: args}}
+	if slices.Contains(args, allPackages) {
+		for _, room := range []string{"contrib", "examples"} {
+			found, _ := filepath.Glob(room + "/*/go.mod") // the pattern is valid
+			for _, mod := range found {
+				runs = append(runs, goTest{args: args, dir: filepath.Dir(mod)})
+			}
+		}
+	}
+	if withRaced {
+		runs = append(runs, racedRuns(args)...)
+	}
+	return runs
+}
+
+// withProgram builds pawl once for the tests that run it, if all packages are tested. Otherwise, or if it cannot be built,
+// each builds its own.
+func withProgram(ctx context.Context, args, env []string) (with []string, forget func()) {
+	if !slices.Contains(args, allPackages) {
+		return env, func() {}
+	}
+	dir, err := os.MkdirTemp("", "pawl-testenv-")
+	if err != nil {
+		note("%v", err)
+		return env, func() {}
+	}
+	forget = func() { _ = os.RemoveAll(dir) }
+	program := filepath.Join(dir, "pawl")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/pawl").CombinedOutput(); err != nil {
+		note("go build ./cmd/pawl: %v\n%s", err, out)
+		return env, forget
+	}
+	return append(env, "PAWL_TEST_PROGRAM="+program), forget
+}
+
+// run runs go test in a process group of its own and passes its events to the report. When
 // ctx or the run ends, it kills the whole group.
-func test(ctx context.Context, args []string, dir string, env []string, report *Report) int {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, os.Stderr
+func (t goTest) run(ctx context.Context, env []string, report *Report) int {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, t.args...)...)
+	cmd.Dir, cmd.Stderr, cmd.Env = t.dir, os.Stderr, env
+	if t.race {
+		cmd.Env = append(slices.Clone(env), "CGO_ENABLED=1", prismVariable+"=") // the detector is a library in C
+	}
 	ownGroup(cmd)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -141,7 +215,7 @@ func test(ctx context.Context, args []string, dir string, env []string, report *
 		}
 		signalGroup(cmd, syscall.SIGKILL)
 	}()
-	readErr := report.Read(out, dir)
+	readErr := report.Read(out, t)
 	err = cmd.Wait()
 	close(ended)
 	<-watched

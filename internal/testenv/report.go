@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // Report turns the events of `go test -json` into a summary for people: one line per package,
@@ -23,6 +25,8 @@ type Report struct {
 	failures, unstable      []failure
 	broken                  bool // a package failed and none of its tests did
 	couldNot                []skip
+	raced                   int // of those that passed
+	spent                   spent
 }
 
 type testName struct{ pkg, test string }
@@ -33,7 +37,7 @@ type skip struct{ name, reason string }
 // what remains of a long log.
 type failure struct {
 	testName
-	dir   string // of its module
+	in    goTest
 	said  []string
 	final bool // it is not run again
 }
@@ -43,6 +47,7 @@ const failureLines = 20
 // event is one line of `go test -json` (see `go doc test2json`).
 type event struct {
 	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64 // seconds
 }
 
 // NewReport returns a report that writes to out.
@@ -53,8 +58,10 @@ func NewReport(out io.Writer, ci bool) *Report {
 // CouldNot notes what this machine lacks; with ci it is a failure.
 func (r *Report) CouldNot(what, why string) { r.couldNot = append(r.couldNot, skip{what, why}) }
 
-// Read reads all events of a run in the module of a directory. Lines that are not events are printed unchanged.
-func (r *Report) Read(in io.Reader, dir string) error {
+// Read reads all events of a run. Lines that are not events are printed unchanged.
+func (r *Report) Read(in io.Reader, of goTest) error {
+	began := clock.Now()
+	defer func() { r.spent.runs = append(r.spent.runs, span{of.String(), clock.Now().Sub(began)}) }()
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
@@ -62,7 +69,7 @@ func (r *Report) Read(in io.Reader, dir string) error {
 		switch {
 		case line == "":
 		case json.Unmarshal([]byte(line), &e) == nil && e.Action != "":
-			r.take(e, dir)
+			r.take(e, of)
 		default:
 			fmt.Fprint(r.out, line)
 		}
@@ -75,7 +82,7 @@ func (r *Report) Read(in io.Reader, dir string) error {
 	}
 }
 
-func (r *Report) take(e event, dir string) {
+func (r *Report) take(e event, of goTest) {
 	name := testName{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
@@ -88,10 +95,11 @@ func (r *Report) take(e event, dir string) {
 		}
 	case "pass", "fail", "skip":
 		if e.Test == "" {
-			r.endPackage(e, dir)
+			r.endPackage(e, of)
 			return
 		}
-		r.endTest(name, e.Action, dir)
+		r.endTest(name, e.Action, of)
+		r.spent.test(name, e.Elapsed, of)
 	}
 }
 
@@ -100,17 +108,22 @@ func isRelevant(line string) bool {
 	return line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]")
 }
 
-func (r *Report) endTest(name testName, action, dir string) {
+func (r *Report) endTest(name testName, action string, of goTest) {
 	said := r.output[name]
 	delete(r.output, name)
 	switch action {
 	case "pass":
 		r.passed++
+		if of.race {
+			r.raced++
+		}
 	case "fail":
-		r.fail(failure{name, dir, said, final.MatchString(strings.Join(said, ""))})
+		r.fail(failure{name, of, said, final.MatchString(strings.Join(said, ""))})
 	case "skip":
 		r.skipped++
-		r.skips = append(r.skips, skip{name.pkg + "." + name.test, reasonOf(said)})
+		if s := (skip{name.pkg + "." + name.test, reasonOf(said)}); !slices.Contains(r.skips, s) {
+			r.skips = append(r.skips, s)
+		}
 	}
 	for _, line := range said {
 		isResult := strings.HasPrefix(strings.TrimLeft(line, " "), "--- ")
@@ -127,9 +140,12 @@ func (r *Report) fail(f failure) {
 }
 
 // endPackage prints the output of tests that never ended, after a panic or a time-out.
-func (r *Report) endPackage(e event, dir string) {
+func (r *Report) endPackage(e event, of goTest) {
 	if e.Action != "skip" {
-		r.packages++
+		r.spent.pkg(e.Package, e.Elapsed, of)
+		if !of.race {
+			r.packages++
+		}
 	}
 	for name, said := range r.output {
 		if name.pkg != e.Package {
@@ -137,7 +153,7 @@ func (r *Report) endPackage(e event, dir string) {
 		}
 		delete(r.output, name)
 		if e.Action == "fail" {
-			r.fail(failure{name, dir, said, true})
+			r.fail(failure{name, of, said, true})
 			fmt.Fprintf(r.out, "--- FAIL: %s (did not end)\n%s", name.test, strings.Join(said, ""))
 		}
 	}
@@ -158,6 +174,9 @@ func reasonOf(said []string) string {
 	}
 	return strings.Join(reason, " ")
 }
+
+// Spent prints where the time went.
+func (r *Report) Spent() { r.spent.print(r.out) }
 
 // Close prints the summary of a run and reports whether everything is well. ok says whether go
 // test succeeded. A skip that is not allowed makes the run fail.
@@ -188,6 +207,11 @@ func (r *Report) Close(ok bool) bool {
 	if !ok {
 		word = "FAIL"
 	}
-	fmt.Fprintf(r.out, "%s\t%d tests passed, %d failed, %d skipped, in %d packages\n", word, r.passed, r.failed, r.skipped, r.packages)
+	raced := ""
+	if r.raced > 0 {
+		raced = fmt.Sprintf(" (%d of them again, with the race detector)", r.raced)
+	}
+	fmt.Fprintf(r.out, "%s\t%d tests passed%s, %d failed, %d skipped, in %d packages\n",
+		word, r.passed, raced, r.failed, r.skipped, r.packages)
 	return ok
 }

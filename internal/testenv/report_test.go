@@ -70,7 +70,7 @@ func TestReport(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
 			r := NewReport(&out, c.ci)
-			if err := r.Read(strings.NewReader(c.events), ""); err != nil {
+			if err := r.Read(strings.NewReader(c.events), goTest{}); err != nil {
 				t.Fatal(err)
 			}
 			if ok := r.Close(true); ok != c.ok {
@@ -88,7 +88,7 @@ func TestMissingIsAFailureInCI(t *testing.T) {
 		var out strings.Builder
 		r := NewReport(&out, ci)
 		r.CouldNot("PostgreSQL", "not here")
-		if err := r.Read(strings.NewReader(events+endOK), ""); err != nil {
+		if err := r.Read(strings.NewReader(events+endOK), goTest{}); err != nil {
 			t.Fatal(err)
 		}
 		if ok := r.Close(true); ok == ci {
@@ -103,7 +103,7 @@ func TestMissingIsAFailureInCI(t *testing.T) {
 func TestAnInterruptedRunIsNotOK(t *testing.T) {
 	var out strings.Builder
 	r := NewReport(&out, false)
-	if err := r.Read(strings.NewReader(events+endOK), ""); err != nil {
+	if err := r.Read(strings.NewReader(events+endOK), goTest{}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Close(false) || !strings.Contains(out.String(), "FAIL\t1 tests passed") {

@@ -36,6 +36,16 @@ func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 // Freeze stops all traffic.
 func (p *Proxy) Freeze() { p.set(func() { p.frozen = true }) }
 
+// Redirect ends the open connections. New ones are forwarded to another address.
+func (p *Proxy) Redirect(to string) {
+	p.set(func() {
+		p.to = to
+		for c := range p.open {
+			_ = c.Close()
+		}
+	})
+}
+
 // Thaw resumes traffic, with what arrived meanwhile first.
 func (p *Proxy) Thaw() { p.set(func() { p.frozen = false }) }
 
@@ -70,7 +80,7 @@ func (p *Proxy) accept() {
 			if !p.keep(in) || !p.pass() {
 				return
 			}
-			out, err := net.Dial("tcp", p.to)
+			out, err := net.Dial("tcp", p.target())
 			if err != nil {
 				return
 			}
@@ -108,6 +118,12 @@ func (p *Proxy) pass() bool {
 		p.changed.Wait()
 	}
 	return !p.closed
+}
+
+func (p *Proxy) target() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.to
 }
 
 func (p *Proxy) keep(c net.Conn) bool {

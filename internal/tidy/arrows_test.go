@@ -140,6 +140,7 @@ var arrows = map[string][]string{
 	"internal/nearest":    {},
 	"internal/sdk":        {"internal/testserver"},
 	"internal/measure":    {""},
+	"internal/mutants":    {"internal/clock", "internal/testserver"},
 	"internal/tidy":       {},
 	"internal/testagent":  {"", "engine"},
 	"internal/testenv":    {"internal/testserver"},

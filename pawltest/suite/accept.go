@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -222,6 +223,45 @@ var acceptance = noun{"acceptance", []promise{
 		w.conflict(w.refusedUnchanged(l, func() error { return w.tryPart(l, "title", nil, `"y"`) }), "submitted", pawl.ItemSubmitted.Allowed()...)
 		w.conflict(w.refusedUnchanged(l, func() error { return w.tryFinalize(l) }), "submitted", pawl.ItemSubmitted.Allowed()...)
 	}},
+	{"a whole result is refused until each required part is accepted", func(w *fixture) {
+		_, ls := w.claimedTask(album, 2)
+		l := ls[0]
+		tryComplete := func() error {
+			_, err := first(w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: l.Fence(), Result: raw(`1`)}}))
+			return err
+		}
+		lacks := func(pointers ...string) {
+			w.Helper()
+			for verb, call := range map[string]func() error{
+				"submit": func() error { return w.trySubmit(l, `{"title":"x"}`) }, "complete": tryComplete,
+			} {
+				err := w.refusedUnchanged(l, call)
+				w.refused(err, pawl.CodeInvalid)
+				var at []string
+				for _, f := range pawl.FieldsOf(err) {
+					at = append(at, f.Pointer)
+				}
+				w.same(at, pointers, verb)
+			}
+		}
+		lacks("/parts/title", "/parts/pages")
+		w.invalid(w.tryPart(l, "title", nil, `7`), "/payload")
+		lacks("/parts/title", "/parts/pages")
+		w.ok(w.tryPart(l, "title", nil, `"x"`), "part")
+		lacks("/parts/pages")
+		_, err := first(w.svc.SubmitParts(w.ctx, []pawl.PartCall{{Fence: l.Fence(), Key: "pages", Seq: ptr(0), Payload: raw(`1`), Draft: true}}))
+		w.ok(err, "draft")
+		lacks("/parts/pages")
+		w.ok(w.tryPart(l, "pages", ptr(0), `1`), "part")
+		w.invalid(w.tryPart(l, "title", nil, `7`), "/payload") // the accepted one stays
+		w.same(slices.Contains(w.refused(w.refusedUnchanged(l, tryComplete), pawl.CodeConflict).Allowed, "submit"), true, "submit is allowed")
+		w.submit(l, `{"title":"z"}`)
+		w.same(string(w.item(l.ID).Result), `{"title":"z"}`, "the result")
+		rs, err := w.svc.Submit(w.ctx, []pawl.SubmitCall{{Fence: l.Fence(), Result: raw(`1`)}, {Fence: ls[1].Fence(), Result: raw(`1`)}})
+		w.ok(err, "a batch")
+		w.refused(rs[0].Err, pawl.CodeConflict)
+		w.invalid(rs[1].Err, "/parts/title")
+	}},
 	{"a task can be decided only when it is ready, once, and with reasons", func(w *fixture) {
 		task, ls := w.claimedTask(essay, 2)
 		w.submit(ls[0], `{"title":"a"}`)
@@ -241,6 +281,17 @@ var acceptance = noun{"acceptance", []promise{
 		err := w.refusedUnchanged(ls[0], func() error { return w.as("user", "bob").tryApprove(task.ID) })
 		w.conflict(err, "completed", []string{}...)
 		w.same(w.refused(err, pawl.CodeConflict).Holder, "user/eve", "who decided")
+	}},
+	{"a task that is rejected for good gives up its input hash", func(w *fixture) {
+		w.putType(essay)
+		ask := pawl.NewTask{Type: essay.Name, Payload: raw(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}}
+		task := w.create(ask)
+		w.submit(w.claim("w1"), `{"title":"a"}`)
+		w.same(w.create(ask).ID, task.ID, "while it may be approved")
+		_, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{{TaskID: task.ID, Errors: []pawl.Complaint{{Code: "no", Message: "no"}}}}))
+		w.ok(err, "reject")
+		w.same(w.task(task.ID).State, pawl.TaskRejected, "state")
+		w.same(w.create(ask).Deduplicated, false, "deduplicated")
 	}},
 	{"a removed type still applies to existing tasks", func(w *fixture) {
 		task, ls := w.claimedTask(essay, 1)

@@ -19,6 +19,16 @@ var keyAges = noun{"the age of keys", []promise{
 		w.refused(err, pawl.CodeNotFound)
 		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "another"})
 	}},
+	{"a key that is begun anew after its expiry is of the task that is named then", func(w *fixture) {
+		before, after := w.manyItems(1), w.manyItems(1)
+		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", TaskID: before.ID, ItemID: w.items(before.ID)[0].ID})
+		w.advance(24 * time.Hour)
+		item := w.items(after.ID)[0].ID
+		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", TaskID: after.ID, ItemID: item})
+		k, err := w.key("", "k")
+		w.ok(err, "get key")
+		w.same([]string{k.TaskID, k.ItemID}, []string{after.ID, item}, "task, item")
+	}},
 	{"or as long as asked for", func(w *fixture) {
 		b := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 7 * 86400})
 		w.timeIs(b.Key.ExpiresAt, w.now().Add(7*24*time.Hour), "expires_at")

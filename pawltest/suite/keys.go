@@ -75,6 +75,35 @@ func (q *fastRenewer) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]p
 	return rs, err
 }
 
+// brokenKeeper loses the first ends of runs: the first two calls are not carried out, of
+// the third the answer is lost.
+type brokenKeeper struct {
+	pawl.KeyKeeper
+	calls int
+}
+
+type endOfRuns func(context.Context, []pawl.KeyDone) ([]pawl.Result[pawl.Key], error)
+
+func (q *brokenKeeper) end(ctx context.Context, calls []pawl.KeyDone, end endOfRuns) ([]pawl.Result[pawl.Key], error) {
+	q.calls++
+	if q.calls <= 2 {
+		return nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "broken before the call"}
+	}
+	rs, err := end(ctx, calls)
+	if q.calls == 3 {
+		return nil, errors.Join(err, &pawl.Error{Code: pawl.CodeUnavailable, Message: "broken after the call"})
+	}
+	return rs, err
+}
+
+func (q *brokenKeeper) CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
+	return q.end(ctx, calls, q.KeyKeeper.CompleteKeys)
+}
+
+func (q *brokenKeeper) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
+	return q.end(ctx, calls, q.KeyKeeper.FailKeys)
+}
+
 var keys = noun{"idempotency keys", []promise{
 	{"the first call runs, the next gets its answer byte for byte", func(w *fixture) {
 		ask := pawl.KeyBegin{Scope: "tools", Key: "tool-pdf_parser-document.pdf", RequestHash: "sha256:abc"}
@@ -339,5 +368,46 @@ var keys = noun{"idempotency keys", []promise{
 			w.ok(err, "once")
 			w.same(got, 2, "the result")
 		}
+	}},
+	{"the end of a run is accepted again, and no other one", func(w *fixture) {
+		for _, end := range []struct {
+			key, status string
+			call, other endOfRuns
+		}{
+			{"a", pawl.KeyCompleted, w.svc.CompleteKeys, w.svc.FailKeys},
+			{"b", pawl.KeyFailed, w.svc.FailKeys, w.svc.CompleteKeys},
+		} {
+			b := w.beginRun(pawl.KeyBegin{Key: end.key, RequestHash: "h"})
+			done := pawl.KeyDone{Key: end.key, Token: b.Token, Response: raw(`{"n": 1}`)}
+			ended, err := first(end.call(w.ctx, []pawl.KeyDone{done}))
+			w.ok(err, "the first time")
+			w.advance(time.Second)
+			again, err := first(end.call(w.ctx, []pawl.KeyDone{done}))
+			w.ok(err, "again")
+			w.same(again, ended, "the key")
+			w.same(again.Status, end.status, "status")
+			_, err = first(end.other(w.ctx, []pawl.KeyDone{done}))
+			w.refused(err, pawl.CodeConflict)
+			done.Response = raw(`{"n": 2}`)
+			_, err = first(end.call(w.ctx, []pawl.KeyDone{done}))
+			w.refused(err, pawl.CodeConflict)
+		}
+	}},
+	{"an effect runs once also if connections break when its result is stored", func(w *fixture) {
+		runs := 0
+		for n, keys := range []*brokenKeeper{{KeyKeeper: w.svc}, {KeyKeeper: w.svc, calls: 3}} {
+			got, err := pawl.Once(w.ctx, keys, "k", 1, func(context.Context) (int, error) { runs++; return 10 * runs, nil })
+			w.ok(err, "once")
+			w.same([]int{got, runs, keys.calls}, [][]int{{10, 1, 4}, {10, 1, 3}}[n], "result, runs, calls")
+		}
+		keys := &brokenKeeper{KeyKeeper: w.svc}
+		boom := errors.New("boom")
+		_, err := pawl.Once(w.ctx, keys, "f", 1, func(context.Context) (int, error) { return 0, boom })
+		if !errors.Is(err, boom) || errors.Is(err, pawl.ErrUnavailable) {
+			w.Errorf("the error is %v", err)
+		}
+		k, err := w.key("once", "f")
+		w.ok(err, "get key")
+		w.same(k.Status, pawl.KeyFailed, "the status of what failed")
 	}},
 }}

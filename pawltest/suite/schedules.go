@@ -73,6 +73,12 @@ var cron = noun{"schedules", []promise{
 		tasks := w.madeBy("r")
 		w.same([]any{len(tasks), tasks[0].State, tasks[1].State}, []any{2, pawl.TaskCancelled, pawl.TaskQueued}, "tasks")
 	}},
+	{"of several ticks that replace each other the last makes a task, and all are recorded", func(w *fixture) {
+		w.schedule(pawl.NewSchedule{Name: "r", EverySeconds: 600, CatchUp: pawl.CatchUpAll, Overlap: pawl.OverlapReplace})
+		w.advance(35 * time.Minute)
+		w.sweep()
+		w.same(w.outcomes("r"), []pawl.FiringOutcome{pawl.FiringSkipped, pawl.FiringSkipped, pawl.FiringCreated}, "firings")
+	}},
 	{"missed ticks are recorded, and caught up as asked", func(w *fixture) {
 		for _, how := range pawl.CatchUps {
 			w.schedule(pawl.NewSchedule{Name: string(how), EverySeconds: 600, CatchUp: how, Overlap: pawl.OverlapAllow})

@@ -102,6 +102,7 @@ var nouns = []noun{
 	children,
 	budgetKeeping,
 	budgetQuestions,
+	budgetEnds,
 	uniqueness,
 	debounces,
 	deadlines,
@@ -117,7 +118,16 @@ var nouns = []noun{
 // Run checks every promise against services made by open, in parallel. After each promise it
 // audits the events: the events of every item and task form one chain from its creation to its
 // current state.
-func Run(t *testing.T, open Open) {
+func Run(t *testing.T, open Open) { run(t, open, nouns) }
+
+// RunTimed checks only the promises that depend on how a database waits, tells of changes and keeps time and keys: those
+// about waits, streams, idempotency keys and time-outs. They suffice for a layer that does not know which
+// database is below it and has passed all promises above another one.
+func RunTimed(t *testing.T, open Open) {
+	run(t, open, []noun{waits, messages, readers, feeds, keys, keyAges, timeouts, deadlines, expiry, heartbeats, races})
+}
+
+func run(t *testing.T, open Open, nouns []noun) {
 	for _, n := range nouns {
 		t.Run(n.name, func(t *testing.T) {
 			for _, p := range n.promises {

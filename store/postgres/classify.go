@@ -23,6 +23,8 @@ const (
 	lockTimeout   = "55P03"
 	notANumber    = "22P02" // the error that a claim raises for a large row; see hot/claim.sql
 	readOnly      = "25006"
+	unsupported   = "0A000" // BEGIN READ WRITE on a server in recovery; also a plan of a table that has changed
+	canceled      = "57014"
 	notNull       = "23502"
 )
 
@@ -35,26 +37,31 @@ type meaning struct {
 // verdicts are looked up by the whole SQLSTATE, then by its class. Any other SQLSTATE is a
 // mistake in Pawl.
 var verdicts = map[string]meaning{
-	"08":       {pawl.CodeUnavailable, "the connection to the database failed"},
-	"53":       {pawl.CodeUnavailable, "the database is out of resources"},
-	"53100":    {pawl.CodeUnavailable, "the disk under the database is full"},
-	"53300":    {pawl.CodeUnavailable, "the database has no connection left"},
-	"55P03":    {pawl.CodeUnavailable, "another transaction locks what the call needs; try again"},
-	"57014":    {pawl.CodeUnavailable, "the database did not carry the call out in time"},
-	"57":       {pawl.CodeUnavailable, "the database ended the call"},
-	"58":       {pawl.CodeUnavailable, "the disk under the database does not answer"},
-	"25006":    {pawl.CodeUnavailable, "the database is read-only"},
-	"25P03":    {pawl.CodeUnavailable, "the transaction was idle for too long"},
-	"26000":    {pawl.CodeUnavailable, useSessions},
-	"42P05":    {pawl.CodeUnavailable, useSessions},
-	"28":       {pawl.CodeUnavailable, "the database refused the login"},
-	"3D":       {pawl.CodeUnavailable, "there is no such database"},
-	"42501":    {pawl.CodeUnavailable, "the login lacks a right in the database"},
-	rolledBack: {pawl.CodeUnavailable, "the transaction lost to others again and again"},
-	"22021":    {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
-	"22P05":    {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
-	"23":       {pawl.CodeInternal, "the database refused the change"},
-	"23505":    {pawl.CodeConflict, "there is one already"},
+	"08":        {pawl.CodeUnavailable, "the connection to the database failed"},
+	"53":        {pawl.CodeUnavailable, "the database is out of resources"},
+	"53100":     {pawl.CodeUnavailable, "the disk under the database is full"},
+	"53300":     {pawl.CodeUnavailable, "the database has no connection left"},
+	"55P03":     {pawl.CodeUnavailable, "another transaction locks what the call needs; try again"},
+	canceled:    {pawl.CodeUnavailable, "the database did not carry the call out in time"},
+	"57":        {pawl.CodeUnavailable, "the database ended the call"},
+	"58":        {pawl.CodeUnavailable, "the disk under the database does not answer"},
+	readOnly:    {pawl.CodeUnavailable, "the database is read-only"},
+	unsupported: {pawl.CodeUnavailable, "the database is in recovery, or a table has just changed"},
+	"55000":     {pawl.CodeUnavailable, "the database cannot carry the call out in its present state"},
+	"55006":     {pawl.CodeUnavailable, "another session uses what the call needs"},
+	"72000":     {pawl.CodeUnavailable, "the snapshot of the call is too old"},
+	"25P04":     {pawl.CodeUnavailable, "the transaction took too long"},
+	"25P03":     {pawl.CodeUnavailable, "the transaction was idle for too long"},
+	"26000":     {pawl.CodeUnavailable, useSessions},
+	"42P05":     {pawl.CodeUnavailable, useSessions},
+	"28":        {pawl.CodeUnavailable, "the database refused the login"},
+	"3D":        {pawl.CodeUnavailable, "there is no such database"},
+	"42501":     {pawl.CodeUnavailable, "the login lacks a right in the database"},
+	rolledBack:  {pawl.CodeUnavailable, "the transaction lost to others again and again"},
+	"22021":     {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
+	"22P05":     {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
+	"23":        {pawl.CodeInternal, "the database refused the change"},
+	"23505":     {pawl.CodeConflict, "there is one already"},
 }
 
 // classify converts an error of the driver to a *pawl.Error, by its SQLSTATE. A cancelled
@@ -92,6 +99,8 @@ func classify(err error) error {
 		}
 		if strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") { // 57P: the server ends the session, or accepts none
 			err = fmt.Errorf("%w: %w", store.ErrLost, err)
+		} else if v.code == pawl.CodeUnavailable && !ofOneCall(pg) {
+			err = fmt.Errorf("%w: %w", store.ErrDown, err)
 		}
 		e := &pawl.Error{Code: v.code, Message: v.message, Err: store.Undone{Err: err}}
 		if e.Code == pawl.CodeConflict {
@@ -108,6 +117,20 @@ func classify(err error) error {
 	}
 	return &pawl.Error{Code: pawl.CodeInternal, Err: err}
 }
+
+// ofOneCall reports whether a SQLSTATE that means unavailable is about one transaction: others may
+// succeed at the same time.
+func ofOneCall(pg *pgconn.PgError) bool {
+	switch pg.Code {
+	case lockTimeout, canceled, "25P03", "25P04", "55006", "72000":
+		return true
+	}
+	return strings.HasPrefix(pg.Code, rolledBack) || unknownName(pg)
+}
+
+// inRecovery reports whether a server refused a change because it is not the primary, or not any
+// more.
+func inRecovery(pg *pgconn.PgError) bool { return pg.Code == readOnly || pg.Code == unsupported }
 
 func lostConnection(err error) bool {
 	var network net.Error

@@ -71,12 +71,12 @@ func (d *dictionary) MakeQueues(ctx context.Context, names []store.QueueName) (b
 // add inserts rows of a dictionary, in a transaction of its own.
 func (d *dictionary) add(ctx context.Context, query string, first, second []string) error {
 	p := d.db.names
-	c, free, err := p.acquire(ctx, false)
+	c, left, free, err := p.acquire(ctx, false)
 	if err != nil {
 		return classify(err)
 	}
 	defer free()
-	s := &session{on: c, rewrite: d.db.dialect.Rewrite, pool: p, limit: p.limit}
+	s := &session{on: c, rewrite: d.db.dialect.Rewrite, pool: p, limit: left}
 	_, err = s.Exec(ctx, query, first, second)
 	return err
 }

@@ -118,12 +118,13 @@ func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
 		}
 		return d
 	}
-	hot := poolKind{total - total*4/10, hotSession, set("statement_timeout", hotLimit), set("lock_timeout", hotLock)}
-	cold := poolKind{total * 4 / 10, everySession, set("statement_timeout", coldLimit), set("lock_timeout", coldLock)}
+	hot := poolKind{"hot", total - total*4/10, hotSession, set("statement_timeout", hotLimit), set("lock_timeout", hotLock)}
+	cold := poolKind{"cold", total * 4 / 10, everySession, set("statement_timeout", coldLimit), set("lock_timeout", coldLock)}
 	beats, background := hot, cold
+	beats.name, background.name = "heartbeats", "background"
 	beats.conns, background.conns, background.lock = 2, 3, hot.lock
 	names := cold
-	names.conns = 1
+	names.name, names.conns = "names", 1
 	var errs [5]error
 	d.hot, errs[0] = d.pool(cfg, hot)
 	d.cold, errs[1] = d.pool(cfg, cold)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,6 +64,8 @@ func setLocally(plans, others string) string {
 // pool has connections of one kind.
 type pool struct {
 	*pgxpool.Pool
+	name   string
+	failed atomic.Int64  // when a call got no connection, in microseconds; 0 = the newest call got one
 	frozen func()        // called when the server does not answer
 	limit  time.Duration // the limit of a statement
 	lock   time.Duration // how long a statement waits for a lock
@@ -72,6 +75,7 @@ type pool struct {
 
 // poolKind is the difference between pools.
 type poolKind struct {
+	name        string
 	conns       int32
 	session     string
 	limit, lock time.Duration
@@ -80,7 +84,10 @@ type poolKind struct {
 func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
 	cfg = cfg.Copy()
 	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = k.conns, 0, 0
-	p := &pool{dictionary: &d.dictionary, frozen: d.frozen,
+	if cfg.MaxConnIdleTime == poolDefaultIdle { // a pooler in front may have fewer sessions than all servers together would keep
+		cfg.MaxConnIdleTime, cfg.HealthCheckPeriod = idleTime, idleTime/6
+	}
+	p := &pool{name: k.name, dictionary: &d.dictionary, frozen: d.frozen,
 		limit: k.limit * 5 / 4, lock: k.lock, slots: make(chan struct{}, max(1, k.conns-max(1, k.conns/3)))}
 	session := fmt.Sprintf("%s; SET statement_timeout = %d; SET lock_timeout = %d", k.session, k.limit.Milliseconds(), k.lock.Milliseconds())
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
@@ -98,10 +105,34 @@ func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
 	return p, err
 }
 
+// exhaustedFor is how long a pool counts as exhausted after a call that got no connection.
+const exhaustedFor = 10 * time.Second
+
+// promptly is a wait for a connection that does not shorten the time of the statement.
+const promptly = 100 * time.Millisecond
+
+// idleTime is how long a connection stays open without use; poolDefaultIdle is the driver's default.
+const idleTime, poolDefaultIdle = time.Minute, 30 * time.Minute
+
 var (
 	errFrozen = errors.New("the server does not answer")
-	errNoConn = &pawl.Error{Code: pawl.CodeUnavailable, Message: "no connection to the database became free in time"}
+	errNoConn = errors.New("no connection in time")
 )
+
+// exhausted is the error of a call that got no connection. It tells a busy process from a server
+// or a pooler that gives this process no more connections.
+func (p *pool) exhausted() *pawl.Error {
+	p.failed.Store(clock.Now().UnixMicro())
+	s := p.Stat()
+	n, most := s.AcquiredConns()+s.IdleConns(), s.MaxConns()
+	e := &pawl.Error{Code: pawl.CodeUnavailable, Err: store.ErrDown,
+		Message: fmt.Sprintf("all %d connections for %s are in use, and none became free in time", most, p.name)}
+	if n < most && s.ConstructingConns() > 0 {
+		e.Message = fmt.Sprintf("the database, or a pooler in front of it, gave no connection for %s in time: this process has %d of %d of "+
+			"that kind; allow more sessions there", p.name, n, most)
+	}
+	return e
+}
 
 // bound returns ctx with a time limit for one statement. If the server does not answer
 // within the limit, it is frozen or unreachable, and so are all its connections.
@@ -116,9 +147,11 @@ func (p *pool) bound(ctx context.Context, limit time.Duration) (context.Context,
 }
 
 // acquire takes a connection from the pool; free releases it. A patient caller may wait
-// long for a lock.
-func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free func(), err error) {
-	within, cancel := context.WithTimeoutCause(ctx, p.limit, errNoConn)
+// long for a lock. The wait for a connection is part of the time of the statement after it: left is
+// what remains of the limit, at least a quarter.
+func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left time.Duration, free func(), err error) {
+	began := clock.Now()
+	within, cancel := context.WithTimeoutCause(ctx, p.limit*3/4, errNoConn)
 	defer cancel()
 	leave := func() {}
 	if patient {
@@ -126,28 +159,36 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, free
 		case p.slots <- struct{}{}:
 			leave = func() { <-p.slots }
 		case <-within.Done():
-			return nil, nil, context.Cause(within)
+			if err = context.Cause(within); errors.Is(err, errNoConn) {
+				err = p.exhausted()
+			}
+			return nil, 0, nil, err
 		}
 	}
 	if c, err = p.Acquire(within); err != nil {
 		leave()
 		if errors.Is(context.Cause(within), errNoConn) {
-			err = errNoConn
+			err = p.exhausted()
 		}
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	return c, func() { c.Release(); leave() }, nil
+	p.failed.Store(0)
+	left = p.limit
+	if waited := clock.Now().Sub(began); waited > promptly {
+		left = max(p.limit-waited, p.limit/4)
+	}
+	return c, left, func() { c.Release(); leave() }, nil
 }
 
 // do runs fn in a transaction. patient says that it may wait long for a lock.
 func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOptions, patient bool,
 	fn func(ctx context.Context, tx store.Tx) error) error {
-	c, free, err := p.acquire(ctx, patient)
+	c, left, free, err := p.acquire(ctx, patient)
 	if err != nil {
 		return err
 	}
 	defer free()
-	s := &session{rewrite: rewrite, one: true, view: o.AccessMode == pgx.ReadOnly, pool: p, limit: p.limit, dictionary: p.dictionary}
+	s := &session{rewrite: rewrite, one: true, view: o.AccessMode == pgx.ReadOnly, pool: p, limit: left, dictionary: p.dictionary}
 	begin, end := p.bound(ctx, s.limit)
 	tx, err := c.BeginTx(begin, o)
 	end()
@@ -220,11 +261,15 @@ func (d *db) reset() bool {
 func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background, d.names} }
 
 func (d *db) poolStates() []pawl.Pool {
-	names, out := [...]string{"hot", "cold", "heartbeats", "background", "names"}, []pawl.Pool{} // in the order of pools
-	for i, p := range d.pools() {
+	out := []pawl.Pool{}
+	for _, p := range d.pools() {
 		s := p.Stat()
-		out = append(out, pawl.Pool{Name: names[i], Max: int(s.MaxConns()), InUse: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
-			Waits: s.EmptyAcquireCount()})
+		state := pawl.Pool{Name: p.name, Max: int(s.MaxConns()), InUse: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
+			Waits: s.EmptyAcquireCount()}
+		if at := p.failed.Load(); at > clock.Now().Add(-exhaustedFor).UnixMicro() {
+			state.Exhausted = fmt.Sprintf("a call got no connection for %s in time", p.name)
+		}
+		out = append(out, state)
 	}
 	return out
 }

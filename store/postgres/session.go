@@ -89,7 +89,7 @@ func same(c *pgx.Conn, pid string) (bool, error) {
 func (d *db) checkSessions(ctx context.Context) error {
 	var conns [2]*pgx.Conn
 	for i, p := range []*pool{d.hot, d.cold} { // one connection of each pool: a pool may have only one
-		c, free, err := p.acquire(ctx, false)
+		c, _, free, err := p.acquire(ctx, false)
 		if err != nil {
 			return classify(err)
 		}

@@ -60,12 +60,12 @@ func (d *db) auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have its own settings
 		return p.do(ctx, d.dialect.Rewrite, writing, wait > p.lock, fn)
 	}
-	c, free, err := p.acquire(ctx, false)
+	c, left, free, err := p.acquire(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer free()
-	return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: p.limit, dictionary: p.dictionary})
+	return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: left, dictionary: p.dictionary})
 }
 
 // again runs a transaction again while it loses to other transactions, at most tries
@@ -90,7 +90,7 @@ func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
 		lost = true
 		d.dictionary.names.Forget()
 	}
-	if pg != nil && pg.Code == readOnly { // the primary is another server now
+	if pg != nil && inRecovery(pg) { // the primary is another server now
 		d.reset()
 	}
 	unsent := n == 1 && pgconn.SafeToRetry(err) // the pooled connection was broken before the first statement
@@ -158,7 +158,7 @@ func rewriteFor(schema string) func(string) string {
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",
 		"pawl.", quoted, "@uuid", "uuid", "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE",
 		"@shared", "FOR SHARE", "@kept", "FOR KEY SHARE",
-		"@skip", "FOR UPDATE SKIP LOCKED",
+		"@skip", "FOR UPDATE SKIP LOCKED", "@unlocked", "SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
 		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), "+
 			"CAST($3 AS TEXT)), 0))"))
@@ -192,10 +192,14 @@ type session struct {
 	*dictionary // nil = the transaction itself inserts names
 }
 
-// bound returns ctx with the time limit of one statement.
+// bound returns ctx with the time limit of one statement. A limit that a wait for the connection
+// has shortened says nothing about other connections.
 func (s *session) bound(ctx context.Context) (context.Context, func()) {
-	if s.pool == nil {
+	switch {
+	case s.pool == nil:
 		return ctx, func() {}
+	case s.limit < s.pool.limit:
+		return context.WithTimeout(ctx, s.limit)
 	}
 	return s.pool.bound(ctx, s.limit)
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -77,8 +78,12 @@ func classify(err error) error {
 	if !found {
 		v = meaning{code: pawl.CodeInternal}
 	}
+	down := v.code == pawl.CodeUnavailable && !busy(err) && code&0xff != lib.SQLITE_INTERRUPT
 	if code != 0 && !broken(err) {
 		err = store.Undone{Err: err}
+	}
+	if down {
+		err = fmt.Errorf("%w: %w", store.ErrDown, err)
 	}
 	e := &pawl.Error{Code: v.code, Message: v.message, Err: err}
 	if e.Code == pawl.CodeConflict {

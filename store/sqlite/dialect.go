@@ -20,7 +20,8 @@ var rewrite = store.Rewriter(map[string]string{
 }, "@uuid", "BLOB", "@each(", "json_each(",
 	"@object(", "json_object(", "@array(", "json_array(", "@group(", "json_group_array(",
 	"@hex(", "lower(hex(", "@)", "))",
-	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
+	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "",
+	"@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
 	"@metadata", members("t"), "@checkpoint_metadata", members("c"))
 
 // textOfID is the text of an id in plain SQL, so that every program can read the views: the

@@ -56,6 +56,9 @@ type Options[Row, Ans any] struct {
 	Verb func(ctx context.Context, tx store.Tx, rows []Row) ([]Ans, error)
 	// Cold says that Verb is not a hot verb: it runs in DB.Do, not in DB.Auto.
 	Cold bool
+	// LeavesLocked says that a call which meets a lock of another transaction does not run again:
+	// its caller handles the error.
+	LeavesLocked bool
 	// Execute runs the rows of a group instead of Verb, in transactions of its own.
 	Execute func(ctx context.Context, rows []Row) ([]Ans, error)
 	// Orphaned gets the answers of a caller that gave up during the flush;

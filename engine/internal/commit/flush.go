@@ -40,7 +40,7 @@ func (c *Committer[Row, Ans]) tried(ctx context.Context, part []*request[Row, An
 	}
 	switch {
 	case err == nil:
-	case locked && len(part) == 1:
+	case locked && len(part) == 1 && !c.options.LeavesLocked:
 		c.runAlone(ctx, part[0])
 	case len(part) == 1 || !locked && !wroteNothing(err): // the statement may have been committed: do not run it again
 		for _, req := range part {

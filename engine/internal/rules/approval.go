@@ -56,8 +56,12 @@ func (r *Rules) EscalationWidens() bool {
 }
 
 // CheckDecider refuses an actor that may not decide about tasks of the type. escalated
-// says that the approval of the task was escalated.
+// says that the approval of the task was escalated. An actor that states its own name must
+// not state it as a type and id: it would count as another one than that of the id.
 func (r *Rules) CheckDecider(verb string, by Actor, escalated bool) error {
+	if by.Key == "" && strings.Contains(by.ID, "/") {
+		return pawl.Invalid("/actor_id", "is %q; the name of an actor has no slash", by.ID)
+	}
 	allowed := r.Approval.By
 	if escalated {
 		allowed = append(slices.Clip(allowed), r.Approval.EscalateTo...)

@@ -167,9 +167,10 @@ func (f *Fields) approval(a *pawl.Approval) {
 			continue
 		}
 		for i, w := range who {
-			kind, id, found := strings.Cut(w, "/")
-			if f.Text(at+strconv.Itoa(i), w, 1, pawl.MaxIDLen+50); !found || kind == "" || id == "" {
-				f.Add(at+strconv.Itoa(i), "is %q; it must be type/id or type/*", w)
+			kind, id, err := pawl.ParseActor(w)
+			if f.Text(at+strconv.Itoa(i), w, 1, pawl.MaxIDLen+50); err != nil || kind == "" || id == "" {
+				f.Add(at+strconv.Itoa(i), "is %q; it must be type/id or type/*, with a type of %s, and an id has no slash",
+					w, strings.Join(pawl.ActorTypes, ", "))
 			}
 		}
 	}

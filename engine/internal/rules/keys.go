@@ -84,6 +84,9 @@ func CheckAPIKey(n *pawl.NewAPIKey) error {
 	f.Text("/name", n.Name, 1, pawl.MaxIDLen)
 	f.Text("/namespace", n.Namespace, 1, pawl.MaxIDLen)
 	f.Text("/actor_id", n.ActorID, 1, pawl.MaxIDLen)
+	if strings.Contains(n.ActorID, "/") {
+		f.Add("/actor_id", "is %q, by default the name of the key; the name of an actor has no slash", n.ActorID)
+	}
 	if !slices.Contains(pawl.ActorTypes, n.ActorType) {
 		f.Add("/actor_type", "is %q; possible: %s", n.ActorType, strings.Join(pawl.ActorTypes, ", "))
 	}

@@ -58,14 +58,11 @@ func (r *Rules) CheckPartPayload(c *pawl.PartCall) Fields {
 func (r *Rules) Assemblable(parts []pawl.ItemPart, bestEffort bool) ([]pawl.ItemPart, error) {
 	var f Fields
 	good := make([]pawl.ItemPart, 0, len(parts))
-	for _, p := range parts {
-		switch {
-		case p.Status == pawl.PartValidated:
-			good = append(good, p)
-		case !bestEffort && p.Seq != nil:
-			f.Add("/parts/"+p.Key, "is %s, number %d", p.Status, *p.Seq)
-		case !bestEffort:
-			f.Add("/parts/"+p.Key, "is %s", p.Status)
+	for i := range parts {
+		if parts[i].Status == pawl.PartValidated {
+			good = append(good, parts[i])
+		} else if !bestEffort {
+			f.unlessValidated(&parts[i])
 		}
 	}
 	if !bestEffort {
@@ -83,6 +80,34 @@ func (r *Rules) Assemblable(parts []pawl.ItemPart, bestEffort bool) ([]pawl.Item
 	}
 	slices.SortStableFunc(good, func(a, b pawl.ItemPart) int { return seqOf(a) - seqOf(b) })
 	return good, nil
+}
+
+// CheckRequiredParts names the required parts that are missing or not validated.
+func (r *Rules) CheckRequiredParts(parts []pawl.ItemPart) (f Fields) {
+	for _, key := range r.RequiredParts() {
+		found := false
+		for i := range parts {
+			if parts[i].Key == key {
+				found = true
+				f.unlessValidated(&parts[i])
+			}
+		}
+		if !found {
+			f.Add("/parts/"+key, "is missing")
+		}
+	}
+	return f
+}
+
+// unlessValidated names a part that is a draft or was rejected.
+func (f *Fields) unlessValidated(p *pawl.ItemPart) {
+	switch {
+	case p.Status == pawl.PartValidated:
+	case p.Seq != nil:
+		f.Add("/parts/"+p.Key, "is %s, number %d", p.Status, *p.Seq)
+	default:
+		f.Add("/parts/"+p.Key, "is %s", p.Status)
+	}
 }
 
 // Merge makes a result of parts: an object with each part under its key, in the order of

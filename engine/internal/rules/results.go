@@ -34,11 +34,23 @@ func (r *Rules) fits(at string, schema, value json.RawMessage) Fields {
 	return f
 }
 
+// CheckWhole checks a result that is handed in whole: as CheckSubmission, and that the
+// required parts are there.
+func (r *Rules) CheckWhole(op string, result, evidence json.RawMessage, parts []pawl.ItemPart) error {
+	f := append(r.CheckRequiredParts(parts), r.submission(result, evidence)...)
+	return f.Err(op)
+}
+
 // CheckSubmission checks a result that is handed in for acceptance, and its evidence.
 func (r *Rules) CheckSubmission(op string, result, evidence json.RawMessage) error {
+	f := r.submission(result, evidence)
+	return f.Err(op)
+}
+
+func (r *Rules) submission(result, evidence json.RawMessage) Fields {
 	f := r.result(result)
 	r.evidence(&f, evidence)
-	return f.Err(op)
+	return f
 }
 
 // result checks a result against the type's limit and schema.

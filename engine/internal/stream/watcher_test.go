@@ -96,6 +96,22 @@ func TestAppendedChunksAreCached(t *testing.T) {
 	}
 }
 
+// Chunks of an attempt that takes the message over are not added: a cut comes before them.
+func TestChunksAfterATakeOverAreRead(t *testing.T) {
+	t.Parallel()
+	w := watcherOf(t, &fakeDB{}, watch.Options{})
+	leave, err := w.join(store.MessageHead{ID: "m", State: string(pawl.MessageStreaming)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	w.Appended(&pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: "m", WorkerID: "w", Attempt: 2},
+		Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "x"}}}, "", true)
+	if head, rows, _, _ := w.now("m", 0); head.Chunks != 0 || len(rows) != 0 {
+		t.Errorf("%d chunks, cached %v", head.Chunks, rows)
+	}
+}
+
 // Close wakes the readers and refuses later ones.
 func TestCloseEndsReaders(t *testing.T) {
 	t.Parallel()

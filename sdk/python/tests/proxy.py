@@ -17,13 +17,15 @@ class Proxy:
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
         self._drop = 0
+        self._holding = b""
         self._cut = False
         self.dropped = 0  # answers that did not get through
 
-    def drop_answers(self, n: int) -> None:
-        """The next n answers with a checkpoint in them are lost, with their connections."""
+    def drop_answers(self, n: int, holding: bytes = b'"ckp_') -> None:
+        """The next n answers with these bytes in them are lost, with their connections."""
         with self._lock:
             self._drop += n
+            self._holding = holding
 
     def cut(self) -> None:
         """Breaks all connections, and each new one, until mend."""
@@ -63,7 +65,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 with self._lock:
-                    drop = answers and self._drop > 0 and b'"ckp_' in data
+                    drop = answers and self._drop > 0 and self._holding in data
                     if drop:
                         self._drop -= 1
                         self.dropped += 1

@@ -12,8 +12,10 @@ import pytest
 import pawl
 import pawl._async.once
 import pawl._sync.once
+import pawl.testing
 
 from .conftest import until
+from .proxy import Proxy
 
 
 @dataclasses.dataclass
@@ -87,3 +89,29 @@ def test_a_key_is_renewed_while_it_runs(client: pawl.Client, kind: str, monkeypa
     over.set()
     running.join(30)
     assert got == ["done"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("broken", ["before the call", "after the call"])
+def test_a_result_is_kept_although_the_connection_breaks(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, is_async: bool, broken: str
+) -> None:
+    ran: list[int] = []
+    with Proxy(shared.port) as proxy:
+
+        def charge() -> int:
+            ran.append(1)
+            if broken == "after the call":
+                proxy.drop_answers(1, b'"completed"')
+            else:
+                proxy.cut()
+                threading.Timer(2, proxy.mend).start()
+            return len(ran)
+
+        async def main() -> Any:
+            async with pawl.AsyncClient(proxy.url) as other:
+                return await other.once(kind, 1, charge)
+
+        got = asyncio.run(main()) if is_async else pawl.Client(proxy.url).once(kind, 1, charge)
+        assert proxy.dropped == (1 if broken == "after the call" else 0)
+    assert got == 1 and client.once(kind, 1, charge) == 1 and ran == [1]

@@ -234,6 +234,20 @@ def test_a_step_with_other_arguments_or_inside_itself_is_refused(
     assert "other arguments" in errors[0] and "inside itself" in errors[1]
 
 
+def test_a_step_that_changed_fails_its_item_for_good(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str
+) -> None:
+    task = client.create_task(kind)
+
+    def work(ctx: pawl.Context) -> None:
+        ctx.step("a", lambda n: n, 1)
+        ctx.step("a", lambda n: n, 2)
+
+    assert drain(shared, kind, work).failed == 1
+    [item] = client.task_items(task["id"])
+    assert (item["state"], item["failures"]) == ("failed", 1)
+
+
 @pytest.mark.parametrize("is_async", [True, False])
 def test_sleep_and_wait_for(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
     task = client.create_task(kind)

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { hashOf } from "./canonical.ts";
 import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { Permanent } from "./failure.ts";
 import { plain } from "./json.ts";
 import { savedSteps } from "./resume.ts";
 import { inSpan, replayedStep, stepSpan } from "./trace.ts";
@@ -87,9 +88,9 @@ export class Steps {
 }
 
 function replayed<T>(name: string, saved: Saved, hash: string): T {
-  if (saved.type !== "tool_executed") throw new Error(`step "${name}": its name is taken by a checkpoint of type ${saved.type}; give the step another name`);
+  if (saved.type !== "tool_executed") throw new Permanent(`step "${name}": its name is taken by a checkpoint of type ${saved.type}; give the step another name`);
   if (saved.args_hash && saved.args_hash !== hash) {
-    throw new Error(`step "${name}": attempt ${saved.attempt} saved its result for other arguments; give the step another name, or pass the same arguments in every attempt`);
+    throw new Permanent(`step "${name}": attempt ${saved.attempt} saved its result for other arguments; give the step another name, or pass the same arguments in every attempt`);
   }
   return saved.snapshot as T;
 }

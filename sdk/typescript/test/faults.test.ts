@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { must, pawl, PawlError, type Job } from "../src/index.ts";
+import { must, once, pawl, PawlError, type Job } from "../src/index.ts";
 import { databases, Fixture, kill, until } from "./fixture.ts";
 import { Proxy } from "./proxy.ts";
 import { create, itemOf, works } from "./works.ts";
@@ -64,6 +64,21 @@ for (const database of databases) {
     patient.kill("SIGTERM");
     assert.equal(await over(patient), 0);
     assert.equal(((await itemOf(p, await task())).result as { attempt: number }).attempt, 1);
+  });
+
+  test(`a result is kept although the connection breaks (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    await using proxy = await Proxy.before((await fixture.serve()).port);
+    const p = pawl(proxy.url);
+    let ran = 0;
+    const charge = (breaks: () => void) => () => (breaks(), ++ran);
+    const cut = () => (proxy.cut(), void setTimeout(() => proxy.mend(), 1000));
+    for (const [key, breaks] of [["answer", () => proxy.dropAnswers(1)], ["cut", cut]] as const) {
+      ran = 0;
+      assert.equal(await once(p, key, 1, charge(breaks)), 1);
+      assert.equal(await once(p, key, 1, charge(breaks)), 1);
+      assert.equal(ran, 1);
+    }
   });
 
   test(`an answer that is lost in a step does nothing twice (${database})`, inTime, async () => {

@@ -104,10 +104,16 @@ func actorsOf(claimants []store.Claimant) []store.ActorName {
 //go:embed heads.sql
 var headsSQL string
 
+// headsLook is headsSQL without locks.
+var headsLook = strings.ReplaceAll(headsSQL, "FOR UPDATE SKIP LOCKED", "")
+
 // Heads implements store.Hot.
 func (Verbs) Heads(ctx context.Context, tx store.Tx, queue int64, gates []store.GateWish) (map[int64][]store.Pick, error) {
-	oldest := len(gates) > 0 && gates[0].Oldest
-	rows, err := tx.Query(ctx, headsSQL, queue, column(gates, func(g *store.GateWish) int64 { return g.Gate }),
+	oldest, query := len(gates) > 0 && gates[0].Oldest, headsSQL
+	if len(gates) > 0 && gates[0].Look {
+		query = headsLook
+	}
+	rows, err := tx.Query(ctx, query, queue, column(gates, func(g *store.GateWish) int64 { return g.Gate }),
 		column(gates, func(g *store.GateWish) int { return g.Most }), oldest)
 	out := map[int64][]store.Pick{}
 	return out, read(rows, err, func(r store.Rows) error {

@@ -91,7 +91,9 @@ func WithCreate[R any](a *App, run func(ctx context.Context, s R, args []string)
 // as adds the caller and its provenance to the context.
 func (a *App) as(ctx context.Context) context.Context {
 	p, _ := a.Config.provenance() // checked by configure
-	return pawl.As(pawl.WithProvenance(a.fromCaller(ctx), p), pawl.Caller{Namespace: a.Config.Namespace, ActorID: a.Config.Actor})
+	c := pawl.Caller{Namespace: a.Config.Namespace}
+	c.ActorType, c.ActorID, _ = pawl.ParseActor(a.Config.Actor) // checked by configure
+	return pawl.As(pawl.WithProvenance(a.fromCaller(ctx), p), c)
 }
 
 // ByUser names the logged-in user as the actor of an operator's decision, unless

@@ -182,6 +182,9 @@ func (c Config) check() error {
 	if _, err := c.provenance(); err != nil {
 		return err
 	}
+	if _, _, err := pawl.ParseActor(c.Actor); err != nil {
+		return Invalid("actor is NAME or TYPE/NAME, and a name has no slash, not %q; types: %s", c.Actor, strings.Join(pawl.ActorTypes, ", "))
+	}
 	if err := cmp.Or(c.Record.check(), c.Blobs.check()); err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ var Settings = []Setting{
 	{Key: "ca", Flag: "ca", Help: "PEM file of the certificate authority that signed the certificate of --server",
 		More: "It is then the only authority trusted"},
 	{Key: "namespace", Flag: "namespace", Short: "n", Default: pawl.DefaultNamespace, Help: "namespace to work in"},
-	{Key: "actor", Flag: "actor", Help: "the caller's name in events"},
+	{Key: "actor", Flag: "actor", Help: "the caller in events: NAME or TYPE/NAME"},
 	{Key: "provenance", Flag: "provenance", Help: "the agent that makes the calls, as JSON: agent_id, agent_name, agent_version, model, …"},
 	{Key: "output", Flag: "output", Short: "o", Default: "table", Help: "table or json"},
 	{Key: "log", Flag: "log", Default: "info", Help: "debug, info, warn or error, on stderr"},

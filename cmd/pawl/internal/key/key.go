@@ -77,11 +77,10 @@ func keyCreate(a *cli.App) *cobra.Command {
 			}
 			n.Namespace = pawl.CallerOf(ctx).Namespace // --namespace is a global flag
 			if actor != "" {
-				kind, id, found := strings.Cut(actor, "/")
-				if !found {
-					return cli.Invalid("--as must be TYPE/ID, for example agent/summarizer")
+				n.ActorType, n.ActorID, err = pawl.ParseActor(actor)
+				if err != nil || n.ActorType == "" || n.ActorID == "" {
+					return cli.Invalid("--as must be TYPE/ID, for example agent/summarizer; an id has no slash")
 				}
-				n.ActorType, n.ActorID = kind, id
 			}
 			if n.Name == "" {
 				n.Name = strings.Join(n.Roles, "-")

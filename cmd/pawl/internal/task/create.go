@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -123,13 +124,26 @@ func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
 	if t.Items, err = n.newItems.read(a); err != nil {
 		return nil, err
 	}
-	if kind, id, found := strings.Cut(n.by, ":"); found {
-		t.RequestedBy = &pawl.Requester{Type: kind, ID: id}
-	} else if n.by != "" {
-		t.RequestedBy = &pawl.Requester{Type: pawl.ActorUser, ID: n.by}
+	if n.by != "" {
+		if t.RequestedBy, err = requester(n.by); err != nil {
+			return nil, err
+		}
 	}
 	t.Dedupe = pawl.Dedupe{All: n.dedupe, Pointers: n.dedupeOn}
 	return []pawl.NewTask{t}, n.alone.set(&t)
+}
+
+// requester reads --requested-by: an actor, or TYPE:ID with a type of the caller's own.
+func requester(text string) (*pawl.Requester, error) {
+	if kind, id, found := strings.Cut(text, ":"); found {
+		return &pawl.Requester{Type: kind, ID: id}, nil
+	}
+	kind, id, err := pawl.ParseActor(text)
+	if err != nil {
+		return nil, cli.Invalid("--requested-by is NAME, TYPE/NAME or TYPE:NAME; a name has no slash, and TYPE/ is one of %s",
+			strings.Join(pawl.ActorTypes, ", "))
+	}
+	return &pawl.Requester{Type: cmp.Or(kind, pawl.ActorUser), ID: id}, nil
 }
 
 func taskCreate(a *cli.App) *cobra.Command {
@@ -170,7 +184,7 @@ func taskCreate(a *cli.App) *cobra.Command {
 	f.StringVar(&n.InputHash, "input-hash", "", "like --dedupe, by a hash that you compute")
 	n.alone.flags(f)
 	f.BoolVar(&n.DryRun, "dry-run", false, "show the items that would be created, and create nothing")
-	f.StringVar(&n.by, "requested-by", "", "the requester: ID or TYPE:ID")
+	f.StringVar(&n.by, "requested-by", "", "the requester: NAME, TYPE/NAME or TYPE:NAME")
 	f.StringVar(&n.metadata, "metadata", "", "a JSON object, @FILE or -")
 	f.StringVar(&n.file, "file", "", "file (or -) with whole tasks as JSON, a list or one per line")
 	return cmd

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -31,6 +32,7 @@ type program struct {
 	stderr io.Writer     // takes what programs write there
 	env    []string      // what they inherit
 	grace  time.Duration // from SIGTERM to SIGKILL
+	log    *slog.Logger
 	types  typeReader    // nil: programs are not told what a good result is
 	watch  *watcher      // kills their process groups when this process is killed; nil on Windows
 }
@@ -98,21 +100,31 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	reports := make(chan error, 1)
 	go func() {
 		err := listen(ctx, r)
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			stop(err)
 		}
 		reports <- err
 	}()
 	err = cmd.Wait()
-	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
+	left := errors.Is(err, exec.ErrWaitDelay)
+	if ctx.Err() != nil || left {
 		childproc.Kill(cmd) // processes of the group that have not ended
 	}
-	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a grandchild may hold it open
-	if report := <-reports; report != nil && !errors.Is(report, os.ErrDeadlineExceeded) {
+	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a process that the program left may hold it open
+	report := <-reports
+	if errors.Is(report, os.ErrDeadlineExceeded) {
+		childproc.Kill(cmd)
+		left, report = true, nil
+	}
+	if report != nil {
 		return nil, report
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if left { // what the program itself wrote is whole: it has ended
+		p.log.WarnContext(ctx, "the program ended, and left a process that held its output open; the process was killed",
+			"item_id", lease.ID, "attempt", lease.Attempt, "waited", p.grace)
 	}
 	return outcome(err, out, tail)
 }
@@ -203,10 +215,7 @@ func outcome(err error, out *childproc.HeadBuffer, tail *childproc.TailBuffer) (
 	switch {
 	case errors.As(err, &exit):
 		return nil, exitFailure(exit, tail.String())
-	case errors.Is(err, exec.ErrWaitDelay):
-		message := "the program ended, but a process that it started kept its stdout open"
-		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: message})
-	case err != nil:
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // after that error the program has ended with 0
 		return nil, worker.Failed(pawl.Failure{Code: codeNotRun, Message: err.Error()})
 	case out.Truncated:
 		return nil, worker.Failed(pawl.Failure{Code: codeBadOutput, Message: fmt.Sprintf("the program's result is over %d bytes", out.Limit)})

@@ -83,6 +83,10 @@ class InvalidError(PawlError):
     code = "invalid"
 
 
+class StepChangedError(InvalidError):
+    """A step does not fit what an earlier attempt saved under its name: no later attempt can mend it."""
+
+
 class UnauthenticatedError(PawlError):
     """There is no key, or one that is unknown, expired or revoked."""
 

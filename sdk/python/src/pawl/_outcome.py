@@ -6,7 +6,7 @@ import dataclasses
 import traceback
 from typing import Any, Literal
 
-from ._errors import MessageStopped, PawlError, Permanent, RetryAfter, Snooze
+from ._errors import MessageStopped, PawlError, Permanent, RetryAfter, Snooze, StepChangedError
 from ._job import Job
 from ._json import dumps, plain
 
@@ -62,7 +62,7 @@ def failed(job: Job, e: BaseException) -> Outcome:
     if detail is not None:
         error["detail"] = detail_of(detail)
     body: dict[str, Any] = {"error": {k: v for k, v in error.items() if v is not None}}
-    if isinstance(e, Permanent):
+    if isinstance(e, (Permanent, StepChangedError)):
         body["retryable"] = False
     if isinstance(e, RetryAfter):
         body["retry_after_ms"] = min(max(round(e.seconds * 1000), 0), MAX_DELAY_MS)

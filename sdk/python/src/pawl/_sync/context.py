@@ -24,6 +24,7 @@ from .._errors import (
     Permanent,
     SignalTimeout,
     Suspended,
+    StepChangedError,
 )
 from .._job import Job, State
 from .._json import dumps, format_time, hash_of, loads, parse_time
@@ -570,10 +571,10 @@ def _args_hash(name: str, args: list[Any]) -> str:
 
 def _replayed(name: str, saved: t.Checkpoint, hash_: str) -> Any:
     if saved["type"] != "tool_executed":
-        raise _step_error(name, f"its name is taken by a checkpoint of type {saved['type']}; give it another name")
+        raise _step_changed(name, f"its name is taken by a checkpoint of type {saved['type']}; give it another name")
     known = saved.get("args_hash")
     if known and known != hash_:
-        raise _step_error(
+        raise _step_changed(
             name,
             f"attempt {saved['attempt']} saved its result for other arguments; give the step another name, "
             "or pass the same arguments in every attempt",
@@ -591,6 +592,10 @@ def _wake_of(name: str, saved: t.Checkpoint) -> datetime:
 def _check_delay(delay: timedelta) -> None:
     if delay > MAX_DELAY:
         raise InvalidError("the time is more than 10 years", op="sleep")
+
+
+def _step_changed(name: str, what: str) -> StepChangedError:
+    return StepChangedError(f"step {name!r}: {what}", op="step")
 
 
 def _step_error(name: str, what: str) -> InvalidError:

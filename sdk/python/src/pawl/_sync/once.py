@@ -21,6 +21,8 @@ T = TypeVar("T")
 SCOPE = "once"  # as in Go and TypeScript
 RENEWALS = 3  # in the time that a key is locked
 RENEWAL_TIMEOUT = 10.0
+TRIES = 30  # to keep a result
+PASSING = ("unavailable", "limit", "key_in_flight", "internal")  # errors that the next try may not meet
 
 
 class Once(OperationCalls):
@@ -34,8 +36,9 @@ class Once(OperationCalls):
         read, and the next call runs again.
 
         The key is renewed while `fn` runs. If the process dies in `fn`, or does not reach the server for 60 s,
-        another call may run it again; then this one raises a ConflictError after `fn` has returned. Keys are
-        shared with `pawl.Once` in Go and `once` in TypeScript.
+        another call may run it again; then this one raises a ConflictError after `fn` has returned. A result that
+        cannot be kept at once is sent again while the key is held. Keys are shared with `pawl.Once` in Go and
+        `once` in TypeScript.
         """
         kind = hints_of(fn).get("return", Any)
         body = {"scope": SCOPE, "request_hash": hash_of(request)}
@@ -55,8 +58,10 @@ class Once(OperationCalls):
             except PawlError:
                 pass  # what fn raised says more
             raise
-        renewal.end()
-        self.complete_key(key, token, result, scope=SCOPE)
+        try:
+            renewal.complete(result)
+        finally:
+            renewal.end()
         out: T = decode(kind, result)
         return out
 
@@ -74,6 +79,8 @@ class _Renewal:
         self._body = {"token": begun.get("token", ""), "scope": SCOPE, "lock_seconds": seconds}
         self._every = seconds / RENEWALS
         self._over = False
+        self._refused = False
+        self._missed = 0  # renewals in a row that failed
         self._timer = _io.Timer(self._every, self._renew)
 
     def _renew(self) -> None:
@@ -82,10 +89,28 @@ class _Renewal:
         try:
             self._call.call("renew_key", self._key, self._body)
         except (ConflictError, NotFoundError):
+            self._refused = True
             return
         except PawlError:
-            pass  # the next one may succeed
+            self._missed += 1  # the next one may succeed
+        else:
+            self._missed = 0
         self._timer = _io.Timer(self._every, self._renew)
+
+    def complete(self, result: Any) -> None:
+        """Keeps the result, and tries that again while the key is held."""
+        body = {"token": self._body["token"], "scope": SCOPE, "response": result}
+        pause = 0.05
+        for left in range(TRIES, 0, -1):
+            last = left == 1 or self._refused or self._missed >= RENEWALS
+            try:
+                self._call.call("complete_key", self._key, body)
+                return
+            except PawlError as e:
+                if last or e.code not in PASSING:
+                    raise
+            _io.sleep(pause)
+            pause = min(2 * pause, self._every)
 
     def end(self) -> None:
         self._over = True

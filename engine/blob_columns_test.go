@@ -1,0 +1,122 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// referringColumns lists the columns that hold values which may refer to uploaded blobs, with
+// what keeps the blobs: the rows of blob_refs of the task, or the text itself, which retention
+// reads.
+var referringColumns = map[string]string{
+	"tasks.payload":                   "task",
+	"tasks.input":                     "task",
+	"items.input":                     "task",
+	"parked_items.result":             "task",
+	"parked_items.assembled_result":   "task",
+	"finished_items.result":           "task",
+	"finished_items.assembled_result": "task",
+	"item_parts.payload":              "task",
+	"checkpoints.snapshot":            "task",
+	"task_results.payload":            "task",
+	"schedules.definition":            "text",
+	"signals.payload":                 "text",
+	"idempotency_keys.response":       "text",
+	"messages.content":                "task",
+}
+
+// plainColumns lists, by table, the other columns of texts: names, words of Pawl, and JSON in
+// which an object with the member $blob is no reference.
+var plainColumns = map[string]string{
+	"actors":            "kind name",
+	"queues":            "namespace type",
+	"paused_namespaces": "namespace",
+	"tasks": "namespace type title metadata requested_by_type requested_by_id input_hash thread trace_parent item_type " +
+		"parts_required reasons schedule",
+	"task_counters":       "namespace state failed_in error",
+	"items":               "namespace type kind key after parts_required reasons",
+	"ready":               "left_by error",
+	"scheduled":           "left_by error",
+	"waiting":             "signal signal_key left_by error",
+	"leases":              "namespace stage error key_id stopped",
+	"parked_items":        "left_by stage evidence notes error",
+	"finished_items":      "left_by stage error",
+	"item_parts":          "id namespace part_key status evidence notes errors checksum worker_id idempotency_key_hash",
+	"checkpoints":         "id namespace type name args_hash message_id metadata said",
+	"blobs":               "namespace",
+	"uploads":             "id namespace place",
+	"upload_pieces":       "upload_id",
+	"uploaded_blobs":      "namespace upload_id",
+	"blob_refs":           "namespace",
+	"moves":               "class event from_state to_state task_from task_to",
+	"task_events":         "namespace message data diff trace_parent key_id",
+	"task_results":        "namespace",
+	"provenances":         "id namespace verb scope idempotency_key agent_id agent_name agent_version model request_fingerprint extra",
+	"idempotency_keys":    "namespace scope key_hash request_hash status token content_type location",
+	"messages":            "id namespace thread role state model checkpoint_id usage metadata cuts",
+	"message_chunks":      "message_id body",
+	"types":               "namespace name definition",
+	"api_keys":            "id namespace name roles actor_type actor_id secret_hash",
+	"workers":             "namespace worker_id name version types",
+	"schedules":           "id namespace name error",
+	"signals":             "namespace name key",
+	"sweeps":              "server detail",
+	"relay_cursors":       "sink detail",
+	"log_epochs":          "origin checkpoint",
+	"log_checkpoints":     "signer note",
+	"log_removals":        "counts",
+	"archives":            "namespace path sha256",
+	"tombstones":          "namespace",
+	"secrets":             "name value",
+	"retention_gate":      "reason",
+	"queue_limits":        "namespace rules",
+	"gates":               "namespace pointer key",
+	"firings":             "schedule_id namespace outcome error",
+	"budgets":             "id namespace name unit for_type for_key period on_exhausted on_lost",
+	"budget_reservations": "id namespace budget_id key agent model",
+	"budget_totals":       "budget_id namespace agent model",
+	"budget_questions":    "budget_id namespace key",
+	"deadlines":           "namespace",
+	"uniques":             "namespace type key",
+	"parents":             "namespace",
+	"child_links":         "namespace key",
+	"child_waits":         "namespace name on_failure",
+	"awaited_children":    "state error",
+	"child_cancels":       "namespace",
+	"queue_minutes":       "namespace",
+	"totals":              "namespace type",
+}
+
+// Every column of a text is listed as one that may refer to uploaded blobs, or as one that
+// does not. A new one needs a decision: what keeps the blobs of its values?
+func TestColumnsThatReferToBlobs(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	var columns []string
+	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+		columns, err = texts(ctx, tx, "SELECT m.name || '.' || c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c "+
+			"WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name <> 'schema_migrations' AND c.type = 'TEXT'")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range columns {
+		table, col, _ := strings.Cut(name, ".")
+		if plain := slices.Contains(strings.Fields(plainColumns[table]), col); plain == (referringColumns[name] != "") {
+			t.Errorf("%s is listed as neither or both", name)
+		}
+	}
+	for name := range referringColumns {
+		if !slices.Contains(columns, name) {
+			t.Errorf("there is no column %s", name)
+		}
+	}
+	if len(columns) < 100 {
+		t.Errorf("%d columns", len(columns))
+	}
+}

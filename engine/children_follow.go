@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// passOnPage is how many parents, and how many waits, are listed at once.
+	passOnPage = 50
+	// passOnPatience is how many locked children a call leaves out before it leaves all others too.
+	passOnPatience = 2
+	// childrenPages bounds the pages of awaited children that one call of settleAwaited compares.
+	childrenPages = 4
+	// childrenPeek is how often Run looks for ends of children that were not counted.
+	childrenPeek = 2 * time.Second
+	// lockedParent is how long the end of a child waits for a parent that another transaction locks,
+	// and how long a cancel waits for the first child. Then they are left to the next pass, for
+	// lockedMemory also the other ends of this parent's children.
+	lockedParent = 500 * time.Millisecond
+	lockedMemory = childrenPeek
+	// lockedRow is how long work in the background waits for each locked row.
+	lockedRow = 100 * time.Millisecond
+)
+
+// lockedRows are items that wait for children, and parents whose children are to be cancelled, of
+// which another transaction locked a row a short time ago.
+type lockedRows struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+func (l *lockedRows) note(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := clock.Now()
+	maps.DeleteFunc(l.until, func(_ string, t time.Time) bool { return now.After(t) })
+	if l.until == nil {
+		l.until = map[string]time.Time{}
+	}
+	l.until[id] = now.Add(lockedMemory)
+}
+
+func (l *lockedRows) has(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return clock.Now().Before(l.until[id])
+}
+
+// childrenEnded counts tasks that may be children, and may have ended, in the waits for them.
+// If it fails, settleAwaited counts them.
+func (e *Engine) childrenEnded(ctx context.Context, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	if e.scope != nil {
+		e.after(func() { e.root.childrenEnded(ctx, ids) })
+		return
+	}
+	ctx = store.WithLockWait(context.WithoutCancel(ctx), lockedParent)
+	for page := range slices.Chunk(ids, childPage) {
+		err := e.countEnded(ctx, page)
+		if errors.Is(err, store.ErrLocked) {
+			err = e.countApart(ctx, page, e.lockedRows.has)
+		}
+		if err != nil {
+			e.logError(ctx, "children that ended are counted by the next pass", err)
+			return
+		}
+	}
+}
+
+// countEnded counts children together with those of other calls.
+func (e *Engine) countEnded(ctx context.Context, ids []string) error {
+	rows := make([]store.EndedChild, len(ids))
+	for i, id := range ids {
+		rows[i] = store.EndedChild{Ord: i, TaskID: id}
+	}
+	ended, err := e.committers.children.Do(ctx, e.db, rows)
+	if err != nil {
+		return err
+	}
+	for _, c := range ended {
+		e.childrenCounted(ctx, c)
+	}
+	return nil
+}
+
+// countApart counts children in the waits for them, so that a locked wait stops no other. Items
+// that are left out, and those whose waits are locked, are left to the next pass.
+func (e *Engine) countApart(ctx context.Context, ids []string, leftOut func(item string) bool) error {
+	var by map[string][]string
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		by, err = store.EndedAwaited(ctx, tx, ids)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(by, func(item string, _ []string) bool { return leftOut(item) })
+	return store.Apart(ctx, slices.Sorted(maps.Keys(by)), func(ctx context.Context, items []string) error {
+		var ids []string
+		for _, item := range items {
+			ids = append(ids, by[item]...)
+		}
+		slices.Sort(ids)
+		var ended store.ChildrenEnded
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			ended, err = store.EndTasks(ctx, tx, slices.Compact(ids), func(item string) bool { return !slices.Contains(items, item) })
+			return err
+		})
+		if err == nil {
+			e.childrenCounted(ctx, ended)
+		}
+		return err
+	}, func(err error) bool { return stopsAll(ctx, err) }, func(item string, err error) {
+		e.lockedRows.note(item)
+		e.leftAside(ctx, "children that ended are counted by the next pass", err, "item_id", item)
+	})
+}
+
+// stopsAll reports whether an error is not that of one row: the caller gave up, or the database
+// is unavailable.
+func stopsAll(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !errors.Is(err, store.ErrLocked)
+}
+
+// leftAside logs that something is left to the next pass. A lock that another transaction holds is no
+// error.
+func (e *Engine) leftAside(ctx context.Context, what string, err error, args ...any) {
+	args = append(args, "error", err)
+	if errors.Is(err, store.ErrLocked) {
+		e.log.DebugContext(ctx, what, args...)
+	} else {
+		e.log.WarnContext(ctx, what, args...)
+	}
+}
+
+// childrenCounted goes on with what the ends of children have moved, after the commit.
+func (e *Engine) childrenCounted(ctx context.Context, c store.ChildrenEnded) {
+	if len(c.Woken) > 0 {
+		e.itemsQueued(c.Woken)
+	}
+	for _, d := range c.Failed {
+		e.follow(pawl.As(ctx, pawl.Caller{Namespace: d.Namespace}),
+			effects{followUp: true, ended: []string{d.ItemID}, failing: []string{d.TaskID}, children: []string{d.TaskID}})
+	}
+	if c.Cancels {
+		e.passOn(ctx)
+	}
+}
+
+// settleAwaited counts children that ended when the process that should have counted them died,
+// and goes on with cancels that it should have passed on. Waits that are over cost nothing.
+func (e *Engine) settleAwaited(ctx context.Context) error {
+	ctx = store.WithLockWait(ctx, lockedRow)
+	return errors.Join(e.countAwaited(ctx), e.passOnAll(ctx, math.MaxInt, math.MaxInt))
+}
+
+func (e *Engine) countAwaited(ctx context.Context) error {
+	var after store.Awaited
+	if last := e.awaitedAfter.Load(); last != nil {
+		after = *last
+	}
+	for range childrenPages {
+		var open []store.Awaited
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			open, err = store.OpenAwaited(ctx, tx, after, childPage)
+			return err
+		})
+		if err == nil && len(open) > 0 {
+			ids := make([]string, len(open))
+			for i, a := range open {
+				ids[i] = a.ChildID
+			}
+			err = e.countApart(ctx, ids, func(string) bool { return false })
+		}
+		if err != nil {
+			return err
+		}
+		if after = (store.Awaited{}); len(open) < childPage {
+			break
+		}
+		after = open[len(open)-1]
+	}
+	e.awaitedAfter.Store(&after)
+	return nil
+}
+
+// passOn cancels, or deletes, the children of tasks that were cancelled or deleted. What is left
+// when it fails is left to the next pass.
+func (e *Engine) passOn(ctx context.Context) {
+	if e.scope != nil {
+		e.after(func() { e.root.passOn(ctx) })
+		return
+	}
+	ctx = store.WithLockWait(context.WithoutCancel(ctx), lockedParent)
+	if err := e.passOnAll(ctx, passOnAtOnce, passOnPatience); err != nil {
+		e.leftAside(ctx, "children are cancelled by the next pass", err)
+	}
+}
+
+// passOnAll goes down one generation after the other: a cancelled child notes that its own
+// children are to be cancelled. It stops when it has cancelled most children or more. Parents of
+// which a row is locked are left to the next call, up to patience of them; each may have patience
+// locked children.
+func (e *Engine) passOnAll(ctx context.Context, most, patience int) error {
+	left := map[string]bool{} // items and parents
+	for moved := true; moved; {
+		moved = false
+		for after := (store.PassOnCursor{}); ; {
+			var todo []store.PassedOn
+			err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+				todo, err = store.ToPassOn(ctx, tx, &after, passOnPage)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if len(todo) == 0 {
+				break
+			}
+			for i := range todo {
+				p := &todo[i]
+				id := cmp.Or(p.ItemID, p.TaskID)
+				if left[id] || patience < math.MaxInt && e.lockedRows.has(id) {
+					continue
+				}
+				n, err := e.passOnTo(pawl.As(ctx, pawl.Caller{Namespace: p.Namespace, ActorType: pawl.ActorSystem}), p, most, patience)
+				if most -= n; err != nil && (stopsAll(ctx, err) || len(left) >= patience) || most <= 0 {
+					return err
+				}
+				moved = moved || err == nil
+				if left[id] = err != nil; err != nil {
+					e.lockedRows.note(id)
+					e.leftAside(ctx, "children are cancelled by the next pass", err, "task_id", p.TaskID)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// watchChildren counts, until ctx ends, what other processes should have counted.
+func (e *Engine) watchChildren(ctx context.Context) {
+	tick := time.NewTicker(childrenPeek)
+	defer tick.Stop()
+	for {
+		if err := e.settleAwaited(ctx); err != nil {
+			e.logError(ctx, "counting children that ended failed; retrying", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

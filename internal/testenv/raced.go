@@ -1,0 +1,78 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// raced lists what a run with -raced repeats with the race detector: the code whose goroutines are Pawl's own. Code
+// without goroutines of its own, such as the command line or the dashboard, cannot race, and the detector makes its
+// tests several times as slow. No tests = all.
+var raced = []struct {
+	packages []string
+	tests    []string
+	under    string // of the tests' subtests, those that match, as in -run
+}{
+	{packages: []string{"./engine/internal/...", "./internal/watch", "./feed", "./worker", "./relay", "./store/sqlite", "./store/postgres"}},
+	{packages: []string{"./engine", "./server"}, tests: []string{
+		// All verbs at once, and whether what they answered can have happened one after the other.
+		"TestConcurrentWalk", "TestConcurrentHistoriesAreLinearizable", "TestThirtyTwoAgentsAboutOneTask",
+		// Limits and budgets.
+		"TestLimitsHold", "TestOrderHoldsFromItsStart", "TestLimitsHoldWhileProcessesDie", "TestBudgetsAreNeverExceededAndNeverLeak",
+		// Children, and parents that wait for them.
+		"TestChildrenAgainstTheirParent", "TestChildrenEndWhileTheirParentIsChanged", "TestAKeyHasOneChild",
+		// Processes and databases that stop and go on.
+		"TestThawedWorkersAreRefused", "TestAFrozenDatabase", "TestPostgresGoneAndBack", "TestAnExcludedProgramStops",
+		"TestAnExcludedProgramLearnsWhenItReconnects",
+		// Waits.
+		"TestAnotherProcessEndsATask", "TestNoEndOfATaskIsMissed", "TestAWaitForATaskEnds", "TestNoAnswerAboutABudgetIsMissed",
+		"TestWorkWithoutAWordIsFoundByAllWhoWait", "TestAWaitingClaimOutlivesItsConnection", "TestCommittedWakesClaims",
+		"TestASignalSentWhileItemsAreSuspendedIsNotLost", "TestRevokingRaces",
+		// What an engine keeps in memory, and its goroutines.
+		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestCreatesAtOnceHaveTheRulesOfTheirType",
+		"TestTheKeyOfALongCallIsRenewed", "TestThreeEnginesFireEachTickOnce", "TestOneOfManyServersGetsASink", "TestManyWriteOneLog",
+		// Streams.
+		"TestASecondServerReads", "TestASlowReaderGetsAllOfIt", "TestASlowReaderLearnsOfACut", "TestManyWorkersMakeEachMessageOnce",
+		"TestStreamGoesOnAtAnotherServer", "TestStreamEndsWhenTheServerStops", "TestSilentStreamEndsWhole",
+		"TestStreamBeatsAndCutsTheSlow", "TestAThousandStreams", "TestAReaderWhoTakesNothing", "TestRevocationEndsWaitsAndStreams",
+		"TestClaimsThatWait", "TestBodiesInFlightAreBounded",
+	}},
+	{packages: []string{"./pawltest", "./client"}, tests: []string{"TestBehaviour"},
+		under: "^(sqlite|postgres)$/^(waiting_for_work|messages|readers|feed|races)$"},
+}
+
+// uninstrumented keeps the detector out of SQLite. It is C translated to Go, and one goroutine at a time calls it. To
+// instrument it too would make its tests four to eight times as slow.
+const uninstrumented = "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
+
+// racedRuns are the runs of the list with other arguments as given, which name all packages.
+func racedRuns(args []string) (runs []goTest) {
+	args = withoutPackages(args)
+	for _, r := range raced {
+		with := append(slices.Clone(args), goTest{race: true}.detector()...)
+		if len(r.tests) > 0 {
+			with = append(with, "-run", "^("+strings.Join(r.tests, "|")+")$"+below(r.under))
+		}
+		runs = append(runs, goTest{args: append(with, r.packages...), race: true})
+	}
+	return runs
+}
+
+// detector are the arguments that turn the detector on.
+func (t goTest) detector() []string {
+	if !t.race {
+		return nil
+	}
+	return []string{"-race", uninstrumented}
+}
+
+func below(under string) string {
+	if under == "" {
+		return ""
+	}
+	return "/" + under
+}
+
+func withoutPackages(args []string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == allPackages })
+}

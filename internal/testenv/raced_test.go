@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A test that was renamed would drop out of the run with the race detector unseen.
+func TestRacedTestsExist(t *testing.T) {
+	for _, r := range raced {
+		var found []string
+		for _, dir := range r.packages {
+			dir, below := strings.CutSuffix(dir, "/...")
+			pattern := filepath.Join("..", "..", dir, "*_test.go")
+			if below {
+				pattern = filepath.Join("..", "..", dir, "*", "*_test.go")
+			}
+			files, err := filepath.Glob(pattern)
+			if err != nil || len(files) == 0 {
+				t.Errorf("%s has no tests: %v", dir, err)
+			}
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
+					found = append(found, string(m[1]))
+				}
+			}
+		}
+		for i, test := range r.tests {
+			if !slices.Contains(found, test) || slices.Contains(r.tests[:i], test) {
+				t.Errorf("%s is not a test of %v, or is listed twice", test, r.packages)
+			}
+		}
+	}
+}
+
+func TestRuns(t *testing.T) {
+	t.Chdir("../..")
+	runs := runsOf([]string{"-timeout", "1h", "./..."}, true)
+	var said []string
+	for _, r := range runs {
+		said = append(said, r.String())
+	}
+	all := strings.Join(said, "\n")
+	for _, want := range []string{"go test -timeout 1h ./...", "cd contrib/traces && go test -timeout 1h ./...",
+		"go test -timeout 1h -race -gcflags=modernc.org/...=-race=false -d=checkptr=0 ./engine/internal/...",
+		"-run ^(TestConcurrentWalk|"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is not in\n%s", want, all)
+		}
+	}
+	if one := runsOf([]string{"./engine"}, false); len(one) != 1 || one[0].race || one[0].dir != "" {
+		t.Errorf("%v", one)
+	}
+}

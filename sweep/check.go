@@ -1,0 +1,127 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// checkedArchives bounds the archives that a check reads: the newest ones.
+	checkedArchives = 1000
+	// checkedTasks bounds the tasks that one read of the check of retention covers.
+	checkedTasks = 20_000
+)
+
+// Check searches for archives that cannot be read, and for tasks that no pass of retention will find.
+func (s *Sweeper) Check(ctx context.Context, report func(store.Breach)) error {
+	if err := s.checkArchives(ctx, breaches(store.RuleArchive, report)); err != nil {
+		return err
+	}
+	return s.checkRetention(ctx, breaches(store.RuleRetention, report))
+}
+
+// breaches returns a function that reports breaches of a rule.
+func breaches(rule string, report func(store.Breach)) func(taskID, found string) {
+	return func(taskID, found string) {
+		report(store.Breach{Rule: rule, Code: store.CodeOfRule(rule), Subject: taskID, Found: found, Repair: store.RuleOf(rule).Repair})
+	}
+}
+
+func (s *Sweeper) checkArchives(ctx context.Context, report func(taskID, found string)) error {
+	var all []store.TaskRef
+	var signed store.SignedRoot
+	read, err := s.signed()
+	if err != nil {
+		return err
+	}
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if all, err = store.ArchivesToCheck(ctx, tx, checkedArchives); err == nil && len(all) > 0 {
+			signed, err = read(ctx, tx)
+		}
+		return err
+	})
+	for _, t := range all {
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+		err = s.checkArchive(ctx, t, signed, report)
+	}
+	return err
+}
+
+// checkArchive reads an archive as a restore does. A task that is restored meanwhile has none to check.
+func (s *Sweeper) checkArchive(ctx context.Context, t store.TaskRef, signed store.SignedRoot, report func(taskID, found string)) error {
+	a, err := readArchive(ctx, s.DB, t.Namespace, t.ID)
+	if pawl.CodeOf(err) == pawl.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var r store.ArchiveReader
+	if err := s.load(a, r.Line); err != nil {
+		report(t.ID, err.Error())
+		return nil
+	}
+	if r.TaskID != t.ID || r.Namespace != t.Namespace {
+		report(t.ID, "it is the archive of "+r.TaskID)
+		return nil
+	}
+	if r.Log == nil || r.Log.Checkpoint == "" || signed.Open == nil {
+		return nil
+	}
+	root, known := signed.Open(r.Log.Checkpoint)
+	if !known {
+		return nil
+	}
+	_, faults := r.Check(root)
+	for _, f := range faults {
+		if f.Kind == store.FaultChanged || f.Kind == store.FaultMissing {
+			report(t.ID, fmt.Sprintf("%s: %s", f.EventID, f.Found))
+			break
+		}
+	}
+	return nil
+}
+
+// checkRetention searches for tasks that the cursors of retention have passed.
+func (s *Sweeper) checkRetention(ctx context.Context, report func(taskID, found string)) error {
+	own, err := (&pass{Sweeper: s}).retentions(ctx)
+	if err != nil {
+		return err
+	}
+	cursors, furthest := map[string]store.Cursor{}, int64(0)
+	spans := s.retentionSpans(own)
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		for _, x := range spans {
+			at, err := store.ReadCursor(ctx, tx, x.cursor)
+			if err != nil {
+				return err
+			}
+			cursors[x.cursor], furthest = at, max(furthest, at.Position)
+		}
+		return nil
+	})
+	states := append(slices.Clone(ended), string(pawl.TaskFailed), string(pawl.TaskDeadLettered))
+	for after := ""; err == nil && furthest > 0 && after != store.LastTask; {
+		err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			tasks, end, err := store.AtRestBefore(ctx, tx, after, furthest, states, checkedTasks)
+			after = end
+			for _, t := range tasks {
+				for _, x := range spans {
+					at := cursors[x.cursor]
+					if slices.Contains(x.states, t.State) && x.own(own[t.Type]) == x.seconds && at.Position >= t.Last &&
+						!slices.Contains(at.Again, t.TaskID) {
+						report(t.TaskID, "it is "+t.State+", and the cursor "+x.cursor+" has passed its events")
+					}
+				}
+			}
+			return err
+		})
+	}
+	return err
+}
