@@ -15,7 +15,7 @@ import (
 // took a quarter of an hour.
 func TestACheckWithOldStatisticsReadsOnce(t *testing.T) {
 	t.Parallel()
-	p := pawltest.OpenWith(t, pawltest.Postgres, engine.Options{})
+	p := pawltest.OpenNew(t, pawltest.Postgres, engine.Options{})
 	need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "first"}))
 	for _, table := range []string{"tasks", "task_events", "ready", "task_counters", "finished_items"} {
 		ok(t, p.Exec("ALTER TABLE pawl."+table+" SET (autovacuum_enabled = false)"))

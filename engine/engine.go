@@ -150,6 +150,9 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// Log gets one line per error; nil = slog.Default.
 	Log *slog.Logger
+	// DB is a database of OpenDB instead of the one at the URL, for tests. Options about how a
+	// database is opened have no effect then. Close closes it. nil = the database at the URL.
+	DB store.DB
 }
 
 // Engine is an open Pawl database. It is safe for concurrent use. Call Close when done.
@@ -262,7 +265,26 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	return e, nil
 }
 
+// OpenDB opens the database at url and brings its schema up to date, for Options.DB.
+func OpenDB(ctx context.Context, url string, o Options) (store.DB, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	db, err := openDB(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.Dialect().Migrator.Up(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	db.Dialect().Guard()
+	return db, nil
+}
+
 func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
+	if o.DB != nil {
+		return o.DB, nil
+	}
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
@@ -284,7 +306,9 @@ func (e *Engine) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if e.opts.Migrate == "off" {
+	if e.opts.DB != nil {
+		// its schema is up to date
+	} else if e.opts.Migrate == "off" {
 		if err := store.Verify(ctx, e.db.Dialect().Migrator); err != nil {
 			return err
 		}

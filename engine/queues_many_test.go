@@ -52,7 +52,7 @@ func queuesByRows(t *testing.T, p *pawltest.Pawl, namespace string) (out []strin
 func TestQueuesAreFoundAmongMany(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
-			p := pawltest.OpenWith(t, which, engine.Options{})
+			p := pawltest.OpenNew(t, which, engine.Options{})
 			in := func(namespace string) context.Context { return pawl.As(t.Context(), pawl.Caller{Namespace: namespace}) }
 			create := func(namespace, kind string) {
 				if _, err := pawl.Create(in(namespace), p.Service, pawl.NewTask{Type: kind}); err != nil {

@@ -16,6 +16,7 @@ package pawltest
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,7 @@ type Pawl struct {
 	flows  bool    // it uses the machine's clock
 
 	tampered bool
+	analyzed bool // the planner has statistics that the test wanted
 
 	mu sync.Mutex
 	at time.Time
@@ -71,20 +73,27 @@ var _ Clock = (*Pawl)(nil)
 // call Service.Sweep, or Engine.Run in a goroutine.
 func Open(t testing.TB, which Database) *Pawl {
 	t.Helper()
-	return open(t, which, engine.Options{}, false)
+	return open(t, which, engine.Options{}, false, false)
 }
 
 // OpenWith is Open with options. It sets Schema, and Clock unless it is given.
 func OpenWith(t testing.TB, which Database, o engine.Options) *Pawl {
 	t.Helper()
-	return open(t, which, o, false)
+	return open(t, which, o, false, false)
+}
+
+// OpenNew is OpenWith with a database that no other test uses. Tests of many rows need it: a
+// prepared statement of a test before may have a plan for few.
+func OpenNew(t testing.TB, which Database, o engine.Options) *Pawl {
+	t.Helper()
+	return open(t, which, o, false, true)
 }
 
 // OpenReal is Open on the machine's clock, for tests with other processes; o holds at most one
 // Options. Advance and Now then fail the test.
 func OpenReal(t testing.TB, which Database, o ...engine.Options) *Pawl {
 	t.Helper()
-	return open(t, which, append(o, engine.Options{})[0], true)
+	return open(t, which, append(o, engine.Options{})[0], true, false)
 }
 
 // Each runs a test on every database, as parallel subtests.
@@ -98,19 +107,31 @@ func Each(t *testing.T, fn func(t *testing.T, p *Pawl)) {
 	}
 }
 
-func open(t testing.TB, which Database, o engine.Options, flows bool) *Pawl {
+func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl {
 	t.Helper()
 	p := &Pawl{t: t, Database: which, at: Start, flows: flows}
-	switch which {
-	case SQLite:
+	var k *kept
+	if !flows && !own && keptOptions(o) {
+		k = take(t, which)
+	}
+	switch {
+	case k != nil:
+		p.URL, p.schema = k.url, k.schema
+		t.Cleanup(func() { k.release(p.sound()) })
+	case which == SQLite:
 		p.URL = "sqlite:" + freshFile(t)
-	case Postgres:
+	case which == Postgres:
 		p.URL = Server(t)
 		p.schema = freshSchema(t, p.URL)
-		p.Schema = p.schema.name
-		t.Cleanup(func() { p.must(p.schema.release()) })
+		t.Cleanup(func() { p.must(p.schema.release(!own && p.sound())) })
 	default:
 		t.Fatalf("pawltest: no database %q", which)
+	}
+	if p.schema != nil {
+		p.Schema = p.schema.name
+	}
+	if k != nil {
+		k.lend(&o, p.Now)
 	}
 	p.Engine = p.Another(o)
 	p.Service = p.Engine
@@ -166,6 +187,7 @@ func (p *Pawl) Advance(d time.Duration) {
 // Exec runs SQL without the engine's checks, as a user of a database shell would. Tables are
 // named with the prefix "pawl." on both databases; ids are texts.
 func (p *Pawl) Exec(query string, args ...any) error {
+	p.analyzed = p.analyzed || strings.HasPrefix(query, "ANALYZE")
 	return p.Engine.DB().Do(context.Background(), func(ctx context.Context, tx store.Tx) error {
 		query, args := SQL(query, args...)
 		_, err := tx.Exec(ctx, query, args...)
@@ -183,6 +205,9 @@ func (p *Pawl) must(err error) {
 // Tampered says that the test changes events or their log directly: the log and the totals are not
 // checked when the test ends.
 func (p *Pawl) Tampered() { p.tampered = true }
+
+// sound reports whether a further test can use the database, once its rows are reset.
+func (p *Pawl) sound() bool { return !p.t.Failed() && !p.tampered && !p.analyzed }
 
 // check checks the invariants and the transparency log of the database.
 func (p *Pawl) check() {

@@ -4,15 +4,19 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // Server returns the URL of the PostgreSQL server for tests. Without a server the test is
@@ -30,28 +34,61 @@ func Server(t testing.TB) string {
 	return url
 }
 
-// Main runs a package's tests. Tests of one run reuse the same schemas one after the other,
-// and copies of one SQLite file. That is twenty times as fast as creating each of them. The
-// schemas are dropped at the end.
+// Main runs a package's tests. Tests of one run use the same databases one after the other, with
+// the connections and prepared statements of the test before: its rows are removed in between. A
+// test that fails, changes the schema or leaves a transaction open has its database to itself. So do
+// tests with OpenReal, whose SQLite files are copies. Everything is removed at the end.
 //
 //	func TestMain(m *testing.M) { pawltest.Main(m) }
 func Main(m *testing.M) {
-	pool.kept = true
+	pool.kept, pool.free = true, map[Database][]*kept{}
 	code := m.Run()
-	for _, s := range pool.free {
-		if err := s.drop(); err != nil {
-			fmt.Fprintln(os.Stderr, "pawltest:", err)
-		}
+	if err := empty(); err != nil {
+		fmt.Fprintln(os.Stderr, "pawltest:", err)
 	}
 	os.Exit(code)
 }
 
-// pool keeps the schemas between the tests of a package that uses Main.
+// pool keeps databases between the tests of a package that uses Main.
 var pool struct {
-	mu   sync.Mutex
-	kept bool
-	free []*schema
-	file []byte // a migrated SQLite database; nil before the first is made
+	mu      sync.Mutex
+	kept    bool
+	free    map[Database][]*kept
+	schemas []*schema // without connections, for engines that open their own
+	dir     string    // of the SQLite files of free
+	files   int
+	file    []byte // a migrated SQLite database; nil before the first is made
+}
+
+// empty removes the databases of the pool.
+func empty() (err error) {
+	for _, all := range pool.free {
+		for _, k := range all {
+			err = errors.Join(err, k.drop())
+		}
+	}
+	for _, s := range pool.schemas {
+		err = errors.Join(err, s.drop())
+	}
+	if pool.dir != "" {
+		err = errors.Join(err, os.RemoveAll(pool.dir))
+	}
+	return err
+}
+
+// migratedFile returns the content of a migrated SQLite database. The first is made at path.
+func migratedFile(path string) ([]byte, error) {
+	if pool.file != nil {
+		return pool.file, nil
+	}
+	db, err := engine.OpenDB(context.Background(), "sqlite:"+path, engine.Options{})
+	if err == nil {
+		err = db.Close()
+	}
+	if err == nil {
+		pool.file, err = os.ReadFile(path)
+	}
+	return pool.file, err
 }
 
 // freshFile returns the path of an SQLite database, or the path at which the engine creates
@@ -64,42 +101,43 @@ func freshFile(t testing.TB) string {
 	if !pool.kept {
 		return path
 	}
-	if pool.file == nil {
-		e, err := engine.Open(context.Background(), "sqlite:"+path)
-		if err == nil {
-			err = e.Close()
-		}
-		if err == nil {
-			pool.file, err = os.ReadFile(path)
-		}
-		if err != nil {
-			t.Fatalf("pawltest: %v", err)
-		}
+	file, err := migratedFile(path)
+	if err == nil {
+		err = os.WriteFile(path, file, 0o600)
 	}
-	if err := os.WriteFile(path, pool.file, 0o600); err != nil {
+	if err != nil {
 		t.Fatalf("pawltest: %v", err)
 	}
 	return path
 }
 
-// schema is one schema of the server, with a connection that moves its clock, empties it and
+// schema is one schema of the server, with a connection that moves its clock, resets its rows and
 // drops it.
 type schema struct {
-	name string
-	conn *pgx.Conn
+	name  string
+	conn  *pgx.Conn
+	print string // see fingerprint; "" = it is not learned
+	holds bool   // its clock is the one of holdClock
 }
 
-// freshSchema returns an empty schema, or the name of a schema for the engine to create.
+// freshSchema returns an empty schema that is migrated.
 func freshSchema(t testing.TB, url string) *schema {
 	t.Helper()
 	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	if n := len(pool.free); n > 0 {
-		s := pool.free[n-1]
-		pool.free = pool.free[:n-1]
+	if n := len(pool.schemas); n > 0 {
+		s := pool.schemas[n-1]
+		pool.schemas = pool.schemas[:n-1]
+		pool.mu.Unlock()
 		return s
 	}
+	pool.mu.Unlock()
 	s, err := connect(url)
+	if err == nil {
+		err = s.migrate(url)
+	}
+	if err == nil {
+		err = s.learn()
+	}
 	if err != nil {
 		t.Fatalf("pawltest: %v", err)
 	}
@@ -123,12 +161,20 @@ func connect(url string) (*schema, error) {
 	return s, nil
 }
 
-// release empties the schema for the next test, or drops it.
-func (s *schema) release() error {
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	if pool.kept && s.empty() == nil {
-		pool.free = append(pool.free, s)
+func (s *schema) migrate(url string) error {
+	db, err := engine.OpenDB(context.Background(), url, engine.Options{Schema: s.name})
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+// release resets the schema for the next test, or drops it.
+func (s *schema) release(sound bool) error {
+	if pool.kept && sound && s.clean() == nil {
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		pool.schemas = append(pool.schemas, s)
 		return nil
 	}
 	return s.drop()
@@ -146,24 +192,95 @@ func (s *schema) drop() error {
 	return s.exec(`DROP SCHEMA IF EXISTS ` + s.name + ` CASCADE`)
 }
 
-// empty removes every row except those of the clock, the migrations, the moves, the secrets, the
-// name of the log and the actor system.
-func (s *schema) empty() error {
-	return s.exec(`DO $$
-		DECLARE r record;
+// learn makes the function that resets the rows, when the schema has just been migrated. What the
+// migrations inserted is kept in temporary tables of the connection.
+func (s *schema) learn() error {
+	err := s.exec(`DO $$
+		DECLARE r record; filled boolean; body text := 'INSERT INTO retention_gate VALUES (''pawltest''); '; seeds text := '';
 		BEGIN
-			INSERT INTO retention_gate VALUES ('pawltest');
-			FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('schema_migrations', ` +
-		`'moves', 'secrets', 'retention_gate', 'test_clock', 'log_epochs') LOOP
-				EXECUTE format('DELETE FROM %I', r.tablename);
+			FOR r IN SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('` +
+		strings.Join(fixed, "', '") + `') LOOP
+				IF r.name <> 'retention_gate' THEN
+					body := body || format('DELETE FROM %I; GET DIAGNOSTICS n = ROW_COUNT; rows := rows + n; ', r.name);
+				END IF;
+				EXECUTE format('SELECT EXISTS (SELECT FROM %I)', r.name) INTO filled;
+				IF filled THEN
+					EXECUTE format('CREATE TEMP TABLE first_%s AS SELECT * FROM %I', r.name, r.name);
+					seeds := seeds || format('INSERT INTO %I SELECT * FROM pg_temp.first_%s; ', r.name, r.name);
+				END IF;
 			END LOOP;
-			INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');
-			DELETE FROM retention_gate;
+			body := body || 'DELETE FROM retention_gate; ' || seeds;
+			FOR r IN SELECT sequencename AS name, start_value AS first FROM pg_sequences WHERE schemaname = current_schema LOOP
+				body := body || format('PERFORM setval(%L, %s, false); ', current_schema || '.' || r.name, r.first);
+			END LOOP;
+			EXECUTE format('CREATE FUNCTION pg_temp.reset() RETURNS bigint LANGUAGE plpgsql AS %L',
+				'DECLARE n bigint; rows bigint := 0; BEGIN ' || body || 'RETURN rows; END');
 		END $$`)
+	if err != nil {
+		return err
+	}
+	s.print, err = s.fingerprint()
+	return err
+}
+
+// clean makes the rows those that the migrations insert. An error says that more than a few rows was
+// changed, or that another transaction has rows.
+func (s *schema) clean() error {
+	var rows int
+	if err := s.conn.QueryRow(context.Background(), "SELECT pg_temp.reset()").Scan(&rows); err != nil {
+		return err
+	}
+	if rows > mostRows {
+		return errMany
+	}
+	print, err := s.fingerprint()
+	if err == nil && print != s.print {
+		err = errChanged
+	}
+	return errors.Join(err, s.unused())
+}
+
+// unused waits until no transaction of another connection has used a table.
+func (s *schema) unused() error {
+	for end := clock.Now().Add(closeWait); ; time.Sleep(20 * time.Millisecond) {
+		var open int
+		err := s.conn.QueryRow(context.Background(), `SELECT COUNT(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database
+			WHERE datname = current_database()) AND pid <> pg_backend_pid() AND relation IN (SELECT oid FROM pg_class
+			WHERE relnamespace = $1::regnamespace)`, s.name).Scan(&open)
+		switch {
+		case err != nil || open == 0:
+			return err
+		case clock.Now().After(end):
+			return errors.New("a transaction is open")
+		}
+	}
+}
+
+// fingerprint returns a text that differs when the schema or a fixed table differs, except for the
+// function that is the clock.
+func (s *schema) fingerprint() (print string, err error) {
+	var parts string
+	for _, of := range []string{
+		"pg_class x WHERE relnamespace = $1::regnamespace AND relname <> 'test_clock'",
+		"pg_attribute x, pg_class t WHERE attrelid = t.oid AND relnamespace = $1::regnamespace AND relname <> 'test_clock'",
+		"pg_trigger x, pg_class t WHERE tgrelid = t.oid AND relnamespace = $1::regnamespace",
+		"pg_constraint x WHERE connamespace = $1::regnamespace",
+		"pg_proc x WHERE pronamespace = $1::regnamespace AND proname <> 'now'",
+		"moves x",
+		"schema_migrations x",
+	} {
+		parts += ", (SELECT concat_ws(' ', COUNT(*), SUM(x.xmin::text::bigint)) FROM " + of + ")"
+	}
+	err = s.conn.QueryRow(context.Background(), "SELECT concat_ws(' '"+parts+")", s.name).Scan(&print)
+	return print, err
 }
 
 // holdClock replaces the schema's now() with a clock that does not move by itself.
 func (s *schema) holdClock(at int64) error {
+	if s.holds {
+		return s.exec(`WITH gone AS (DELETE FROM test_clock) INSERT INTO test_clock VALUES ($1)`, at)
+	}
+	s.holds = true
 	if err := s.exec(`CREATE TABLE IF NOT EXISTS test_clock (at bigint NOT NULL)`); err != nil {
 		return err
 	}
@@ -181,6 +298,10 @@ func (s *schema) holdClock(at int64) error {
 
 // letClockRun makes the schema's now() read the machine's clock again.
 func (s *schema) letClockRun() error {
+	if !s.holds {
+		return nil
+	}
+	s.holds = false
 	return s.exec(
 		`CREATE OR REPLACE FUNCTION ` + s.name +
 			`.now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS 'SELECT (date_part(''epoch'', clock_timestamp()) * 1000000)::bigint'`,

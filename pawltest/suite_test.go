@@ -42,5 +42,8 @@ func TestADisabledRelayIsAFailedTask(t *testing.T) {
 	})
 }
 
-// The suite and the test before make every move of the tables, on each database.
+// After the suite, a database that its tests have used is as a new one.
+func TestADatabaseIsAsNewAfterTheSuite(t *testing.T) { pooledIsNew(t) }
+
+// The suite and the tests before make every move of the tables, on each database.
 func TestMovesAreThoseListed(t *testing.T) { pawltest.MovesAreThoseListed(t) }

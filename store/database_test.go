@@ -49,6 +49,7 @@ func (third) Dialect() *store.Dialect {
 		Warnings: func(context.Context) ([]store.Warning, error) { panic("to do") },
 		Guard:    func() { panic("to do") },
 		OnCommit: func(func(int)) { panic("to do") },
+		Forget:   func() { panic("to do") },
 		Pools:    func() []pawl.Pool { panic("to do") },
 		Snapshot: func(context.Context, store.Tx) (bool, error) { panic("to do") },
 		Wrap:     func(any) store.Tx { panic("to do") },

@@ -170,6 +170,8 @@ type Dialect struct {
 	// OnCommit sets what is told how many calls each transaction of GroupCommits carried out. It
 	// is called at most once. Without GroupCommits it does nothing.
 	OnCommit func(told func(calls int))
+	// Forget drops what is remembered of the rows, for tests that have emptied the tables.
+	Forget func()
 	// Pools returns the state of each pool of connections.
 	Pools func() []pawl.Pool
 	// Wrap returns a Tx of a transaction that a caller began on the same database, or nil when

@@ -23,6 +23,7 @@ func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
 		Warnings: func(ctx context.Context) ([]store.Warning, error) { return d.warnings(ctx, schema) },
 		Guard:    func() { d.guarded.Store(true) },
 		OnCommit: func(func(int)) {},
+		Forget:   d.dictionary.names.Forget,
 		Pools:    d.poolStates,
 		Snapshot: func(ctx context.Context, tx store.Tx) (of bool, err error) {
 			_, err = store.Row(ctx, tx, []any{&of}, "SELECT current_setting('transaction_isolation') <> 'read committed'")

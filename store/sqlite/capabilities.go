@@ -21,8 +21,14 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		Warnings: func(context.Context) ([]store.Warning, error) { return walWarning(d.path), nil },
 		Guard:    func() { d.guarded.Store(true) },
 		OnCommit: func(told func(int)) { d.writer.committed.Store(&told) },
+		Forget:   d.forget,
 		Pools:    d.poolStates,
 		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes
 		Wrap:     func(tx any) store.Tx { return wrapAny(tx, now) },
 	}
+}
+
+func (d *db) forget() {
+	d.writer.names.Forget()
+	d.clock.forget()
 }

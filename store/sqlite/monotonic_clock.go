@@ -54,6 +54,13 @@ func (r *monotonicClock) notBelow(stamp int64) int64 {
 	return now
 }
 
+// forget lets the next time be below those that were returned.
+func (r *monotonicClock) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last, r.read, r.jumped, r.slow = 0, time.Time{}, time.Time{}, false
+}
+
 // trusted returns the system clock's time. While that clock is ahead of the expected time,
 // and has not been for jumpLasts, it returns the expected time.
 func (r *monotonicClock) trusted(wall, expected int64, mono time.Time) int64 {
