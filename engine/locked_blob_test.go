@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// An open transaction that refers to a blob stops nobody else who refers to it, also if the blob
+// An open transaction that refers to a blob stops no other call that refers to it, also if the blob
 // was used long ago.
 func TestABlobOfAnOpenTransactionStopsNoCreate(t *testing.T) {
 	for _, old := range []bool{false, true} {

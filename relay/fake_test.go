@@ -217,13 +217,11 @@ func (s *fakeSink) ids() []string {
 // waitUntil waits for a condition, for at most a minute or two.
 func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 6000 {
-		if ok() {
-			return
+	for n := 0; !ok(); time.Sleep(10 * time.Millisecond) {
+		if n++; n == 6000 {
+			t.Fatalf("never: %s", what)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("never: %s", what)
 }
 
 // start runs a relay until stop, or the test's end.

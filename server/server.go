@@ -115,41 +115,11 @@ type server struct {
 func New(svc pawl.Service, o Options) http.Handler { return build(svc, o).mux }
 
 func build(svc pawl.Service, o Options) *server {
-	if o.Stopping == nil {
-		o.Stopping = context.Background()
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.BodyTime <= 0 {
-		o.BodyTime = 30 * time.Second
-	}
-	o.bounds()
-	o.Version = cmp.Or(o.Version, "dev")
-	if o.Ready == nil {
-		o.Ready = func(ctx context.Context) error {
-			_, err := svc.ListSweeps(ctx, pawl.Page{Limit: 1})
-			if e, ok := svc.(pooled); ok && err == nil {
-				for _, p := range e.Pools() {
-					if p.Exhausted != "" {
-						return &pawl.Error{Code: pawl.CodeUnavailable, Op: "ready", Message: p.Exhausted}
-					}
-				}
-			}
-			return err
-		}
-	}
-	if e, ok := svc.(gaugeReader); ok && o.Gauges == nil {
-		o.Gauges = append(o.Gauges, e.Gauges)
-	}
-	if o.Gate == nil {
-		o.Gate = access.New(access.Options{Log: o.Log})
-	}
+	o.defaults(svc)
 	settle.Do(settleHuma)
 	s := &server{
 		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(svc, o.Gauges, o.Gate), gate: o.Gate,
 		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, largeUpload(svc))},
-		nameless:    bodies{max: max(o.BodiesInFlight/namelessPart, 1)},
 		largeUpload: largeUpload(svc), tracer: tracing.Tracer(o.TracerProvider),
 		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
 	}
@@ -180,6 +150,43 @@ func build(svc pawl.Service, o Options) *server {
 	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // it takes a fifth of a small test's time
 	s.page = sync.OnceValue(func() []byte { return reference(s.spec()) })
 	return s
+}
+
+// defaults fills in the options that are not set.
+func (o *Options) defaults(svc pawl.Service) {
+	if o.Stopping == nil {
+		o.Stopping = context.Background()
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.BodyTime <= 0 {
+		o.BodyTime = 30 * time.Second
+	}
+	o.bounds()
+	o.Version = cmp.Or(o.Version, "dev")
+	if o.Ready == nil {
+		o.Ready = func(ctx context.Context) error { return ready(ctx, svc) }
+	}
+	if e, ok := svc.(gaugeReader); ok && o.Gauges == nil {
+		o.Gauges = append(o.Gauges, e.Gauges)
+	}
+	if o.Gate == nil {
+		o.Gate = access.New(access.Options{Log: o.Log})
+	}
+}
+
+// ready reads a little, and fails if a kind of connections is exhausted.
+func ready(ctx context.Context, svc pawl.Service) error {
+	_, err := svc.ListSweeps(ctx, pawl.Page{Limit: 1})
+	if e, ok := svc.(pooled); ok && err == nil {
+		for _, p := range e.Pools() {
+			if p.Exhausted != "" {
+				return &pawl.Error{Code: pawl.CodeUnavailable, Op: "ready", Message: p.Exhausted}
+			}
+		}
+	}
+	return err
 }
 
 // bounds fills in the defaults of the limits that are not set.

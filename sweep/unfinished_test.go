@@ -106,7 +106,8 @@ func TestRetentionLeavesWhatIsUnfinished(t *testing.T) {
 		"a step of the engine": {
 			"INSERT INTO pawl.task_counters (task_id, namespace, todo) SELECT id, namespace, 1 FROM pawl.tasks", "DELETE FROM pawl.task_counters"},
 		"an open reservation": {"INSERT INTO pawl.budget_reservations (id, namespace, budget_id, period_number, item_id, task_id, attempt, " +
-			"key, state, amount, created_at) SELECT 'rsv_1', namespace, 'bgt_1', 1, id, id, 1, 'k', 0, 1, 1 FROM pawl.tasks", "DELETE FROM pawl.budget_reservations"},
+			"key, state, amount, created_at) SELECT 'rsv_1', namespace, 'bgt_1', 1, id, id, 1, 'k', 0, 1, 1 FROM pawl.tasks",
+			"DELETE FROM pawl.budget_reservations"},
 		"a child of a wait to cancel": {
 			"INSERT INTO pawl.child_cancels (item_id, child_id, namespace, task_id) SELECT id, id, namespace, id FROM pawl.tasks",
 			"DELETE FROM pawl.child_cancels"},
@@ -178,7 +179,8 @@ func TestAChildThatWasArchivedKeepsItsKey(t *testing.T) {
 
 // Parents and children come back from their archives with links, keys and waits, in every order.
 func TestParentsAndChildrenAreRestoredTogether(t *testing.T) {
-	for name, order := range map[string][]int{"the parent first": {0, 1}, "the child first": {1, 0}, "the parent alone": {0}, "the child alone": {1}} {
+	for name, order := range map[string][]int{
+		"the parent first": {0, 1}, "the child first": {1, 0}, "the parent alone": {0}, "the child alone": {1}} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(h *fixture) {
 				h.create(pawl.NewTask{Type: "parent", MaxAttempts: 1})

@@ -119,7 +119,7 @@ var types = noun{"types", []promise{
 			Limits:   pawl.TypeLimits{MaxItems: 1_000_000},
 		}}))
 		w.same(refusals(err), []string{
-			`/approval/by/0 is "ana"; it must be type/id or type/*`,
+			`/approval/by/0 is "ana"; it must be type/id or type/*, with a type of user, agent, worker, system, api, and an id has no slash`,
 			"/approval/escalate_to is required where on_expiry is escalate",
 			"/approval/expires_seconds is required where on_expiry is given",
 			`/approval/mode is "maybe"; it must be one of none, auto, manual`,

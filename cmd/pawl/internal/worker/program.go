@@ -33,8 +33,8 @@ type program struct {
 	env    []string      // what they inherit
 	grace  time.Duration // from SIGTERM to SIGKILL
 	log    *slog.Logger
-	types  typeReader    // nil: programs are not told what a good result is
-	watch  *watcher      // kills their process groups when this process is killed; nil on Windows
+	types  typeReader // nil: programs are not told what a good result is
+	watch  *watcher   // kills their process groups when this process is killed; nil on Windows
 }
 
 // typeReader reads the type of a task.
