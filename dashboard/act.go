@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -207,8 +208,8 @@ func (d *server) confirm(v *request) (any, error) {
 	if err == nil {
 		err = v.pass.May(q.Role, false)
 	}
-	if means := budgetMeans[q.Verb]; err == nil && means != "" && q.Task.Type == pawl.TypeBudget {
-		q.Means = means
+	if err == nil && q.Task.Type == pawl.TypeBudget {
+		q.Means = cmp.Or(budgetMeans[q.Verb], q.Means)
 	}
 	if err == nil && (q.Verb == "approve" || q.Verb == "reject") {
 		var work section[reviewItem]

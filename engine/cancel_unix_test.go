@@ -85,12 +85,6 @@ func TestAKeyThatIsNotFreeCancelsNothing(t *testing.T) {
 				t.Errorf("%s: replayed %v, %v", hash, replayed, err)
 			}
 		}
-		failed := pawl.KeyBegin{Scope: "test", Key: "of a run that failed", RequestHash: "other"}
-		run := need[pawl.KeyBegun](t)(first(p.Engine.BeginKeys(t.Context(), []pawl.KeyBegin{failed})))
-		need[pawl.Key](t)(first(p.Engine.FailKeys(t.Context(), []pawl.KeyDone{{Scope: "test", Key: failed.Key, Token: run.Token}})))
-		if err := cancelUnder(t.Context(), p.Engine, failed.Key, task.ID); !errors.Is(err, pawl.ErrKeyReused) {
-			t.Errorf("under the key of another request: %v", err)
-		}
 		if now := need[pawl.Task](t)(p.Service.GetTask(t.Context(), task.ID)); now.ItemsOpen != 600 {
 			t.Errorf("%d items are open", now.ItemsOpen)
 		}

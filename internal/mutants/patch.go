@@ -23,7 +23,7 @@ type mutant struct {
 }
 
 var (
-	header    = regexp.MustCompile(`\AFault: (\S.*)\nTest: (\./\S+)((?: -[\w=.]+)*) -run '([^']+)'\n\n`)
+	header    = regexp.MustCompile(`\AFault: (\S.*)\nTest: (\.(?:/\S+)?)((?: -[\w=.]+)*) -run '([^']+)'\n\n`)
 	changed   = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`)
 	validName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 )
