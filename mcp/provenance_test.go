@@ -14,7 +14,12 @@ import (
 // Every call says which client makes it, and for whom, without being told to.
 func TestCallsSayWhoMakesThem(t *testing.T) {
 	each(t, pawl.Hooks{}, func(a agent) {
-		task := a.report()
+		rs, err := a.p.Service.PutTypes(a.Context(), []pawl.Type{{Name: "report", Approval: pawl.Approval{Mode: pawl.ApprovalManual,
+			NotByRequester: new(bool), NotByWorker: new(bool)}}})
+		if err != nil || rs[0].Err != nil {
+			a.Fatal(err, rs)
+		}
+		task := a.ok("work_propose", args{"type": "report"}).Task.ID
 		_, lease := a.checkout("ann", task)
 		res, err := a.session.CallTool(a.Context(), &sdk.CallToolParams{Name: "work_submit",
 			Arguments: with(lease, "result", args{"title": "Pawls", "pages": []int{1}}, "evidence", args{"seen": 2}),
