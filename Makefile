@@ -34,7 +34,7 @@ vet: ## format, vet, staticcheck
 	@for m in contrib/*/go.mod examples/*/go.mod; do echo "go vet $${m%/go.mod}" && (cd "$${m%/go.mod}" && go vet ./...) || exit 1; done
 	go tool -modfile=tools.mod staticcheck ./...
 
-nightly: cross fuzz sdk browser ## what takes long: other systems, fuzzing, frameworks, browser, the concurrent walk
+nightly: cross fuzz sdk browser mutants ## what takes long: other systems, fuzzing, frameworks, browser, mutants, the concurrent walk
 	PAWL_WALK=2m $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 
 cross: ## vet and build for Windows and macOS
