@@ -3585,6 +3585,7 @@ class SuspendBody(_SuspendBody, total=False):
     children: ChildWait
     key: str
     signal: str
+    since: str
     until: str
 
 
