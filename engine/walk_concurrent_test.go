@@ -273,6 +273,9 @@ func (w *concurrentWalk) foreseen(verb string, err error) bool {
 			!slices.Contains(e.Allowed, verb) // else the state allows what was refused
 	case pawl.CodeLeaseLost, pawl.CodePrecondition, pawl.CodeKeyInFlight, pawl.CodeKeyReused:
 		return true
+	case pawl.CodeInvalid: // a whole result of an item whose parts are not accepted yet
+		return strings.HasPrefix(verb, "complete") && len(e.Fields) > 0 &&
+			!slices.ContainsFunc(e.Fields, func(f pawl.Field) bool { return !strings.HasPrefix(f.Pointer, "/parts/") })
 	case pawl.CodeNotFound:
 		return w.deleted || w.archives()
 	case pawl.CodeUnavailable:

@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 		`(?m)^pawl_items\{namespace="[^"]+",state="leased",type="b"\} 1$`,
 		`(?m)^pawl_oldest_item_seconds\{namespace="[^"]+",state="queued",type="a"\} [0-9.e-]+$`,
 		`(?m)^pawl_http_request_seconds_count\{method="POST",route="/v1/tasks",status="201"\} 3$`,
-		`(?m)^pawl_http_request_seconds_count\{method="",route="",status="400"\} 1$`, // refused before it was routed
+		`(?m)^pawl_http_request_seconds_count\{method="POST",route="/v1/tasks",status="400"\} 2$`,
 		`(?m)^pawl_http_request_seconds_count\{method="",route="",status="40[45]"\} 1$`,
 		`(?m)^pawl_events_total\{event="proposed",type="a"\} 2$`,
 		`(?m)^pawl_events_total\{event="leased",type="b"\} 1$`,
