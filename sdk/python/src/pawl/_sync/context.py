@@ -23,8 +23,8 @@ from .._errors import (
     PawlError,
     Permanent,
     SignalTimeout,
-    Suspended,
     StepChangedError,
+    Suspended,
 )
 from .._job import Job, State
 from .._json import dumps, format_time, hash_of, loads, parse_time
