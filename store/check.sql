@@ -439,7 +439,7 @@ SELECT @item_text(g.item_id), g.task_id, 'it waits for signal ' || g.signal || '
 FROM pawl.waiting g
 JOIN pawl.queues q ON q.id = g.queue_id
 JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
-WHERE s.sent_at IS NOT NULL
+WHERE s.sent_at > g.since
 
 -- name: spending
 SELECT x.name, NULL, 'it has spent ' || x.spent || ' and reserved ' || x.reserved || '; its reservations have spent ' || x.charged || ' and reserved ' || x.amount

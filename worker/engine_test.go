@@ -284,7 +284,7 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			again, err := pawl.WaitFor[string](ctx, "second look", "approved", "42") // it was sent already
+			again, err := pawl.WaitFor[string](ctx, "second look", "approved", "42") // what was taken is not taken again
 			if err != nil {
 				return "", err
 			}
@@ -300,6 +300,14 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 		if s, err := pawl.Signal(t.Context(), p.Engine, "approved", "42", json.RawMessage(`"ana"`)); err != nil || s.Woken != 1 {
 			t.Errorf("%+v, %v", s, err)
 		}
+		for end := time.Now().Add(time.Minute); waitForState(t, p, task, pawl.ItemWaiting).Attempt < 2; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the second look did not begin")
+			}
+		}
+		if s, err := pawl.Signal(t.Context(), p.Engine, "approved", "42", json.RawMessage(`"bob"`)); err != nil || s.Woken != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
 		// the veto's turn
 		for end := time.Now().Add(time.Minute); waitForState(t, p, task, pawl.ItemWaiting).RunAt == nil; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
@@ -308,7 +316,7 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 		}
 		p.Advance(2 * time.Hour)
 		sweep(t, p)
-		if it := waitForState(t, p, task, pawl.ItemCompleted); it.Attempt != 4 || it.Failures != 0 || string(it.Result) != `"ana, ana"` {
+		if it := waitForState(t, p, task, pawl.ItemCompleted); it.Attempt != 4 || it.Failures != 0 || string(it.Result) != `"ana, bob"` {
 			t.Errorf("%+v", it)
 		}
 	})
