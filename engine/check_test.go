@@ -483,7 +483,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"signals",
 		"{waiting}",
 		"INSERT INTO pawl.signals (namespace, name, key, sent_at, created_at) VALUES ('default', 's', '', 1, 1);\nUPDATE pawl.waiting SET " +
-			"signal = 's' WHERE item_id = '{waiting}'",
+			"signal = 's', since = 0 WHERE item_id = '{waiting}'",
 		"DELETE FROM pawl.signals;\nUPDATE pawl.waiting SET signal = NULL WHERE item_id = '{waiting}'",
 	},
 	{"spending", "llm", "UPDATE pawl.budgets SET reserved = reserved + 1", "UPDATE pawl.budgets SET reserved = reserved - 1"},
