@@ -50,8 +50,9 @@ func TestAPassThatEndsAChildWakesItsParent(t *testing.T) {
 	many.Items = []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)}, {Key: "b", Input: json.RawMessage(`1`), After: []string{"a"}}}
 	dated, datedMany, queued := one, many, one
 	dated.Deadline, datedMany.Deadline, queued.ScheduleToStartSeconds = &at, &at, 60
-	expire := func(h *fixture) {
-		h.claim(1)
+	expire := func(h *fixture) { // of the child: an item that waited before may be queued too
+		_, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}})
+		h.ok(err)
 		h.exec("UPDATE pawl.leases SET lease_expires_at = 1")
 	}
 	for name, c := range map[string]struct {
