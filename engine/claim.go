@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
@@ -44,8 +45,9 @@ type claimOp struct {
 	next       nextStart
 	nextAt     time.Time // of the last try; zero = no rate is in the way
 	tried      bool
-	waits      bool // it may wait, here or outside the transaction
-	stoodBack  bool // and has told other claims of the work that it left to them
+	waits      bool      // it may wait, here or outside the transaction
+	lost       int64     // when its worker lost what it left to others, and has told them of; 0 = nothing
+	ownFrom    time.Time // from then on it takes that, too
 	leases     []pawl.Lease
 }
 
@@ -121,11 +123,12 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, ag
 		again, s.nextAt = max(time.Duration(s.next.at-s.next.now)*time.Microsecond, minPause), stamp(s.next.at)
 	}
 	if short && s.next.own > 0 {
-		if own := max(time.Duration(s.next.own)*time.Microsecond, minPause); again == 0 || own < again {
+		own := max(time.Duration(s.next.own)*time.Microsecond, minPause)
+		if again == 0 || own < again {
 			again = own
 		}
-		if !s.stoodBack { // the notice of the work may have reached this claim alone
-			s.stoodBack = true
+		if s.lost != s.next.lost { // the notice of the work may have reached this claim alone
+			s.lost, s.ownFrom = s.next.lost, clock.Now().Add(own)
 			e.hub.Wake(watch.Work(ns))
 		}
 	}
@@ -154,6 +157,9 @@ func (s *claimOp) take(ctx context.Context, look, waited bool) ([]pawl.Lease, er
 	wish := claimCall{namespace: c.Namespace, types: req.Types, look: look, waited: waited, who: claimant(c, req),
 		provenance: s.provenance, next: &s.next}
 	wish.who.Prefetch = wish.who.Prefetch || waited
+	if s.lost > 0 && !clock.Now().Before(s.ownFrom) { // the database's clock may stand still or go back
+		wish.left = s.lost
+	}
 	var rows []store.Claimed
 	var err error
 	switch {
@@ -178,6 +184,7 @@ type claimCall struct {
 	types      []string
 	look       bool
 	waited     bool
+	left       int64 // what the worker has lost until then was left to others for long enough
 	who        store.Claimant
 	provenance *store.Provenance
 	next       *nextStart

@@ -11,8 +11,8 @@ import (
 )
 
 // nextStart is when a rate lets another item start, and the present, by the database's clock; and
-// how long the claim leaves to others what its worker has lost (0 = nothing is left to them).
-type nextStart struct{ at, now, own int64 }
+// how long the claim leaves to others what its worker has lost (0 = nothing is left to them), and when that was lost.
+type nextStart struct{ at, now, own, lost int64 }
 
 // sooner keeps the earlier time.
 func (n *nextStart) sooner(at, now int64) {

@@ -41,8 +41,9 @@ func (e *Engine) standBack(ctx context.Context, group []claimCall, queues []stor
 	}
 	var calls []claimCall
 	for _, c := range group {
-		if until := lost[c.who.WorkerID] + leaveTo.Microseconds(); c.waited && until > now {
-			c.next.own = until - now
+		at := lost[c.who.WorkerID]
+		if until := at + leaveTo.Microseconds(); c.waited && at > c.left && until > now {
+			c.next.own, c.next.lost = until-now, at
 		} else {
 			calls = append(calls, c)
 		}
