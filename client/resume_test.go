@@ -62,9 +62,8 @@ func newLarge(t testing.TB, p *pawltest.Pawl, steps, parts int) *large {
 	l := &large{TB: t, p: p}
 	kind := pawl.Type{Name: "big", Parts: []pawl.PartRule{{Key: "part", Repeatable: true}}}
 	_, err := p.Engine.PutTypes(t.Context(), []pawl.Type{kind})
-	l.ok(err)
-	_, err = pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "big"})
-	l.ok(err)
+	l.p.OK(err)
+	p.Create(pawl.NewTask{Type: "big"})
 	l.claim()
 	l.save(pawl.StateTransition, "wait", json.RawMessage(`null`), json.RawMessage(`{"signal":"go"}`))
 	l.save(pawl.IterationStart, "step 1", mebibyte(1000), nil) // the newest of its type, not of its name
@@ -78,25 +77,16 @@ func newLarge(t testing.TB, p *pawltest.Pawl, steps, parts int) *large {
 	return l
 }
 
-func (l *large) ok(err error) {
-	l.Helper()
-	if err != nil {
-		l.Fatal(err)
-	}
-}
-
 func (l *large) claim() {
 	l.Helper()
-	leases, err := l.p.Engine.Claim(l.Context(), pawl.ClaimRequest{WorkerID: "w"})
-	l.ok(err)
-	l.Lease = leases[0]
+	l.Lease = l.p.Claim()
 }
 
 // again fails the attempt and claims the next one.
 func (l *large) again() {
 	l.Helper()
 	_, err := pawl.Fail(l.Context(), l.p.Engine, l.Fence(), pawl.RetryAfter(0, errors.New("again")))
-	l.ok(err)
+	l.p.OK(err)
 	l.claim()
 }
 
@@ -109,19 +99,19 @@ func (l *large) save(typ, name string, snapshot, metadata json.RawMessage) {
 	l.Helper()
 	_, err := pawl.SaveCheckpoint(l.Context(), l.p.Engine, l.Fence(),
 		pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: snapshot, Metadata: metadata})
-	l.ok(err)
+	l.p.OK(err)
 }
 
 func (l *large) part(seq, n int) {
 	l.Helper()
 	rs, err := l.p.Engine.SubmitParts(l.Context(), []pawl.PartCall{{Fence: l.Fence(), Key: "part", Seq: &seq, Payload: mebibyte(n)}})
-	l.ok(errors.Join(err, rs[0].Err))
+	l.p.OK(errors.Join(err, rs[0].Err))
 }
 
 func (l *large) message() pawl.MessageFence {
 	l.Helper()
 	rs, err := l.p.Engine.StartMessages(l.Context(), []pawl.StartCall{{Fence: l.Fence(), Role: pawl.RoleAssistant}})
-	l.ok(errors.Join(err, rs[0].Err))
+	l.p.OK(errors.Join(err, rs[0].Err))
 	return pawl.MessageFence{MessageID: rs[0].Value.ID, WorkerID: "w", Attempt: l.Attempt}
 }
 
@@ -154,19 +144,19 @@ func TestResumeReadsALargeItemByPages(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		l := newLarge(t, p, 20, 20)
 		_, err := p.Engine.SendSignals(t.Context(), []pawl.SignalCall{{Name: "go", Payload: mebibyte(8)}})
-		l.ok(err)
+		l.p.OK(err)
 		said := make([]string, 40) // more than one read of the database gets
 		for n := range said {
 			m := l.message()
 			if said[n] = m.MessageID; n < len(said)-1 {
 				rs, err := p.Engine.FinishMessages(t.Context(), []pawl.FinishCall{{MessageFence: m}})
-				l.ok(errors.Join(err, rs[0].Err))
+				l.p.OK(errors.Join(err, rs[0].Err))
 			}
 		}
 		l.again()
 		c, sizes := byPages(t, p, func(int) {})
 		state, err := c.Resume(t.Context(), l.ID)
-		l.ok(err)
+		l.p.OK(err)
 		l.holds(state, 20, 20, map[string]int{"step 2": 1002})
 		if string(state.Signals["wait"].Payload) != string(mebibyte(8)) || len(state.Signals) != 1 || len(state.Steps) != 21 {
 			t.Errorf("%d steps, %d signals, %.20s", len(state.Steps), len(state.Signals), state.Signals["wait"].Payload)
@@ -185,7 +175,7 @@ func TestResumeReadsALargeItemByPages(t *testing.T) {
 			t.Errorf("%d messages, the open one is %v", len(state.Messages), state.OpenMessage)
 		}
 		whole, err := p.Engine.Resume(t.Context(), l.ID)
-		l.ok(err)
+		l.p.OK(err)
 		if !reflect.DeepEqual(asText(t, state), asText(t, whole)) {
 			t.Error("over HTTP the state is another")
 		}
@@ -216,7 +206,7 @@ func TestResumeByPagesOfAnItemThatIsWorkedOn(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		l := newLarge(t, p, 10, 10)
 		_, err := p.Engine.SendSignals(t.Context(), []pawl.SignalCall{{Name: "go"}})
-		l.ok(err)
+		l.p.OK(err)
 		c, sizes := byPages(t, p, func(pages int) {
 			switch pages {
 			case 1: // the first steps were read
@@ -231,7 +221,7 @@ func TestResumeByPagesOfAnItemThatIsWorkedOn(t *testing.T) {
 			}
 		})
 		state, err := c.Resume(t.Context(), l.ID)
-		l.ok(err)
+		l.p.OK(err)
 		l.holds(state, 11, 10, map[string]int{"step 2": 1002, "step 0": 3000, "step 9": 3009, "step 10": 3010, "part 0": 3000,
 			"part 1": 3001, "part 9": 3009})
 		if string(state.Steps["wait"].Snapshot) != `"came"` || len(state.Signals) != 0 || len(*sizes) < 4 {
@@ -252,7 +242,7 @@ func TestResumeByPagesBeginsAgainWithTheAttempt(t *testing.T) {
 			}
 		})
 		state, err := c.Resume(t.Context(), l.ID)
-		l.ok(err)
+		l.p.OK(err)
 		l.holds(state, 20, 0, map[string]int{"step 2": 1002})
 		if state.Attempt != 2 || state.Newest.Type != pawl.ErrorBoundary || !strings.HasPrefix(string(state.IterationEnd.Snapshot), `"5000 `) {
 			t.Errorf("attempt %d, newest %s, %.20s", state.Attempt, state.Newest.Type, state.IterationEnd.Snapshot)

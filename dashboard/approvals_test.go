@@ -16,7 +16,7 @@ func (h *fixture) proposed(title string) pawl.Lease {
 	h.Helper()
 	only[pawl.TypeRef](h.T)(h.p.Service.PutTypes(h.Context(), []pawl.Type{{Name: "change", Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 		Apply: pawl.Apply{Mode: pawl.ApplyItem}, ResultSchema: json.RawMessage(`{"type":"object","required":["after"]}`)}}))
-	h.create(pawl.NewTask{Type: "change", Title: title})
+	h.p.Create(pawl.NewTask{Type: "change", Title: title})
 	l := h.claim("change")
 	only[pawl.Moved](h.T)(h.p.Service.Submit(h.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Notes: "the old one was wrong",
 		Evidence: json.RawMessage(`{"tests":"12 of 12"}`),
@@ -84,7 +84,7 @@ func TestABudgetQuestionIsAnswered(t *testing.T) {
 		if _, err := p.Service.PutBudget(t.Context(), "llm", b); err != nil {
 			t.Fatal(err)
 		}
-		h.create(pawl.NewTask{Type: "agent"})
+		h.p.Create(pawl.NewTask{Type: "agent"})
 		l := h.claim("agent")
 		_, err := p.Service.ReserveBudget(t.Context(), "llm", pawl.ReserveCall{
 			ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: 150, Key: "k"})

@@ -20,7 +20,7 @@ func TestBlobsOfValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		value := `{"$blob": "` + b.Address + `"}`
-		h.create(pawl.NewTask{Type: "sum", Payload: json.RawMessage(`[` + value + `, ` + value + `]`)})
+		h.p.Create(pawl.NewTask{Type: "sum", Payload: json.RawMessage(`[` + value + `, ` + value + `]`)})
 		l, link := h.claim("sum"), "/ui/blobs/"+url.PathEscape(b.Address)
 		h.login(pawl.NewAPIKey{Roles: []string{"reader", "approver"}})
 		for _, path := range []string{"/ui/tasks/" + l.TaskID, "/ui/items/" + l.ID} {

@@ -127,26 +127,13 @@ func only[T any](t *testing.T) func(rs []pawl.Result[T], err error) T {
 
 func (h *fixture) claim(typ string) pawl.Lease {
 	h.Helper()
-	ls, err := h.p.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w-" + typ, Types: []string{typ}, LeaseSeconds: 60})
-	if err != nil || len(ls) != 1 {
-		h.Fatal(ls, err)
-	}
-	return ls[0]
-}
-
-func (h *fixture) create(n pawl.NewTask) pawl.Task {
-	h.Helper()
-	t, err := pawl.Create(h.Context(), h.p.Service, n)
-	if err != nil {
-		h.Fatal(err)
-	}
-	return t
+	return h.p.ClaimN(1, pawl.ClaimRequest{WorkerID: "w-" + typ, Types: []string{typ}, LeaseSeconds: 60})[0]
 }
 
 // failed creates a task whose only attempt failed.
 func (h *fixture) failed() pawl.Lease {
 	h.Helper()
-	h.create(pawl.NewTask{Type: "pdf", Title: "read a book", MaxAttempts: 1, Payload: json.RawMessage(`{"secret":1}`)})
+	h.p.Create(pawl.NewTask{Type: "pdf", Title: "read a book", MaxAttempts: 1, Payload: json.RawMessage(`{"secret":1}`)})
 	l := h.claim("pdf")
 	only[pawl.Moved](
 		h.T,
@@ -170,7 +157,7 @@ func (h *fixture) submitted() pawl.Lease {
 			[]pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Apply: pawl.Apply{Mode: pawl.ApplyItem}}},
 		),
 	)
-	h.create(pawl.NewTask{Type: "edit", Title: "change a line"})
+	h.p.Create(pawl.NewTask{Type: "edit", Title: "change a line"})
 	l := h.claim("edit")
 	only[pawl.Moved](
 		h.T,
@@ -183,7 +170,7 @@ func (h *fixture) submitted() pawl.Lease {
 // withOpenMessage creates an item with a message that is being written.
 func (h *fixture) withOpenMessage() (pawl.Lease, string) {
 	h.Helper()
-	h.create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{Model: "m1"}})
+	h.p.Create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{Model: "m1"}})
 	l := h.claim("chat")
 	f := pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
 	only[pawl.Appended](
@@ -442,7 +429,7 @@ func TestListsHavePages(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
 		for i := range 60 {
-			h.create(pawl.NewTask{Type: "many", Title: fmt.Sprintf("number %d.", i)})
+			h.p.Create(pawl.NewTask{Type: "many", Title: fmt.Sprintf("number %d.", i)})
 		}
 		first := h.get("/ui/tasks?type=many")
 		h.has(first, 200, "number 59.", "number 10.", "Older")

@@ -13,7 +13,7 @@ import (
 // refusedBy creates a task whose only attempt fails with a message.
 func (h *fixture) refusedBy(message string) pawl.Lease {
 	h.Helper()
-	h.create(pawl.NewTask{Type: "fetch", Title: "fetch a feed", MaxAttempts: 1})
+	h.p.Create(pawl.NewTask{Type: "fetch", Title: "fetch a feed", MaxAttempts: 1})
 	l := h.claim("fetch")
 	only[pawl.Moved](h.T)(h.p.Service.Fail(h.Context(), []pawl.FailCall{
 		{Fence: l.Fence(), Error: pawl.Failure{Code: "net", Message: message}}}))
@@ -75,7 +75,7 @@ func TestTasksAreSearched(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
 		l := h.refusedBy("connection refused")
-		other := h.create(pawl.NewTask{Type: "other", Title: "Another thing"})
+		other := h.p.Create(pawl.NewTask{Type: "other", Title: "Another thing"})
 		for _, query := range []string{"q=fet", "q=" + l.TaskID[:20], "q=" + l.ID, "q=FETCH+a", "error=connection+REF", "title=fetch"} {
 			got := h.get("/ui/tasks?" + query)
 			h.has(got, 200, `href="/ui/tasks/`+l.TaskID+`"`)

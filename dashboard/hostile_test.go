@@ -28,7 +28,7 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 		h := open(t, p, false)
 		typ := `<u>"type"</u>/../x`
 		only[pawl.TypeRef](t)(p.Service.PutTypes(t.Context(), []pawl.Type{{Name: typ, Description: evil}}))
-		h.create(
+		h.p.Create(
 			pawl.NewTask{
 				Type:        typ,
 				Title:       evil,
@@ -39,7 +39,7 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 				Metadata:    json.RawMessage(`{"evil":` + string(quoted) + `}`),
 			},
 		)
-		h.create(pawl.NewTask{Type: typ, Payload: deep, Items: []pawl.NewItem{{Input: deep, Key: evil}}})
+		h.p.Create(pawl.NewTask{Type: typ, Payload: deep, Items: []pawl.NewItem{{Input: deep, Key: evil}}})
 		ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: evil, Limit: 2})
 		if err != nil || len(ls) != 2 {
 			t.Fatal(ls, err)

@@ -20,7 +20,7 @@ func TestChosenItemsAreRetriedAtOnce(t *testing.T) {
 		for range 5 {
 			form.Add("item", h.failed().ID)
 		}
-		queued := h.create(pawl.NewTask{Type: "other"})
+		queued := h.p.Create(pawl.NewTask{Type: "other"})
 		items, err := p.Service.ListItems(t.Context(), pawl.ItemFilter{TaskID: queued.ID})
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestChosenItemsAreCancelledBuriedAndMoved(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, true)
 		id := h.failed().ID
-		task := h.create(pawl.NewTask{Type: "other", Items: make([]pawl.NewItem, 2)})
+		task := h.p.Create(pawl.NewTask{Type: "other", Items: make([]pawl.NewItem, 2)})
 		items, err := p.Service.ListItems(t.Context(), pawl.ItemFilter{TaskID: task.ID})
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestTasksAreRetriedByFilter(t *testing.T) {
 		for range 3 {
 			last = h.failed()
 		}
-		h.create(pawl.NewTask{Type: "other", Metadata: []byte(`{"team":"a","n":3}`)})
+		h.p.Create(pawl.NewTask{Type: "other", Metadata: []byte(`{"team":"a","n":3}`)})
 		h.login(pawl.NewAPIKey{Roles: []string{"reader"}})
 		h.hasNot(h.get("/ui/tasks?type=pdf"), `name="verb"`)
 		h.has(h.get("/ui/tasks/bulk?type=pdf&verb=retry"), 403, "operator")
@@ -124,7 +124,7 @@ func TestTasksAreRetriedByFilter(t *testing.T) {
 // A list of many items has pages.
 func TestTheListOfItemsHasPages(t *testing.T) {
 	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
-	h.create(pawl.NewTask{Type: "big", Items: make([]pawl.NewItem, 10_000)})
+	h.p.Create(pawl.NewTask{Type: "big", Items: make([]pawl.NewItem, 10_000)})
 	got := h.get("/ui/items")
 	if n := strings.Count(got.text, `name="item"`); n != 50 {
 		t.Errorf("%d rows", n)

@@ -17,7 +17,7 @@ import (
 func TestHints(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
-		h.create(pawl.NewTask{Type: "a"})
+		h.p.Create(pawl.NewTask{Type: "a"})
 		req, err := http.NewRequestWithContext(t.Context(), "GET", h.srv.URL+"/ui/live", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestHints(t *testing.T) {
 		<-lines // the first look
 		again := func() page { return h.send("GET", "/ui/tasks", nil, "Pawl-Automatic", "1") }
 		h.hasNot(again(), "a new one")
-		h.create(pawl.NewTask{Type: "a", Title: "a new one"})
+		h.p.Create(pawl.NewTask{Type: "a", Title: "a new one"})
 		select {
 		case got := <-lines:
 			if got != "event: changed" {
@@ -58,7 +58,7 @@ func TestFragmentsAreShared(t *testing.T) {
 	var reads atomic.Int64
 	p := pawltest.OpenWith(t, pawltest.SQLite, engine.Options{Statement: func(string) { reads.Add(1) }})
 	h := open(t, p, false)
-	h.create(pawl.NewTask{Type: "a", Title: "a title"})
+	h.p.Create(pawl.NewTask{Type: "a", Title: "a title"})
 	again := func() page { return h.send("GET", "/ui/tasks", nil, "Pawl-Automatic", "1") }
 	h.has(again(), 200, "a title")
 	before := reads.Load()

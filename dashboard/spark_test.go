@@ -20,7 +20,7 @@ func TestSparklines(t *testing.T) {
 		empty.has(empty.get("/ui/?span=day"), 200, "Nothing happened in the last day")
 		h := open(t, p, false) // the other one keeps its answer for twenty times as long as that took
 		for n := range 4 {
-			h.create(pawl.NewTask{Type: "count", Payload: json.RawMessage(`1`), MaxAttempts: 1})
+			h.p.Create(pawl.NewTask{Type: "count", Payload: json.RawMessage(`1`), MaxAttempts: 1})
 			l := h.claim("count")
 			var err error
 			if n == 3 {

@@ -15,7 +15,7 @@ func TestWhatIsStuck(t *testing.T) {
 		h := open(t, p, false)
 		h.flow() // a paused queue
 		for range 3 {
-			h.create(pawl.NewTask{Type: "translate"})
+			h.p.Create(pawl.NewTask{Type: "translate"})
 		}
 		got := h.get("/ui/")
 		h.has(got, 200, "2 kinds of work do not go on", "translate</a>: 3 queued, and no live worker takes them", "no_worker",
@@ -36,7 +36,7 @@ func TestLeasesAreSuggested(t *testing.T) {
 		if _, err := p.Service.PutTypes(ctx, []pawl.Type{{Name: "slow <b>", LeaseSeconds: 5}}); err != nil {
 			t.Fatal(err)
 		}
-		h.create(pawl.NewTask{Type: "slow <b>"})
+		h.p.Create(pawl.NewTask{Type: "slow <b>"})
 		claim := func(worker string, seconds int) pawl.Fence {
 			ls, err := p.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: worker, Types: []string{"slow <b>"}, LeaseSeconds: seconds})
 			if err != nil || len(ls) != 1 {

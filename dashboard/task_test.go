@@ -27,7 +27,7 @@ func (h *fixture) saved(l pawl.Lease, name, snapshot string) pawl.CheckpointRef 
 func TestTheTimelineShowsWhatItemsDid(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
-		task := h.create(pawl.NewTask{Type: "work", MaxAttempts: 5, Items: []pawl.NewItem{{Key: "first"}, {Key: "second"}}})
+		task := h.p.Create(pawl.NewTask{Type: "work", MaxAttempts: 5, Items: []pawl.NewItem{{Key: "first"}, {Key: "second"}}})
 		crash, fail := h.claim("work"), h.claim("work")
 		h.saved(crash, "download", `{"bytes":1}`)
 		p.Advance(10 * time.Second)
@@ -72,7 +72,7 @@ func TestTheTimelineShowsWhatItemsDid(t *testing.T) {
 func TestATaskOfManyItemsIsShownInPages(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
-		task := h.create(pawl.NewTask{Type: "big", Items: make([]pawl.NewItem, 10_000)})
+		task := h.p.Create(pawl.NewTask{Type: "big", Items: make([]pawl.NewItem, 10_000)})
 		l := h.claim("big")
 		only[pawl.Moved](t)(p.Service.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence()}}))
 		h.claim("big")
@@ -96,7 +96,7 @@ func TestATaskOfManyItemsIsShownInPages(t *testing.T) {
 func TestCheckpointsAreComparedAndForked(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, true)
-		h.create(pawl.NewTask{Type: "agent", Title: "look for a book"})
+		h.p.Create(pawl.NewTask{Type: "agent", Title: "look for a book"})
 		l := h.claim("agent")
 		h.saved(l, "search", `{"query":"sea","hits":3}`)
 		h.saved(l, "read", `{"query":"sea","hits":4}`)
@@ -131,12 +131,12 @@ func TestCheckpointsAreComparedAndForked(t *testing.T) {
 func TestChildrenAreATree(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
-		root := h.create(pawl.NewTask{Type: "root"})
+		root := h.p.Create(pawl.NewTask{Type: "root"})
 		parent := root
 		for depth := range 6 {
-			parent = h.create(pawl.NewTask{Type: "child", Title: fmt.Sprintf("at depth %d", depth+1), ParentID: parent.ID})
+			parent = h.p.Create(pawl.NewTask{Type: "child", Title: fmt.Sprintf("at depth %d", depth+1), ParentID: parent.ID})
 		}
-		h.create(pawl.NewTask{Type: "child", Title: "second child", ParentID: root.ID})
+		h.p.Create(pawl.NewTask{Type: "child", Title: "second child", ParentID: root.ID})
 		got := h.get("/ui/tasks/" + root.ID)
 		h.has(got, 200, `depth1"`, "at depth 1", `depth2"`, "at depth 4", "second child", "There are more")
 		h.hasNot(got, "at depth 5")
@@ -144,9 +144,9 @@ func TestChildrenAreATree(t *testing.T) {
 			t.Error("a grandchild is not under its parent")
 		}
 		h.has(h.get("/ui/tasks/"+parent.ID), 200, "child of")
-		wide := h.create(pawl.NewTask{Type: "wide"})
+		wide := h.p.Create(pawl.NewTask{Type: "wide"})
 		for range 60 {
-			h.create(pawl.NewTask{Type: "leaf", ParentID: wide.ID})
+			h.p.Create(pawl.NewTask{Type: "leaf", ParentID: wide.ID})
 		}
 		got = h.get("/ui/tasks/" + wide.ID)
 		h.has(got, 200, "There are more")
@@ -163,7 +163,7 @@ func TestATaskShowsSpendingAndRecord(t *testing.T) {
 		if _, err := p.Service.PutBudget(t.Context(), "llm", pawl.NewBudget{Unit: "tokens", Limit: 1000}); err != nil {
 			t.Fatal(err)
 		}
-		h.create(pawl.NewTask{Type: "agent", Provenance: &pawl.Provenance{AgentName: "planner", Model: "m-1"}})
+		h.p.Create(pawl.NewTask{Type: "agent", Provenance: &pawl.Provenance{AgentName: "planner", Model: "m-1"}})
 		l := h.claim("agent")
 		h.has(h.get("/ui/tasks/"+l.TaskID), 200, "no checkpoint of it has been signed yet", "pawl verify "+l.TaskID, "planner", "m-1")
 		for i, amount := range []int64{70, 50} {
@@ -190,7 +190,7 @@ func TestATaskShowsSpendingAndRecord(t *testing.T) {
 func TestWhyIsSaidFirst(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := open(t, p, false)
-		task := h.create(pawl.NewTask{Type: "nobody"})
+		task := h.p.Create(pawl.NewTask{Type: "nobody"})
 		got := h.get("/ui/tasks/" + task.ID)
 		h.has(got, 200, `<div class="why no_worker">`, "nobody")
 		if strings.Index(got.text, `class="why`) > strings.Index(got.text, `<dl class="facts">`) {

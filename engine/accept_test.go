@@ -30,17 +30,10 @@ func withType(t *testing.T, def string, hooks pawl.Hooks, fn func(o typeFixture)
 			p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": hooks}})
 			o := typeFixture{t, p}
 			var typ pawl.Type
-			o.must(json.Unmarshal([]byte(def), &typ))
+			o.OK(json.Unmarshal([]byte(def), &typ))
 			need[pawl.TypeRef](t)(first(p.Engine.PutTypes(t.Context(), []pawl.Type{typ})))
 			fn(o)
 		})
-	}
-}
-
-func (o typeFixture) must(err error) {
-	o.Helper()
-	if err != nil {
-		o.Fatal(err)
 	}
 }
 
@@ -325,7 +318,7 @@ func TestParts(t *testing.T) {
 		if string(it.PartsState) != `{"head":{"status":"validated","count":1},"rows":{"status":"validated","count":2}}` {
 			o.Errorf("parts_state %s", it.PartsState)
 		}
-		o.must(finish(""))
+		o.OK(finish(""))
 		it = o.item(ls[0].ID, pawl.ItemSubmitted)
 		if string(it.AssembledResult) != `{"head":"good","rows":[1,2,3]}` || string(it.Result) != string(it.AssembledResult) {
 			o.Errorf("assembled %s", it.AssembledResult)
@@ -402,7 +395,7 @@ func TestAnApprovalThatNobodyGave(t *testing.T) {
 			o.Advance(time.Minute)
 			need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
 			need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
-			o.must(as("deputy"))
+			o.OK(as("deputy"))
 			if got := o.events(task.ID); strings.Count(got, "approval_expired") != 1 || strings.Count(got, "escalated") != 1 {
 				o.Error(got)
 			}

@@ -25,10 +25,10 @@ func (c *logged) archivedFile() string {
 		Items: []pawl.NewItem{{Input: []byte(`{"i":1}`)}, {Input: []byte(`{"i":2}`)}}})
 	c.ok(task, err)
 	c.task = task
-	c.create(pawl.NewTask{Type: "b"}) // its events lie between
+	c.Create(pawl.NewTask{Type: "b"}) // its events lie between
 	for range 2 {
-		c.ok(pawl.Complete(ctx, c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
-		c.create(pawl.NewTask{Type: "b", Items: make([]pawl.NewItem, 300)})
+		c.ok(pawl.Complete(ctx, c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
+		c.Create(pawl.NewTask{Type: "b", Items: make([]pawl.NewItem, 300)})
 	}
 	c.sign()
 	return c.archiveOf()
@@ -124,8 +124,8 @@ func TestAnArchiveProvesItsEvents(t *testing.T) {
 func TestAnArchiveOfATaskOfOneProvesItsEvents(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
+		c.task = c.Create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
 		c.sign()
 		file, key := c.archiveOf(), strings.TrimSpace(c.public())
 		got, err := engine.VerifyArchive(file, []string{key})
@@ -164,8 +164,8 @@ func TestAnArchiveIsRestoredByItsOwnProofs(t *testing.T) {
 func TestAnArchiveWithoutACheckpoint(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a"})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+		c.task = c.Create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
 		c.Advance(31 * 24 * time.Hour)
 		c.ok(c.Service.Sweep(t.Context()))
 		c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))

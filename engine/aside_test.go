@@ -20,7 +20,7 @@ import (
 func (o typeFixture) sound(when string) {
 	o.Helper()
 	breaches, err := o.Engine.Check(o.Context())
-	o.must(err)
+	o.OK(err)
 	for _, b := range breaches {
 		o.Errorf("%s: %s: %s: %s", when, b.Rule, b.Subject, b.Found)
 	}
@@ -98,7 +98,7 @@ func TestItemsAsideAreAlike(t *testing.T) {
 // count reads a number directly from the database.
 func (o typeFixture) count(query string) (n int) {
 	o.Helper()
-	o.must(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) error {
+	o.OK(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{&n}, query)
 		return err
 	}))
@@ -190,7 +190,7 @@ func TestAPartKnowsItsKey(t *testing.T) {
 			func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 				return &pawl.Answer{Code: 201}, put(ctx, svc)
 			})
-		o.must(err)
+		o.OK(err)
 		n := o.count("SELECT COUNT(*) FROM pawl.item_parts p JOIN pawl.idempotency_keys k ON k.key_hash = p.idempotency_key_hash")
 		if n != 1 {
 			o.Errorf("%d parts know their key", n)

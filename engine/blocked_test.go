@@ -135,7 +135,7 @@ func TestBlockedAside(t *testing.T) {
 					if live {
 						types = append(types, "report."+c.kind)
 					}
-					o.must(o.Engine.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "w", Types: types}))
+					o.OK(o.Engine.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "w", Types: types}))
 					got := need[pawl.Task](o.T)(o.Engine.GetTask(ctx, task.ID)).BlockedBy
 					if live != (got == nil) || got != nil && got.Detail != "no live worker takes report."+c.kind {
 						o.Errorf("with a worker of %v the task waits for %+v", types, got)

@@ -32,21 +32,21 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 	t.Helper()
 	s := &scene{T: t, Pawl: p, ids: map[string]string{}}
 	later := p.Now().Add(time.Hour)
-	s.solo = s.create(pawl.NewTask{Type: "solo", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}})
-	s.many = s.create(pawl.NewTask{Type: "many", Items: []pawl.NewItem{
+	s.solo = s.Create(pawl.NewTask{Type: "solo", Payload: []byte(`1`), Dedupe: pawl.Dedupe{All: true}})
+	s.many = s.Create(pawl.NewTask{Type: "many", Items: []pawl.NewItem{
 		{Input: []byte(`1`)}, {Input: []byte(`2`)}, {Input: []byte(`3`)}, {Input: []byte(`4`)}, {Input: []byte(`5`), RunAt: &later}}})
-	s.waits = s.create(
+	s.waits = s.Create(
 		pawl.NewTask{Type: "waits", Items: []pawl.NewItem{{Input: []byte(`1`), Key: "a"}, {Input: []byte(`2`), Key: "b", After: []string{"a"}}}})
-	ended := s.claim("solo")
-	s.ok(one(p.Service.Complete(s.Context(), []pawl.CompleteCall{{Fence: ended.Fence(), Result: []byte(`1`)}})))
-	failed := s.claim("many")
+	ended := s.Claim("solo")
+	s.ok(first(p.Service.Complete(s.Context(), []pawl.CompleteCall{{Fence: ended.Fence(), Result: []byte(`1`)}})))
+	failed := s.Claim("many")
 	s.ok(pawl.Fail(s.Context(), p.Service, failed.Fence(), pawl.Permanent(errors.New("no"))))
-	s.lease = s.claim("many")
+	s.lease = s.Claim("many")
 	for range 3 {
 		s.ok(
 			pawl.SaveCheckpoint(s.Context(), p.Service, s.lease.Fence(), pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`{}`)}))
 	}
-	s.ok(one(p.Service.BeginKeys(s.Context(), []pawl.KeyBegin{{Key: "k", RequestHash: "h", ItemID: s.lease.ID}})))
+	s.ok(first(p.Service.BeginKeys(s.Context(), []pawl.KeyBegin{{Key: "k", RequestHash: "h", ItemID: s.lease.ID}})))
 	s.ok(p.Service.PutBudget(s.Context(), "llm", pawl.NewBudget{Unit: "tokens", Limit: 10}))
 	s.ok(p.Service.ReserveBudget(s.Context(), "llm",
 		pawl.ReserveCall{ItemID: s.lease.ID, WorkerID: "w", Attempt: s.lease.Attempt, Amount: 3, Key: "k"}))
@@ -63,35 +63,11 @@ func newScene(t *testing.T, p *pawltest.Pawl) *scene {
 	return s
 }
 
-func one[T any](rs []pawl.Result[T], err error) (T, error) {
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	return rs[0].Value, rs[0].Err
-}
-
 func (s *scene) ok(_ any, err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
-}
-
-func (s *scene) create(n pawl.NewTask) pawl.Task {
-	s.Helper()
-	task, err := pawl.Create(s.Context(), s.Service, n)
-	s.ok(nil, err)
-	return task
-}
-
-func (s *scene) claim(typ string) pawl.Lease {
-	s.Helper()
-	got, err := s.Service.Claim(s.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}})
-	if err != nil || len(got) != 1 {
-		s.Fatalf("claim %s: %v, %v", typ, got, err)
-	}
-	return got[0]
 }
 
 func (s *scene) check() []store.Breach {

@@ -95,7 +95,7 @@ func TestAServerWithoutTheHookDelaysNoOther(t *testing.T) {
 		without := o.Another(engine.Options{})
 		version := func() int64 {
 			var row store.ScheduleRow
-			o.must(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+			o.OK(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 				row, err = store.GetSchedule(ctx, tx, pawl.DefaultNamespace, "hooked")
 				return err
 			}))

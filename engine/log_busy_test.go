@@ -89,7 +89,7 @@ func TestATaskThatIsBeingDeletedIsAsItWasLogged(t *testing.T) {
 		c.ok(task, err)
 		c.task = task
 		for range 5 {
-			c.ok(pawl.Complete(ctx, c.Service, c.claim("a").Fence(), nil))
+			c.ok(pawl.Complete(ctx, c.Service, c.Claim("a").Fence(), nil))
 		}
 		c.sign()
 		by := store.Deletion{Actor: store.Actor{Type: pawl.ActorSystem}}
@@ -117,7 +117,7 @@ func TestPagesArePackedUnderAWalk(t *testing.T) {
 	eachSigned(t, func(t *testing.T, c *logged) {
 		logs := func(n int) {
 			for range n {
-				c.create(pawl.NewTask{Type: "a"})
+				c.Create(pawl.NewTask{Type: "a"})
 				c.ok(nil, c.Engine.Log(t.Context()))
 			}
 		}

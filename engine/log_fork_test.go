@@ -38,13 +38,13 @@ func TestALogIsForked(t *testing.T) {
 		}
 		var high int64
 		c.read("SELECT MAX(id) FROM pawl.task_events", &high)
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
 		lost := c.sign() // 10 leaves, and the process that signed them ends
 		c.around("task_events", fmt.Sprintf("UPDATE pawl.task_events SET actor = 0 WHERE id > %d", high),
 			"DELETE FROM pawl.log_runs WHERE first >= 8", "DELETE FROM pawl.feed_pages WHERE page > 8",
 			"UPDATE pawl.log_checkpoints SET size = 8, note = '"+kept+"'",
 			fmt.Sprintf("UPDATE pawl.relay_cursors SET position = %d, detail = '%s' WHERE sink = 'feed'", position, detail))
-		c.ok(c.create(pawl.NewTask{Type: "c"}), nil)
+		c.ok(c.Create(pawl.NewTask{Type: "c"}), nil)
 		c.ok(nil, c.Engine.Log(t.Context())) // 11 leaves, three of them others than the lost ones
 		if _, err := c.Engine.SignLog(t.Context()); pawl.CodeOf(err) != pawl.CodeConflict {
 			t.Errorf("it is signed: %v", err)
@@ -66,7 +66,7 @@ func TestALogIsForked(t *testing.T) {
 				t.Errorf("since %q: %+v, %v", text, got, err)
 			}
 		}
-		c.ok(c.create(pawl.NewTask{Type: "c"}), nil)
+		c.ok(c.Create(pawl.NewTask{Type: "c"}), nil)
 		c.sign()
 		if _, err := c.Engine.ForkLog(t.Context()); pawl.CodeOf(err) != pawl.CodeConflict {
 			t.Errorf("a second fork: %v", err)

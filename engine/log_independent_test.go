@@ -114,11 +114,11 @@ func leafOf(e pawl.Event, input, result string) tlog.Hash {
 func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 400)}) // more than a tile
+		c.task = c.Create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 400)}) // more than a tile
 		before := c.sign()
 		one, err := pawl.Create(t.Context(), c.Service, pawl.NewTask{Type: "b", Payload: []byte(`{"n":1}`)})
 		c.ok(one, err)
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("b").Fence(), []byte(`1`)))
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("b").Fence(), []byte(`1`)))
 		after := c.sign()
 		old, now := opened(t, before, c.public()), opened(t, after, c.public())
 		if old.origin != now.origin || old.tree.N >= now.tree.N {

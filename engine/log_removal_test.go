@@ -56,10 +56,10 @@ func TestARemovalThatIsNotInTheLogHidesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachSigned(t, func(t *testing.T, c *logged) {
-				other := c.create(pawl.NewTask{Type: "c"})
+				other := c.Create(pawl.NewTask{Type: "c"})
 				c.ok(first(c.Service.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: other.ID, Force: true}})))
-				c.task = c.create(pawl.NewTask{Type: "a"})
-				c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+				c.task = c.Create(pawl.NewTask{Type: "a"})
+				c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
 				c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
 				c.sign()
 				if got := c.verifyAll(); !got.Intact {
@@ -102,8 +102,8 @@ func TestARemovalThatWaitsForTheLogIsNamed(t *testing.T) {
 func TestAnEventThatWasRestoredMustBeThere(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a"})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+		c.task = c.Create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
 		c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
 		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
 		c.ok(nil, err)
@@ -176,9 +176,9 @@ func TestAKeyThatSignedNothingIsAFault(t *testing.T) {
 func TestProofsHavePages(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 300)})
+		c.task = c.Create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 300)})
 		c.sign()
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil)) // no checkpoint has these events yet
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil)) // no checkpoint has these events yet
 		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true, Page: pawl.Page{Limit: 1000}})
 		c.ok(nil, err)
 		var proved []string
@@ -217,8 +217,8 @@ func TestProofsHavePages(t *testing.T) {
 func TestAChangedArchiveIsNotRestored(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a"})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+		c.task = c.Create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
 		c.sign()
 		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
 		c.ok(nil, err)
@@ -253,12 +253,12 @@ func TestAChangedLeafKeepsNoArchiveFromBeingRestored(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			eachSigned(t, func(t *testing.T, c *logged) {
 				c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
-				c.create(pawl.NewTask{Type: "b"})
+				c.Create(pawl.NewTask{Type: "b"})
 				c.sign() // the first run of leaves
-				c.task = c.create(pawl.NewTask{Type: "a"})
+				c.task = c.Create(pawl.NewTask{Type: "a"})
 				c.sign()
-				c.create(pawl.NewTask{Type: "b"})
-				c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+				c.Create(pawl.NewTask{Type: "b"})
+				c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
 				c.sign()
 				list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
 				c.ok(nil, err)

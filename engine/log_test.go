@@ -62,7 +62,7 @@ func (c *logged) someEvents() {
 	c.ok(pawl.Create(ctx, c.Service, pawl.NewTask{Type: "b"})) // events of other tasks lie between
 	c.sign()
 	for range 2 {
-		l := c.claim("a")
+		l := c.Claim("a")
 		c.ok(pawl.Fail(c.Context(), c.Service, l.Fence(), pawl.RetryAfter(0, fmt.Errorf("no"))))
 		c.ok(pawl.Create(c.Context(), c.Service, pawl.NewTask{Type: "b"}))
 	}
@@ -217,7 +217,7 @@ func TestACheckpointShowsACutEnd(t *testing.T) {
 			c.ok(nil, err)
 			return v
 		}
-		l := c.claim("a")
+		l := c.Claim("a")
 		c.ok(pawl.Complete(t.Context(), c.Service, l.Fence(), []byte(`1`)))
 		c.sign()
 		if got := since(); !got.Consistent || got.Since != 8 || got.Size != 10 {
@@ -245,7 +245,7 @@ func TestVerifySaysHowFarItIsLogged(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
 		c.someEvents()
-		l := c.claim("a")
+		l := c.Claim("a")
 		if got := c.verify(); !got.Intact || got.Logged != 5 || got.Events != 6 {
 			t.Errorf("with an event behind the log: %+v", got)
 		}
@@ -346,7 +346,7 @@ func TestTheLogLivesThroughTheArchive(t *testing.T) {
 			c.ok(nil, err)
 			c.task = task
 			c.ok(nil, c.Engine.Log(t.Context()))
-			l := c.claim("a")
+			l := c.Claim("a")
 			c.ok(pawl.Complete(ctx, c.Service, l.Fence(), []byte(`1`)))
 			c.Advance(31 * 24 * time.Hour)
 			c.ok(c.Service.Sweep(t.Context()))
@@ -375,7 +375,7 @@ func TestTheLogLivesThroughTheArchive(t *testing.T) {
 func TestALargeTaskIsInTheLog(t *testing.T) {
 	eachSigned(t, func(t *testing.T, c *logged) {
 		const items = 5_500 // several batches of the sequencer
-		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, items)})
+		c.task = c.Create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, items)})
 		c.ok(first(c.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
 		c.sign()
 		got := c.verify()

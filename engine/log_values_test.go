@@ -20,11 +20,11 @@ import (
 // that has completed.
 func (c *logged) valued() (many, one pawl.Task) {
 	c.Helper()
-	many = c.create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`),
+	many = c.Create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`),
 		Items: []pawl.NewItem{{Input: []byte(`{"i":1}`)}, {Input: []byte(`{"i":2}`)}}})
-	c.ok(pawl.Complete(c.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
-	one = c.create(pawl.NewTask{Type: "b", Payload: []byte(`{"p":2}`)})
-	c.ok(pawl.Complete(c.Context(), c.Service, c.claim("b").Fence(), []byte(`{"r":2}`)))
+	c.ok(pawl.Complete(c.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
+	one = c.Create(pawl.NewTask{Type: "b", Payload: []byte(`{"p":2}`)})
+	c.ok(pawl.Complete(c.Context(), c.Service, c.Claim("b").Fence(), []byte(`{"r":2}`)))
 	c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
 	return many, one
 }
@@ -106,7 +106,7 @@ func TestValuesOfATaskThatIsBeingDeletedAreNamed(t *testing.T) {
 	eachSigned(t, func(t *testing.T, c *logged) {
 		many, _ := c.valued()
 		c.task = many
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":3}`)))
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":3}`)))
 		c.sign()
 		ended, leased := c.eventOf(many.ID, "completed", ""), c.eventOf(many.ID, "leased", "")
 		err := c.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {

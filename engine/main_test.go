@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -34,42 +33,14 @@ func times(short, long int) int {
 	return short
 }
 
-// first returns the answer to a batch of one call.
-func first[T any](rs []pawl.Result[T], err error) (T, error) {
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	return rs[0].Value, rs[0].Err
-}
+func first[T any](rs []pawl.Result[T], err error) (T, error) { return pawltest.First(rs, err) }
 
-// need ends the test if there is an error.
-func need[T any](t testing.TB) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func need[T any](t testing.TB) func(v T, err error) T { return pawltest.Must[T](t) }
 
-// leases claims n items of one call each.
+// leases claims n items.
 func leases(t testing.TB, svc pawl.Service, req pawl.ClaimRequest, n int) []pawl.Lease {
 	t.Helper()
-	var out []pawl.Lease
-	for len(out) < n {
-		req.Limit = min(n-len(out), pawl.MaxClaim)
-		got, err := svc.Claim(context.Background(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(got) == 0 {
-			t.Fatalf("there were %d items to claim, want %d", len(out), n)
-		}
-		out = append(out, got...)
-	}
-	return out
+	return pawltest.NewCalls(t, svc).ClaimN(n, req)
 }
 
 func readJSON(t testing.TB, b []byte, into any) {

@@ -66,7 +66,7 @@ func TestAReplacedPayloadIsProved(t *testing.T) {
 						c.intact("when it is queued")
 						c.Advance(2 * time.Second)
 						c.ok(c.Service.Sweep(t.Context()))
-						c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`1`)))
+						c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`1`)))
 						c.sign()
 						c.intact("when it has ended")
 						file := c.archiveOf()
@@ -103,7 +103,7 @@ func TestAReplacedPayloadThatAnOlderProgramLogged(t *testing.T) {
 		c.task = task
 		c.sign()
 		title := "t"
-		_, err = one(c.Service.UpdateTasks(t.Context(), []pawl.TaskUpdate{{TaskID: task.ID, Title: &title}}))
+		_, err = first(c.Service.UpdateTasks(t.Context(), []pawl.TaskUpdate{{TaskID: task.ID, Title: &title}}))
 		c.ok(nil, err)
 		digest := func(text string) string {
 			sum := sha256.Sum256([]byte(text))
@@ -115,7 +115,7 @@ func TestAReplacedPayloadThatAnOlderProgramLogged(t *testing.T) {
 		if v := c.verify(); !v.Intact || v.Logged != 2 {
 			t.Errorf("the task: %+v", v)
 		}
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`1`)))
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`1`)))
 		c.sign()
 		got, err := engine.VerifyArchive(c.archiveOf(), []string{strings.TrimSpace(c.public())})
 		c.ok(nil, err)

@@ -22,7 +22,7 @@ func TestRevokedLease(t *testing.T) {
 		ls := leases(t, s, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2)
 		need[pawl.Beat](t)(first(s.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})))
 		boss := pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorUser, ActorID: "boss", Key: "key_b"})
-		revoke := func(c pawl.RevokeCall) (pawl.Moved, error) { return one(s.RevokeLeases(boss, []pawl.RevokeCall{c})) }
+		revoke := func(c pawl.RevokeCall) (pawl.Moved, error) { return first(s.RevokeLeases(boss, []pawl.RevokeCall{c})) }
 
 		if _, err := revoke(pawl.RevokeCall{ItemID: ls[0].ID, Attempt: 2}); !errors.Is(err, pawl.ErrConflict) {
 			t.Errorf("another attempt: %v", err)
@@ -31,7 +31,7 @@ func TestRevokedLease(t *testing.T) {
 			t.Errorf("no item: %v", err)
 		}
 		elsewhere := pawl.As(ctx, pawl.Caller{Namespace: "elsewhere"})
-		if _, err := one(s.RevokeLeases(elsewhere, []pawl.RevokeCall{{ItemID: ls[0].ID}})); !errors.Is(err, pawl.ErrNotFound) {
+		if _, err := first(s.RevokeLeases(elsewhere, []pawl.RevokeCall{{ItemID: ls[0].ID}})); !errors.Is(err, pawl.ErrNotFound) {
 			t.Errorf("an item of another namespace: %v", err)
 		}
 		for i := range ls {
@@ -40,7 +40,7 @@ func TestRevokedLease(t *testing.T) {
 			if m.State != pawl.ItemQueued || it.State != pawl.ItemQueued || it.Failures != 0 || it.Attempt != 1 || it.LastWorkerID != "w" {
 				t.Errorf("revoked: %+v, %+v", m, it)
 			}
-			_, err := one(s.Complete(ctx, []pawl.CompleteCall{{Fence: ls[i].Fence()}}))
+			_, err := first(s.Complete(ctx, []pawl.CompleteCall{{Fence: ls[i].Fence()}}))
 			if !errors.Is(err, pawl.ErrLeaseLost) {
 				t.Errorf("the late worker: %v", err)
 			}
@@ -81,12 +81,12 @@ func TestRevokingRaces(t *testing.T) {
 		var wg sync.WaitGroup
 		completed, revoked := make([]error, n), make([]error, n)
 		for i := range ls {
-			wg.Go(func() { _, revoked[i] = one(s.RevokeLeases(ctx, []pawl.RevokeCall{{ItemID: ls[i].ID}})) })
-			wg.Go(func() { _, completed[i] = one(s.Complete(ctx, []pawl.CompleteCall{{Fence: ls[i].Fence()}})) })
-			wg.Go(func() { _, _ = one(s.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[i].Fence()}})) })
+			wg.Go(func() { _, revoked[i] = first(s.RevokeLeases(ctx, []pawl.RevokeCall{{ItemID: ls[i].ID}})) })
+			wg.Go(func() { _, completed[i] = first(s.Complete(ctx, []pawl.CompleteCall{{Fence: ls[i].Fence()}})) })
+			wg.Go(func() { _, _ = first(s.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[i].Fence()}})) })
 			if i%4 == 0 {
 				wg.Go(func() {
-					_, _ = one(s.CancelTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{ls[i].ID}}}))
+					_, _ = first(s.CancelTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{ls[i].ID}}}))
 				})
 			}
 		}

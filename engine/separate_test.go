@@ -56,9 +56,9 @@ func TestSeparationOfDuties(t *testing.T) {
 				task := need[pawl.Task](t)(pawl.Create(pawl.As(o.Context(), c.creator), o.Engine, nt))
 				ctx := pawl.As(o.Context(), c.claimer)
 				ls := need[[]pawl.Lease](t)(o.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: c.worker, TaskID: task.ID}))
-				_, err := one(o.Engine.Submit(ctx, []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte("1")}}))
-				o.must(err)
-				_, err = one(o.Engine.ApproveTasks(pawl.As(o.Context(), c.approver), []pawl.ApproveCall{{TaskID: task.ID}}))
+				_, err := pawltest.First(o.Engine.Submit(ctx, []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte("1")}}))
+				o.OK(err)
+				_, err = pawltest.First(o.Engine.ApproveTasks(pawl.As(o.Context(), c.approver), []pawl.ApproveCall{{TaskID: task.ID}}))
 				if errors.Is(err, pawl.ErrForbidden) != c.refused || !c.refused && err != nil {
 					t.Errorf("refused: %v (%v), want %v", errors.Is(err, pawl.ErrForbidden), err, c.refused)
 				}
@@ -74,13 +74,13 @@ func TestEveryWorkerOfATaskIsKeptFromApproving(t *testing.T) {
 		first := pawl.As(o.Context(), pawl.Caller{Key: "k1"})
 		task := need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report"}))
 		ls := need[[]pawl.Lease](o.T)(o.Engine.Claim(first, pawl.ClaimRequest{WorkerID: "ana", TaskID: task.ID}))
-		_, err := one(o.Engine.Release(first, []pawl.ReleaseCall{{Fence: ls[0].Fence()}}))
-		o.must(err)
+		_, err := pawltest.First(o.Engine.Release(first, []pawl.ReleaseCall{{Fence: ls[0].Fence()}}))
+		o.OK(err)
 		ls = leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)
 		o.submit(ls[0], "1")
 		for _, c := range []pawl.Caller{{Key: "k1", ActorType: pawl.ActorAPI, ActorID: "x"}, {ActorType: pawl.ActorUser, ActorID: "ana"},
 			{ActorType: pawl.ActorUser, ActorID: "w"}} {
-			if _, err := one(o.Engine.ApproveTasks(pawl.As(o.Context(), c), []pawl.ApproveCall{{TaskID: task.ID}})); !errors.Is(err,
+			if _, err := pawltest.First(o.Engine.ApproveTasks(pawl.As(o.Context(), c), []pawl.ApproveCall{{TaskID: task.ID}})); !errors.Is(err,
 				pawl.ErrForbidden) {
 				o.Errorf("%+v: %v", c, err)
 			}
@@ -97,26 +97,27 @@ func TestEventsNameTheirKey(t *testing.T) {
 			many := need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 4)}))
 			ls := need[[]pawl.Lease](t)(p.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", TaskID: many.ID, Limit: 4}))
 			stage := "half"
-			if _, err := one(p.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})); err != nil {
+			if _, err := pawltest.First(p.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one(p.Service.Progress(ctx, []pawl.ProgressCall{{Fence: ls[1].Fence(), Stage: &stage}})); err != nil {
+			if _, err := pawltest.First(p.Service.Progress(ctx, []pawl.ProgressCall{{Fence: ls[1].Fence(), Stage: &stage}})); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one(p.Service.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: ls[2].Fence(),
+			if _, err := pawltest.First(p.Service.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: ls[2].Fence(),
 				NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte("1")}}})); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one(p.Service.Complete(ctx, []pawl.CompleteCall{{Fence: ls[0].Fence(), Result: []byte("1")}})); err != nil {
+			if _, err := pawltest.First(p.Service.Complete(ctx, []pawl.CompleteCall{{Fence: ls[0].Fence(), Result: []byte("1")}})); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one(p.Service.Fail(ctx, []pawl.FailCall{{Fence: ls[1].Fence(), Error: pawl.Failure{Message: "no"}}})); err != nil {
+			_, err := pawltest.First(p.Service.Fail(ctx, []pawl.FailCall{{Fence: ls[1].Fence(), Error: pawl.Failure{Message: "no"}}}))
+			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one(p.Service.Release(ctx, []pawl.ReleaseCall{{Fence: ls[2].Fence()}})); err != nil {
+			if _, err := pawltest.First(p.Service.Release(ctx, []pawl.ReleaseCall{{Fence: ls[2].Fence()}})); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one(p.Service.CancelTasks(ctx, []pawl.TaskCall{{TaskID: many.ID}})); err != nil {
+			if _, err := pawltest.First(p.Service.CancelTasks(ctx, []pawl.TaskCall{{TaskID: many.ID}})); err != nil {
 				t.Fatal(err)
 			}
 			solo := need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "a"}))

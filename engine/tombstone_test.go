@@ -141,8 +141,8 @@ func TestATaskIsRestoredAfterItsDeletion(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		c := &logged{scene: &scene{T: t, Pawl: p}}
-		c.task = c.create(pawl.NewTask{Type: "a"})
-		c.ok(pawl.Fail(t.Context(), p.Service, c.claim("a").Fence(), pawl.Permanent(errors.New("no"))))
+		c.task = c.Create(pawl.NewTask{Type: "a"})
+		c.ok(pawl.Fail(t.Context(), p.Service, c.Claim("a").Fence(), pawl.Permanent(errors.New("no"))))
 		c.ok(nil, p.Engine.Log(t.Context()))
 		archive := func() {
 			for range 2 { // the first one dead-letters it
@@ -185,7 +185,7 @@ func TestALargeTaskHasOneTombstone(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		c := &logged{scene: &scene{T: t, Pawl: p}}
-		c.task = c.create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 50)})
+		c.task = c.Create(pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 50)})
 		c.ok(first(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: c.task.ID}})))
 		c.ok(nil, p.Engine.Log(t.Context()))
 		by := &store.Deletion{Actor: store.Actor{Type: "user", ID: "ann"}}

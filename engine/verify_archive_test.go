@@ -191,8 +191,8 @@ func (c *logged) emptied(lines []string, name string) []string {
 func TestTheArchiveOfATaskOfOneHasOneInput(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
+		c.task = c.Create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
 		c.sign()
 		item := `{"table":"items","id":"itm_` + strings.TrimPrefix(c.task.ID, "tsk_") + `","namespace":"default","task_id":"` + c.task.ID +
 			`","input":"{\"p\":1}"}` + "\n"
@@ -211,12 +211,12 @@ func TestTheArchiveOfATaskOfOneHasOneInput(t *testing.T) {
 func TestArchivesOfAllKindsOfTasksAreIntact(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
+		c.task = c.Create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
 		added, err := c.Service.AddItems(t.Context(), []pawl.AddItems{{TaskID: c.task.ID, Items: []pawl.NewItem{{Input: []byte(`{"i":2}`)}, {}}}})
 		c.ok(nil, err)
 		c.ok(nil, added[0].Err)
 		for range 3 {
-			c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), nil))
+			c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
 		}
 		c.sign()
 		c.refused(c.archiveOf(), []forgery{
@@ -231,8 +231,8 @@ func TestAnArchiveNamesTheValuesThatAreNotProved(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
 		c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
-		c.task = c.create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
+		c.task = c.Create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
+		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
 		ended := c.eventOf(c.task.ID, "completed", "")
 		c.around("finished_items", "UPDATE pawl.finished_items SET result = NULL WHERE task_id = '"+c.task.ID+"'")
 		c.sign()
@@ -293,11 +293,11 @@ func TestALeafWithoutADigestKeepsNoArchiveFromBeingRestored(t *testing.T) {
 		t.Run(changed, func(t *testing.T) {
 			eachSigned(t, func(t *testing.T, c *logged) {
 				c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
-				c.create(pawl.NewTask{Type: "b"})
+				c.Create(pawl.NewTask{Type: "b"})
 				c.sign() // the run of leaves from 0
-				c.task = c.create(pawl.NewTask{Type: "a"})
+				c.task = c.Create(pawl.NewTask{Type: "a"})
 				c.sign() // from 1
-				c.ok(pawl.Complete(t.Context(), c.Service, c.claim("a").Fence(), []byte(`{"r":1}`)))
+				c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
 				c.around("finished_items", "UPDATE pawl.finished_items SET result = NULL WHERE task_id = '"+c.task.ID+"'")
 				c.sign()
 				c.around("finished_items", "UPDATE pawl.finished_items SET result = '{\"r\":1}' WHERE task_id = '"+c.task.ID+"'")

@@ -13,7 +13,7 @@ import (
 // continues there, for reads, lists and followers.
 func TestPagesOfTheFeedAreBoundedByBytes(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx, task := t.Context(), create(t, p.Service, t.Context())
+		ctx, task := t.Context(), p.Create(aTask).ID
 		const large = 40 // more than are read before their size is known
 		for range large {
 			end(

@@ -98,14 +98,14 @@ func ids(events []pawl.Event) (out []string) {
 func TestLateCommitsAreFoundAndBlockNobody(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	f := p.Engine.Feed()
-	task := create(t, p.Service, t.Context())
+	task := p.Create(aTask).ID
 	slow, lost, held := begin(t, connect(t, p, "")), begin(t, connect(t, p, "")), begin(t, connect(t, p, ""))
 	first, second := addEvent(t, slow, task, "slow"), addEvent(t, slow, task, "slow")
 	addEvent(t, lost, task, "lost")
 	other := addEvent(t, held, task, "held")
 	var after int64
 	for range 50 {
-		id := create(t, p.Service, t.Context())
+		id := p.Create(aTask).ID
 		got := read(t, f, after)
 		if last := got[len(got)-1]; last.TaskID != id {
 			t.Fatalf("the feed stands at %+v", last)
@@ -144,7 +144,7 @@ func gaps(t *testing.T, c *pgx.Conn) (text string) {
 func TestStrangersDoNotMatter(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	f := p.Engine.Feed()
-	task := create(t, p.Service, t.Context())
+	task := p.Create(aTask).ID
 	mine := connect(t, p, "")
 	name := strings.Replace(p.Schema, "pawl_test", "pawl_stranger", 1)
 	exec(t, mine, "CREATE DATABASE "+name)
@@ -167,7 +167,7 @@ func TestStrangersDoNotMatter(t *testing.T) {
 	kept := addEvent(t, late, task, "late")
 	end(t, lost.Rollback(t.Context()))
 	after := read(t, f, 0)[0].Position
-	id := create(t, p.Service, t.Context())
+	id := p.Create(aTask).ID
 	got := read(t, f, after)
 	if len(got) != 1 || got[0].TaskID != id {
 		t.Fatalf("a stranger holds the feed up: %v", ids(got))
@@ -199,13 +199,13 @@ func TestStrangersDoNotMatter(t *testing.T) {
 // its connection, and another continues.
 func TestAnotherTakesOver(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
-	create(t, p.Service, t.Context())
+	p.Create(aTask)
 	before := read(t, p.Engine.Feed(), 0)
 	frozen := begin(t, connect(t, p, ""))
 	exec(t, frozen, "SET LOCAL idle_in_transaction_session_timeout = '1s'") // as the sequencer's own transactions have it
 	exec(t, frozen, "SELECT position FROM relay_cursors WHERE sink = 'feed' FOR UPDATE")
 	exec(t, frozen, "INSERT INTO feed_pages (page, ids, count, low, high, created_at) VALUES (1000, '\\x00', 1, 1, 1, 0)")
-	id := create(t, p.Service, t.Context())
+	id := p.Create(aTask).ID
 	got := read(t, p.Another(engine.Options{}).Feed(), before[0].Position)
 	if len(got) != 1 || got[0].TaskID != id || got[0].Position != before[0].Position+1 {
 		t.Fatalf("after a takeover: %+v", got)
@@ -232,9 +232,9 @@ func TestOrderIsTheOrderOfCommit(t *testing.T) {
 		commit []string
 	}
 	for i := range history {
-		history[i].id = create(t, p.Service, ctx)
+		history[i].id = p.Create(aTask).ID
 	}
-	loose := create(t, p.Service, ctx)
+	loose := p.Create(aTask).ID
 	var total sync.Map
 	var writing sync.WaitGroup
 	for n := range writers {
@@ -344,7 +344,7 @@ func TestPagesGoWithTheirEvents(t *testing.T) {
 		return n
 	}
 	for range 200 { // more than fit in loose pages
-		tasks = append(tasks, pawl.TaskCall{TaskID: create(t, p.Service, t.Context()), Force: true})
+		tasks = append(tasks, pawl.TaskCall{TaskID: p.Create(aTask).ID, Force: true})
 		if _, err := f.Head(t.Context()); err != nil {
 			t.Fatal(err)
 		}

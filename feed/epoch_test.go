@@ -44,7 +44,7 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("followed=%v", followed), func(t *testing.T) {
 			p := pawltest.Open(t, pawltest.Postgres)
 			for range 10 {
-				create(t, p.Service, t.Context())
+				p.Create(aTask)
 			}
 			before := read(t, p.Engine.Feed(), 0)
 			old, err := connect(t, p, "").BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -56,7 +56,7 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 35 {
-				create(t, p.Service, t.Context())
+				p.Create(aTask)
 			}
 			f := feed.New(db, feed.Options{Poll: 10 * time.Millisecond})
 			defer f.Close()
@@ -86,7 +86,7 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 // A run whose commit failed leaves no state in the process.
 func TestAPositionThatWasNotCommittedIsNotTheHead(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
-	create(t, p.Service, t.Context())
+	p.Create(aTask)
 	db := &failingCommits{DB: p.Engine.DB()}
 	f := feed.New(db, feed.Options{})
 	defer f.Close()
@@ -172,7 +172,7 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 		t.Run(fmt.Sprintf("fresh=%v", fresh), func(t *testing.T) {
 			p := pawltest.Open(t, pawltest.Postgres)
 			for range 100 {
-				create(t, p.Service, t.Context())
+				p.Create(aTask)
 			}
 			all := read(t, p.Engine.Feed(), 0)
 			goBackInTime(t, p, 60, fresh)
@@ -182,7 +182,7 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 			}
 			var later []string
 			for range 100 { // the positions of those that were lost are given again
-				later = append(later, create(t, p.Service, t.Context()))
+				later = append(later, p.Create(aTask).ID)
 				if _, err := e.Feed().Head(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -232,7 +232,7 @@ func TestAnEpochBeginsWhenTheDatabaseWentBack(t *testing.T) {
 func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	for range 20 {
-		create(t, p.Service, t.Context())
+		p.Create(aTask)
 	}
 	begun := make(chan struct{})
 	ended := make(chan error, 1)
@@ -251,7 +251,7 @@ func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
 	if want := (pawl.FeedPosition{Epoch: 1, Position: 12}); !ok || restart != want {
 		t.Fatalf("it restarts at %s, want %s", restart, want)
 	}
-	id := create(t, p.Service, t.Context())
+	id := p.Create(aTask).ID
 	next, err := p.Service.ListEvents(t.Context(), pawl.EventFilter{After: &restart.Position, Epoch: restart.Epoch})
 	if err != nil || len(next.Items) != 1 || next.Items[0].TaskID != id {
 		t.Errorf("%+v, %v", next.Items, err)
@@ -268,7 +268,7 @@ func TestAFollowerLearnsOfANewEpoch(t *testing.T) {
 func TestARelayRestartsInANewEpoch(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	for range 20 {
-		create(t, p.Service, t.Context())
+		p.Create(aTask)
 	}
 	read(t, p.Engine.Feed(), 0)
 	r, ok, err := p.Engine.TakeRelay(t.Context(), "s", "webhook", "one", time.Minute)
@@ -296,10 +296,10 @@ func TestARelayRestartsInANewEpoch(t *testing.T) {
 // Events without a position when another server takes over get one in the new epoch.
 func TestAGapIsFilledInANewEpoch(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
-	task := create(t, p.Service, t.Context())
+	task := p.Create(aTask).ID
 	slow := begin(t, connect(t, p, ""))
 	late := addEvent(t, slow, task, "late")
-	create(t, p.Service, t.Context())
+	p.Create(aTask)
 	before := read(t, p.Engine.Feed(), 0)
 	exec(t, connect(t, p, ""),
 		`UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)

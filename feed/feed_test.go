@@ -10,15 +10,7 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// create creates a task and returns its id.
-func create(t *testing.T, svc pawl.Submitter, ctx context.Context) string {
-	t.Helper()
-	task, err := pawl.Create(ctx, svc, pawl.NewTask{Type: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return task.ID
-}
+var aTask = pawl.NewTask{Type: "t"}
 
 func TestReadSeesWhatWasCommitted(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -28,7 +20,7 @@ func TestReadSeesWhatWasCommitted(t *testing.T) {
 		}
 		var after int64
 		for range 300 {
-			id := create(t, p.Service, t.Context())
+			id := p.Create(aTask).ID
 			got, err := f.Read(t.Context(), after, 10)
 			if err != nil || len(got) != 1 || got[0].TaskID != id || got[0].TaskType != "t" || got[0].Position <= after {
 				t.Fatalf("after %d: %+v, %v", after, got, err)
@@ -56,7 +48,7 @@ func TestWaitReturnsWhenThereIsMore(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() { done <- f.Wait(t.Context(), 0) }()
-		create(t, p.Service, t.Context())
+		p.Create(aTask)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}

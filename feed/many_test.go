@@ -59,7 +59,7 @@ func TestAThousandReadersCostAsMuchAsOne(t *testing.T) {
 		}
 		ready.Wait()
 		for range tasks {
-			create(t, p.Service, ctx)
+			p.Create(aTask)
 			hub.Wake(watch.Commits())
 		}
 		done.Wait()
@@ -75,7 +75,7 @@ func TestWhatIsGoneIsPassedOver(t *testing.T) {
 		f := p.Engine.Feed()
 		var tasks []pawl.TaskCall
 		for range 150 {
-			tasks = append(tasks, pawl.TaskCall{TaskID: create(t, p.Service, t.Context()), Force: true})
+			tasks = append(tasks, pawl.TaskCall{TaskID: p.Create(aTask).ID, Force: true})
 		}
 		if got := read(t, f, 0); len(got) != 150 {
 			t.Fatalf("%d events", len(got))
@@ -96,7 +96,7 @@ func TestWhatIsGoneIsPassedOver(t *testing.T) {
 		if err := f.Wait(short, last); err == nil {
 			t.Error("there is nothing to wait for, and Wait says there is")
 		}
-		id := create(t, p.Service, t.Context())
+		id := p.Create(aTask).ID
 		if err := f.Wait(t.Context(), last); err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 			p := pawltest.Open(t, pawltest.Postgres)
 			conn, other := preparing(t, p), connect(t, p, "")
 			f, gid := p.Engine.Feed(), p.Schema
-			task := create(t, p.Service, t.Context())
+			task := p.Create(aTask).ID
 			var drawn int64
 			exec(t, conn, "BEGIN")
 			if c.numbered {
@@ -77,7 +77,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 				write()
 			}
 			t.Cleanup(func() { _, _ = other.Exec(context.Background(), "ROLLBACK PREPARED '"+gid+"'") })
-			create(t, p.Service, t.Context())
+			p.Create(aTask)
 			got := read(t, f, 0)
 			after := got[len(got)-1].Position
 			waitUntil(t, p, after, func() bool { return f.PendingGaps() > 0 })
@@ -89,7 +89,7 @@ func TestAPreparedTransactionIsFound(t *testing.T) {
 				lost := begin(t, connect(t, p, ""))
 				addEvent(t, lost, task, "lost")
 				end(t, lost.Rollback(t.Context()))
-				create(t, p.Service, t.Context())
+				p.Create(aTask)
 				got := read(t, f, after)
 				after = got[len(got)-1].Position
 				if gaps(t, other) == before {

@@ -50,6 +50,7 @@ type Clock interface {
 
 // Pawl is an engine over a database of its own, for one test, and that database's Clock.
 type Pawl struct {
+	*Calls   // of Service, that the test expects to succeed
 	Engine   *engine.Engine
 	Service  pawl.Service // the same engine
 	Database Database
@@ -135,6 +136,7 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 	}
 	p.Engine = p.Another(o)
 	p.Service = p.Engine
+	p.Calls = NewCalls(t, p.Service)
 	if p.schema != nil && flows {
 		p.must(p.schema.letClockRun())
 	} else if p.schema != nil {

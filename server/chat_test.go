@@ -165,7 +165,7 @@ func utter(t *testing.T, svc pawl.Service, worker string) (pawl.Lease, func(...p
 	at := ls[0].OpenMessage.Offset
 	return ls[0], func(chunks ...pawl.Chunk) {
 		t.Helper()
-		a, err := one(svc.Append(t.Context(), []pawl.AppendCall{{MessageFence: writer(ls[0]), Offset: at, Chunks: chunks}}))
+		a, err := pawltest.First(svc.Append(t.Context(), []pawl.AppendCall{{MessageFence: writer(ls[0]), Offset: at, Chunks: chunks}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,21 +175,6 @@ func utter(t *testing.T, svc pawl.Service, worker string) (pawl.Lease, func(...p
 
 func writer(l pawl.Lease) pawl.MessageFence {
 	return pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
-}
-
-func one[V any](rs []pawl.Result[V], err error) (V, error) {
-	if err != nil {
-		var none V
-		return none, err
-	}
-	return rs[0].Value, rs[0].Err
-}
-
-func complete(t *testing.T, svc pawl.Service, l pawl.Lease) {
-	t.Helper()
-	if _, err := pawl.Complete(t.Context(), svc, l.Fence(), nil); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func words(text string) pawl.Chunk { return pawl.Chunk{Type: "text", Text: pawl.Words(text)} }
@@ -221,7 +206,7 @@ func TestChat(t *testing.T) {
 		say(forecast, words("It "), words("snows."))
 		say(pawl.Chunk{Type: "data", Data: []byte(`{"type":"data-map","id":"m","data":{"x":1}}`)},
 			pawl.Chunk{Type: "file", MediaType: "text/plain", URL: "data:,a"}, noMap)
-		complete(t, p.Service, l)
+		p.Complete(l, "")
 		got := hear(in, nil)
 		want := []string{"start", "start-step", "reasoning-start", "reasoning-delta", "reasoning-end", "tool-input-available",
 			"tool-output-available", "finish-step",
@@ -263,7 +248,7 @@ func TestChatGoesOn(t *testing.T) {
 			_, in := c.begin(t.Context(), "POST", "/v1/chat/talk", body)
 			l, say := utter(t, p.Service, "w")
 			say(words(with))
-			complete(t, p.Service, l)
+			p.Complete(l, "")
 			return hear(in, nil)
 		}
 		kept := `{"id":"a0","role":"assistant","parts":[{"type":"step-start"},{"type":"text","text":"Hi"},` +
@@ -317,7 +302,7 @@ func TestChatResumesElsewhere(t *testing.T) {
 		_, stays := here.begin(t.Context(), "GET", "/v1/chat/talk/t/stream", "")
 		l, say := utter(t, p.Service, "w")
 		say(words("It is "), weather, forecast)
-		if _, err := one(p.Service.StepMessages(t.Context(), []pawl.StepCall{{MessageFence: writer(l)}})); err != nil {
+		if _, err := pawltest.First(p.Service.StepMessages(t.Context(), []pawl.StepCall{{MessageFence: writer(l)}})); err != nil {
 			t.Fatal(err)
 		}
 		say(words("co"), pawl.Chunk{Type: "tool_call", ToolCallID: "c2", ToolName: "map", Input: []byte("1")})
@@ -334,7 +319,7 @@ func TestChatResumesElsewhere(t *testing.T) {
 		l, say = utter(t, other, "w2")
 		say(words("cold"), noMap)
 		_, late := here.begin(t.Context(), "GET", "/v1/chat/talk/t/stream", "")
-		complete(t, other, l)
+		pawltest.NewCalls(t, other).Complete(l, "")
 		got, same, last := hear(back, nil), hear(stays, nil), hear(late, nil)
 		if got.text() != "It is cold" || len(got.parts) != 6 || !reflect.DeepEqual(got.parts, same.parts) ||
 			!reflect.DeepEqual(got.parts, last.parts) {
@@ -351,11 +336,11 @@ func TestChatEndsAsItsMessageDoes(t *testing.T) {
 		c := &chat{T: t, srv: serve(t, p.Service, server.Options{})}
 		for n, end := range map[string]func(l pawl.Lease) error{
 			"abort finish ": func(l pawl.Lease) error {
-				_, err := one(p.Service.StopMessages(t.Context(), []pawl.StopCall{{MessageID: l.OpenMessage.ID}}))
+				_, err := pawltest.First(p.Service.StopMessages(t.Context(), []pawl.StopCall{{MessageID: l.OpenMessage.ID}}))
 				return err
 			},
 			"error ": func(l pawl.Lease) error {
-				_, err := one(p.Service.Fail(t.Context(),
+				_, err := pawltest.First(p.Service.Fail(t.Context(),
 					[]pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "out of words"}, Retryable: new(bool)}}))
 				return err
 			},

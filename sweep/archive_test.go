@@ -76,10 +76,10 @@ func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
 			if got := h.unpack(task.ID); !slices.Equal(got, before) {
 				t.Fatalf("after %d and %d transactions (%v) the archive has %d rows of %d", first, second, dies, len(got), len(before))
 			}
-			h.ok(h.Restore(h.Context(), "default", task.ID))
+			h.OK(h.Restore(h.Context(), "default", task.ID))
 		}
 		files, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
-		h.ok(err)
+		h.OK(err)
 		if h.Options.ArchiveDir != "" && len(files) > most*most { // a crash may leave one that no row names
 			t.Errorf("%d files are left: %v", len(files), files)
 		}
@@ -101,7 +101,7 @@ func (h *fixture) interleave(taskID string, first, second int, dies bool) {
 	if err := h.server(one).Retire(h.Context(), taskID); err != nil && !errors.Is(err, errCrash) {
 		h.Fatal(err)
 	}
-	h.ok(h.server(h.DB).Retire(h.Context(), taskID))
+	h.OK(h.server(h.DB).Retire(h.Context(), taskID))
 	if n := h.count("SELECT COUNT(*) FROM pawl.tasks"); n > 0 {
 		h.Fatalf("after %d and %d transactions the task is still there", first, second)
 	}

@@ -27,35 +27,35 @@ func TestTheSweepOfBlobsWritesOnlyWhatItFinds(t *testing.T) {
 	t.Parallel()
 	each(t, func(h *fixture) {
 		blobs := func() (n int64) {
-			h.ok(h.Engine.DB().View(h.Context(), func(ctx context.Context, tx store.Tx) error {
+			h.OK(h.Engine.DB().View(h.Context(), func(ctx context.Context, tx store.Tx) error {
 				_, err := store.Row(ctx, tx, []any{&n}, "SELECT (SELECT COUNT(*) FROM pawl.blobs) + (SELECT COUNT(*) FROM pawl.uploaded_blobs)")
 				return err
 			}))
 			return n
 		}
 		up, err := h.Engine.PutBlob(h.Context(), pawl.BlobUpload{Content: strings.NewReader("an uploaded blob")})
-		h.ok(err)
+		h.OK(err)
 		task, err := pawl.Create(h.Context(), h.Service, pawl.NewTask{Type: "a", Payload: []byte(`{"$blob":"` + up.Address + `"}`)})
-		h.ok(err)
+		h.OK(err)
 		ls, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: 1, LeaseSeconds: pawl.MaxLeaseSeconds})
-		h.ok(err)
+		h.OK(err)
 		_, err = pawl.SaveCheckpoint(h.Context(), h.Service, ls[0].Fence(), pawl.NewCheckpoint{Type: "custom",
 			Snapshot: []byte(`"` + strings.Repeat("x", 2*pawl.MinBlobBytes) + `"`)})
-		h.ok(err)
+		h.OK(err)
 		if n := blobs(); n != 2 {
 			t.Fatalf("%d blobs", n)
 		}
 		pass := func() int {
 			h.Advance(2 * 24 * time.Hour)
 			db := &countingDB{DB: h.DB}
-			h.ok(h.server(db).Blobs(h.Context()))
+			h.OK(h.server(db).Blobs(h.Context()))
 			return db.writes
 		}
 		if writes := pass(); writes != 0 || blobs() != 2 {
 			t.Errorf("blobs in use: %d transactions that write, %d blobs are left", writes, blobs())
 		}
 		_, err = h.Service.DeleteTasks(h.Context(), []pawl.TaskCall{{TaskID: task.ID, Force: true}})
-		h.ok(err)
+		h.OK(err)
 		if writes := pass(); writes != 2 || blobs() != 0 {
 			t.Errorf("blobs that nothing refers to: %d transactions that write, %d blobs are left", writes, blobs())
 		}

@@ -14,31 +14,24 @@ import (
 // waits makes a task whose item waits for children, with the given rules.
 func (h *fixture) waits(w pawl.ChildWait, children ...pawl.NewTask) (parent pawl.Lease, ids []string) {
 	h.Helper()
-	h.create(pawl.NewTask{Type: "parent", Payload: json.RawMessage(`{}`)})
+	h.Create(pawl.NewTask{Type: "parent", Payload: json.RawMessage(`{}`)})
 	held, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "p", Types: []string{"parent"}, LeaseSeconds: 3600})
-	h.ok(err)
+	h.OK(err)
 	for _, c := range children {
 		c.ParentID = held[0].TaskID
-		ids = append(ids, h.create(c).ID)
+		ids = append(ids, h.Create(c).ID)
 	}
 	w.IDs = ids
 	rs, err := h.Service.Suspend(h.Context(), []pawl.SuspendCall{{Fence: held[0].Fence(), Children: &w}})
-	h.ok(err)
-	h.ok(rs[0].Err)
+	h.OK(err)
+	h.OK(rs[0].Err)
 	return held[0], ids
-}
-
-func (h *fixture) item(id string) pawl.Item {
-	h.Helper()
-	it, err := h.Service.GetItem(h.Context(), id)
-	h.ok(err)
-	return it
 }
 
 func (h *fixture) quick() pawl.SweepStats {
 	h.Helper()
 	s, err := h.Quick(h.Context())
-	h.ok(err)
+	h.OK(err)
 	return s
 }
 
@@ -52,7 +45,7 @@ func TestAPassThatEndsAChildWakesItsParent(t *testing.T) {
 	dated.Deadline, datedMany.Deadline, queued.ScheduleToStartSeconds = &at, &at, 60
 	expire := func(h *fixture) { // of the child: an item that waited before may be queued too
 		_, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}})
-		h.ok(err)
+		h.OK(err)
 		h.exec("UPDATE pawl.leases SET lease_expires_at = 1")
 	}
 	for name, c := range map[string]struct {
@@ -72,7 +65,7 @@ func TestAPassThatEndsAChildWakesItsParent(t *testing.T) {
 				c.end(h)
 				h.quick()
 				h.same(h.state(ids[0]), pawl.TaskFailed, "child")
-				h.same(h.item(l.ID).State, pawl.ItemQueued, "the item that waits")
+				h.same(h.Item(l.ID).State, pawl.ItemQueued, "the item that waits")
 
 				h.OnChildren = func(_ context.Context, e store.ChildrenEnded) {
 					for _, d := range e.Failed {
@@ -82,7 +75,7 @@ func TestAPassThatEndsAChildWakesItsParent(t *testing.T) {
 				l, _ = h.waits(pawl.ChildWait{}, c.child)
 				c.end(h)
 				h.quick()
-				h.same(h.item(l.ID).State, pawl.ItemFailed, "the item that cannot go on")
+				h.same(h.Item(l.ID).State, pawl.ItemFailed, "the item that cannot go on")
 				h.same(failed, []string{l.ID}, "what the engine was told")
 			})
 		})
@@ -111,10 +104,10 @@ func TestARemovedChildCountsAsWhatItWas(t *testing.T) {
 			each(t, func(h *fixture) {
 				l, ids := h.waits(pawl.ChildWait{}, child)
 				h.uncounted(ids[0])
-				h.ok(remove(h, ids[0]))
-				h.same(h.item(l.ID).State, pawl.ItemQueued, "the item that waited")
+				h.OK(remove(h, ids[0]))
+				h.same(h.Item(l.ID).State, pawl.ItemQueued, "the item that waited")
 				s, err := h.Service.Resume(h.Context(), l.ID)
-				h.ok(err)
+				h.OK(err)
 				h.same(s.Children.Items, []pawl.ChildResult{{ID: ids[0], State: pawl.TaskCompleted, Omitted: true}}, "the children that ended")
 			})
 		})
@@ -128,7 +121,7 @@ func TestDependentsOfEachTaskHaveATransactionOfTheirOwn(t *testing.T) {
 		call := pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), MaxAttempts: 1,
 			Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)},
 				{Input: json.RawMessage(`1`), After: []string{"a"}}, {Input: json.RawMessage(`1`), After: []string{"a"}}}}
-		tasks := []pawl.Task{h.create(call), h.create(call)}
+		tasks := []pawl.Task{h.Create(call), h.Create(call)}
 		h.claim(2)
 		h.exec("UPDATE pawl.leases SET lease_expires_at = 1")
 		h.same(h.quick().GivenUp, 4, "given up")

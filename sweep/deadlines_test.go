@@ -18,13 +18,13 @@ func TestLateTasksOfManyItemsHaveTransactionsOfTheirOwn(t *testing.T) {
 	each(t, func(h *fixture) {
 		at := time.Now().Add(time.Hour)
 		call := pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), Deadline: &at}
-		solos := []pawl.Task{h.create(call), h.create(call)}
+		solos := []pawl.Task{h.Create(call), h.Create(call)}
 		call.Items = slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, 2)
-		many := []pawl.Task{h.create(call), h.create(call)}
+		many := []pawl.Task{h.Create(call), h.Create(call)}
 		h.claim(6)
 		h.late()
 		s, err := h.Quick(h.Context())
-		h.ok(err)
+		h.OK(err)
 		h.same(s.GivenUp, 6, "given up")
 		for _, task := range append(many, solos...) {
 			h.same(h.state(task.ID), pawl.TaskFailed, "state")
@@ -45,15 +45,15 @@ func TestQuickPassGivesUpABoundedNumberOfItems(t *testing.T) {
 		calls := slices.Repeat([]pawl.NewTask{{Type: "a", Payload: json.RawMessage(`{}`), Deadline: &at}}, 500)
 		for range 3 {
 			rs, err := h.Service.CreateTasks(h.Context(), calls)
-			h.ok(err)
+			h.OK(err)
 			for _, r := range rs {
-				h.ok(r.Err)
+				h.OK(r.Err)
 			}
 		}
 		h.late()
 		for _, want := range []int64{1000, 500, 0} {
 			s, err := h.Quick(h.Context())
-			h.ok(err)
+			h.OK(err)
 			h.same(s.GivenUp, want, "given up")
 		}
 	})

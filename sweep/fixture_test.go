@@ -42,13 +42,6 @@ func each(t *testing.T, fn func(h *fixture)) {
 	}
 }
 
-func (h *fixture) ok(err error) {
-	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
-}
-
 func (h *fixture) same(got, want any, what string) {
 	h.Helper()
 	if g, w := text(got), text(want); g != w {
@@ -67,15 +60,8 @@ func text(v any) string {
 func (h *fixture) pass() pawl.SweepStats {
 	h.Helper()
 	s, err := h.Pass(h.Context())
-	h.ok(err)
+	h.OK(err)
 	return s
-}
-
-func (h *fixture) create(n pawl.NewTask) pawl.Task {
-	h.Helper()
-	t, err := pawl.Create(h.Context(), h.Service, n)
-	h.ok(err)
-	return t
 }
 
 // solos creates n tasks of one item.
@@ -86,9 +72,9 @@ func (h *fixture) solos(n, maxAttempts int) (ids []string) {
 		calls[i] = pawl.NewTask{Type: "a", MaxAttempts: maxAttempts, Payload: json.RawMessage(`{"i":1}`)}
 	}
 	rs, err := h.Service.CreateTasks(h.Context(), calls)
-	h.ok(err)
+	h.OK(err)
 	for _, r := range rs {
-		h.ok(r.Err)
+		h.OK(r.Err)
 		ids = append(ids, r.Value.ID)
 	}
 	return ids
@@ -97,22 +83,13 @@ func (h *fixture) solos(n, maxAttempts int) (ids []string) {
 // many creates a task of n items.
 func (h *fixture) many(n, maxAttempts int) pawl.Task {
 	h.Helper()
-	return h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), MaxAttempts: maxAttempts,
+	return h.Create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), MaxAttempts: maxAttempts,
 		Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, n)})
 }
 
 func (h *fixture) claim(n int) []pawl.Lease {
 	h.Helper()
-	var all []pawl.Lease
-	for len(all) < n {
-		got, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: min(n-len(all), pawl.MaxClaim)})
-		h.ok(err)
-		if len(got) == 0 {
-			h.Fatalf("claimed %d of %d", len(all), n)
-		}
-		all = append(all, got...)
-	}
-	return all
+	return h.ClaimN(n, pawl.ClaimRequest{WorkerID: "w"})
 }
 
 func (h *fixture) complete(ls ...pawl.Lease) {
@@ -122,9 +99,9 @@ func (h *fixture) complete(ls ...pawl.Lease) {
 		calls[i] = pawl.CompleteCall{Fence: l.Fence(), Result: json.RawMessage(`"done <&> \u2028"`)}
 	}
 	rs, err := h.Service.Complete(h.Context(), calls)
-	h.ok(err)
+	h.OK(err)
 	for _, r := range rs {
-		h.ok(r.Err)
+		h.OK(r.Err)
 	}
 }
 
@@ -132,7 +109,7 @@ func (h *fixture) fail(ls ...pawl.Lease) {
 	h.Helper()
 	for _, l := range ls {
 		_, err := pawl.Fail(h.Context(), h.Service, l.Fence(), pawl.Permanent(errors.New("no")))
-		h.ok(err)
+		h.OK(err)
 	}
 }
 
@@ -140,13 +117,13 @@ func (h *fixture) save(l pawl.Lease, typ, name string) {
 	h.Helper()
 	_, err := pawl.SaveCheckpoint(h.Context(), h.Service, l.Fence(),
 		pawl.NewCheckpoint{Type: typ, Name: name, Snapshot: json.RawMessage(`{"a":[1,2.50,"é"]}`)})
-	h.ok(err)
+	h.OK(err)
 }
 
 func (h *fixture) state(taskID string) pawl.TaskState {
 	h.Helper()
 	t, err := h.Service.GetTask(h.Context(), taskID)
-	h.ok(err)
+	h.OK(err)
 	return t.State
 }
 
@@ -154,7 +131,7 @@ func (h *fixture) events(f pawl.EventFilter) []pawl.Event {
 	h.Helper()
 	f.Limit = pawl.MaxPage
 	l, err := h.Service.ListEvents(h.Context(), f)
-	h.ok(err)
+	h.OK(err)
 	return l.Items
 }
 
@@ -162,7 +139,7 @@ func (h *fixture) events(f pawl.EventFilter) []pawl.Event {
 func (h *fixture) exec(query string, args ...any) (n int64) {
 	h.Helper()
 	query, args = pawltest.SQL(query, args...)
-	h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+	h.OK(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 		n, err = tx.Exec(ctx, query, args...)
 		return err
 	}))
@@ -172,7 +149,7 @@ func (h *fixture) exec(query string, args ...any) (n int64) {
 func (h *fixture) count(query string, args ...any) (n int64) {
 	h.Helper()
 	query, args = pawltest.SQL(query, args...)
-	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
+	h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{&n}, query, args...)
 		return err
 	}))

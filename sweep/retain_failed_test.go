@@ -16,19 +16,19 @@ import (
 // dead-lettered task.
 func failed(h *fixture) (one, many, dead pawl.Task) {
 	h.Helper()
-	h.ok(h.put(pawl.Type{Name: "judged", Acceptance: true}))
-	one = h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), InputHash: "one"})
-	dead = h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`2`)})
+	h.OK(h.put(pawl.Type{Name: "judged", Acceptance: true}))
+	one = h.Create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), InputHash: "one"})
+	dead = h.Create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`2`)})
 	for _, l := range h.claim(2) {
 		h.fail(l)
 	}
 	h.bury(dead.ID)
-	many = h.create(pawl.NewTask{Type: "judged", Payload: json.RawMessage(`{}`),
+	many = h.Create(pawl.NewTask{Type: "judged", Payload: json.RawMessage(`{}`),
 		Items: []pawl.NewItem{{Input: json.RawMessage(`1`)}, {Input: json.RawMessage(`2`)}}})
 	ls := h.claim(2)
 	rs, err := h.Engine.Submit(h.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: json.RawMessage(`1`)}})
-	h.ok(err)
-	h.ok(rs[0].Err)
+	h.OK(err)
+	h.OK(rs[0].Err)
 	h.save(ls[1], pawl.ManualCheckpoint, "before the end")
 	h.fail(ls[1])
 	return one, many, dead
@@ -37,15 +37,15 @@ func failed(h *fixture) (one, many, dead pawl.Task) {
 func (h *fixture) put(t pawl.Type) error {
 	h.Helper()
 	rs, err := h.Engine.PutTypes(h.Context(), []pawl.Type{t})
-	h.ok(err)
+	h.OK(err)
 	return rs[0].Err
 }
 
 func (h *fixture) bury(taskID string) {
 	h.Helper()
 	rs, err := h.Engine.BuryTasks(h.Context(), []pawl.TaskCall{{TaskID: taskID}})
-	h.ok(err)
-	h.ok(rs[0].Err)
+	h.OK(err)
+	h.OK(rs[0].Err)
 }
 
 func TestRetentionOfFailedTasks(t *testing.T) {
@@ -61,9 +61,9 @@ func TestRetentionOfFailedTasks(t *testing.T) {
 		h.same(h.pass().TasksPruned, 0, "pruned at the end of the shorter age")
 		h.Advance(time.Second)
 		h.same(h.pass().TasksPruned, 1, "dead-lettered tasks pruned")
-		h.ok(h.Restore(h.Context(), "default", dead.ID))
+		h.OK(h.Restore(h.Context(), "default", dead.ID))
 		_, err := pawl.Retry(h.Context(), h.Service, one.ID) // changes: its age begins anew when it fails again
-		h.ok(err)
+		h.OK(err)
 		h.Advance(day)
 		h.fail(h.claim(1)[0])
 		h.Advance(79*day + time.Second)
@@ -73,15 +73,15 @@ func TestRetentionOfFailedTasks(t *testing.T) {
 		h.same(h.pass().TasksPruned, 1, "pruned 90 days after the second failure")
 		for _, id := range []string{many.ID, dead.ID} {
 			h.same(h.unpack(id), before[id], "what is in the archive")
-			h.ok(h.Restore(h.Context(), "default", id))
+			h.OK(h.Restore(h.Context(), "default", id))
 			h.same(h.dump(id), before[id], "what came back")
 			_, err := pawl.Retry(h.Context(), h.Service, id)
-			h.ok(err)
+			h.OK(err)
 		}
 		h.claim(2)
 		h.same([]any{h.state(many.ID), h.state(dead.ID)}, []any{"in_progress", "checked_out"}, "states after a retry")
 		found, err := h.Engine.Check(h.Context())
-		h.ok(err)
+		h.OK(err)
 		h.same(found, []any(nil), "breaches")
 	})
 }
@@ -90,10 +90,10 @@ func TestTypesSayHowLongFailedTasksAreKept(t *testing.T) {
 	each(t, func(h *fixture) {
 		h.Options.BuryAfter = 0
 		h.Options.RetainFailed = 0 // for ever
-		h.ok(h.put(pawl.Type{Name: "brief", Retention: pawl.Retention{TaskSeconds: 60, FailedSeconds: 3600, DeadSeconds: 7200}}))
+		h.OK(h.put(pawl.Type{Name: "brief", Retention: pawl.Retention{TaskSeconds: 60, FailedSeconds: 3600, DeadSeconds: 7200}}))
 		var ids []string
 		for _, typ := range []string{"brief", "brief", "other"} {
-			ids = append(ids, h.create(pawl.NewTask{Type: typ, Payload: json.RawMessage(`1`)}).ID)
+			ids = append(ids, h.Create(pawl.NewTask{Type: typ, Payload: json.RawMessage(`1`)}).ID)
 			h.fail(h.claim(1)...)
 		}
 		h.bury(ids[1])
@@ -136,7 +136,7 @@ func TestARetryWhileATaskIsRetired(t *testing.T) {
 			h.exec("UPDATE pawl.tasks SET dedupes = 0, input_hash = NULL")
 			for { // what was retried is taken away from the next round
 				ls, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: 10})
-				h.ok(err)
+				h.OK(err)
 				if len(ls) == 0 {
 					break
 				}
@@ -183,7 +183,7 @@ func TestARetryWaitsForTheRemoval(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			}}
-			h.ok(h.server(db).Retire(h.Context(), task.ID))
+			h.OK(h.server(db).Retire(h.Context(), task.ID))
 			if err := <-done; pawl.CodeOf(err) != pawl.CodeNotFound && pawl.CodeOf(err) != pawl.CodeConflict {
 				t.Errorf("a retry while the task goes: %v", err)
 			}

@@ -24,7 +24,7 @@ import (
 // createFullTask creates an ended task with a row in every table that belongs to tasks.
 func createFullTask(h *fixture) pawl.Task {
 	h.Helper()
-	task := h.create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028",
+	task := h.Create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028",
 		Payload: json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`), Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash",
 		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)},
 			{Key: "b", After: []string{"a"}, Priority: new(int)}}})
@@ -33,7 +33,7 @@ func createFullTask(h *fixture) pawl.Task {
 		h.save(l, pawl.ToolExecuted, "step")
 		h.save(l, pawl.ManualCheckpoint, "")
 		_, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Key: l.ID, RequestHash: "h", TaskID: task.ID, ItemID: l.ID, TTLSeconds: -1}})
-		h.ok(err)
+		h.OK(err)
 		h.exec("INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) "+
 			"VALUES ($1, 'default', $2, 'p', 3, 'validated', '{}', 'w', 1, 5)", "prt_"+l.ID, l.ID)
 		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, item_id, verb, created_at) VALUES ($1, 'default', $2, $3, 'complete', 5)",
@@ -50,7 +50,7 @@ func createFullTask(h *fixture) pawl.Task {
 // dump returns all rows of a task, in the format of the archive.
 func (h *fixture) dump(taskID string) (lines []string) {
 	h.Helper()
-	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
+	h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
 		return store.ReadTask(ctx, tx, taskID, func(line []byte) error {
 			lines = append(lines, string(line))
 			return nil
@@ -61,7 +61,7 @@ func (h *fixture) dump(taskID string) (lines []string) {
 
 func (h *fixture) archive(taskID string) (a store.Archived) {
 	h.Helper()
-	h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+	h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 		a, err = store.GetArchive(ctx, tx, "default", taskID)
 		return err
 	}))
@@ -93,7 +93,7 @@ func TestRetentionArchivesAndRestores(t *testing.T) {
 				h.same(h.count("SELECT COUNT(*) FROM pawl.idempotency_keys WHERE task_id IS NULL AND item_id IS NULL"), 2, "keys, without links")
 				h.same(h.unpack(task.ID), before, "what is in the archive")
 
-				h.ok(h.Restore(h.Context(), "default", task.ID))
+				h.OK(h.Restore(h.Context(), "default", task.ID))
 				h.same(h.dump(task.ID), before, "what came back")
 				h.same(h.archive(task.ID).RestoredAt, h.Now(), "restored at")
 				if err := h.Restore(h.Context(), "default", task.ID); pawl.CodeOf(err) != pawl.CodeConflict {
@@ -104,7 +104,7 @@ func TestRetentionArchivesAndRestores(t *testing.T) {
 				h.Advance(day + time.Second)
 				h.same(h.pass().TasksPruned, 1, "pruned again after 30 days")
 				h.same(h.archive(task.ID).RestoredAt, nil, "restored at, after that")
-				h.ok(h.Restore(h.Context(), "default", task.ID))
+				h.OK(h.Restore(h.Context(), "default", task.ID))
 				h.same(h.dump(task.ID), before, "what came back the second time")
 			})
 		})
@@ -122,19 +122,19 @@ func (h *fixture) unpack(taskID string) (lines []string) {
 		}
 		var err error
 		body, err = os.ReadFile(a.Path)
-		h.ok(err)
+		h.OK(err)
 	}
 	sum := sha256.Sum256(body)
 	h.same([]any{a.SHA256, a.Bytes}, []any{hex.EncodeToString(sum[:]), len(body)}, "checksum and size")
 	zip, err := zstd.NewReader(bytes.NewReader(body))
-	h.ok(err)
+	h.OK(err)
 	defer zip.Close()
 	in := bufio.NewScanner(zip)
 	in.Buffer(nil, 4<<20)
 	for in.Scan() {
 		lines = append(lines, in.Text()+"\n")
 	}
-	h.ok(in.Err())
+	h.OK(in.Err())
 	return lines
 }
 
@@ -162,34 +162,34 @@ func TestRestoreRefusesWhatIsNotThatTask(t *testing.T) {
 		try("another task's archive", ids[0], pawl.CodeInternal)
 		h.exec("UPDATE pawl.archives SET path = $2, sha256 = $3 WHERE task_id = $1", ids[0], first.Path, first.SHA256)
 		whole, err := os.ReadFile(first.Path)
-		h.ok(err)
+		h.OK(err)
 		harmed := bytes.Clone(whole)
 		harmed[len(harmed)/2] ^= 1
-		h.ok(os.WriteFile(first.Path, harmed, 0o600))
+		h.OK(os.WriteFile(first.Path, harmed, 0o600))
 		try("a bit turned over", ids[0], pawl.CodeInternal)
-		h.ok(os.Remove(first.Path))
+		h.OK(os.Remove(first.Path))
 		try("file gone", ids[0], pawl.CodeInternal)
 		moved := t.TempDir()
-		h.ok(os.MkdirAll(filepath.Join(moved, filepath.Base(filepath.Dir(first.Path))), 0o700))
-		h.ok(os.WriteFile(filepath.Join(moved, filepath.Base(filepath.Dir(first.Path)), filepath.Base(first.Path)), whole, 0o600))
+		h.OK(os.MkdirAll(filepath.Join(moved, filepath.Base(filepath.Dir(first.Path))), 0o700))
+		h.OK(os.WriteFile(filepath.Join(moved, filepath.Base(filepath.Dir(first.Path)), filepath.Base(first.Path)), whole, 0o600))
 		h.Options.ArchiveDir = moved
-		h.ok(h.Restore(h.Context(), "default", ids[0]))
+		h.OK(h.Restore(h.Context(), "default", ids[0]))
 		h.same(h.state(ids[0]), pawl.TaskCompleted, "state after the directory was moved")
 	})
 }
 
 func TestRestoreLeavesTheInputHashToItsHolder(t *testing.T) {
 	each(t, func(h *fixture) {
-		old := h.create(pawl.NewTask{Type: "a", InputHash: "h"})
+		old := h.Create(pawl.NewTask{Type: "a", InputHash: "h"})
 		h.complete(h.claim(1)...)
 		h.Advance(31 * day)
 		h.pass()
-		young := h.create(pawl.NewTask{Type: "a", InputHash: "h"})
+		young := h.Create(pawl.NewTask{Type: "a", InputHash: "h"})
 		if young.Deduplicated {
 			t.Fatal("an archived task holds its input hash")
 		}
-		h.ok(h.Restore(h.Context(), "default", old.ID))
-		h.same(h.create(pawl.NewTask{Type: "a", InputHash: "h"}).ID, young.ID, "who holds the hash")
+		h.OK(h.Restore(h.Context(), "default", old.ID))
+		h.same(h.Create(pawl.NewTask{Type: "a", InputHash: "h"}).ID, young.ID, "who holds the hash")
 	})
 }
 
@@ -222,7 +222,7 @@ func TestWhatCannotBeArchivedStays(t *testing.T) {
 func TestNothingIsRemovedWithoutItsArchive(t *testing.T) {
 	each(t, func(h *fixture) {
 		dir := filepath.Join(t.TempDir(), "taken")
-		h.ok(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
+		h.OK(os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
 		h.Options.ArchiveDir = dir
 		h.solos(3, 3)
 		h.complete(h.claim(3)...)
@@ -230,7 +230,7 @@ func TestNothingIsRemovedWithoutItsArchive(t *testing.T) {
 		s := h.pass()
 		h.same([]int64{s.TasksPruned, s.Errors}, []int64{0, 1}, "pruned, errors")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 3, "tasks")
-		h.ok(os.Remove(dir))
+		h.OK(os.Remove(dir))
 		h.same(h.pass().TasksPruned, 3, "pruned once there is a directory")
 		parts, err := filepath.Glob(filepath.Join(dir, "*", "*.part"))
 		h.same([]any{len(parts), err}, []any{0, nil}, "half-written files")
@@ -260,7 +260,7 @@ func TestLargeTaskGoesInBatches(t *testing.T) {
 		h.complete(h.claim(n)...)
 		before := h.dump(task.ID)
 		one := func() (done bool) {
-			h.ok(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+			h.OK(h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 				done, err = store.DeleteTask(ctx, tx, "default", task.ID, nil, 400)
 				return err
 			}))
@@ -272,7 +272,7 @@ func TestLargeTaskGoesInBatches(t *testing.T) {
 				t.Fatalf("gone after %d batches", steps+1)
 			}
 			breaches, err := h.Engine.Check(h.Context())
-			h.ok(err)
+			h.OK(err)
 			if len(breaches) > 0 {
 				t.Fatalf("after %d batches: %+v", steps+1, breaches[0])
 			}
@@ -287,7 +287,7 @@ func TestLargeTaskGoesInBatches(t *testing.T) {
 		h.complete(h.claim(n)...)
 		h.Advance(31 * day)
 		h.same(h.pass().TasksPruned, 1, "pruned, archived first")
-		h.ok(h.Restore(h.Context(), "default", again.ID))
+		h.OK(h.Restore(h.Context(), "default", again.ID))
 		h.same(len(h.dump(again.ID)), len(before), "rows that came back")
 	})
 }
@@ -302,7 +302,7 @@ func TestArchivesAreListed(t *testing.T) {
 		page := pawl.Page{Limit: 2}
 		for {
 			l, err := h.List(h.Context(), "default", page)
-			h.ok(err)
+			h.OK(err)
 			for _, a := range l.Items {
 				seen = append(seen, a.TaskID)
 			}
@@ -313,7 +313,7 @@ func TestArchivesAreListed(t *testing.T) {
 		slices.Reverse(seen)
 		h.same(seen, ids, "archives, oldest first")
 		l, err := h.List(h.Context(), "other", pawl.Page{})
-		h.ok(err)
+		h.OK(err)
 		h.same(len(l.Items), 0, "archives of another namespace")
 	})
 }
@@ -334,7 +334,7 @@ func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 		}
 		list := func() []pawl.Checkpoint {
 			l, err := h.Service.ListCheckpoints(h.Context(), pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 1000}})
-			h.ok(err)
+			h.OK(err)
 			return l.Items
 		}
 		all := list()
@@ -380,11 +380,11 @@ func TestTypesSayHowLongTheirTasksAreKept(t *testing.T) {
 	each(t, func(h *fixture) {
 		put := func(name string, days int) {
 			rs, err := h.Service.PutTypes(h.Context(), []pawl.Type{{Name: name, Retention: pawl.Retention{TaskSeconds: days * 24 * 3600}}})
-			h.ok(err)
-			h.ok(rs[0].Err)
+			h.OK(err)
+			h.OK(rs[0].Err)
 		}
 		ended := func(name string) string {
-			task := h.create(pawl.NewTask{Type: name})
+			task := h.Create(pawl.NewTask{Type: name})
 			h.complete(h.claim(1)[0])
 			return task.ID
 		}
@@ -407,7 +407,7 @@ func TestTypesSayHowLongTheirTasksAreKept(t *testing.T) {
 		after(0, true, true, true, true)
 		h.Advance(time.Second)
 		after(1, false, true, true, true)
-		h.ok(h.Restore(h.Context(), "default", short))
+		h.OK(h.Restore(h.Context(), "default", short))
 		after(0, true, true, true, true)
 		after(2, false, true, true, true)
 		after(27, false, true, true, false)
@@ -453,7 +453,7 @@ func TestARecordedArchiveStays(t *testing.T) {
 		}}
 		_, _ = h.Pass(h.Context())
 		h.same(lost, true, "lost")
-		h.ok(h.Restore(h.Context(), "default", id))
+		h.OK(h.Restore(h.Context(), "default", id))
 		h.same(h.state(id), pawl.TaskCompleted, "restored")
 	})
 }
@@ -464,9 +464,9 @@ func TestStepsThatAResumeNeedsStay(t *testing.T) {
 	each(t, func(h *fixture) {
 		h.Options.CheckpointRetentionLimit = 3
 		task, err := pawl.Create(h.Context(), h.Service, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{MaxSteps: 20}})
-		h.ok(err)
+		h.OK(err)
 		claimed, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"chat"}})
-		h.ok(err)
+		h.OK(err)
 		l := claimed[0]
 		for n := range 12 {
 			call := pawl.StepCall{MessageFence: pawl.MessageFence{MessageID: l.OpenMessage.ID, WorkerID: "w", Attempt: 1}}
@@ -474,11 +474,11 @@ func TestStepsThatAResumeNeedsStay(t *testing.T) {
 				call.Snapshot = json.RawMessage(`{"own":true}`)
 			}
 			_, err := h.Service.StepMessages(h.Context(), []pawl.StepCall{call})
-			h.ok(err)
+			h.OK(err)
 		}
 		h.same(h.pass().Checkpoints, 4, "pruned")
 		list, err := h.Service.ListCheckpoints(h.Context(), pawl.CheckpointFilter{TaskID: task.ID})
-		h.ok(err)
+		h.OK(err)
 		var names []string
 		for _, c := range list.Items {
 			names = append(names, c.Name)

@@ -68,7 +68,7 @@ func TestOneBadDueItemIsSetApart(t *testing.T) {
 	each(t, func(h *fixture) {
 		at := h.Now().Add(time.Minute)
 		for range 10 {
-			h.create(pawl.NewTask{Type: "a", RunAt: &at})
+			h.Create(pawl.NewTask{Type: "a", RunAt: &at})
 		}
 		// Its place among the ready is taken.
 		h.exec(`INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, max_attempts, solo)
@@ -87,11 +87,11 @@ func TestOneBadDueItemIsSetApart(t *testing.T) {
 func TestATimeIsNotDueBeforeTheDependencies(t *testing.T) {
 	each(t, func(h *fixture) {
 		at := h.Now().Add(time.Minute)
-		h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}, RunAt: &at}}})
+		h.Create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}, RunAt: &at}}})
 		first := h.claim(1)
 		h.Advance(2 * time.Minute)
 		next, ok, err := h.Next(h.Context())
-		h.ok(err)
+		h.OK(err)
 		if lease := first[0].LeaseExpiresAt.UnixMicro(); !ok || next != lease {
 			h.Errorf("next due at %d, %t; want the end of the lease, %d", next, ok, lease)
 		}
@@ -103,7 +103,7 @@ func TestATimeIsNotDueBeforeTheDependencies(t *testing.T) {
 
 func TestDependentsAreGivenUpAndMended(t *testing.T) {
 	each(t, func(h *fixture) {
-		task := h.create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}},
+		task := h.Create(pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}},
 			{Key: "c", After: []string{"b"}}, {Key: "d", After: []string{"c"}}}})
 		// Around the engine, which would follow up at once.
 		h.exec("UPDATE pawl.task_counters SET version = version WHERE task_id = $1", task.ID)
@@ -112,7 +112,7 @@ func TestDependentsAreGivenUpAndMended(t *testing.T) {
 		h.same(h.state(task.ID), pawl.TaskFailed, "state")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.parked_items WHERE state = @state(failed)"), 4, "failed")
 		_, err := pawl.Retry(h.Context(), h.Service, task.ID)
-		h.ok(err)
+		h.OK(err)
 		for range 4 {
 			h.complete(h.claim(1)...)
 			h.pass()
@@ -141,11 +141,11 @@ func TestOneBadTaskIsNotBuried(t *testing.T) {
 func TestStaleIsWhatNothingIsExpectedOf(t *testing.T) {
 	each(t, func(h *fixture) {
 		later := h.Now().Add(3 * day)
-		forgotten := h.create(pawl.NewTask{Type: "forgotten"})
-		asleep := h.create(pawl.NewTask{Type: "asleep", RunAt: &later})
-		held := h.create(pawl.NewTask{Type: "held"})
+		forgotten := h.Create(pawl.NewTask{Type: "forgotten"})
+		asleep := h.Create(pawl.NewTask{Type: "asleep", RunAt: &later})
+		held := h.Create(pawl.NewTask{Type: "held"})
 		lease, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"held"}, LeaseSeconds: pawl.MaxLeaseSeconds})
-		h.ok(err)
+		h.OK(err)
 		stale := func() (ids []string) {
 			for _, e := range h.events(pawl.EventFilter{Event: "stale", Asc: true}) {
 				ids = append(ids, e.TaskID)
@@ -154,7 +154,7 @@ func TestStaleIsWhatNothingIsExpectedOf(t *testing.T) {
 		}
 		h.Advance(day - time.Minute)
 		_, err = pawl.Heartbeat(h.Context(), h.Service, lease[0].Fence())
-		h.ok(err)
+		h.OK(err)
 		h.Advance(2 * time.Minute)
 		h.same(h.pass().Stale, 1, "stale")
 		h.same(stale(), []string{forgotten.ID}, "stale")
@@ -171,12 +171,12 @@ func TestKeysGoWhenTheirTimeIsUp(t *testing.T) {
 	each(t, func(h *fixture) {
 		begin := func(key string, ttl int64, end bool) {
 			got, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Scope: "s", Key: key, RequestHash: "h", TTLSeconds: ttl}})
-			h.ok(err)
-			h.ok(got[0].Err)
+			h.OK(err)
+			h.OK(got[0].Err)
 			if end {
 				_, err = h.Service.CompleteKeys(h.Context(), []pawl.KeyDone{{Scope: "s", Key: key, Token: got[0].Value.Token,
 					Response: json.RawMessage(`1`)}})
-				h.ok(err)
+				h.OK(err)
 			}
 		}
 		begin("day", 0, true)
@@ -200,7 +200,7 @@ func TestKeysGoWhenTheirTimeIsUp(t *testing.T) {
 func TestTotalsSurviveRetention(t *testing.T) {
 	each(t, func(h *fixture) {
 		totals := func() (s pawl.SweepTotals) {
-			h.ok(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
+			h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
 				s, err = store.SweepTotals(ctx, tx, h.Interval())
 				return err
 			}))
@@ -228,21 +228,21 @@ func TestTotalsSurviveRetention(t *testing.T) {
 func TestQuickWritesNoRowForTimersAlone(t *testing.T) {
 	each(t, func(h *fixture) {
 		at := h.Now().Add(time.Minute)
-		h.create(pawl.NewTask{Type: "a", RunAt: &at})
+		h.Create(pawl.NewTask{Type: "a", RunAt: &at})
 		next, ok, err := h.Next(h.Context())
-		h.ok(err)
+		h.OK(err)
 		h.same([]any{next, ok}, []any{at.UnixMicro(), true}, "next")
 		h.Advance(time.Minute)
 		s, err := h.Quick(h.Context())
-		h.ok(err)
+		h.OK(err)
 		h.same(s.Due, 1, "due")
 		_, ok, err = h.Next(h.Context())
-		h.ok(err)
+		h.OK(err)
 		h.same(ok, false, "anything next")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.sweeps"), 0, "rows")
 		h.same(h.pass().Due, 0, "due in the pass")
 		rows, _, err := h.sweeps()
-		h.ok(err)
+		h.OK(err)
 		h.same([]any{len(rows), rows[0].Due}, []any{1, 1}, "rows, and what they count as due")
 	})
 }

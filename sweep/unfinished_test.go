@@ -16,7 +16,7 @@ func (h *fixture) append1(taskID string) error {
 	rs, err := h.Service.AppendCheckpoints(context.WithoutCancel(h.Context()), []pawl.CheckpointAppend{{TaskID: taskID,
 		Checkpoints: []pawl.AppendedCheckpoint{{NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint,
 			Snapshot: json.RawMessage(`{}`)}}}}})
-	h.ok(err)
+	h.OK(err)
 	return rs[0].Err
 }
 
@@ -30,7 +30,7 @@ func (h *fixture) kept(taskID string) (checkpoints, chunks int64) {
 	}
 	for _, line := range h.unpack(taskID) {
 		var row struct{ Table, Type string }
-		h.ok(json.Unmarshal([]byte(line), &row))
+		h.OK(json.Unmarshal([]byte(line), &row))
 		switch {
 		case row.Table == "checkpoints" && row.Type == pawl.CustomCheckpoint:
 			checkpoints++
@@ -45,12 +45,12 @@ func (h *fixture) kept(taskID string) (checkpoints, chunks int64) {
 func TestWhatIsAcceptedWhileATaskIsRetiredIsKept(t *testing.T) {
 	each(t, func(h *fixture) {
 		for first := range 4 {
-			id := h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), MaxAttempts: 1}).ID
+			id := h.Create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), MaxAttempts: 1}).ID
 			opened, err := h.Service.OpenMessages(h.Context(), []pawl.OpenCall{{TaskID: id, Role: "assistant"}})
-			h.ok(err)
-			h.ok(opened[0].Err)
+			h.OK(err)
+			h.OK(opened[0].Err)
 			h.fail(h.claim(1)...)
-			h.ok(h.append1(id))
+			h.OK(h.append1(id))
 			accepted, chunks := int64(1), int64(0)
 			db := &crashingDB{DB: h.DB, left: first, then: func() {
 				if h.append1(id) == nil {
@@ -59,7 +59,7 @@ func TestWhatIsAcceptedWhileATaskIsRetiredIsKept(t *testing.T) {
 				rs, err := h.Service.Append(context.WithoutCancel(h.Context()), []pawl.AppendCall{{
 					MessageFence: pawl.MessageFence{MessageID: opened[0].Value.ID, Writer: opened[0].Value.Writer},
 					Chunks:       []pawl.Chunk{{Type: "text", Text: "x"}}}})
-				h.ok(err)
+				h.OK(err)
 				if rs[0].Err == nil {
 					chunks++
 				}
@@ -81,11 +81,11 @@ func TestRetentionCountsFromTheNewestCheckpoint(t *testing.T) {
 		h.Options.BuryAfter = 0
 		var ids []string
 		for range 2 {
-			ids = append(ids, h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), MaxAttempts: 1}).ID)
+			ids = append(ids, h.Create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`), MaxAttempts: 1}).ID)
 		}
 		h.fail(h.claim(2)...)
 		h.Advance(90 * day)
-		h.ok(h.append1(ids[0]))
+		h.OK(h.append1(ids[0]))
 		h.Advance(time.Second)
 		h.same(h.pass().TasksPruned, 1, "pruned 90 days after the failure: the one without a checkpoint")
 		h.Advance(90*day - 2*time.Second)
@@ -114,20 +114,20 @@ func TestRetentionLeavesWhatIsUnfinished(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(h *fixture) {
-				id := h.create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`)}).ID
+				id := h.Create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`)}).ID
 				h.complete(h.claim(1)...)
 				h.exec(c.begin)
 				h.Advance(31 * day)
 				p := h.server(h.DB)
 				p.Options.BuryAfter = 0
-				h.ok(p.Retention(h.Context()))
-				h.ok(p.Retention(h.Context()))
+				h.OK(p.Retention(h.Context()))
+				h.OK(p.Retention(h.Context()))
 				h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks that are left")
 				if err := h.Retire(h.Context(), id); err == nil {
 					t.Error("it was retired")
 				}
 				h.exec(c.end)
-				h.ok(p.Retention(h.Context()))
+				h.OK(p.Retention(h.Context()))
 				h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, "tasks that are left afterwards")
 			})
 		})
@@ -138,41 +138,33 @@ func TestRetentionLeavesWhatIsUnfinished(t *testing.T) {
 func (h *fixture) spawn(l pawl.Lease, key string) (pawl.Task, error) {
 	h.Helper()
 	rs, err := h.Service.Spawn(h.Context(), []pawl.SpawnCall{{Fence: l.Fence(), Key: key, Task: pawl.NewTask{Type: "child"}}})
-	h.ok(err)
+	h.OK(err)
 	return rs[0].Value, rs[0].Err
-}
-
-func (h *fixture) claimed(typ string) pawl.Lease {
-	h.Helper()
-	ls, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}, LeaseSeconds: 86400})
-	h.ok(err)
-	h.same(len(ls), 1, "claimed of "+typ)
-	return ls[0]
 }
 
 // A child that retention has removed keeps its key and its link: the parent spawns no second one, and
 // after a restore a cancel of the parent reaches the child.
 func TestAChildThatWasArchivedKeepsItsKey(t *testing.T) {
 	each(t, func(h *fixture) {
-		h.create(pawl.NewTask{Type: "parent"})
-		l := h.claimed("parent")
+		h.Create(pawl.NewTask{Type: "parent"})
+		l := h.Claim("parent")
 		child, err := h.spawn(l, "k")
-		h.ok(err)
-		_, err = pawl.Fail(h.Context(), h.Service, h.claimed("child").Fence(), pawl.Permanent(errors.New("no")))
-		h.ok(err)
-		h.ok(h.Retire(h.Context(), child.ID))
+		h.OK(err)
+		_, err = pawl.Fail(h.Context(), h.Service, h.Claim("child").Fence(), pawl.Permanent(errors.New("no")))
+		h.OK(err)
+		h.OK(h.Retire(h.Context(), child.ID))
 		if again, err := h.spawn(l, "k"); pawl.CodeOf(err) != pawl.CodeConflict {
 			t.Errorf("the key of a child that was archived: %+v, %v", again, err)
 		}
 		sus, err := h.Service.Suspend(h.Context(), []pawl.SuspendCall{{Fence: l.Fence(), Children: &pawl.ChildWait{IDs: []string{child.ID}}}})
-		h.ok(err)
+		h.OK(err)
 		h.same(pawl.CodeOf(sus[0].Err), pawl.CodeNotFound, "a wait for a child that was archived")
-		h.ok(h.Restore(h.Context(), "default", child.ID))
+		h.OK(h.Restore(h.Context(), "default", child.ID))
 		again, err := h.spawn(l, "k")
-		h.ok(err)
+		h.OK(err)
 		h.same([]any{again.ID, again.Deduplicated}, []any{child.ID, true}, "the key after the restore")
 		_, err = pawl.Cancel(h.Context(), h.Service, l.TaskID, "")
-		h.ok(err)
+		h.OK(err)
 		h.same(h.state(child.ID), pawl.TaskCancelled, "the child of a parent that was cancelled")
 	})
 }
@@ -183,54 +175,54 @@ func TestParentsAndChildrenAreRestoredTogether(t *testing.T) {
 		"the parent first": {0, 1}, "the child first": {1, 0}, "the parent alone": {0}, "the child alone": {1}} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(h *fixture) {
-				h.create(pawl.NewTask{Type: "parent", MaxAttempts: 1})
-				l := h.claimed("parent")
+				h.Create(pawl.NewTask{Type: "parent", MaxAttempts: 1})
+				l := h.Claim("parent")
 				child, err := h.spawn(l, "k")
-				h.ok(err)
+				h.OK(err)
 				live, err := h.spawn(l, "alive")
-				h.ok(err)
+				h.OK(err)
 				tasks := []string{l.TaskID, child.ID}
 				sus, err := h.Service.Suspend(h.Context(), []pawl.SuspendCall{{Fence: l.Fence(), Children: &pawl.ChildWait{IDs: []string{child.ID}}}})
-				h.ok(err)
-				h.ok(sus[0].Err)
-				h.complete(h.claimed("child")) // the first one
-				l = h.claimed("parent")
+				h.OK(err)
+				h.OK(sus[0].Err)
+				h.complete(h.Claim("child")) // the first one
+				l = h.Claim("parent")
 				_, err = pawl.Fail(h.Context(), h.Service, l.Fence(), pawl.Permanent(errors.New("no")))
-				h.ok(err)
+				h.OK(err)
 				resume, err := h.Service.Resume(h.Context(), l.ID)
-				h.ok(err)
+				h.OK(err)
 				before := [][]string{h.dump(tasks[0]), h.dump(tasks[1])}
-				h.ok(h.Retire(h.Context(), tasks...))
+				h.OK(h.Retire(h.Context(), tasks...))
 				h.same(h.count("SELECT COUNT(*) FROM pawl.child_links"), 1, "links left: that of the child that is there")
 				for _, n := range order {
-					h.ok(h.Restore(h.Context(), "default", tasks[n]))
+					h.OK(h.Restore(h.Context(), "default", tasks[n]))
 					h.same(h.dump(tasks[n]), before[n], "what came back")
 				}
 				if order[0] == 1 && len(order) == 1 {
 					return
 				}
 				got, err := h.Service.GetTask(h.Context(), tasks[0])
-				h.ok(err)
+				h.OK(err)
 				h.same(got.Children, 2, "children")
 				again, err := h.Service.Resume(h.Context(), l.ID)
-				h.ok(err)
+				h.OK(err)
 				if len(order) == 2 {
 					h.same(again.Children, resume.Children, "the wait")
 				}
 				_, err = pawl.Retry(h.Context(), h.Service, tasks[0])
-				h.ok(err)
-				l = h.claimed("parent")
+				h.OK(err)
+				l = h.Claim("parent")
 				found, err := h.spawn(l, "alive")
-				h.ok(err)
+				h.OK(err)
 				h.same(found.ID, live.ID, "the key of the child that is alive")
 				if _, err := h.spawn(l, "k"); len(order) == 1 && pawl.CodeOf(err) != pawl.CodeConflict {
 					t.Errorf("the key of the child that is archived: %v", err)
 				}
 				_, err = pawl.Cancel(h.Context(), h.Service, tasks[0], "")
-				h.ok(err)
+				h.OK(err)
 				h.same(h.state(live.ID), pawl.TaskCancelled, "the child of a parent that was cancelled")
 				_, err = h.Service.DeleteTasks(h.Context(), []pawl.TaskCall{{TaskID: tasks[0]}})
-				h.ok(err)
+				h.OK(err)
 				h.same(h.count("SELECT COUNT(*) FROM pawl.child_links"), 0, "links after a deletion")
 			})
 		})
@@ -240,16 +232,16 @@ func TestParentsAndChildrenAreRestoredTogether(t *testing.T) {
 // The archives of older programs have no links: a restore makes them from the ids of the parents.
 func TestLinksThatAnOlderArchiveLacks(t *testing.T) {
 	each(t, func(h *fixture) {
-		parent := h.create(pawl.NewTask{Type: "parent"})
-		l := h.claimed("parent")
-		child := h.create(pawl.NewTask{Type: "child", ParentID: parent.ID})
+		parent := h.Create(pawl.NewTask{Type: "parent"})
+		l := h.Claim("parent")
+		child := h.Create(pawl.NewTask{Type: "child", ParentID: parent.ID})
 		h.complete(l)
 		h.exec("DELETE FROM pawl.child_links")
 		h.exec("DELETE FROM pawl.parents")
-		h.ok(h.Retire(h.Context(), parent.ID))
-		h.ok(h.Restore(h.Context(), "default", parent.ID))
+		h.OK(h.Retire(h.Context(), parent.ID))
+		h.OK(h.Restore(h.Context(), "default", parent.ID))
 		got, err := h.Service.GetTask(h.Context(), parent.ID)
-		h.ok(err)
+		h.OK(err)
 		h.same(got.Children, 1, "children")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.child_links WHERE child_id = $1 AND parent_id = $2", child.ID, parent.ID), 1, "links")
 	})

@@ -44,15 +44,15 @@ func TestAnExhaustedBudgetDoesWhatItAsks(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		putBudget(t, p, pawl.NewBudget{Limit: 100, Period: pawl.PeriodDay})
 		startWorker(t, p, worker.Options{}, worker.Handle("t", spends))
-		waitForState(t, p, create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)}), pawl.ItemCompleted)
+		waitForState(t, p, p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)}), pawl.ItemCompleted)
 
-		it := waitForState(t, p, create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`2`)}), pawl.ItemFailed)
+		it := waitForState(t, p, p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`2`)}), pawl.ItemFailed)
 		if it.Error.Code != string(pawl.CodeBudgetExhausted) || it.Failures != 1 {
 			t.Errorf("with fail: %+v", it)
 		}
 
 		putBudget(t, p, pawl.NewBudget{Limit: 100, Period: pawl.PeriodDay, OnExhausted: pawl.ExhaustedAsk})
-		asks := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`3`)})
+		asks := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`3`)})
 		if it := waitForState(t, p, asks, pawl.ItemWaiting); it.RunAt != nil || it.BlockedBy == nil ||
 			it.BlockedBy.Reason != pawl.BlockedByBudget {
 			t.Errorf("with ask: %+v, %+v", it, it.BlockedBy)
@@ -60,7 +60,7 @@ func TestAnExhaustedBudgetDoesWhatItAsks(t *testing.T) {
 		putBudget(t, p, pawl.NewBudget{Limit: 110, Period: pawl.PeriodDay, OnExhausted: pawl.ExhaustedSuspend})
 		waitForState(t, p, asks, pawl.ItemCompleted)
 
-		suspends := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`4`)})
+		suspends := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`4`)})
 		it = waitForState(t, p, suspends, pawl.ItemWaiting)
 		end := budget(t, p).PeriodEnd
 		if it.RunAt == nil || !it.RunAt.Equal(*end) || !it.BlockedBy.Until.Equal(*end) {
@@ -81,7 +81,7 @@ func TestAnExhaustedBudgetDoesWhatItAsks(t *testing.T) {
 func TestReservationsOfOthersAreWaitedForShortly(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	putBudget(t, p, pawl.NewBudget{Limit: 100, OnExhausted: pawl.ExhaustedAsk})
-	create(t, p, pawl.NewTask{Type: "other", Payload: json.RawMessage(`1`)})
+	p.Create(pawl.NewTask{Type: "other", Payload: json.RawMessage(`1`)})
 	other, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"other"}})
 	if err != nil || len(other) != 1 {
 		t.Fatal(other, err)
@@ -92,7 +92,7 @@ func TestReservationsOfOthersAreWaitedForShortly(t *testing.T) {
 		t.Fatal(err)
 	}
 	startWorker(t, p, worker.Options{}, worker.Handle("t", spends))
-	task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+	task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 	if it := waitForState(t, p, task, pawl.ItemWaiting); it.RunAt == nil || it.RunAt.Sub(p.Now()) > pawl.BudgetRetry+10*time.Second {
 		t.Errorf("%+v", it)
 	}
@@ -103,7 +103,7 @@ func TestReservationsOfOthersAreWaitedForShortly(t *testing.T) {
 func TestWhatALostAttemptSpentCounts(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		putBudget(t, p, pawl.NewBudget{Limit: 1000})
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		var keys []string
 		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
 			return pawl.Step(ctx, "ask", func(ctx context.Context) (string, error) {
@@ -150,13 +150,13 @@ func TestAnExhaustedBudgetAsksAPerson(t *testing.T) {
 			}
 			return list.Items[0].ID
 		}
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		waitForState(t, p, task, pawl.ItemWaiting)
 		if rs, err := p.Service.ApproveTasks(t.Context(), []pawl.ApproveCall{{TaskID: question()}}); err != nil || rs[0].Err != nil {
 			t.Fatal(err, rs)
 		}
 		waitForState(t, p, task, pawl.ItemCompleted)
-		task = create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`2`)})
+		task = p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`2`)})
 		waitForState(t, p, task, pawl.ItemWaiting)
 		no := pawl.RejectCall{TaskID: question(), Errors: []pawl.Complaint{{Code: "no", Message: "too much"}}}
 		if rs, err := p.Service.RejectTasks(t.Context(), []pawl.RejectCall{no}); err != nil || rs[0].Err != nil {
@@ -185,6 +185,6 @@ func TestASettleOfADeletedBudgetIsRefused(t *testing.T) {
 			}
 			return "done", ctx.Err() // the claim goes on
 		}))
-		waitForState(t, p, create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)}), pawl.ItemCompleted)
+		waitForState(t, p, p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)}), pawl.ItemCompleted)
 	})
 }

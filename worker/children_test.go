@@ -80,7 +80,7 @@ func TestAHandlerWaitsForItsChildren(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-				task := create(t, p, pawl.NewTask{Type: "sum", Payload: json.RawMessage(`4`), MaxAttempts: 1})
+				task := p.Create(pawl.NewTask{Type: "sum", Payload: json.RawMessage(`4`), MaxAttempts: 1})
 				startWorker(t, p, worker.Options{Concurrency: 1}, worker.Handle("sum", sum("children", c.wait)), worker.Handle("double", c.child))
 				it := waitForState(t, p, task, c.state)
 				if c.want != "" && !slices.Contains([]string{c.want, "12"}, string(it.Result)) || it.Failures > 1 {
@@ -99,7 +99,7 @@ func TestTheOtherChildrenAreCancelled(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		handlers := []worker.Handler{worker.Handle("sum", sum("children", pawl.ChildWait{OnFailure: pawl.OnFailureCancel})),
 			worker.Handle("double", func(ctx context.Context, n int) (int, error) { return doubleEven(ctx, 1) })}
-		task := create(t, p, pawl.NewTask{Type: "sum", Payload: json.RawMessage(`3`)})
+		task := p.Create(pawl.NewTask{Type: "sum", Payload: json.RawMessage(`3`)})
 		for range 3 { // the parent, a child that fails, the parent again
 			pawltest.RunOne(t, p.Service, handlers...)
 		}
@@ -147,7 +147,7 @@ func TestManyLargeResultsOfChildren(t *testing.T) {
 			return len(done), nil
 		})
 		child := worker.Handle("double", func(context.Context, int) (string, error) { return large, nil })
-		task := create(t, p, pawl.NewTask{Type: "sum"})
+		task := p.Create(pawl.NewTask{Type: "sum"})
 		startWorker(t, p, worker.Options{}, parent, child)
 		if it := waitForState(t, p, task, pawl.ItemCompleted); string(it.Result) != "40" || runs != 2 {
 			t.Errorf("%s after %d runs", it.Result, runs)
@@ -193,7 +193,7 @@ func TestARefusalAboutAChildEndsNoClaim(t *testing.T) {
 				if c.refusal != nil {
 					svc = spawnRefused{svc, c.refusal}
 				}
-				task := create(t, p, pawl.NewTask{Type: "parent"})
+				task := p.Create(pawl.NewTask{Type: "parent"})
 				pawltest.RunOne(t, svc, worker.Handle("parent", func(ctx context.Context, _ json.RawMessage) (string, error) {
 					err := c.call(ctx)
 					if pawl.CodeOf(err) != c.want || ctx.Err() != nil {

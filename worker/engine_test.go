@@ -42,15 +42,8 @@ func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 			MaxAttempts: 1, ResultSchema: json.RawMessage(`{"type":"string"}`)}}); err != nil {
 			t.Fatal(err)
 		}
-		good, bad := create(
-			t,
-			p,
-			pawl.NewTask{Type: "essay", Payload: json.RawMessage(`"on pawls"`)},
-		), create(
-			t,
-			p,
-			pawl.NewTask{Type: "essay", Payload: json.RawMessage(`7`)},
-		)
+		good := p.Create(pawl.NewTask{Type: "essay", Payload: json.RawMessage(`"on pawls"`)})
+		bad := p.Create(pawl.NewTask{Type: "essay", Payload: json.RawMessage(`7`)})
 		startWorker(
 			t,
 			p,
@@ -63,15 +56,6 @@ func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 			t.Errorf("failed with %+v", it.Error)
 		}
 	})
-}
-
-func create(t *testing.T, p *pawltest.Pawl, task pawl.NewTask) pawl.Task {
-	t.Helper()
-	out, err := pawl.Create(t.Context(), p.Engine, task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // only returns the item of a task that has one.
@@ -126,7 +110,7 @@ func TestATaskOfManyItemsIsDone(t *testing.T) {
 			in, _ := json.Marshal(i)
 			task.Items = append(task.Items, pawl.NewItem{Input: in})
 		}
-		made := create(t, p, task)
+		made := p.Create(task)
 		var ran atomic.Int32
 		stop := startWorker(
 			t,
@@ -163,7 +147,7 @@ func TestATaskOfManyItemsIsDone(t *testing.T) {
 
 func TestAFailedAttemptIsRetriedAfterItsBackOff(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
 			switch l, err := pawl.ItemFrom(ctx); {
 			case err != nil:
@@ -201,7 +185,7 @@ func TestWhatCannotSucceedFailsForGood(t *testing.T) {
 			return strings.Repeat("x", pawl.MaxPayloadBytes+1), nil
 		}), worker.Handle("number", func(_ context.Context, n int) (int, error) { return n, nil }))
 		for typ, code := range map[string]string{"long": worker.CodeInvalidResult, "number": worker.CodeInvalidInput} {
-			task := create(t, p, pawl.NewTask{Type: typ, Payload: json.RawMessage(`"text"`)})
+			task := p.Create(pawl.NewTask{Type: typ, Payload: json.RawMessage(`"text"`)})
 			if it := waitForState(t, p, task, pawl.ItemFailed); it.Error.Code != code || it.Failures != 1 {
 				t.Errorf("%s: %+v", typ, it.Error)
 			}
@@ -211,7 +195,7 @@ func TestWhatCannotSucceedFailsForGood(t *testing.T) {
 
 func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		var ran atomic.Int32
 		stepped, lost, reported := make(chan bool, 1), make(chan error, 1), make(chan error, 1)
 		work := func(ctx context.Context, _ int) (int, error) {
@@ -254,7 +238,7 @@ func TestStepsOfALostAttemptAreReplayed(t *testing.T) {
 
 func TestAHandlerSleepsWithoutALease(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
 			if err := pawl.Progress(ctx, 30, "Waiting for the morning"); err != nil {
 				return "", err
@@ -278,7 +262,7 @@ func TestAHandlerSleepsWithoutALease(t *testing.T) {
 
 func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		startWorker(t, p, worker.Options{}, worker.Handle("t", func(ctx context.Context, _ int) (string, error) {
 			by, err := pawl.WaitFor[string](ctx, "approval", "approved", "42")
 			if err != nil {
@@ -324,7 +308,7 @@ func TestAHandlerWaitsForASignalWithoutALease(t *testing.T) {
 
 func TestACancelReachesTheHandler(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		running, cause := make(chan bool, 1), make(chan error, 1)
 		stop := startWorker(t, p, worker.Options{LeaseSeconds: 5}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
 			running <- true
@@ -347,7 +331,7 @@ func TestACancelReachesTheHandler(t *testing.T) {
 
 func TestAStopGivesUnfinishedWorkBackUncounted(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		running := make(chan bool, 1)
 		stop := startWorker(
 			t,
@@ -378,7 +362,7 @@ func TestAWorkerHasTheLeaseOfTheType(t *testing.T) {
 			t.Fatal(err)
 		}
 		for own, want := range map[int]int{0: 40, 70: 70} {
-			create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+			p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 			got := make(chan int, 1)
 			stop := startWorker(t, p, worker.Options{LeaseSeconds: own}, worker.Handle("t", func(ctx context.Context, _ int) (int, error) {
 				l, _ := pawl.ItemFrom(ctx)
@@ -395,7 +379,7 @@ func TestAWorkerHasTheLeaseOfTheType(t *testing.T) {
 
 func TestALeaseClaimedByHandIsKeptAlive(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		task := create(t, p, pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
+		task := p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`1`)})
 		leases, err := p.Engine.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "by-hand", LeaseSeconds: 300})
 		if err != nil || len(leases) != 1 {
 			t.Fatal(leases, err)

@@ -84,7 +84,7 @@ func createChat(t *testing.T, p *pawltest.Pawl, more ...func(*pawl.NewTask)) (pa
 	for _, fn := range more {
 		fn(&task)
 	}
-	made := create(t, p, task)
+	made := p.Create(task)
 	return made, func() pawl.Message {
 		list, err := p.Engine.ListMessages(context.Background(), pawl.MessageFilter{TaskID: made.ID})
 		if err != nil || len(list.Items) != 1 {
@@ -293,7 +293,7 @@ func TestAStoppedMessageIsToldToTheNextClaimer(t *testing.T) {
 // changes nothing.
 func TestAFinishedMessageIsNotSaidAgain(t *testing.T) {
 	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
-		task := create(t, p, pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Thread: "t"})
+		task := p.Create(pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Thread: "t"})
 		finished := make(chan bool, 1)
 		runChatWorker(t, c, worker.Options{LeaseSeconds: 5}, func(ctx context.Context) error {
 			for _, words := range []string{"one", "two"} {
@@ -450,7 +450,7 @@ func (m *lossyClaimer) FinishMessages(ctx context.Context, calls []pawl.FinishCa
 
 func TestLostCallsAndLostAnswersLoseNoWord(t *testing.T) {
 	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
-		task := create(t, p, pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Thread: "t"})
+		task := p.Create(pawl.NewTask{Type: "chat", Payload: json.RawMessage(`1`), Thread: "t"})
 		want := ""
 		for n := range 60 {
 			want += fmt.Sprint(n, " ")

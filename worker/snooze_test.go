@@ -15,7 +15,7 @@ import (
 // A handler that snoozes gives its item back for a while, and nothing is counted.
 func TestASnoozedItemIsScheduled(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		id := create(t, p, pawl.NewTask{Type: "poll", MaxAttempts: 1})
+		id := p.Create(pawl.NewTask{Type: "poll", MaxAttempts: 1})
 		startWorker(t, p, worker.Options{}, worker.Handler{Type: "poll", Do: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return nil, fmt.Errorf("not ready: %w", pawl.Snooze(89500*time.Millisecond))
 		}})

@@ -26,69 +26,56 @@ type whyCase struct {
 
 type whyFixture struct {
 	*testing.T
-	ctx      context.Context
-	svc      pawl.Service
+	ctx context.Context
+	svc pawl.Service
+	*pawltest.Calls
 	typeName string
-}
-
-func (w *whyFixture) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // task creates a task and returns its id.
 func (w *whyFixture) task(n pawl.NewTask) string {
 	w.Helper()
 	n.Type = w.typeName
-	t, err := pawl.Create(w.ctx, w.svc, n)
-	w.must(err)
-	return t.ID
+	return w.Create(n).ID
 }
 
 func (w *whyFixture) live() {
 	w.Helper()
-	w.must(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "idle", Types: []string{w.typeName}}))
+	w.OK(w.svc.RegisterWorker(w.ctx, pawl.WorkerInfo{WorkerID: "idle", Types: []string{w.typeName}}))
 }
 
 // claim claims an item of the type.
 func (w *whyFixture) claim(seconds int) pawl.Fence {
 	w.Helper()
-	got, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: "w1", Types: []string{w.typeName}, LeaseSeconds: seconds})
-	w.must(err)
-	if len(got) != 1 {
-		w.Fatalf("claimed %d items", len(got))
-	}
-	return got[0].Fence()
+	return w.ClaimN(1, pawl.ClaimRequest{WorkerID: "w1", Types: []string{w.typeName}, LeaseSeconds: seconds})[0].Fence()
 }
 
 func (w *whyFixture) fail(f pawl.Fence, retryable bool) {
 	w.Helper()
 	rs, err := w.svc.Fail(w.ctx, []pawl.FailCall{{Fence: f, Retryable: &retryable, Error: pawl.Failure{Code: "boom", Message: "disk <full>"}}})
-	w.must(err)
-	w.must(rs[0].Err)
+	w.OK(err)
+	w.OK(rs[0].Err)
 }
 
 func (w *whyFixture) suspend(c pawl.SuspendCall) {
 	w.Helper()
 	rs, err := w.svc.Suspend(w.ctx, []pawl.SuspendCall{c})
-	w.must(err)
-	w.must(rs[0].Err)
+	w.OK(err)
+	w.OK(rs[0].Err)
 }
 
 func (w *whyFixture) limit(patch string) {
 	w.Helper()
 	_, err := w.svc.SetQueue(w.ctx, w.typeName, pawl.QueuePatch(patch))
-	w.must(err)
+	w.OK(err)
 }
 
 func (w *whyFixture) typ(t pawl.Type) {
 	w.Helper()
 	t.Name = w.typeName
 	rs, err := w.svc.PutTypes(w.ctx, []pawl.Type{t})
-	w.must(err)
-	w.must(rs[0].Err)
+	w.OK(err)
+	w.OK(rs[0].Err)
 }
 
 var whyCases = []whyCase{
@@ -121,26 +108,26 @@ var whyCases = []whyCase{
 		w.typ(pawl.Type{Approval: pawl.Approval{Mode: pawl.ApprovalManual, ExpiresSeconds: 3600}})
 		id := w.task(pawl.NewTask{})
 		rs, err := w.svc.Submit(w.ctx, []pawl.SubmitCall{{Fence: w.claim(300), Result: json.RawMessage(`1`)}})
-		w.must(err)
-		w.must(rs[0].Err)
+		w.OK(err)
+		w.OK(rs[0].Err)
 		return id
 	}, pawl.WhyEnded, true},
 	{pawl.WhyEnded, "It is cancelled", func(w *whyFixture) string {
 		id := w.task(pawl.NewTask{})
 		_, err := w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: id}})
-		w.must(err)
+		w.OK(err)
 		return id
 	}, pawl.WhyEnded, false},
 	{pawl.WhyEnded, "It is completed", func(w *whyFixture) string {
 		id := w.task(pawl.NewTask{})
 		_, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: w.claim(300)}})
-		w.must(err)
+		w.OK(err)
 		return id
 	}, pawl.WhyEnded, false},
 	{pawl.BlockedByPause, "is paused", func(w *whyFixture) string {
 		id := w.task(pawl.NewTask{})
 		_, err := w.svc.PauseQueue(w.ctx, w.typeName)
-		w.must(err)
+		w.OK(err)
 		return id
 	}, pawl.WhyQueued, false},
 	{pawl.BlockedByConcurrency, "1 leased, the limit is 1", func(w *whyFixture) string {
@@ -170,7 +157,7 @@ var whyCases = []whyCase{
 	{pawl.BlockedByDependency, "no live worker takes", func(w *whyFixture) string {
 		id := w.task(pawl.NewTask{Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}})
 		l, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: id})
-		w.must(err)
+		w.OK(err)
 		return l.Items[1].ID
 	}, pawl.WhyEnded, false},
 	{pawl.BlockedBySignal, "It waits for the signal it's paid, key order 7", func(w *whyFixture) string {
@@ -198,15 +185,15 @@ var whyCases = []whyCase{
 	{pawl.BlockedByBudget, "100 of 100 tokens are spent", func(w *whyFixture) string {
 		name := strings.ReplaceAll(w.typeName, " ", "-")
 		_, err := w.svc.PutBudget(w.ctx, name, pawl.NewBudget{Unit: "tokens", Limit: 100, OnExhausted: pawl.ExhaustedSuspend})
-		w.must(err)
+		w.OK(err)
 		id := w.task(pawl.NewTask{})
 		f := w.claim(300)
 		reserve := pawl.ReserveCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Amount: 100, Key: "a"}
 		r, err := w.svc.ReserveBudget(w.ctx, name, reserve)
-		w.must(err)
+		w.OK(err)
 		_, err = w.svc.SettleBudget(w.ctx, name, pawl.SettleCall{Reservation: r.Reservation, Amount: 100, ItemID: f.ItemID, WorkerID: f.WorkerID,
 			Attempt: f.Attempt})
-		w.must(err)
+		w.OK(err)
 		reserve.Key = "b"
 		_, err = w.svc.ReserveBudget(w.ctx, name, reserve)
 		e := exhaustedOf(w.T, err)
@@ -222,8 +209,8 @@ var whyCases = []whyCase{
 		id := w.task(pawl.NewTask{})
 		f := w.claim(300)
 		rs, err := w.svc.Spawn(w.ctx, []pawl.SpawnCall{{Fence: f, Key: "c", Task: pawl.NewTask{Type: w.typeName}}})
-		w.must(err)
-		w.must(rs[0].Err)
+		w.OK(err)
+		w.OK(rs[0].Err)
 		w.suspend(pawl.SuspendCall{Fence: f, Children: &pawl.ChildWait{Name: "c", IDs: []string{rs[0].Value.ID}}})
 		return id
 	}, pawl.WhyEnded, false},
@@ -264,12 +251,12 @@ func TestWhy(t *testing.T) {
 }
 
 func checkWhy(t *testing.T, p *pawltest.Pawl, typ string, c whyCase) {
-	w := &whyFixture{t, t.Context(), p.Service, typ}
+	w := &whyFixture{t, t.Context(), p.Service, p.Calls, typ}
 	if c.after == pawl.WhyQueued {
 		w.live()
 	}
 	dir := t.TempDir()
-	w.must(os.WriteFile(filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho 1\n"), 0o755))
+	w.OK(os.WriteFile(filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho 1\n"), 0o755))
 	run := func(timeout time.Duration, line string) string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -288,8 +275,8 @@ func checkWhy(t *testing.T, p *pawltest.Pawl, typ string, c whyCase) {
 		t.Helper()
 		var members map[string]any
 		out := run(time.Minute, "pawl why --json "+id)
-		w.must(json.Unmarshal([]byte(out), &why))
-		w.must(json.Unmarshal([]byte(out), &members))
+		w.OK(json.Unmarshal([]byte(out), &why))
+		w.OK(json.Unmarshal([]byte(out), &members))
 		names := slices.Sorted(func(yield func(string) bool) {
 			for name := range members {
 				if name != "next_at" && !yield(name) {
