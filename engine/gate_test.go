@@ -206,9 +206,17 @@ func TestALeaseIsJudgedAfterTheWaitForIt(t *testing.T) {
 			_, err := pawl.Release(ctx, svc, l.Fence())
 			return err
 		},
+		"complete": func(ctx context.Context, svc pawl.Service, l pawl.Lease) error {
+			_, err := pawl.Complete(ctx, svc, l.Fence(), nil)
+			return err
+		},
 	}
 	for verb, call := range verbs {
-		need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: "a"}))
+		kind := "a"
+		if verb == "complete" { // of the statement that no type with acceptance takes
+			kind = "b"
+		}
+		need[pawl.Task](t)(pawl.Create(t.Context(), svc[0], pawl.NewTask{Type: kind}))
 		l := leases(t, svc[0], pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60}, 1)[0]
 		g := newGate(t, p)
 		g.close("SELECT 1 FROM leases WHERE item_id = id($1) FOR UPDATE", l.ID)

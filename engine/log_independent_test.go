@@ -85,7 +85,7 @@ func (v independent) proves(p pawl.LogProof) error {
 }
 
 // leafOf hashes an event as docs/provenance.md says.
-func leafOf(e pawl.Event, input, result string) tlog.Hash {
+func leafOf(e pawl.Event, input, result string, stated []pawl.ProvenanceRecord) tlog.Hash {
 	b := []byte{0, 1} // a leaf of RFC 6962; version 1 of the canonical form
 	field := func(text string) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
@@ -106,6 +106,15 @@ func leafOf(e pawl.Event, input, result string) tlog.Hash {
 		}
 		field(value)
 	}
+	for _, p := range stated {
+		if p.EventID != e.ID {
+			continue
+		}
+		for _, text := range []string{p.ID, p.ItemID, attempt, p.Verb, p.Scope, p.IdempotencyKey, p.AgentID, p.AgentName, p.AgentVersion, p.Model,
+			p.RequestFingerprint, string(p.Extra)} {
+			field(text)
+		}
+	}
 	return sha256.Sum256(b)
 }
 
@@ -118,7 +127,9 @@ func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 		before := c.sign()
 		one, err := pawl.Create(t.Context(), c.Service, pawl.NewTask{Type: "b", Payload: []byte(`{"n":1}`)})
 		c.ok(one, err)
-		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("b").Fence(), []byte(`1`)))
+		ctx := pawl.WithProvenance(t.Context(), pawl.Provenance{AgentID: "a", AgentName: "n", AgentVersion: "1", Model: "m", IdempotencyKey: "k",
+			RequestFingerprint: "f", Extra: []byte(`{"x":1}`)})
+		c.ok(pawl.Complete(ctx, c.Service, c.Claim("b").Fence(), []byte(`1`)))
 		after := c.sign()
 		old, now := opened(t, before, c.public()), opened(t, after, c.public())
 		if old.origin != now.origin || old.tree.N >= now.tree.N {
@@ -126,6 +137,10 @@ func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 		}
 		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: one.ID, Asc: true})
 		c.ok(nil, err)
+		stated := need[pawl.List[pawl.ProvenanceRecord]](t)(c.Service.ListProvenance(t.Context(), pawl.ProvenanceFilter{TaskID: one.ID})).Items
+		if len(stated) != 1 {
+			t.Fatalf("provenance of %d calls", len(stated))
+		}
 		task, err := c.Engine.ProveTask(t.Context(), one.ID, pawl.Page{})
 		c.ok(nil, err)
 		if len(task.Proofs) != 3 || len(list.Items) != 3 || task.Checkpoint.Note != after {
@@ -135,15 +150,16 @@ func TestAnIndependentVerifierAcceptsTheLog(t *testing.T) {
 		for i, p := range task.Proofs {
 			proof, err := proofOf(p)
 			c.ok(nil, err)
-			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(list.Items[i], values[i][0], values[i][1])); err != nil {
+			leaf := leafOf(list.Items[i], values[i][0], values[i][1], stated)
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leaf); err != nil {
 				t.Errorf("event %d, %+v: %v", i, list.Items[i], err)
 			}
 			other := list.Items[i]
 			other.ActorID += "x"
-			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(other, values[i][0], values[i][1])); err == nil {
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(other, values[i][0], values[i][1], stated)); err == nil {
 				t.Error("another event is proved too")
 			}
-			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(list.Items[i], "x", "y")); err == nil {
+			if err := tlog.CheckRecord(proof, now.tree.N, now.tree.Hash, p.Index, leafOf(list.Items[i], "x", "y", stated)); err == nil {
 				t.Error("another value is proved too")
 			}
 		}

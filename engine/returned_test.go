@@ -15,7 +15,7 @@ import (
 func TestVerbsAnswerWithTheItem(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		e, ctx := p.Engine, pawl.WithItem(t.Context())
-		need[pawl.TypeRef](t)(first(e.PutTypes(ctx, []pawl.Type{
+		need[[]pawl.Result[pawl.TypeRef]](t)(e.PutTypes(ctx, []pawl.Type{
 			{
 				Name:       "judged",
 				Acceptance: true,
@@ -25,7 +25,7 @@ func TestVerbsAnswerWithTheItem(t *testing.T) {
 			{Name: "free", Acceptance: true},
 			{Name: "built", Acceptance: true, Parts: []pawl.PartRule{{Key: "a"}}, Apply: pawl.Apply{Mode: pawl.ApplyItem}},
 			{Name: "waits", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalAuto, When: []byte(`{"type":"string"}`)}},
-		})))
+		}))
 		shown := func(what string, claimable bool, m pawl.Moved, err error) {
 			t.Helper()
 			if err != nil {

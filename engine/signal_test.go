@@ -68,15 +68,21 @@ func TestARefusedSuspendLeavesNoSignal(t *testing.T) {
 // A signal that is sent again while the old ones are removed stays.
 func TestASignalThatIsSentAgainMeanwhileStays(t *testing.T) {
 	p, _ := onPostgres(t)
-	ctx, again := t.Context(), sync.Once{}
+	ctx, again, sent := t.Context(), sync.Once{}, false
 	need[pawl.Signalled](t)(pawl.Signal(ctx, p.Engine, "go", "", nil))
 	p.Advance(31 * 24 * time.Hour)
 	sweeper := p.Another(engine.Options{Statement: func(query string) {
 		if strings.Contains(query, "SELECT sent_at") { // the lock of the signal, which was found to be old
-			again.Do(func() { need[pawl.Signalled](t)(pawl.Signal(ctx, p.Engine, "go", "", nil)) })
+			again.Do(func() {
+				need[pawl.Signalled](t)(pawl.Signal(ctx, p.Engine, "go", "", nil))
+				sent = true
+			})
 		}
 	}})
 	need[pawl.SweepStats](t)(sweeper.Sweep(ctx))
+	if !sent {
+		t.Fatal("it was not sent between the look for old ones and the lock")
+	}
 	need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
 	l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
 	m := need[pawl.Moved](t)(first(p.Engine.Suspend(ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: "go"}})))

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/feed"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // connect returns a connection besides the engine's, to its schema or to another database.
@@ -192,6 +193,60 @@ func TestStrangersDoNotMatter(t *testing.T) {
 			t.Fatal("what was rolled back is looked for for ever")
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// looking is a database with a function that is called before each look at the open transactions.
+type looking struct {
+	store.DB
+	before func()
+}
+
+func (l *looking) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return l.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error { return fn(ctx, lookingTx{tx, l.before}) })
+}
+
+type lookingTx struct {
+	store.Tx
+	before func()
+}
+
+func (l lookingTx) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	if strings.Contains(query, "'virtualxid'") {
+		l.before()
+	}
+	return l.Tx.Query(ctx, query, args...)
+}
+
+// A transaction may commit after the events were read and before the open transactions are looked for. Then
+// it is no longer open, and only one more read finds its event.
+func TestACommitBesideTheLookAtWhatIsOpenIsFound(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	task := p.Create(aTask).ID
+	late := begin(t, connect(t, p, ""))
+	kept := addEvent(t, late, task, "late")
+	p.Create(aTask)
+	looks := 0
+	f := feed.New(&looking{DB: p.Engine.DB(), before: func() {
+		if looks++; looks == 2 { // the first look finds it open
+			if err := late.Commit(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}}, feed.Options{})
+	defer f.Close()
+	var found []string
+	var after int64
+	for end := time.Now().Add(time.Minute); !slices.Contains(found, kept) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for _, e := range read(t, f, after) {
+			found, after = append(found, e.ID), e.Position
+		}
+		if looks > 2 && gaps(t, connect(t, p, "")) == "" {
+			break
+		}
+	}
+	if !slices.Contains(found, kept) {
+		t.Errorf("%s was given up after %d looks; the feed has %v", kept, looks, found)
 	}
 }
 
