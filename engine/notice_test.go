@@ -62,7 +62,8 @@ func TestVerbsThatQueueItemsTellOthers(t *testing.T) {
 		"budget": {
 			before: func(t *testing.T, e *engine.Engine, l pawl.Lease) {
 				need[pawl.Budget](t)(e.PutBudget(t.Context(), "b", pawl.NewBudget{Unit: "tokens", Limit: 1}))
-				_, err := e.ReserveBudget(t.Context(), "b", pawl.ReserveCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: 2, Key: "k"})
+				_, err := e.ReserveBudget(t.Context(), "b",
+					pawl.ReserveCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: 2, Key: "k"})
 				var refused *pawl.Error
 				if !errors.As(err, &refused) || refused.Exhausted == nil {
 					t.Fatal("reserve:", err)
