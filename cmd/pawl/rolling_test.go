@@ -57,7 +57,7 @@ func TestTwoVersionsWorkOnOneDatabase(t *testing.T) {
 	}
 }
 
-// builtFrom builds the program of a commit. Its files stay in one place below .work: there Go's cache knows what it has
+// builtFrom builds the program of a commit. With -trimpath Go knows in any folder what it has
 // compiled. A copy of the repository without the commit, such as a shallow clone or an archive, skips the test.
 func builtFrom(t *testing.T, commit string) string {
 	t.Helper()
@@ -99,7 +99,7 @@ func present(t *testing.T) string {
 func built(t *testing.T, dir string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "pawl")
-	c := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "./cmd/pawl")
+	c := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/pawl")
 	c.Dir = dir
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build in %s: %v\n%s", dir, err, out)
