@@ -122,6 +122,7 @@ const (
 	DefaultFlush           = 100 * time.Millisecond
 	MaxFlush               = time.Second
 	DefaultRetainChunks    = 24 * time.Hour
+	MessageStalls          = time.Minute // without a chunk, an open message that no worker holds is stalled
 	DefaultRetainSignals   = 30 * 24 * time.Hour
 	DefaultRetainCounters  = 14 * 24 * time.Hour
 	RetainBudgetSignals    = 24 * time.Hour
@@ -269,6 +270,8 @@ var Defaults = []Limit{
 	{"stop_grace", int64(DefaultStopGrace / time.Second), "seconds", "a stopping worker waits for its handlers, then gives its items back"},
 	{"max_steps", DefaultMaxSteps, "steps", "steps of a message"},
 	{"flush", DefaultFlush.Milliseconds(), "milliseconds", "delay before a worker sends chunks; at most a second"},
+	{"message_stalls", int64(MessageStalls / time.Second), "seconds",
+		"without a chunk, an open message whose item no worker holds is stalled"},
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds",
 		"chunks of a message, after its end; then a reader gets the whole message at once"},
 	{"retain_signals", int64(DefaultRetainSignals / time.Second), "seconds", "sent signals that no item waits for, after they were last sent"},

@@ -27,7 +27,10 @@ type Message struct {
 	Usage      json.RawMessage `json:"usage,omitempty"`
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	CreatedAt  time.Time       `json:"created_at"`
+	UpdatedAt  time.Time       `json:"updated_at"` // when its newest chunk was accepted, or it ended; without either, CreatedAt
 	EndedAt    *time.Time      `json:"ended_at,omitempty"`
+	// CheckpointID is the checkpoint of its last completed step. "" = no step was completed.
+	CheckpointID string `json:"checkpoint_id,omitempty"`
 }
 
 // Parts decodes the content.
@@ -396,5 +399,8 @@ type MessageFilter struct {
 	TaskID   string
 	ItemID   string
 	Statuses []MessageState
+	// Stalled selects those that are open, to which nothing was appended for MessageStalls, and whose item no worker
+	// holds: their worker is gone, and no other has taken the item up.
+	Stalled bool
 	Page
 }

@@ -15,6 +15,9 @@ type Observer interface {
 	// more. verb is what all of them do, such as "complete"; on SQLite it is "write", because
 	// calls of all verbs share a transaction.
 	Committed(verb string, calls int)
+	// Swept tells of a pass of the sweep in this process: of each whole pass, and of what a timer did
+	// in between, if it did something.
+	Swept(s SweepStats)
 }
 
 // Pool is the state of a pool of connections to the database.

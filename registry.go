@@ -33,7 +33,8 @@ type Stats struct {
 	ExpiredLeases  int64               `json:"expired_leases"` // run out and not swept yet
 	StaleLeases    int64               `json:"stale_leases"`   // without a heartbeat for four of its intervals
 	OldestQueuedAt *time.Time          `json:"oldest_queued_at,omitempty"`
-	Streaming      int64               `json:"streaming_messages"` // that are being written
+	Streaming      int64               `json:"streaming_messages"` // that have not ended
+	Stalled        int64               `json:"stalled_messages"`   // of those, the ones that no worker writes; see MessageFilter
 	Workers        int64               `json:"workers"`
 	Checkpoints    int64               `json:"checkpoints"`
 	Events         int64               `json:"events"`

@@ -64,6 +64,12 @@ type SweepStats struct {
 	NextExpiryAt  time.Time `json:"next_at,omitzero"` // the next time that something is due
 }
 
+// Did reports whether the pass changed anything or met an error.
+func (s SweepStats) Did() bool {
+	return s.ExpiredFound+s.Recovered+s.Failed+s.CheckpointsCreated+s.Errors+s.Due+s.GivenUp+s.Buried+s.Stale+
+		s.TasksPruned+s.KeysPruned+s.Checkpoints+s.SignalsPruned > 0
+}
+
 // Prunable is what a sweep would remove now, in all namespaces. The numbers correspond
 // to SweepStats.TasksPruned, KeysPruned and SignalsPruned.
 type Prunable struct {

@@ -7,8 +7,9 @@ import (
 type (
 	// MessageQuery is a pawl.MessageFilter without its task and item.
 	MessageQuery struct {
-		Thread string              `query:"thread" doc:"Of this conversation."`
-		Status []pawl.MessageState `query:"status" doc:"Of any of these statuses."`
+		Thread  string              `query:"thread" doc:"Of this conversation."`
+		Status  []pawl.MessageState `query:"status" doc:"Of any of these statuses."`
+		Stalled bool                `query:"stalled" doc:"Open, without a chunk for 60 s and without a live lease: their worker is gone."`
 		Paging
 	}
 	// MessagesQuery is a pawl.MessageFilter as a query.
@@ -31,13 +32,13 @@ func (q MessagesQuery) Filter() (pawl.MessageFilter, error) {
 		return pawl.MessageFilter{}, err
 	}
 	item, err := q.OfItem.Of()
-	return pawl.MessageFilter{Thread: q.Thread, TaskID: task, ItemID: item, Statuses: q.Status, Page: q.Page()}, err
+	return pawl.MessageFilter{Thread: q.Thread, TaskID: task, ItemID: item, Statuses: q.Status, Stalled: q.Stalled, Page: q.Page()}, err
 }
 
 // MessagesQueryOf returns a filter as a query.
 func MessagesQueryOf(f pawl.MessageFilter) MessagesQuery {
 	return MessagesQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID},
-		MessageQuery{Thread: f.Thread, Status: f.Statuses, Paging: PagingOf(f.Page)}}
+		MessageQuery{Thread: f.Thread, Status: f.Statuses, Stalled: f.Stalled, Paging: PagingOf(f.Page)}}
 }
 
 // These are the names of the frames of a message's stream that are not chunks.

@@ -51,6 +51,15 @@ func (e *core) committed(verb string, calls int) {
 	}
 }
 
+// swept tells the observers of a pass of the sweep.
+func (e *core) swept(s pawl.SweepStats) {
+	if observers := e.observers.Load(); observers != nil {
+		for _, o := range *observers {
+			o.Swept(s)
+		}
+	}
+}
+
 // Pools returns the state of each pool of connections to the database.
 func (e *Engine) Pools() []pawl.Pool { return e.db.Dialect().Pools() }
 

@@ -59,6 +59,9 @@ func TestMetrics(t *testing.T) {
 		`(?m)^pawl_lease_expirations_total\{type="a"\} 0$`,
 		`(?m)^pawl_workers\{type="b"\} 1$`,
 		`(?m)^pawl_feed_lag_events 0$`,
+		`(?m)^pawl_sweep_(recovered|failed|errors)_total 0$`,
+		`(?m)^pawl_sweep_seconds_count 0$`,
+		`(?m)^pawl_messages_stalled 0$`,
 		`(?m)^pawl_errors_total\{code="invalid"\} 2$`, // nonsense, and what the schema refuses
 		`(?m)^pawl_errors_total\{code="method"\} 1$`,
 		`(?m)^pawl_errors_total\{code="lease_lost"\} 0$`,

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -27,18 +29,19 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 	var out []MessageRow
 	for rows.Next() {
 		var m MessageRow
-		var thread, task, item, model, usage, metadata Text
+		var thread, task, item, model, usage, metadata, checkpoint Text
 		var attempt *int
 		var created int64
-		var ended *int64
+		var ended, chunk *int64
 		if err := rows.Scan(&m.ID, &m.Namespace, &thread, (*TaskID)(&task), (*ItemID)(&item), &attempt, &m.Role, &m.Kept, &m.Status, &model,
 			&m.StepNumber, &m.MaxSteps,
 			&m.Offset,
-			&m.StepOffset, &m.cuts, &usage, &metadata, &created, &ended); err != nil {
+			&m.StepOffset, &m.cuts, &usage, &metadata, &created, &ended, &checkpoint, &chunk); err != nil {
 			return nil, err
 		}
 		m.Thread, m.TaskID, m.ItemID, m.Model = string(thread), string(task), string(item), string(model)
-		m.Usage, m.Metadata = raw(usage), raw(metadata)
+		m.Usage, m.Metadata, m.CheckpointID = raw(usage), raw(metadata), string(checkpoint)
+		m.UpdatedAt = Stamp(*cmp.Or(ended, chunk, &created))
 		m.Cuts, m.CreatedAt, m.EndedAt = CutsOf(m.cuts), Stamp(created), stampOf(ended)
 		if attempt != nil {
 			m.Attempt = *attempt
@@ -86,10 +89,28 @@ func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFi
 	if len(q.Statuses) > 0 {
 		w.and("m.state @among(?)", List(texts(q.Statuses)))
 	}
+	if q.Stalled {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.and(messageSQL["stalled"], now-pawl.MessageStalls.Microseconds(), now)
+	}
 	if err := w.after("m.id >", "msg_", q.Cursor); err != nil {
 		return nil, err
 	}
 	return scanMessages(ctx, tx, w.text(messageSQL["message"], "m.id", q.Limit+1), w.args...)
+}
+
+// CountStalled counts the stalled messages of a namespace; "" = of all.
+func CountStalled(ctx context.Context, tx Tx, namespace string, now int64) (n int64, err error) {
+	var w where
+	w.and(messageSQL["stalled"], now-pawl.MessageStalls.Microseconds(), now)
+	if namespace != "" {
+		w.and("m.namespace || '' = ?", namespace) // by the index of open messages, not through all of the namespace
+	}
+	_, err = Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.messages m\nWHERE "+strings.Join(w.conds, " AND "), w.args...)
+	return n, err
 }
 
 // ChunkRow has the chunks of one append.

@@ -1,7 +1,14 @@
 -- name: message
 SELECT m.id, m.namespace, m.thread, m.task_id, m.item_id, m.attempt, m.role, m.content, m.state, m.model, m.step_number, m.max_steps, m.chunks,
-  COALESCE(m.step_offset, 0), m.cuts, m.usage, m.metadata, m.created_at, m.ended_at
+  COALESCE(m.step_offset, 0), m.cuts, m.usage, m.metadata, m.created_at, m.ended_at,
+  m.checkpoint_id, (SELECT c.created_at FROM pawl.message_chunks c WHERE c.message_id = m.id ORDER BY c.seq DESC LIMIT 1)
 FROM pawl.messages m
+
+-- By the index of open messages.
+-- name: stalled
+m.state = 'streaming'
+  AND COALESCE((SELECT c.created_at FROM pawl.message_chunks c WHERE c.message_id = m.id ORDER BY c.seq DESC LIMIT 1), m.created_at) <= ?
+  AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = m.item_id AND l.lease_expires_at > ?)
 
 -- name: chunks
 SELECT c.seq, c.count, c.attempt, c.body

@@ -102,6 +102,9 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 		namespace, now, pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats); err != nil {
 		return s, err
 	}
+	if s.Stalled, err = CountStalled(ctx, tx, namespace, now); err != nil {
+		return s, err
+	}
 	oldest, err := Oldest(ctx, tx, namespace)
 	if err != nil {
 		return s, err
@@ -299,7 +302,7 @@ func depths(ctx context.Context, tx Tx, query string, args ...any) ([]Depth, err
 // maxMonitored bounds the rows of a kind that metrics are made of.
 const maxMonitored = 1000
 
-// Monitored returns metrics of workers, budgets and the feed.
+// Monitored returns metrics of workers, budgets, messages and the feed.
 func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 	workers, err := workerGauges(ctx, tx, now)
 	if err != nil {
@@ -313,10 +316,16 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 	if err != nil {
 		return nil, err
 	}
+	stalled, err := CountStalled(ctx, tx, "", now)
+	if err != nil {
+		return nil, err
+	}
 	newest, err := NewestNumber(ctx, tx)
 	lag := pawl.Gauge{Name: "pawl_feed_lag_events", Help: "Event numbers without a position in the feed.",
 		Value: float64(max(0, newest-feed.Top))}
-	return append(append(workers, budgets...), lag), err
+	silent := pawl.Gauge{Name: "pawl_messages_stalled", Help: "Open messages without a chunk for a minute and without a live lease.",
+		Value: float64(stalled)}
+	return append(append(workers, budgets...), lag, silent), err
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {

@@ -41,6 +41,8 @@ type Sweeper struct {
 	// OnChildren is called, after the commit, with what the ends of children have moved; nil =
 	// not called.
 	OnChildren func(context.Context, store.ChildrenEnded)
+	// OnPass is called after each whole pass, and after a quick one that did something; nil = not called.
+	OnPass func(pawl.SweepStats)
 
 	housekeeping   sync.Mutex          // held by the slow steps: one pass at a time in this process
 	typesMu        sync.Mutex          // guards types and kept, which previews read too
@@ -124,6 +126,7 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 		s.housekeeping.Unlock()
 	}
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
+	defer p.tell()
 	if err != nil {
 		s.unsaved.add(p.stats)
 		return p.stats, err
@@ -138,11 +141,20 @@ func (s *Sweeper) Quick(ctx context.Context) (pawl.SweepStats, error) {
 	p, began := &pass{Sweeper: s, onReady: s.OnReady, hurried: true}, clock.Now()
 	err := p.sweep(ctx, quick)
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
+	if p.stats.Did() {
+		defer p.tell()
+	}
 	if err != nil || p.stats.ExpiredFound+p.stats.Errors == 0 {
 		s.unsaved.add(p.stats)
 		return p.stats, err
 	}
 	return p.stats, p.report(ctx)
+}
+
+func (p *pass) tell() {
+	if p.OnPass != nil {
+		p.OnPass(p.stats)
+	}
 }
 
 // Next returns the time at which something is due, in microseconds by the database's

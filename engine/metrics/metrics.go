@@ -35,6 +35,8 @@ type Metrics struct {
 	complete, heartbeat                 *prometheus.HistogramVec // by namespace
 	groups                              *prometheus.HistogramVec // by verb
 	events, expirations                 *prometheus.CounterVec
+	swept                               prometheus.Histogram
+	recovered, failed, sweepErrors      prometheus.Counter
 
 	mu         sync.Mutex
 	types      map[string]bool
@@ -43,14 +45,21 @@ type Metrics struct {
 
 var _ pawl.Observer = (*Metrics)(nil)
 
+func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
+}
+
 // New returns metrics that nothing has observed yet.
 func New() *Metrics {
 	of := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets,
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}, labels)
+		return prometheus.NewHistogramVec(histogram(name, help, buckets), labels)
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	total := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	return &Metrics{
 		claim: of("pawl_claim_seconds", "How long claims took that returned items, without the wait for work; once for each type returned.",
@@ -65,6 +74,10 @@ func New() *Metrics {
 		groups:      of("pawl_group_commit_calls", "Concurrent calls that one transaction carried out.", groupBuckets, "verb"),
 		events:      counter("pawl_events_total", "Events by the type of their task.", "type", "event"),
 		expirations: counter("pawl_lease_expirations_total", "Leases that ran out.", "type"),
+		swept:       prometheus.NewHistogram(histogram("pawl_sweep_seconds", "How long passes of the sweep took.", workBuckets)),
+		recovered:   total("pawl_sweep_recovered_total", "Items that the sweep took back from lost workers and queued again."),
+		failed:      total("pawl_sweep_failed_total", "Items that the sweep failed because their lease ran out at the last attempt."),
+		sweepErrors: total("pawl_sweep_errors_total", "Errors in steps of the sweep."),
 		types:       map[string]bool{},
 		namespaces:  map[string]bool{},
 	}
@@ -72,7 +85,7 @@ func New() *Metrics {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.claim, m.waits, m.pickups, m.runs, m.leases, m.complete, m.heartbeat, m.groups,
-		m.events, m.expirations}
+		m.events, m.expirations, m.swept, m.recovered, m.failed, m.sweepErrors}
 }
 
 // Describe implements prometheus.Collector.
@@ -148,4 +161,12 @@ func (m *Metrics) Took(verb, namespace string, types []string, took time.Duratio
 // Committed implements pawl.Observer.
 func (m *Metrics) Committed(verb string, calls int) {
 	m.groups.WithLabelValues(verb).Observe(float64(calls))
+}
+
+// Swept implements pawl.Observer.
+func (m *Metrics) Swept(s pawl.SweepStats) {
+	m.swept.Observe(float64(s.ScanDurationMS) / 1e3)
+	m.recovered.Add(float64(s.Recovered))
+	m.failed.Add(float64(s.Failed))
+	m.sweepErrors.Add(float64(s.Errors))
 }

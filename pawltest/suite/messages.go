@@ -2,6 +2,7 @@ package suite
 
 import (
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -145,6 +146,46 @@ var messages = noun{"messages", []promise{
 		list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{ItemID: l.ID})
 		w.ok(err, "list")
 		w.same([]any{len(list.Items), list.Items[0].ID, list.Items[1].ID}, []any{2, m.ID, tool.ID}, "the item's")
+	}},
+	{"a message says when it was written last, and is stalled while no worker writes it", func(w *fixture) {
+		stalled := func(want int) {
+			w.Helper()
+			list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Stalled: true})
+			w.ok(err, "list")
+			s, err := w.svc.Stats(w.ctx)
+			w.ok(err, "stats")
+			w.same([]any{len(list.Items), s.Stalled, s.Streaming}, []any{want, int64(want), int64(1)}, "stalled messages")
+		}
+		read := func(id string) pawl.Message {
+			w.Helper()
+			m, err := w.svc.GetMessage(w.ctx, id)
+			w.ok(err, "get")
+			return m
+		}
+		_, l := w.claimedReply()
+		id := l.OpenMessage.ID
+		m := read(id)
+		w.same([]any{m.UpdatedAt, m.CheckpointID}, []any{m.CreatedAt, ""}, "nothing is written")
+		stalled(0)
+		w.advance(30 * time.Second)
+		w.append(l, id, 0, "one")
+		step := w.step(l, id)
+		m = read(id)
+		w.same([]any{m.UpdatedAt.Sub(m.CreatedAt), m.CheckpointID}, []any{30 * time.Second, step.ID}, "a chunk and a step")
+		w.advance(61 * time.Second)
+		stalled(0) // its worker may be thinking
+		w.advance(5 * time.Minute)
+		stalled(1)
+		w.sweep()
+		stalled(1) // no other has taken it up
+		l = w.claim("w2")
+		stalled(0)
+		w.finish(l, id)
+		m = read(id)
+		w.same(m.UpdatedAt, *m.EndedAt, "an end")
+		list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Stalled: true})
+		w.ok(err, "list")
+		w.same(len(list.Items), 0, "stalled messages at the end")
 	}},
 	{"stop keeps the content, and the worker is told", func(w *fixture) {
 		_, l := w.claimedReply()

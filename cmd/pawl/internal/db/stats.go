@@ -55,7 +55,7 @@ func statsFields(w io.Writer, st pawl.Stats) {
 	rows = append(rows,
 		terminal.Row("oldest queued", st.OldestQueuedAt),
 		terminal.Row("leases", fmt.Sprintf("%d, %d expired, %d stale", st.Leases, st.ExpiredLeases, st.StaleLeases)),
-		terminal.Row("messages being written", st.Streaming),
+		terminal.Row("open messages", fmt.Sprintf("%d, %d stalled", st.Streaming, st.Stalled)),
 		terminal.Row("workers", st.Workers),
 		terminal.Row("checkpoints", st.Checkpoints),
 		terminal.Row("events", st.Events),

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
@@ -43,12 +45,18 @@ func SweepCommand(a *cli.App) *cobra.Command {
 // next expiry. A server does so too, and is asked for additional passes.
 func watch(ctx context.Context, a *cli.App, s pawl.Sweeper, every time.Duration) error {
 	if r, ok := s.(cli.Runner); ok {
+		if e, ok := s.(interface{ Observe(pawl.Observer) }); ok {
+			e.Observe(&passes{app: a})
+		}
 		return r.Run(ctx)
 	}
+	each := &passes{app: a}
 	for ctx.Err() == nil {
-		if err := sweepOnce(ctx, a, s); err != nil {
+		st, err := s.Sweep(ctx)
+		if err != nil {
 			return err
 		}
+		each.Swept(st)
 		select {
 		case <-ctx.Done():
 		case <-time.After(every):
@@ -56,6 +64,41 @@ func watch(ctx context.Context, a *cli.App, s pawl.Sweeper, every time.Duration)
 	}
 	return nil
 }
+
+// passes prints a line, or a JSON object, for each pass that did something.
+type passes struct {
+	app *cli.App
+	mu  sync.Mutex // a timer's pass and a whole one may end at once
+}
+
+// Swept implements pawl.Observer.
+func (p *passes) Swept(st pawl.SweepStats) {
+	if !st.Did() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.app.Config.Output == "json" {
+		_ = p.app.Encode(st, false) // the sweep goes on without its reader
+		return
+	}
+	line := clock.Now().UTC().Format(time.RFC3339)
+	for _, n := range sweepNumbers(st) {
+		if n.count > 0 {
+			line += fmt.Sprintf("  %s %d", n.name, n.count)
+		}
+	}
+	fmt.Fprintf(p.app.Stdout, "%s  took %d ms\n", line, st.ScanDurationMS)
+}
+
+// Counted implements pawl.Observer.
+func (*passes) Counted(pawl.CountedEvents) {}
+
+// Took implements pawl.Observer.
+func (*passes) Took(string, string, []string, time.Duration) {}
+
+// Committed implements pawl.Observer.
+func (*passes) Committed(string, int) {}
 
 func sweepOnce(ctx context.Context, a *cli.App, s pawl.Sweeper) error {
 	st, err := s.Sweep(ctx)
@@ -65,24 +108,25 @@ func sweepOnce(ctx context.Context, a *cli.App, s pawl.Sweeper) error {
 	return a.Show(st, func(w io.Writer) { sweepFields(w, st) })
 }
 
+type sweepNumber struct {
+	name  string
+	count int64
+}
+
+// sweepNumbers are the counters of a pass, with the words of the command line.
+func sweepNumbers(st pawl.SweepStats) []sweepNumber {
+	return []sweepNumber{{"expired found", st.ExpiredFound}, {"recovered", st.Recovered}, {"failed", st.Failed},
+		{"checkpoints created", st.CheckpointsCreated}, {"errors", st.Errors}, {"became due", st.Due}, {"given up", st.GivenUp},
+		{"buried", st.Buried}, {"stale", st.Stale}, {"tasks pruned", st.TasksPruned}, {"keys pruned", st.KeysPruned},
+		{"checkpoints pruned", st.Checkpoints}, {"signals pruned", st.SignalsPruned}}
+}
+
 func sweepFields(w io.Writer, st pawl.SweepStats) {
-	terminal.Fields(w,
-		"expired found", fmt.Sprint(st.ExpiredFound),
-		"recovered", fmt.Sprint(st.Recovered),
-		"failed", fmt.Sprint(st.Failed),
-		"checkpoints created", fmt.Sprint(st.CheckpointsCreated),
-		"errors", fmt.Sprint(st.Errors),
-		"became due", fmt.Sprint(st.Due),
-		"given up", fmt.Sprint(st.GivenUp),
-		"buried", fmt.Sprint(st.Buried),
-		"stale", fmt.Sprint(st.Stale),
-		"tasks pruned", fmt.Sprint(st.TasksPruned),
-		"keys pruned", fmt.Sprint(st.KeysPruned),
-		"checkpoints pruned", fmt.Sprint(st.Checkpoints),
-		"signals pruned", fmt.Sprint(st.SignalsPruned),
-		"took", fmt.Sprintf("%d ms", st.ScanDurationMS),
-		"next at", terminal.Time(st.NextExpiryAt),
-	)
+	var fields []string
+	for _, n := range sweepNumbers(st) {
+		fields = append(fields, n.name, fmt.Sprint(n.count))
+	}
+	terminal.Fields(w, append(fields, "took", fmt.Sprintf("%d ms", st.ScanDurationMS), "next at", terminal.Time(st.NextExpiryAt))...)
 }
 
 // PruneCommand returns the command `pawl prune`.

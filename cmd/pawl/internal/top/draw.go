@@ -75,8 +75,9 @@ func (f *frame) head() []line {
 	numbers := line{text: fmt.Sprintf("throughput %s started, %s ended   failures %s   ", perMinute(t.StartedPM), perMinute(t.EndedPM),
 		percent(t.FailureRate)) + fmt.Sprintf("backlog %d: %d queued, %d leased, %d waiting   scheduled %d", t.Queued+t.Leased+t.Waiting,
 		t.Queued, t.Leased, t.Waiting, t.Scheduled)}
-	more := line{text: fmt.Sprintf("oldest %s   p95 wait %s   workers %d   messages %d   relay lag %s", span(float64(t.OldestQueuedSeconds)),
-		span(t.WaitP95), t.Workers, t.Streaming, relay)}
+	more := line{text: fmt.Sprintf(
+		"oldest %s   p95 wait %s   workers %d   open messages %d, %d stalled   relay lag %s", span(float64(t.OldestQueuedSeconds)),
+		span(t.WaitP95), t.Workers, t.Streaming, t.Stalled, relay)}
 	return []line{numbers, more}
 }
 

@@ -58,7 +58,8 @@ type totals struct {
 	Scheduled           int64    `json:"scheduled"`
 	OldestQueuedSeconds int64    `json:"oldest_queued_seconds"`
 	Workers             int      `json:"workers"`                     // live ones
-	Streaming           int64    `json:"streaming_messages"`          // that are being written
+	Streaming           int64    `json:"streaming_messages"`          // that have not ended
+	Stalled             int64    `json:"stalled_messages"`            // of those, the ones that no worker writes
 	RelayLagEvents      *int64   `json:"relay_lag_events,omitempty"`  // of the relay that is most behind
 	RelayLagSeconds     *float64 `json:"relay_lag_seconds,omitempty"` // since the oldest event that a relay has not delivered
 }
@@ -118,7 +119,7 @@ func (r *reader) read(ctx context.Context) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Totals.Workers, f.Totals.Streaming = len(workers), stats.Streaming
+	f.Totals.Workers, f.Totals.Streaming, f.Totals.Stalled = len(workers), stats.Streaming, stats.Stalled
 	if err := r.queues(ctx, f, workers, since); err != nil {
 		return nil, err
 	}

@@ -1560,6 +1560,7 @@ class ItemMessagesQuery(TypedDict, total=False):
 
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
+    stalled: bool
     limit: int
 
 
@@ -2083,6 +2084,7 @@ class ListMessagesQuery(TypedDict, total=False):
     item_id: str
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
+    stalled: bool
     limit: int
 
 
@@ -2294,12 +2296,14 @@ class _Message(TypedDict):
     role: str
     status: Literal["streaming", "complete", "stopped", "error"]
     step_number: int
+    updated_at: str
 
 
 class Message(_Message, total=False):
     """Message of the server's description."""
 
     attempt: int
+    checkpoint_id: str
     ended_at: str
     item_id: str
     metadata: Any
@@ -2522,12 +2526,14 @@ class _OpenedMessage(TypedDict):
     role: str
     status: Literal["streaming", "complete", "stopped", "error"]
     step_number: int
+    updated_at: str
 
 
 class OpenedMessage(_OpenedMessage, total=False):
     """OpenedMessage of the server's description."""
 
     attempt: int
+    checkpoint_id: str
     ended_at: str
     item_id: str
     metadata: Any
@@ -3488,6 +3494,7 @@ class _Stats(TypedDict):
     keys: KeyStats
     leases: int
     stale_leases: int
+    stalled_messages: int
     streaming_messages: int
     sweeps: SweepTotals
     tasks_by_state: dict[str, int]
