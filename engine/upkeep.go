@@ -36,6 +36,13 @@ func SchemaSQL(dialect, schema string, from int64) (string, error) {
 	return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "migrate", Message: "a dialect is sqlite or postgres"}
 }
 
+// Compact gives the space of removed rows back and returns the freed bytes. On SQLite it writes the whole file
+// anew: writers wait meanwhile, and it needs as much free disk as the database takes. On
+// PostgreSQL it vacuums each table while work goes on.
+func (e *Engine) Compact(ctx context.Context) (freed int64, err error) {
+	return e.db.Dialect().Compact(ctx)
+}
+
 // Backup writes a copy of an open SQLite database, as of one moment, to a new file while
 // work goes on. It copies the archives to the new directory FILE.archives, where an
 // engine over the copy finds them. If the file or the directory exists, that is a

@@ -172,6 +172,11 @@ type Dialect struct {
 	OnCommit func(told func(calls int))
 	// Forget drops what is remembered of the rows, for tests that have emptied the tables.
 	Forget func()
+	// Shrink gives some of the space that removed rows leave back to the file system. more = call it again, in another
+	// transaction. Where the server does that by itself it does nothing.
+	Shrink func(ctx context.Context, tx Tx) (more bool, err error)
+	// Compact gives all of that space back and returns the freed bytes. Writes may wait meanwhile.
+	Compact func(ctx context.Context) (freed int64, err error)
 	// Pools returns the state of each pool of connections.
 	Pools func() []pawl.Pool
 	// Wrap returns a Tx of a transaction that a caller began on the same database, or nil when

@@ -103,7 +103,7 @@ var (
 	slow  = []step{
 		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).budgets, (*pass).checkpoints,
 		(*pass).ownMessages, (*pass).chunks, (*pass).workers, (*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
-		(*pass).tombstones, (*pass).feed, (*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures,
+		(*pass).tombstones, (*pass).feed, (*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
 	}
 )
 

@@ -68,6 +68,7 @@ func root(a *cli.App) *cobra.Command {
 		db.PruneCommand(a),
 		db.ArchiveCommand(a),
 		db.BackupCommand(a),
+		db.CompactCommand(a),
 		db.MigrateCommand(a),
 		db.StatsCommand(
 			a,

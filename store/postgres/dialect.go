@@ -25,6 +25,8 @@ func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
 		OnCommit: func(func(int)) {},
 		Forget:   d.dictionary.names.Forget,
 		Pools:    d.poolStates,
+		Shrink:   func(context.Context, store.Tx) (bool, error) { return false, nil }, // autovacuum does it
+		Compact:  func(ctx context.Context) (int64, error) { return d.compact(ctx, schema) },
 		Snapshot: func(ctx context.Context, tx store.Tx) (of bool, err error) {
 			_, err = store.Row(ctx, tx, []any{&of}, "SELECT current_setting('transaction_isolation') <> 'read committed'")
 			return of, err

@@ -131,6 +131,9 @@ func isPawls(c *conn, path string) (bool, error) {
 
 // markFile marks an empty file, unless another process has just marked it.
 func markFile(c *conn, path string) error {
+	if err := c.script(incremental); err != nil { // before the file has its first page
+		return classify(err)
+	}
 	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return classify(err)
 	}

@@ -1,0 +1,72 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// incremental lets a file shrink in steps. SQLite takes it over only while the file has no table, or in a VACUUM.
+	incremental = "PRAGMA auto_vacuum = INCREMENTAL"
+	// shrinkPages is how many pages a step of shrink moves: a few milliseconds in which nothing else is written.
+	shrinkPages = 2000
+	// keptPages is how many free pages stay in any case. A tenth of the file stays too: the next rows need them.
+	keptPages = 256
+	// compactWait is how long compact waits for the transactions in progress.
+	compactWait = 10 * time.Second
+)
+
+// shrink implements store.Dialect.Shrink. A file that was made before files could shrink stays as
+// it is until compact.
+func shrink(ctx context.Context, tx store.Tx) (more bool, err error) {
+	var mode, free, pages int64
+	if _, err = store.Row(ctx, tx, []any{&mode, &free, &pages},
+		"SELECT (SELECT auto_vacuum FROM pragma_auto_vacuum), (SELECT freelist_count FROM pragma_freelist_count), "+
+			"(SELECT page_count FROM pragma_page_count)"); err != nil {
+		return false, err
+	}
+	surplus := free - max(keptPages, pages/10)
+	if mode != 2 || surplus <= 0 {
+		return false, nil
+	}
+	_, err = tx.Exec(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(surplus, shrinkPages)))
+	return surplus > shrinkPages && err == nil, err
+}
+
+// compact implements store.Dialect.Compact with a VACUUM on a connection of its own. From then on the
+// file can shrink in steps.
+func (d *db) compact(ctx context.Context) (freed int64, err error) {
+	c, err := openConn(d.path, false, writerPragmas)
+	if err != nil {
+		return 0, classify(err)
+	}
+	defer c.close()
+	c.watch(ctx)
+	c.raw.SetBusyTimeout(compactWait)
+	before, err := d.bytes(c)
+	if err == nil {
+		err = c.script(incremental + ";\nVACUUM")
+	}
+	if err != nil {
+		return 0, classify(err)
+	}
+	after, err := d.bytes(c)
+	return max(0, before-after), classify(err)
+}
+
+// bytes returns the size of the file after everything that is committed was put into it.
+func (d *db) bytes(c *conn) (int64, error) {
+	var blocked int64
+	if err := c.row([]any{&blocked, new(int64), new(int64)}, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
