@@ -56,6 +56,7 @@ const (
 	MaxAppendBytes     = 4 << 20
 	MaxPageBytes       = 8 << 20
 	MaxClaimBytes      = 8 << 20
+	MaxAnswerBytes     = 8 << 20
 	MaxCallBytes       = 32 << 20
 	MaxMessageBytes    = 16 << 20
 	MaxGroupBytes      = 8 << 20
@@ -206,6 +207,9 @@ var Limits = []Limit{
 			"has pages too"},
 	{"claim_bytes", MaxClaimBytes, "bytes",
 		"inputs, errors and reasons of the items of one claim; the item that reaches them is the last, and the next claim returns more"},
+	{"answer_bytes", MaxAnswerBytes, "bytes",
+		"stored values in the answer to one batch, and reasons of refusals: the calls after the one that reaches them are too_large, and " +
+			"not carried out"},
 	{"call_bytes", MaxCallBytes, "bytes", "values that one call may store, clones and planned items included; and results read as one"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
 	{"rework", MaxRework, "times", "how often an item may be sent back for rework"},

@@ -25,16 +25,21 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room := rules.CallBytes{Op: op}
+	room, said := rules.CallBytes{Op: op}, answers{op: op}
 	for i := range calls {
-		d, err := copied(ctx, &calls[i], room)
+		d, err := draft{}, said.full()
+		if err == nil {
+			d, err = copied(ctx, &calls[i], room)
+		}
 		if err == nil {
 			err = room.Take(d.bytes())
 		}
 		if err != nil {
 			out[i].Err = err
+			said.take(nil, err)
 			continue
 		}
+		said.take(d.answer(0), nil)
 		d.ord = i
 		drafts = append(drafts, d)
 	}

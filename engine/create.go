@@ -80,13 +80,20 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		return err
 	}
 	plain, timed, children := make([]draft, 0, len(drafts)), []draft(nil), []draft(nil)
+	said := answers{op: "create"}
 	for i := range drafts {
 		d := &drafts[i]
+		if d.hold != nil || d.task.Dedupes {
+			if out[d.ord].Err = said.full(); out[d.ord].Err != nil {
+				continue
+			}
+		}
 		if out[d.ord].Err = e.referTask(ctx, "create", d.task.ID, d.blobs()); out[d.ord].Err != nil {
 			continue
 		}
 		if d.hold != nil {
 			out[d.ord].Value, out[d.ord].Err = e.createHeld(ctx, d)
+			said.found(out[d.ord])
 			continue
 		}
 		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil {
@@ -100,6 +107,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, *d)
+		said.found(out[d.ord])
 	}
 	if err := e.createChildren(ctx, out, children); err != nil {
 		return err
@@ -150,14 +158,20 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
 	room, shared := rules.CallBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
+	said := answers{op: "create"}
 	for i := range tasks {
+		if out[i].Err = said.full(); out[i].Err != nil {
+			continue
+		}
 		d, err := e.draft(ctx, &tasks[i], "", &shared)
 		if err != nil {
 			out[i].Err = err
+			said.take(nil, err)
 			continue
 		}
 		if tasks[i].DryRun {
 			out[i].Value = d.dryRunAnswer(clock.Now().UnixMicro())
+			said.take(out[i].Value, nil)
 			continue
 		}
 		if out[i].Err = room.Take(d.bytes()); out[i].Err != nil {
