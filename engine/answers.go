@@ -14,12 +14,12 @@ import (
 type answers struct {
 	op    string
 	bytes int
-	// unbounded: nobody is sent the answers, or they have only what the calls gave
+	// unbounded: the answers are not sent, or they have only what the calls gave
 	unbounded bool
 }
 
 // answers returns the room of a batch whose answers have what is stored. The answers to the calls of
-// a bulk call are sent to nobody.
+// a bulk call are not sent.
 func (e *Engine) answers(op string) *answers { return &answers{op: op, unbounded: e.bulk != ""} }
 
 // full refuses a call of a batch whose earlier calls have as many bytes as an answer may have. It
