@@ -37,7 +37,7 @@ const (
 	MaxMCPBatch        = 100
 	MaxItemsPerCall    = 10_000
 	MaxItemsPerTask    = 100_000
-	MaxForkCheckpoints = 10_000
+	MaxCopyRows        = 100_000
 	MaxTraceState      = 512
 	MaxClaim           = 1000
 	MaxLeaseSeconds    = 86_400
@@ -188,7 +188,7 @@ var Limits = []Limit{
 	{"mcp_claim", MaxMCPClaim, "items", "items of one claim over MCP"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
-	{"fork_checkpoints", MaxForkCheckpoints, "checkpoints", "checkpoints that a fork copies"},
+	{"copy_rows", MaxCopyRows, "rows", "items and checkpoints that a batch of clones or forks makes; one clone or fork alone has no bound"},
 	{"trace_state", MaxTraceState, "bytes", "a tracestate; of a longer one, members are left out"},
 	{"append_checkpoints", MaxAppendCheckpoints, "checkpoints", "in one append; and of one name that an append replaces"},
 	{"pruned_checkpoints", MaxPrunedCheckpoints, "checkpoints", "that one call prunes; an append that finds more leaves the rest to the next"},

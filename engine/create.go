@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ type draft struct {
 	thread   string
 	messages []store.NewMessage
 	fork     *store.Fork // the checkpoints that it begins with; nil = none
+	staged   *staged     // what is in the database already; nil = nothing
 	hold     *hold       // the key that it is to have; nil = none
 }
 
@@ -96,7 +98,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			said.found(out[d.ord])
 			continue
 		}
-		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil {
+		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil && d.staged == nil {
 			if d.task.ParentID != nil {
 				children = append(children, *d)
 			} else if d.hasDeadline() {
@@ -225,6 +227,11 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 		if err := d.writeMessages(ctx, tx, now); err != nil {
 			return nil, err
 		}
+		if d.staged != nil {
+			if err := d.staged.begin(ctx, tx, now); err != nil {
+				return nil, err
+			}
+		}
 		if d.fork != nil {
 			if err := d.fork.Save(ctx, tx, now, d.task.Namespace, d.task.ID); err != nil {
 				return nil, err
@@ -259,6 +266,9 @@ func (e *Engine) created(drafts []draft, now int64) {
 			if id, known := of[key]; !known || d.items[i].ID < id {
 				of[key] = d.items[i].ID
 			}
+		}
+		if d.staged != nil {
+			maps.Copy(of, d.staged.first)
 		}
 	}
 	for namespace, of := range first {
@@ -337,10 +347,10 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	if t.RequestedBy != nil && c.ActorID == "" {
 		by.ID = t.RequestedBy.ID
 	}
-	solo := len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0
+	solo := !shared.many && (len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0)
 	taskID, itemID := e.ids.pair()
 	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Solo: solo, InputHash: store.Text(hash), Dedupes: hash != "",
-		Items: max(1, len(t.Items)), Actor: by}
+		Items: max(1, len(t.Items), shared.total), Actor: by}
 	row.Take(t)
 	if r != nil {
 		row.TypeVersion = r.Version
@@ -424,6 +434,8 @@ type drafting struct {
 	now   time.Time // the database's; zero = not read
 
 	fork     *pawl.TaskFork // the call that makes the only draft; nil = another
+	many     bool           // the draft is a part of a task of many items,
+	total    int            // of so many
 	reserved bool           // Pawl itself makes them: their types may be reserved
 }
 
