@@ -37,7 +37,7 @@ const (
 	MaxMCPBatch        = 100
 	MaxItemsPerCall    = 10_000
 	MaxItemsPerTask    = 100_000
-	MaxForkCheckpoints = 10_000
+	MaxCopyRows        = 100_000
 	MaxTraceState      = 512
 	MaxClaim           = 1000
 	MaxLeaseSeconds    = 86_400
@@ -56,6 +56,7 @@ const (
 	MaxAppendBytes     = 4 << 20
 	MaxPageBytes       = 8 << 20
 	MaxClaimBytes      = 8 << 20
+	MaxAnswerBytes     = 8 << 20
 	MaxCallBytes       = 32 << 20
 	MaxMessageBytes    = 16 << 20
 	MaxGroupBytes      = 8 << 20
@@ -188,7 +189,7 @@ var Limits = []Limit{
 	{"mcp_claim", MaxMCPClaim, "items", "items of one claim over MCP"},
 	{"items_per_call", MaxItemsPerCall, "items", "items in one call"},
 	{"items_per_task", MaxItemsPerTask, "items", "items of a task when it is created; more by add_items"},
-	{"fork_checkpoints", MaxForkCheckpoints, "checkpoints", "checkpoints that a fork copies"},
+	{"copy_rows", MaxCopyRows, "rows", "items and checkpoints that a batch of clones or forks makes; one clone or fork alone has no bound"},
 	{"trace_state", MaxTraceState, "bytes", "a tracestate; of a longer one, members are left out"},
 	{"append_checkpoints", MaxAppendCheckpoints, "checkpoints", "in one append; and of one name that an append replaces"},
 	{"pruned_checkpoints", MaxPrunedCheckpoints, "checkpoints", "that one call prunes; an append that finds more leaves the rest to the next"},
@@ -207,6 +208,9 @@ var Limits = []Limit{
 			"has pages too"},
 	{"claim_bytes", MaxClaimBytes, "bytes",
 		"inputs, errors and reasons of the items of one claim; the item that reaches them is the last, and the next claim returns more"},
+	{"answer_bytes", MaxAnswerBytes, "bytes",
+		"stored values in the answer to one batch, and reasons of refusals: the calls after the one that reaches them are too_large, and " +
+			"not carried out"},
 	{"call_bytes", MaxCallBytes, "bytes", "values that one call may store, clones and planned items included; and results read as one"},
 	{"max_attempts", MaxAttemptsCeiling, "failures", "budget of an item"},
 	{"rework", MaxRework, "times", "how often an item may be sent back for rework"},

@@ -150,8 +150,11 @@ func (g *Gate) Count(p Pass, calls int) error {
 	if p.Key == nil || calls == 0 {
 		return nil
 	}
-	return g.keys.take(p.Key.ID, cmp.Or(p.Key.Rate, g.o.RatePerKey), calls, "this "+p.kind()+" makes")
+	return g.keys.take(p.Key.ID, g.rate(p), calls, "this "+p.kind()+" makes")
 }
+
+// rate returns the calls per second of a pass's key; 0 = any number.
+func (g *Gate) rate(p Pass) int { return cmp.Or(p.Key.Rate, g.o.RatePerKey) }
 
 // Own removes the statistics of all namespaces for a key of one namespace: of the sweeps
 // it keeps only whether a sweeper is running.
@@ -231,7 +234,7 @@ func (g *Gate) read(ctx context.Context, token string, now time.Time) (known, er
 }
 
 // Admit checks the role, the namespace and the agent's rate of a call, and returns the
-// context of its caller. It returns ErrForbidden, ErrNotFound for another namespace, or
+// context of its caller, in which rows that a copy makes count as calls. It returns ErrForbidden, ErrNotFound for another namespace, or
 // ErrLimit. global marks calls that concern all namespaces; agent returns the caller's
 // name for its rate, "" = not limited. Nil = the rate is counted later: see CountAgent.
 func (g *Gate) Admit(ctx context.Context, role string, global bool, agent func(pawl.Caller) string) (context.Context, error) {
@@ -244,6 +247,9 @@ func (g *Gate) Admit(ctx context.Context, role string, global bool, agent func(p
 		return ctx, err
 	}
 	ctx = pawl.As(ctx, c)
+	if p.Key != nil {
+		ctx = pawl.WithRows(ctx, func(n int) { g.keys.owe(p.Key.ID, g.rate(p), n) })
+	}
 	if agent == nil {
 		return ctx, nil
 	}

@@ -86,3 +86,43 @@ func TestAResumeStateIsHiddenFromOthers(t *testing.T) {
 		}
 	}
 }
+
+// The rows of a copy count as calls that were made: the key makes no others for a while, at most for
+// a minute.
+func TestRowsCountAsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := access.New(access.Options{Keys: oneKey{pawl.APIKey{ID: "key_1", Roles: []string{"submitter"}, Namespace: "n"}}, RatePerKey: 10})
+		enter := func() error {
+			pass, err := g.Enter(t.Context(), "token")
+			if err != nil {
+				return err
+			}
+			ctx, err := g.Admit(access.With(t.Context(), pass), "submitter", false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pawl.CountRows(ctx, 109)
+			return nil
+		}
+		if err := enter(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(9900 * time.Millisecond)
+		if err := enter(); pawl.CodeOf(err) != pawl.CodeLimit {
+			t.Errorf("while the rows count: %v", err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if err := enter(); err != nil {
+			t.Error(err)
+		}
+		for range 100 {
+			pass, _ := g.Enter(t.Context(), "token")
+			ctx, _ := g.Admit(access.With(t.Context(), pass), "", false, nil)
+			pawl.CountRows(ctx, 1000)
+		}
+		time.Sleep(time.Minute + time.Second)
+		if err := enter(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -51,10 +51,23 @@ func (b *buckets) take(name string, rate, n int, who string) error {
 	return nil
 }
 
+// owe takes n tokens also if there are not as many: then the bucket has none for a while, at most for
+// mostOwed.
+func (b *buckets) owe(name string, rate, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.by[name]; k != nil && rate > 0 {
+		k.left = max(k.left-float64(n), -float64(rate)*mostOwed.Seconds())
+	}
+}
+
+// mostOwed bounds for how long a key makes no calls after one that made many rows.
+const mostOwed = time.Minute
+
 // forget removes buckets that are full again, or all if there are none.
 func (b *buckets) forget(now time.Time) {
 	for name, k := range b.by {
-		if now.Sub(k.at) > 2*time.Second {
+		if now.Sub(k.at) > mostOwed+2*time.Second {
 			delete(b.by, name)
 		}
 	}

@@ -18,4 +18,5 @@ const (
 	TakesVersion                    // reads If-Match: the version that the task must still have
 	TakesBytes                      // its body is bytes of any type, read as they come
 	SendsBytes                      // answers with bytes, whole or in ranges
+	TakesLong                       // copies a task of any size: the answer may come after minutes
 )

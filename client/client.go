@@ -36,7 +36,7 @@ type Options struct {
 	// It is ignored if HTTP is set.
 	RootCAs *x509.CertPool
 	// Timeout bounds one request, besides the time a claim waits; 0 = 2 minutes. The verbs of
-	// an operator have an hour. The context bounds the whole call.
+	// an operator, clones and forks have an hour. The context bounds the whole call.
 	Timeout time.Duration
 	// Tries is how often a call is sent in all while the server does not answer or asks the
 	// client to try again later (503, 429, a key in flight); 0 = 4. The client gives mutating
@@ -216,8 +216,8 @@ func again(r *request, err error) bool {
 
 func (c *Client) once(ctx context.Context, r *request, out any) error {
 	timeout := c.opts.Timeout + r.wait
-	if r.route.Role == api.Operator && r.route.Method != http.MethodGet {
-		timeout = max(timeout, time.Hour) // a sweep or a deletion may go over any number of rows
+	if (r.route.Role == api.Operator || r.route.Has(api.TakesLong)) && r.route.Method != http.MethodGet {
+		timeout = max(timeout, time.Hour) // a sweep, a deletion or a copy may go over any number of rows
 	}
 	if strings.ContainsFunc(r.key, unicode.IsControl) {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: r.route.Name, Message: "the idempotency key holds a control character"}

@@ -166,15 +166,22 @@ func (d *server) routes(api http.Handler) http.Handler {
 		"/ui/budgets":            {"budgets", d.budgets},
 		"/ui/budgets/{id}":       {"budget", d.budget},
 		"/ui/legend":             {"legend", legend},
-		"/ui/sweeps":             {"sweeps", d.sweeps},
-		"/ui/relays":             {"relays", d.relays},
-		"/ui/keys":               {"keys", d.keys},
 		"/ui/tasks/{id}/{verb}":  {"confirm", d.confirm},
 		"/ui/items/{id}/{verb}":  {"confirm", d.confirm},
 		"/ui/messages/{id}/stop": {"confirm", d.confirm},
 		"/ui/":                   {"", func(*request) (any, error) { return nil, pawl.ErrNotFound }},
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.page(w, r, p.name, p.read) })
+	}
+	for path, p := range map[string]struct {
+		role, name string
+		read       func(*request) (any, error)
+	}{
+		"/ui/sweeps": {"reader", "sweeps", d.sweeps},
+		"/ui/relays": {"operator", "relays", d.relays},
+		"/ui/keys":   {"operator", "keys", d.keys},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.pageOfAll(w, r, p.role, p.name, p.read) })
 	}
 	d.routeForms(mux)
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.forward(api, "/v1/messages/", "/stream"))
@@ -254,6 +261,23 @@ func (d *server) page(w http.ResponseWriter, r *http.Request, page string, read 
 		d.deny(w, r, err)
 		return
 	}
+	d.show(w, r, page, read)
+}
+
+// pageOfAll is page for a page of all namespaces: the caller must have the role in all of them.
+func (d *server) pageOfAll(w http.ResponseWriter, r *http.Request, role, page string, read func(*request) (any, error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	r, err := d.authorizeFor(r.WithContext(ctx), role, true)
+	if err != nil {
+		d.deny(w, r, err)
+		return
+	}
+	d.show(w, r, page, read)
+}
+
+// show reads the data of a page for an authorized request and renders it.
+func (d *server) show(w http.ResponseWriter, r *http.Request, page string, read func(*request) (any, error)) {
 	d.touchSession(w, r)
 	v := &request{Request: r, pass: access.Of(r.Context())}
 	if r.Header.Get(automaticHeader) != "" {

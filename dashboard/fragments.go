@@ -3,8 +3,6 @@ package dashboard
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,11 +45,19 @@ func (f *fragments) of(name string) *fragment {
 
 // fragmentName names what a caller sees at an address: all that a page depends on.
 func fragmentName(v *request) string {
-	roles, key := "", ""
+	key := ""
+	var may []string
 	if k := v.pass.Key; k != nil {
-		roles, key = strings.Join(slices.Sorted(slices.Values(k.Roles)), " "), k.Namespace
+		key = k.Namespace
 	}
-	return fmt.Sprintf("%q %q %q %q %v %q", pawl.CallerOf(v.Context()).Namespace, v.URL.RequestURI(), roles, key, v.pass.Payloads(), v.Host)
+	for _, role := range pawl.KeyRoles {
+		for _, global := range []bool{false, true} { // a role may be one of all namespaces, or of this one alone
+			if v.pass.May(role, global) == nil {
+				may = append(may, fmt.Sprint(role, global))
+			}
+		}
+	}
+	return fmt.Sprintf("%q %q %q %q %v %q", pawl.CallerOf(v.Context()).Namespace, v.URL.RequestURI(), may, key, v.pass.Payloads(), v.Host)
 }
 
 // readAgain answers a page that reads itself again, with its content alone. What is kept is

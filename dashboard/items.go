@@ -200,20 +200,25 @@ func (d *server) performSelection(v *request) (any, error) {
 	if s.Done = true; len(calls) == 0 {
 		return s, nil
 	}
-	rs, err := s.do(v.Context(), d.svc, calls, priority)
-	if err != nil {
-		return nil, err
-	}
-	for i, r := range rs {
-		if n := len(calls[i].ItemIDs); r.Err == nil {
-			s.Changed += n
-		} else {
-			p := api.ProblemOf(r.Err, "")
-			s.Refused = append(s.Refused, selectRefusal{calls[i].TaskID, n, &p})
+	for part := range slices.Chunk(calls, answeredAtOnce) {
+		rs, err := s.do(v.Context(), d.svc, part, priority)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range rs {
+			if n := len(part[i].ItemIDs); r.Err == nil {
+				s.Changed += n
+			} else {
+				p := api.ProblemOf(r.Err, "")
+				s.Refused = append(s.Refused, selectRefusal{part[i].TaskID, n, &p})
+			}
 		}
 	}
 	return s, nil
 }
+
+// answeredAtOnce is of how many tasks the answer to one batch has room, however large they are.
+const answeredAtOnce = pawl.MaxAnswerBytes / (pawl.MaxPayloadBytes + pawl.MaxMetadataBytes + pawl.MaxErrorBytes)
 
 // post returns the handler of a form whose answer is a page.
 func (d *server) post(page string, act func(*request) (any, error)) http.HandlerFunc {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
@@ -23,7 +24,8 @@ import (
 // same database makes another server.
 func withProvider(t *testing.T, p *pawltest.Pawl, eng *engine.Engine, idp *testidp.Provider) *fixture {
 	t.Helper()
-	groups, err := access.ParseGroups([]string{"ops=reader,operator,submitter,approver,claimer@*", "billing=reader@billing"})
+	groups, err := access.ParseGroups([]string{"ops=reader,operator,submitter,approver,claimer@*", "billing=reader@billing",
+		"mixed=reader@*", "mixed=operator,submitter,approver,claimer"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,4 +334,41 @@ func TestOneHolderIsOneCaller(t *testing.T) {
 			t.Error(task.State, err)
 		}
 	})
+}
+
+// What open pages read again is kept for callers with the same rights. A user with a role in one
+// namespace does not see what is kept for a user who has it in all of them.
+func TestKeptPagesAreForTheirRights(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	idp := testidp.New(t)
+	h := withProvider(t, p, p.Engine, idp)
+	if _, _, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "a secret name", Roles: pawl.KeyRoles}); err != nil {
+		t.Fatal(err)
+	}
+	if r, taken, err := p.Engine.TakeRelay(t.Context(), "a secret bus", "nats", "a", time.Minute); err != nil || !taken {
+		t.Fatal(r, err)
+	}
+	idp.Set(func() { idp.User = testidp.Claims{"groups": []string{"ops"}} })
+	h.has(h.signIn("/ui/"), 200)
+	ops := h.browser.Jar
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.browser.Jar = jar
+	idp.Set(func() { idp.User = testidp.Claims{"sub": "2", "groups": []string{"mixed"}} })
+	h.has(h.signIn("/ui/"), 200)
+	for path, shows := range map[string]string{"/ui/keys": "a secret name", "/ui/relays": "a secret bus", "/ui/": "a secret bus"} {
+		for range 2 {
+			h.browser.Jar = ops
+			h.has(h.send("GET", path, nil, "Pawl-Automatic", "1"), 200, shows)
+			h.browser.Jar = jar
+			for _, again := range []page{h.send("GET", path, nil, "Pawl-Automatic", "1"), h.get(path)} {
+				h.hasNot(again, shows)
+				if path != "/ui/" && again.StatusCode != http.StatusForbidden {
+					t.Errorf("%s: %d", path, again.StatusCode)
+				}
+			}
+		}
+	}
 }

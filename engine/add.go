@@ -15,14 +15,7 @@ import (
 // AddItems adds items to open tasks; see pawl.TaskMaker.
 func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Result[pawl.Task], error) {
 	calls = idform.Calls(calls)
-	if err := rules.CheckBatch("add_items", len(calls)); err != nil {
-		return nil, err
-	}
-	out := make([]pawl.Result[pawl.Task], len(calls))
-	for i := range calls {
-		out[i].Value, out[i].Err = e.addItems(ctx, &calls[i])
-	}
-	return out, nil
+	return each(ctx, "add_items", calls, e.addItems)
 }
 
 // addable checks new items against the general rules and against the rules of their

@@ -49,14 +49,7 @@ func (e *Engine) Spawn(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Resu
 }
 
 func (e *Engine) spawnAll(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
-	if err := rules.CheckBatch("spawn", len(calls)); err != nil {
-		return nil, err
-	}
-	out := make([]pawl.Result[pawl.Task], len(calls))
-	for i := range calls {
-		out[i].Value, out[i].Err = e.spawn(ctx, &calls[i])
-	}
-	return out, nil
+	return each(ctx, "spawn", calls, e.spawn)
 }
 
 func (e *Engine) spawn(ctx context.Context, call *pawl.SpawnCall) (pawl.Task, error) {

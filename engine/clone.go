@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -13,62 +14,145 @@ import (
 
 // CloneTasks creates tasks like older ones; see pawl.TaskMaker.
 func (e *Engine) CloneTasks(ctx context.Context, calls []pawl.TaskClone) ([]pawl.Result[pawl.Task], error) {
-	return copies(ctx, e, "clone", idform.Calls(calls), e.cloned)
+	return copies(ctx, e, "clone", idform.Calls(calls), func(call *pawl.TaskClone) (copying, error) {
+		c := copying{op: "clone", taskID: call.TaskID, like: call}
+		if call.Checkpoints {
+			c.checkpoints, c.at = true, store.AllCheckpoints
+		}
+		return c, rules.CheckClone(call)
+	})
 }
 
-// copies creates a task for each call. room is the number of bytes that the calls have left: no
-// more of a task is read than can be stored.
+// copying is a call that copies a task.
+type copying struct {
+	op, taskID  string
+	like        *pawl.TaskClone // how the copy differs
+	checkpoints bool            // it has checkpoints too, up to number at
+	at          int64
+}
+
+// copyRoom is what the calls of a batch that copy tasks have left: no more of a task is read than
+// can be stored.
+type copyRoom struct {
+	rules.CallBytes
+	rows int
+}
+
+// errManyRows refuses a batch that would make too many rows.
+var errManyRows error = &pawl.Error{Code: pawl.CodeTooLarge, Op: "copy", Message: fmt.Sprintf(
+	"the batch would make more than %d items and checkpoints; copy large tasks one by one", pawl.MaxCopyRows)}
+
+// copies creates a task for each call. One call alone may copy a task of any size. A batch may make
+// pawl.MaxCopyRows rows: one that would make more is refused as a whole.
 func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
-	copied func(ctx context.Context, call *C, room rules.CallBytes) (draft, error)) ([]pawl.Result[pawl.Task], error) {
+	read func(call *C) (copying, error)) ([]pawl.Result[pawl.Task], error) {
 	if err := rules.CheckBatch(op, len(calls)); err != nil {
+		return nil, err
+	}
+	if err := fewCopies(ctx, e, calls, read); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room := rules.CallBytes{Op: op}
+	room, said := copyRoom{rules.CallBytes{Op: op}, pawl.MaxCopyRows}, answers{op: op}
+	alone := len(calls) == 1 && e.copiesApart()
+	if alone {
+		room.rows = 2 * store.CopyStep
+	}
 	for i := range calls {
-		d, err := copied(ctx, &calls[i], room)
+		d, err := draft{}, said.full()
+		var c copying
+		if err == nil {
+			c, err = read(&calls[i])
+		}
+		if err == nil {
+			d, err = e.copyAtOnce(ctx, &c, room)
+		}
 		if err == nil {
 			err = room.Take(d.bytes())
 		}
+		switch large := pawl.CodeOf(err) == pawl.CodeTooLarge; {
+		case large && alone:
+			d, err = e.copyInParts(ctx, &c)
+		case err == errManyRows && len(calls) > 1:
+			return nil, err
+		}
 		if err != nil {
 			out[i].Err = err
+			said.take(nil, err)
 			continue
 		}
+		said.take(d.answer(0), nil)
 		d.ord = i
+		room.rows -= d.rows()
 		drafts = append(drafts, d)
 	}
-	if err := e.createAll(ctx, out, drafts); err != nil {
+	err := e.createAll(ctx, out, drafts)
+	for i := range drafts {
+		e.copyEnded(ctx, &drafts[i], out[drafts[i].ord], err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// cloned drafts a clone.
-func (e *Engine) cloned(ctx context.Context, call *pawl.TaskClone, room rules.CallBytes) (draft, error) {
-	if err := rules.CheckClone(call); err != nil {
-		return draft{}, err
+// fewCopies refuses a batch that would make too many rows, before a task is read. Archived tasks are
+// counted when they are read.
+func fewCopies[C any](ctx context.Context, e *Engine, calls []C, read func(call *C) (copying, error)) error {
+	for i, left := 0, pawl.MaxCopyRows; i < len(calls) && len(calls) > 1; i++ {
+		c, err := read(&calls[i])
+		if err != nil {
+			continue // it is answered on its own
+		}
+		n, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (int, error) {
+			return store.CountCopied(ctx, tx, ns, c.taskID, c.at, left)
+		})
+		if left -= n; err == nil && left < 0 {
+			err = errManyRows
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if call.Checkpoints {
-		return e.clonedWhole(ctx, call, room)
+	return nil
+}
+
+// rows returns how many items and checkpoints a draft has.
+func (d *draft) rows() int {
+	n := len(d.items)
+	if d.fork != nil {
+		n += len(d.fork.Checkpoints)
+	}
+	if d.staged != nil {
+		n += d.staged.rows
+	}
+	return n
+}
+
+// copyAtOnce drafts a copy whose rows one transaction writes. More of them than room has are
+// errManyRows.
+func (e *Engine) copyAtOnce(ctx context.Context, c *copying, room copyRoom) (draft, error) {
+	if c.checkpoints {
+		return e.forked(ctx, c, room)
 	}
 	t, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.NewTask, error) {
-		of, items, err := original(ctx, tx, ns, call.TaskID, room)
-		return cloneOf(of, workOf(items), call), err
+		of, items, err := original(ctx, tx, ns, c.taskID, room)
+		return cloneOf(of, workOf(items), c.like), err
 	})
 	if err != nil {
 		return draft{}, err
 	}
-	return e.draft(ctx, &t, call.TaskID, new(drafting))
+	return e.draft(ctx, &t, c.taskID, new(drafting))
 }
 
 // original reads a task that is to be copied, and its items in order of position.
-func original(ctx context.Context, tx store.Tx, ns, taskID string, room rules.CallBytes) (of pawl.Task, out []pawl.Item, err error) {
+func original(ctx context.Context, tx store.Tx, ns, taskID string, room copyRoom) (of pawl.Task, out []pawl.Item, err error) {
 	if of, err = store.GetTask(ctx, tx, ns, taskID); err != nil {
 		return of, nil, err
 	}
-	if of.Items > pawl.MaxItemsPerTask {
-		return of, nil, pawl.Invalid("/task_id", "the task has %d items; at most %d are copied", of.Items, pawl.MaxItemsPerTask)
+	if of.Items > room.rows {
+		return of, nil, errManyRows
 	}
 	f := pawl.ItemFilter{TaskID: of.ID, Fields: []string{"input"}, Page: pawl.Page{Limit: pawl.MaxPage}}
 	for {
@@ -128,7 +212,7 @@ func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask
 			n.Priority = &it.Priority
 		}
 	}
-	if len(items) == 1 && items[0].Key == "" && string(items[0].Input) == string(of.Payload) {
+	if of.Items == 1 && len(items) == 1 && items[0].Key == "" && string(items[0].Input) == string(of.Payload) {
 		t.Items[0].Input, t.Payload = t.Payload, nil
 	}
 	return t

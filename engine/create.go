@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ type draft struct {
 	thread   string
 	messages []store.NewMessage
 	fork     *store.Fork // the checkpoints that it begins with; nil = none
+	staged   *staged     // what is in the database already; nil = nothing
 	hold     *hold       // the key that it is to have; nil = none
 }
 
@@ -80,16 +82,23 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		return err
 	}
 	plain, timed, children := make([]draft, 0, len(drafts)), []draft(nil), []draft(nil)
+	said := answers{op: "create"}
 	for i := range drafts {
 		d := &drafts[i]
+		if d.hold != nil || d.task.Dedupes {
+			if out[d.ord].Err = said.full(); out[d.ord].Err != nil {
+				continue
+			}
+		}
 		if out[d.ord].Err = e.referTask(ctx, "create", d.task.ID, d.blobs()); out[d.ord].Err != nil {
 			continue
 		}
 		if d.hold != nil {
 			out[d.ord].Value, out[d.ord].Err = e.createHeld(ctx, d)
+			said.found(out[d.ord])
 			continue
 		}
-		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil {
+		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil && d.staged == nil {
 			if d.task.ParentID != nil {
 				children = append(children, *d)
 			} else if d.hasDeadline() {
@@ -100,6 +109,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, *d)
+		said.found(out[d.ord])
 	}
 	if err := e.createChildren(ctx, out, children); err != nil {
 		return err
@@ -150,14 +160,20 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
 	room, shared := rules.CallBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
+	said := answers{op: "create"}
 	for i := range tasks {
+		if out[i].Err = said.full(); out[i].Err != nil {
+			continue
+		}
 		d, err := e.draft(ctx, &tasks[i], "", &shared)
 		if err != nil {
 			out[i].Err = err
+			said.take(nil, err)
 			continue
 		}
 		if tasks[i].DryRun {
 			out[i].Value = d.dryRunAnswer(clock.Now().UnixMicro())
+			said.take(out[i].Value, nil)
 			continue
 		}
 		if out[i].Err = room.Take(d.bytes()); out[i].Err != nil {
@@ -211,6 +227,11 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 		if err := d.writeMessages(ctx, tx, now); err != nil {
 			return nil, err
 		}
+		if d.staged != nil {
+			if err := d.staged.begin(ctx, tx, now); err != nil {
+				return nil, err
+			}
+		}
 		if d.fork != nil {
 			if err := d.fork.Save(ctx, tx, now, d.task.Namespace, d.task.ID); err != nil {
 				return nil, err
@@ -245,6 +266,9 @@ func (e *Engine) created(drafts []draft, now int64) {
 			if id, known := of[key]; !known || d.items[i].ID < id {
 				of[key] = d.items[i].ID
 			}
+		}
+		if d.staged != nil {
+			maps.Copy(of, d.staged.first)
 		}
 	}
 	for namespace, of := range first {
@@ -323,10 +347,10 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	if t.RequestedBy != nil && c.ActorID == "" {
 		by.ID = t.RequestedBy.ID
 	}
-	solo := len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0
+	solo := !shared.many && (len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0)
 	taskID, itemID := e.ids.pair()
 	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Solo: solo, InputHash: store.Text(hash), Dedupes: hash != "",
-		Items: max(1, len(t.Items)), Actor: by}
+		Items: max(1, len(t.Items), shared.total), Actor: by}
 	row.Take(t)
 	if r != nil {
 		row.TypeVersion = r.Version
@@ -410,6 +434,8 @@ type drafting struct {
 	now   time.Time // the database's; zero = not read
 
 	fork     *pawl.TaskFork // the call that makes the only draft; nil = another
+	many     bool           // the draft is a part of a task of many items,
+	total    int            // of so many
 	reserved bool           // Pawl itself makes them: their types may be reserved
 }
 

@@ -280,17 +280,17 @@ func (e *Engine) fireIn(ctx context.Context, c *candidate) (ok bool, err error) 
 // cancelOpen cancels the tasks that a new one replaces. A task that has ended meanwhile needs
 // no cancel.
 func (e *Engine) cancelOpen(ctx context.Context, c *candidate, open []string) error {
-	calls := make([]pawl.TaskCall, len(open))
-	for i, id := range open {
-		calls[i] = pawl.TaskCall{TaskID: id, Reason: "replaced by the next tick of the schedule " + c.row.Name}
-	}
-	rs, err := e.CancelTasks(ctx, calls)
-	for i := range rs {
-		if code := pawl.CodeOf(rs[i].Err); err == nil && code != pawl.CodeConflict && code != pawl.CodeNotFound {
-			err = rs[i].Err
+	var failed error
+	for _, id := range open {
+		rs, err := e.CancelTasks(ctx, []pawl.TaskCall{{TaskID: id, Reason: "replaced by the next tick of the schedule " + c.row.Name}})
+		if err == nil {
+			err = rs[0].Err
+		}
+		if code := pawl.CodeOf(err); failed == nil && code != pawl.CodeConflict && code != pawl.CodeNotFound {
+			failed = err
 		}
 	}
-	return err
+	return failed
 }
 
 // rest lets a schedule rest in this process, and notes at it why it could not be fired.

@@ -14,7 +14,9 @@ import (
 
 // ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskForker.
 func (e *Engine) ForkTasks(ctx context.Context, calls []pawl.TaskFork) ([]pawl.Result[pawl.Task], error) {
-	return copies(ctx, e, "fork", idform.Calls(calls), e.forked)
+	return copies(ctx, e, "fork", idform.Calls(calls), func(call *pawl.TaskFork) (copying, error) {
+		return copying{op: "fork", taskID: call.TaskID, like: &pawl.TaskClone{}, checkpoints: true, at: call.Checkpoint}, rules.CheckFork(call)
+	})
 }
 
 // forkable is what is read of a task that is forked.
@@ -24,33 +26,14 @@ type forkable struct {
 	rows  *store.Fork
 }
 
-// forked drafts a fork.
-func (e *Engine) forked(ctx context.Context, call *pawl.TaskFork, room rules.CallBytes) (draft, error) {
-	if err := rules.CheckFork(call); err != nil {
-		return draft{}, err
-	}
-	of, err := e.readForkable(ctx, call, room)
+// forked drafts a fork, or a clone that has the checkpoints too: a fork at the newest of them.
+func (e *Engine) forked(ctx context.Context, c *copying, room copyRoom) (draft, error) {
+	of, err := e.readForkable(ctx, c, room)
 	if err != nil {
 		return draft{}, err
 	}
-	t := cloneOf(of.task, workOf(of.items), &pawl.TaskClone{})
-	d, err := e.draft(ctx, &t, call.TaskID, &drafting{fork: call})
-	if err != nil {
-		return draft{}, err
-	}
-	d.fork = of.rows
-	return d, e.giveCheckpoints(&d, of.items)
-}
-
-// clonedWhole drafts a clone that has the checkpoints too: a fork at the newest of them.
-func (e *Engine) clonedWhole(ctx context.Context, call *pawl.TaskClone, room rules.CallBytes) (draft, error) {
-	of, err := e.readForkable(ctx, &pawl.TaskFork{TaskID: call.TaskID, Checkpoint: store.AllCheckpoints}, room)
-	if err != nil {
-		return draft{}, err
-	}
-	t := cloneOf(of.task, workOf(of.items), call)
-	fork := pawl.TaskFork{TaskID: call.TaskID, Checkpoint: of.rows.At}
-	d, err := e.draft(ctx, &t, call.TaskID, &drafting{fork: &fork})
+	t := cloneOf(of.task, workOf(of.items), c.like)
+	d, err := e.draft(ctx, &t, c.taskID, &drafting{fork: &pawl.TaskFork{TaskID: c.taskID, Checkpoint: of.rows.At}})
 	if err != nil {
 		return draft{}, err
 	}
@@ -59,18 +42,22 @@ func (e *Engine) clonedWhole(ctx context.Context, call *pawl.TaskClone, room rul
 }
 
 // readForkable reads a task from its rows, or from its archive if it has been archived.
-func (e *Engine) readForkable(ctx context.Context, call *pawl.TaskFork, room rules.CallBytes) (of forkable, err error) {
+func (e *Engine) readForkable(ctx context.Context, c *copying, room copyRoom) (of forkable, err error) {
 	ns := pawl.CallerOf(ctx).Namespace
 	read := func(ctx context.Context, tx store.Tx, archived bool) (err error) {
-		if of.task, of.items, err = original(ctx, tx, ns, call.TaskID, room); err == nil {
-			of.rows, err = store.ReadFork(ctx, tx, ns, call.TaskID, call.Checkpoint, archived)
+		if of.task, of.items, err = original(ctx, tx, ns, c.taskID, room); err == nil {
+			of.rows, err = store.ReadFork(ctx, tx, ns, c.taskID, c.at, room.rows-len(of.items), archived)
+		}
+		if err == store.ErrTooMany {
+			err = errManyRows
 		}
 		return err
 	}
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return read(ctx, tx, false) })
 	if noTask(err) {
-		if err = e.sweeper.Peek(ctx, e.db, ns, call.TaskID, read); noTask(err) {
-			err = pawl.NotFound("task", call.TaskID)
+		room.rows = max(room.rows, pawl.MaxCopyRows) // it is not copied in parts
+		if err = e.sweeper.Peek(ctx, e.db, ns, c.taskID, read); noTask(err) {
+			err = pawl.NotFound("task", c.taskID)
 		}
 	}
 	return of, err
@@ -85,7 +72,7 @@ func noTask(err error) bool {
 // giveCheckpoints gives the checkpoints of a draft their ids, and the items of the draft: each
 // one that of the item that it is a copy of. A plan item that has not planned yet is made again.
 // Checkpoints of other plan and apply items are left out.
-func (e *Engine) giveCheckpoints(d *draft, items []pawl.Item) error {
+func (e *Engine) giveCheckpoints(d *draft, items []pawl.Item) (err error) {
 	copyOf, at := map[string]string{"": ""}, 0
 	for _, it := range items {
 		switch {
@@ -96,19 +83,25 @@ func (e *Engine) giveCheckpoints(d *draft, items []pawl.Item) error {
 			copyOf[it.ID] = d.items[0].ID
 		}
 	}
-	f := d.fork
-	f.Checkpoints = slices.DeleteFunc(f.Checkpoints, func(c store.CheckpointRow) bool {
+	d.fork.Checkpoints, err = e.copiedCheckpoints(d.fork.Checkpoints, d.fork.At, copyOf)
+	return err
+}
+
+// copiedCheckpoints gives checkpoints, of which the last one of a task is number last, new ids and
+// the items of a copy.
+func (e *Engine) copiedCheckpoints(rows []store.CheckpointRow, last int64, copyOf map[string]string) ([]store.CheckpointRow, error) {
+	rows = slices.DeleteFunc(rows, func(c store.CheckpointRow) bool {
 		_, copied := copyOf[c.ItemID]
-		return !copied && c.Sequence != f.At
+		return !copied && c.Sequence != last
 	})
-	for i := range f.Checkpoints {
-		c := &f.Checkpoints[i]
+	for i := range rows {
+		c := &rows[i]
 		item, copied := copyOf[c.ItemID]
 		if !copied {
-			return &pawl.Error{Code: pawl.CodeConflict, Op: "fork", Allowed: []string{}, Message: fmt.Sprintf(
+			return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "fork", Allowed: []string{}, Message: fmt.Sprintf(
 				"checkpoint %d is of item %s, which plans or applies the task: a fork does not have that item", c.Sequence, c.ItemID)}
 		}
 		c.ID, c.ItemID = e.ids.next("ckp"), item
 	}
-	return nil
+	return rows, nil
 }

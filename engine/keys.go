@@ -18,7 +18,8 @@ import (
 // BeginKeys opens idempotency keys; see pawl.KeyBegin and docs/contract.md §5.
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
 	calls = idform.Calls(calls)
-	return eachKey(ctx, "begin", calls, func(c pawl.Caller, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
+	c := pawl.CallerOf(ctx)
+	return each(ctx, "begin", calls, func(ctx context.Context, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
 		if err := cmp.Or(rules.CheckKeyBegin(k), rules.CheckKeyScope(k)); err != nil {
 			return pawl.KeyBegun{}, err
 		}
@@ -161,7 +162,8 @@ func (e *Engine) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Res
 }
 
 func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
-	return eachKey(ctx, status, calls, func(c pawl.Caller, k *pawl.KeyDone) (pawl.Key, error) {
+	c := pawl.CallerOf(ctx)
+	return eachIn(ctx, &answers{op: status, unbounded: true}, calls, func(ctx context.Context, k *pawl.KeyDone) (pawl.Key, error) {
 		if err := rules.CheckKeyDone(k); err != nil {
 			return pawl.Key{}, err
 		}
@@ -195,7 +197,8 @@ func (e callKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.
 }
 
 func (e *Engine) renewKeys(ctx context.Context, calls []pawl.KeyRenew, hash func(*pawl.KeyRenew) string) ([]pawl.Result[pawl.Key], error) {
-	return eachKey(ctx, "renew", calls, func(c pawl.Caller, k *pawl.KeyRenew) (pawl.Key, error) {
+	c := pawl.CallerOf(ctx)
+	return each(ctx, "renew", calls, func(ctx context.Context, k *pawl.KeyRenew) (pawl.Key, error) {
 		if err := rules.CheckKeyRenew(k); err != nil {
 			return pawl.Key{}, err
 		}
@@ -248,7 +251,7 @@ func (e *Engine) heldKey(
 
 // GetKeys reads keys. An expired key is absent.
 func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
-	return eachKey(ctx, "get", names, func(c pawl.Caller, k *pawl.KeyName) (pawl.Key, error) {
+	return each(ctx, "get", names, func(ctx context.Context, k *pawl.KeyName) (pawl.Key, error) {
 		if err := rules.CheckKeyName(k); err != nil {
 			return pawl.Key{}, err
 		}
@@ -276,15 +279,4 @@ func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Key], error) {
 		return store.ListKeys(ctx, tx, ns, q)
 	})
-}
-
-func eachKey[C, R any](ctx context.Context, op string, calls []C, fn func(pawl.Caller, *C) (R, error)) ([]pawl.Result[R], error) {
-	if err := rules.CheckBatch(op, len(calls)); err != nil {
-		return nil, err
-	}
-	out := make([]pawl.Result[R], len(calls))
-	for i := range calls {
-		out[i].Value, out[i].Err = fn(pawl.CallerOf(ctx), &calls[i])
-	}
-	return out, nil
 }

@@ -17,7 +17,7 @@ import (
 // StartMessages begins messages under leases; see pawl.Messenger.
 func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
 	calls = idform.Calls(calls)
-	return each(ctx, "message", calls, e.startMessage)
+	return eachIn(ctx, &answers{op: "message", unbounded: true}, calls, e.startMessage)
 }
 
 func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Message, error) {

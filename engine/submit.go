@@ -67,7 +67,7 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 // SubmitParts hands in parts of results; see pawl.Deliverer.
 func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl.Result[pawl.ItemPart], error) {
 	calls = idform.Calls(calls)
-	return each(ctx, "part", calls, e.putPart)
+	return eachIn(ctx, &answers{op: "part", unbounded: true}, calls, e.putPart)
 }
 
 func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, error) {
@@ -305,28 +305,6 @@ func (e *Engine) withLockedItem(
 		}
 	}
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "another call is changing the item; try again"}
-}
-
-// each runs the calls of a batch one by one. Each call has its own answer or error.
-func each[C, R any](ctx context.Context, op string, calls []C, one func(context.Context, *C) (R, error)) ([]pawl.Result[R], error) {
-	if err := rules.CheckBatch(op, len(calls)); err != nil {
-		return nil, err
-	}
-	out := make([]pawl.Result[R], len(calls))
-	for i := range calls {
-		out[i].Value, out[i].Err = one(ctx, &calls[i])
-	}
-	return out, nil
-}
-
-// eachly returns a function that calls each.
-func eachly[C, R any](
-	op string,
-	one func(*Engine, context.Context, *C) (R, error),
-) func(*Engine, context.Context, []C) ([]pawl.Result[R], error) {
-	return func(e *Engine, ctx context.Context, calls []C) ([]pawl.Result[R], error) {
-		return each(ctx, op, calls, func(ctx context.Context, c *C) (R, error) { return one(e, ctx, c) })
-	}
 }
 
 // extras returns the data of a submission's event: evidence and notes.

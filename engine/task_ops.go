@@ -33,23 +33,42 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 	if err := rules.CheckBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
-	out := make([]pawl.Result[pawl.Task], len(calls))
 	calls = slices.Clone(calls)
 	for i := range calls {
 		if len(calls[i].ItemIDs) == 0 {
 			calls[i].ItemIDs = nil // none named = all
 		}
-		if verb == "cancel" {
-			out[i].Err = e.cancelAhead(ctx, &calls[i], max(1, cancelBatch/len(calls)))
+	}
+	ahead := func(context.Context, *pawl.TaskCall) error { return nil }
+	if verb == "cancel" {
+		ahead = func(ctx context.Context, c *pawl.TaskCall) error {
+			return e.cancelAhead(ctx, c, max(1, cancelBatch/len(calls)))
+		}
+		if e.scope != nil { // before the transaction of all calls begins
+			if err := e.cancelAllAhead(ctx, calls, ahead); err != nil {
+				return nil, err
+			}
 		}
 	}
-	for i := range calls {
-		if out[i].Err == nil {
-			out[i].Value, out[i].Err = e.changeTask(ctx, verb, &calls[i])
+	out, err := eachIn(ctx, e.answers(verb), calls, func(ctx context.Context, c *pawl.TaskCall) (pawl.Task, error) {
+		if err := ahead(ctx, c); err != nil {
+			return pawl.Task{}, err
 		}
-	}
+		return e.changeTask(ctx, verb, c)
+	})
 	e.followUp(ctx)
-	return out, nil
+	return out, err
+}
+
+// cancelAllAhead calls ahead for the calls of a batch whose answers have room.
+func (e *Engine) cancelAllAhead(ctx context.Context, calls []pawl.TaskCall, ahead func(context.Context, *pawl.TaskCall) error) error {
+	_, err := eachIn(ctx, e.answers("cancel"), calls, func(ctx context.Context, c *pawl.TaskCall) (t pawl.Task, err error) {
+		if err = ahead(ctx, c); err == nil && len(calls) > 1 {
+			t, err = e.GetTask(ctx, c.TaskID)
+		}
+		return t, err
+	})
+	return err
 }
 
 // changeTask moves a task's items by a verb. If nothing moves it is a conflict, also

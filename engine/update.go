@@ -14,14 +14,7 @@ import (
 // UpdateTasks changes tasks; see pawl.TaskMaker.
 func (e *Engine) UpdateTasks(ctx context.Context, calls []pawl.TaskUpdate) ([]pawl.Result[pawl.Task], error) {
 	calls = idform.Calls(calls)
-	if err := rules.CheckBatch("update", len(calls)); err != nil {
-		return nil, err
-	}
-	out := make([]pawl.Result[pawl.Task], len(calls))
-	for i := range calls {
-		out[i].Value, out[i].Err = e.updateTask(ctx, &calls[i])
-	}
-	return out, nil
+	return eachIn(ctx, e.answers("update"), calls, e.updateTask)
 }
 
 // errOvertaken says that the task was changed while its items were being moved.

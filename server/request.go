@@ -165,7 +165,7 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 		if r == nil {
 			return
 		}
-		if changes && route.Role == api.Operator {
+		if changes && (route.Role == api.Operator || route.Has(api.TakesLong)) {
 			extendDeadline(w)
 		}
 		if changes {

@@ -275,8 +275,8 @@ func (s *server) operation(r api.Route) huma.Operation {
 	}
 }
 
-// operatorDeadline bounds the time for the answer to an operator's call: a sweep or a
-// deletion may go over any number of rows.
+// operatorDeadline bounds the time for the answer to an operator's call, and to one that copies a task:
+// a sweep, a deletion or a copy may go over any number of rows.
 const operatorDeadline = time.Hour
 
 func extendDeadline(w http.ResponseWriter) {

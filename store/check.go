@@ -129,7 +129,7 @@ const pageItems = 20_000
 // Check searches for violations of every rule and passes them to report as they are found.
 // Each search is one statement in its own snapshot. It covers about 20,000 items and the
 // rest of the last task among them, so Check can run beside all other work. A task whose
-// deletion has begun is skipped. blobs returns the object store of a name.
+// deletion has begun, or that is still being copied, is skipped. blobs returns the object store of a name.
 func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, error), report func(Breach)) error {
 	damaged := false
 	for _, r := range Rules {
@@ -183,6 +183,15 @@ func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, 
 	return nil
 }
 
+// isPassing says whether a task is being deleted, or being made.
+func isPassing(ctx context.Context, tx Tx, taskID string) (bool, error) {
+	is, err := BeingDeleted(ctx, tx, taskID)
+	if err == nil && !is {
+		is, err = IsCopy(ctx, tx, taskID)
+	}
+	return is, err
+}
+
 func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...any) error {
 	err := db.View(ctx, func(ctx context.Context, tx Tx) error {
 		found, err := r.find(ctx, tx, page)
@@ -192,7 +201,7 @@ func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...an
 		leaving := map[Text]bool{}
 		for _, b := range found {
 			if _, known := leaving[b.task]; !known && b.task != "" {
-				if leaving[b.task], err = BeingDeleted(ctx, tx, string(b.task)); err != nil {
+				if leaving[b.task], err = isPassing(ctx, tx, string(b.task)); err != nil {
 					return err
 				}
 			}

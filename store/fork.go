@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -16,6 +15,7 @@ type Fork struct {
 	At          int64
 	Checkpoints []CheckpointRow // in the order of their numbers; the caller sets their ids and their items
 	Uploads     [][]byte        // the addresses of the uploaded blobs that the task refers to
+	Staged      int64           // checkpoints that a Copy has written already
 	blobs       []Blob          // of the snapshots of an archived task
 }
 
@@ -25,27 +25,26 @@ const AllCheckpoints = -1
 
 // ReadFork reads the checkpoints of a task up to number at; 0 = none. The rows are of one
 // statement: a task that is pruned or removed meanwhile has them all, or is refused.
-// archived says that tx has the task only for now, so the blobs are read too.
-func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, archived bool) (*Fork, error) {
+// archived says that tx has the task only for now, so the blobs are read too. More checkpoints than
+// most, or than pawl.MaxCallBytes, are ErrTooMany.
+func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, most int, archived bool) (*Fork, error) {
 	f, all := &Fork{At: at}, at == AllCheckpoints
-	if all {
-		at = math.MaxInt64
-	}
+	at = upTo(at)
 	var w where
 	w.and("c.namespace = ?", namespace)
 	w.and("c.task_id = ?", TaskID(taskID))
 	w.and("c.seq <= ?", at)
-	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], "c.seq ASC", pawl.MaxForkCheckpoints+1), w.args...)
+	if err := fewCheckpoints(ctx, tx, taskID, at, most); err != nil {
+		return nil, err
+	}
+	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], "c.seq ASC", most+1), w.args...)
 	if err != nil {
 		return nil, err
 	}
 	if !archived {
-		if err := stillWhole(ctx, tx, namespace, taskID); err != nil {
+		if err := StillWhole(ctx, tx, namespace, taskID); err != nil {
 			return nil, err
 		}
-	}
-	if len(rows) > pawl.MaxForkCheckpoints {
-		return nil, pawl.Invalid("/checkpoint", "has more than %d checkpoints before it; at most that many are copied", pawl.MaxForkCheckpoints)
 	}
 	if all {
 		if f.At, at = 0, 0; len(rows) > 0 {
@@ -55,17 +54,45 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, ar
 	if at > 0 && (len(rows) == 0 || rows[len(rows)-1].Sequence != at) {
 		return nil, notLeft(ctx, tx, taskID, at)
 	}
-	if f.Uploads, err = column[[]byte](ctx, tx, forkSQL["uploads of task"], []any{TaskID(taskID)}); err != nil {
+	if f.Uploads, err = UploadsOf(ctx, tx, taskID); err != nil {
 		return nil, err
 	}
-	if f.Checkpoints, err = readWords(ctx, tx, rows); err == nil && archived {
+	if f.Checkpoints, err = readWords(ctx, tx, rows, map[string]bool{}); err == nil && archived {
 		f.blobs, err = blobsOfTask(ctx, tx, taskID)
 	}
 	return f, err
 }
 
-// stillWhole refuses a task of which rows may have been removed already.
-func stillWhole(ctx context.Context, tx Tx, namespace, taskID string) error {
+// ErrTooMany says that a task has more, or larger, checkpoints than the caller of ReadFork wants.
+var ErrTooMany error = &pawl.Error{Code: pawl.CodeTooLarge, Op: "copy",
+	Message: "the task has too many checkpoints to be copied with others"}
+
+// fewCheckpoints refuses a task with more checkpoints up to a number than most, or too large ones.
+func fewCheckpoints(ctx context.Context, tx Tx, taskID string, at int64, most int) error {
+	var n, bytes int64
+	_, err := Row(ctx, tx, []any{&n, &bytes}, copySQL["size of checkpoints"], TaskID(taskID), at, most+1)
+	if err == nil && (n > int64(most) || bytes > pawl.MaxCallBytes) {
+		err = ErrTooMany
+	}
+	return err
+}
+
+// UploadsOf returns the addresses of the uploaded blobs that a task refers to.
+func UploadsOf(ctx context.Context, tx Tx, taskID string) ([][]byte, error) {
+	return column[[]byte](ctx, tx, forkSQL["uploads of task"], []any{TaskID(taskID)})
+}
+
+// NewestCheckpoint returns the number of the newest checkpoint of a task up to a number, or the error
+// of a fork from a number that the task does not have. 0 = it has none.
+func NewestCheckpoint(ctx context.Context, tx Tx, taskID string, at int64) (newest int64, err error) {
+	if _, err = Row(ctx, tx, []any{&newest}, forkSQL["newest up to"], TaskID(taskID), upTo(at)); err == nil && at > 0 && newest != at {
+		err = notLeft(ctx, tx, taskID, at)
+	}
+	return newest, err
+}
+
+// StillWhole refuses a task of which rows may have been removed already.
+func StillWhole(ctx context.Context, tx Tx, namespace, taskID string) error {
 	leaving, err := BeingDeleted(ctx, tx, taskID)
 	if err == nil && leaving {
 		err = &pawl.Error{Code: pawl.CodeUnavailable, Op: "fork", Message: "task " + taskID + " is being removed; try again"}
@@ -78,9 +105,9 @@ func stillWhole(ctx context.Context, tx Tx, namespace, taskID string) error {
 
 // readWords makes plain checkpoints of the steps that refer to a message: a fork does not have
 // the message. Of the steps of a message it keeps the newest, which says all that those before
-// it say.
-func readWords(ctx context.Context, tx Tx, rows []CheckpointRow) ([]CheckpointRow, error) {
-	later := map[string]bool{}
+// it say. later has the messages of which a newer step was read before; those that are read now are
+// added.
+func readWords(ctx context.Context, tx Tx, rows []CheckpointRow, later map[string]bool) ([]CheckpointRow, error) {
 	for i, c := range slices.Backward(rows) {
 		if c.said == nil {
 			continue
@@ -172,9 +199,18 @@ func (f *Fork) Save(ctx context.Context, tx Tx, now int64, namespace, taskID str
 			return err
 		}
 	}
-	rows := make([][]any, len(f.Checkpoints))
-	for i := range f.Checkpoints {
-		c := &f.Checkpoints[i]
+	if err := saveCopies(ctx, tx, now, namespace, taskID, f.Checkpoints); err != nil {
+		return err
+	}
+	left := int64(len(f.Checkpoints)) + f.Staged
+	_, err := tx.Exec(ctx, forkSQL["count copies"], TaskID(taskID), namespace, f.At, f.At-left, now)
+	return err
+}
+
+func saveCopies(ctx context.Context, tx Tx, now int64, namespace, taskID string, checkpoints []CheckpointRow) error {
+	rows := make([][]any, len(checkpoints))
+	for i := range checkpoints {
+		c := &checkpoints[i]
 		text, address, err := c.keep(ctx, tx, namespace, now)
 		if err != nil {
 			return err
@@ -182,11 +218,7 @@ func (f *Fork) Save(ctx context.Context, tx Tx, now int64, namespace, taskID str
 		rows[i] = []any{c.ID, namespace, TaskID(taskID), ItemID(c.ItemID), (*int)(nil), c.Sequence, c.Type, Text(c.Name), Text(c.ArgsHash),
 			Text(""), text, address, Text(""), Text(c.Metadata), c.CreatedAt.UnixMicro()}
 	}
-	if err := tx.ExecEach(ctx, addItemsSQL["save checkpoint"], rows); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, forkSQL["count copies"], TaskID(taskID), namespace, f.At, f.At-int64(len(rows)), now)
-	return err
+	return tx.ExecEach(ctx, addItemsSQL["save checkpoint"], rows)
 }
 
 // keep returns the snapshot of a copy: its text, or the address of its blob, which stays.

@@ -23,3 +23,6 @@ WHERE task_id = $1
 INSERT INTO pawl.task_counters (task_id, namespace, checkpoints, pruned, updated_at)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (task_id) DO UPDATE SET checkpoints = $3, pruned = $4, updated_at = $5
+
+-- name: newest up to
+SELECT COALESCE((SELECT c.seq FROM pawl.checkpoints c WHERE c.task_id = $1 AND c.seq <= $2 ORDER BY c.seq DESC LIMIT 1), 0)

@@ -19,7 +19,7 @@ func GetItem(ctx context.Context, tx Tx, namespace, id string, now int64) (ItemR
 	if err != nil {
 		return ItemRow{}, err
 	}
-	if len(rows) == 0 {
+	if len(rows) == 0 || rows[0].State == "" { // of a task that is being made, or removed
 		return ItemRow{}, pawl.NotFound("item", id)
 	}
 	return rows[0], nil
@@ -104,6 +104,9 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	}
 	l.scan = func(query string, args ...any) ([]ItemRow, error) { return scanItems(ctx, tx, now, query, args...) }
 	l.own.and("i.namespace = ?", namespace)
+	if err := l.own.exceptCopies(ctx, tx, "i.task_id"); err != nil {
+		return pawl.List[pawl.Item]{}, err
+	}
 	if len(q.IDs) > 0 {
 		l.own.and("i.id @among_ids(?)", ItemList(q.IDs))
 	}

@@ -189,6 +189,9 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 		cmp, dir = "<", " DESC"
 	}
 	if q.TaskID == "" && q.ItemID == "" {
+		if err := w.exceptCopies(ctx, tx, "c.task_id"); err != nil {
+			return pawl.List[CheckpointRow]{}, err
+		}
 		if err := w.after(col+" "+cmp, "ckp_", q.Cursor); err != nil {
 			return pawl.List[CheckpointRow]{}, err
 		}

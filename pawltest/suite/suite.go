@@ -88,6 +88,7 @@ var nouns = []noun{
 	lists,
 	itemLists,
 	limits,
+	answersOfBatches,
 	limitsOfWork,
 	badText,
 	namespaces,
