@@ -157,12 +157,14 @@ func New(svc pawl.Service, o Options) *Server {
 func (s *Server) SDK() *sdk.Server { return s.sdk }
 
 // HTTP returns a handler of the streamable HTTP transport. The caller of a request is
-// that of its context (pawl.As).
+// that of its context (pawl.As). A request to a loopback address under another host name is
+// refused, unless its context has a pass (access.With): who gave it has checked the caller and the name.
 func (s *Server) HTTP() http.Handler {
 	over := sdk.StreamableHTTPOptions{
 		Stateless:                    true, // else the handler speaks to no client of 2026-07-28
 		PropagateRequestCancellation: true,
 		MaxRequestBodyBytes:          pawl.MaxBodyBytes,
+		DisableLocalhostProtection:   true, // see rebound
 	}
 	get := func(*http.Request) *sdk.Server { return s.sdk }
 	plain := sdk.NewStreamableHTTPHandler(get, &over)
