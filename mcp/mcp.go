@@ -183,22 +183,18 @@ func (s *Server) HTTP() http.Handler {
 }
 
 // Stdio serves one client over a pair of streams, until in ends and every call is
-// answered, or ctx ends; then it returns nil.
+// answered, or ctx ends; then it returns nil. Each line is a message. A line that is none is answered with an
+// error of JSON-RPC, −32700 or −32600, and the next line is read.
 func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	calls := newDeliveries()
 	defer calls.close()
 	err := s.sdk.Run(context.WithValue(ctx, deliveriesKey{}, calls),
-		drained{&sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes}, calls})
+		drained{lines{in, out}, calls})
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
 	}
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "mcp", Message: "the client is gone", Err: err}
 }
-
-// open is a stream that stays open when its session ends.
-type open struct{ io.Writer }
-
-func (open) Close() error { return nil }
 
 // instructions tell an agent how to work with the tools.
 const instructions = `Pawl keeps work that must not be lost. A task is a request for work; its items are the units of work, leased ` +
