@@ -21,6 +21,17 @@ type Why struct {
 	// changes the state, or the state of what the item waits for. Of an item that has ended,
 	// which nothing changes, it shows the item or creates a copy of the task.
 	Command string `json:"command"`
+	// Holder is who has the lease that the state depends on: that of the item, or of the item
+	// that it waits for. Of several leases that use up a limit, it is the one whose worker
+	// is stalled, or has been silent longest. nil = no lease keeps the item from going on.
+	Holder *Holder `json:"holder,omitempty"`
+}
+
+// Holder is a worker that holds a lease.
+type Holder struct {
+	WorkerID      string `json:"worker_id"`
+	ItemID        string `json:"item_id"`        // the item that it holds
+	SilentSeconds int64  `json:"silent_seconds"` // since its last call for the item
 }
 
 // The values of Why.Reason besides those of Blocked.Reason.

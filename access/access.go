@@ -391,6 +391,12 @@ type passKey struct{}
 // With returns a context that carries a pass.
 func With(ctx context.Context, p Pass) context.Context { return context.WithValue(ctx, passKey{}, p) }
 
+// Passed reports whether the context has a pass.
+func Passed(ctx context.Context) bool {
+	_, ok := ctx.Value(passKey{}).(Pass)
+	return ok
+}
+
 // Of returns the pass of a context. The zero Pass may do everything.
 func Of(ctx context.Context) Pass {
 	p, _ := ctx.Value(passKey{}).(Pass)

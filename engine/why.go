@@ -94,6 +94,12 @@ func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) er
 		f.Queue = &q
 	}
 	switch b.Reason {
+	case pawl.BlockedByConcurrency:
+		id, err := store.LongestSilent(ctx, x.tx, f.Item.ID, rules.LimitOfQueue(b), x.now)
+		if err != nil {
+			return err
+		}
+		return x.because(ctx, f, id, depth)
 	case pawl.BlockedByNoWorker:
 		f.LastSeen, err = store.LastSeen(ctx, x.tx, x.ns, f.Item.Type)
 		return err

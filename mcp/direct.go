@@ -3,9 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -36,7 +34,7 @@ const (
 // directly returns the call in a request; nil if the SDK's handler has to answer it.
 func (s *Server) directly(r *http.Request, body []byte) *direct {
 	call := s.decode(body)
-	if call == nil || !acceptable(r.Header) || rebound(r) || r.Header.Values("Last-Event-ID") != nil {
+	if call == nil || !acceptable(r.Header) || r.Header.Values("Last-Event-ID") != nil {
 		return nil
 	}
 	call.revision = r.Header.Get("Mcp-Protocol-Version")
@@ -114,20 +112,4 @@ func acceptable(h http.Header) bool {
 		}
 	}
 	return plain && stream
-}
-
-// rebound reports a request to a loopback address under another name, which a web page can
-// send by DNS rebinding. The SDK refuses it.
-func rebound(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return ok && loopback(local.String()) && !loopback(r.Host)
-}
-
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = strings.Trim(addr, "[]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }

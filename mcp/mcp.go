@@ -157,12 +157,14 @@ func New(svc pawl.Service, o Options) *Server {
 func (s *Server) SDK() *sdk.Server { return s.sdk }
 
 // HTTP returns a handler of the streamable HTTP transport. The caller of a request is
-// that of its context (pawl.As).
+// that of its context (pawl.As). A request to a loopback address under another host name is
+// refused, unless its context has a pass (access.With): who gave it has checked the caller and the name.
 func (s *Server) HTTP() http.Handler {
 	over := sdk.StreamableHTTPOptions{
 		Stateless:                    true, // else the handler speaks to no client of 2026-07-28
 		PropagateRequestCancellation: true,
 		MaxRequestBodyBytes:          pawl.MaxBodyBytes,
+		DisableLocalhostProtection:   true, // see rebound
 	}
 	get := func(*http.Request) *sdk.Server { return s.sdk }
 	plain := sdk.NewStreamableHTTPHandler(get, &over)
@@ -181,22 +183,18 @@ func (s *Server) HTTP() http.Handler {
 }
 
 // Stdio serves one client over a pair of streams, until in ends and every call is
-// answered, or ctx ends; then it returns nil.
+// answered, or ctx ends; then it returns nil. Each line is a message. A line that is none is answered with an
+// error of JSON-RPC, −32700 or −32600, and the next line is read.
 func (s *Server) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	calls := newDeliveries()
 	defer calls.close()
 	err := s.sdk.Run(context.WithValue(ctx, deliveriesKey{}, calls),
-		drained{&sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}, MaxLineLength: pawl.MaxBodyBytes}, calls})
+		drained{lines{in, out}, calls})
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
 	}
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "mcp", Message: "the client is gone", Err: err}
 }
-
-// open is a stream that stays open when its session ends.
-type open struct{ io.Writer }
-
-func (open) Close() error { return nil }
 
 // instructions tell an agent how to work with the tools.
 const instructions = `Pawl keeps work that must not be lost. A task is a request for work; its items are the units of work, leased ` +

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,6 +24,10 @@ import (
 // for its own methods.
 func (s *Server) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rebound(r) {
+			http.Error(w, "this server does not go by the name "+r.Host, http.StatusForbidden)
+			return
+		}
 		r, err := chosen(r)
 		if err != nil {
 			answer(w, http.StatusBadRequest, nil, wireError{jsonrpc.CodeInvalidRequest, sentence(api.ProblemOf(err, ""))})
@@ -93,4 +98,12 @@ func answer(w http.ResponseWriter, status int, id json.RawMessage, e wireError) 
 	w.Header().Set("Content-Type", asJSON)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "error": e}) // the caller may be gone
+}
+
+// rebound reports a request to a loopback address under another name, which a web page can
+// send by DNS rebinding. A server that gave the request a pass has checked the name itself: behind a proxy on
+// the same machine, every request comes from a loopback address under a public name.
+func rebound(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && !access.Passed(r.Context()) && access.Loopback(local.String()) && !access.Loopback(r.Host)
 }

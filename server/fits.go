@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/strictjson"
 )
 
 // maxFaults is how many faults of a body an answer reports.
@@ -31,16 +32,21 @@ func (s *server) fits(op *huma.Operation, r *http.Request) error {
 	if err != nil || len(body) == 0 || op.RequestBody == nil {
 		return nil
 	}
+	for _, content := range op.RequestBody.Content {
+		return s.fit(content.Schema, body) // all media types have the same schema
+	}
+	return nil
+}
+
+// fit checks a value against a schema.
+func (s *server) fit(schema *huma.Schema, body []byte) error {
 	tree, err := treeOf(jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 	if err != nil {
-		return unreadable(err)
+		return strictjson.Unreadable(err)
 	}
 	check := bodyCheck{s.api.OpenAPI().Components.Schemas, huma.NewPathBuffer(nil, 0), &huma.ValidateResult{}}
 	check.path.Push("body")
-	for _, content := range op.RequestBody.Content {
-		check.value(content.Schema, tree)
-		break // all media types have the same schema
-	}
+	check.value(schema, tree)
 	if faults := check.res.Errors; len(faults) > 0 {
 		return schemaFaults(faults[:min(len(faults), maxFaults)])
 	}
@@ -166,7 +172,7 @@ func treeOf(dec *jsontext.Decoder) (any, error) {
 				return nil, err
 			}
 			read, key := treeOf, name.String()
-			if slices.Contains(opaque, key) {
+			if slices.Contains(strictjson.Opaque, key) {
 				read = kindOf
 			}
 			if object[key], err = read(dec); err != nil {
@@ -206,7 +212,3 @@ func kindOf(dec *jsontext.Decoder) (any, error) {
 	}
 	return treeOf(dec)
 }
-
-// tooMany refuses a body with more values, not counting those in opaque values, than any call
-// needs.
-var tooMany = &pawl.Error{Code: pawl.CodeTooLarge, Message: "the body holds too many values"}

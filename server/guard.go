@@ -1,14 +1,13 @@
 package server
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 )
 
 // guard refuses what a web page of another site could send: a request for another host name
@@ -37,21 +36,8 @@ func (s *server) probe(r *http.Request) bool {
 }
 
 func (s *server) ours(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.Trim(name, "[]")
-	return loopback(name) || slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
-}
-
-// loopback reports whether a name or address is this machine's loopback.
-func loopback(name string) bool {
-	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(name)
-	return err == nil && ip.IsLoopback()
+	name := access.Hostname(host)
+	return access.Loopback(name) || slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
 // embedded reports whether a browser sends the request for another site's page and not because

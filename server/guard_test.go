@@ -78,6 +78,9 @@ func TestProbesNeedNoHost(t *testing.T) {
 	if r := ask(t, srv, "GET", "/metrics", "", "Host", "10.0.0.1:7033"); r.StatusCode != 403 {
 		t.Errorf("metrics without a key: %s", r.Status)
 	}
+	if r := ask(t, srv, "GET", "/metrics", "", "Host", "10.0.0.1:7033", "Authorization", "Bearer none"); r.StatusCode != 401 {
+		t.Errorf("metrics with a key that is none: %s", r.Status)
+	}
 }
 
 // A server without API keys trusts the caller's namespace and actor.

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/strictjson"
 )
 
 // promises are headers that ask for a guarantee: a server that ignored them would break it.
@@ -147,9 +148,9 @@ func (s *server) checkNone(w http.ResponseWriter, r *http.Request) error {
 
 func checkBody(r *http.Request, data []byte) error {
 	if strings.HasPrefix(r.URL.Path, "/v1/messages") && strings.HasSuffix(r.URL.Path, ":append") {
-		return scanHalved(data)
+		return strictjson.ScanHalved(data)
 	}
-	return scan(data)
+	return strictjson.Scan(data)
 }
 
 // checkCoding refuses a body that is compressed.

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/cost"
+	"github.com/pawl-work/pawl/internal/strictjson"
 )
 
 // FuzzBodies decodes arbitrary bytes as each kind of body. A body that is accepted is JSON,
@@ -20,7 +21,7 @@ func FuzzBodies(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if scan(data) != nil {
+		if strictjson.Scan(data) != nil {
 			return
 		}
 		if !json.Valid(data) {

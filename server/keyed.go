@@ -153,7 +153,8 @@ func keyOf(r *http.Request, key string) (pawl.KeyBegin, error) {
 		Query   string          `json:"query"`
 		IfMatch string          `json:"if_match"`
 		Body    json.RawMessage `json:"body"`
-	}{r.URL.Query().Encode(), r.Header.Get("If-Match"), orNull(body)})
+		Refused []string        `json:"refused,omitempty"`
+	}{r.URL.Query().Encode(), r.Header.Get("If-Match"), orNull(body), callOf(r.Context()).sifted.digests})
 	if err != nil {
 		return pawl.KeyBegin{}, err
 	}

@@ -35,6 +35,8 @@ type call struct {
 	upload *uploadBody
 	// nothing says that the call had no effect: its answer is not stored under its key.
 	nothing bool
+	// sifted are the calls of a batch that could not be read.
+	sifted sifted
 	// refused is the code of an error that huma found, which logRequest counts; "" = none.
 	refused pawl.Code
 }

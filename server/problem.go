@@ -91,15 +91,10 @@ func retryAfter(err error) time.Duration {
 func refusal(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
 	e := &pawl.Error{Code: pawl.CodeInternal, Message: msg}
 	if status >= 400 && status < 500 {
-		e = &pawl.Error{Code: pawl.CodeInvalid}
-		for _, err := range errs {
-			e.Fields = append(e.Fields, field(ctx, err))
-		}
+		e = invalidFields(ctx, errs)
 		if len(errs) == 0 {
 			e.Message = msg
 		}
-		// huma walks maps in random order, so this sorts
-		slices.SortFunc(e.Fields, func(a, b pawl.Field) int { return cmp.Compare(a.Pointer, b.Pointer) })
 	}
 	path := ""
 	if ctx != nil {
@@ -107,6 +102,16 @@ func refusal(ctx huma.Context, status int, msg string, errs ...error) huma.Statu
 		path, call.refused = call.path, e.Code
 	}
 	return &problem{Problem: api.ProblemOf(e, path)}
+}
+
+// invalidFields converts huma's errors. It sorts them: huma walks maps in random order.
+func invalidFields(ctx huma.Context, errs []error) *pawl.Error {
+	e := &pawl.Error{Code: pawl.CodeInvalid}
+	for _, err := range errs {
+		e.Fields = append(e.Fields, field(ctx, err))
+	}
+	slices.SortFunc(e.Fields, func(a, b pawl.Field) int { return cmp.Compare(a.Pointer, b.Pointer) })
+	return e
 }
 
 // required marks huma's error for a missing member. That error names the object in which the

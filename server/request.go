@@ -99,7 +99,7 @@ func (s *server) intake(w http.ResponseWriter, r *http.Request, route api.Route,
 
 // plainBody checks the syntax of the body of a route's call, and writes its ids as text.
 func (s *server) plainBody(r *http.Request, route api.Route) error {
-	if err := checkRead(r); err != nil {
+	if err := s.checkCalls(r, route); err != nil {
 		return err
 	}
 	return s.ids[route.Name].bodyAsText(r)
@@ -169,7 +169,7 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 			extendDeadline(w)
 		}
 		if changes {
-			if err := s.fits(c.Operation(), r); err != nil {
+			if err := s.fitCalls(c.Operation(), r, route); err != nil {
 				s.refuseBody(c.Operation(), w, r, err)
 				return
 			}

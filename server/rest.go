@@ -20,6 +20,10 @@ type (
 		ID      string `path:"id" doc:"The id."`
 		RawBody []byte `contentType:"application/json"`
 	}
+	// manyCalls are the calls of a batch.
+	manyCalls struct {
+		RawBody []byte `contentType:"application/json"`
+	}
 	// versionedCall is a oneCall about a version of a task.
 	versionedCall struct {
 		ID string `path:"id" doc:"The id."`

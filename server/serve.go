@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 )
 
 // ServeOptions configures Serve. The zero value sets the default of each option.
@@ -125,7 +126,7 @@ func Public(addr string) bool {
 		return false
 	}
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && !loopback(host)
+	return err == nil && !access.Loopback(host)
 }
 
 // listen listens on an address. Without guarded it refuses addresses that are not loopback,
@@ -153,7 +154,7 @@ func listen(ctx context.Context, addr string, guarded bool) (net.Listener, error
 	}
 	open := &pawl.Error{Code: pawl.CodeInvalid, Op: "serve",
 		Message: fmt.Sprintf("%q can be reached from other machines; without API keys only loopback is served, such as 127.0.0.1:7033", addr)}
-	if !guarded && !loopback(host) {
+	if !guarded && !access.Loopback(host) {
 		return nil, open
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)

@@ -105,6 +105,7 @@ type server struct {
 	cross       *http.CrossOriginProtection
 	free        map[string]bool // the paths of routes that need no key
 	ids         map[string]*ids // by the name of the route
+	batches     map[string]bool // the routes whose bodies are batches, by name
 
 	// front answers requests that passed the guard: Options.Front around the API, or the API.
 	// routes finds the route of an API request.
@@ -121,7 +122,7 @@ func build(svc pawl.Service, o Options) *server {
 		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(svc, o.Gauges, o.Gate), gate: o.Gate,
 		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, largeUpload(svc))},
 		largeUpload: largeUpload(svc), tracer: tracing.Tracer(o.TracerProvider),
-		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{},
+		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{}, batches: map[string]bool{},
 	}
 	s.nameless.max = max(o.BodiesInFlight/namelessPart, 1)
 	s.mux.Use(s.requests, middleware.GetHead)

@@ -37,7 +37,7 @@ func verb[C, V, O any](s *server, v api.Verb[C, V], show answerFunc[V, O]) {
 func verbOf[I, C, V, O any](s *server, v api.Verb[C, V], read func(*I) (C, error), show answerFunc[V, O]) {
 	r := api.RouteOf(v.Single)
 	form(s, r, v.Do, pawl.WithItem,
-		func(in *I) ([]C, error) {
+		func(_ context.Context, in *I) ([]C, error) {
 			call, err := read(in)
 			return []C{call}, err
 		},
@@ -49,26 +49,31 @@ func verbOf[I, C, V, O any](s *server, v api.Verb[C, V], read func(*I) (C, error
 			return show(ctx, svc, value)
 		})
 	form(s, api.RouteOf(v.Batch), v.Do, asIs,
-		func(in *body[api.Batch[C]]) ([]C, error) { return in.Body.Items, nil },
+		func(ctx context.Context, in *manyCalls) ([]C, error) { return readBatch[C](ctx, in.RawBody) },
 		func(ctx context.Context, _ pawl.Service, rs []pawl.Result[V], err error) (*answer[api.Results[V]], error) {
 			if err != nil {
 				return nil, err
 			}
 			return reply(results(ctx, s, r, rs), nil)
 		})
+	describeBatch[C](s, api.RouteOf(v.Batch))
 }
 
 // form registers one form of a verb. read makes the calls from the input, and show the answer
 // from their results; with makes the context of the verb. With an idempotency key, the verb
 // works in the transaction that also stores the answer.
 func form[I, C, V, O any](s *server, r api.Route, do func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error),
-	with func(context.Context) context.Context, read func(*I) ([]C, error),
+	with func(context.Context) context.Context, read func(context.Context, *I) ([]C, error),
 	show func(context.Context, pawl.Service, []pawl.Result[V], error) (*O, error)) {
 	s.ids[r.Name] = idsOf[I](r)
 	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
-		calls, err := read(in)
+		calls, err := read(ctx, in)
 		if err != nil {
 			return nil, s.refuse(ctx, err)
+		}
+		do := do
+		if len(calls) == 0 && len(callOf(ctx).sifted.refused) > 0 {
+			do = func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error) { return nil, nil }
 		}
 		var out *O
 		if k := callOf(ctx).keyed; k != nil {
@@ -90,6 +95,7 @@ func asIs(ctx context.Context) context.Context { return ctx }
 // results answers a batch. It notes when no call had an effect: then the answer is not stored
 // under an idempotency key.
 func results[V any](ctx context.Context, s *server, single api.Route, rs []pawl.Result[V]) api.Results[V] {
+	rs = withRefused(&callOf(ctx).sifted, rs)
 	out := make([]api.Result[V], len(rs))
 	refused := 0
 	for i, a := range rs {

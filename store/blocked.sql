@@ -100,6 +100,13 @@ FROM (
 ORDER BY o.item_id
 LIMIT 1
 
+-- name: longest silent
+SELECT l.item_id
+FROM pawl.leases l
+WHERE l.queue_id = $1 AND l.gate BETWEEN $2 AND $3
+ORDER BY CASE WHEN ($4 - l.heartbeat_at) * $5 > (l.lease_expires_at - l.heartbeat_at) * $6 THEN 0 ELSE 1 END, l.heartbeat_at, l.item_id
+LIMIT 1
+
 -- name: workers seen
 SELECT k.types, k.last_seen_at
 FROM pawl.workers k

@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/pawl-work/pawl"
 )
 
 // Wait is what a waiting item waits for.
@@ -31,6 +34,23 @@ func FirstOfKey(ctx context.Context, tx Tx, id string) (first string, err error)
 		_, err = Row(ctx, tx, []any{(*ItemID)(&first)}, blockedSQL["first of gate"], queue, gate)
 	}
 	return first, err
+}
+
+// LongestSilent returns the item whose lease counts for the concurrency that a queued item waits
+// for, of its queue or of its key, and whose worker is stalled or has been silent longest; "" if there is none.
+func LongestSilent(ctx context.Context, tx Tx, id string, ofQueue bool, now int64) (held string, err error) {
+	var queue, gate int64
+	found, err := Row(ctx, tx, []any{&queue, &gate}, blockedSQL["gate of item"], ItemID(id))
+	if err != nil || !found {
+		return "", err
+	}
+	from, to := gate, gate
+	if ofQueue {
+		from, to = 0, math.MaxInt32
+	}
+	_, err = Row(ctx, tx, []any{(*ItemID)(&held)}, blockedSQL["longest silent"], queue, from, to, now,
+		pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats)
+	return held, err
 }
 
 // OpenChild returns the first child that an item waits for and that has not ended; "" = none.

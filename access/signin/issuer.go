@@ -7,9 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -78,15 +77,10 @@ func newIssuer(address, jwks string, client *http.Client) (*issuer, error) {
 // checkURL accepts https, and http on loopback.
 func checkURL(address string) error {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !access.Loopback(u.Hostname())) {
 		return pawl.Invalid("", "%q is no https address (http is for loopback only)", address)
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // boundedAnswers bounds the bodies of answers.

@@ -28,13 +28,39 @@ func Depth(raw []byte) int {
 	return deepest
 }
 
-// BadString returns the JSON Pointer of the first string that is not UTF-8 or contains NUL,
-// and what is wrong with it. The reason is "" if there is no such string.
-func BadString(raw []byte) (pointer, reason string) {
-	if utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) {
+// End returns the length of the value that a text begins with. The text need not be valid JSON.
+func End(raw []byte) int { return min(skip(raw, 0), len(raw)) }
+
+// WithoutControls returns the text with blanks for the control characters in its strings.
+func WithoutControls(raw []byte) []byte {
+	out := bytes.Clone(raw)
+	for i := 0; i < len(out); i++ {
+		if out[i] != '"' {
+			continue
+		}
+		end := min(endOfString(out, i), len(out))
+		for ; i < end; i++ {
+			if out[i] < ' ' {
+				out[i] = ' '
+			}
+		}
+		i = end - 1
+	}
+	return out
+}
+
+// BadString returns the JSON Pointer of the first string that is not UTF-8, contains NUL or has half of
+// a surrogate pair, and what is wrong with it. The reason is "" if there is no such string.
+func BadString(raw []byte) (pointer, reason string) { return badString(raw, hasHalf(raw)) }
+
+// BadStringHalved is BadString without the check for halves of surrogate pairs.
+func BadStringHalved(raw []byte) (pointer, reason string) { return badString(raw, false) }
+
+func badString(raw []byte, halves bool) (pointer, reason string) {
+	if !halves && utf8.Valid(raw) && !bytes.Contains(raw, []byte(`\u0000`)) {
 		return "", ""
 	}
-	f := &fault{}
+	f := &fault{halves: halves}
 	f.look(raw, 0)
 	return string(f.path), f.reason
 }
@@ -43,6 +69,7 @@ func BadString(raw []byte) (pointer, reason string) {
 type fault struct {
 	path   []byte
 	reason string
+	halves bool // halves of surrogate pairs are refused
 }
 
 func (f *fault) look(raw []byte, i int) int {
@@ -60,6 +87,10 @@ func (f *fault) look(raw []byte, i int) int {
 				f.reason = "its name contains a NUL character"
 				return -1
 			}
+			if f.halves && hasHalf(name) {
+				f.reason = "its name has half of a surrogate pair"
+				return -1
+			}
 		}
 		if end = f.look(raw, at); end >= 0 {
 			f.path = f.path[:before]
@@ -72,6 +103,8 @@ func (f *fault) look(raw []byte, i int) int {
 			f.reason = "is not valid UTF-8"
 		case hasNUL(text):
 			f.reason = "contains a NUL character"
+		case f.halves && hasHalf(text):
+			f.reason = "has half of a surrogate pair: such text is no Unicode"
 		}
 		return f.reason == ""
 	})
@@ -255,3 +288,26 @@ var (
 	escape   = strings.NewReplacer("~", "~0", "/", "~1")
 	unescape = strings.NewReplacer("~1", "/", "~0", "~")
 )
+
+// hasHalf reports whether an escape in a JSON text is half of a surrogate pair.
+func hasHalf(raw []byte) bool {
+	if !bytes.Contains(raw, []byte(`\u`)) {
+		return false
+	}
+	high := false // the escape before was the first half
+	for i := 0; i < len(raw); i++ {
+		unit := uint64(0)
+		if raw[i] == '\\' && i+5 < len(raw) && raw[i+1] == 'u' {
+			unit, _ = strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+			i += 5
+		} else if raw[i] == '\\' {
+			i++
+		}
+		low := unit >= 0xDC00 && unit < 0xE000
+		if high != low {
+			return true
+		}
+		high = unit >= 0xD800 && unit < 0xDC00
+	}
+	return high
+}

@@ -28,6 +28,10 @@ func TestBadString(t *testing.T) {
 		"{\"a\":\"\xff\"}":                  "/a is not valid UTF-8",
 		"[{\"\xff\":1}]":                    "/0 has a name that is not valid UTF-8",
 		`[true,null,-1.5e3,{"x":"\u0001"}]`: "",
+		`["\ud83d\ude00","\\ud800"]`:        "",
+		`["a","x\ud83d y"]`:                 "/1 has half of a surrogate pair: such text is no Unicode",
+		`{"a":"\ude00"}`:                    "/a has half of a surrogate pair: such text is no Unicode",
+		`{"a":{"\ud83d":1}}`:                "/a/\ufffd its name has half of a surrogate pair",
 	} {
 		pointer, reason := jsonscan.BadString([]byte(text))
 		if got := strings.TrimPrefix(pointer+" "+reason, " "); strings.TrimSpace(got) != strings.TrimSpace(want) {

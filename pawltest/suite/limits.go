@@ -91,6 +91,8 @@ var limits = noun{"limits of a task", []promise{
 			{"/payload", pawl.NewTask{Type: "a", Payload: nested(6000, `"\u0000"`)}},
 			{"/payload", pawl.NewTask{Type: "a", Payload: nested(20_000, `1`)}},
 			{"/payload/a/a", pawl.NewTask{Type: "a", Payload: nested(2, `"\u0000"`)}},
+			{"/payload/a", pawl.NewTask{Type: "a", Payload: nested(1, `"x\ud83d"`)}},
+			{"/payload/a", pawl.NewTask{Type: "a", Payload: nested(1, `"\ude00"`)}},
 			{"/metadata", pawl.NewTask{Type: "a", Metadata: over}},
 			{"/items/1/input", pawl.NewTask{Type: "a", Items: []pawl.NewItem{{Input: raw(`1`)}, {Input: over}}}},
 		} {
@@ -106,6 +108,8 @@ var limits = noun{"limits of a task", []promise{
 		w.invalid(err, "/snapshot")
 		_, err = pawl.Signal(w.ctx, w.svc, "s", "k", over)
 		w.invalid(err, "/payload")
+		_, err = pawl.Complete(w.ctx, w.svc, l.Fence(), raw(`["\ud83d\ude00","\ud83d"]`))
+		w.invalid(err, "/result/1")
 		_, err = pawl.Complete(w.ctx, w.svc, l.Fence(), at)
 		w.ok(err, "completing")
 		w.same(w.titles(pawl.TaskFilter{Metadata: map[string]string{"b": "c"}}), "", "tasks by metadata")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -88,8 +87,17 @@ func (f *Fields) Deadline(pointer string, t *time.Time, now time.Time) {
 }
 
 // JSON checks that a value is JSON of at most limit bytes and pawl.MaxDepth levels,
-// in UTF-8 and without NUL. An absent value is valid.
+// in UTF-8, without NUL and without halves of surrogate pairs. An absent value is valid.
 func (f *Fields) JSON(pointer string, raw json.RawMessage, limit int) {
+	f.json(pointer, raw, limit, jsonscan.BadString)
+}
+
+// Halved is JSON for text that may be cut in the middle of a character: half of a surrogate pair is valid.
+func (f *Fields) Halved(pointer string, raw json.RawMessage, limit int) {
+	f.json(pointer, raw, limit, jsonscan.BadStringHalved)
+}
+
+func (f *Fields) json(pointer string, raw json.RawMessage, limit int, bad func([]byte) (pointer, reason string)) {
 	if len(raw) == 0 {
 		return
 	}
@@ -105,7 +113,7 @@ func (f *Fields) JSON(pointer string, raw json.RawMessage, limit int) {
 		f.Add(pointer, "is not valid JSON")
 		return
 	}
-	if at, what := jsonscan.BadString(raw); what != "" {
+	if at, what := bad(raw); what != "" {
 		f.Add(pointer+at, "%s", what)
 	}
 }
@@ -120,29 +128,6 @@ func (f *Fields) Object(pointer string, raw *json.RawMessage, limit int) {
 	if first := bytes.TrimLeft(*raw, " \t\r\n"); len(first) > 0 && first[0] != '{' {
 		f.Add(pointer, "must be a JSON object")
 	}
-	if hasHalfSurrogate(*raw) {
-		f.Add(pointer, "has half of a surrogate pair: such text is no Unicode, and PostgreSQL cannot search it")
-	}
-}
-
-// hasHalfSurrogate reports whether an escape in a JSON text is half of a surrogate pair.
-func hasHalfSurrogate(raw []byte) bool {
-	high := false // the escape before was the first half
-	for i := 0; i < len(raw); i++ {
-		unit := uint64(0)
-		if raw[i] == '\\' && i+5 < len(raw) && raw[i+1] == 'u' {
-			unit, _ = strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
-			i += 5
-		} else if raw[i] == '\\' {
-			i++
-		}
-		low := unit >= 0xDC00 && unit < 0xE000
-		if high != low {
-			return true
-		}
-		high = unit >= 0xD800 && unit < 0xDC00
-	}
-	return high
 }
 
 // Fence checks the members of a fencing token.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl/internal/cost"
+	"github.com/pawl-work/pawl/internal/jsonscan"
 )
 
 // FuzzMerge: a merge patch of objects gives an object, and applying it again changes
@@ -35,7 +36,7 @@ func FuzzText(f *testing.F) {
 	f.Add([]byte("[\"\xff\"]"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if json.Valid(raw) {
-			cost.Check(t, len(raw), func() { _ = hasHalfSurrogate(raw) })
+			cost.Check(t, len(raw), func() { _, _ = jsonscan.BadString(raw) })
 		}
 	})
 }

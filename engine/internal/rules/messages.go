@@ -153,9 +153,9 @@ func (f *Fields) chunk(at string, c *pawl.Chunk) {
 	f.Text(at+"/tool_name", c.ToolName, 0, pawl.MaxIDLen)
 	f.Text(at+"/media_type", c.MediaType, 0, pawl.MaxIDLen)
 	f.Text(at+"/url", c.URL, 0, pawl.MaxReasonLen)
-	f.JSON(at+"/input", c.Input, pawl.MaxPayloadBytes)
-	f.JSON(at+"/output", c.Output, pawl.MaxPayloadBytes)
-	f.JSON(at+"/data", c.Data, pawl.MaxPayloadBytes)
+	f.Halved(at+"/input", c.Input, pawl.MaxPayloadBytes)
+	f.Halved(at+"/output", c.Output, pawl.MaxPayloadBytes)
+	f.Halved(at+"/data", c.Data, pawl.MaxPayloadBytes)
 }
 
 // conversation checks the thread, messages and reply that a task is created with.

@@ -143,6 +143,7 @@ func (f *WhyFacts) leased(e *Explanation) {
 		sign = "its claim"
 	}
 	e.NextAt = it.LeaseExpiresAt
+	e.Holder = &pawl.Holder{WorkerID: it.WorkerID, ItemID: it.ID, SilentSeconds: int64(max(0, f.Now.Sub(called)) / time.Second)}
 	who := fmt.Sprintf("Worker %s holds it, in attempt %d", it.WorkerID, it.Attempt)
 	e.Command = f.command("item revoke-lease", []string{"--attempt", fmt.Sprint(it.Attempt)}, it.ID)
 	missed := pawl.DefaultStaleBeats * lease / pawl.HeartbeatsPerLease
@@ -157,12 +158,12 @@ func (f *WhyFacts) leased(e *Explanation) {
 		e.Command = f.command("sweep", nil)
 	case f.Now.Sub(called) > missed:
 		e.Reason, e.Since = pawl.WhyStalled, called
-		e.Headline = fmt.Sprintf("%s, but has not called since %s; a lease of %s needs a heartbeat every %s.", who, sign, lease,
-			lease/pawl.HeartbeatsPerLease)
+		e.Headline = fmt.Sprintf("%s, but has not called since %s %d s ago; a lease of %s needs a heartbeat every %s.", who, sign,
+			e.Holder.SilentSeconds, lease, lease/pawl.HeartbeatsPerLease)
 		e.Detail = "Without a call its lease ends, and the item is queued again or fails."
 	default:
 		e.Reason, e.Since = pawl.WhyRunning, since
-		e.Headline = fmt.Sprintf("%s, at %d %%%s.", who, it.Progress, stage(it.Stage))
+		e.Headline = fmt.Sprintf("%s, at %d %%%s; it last called %d s ago.", who, it.Progress, stage(it.Stage), e.Holder.SilentSeconds)
 		e.Detail = "Each heartbeat extends its lease."
 	}
 }
@@ -205,7 +206,7 @@ func (f *WhyFacts) submitted(e *Explanation) {
 func (f *WhyFacts) because(e *Explanation) {
 	if c := f.Cause; c != nil {
 		e.Detail = strings.Join(sentences(fmt.Sprintf("Item %s (%s): %s", c.ItemID, c.Reason, c.Headline), e.Detail), " ")
-		e.Command = c.Command
+		e.Command, e.Holder = c.Command, c.Holder
 	}
 }
 

@@ -89,13 +89,16 @@ func (f *WhyFacts) paused(e *Explanation) {
 	e.Command = f.command("queue resume", []string{"--all"})
 }
 
+// LimitOfQueue reports whether it is a limit of a whole queue, not of a key.
+func LimitOfQueue(b *pawl.Blocked) bool { return strings.HasPrefix(b.Detail, "queue ") }
+
 // limited explains an item that the limits of its queue hold back.
 func (f *WhyFacts) limited(e *Explanation) {
 	b, typ := f.Item.BlockedBy, f.Item.Type
 	if f.Queue == nil {
 		return
 	}
-	ofQueue := strings.HasPrefix(b.Detail, "queue ")
+	ofQueue := LimitOfQueue(b)
 	limits := &f.Queue.QueueLimits
 	concurrency, rate, flag := limits.Concurrency, limits.Rate, "--"
 	if k := limits.PerKey; !ofQueue && k != nil {
@@ -104,7 +107,13 @@ func (f *WhyFacts) limited(e *Explanation) {
 	switch {
 	case b.Reason == pawl.BlockedByConcurrency && concurrency != nil:
 		e.Headline = "It is queued, but its limit of leases is reached: " + b.Detail + "."
-		e.Detail = "It is claimed when one of these leases ends, in its turn. A higher limit lets it start at once."
+		f.because(e)
+		if c := f.Cause; c != nil && c.Reason == pawl.WhyStalled { // a higher limit would keep the lost lease
+			e.Detail += " It is claimed when this lease ends, in its turn."
+			return
+		}
+		e.Detail += " It is claimed when one of these leases ends, in its turn. A higher limit lets it start at once."
+		e.Detail = strings.TrimPrefix(e.Detail, " ")
 		e.Command = f.command("queue set", []string{flag + "concurrency", strconv.Itoa(*concurrency + 1)}, typ)
 	case b.Reason == pawl.BlockedByRate && rate != nil:
 		e.Headline = "It is queued, but its rate is used up: " + b.Detail + "."

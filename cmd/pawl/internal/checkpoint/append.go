@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -27,10 +26,10 @@ func checkpointAppend(a *cli.App) *cobra.Command {
 		}
 		text, err := a.JsonArg("checkpoints", checkpoints)
 		if err == nil {
-			err = json.Unmarshal(text, &call.Checkpoints)
+			err = cli.ReadJSON("--checkpoints is no list of checkpoints", text, &call.Checkpoints)
 		}
 		if err != nil {
-			return pawl.Invalid("/checkpoints", "is not a list of checkpoints: %v", err)
+			return err
 		}
 		if call.Prune, err = pruneRules(rules); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/jsonscan"
+	"github.com/pawl-work/pawl/internal/strictjson"
 )
 
 // Pages are the flags of a list.
@@ -83,35 +86,41 @@ func (a *App) ReadFile(name string) ([]byte, error) {
 	return raw, nil
 }
 
-// ReadList reads a JSON array or a stream of JSON values. Unknown members are refused,
-// so that a misspelt one is noticed.
+// ReadList reads a JSON array or a stream of JSON values. It refuses what the server refuses, such as
+// unknown members.
 func ReadList[T any](a *App, name string) ([]T, error) {
 	raw, err := a.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	var out []T
-	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
-		if err := dec.Decode(&out); err != nil {
-			return nil, Invalid("%s: %v", name, err)
-		}
-		if dec.More() {
-			return nil, Invalid("%s: there is more after the list", name)
-		}
-		return out, nil
+	values, rest, ok := strictjson.Values(raw)
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) && (!ok || len(bytes.TrimSpace(rest)) > 0) {
+		return nil, Invalid("%s: is no list, or there is more after the list", name)
 	}
-	for {
-		var v T
-		switch err := dec.Decode(&v); {
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil:
-			return nil, Invalid("%s: value %d: %v", name, len(out)+1, err)
-		}
-		out = append(out, v)
+	for rest = bytes.TrimSpace(raw); !ok && len(rest) > 0; {
+		n := jsonscan.End(rest)
+		values, rest = append(values, rest[:n]), bytes.TrimSpace(rest[n:])
 	}
+	out := make([]T, len(values))
+	for i, text := range values {
+		if err := ReadJSON(fmt.Sprintf("%s: value %d", name, i+1), text, &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ReadJSON reads a JSON text into v. It refuses what the server refuses, such as unknown members. what names the
+// text in errors.
+func ReadJSON(what string, text []byte, v any) error {
+	err := strictjson.Read(text, v)
+	var bad *pawl.Error
+	if errors.As(err, &bad) && len(bad.Fields) > 0 {
+		return Invalid("%s: %s %s", what, bad.Fields[0].Pointer, bad.Fields[0].Message)
+	} else if err != nil {
+		return Invalid("%s: %v", what, err)
+	}
+	return nil
 }
 
 // TimeArg reads an RFC 3339 time or a duration: after now for sign 1, before now for

@@ -1,7 +1,6 @@
 package item
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,10 +26,8 @@ func itemSpawn(a *cli.App) *cobra.Command {
 				return err
 			}
 			call := pawl.SpawnCall{Fence: f, Key: key}
-			dec := json.NewDecoder(bytes.NewReader(raw))
-			dec.DisallowUnknownFields()
-			if err := dec.Decode(&call.Task); err != nil {
-				return cli.Invalid("--task is no task: %v", err)
+			if err := cli.ReadJSON("--task is no task", raw, &call.Task); err != nil {
+				return err
 			}
 			rs, err := s.Spawn(ctx, []pawl.SpawnCall{call})
 			return cli.ShowEach(a, rs, err, func(w io.Writer, ts []pawl.Task) { task.ShowTask(w, ts[0]) })

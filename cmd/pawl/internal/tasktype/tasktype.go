@@ -2,7 +2,6 @@
 package tasktype
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -170,11 +169,9 @@ func readTypeFile(a *cli.App, name string) ([]pawl.Type, error) {
 		if err != nil {
 			return nil, cli.Invalid("%s: contains a value that JSON cannot represent: %v", name, err)
 		}
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.DisallowUnknownFields()
 		var t pawl.Type
-		if err := dec.Decode(&t); err != nil {
-			return nil, cli.Invalid("%s: %v", name, err)
+		if err := cli.ReadJSON(name, raw, &t); err != nil {
+			return nil, err
 		}
 		out = append(out, t)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/childproc"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/strictjson"
 	"github.com/pawl-work/pawl/tracing"
 	"github.com/pawl-work/pawl/worker"
 )
@@ -266,15 +267,19 @@ const minProgressInterval = 200 * time.Millisecond
 // checkpoint were saved.
 func listen(ctx context.Context, r io.Reader) error {
 	dec := json.NewDecoder(r)
-	dec.DisallowUnknownFields()
 	var lastReport time.Time
 	for n := 1; ; n++ {
 		var x report
-		if err := dec.Decode(&x); errors.Is(err, io.EOF) {
+		var line json.RawMessage
+		err := dec.Decode(&line)
+		if errors.Is(err, io.EOF) {
 			return nil
 		} else if errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
-		} else if err != nil {
+		} else if err == nil {
+			err = strictjson.Read(line, &x)
+		}
+		if err != nil {
 			return badReport(n, err)
 		}
 		if x.Progress != nil && *x.Progress < 0 {

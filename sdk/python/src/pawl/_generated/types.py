@@ -122,6 +122,7 @@ __all__ = [
     "HandInOptions",
     "HeartbeatBody",
     "HeartbeatCall",
+    "Holder",
     "Included",
     "Item",
     "ItemEventsQuery",
@@ -1486,6 +1487,14 @@ class HeartbeatCall(_HeartbeatCall, total=False):
     """HeartbeatCall of the server's description."""
 
     lease_seconds: int
+
+
+class Holder(TypedDict):
+    """Holder of the server's description."""
+
+    item_id: str
+    silent_seconds: int
+    worker_id: str
 
 
 class Included(TypedDict, total=False):
@@ -4051,6 +4060,7 @@ class _Why(TypedDict):
 class Why(_Why, total=False):
     """Why of the server's description."""
 
+    holder: Holder
     next_at: str
 
 
