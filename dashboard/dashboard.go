@@ -278,6 +278,12 @@ func (d *server) pageOfAll(w http.ResponseWriter, r *http.Request, role, page st
 
 // show reads the data of a page for an authorized request and renders it.
 func (d *server) show(w http.ResponseWriter, r *http.Request, page string, read func(*request) (any, error)) {
+	end, err := d.opts.Gate.BeginRead(r.Context())
+	if err != nil {
+		d.showError(w, r, err)
+		return
+	}
+	defer end()
 	d.touchSession(w, r)
 	v := &request{Request: r, pass: access.Of(r.Context())}
 	if r.Header.Get(automaticHeader) != "" {

@@ -70,6 +70,11 @@ func form[I, C, V, O any](s *server, r api.Route, do func(pawl.Service, context.
 		if err != nil {
 			return nil, s.refuse(ctx, err)
 		}
+		ctx, end, err := s.readingIf(ctx, anyDry(calls))
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		defer end()
 		var out *O
 		if k := callOf(ctx).keyed; k != nil {
 			out, err = once(ctx, s, r, k, func(ctx context.Context, svc pawl.Service) (*O, error) {
