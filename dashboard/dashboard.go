@@ -173,16 +173,7 @@ func (d *server) routes(api http.Handler) http.Handler {
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.page(w, r, p.name, p.read) })
 	}
-	for path, p := range map[string]struct {
-		role, name string
-		read       func(*request) (any, error)
-	}{
-		"/ui/sweeps": {"reader", "sweeps", d.sweeps},
-		"/ui/relays": {"operator", "relays", d.relays},
-		"/ui/keys":   {"operator", "keys", d.keys},
-	} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.pageOfAll(w, r, p.role, p.name, p.read) })
-	}
+	d.routesOfAll(mux)
 	d.routeForms(mux)
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.forward(api, "/v1/messages/", "/stream"))
 	mux.HandleFunc("GET /ui/blobs/{id}", d.forward(api, "/v1/blobs/", ""))
@@ -203,6 +194,20 @@ func (d *server) routes(api http.Handler) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// routesOfAll adds the pages of what belongs to all namespaces.
+func (d *server) routesOfAll(mux *http.ServeMux) {
+	for path, p := range map[string]struct {
+		role, name string
+		read       func(*request) (any, error)
+	}{
+		"/ui/sweeps": {"reader", "sweeps", d.sweeps},
+		"/ui/relays": {"operator", "relays", d.relays},
+		"/ui/keys":   {"operator", "keys", d.keys},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.pageOfAll(w, r, p.role, p.name, p.read) })
+	}
 }
 
 // routeForms adds the routes of what users do.
