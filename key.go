@@ -43,7 +43,7 @@ type KeyBegin struct {
 	TaskID      string `json:"task_id,omitempty"`
 	ItemID      string `json:"item_id,omitempty"`
 	TTLSeconds  int64  `json:"ttl_seconds,omitempty"`  // 0 = 24 h; −1 = never expires
-	LockSeconds int    `json:"lock_seconds,omitempty"` // 0 = 60
+	LockSeconds int    `json:"lock_seconds,omitempty"` // 0 = 60; at most MaxLockSeconds: renew the key
 }
 
 // KeyBegun is the answer to KeyBegin. If Run is set the caller holds the key by Token:

@@ -41,6 +41,8 @@ const (
 	MaxTraceState      = 512
 	MaxClaim           = 1000
 	MaxLeaseSeconds    = 86_400
+	MaxLockSeconds     = 3600
+	MaxSchedules       = 10_000
 	MaxWaitSeconds     = 60
 	MaxMCPWait         = 50
 	MaxMCPAnswer       = 64 << 10
@@ -198,6 +200,8 @@ var Limits = []Limit{
 	{"refs", MaxRefs, "checkpoints", "names that a checkpoint refers to, and checkpoints read with it"},
 	{"claim", MaxClaim, "items", "items of one claim"},
 	{"lease_seconds", MaxLeaseSeconds, "seconds", "length of a lease"},
+	{"lock_seconds", MaxLockSeconds, "seconds", "how long a run holds an idempotency key without renewing it"},
+	{"schedules", MaxSchedules, "schedules", "of a namespace"},
 	{"workers", MaxWorkers, "workers", "registered in a namespace; those seen last are kept"},
 	{"known_names", MaxKnownNames, "names", "of actors, and of queues, that a process remembers the numbers of"},
 	{"wait_seconds", MaxWaitSeconds, "seconds", "how long a claim may wait"},

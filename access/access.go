@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -63,6 +64,9 @@ type Gate struct {
 	longCalls map[string]int            // open waits and streams, by key
 	noted     time.Time
 	refusals  map[Refusal]int64
+
+	readers     readers
+	readsPerKey atomic.Int64
 }
 
 // known is a cached key, or the principal of a token, and the time it was read.

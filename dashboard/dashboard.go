@@ -173,16 +173,7 @@ func (d *server) routes(api http.Handler) http.Handler {
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.page(w, r, p.name, p.read) })
 	}
-	for path, p := range map[string]struct {
-		role, name string
-		read       func(*request) (any, error)
-	}{
-		"/ui/sweeps": {"reader", "sweeps", d.sweeps},
-		"/ui/relays": {"operator", "relays", d.relays},
-		"/ui/keys":   {"operator", "keys", d.keys},
-	} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.pageOfAll(w, r, p.role, p.name, p.read) })
-	}
+	d.routesOfAll(mux)
 	d.routeForms(mux)
 	mux.HandleFunc("GET /ui/messages/{id}/stream", d.forward(api, "/v1/messages/", "/stream"))
 	mux.HandleFunc("GET /ui/blobs/{id}", d.forward(api, "/v1/blobs/", ""))
@@ -203,6 +194,20 @@ func (d *server) routes(api http.Handler) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// routesOfAll adds the pages of what belongs to all namespaces.
+func (d *server) routesOfAll(mux *http.ServeMux) {
+	for path, p := range map[string]struct {
+		role, name string
+		read       func(*request) (any, error)
+	}{
+		"/ui/sweeps": {"reader", "sweeps", d.sweeps},
+		"/ui/relays": {"operator", "relays", d.relays},
+		"/ui/keys":   {"operator", "keys", d.keys},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { d.pageOfAll(w, r, p.role, p.name, p.read) })
+	}
 }
 
 // routeForms adds the routes of what users do.
@@ -278,6 +283,12 @@ func (d *server) pageOfAll(w http.ResponseWriter, r *http.Request, role, page st
 
 // show reads the data of a page for an authorized request and renders it.
 func (d *server) show(w http.ResponseWriter, r *http.Request, page string, read func(*request) (any, error)) {
+	end, err := d.opts.Gate.BeginRead(r.Context())
+	if err != nil {
+		d.showError(w, r, err)
+		return
+	}
+	defer end()
 	d.touchSession(w, r)
 	v := &request{Request: r, pass: access.Of(r.Context())}
 	if r.Header.Get(automaticHeader) != "" {

@@ -19,6 +19,7 @@ const (
 	hintCost  = 40               // between hints there is this many times the time that pages took since the last one
 	beatEvery = 15 * time.Second // a sign of life, and a look at the caller's key
 	maxLive   = 1000             // open streams; pages beyond them are read every few seconds
+	maxLiveOf = 50               // of one key or user
 )
 
 // hints tells open pages that something has changed. One query looks for changes for all of
@@ -28,7 +29,8 @@ type hints struct {
 	events pawl.RecordReader
 
 	mu      sync.Mutex
-	open    int           // streams
+	open    int // streams
+	of      map[string]int
 	changed chan struct{} // closed at the next hint
 	hinted  time.Time     // the last hint
 	spent   time.Duration // on pages since then
@@ -49,11 +51,11 @@ func (d *server) serveHints(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		w.WriteHeader(http.StatusNoContent) // the browser does not connect again
 		return
-	case !d.hints.enter():
+	case !d.hints.enter(liveName(r)):
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	defer d.hints.leave()
+	defer d.hints.leave(liveName(r))
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	look, beat := time.NewTicker(lookEvery), time.NewTicker(beatEvery)
@@ -94,20 +96,36 @@ func sendFrame(w http.ResponseWriter, frame string) bool {
 	return err == nil && out.Flush() == nil
 }
 
-func (h *hints) enter() bool {
+// liveName is what identifies the caller of a stream; "" = the server takes calls without a key.
+func liveName(r *http.Request) string {
+	if key := access.Of(r.Context()).Key; key != nil {
+		return key.ID
+	}
+	return ""
+}
+
+// enter counts a stream of a caller, unless there are too many: then the page is read every few seconds.
+func (h *hints) enter(who string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open == maxLive {
+	if h.open >= maxLive || who != "" && h.of[who] >= maxLiveOf {
 		return false
 	}
+	if h.of == nil {
+		h.of = map[string]int{}
+	}
 	h.open++
+	h.of[who]++
 	return true
 }
 
-func (h *hints) leave() {
+func (h *hints) leave(who string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open--
+	if h.of[who]--; h.of[who] == 0 {
+		delete(h.of, who)
+	}
 }
 
 // next returns a channel that is closed at the next hint.

@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"bufio"
+	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -79,4 +80,37 @@ func TestFragmentsAreShared(t *testing.T) {
 	}
 	h.post("/ui/namespace", "namespace", "other")
 	h.hasNot(again(), "a title")
+}
+
+// A user has a bounded number of open pages that are told of changes; pages of others are told too.
+func TestStreamsOfAUserAreBounded(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := open(t, p, true)
+	h.has(h.login(pawl.NewAPIKey{Name: "ann", Roles: []string{"reader"}}), 200)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	stream := func() int {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.srv.URL+"/ui/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := h.browser.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		return res.StatusCode
+	}
+	for range 50 {
+		if got := stream(); got != 200 {
+			t.Fatal(got)
+		}
+	}
+	if got := stream(); got != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d", got)
+	}
+	h.has(h.login(pawl.NewAPIKey{Name: "bob", Roles: []string{"reader"}}), 200)
+	if got := stream(); got != 200 {
+		t.Errorf("of another user: %d", got)
+	}
 }

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -10,6 +12,10 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/ticks"
 	"github.com/pawl-work/pawl/store"
 )
+
+// tooManySchedules refuses another schedule of a namespace. It is no limit: to try again would not help.
+var tooManySchedules = &pawl.Error{Code: pawl.CodeConflict, Op: "create schedule", Allowed: []string{}, Message: fmt.Sprintf(
+	"the namespace has %d schedules, as many as it may; delete some", pawl.MaxSchedules)}
 
 // CreateSchedule creates a schedule; see pawl.ScheduleKeeper.
 func (e *Engine) CreateSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Schedule, error) {
@@ -52,6 +58,9 @@ func (e *Engine) CreateSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.S
 		row.NextTick, row.NextAt = micros(&next), dueOf(rule, next)
 		if err := useIn(ctx, tx, now, "create schedule", blobsInText(row.Definition)); err != nil {
 			return err
+		}
+		if n, err := store.CountSchedules(ctx, tx, row.Namespace, pawl.MaxSchedules); err != nil || n >= pawl.MaxSchedules {
+			return cmp.Or(err, error(tooManySchedules))
 		}
 		created, err = store.CreateSchedule(ctx, tx, row)
 		return err

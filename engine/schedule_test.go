@@ -67,3 +67,32 @@ func TestManySchedulesAreDueAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A namespace has a bounded number of schedules; others have theirs.
+func TestSchedulesOfANamespaceAreBounded(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, e := t.Context(), p.Engine
+		s := pawl.NewSchedule{Name: "first", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}
+		need[pawl.Schedule](t)(e.CreateSchedule(ctx, s))
+		for _, more := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e"} { // each doubles them
+			err := p.Exec(`INSERT INTO pawl.schedules (id, namespace, name, definition, typed, version, next_tick, created_at, updated_at)
+				SELECT id || '` + more + `', namespace, name || '` + more + `', definition, typed, version, next_tick, created_at, updated_at
+				FROM pawl.schedules
+				ORDER BY id
+				LIMIT (SELECT 9999 - COUNT(*) FROM pawl.schedules)`)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Name = "last"
+		need[pawl.Schedule](t)(e.CreateSchedule(ctx, s))
+		if again := need[pawl.Schedule](t)(e.CreateSchedule(ctx, s)); !again.Unchanged {
+			t.Error("the last one is made again")
+		}
+		s.Name = "one more"
+		if _, err := e.CreateSchedule(ctx, s); pawl.CodeOf(err) != pawl.CodeConflict {
+			t.Errorf("one more than there may be: %v", err)
+		}
+		need[pawl.Schedule](t)(e.CreateSchedule(pawl.As(ctx, pawl.Caller{Namespace: "other"}), s))
+	})
+}

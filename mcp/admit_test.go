@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -8,7 +9,10 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
@@ -442,5 +446,39 @@ func TestAConnectionAsksForASet(t *testing.T) {
 		if status != http.StatusBadRequest || !strings.Contains(body, "worker, approver, all") {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
+	}
+}
+
+// slowLists answers a list of tasks after a while, and counts how many run at once.
+type slowLists struct {
+	pawl.Service
+	inside, most atomic.Int64
+}
+
+func (s *slowLists) ListTasks(context.Context, pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	n := s.inside.Add(1)
+	defer s.inside.Add(-1)
+	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+	}
+	time.Sleep(100 * time.Millisecond)
+	return pawl.List[pawl.Task]{}, nil
+}
+
+// The reading tools of a key are bounded with its other reads.
+func TestReadingToolsOfAKeyAreBounded(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	s := &slowLists{Service: p.Service}
+	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: quiet})
+	srv := httptest.NewServer(server.New(s, server.Options{Log: quiet, Gate: gate, Limits: server.Limits{ReadsPerKey: 1},
+		At: map[string]http.Handler{"/mcp": mcp.New(s, mcp.Options{Log: quiet, Gate: gate}).HTTP()}}))
+	t.Cleanup(srv.Close)
+	c := guarded{t, p, srv.URL, gate, nil}.holds("reader")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { c.call("work_list", args{}) })
+	}
+	all.Wait()
+	if s.most.Load() != 1 {
+		t.Errorf("%d at once", s.most.Load())
 	}
 }

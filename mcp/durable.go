@@ -96,7 +96,13 @@ func method[R sdk.Result](s *Server, name string, role api.Role, fn func(context
 		if !extended(caps) {
 			return out, unextended()
 		}
-		if ctx, err = s.admit(ctx, name, nil, role); err == nil {
+		if ctx, err = s.admit(ctx, name, nil, role); err == nil && role == api.Reader {
+			var end func()
+			if end, err = s.opts.Gate.BeginRead(ctx); err == nil {
+				defer end()
+			}
+		}
+		if err == nil {
 			ctx, _, err = withProvenance(s.asAgent(ctx, role, client), client, nil)
 		}
 		if err == nil {

@@ -50,6 +50,11 @@ func (s *Server) resource(template, name, route, means string, read func(ctx con
 			if ctx, err = s.admit(ctx, "resources/read", nil, api.RouteOf(route).Role); err != nil {
 				return nil, s.unreadable(ctx, uri, err)
 			}
+			end, err := s.opts.Gate.BeginRead(ctx)
+			if err != nil {
+				return nil, s.unreadable(ctx, uri, err)
+			}
+			defer end()
 			v, err := read(ctx, id)
 			if err != nil {
 				return nil, s.unreadable(ctx, uri, err)

@@ -129,6 +129,13 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (*s
 	if err != nil {
 		return nil, err
 	}
+	if t.Hints&api.ToolReads != 0 && t.Name != waitTool { // a wait counts as a long call
+		end, err := s.opts.Gate.BeginRead(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+	}
 	ctx = s.asAgent(ctx, t.route.Role, req.ClientInfo())
 	key, err := keyOf(req.Params.Meta)
 	var p pawl.Provenance

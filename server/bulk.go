@@ -36,6 +36,11 @@ func (bulkSchema) Schema(r huma.Registry) *huma.Schema {
 // bulkRoutes registers the calls that change many tasks.
 func (s *server) bulkRoutes() {
 	change(s, "bulk", func(ctx context.Context, svc pawl.Service, in *body[pawl.BulkCall]) (*bulkAnswer, error) {
+		ctx, end, err := s.readingIf(ctx, in.Body.DryRun)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
 		if in.Body.DryRun {
 			n, err := svc.CountBulk(ctx, in.Body)
 			if err != nil {

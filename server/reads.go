@@ -2,65 +2,12 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"sync"
-	"time"
+	"slices"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
-
-// readers bounds the reads of one API key that run at once, so that one key's reads do not use
-// every connection. Further ones wait.
-type readers struct {
-	mu sync.Mutex
-	by map[string]*reader
-}
-
-type reader struct {
-	slots chan struct{}
-	users int // running or waiting
-}
-
-// mostWaiting is how many reads of a key may wait for other reads of the same key.
-const mostWaiting = 100
-
-// enter waits for one of a key's n slots until ctx ends.
-func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), err error) {
-	r.mu.Lock()
-	if r.by == nil {
-		r.by = map[string]*reader{}
-	}
-	k := r.by[key]
-	if k == nil {
-		k = &reader{slots: make(chan struct{}, n)}
-		r.by[key] = k
-	}
-	full := k.users >= n+mostWaiting
-	if !full {
-		k.users++
-	}
-	r.mu.Unlock()
-	done := func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if k.users--; k.users == 0 {
-			delete(r.by, key)
-		}
-	}
-	if !full {
-		select {
-		case k.slots <- struct{}{}:
-			return func() { <-k.slots; done() }, nil
-		case <-ctx.Done():
-			done()
-		}
-	}
-	return nil, &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second,
-		Message: fmt.Sprintf("this API key has %d reads under way, as many as it may, and others wait", n)}
-}
 
 // isStream reports whether a route streams: such an answer lasts as long as its reader wants.
 func isStream(r api.Route, c *call) bool {
@@ -73,18 +20,36 @@ func (s *server) bounded(r *http.Request, route api.Route) (_ *http.Request, end
 	if isStream(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
 		return r, func() {}, nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadTime)
-	key := access.Of(ctx).Key
-	if key == nil {
-		return r.WithContext(ctx), cancel, nil
-	}
-	leave, err := s.readers.enter(ctx, key.ID, s.opts.ReadsPerKey)
+	ctx, end, err := s.reading(r.Context())
+	return r.WithContext(ctx), end, err
+}
+
+// reading is bounded for a context.
+func (s *server) reading(ctx context.Context) (_ context.Context, end func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadTime)
+	leave, err := s.gate.BeginRead(ctx)
 	if err != nil {
 		cancel()
-		return nil, nil, err
+		return ctx, func() {}, err
 	}
-	return r.WithContext(ctx), func() { leave(); cancel() }, nil
+	return ctx, func() { leave(); cancel() }, nil
+}
+
+// readingIf is reading for a call that may be a dry run.
+func (s *server) readingIf(ctx context.Context, dry bool) (_ context.Context, end func(), err error) {
+	if !dry {
+		return ctx, func() {}, nil
+	}
+	return s.reading(ctx)
 }
 
 // isRead reports whether a call only reads, and reads from the database.
-func isRead(r api.Route) bool { return r.Method == http.MethodGet && r.Role != api.Anyone }
+func isRead(r api.Route) bool {
+	return r.Method == http.MethodGet && r.Role != api.Anyone || r.Has(api.ReadOnly)
+}
+
+// anyDry reports whether one of the calls is a dry run, which only reads too.
+func anyDry[C any](calls []C) bool {
+	tasks, _ := any(calls).([]pawl.NewTask)
+	return slices.ContainsFunc(tasks, func(t pawl.NewTask) bool { return t.DryRun })
+}

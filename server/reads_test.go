@@ -64,3 +64,45 @@ func TestReadsOfAKeyAreBounded(t *testing.T) {
 		t.Errorf("afterwards: %s", r.Status)
 	}
 }
+
+// slowReads blocks whatever reads until its context ends, and counts how many run at once.
+type slowReads struct{ slowLists }
+
+func (s *slowReads) wait(ctx context.Context) error {
+	_, err := s.ListTasks(ctx, pawl.TaskFilter{})
+	return err
+}
+
+func (s *slowReads) GetKeys(ctx context.Context, _ []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
+	return nil, s.wait(ctx)
+}
+
+func (s *slowReads) CreateTasks(ctx context.Context, _ []pawl.NewTask) ([]pawl.Result[pawl.Task], error) {
+	return nil, s.wait(ctx)
+}
+
+func (s *slowReads) CountBulk(ctx context.Context, _ pawl.BulkCall) (int64, error) { return 0, s.wait(ctx) }
+
+// What reads without being a GET is bounded with the other reads of its key, by whichever door it
+// comes: reads of keys in a batch, dry runs, tools of MCP and pages.
+func TestAllReadsOfAKeyAreBounded(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	s := &slowReads{slowLists{Service: p.Service}}
+	log := slog.New(slog.DiscardHandler)
+	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: log})
+	h := &testServer{t, p, serve(t, s, server.Options{Gate: gate, Limits: server.Limits{ReadTime: 300 * time.Millisecond, ReadsPerKey: 1}})}
+	_, key := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles})
+	var all sync.WaitGroup
+	for path, body := range map[string]string{
+		"/v1/idempotency-keys:get": `{"items":[{"key":"k"}]}`, "/v1/tasks": `{"type":"a","dry_run":true}`,
+		"/v1/tasks:batch": `{"items":[{"type":"a","dry_run":true}]}`, "/v1/bulk": `{"verb":"cancel","filter":{"type":"a"},"dry_run":true}`,
+	} {
+		for range 2 {
+			all.Go(func() { h.ask(key, "POST", path, body) })
+		}
+	}
+	all.Wait()
+	if s.most.Load() != 1 {
+		t.Errorf("%d at once", s.most.Load())
+	}
+}

@@ -37,7 +37,7 @@ type Limits struct {
 	// pawl.DefaultBodiesInFlight.
 	BodiesInFlight int64
 	// ReadTime bounds each read that is not a stream; 0 = 30 s. ReadsPerKey bounds the reads
-	// of one API key that run at once, and further ones wait; 0 = 2.
+	// of one API key that run at once, through all doors, and further ones wait; 0 = 2.
 	ReadTime    time.Duration
 	ReadsPerKey int
 }
@@ -99,7 +99,6 @@ type server struct {
 	nameless bodies
 	// largeUpload is how much an upload of more than one piece counts.
 	largeUpload int64
-	readers     readers
 	gate        *access.Gate
 	tracer      trace.Tracer // nil = no spans
 	cross       *http.CrossOriginProtection
@@ -125,6 +124,7 @@ func build(svc pawl.Service, o Options) *server {
 		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{}, batches: map[string]bool{},
 	}
 	s.nameless.max = max(o.BodiesInFlight/namelessPart, 1)
+	s.gate.BoundReads(o.ReadsPerKey)
 	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)

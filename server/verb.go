@@ -75,6 +75,11 @@ func form[I, C, V, O any](s *server, r api.Route, do func(pawl.Service, context.
 		if len(calls) == 0 && len(callOf(ctx).sifted.refused) > 0 {
 			do = func(pawl.Service, context.Context, []C) ([]pawl.Result[V], error) { return nil, nil }
 		}
+		ctx, end, err := s.readingIf(ctx, anyDry(calls))
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		defer end()
 		var out *O
 		if k := callOf(ctx).keyed; k != nil {
 			out, err = once(ctx, s, r, k, func(ctx context.Context, svc pawl.Service) (*O, error) {

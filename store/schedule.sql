@@ -92,3 +92,7 @@ WHERE (schedule_id, tick) IN (
   ORDER BY f.fired_at
   LIMIT $2
   @skip)
+
+-- name: count schedules
+SELECT COUNT(*)
+FROM (SELECT s.id FROM pawl.schedules s WHERE s.namespace = $1 LIMIT $2) x

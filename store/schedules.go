@@ -100,6 +100,12 @@ func ListSchedules(ctx context.Context, tx Tx, namespace string, page pawl.Page)
 	})
 }
 
+// CountSchedules counts the schedules of a namespace, up to a number.
+func CountSchedules(ctx context.Context, tx Tx, namespace string, most int) (n int, err error) {
+	_, err = Row(ctx, tx, []any{&n}, scheduleSQL["count schedules"], namespace, most)
+	return n, err
+}
+
 // CreateSchedule inserts a schedule. created is false if the namespace has one of the name.
 func CreateSchedule(ctx context.Context, tx Tx, r ScheduleRow) (created bool, err error) {
 	n, err := tx.Exec(ctx, scheduleSQL["create schedule"], r.ID, r.Namespace, r.Name, r.Definition, bit(r.Typed), r.NextTick, r.NextAt,

@@ -50,6 +50,7 @@ var sleeps = map[string]struct {
 	"feed/commit_test.go":                       {5, "transactions of random length; an open one is looked for all the time"},
 	"internal/gctune/gctune_test.go":            {1, asks},
 	"internal/watch/hub_test.go":                {1, bubble},
+	"mcp/admit_test.go":                         {1, chance},
 	"mcp/wait_test.go":                          {1, bubble},
 	"relay/fake_test.go":                        {1, bubble},
 	"relay/outage_test.go":                      {1, asks},

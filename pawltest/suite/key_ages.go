@@ -29,6 +29,12 @@ var keyAges = noun{"the age of keys", []promise{
 		w.ok(err, "get key")
 		w.same([]string{k.TaskID, k.ItemID}, []string{after.ID, item}, "task, item")
 	}},
+	{"a run holds a key for an hour at most before it renews it", func(w *fixture) {
+		w.invalid(w.tryBegin(pawl.KeyBegin{Key: "k", RequestHash: "h", LockSeconds: 3601}), "/lock_seconds")
+		b := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", LockSeconds: 3600})
+		_, err := first(w.svc.RenewKeys(w.ctx, []pawl.KeyRenew{{Key: "k", Token: b.Token, LockSeconds: 3601}}))
+		w.invalid(err, "/lock_seconds")
+	}},
 	{"or as long as asked for", func(w *fixture) {
 		b := w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 7 * 86400})
 		w.timeIs(b.Key.ExpiresAt, w.now().Add(7*24*time.Hour), "expires_at")

@@ -15,7 +15,7 @@ func CheckKeyBegin(k *pawl.KeyBegin) error {
 	f.Text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
 	f.Text("/task_id", k.TaskID, 0, pawl.MaxIDLen)
 	f.Text("/item_id", k.ItemID, 0, pawl.MaxIDLen)
-	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLockSeconds)
 	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
 		f.Add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
 	}
@@ -45,7 +45,7 @@ func CheckKeyRenew(k *pawl.KeyRenew) error {
 	var f Fields
 	f.keyName(k.Scope, k.Key)
 	f.Text("/token", k.Token, 1, pawl.MaxKeyLen)
-	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLeaseSeconds)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLockSeconds)
 	return f.Err("renew")
 }
 
