@@ -120,3 +120,51 @@ FROM (
   LEFT JOIN pawl.waiting g ON t.solo = 1 AND g.item_id = t.id
   LEFT JOIN pawl.parked_items p ON t.solo = 1 AND p.item_id = t.id
 ) x;
+
+-- The keys that claims of a queue look at. A claim that finds nothing has to read no other key:
+-- whatever may let an item of a key be claimed adds a row in its own transaction, and rows are
+-- never changed. A claim removes rows that it read before it found a key full or without work. A row
+-- that was added meanwhile stays. tx is the transaction, which adds one row for a key at most.
+-- at = 0 is a key to look at now; a later time is that of the next start that its rate allows.
+CREATE TABLE pawl.gate_hints (
+  queue_id integer NOT NULL,
+  at       bigint NOT NULL,
+  gate     integer NOT NULL,
+  tx       bigint NOT NULL,
+  PRIMARY KEY (queue_id, at, gate, tx)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- The gate of a queue without keys needs no hints.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.hint_gate() RETURNS trigger LANGUAGE plpgsql
+AS $$
+DECLARE
+  of_queue integer;
+  of_gate  integer;
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    of_queue := OLD.queue_id;
+    of_gate := OLD.gate;
+  ELSE
+    of_queue := NEW.queue_id;
+    of_gate := NEW.gate;
+  END IF;
+  INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)
+  SELECT of_queue, 0, x.id, pg_current_xact_id()::text::bigint
+  FROM pawl.gates x
+  WHERE x.id = of_gate AND x.pointer <> ''
+  ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END $$;
+-- +goose StatementEnd
+-- Rows without a gate, those of queues without limits, pay for the condition alone.
+CREATE TRIGGER ready_hint AFTER INSERT ON pawl.ready FOR EACH ROW WHEN (NEW.gate IS NOT NULL) EXECUTE FUNCTION pawl.hint_gate();
+CREATE TRIGGER ready_hint_key AFTER UPDATE OF gate ON pawl.ready FOR EACH ROW WHEN (NEW.gate IS NOT NULL) EXECUTE FUNCTION pawl.hint_gate();
+CREATE TRIGGER leases_hint AFTER DELETE ON pawl.leases FOR EACH ROW WHEN (OLD.gate IS NOT NULL) EXECUTE FUNCTION pawl.hint_gate();
+CREATE TRIGGER scheduled_hint AFTER DELETE ON pawl.scheduled FOR EACH ROW WHEN (OLD.gate IS NOT NULL AND OLD.attempt > 0) EXECUTE FUNCTION pawl.hint_gate();
+CREATE TRIGGER waiting_hint AFTER DELETE ON pawl.waiting FOR EACH ROW WHEN (OLD.gate IS NOT NULL AND OLD.attempt > 0) EXECUTE FUNCTION pawl.hint_gate();
+INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)
+SELECT DISTINCT r.queue_id, CAST(0 AS bigint), r.gate, CAST(0 AS bigint)
+FROM pawl.ready r
+JOIN pawl.gates x ON x.id = r.gate
+WHERE r.gate IS NOT NULL AND x.pointer <> '';

@@ -125,3 +125,73 @@ FROM (
   LEFT JOIN waiting g ON t.solo = 1 AND g.item_id = t.id
   LEFT JOIN parked_items p ON t.solo = 1 AND p.item_id = t.id
 ) x;
+
+-- The keys that claims of a queue look at. A claim that finds nothing has to read no other key:
+-- whatever may let an item of a key be claimed adds a row, and a claim removes the row of a key that
+-- it finds full or without work. at = 0 is a key to look at now; a later time is that of the next
+-- start that its rate allows. tx is 0 here: see the file for PostgreSQL.
+CREATE TABLE gate_hints (
+  queue_id INTEGER NOT NULL,
+  at       INTEGER NOT NULL,
+  gate     INTEGER NOT NULL,
+  tx       INTEGER NOT NULL,
+  PRIMARY KEY (queue_id, at, gate, tx)
+) STRICT, WITHOUT ROWID;
+
+-- The gate of a queue without keys needs no hints. Rows without a gate, those of queues without
+-- limits, pay for the condition alone.
+-- +goose StatementBegin
+CREATE TRIGGER ready_hint AFTER INSERT ON ready
+WHEN NEW.gate IS NOT NULL
+BEGIN
+  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  SELECT NEW.queue_id, 0, x.id, 0
+  FROM gates x
+  WHERE x.id = NEW.gate AND x.pointer <> '';
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER ready_hint_key AFTER UPDATE OF gate ON ready
+WHEN NEW.gate IS NOT NULL
+BEGIN
+  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  SELECT NEW.queue_id, 0, x.id, 0
+  FROM gates x
+  WHERE x.id = NEW.gate AND x.pointer <> '';
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER leases_hint AFTER DELETE ON leases
+WHEN OLD.gate IS NOT NULL
+BEGIN
+  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  SELECT OLD.queue_id, 0, x.id, 0
+  FROM gates x
+  WHERE x.id = OLD.gate AND x.pointer <> '';
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER scheduled_hint AFTER DELETE ON scheduled
+WHEN OLD.gate IS NOT NULL AND OLD.attempt > 0
+BEGIN
+  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  SELECT OLD.queue_id, 0, x.id, 0
+  FROM gates x
+  WHERE x.id = OLD.gate AND x.pointer <> '';
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER waiting_hint AFTER DELETE ON waiting
+WHEN OLD.gate IS NOT NULL AND OLD.attempt > 0
+BEGIN
+  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  SELECT OLD.queue_id, 0, x.id, 0
+  FROM gates x
+  WHERE x.id = OLD.gate AND x.pointer <> '';
+END;
+-- +goose StatementEnd
+INSERT INTO gate_hints (queue_id, at, gate, tx)
+SELECT DISTINCT r.queue_id, 0, r.gate, 0
+FROM ready r
+JOIN gates x ON x.id = r.gate
+WHERE r.gate IS NOT NULL AND x.pointer <> '';
