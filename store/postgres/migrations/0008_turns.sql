@@ -168,3 +168,6 @@ SELECT DISTINCT r.queue_id, CAST(0 AS bigint), r.gate, CAST(0 AS bigint)
 FROM pawl.ready r
 JOIN pawl.gates x ON x.id = r.gate
 WHERE r.gate IS NOT NULL AND x.pointer <> '';
+
+-- Who deletes a parent that is removed when its children are gone, as JSON.
+ALTER TABLE pawl.parents ADD COLUMN delete_by text;

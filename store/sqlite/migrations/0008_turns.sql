@@ -195,3 +195,6 @@ SELECT DISTINCT r.queue_id, 0, r.gate, 0
 FROM ready r
 JOIN gates x ON x.id = r.gate
 WHERE r.gate IS NOT NULL AND x.pointer <> '';
+
+-- Who deletes a parent that is removed when its children are gone, as JSON.
+ALTER TABLE parents ADD COLUMN delete_by TEXT;
