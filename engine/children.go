@@ -381,26 +381,66 @@ func (e *Engine) deleteChildrenOf(ctx context.Context, p *store.PassedOn, reason
 // write beside each other.
 const deletesAtOnce = 8
 
-// deleteSome deletes children of a parent that is deleted, and the children of these.
+// deletedTogether is how many children are removed in one transaction.
+const deletedTogether = 100
+
+// deleteSome deletes children of a parent that is deleted, and the children of these. Those that have no
+// children are removed together, once they are cancelled.
 func (e *Engine) deleteSome(ctx context.Context, p *store.PassedOn, ids []string, reason string, held *heldChildren,
 	most *atomic.Int64) error {
+	c := pawl.CallerOf(ctx)
+	by := store.Deletion{Key: c.Key, Reason: reason, Bulk: e.bulk, Actor: actor(c, pawl.ActorUser, "")}
+	for some := range slices.Chunk(ids, deletedTogether) {
+		if room := most.Add(-int64(len(some))) + int64(len(some)); room < int64(len(some)) {
+			some = some[:max(0, room)]
+		}
+		if len(some) == 0 {
+			return nil
+		}
+		err := e.eachChild(ctx, some, held, func(ctx context.Context, call pawl.TaskCall) error {
+			err := e.cancelToDelete(ctx, c, call)
+			if pawl.CodeOf(err) == pawl.CodeNotFound {
+				err = nil
+			}
+			return err
+		}, reason)
+		if err != nil {
+			return err
+		}
+		gone, err := e.sweeper.DeleteEnded(ctx, p.Namespace, some, by)
+		if err != nil && !errors.Is(err, store.ErrLocked) {
+			return err
+		}
+		rest := slices.DeleteFunc(slices.Clone(some), func(id string) bool { return slices.Contains(gone, id) })
+		err = e.eachChild(ctx, rest, held, func(ctx context.Context, call pawl.TaskCall) error {
+			err := e.deleteTask(ctx, c, call, most)
+			if pawl.CodeOf(err) == pawl.CodeNotFound {
+				err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Spare(ctx, tx, call.TaskID) })
+			}
+			return err
+		}, reason)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachChild runs one for each child. Some run at the same time where transactions write beside each
+// other. Children that other transactions lock are left out, if held has patience.
+func (e *Engine) eachChild(ctx context.Context, ids []string, held *heldChildren,
+	one func(ctx context.Context, call pawl.TaskCall) error, reason string) error {
 	var g errgroup.Group
 	if g.SetLimit(1); e.db.Dialect().ParallelWrites {
 		g.SetLimit(deletesAtOnce)
 	}
 	var locked sync.Mutex
 	for _, id := range ids {
-		if most.Add(-1) < 0 {
-			break
-		}
 		g.Go(func() error {
 			locked.Lock()
 			ctx := held.wait(ctx)
 			locked.Unlock()
-			err := e.deleteTask(ctx, pawl.CallerOf(ctx), pawl.TaskCall{TaskID: id, Force: true, Reason: reason}, most)
-			if pawl.CodeOf(err) == pawl.CodeNotFound {
-				err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Spare(ctx, tx, id) })
-			}
+			err := one(ctx, pawl.TaskCall{TaskID: id, Force: true, Reason: reason})
 			locked.Lock()
 			defer locked.Unlock()
 			if err != nil && held.leaves(err) {

@@ -162,7 +162,7 @@ func (r taskRows) removeAll(ctx context.Context, tx Tx, free bool, batch int) er
 }
 
 // DeleteEnded deletes those of the tasks of a namespace that have ended, are neither parents
-// nor children and have not been deleted before, as DeleteTask does. It returns their ids. It fails with
+// nor children, other than of parents that are deleted, and have not been deleted before, as DeleteTask does. It returns their ids. It fails with
 // ErrManyRows if they have more than batch rows, and the transaction must not commit.
 func DeleteEnded(ctx context.Context, tx Tx, namespace string, taskIDs []string, by *Deletion, batch int) ([]string, error) {
 	var tasks []pawl.Task
