@@ -13,7 +13,7 @@ type PassedOn struct {
 	ItemID            string // of a wait; "" = of a parent
 	Deletes           bool
 	By                *Deletion // of the parent, which is removed after its children; nil = it stays
-	listed            []string // children of a wait that Next has listed
+	listed            []string  // children of a wait that Next has listed
 }
 
 // PassOn notes that the children of a task which have not ended are to be cancelled, or also
