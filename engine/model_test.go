@@ -218,7 +218,7 @@ func (m *model) sweep() {
 func (m *model) due(i *modelItem, seen pawl.ItemState) {
 	if i != nil && seen == pawl.ItemQueued && (i.state == pawl.ItemScheduled || i.state == pawl.ItemWaiting) && !m.now.Before(i.until) {
 		i.state = pawl.ItemQueued
-			i.back()
+		i.back()
 	}
 }
 
