@@ -44,6 +44,7 @@ const (
 	MaxLockSeconds     = 3600
 	MaxSchedules       = 10_000
 	MaxWaitSeconds     = 60
+	MinReturnSeconds   = 60
 	MaxMCPWait         = 50
 	MaxMCPAnswer       = 64 << 10
 	MaxMCPClaim        = 32
@@ -244,6 +245,7 @@ var Limits = []Limit{
 	{"debounce_seconds", MaxDebounceSeconds, "seconds", "delay of a debounced task; max_seconds is at most 10 times as long"},
 	{"priority_min", MinPriority, "", "lowest priority"},
 	{"priority_max", MaxPriority, "", "highest priority; higher goes first"},
+	{"return", MinReturnSeconds, "seconds", "after a claim, but the first; an item that comes back sooner is behind fresh ones"},
 	{"delay", int64(MaxDelay / time.Second), "seconds", "how far ahead a time may lie"},
 	{"bulk_errors", MaxBulkErrors, "tasks", "failed ones that the result of a bulk call names"},
 	{"series_types", MaxSeriesTypes, "types", "that one question for counters names"},

@@ -83,7 +83,7 @@ var plainColumns = map[string]string{
 	"budget_questions":    "budget_id namespace key",
 	"deadlines":           "namespace",
 	"uniques":             "namespace type key",
-	"parents":             "namespace",
+	"parents":             "namespace delete_by",
 	"child_links":         "namespace key",
 	"child_waits":         "namespace name on_failure",
 	"awaited_children":    "state error",

@@ -3,9 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -193,7 +196,19 @@ func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most, patience
 		reason = "another child of its parent " + p.TaskID + " failed"
 	}
 	held := &heldChildren{patience: patience}
-	for after := ""; ; {
+	if p.Deletes {
+		var room atomic.Int64
+		room.Store(int64(most))
+		gone, err := e.deleteChildrenOf(ctx, p, reason, held, &room)
+		n = most - int(max(0, room.Load()))
+		switch {
+		case err == nil && !gone && held.err == nil && room.Load() > 0:
+			return n, errMoreChildren
+		case err != nil || !gone && held.err == nil:
+			return n, err
+		}
+	}
+	for after := ""; !p.Deletes; {
 		var live []string
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			live, after, err = p.Next(ctx, tx, after, childPage)
@@ -209,13 +224,12 @@ func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most, patience
 			break
 		}
 	}
-	if p.Deletes {
-		if err := e.deleteDoomed(ctx, p, reason, held); err != nil {
-			return n, err
-		}
-	}
 	if held.err != nil {
 		return n, held.err
+	}
+	if p.By != nil {
+		e.log.InfoContext(ctx, "task deleted", "task_id", p.TaskID, "namespace", p.Namespace, "actor", p.By.Actor.ID)
+		return n, e.sweeper.Delete(ctx, p.Namespace, p.TaskID, *p.By)
 	}
 	return n, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Done(ctx, tx) })
 }
@@ -274,8 +288,10 @@ func (e *Engine) cancelChild(ctx context.Context, call *pawl.TaskCall) error {
 	return err
 }
 
-// deleteChildren deletes the children of a task that have not ended, before the task itself.
-func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
+// deleteChildren deletes the children of a task that have not ended, before the task itself. gone
+// says that the task may be removed now. Otherwise it is removed after the other children.
+func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.TaskCall, by store.Deletion,
+	most *atomic.Int64) (gone bool, err error) {
 	p := store.PassedOn{Namespace: c.Namespace, TaskID: call.TaskID, Deletes: true}
 	if !call.Force {
 		live, err := e.liveChild(ctx, &p)
@@ -283,16 +299,22 @@ func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.Ta
 			err = &pawl.Error{Code: pawl.CodeConflict, Op: "delete", Allowed: []string{},
 				Message: "its child " + live + " has not ended; cancel its children first, or delete with force"}
 		}
-		return err
+		return err == nil, err
 	}
-	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	if err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		_, err := store.PassOn(ctx, tx, call.TaskID, true)
 		return err
-	})
-	if err == nil {
-		_, err = e.passOnTo(ctx, &p, math.MaxInt, 0)
+	}); err != nil {
+		return false, err
 	}
-	return err
+	gone, err = e.deleteChildrenOf(ctx, &p, "its parent "+call.TaskID+" is deleted", &heldChildren{}, most)
+	if err != nil || gone {
+		return gone, err
+	}
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		return store.DeleteAfterChildren(ctx, tx, call.TaskID, by)
+	})
+	return false, err
 }
 
 // liveChild returns a child that has not ended; "" = none.
@@ -310,25 +332,118 @@ func (e *Engine) liveChild(ctx context.Context, p *store.PassedOn) (id string, e
 	}
 }
 
-// deleteDoomed deletes the children of a parent that is deleted, and the children of these.
-func (e *Engine) deleteDoomed(ctx context.Context, p *store.PassedOn, reason string, held *heldChildren) error {
+// deleteChildrenOf marks the children of a parent that have not ended, and deletes them, and the
+// children of these, at most as many as most says. gone says that none is left.
+func (e *Engine) deleteChildrenOf(ctx context.Context, p *store.PassedOn, reason string, held *heldChildren,
+	most *atomic.Int64) (gone bool, err error) {
 	for after := ""; ; {
-		doomed, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
-			return p.Doomed(ctx, tx, after, childPage)
-		})
-		if err != nil || len(doomed) == 0 {
+		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			_, after, err = p.Next(ctx, tx, after, childPage)
 			return err
+		})
+		if err != nil {
+			return false, err
 		}
-		for _, id := range doomed {
-			after = id
-			ctx := held.wait(ctx)
-			err := e.deleteTask(ctx, pawl.CallerOf(ctx), pawl.TaskCall{TaskID: id, Force: true, Reason: reason})
-			if pawl.CodeOf(err) == pawl.CodeNotFound {
-				err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Spare(ctx, tx, id) })
-			}
-			if err != nil && !held.leaves(err) {
-				return err
-			}
+		if after == "" {
+			break
 		}
 	}
+	doomed := func(after string, limit int) ([]string, error) {
+		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
+			return p.Doomed(ctx, tx, after, limit)
+		})
+	}
+	for after := ""; most.Load() > 0; {
+		page, err := doomed(after, childPage)
+		if err == nil && len(page) > 0 {
+			after = page[len(page)-1]
+			err = e.deleteSome(ctx, p, page, reason, held, most)
+		}
+		if err != nil {
+			return false, err
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	left, err := doomed("", 1)
+	return len(left) == 0, err
 }
+
+// deletesAtOnce is how many children of one parent are deleted at the same time, where transactions
+// write beside each other.
+const deletesAtOnce = 8
+
+// deletedTogether is how many children are removed in one transaction.
+const deletedTogether = 100
+
+// deleteSome deletes children of a parent that is deleted, and the children of these. Those that have no
+// children are removed together, once they are cancelled.
+func (e *Engine) deleteSome(ctx context.Context, p *store.PassedOn, ids []string, reason string, held *heldChildren,
+	most *atomic.Int64) error {
+	c := pawl.CallerOf(ctx)
+	by := store.Deletion{Key: c.Key, Reason: reason, Bulk: e.bulk, Actor: actor(c, pawl.ActorUser, "")}
+	for some := range slices.Chunk(ids, deletedTogether) {
+		if room := most.Add(-int64(len(some))) + int64(len(some)); room < int64(len(some)) {
+			some = some[:max(0, room)]
+		}
+		if len(some) == 0 {
+			return nil
+		}
+		err := e.eachChild(ctx, some, held, func(ctx context.Context, call pawl.TaskCall) error {
+			err := e.cancelToDelete(ctx, c, call)
+			if pawl.CodeOf(err) == pawl.CodeNotFound {
+				err = nil
+			}
+			return err
+		}, reason)
+		if err != nil {
+			return err
+		}
+		gone, err := e.sweeper.DeleteEnded(ctx, p.Namespace, some, by)
+		if err != nil && !errors.Is(err, store.ErrLocked) {
+			return err
+		}
+		rest := slices.DeleteFunc(slices.Clone(some), func(id string) bool { return slices.Contains(gone, id) })
+		err = e.eachChild(ctx, rest, held, func(ctx context.Context, call pawl.TaskCall) error {
+			err := e.deleteTask(ctx, c, call, most)
+			if pawl.CodeOf(err) == pawl.CodeNotFound {
+				err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return p.Spare(ctx, tx, call.TaskID) })
+			}
+			return err
+		}, reason)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachChild runs one for each child. Some run at the same time where transactions write beside each
+// other. Children that other transactions lock are left out, if held has patience.
+func (e *Engine) eachChild(ctx context.Context, ids []string, held *heldChildren,
+	one func(ctx context.Context, call pawl.TaskCall) error, reason string) error {
+	var g errgroup.Group
+	if g.SetLimit(1); e.db.Dialect().ParallelWrites {
+		g.SetLimit(deletesAtOnce)
+	}
+	var locked sync.Mutex
+	for _, id := range ids {
+		g.Go(func() error {
+			locked.Lock()
+			ctx := held.wait(ctx)
+			locked.Unlock()
+			err := one(ctx, pawl.TaskCall{TaskID: id, Force: true, Reason: reason})
+			locked.Lock()
+			defer locked.Unlock()
+			if err != nil && held.leaves(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// errMoreChildren is that of a parent of which a child is still being deleted: the next pass goes on.
+var errMoreChildren = errors.New("a child is still being deleted")

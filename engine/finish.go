@@ -201,7 +201,7 @@ func leave[C any](
 				then.advance, then.ended, then.failing = toAdvance(m), []string{fence(p).ItemID}, []string{m.TaskID}
 				then.children = childOf(m)
 			case "queued":
-				then.queued = []store.DueItem{{Namespace: c.Namespace, ItemID: fence(p).ItemID, Type: m.Type, Rank: store.RequeueRank(m.Priority)}}
+				then.queued = []store.DueItem{{Namespace: c.Namespace, ItemID: fence(p).ItemID, Type: m.Type, Rank: m.Rank}}
 			}
 			return moved(fence(p), m), then
 		},

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -29,6 +30,9 @@ type modelItem struct {
 	state                          pawl.ItemState
 	priority, order                int
 	again                          bool // it was queued again
+	low                            bool // soon after its second claim or a later one
+	clock                          *time.Time
+	claimed                        time.Time
 	attempt, failures, max, spared int
 	holder, last, left             string
 	prefetch                       bool
@@ -121,20 +125,13 @@ func (m *model) claim(req pawl.ClaimRequest) []*modelItem {
 		}
 	}
 	slices.SortFunc(queue, func(a, b *modelItem) int {
-		switch {
-		case a.priority != b.priority:
-			return b.priority - a.priority
-		case a.again != b.again && a.again:
-			return -1
-		case a.again != b.again:
-			return 1
-		}
-		return a.order - b.order
+		return cmp.Or(a.rank()-b.rank(), a.order-b.order)
 	})
 	queue = queue[:min(len(queue), req.Limit)]
 	for _, i := range queue {
 		i.state, i.holder, i.last, i.left = pawl.ItemLeased, req.WorkerID, req.WorkerID, ""
 		i.attempt++
+		i.claimed = m.now
 		i.prefetch, i.seconds = req.Prefetch, req.LeaseSeconds
 		i.until = m.now.Add(time.Duration(req.LeaseSeconds) * time.Second)
 		m.fences = append(m.fences, pawl.Fence{ItemID: i.id, WorkerID: req.WorkerID, Attempt: i.attempt})
@@ -161,9 +158,25 @@ func (m *model) verdict(i *modelItem, f pawl.Fence) (pawl.Code, string) {
 }
 
 // leave ends the lease of an item.
+// back notes that the item comes back to the queue, or will.
+func (i *modelItem) back() {
+	i.again, i.low = true, i.attempt > 1 && i.clock.Sub(i.claimed) < pawl.MinReturnSeconds*time.Second
+}
+
+// rank orders claims: what comes back, fresh items, what comes back soon again.
+func (i *modelItem) rank() int {
+	switch {
+	case !i.again:
+		return 1 - 2*i.priority
+	case i.low:
+		return 2 - 2*i.priority
+	}
+	return -2 * i.priority
+}
+
 func (i *modelItem) leave(to pawl.ItemState, by string, until time.Time) {
 	i.state, i.holder, i.left, i.until = to, "", by, until
-	i.again = true
+	i.back()
 	i.task.settle()
 }
 
@@ -194,7 +207,8 @@ func (m *model) sweep() {
 	}
 	for _, i := range m.all() {
 		if (i.state == pawl.ItemScheduled || i.state == pawl.ItemWaiting) && !m.now.Before(i.until) {
-			i.state, i.again = pawl.ItemQueued, true
+			i.state = pawl.ItemQueued
+			i.back()
 		}
 	}
 }
@@ -203,7 +217,8 @@ func (m *model) sweep() {
 // due.
 func (m *model) due(i *modelItem, seen pawl.ItemState) {
 	if i != nil && seen == pawl.ItemQueued && (i.state == pawl.ItemScheduled || i.state == pawl.ItemWaiting) && !m.now.Before(i.until) {
-		i.state, i.again = pawl.ItemQueued, true
+		i.state = pawl.ItemQueued
+		i.back()
 	}
 }
 
@@ -227,7 +242,8 @@ func (m *model) operate(verb string, t *modelTask, only *modelItem) (pawl.Code, 
 		}
 		switch i.holder = ""; verb {
 		case "retry":
-			i.state, i.failures, i.again = pawl.ItemQueued, 0, true
+			i.state, i.failures = pawl.ItemQueued, 0
+			i.back()
 		case "bury":
 			i.state = pawl.ItemDeadLettered
 		case "cancel":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -240,14 +241,18 @@ func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	out := make([]pawl.Result[string], len(calls))
 	for i, call := range calls {
 		out[i].Value = call.TaskID
-		out[i].Err = e.deleteTask(ctx, c, call)
+		var most atomic.Int64
+		most.Store(passOnAtOnce)
+		out[i].Err = e.deleteTask(ctx, c, call, &most)
 	}
 	return out, nil
 }
 
 // deleteTask cancels a task that has not ended, and then removes its rows in bounded
-// batches. If it is interrupted, the task is cancelled and can be deleted again.
-func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
+// batches. If it is interrupted, the task is cancelled and can be deleted again. Of its children, and
+// of theirs, it deletes at most as many as most says; with more, it leaves the rest and the task to
+// the background.
+func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCall, most *atomic.Int64) error {
 	t, err := e.GetTask(ctx, call.TaskID)
 	if err != nil {
 		return err
@@ -260,14 +265,14 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 			return err
 		}
 	}
+	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.bulk}
+	by.Actor = actor(c, pawl.ActorUser, "")
 	if t.Children > 0 {
-		if err := e.deleteChildren(ctx, c, call); err != nil {
+		if gone, err := e.deleteChildren(ctx, c, call, by, most); err != nil || !gone {
 			return err
 		}
 	}
 	e.log.InfoContext(ctx, "task deleted", "task_id", call.TaskID, "namespace", c.Namespace, "actor", c.ActorID)
-	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.bulk}
-	by.Actor = actor(c, pawl.ActorUser, "")
 	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
 }
 

@@ -79,6 +79,7 @@ func (w *walk) create(rt *rapid.T) {
 			id:       i.ID,
 			typ:      n.Type,
 			state:    pawl.ItemQueued,
+			clock:    &w.model.now,
 			priority: n.Priority,
 			max:      n.MaxAttempts,
 			order:    len(w.model.all()) + len(t.items),

@@ -49,6 +49,7 @@ type Admitted struct {
 	locked  map[string]bool  // items that are locked
 	gateOf  map[string]*gate // by item
 	free    int
+	asked   bool // for gates whose rates allow a start again
 	stale   bool // a gate has a time of its rate that the clock went back from
 	rated   int  // one more than the queue's rate allows; 0 = the rate is not in the way
 }
@@ -64,11 +65,16 @@ type gate struct {
 	room, picked int
 	empty        bool // its heads are all that it has
 	rated        bool // its rate is what bounds its room
+	held         bool // an older item holds up all that it has
 	heads        []Pick
+	hints        []int64 // the rows of gate_hints that were read with it
 }
 
 // gatesAtOnce is how many gates are looked at before some are locked.
 const gatesAtOnce = 64
+
+// mostGates is what gatesAtOnce grows to in a claim that looks at many gates in vain.
+const mostGates = 1024
 
 // Admit locks what it counts and returns what may be claimed. Locks are taken in the order:
 // queue_limits, gates by number.
@@ -225,8 +231,9 @@ func (a *Admitted) choose(ctx context.Context, tx Tx) error {
 		start--
 	}
 	var busy []int64
-	for after, wrapped := start, start == 0; ; {
-		most := max(gatesAtOnce, a.free)
+	size := gatesAtOnce
+	for after, wrapped := start, start == 0; ; size = min(2*size, mostGates) {
+		most := max(size, a.free)
 		looked, err := a.withWork(ctx, tx, after, most)
 		if err != nil {
 			return err
@@ -288,11 +295,6 @@ func (a *Admitted) passed(ctx context.Context, tx Tx, busy []int64) error {
 	return err
 }
 
-// withWork reads gates that have queued items.
-func (a *Admitted) withWork(ctx context.Context, tx Tx, after int64, most int) ([]*gate, error) {
-	return a.gatesOf(ctx, tx, limitsSQL["gates with work"], a.ask.Queue, after, most)
-}
-
 func (a *Admitted) gatesOf(ctx context.Context, tx Tx, query string, args ...any) ([]*gate, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
@@ -335,14 +337,17 @@ func (a *Admitted) pickFrom(ctx context.Context, tx Tx, gates []*gate, wait bool
 		if err := a.deal(ctx, tx, inOrder); err != nil {
 			return nil, err
 		}
+		if err := a.forgetHeld(ctx, tx, inOrder); err != nil {
+			return nil, err
+		}
 	}
 	return busy, nil
 }
 
-// out reports whether nothing may be claimed from a gate: it is not one of the pointer, or an older item
+// out reports whether nothing may be claimed from a gate: it has no work, it is not one of the pointer, or an older item
 // of its key may have no gate yet.
 func (a *Admitted) out(g *gate) bool {
-	return g.pointer != a.pointer || a.ordered() && a.ask.Searched.Left[g.key]
+	return g.empty || g.pointer != a.pointer || a.ordered() && a.ask.Searched.Left[g.key]
 }
 
 // fewGates is how many gates a claim of one item locks.

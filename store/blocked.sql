@@ -23,14 +23,16 @@ SELECT DISTINCT w.task_id, w.type
 FROM pawl.all_items w
 WHERE w.task_id IN @ids($1) AND w.position < $2
   AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
-    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id))
+    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id)
+    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @lowered_rank(w.priority) AND r.item_id = w.id))
 UNION
 SELECT w.task_id, w.type
 FROM pawl.task_counters k
 JOIN pawl.items w ON w.task_id = k.task_id AND w.position >= k.items - $2
 WHERE k.task_id IN @ids($1)
   AND (EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
-    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id))
+    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @requeue_rank(w.priority) AND r.item_id = w.id)
+    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @lowered_rank(w.priority) AND r.item_id = w.id))
 
 -- name: blocked items
 SELECT s.item_id, s.run_at, NULL, NULL, 0, NULL, NULL, s.failures, s.left_by

@@ -17,6 +17,7 @@ FROM (
   SELECT w.id, w.task_id,
     (SELECT COUNT(*) FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = @new_rank(w.priority) AND r.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.ready b WHERE b.queue_id = w.queue_id AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id)
+    + (SELECT COUNT(*) FROM pawl.ready c WHERE c.queue_id = w.queue_id AND c.rank = @lowered_rank(w.priority) AND c.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.waiting g WHERE g.item_id = w.id)
     + (SELECT COUNT(*) FROM pawl.leases l WHERE l.item_id = w.id)
@@ -27,6 +28,7 @@ FROM (
 ) x
 WHERE x.places <> 1
 
+-- An even rank is one of two priorities: "one place" finds the wrong ones.
 -- name: carried
 SELECT @item_text(x.item_id), x.task_id,
   CASE
@@ -45,7 +47,7 @@ FROM (
     COALESCE(w.task_id, o.id) AS of_task_id, COALESCE(w.priority, o.item_priority, o.priority) AS of_priority,
     COALESCE(w.max_attempts, o.max_attempts) AS of_max_attempts, COALESCE(w.kind, 'work') AS of_kind
   FROM (
-    SELECT 'ready' AS place, item_id, queue_id, NULL AS namespace, task_id, CASE WHEN rank % 2 = 0 THEN -rank / 2 ELSE (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
+    SELECT 'ready' AS place, item_id, queue_id, NULL AS namespace, task_id, CASE WHEN rank % 2 <> 0 THEN (1 - rank) / 2 END AS priority, max_attempts, solo FROM pawl.ready
     UNION ALL
     SELECT 'scheduled', item_id, queue_id, NULL, task_id, priority, max_attempts, solo FROM pawl.scheduled
     UNION ALL
@@ -102,7 +104,7 @@ SELECT CASE WHEN x.place = 'task_events' THEN @task_text(x.id) ELSE @item_text(x
 FROM (
   SELECT e.task_id AS id, e.task_id, e.actor, 'task_events' AS place FROM pawl.task_events e WHERE e.task_id > $1 AND e.task_id <= $2
   UNION ALL
-  SELECT w.id, w.task_id, COALESCE(l.worker, e.worker, t.worker, s.worker, g.worker, r.worker, b.worker), 'its state'
+  SELECT w.id, w.task_id, COALESCE(l.worker, e.worker, t.worker, s.worker, g.worker, r.worker, b.worker, c.worker), 'its state'
   FROM pawl.all_items w
   LEFT JOIN pawl.leases l ON l.item_id = w.id
   LEFT JOIN pawl.finished_items e ON e.item_id = w.id
@@ -111,6 +113,7 @@ FROM (
   LEFT JOIN pawl.waiting g ON g.item_id = w.id
   LEFT JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = @new_rank(w.priority) AND r.item_id = w.id
   LEFT JOIN pawl.ready b ON b.queue_id = w.queue_id AND b.rank = @requeue_rank(w.priority) AND b.item_id = w.id
+  LEFT JOIN pawl.ready c ON c.queue_id = w.queue_id AND c.rank = @lowered_rank(w.priority) AND c.item_id = w.id
   WHERE w.task_id > $1 AND w.task_id <= $2
 ) x
 WHERE x.actor IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.actors a WHERE a.id = x.actor)

@@ -253,7 +253,8 @@ func PruneByRules(ctx context.Context, tx Tx, now int64, taskID string, rules []
 			break
 		}
 		from, to := nameRange(r.Prefix)
-		found, err := Strings(ctx, tx, checkpointSQL["beyond rule"], TaskID(taskID), from, to, r.Keep, left+1)
+		// One more shows that there are others. Another one may be the newest of the task, which stays.
+		found, err := Strings(ctx, tx, checkpointSQL["beyond rule"], TaskID(taskID), from, to, r.Keep, left+2)
 		if err != nil {
 			return 0, false, err
 		}

@@ -299,7 +299,7 @@ func wakeParent(ctx context.Context, tx Tx, now int64, itemID string) ([]DueItem
 		return nil, err
 	}
 	h := &held[0]
-	h.State, h.Rank, h.Since = "queued", RequeueRank(h.Priority), &now
+	h.queue(now)
 	if err := Put(ctx, tx, held); err != nil {
 		return nil, err
 	}

@@ -137,20 +137,25 @@ UPDATE pawl.parents
 SET todo = CASE WHEN todo > $2 THEN todo ELSE $2 END
 WHERE task_id = $1
 
+-- name: delete after children
+UPDATE pawl.parents
+SET todo = 2, delete_by = $2
+WHERE task_id = $1
+
 -- name: passed on
 UPDATE pawl.parents
 SET todo = 0
 WHERE task_id = $1 AND todo = $2
 
 -- name: cancelled parents
-SELECT p.namespace, p.task_id, NULL, p.todo
+SELECT p.namespace, p.task_id, NULL, p.todo, p.delete_by
 FROM pawl.parents p
 WHERE p.todo > 0 AND p.task_id > $2
 ORDER BY p.task_id
 LIMIT $1
 
 -- name: cancelling waits
-SELECT DISTINCT c.namespace, c.task_id, c.item_id, 1
+SELECT DISTINCT c.namespace, c.task_id, c.item_id, 1, NULL
 FROM pawl.child_cancels c
 WHERE c.item_id > $2
 ORDER BY c.item_id

@@ -67,6 +67,7 @@ func (third) Dialect() *store.Dialect {
 		Commits: &store.Commits{ // nil if event numbers are in the order of commit
 			Drawn:   func(context.Context, store.Tx) (int64, error) { panic("to do") },
 			Among:   func(context.Context, store.Tx, []store.Span) ([]int64, error) { panic("to do") },
+			Horizon: func(context.Context, store.Tx) (int64, int64, error) { panic("to do") },
 			Running: func(context.Context, store.Tx) (store.Running, error) { panic("to do") },
 			Server:  func(context.Context, store.Tx) (store.Server, error) { panic("to do") },
 			Reset:   func() { panic("to do") },

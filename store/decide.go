@@ -181,8 +181,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		return nil, nil, err
 	}
 	events := make([]Event, len(held))
-	var queued []DueItem
-	var feeders []string
+	queued, feeders := []DueItem(nil), []string(nil)
 	for i := range held {
 		h := &held[i]
 		h.State, h.Since = m.To, &c.Now
@@ -194,7 +193,8 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		case "rejected":
 			h.CompletedAt = &c.Now
 		case "queued":
-			h.Failures, h.Rank, h.CompletedAt = 0, RequeueRank(h.Priority), nil
+			h.Failures, h.CompletedAt = 0, nil
+			h.queue(c.Now)
 			if m.Event == "rejected" {
 				h.Rework, h.Error, h.Result, h.Assembled, h.LeftBy = h.Rework+1, m.Error, "", "", "rejected"
 			}

@@ -161,9 +161,10 @@ func (r taskRows) removeAll(ctx context.Context, tx Tx, free bool, batch int) er
 	return err
 }
 
-// DeleteEnded deletes those of the tasks of a namespace that have ended, are neither parents
-// nor children and have not been deleted before, as DeleteTask does. It returns their ids. It fails with
-// ErrManyRows if they have more than batch rows, and the transaction must not commit.
+// DeleteEnded deletes those of the tasks of a namespace that have ended, are no parents, are children
+// of none but a parent that is deleted, and have not been deleted before, as DeleteTask does. It returns
+// their ids. It fails with ErrManyRows if they have more than batch rows, and the transaction must not
+// commit.
 func DeleteEnded(ctx context.Context, tx Tx, namespace string, taskIDs []string, by *Deletion, batch int) ([]string, error) {
 	var tasks []pawl.Task
 	ids := taskIDs

@@ -20,6 +20,9 @@ type Commits struct {
 	Drawn func(ctx context.Context, tx Tx) (int64, error)
 	// Among lists, in order, the existing events with numbers in any of the spans.
 	Among func(ctx context.Context, tx Tx, spans []Span) ([]int64, error)
+	// Horizon returns two numbers of transactions: all below oldest have ended, and none from next
+	// on has begun to write.
+	Horizon func(ctx context.Context, tx Tx) (oldest, next int64, err error)
 	// Running returns all other open transactions of this database.
 	Running func(ctx context.Context, tx Tx) (Running, error)
 	// Server identifies the server that answers and its present history.

@@ -117,7 +117,7 @@ type Timed interface {
 	// take; nil = any. When a whole batch fails, the sweep halves it with only, so that one
 	// bad row does not stop the others.
 	Expire(ctx context.Context, tx Tx, limit int, only []string, boundary bool, ids []string) ([]Expired, error)
-	// Due moves up to limit items that are due to ready, with rank RequeueRank(priority):
+	// Due moves up to limit items that are due to ready, with its BackRank:
 	// scheduled items with run_at <= now (event due, scheduled > queued); waiting items with
 	// until <= now, or with needs = 0, until NULL and signal NULL (event ready, waiting >
 	// queued). since = now. The actor of the events is system. only is as in Expire.
@@ -300,7 +300,7 @@ const (
 //
 // fail: failures+1. When Retryable and failures < max_attempts, the item runs again. The
 // delay is DelayMicros when given, else pawl.Backoff{}.After(failures) * Jitter. With
-// delay 0 the item goes to ready with rank RequeueRank(priority) (state queued), else to
+// delay 0 the item goes to ready with its BackRank (state queued), else to
 // scheduled at now + delay. Otherwise the item goes to parked_items as failed, since =
 // completed_at = now, progress and stage kept. Its task then: solo: open > failed; many:
 // open-1, failed+1, settle. feeds is odd: every waiting row that item_deps names gets
@@ -309,7 +309,7 @@ const (
 // microseconds, UTC, Z). One checkpoint error_boundary with id CheckpointID, snapshot
 // {"error": Error, "failures": n, "max_attempts": m, "expired_lease": null}.
 //
-// release: the item goes to ready, rank RequeueRank(priority), or with DelayMicros above 0 to
+// release: the item goes to ready, with its BackRank, or with DelayMicros above 0 to
 // scheduled at now + delay, left_by 'released', event released, data {"run_at"} when
 // scheduled.
 //
@@ -336,24 +336,25 @@ type Leave struct {
 
 // Moved answers a verb that took an item out of leases.
 type Moved struct {
-	Ord                int
-	TaskID, State      string
-	Failures, Priority int
-	Type               string
-	RunAt              int64 // when a scheduled or waiting item is due; else 0
-	Now                int64
-	Fed                bool // items depend on it, which may have become ready or broken
-	Child              bool // it has no work left, and its task is a child
-	Settled            bool // this statement moved the task out of open
-	Owed               bool // … and the engine has a next step for it: it is submitted, or its input hash must be released
-	Returned           *Returned
+	Ord           int
+	TaskID, State string
+	Failures      int
+	Rank          int // if it is queued
+	Type          string
+	RunAt         int64 // when a scheduled or waiting item is due; else 0
+	Now           int64
+	Fed           bool // items depend on it, which may have become ready or broken
+	Child         bool // it has no work left, and its task is a child
+	Settled       bool // this statement moved the task out of open
+	Owed          bool // … and the engine has a next step for it: it is submitted, or its input hash must be released
+	Returned      *Returned
 }
 
 // Expired is one lease that the sweep ended.
 //
 // An item that was claimed with Prefetch, is still in state leased and has spared <
 // max_attempts goes back to ready. It is not counted; spared+1. For any other item,
-// failures+1: below max_attempts it goes to ready, rank RequeueRank(priority), error
+// failures+1: below max_attempts it goes to ready, with its BackRank, error
 // {"code":"lease_expired","message":"Lease expired - retry N/M"}. Else it goes to parked_items as
 // failed, completed_at = since = now, error {"code":"lease_expired","message":"Max retries
 // exceeded"}, and its task moves as in a Leave by fail.
@@ -365,7 +366,7 @@ type Moved struct {
 // Times are RFC 3339 in microseconds, UTC, Z.
 type Expired struct {
 	Namespace, ItemID, TaskID, Type, State string
-	Priority                               int
+	Rank                                   int // if it is queued
 	Checkpoint                             bool
 	Fed, Child                             bool // as in Moved, if it failed
 }

@@ -134,6 +134,9 @@ func SetLimits(ctx context.Context, tx Tx, name QueueName,
 	if _, err := tx.Exec(ctx, limitsSQL["set limits"], q.ID, text, changedAt); err != nil {
 		return q, false, err
 	}
+	if err := hintAll(ctx, tx, q.ID, &q.Limits); err != nil {
+		return q, false, err
+	}
 	var mark *int64
 	if !limits.IsZero() {
 		mark = new(int64(1))
@@ -269,6 +272,9 @@ func (k *Keying) Begin(ctx context.Context, tx Tx) (bool, error) {
 func (k *Keying) End(ctx context.Context, tx Tx) (Search, error) {
 	if len(k.search.Left) > 0 {
 		_, err := tx.Exec(ctx, limitsSQL["key again"], k.Queue.ID)
+		return k.search, err
+	}
+	if err := hintAll(ctx, tx, k.Queue.ID, &k.Queue.Limits); err != nil {
 		return k.search, err
 	}
 	_, err := tx.Exec(ctx, limitsSQL["end keying"], k.Queue.ID, k.search.ChangedAt, k.search.ChangedAt+k.search.After)

@@ -137,6 +137,73 @@ FROM g
 JOIN pawl.gates x ON x.id = g.gate
 ORDER BY x.id
 
+-- The gates after $2 that may have room and work, in order of their numbers, at most $3, with the
+-- rows that say so.
+-- name: hinted gates
+WITH RECURSIVE g (gate, n) AS (
+  SELECT (SELECT h.gate FROM pawl.gate_hints h WHERE h.queue_id = $1 AND h.at = 0 AND h.gate > $2 ORDER BY h.gate LIMIT 1), 1
+  UNION ALL
+  SELECT (SELECT h.gate FROM pawl.gate_hints h WHERE h.queue_id = $1 AND h.at = 0 AND h.gate > g.gate ORDER BY h.gate LIMIT 1), g.n + 1
+  FROM g
+  WHERE g.gate IS NOT NULL AND g.n < $3)
+SELECT g.gate, COALESCE((SELECT x.pointer FROM pawl.gates x WHERE x.id = g.gate), ''), COALESCE((SELECT x.key FROM pawl.gates x WHERE x.id = g.gate), ''),
+  COALESCE((SELECT x.next_start FROM pawl.gates x WHERE x.id = g.gate), 0),
+  (SELECT COUNT(*) FROM pawl.leases l WHERE l.queue_id = $1 AND l.gate = g.gate),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM pawl.ready r WHERE r.queue_id = $1 AND r.gate = g.gate LIMIT 1) w),
+  (SELECT CAST(@group(s.tx) AS TEXT) FROM (SELECT h.tx FROM pawl.gate_hints h WHERE h.queue_id = $1 AND h.at = 0 AND h.gate = g.gate ORDER BY h.tx LIMIT $4) s)
+FROM g
+WHERE g.gate IS NOT NULL
+ORDER BY g.gate
+
+-- The rows in $2, which are of gates from $3 to $4.
+-- name: forget hints
+DELETE FROM pawl.gate_hints
+WHERE (queue_id, at, gate, tx) IN (
+  SELECT h.queue_id, h.at, h.gate, h.tx
+  FROM pawl.gate_hints h
+  WHERE h.queue_id = $1 AND h.at = 0 AND h.gate >= $3 AND h.gate <= $4
+    AND ((h.gate, h.tx) IN (SELECT CAST(j.value ->> 0 AS INTEGER), CAST(j.value ->> 1 AS BIGINT) FROM @each($2) AS j)) IS TRUE -- or it is joined row by row
+  @skip)
+
+-- name: hint later
+INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)
+VALUES ($1, $2, $3, 0)
+ON CONFLICT (queue_id, at, gate, tx) DO NOTHING
+
+-- The gates whose rates allow a start at $2. A time after $3 is one from before the clock went back.
+-- name: due hints
+DELETE FROM pawl.gate_hints
+WHERE (queue_id, at, gate, tx) IN (
+  SELECT h.queue_id, h.at, h.gate, h.tx
+  FROM pawl.gate_hints h
+  WHERE h.queue_id = $1 AND h.at > 0 AND (h.at <= $2 OR h.at > $3)
+  ORDER BY h.at
+  LIMIT $4
+  @skip)
+RETURNING gate
+
+-- name: next hint
+SELECT h.at
+FROM pawl.gate_hints h
+WHERE h.queue_id = $1 AND h.at > 0
+ORDER BY h.at
+LIMIT 1
+
+-- All gates of a queue that have work are looked at again.
+-- name: hint all
+WITH RECURSIVE g (gate) AS (
+  SELECT (SELECT r.gate FROM pawl.ready r WHERE r.queue_id = $1 AND r.gate IS NOT NULL ORDER BY r.gate LIMIT 1)
+  UNION ALL
+  SELECT (SELECT r.gate FROM pawl.ready r WHERE r.queue_id = $1 AND r.gate > g.gate ORDER BY r.gate LIMIT 1)
+  FROM g
+  WHERE g.gate IS NOT NULL)
+INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)
+SELECT CAST($1 AS INTEGER), 0, g.gate, @transaction
+FROM g
+JOIN pawl.gates x ON x.id = g.gate
+WHERE x.pointer <> ''
+ON CONFLICT (queue_id, at, gate, tx) DO NOTHING
+
 -- name: lock gates
 SELECT x.id, x.next_start
 FROM pawl.gates x

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 )
 
 // PassedOn is a cancel, or a delete, that children still have to get: those of a parent or, of a
@@ -11,7 +12,8 @@ type PassedOn struct {
 	Namespace, TaskID string
 	ItemID            string // of a wait; "" = of a parent
 	Deletes           bool
-	listed            []string // children of a wait that Next has listed
+	By                *Deletion // of the parent, which is removed after its children; nil = it stays
+	listed            []string  // children of a wait that Next has listed
 }
 
 // PassOn notes that the children of a task which have not ended are to be cancelled, or also
@@ -19,6 +21,15 @@ type PassedOn struct {
 func PassOn(ctx context.Context, tx Tx, taskID string, deletes bool) (bool, error) {
 	n, err := tx.Exec(ctx, childrenSQL["pass on"], TaskID(taskID), 1+bit(deletes))
 	return n > 0, err
+}
+
+// DeleteAfterChildren notes that a parent is to be deleted when its children are.
+func DeleteAfterChildren(ctx context.Context, tx Tx, taskID string, by Deletion) error {
+	text, err := json.Marshal(by)
+	if err == nil {
+		_, err = tx.Exec(ctx, childrenSQL["delete after children"], TaskID(taskID), string(text))
+	}
+	return err
 }
 
 // PassOnCursor is the last parent and the last wait that ToPassOn has listed. The zero value is
@@ -42,8 +53,13 @@ func ToPassOn(ctx context.Context, tx Tx, after *PassOnCursor, limit int) ([]Pas
 		for rows.Next() {
 			var p PassedOn
 			var todo int
-			if err := rows.Scan(&p.Namespace, (*TaskID)(&p.TaskID), (*ItemID)(&p.ItemID), &todo); err != nil {
+			var by Text
+			if err := rows.Scan(&p.Namespace, (*TaskID)(&p.TaskID), (*ItemID)(&p.ItemID), &todo, &by); err != nil {
 				return nil, err
+			}
+			if by != "" {
+				p.By = new(Deletion)
+				_ = json.Unmarshal([]byte(by), p.By) // written by us
 			}
 			p.Deletes = todo > 1
 			out = append(out, p)

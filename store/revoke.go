@@ -76,7 +76,8 @@ func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason
 		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
 			Event: "lease_revoked", From: Text(h.State), To: "queued",
 			Actor: by, Message: reason, Data: Text(data)}
-		h.State, h.Rank, h.Since, h.LeftBy = "queued", RequeueRank(h.Priority), &now, "revoked"
+		h.LeftBy = "revoked"
+		h.queue(now)
 		queued[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
 	}
 	if err := Put(ctx, tx, held); err != nil {

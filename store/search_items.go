@@ -71,7 +71,7 @@ func (l *listing[T]) inStates(states []string) {
 	for _, table := range slices.Compact(tables) {
 		switch table {
 		case "ready":
-			for _, rank := range []string{"@new_rank", "@requeue_rank"} {
+			for _, rank := range []string{"@new_rank", "@requeue_rank", "@lowered_rank"} {
 				places = append(places, "(SELECT 1 FROM pawl.ready x WHERE x.queue_id = i.queue_id AND x.rank = "+rank+
 					"(i.priority) AND x.item_id = i.id) = 1")
 			}

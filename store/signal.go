@@ -173,7 +173,7 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalle
 				return nil, err
 			}
 		}
-		h.State, h.Rank, h.Since = "queued", RequeueRank(h.Priority), &now
+		h.queue(now)
 		out[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
 		if t := (signalledTask{h.TaskID, h.Signal, h.SignalKey}); !told[t] {
 			told[t] = true

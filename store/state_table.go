@@ -26,6 +26,7 @@ type StateRow struct {
 	LeftBy, Error, Signal, SignalKey            Text
 	WorkerID                                    Text // set only by the verbs that answer with it
 	Worker, StartedAt, Since, RunAt, Until      *int64
+	ClaimedAt                                   *int64 // the last claim, from the second on
 	Needs, Broken, Rank, Prefetch, LeaseSeconds int
 	AcquiredAt, HeartbeatAt, ExpiresAt          int64
 	Progress                                    *int
@@ -50,7 +51,8 @@ var stateTables = []stateTable{
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"rank", &h.Rank}}
 	}},
 	{"scheduled", statesOf("scheduled"), func(h *StateRow) []Column {
-		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"run_at", &h.RunAt}}
+		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"run_at", &h.RunAt},
+			{"claimed_at", &h.ClaimedAt}}
 	}},
 	{"leases", statesOf("leases"), func(h *StateRow) []Column {
 		return []Column{{"namespace", &h.Namespace}, {"priority", &h.Priority}, {"state", (*StateCode)(&h.State)}, {"prefetch", &h.Prefetch},
@@ -60,15 +62,33 @@ var stateTables = []stateTable{
 	}},
 	{"waiting", statesOf("waiting"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"until", &h.Until}, {"signal", &h.Signal},
-			{"signal_key", &h.SignalKey}, {"needs", &h.Needs}, {"broken", &h.Broken}}
+			{"signal_key", &h.SignalKey}, {"needs", &h.Needs}, {"broken", &h.Broken}, {"claimed_at", &h.ClaimedAt}}
 	}},
 	{"parked_items", statesOf("parked_items"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"state", (*StateCode)(&h.State)},
 			{"completed_at", &h.CompletedAt},
 			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result",
 				&h.Assembled},
-			{"evidence", &h.Evidence}, {"notes", &h.Notes}, {"failure", &h.Failure}}
+			{"evidence", &h.Evidence}, {"notes", &h.Notes}, {"failure", &h.Failure}, {"claimed_at", &h.ClaimedAt}}
 	}},
+}
+
+// taken returns the targets of a row that was removed from a table.
+func (h *StateRow) taken(p *stateTable) []any {
+	h.State = p.states[0]
+	targets := append(Targets(h.columns(p)), &h.Namespace, &h.Type)
+	if p.name == "ready" {
+		targets = append(targets, &h.Priority)
+	}
+	return targets
+}
+
+// queue sends an item back to the queue.
+func (h *StateRow) queue(now int64) {
+	if h.AcquiredAt != 0 {
+		h.ClaimedAt = &h.AcquiredAt
+	}
+	h.State, h.Rank, h.Since = "queued", BackRank(h.Priority, h.Attempt, h.ClaimedAt, now), &now
 }
 
 // columns returns the columns of the item's row in a table. All statements that take or
@@ -99,8 +119,7 @@ func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, err
 			args = append(args, List(wanted))
 		}
 		return scanStateRows(ctx, tx, stateTableSQL["take "+p.name], args, func(h *StateRow) []any {
-			h.State = p.states[0]
-			return append(Targets(h.columns(p)), &h.Namespace, &h.Type)
+			return h.taken(p)
 		})
 	})
 }
@@ -125,8 +144,7 @@ func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([
 			})
 		}
 		held, err := scanStateRows(ctx, tx, stateTableSQL["take "+p.name], []any{ids}, func(h *StateRow) []any {
-			h.State = p.states[0]
-			return append(Targets(h.columns(p)), &h.Namespace, &h.Type)
+			return h.taken(p)
 		})
 		for i := range held {
 			held[i].amend(a)
@@ -146,7 +164,7 @@ func (h *StateRow) amend(a Amendment) {
 		h.Feeds += *a.Feeds - h.Feeds%2
 	}
 	if a.Priority != nil {
-		h.Rank += RequeueRank(*a.Priority) - RequeueRank(PriorityOf(h.Rank))
+		h.Rank += RequeueRank(*a.Priority) - RequeueRank(h.Priority)
 		h.Priority = *a.Priority
 	}
 }
@@ -198,9 +216,6 @@ func scanStateRows(ctx context.Context, tx Tx, query string, args []any, targets
 		if err := rows.Scan(targets(&h)...); err != nil {
 			return nil, err
 		}
-		if h.State == "queued" {
-			h.Priority = PriorityOf(h.Rank)
-		}
 		out = append(out, h)
 	}
 	return out, rows.Err()
@@ -218,6 +233,9 @@ func Put(ctx context.Context, tx Tx, held []StateRow) error {
 		}
 		for j := range stateTables {
 			if p := &stateTables[j]; slices.Contains(p.states, h.State) {
+				if h.AcquiredAt != 0 && h.Attempt > 1 {
+					h.ClaimedAt = &h.AcquiredAt
+				}
 				if h.Failure = nil; isFailure(h.State) {
 					h.Failure = FailureKey(h.Error)
 				}

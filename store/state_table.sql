@@ -11,11 +11,13 @@ WITH held AS MATERIALIZED (
     SELECT id, queue_id, @new_rank(priority) AS rank FROM pawl.all_items WHERE id IN @ids($1)
     UNION ALL
     SELECT id, queue_id, @requeue_rank(priority) FROM pawl.all_items WHERE id IN @ids($1)
+    UNION ALL
+    SELECT id, queue_id, @lowered_rank(priority) FROM pawl.all_items WHERE id IN @ids($1)
   ) w
   JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready
 WHERE (queue_id, rank, item_id) IN (SELECT queue_id, rank, item_id FROM held)
-RETURNING @columns(ready), @namespace_of(queue_id), @type_of(queue_id)
+RETURNING @columns(ready), @namespace_of(queue_id), @type_of(queue_id), @priority_of(rank, item_id)
 
 -- name: take scheduled
 DELETE FROM pawl.scheduled

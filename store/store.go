@@ -74,7 +74,7 @@ type DB interface {
 //	@exclusive, @shared  FOR NO KEY UPDATE, which lets other rows refer to the row; FOR SHARE
 //	@kept                FOR KEY SHARE: the row is not deleted before the transaction ends
 //	@unlocked            after one of them: SKIP LOCKED
-//	@new_rank(x), @requeue_rank(x), @priority_of(x)   the functions of rank.go
+//	@new_rank(x), @requeue_rank(x), …   the functions of rank.go
 //	@actor(kind, name) … look-ups of names: see ExpandNames
 //	@alone               false while another open transaction has asked for it with the
 //	                     same ($1, $2, $3)

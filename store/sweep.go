@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -55,10 +57,49 @@ func FailedBefore(ctx context.Context, tx Tx, before int64, after Resting, limit
 }
 
 // Cursor is the position of a reader of the event log. The reader has read everything up
-// to Position, except for the tasks in Again, which failed and are to be tried again.
+// to Position, except for the tasks in Again, which failed and are to be tried again, and for
+// events that were not visible yet.
 type Cursor struct {
 	Position int64    `json:"-"`
 	Again    []string `json:"again,omitempty"`
+	Unseen   []Unseen `json:"unseen,omitempty"`
+}
+
+// Unseen are numbers below the position of a cursor of which no event was visible when the cursor
+// passed them. Transactions below Before may still commit events of these numbers.
+type Unseen struct {
+	Low    int64 `json:"low"`
+	High   int64 `json:"high"`
+	Before int64 `json:"before"`
+}
+
+// Has reports whether a number is among those that were not visible.
+func (c *Cursor) Has(number int64) bool {
+	return slices.ContainsFunc(c.Unseen, func(l Unseen) bool { return l.Low <= number && number <= l.High })
+}
+
+// maxUnseen bounds the ranges that a cursor keeps; neighbours become one if there are more. Events
+// between them are then read again.
+const maxUnseen = 1000
+
+// Wait adds ranges that were not visible, and removes those that are done.
+func (c *Cursor) Wait(more, done []Unseen) {
+	var out []Unseen
+	for _, l := range append(slices.Clone(c.Unseen), more...) {
+		if !slices.Contains(done, l) && !slices.Contains(out, l) {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b Unseen) int { return cmp.Compare(a.Low, b.Low) })
+	for len(out) > maxUnseen {
+		var half []Unseen
+		for pair := range slices.Chunk(out, 2) {
+			last := pair[len(pair)-1]
+			half = append(half, Unseen{pair[0].Low, max(pair[0].High, last.High), max(pair[0].Before, last.Before)})
+		}
+		out = half
+	}
+	c.Unseen = out
 }
 
 // ReadCursor reads a cursor. A cursor that was never moved is at the beginning.
@@ -123,7 +164,23 @@ type Entry struct {
 // RecordAfter reads up to limit events after an id, in order. It returns none when the
 // first of them is not older than before.
 func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Entry, error) {
-	rows, err := tx.Query(ctx, sweepSQL["record after"], id, limit, before)
+	return entries(ctx, tx, sweepSQL["record after"], id, limit, before)
+}
+
+// RecordAmong reads the events of ranges of numbers, in order.
+func RecordAmong(ctx context.Context, tx Tx, ranges []Unseen) ([]Entry, error) {
+	if len(ranges) == 0 {
+		return nil, nil
+	}
+	list := make([][]any, len(ranges))
+	for i, l := range ranges {
+		list[i] = []any{l.Low, l.High}
+	}
+	return entries(ctx, tx, sweepSQL["record among"], Table(list))
+}
+
+func entries(ctx context.Context, tx Tx, query string, args ...any) ([]Entry, error) {
+	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -80,6 +80,13 @@ WHERE e.id > $1
 ORDER BY e.id
 LIMIT $2
 
+-- name: record among
+SELECT e.id, e.created_at, e.task_id, e.namespace, e.move,
+  CASE WHEN EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = e.task_id AND n.id > e.id) THEN 0 ELSE 1 END
+FROM @each($1) AS j
+JOIN pawl.task_events e ON e.id >= CAST(j.value ->> 0 AS BIGINT) AND e.id <= CAST(j.value ->> 1 AS BIGINT)
+ORDER BY e.id
+
 -- Whether an open task no longer changes by itself: this is its newest event, no worker
 -- holds an item of it, and no item waits for a time.
 -- name: forgotten

@@ -75,6 +75,6 @@ SELECT t.id, t.type, t.state
 FROM pawl.task_rows t
 WHERE t.id @among_ids($1) AND COALESCE(t.namespace, t.namespace) = $2
   AND NOT EXISTS (SELECT 1 FROM pawl.parents p WHERE p.task_id = t.id)
-  AND NOT EXISTS (SELECT 1 FROM pawl.child_links l WHERE l.child_id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.child_links l WHERE l.child_id = t.id AND l.doomed = 0)
   AND NOT EXISTS (SELECT 1 FROM pawl.task_events e WHERE e.task_id = t.id AND e.move IN @events(task 'deleted'))
 ORDER BY t.id

@@ -92,7 +92,7 @@ func (a *Admitted) inOrder(ctx context.Context, tx Tx, gates []*gate) error {
 	held, err := heldUp(ctx, tx, of)
 	for _, g := range gates {
 		if slices.ContainsFunc(g.heads, func(p Pick) bool { return held[p.ItemID] }) {
-			g.heads, g.empty = nil, true
+			g.heads, g.empty, g.held = nil, true, g.picked == 0
 		}
 	}
 	return err
@@ -198,7 +198,7 @@ func (a *Admitted) take(g *gate) {
 // oldest picks the items of the highest priority, and of one priority the oldest, from gates that
 // have room. If the first items of the queue are not enough, all gates with room are compared.
 func (a *Admitted) oldest(ctx context.Context, tx Tx) error {
-	gates, err := a.gatesOf(ctx, tx, limitsSQL["first queued"], a.ask.Queue, firstQueued)
+	gates, all, err := a.firstGates(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -211,6 +211,9 @@ func (a *Admitted) oldest(ctx context.Context, tx Tx) error {
 	busy, err := a.pickFrom(ctx, tx, gates, false)
 	if err != nil || a.free == 0 {
 		return err
+	}
+	if all {
+		return a.passed(ctx, tx, busy)
 	}
 	var others []*gate
 	for after, end := int64(0), false; !end; {
@@ -233,6 +236,21 @@ func (a *Admitted) oldest(ctx context.Context, tx Tx) error {
 		return err
 	}
 	return a.passed(ctx, tx, append(busy, more...))
+}
+
+// firstGates returns the gates to pick from first, in order, and whether they are all that there is.
+func (a *Admitted) firstGates(ctx context.Context, tx Tx) (gates []*gate, all bool, err error) {
+	if a.hinted() {
+		if gates, err = a.withWork(ctx, tx, 0, firstQueued); err != nil {
+			return nil, false, err
+		}
+		if len(gates) < firstQueued {
+			gates = slices.DeleteFunc(gates, func(g *gate) bool { return a.out(g) || a.roomOf(g) == 0 })
+			return gates, true, a.byFirst(ctx, tx, gates)
+		}
+	}
+	gates, err = a.gatesOf(ctx, tx, limitsSQL["first queued"], a.ask.Queue, firstQueued)
+	return gates, false, err
 }
 
 // byFirst sorts gates by the first item of each.

@@ -115,7 +115,7 @@ func (s *Sweeper) checkRetention(ctx context.Context, report func(taskID, found 
 				for _, x := range spans {
 					at := cursors[x.cursor]
 					if slices.Contains(x.states, t.State) && x.own(own[t.Type]) == x.seconds && at.Position >= t.Last &&
-						!slices.Contains(at.Again, t.TaskID) {
+						!slices.Contains(at.Again, t.TaskID) && !at.Has(t.Last) {
 						report(t.TaskID, "it is "+t.State+", and the cursor "+x.cursor+" has passed its events")
 					}
 				}

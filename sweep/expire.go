@@ -40,7 +40,7 @@ func (p *pass) expire(ctx context.Context) error {
 			}
 			p.stats.Recovered++
 			if e.State == "queued" {
-				queued = append(queued, store.DueItem{Namespace: e.Namespace, ItemID: e.ItemID, Type: e.Type, Rank: store.RequeueRank(e.Priority)})
+				queued = append(queued, store.DueItem{Namespace: e.Namespace, ItemID: e.ItemID, Type: e.Type, Rank: e.Rank})
 			}
 		}
 		p.itemsReady(queued)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -25,12 +26,17 @@ func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskI
 		if err != nil {
 			return err
 		}
+		ended := 0
 		for _, s := range orphans {
-			if err := db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.EndOrphanedMessage(ctx, tx, s) }); err != nil {
+			err := db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.EndOrphanedMessage(ctx, tx, s) })
+			if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // its task may have been removed meanwhile
 				return err
 			}
+			if err == nil {
+				ended++
+			}
 		}
-		if len(orphans) < batch {
+		if len(orphans) < batch || ended == 0 {
 			return nil
 		}
 	}
@@ -54,14 +60,21 @@ func (p *pass) ownMessages(ctx context.Context) error {
 			orphans, err = store.OwnOrphans(ctx, tx, by, "", batch)
 			return err
 		})
+		ended := 0
 		for _, s := range orphans {
-			if err == nil {
-				err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-					return store.EndOwnOrphan(ctx, tx, now, by, s)
-				})
+			if err != nil {
+				break
+			}
+			err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+				return store.EndOwnOrphan(ctx, tx, now, by, s)
+			})
+			if pawl.CodeOf(err) == pawl.CodeNotFound { // its task was removed meanwhile
+				err = nil
+			} else {
+				ended++
 			}
 		}
-		if err != nil || len(orphans) < batch {
+		if err != nil || len(orphans) < batch || ended == 0 {
 			return p.logError(ctx, "messages of tasks", err)
 		}
 	}

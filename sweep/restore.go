@@ -98,18 +98,24 @@ func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID strin
 	if err != nil {
 		return err
 	}
-	err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		there, err := store.NamespaceOfTask(ctx, tx, taskID)
-		if err == nil && there == "" {
-			_, err = s.restore(ctx, tx, namespace, a)
+	for again := true; ; again = false {
+		beside := false // its rows cannot be inserted: a restore that ends meanwhile inserts them
+		err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			there, err := store.NamespaceOfTask(ctx, tx, taskID)
+			if err == nil && there == "" {
+				_, err = s.restore(ctx, tx, namespace, a)
+				beside = pawl.CodeOf(err) == pawl.CodeConflict
+			}
+			if err == nil {
+				err = fn(ctx, tx, there == "")
+			}
+			return cmp.Or(err, errPeeked)
+		})
+		if errors.Is(err, errPeeked) {
+			return nil
 		}
-		if err == nil {
-			err = fn(ctx, tx, there == "")
+		if !beside || !again {
+			return err
 		}
-		return cmp.Or(err, errPeeked)
-	})
-	if errors.Is(err, errPeeked) {
-		return nil
 	}
-	return err
 }

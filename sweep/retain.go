@@ -90,12 +90,12 @@ type retentionSpan struct {
 func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) error {
 	for {
 		due, err := p.dueTasks(ctx, s, own)
-		if err != nil || len(due.tasks)+len(due.later)+len(due.page) == 0 {
+		if err != nil || len(due.tasks)+len(due.later)+len(due.read.page)+len(due.read.done) == 0 {
 			return err
 		}
 		if p.preview != nil {
-			p.preview.note(s.cursor, due.tasks, due.page)
-			if len(due.page) < batch || p.preview.full() {
+			p.preview.note(s.cursor, due.tasks, due.read.page)
+			if len(due.read.page) < batch || p.preview.full() {
 				return nil
 			}
 			continue
@@ -118,7 +118,7 @@ func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.Typ
 			}
 		}
 		moved, err := p.advanceCursor(ctx, s.cursor, &due, again)
-		if err != nil || !moved || len(due.page) < batch {
+		if err != nil || !moved || len(due.read.page) < batch {
 			return err
 		}
 	}
@@ -146,17 +146,17 @@ func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.R
 // consequences that are still to come, or got checkpoints or chunks after their newest event.
 type dueTasks struct {
 	tasks, later []string
-	page         []store.Entry
+	read         record
 	left         []string // by the passes before, among the others
 }
 
 func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) (due dueTasks, err error) {
-	at, page, err := p.eventsOlderThan(ctx, s.cursor, s.age)
+	at, read, err := p.eventsOlderThan(ctx, s.cursor, s.age)
 	if err != nil {
 		return due, err
 	}
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		due = dueTasks{page: page, left: at.Again}
+		due = dueTasks{read: read, left: at.Again}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.Type
 		}
 		tasks = append(tasks, at.Again...)
 		resting := !pawl.TaskState(s.states[0]).Ended()
-		for _, e := range page {
+		for _, e := range read.all() {
 			if resting && e.Newest || !resting && pawl.TaskState(e.TaskTo).Ended() {
 				tasks = append(tasks, e.TaskID)
 			}
@@ -210,9 +210,7 @@ func (p *pass) advanceCursor(ctx context.Context, cursor string, due *dueTasks, 
 		if err != nil {
 			return err
 		}
-		if n := len(due.page); n > 0 {
-			at.Position = max(at.Position, due.page[n-1].ID)
-		}
+		due.read.move(&at)
 		others := slices.DeleteFunc(at.Again, func(id string) bool { return slices.Contains(due.left, id) })
 		at.Again = slices.Compact(slices.Sorted(slices.Values(append(others, again...))))
 		return store.MoveCursor(ctx, tx, now, cursor, at)

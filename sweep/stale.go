@@ -27,19 +27,39 @@ func (p *pass) stale(ctx context.Context) error {
 		return nil
 	}
 	for {
-		at, page, err := p.eventsOlderThan(ctx, staleCursor, p.Options.StaleAfter)
-		if err == nil && len(page) > 0 {
-			err = p.markStale(ctx, at, page)
+		at, r, err := p.eventsOlderThan(ctx, staleCursor, p.Options.StaleAfter)
+		if err == nil && len(r.all()) > 0 {
+			err = p.markStale(ctx, at, r)
 		}
-		if err != nil || len(page) < batch {
+		if err != nil || len(r.page) < batch {
 			return p.logError(ctx, "stale", err)
 		}
 	}
 }
 
-// eventsOlderThan returns the next page of events after a cursor that are older than age.
-func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Duration) (at store.Cursor, page []store.Entry, err error) {
+// record is what a reader of the event log reads next. Numbers of events are not in the order in
+// which transactions end on every database: late are events that the cursor has passed before they
+// were visible.
+type record struct {
+	page, late []store.Entry
+	more, done []store.Unseen // not visible yet, and not any more to be looked for
+}
+
+// all returns the events of the page and the late ones.
+func (r *record) all() []store.Entry { return slices.Concat(r.page, r.late) }
+
+// move moves a cursor past the record.
+func (r *record) move(at *store.Cursor) {
+	if n := len(r.page); n > 0 {
+		at.Position = max(at.Position, r.page[n-1].ID)
+	}
+	at.Wait(r.more, r.done)
+}
+
+// eventsOlderThan returns what comes after a cursor of the events that are older than age.
+func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Duration) (at store.Cursor, r record, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		r = record{}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -47,16 +67,54 @@ func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Dura
 		if at, err = p.cursor(ctx, tx, cursor); err != nil {
 			return err
 		}
-		page, err = store.RecordAfter(ctx, tx, at.Position, ago(now, age), batch)
-		if young := slices.IndexFunc(page, func(e store.Entry) bool { return e.At >= ago(now, age) }); young >= 0 {
-			page = page[:young]
+		var oldest, next int64
+		commits := p.DB.Dialect().Commits
+		if commits != nil {
+			if oldest, next, err = commits.Horizon(ctx, tx); err != nil {
+				return err
+			}
 		}
-		return err
+		r.page, err = store.RecordAfter(ctx, tx, at.Position, ago(now, age), batch)
+		if young := slices.IndexFunc(r.page, func(e store.Entry) bool { return e.At >= ago(now, age) }); young >= 0 {
+			r.page = r.page[:young]
+		}
+		if err != nil || commits == nil {
+			return err
+		}
+		return r.findLate(ctx, tx, &at, oldest, next, ago(now, age))
 	})
-	return at, page, err
+	return at, r, err
 }
 
-func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entry) error {
+// findLate reads the events that have become visible since the cursor passed them, and notes the numbers
+// in the page that are not visible yet.
+func (r *record) findLate(ctx context.Context, tx store.Tx, at *store.Cursor, oldest, next, before int64) (err error) {
+	for last, i := at.Position, 0; i < len(r.page); i++ {
+		if id := r.page[i].ID; id > last+1 {
+			r.more = append(r.more, store.Unseen{Low: last + 1, High: id - 1, Before: next})
+		}
+		last = r.page[i].ID
+	}
+	found, err := store.RecordAmong(ctx, tx, at.Unseen)
+	young := map[store.Unseen]bool{}
+	for _, e := range found {
+		if e.At < before {
+			r.late = append(r.late, e)
+			continue
+		}
+		for _, l := range at.Unseen {
+			young[l] = young[l] || l.Low <= e.ID && e.ID <= l.High
+		}
+	}
+	for _, l := range at.Unseen {
+		if l.Before <= oldest && !young[l] {
+			r.done = append(r.done, l)
+		}
+	}
+	return err
+}
+
+func (p *pass) markStale(ctx context.Context, at store.Cursor, r record) error {
 	var marked int64
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		marked = 0
@@ -64,7 +122,7 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entr
 		if err != nil || current.Position != at.Position { // another server has handled this page
 			return err
 		}
-		for _, e := range page {
+		for _, e := range r.all() {
 			if !e.Newest || e.Event == "stale" || e.Event == "deleted" || pawl.TaskState(e.TaskTo).Ended() {
 				continue
 			}
@@ -76,13 +134,14 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, page []store.Entr
 				marked++
 			}
 		}
-		return store.MoveCursor(ctx, tx, now, staleCursor, store.Cursor{Position: page[len(page)-1].ID})
+		r.move(&current)
+		return store.MoveCursor(ctx, tx, now, staleCursor, current)
 	})
 	if err != nil {
 		return err
 	}
 	p.stats.Stale += marked
-	for _, e := range page {
+	for _, e := range r.all() {
 		if e.Event == "deleted" {
 			if err := p.resume(ctx, e.Namespace, e.TaskID); err != nil {
 				return err

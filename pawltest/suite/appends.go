@@ -204,6 +204,23 @@ var ownAppends = noun{"appends of checkpoints", []promise{
 		_, err := w.svc.ListCheckpoints(w.ctx, pawl.CheckpointFilter{Refs: true})
 		w.invalid(err, "/refs")
 	}},
+	{"a call that leaves rows behind says so, whatever it keeps", func(w *fixture) {
+		t := w.create(pawl.NewTask{Type: "a"})
+		for n := range 2 {
+			var all []pawl.AppendedCheckpoint
+			for i := range pawl.MaxPrunedCheckpoints/2 + 1 {
+				all = append(all, own(fmt.Sprint("p/", n, "/", i), `1`, ""))
+			}
+			w.appendOwn(t.ID, all...)
+		}
+		var got []any
+		for range 2 {
+			out, err := first(w.svc.PruneCheckpoints(w.ctx, []pawl.CheckpointPrune{{TaskID: t.ID, Rules: []pawl.PruneRule{{Prefix: "p/"}}}}))
+			w.ok(err, "prune")
+			got = append(got, out.Pruned, out.More)
+		}
+		w.same(got, []any{pawl.MaxPrunedCheckpoints, true, 1, false}, "pruned, and whether there is more")
+	}},
 	{"rules keep the newest of each prefix, and leave one event", func(w *fixture) {
 		t := w.oneItem()
 		for n := range 6 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -181,6 +182,56 @@ var priorities = noun{"the order of claims", []promise{
 		for _, i := range w.items(t.ID) {
 			w.same(w.claim("w1").ID, i.ID, "next item")
 		}
+	}},
+	{"items that come back soon again are claimed after new ones", func(w *fixture) {
+		var back []string
+		for range 2 {
+			back = append(back, w.create(pawl.NewTask{Type: "t", MaxAttempts: 50}).ID)
+		}
+		for _, again := range []func(l pawl.Lease){
+			func(l pawl.Lease) { w.release(l) },
+			func(l pawl.Lease) {
+				_, err := first(w.svc.RevokeLeases(w.ctx, []pawl.RevokeCall{{ItemID: l.ID}}))
+				w.ok(err, "revoke")
+			},
+			func(l pawl.Lease) { w.failNow(l, "no") },
+			func(l pawl.Lease) {
+				w.advance(time.Duration(l.LeaseSeconds) * time.Second)
+				w.sweep()
+			},
+			func(l pawl.Lease) {
+				_, err := first(w.svc.Suspend(w.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Until: ptr(w.now().Add(time.Second))}}))
+				w.ok(err, "suspend")
+				w.advance(2 * time.Second)
+				w.sweep()
+			},
+		} {
+			fresh, lower := w.create(pawl.NewTask{Type: "t"}).ID, w.create(pawl.NewTask{Type: "t", Priority: -1}).ID
+			var order []string
+			for n := 0; n < 6 && !slices.Contains(order, fresh); n++ {
+				l := w.claims(pawl.ClaimRequest{WorkerID: "w1", LeaseSeconds: 30})[0]
+				if order = append(order, l.TaskID); l.TaskID == fresh {
+					w.complete(l, "")
+					continue
+				}
+				again(l)
+			}
+			w.same(slices.Contains(order, fresh), true, "the fresh one was claimed")
+			w.same(slices.Contains(back, w.claim("w1").TaskID), true, "what comes back is before lower priorities")
+			w.expire(pawl.Lease{LeaseSeconds: 300})
+			w.cancel(lower)
+		}
+	}},
+	{"an item that comes back after a minute is claimed before new ones", func(w *fixture) {
+		t := w.oneItem()
+		for range 2 {
+			w.release(w.claim("w1"))
+		}
+		w.create(pawl.NewTask{Type: "t"})
+		l := w.claimItem("w1", w.onlyItem(t.ID).ID)
+		w.advance(pawl.MinReturnSeconds * time.Second)
+		w.release(l)
+		w.same(w.claim("w1").TaskID, t.ID, "the older one")
 	}},
 	{"released items are claimed before new ones", func(w *fixture) {
 		t := w.manyItems(4)

@@ -15,7 +15,7 @@ var feedSQL = store.Texts(feedFile, "feed.sql")
 
 // commits says in which order transactions of this database become visible.
 func (d *db) commits() *store.Commits {
-	return &store.Commits{Drawn: lastDrawn, Among: eventsIn, Running: running, Server: server, Reset: func() { d.reset() }}
+	return &store.Commits{Drawn: lastDrawn, Among: eventsIn, Horizon: horizon, Running: running, Server: server, Reset: func() { d.reset() }}
 }
 
 func server(ctx context.Context, tx store.Tx) (s store.Server, err error) {
@@ -38,6 +38,11 @@ func eventsIn(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, er
 		low[i], high[i] = s.Low, s.High
 	}
 	return store.Ints(ctx, tx, feedSQL["among"], low, high)
+}
+
+func horizon(ctx context.Context, tx store.Tx) (oldest, next int64, err error) {
+	_, err = store.Row(ctx, tx, []any{&oldest, &next}, feedSQL["horizon"])
+	return oldest, next, err
 }
 
 func running(ctx context.Context, tx store.Tx) (store.Running, error) {

@@ -16,6 +16,10 @@ FROM unnest($1::bigint[], $2::bigint[]) AS s (low, high),
     OFFSET 0) e
 ORDER BY e.id
 
+-- name: horizon
+SELECT pg_snapshot_xmin(s.now)::text::bigint, pg_snapshot_xmax(s.now)::text::bigint
+FROM (SELECT pg_current_snapshot() AS now) s
+
 -- A transaction holds a lock on its own id from its first statement on. It has a number
 -- only after its first write.
 -- name: open

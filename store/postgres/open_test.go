@@ -95,7 +95,7 @@ func TestATableOfMigrationsThatIsNotTrue(t *testing.T) {
 // rows is dead, and at full speed.
 func TestHotTablesAreVacuumedEarly(t *testing.T) {
 	h := newDatabase(t)
-	h.want("(leases) (ready) (scheduled) (task_counters) (waiting)",
+	h.want("(gate_hints) (leases) (ready) (scheduled) (task_counters) (waiting)",
 		`SELECT relname FROM pg_class WHERE relnamespace = '`+h.schema+`'::regnamespace
 		AND reloptions @> ARRAY['autovacuum_vacuum_scale_factor=0.05', 'autovacuum_vacuum_cost_delay=0'] ORDER BY relname`)
 }

@@ -158,7 +158,7 @@ func rewriteFor(schema string) func(string) string {
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",
 		"pawl.", quoted, "@uuid", "uuid", "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE",
 		"@shared", "FOR SHARE", "@kept", "FOR KEY SHARE",
-		"@skip", "FOR UPDATE SKIP LOCKED", "@unlocked", "SKIP LOCKED",
+		"@skip", "FOR UPDATE SKIP LOCKED", "@transaction", "pg_current_xact_id()::text::bigint", "@unlocked", "SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
 		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), "+
 			"CAST($3 AS TEXT)), 0))"))

@@ -71,7 +71,7 @@ func (h *database) many(n, items int, alter func(*store.NewItem)) []store.NewIte
 func (h *database) claim(worker string, limit int, alter func(*store.Claim)) (out []store.Claimed) {
 	h.Helper()
 	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: worker, Limit: limit, LeaseSeconds: 30}},
-		Queues: []store.Queue{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}}}
+		Queues: []store.Queue{{Type: "a", Rank: 0}, {Type: "a", Rank: 1}, {Type: "a", Rank: 2}}}
 	if alter != nil {
 		alter(&c)
 	}

@@ -20,7 +20,7 @@ var rewrite = store.Rewriter(map[string]string{
 }, "@uuid", "BLOB", "@each(", "json_each(",
 	"@object(", "json_object(", "@array(", "json_array(", "@group(", "json_group_array(",
 	"@hex(", "lower(hex(", "@)", "))",
-	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "",
+	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "", "@transaction", "0",
 	"@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
 	"@metadata", members("t"), "@checkpoint_metadata", members("c"))
 

@@ -164,7 +164,7 @@ func (h *database) create(tasks []store.NewTask, items []store.NewItem) {
 func (h *database) claim(w string, n int, change ...func(*store.Claim)) []store.Claimed {
 	h.Helper()
 	c := store.Claim{Namespace: "default", Claimants: []store.Claimant{{WorkerID: w, Limit: n, LeaseSeconds: 60}},
-		Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}}}
+		Queues: []store.Queue{{Type: "t", Rank: 0}, {Type: "t", Rank: 1}, {Type: "t", Rank: 2}}}
 	for _, f := range change {
 		f(&c)
 	}

@@ -51,7 +51,7 @@ func TestFailBacksOffUntilTheBudgetIsSpent(t *testing.T) {
 		t.Errorf("at once: %+v", got)
 	}
 	h.want("ready", h.table("SELECT rank, attempt, failures, left_by, started_at FROM pawl.ready"),
-		fmt.Sprintf("0 2 2 failed %d", start.UnixMicro()))
+		fmt.Sprintf("2 2 2 failed %d", start.UnixMicro()))
 	c = h.claim("w", 1)[0]
 	stage := "at the end"
 	h.touch(store.Touch{Fence: fence("w", c), Stage: &stage, Extend: true})
@@ -106,12 +106,12 @@ func TestReleaseGivesBackUncounted(t *testing.T) {
 	h.leave(fail("w", claim(), after(0)))
 	h.advance(time.Second)
 	got := h.leave(store.Leave{Fence: fence("w", claim()), Verb: store.VerbRelease})
-	if got[0].State != "queued" || got[0].Failures != 1 || got[0].Priority != 7 || got[0].Type != "t" {
+	if got[0].State != "queued" || got[0].Failures != 1 || got[0].Rank != -12 || got[0].Type != "t" {
 		t.Errorf("moved %+v", got)
 	}
 	h.want("ready", h.table("SELECT rank, attempt, failures, left_by, @name_of(worker), "+
 		"started_at, since - started_at, error FROM pawl.ready"),
-		fmt.Sprintf(`-14 2 1 released w %d 1000000 {"message":"no <good>"}`, start.UnixMicro()))
+		fmt.Sprintf(`-12 2 1 released w %d 1000000 {"message":"no <good>"}`, start.UnixMicro()))
 	h.want("place", h.places(id), "ready")
 	h.want("event", h.table("SELECT event, from_state, to_state, data FROM pawl.event_rows ORDER BY id DESC LIMIT 1"),
 		"released leased queued -")

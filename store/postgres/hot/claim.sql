@@ -45,7 +45,7 @@ n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM d) locked
 r AS MATERIALIZED (
   SELECT x.*, COALESCE(NULLIF(($10::int[])[x.who], 0), ($17::int[])[array_position((SELECT ids FROM q), x.queue_id)]) AS seconds
   FROM (
-    SELECT d.*, @priority_of(d.rank) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
+    SELECT d.*, @priority_of(d.rank, d.item_id) AS priority, width_bucket((row_number() OVER (ORDER BY d.rank, d.item_id))::int, $8::int[]) AS who,
       (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
        FROM pawl.messages m
        WHERE m.item_id = d.item_id AND m.state IN ('streaming', 'stopped')

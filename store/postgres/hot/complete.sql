@@ -3,11 +3,11 @@ WITH c AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[])
     WITH ORDINALITY AS c(item_id, namespace, who, attempt, result, ord)),
 k AS MATERIALIZED (
-  SELECT c.item_id, c.namespace, l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.acquired_at, l.lease_expires_at,
+  SELECT c.item_id, c.namespace, l.task_id, l.queue_id, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.acquired_at, l.lease_expires_at,
     l.stage, l.key_id, c.ord, c.result
   FROM c,
     LATERAL (
-      SELECT l.task_id, l.queue_id, l.priority, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.acquired_at, l.lease_expires_at, l.stage, l.key_id
+      SELECT l.task_id, l.queue_id, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.acquired_at, l.lease_expires_at, l.stage, l.key_id
       FROM pawl.leases l
       WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker = c.worker AND l.attempt = c.attempt AND l.acceptance = 0
       OFFSET 0
@@ -78,7 +78,7 @@ settled AS (
   FROM u
   WHERE open = 0 AND updated_at = (SELECT now FROM n)
   RETURNING task_id)
-SELECT ord, task_id, 'completed', failures, priority, @known_type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
+SELECT ord, task_id, 'completed', failures, 0, @known_type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
 FROM x
 UNION ALL
 SELECT 0, task_id, state, 0, 0, '', 0, 0, 0, 0 /* none */

@@ -23,24 +23,24 @@ freed AS MATERIALIZED (
 due AS (
   DELETE FROM pawl.scheduled
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM s))
-  RETURNING queue_id, priority, item_id, task_id, @columns(carried), left_by, worker, started_at, error),
+  RETURNING queue_id, priority, item_id, task_id, @columns(carried), left_by, worker, started_at, error, claimed_at),
 roused AS (
   DELETE FROM pawl.waiting
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM timed UNION ALL SELECT item_id FROM freed))
-  RETURNING queue_id, priority, item_id, task_id, @columns(carried), left_by, worker, started_at, error),
+  RETURNING queue_id, priority, item_id, task_id, @columns(carried), left_by, worker, started_at, error, claimed_at),
 r AS MATERIALIZED (
-  SELECT @move(due, 'scheduled', 'queued', solo) AS move, n.now, @namespace_of(due.queue_id) AS namespace, due.*
+  SELECT @move(due, 'scheduled', 'queued', solo) AS move, n.now, @namespace_of(due.queue_id) AS namespace, @back_rank(due.priority, due.attempt, due.claimed_at, n.now) AS rank, due.*
   FROM due, n
   UNION ALL
-  SELECT @move(ready, 'waiting', 'queued', solo), n.now, @namespace_of(roused.queue_id), roused.*
+  SELECT @move(ready, 'waiting', 'queued', solo), n.now, @namespace_of(roused.queue_id), @back_rank(roused.priority, roused.attempt, roused.claimed_at, n.now), roused.*
   FROM roused, n),
 ready AS (
   INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT queue_id, @requeue_rank(priority), item_id, task_id, @columns(carried), left_by, worker, started_at, now, error
+  SELECT queue_id, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, now, error
   FROM r),
 record AS (
   INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, created_at, queue_id)
   SELECT namespace, task_id, item_id, NULLIF(attempt, 0), move, @system, now, queue_id
   FROM r)
-SELECT namespace, item_id, @type_of(queue_id), @requeue_rank(priority)
+SELECT namespace, item_id, @type_of(queue_id), rank
 FROM r

@@ -31,7 +31,7 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 	err = read(rows, err, func(r store.Rows) error {
 		var e store.Expired
 		var fed int
-		err := r.Scan(&e.Namespace, (*store.ItemID)(&e.ItemID), (*store.TaskID)(&e.TaskID), &e.Type, &e.State, &e.Priority, &e.Checkpoint, &fed)
+		err := r.Scan(&e.Namespace, (*store.ItemID)(&e.ItemID), (*store.TaskID)(&e.TaskID), &e.Type, &e.State, &e.Rank, &e.Checkpoint, &fed)
 		e.Fed, e.Child = fed%2 == 1, fed > 1
 		out = append(out, e)
 		return err

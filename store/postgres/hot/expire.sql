@@ -20,7 +20,8 @@ y AS MATERIALIZED (
   SELECT w.*,
     CASE WHEN spent THEN 'failed' ELSE 'queued' END AS to_state,
     CASE WHEN spare THEN error ELSE json_build_object('code', CASE WHEN capped THEN 'start_to_close' ELSE 'lease_expired' END, 'message', message)::text END AS new_error,
-    CASE WHEN leaves_boundary THEN row_number() OVER (PARTITION BY leaves_boundary ORDER BY item_id) END AS ord
+    CASE WHEN leaves_boundary THEN row_number() OVER (PARTITION BY leaves_boundary ORDER BY item_id) END AS ord,
+    @back_rank(priority, attempt, acquired_at, now) AS rank
   FROM w
   ORDER BY item_id),
 gone AS (
@@ -28,13 +29,13 @@ gone AS (
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
   INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT queue_id, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker, started_at, now, new_error
+  SELECT queue_id, rank, item_id, task_id, @columns(carried, failures: new_failures, spared: spared + CASE WHEN spare THEN 1 ELSE 0 END), 'expired', worker, started_at, now, new_error
   FROM y
   WHERE NOT spent
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error, failure)
-  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error, CASE WHEN capped THEN $6::bigint ELSE $5::bigint END
+  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error, failure, claimed_at)
+  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), 'expired', worker, started_at, now, now, progress, stage, new_error, CASE WHEN capped THEN $6::bigint ELSE $5::bigint END, CASE WHEN attempt > 1 THEN acquired_at END
   FROM y
   WHERE spent
   RETURNING 1),
@@ -92,5 +93,5 @@ boundary AS (
       'expires_at', to_char(pawl.stamp(lease_expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
       'heartbeat_at', to_char(pawl.stamp(heartbeat_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))::text, now
   FROM z)
-SELECT namespace, item_id, task_id, @type_of(queue_id), to_state, priority, leaves_boundary, CASE WHEN spent THEN feeds ELSE 0 END
+SELECT namespace, item_id, task_id, @type_of(queue_id), to_state, rank, leaves_boundary, CASE WHEN spent THEN feeds ELSE 0 END
 FROM y

@@ -16,7 +16,8 @@ x AS MATERIALIZED (
 y AS MATERIALIZED (
   SELECT x.*, n.now, n.now + x.wait AS run_at,
     CASE verb WHEN 'fail' THEN 'failed' WHEN 'release' THEN 'released' ELSE 'suspended' END AS event,
-    CASE WHEN spent THEN 'failed' WHEN verb = 'suspend' THEN 'waiting' WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END AS to_state
+    CASE WHEN spent THEN 'failed' WHEN verb = 'suspend' THEN 'waiting' WHEN wait > 0 THEN 'scheduled' ELSE 'queued' END AS to_state,
+    @back_rank(priority, attempt, acquired_at, n.now) AS rank, CASE WHEN attempt > 1 THEN acquired_at END AS claimed_at
   FROM x, n),
 @known_types,
 gone AS (
@@ -24,25 +25,25 @@ gone AS (
   WHERE item_id = ANY(ARRAY(SELECT item_id FROM x))),
 ready AS (
   INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT queue_id, @requeue_rank(priority), item_id, task_id, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
+  SELECT queue_id, rank, item_id, task_id, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
   FROM y
   WHERE to_state = 'queued'
   RETURNING 1),
 scheduled AS (
-  INSERT INTO pawl.scheduled (item_id, queue_id, task_id, priority, run_at, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT item_id, queue_id, task_id, priority, run_at, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
+  INSERT INTO pawl.scheduled (item_id, queue_id, task_id, priority, run_at, @columns(carried), left_by, worker, started_at, since, error, claimed_at)
+  SELECT item_id, queue_id, task_id, priority, run_at, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error, claimed_at
   FROM y
   WHERE to_state = 'scheduled'
   RETURNING 1),
 waiting AS (
-  INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, until, signal, signal_key, @columns(carried), left_by, worker, started_at, since, error)
-  SELECT item_id, queue_id, task_id, priority, until, signal, signal_key, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error
+  INSERT INTO pawl.waiting (item_id, queue_id, task_id, priority, until, signal, signal_key, @columns(carried), left_by, worker, started_at, since, error, claimed_at)
+  SELECT item_id, queue_id, task_id, priority, until, signal, signal_key, @columns(carried, failures: new_failures), event, worker, started_at, now, new_error, claimed_at
   FROM y
   WHERE to_state = 'waiting'
   RETURNING 1),
 rested AS (
-  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error, failure)
-  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error, ($16::bigint[])[ord]
+  INSERT INTO pawl.parked_items (item_id, queue_id, task_id, priority, state, @columns(carried), left_by, worker, started_at, since, completed_at, progress, stage, error, failure, claimed_at)
+  SELECT item_id, queue_id, task_id, priority, @state(failed), @columns(carried, failures: new_failures), event, worker, started_at, now, now, progress, stage, new_error, ($16::bigint[])[ord], claimed_at
   FROM y
   WHERE spent
   RETURNING 1),
@@ -109,7 +110,7 @@ boundary AS (
   SELECT ($10::text[])[ord], namespace, task_id, item_id, attempt, seq, 'error_boundary',
     json_build_object('error', ($6::text[])[ord]::json, 'failures', new_failures, 'max_attempts', max_attempts, 'expired_lease', NULL)::text, now
   FROM z)
-SELECT ord, task_id, to_state, new_failures, priority, @known_type,
+SELECT ord, task_id, to_state, new_failures, rank, @known_type,
   CASE to_state WHEN 'scheduled' THEN run_at WHEN 'waiting' THEN COALESCE(until, 0) ELSE 0 END, now,
   CASE WHEN spent THEN feeds ELSE 0 END, CASE WHEN spent THEN solo ELSE 0 END /* item */
 FROM y

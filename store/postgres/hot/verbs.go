@@ -219,7 +219,7 @@ func moved(rows store.Rows, err error, returns bool,
 	var i, fed, done int
 	var m store.Moved
 	var item store.ReturnedColumns
-	targets := []any{&i, (*store.TaskID)(&m.TaskID), (*store.Text)(&m.State), &m.Failures, &m.Priority,
+	targets := []any{&i, (*store.TaskID)(&m.TaskID), (*store.Text)(&m.State), &m.Failures, &m.Rank,
 		(*store.Text)(&m.Type), &m.RunAt, &m.Now, &fed, &done}
 	if returns {
 		targets = append(targets, item.Targets()...)

@@ -23,11 +23,12 @@ var (
 
 // claimed is a row of ready that moves to leases.
 type claimed struct {
-	queue  int64
-	kind   string
-	itemID store.ItemID
-	taskID store.TaskID
-	rank   int64
+	queue    int64
+	kind     string
+	itemID   store.ItemID
+	taskID   store.TaskID
+	rank     int64
+	priority int
 	store.Carried
 	startedAt, since               *int64
 	err, key, reasons, said, trace store.Text
@@ -35,7 +36,7 @@ type claimed struct {
 }
 
 func (r *claimed) targets() []any {
-	return slices.Concat([]any{&r.rank, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
+	return slices.Concat([]any{&r.rank, &r.priority, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
 		&r.startedAt, &r.since, &r.err, &r.key, &r.input, &r.trace, &r.reasons, &r.said})
 }
 
@@ -224,7 +225,6 @@ func newHolder(ctx context.Context, tx store.Tx, cl *store.Claim, who int, now i
 // hold adds the lease and its event to those that are inserted.
 func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, events *inserter) (store.Claimed, error) {
 	now, c := h.now, h.Claimant
-	priority := store.PriorityOf(int(r.rank))
 	seconds := cmp.Or(c.LeaseSeconds, h.leases[r.kind])
 	expires := r.LeaseEnd(now, now+int64(seconds)*1_000_000)
 	started := now
@@ -237,13 +237,13 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, even
 	if r.since != nil {
 		e.since = *r.since
 	}
-	err := leases.add(ctx, tx, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.queue, priority, flag(c.Prefetch), h.worker,
+	err := leases.add(ctx, tx, with(r.Columns(), r.itemID, h.namespace, r.taskID, r.queue, int64(r.priority), flag(c.Prefetch), h.worker,
 		int64(seconds), started, now, expires, r.err, c.Key, store.StoppedIn(r.said))...)
 	if err == nil {
 		err = e.add(ctx, tx, events, now)
 	}
 	return store.Claimed{
-		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: priority,
+		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: r.priority,
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: seconds,
 		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, Trace: r.trace, AcquiredAt: now, LeaseExpiresAt: expires,
 	}, err

@@ -1,5 +1,5 @@
 -- name: Head
-SELECT r.rank, r.item_id, r.task_id, @columns(r.carried), r.started_at, r.since, r.error,
+SELECT r.rank, @priority_of(r.rank, r.item_id), r.item_id, r.task_id, @columns(r.carried), r.started_at, r.since, r.error,
   CASE WHEN r.solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = r.item_id) END,
   CASE r.solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = r.item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = r.item_id) END,
   (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = r.task_id),
@@ -21,7 +21,7 @@ WHERE queue_id = $1 AND rank = $2 AND item_id BETWEEN $3 AND $4
 -- name: Pick
 DELETE FROM pawl.ready
 WHERE queue_id = @unlimited($1) AND rank = $2 AND item_id = $3
-RETURNING rank, item_id, task_id, @columns(carried), started_at, since, error,
+RETURNING rank, @priority_of(rank, item_id), item_id, task_id, @columns(carried), started_at, since, error,
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
   (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),
@@ -36,7 +36,7 @@ RETURNING rank, item_id, task_id, @columns(carried), started_at, since, error,
 -- name: PickAdmitted
 DELETE FROM pawl.ready
 WHERE queue_id = @claimable($1) AND rank = $2 AND item_id = $3
-RETURNING rank, item_id, task_id, @columns(carried), started_at, since, error,
+RETURNING rank, @priority_of(rank, item_id), item_id, task_id, @columns(carried), started_at, since, error,
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
   (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),

@@ -106,6 +106,6 @@ func (l *lease) completed() *event {
 func (l *lease) moved(ctx context.Context, tx store.Tx, ord int, state string, runAt, now int64) (store.Moved, error) {
 	q, err := store.QueueNamed(ctx, tx, l.queue)
 	out := state == "completed" || state == "failed"
-	return store.Moved{Ord: ord, TaskID: string(l.taskID), State: state, Failures: l.Failures, Priority: int(l.priority), Type: q.Type,
+	return store.Moved{Ord: ord, TaskID: string(l.taskID), State: state, Failures: l.Failures, Rank: l.rank, Type: q.Type,
 		RunAt: runAt, Now: now, Fed: l.FeedsItems() && out, Child: l.OfChild() && out, Settled: l.Solo == 1 && out}, err
 }

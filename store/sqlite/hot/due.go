@@ -24,6 +24,7 @@ type sleeper struct {
 	store.Carried
 	leftBy, err       store.Text
 	worker, startedAt *int64
+	claimedAt         *int64
 }
 
 // Due implements store.Timed. An item with dependencies and a time waits for both.
@@ -58,7 +59,7 @@ func (Verbs) Due(ctx context.Context, tx store.Tx, limit int, only []string) ([]
 func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int64) (store.DueItem, error) {
 	var s sleeper
 	targets := slices.Concat([]any{&s.itemID, &s.queue, &s.taskID, &s.priority}, store.Targets(s.Columns()), []any{
-		&s.leftBy, &s.worker, &s.startedAt, &s.err})
+		&s.leftBy, &s.worker, &s.startedAt, &s.err, &s.claimedAt})
 	_, err := store.Row(ctx, tx, targets, take, store.ItemID(id))
 	if err != nil {
 		return store.DueItem{}, err
@@ -67,7 +68,7 @@ func wake(ctx context.Context, tx store.Tx, id, take, name, from string, now int
 	if err != nil {
 		return store.DueItem{}, err
 	}
-	rank := int64(store.RequeueRank(int(s.priority)))
+	rank := int64(store.BackRank(int(s.priority), s.Attempt, s.claimedAt, now))
 	_, err = tx.Exec(ctx, putReady, with(s.Columns(), s.queue, rank, s.itemID, s.taskID, s.leftBy, s.worker, s.startedAt, now,
 		s.err)...)
 	if err != nil {

@@ -22,9 +22,9 @@ LIMIT $2
 -- name: TakeScheduled
 DELETE FROM pawl.scheduled
 WHERE item_id = $1
-RETURNING item_id, queue_id, task_id, priority, @columns(carried), left_by, worker, started_at, error
+RETURNING item_id, queue_id, task_id, priority, @columns(carried), left_by, worker, started_at, error, claimed_at
 
 -- name: TakeWaiting
 DELETE FROM pawl.waiting
 WHERE item_id = $1
-RETURNING item_id, queue_id, task_id, priority, @columns(carried), left_by, worker, started_at, error
+RETURNING item_id, queue_id, task_id, priority, @columns(carried), left_by, worker, started_at, error, claimed_at

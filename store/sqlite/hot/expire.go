@@ -53,8 +53,7 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 			return nil, err
 		}
 		out[i] = store.Expired{Namespace: l.namespace, ItemID: string(l.itemID), TaskID: string(l.taskID), Type: q.Type, State: state,
-			Priority: int(l.priority),
-			Fed:      l.FeedsItems() && state == "failed", Child: l.OfChild() && state == "failed"}
+			Rank: l.rank, Fed: l.FeedsItems() && state == "failed", Child: l.OfChild() && state == "failed"}
 		if boundary && message != "" && len(ids) > 0 {
 			if err := l.markExpired(ctx, tx, ids[0], message, now); err != nil {
 				return nil, err

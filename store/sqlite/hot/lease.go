@@ -20,6 +20,7 @@ type lease struct {
 	progress                                     *int64
 	stage, err, keyID                            store.Text
 	workerID                                     string // read only where a record needs it
+	rank                                         int    // once it is queued
 }
 
 func (l *lease) targets() []any {
@@ -39,32 +40,44 @@ func (l *lease) event(name, to string, by by) event {
 		name: name, from: store.Text(l.state), to: store.Text(to), by: by, queue: l.queue, since: l.acquiredAt}
 }
 
-func (l *lease) rank() int64 { return int64(store.RequeueRank(int(l.priority))) }
+// back sets the rank with which the item comes back to the queue.
+func (l *lease) back(now int64) int64 {
+	l.rank = store.BackRank(int(l.priority), l.Attempt, &l.acquiredAt, now)
+	return int64(l.rank)
+}
+
+// claimedAt returns what the tables of items that come back later keep of the claim.
+func (l *lease) claimedAt() *int64 {
+	if l.Attempt < 2 {
+		return nil
+	}
+	return &l.acquiredAt
+}
 
 // toReady, toScheduled, toWaiting and toFailed insert the item into the table of its new
 // state, with its carried values. The lease was removed before.
 func (l *lease) toReady(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
-	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.queue, l.rank(), l.itemID, l.taskID, leftBy, l.worker, l.startedAt, now,
+	_, err := tx.Exec(ctx, putReady, with(l.Columns(), l.queue, l.back(now), l.itemID, l.taskID, leftBy, l.worker, l.startedAt, now,
 		l.err)...)
 	return err
 }
 
 func (l *lease) toScheduled(ctx context.Context, tx store.Tx, leftBy string, runAt, now int64) error {
 	_, err := tx.Exec(ctx, putScheduled, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority, runAt,
-		leftBy, l.worker, l.startedAt, now, l.err)...)
+		leftBy, l.worker, l.startedAt, now, l.err, l.claimedAt())...)
 	return err
 }
 
 func (l *lease) toWaiting(ctx context.Context, tx store.Tx, leftBy string, until *int64, signal, key store.Text, now int64) error {
 	_, err := tx.Exec(ctx, putWaiting, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority, until, signal, key, 0,
-		leftBy, l.worker, l.startedAt, now, l.err)...)
+		leftBy, l.worker, l.startedAt, now, l.err, l.claimedAt())...)
 	return err
 }
 
 // toFailed also updates the items that depend on this item.
 func (l *lease) toFailed(ctx context.Context, tx store.Tx, leftBy string, now int64) error {
 	_, err := tx.Exec(ctx, putFailed, with(l.Columns(), l.itemID, l.queue, l.taskID, l.priority,
-		leftBy, l.worker, l.startedAt, now, l.progress, l.stage, l.err, store.FailureKey(l.err))...)
+		leftBy, l.worker, l.startedAt, now, l.progress, l.stage, l.err, store.FailureKey(l.err), l.claimedAt())...)
 	if err == nil && l.FeedsItems() {
 		_, err = tx.Exec(ctx, breakOthers, l.itemID)
 	}

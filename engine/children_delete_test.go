@@ -1,0 +1,48 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// A delete by force deletes at most 1,000 children in the call, of all generations. The others, and the
+// task, follow in the background.
+func TestADeleteByForceOfManyChildren(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		parent := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+		children := func(of string, n int) (ids []string) {
+			calls := make([]pawl.NewTask, n)
+			for i := range calls {
+				calls[i] = pawl.NewTask{Type: "a", ParentID: of}
+			}
+			for _, r := range need[[]pawl.Result[pawl.Task]](t)(p.Engine.CreateTasks(ctx, calls)) {
+				ok(t, r.Err)
+				ids = append(ids, r.Value.ID)
+			}
+			return ids
+		}
+		const many, more = 900, 250
+		children(children(parent.ID, many)[0], more)
+		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: parent.ID, Force: true, Reason: "why"}})))
+		o := typeFixture{T: t, Pawl: p}
+		if n := o.count("SELECT COUNT(*) FROM pawl.tasks"); n < many+more+1-1000 {
+			t.Errorf("%d tasks are left by the call", n)
+		}
+		if got := need[pawl.Task](t)(p.Engine.GetTask(ctx, parent.ID)); got.State != pawl.TaskCancelled {
+			t.Errorf("the parent is %s", got.State)
+		}
+		for range 2 {
+			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		}
+		if n := o.count("SELECT COUNT(*) FROM pawl.tasks"); n != 0 {
+			t.Errorf("%d tasks are left by the background", n)
+		}
+		deleted := need[pawl.List[pawl.Event]](t)(p.Engine.ListEvents(ctx, pawl.EventFilter{TaskID: parent.ID, Event: "deleted"}))
+		if len(deleted.Items) != 1 || deleted.Items[0].Message != "why" {
+			t.Errorf("the parent's end: %+v", deleted.Items)
+		}
+	})
+}
