@@ -156,9 +156,9 @@ func (w *concurrentWalk) fork(ctx context.Context, draw *rand.Rand, svc pawl.Ser
 	return w.noted(nil, task, err)
 }
 
-// replace creates a task that replaces the payload of the one before.
+// replace creates a task that replaces the payload of the one before, which may be in the log already.
 func (w *concurrentWalk) replace(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	n := pawl.NewTask{Type: []string{"plain", "brief"}[draw.IntN(2)], Payload: fmt.Append(nil, draw.Uint32())}
+	n := pawl.NewTask{Type: []string{"plain", "brief"}[draw.IntN(2)]}
 	key, ahead := fmt.Sprint(w.round, "/", draw.IntN(2)), w.p.Now().Add(10*time.Second)
 	if draw.IntN(2) == 0 {
 		n.Debounce = &pawl.Debounce{Key: key, Seconds: 5}
@@ -168,6 +168,17 @@ func (w *concurrentWalk) replace(ctx context.Context, draw *rand.Rand, svc pawl.
 			n.RunAt = &ahead
 		}
 	}
+	if err := w.replaceBy(ctx, draw, svc, n, key); err != nil || draw.IntN(2) == 0 {
+		return err
+	}
+	if _, err := svc.Sweep(ctx); err != nil {
+		return err
+	}
+	return w.replaceBy(ctx, draw, svc, n, key)
+}
+
+func (w *concurrentWalk) replaceBy(ctx context.Context, draw *rand.Rand, svc pawl.Service, n pawl.NewTask, key string) error {
+	n.Payload = fmt.Append(nil, draw.Uint32())
 	w.record.mu.Lock()
 	w.record.payloads[key] = append(w.record.payloads[key], string(n.Payload))
 	w.record.mu.Unlock()

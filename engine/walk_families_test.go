@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -134,4 +135,57 @@ func (w *concurrentWalk) deleteBeside(ctx context.Context, draw *rand.Rand, svc 
 		created = nil
 	}
 	return errors.Join(created, deleted)
+}
+
+// restoreApart restores parents without their children, and checks that each has them all. Of every
+// second family the children come back first, and are archived again while the parent is there.
+func (w *concurrentWalk) restoreApart() {
+	w.Helper()
+	var alone, later []string
+	for n, parent := range slices.Sorted(maps.Keys(w.record.children)) {
+		if !slices.Contains(w.tasks, parent) {
+			continue
+		}
+		if n%2 == 0 {
+			alone = append(alone, parent)
+			w.restoreNow(parent)
+			continue
+		}
+		later = append(later, parent)
+		for _, child := range w.record.children[parent] {
+			w.restoreNow(child)
+		}
+	}
+	if len(alone)+len(later) == 0 {
+		return
+	}
+	w.checkKeysOf(alone, "a parent that was restored alone")
+	w.p.Advance(30 * time.Second)
+	for _, parent := range later {
+		w.restoreNow(parent)
+	}
+	w.p.Advance(40 * time.Second)
+	_, err := w.p.Service.Sweep(w.Context())
+	w.accept(err)
+	w.checkKeysOf(later, "a parent whose children were archived")
+}
+
+// restoreNow restores a task, unless it is there or was deleted.
+func (w *concurrentWalk) restoreNow(task string) {
+	w.Helper()
+	_, err := w.p.Service.RestoreArchive(w.Context(), task)
+	if !errors.Is(err, pawl.ErrConflict) && !errors.Is(err, pawl.ErrNotFound) {
+		w.accept(err)
+	}
+}
+
+func (w *concurrentWalk) checkKeysOf(parents []string, of string) {
+	w.Helper()
+	for _, parent := range parents {
+		for key, child := range w.record.children[parent] {
+			if slices.Contains(w.tasks, child) && w.keyOf(child) != key {
+				w.Errorf("%s, %s, has no child %q, which was %s", of, parent, key, child)
+			}
+		}
+	}
 }

@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -98,33 +100,44 @@ type walkHeld struct {
 
 // has reports whether a task cannot end as long as the transactions are open.
 func (h *walkHeld) has(w *concurrentWalk, task string) bool {
-	return h != nil && (h.tasks[task] || h.keys[w.record.limited[task]])
+	key, limited := w.record.limited[task]
+	return h != nil && (h.tasks[task] || limited && h.keys[key])
 }
 
 // besideOpen ends all tasks but those that open transactions hold, while these are open. SQLite has
 // one writer, which waits for such a transaction.
 func (w *concurrentWalk) besideOpen(draw *rand.Rand) {
 	w.Helper()
-	if w.killer == nil || w.Failed() {
-		return
+	switch {
+	case w.killer == nil || w.Failed():
+	case w.theme.name == "families":
+		w.besideHeld(draw, w.holdFamilies)
+		w.checkRecord("after the transactions")
+	case w.theme.name == "limits":
+		for _, older := range []bool{true, false} {
+			var claims []walkClaim
+			w.besideHeld(draw, func(draw *rand.Rand, held *walkHeld) { claims = w.holdLimited(draw, held, older) })
+			w.limited(0, 0, 0, 1, 1, 1)
+			w.countLimits(draw)
+			for _, c := range claims {
+				if err := deliver(w.Context(), w.p.Service, c); pawl.CodeOf(err) != pawl.CodeLeaseLost { // it was rolled back
+					w.accept(err)
+				}
+			}
+		}
 	}
+}
+
+// besideHeld ends all tasks but those that hold makes transactions for. Then these commit or roll back.
+func (w *concurrentWalk) besideHeld(draw *rand.Rand, hold func(*rand.Rand, *walkHeld)) {
+	w.Helper()
 	held := &walkHeld{tasks: map[string]bool{}, keys: map[string]bool{}}
 	defer func() {
 		for _, tx := range held.txs {
 			tx.end()
 		}
 	}()
-	var cancelled []string
-	var late []walkClaim
-	switch w.theme.name {
-	case "families":
-		cancelled = w.holdFamilies(draw, held)
-	case "limits":
-		late = w.holdLimited(draw, held)
-	default:
-		return
-	}
-	if w.Failed() {
+	if hold(draw, held); w.Failed() {
 		return
 	}
 	w.settle(held)
@@ -132,26 +145,14 @@ func (w *concurrentWalk) besideOpen(draw *rand.Rand) {
 		_, err := w.p.Service.Sweep(w.Context())
 		w.accept(err)
 	}
-	for n, tx := range held.txs {
-		if n == 0 || draw.IntN(3) > 0 {
+	for _, tx := range held.txs {
+		if draw.IntN(4) > 0 {
 			w.accept(tx.commit())
 		}
 		tx.end()
 	}
 	_, err := w.p.Service.Sweep(w.Context())
 	w.accept(err)
-	if w.theme.name == "limits" {
-		w.limited(0, 0, 0, 1, 1, 1)
-		w.countLimits(draw)
-	}
-	for _, c := range late {
-		if err := deliver(w.Context(), w.p.Service, c); pawl.CodeOf(err) != pawl.CodeLeaseLost { // it was rolled back
-			w.accept(err)
-		}
-	}
-	if len(cancelled) > 0 {
-		w.checkRecord("after the transactions")
-	}
 }
 
 // hold begins a transaction that stays open, and makes calls in it.
@@ -167,41 +168,64 @@ func (w *concurrentWalk) hold(held *walkHeld, calls func(ctx context.Context, in
 }
 
 // holdFamilies holds a parent that waits for children, and a child of another one, which is then
-// cancelled and due to be archived.
-func (w *concurrentWalk) holdFamilies(draw *rand.Rand, held *walkHeld) (cancelled []string) {
+// cancelled and due to be archived. The children of the first one and of a third one end in one call.
+func (w *concurrentWalk) holdFamilies(draw *rand.Rand, held *walkHeld) {
 	w.Helper()
+	ctx, svc := w.Context(), w.p.Service
 	var parents []string
 	for range 3 {
-		id, err := w.raised(w.Context(), draw, w.p.Service)
+		id, err := w.raised(ctx, draw, svc)
 		w.accept(err)
 		parents = append(parents, id)
 	}
-	urgent := 7
-	touch := func(id string) func(ctx context.Context, in *engine.TxEngine) error {
+	child := w.record.children[parents[1]]["k0"]
+	if w.Failed() || child == "" {
+		return
+	}
+	for _, id := range []string{parents[0], child} {
 		held.tasks[id] = true
-		return func(ctx context.Context, in *engine.TxEngine) error {
+		w.hold(held, func(ctx context.Context, in *engine.TxEngine) error {
+			urgent := 7
 			_, err := first(in.UpdateTasks(ctx, []pawl.TaskUpdate{{TaskID: id, Priority: &urgent}}))
 			return err
-		}
+		})
 	}
-	w.hold(held, touch(parents[0]))
-	child := w.record.children[parents[1]]["k0"]
-	if child == "" {
-		return nil
-	}
-	w.hold(held, touch(child))
 	held.tasks[parents[1]] = true
-	_, err := first(w.p.Service.CancelTasks(asOperator(w.Context()), []pawl.TaskCall{{TaskID: parents[1]}}))
+	_, err := first(svc.CancelTasks(asOperator(ctx), []pawl.TaskCall{{TaskID: parents[1]}}))
 	w.accept(err)
+	w.endTogether(w.record.children[parents[0]], w.record.children[parents[2]])
+	if got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "last", TaskID: parents[2]}); err != nil || len(got) == 0 {
+		w.Errorf("the children of %s have ended beside those of a locked parent, and it waits: %v", parents[2], err)
+	} else {
+		w.accept(deliver(ctx, svc, claimOf(&got[0])))
+	}
 	w.p.Advance(2 * time.Minute)
-	return parents[1:2]
 }
 
-// holdLimited holds the first items of a key, and a claim of another one. Half of the claims are
-// older than the limits.
-func (w *concurrentWalk) holdLimited(draw *rand.Rand, held *walkHeld) (late []walkClaim) {
+// endTogether completes children in one call, those of the first parent first.
+func (w *concurrentWalk) endTogether(families ...map[string]string) {
 	w.Helper()
-	older := w.round%2 == 0
+	var ends []pawl.CompleteCall
+	for _, children := range families {
+		for _, id := range slices.Sorted(maps.Values(children)) {
+			got, err := w.p.Service.Claim(w.Context(), pawl.ClaimRequest{WorkerID: "last", TaskID: id})
+			w.accept(err)
+			for _, l := range got {
+				ends = append(ends, pawl.CompleteCall{Fence: l.Fence(), Result: walkResult})
+			}
+		}
+	}
+	rs, err := w.p.Service.Complete(w.Context(), ends)
+	w.accept(err)
+	for _, r := range rs {
+		w.accept(r.Err)
+	}
+}
+
+// holdLimited holds the first items of a key, and a claim of another one, which may be older than the
+// limits.
+func (w *concurrentWalk) holdLimited(draw *rand.Rand, held *walkHeld, older bool) (claims []walkClaim) {
+	w.Helper()
 	w.finishAll(w.Context(), w.p.Service) // what the calls left
 	if older {
 		w.limitNow(0)
@@ -224,14 +248,14 @@ func (w *concurrentWalk) holdLimited(draw *rand.Rand, held *walkHeld) (late []wa
 	w.hold(held, func(ctx context.Context, in *engine.TxEngine) error {
 		got, err := in.Claim(ctx, pawl.ClaimRequest{WorkerID: "open", Types: []string{"limited"}, LeaseSeconds: 86400})
 		for n := range got {
-			late = append(late, claimOf(&got[n]))
+			claims = append(claims, claimOf(&got[n]))
 			held.tasks[got[n].TaskID] = true
-			held.keys[keyOfPayload(got[n].Input)] = true
+			held.keys[w.record.limited[got[n].TaskID]] = true
 		}
 		return err
 	})
 	if older {
 		w.limitNow(1 + draw.IntN(2))
 	}
-	return late
+	return claims
 }

@@ -172,6 +172,7 @@ func (w *concurrentWalk) retire() {
 		}
 	}
 	w.checkRules("with archived tasks")
+	w.restoreApart()
 	w.checkRecord("after the archives were restored")
 	w.checkRules("after the archives were restored")
 }
