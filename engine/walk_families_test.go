@@ -115,7 +115,7 @@ func (w *concurrentWalk) deleteBeside(ctx context.Context, draw *rand.Rand, svc 
 	both.Wait()
 	if errors.Is(deleted, pawl.ErrConflict) {
 		if now, err := svc.GetTask(ctx, parent.ID); err != nil || now.State.Ended() {
-			return fmt.Errorf("a delete was refused: %w; the task %s is %s, %v", deleted, parent.ID, now.State, err)
+			return fmt.Errorf("a delete was refused: %v; the task %s is %s, %v", deleted, parent.ID, now.State, err)
 		}
 		if _, deleted = first(svc.DeleteTasks(asOperator(ctx), []pawl.TaskCall{{TaskID: parent.ID, Force: true}})); deleted == nil {
 			return nil
