@@ -335,7 +335,8 @@ func (w *concurrentWalk) checkRules(when string) {
 func (w *concurrentWalk) settle(held *walkHeld) {
 	ctx, svc := w.Context(), w.p.Service
 	operator := asOperator(ctx)
-	for pass := range 40 {
+	begun := time.Now() // processes know of limits that others set after a second of their own
+	for pass := 0; pass < 40 || time.Since(begun) < 5*time.Second; pass++ {
 		if w.Failed() {
 			return
 		}
