@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/store"
 )
 
 // checkpoint saves a checkpoint of a claim's item.
@@ -243,15 +245,35 @@ func (w *concurrentWalk) monthsPass() {
 		w.accept(r.Close())
 	}
 	w.p.Advance(pawl.DefaultRetainFailed + time.Hour)
-	var passes sync.WaitGroup
-	for _, e := range []pawl.Service{w.engines[0], w.engines[1], w.p.Service} {
-		passes.Go(func() {
-			_, err := e.Sweep(w.Context())
-			w.accept(err)
+	w.together(func(e *engine.Engine) error { // the step of a pass that removes them
+		return e.DB().Do(w.Context(), func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err == nil {
+				_, err = store.RemoveTombstones(ctx, tx, now-pawl.DefaultRetainFailed.Microseconds(), 100)
+			}
+			return err
 		})
-	}
-	passes.Wait()
+	})
+	w.together(func(e *engine.Engine) error {
+		_, err := e.Sweep(w.Context())
+		return err
+	})
 	w.checkRules("after months")
 	w.checkLog()
 	w.sendLasting()
+}
+
+// together runs a step in all engines at once.
+func (w *concurrentWalk) together(step func(e *engine.Engine) error) {
+	w.Helper()
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for _, e := range []*engine.Engine{w.engines[0], w.engines[1], w.p.Engine} {
+		all.Go(func() {
+			<-start
+			w.accept(step(e))
+		})
+	}
+	close(start)
+	all.Wait()
 }

@@ -247,7 +247,7 @@ func (w *concurrentWalk) playRound() {
 		return
 	}
 	w.forget()
-	if w.round%len(walkThemes) == 0 {
+	if w.round%len(walkThemes) == 1 {
 		w.monthsPass()
 	}
 }
