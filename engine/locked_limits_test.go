@@ -147,6 +147,25 @@ func TestAClaimInAnOpenTransactionHoldsUpOnlyItsKeys(t *testing.T) {
 	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"whole"}, Limit: 9}, 2)
 }
 
+// A restore does not wait for a claim in an open transaction from a queue that it has no work for.
+func TestARestoreBesideAClaimInAnOpenTransaction(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	ctx := t.Context()
+	need[pawl.TypeRef](t)(first(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "brief", Retention: pawl.Retention{TaskSeconds: 60}}})))
+	task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "brief"}))
+	need[pawl.Moved](t)(pawl.Complete(ctx, p.Engine, leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0].Fence(), nil))
+	p.Advance(2 * time.Minute)
+	need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+	need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "whole", pawl.QueuePatch(`{"concurrency":5}`)))
+	keyed(t, p.Engine, "whole", 1, "x")
+	tx, commit := transaction(t, p)
+	leases(t, p.Engine.In(tx), pawl.ClaimRequest{WorkerID: "tx", Types: []string{"whole"}}, 1)
+	if restored := need[pawl.Task](t)(p.Engine.RestoreArchive(ctx, task.ID)); restored.State != pawl.TaskCompleted {
+		t.Errorf("%+v", restored)
+	}
+	commit()
+}
+
 // A claim in a transaction that is older than the first limits counts from its commit on.
 func TestAClaimBesideTheFirstLimitsCounts(t *testing.T) {
 	for _, told := range []bool{true, false} {

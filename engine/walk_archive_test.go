@@ -12,7 +12,7 @@ import (
 // archives reports whether a task of the round may have been archived.
 func (w *concurrentWalk) archives() bool {
 	for _, typ := range w.types {
-		if typ == "brief" {
+		if walkBrief(typ) {
 			return true
 		}
 	}
@@ -50,7 +50,11 @@ func (w *concurrentWalk) readTasks() []pawl.Task {
 			return slices.ContainsFunc(list.Items, func(t pawl.Task) bool { return t.ID == id })
 		})
 		for _, id := range missing {
-			if w.types[id] != "brief" || try == 50 {
+			if w.record.gone[w.record.parents[id]] { // it was deleted with its parent
+				w.tasks = slices.DeleteFunc(slices.Clone(w.tasks), func(other string) bool { return other == id })
+				continue
+			}
+			if !walkBrief(w.types[id]) || try == 50 {
 				w.Errorf("task %s of type %s was made and is not there", id, w.types[id])
 				return list.Items
 			}

@@ -35,12 +35,8 @@ func TestConcurrentWalk(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
-			d := length / 4 // SQLite has one writer, so fewer orders of calls are possible
-			if which == pawltest.Postgres {
-				d = length - length/4
-			}
 			w := newConcurrentWalk(t, which, seed)
-			end := time.Now().Add(d)
+			end := time.Now().Add(length)
 			for time.Now().Before(end) && !t.Failed() {
 				w.playRound()
 			}
@@ -88,20 +84,32 @@ var walkTypes = []pawl.Type{
 	{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}},
 	{Name: "pieced", Parts: []pawl.PartRule{{Key: "a", Required: true}, {Key: "b", Repeatable: true}}},
 	{Name: "hasty", Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual, ExpiresSeconds: 30, OnExpiry: pawl.ExpiryReject}},
-	{Name: "brief", Retention: pawl.Retention{TaskSeconds: 60, FailedSeconds: 60, DeadSeconds: 60}},
+	{Name: "brief", Retention: briefly},
+	{Name: "family", Retention: briefly},
+	{Name: "child", Retention: briefly},
+	{Name: "limited"},
 }
+
+// briefly is the retention of the types that walkBrief names.
+var briefly = pawl.Retention{TaskSeconds: 60, FailedSeconds: 60, DeadSeconds: 60}
+
+func walkBrief(typ string) bool { return typ == "brief" || typ == "family" || typ == "child" }
 
 // concurrentWalk is a walk in progress on one database.
 type concurrentWalk struct {
 	*testing.T
-	p       *pawltest.Pawl
-	seed    uint64
-	engines [2]*engine.Engine
-	feeds   [2]*walkFeed
-	orders  *walkOrders
-	killer  *pgx.Conn // nil on SQLite
-	name    string    // of the engines' connections
-	stop    func()
+	p           *pawltest.Pawl
+	seed        uint64
+	theme       walkTheme // of the round
+	record      *walkRecord
+	blobs       [2]string // that a schedule and a signal refer to
+	engines     [2]*engine.Engine
+	feeds       [2]*walkFeed
+	orders      *walkOrders
+	sendLasting func()    // sends the signal with a blob
+	killer      *pgx.Conn // nil on SQLite
+	name        string    // of the engines' connections
+	stop        func()
 
 	round, events, kills int
 	calls, refused       []int // of each of walkVerbs
@@ -154,6 +162,7 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 	}
 	w.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(w.stop)
+	w.makeLasting()
 	return w
 }
 
@@ -184,11 +193,15 @@ func (w *concurrentWalk) playRound() {
 	w.round++
 	draw := rand.New(rand.NewPCG(w.seed, uint64(w.round)))
 	w.tasks, w.items, w.claims, w.deleted, w.doubtful, w.said, w.runs = nil, nil, nil, false, nil, nil, nil
+	w.theme, w.record = walkThemes[(w.round+int(w.seed%7))%len(walkThemes)], newWalkRecord()
 	w.types, w.keys, w.ended, w.done = map[string]string{}, map[string][]string{}, map[string]pawl.TaskState{}, map[string]bool{}
 	w.kept, w.whole = map[string]string{}, map[string]bool{}
 	w.weights = make([]int, len(walkVerbs))
 	for n, v := range walkVerbs { // each round prefers other verbs
 		w.weights[n] = v.weight * []int{0, 1, 1, 4}[draw.IntN(4)]
+		if slices.Contains(w.theme.verbs, v.name) {
+			w.weights[n] = 4 * v.weight
+		}
 	}
 	for range 1 + draw.IntN(3) {
 		w.accept(w.create(w.Context(), draw, w.p.Service))
@@ -215,20 +228,28 @@ func (w *concurrentWalk) playRound() {
 	}
 	w.orders.resolve(draw)
 	w.checkRules("after the calls")
-	w.settle()
+	w.besideOpen(draw)
+	w.checkAges(draw)
+	w.settle(nil)
 	if !w.Failed() {
 		w.orders.check()
 		w.checkEnds()
 		w.checkKeys()
 		w.checkMessages()
 		w.checkFeeds()
+		w.checkRecord("at the end")
+		w.retire()
+		w.checkLog()
 	}
 	if w.Failed() {
-		w.Errorf("PAWL_WALK_SEED=%d, round %d on %s: verbs %v", w.seed, w.round, w.p.Database, w.favoured())
+		w.Errorf("PAWL_WALK_SEED=%d, round %d (%s) on %s: verbs %v", w.seed, w.round, w.theme.name, w.p.Database, w.favoured())
 		w.describe()
 		return
 	}
 	w.forget()
+	if w.round%len(walkThemes) == 1 {
+		w.monthsPass()
+	}
 }
 
 // call makes one call of a verb that is drawn by the round's weights.
@@ -310,21 +331,25 @@ func (w *concurrentWalk) checkRules(when string) {
 }
 
 // settle acts as a reliable operator and a reliable worker until all tasks have ended.
-// Time advances as far as the longest back-off needs.
-func (w *concurrentWalk) settle() {
+// Time advances as far as the longest back-off needs. Tasks that an open transaction holds are left.
+func (w *concurrentWalk) settle(held *walkHeld) {
 	ctx, svc := w.Context(), w.p.Service
 	operator := asOperator(ctx)
-	for pass := range 40 {
+	begun := time.Now() // processes know of limits that others set after a second of their own
+	for pass := 0; pass < 40 || time.Since(begun) < 5*time.Second; pass++ {
 		if w.Failed() {
 			return
 		}
 		_, err := svc.Sweep(ctx)
 		w.accept(err)
-		if pass == 0 {
+		if pass == 0 && held == nil {
 			w.checkRules("at rest")
 		}
 		open := 0
 		for _, task := range w.readTasks() {
+			if held.has(w, task.ID) {
+				continue
+			}
 			switch task.State {
 			case pawl.TaskCompleted, pawl.TaskCancelled, pawl.TaskRejected:
 				continue
@@ -339,12 +364,14 @@ func (w *concurrentWalk) settle() {
 				err = nil
 			}
 			open++
-			if w.types[task.ID] != "brief" || !errors.Is(err, pawl.ErrNotFound) { // it was archived after it was read
+			if !walkBrief(w.types[task.ID]) || !errors.Is(err, pawl.ErrNotFound) { // it was archived after it was read
 				w.accept(err)
 			}
 		}
 		if open == 0 {
-			w.checkRules("at the end")
+			if held == nil {
+				w.checkRules("at the end")
+			}
 			return
 		}
 		for _, key := range walkSignals {
@@ -355,7 +382,7 @@ func (w *concurrentWalk) settle() {
 			w.p.Advance(time.Hour)
 		}
 	}
-	w.Error("tasks never end, though everything is retried, approved, signalled and worked on")
+	w.Errorf("tasks never end, though everything is retried, approved, signalled and worked on; held: %+v", held)
 }
 
 // finishAll completes everything that can be claimed.
@@ -363,9 +390,9 @@ func (w *concurrentWalk) finishAll(ctx context.Context, svc pawl.Service) (n int
 	for _, types := range [][]string{nil, asideTypes} {
 		got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "last", Types: types, Limit: pawl.MaxClaim})
 		w.accept(err)
-		for _, l := range got {
+		for i := range got {
 			n++
-			w.accept(deliver(ctx, svc, walkClaim{l.Fence(), l.Type}))
+			w.accept(deliver(ctx, svc, claimOf(&got[i])))
 		}
 	}
 	return n
@@ -452,7 +479,7 @@ func (w *concurrentWalk) checkFeeds() {
 			w.Errorf("feed of engine %d: the events %v never came", n, missing)
 		}
 		for _, fault := range f.takeFaults() {
-			if w.types[fault.task] != "brief" {
+			if !walkBrief(w.types[fault.task]) {
 				w.Errorf("feed of engine %d: %s", n, fault.what)
 			}
 		}
@@ -460,12 +487,20 @@ func (w *concurrentWalk) checkFeeds() {
 }
 
 // count reads a number directly from the database.
-func (w *concurrentWalk) count(query string) (n int) {
+func (w *concurrentWalk) count(query string, args ...any) (n int) {
+	w.Helper()
+	w.lookUp(&n, query, args...)
+	return n
+}
+
+// lookUp reads a value directly from the database, if it is there.
+func (w *concurrentWalk) lookUp(into any, query string, args ...any) {
+	w.Helper()
+	query, args = pawltest.SQL(query, args...)
 	w.accept(w.p.Engine.DB().View(w.Context(), func(ctx context.Context, tx store.Tx) error {
-		_, err := store.Row(ctx, tx, []any{&n}, query)
+		_, err := store.Row(ctx, tx, []any{into}, query, args...)
 		return err
 	}))
-	return n
 }
 
 // forget deletes the round's tasks, so that checks stay fast.
@@ -477,7 +512,7 @@ func (w *concurrentWalk) forget() {
 	results, err := w.p.Service.DeleteTasks(asOperator(w.Context()), calls)
 	w.accept(err)
 	for n, r := range results {
-		if w.types[w.tasks[n]] != "brief" || !errors.Is(r.Err, pawl.ErrNotFound) {
+		if !walkBrief(w.types[w.tasks[n]]) || !errors.Is(r.Err, pawl.ErrNotFound) {
 			w.accept(r.Err)
 		}
 	}

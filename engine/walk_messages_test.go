@@ -22,12 +22,17 @@ func (w *concurrentWalk) startMessage(ctx context.Context, draw *rand.Rand, svc 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.said = append(w.said, pawl.MessageFence{MessageID: m.ID, WorkerID: c.WorkerID, Attempt: c.Attempt})
+	w.record.tasks[m.ID] = c.task
 	return nil
 }
 
 // openMessage opens a message that a task has itself. Later calls continue the message.
 func (w *concurrentWalk) openMessage(ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-	call := pawl.OpenCall{TaskID: w.drawTask(draw), Role: pawl.RoleAssistant, Thread: "own"}
+	return w.openMessageOf(ctx, draw, svc, w.drawTask(draw))
+}
+
+func (w *concurrentWalk) openMessageOf(ctx context.Context, draw *rand.Rand, svc pawl.Service, task string) error {
+	call := pawl.OpenCall{TaskID: task, Role: pawl.RoleAssistant, Thread: "own"}
 	if draw.IntN(2) == 0 {
 		call.OnConflict = pawl.OnConflictReturn
 	}
@@ -38,6 +43,7 @@ func (w *concurrentWalk) openMessage(ctx context.Context, draw *rand.Rand, svc p
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.said = append(w.said, pawl.MessageFence{MessageID: m.ID, Writer: m.Writer})
+	w.record.tasks[m.ID] = task
 	return nil
 }
 
@@ -62,12 +68,19 @@ func (w *concurrentWalk) append(ctx context.Context, draw *rand.Rand, svc pawl.S
 	if !found {
 		return w.read(ctx, draw, svc)
 	}
+	return w.appendTo(ctx, svc, m)
+}
+
+func (w *concurrentWalk) appendTo(ctx context.Context, svc pawl.Service, m pawl.MessageFence) error {
 	call := pawl.AppendCall{MessageFence: m, Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "so"}}}
 	_, err := first(svc.Append(ctx, []pawl.AppendCall{call}))
 	var e *pawl.Error
 	if errors.As(err, &e) && e.Expected != nil {
 		call.Offset = *e.Expected
 		_, err = first(svc.Append(ctx, []pawl.AppendCall{call}))
+	}
+	if err == nil {
+		w.record.chunk(m.MessageID, call.Offset+1)
 	}
 	return err
 }

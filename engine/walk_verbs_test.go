@@ -31,11 +31,7 @@ var walkVerbs = []struct {
 		_, err := first(svc.Progress(ctx, []pawl.ProgressCall{{Fence: f, Progress: &n, Stage: &stage}}))
 		return err
 	})},
-	{"checkpoint", 2, fenced(func(ctx context.Context, _ *rand.Rand, svc pawl.Service, f pawl.Fence) error {
-		c := pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)}
-		_, err := first(svc.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: f, NewCheckpoint: c}}))
-		return err
-	})},
+	{"checkpoint", 2, (*concurrentWalk).checkpoint},
 	{"complete", 8, (*concurrentWalk).finish},
 	{"complete under an idempotency key", 1, (*concurrentWalk).finishOnce},
 	{"complete many", 2, (*concurrentWalk).finishMany},
@@ -51,10 +47,7 @@ var walkVerbs = []struct {
 		return err
 	})},
 	{"suspend", 2, (*concurrentWalk).suspend},
-	{"signal", 1, func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-		_, err := first(svc.SendSignals(ctx, []pawl.SignalCall{{Name: w.signal(), Key: walkSignals[draw.IntN(len(walkSignals))]}}))
-		return err
-	}},
+	{"signal", 1, (*concurrentWalk).sendSignal},
 	{"add_items", 4, (*concurrentWalk).addItems},
 	{"update", 3, (*concurrentWalk).update},
 	{"cancel", 1, onTasks(func(svc pawl.Service) taskVerb { return svc.CancelTasks })},
@@ -81,11 +74,18 @@ var walkVerbs = []struct {
 	{"step", 1, (*concurrentWalk).step},
 	{"finish a message", 1, (*concurrentWalk).finishMessage},
 	{"stop", 1, (*concurrentWalk).stopMessage},
-	{"checkpoint task", 1, func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
-		c := pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte(`1`)}
-		_, err := first(svc.CheckpointTasks(ctx, []pawl.TaskCheckpoint{{TaskID: w.drawTask(draw), NewCheckpoint: c}}))
-		return err
-	}},
+	{"checkpoint task", 1, (*concurrentWalk).checkpointTask},
+	{"append checkpoints", 1, (*concurrentWalk).appendCheckpoints},
+	{"wear out", 1, (*concurrentWalk).wearOut},
+	{"age", 1, (*concurrentWalk).age},
+	{"fork", 1, (*concurrentWalk).fork},
+	{"replace", 1, (*concurrentWalk).replace},
+	{"spawn", 1, (*concurrentWalk).spawn},
+	{"await", 1, (*concurrentWalk).await},
+	{"raise a family", 1, (*concurrentWalk).raise},
+	{"delete beside a child", 1, (*concurrentWalk).deleteBeside},
+	{"set limits", 1, (*concurrentWalk).setLimits},
+	{"open a transaction", 1, (*concurrentWalk).open},
 	{"begin a key", 2, (*concurrentWalk).beginKey},
 	{"end a key", 2, (*concurrentWalk).endKey},
 	{"change a type", 1, (*concurrentWalk).changeType},
@@ -103,6 +103,13 @@ var walkVerbs = []struct {
 			d += time.Minute
 		}
 		w.p.Advance(d)
+		return nil
+	}},
+	{"the clock goes back", 1, func(w *concurrentWalk, ctx context.Context, draw *rand.Rand, svc pawl.Service) error {
+		if w.round%4 != 0 { // else ages are compared
+			return w.read(ctx, draw, svc)
+		}
+		w.p.Advance(-time.Duration(1+draw.IntN(30)) * time.Second)
 		return nil
 	}},
 	{"kill", 1, (*concurrentWalk).kill},
@@ -190,8 +197,8 @@ func (w *concurrentWalk) drawSubmitted(ctx context.Context, draw *rand.Rand, svc
 		return id, nil
 	}
 	got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w0", TaskID: id, Limit: 4})
-	for _, l := range got {
-		c := walkClaim{l.Fence(), l.Type}
+	for n := range got {
+		c := claimOf(&got[n])
 		w.claimed(c)
 		if err = deliver(ctx, svc, c); err != nil {
 			break
@@ -203,11 +210,13 @@ func (w *concurrentWalk) drawSubmitted(ctx context.Context, draw *rand.Rand, svc
 	return id, err
 }
 
-// walkClaim is a claim, and the type of its item.
+// walkClaim is a claim, and the type and the task of its item.
 type walkClaim struct {
 	pawl.Fence
-	typ string
+	typ, task string
 }
+
+func claimOf(l *pawl.Lease) walkClaim { return walkClaim{l.Fence(), l.Type, l.TaskID} }
 
 // drawClaim returns one of the newest claims, or of the claims of a type.
 func (w *concurrentWalk) drawClaim(draw *rand.Rand, typ string) (c walkClaim, found bool) {
@@ -256,7 +265,10 @@ func (w *concurrentWalk) create(ctx context.Context, draw *rand.Rand, svc pawl.S
 	if draw.IntN(5) > 1 {
 		typ = walkTypes[draw.IntN(len(walkTypes))].Name
 	}
-	n := pawl.NewTask{Type: typ, MaxAttempts: 1 + draw.IntN(3)}
+	if of := w.theme.types; len(of) > 0 && draw.IntN(4) > 0 {
+		typ = of[draw.IntN(len(of))]
+	}
+	n := pawl.NewTask{Type: typ, MaxAttempts: 1 + draw.IntN(3), Payload: keyPayload(draw.IntN(3))}
 	if typ != "planned" && (!accepts(typ) || draw.IntN(3) == 0) { // a task of one item is submitted sooner
 		n.Items = newItems(draw, n.Type, draw.IntN(4), nil)
 	}
@@ -279,6 +291,9 @@ func (w *concurrentWalk) noted(items []pawl.NewItem, task pawl.Task, err error) 
 	if w.types[task.ID] == "" { // the task is not known yet
 		w.types[task.ID] = task.Type
 		w.tasks = append(w.tasks, task.ID)
+		if task.Type == "limited" {
+			w.record.limited[task.ID] = keyOfPayload(task.Payload)
+		}
 	}
 	for _, i := range items {
 		if i.Key != "" {
@@ -305,6 +320,7 @@ func (w *concurrentWalk) delete(ctx context.Context, draw *rand.Rand, svc pawl.S
 	id := w.tasks[at]
 	w.tasks = slices.Concat(w.tasks[:at], w.tasks[at+1:]) // a new list: others read the old one
 	w.deleted = true
+	w.record.gone[id] = true
 	w.mu.Unlock()
 	_, err := first(svc.DeleteTasks(asOperator(ctx), []pawl.TaskCall{{TaskID: id, Force: true}}))
 	if err != nil { // the task may or may not exist now
@@ -327,8 +343,8 @@ func (w *concurrentWalk) claim(ctx context.Context, draw *rand.Rand, svc pawl.Se
 		req.Types = []string{"plain", "pieced"}
 	}
 	got, err := svc.Claim(ctx, req)
-	for _, l := range got {
-		w.claimed(walkClaim{l.Fence(), l.Type})
+	for n := range got {
+		w.claimed(claimOf(&got[n]))
 	}
 	return err
 }

@@ -180,11 +180,12 @@ func boundStarts(ctx context.Context, tx Tx, was *queueLimits, q *LimitedQueue, 
 	return nil
 }
 
-// SearchAgain has the items of a namespace searched for those without a gate soon.
-func SearchAgain(ctx context.Context, tx Tx, namespace string) error {
+// SearchAgain has the queues of a task's failed items, which a retry queues again, searched soon for
+// items without a gate. Other queues are left: a claim in an open transaction may lock their rows.
+func SearchAgain(ctx context.Context, tx Tx, taskID string) error {
 	now, err := NowAgain(ctx, tx)
 	if err == nil {
-		_, err = tx.Exec(ctx, limitsSQL["search again"], namespace, now)
+		_, err = tx.Exec(ctx, limitsSQL["search again"], TaskID(taskID), now)
 	}
 	return err
 }

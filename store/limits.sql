@@ -71,7 +71,7 @@ ORDER BY f.rank, f.item_id
 -- name: search again
 UPDATE pawl.queue_limits
 SET changed_at = $2
-WHERE namespace = $1
+WHERE queue_id IN (SELECT p.queue_id FROM pawl.parked_items p WHERE p.task_id = $1)
 
 -- name: only items
 SELECT w.task_id, w.id
