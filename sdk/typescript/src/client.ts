@@ -1,7 +1,7 @@
 import createClient, { type Client } from "openapi-fetch";
 import { setTimeout as pause } from "node:timers/promises";
 import type { components, paths } from "./openapi.ts";
-import { traceHeaders } from "./trace.ts";
+import { lookedFor, traceHeaders } from "./trace.ts";
 
 /** The server's own schemas, by their names in its description. */
 export type Schemas = components["schemas"];
@@ -33,7 +33,8 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
   const client = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch, redirect: "manual" });
   if (!options.fetch) places.set(client, { url: url.replace(/\/+$/, ""), headers });
   client.use({
-    onRequest({ request }) {
+    async onRequest({ request }) {
+      await lookedFor;
       for (const [name, value] of Object.entries(traceHeaders())) if (!request.headers.has(name)) request.headers.set(name, value);
     },
   });

@@ -6,7 +6,18 @@ import type { Outcome } from "./handin.ts";
 type Api = typeof import("@opentelemetry/api");
 
 /** The API of OpenTelemetry where the program has it; without it there are no spans. */
-const api: Api | undefined = await import("@opentelemetry/api").catch(() => undefined);
+let found: Api | undefined;
+
+/**
+ * Settles when the API was looked for; calls and workers wait for it. A top-level await instead would keep
+ * the package from programs that use require, and from bundles in that form.
+ */
+export const lookedFor: Promise<void> = import("@opentelemetry/api").then(
+  (api) => {
+    found = api;
+  },
+  () => {},
+);
 
 const scope = "github.com/pawl-work/pawl";
 
@@ -37,6 +48,7 @@ const spanOf = (id: string, attempt: number) => hash(`${id}/${attempt}`, 8);
 
 /** The headers of the active span, or else of the task of a claim. */
 export function traceHeaders(lease?: Lease): { traceparent?: string; tracestate?: string } {
+  const api = found;
   const at = api?.trace.getSpanContext(api.context.active());
   if (api && at && api.isSpanContextValid(at)) {
     const tracestate = at.traceState?.serialize();
@@ -65,6 +77,7 @@ const outcomes = { complete: "completed", submit: "completed", fail: "failed", s
 
 /** Starts the span of an attempt: a child of the span that created the task, and linked to it. */
 export function attempt(lease: Lease): Attempt {
+  const api = found;
   if (!api) return { about: {}, within: (fn) => fn(), end: () => {} };
   const parent = remote(api, lease);
   const creator = api.trace.getSpanContext(parent);
@@ -106,7 +119,7 @@ export function attempt(lease: Lease): Attempt {
 
 function failed(span: Span, type: string, message: string): void {
   span.setAttribute("error.type", type);
-  span.setStatus({ code: api!.SpanStatusCode.ERROR, message });
+  span.setStatus({ code: found!.SpanStatusCode.ERROR, message });
 }
 
 /** A span that is under way; without OpenTelemetry it does nothing. */
@@ -121,6 +134,7 @@ const none: Going = { within: (fn) => fn(), set: () => {}, end: () => {} };
 
 /** Starts a span below the active one. */
 export function begin(name: string, kind: Kind, attributes: Attributes): Going {
+  const api = found;
   if (!api) return none;
   const at = api.context.active();
   const span = api.trace.getTracer(scope).startSpan(name, { kind: api.SpanKind[kind], attributes }, at);
@@ -158,7 +172,7 @@ export async function inSpan<T>(name: string, kind: Kind, attributes: Attributes
 export function costs(): (budget: string, amount: number) => void {
   const sums = new Map<string, number>();
   return (budget, amount) => {
-    const span = api?.trace.getActiveSpan();
+    const span = found?.trace.getActiveSpan();
     if (!span) return;
     const key = `${span.spanContext().spanId} ${budget}`;
     const sum = (sums.get(key) ?? 0) + amount;
@@ -169,7 +183,7 @@ export function costs(): (budget: string, amount: number) => void {
 
 /** Says on the active span that a step's saved result was returned. */
 export function replayedStep(name: string): void {
-  api?.trace.getActiveSpan()?.addEvent("pawl.step.replayed", { "pawl.step.name": name });
+  found?.trace.getActiveSpan()?.addEvent("pawl.step.replayed", { "pawl.step.name": name });
 }
 
 /** The name of a step's span: what follows an @ is left out. */

@@ -30,6 +30,18 @@ test("the package can be published", async () => {
   assert.deepEqual(files.filter((f) => !/^(dist\/|package\.json$|README\.md$)/.test(f)), []);
 });
 
+test("programs that use require get every entry", () => {
+  npm("run", "--silent", "build");
+  for (const entry of ["index", "ai", "ui"]) {
+    const said = run(root, process.execPath, "-e", `console.log(Object.keys(require("./dist/${entry}.js")).length > 0)`);
+    assert.equal(said.trim(), "true", entry);
+  }
+});
+
+test("Node 20 makes the types", () => {
+  run(root, node(20), "generate.js");
+});
+
 const worker = `
 import { must, pawl, work, type Job } from "@pawl-work/sdk";
 const [url, type] = process.argv.slice(2) as [string, string];
