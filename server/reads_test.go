@@ -81,7 +81,9 @@ func (s *slowReads) CreateTasks(ctx context.Context, _ []pawl.NewTask) ([]pawl.R
 	return nil, s.wait(ctx)
 }
 
-func (s *slowReads) CountBulk(ctx context.Context, _ pawl.BulkCall) (int64, error) { return 0, s.wait(ctx) }
+func (s *slowReads) CountBulk(ctx context.Context, _ pawl.BulkCall) (int64, error) {
+	return 0, s.wait(ctx)
+}
 
 // What reads without being a GET is bounded with the other reads of its key, by whichever door it
 // comes: reads of keys in a batch, dry runs, tools of MCP and pages.

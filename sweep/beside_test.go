@@ -49,10 +49,10 @@ func TestAnArchiveIsReadBesideItsRestore(t *testing.T) {
 			return // transactions that write follow each other
 		}
 		task := createFullTask(h)
-		h.ok(h.Retire(h.Context(), task.ID))
-		db := &besideDB{DB: h.DB, before: func() { h.ok(h.Restore(h.Context(), "default", task.ID)) }}
+		h.OK(h.Retire(h.Context(), task.ID))
+		db := &besideDB{DB: h.DB, before: func() { h.OK(h.Restore(h.Context(), "default", task.ID)) }}
 		read := 0
-		h.ok(h.Peek(h.Context(), db, "default", task.ID, func(ctx context.Context, tx store.Tx, archived bool) error {
+		h.OK(h.Peek(h.Context(), db, "default", task.ID, func(ctx context.Context, tx store.Tx, archived bool) error {
 			read++
 			_, err := store.GetTask(ctx, tx, "default", task.ID)
 			if err == nil && archived {
@@ -88,9 +88,9 @@ func TestTheEndOfAMessageBesideTheRemovalOfItsTask(t *testing.T) {
 			"VALUES ('msg_1', 'default', $1, $2, 'assistant', 'streaming', 5)", store.TaskID(task), store.ItemID(l.ID))
 		db := &removingDB{DB: h.DB, remove: func() {
 			_, err := h.Service.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task, Force: true}})
-			h.ok(err)
+			h.OK(err)
 		}}
-		h.ok(sweep.EndOrphanedMessages(ctx, db, nil, ""))
+		h.OK(sweep.EndOrphanedMessages(ctx, db, nil, ""))
 		if db.n == 0 {
 			t.Error("the message was not listed")
 		}
