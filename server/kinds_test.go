@@ -43,7 +43,7 @@ func TestKeysOfCallersAreNotThoseOfCalls(t *testing.T) {
 		hash, _ := pawl.HashOf(map[string]any{"query": "", "if_match": "", "body": map[string]string{"type": "a"}})
 		request := fmt.Sprintf(`,"request_hash":%q`, hash)
 
-		own(200, "pending", "begin", request+`,"lock_seconds":86400,"ttl_seconds":-1`)
+		own(200, "pending", "begin", request+`,"lock_seconds":3600,"ttl_seconds":-1`)
 		create("pending", "beside a key that is held", false)
 		create("pending", "again", true)
 		run := own(200, "done", "begin", request).str("token")

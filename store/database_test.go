@@ -51,6 +51,8 @@ func (third) Dialect() *store.Dialect {
 		OnCommit: func(func(int)) { panic("to do") },
 		Forget:   func() { panic("to do") },
 		Pools:    func() []pawl.Pool { panic("to do") },
+		Shrink:   func(context.Context, store.Tx) (bool, error) { panic("to do") },
+		Compact:  func(context.Context) (int64, error) { panic("to do") },
 		Snapshot: func(context.Context, store.Tx) (bool, error) { panic("to do") },
 		Wrap:     func(any) store.Tx { panic("to do") },
 		// Capabilities. The zero value means that the database lacks it.

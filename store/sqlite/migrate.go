@@ -102,7 +102,7 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 func (m migrator) SQL(from int64) (string, error) {
 	text, err := m.Migrator.SQL(from)
 	if err == nil && from <= 0 {
-		text = fmt.Sprintf(incremental+";\nPRAGMA application_id = %d;\nPRAGMA journal_mode = WAL;\n%s", applicationID, text)
+		text = fmt.Sprintf("PRAGMA application_id = %d;\nPRAGMA journal_mode = WAL;\n%s", applicationID, text)
 	}
 	return text, err
 }
