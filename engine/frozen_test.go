@@ -28,7 +28,7 @@ func behind(t *testing.T, p *pawltest.Pawl, proxy *testserver.Proxy, others ...s
 		u.Host += "," + o
 	}
 	q := u.Query()
-	q.Set("statement_timeout", "1000")
+	q.Set("statement_timeout", "3000") // its wait for a connection is longer than connect_timeout, so a second host is tried
 	q.Set("connect_timeout", "1")
 	u.RawQuery = q.Encode()
 	e, err := engine.OpenWith(t.Context(), u.String(), engine.Options{Schema: p.Schema})
