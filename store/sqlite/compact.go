@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/pawl-work/pawl/store"
@@ -18,6 +17,8 @@ const (
 	keptPages = 256
 	// compactWait is how long compact waits for the transactions in progress.
 	compactWait = 10 * time.Second
+	// shrinks is the value of the pragma auto_vacuum of such a file.
+	shrinks = 2
 )
 
 // shrink implements store.Dialect.Shrink. A file that was made before files could shrink stays as
@@ -30,7 +31,7 @@ func shrink(ctx context.Context, tx store.Tx) (more bool, err error) {
 		return false, err
 	}
 	surplus := free - max(keptPages, pages/10)
-	if mode != 2 || surplus <= 0 {
+	if mode != shrinks || surplus <= 0 {
 		return false, nil
 	}
 	_, err = tx.Exec(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(surplus, shrinkPages)))
@@ -47,26 +48,20 @@ func (d *db) compact(ctx context.Context) (freed int64, err error) {
 	defer c.close()
 	c.watch(ctx)
 	c.raw.SetBusyTimeout(compactWait)
-	before, err := d.bytes(c)
+	size := func() (n int64, err error) {
+		err = c.row([]any{&n}, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+		return n, err
+	}
+	before, err := size()
 	if err == nil {
 		err = c.script(incremental + ";\nVACUUM")
 	}
 	if err != nil {
 		return 0, classify(err)
 	}
-	after, err := d.bytes(c)
+	after, err := size()
+	if err == nil { // until then the file keeps its size; a read in progress may put it off to a later checkpoint
+		err = c.row([]any{new(int64), new(int64), new(int64)}, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
 	return max(0, before-after), classify(err)
-}
-
-// bytes returns the size of the file after everything that is committed was put into it.
-func (d *db) bytes(c *conn) (int64, error) {
-	var blocked int64
-	if err := c.row([]any{&blocked, new(int64), new(int64)}, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
-		return 0, err
-	}
-	info, err := os.Stat(d.path)
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }

@@ -44,13 +44,14 @@ func SweepCommand(a *cli.App) *cobra.Command {
 // watch sweeps until it is stopped. The engine does that by itself and wakes for the
 // next expiry. A server does so too, and is asked for additional passes.
 func watch(ctx context.Context, a *cli.App, s pawl.Sweeper, every time.Duration) error {
-	if r, ok := s.(cli.Runner); ok {
-		if e, ok := s.(interface{ Observe(pawl.Observer) }); ok {
-			e.Observe(&passes{app: a})
-		}
+	each := &passes{app: a}
+	if r, ok := s.(interface {
+		cli.Runner
+		Observe(pawl.Observer)
+	}); ok {
+		r.Observe(each)
 		return r.Run(ctx)
 	}
-	each := &passes{app: a}
 	for ctx.Err() == nil {
 		st, err := s.Sweep(ctx)
 		if err != nil {
