@@ -9,7 +9,7 @@ type (
 	MessageQuery struct {
 		Thread  string              `query:"thread" doc:"Of this conversation."`
 		Status  []pawl.MessageState `query:"status" doc:"Of any of these statuses."`
-		Stalled bool                `query:"stalled" doc:"Open, without a chunk for 60 s and without a live lease: their worker is gone."`
+		Stalled bool                `query:"stalled" doc:"Open, without a chunk for 60 s and without a live lease."`
 		Paging
 	}
 	// MessagesQuery is a pawl.MessageFilter as a query.
