@@ -1436,7 +1436,7 @@ class FollowMessageQuery(TypedDict, total=False):
 class GetItemQuery(TypedDict, total=False):
     """GetItemQuery of the server's description."""
 
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
 
 
 class GetKeyQuery(TypedDict, total=False):
@@ -1545,6 +1545,7 @@ class Item(_Item, total=False):
     lease_seconds: int
     parts_required: Any
     parts_state: Any
+    repeated: bool
     result: Any
     rework: int
     run_at: str
@@ -1642,6 +1643,7 @@ class ItemView(_ItemView, total=False):
     position: int
     priority: int
     progress: int
+    repeated: bool
     result: Any
     rework: int
     run_at: str
@@ -2037,7 +2039,7 @@ class ListItemsQuery(TypedDict, total=False):
     failure: str
     order: Literal["asc", "desc"]
     limit: int
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
 
 
 class _ListKey(TypedDict):
@@ -2357,6 +2359,7 @@ class _Moved(TypedDict):
 class Moved(_Moved, total=False):
     """Moved of the server's description."""
 
+    repeated: bool
     run_at: str
 
 
@@ -3836,7 +3839,7 @@ class TaskItemsQuery(TypedDict, total=False):
     failure: str
     order: Literal["asc", "desc"]
     limit: int
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
 
 
 class TaskPatch(TypedDict, total=False):
