@@ -180,6 +180,13 @@ func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPositi
 	return at, f.checkEpoch(at)
 }
 
+// Check returns a conflict with reason epoch if a position is not of the database's present
+// epoch, with a query that begins after the call.
+func (f *Feed) Check(ctx context.Context, at pawl.FeedPosition) error {
+	_, err := f.Begin(ctx, at)
+	return err
+}
+
 // Epoch returns the newest epoch that this process knows of.
 func (f *Feed) Epoch() int64 {
 	f.mu.Lock()
