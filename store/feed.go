@@ -138,6 +138,12 @@ func ReadFeed(ctx context.Context, tx Tx) (FeedState, error) {
 	return s, err
 }
 
+// FeedEpoch reads the epoch of the feed.
+func FeedEpoch(ctx context.Context, tx Tx) (int64, error) {
+	s, err := ReadFeed(ctx, tx)
+	return s.Epoch, err
+}
+
 // LockFeed is ReadFeed that also keeps other transactions from assigning positions until
 // this one ends.
 func LockFeed(ctx context.Context, tx Tx) (FeedState, error) {

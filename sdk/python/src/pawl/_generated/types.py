@@ -1430,6 +1430,7 @@ class FollowMessageQuery(TypedDict, total=False):
     """FollowMessageQuery of the server's description."""
 
     after: int
+    epoch: int
     last: int
 
 
@@ -2316,6 +2317,7 @@ class Message(_Message, total=False):
     attempt: int
     checkpoint_id: str
     ended_at: str
+    epoch: int
     item_id: str
     metadata: Any
     model: str
@@ -2547,6 +2549,7 @@ class OpenedMessage(_OpenedMessage, total=False):
     attempt: int
     checkpoint_id: str
     ended_at: str
+    epoch: int
     item_id: str
     metadata: Any
     model: str
