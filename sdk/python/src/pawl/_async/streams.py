@@ -91,7 +91,7 @@ class AsyncMessageStream:
     async def __aiter__(self) -> AsyncIterator[MessageFrame]:
         reconnect = Reconnect(self._call.config)
         while True:
-            query = {"after": self.after} if self._last is None else {"last": self._last}
+            query = self._position.query() if self._last is None else {"last": self._last}
             r = rules.Request(ROUTES["follow_message"], id=self._id, query=query)
             try:
                 async for frame in frames(self._call, r, reconnect):

@@ -1430,13 +1430,14 @@ class FollowMessageQuery(TypedDict, total=False):
     """FollowMessageQuery of the server's description."""
 
     after: int
+    epoch: int
     last: int
 
 
 class GetItemQuery(TypedDict, total=False):
     """GetItemQuery of the server's description."""
 
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
 
 
 class GetKeyQuery(TypedDict, total=False):
@@ -1545,6 +1546,7 @@ class Item(_Item, total=False):
     lease_seconds: int
     parts_required: Any
     parts_state: Any
+    repeated: bool
     result: Any
     rework: int
     run_at: str
@@ -1642,6 +1644,7 @@ class ItemView(_ItemView, total=False):
     position: int
     priority: int
     progress: int
+    repeated: bool
     result: Any
     rework: int
     run_at: str
@@ -2037,7 +2040,7 @@ class ListItemsQuery(TypedDict, total=False):
     failure: str
     order: Literal["asc", "desc"]
     limit: int
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
 
 
 class _ListKey(TypedDict):
@@ -2314,6 +2317,7 @@ class Message(_Message, total=False):
     attempt: int
     checkpoint_id: str
     ended_at: str
+    epoch: int
     item_id: str
     metadata: Any
     model: str
@@ -2357,6 +2361,7 @@ class _Moved(TypedDict):
 class Moved(_Moved, total=False):
     """Moved of the server's description."""
 
+    repeated: bool
     run_at: str
 
 
@@ -2544,6 +2549,7 @@ class OpenedMessage(_OpenedMessage, total=False):
     attempt: int
     checkpoint_id: str
     ended_at: str
+    epoch: int
     item_id: str
     metadata: Any
     model: str
@@ -3836,7 +3842,7 @@ class TaskItemsQuery(TypedDict, total=False):
     failure: str
     order: Literal["asc", "desc"]
     limit: int
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
 
 
 class TaskPatch(TypedDict, total=False):

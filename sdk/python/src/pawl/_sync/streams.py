@@ -92,7 +92,7 @@ class MessageStream:
     def __iter__(self) -> Iterator[MessageFrame]:
         reconnect = Reconnect(self._call.config)
         while True:
-            query = {"after": self.after} if self._last is None else {"last": self._last}
+            query = self._position.query() if self._last is None else {"last": self._last}
             r = rules.Request(ROUTES["follow_message"], id=self._id, query=query)
             try:
                 for frame in frames(self._call, r, reconnect):
