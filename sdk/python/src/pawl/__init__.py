@@ -10,6 +10,7 @@ from ._async.connection import AsyncPages
 from ._async.context import AsyncContext, AsyncReservation
 from ._async.message import AsyncMessageWriter
 from ._async.streams import AsyncEventStream, AsyncMessageStream
+from ._content import MessageContent
 from ._errors import (
     BudgetExhaustedError,
     ConflictError,
@@ -30,6 +31,7 @@ from ._errors import (
     RetryAfter,
     SignalTimeout,
     Snooze,
+    StepChangedError,
     Suspended,
     TooLargeError,
     UnauthenticatedError,
@@ -69,6 +71,7 @@ __all__ = [
     "KeyReusedError",
     "LeaseLostError",
     "LimitError",
+    "MessageContent",
     "MessageFrame",
     "MessageStopped",
     "MessageStream",
@@ -84,6 +87,7 @@ __all__ = [
     "RetryAfter",
     "SignalTimeout",
     "Snooze",
+    "StepChangedError",
     "Summary",
     "Suspended",
     "TooLargeError",
