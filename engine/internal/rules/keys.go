@@ -21,8 +21,7 @@ func CheckKeyBegin(k *pawl.KeyBegin) error {
 		f.Add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
 	}
 	if lock := int64(cmp.Or(k.LockSeconds, int(pawl.DefaultKeyLease/time.Second))); k.TTLSeconds > 0 && k.TTLSeconds < lock {
-		f.Add("/ttl_seconds", "is shorter than the %d seconds for which a run holds the key; a shorter one needs lock_seconds of at most its length",
-			lock)
+		f.Add("/ttl_seconds", "is shorter than the %d seconds for which a run holds the key (lock_seconds)", lock)
 	}
 	return f.Err("begin")
 }
