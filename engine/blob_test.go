@@ -81,6 +81,25 @@ func TestGrowingStateIsStoredOnce(t *testing.T) {
 	})
 }
 
+// Names may end in versions with a random fraction, as those of the values of a graph do: each is
+// stored as its difference from the version before.
+func TestGrowingVersionsAreStoredOnce(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "agent"}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: pawl.MaxLeaseSeconds}, 1)[0]
+		rnd := rand.New(rand.NewPCG(5, 2))
+		var turns []string
+		for n := range 60 {
+			turns = append(turns, text(rnd, 4000))
+			saved(t, p.Engine, l, fmt.Sprintf("b/messages/%v/0/", float64(n)+rnd.Float64()), state(turns, n))
+		}
+		unique := len(state(turns, 59))
+		if stored := queried(t, p, storedOfSnapshots); stored > int64(unique)*13/10 {
+			t.Errorf("%d bytes are stored, %d are unique", stored, unique)
+		}
+	})
+}
+
 // Retention keeps the blobs that checkpoints need, also through others, and removes the rest
 // a day after their last use.
 func TestRetentionRemovesUnusedBlobs(t *testing.T) {
