@@ -133,16 +133,18 @@ type Exhausted struct {
 // BudgetSignal is the name of the signal that wakes the items that wait for a budget.
 const BudgetSignal = "pawl.budget"
 
-// TypeBudget is the type of the tasks by which items ask for more of a budget. Their result is a
-// BudgetQuestion, and they wait for an approval. No worker claims them.
+// TypeBudget is the type of the tasks by which items ask for more of a budget, all that wait for
+// one by the same task. Their result is a BudgetQuestion, and they wait for an approval. No worker
+// claims them.
 const TypeBudget = ReservedPrefix + "budget"
 
-// MaxBudgetQuestions is how many items at most ask for more of one budget at the same time.
-// Others wait until the budget is changed, and for BudgetRetry at most.
+// MaxBudgetQuestions is how many tasks that ask for more of one budget have items that wait, of
+// which all but one were cancelled. With more, an item that asks waits until the budget is changed,
+// and for BudgetRetry at most.
 const MaxBudgetQuestions = 100
 
-// BudgetQuestion is what an approver reads: the reservation that was refused, and the budget's
-// numbers at that time.
+// BudgetQuestion is what an approver reads: the reservation that was refused first, the budget's
+// numbers at that time, and what all items need that ask now, or asked when it was decided.
 type BudgetQuestion struct {
 	Budget    string `json:"budget"`
 	Unit      string `json:"unit"`
@@ -152,6 +154,8 @@ type BudgetQuestion struct {
 	Amount    int64  `json:"amount"` // that was asked for
 	Limit     int64  `json:"limit"`
 	Remaining int64  `json:"remaining"`
+	Waiting   int    `json:"waiting"` // how many items ask
+	Needed    int64  `json:"needed"`  // the sum of their amounts
 }
 
 // BudgetSignalKey returns the key of the signal that is sent when a budget changes that was

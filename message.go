@@ -319,12 +319,16 @@ type Appended struct {
 	Offset int64 `json:"offset"`
 }
 
-// StepCall ends a step of an open message. It saves one checkpoint iteration_end, named
-// step:N, with the snapshot; without one, with the message's content so far. A step
-// beyond max_steps is refused. A message that a task has itself has no steps.
+// StepCall ends a step of an open message. It saves one checkpoint iteration_end with the
+// snapshot; without one, with the message's content so far. A step beyond max_steps is
+// refused. A message that a task has itself has no steps.
 type StepCall struct {
 	MessageFence
+	Name     string          `json:"name,omitempty"`      // of the checkpoint, which then needs a snapshot; "" = step:N
+	ArgsHash string          `json:"args_hash,omitempty"` // hash of the step's arguments
 	Snapshot json.RawMessage `json:"snapshot,omitempty"`
+	// Metadata is an object; its members message_id, step_number and offset are those of the message.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
 // FinishCall ends an open message; its item continues.

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -39,11 +38,23 @@ var forking = action{
 	},
 }
 
-// budgetMeans is what decisions about a budget's question mean.
-var budgetMeans = map[string]string{
-	"approve": "The limit of the budget is raised, by what the item needs or to the limit below, and the item may spend it. " +
-		"The first decision counts.",
-	"reject": "The limit of the budget stays. The item is refused when it asks again. The first decision counts.",
+// budgetMeans is what a decision about a budget's question means; "" = it is another verb. A
+// question that the caller may not see is nil.
+func budgetMeans(verb string, q *pawl.BudgetQuestion) string {
+	needs, then, ask := "what is needed", "the items that wait for it go on", "Its items are refused when they ask again"
+	if q != nil && q.Waiting == 1 {
+		needs, then, ask = fmt.Sprintf("what one item needs, %d %s,", q.Needed, q.Unit), "it goes on", "The item is refused when it asks again"
+	} else if q != nil {
+		needs, then = fmt.Sprintf("what %d items need together, %d %s,", q.Waiting, q.Needed, q.Unit), "all that wait for it go on"
+		ask = fmt.Sprintf("The %d items are refused when they ask again", q.Waiting)
+	}
+	switch verb {
+	case "approve":
+		return "The limit of the budget is raised, by " + needs + " or to the limit below, and " + then + ". The first decision counts."
+	case "reject":
+		return "The limit of the budget stays. " + ask + ". Who asks later is another question. The first decision counts."
+	}
+	return ""
 }
 
 // Label is the verb with spaces.
@@ -208,13 +219,13 @@ func (d *server) confirm(v *request) (any, error) {
 	if err == nil {
 		err = v.pass.May(q.Role, false)
 	}
-	if err == nil && q.Task.Type == pawl.TypeBudget {
-		q.Means = cmp.Or(budgetMeans[q.Verb], q.Means)
-	}
 	if err == nil && (q.Verb == "approve" || q.Verb == "reject") {
 		var work section[reviewItem]
 		work, err = d.reviewItems(v, q.Task.ID)
 		q.Work = &work
+		if q.Task.Type == pawl.TypeBudget {
+			q.Means = budgetMeans(q.Verb, questionOf(v, &q.Task, &work))
+		}
 	}
 	if err == nil {
 		q.Inbox = v.param("from") == "approvals"

@@ -47,13 +47,18 @@ func (d *server) approvals(v *request) (any, error) {
 	if typ, err := d.svc.GetType(ctx, p.Chosen.Type, p.Chosen.TypeVersion); err == nil { // otherwise it has none
 		p.Schema, p.Apply = typ.ResultSchema, string(typ.Apply.Mode)
 	}
-	if p.Chosen.Type == pawl.TypeBudget && len(p.Work.Items) > 0 && v.pass.Payloads() {
-		var q pawl.BudgetQuestion
-		if json.Unmarshal(p.Work.Items[0].Result, &q) == nil {
-			p.Question = &q
-		}
-	}
+	p.Question = questionOf(v, p.Chosen, &p.Work)
 	return p, nil
+}
+
+// questionOf returns what a task asks of a budget; nil if it asks nothing, or the caller may not
+// see it.
+func questionOf(v *request, t *pawl.Task, work *section[reviewItem]) *pawl.BudgetQuestion {
+	var q pawl.BudgetQuestion
+	if t.Type != pawl.TypeBudget || len(work.Items) == 0 || !v.pass.Payloads() || json.Unmarshal(work.Items[0].Result, &q) != nil {
+		return nil
+	}
+	return &q
 }
 
 // Decidable reports whether the chosen task still waits for a decision.

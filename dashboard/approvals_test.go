@@ -84,13 +84,17 @@ func TestABudgetQuestionIsAnswered(t *testing.T) {
 		if _, err := p.Service.PutBudget(t.Context(), "llm", b); err != nil {
 			t.Fatal(err)
 		}
-		h.p.Create(pawl.NewTask{Type: "agent"})
-		l := h.claim("agent")
-		_, err := p.Service.ReserveBudget(t.Context(), "llm", pawl.ReserveCall{
-			ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: 150, Key: "k"})
-		if pawl.CodeOf(err) != pawl.CodeBudgetExhausted {
-			t.Fatal(err)
+		ask := func() pawl.Lease {
+			h.p.Create(pawl.NewTask{Type: "agent"})
+			l := h.claim("agent")
+			_, err := p.Service.ReserveBudget(t.Context(), "llm", pawl.ReserveCall{
+				ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: 150, Key: "k"})
+			if pawl.CodeOf(err) != pawl.CodeBudgetExhausted {
+				t.Fatal(err)
+			}
+			return l
 		}
+		l := ask()
 		got := h.get("/ui/approvals")
 		h.has(got, 200, "needs 150 tokens of the budget", "whose limit was 100 with 100 left", l.TaskID)
 		list, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{Types: []string{pawl.TypeBudget}})
@@ -104,6 +108,11 @@ func TestABudgetQuestionIsAnswered(t *testing.T) {
 			t.Error("the page speaks of results")
 		}
 		h.has(h.get(strings.TrimSuffix(question, "approve")+"reject"), 200, "The limit of the budget stays")
+		h.has(asked, 200, "what one item needs, 150 tokens")
+		ask()
+		h.has(h.get("/ui/approvals"), 200, "2 items, the first of", "need 300 tokens of the budget", l.TaskID)
+		h.has(h.get(question), 200, "what 2 items need together, 300 tokens", "all that wait for it go on")
+		h.has(h.get(strings.TrimSuffix(question, "approve")+"reject"), 200, "The 2 items are refused when they ask again")
 		h.has(h.post(question, "from", "approvals", "limit", "x"), 400, "is not a number")
 		h.has(h.post(question, "from", "approvals", "limit", "500"), 200, "Nothing waits")
 		if b, err := p.Service.GetBudget(t.Context(), "llm"); err != nil || b.Limit != 500 {

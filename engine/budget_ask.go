@@ -13,9 +13,9 @@ import (
 // budgetType has the rules of the tasks by which items ask for more of a budget.
 var budgetType = pawl.Type{Name: pawl.TypeBudget, Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual}}
 
-// askForBudget opens an approval for a locked item whose reservation was refused, if the budget
-// says so, and adds it to the refusal. It asks once for each budget and item, and not while the
-// amount fits as soon as others settle.
+// askForBudget asks a person for a locked item whose reservation was refused, if the budget says
+// so, and adds that to the refusal. All items that wait for a budget ask by one task. No person
+// is asked while the amount fits as soon as others settle.
 func (e *Engine) askForBudget(ctx context.Context, tx store.Tx, g *store.LockedItem, call *pawl.ReserveCall,
 	refusal error) (effects, error) {
 	var r *pawl.Error
@@ -27,7 +27,7 @@ func (e *Engine) askForBudget(ctx context.Context, tx store.Tx, g *store.LockedI
 	if err != nil || call.Amount <= b.Remaining()+b.Reserved {
 		return effects{}, err
 	}
-	q, err := g.Question(ctx, tx, &b)
+	q, err := g.Question(ctx, tx, &b, call)
 	switch {
 	case err != nil, q.Full:
 		return effects{}, err
@@ -38,31 +38,36 @@ func (e *Engine) askForBudget(ctx context.Context, tx store.Tx, g *store.LockedI
 	}
 	var out effects
 	if q.TaskID == "" {
-		d, question, err := e.budgetTask(ctx, g, call, x, b.Unit)
-		if err == nil {
-			_, err = e.insertInTx(ctx, tx, []draft{d})
-		}
-		if err == nil {
-			err = g.Ask(ctx, tx, &b, d.task.ID, d.items[0].ID, question, call)
-		}
-		if err != nil {
+		if q.TaskID, err = e.openQuestion(ctx, tx, g, call, x, b.Unit); err != nil {
 			return effects{}, err
 		}
-		q.TaskID, out.advance = d.task.ID, []string{d.task.ID}
+		out.advance = []string{q.TaskID}
+	}
+	if !q.Asks {
+		if err := g.Ask(ctx, tx, &b, q.TaskID, call); err != nil {
+			return effects{}, err
+		}
 	}
 	x.TaskID, x.SignalKey = q.TaskID, pawl.BudgetSignalKey(b.Name, store.Stamp(b.ChangedAt), q.TaskID)
 	r.Message += "; task " + q.TaskID + " asks for it"
 	return out, nil
 }
 
-// budgetTask returns the task by which a locked item asks.
-func (e *Engine) budgetTask(ctx context.Context, g *store.LockedItem, call *pawl.ReserveCall, x *pawl.Exhausted,
-	unit string) (draft, string, error) {
+// openQuestion creates the task by which the items of a budget ask, the locked one first. It
+// returns its id.
+func (e *Engine) openQuestion(ctx context.Context, tx store.Tx, g *store.LockedItem, call *pawl.ReserveCall, x *pawl.Exhausted,
+	unit string) (string, error) {
 	question := rules.Encode(pawl.BudgetQuestion{Budget: x.Budget, Unit: unit, ItemID: g.ItemID, TaskID: g.TaskID, WorkerID: g.WorkerID,
-		Amount: call.Amount, Limit: x.Limit, Remaining: x.Remaining})
-	title := fmt.Sprintf("Budget %s: %d %s for item %s", x.Budget, call.Amount, unit, g.ItemID)
+		Amount: call.Amount, Limit: x.Limit, Remaining: x.Remaining, Waiting: 1, Needed: call.Amount})
+	title := fmt.Sprintf("Budget %s: more %s", x.Budget, unit)
 	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeBudget, Title: title, Payload: question}, "", &drafting{reserved: true})
-	return d, string(question), err
+	if err == nil {
+		_, err = e.insertInTx(ctx, tx, []draft{d})
+	}
+	if err != nil {
+		return "", err
+	}
+	return d.task.ID, g.Open(ctx, tx, d.items[0].ID, string(question))
 }
 
 // raiseBudget carries out what the approval of a question means.
@@ -73,12 +78,13 @@ func (d *taskDecision) raiseBudget(ctx context.Context, tx store.Tx, v verdictBy
 		}
 		return effects{}, nil
 	}
-	woken, err := d.RaiseBudget(ctx, tx, v.limit, v.by)
+	woken, asked, err := d.RaiseBudget(ctx, tx, v.limit, v.by)
+	d.data = store.Text(rules.Encode(asked))
 	return effects{queued: woken}, err
 }
 
-// rejectBudget rejects a question. Its item is queued, and the next refusal tells its worker to
-// fail it.
+// rejectBudget rejects a question. The items that ask by it are queued, and their next refusal
+// tells their workers to fail them.
 func (d *taskDecision) rejectBudget(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) (effects, error) {
 	if c.AllowRework {
 		return effects{}, pawl.Invalid("/allow_rework", "is not for tasks of type %s", pawl.TypeBudget)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,8 @@ type taskDecision struct {
 	*store.TaskDecision
 	e      *Engine
 	rules  *typeRules
-	itemID string // the item whose row the effects return; "" = none
+	itemID string     // the item whose row the effects return; "" = none
+	data   store.Text // of the event of an approval
 }
 
 // effects lists what to do after a transaction has committed, in the order of the fields.
@@ -297,6 +299,12 @@ func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor
 			return rules.NotSeparate(rules.Actor(by), x.did)
 		}
 	}
+	if d.Type != pawl.TypeBudget {
+		return nil
+	}
+	if asks, err := store.AsksFor(ctx, tx, d.TaskID, by); err != nil || asks {
+		return cmp.Or(err, rules.NotSeparate(rules.Actor(by), "asks for the budget"))
+	}
 	return nil
 }
 
@@ -307,7 +315,7 @@ func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) (e
 		c.Message = "the task is not ready for approval: it was not checked yet, or did not pass; see its error"
 		return effects{}, c
 	}
-	to := store.TaskMove{Event: "approved", To: "approved", Actor: v.by, Message: store.Text(v.comment), Todo: true}
+	to := store.TaskMove{Event: "approved", To: "approved", Actor: v.by, Message: store.Text(v.comment), Data: d.data, Todo: true}
 	if err := d.Move(ctx, tx, to); err != nil {
 		return effects{}, err
 	}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -187,6 +188,56 @@ func TestAClaimBesideTheFirstLimitsCounts(t *testing.T) {
 			leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}}, 0)
 		})
 	}
+}
+
+// An item that a transaction claimed before the first limits, and that comes back after them, is
+// claimed again within a pass, however it came back.
+func TestWhatWasClaimedBesideTheFirstLimitsIsClaimedAgain(t *testing.T) {
+	for name, back := range map[string]func(p *pawltest.Pawl, l pawl.Lease) error{
+		"released": func(p *pawltest.Pawl, l pawl.Lease) error {
+			_, err := pawl.Release(t.Context(), p.Engine, l.Fence())
+			return err
+		},
+		"failed": func(p *pawltest.Pawl, l pawl.Lease) error {
+			_, err := pawl.Fail(t.Context(), p.Engine, l.Fence(), pawl.RetryAfter(time.Millisecond, errors.New("again")))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pawltest.OpenReal(t, pawltest.Postgres)
+			ctx := t.Context()
+			keyed(t, p.Engine, "a", 1, "x", "y")
+			tx, commit := transaction(t, p)
+			got := leases(t, p.Engine.In(tx), pawl.ClaimRequest{WorkerID: "tx", Types: []string{"a"}}, 1)
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)))
+			ok(t, p.Exec("UPDATE pawl.queue_limits SET keyed_at = changed_at + 120000000")) // no search is due
+			commit()
+			ok(t, back(p, got[0]))
+			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+			for left := 2; left > 0; { // the failed one is due in a moment
+				got := need[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}, Limit: 9, WaitSeconds: 20}))
+				if left -= len(got); len(got) == 0 {
+					t.Fatalf("%d items are not claimed", left)
+				}
+			}
+		})
+	}
+}
+
+// An item that a transaction creates which does not see its key yet is claimed after the commit.
+func TestAKeyThatATransactionDoesNotSee(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	ctx := t.Context()
+	need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":9}}`)))
+	keyed(t, p.Engine, "a", 1, "old")
+	conn := need[*pgx.Conn](t)(pgx.Connect(ctx, p.URL))
+	defer func() { _ = conn.Close(context.Background()) }()
+	tx := need[pgx.Tx](t)(conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))
+	keyed(t, p.Engine.In(tx), "a", 1, "old") // takes the snapshot
+	keyed(t, p.Engine.In(tx), "a", 1, "new")
+	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}, Limit: 9}, 1)
+	ok(t, tx.Commit(ctx))
+	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}, Limit: 9}, 2)
 }
 
 // A new key that an open transaction has made is no new key for others.

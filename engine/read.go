@@ -102,6 +102,9 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 		if applied == nil {
 			out.Payload = joined(rows)
 		}
+		if t.Type == pawl.TypeBudget { // the question, with what was asked when it was decided
+			out.Payload = t.Payload
+		}
 		return out, err
 	})
 }

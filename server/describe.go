@@ -66,7 +66,7 @@ func callerParams(r api.Route) []*huma.Param {
 	if !r.Mutates() {
 		return params
 	}
-	longest, least := pawl.MaxKeyLen, 1.0
+	longest, least := pawl.MaxKeyLen, float64(minKeySeconds)
 	return append(params,
 		&huma.Param{Name: api.KeyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest},
 			Description: "The call is carried out once for its key; later calls get the first answer."},

@@ -248,49 +248,91 @@ WHERE budget_id IN (
   WHERE NOT EXISTS (SELECT 1 FROM pawl.budgets b WHERE b.id = t.budget_id)
   LIMIT $1)
 
--- Questions: tasks by which items of an exhausted budget ask a person. They are read and written
--- while the budget is locked.
+-- Questions: tasks by which items of an exhausted budget ask a person. Each item that asks has a
+-- row. The rows are read and written while the budget is locked.
 -- name: questions of budget
-SELECT q.task_id
+SELECT DISTINCT q.task_id
 FROM pawl.budget_questions q
 WHERE q.budget_id = $1
 ORDER BY q.task_id
 
+-- The last column says that the item got what it asked for.
 -- name: question of item
-SELECT q.task_id, q.period_number, COALESCE(q.rejected_at, 0), COALESCE(k.state, '')
+SELECT q.task_id, q.key, q.amount, COALESCE(q.rejected_at, 0), COALESCE(q.told_in, 0), COALESCE(k.state, ''),
+  CASE WHEN EXISTS (
+    SELECT 1
+    FROM pawl.budget_reservations r
+    WHERE r.budget_id = q.budget_id AND r.item_id = q.item_id AND r.key = q.key AND r.period_number >= q.period_number
+      AND (r.state = 1 OR r.state = 0 AND r.amount >= q.amount)) THEN 1 ELSE 0 END
 FROM pawl.budget_questions q
 LEFT JOIN pawl.task_counters k ON k.task_id = q.task_id
 WHERE q.budget_id = $1 AND q.item_id = $2
 
--- name: question of task
-SELECT b.name, q.amount
+-- name: open question
+SELECT q.task_id
+FROM pawl.budget_questions q
+JOIN pawl.task_counters k ON k.task_id = q.task_id
+WHERE q.budget_id = $1 AND k.state = 'submitted'
+ORDER BY q.task_id DESC
+LIMIT 1
+
+-- name: budget of question
+SELECT b.name
 FROM pawl.budget_questions q
 JOIN pawl.budgets b ON b.id = q.budget_id
 WHERE q.task_id = $1 AND q.namespace = $2
+LIMIT 1
 
 -- name: put question
 INSERT INTO pawl.budget_questions (budget_id, namespace, item_id, task_id, period_number, amount, key)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (budget_id, item_id) DO UPDATE
-SET task_id = $4, period_number = $5, amount = $6, key = $7, rejected_at = NULL
+SET task_id = $4, period_number = $5, amount = $6, key = $7, rejected_at = NULL, told_in = NULL
 
 -- name: reject question
 UPDATE pawl.budget_questions
-SET rejected_at = $2
+SET rejected_at = $2, told_in = NULL
 WHERE task_id = $1
 
--- Questions that need no answer any more, or have one that counts no more. One whose task was
--- cancelled or removed stays while its item is open: a change of the budget must reach who waits
--- for it.
+-- name: tell of rejection
+UPDATE pawl.budget_questions
+SET told_in = $3
+WHERE budget_id = $1 AND item_id = $2
+
+-- What the items that still ask by tasks need: their number, the sum of the amounts as
+-- quotients and remainders, which do not overflow, and the least amount. The metadata has what was decided.
+-- name: asked
+SELECT t.id, COALESCE(k.state, ''), t.metadata, COUNT(q.item_id), CAST(COALESCE(SUM(q.amount / $3), 0) AS bigint),
+  CAST(COALESCE(SUM(q.amount % $3), 0) AS bigint), COALESCE(MIN(q.amount), 0)
+FROM pawl.tasks t
+LEFT JOIN pawl.task_counters k ON k.task_id = t.id
+LEFT JOIN pawl.budget_questions q ON q.task_id = t.id
+  AND EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
+  AND NOT EXISTS (
+    SELECT 1
+    FROM pawl.budget_reservations r
+    WHERE r.budget_id = q.budget_id AND r.item_id = q.item_id AND r.key = q.key AND r.period_number >= q.period_number
+      AND (r.state = 1 OR r.state = 0 AND r.amount >= q.amount))
+WHERE t.id IN @ids($1)
+GROUP BY t.id, k.state, t.metadata
+
+-- name: keep what was asked
+UPDATE pawl.tasks
+SET metadata = $2
+WHERE id = $1
+
+-- Questions with items that ask no more, or that have an answer that counts no more. The row of an
+-- item whose question was cancelled or removed stays while the item is open: a change of the budget
+-- must reach who waits for it.
 -- name: old questions
-SELECT q.task_id, q.namespace
+SELECT DISTINCT q.task_id, q.namespace
 FROM pawl.budget_questions q
 LEFT JOIN pawl.task_counters k ON k.task_id = q.task_id
 LEFT JOIN pawl.budgets b ON b.id = q.budget_id
 WHERE q.task_id > $1
   AND (b.id IS NULL
     OR k.state IN ('approved', 'applied', 'completed')
-    OR k.state = 'rejected' AND q.rejected_at <> b.changed_at
+    OR q.rejected_at <> b.changed_at
     OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
     OR EXISTS (
       SELECT 1
@@ -300,17 +342,21 @@ WHERE q.task_id > $1
 ORDER BY q.task_id
 LIMIT $3
 
--- name: question is open
+-- The same of one question; $3 = 1: its budget is gone, or it was approved.
+-- name: remove old askers
+DELETE FROM pawl.budget_questions
+WHERE task_id = $1
+  AND ($3 = 1
+    OR rejected_at <> (SELECT b.changed_at FROM pawl.budgets b WHERE b.id = budget_questions.budget_id)
+    OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = budget_questions.item_id AND i.state IN @list($2))
+    OR EXISTS (
+      SELECT 1
+      FROM pawl.budget_reservations r
+      WHERE r.budget_id = budget_questions.budget_id AND r.item_id = budget_questions.item_id AND r.key = budget_questions.key
+        AND r.period_number >= budget_questions.period_number AND (r.state = 1 OR r.state = 0 AND r.amount >= budget_questions.amount)))
+
+-- name: question has askers
 SELECT 1
 FROM pawl.budget_questions q
 WHERE q.task_id = $1
-  AND EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
-  AND NOT EXISTS (
-    SELECT 1
-    FROM pawl.budget_reservations r
-    WHERE r.budget_id = q.budget_id AND r.item_id = q.item_id AND r.key = q.key AND r.period_number >= q.period_number
-      AND (r.state = 1 OR r.state = 0 AND r.amount >= q.amount))
-
--- name: remove question
-DELETE FROM pawl.budget_questions
-WHERE task_id = $1
+LIMIT 1

@@ -301,6 +301,11 @@ func WorkedOn(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error
 	return tookPart(ctx, tx, "worked on", taskID, who)
 }
 
+// AsksFor says whether an actor has claimed an item that asks for a budget by a task; see AskedFor.
+func AsksFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
+	return tookPart(ctx, tx, "asks for", taskID, who)
+}
+
 func tookPart(ctx context.Context, tx Tx, query, taskID string, who Actor) (bool, error) {
 	var one int
 	var unnamed Text // NULL is equal to nothing

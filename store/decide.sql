@@ -110,6 +110,15 @@ WHERE e.task_id = $1 AND e.move IN @events(item claim, start, 'part_submitted', 
   AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
 LIMIT 1
 
+-- name: asks for
+SELECT 1
+FROM pawl.budget_questions q
+JOIN pawl.all_items w ON w.id = q.item_id
+JOIN pawl.task_events e ON e.task_id = w.task_id AND e.item_id = w.id
+WHERE q.task_id = $1 AND e.move IN @events(item claim)
+  AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
+LIMIT 1
+
 -- name: reworked too often
 SELECT r.item_id
 FROM pawl.parked_items r

@@ -237,11 +237,9 @@ func LeafIndexes(ctx context.Context, tx Tx, ids []int64) (map[int64]int64, erro
 				for i, x := range p.IDs {
 					if wanted[x] {
 						out[x] = p.First + int64(i) - 1
+						delete(wanted, x)
 					}
 				}
-			}
-			for x := range out {
-				delete(wanted, x)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -171,7 +172,17 @@ func scanItems(ctx context.Context, tx Tx, now int64, query string, args ...any)
 		}
 		out = append(out, s.item(now))
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	questions := map[string][]*json.RawMessage{}
+	for i := range out {
+		if it := &out[i]; it.Type == pawl.TypeBudget {
+			questions[it.TaskID] = append(questions[it.TaskID], &it.Input, &it.Result)
+		}
+	}
+	return out, withAsked(ctx, tx, questions)
 }
 
 // stageOrState returns the stage that a worker set, else the state in words: 'Queued'.

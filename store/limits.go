@@ -417,13 +417,14 @@ type KeyingDue struct {
 
 // DueKeying returns the queues that are due: those that were not searched since the pointer
 // has been known everywhere (soon microseconds after it changed), or since no statement that
-// did not know it can still run (late), and those whose last search began long ago (every).
+// did not know it can still run (late), those whose last search began long ago (every), and those
+// to which an item without a gate has come back.
 func DueKeying(ctx context.Context, tx Tx, soon, late, every int64) ([]KeyingDue, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return keyings(ctx, tx, limitsSQL["keying due"], soon, late, now, every)
+	return keyings(ctx, tx, limitsSQL["keying due"], soon, late, now, every, searchHint)
 }
 
 func keyings(ctx context.Context, tx Tx, query string, args ...any) ([]KeyingDue, error) {
@@ -445,6 +446,9 @@ func keyings(ctx context.Context, tx Tx, query string, args ...any) ([]KeyingDue
 	return out, rows.Err()
 }
 
+// searchHint is the time of the rows of gate_hints that ask for a search of their queue.
+const searchHint = -1
+
 // Begin records that the search begins. It reports false if another process has begun it.
 func (d *KeyingDue) Begin(ctx context.Context, tx Tx) (bool, error) {
 	now, err := tx.Now(ctx)
@@ -452,7 +456,11 @@ func (d *KeyingDue) Begin(ctx context.Context, tx Tx) (bool, error) {
 		return false, err
 	}
 	n, err := tx.Exec(ctx, limitsSQL["begin keying"], d.Queue.ID, d.before, now)
-	return n == 1, err
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, limitsSQL["forget search"], d.Queue.ID, searchHint)
+	return true, err
 }
 
 // TaskTexts returns the payload and the metadata of a task.

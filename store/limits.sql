@@ -286,7 +286,8 @@ SELECT l.queue_id, l.namespace, q.type, l.rules, l.keyed_at
 FROM pawl.queue_limits l
 JOIN pawl.queues q ON q.id = l.queue_id
 WHERE q.limited IS NOT NULL
-  AND (l.keyed_at < l.changed_at + $1 OR l.keyed_at < l.changed_at + $2 AND l.changed_at + $2 <= $3 OR l.keyed_at < $3 - $4)
+  AND (l.keyed_at < l.changed_at + $1 OR l.keyed_at < l.changed_at + $2 AND l.changed_at + $2 <= $3 OR l.keyed_at < $3 - $4
+    OR EXISTS (SELECT 1 FROM pawl.gate_hints h WHERE h.queue_id = l.queue_id AND h.at = $5))
 
 -- name: queues with bare leases
 SELECT l.queue_id, l.namespace, q.type, l.rules, l.keyed_at
@@ -303,6 +304,10 @@ WHERE queue_id = $1
 UPDATE pawl.queue_limits
 SET keyed_at = $3
 WHERE queue_id = $1 AND keyed_at = $2
+
+-- name: forget search
+DELETE FROM pawl.gate_hints
+WHERE queue_id = $1 AND at = $2
 
 -- name: end keying
 UPDATE pawl.queue_limits

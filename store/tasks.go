@@ -231,7 +231,17 @@ func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Ta
 		}
 		out = append(out, s.task())
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	questions := map[string][]*json.RawMessage{}
+	for i := range out {
+		if t := &out[i]; t.Type == pawl.TypeBudget {
+			questions[t.ID] = append(questions[t.ID], &t.Payload)
+		}
+	}
+	return out, withAsked(ctx, tx, questions)
 }
 
 // ItemResult is one completed item's result, in order of position.

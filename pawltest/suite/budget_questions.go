@@ -2,6 +2,7 @@ package suite
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -19,7 +20,7 @@ var budgetQuestions = noun{"budget questions", []promise{
 		var asked pawl.BudgetQuestion
 		w.ok(json.Unmarshal(w.onlyItem(x.TaskID).Result, &asked), "read the question")
 		w.same(asked, pawl.BudgetQuestion{Budget: "b", Unit: "tokens", ItemID: l.ID, TaskID: t.ID, WorkerID: "w", Amount: 101, Limit: 100,
-			Remaining: 100}, "what is asked")
+			Remaining: 100, Waiting: 1, Needed: 101}, "what is asked")
 		w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
 		b := w.onlyItem(t.ID).BlockedBy
 		w.same([]any{b.Reason, b.Detail}, []any{pawl.BlockedByBudget, "b, asked in " + x.TaskID}, "blocked by")
@@ -164,4 +165,112 @@ var budgetQuestions = noun{"budget questions", []promise{
 		w.ok(w.svc.DeleteBudget(w.ctx, "b"), "delete")
 		w.claim("w")
 	}},
+	{"all items that wait for a budget ask one question, and an approval raises it by the sum", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
+		waiting, q := w.allAsk(110, 120, 130)
+		w.asked(q, 3, 360)
+		w.same(w.task(q).Title, "Budget b: more tokens", "title")
+		w.cancel(waiting[1].TaskID)
+		w.asked(q, 2, 240)
+		w.sweep()
+		w.asked(q, 2, 240)
+		w.ok(w.tryApprove(q), "approve")
+		w.budgetIs(240, 0, 0)
+		w.asked(q, 2, 240)
+		for _, n := range []int64{110, 130} {
+			l := w.claim("w")
+			w.settle(l, w.reserve(l, n, "k").Reservation, n)
+		}
+		w.sweep()
+		w.asked(q, 2, 240)
+		_, next := w.allAsk(10)
+		w.same(next != q, true, "who asks later opens another question")
+		w.asked(next, 1, 10)
+	}},
+	{"an approval of a question of many goes to a limit that one of them fits in", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
+		waiting, q := w.allAsk(200, 150)
+		limit := int64(149)
+		_, err := first(w.svc.ApproveTasks(w.ctx, []pawl.ApproveCall{{TaskID: q, Limit: &limit}}))
+		w.invalid(err, "/limit")
+		limit = 200
+		_, err = first(w.svc.ApproveTasks(w.ctx, []pawl.ApproveCall{{TaskID: q, Limit: &limit}}))
+		w.ok(err, "approve")
+		w.reserve(w.claimItem("w", waiting[1].ID), 150, "k")
+		again := w.claimItem("w", waiting[0].ID)
+		x := w.exhausted(w.tryReserve(again, 200, "k"))
+		w.same(x.TaskID, "", "question while the other may settle")
+	}},
+	{"a rejection fails the items that wait then, on the next day too, and no others", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask", Period: "day"})
+		waiting, q := w.allAsk(110, 120)
+		w.advance(24 * time.Hour)
+		no := pawl.RejectCall{TaskID: q, Errors: []pawl.Complaint{{Code: "no", Message: "no"}}}
+		_, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{no}))
+		w.ok(err, "reject")
+		_, err = first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{no}))
+		w.refused(err, pawl.CodeConflict)
+		w.asked(q, 2, 230)
+		_, next := w.allAsk(130)
+		w.sweep()
+		for n, l := range waiting {
+			l = w.claimItem("w", l.ID)
+			x := w.exhausted(w.tryReserve(l, int64(110+10*n), "k"))
+			w.same([]any{x.OnExhausted, x.TaskID}, []any{"fail", ""}, "refusal")
+			w.same(w.exhausted(w.tryReserve(l, 150, "other")).OnExhausted, "fail", "refusal of another reservation")
+			w.complete(l, `1`)
+		}
+		w.asked(next, 1, 130)
+		w.sweep()
+		w.asked(next, 1, 130)
+		w.same(w.task(next).State, pawl.TaskSubmitted, "the other question")
+	}},
+	{"an item that its rejection has been told to asks again in the next period", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask", Period: "day"})
+		waiting, q := w.allAsk(110)
+		no := pawl.RejectCall{TaskID: q, Errors: []pawl.Complaint{{Code: "no", Message: "no"}}}
+		_, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{no}))
+		w.ok(err, "reject")
+		l := w.claimItem("w", waiting[0].ID)
+		w.same(w.exhausted(w.tryReserve(l, 110, "k")).OnExhausted, "fail", "refusal")
+		w.release(l)
+		w.advance(24 * time.Hour)
+		l = w.claimItem("w", l.ID)
+		x := w.exhausted(w.tryReserve(l, 110, "k"))
+		w.same([]any{x.OnExhausted, x.TaskID != "", x.TaskID != q}, []any{"ask", true, true}, "refusal in the next period")
+	}},
+	{"whoever asks by a question, first or later, must not approve it", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
+		var q string
+		for _, worker := range []string{"w", "other"} {
+			w.oneItem()
+			q = w.exhausted(w.tryReserve(w.claim(worker), 110, "k")).TaskID
+		}
+		for _, worker := range []string{"w", "other"} {
+			w.refused(w.as(pawl.ActorAgent, worker).tryApprove(q), pawl.CodeForbidden)
+		}
+	}},
 }}
+
+// allAsk makes items that wait for as much of the exhausted budget each. They ask one question.
+func (w *fixture) allAsk(amounts ...int64) (waiting []pawl.Lease, question string) {
+	for _, n := range amounts {
+		t := w.oneItem()
+		l := w.claimItem("w", w.onlyItem(t.ID).ID)
+		x := w.exhausted(w.tryReserve(l, n, "k"))
+		w.same([]any{x.TaskID != "", question == "" || x.TaskID == question}, []any{true, true}, "one question for all")
+		question = x.TaskID
+		w.suspendFor(l, pawl.BudgetSignal, x.SignalKey)
+		waiting = append(waiting, l)
+	}
+	return waiting, question
+}
+
+// asked checks what a question says about the items that wait.
+func (w *fixture) asked(task string, waiting int, needed int64) {
+	for what, value := range map[string]json.RawMessage{"payload": w.task(task).Payload, "result": w.onlyItem(task).Result} {
+		var q pawl.BudgetQuestion
+		w.ok(json.Unmarshal(value, &q), "read the "+what)
+		w.same([]any{q.Waiting, q.Needed}, []any{waiting, needed}, what)
+	}
+}

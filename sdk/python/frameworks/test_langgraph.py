@@ -176,6 +176,26 @@ def test_a_graph_goes_on_after_the_server_was_killed(own: pawl.testing.Server) -
         assert saver.get_tuple(config) is None  # type: ignore[arg-type]
 
 
+def test_branches_of_a_thread_keep_their_own_values(shared: pawl.testing.Server) -> None:
+    config: Any = {"configurable": {"thread_id": uuid.uuid4().hex}}
+    with PawlSaver(shared.url) as saver:
+        builder = StateGraph(State)
+        builder.add_node("say", lambda state: {"said": [f"to {state['said'][-1]}"]})
+        builder.add_edge(START, "say")
+        builder.add_edge("say", END)
+        chat = builder.compile(checkpointer=saver)
+        chat.invoke({"said": ["first"]}, config)
+        base = chat.get_state(config).config
+        for said in ("X", "Y"):
+            out = chat.invoke({"said": [said]}, base)
+            assert out["said"] == ["first", "to first", said, f"to {said}"]
+            assert chat.get_state(config).values == out
+        assert [s.values["said"][2:] for s in chat.get_state_history(config)][:6] == [
+            *(["Y", "to Y"], ["Y"], []),
+            *(["X", "to X"], ["X"], []),
+        ]
+
+
 def test_speed(shared: pawl.testing.Server) -> None:
     """Prints the times; a busy machine fails no test."""
     took, config = [], None

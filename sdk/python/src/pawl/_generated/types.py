@@ -3541,7 +3541,10 @@ class Stats(_Stats, total=False):
 class StepBody(TypedDict, total=False):
     """StepBody of the server's description."""
 
+    args_hash: str
     attempt: int
+    metadata: Any
+    name: str
     snapshot: Any
     worker_id: str
     writer: str
@@ -3554,7 +3557,10 @@ class _StepCall(TypedDict):
 class StepCall(_StepCall, total=False):
     """StepCall of the server's description."""
 
+    args_hash: str
     attempt: int
+    metadata: Any
+    name: str
     snapshot: Any
     worker_id: str
     writer: str
