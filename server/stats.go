@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -53,6 +54,7 @@ func (s *server) statsRoutes() {
 	change(s, "sweep", func(ctx context.Context, svc pawl.Service, _ *empty) (*answer[pawl.SweepStats], error) {
 		return reply(svc.Sweep(ctx))
 	})
+	s.doctor()
 	add(s, "prunable", func(ctx context.Context, _ *nothing) (*answer[pawl.Prunable], error) {
 		return reply(s.svc.Prunable(ctx))
 	})
@@ -113,5 +115,18 @@ func (s *server) health() {
 			c.SetHeader("Content-Type", "application/json")
 			_, _ = c.BodyWriter().Write(s.spec())
 		}}, nil
+	})
+}
+
+// doctor registers the check of the whole database, one at a time.
+func (s *server) doctor() {
+	var checking sync.Mutex
+	add(s, "doctor", func(ctx context.Context, in *body[pawl.DoctorCall]) (*answer[pawl.DoctorReport], error) {
+		if !checking.TryLock() {
+			return nil, &pawl.Error{Code: pawl.CodeLimit, Op: "doctor", Message: "another check runs on this server; try again later",
+				RetryAfter: time.Second}
+		}
+		defer checking.Unlock()
+		return reply(s.svc.Doctor(ctx, in.Body))
 	})
 }
