@@ -54,7 +54,6 @@ func (s *server) statsRoutes() {
 	change(s, "sweep", func(ctx context.Context, svc pawl.Service, _ *empty) (*answer[pawl.SweepStats], error) {
 		return reply(svc.Sweep(ctx))
 	})
-	s.doctor()
 	add(s, "prunable", func(ctx context.Context, _ *nothing) (*answer[pawl.Prunable], error) {
 		return reply(s.svc.Prunable(ctx))
 	})
