@@ -126,6 +126,7 @@ __all__ = [
     "Included",
     "Item",
     "ItemEventsQuery",
+    "ItemIncluded",
     "ItemMessagesQuery",
     "ItemPart",
     "ItemPartsQuery",
@@ -1438,6 +1439,7 @@ class GetItemQuery(TypedDict, total=False):
     """GetItemQuery of the server's description."""
 
     fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
+    include: Literal["parts", "events", "checkpoints", "messages", "provenances"] | list[Literal["parts", "events", "checkpoints", "messages", "provenances"]]
 
 
 class GetKeyQuery(TypedDict, total=False):
@@ -1450,7 +1452,7 @@ class GetTaskQuery(TypedDict, total=False):
     """GetTaskQuery of the server's description."""
 
     fields: Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"] | list[Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"]]
-    include: Literal["items", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "events", "checkpoints", "provenances", "result"]]
+    include: Literal["items", "parts", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "parts", "events", "checkpoints", "provenances", "result"]]
 
 
 class GetTypeQuery(TypedDict, total=False):
@@ -1504,6 +1506,7 @@ class Included(TypedDict, total=False):
     checkpoints: list[Checkpoint]
     events: list[Event]
     items: list[Item]
+    parts: list[ItemPart]
     provenances: list[ProvenanceRecord]
     result: TaskResult
 
@@ -1564,6 +1567,16 @@ class ItemEventsQuery(TypedDict, total=False):
     since: str
     until: str
     limit: int
+
+
+class ItemIncluded(TypedDict, total=False):
+    """ItemIncluded of the server's description."""
+
+    checkpoints: list[Checkpoint]
+    events: list[Event]
+    messages: list[Message]
+    parts: list[ItemPart]
+    provenances: list[ProvenanceRecord]
 
 
 class ItemMessagesQuery(TypedDict, total=False):
@@ -1630,6 +1643,7 @@ class ItemView(_ItemView, total=False):
     error: str | Failure
     failures: int
     heartbeat_at: str
+    included: ItemIncluded
     input: Any
     key: str
     kind: str
@@ -2041,6 +2055,7 @@ class ListItemsQuery(TypedDict, total=False):
     order: Literal["asc", "desc"]
     limit: int
     fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
+    include: Literal["parts", "events", "checkpoints", "messages", "provenances"] | list[Literal["parts", "events", "checkpoints", "messages", "provenances"]]
 
 
 class _ListKey(TypedDict):
@@ -2220,7 +2235,7 @@ class ListTasksQuery(TypedDict, total=False):
     until: str
     limit: int
     fields: Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"] | list[Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"]]
-    include: Literal["items", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "events", "checkpoints", "provenances", "result"]]
+    include: Literal["items", "parts", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "parts", "events", "checkpoints", "provenances", "result"]]
 
 
 class _ListType(TypedDict):
@@ -3849,6 +3864,7 @@ class TaskItemsQuery(TypedDict, total=False):
     order: Literal["asc", "desc"]
     limit: int
     fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
+    include: Literal["parts", "events", "checkpoints", "messages", "provenances"] | list[Literal["parts", "events", "checkpoints", "messages", "provenances"]]
 
 
 class TaskPatch(TypedDict, total=False):
