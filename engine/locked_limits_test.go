@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -198,9 +197,11 @@ func TestWhatWasClaimedBesideTheFirstLimitsIsClaimedAgain(t *testing.T) {
 			_, err := pawl.Release(t.Context(), p.Engine, l.Fence())
 			return err
 		},
-		"failed": func(p *pawltest.Pawl, l pawl.Lease) error {
-			_, err := pawl.Fail(t.Context(), p.Engine, l.Fence(), pawl.RetryAfter(time.Millisecond, errors.New("again")))
-			time.Sleep(10 * time.Millisecond)
+		"waited": func(p *pawltest.Pawl, l pawl.Lease) error {
+			if _, err := first(p.Engine.Suspend(t.Context(), []pawl.SuspendCall{{Fence: l.Fence(), Signal: "go"}})); err != nil {
+				return err
+			}
+			_, err := first(p.Engine.SendSignals(t.Context(), []pawl.SignalCall{{Name: "go"}}))
 			return err
 		},
 	} {
