@@ -47,6 +47,9 @@ type Item struct {
 	AcceptedAt  *time.Time      `json:"accepted_at,omitempty"`
 	CompletedAt *time.Time      `json:"completed_at,omitempty"` // set by final states and by failed, cleared by a retry
 	UpdatedAt   time.Time       `json:"updated_at"`             // of the last change, heartbeats included
+	// of the answer to a worker's call: an earlier call of this worker, attempt and body was carried
+	// out, and this one changed nothing
+	Repeated bool `json:"repeated,omitempty"`
 }
 
 // The kinds of items. Plan and apply items are claimed only by naming their type.
@@ -199,6 +202,9 @@ type Moved struct {
 	Attempt  int        `json:"attempt"`
 	Failures int        `json:"failures"`
 	RunAt    *time.Time `json:"run_at,omitempty"` // scheduled, waiting: when it continues
+	// Repeated says that an earlier call of this worker, attempt and body was carried out. This call
+	// changed nothing; the answer is how that call left the item.
+	Repeated bool `json:"repeated,omitempty"`
 	// Item is the whole item as the verb left it, if the context asks for it (WithItem)
 	// and the service runs in this process; else nil.
 	Item *Item `json:"-"`
@@ -220,7 +226,9 @@ func ItemOf(ctx context.Context, s ItemReader, m Moved) (Item, error) {
 	if m.Item != nil {
 		return *m.Item, nil
 	}
-	return s.GetItem(ctx, m.ID)
+	i, err := s.GetItem(ctx, m.ID)
+	i.Repeated = m.Repeated && err == nil
+	return i, err
 }
 
 // RevokeCall ends the lease of an item, whichever worker holds it.

@@ -42,7 +42,7 @@ type KeyBegin struct {
 	RequestHash string `json:"request_hash"`
 	TaskID      string `json:"task_id,omitempty"`
 	ItemID      string `json:"item_id,omitempty"`
-	TTLSeconds  int64  `json:"ttl_seconds,omitempty"`  // 0 = 24 h; −1 = never expires
+	TTLSeconds  int64  `json:"ttl_seconds,omitempty"`  // 0 = 24 h; −1 = never expires; else at least LockSeconds
 	LockSeconds int    `json:"lock_seconds,omitempty"` // 0 = 60; at most MaxLockSeconds: renew the key
 }
 

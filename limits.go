@@ -93,6 +93,7 @@ const (
 	MaxSeriesTypes     = 100
 	MaxSeriesPoints    = 20_000
 	MaxMeasuredEvents  = 20_000
+	MaxRepeatEvents    = 20_000
 )
 
 // MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
@@ -251,6 +252,7 @@ var Limits = []Limit{
 	{"series_types", MaxSeriesTypes, "types", "that one question for counters names"},
 	{"series_points", MaxSeriesPoints, "points", "of the answer to it, of all types"},
 	{"series_span", int64(MaxSeriesSpan / time.Second), "seconds", "that it may cover"},
+	{"repeat_events", MaxRepeatEvents, "events", "newest ones of a task among which a repeated call of a worker is recognised"},
 	{"measured_events", MaxMeasuredEvents, "events", "newest ones of items that advice about leases is measured from"},
 	{"bulk_error", MaxBulkErrorLen, "characters", "an error in the result of a bulk call"},
 }

@@ -31,6 +31,8 @@ type Message struct {
 	EndedAt    *time.Time      `json:"ended_at,omitempty"`
 	// CheckpointID is the checkpoint of its last completed step. "" = no step was completed.
 	CheckpointID string `json:"checkpoint_id,omitempty"`
+	// Epoch is the epoch of the feed in which it was read; see FeedPosition and InEpoch.
+	Epoch int64 `json:"epoch,omitempty"`
 }
 
 // Parts decodes the content.
@@ -317,12 +319,16 @@ type Appended struct {
 	Offset int64 `json:"offset"`
 }
 
-// StepCall ends a step of an open message. It saves one checkpoint iteration_end, named
-// step:N, with the snapshot; without one, with the message's content so far. A step
-// beyond max_steps is refused. A message that a task has itself has no steps.
+// StepCall ends a step of an open message. It saves one checkpoint iteration_end with the
+// snapshot; without one, with the message's content so far. A step beyond max_steps is
+// refused. A message that a task has itself has no steps.
 type StepCall struct {
 	MessageFence
+	Name     string          `json:"name,omitempty"`      // of the checkpoint, which then needs a snapshot; "" = step:N
+	ArgsHash string          `json:"args_hash,omitempty"` // hash of the step's arguments
 	Snapshot json.RawMessage `json:"snapshot,omitempty"`
+	// Metadata is an object; its members message_id, step_number and offset are those of the message.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
 // FinishCall ends an open message; its item continues.
@@ -377,11 +383,14 @@ type Cut struct {
 // MessageFrame is one piece of what a reader of a message receives: chunks, or one of
 // the other members.
 type MessageFrame struct {
-	Offset    int64       // number of the first chunk
-	Chunks    []Chunk     // nil = none
-	Abandoned *Cut        // these chunks are abandoned
-	Snapshot  *Message    // the whole message, if its chunks have been removed
-	End       *MessageEnd // the last frame
+	Epoch     int64   // of the numbers: pass it on with InEpoch to continue after one of them
+	Offset    int64   // number of the first chunk
+	Chunks    []Chunk // nil = none
+	Abandoned *Cut    // these chunks are abandoned
+	// Snapshot is the whole message, in place of what was read before: its chunks have been removed, or the database
+	// went back in time, so that chunks that were read may be lost and their numbers given to others.
+	Snapshot *Message
+	End      *MessageEnd // the last frame
 }
 
 // Last is the number of the frame's last chunk.

@@ -181,8 +181,14 @@ func furnish(t *testing.T, p *pawltest.Pawl) *strings.Replacer {
 	ok(err)
 	_, err = pawl.Complete(ctx, p.Service, claim().Fence(), []byte(`{"done":true}`))
 	ok(err)
-	task, err := pawl.Create(ctx, p.Service, pawl.NewTask{Type: "many", Items: make([]pawl.NewItem, 3)})
+	bot := pawl.WithProvenance(ctx, pawl.Provenance{AgentName: "bot", Extra: []byte(`{"a":1}`)})
+	task, err := pawl.Create(bot, p.Service, pawl.NewTask{Type: "many", Items: make([]pawl.NewItem, 3),
+		Messages: []pawl.NewMessage{{Role: pawl.RoleUser, Content: []byte(`"hello"`), Metadata: []byte(`{"b":2}`)}}})
 	ok(err)
+	ok(p.Service.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "worker-abc", Types: []string{"many"}}))
+	begun, err := p.Service.BeginKeys(ctx, []pawl.KeyBegin{{Scope: "s", Key: "k", RequestHash: "h"}})
+	ok(err)
+	ok(begun[0].Err)
 	run := claim()
 	_, err = pawl.SaveCheckpoint(ctx, p.Service, run.Fence(), pawl.NewCheckpoint{Type: pawl.IterationStart, Snapshot: []byte(`{}`)})
 	ok(err)
@@ -247,4 +253,98 @@ func TestViewsShowDeadlinesParentsForksAndSchedules(t *testing.T) {
 			}
 		}
 	})
+}
+
+// allViews are the views for users.
+var allViews = []string{"v_tasks", "v_items", "v_leases", "v_parts", "v_checkpoints", "v_events", "v_task_results", "v_messages",
+	"v_idempotency_keys", "v_provenances", "v_workers", "v_sweeps"}
+
+// Every column of every view can be read, whatever JSON is stored: also the escape of NUL, which
+// jsonb refuses. JSON has a type of its own on PostgreSQL.
+func TestEveryColumnOfTheViews(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		furnish(t, p)
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "nul"})
+		if err == nil { // no call takes it any more
+			err = p.Exec("UPDATE pawl.tasks SET payload = $1 WHERE type = 'nul'", `{"a":"\u0000","b":"x"}`)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, view := range allViews {
+			if read(t, p, "SELECT * FROM "+view) == 0 {
+				t.Errorf("%s has no row", view)
+			}
+		}
+		var member string
+		if n := read(t, p, "SELECT CAST(payload ->> 'done' AS text) FROM v_task_results", &member); n != 1 || member == "" {
+			t.Errorf("a member beside that of %s: %d rows, %q", task.ID, n, member)
+		}
+		if p.Database != pawltest.Postgres {
+			return
+		}
+		for _, column := range []string{"v_tasks.payload", "v_items.error", "v_parts.payload", "v_task_results.payload", "v_events.data",
+			"v_checkpoints.snapshot", "v_messages.content", "v_provenances.extra", "v_workers.types", "v_sweeps.detail"} {
+			view, name, _ := strings.Cut(column, ".")
+			var typ string
+			read(t, p, "SELECT pg_typeof(x."+name+")::text FROM "+view+" x LIMIT 1", &typ)
+			if typ != "json" {
+				t.Errorf("%s has the type %q", column, typ)
+			}
+		}
+	})
+}
+
+// The message of an event in the view is the one that every other reader gets.
+func TestTheViewOfEventsHasTheirMessages(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		furnish(t, p)
+		list, err := p.Service.ListEvents(t.Context(), pawl.EventFilter{Page: pawl.Page{Limit: 1000}})
+		if err != nil || len(list.Items) < 10 {
+			t.Fatal(len(list.Items), err)
+		}
+		for _, e := range list.Items {
+			var message string
+			read(t, p, "SELECT COALESCE(message, '') FROM v_events WHERE id = '"+e.ID+"'", &message)
+			if message != e.Message || message == "" {
+				t.Errorf("%s: %q, want %q", e.Event, message, e.Message)
+			}
+		}
+		text, err := os.ReadFile("store/" + string(p.Database) + "/migrations/0009_record.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range pawl.Events { // a new one needs a migration with the view
+			if !strings.Contains(string(text), "WHEN '"+e.Name+"' THEN '"+e.Means+"'") {
+				t.Errorf("the view does not have the message of %s", e.Name)
+			}
+		}
+	})
+}
+
+// The expression in the documents finds a task by the text of its id, with the index.
+func TestIDsOnSQLiteInDocs(t *testing.T) {
+	raw, err := os.ReadFile("docs/sql.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(raw), "```\nWITH RECURSIVE")
+	text, _, found := strings.Cut(text, ";\n```")
+	if !found {
+		t.Fatal("docs/sql.md does not say how an id is found on SQLite")
+	}
+	p := pawltest.Open(t, pawltest.SQLite)
+	for range 50 {
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{task.ID, "tsk_7ZZZZZZZZZZZZZZZZZZZZZZZZZ"} {
+			var got, state string
+			n := read(t, p, "WITH RECURSIVE"+strings.ReplaceAll(text, "TASK", id), &got, &state)
+			if want := map[bool]int{true: 1}[id == task.ID]; n != want || n == 1 && got != id {
+				t.Errorf("%d rows for %s: %s %s", n, id, got, state)
+			}
+		}
+	}
 }

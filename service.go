@@ -438,7 +438,8 @@ type MessageReader interface {
 	// those that were written so far): first the existing ones, then new ones, each once and
 	// in order, until the message has ended (the last frame says so), ctx ends (it also
 	// returns nil) or fn returns an error. The first frame is empty: it confirms that the
-	// message exists.
+	// message exists. A number of an earlier epoch (InEpoch) may be of a chunk that the database
+	// has lost: then, and when the database goes back in time meanwhile, a frame has a snapshot.
 	FollowMessage(ctx context.Context, id string, after int64, fn func(MessageFrame) error) error
 }
 

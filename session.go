@@ -79,8 +79,8 @@ type ChunkWriter interface {
 	// Write buffers chunks, which are sent soon and in batches. It blocks while the
 	// buffer is full. It returns the error of an earlier chunk.
 	Write(chunks ...Chunk) error
-	// Step ends a step after all written chunks are accepted.
-	Step(ctx context.Context, snapshot json.RawMessage) (CheckpointRef, error)
+	// Step ends a step after all written chunks are accepted; the writer adds the fence.
+	Step(ctx context.Context, call StepCall) (CheckpointRef, error)
 	// Finish ends the message after all written chunks are accepted.
 	Finish(ctx context.Context, usage json.RawMessage) error
 }
@@ -225,9 +225,14 @@ func (h *attemptState) lookup(ctx context.Context, name string) (Checkpoint, boo
 
 func (h *attemptState) save(ctx context.Context, c NewCheckpoint) (CheckpointRef, error) {
 	ref, err := h.Session.Save(ctx, c)
-	if err != nil || c.Name == "" {
-		return ref, err
+	if err == nil && c.Name != "" {
+		h.remember(ref, c)
 	}
+	return ref, err
+}
+
+// remember keeps a saved checkpoint for later calls of its name.
+func (h *attemptState) remember(ref CheckpointRef, c NewCheckpoint) {
 	lease := h.Lease()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -237,5 +242,4 @@ func (h *attemptState) save(ctx context.Context, c NewCheckpoint) (CheckpointRef
 			Type: c.Type, Name: c.Name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Metadata: c.Metadata,
 		}
 	}
-	return ref, nil
 }

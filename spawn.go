@@ -41,7 +41,7 @@ func AwaitChildren(ctx context.Context, name string, wait ChildWait) ([]ChildRes
 	if err != nil {
 		return nil, err
 	}
-	hash, err := argsHash(name, []any{wait})
+	args, err := argsOf(name, []any{wait})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func AwaitChildren(ctx context.Context, name string, wait ChildWait) ([]ChildRes
 		return nil, err
 	}
 	defer leave()
-	saved, found, err := h.savedResults(ctx, name, hash)
+	saved, found, err := h.savedResults(ctx, name, args)
 	if found || err != nil {
 		return saved, err
 	}
@@ -60,7 +60,7 @@ func AwaitChildren(ctx context.Context, name string, wait ChildWait) ([]ChildRes
 	}
 	wait.Name = name
 	if out, over := wait.results(state.Children); over {
-		return out, h.saveResults(ctx, name, hash, out)
+		return out, h.saveResults(ctx, name, args, out)
 	}
 	if err := h.Suspend(ctx, SuspendCall{Children: &wait}); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ const maxResults = MaxPayloadBytes / 2
 
 // saveResults saves the results of a wait. The first part is saved last: without it, the others
 // do not count.
-func (h *attemptState) saveResults(ctx context.Context, name, hash string, all []ChildResult) error {
+func (h *attemptState) saveResults(ctx context.Context, name string, args stepArgs, all []ChildResult) error {
 	parts, size := []childResults{{}}, 0
 	for _, c := range all {
 		raw, err := json.Marshal(c)
@@ -132,7 +132,8 @@ func (h *attemptState) saveResults(ctx context.Context, name, hash string, all [
 	for i, part := range slices.Backward(parts) {
 		raw, err := json.Marshal(part)
 		if err == nil {
-			_, err = h.save(ctx, NewCheckpoint{Type: ToolExecuted, Name: partName(name, i), ArgsHash: hash, Snapshot: raw})
+			_, err = h.save(ctx, NewCheckpoint{Type: ToolExecuted, Name: partName(name, i), ArgsHash: args.hash, Snapshot: raw,
+				Metadata: stepMetadata{Args: args.parts}.json()})
 		}
 		if err != nil {
 			return err
@@ -142,7 +143,7 @@ func (h *attemptState) saveResults(ctx context.Context, name, hash string, all [
 }
 
 // savedResults returns the results of a wait that were saved, by this attempt or an earlier one.
-func (h *attemptState) savedResults(ctx context.Context, name, hash string) (out []ChildResult, found bool, err error) {
+func (h *attemptState) savedResults(ctx context.Context, name string, args stepArgs) (out []ChildResult, found bool, err error) {
 	parts := 1
 	for i := 0; i < parts; i++ {
 		c, there, err := h.lookup(ctx, partName(name, i))
@@ -153,7 +154,7 @@ func (h *attemptState) savedResults(ctx context.Context, name, hash string) (out
 			return nil, false, stepError(name, "the checkpoint %q with a part of its results is gone", partName(name, i))
 		}
 		var part childResults
-		if err := replay(c, name, hash, &part); err != nil {
+		if err := replay(c, nil, name, args, &part); err != nil {
 			return nil, false, err
 		}
 		out, parts = append(out, part.Results...), max(parts, part.Parts)

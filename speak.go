@@ -28,6 +28,8 @@ type MessageWriter struct {
 	mu         sync.Mutex
 	kind       string // type of the current text
 	incomplete string // the bytes of its last, incomplete character
+	step       string // the name of the running MessageStep
+	wrote      bool   // chunks that no step has ended
 }
 
 // StartMessage continues the open message of a handler's item: the reply that its task
@@ -154,12 +156,13 @@ func (m *MessageWriter) Write(chunks ...Chunk) error {
 	if m.chunks == nil {
 		return nil
 	}
+	m.wrote = true
 	return m.chunks.Write(append(m.flushIncomplete(), chunks...)...)
 }
 
 // Step ends a step and saves one checkpoint, from which the next attempt continues.
 // snapshot is any JSON value (at most 1 MiB); nil = the message's content so far: text,
-// reasoning, tool calls and their results.
+// reasoning, tool calls and their results. MessageStep is a step that a later attempt skips by itself.
 func (m *MessageWriter) Step(ctx context.Context, snapshot any) (CheckpointRef, error) {
 	raw, err := jsonOf("/snapshot", snapshot)
 	if err != nil {
@@ -167,17 +170,67 @@ func (m *MessageWriter) Step(ctx context.Context, snapshot any) (CheckpointRef, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.outside("Step"); err != nil {
+		return CheckpointRef{}, err
+	}
+	return m.endStep(ctx, StepCall{Snapshot: raw})
+}
+
+// endStep ends a step. The caller holds mu.
+func (m *MessageWriter) endStep(ctx context.Context, call StepCall) (CheckpointRef, error) {
 	if m.chunks == nil {
 		return CheckpointRef{}, nil
 	}
 	if err := m.chunks.Write(m.flushIncomplete()...); err != nil {
 		return CheckpointRef{}, err
 	}
-	ref, err := m.chunks.Step(ctx, raw)
+	ref, err := m.chunks.Step(ctx, call)
 	if err == nil {
 		m.ref.StepNumber++
+		m.wrote = false
 	}
 	return ref, err
+}
+
+// outside refuses a call inside of a MessageStep. The caller holds mu.
+func (m *MessageWriter) outside(call string) error {
+	if m.step == "" {
+		return nil
+	}
+	return stepError(m.step, "%s is called before the step has ended; a MessageStep ends by itself", call)
+}
+
+// enterStep begins a MessageStep.
+func (m *MessageWriter) enterStep(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.step != "":
+		return stepError(name, "step %q of the message is running; the steps of a message come one after the other", m.step)
+	case m.wrote:
+		return stepError(name, "the message has words that no step has ended, and a later attempt would write them again: "+
+			"write inside of steps, and let the error of a step pass")
+	}
+	m.step = name
+	return nil
+}
+
+func (m *MessageWriter) leaveStep() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.step = ""
+}
+
+// endNamed saves the end of a MessageStep.
+func (m *MessageWriter) endNamed(ctx context.Context, h *attemptState, n NewCheckpoint, args stepArgs) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ref, err := m.endStep(ctx, StepCall{Name: n.Name, ArgsHash: n.ArgsHash, Snapshot: n.Snapshot, Metadata: n.Metadata})
+	if err == nil && m.chunks != nil {
+		n.Type, n.Metadata = IterationEnd, stepMetadata{Args: args.parts, MessageID: m.ref.ID}.json()
+		h.remember(ref, n)
+	}
+	return err
 }
 
 // Finish ends the message; the item continues. usage is a JSON object, for example token
@@ -189,8 +242,8 @@ func (m *MessageWriter) Finish(ctx context.Context, usage any) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.chunks == nil {
-		return nil
+	if err := m.outside("Finish"); err != nil || m.chunks == nil {
+		return err
 	}
 	if err := m.chunks.Write(m.flushIncomplete()...); err != nil {
 		return err
@@ -206,6 +259,7 @@ func (m *MessageWriter) appendText(kind, text string) error {
 		return nil
 	}
 	var chunks []Chunk
+	m.wrote = m.wrote || text != ""
 	if kind != m.kind {
 		chunks = m.flushIncomplete()
 	}

@@ -46,9 +46,20 @@ func (p *chunkWriter) Write(chunks ...pawl.Chunk) error {
 	return p.fail
 }
 
-func (p *chunkWriter) Step(context.Context, json.RawMessage) (pawl.CheckpointRef, error) {
-	p.messages[p.n].StepNumber++
-	return pawl.CheckpointRef{Sequence: int64(p.messages[p.n].StepNumber)}, nil
+func (p *chunkWriter) Step(_ context.Context, call pawl.StepCall) (pawl.CheckpointRef, error) {
+	if p.fail != nil {
+		return pawl.CheckpointRef{}, p.fail
+	}
+	m := &p.messages[p.n]
+	m.StepNumber++
+	var metadata map[string]any
+	_ = json.Unmarshal(call.Metadata, &metadata)
+	merged, err := json.Marshal(map[string]any{"args": metadata["args"], "message_id": m.ID})
+	if call.Name != "" {
+		p.saved = append(p.saved, pawl.Checkpoint{Type: pawl.IterationEnd, Name: call.Name, ArgsHash: call.ArgsHash, Snapshot: call.Snapshot,
+			Metadata: merged, Attempt: 1})
+	}
+	return pawl.CheckpointRef{Sequence: int64(m.StepNumber)}, err
 }
 
 func (p *chunkWriter) Finish(context.Context, json.RawMessage) error {
@@ -223,3 +234,118 @@ func TestMessagesBegunAtOnceAreTwo(t *testing.T) {
 		t.Errorf("%d messages", n)
 	}
 }
+
+// tell is a handler that writes two steps of a message; the second breaks after a word.
+func tell(ctx context.Context, broken error, ran *[]string) (string, error) {
+	m, err := pawl.StartMessage(ctx, pawl.Reply{})
+	if err != nil {
+		return "", err
+	}
+	out := ""
+	for _, name := range []string{"one", "two"} {
+		said, err := pawl.MessageStep(ctx, m, name, func(context.Context) (string, error) {
+			*ran = append(*ran, name)
+			if err := m.Text(name + " "); err != nil || name == "one" {
+				return name, err
+			}
+			return name, broken
+		}, map[string]string{"of": name})
+		if err != nil {
+			return "", err
+		}
+		out += said + " "
+	}
+	return out, m.Finish(ctx, nil)
+}
+
+func TestAStepOfAMessageIsWrittenOnce(t *testing.T) {
+	i := newItem()
+	broken := errors.New("broken")
+	var ran []string
+	if _, err := tell(i.attempt(1), broken, &ran); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	out, err := tell(i.attempt(2), nil, &ran)
+	if err != nil || out != "one two " {
+		t.Errorf("%q, %v", out, err)
+	}
+	if got := i.written(0); got != "text:one  text:two  text:two " { // the first "two" is abandoned by the database
+		t.Errorf("written %q", got)
+	}
+	if strings.Join(ran, " ") != "one two two" || i.messages[0].StepNumber != 2 || i.messages[0].Status != pawl.MessageComplete {
+		t.Error(ran, i.messages)
+	}
+}
+
+func TestAStepOfAMessageThatWouldBeWrittenTwiceIsRefused(t *testing.T) {
+	ctx := newItem().attempt(1)
+	m, err := pawl.StartMessage(ctx, pawl.Reply{})
+	must(t, m, err)
+	write := func(context.Context) (int, error) { return 1, m.Text("a") }
+	for name, want := range map[string]func() error{
+		"is called before the step has ended": func() error {
+			_, err := pawl.MessageStep(ctx, m, "s1", func(context.Context) (int, error) {
+				_, err := m.Step(ctx, nil)
+				return 1, err
+			})
+			return err
+		},
+		`step "s2" of the message is running`: func() error {
+			_, err := pawl.MessageStep(ctx, m, "s2", func(ctx context.Context) (int, error) {
+				return pawl.MessageStep(ctx, m, "s3", write)
+			})
+			return err
+		},
+		"has words that no step has ended": func() error {
+			_, err := pawl.MessageStep(ctx, m, "s4", func(context.Context) (int, error) { return 1, errors.Join(m.Text("a"), errors.New("broken")) })
+			if err == nil || errors.Is(err, pawl.ErrInvalid) {
+				return err
+			}
+			_, err = pawl.MessageStep(ctx, m, "s4", write)
+			_, stepErr := m.Step(ctx, nil)
+			must(t, 0, stepErr) // a step without a name ends them
+			return err
+		},
+	} {
+		if err := want(); !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := pawl.MessageStep(ctx, m, "s5", write); err != nil {
+		t.Error("after a step without a name: ", err)
+	}
+}
+
+func TestAStepOfAMessageKnowsItsMessageAndArguments(t *testing.T) {
+	i := newItem()
+	ctx := i.attempt(1)
+	m, err := pawl.StartMessage(ctx, pawl.Reply{})
+	must(t, m, err)
+	one := func(context.Context) (int, error) { return 1, nil }
+	must(t, 0, failure(pawl.Step(ctx, "item", one)))
+	must(t, 0, failure(pawl.MessageStep(ctx, m, "said", one, map[string]any{"model": "a", "n": 1}, 2)))
+	for want, got := range map[string]error{
+		`taken by a checkpoint of type tool_executed`: failure(pawl.MessageStep(ctx, m, "item", one)),
+		`taken by a checkpoint of type iteration_end`: failure(pawl.Step(ctx, "said", one)),
+		`for other arguments (/0/model, /2)`:          failure(pawl.MessageStep(ctx, m, "said", one, map[string]any{"model": "b", "n": 1}, 2, 3)),
+	} {
+		if !errors.Is(got, pawl.ErrInvalid) || retries(got) || !strings.Contains(got.Error(), want) {
+			t.Errorf("%s: %v", want, got)
+		}
+	}
+	must(t, m, m.Finish(ctx, nil))
+	other, err := pawl.StartMessage(ctx, pawl.Reply{})
+	must(t, other, err)
+	if err := failure(pawl.MessageStep(ctx, other, "said", one, map[string]any{"model": "a", "n": 1}, 2)); err == nil ||
+		!strings.Contains(err.Error(), "taken by a step of message "+m.ID()) {
+		t.Error(err)
+	}
+}
+
+func retries(err error) bool {
+	retryable, _ := pawl.RetryOf(err)
+	return retryable
+}
+
+// failure returns the error of a call.
+func failure[T any](_ T, err error) error { return err }

@@ -22,11 +22,37 @@ import (
 // between fn's work and the save, the next attempt runs fn again. Use Once inside fn for
 // side effects outside of Pawl that must not happen twice.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), args ...any) (out T, err error) {
+	return runStep(ctx, nil, name, fn, args)
+}
+
+// MessageStep writes a step of a message once per item. fn writes it with m's methods;
+// its result, any value that can be encoded as JSON (at most 1 MiB), is saved under the name with the end
+// of the step. A later attempt returns the saved result and does not run fn. A step that an
+// earlier attempt began and did not end is written again by fn: readers see what was written of
+// it as abandoned. args are as in Step, and names are shared with it.
+//
+// Write inside of steps only: a MessageStep after chunks that no step has ended is ErrInvalid, since a
+// later attempt would write them again. So is one after a step that failed in this attempt when it had
+// written something: return the error, and the next attempt writes the step again. The steps of a message
+// come one after the other.
+//
+// If an earlier attempt finished the message without this step, fn runs, what it writes is
+// ignored, and nothing is saved.
+func MessageStep[T any](
+	ctx context.Context, m *MessageWriter, name string, fn func(context.Context) (T, error), args ...any,
+) (out T, err error) {
+	return runStep(ctx, m, name, fn, args)
+}
+
+// runStep is Step, or with m MessageStep.
+func runStep[T any](
+	ctx context.Context, m *MessageWriter, name string, fn func(context.Context) (T, error), args []any,
+) (out T, err error) {
 	h, err := attemptOf(ctx)
 	if err != nil {
 		return out, err
 	}
-	hash, err := argsHash(name, args)
+	hashed, err := argsOf(name, args)
 	if err != nil {
 		return out, err
 	}
@@ -44,7 +70,13 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 		if h.steps != nil {
 			h.steps.ReplayedStep(ctx, name)
 		}
-		return out, replay(c, name, hash, &out)
+		return out, replay(c, m, name, hashed, &out)
+	}
+	if m != nil {
+		if err := m.enterStep(name); err != nil {
+			return out, err
+		}
+		defer m.leaveStep()
 	}
 	returned := false
 	if h.steps != nil {
@@ -68,8 +100,17 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	}
 	// The work is done: a context that ends now must not lose it. The fence decides
 	// whether it may still be written.
-	_, err = h.save(context.WithoutCancel(ctx), NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: hash, Snapshot: raw})
-	return out, err
+	return out, h.saveStep(context.WithoutCancel(ctx), m, name, hashed, raw)
+}
+
+// saveStep saves the result of a step of the item, or of the message m.
+func (h *attemptState) saveStep(ctx context.Context, m *MessageWriter, name string, args stepArgs, result json.RawMessage) error {
+	c := NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: args.hash, Snapshot: result, Metadata: stepMetadata{Args: args.parts}.json()}
+	if m != nil {
+		return m.endNamed(ctx, h, c, args)
+	}
+	_, err := h.save(ctx, c)
+	return err
 }
 
 // errStepPanicked is the error of a step whose function did not return.
@@ -78,13 +119,20 @@ var errStepPanicked = errors.New("pawl: the function of the step panicked")
 // replay decodes a saved result. A checkpoint without a hash was not saved by Step and
 // matches any args. A result that does not fit the step is a permanent error: no later
 // attempt can mend it.
-func replay(c Checkpoint, name, hash string, out any) error {
+func replay(c Checkpoint, m *MessageWriter, name string, args stepArgs, out any) error {
+	saved := metadataOf(c)
 	switch {
-	case c.Type != ToolExecuted:
+	case m == nil && c.Type != ToolExecuted || m != nil && c.Type != IterationEnd:
 		return Permanent(stepError(name, "its name is taken by a checkpoint of type %s; give the step another name", c.Type))
-	case c.ArgsHash != "" && c.ArgsHash != hash:
-		return Permanent(stepError(name, "attempt %d saved its result for other arguments; give the step another name (put what varies "+
-			"into it), or pass the same arguments in every attempt", c.Attempt))
+	case m != nil && saved.MessageID != m.ID():
+		return Permanent(stepError(name, "its name is taken by a step of message %s; give the step another name", saved.MessageID))
+	case c.ArgsHash != "" && c.ArgsHash != args.hash:
+		which := args.differing(saved.Args)
+		if which != "" {
+			which = " (" + which + ")"
+		}
+		return Permanent(stepError(name, "attempt %d saved its result for other arguments%s; give the step another name (put what varies "+
+			"into it), or pass the same arguments in every attempt", c.Attempt, which))
 	}
 	if err := json.Unmarshal(c.Snapshot, out); err != nil {
 		return Permanent(stepError(name, "the result saved by attempt %d is not a %T (%v); give the step another name when its result's type "+
@@ -142,17 +190,6 @@ func checkStepName(name string) error {
 		return Invalid("/name", "holds NUL or is not UTF-8")
 	}
 	return nil
-}
-
-func argsHash(name string, args []any) (string, error) {
-	if args == nil {
-		args = []any{} // no arguments are an empty list, not null
-	}
-	hash, err := HashOf(args)
-	if err != nil {
-		return "", stepError(name, "its arguments cannot be hashed (%v)", err)
-	}
-	return hash, nil
 }
 
 func stepError(name, format string, args ...any) *Error {

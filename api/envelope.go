@@ -43,15 +43,26 @@ type TaskView struct {
 // ItemView is an item as it is read: the whole item, or its id and the requested fields.
 type ItemView struct {
 	pawl.Item
+	Included *ItemIncluded `json:"included,omitempty"`
 }
 
 // Included is what belongs to a task, as far as the caller asked for it.
 type Included struct {
 	Items       []pawl.Item             `json:"items,omitempty"`
+	Parts       []pawl.ItemPart         `json:"parts,omitempty"`
 	Events      []pawl.Event            `json:"events,omitempty"`
 	Checkpoints []pawl.Checkpoint       `json:"checkpoints,omitempty"`
 	Provenances []pawl.ProvenanceRecord `json:"provenances,omitempty"`
 	Result      *pawl.TaskResult        `json:"result,omitempty"`
+}
+
+// ItemIncluded is what belongs to an item, as far as the caller asked for it.
+type ItemIncluded struct {
+	Parts       []pawl.ItemPart         `json:"parts,omitempty"`
+	Events      []pawl.Event            `json:"events,omitempty"`
+	Checkpoints []pawl.Checkpoint       `json:"checkpoints,omitempty"`
+	Messages    []pawl.Message          `json:"messages,omitempty"`
+	Provenances []pawl.ProvenanceRecord `json:"provenances,omitempty"`
 }
 
 // WorkerBody is what a worker states about itself in the registry.

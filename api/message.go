@@ -21,6 +21,7 @@ type (
 	// FollowQuery says where a reader of a message continues.
 	FollowQuery struct {
 		After int `query:"after" default:"-1" minimum:"-1" doc:"The number of the last chunk that is known; the first is 0. Last-Event-ID goes before it."`
+		Epoch int `query:"epoch" minimum:"0" doc:"The epoch of after, as the frame's id had it."`
 		Last  int `query:"last" minimum:"1" doc:"Begin with this many of the chunks that were written so far, in place of after. Last-Event-ID goes before it."`
 	}
 )

@@ -61,11 +61,12 @@ type (
 	// TaskShape selects the members of a task, and what to include.
 	TaskShape struct {
 		Fields  TaskFields     `query:"fields" doc:"These members only, and id."`
-		Include IncludedFields `query:"include" doc:"What belongs to the task, in its member included: its first 100 items, its newest 100 events and checkpoints, its first 100 provenances, its result or null."`
+		Include IncludedFields `query:"include" doc:"What belongs to the task, in its member included: its first 100 items, the first 100 live parts of these, its newest 100 events and checkpoints, its first 100 provenances, its result or null."`
 	}
-	// ItemShape selects the members of an item.
+	// ItemShape selects the members of an item, and what to include.
 	ItemShape struct {
-		Fields ItemFields `query:"fields" doc:"These members only, and id."`
+		Fields  ItemFields         `query:"fields" doc:"These members only, and id."`
+		Include ItemIncludedFields `query:"include" doc:"What belongs to the item, in its member included: its first 100 live parts, messages and provenances, its newest 100 events and checkpoints."`
 	}
 	// ItemQuery is a pawl.ItemFilter without its task.
 	ItemQuery struct {
@@ -158,11 +159,13 @@ type (
 // These are the types of parameters with a fixed list of values. The list is a table of
 // package pawl, or the names of the JSON members of a type.
 type (
-	TaskFields     []string      // members of pawl.Task
-	ItemFields     []string      // members of pawl.Item
-	IncludedFields []string      // members of Included
-	TaskStatuses   []pawl.Status // of pawl.TaskStatuses
-	KeyStatus      string        // of pawl.KeyStatuses
+	TaskFields     []string // members of pawl.Task
+	ItemFields     []string // members of pawl.Item
+	IncludedFields []string // members of Included
+
+	ItemIncludedFields []string      // members of ItemIncluded
+	TaskStatuses       []pawl.Status // of pawl.TaskStatuses
+	KeyStatus          string        // of pawl.KeyStatuses
 )
 
 // Page returns the page that the query asks for.

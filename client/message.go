@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -53,9 +52,9 @@ func (c *Client) ListMessages(ctx context.Context, f pawl.MessageFilter) (pawl.L
 // FollowMessage follows a message; see pawl.MessageReader. A stream that breaks is continued
 // where it broke, from whichever server answers.
 func (c *Client) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
-	r := reader{after: after, told: -1, fn: fn}
+	r := reader{after: after, epoch: pawl.EpochOf(ctx), told: -1, fn: fn}
 	l := listener{client: c, take: r.take, next: func() request {
-		q := api.FollowQuery{After: int(r.after)}
+		q := api.FollowQuery{After: int(r.after), Epoch: int(r.epoch)}
 		if r.after < -1 {
 			q = api.FollowQuery{After: -1, Last: int(-1 - r.after)}
 		}
@@ -67,6 +66,7 @@ func (c *Client) FollowMessage(ctx context.Context, id string, after int64, fn f
 // reader is a position in a message.
 type reader struct {
 	after int64 // the last chunk that was passed to fn
+	epoch int64 // of after
 	told  int64 // the end of the newest cut that was passed to fn
 	fn    func(pawl.MessageFrame) error
 	begun bool
@@ -75,8 +75,8 @@ type reader struct {
 func (r *reader) take(in frame) error {
 	if !r.begun {
 		r.begun = true
-		if n, err := strconv.ParseInt(in.id, 10, 64); err == nil && in.data == nil {
-			r.after = n
+		if epoch, n, ok := pawl.ParseChunkPosition(in.id); ok && in.data == nil {
+			r.after, r.epoch = n, epoch
 		} else if r.after < -1 {
 			r.after = -1 // it has no more chunks than that
 		}
@@ -87,7 +87,13 @@ func (r *reader) take(in frame) error {
 	if in.data == nil {
 		return nil
 	}
-	f := pawl.MessageFrame{Offset: r.after + 1}
+	if epoch, n, ok := pawl.ParseChunkPosition(in.id); ok {
+		r.epoch = epoch
+		if in.event == api.FrameSnapshot {
+			r.after, r.told = n, -1
+		}
+	}
+	f := pawl.MessageFrame{Epoch: r.epoch, Offset: r.after + 1}
 	var chunks api.ChunkFrame
 	var into any
 	switch in.event {

@@ -29,7 +29,8 @@ func (d *server) mark(ctx context.Context, kind, id string, lasts time.Duration,
 	}
 	sum := sha256.Sum256([]byte(id))
 	name := hex.EncodeToString(sum[:])
-	k := pawl.KeyBegin{Scope: pawl.ReservedPrefix + kind, Key: name, RequestHash: name, TTLSeconds: int64(lasts/time.Second) + 1}
+	seconds := int64(max(lasts, pawl.DefaultKeyLease)/time.Second) + 1
+	k := pawl.KeyBegin{Scope: pawl.ReservedPrefix + kind, Key: name, RequestHash: name, TTLSeconds: seconds}
 	_, before, err := keys.Idempotent(pawl.As(ctx, pawl.Caller{}), k,
 		func(context.Context, pawl.Service) (*pawl.Answer, error) { return as, nil })
 	if pawl.CodeOf(err) == pawl.CodeKeyInFlight && as != nil {

@@ -11,13 +11,14 @@ import (
 // completeApply completes an apply item with its result and advances the task. A result
 // of another form is refused, because a diff that cannot be decoded would be lost. The
 // item then keeps its lease.
-func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow) (pawl.Moved, error) {
+func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow, request int64) (pawl.Moved, error) {
 	const op = "apply"
 	if err := rules.CheckApplied(call.Result); err != nil {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
 	var out pawl.Moved
 	err := e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+		g.Request = request
 		ended, err := g.EndAside(ctx, tx, rules.OrNull(call.Result))
 		out = movedOf(ctx, it.Item, g)
 		if err == nil && !ended {

@@ -14,10 +14,6 @@ type Breach = store.Breach
 // Warning is a condition that violates no invariant but puts a guarantee at risk, or slows work down.
 type Warning = store.Warning
 
-// Warnings lists the conditions that put a guarantee at risk or slow work down, in all
-// namespaces: settings and state of the database, work that stands still. Nothing is changed.
-func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) { return store.Warnings(ctx, e.db) }
-
 // breachesShown is how many breaches of one rule an answer lists at most.
 const breachesShown = 20
 

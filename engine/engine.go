@@ -252,7 +252,14 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Log: o.Log})
 	e.openGroupCommitters()
-	e.watcher = stream.New(stream.Options{DB: e.db, Hub: e.hub, Log: o.Log})
+	watched := stream.Options{DB: e.db, Hub: e.hub, Log: o.Log}
+	if e.db.Dialect().Commits != nil {
+		watched.Settle = func(ctx context.Context) error {
+			_, err := e.feed.Head(ctx)
+			return err
+		}
+	}
+	e.watcher = stream.New(watched)
 	e.waits = taskwait.New(taskwait.Options{DB: e.db, Hub: e.hub, Poll: o.PollInterval, Log: o.Log})
 	if err := e.start(ctx); err != nil {
 		e.shut()

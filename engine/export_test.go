@@ -141,3 +141,16 @@ func (e *Engine) FoundNothing(types ...string) bool {
 	empty, _ := e.queues.IsEmpty(pawl.DefaultNamespace, types, e.queues.Next(pawl.DefaultNamespace))
 	return empty
 }
+
+// SignPauses returns the pauses of a signer whose next n signatures are refused.
+func SignPauses(n int) (out []time.Duration) {
+	var pause time.Duration
+	for range n {
+		pause = signPause(pause, errNoKey)
+		out = append(out, pause)
+	}
+	if signPause(pause, nil) != 0 {
+		panic("a signature that succeeded is followed by a pause")
+	}
+	return out
+}

@@ -35,21 +35,22 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			f.JSON("/result", p.Result, limit)
 		},
 		value: func(p *pawl.CompleteCall) []byte { return p.Result },
-		refused: func(p *pawl.CompleteCall, it store.ItemRow, now int64, err error) (pawl.Moved, error) {
+		refused: func(p *pawl.CompleteCall, it store.ItemRow, now int64, err error) (m pawl.Moved, _ error) {
+			request := requestOfComplete(p)
 			if it.State.Leased() {
 				switch it.Kind {
 				case pawl.KindPlan:
-					return e.completePlan(ctx, p, it, now)
+					m, err = e.completePlan(ctx, p, it, now, request)
 				case pawl.KindApply:
-					return e.completeApply(ctx, p, it)
+					m, err = e.completeApply(ctx, p, it, request)
 				case pawl.KindWork:
 					err = e.lacksParts(ctx, &it, err)
 				}
 			}
-			return pawl.Moved{}, err
+			return e.orRepeated(ctx, &it, p.Fence, request, m, err)
 		},
 		row: func(_ int, p *pawl.CompleteCall) store.Complete {
-			r := store.Complete{Fence: fenceRow(c, p.Fence), Result: rules.OrNull(p.Result)}
+			r := store.Complete{Fence: fenceRow(c, p.Fence), Result: rules.OrNull(p.Result), Request: requestOfComplete(p)}
 			r.Return = returns
 			return r
 		},
@@ -67,6 +68,10 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 	}
 	e.endOpenMessages(ctx, done)
 	return out, err
+}
+
+func requestOfComplete(p *pawl.CompleteCall) int64 {
+	return requestOf("complete", p.Fence, []byte(rules.OrNull(p.Result)))
 }
 
 // toAdvance returns the task of an item that has no work left if the engine has to take a
@@ -98,6 +103,9 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 		return nil, err
 	}
 	return leave(ctx, e, store.VerbFail, e.committers.leave, calls, func(p *pawl.FailCall) pawl.Fence { return p.Fence },
+		func(p *pawl.FailCall) any {
+			return failBody{p.Error, p.Retryable == nil || *p.Retryable, p.RetryAfterMS}
+		},
 		(*rules.Fields).Fail,
 		func(p *pawl.FailCall, l *store.Leave) {
 			b, _ := json.Marshal(p.Error) // checked: it is JSON
@@ -119,7 +127,7 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
 	calls = idform.Calls(calls)
 	return leave(ctx, e, store.VerbRelease, e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
-		(*rules.Fields).Release, func(p *pawl.ReleaseCall, l *store.Leave) {
+		func(p *pawl.ReleaseCall) any { return p.DelaySeconds }, (*rules.Fields).Release, func(p *pawl.ReleaseCall, l *store.Leave) {
 			if p.DelaySeconds > 0 {
 				us := int64(p.DelaySeconds) * time.Second.Microseconds()
 				l.DelayMicros = &us
@@ -167,6 +175,9 @@ func (e *Engine) suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 		through = e.committers.await
 	}
 	return leave(ctx, e, store.VerbSuspend, through, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
+		func(p *pawl.SuspendCall) any {
+			return suspendBody{micros(p.Until), p.Signal, p.Key, p.Since, childWait(p.Children)}
+		},
 		func(f *rules.Fields, p *pawl.SuspendCall) { f.Suspend(p, now) },
 		func(p *pawl.SuspendCall, l *store.Leave) {
 			l.Until, l.Signal, l.Key, l.Children = micros(p.Until), store.Text(p.Signal), store.Text(p.Key), childWait(p.Children)
@@ -183,13 +194,15 @@ func leave[C any](
 	through *commit.Committer[store.Leave, store.Moved],
 	calls []C,
 	fence func(*C) pawl.Fence,
+	body func(*C) any, // what a repeated call has too
 	check func(*rules.Fields, *C),
 	fill func(*C, *store.Leave),
 ) ([]pawl.Result[pawl.Moved], error) {
 	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
+	request := func(p *C) int64 { return requestOfBody(verb, fence(p), body(p)) }
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {
-			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb}
+			l := store.Leave{Fence: fenceRow(c, fence(p)), Verb: verb, Request: request(p)}
 			l.Return = returns
 			fill(p, &l)
 			return l
@@ -204,6 +217,9 @@ func leave[C any](
 				then.queued = []store.DueItem{{Namespace: c.Namespace, ItemID: fence(p).ItemID, Type: m.Type, Rank: m.Rank}}
 			}
 			return moved(fence(p), m), then
+		},
+		refused: func(p *C, it store.ItemRow, _ int64, err error) (pawl.Moved, error) {
+			return e.orRepeated(ctx, &it, fence(p), request(p), pawl.Moved{}, err)
 		},
 	}
 	out, then, err := v.do(ctx, e, calls)

@@ -114,12 +114,9 @@ func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
 		ttl = pawl.DefaultKeyTTL
 	}
 	if ttl > 0 {
-		row.Expires = now + ttl.Microseconds()
+		row.Expires = now + ttl.Microseconds() // not before row.Locked: CheckKeyBegin
 	}
 	row.Locked = lockedUntil(now, k.LockSeconds)
-	if row.Expires != 0 {
-		row.Expires = max(row.Expires, row.Locked) // the key lasts at least as long as its lease
-	}
 	return row
 }
 

@@ -24,6 +24,9 @@ const (
 	signEvery = time.Second
 	// lockTime bounds how long a signer waits for another.
 	lockTime = 10 * time.Second
+	// signAgainMost bounds the back-off of a signature that failed, which begins with signEvery: a log
+	// that is no continuation stays so until it is forked.
+	signAgainMost = time.Minute
 	// sendAgainMost bounds the back-off of a checkpoint that could not be sent, which begins
 	// with signEvery.
 	sendAgainMost = time.Minute
@@ -170,12 +173,23 @@ func logError(op string, err error) error {
 	return &pawl.Error{Code: code, Op: op, Message: err.Error(), Err: err}
 }
 
+// signPause returns the pause before the next signature: none after one that succeeded, else twice
+// the one before.
+func signPause(before time.Duration, err error) time.Duration {
+	if err == nil {
+		return 0
+	}
+	return min(max(signEvery, 2*before), signAgainMost)
+}
+
 // signLoop signs and sends new checkpoints until ctx ends.
 func (e *Engine) signLoop(ctx context.Context) {
 	if e.opts.TransparencyLog.Key == "" {
 		return
 	}
 	size, failed := int64(0), ""
+	var pause time.Duration // after a failed signature
+	var again time.Time
 	out := outbox{send: e.opts.TransparencyLog.Send}
 	timer := time.NewTicker(signEvery)
 	defer timer.Stop()
@@ -185,16 +199,25 @@ func (e *Engine) signLoop(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		note, signed, err := e.signLog(ctx, size)
-		size = signed
-		if sent := out.push(ctx, note, clock.Now()); err == nil {
+		var note string
+		var err error
+		now := clock.Now()
+		tried := !now.Before(again)
+		if tried {
+			note, size, err = e.signLog(ctx, size)
+			pause = signPause(pause, err)
+			again = now.Add(pause)
+		}
+		if sent := out.push(ctx, note, now); err == nil {
 			err = sent
 		}
 		if err != nil && err.Error() != failed {
 			e.logError(ctx, "the checkpoint of the transparency log was not signed or not sent; retrying", err)
 		}
-		if failed = ""; err != nil {
+		if err != nil {
 			failed = err.Error()
+		} else if tried {
+			failed = ""
 		}
 	}
 }

@@ -79,6 +79,11 @@ func (l logState) common(path string, kept translog.Checkpoint) (size int64, err
 	if err != nil {
 		return 0, err
 	}
+	return l.commonOf(keys, kept)
+}
+
+// commonOf is common for the public keys of the signer.
+func (l logState) commonOf(keys []string, kept translog.Checkpoint) (size int64, err error) {
 	for _, s := range l.signed {
 		c, err := translog.Open(s.Note, keys)
 		if err != nil || c.Origin != kept.Origin || c.Size > kept.Size || c.Size <= size {

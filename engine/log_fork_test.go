@@ -49,6 +49,14 @@ func TestALogIsForked(t *testing.T) {
 		if _, err := c.Engine.SignLog(t.Context()); pawl.CodeOf(err) != pawl.CodeConflict {
 			t.Errorf("it is signed: %v", err)
 		}
+		got, err := c.Engine.VerifySince(t.Context(), lost, nil)
+		if err != nil || got.Consistent || !strings.Contains(got.Found, "went back in time") {
+			t.Errorf("since the lost checkpoint: %+v, %v", got, err)
+		}
+		if got, _, err := c.Engine.CheckLog(t.Context(), -1); err != nil || len(got) != 1 || !strings.Contains(got[0].Repair, "pawl log fork") ||
+			got[0].Found != "root: the database went back in time: of the 10 leaves that were signed, some after leaf 8 are lost" {
+			t.Errorf("the doctor says %+v, %v", got, err)
+		}
 		f, err := c.Engine.ForkLog(t.Context())
 		if err != nil || f.Size != 8 || f.Lost != 2 || !strings.HasSuffix(f.Origin, "/2") || f.Checkpoint != lost {
 			t.Fatalf("the fork is %+v, %v", f, err)

@@ -115,6 +115,9 @@ func (e *Engine) writes(
 func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Message, error) {
 		row, err := store.GetMessage(ctx, tx, ns, id)
+		if err == nil && e.db.Dialect().Commits != nil {
+			row.Epoch, err = store.FeedEpoch(ctx, tx)
+		}
 		if err != nil {
 			return pawl.Message{}, err
 		}

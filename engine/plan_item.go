@@ -22,7 +22,7 @@ func (e *Engine) isPlan(ctx context.Context, itemID string) bool {
 // completePlan completes a plan item and creates the items of its plan in the task. A
 // result that is not a valid plan is refused: the item keeps its lease, and the task does
 // not change.
-func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow, now int64) (pawl.Moved, error) {
+func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow, now, request int64) (pawl.Moved, error) {
 	const op = "plan"
 	if err := rules.CheckFence(rules.Item(it), call.Fence, now, op); err != nil {
 		return pawl.Moved{}, err
@@ -44,7 +44,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 	}
 	var out pawl.Moved
 	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
-		now = g.Now
+		now, g.Request = g.Now, request
 		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err
 		}

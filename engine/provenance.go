@@ -26,7 +26,12 @@ func subjectOfTask(t pawl.Task) subject {
 	return subject{task: t.ID}
 }
 
-func subjectOfMove(m pawl.Moved) subject { return subject{m.TaskID, m.ID, m.Attempt} }
+func subjectOfMove(m pawl.Moved) subject {
+	if m.Repeated {
+		return subject{} // nothing was changed
+	}
+	return subject{m.TaskID, m.ID, m.Attempt}
+}
 
 // withProvenance runs the calls of a batch verb. If none of them has provenance, it only
 // calls run. Otherwise they run in one transaction with their provenance rows, and not in

@@ -20,8 +20,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 		if err := e.referItem(ctx, "step", itemID, blobsIn(c.Snapshot)); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
-		own, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot),
-			itemID: itemID})
+		own, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot), itemID: itemID, name: c.Name})
 		if err != nil {
 			return ref, err
 		}
@@ -31,7 +30,8 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 					return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
 						Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", row.MaxSteps)}
 				}
-				ref.Sequence, err = g.Step(ctx, tx, row, ref.ID, own)
+				ref.Sequence, err = g.Step(ctx, tx, row, store.SavedCheckpoint{ID: ref.ID, Name: store.Text(c.Name),
+					ArgsHash: store.Text(c.ArgsHash), Snapshot: own, Metadata: store.Text(c.Metadata)})
 				return err
 			})
 		if err == nil {

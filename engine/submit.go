@@ -22,7 +22,8 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 			if err := cmp.Or(rules.CheckSubmit(c), e.referItem(ctx, "submit", c.ItemID, blobsIn(c.Result))); err != nil {
 				return pawl.Moved{}, err
 			}
-			return e.submit(ctx, c.Fence, "submit", func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
+			body := submitBody{json.RawMessage(rules.OrNull(c.Result)), c.Evidence, c.Notes}
+			return e.submit(ctx, c.Fence, "submit", body, func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
 				parts, err := e.partsOfWhole(ctx, r, c.ItemID)
 				if err != nil {
 					return store.Submission{}, err
@@ -42,7 +43,8 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 			if err := rules.CheckFinalize(c); err != nil {
 				return pawl.Moved{}, err
 			}
-			return e.submit(ctx, c.Fence, "finalize", func(r *typeRules, it store.ItemRow) (store.Submission, error) {
+			body := finalizeBody{c.Mode == pawl.FinalizeBestEffort, c.Evidence, c.Notes}
+			return e.submit(ctx, c.Fence, "finalize", body, func(r *typeRules, it store.ItemRow) (store.Submission, error) {
 				parts, err := e.liveParts(ctx, c.ItemID)
 				if err != nil {
 					return store.Submission{}, err
@@ -207,23 +209,38 @@ func (e *Engine) submit(
 	ctx context.Context,
 	f pawl.Fence,
 	op string,
+	body any,
 	make func(*typeRules, store.ItemRow) (store.Submission, error),
 ) (pawl.Moved, error) {
+	request := requestOfBody(op, f, body)
+	m, it, err := e.submitNew(ctx, f, op, request, make)
+	return e.orRepeated(ctx, &it, f, request, m, err)
+}
+
+// submitNew is submit for a call that is no repeated one. It returns the item as it was before.
+func (e *Engine) submitNew(
+	ctx context.Context,
+	f pawl.Fence,
+	op string,
+	request int64,
+	make func(*typeRules, store.ItemRow) (store.Submission, error),
+) (pawl.Moved, store.ItemRow, error) {
 	it, r, err := e.accepting(ctx, f, op)
 	if err != nil {
-		return pawl.Moved{}, err
+		return pawl.Moved{}, it, err
 	}
 	settled := false
 	var left store.LockedItem
 	for try := 0; ; try++ {
 		s, err := make(r, it)
 		if pawl.CodeOf(err) == pawl.CodeInvalid {
-			return pawl.Moved{}, e.complain(ctx, f, op, err)
+			return pawl.Moved{}, it, e.complain(ctx, f, op, err)
 		}
 		if err != nil {
-			return pawl.Moved{}, err
+			return pawl.Moved{}, it, err
 		}
 		err = e.withLockedItem(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+			g.Request = request
 			settled, err = g.Submit(ctx, tx, s)
 			left = *g
 			return err
@@ -236,7 +253,7 @@ func (e *Engine) submit(
 		} else if changed {
 			continue
 		}
-		return pawl.Moved{}, err
+		return pawl.Moved{}, it, err
 	}
 	out := movedOf(ctx, it.Item, &left)
 	if settled {
@@ -245,7 +262,7 @@ func (e *Engine) submit(
 		}
 	}
 	e.endOpenMessages(ctx, []string{f.ItemID})
-	return out, nil
+	return out, it, nil
 }
 
 // itemOf returns the item of a row; nil if there is no row. before is the item as it was

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -34,6 +35,16 @@ func SchemaSQL(dialect, schema string, from int64) (string, error) {
 		return postgres.SQL(schema, from)
 	}
 	return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "migrate", Message: "a dialect is sqlite or postgres"}
+}
+
+// SchemaScript is SchemaSQL in a form that may run again on PostgreSQL: a migration that has run
+// before is left out there.
+func SchemaScript(dialect, schema string, from int64) (string, error) {
+	text, err := SchemaSQL(dialect, schema, from)
+	if err == nil && dialect == "postgres" {
+		text = postgres.Once(text, cmp.Or(schema, "pawl"))
+	}
+	return text, err
 }
 
 // Compact gives the space of removed rows back and returns the freed bytes. On SQLite it writes the whole file

@@ -67,7 +67,7 @@ func killUpload(t *testing.T, p *pawltest.Pawl, path string, seed uint64, point 
 	if stored && point != "" {
 		t.Fatalf("%s: the process was not killed: %+v", point, entry)
 	}
-	const size = pawl.DefaultMaxBlobBytes
+	size := uploadBytes()
 	want, _ := digest(t, noise(seed, size))
 	_, content, err := p.Engine.OpenBlob(t.Context(), want)
 	there := err == nil
@@ -89,7 +89,7 @@ func killUpload(t *testing.T, p *pawltest.Pawl, path string, seed uint64, point 
 	onlyOneIsLeft(t, p, path, point)
 }
 
-// onlyOneIsLeft compares what is stored with one blob of 64 MiB, and removes it.
+// onlyOneIsLeft compares what is stored with one blob, and removes it.
 func onlyOneIsLeft(t *testing.T, p *pawltest.Pawl, path, point string) {
 	t.Helper()
 	sweep := func(changes ...string) {
@@ -104,7 +104,7 @@ func onlyOneIsLeft(t *testing.T, p *pawltest.Pawl, path, point string) {
 	}
 	const unseen = "UPDATE pawl.uploads SET used_at = 0 WHERE state <> 1"
 	for _, want := range []int64{1, 0} {
-		uploads, pieces, files := queried(t, p, "SELECT COUNT(*) FROM pawl.uploads"), want*pawl.DefaultMaxBlobBytes/pawl.MaxBlobPiece, int64(0)
+		uploads, pieces, files := queried(t, p, "SELECT COUNT(*) FROM pawl.uploads"), want*uploadBytes()/pawl.MaxBlobPiece, int64(0)
 		sweep(unseen)
 		if path != "" {
 			pieces, files = 0, want
@@ -150,13 +150,16 @@ func uploadOptions() (engine.Options, error) {
 	return o, nil
 }
 
-// uploadUntilKilled uploads 64 MiB.
+// uploadBytes is the size of an upload: several pieces, or in the long run the most that is taken.
+func uploadBytes() int64 { return int64(times(16*pawl.MaxBlobPiece, pawl.DefaultMaxBlobBytes)) }
+
+// uploadUntilKilled uploads uploadBytes.
 func uploadUntilKilled(e *engine.Engine) error {
 	seed, point := uint64(0), os.Getenv("PAWL_TEST_FAILPOINT")
 	if _, err := fmt.Sscan(os.Getenv("PAWL_TEST_SEED"), &seed); err != nil {
 		return err
 	}
-	const size = pawl.DefaultMaxBlobBytes
+	size := uploadBytes()
 	killAt := func(at string) io.Reader {
 		return readerFunc(func([]byte) (int, error) {
 			if point == at {

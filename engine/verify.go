@@ -47,6 +47,7 @@ type LogVerification struct {
 	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
 	Faults     []LogFault     `json:"faults"`
 	Forks      []LogFork      `json:"forks,omitempty"`
+	past       logPast
 	// Unlogged are events whose removal is not in the log yet; nil = none.
 	Unlogged *SomeEvents `json:"unlogged_removals,omitempty"`
 	// Unproved are events whose inputs and results could not be compared, which is no fault: the
@@ -165,6 +166,9 @@ func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVe
 		}
 		var faults []LogFault
 		w.Root, v.Checkpoint, faults = l.root(known)
+		if v.past, err = l.past(known); err != nil {
+			return err
+		}
 		v.Size, v.Faults = l.tree.Size, append(v.Faults, faults...)
 		begin := int64(1)
 		if limit >= 0 {
@@ -181,6 +185,11 @@ func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVe
 			return err
 		})
 	}
+	for i := range v.Faults {
+		if v.past.state == pastLost && v.Faults[i].Kind == store.FaultRoot {
+			v.Faults[i].Found = v.past.lost()
+		}
+	}
 	v.Pages, v.Events, v.Intact = w.Pages, w.Events, len(v.Faults) == 0
 	if n, ids := w.Unlogged(breachesShown); n > 0 {
 		v.Unlogged = &SomeEvents{Events: n, IDs: ids}
@@ -196,8 +205,11 @@ func (e *Engine) CheckLog(ctx context.Context, limit int) ([]Breach, int, error)
 	v, err := e.VerifyLog(ctx, limit, nil)
 	var out []Breach
 	for _, f := range v.Faults {
-		out = append(out, Breach{Rule: "log", Subject: cmp.Or(f.EventID, "the log"), Found: f.Kind + ": " + f.Found,
-			Repair: "events and the log cannot be changed: find out which program changed the table directly, and restore a backup"})
+		repair := "events and the log cannot be changed: find out which program changed the table directly, and restore a backup"
+		if v.past.state == pastLost && f.Kind == store.FaultRoot {
+			repair = repairLost
+		}
+		out = append(out, Breach{Rule: "log", Subject: cmp.Or(f.EventID, "the log"), Found: f.Kind + ": " + f.Found, Repair: repair})
 	}
 	return out, v.Events, err
 }
@@ -293,6 +305,9 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 			return err
 		case c.Size > tree.Size:
 			v.Found = "the log has fewer leaves than the checkpoint: the database went back in time, or its end was cut off"
+		case root != c.Root && l.newestSigned(known.keys) < c.Size:
+			v.Found = "the log has another root at that size, and the database does not have a checkpoint of that size: it went back in " +
+				"time, and other events have taken the places of lost ones; `pawl log fork` begins a new history"
 		case root != c.Root:
 			v.Found = "the log has another root at that size: leaves before it were changed"
 		default:

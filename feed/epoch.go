@@ -43,29 +43,108 @@ func (f *Feed) setState(s store.FeedState) bool {
 	if newEpoch {
 		f.noEvents = store.Span{}
 		f.pendingGaps, f.prepared = nil, nil // transactions of another server, or of another history
+		f.roots = nil
 	}
 	f.head, f.state = s.Position, s
+	f.noteRoot(s)
 	f.hub.Wake(watch.Feed())
 	return true
 }
 
+// rootsKept bounds the roots of the log that a process remembers.
+const rootsKept = 256
+
+// sizedRoot is the root of the log's first size leaves.
+type sizedRoot struct {
+	size int64
+	root string
+}
+
+// noteRoot remembers the root of the log at its newest position. Of many, every second is
+// forgotten. f.mu is held.
+func (f *Feed) noteRoot(s store.FeedState) {
+	if s.Root == "" {
+		return
+	}
+	if len(f.roots) == rootsKept {
+		kept := f.roots[:0]
+		for i := 1; i < rootsKept; i += 2 {
+			kept = append(kept, f.roots[i])
+		}
+		f.roots = kept
+	}
+	f.roots = append(f.roots, sizedRoot{s.Position, s.Root})
+}
+
 // wentBack reports whether the database went back in time, or may have, since positions
-// were last assigned: another server answers, or one that lacks events that this process
-// has read. A replaced server is an error; a lagging one is not.
-func (f *Feed) wentBack(s store.FeedState, at store.Server) (bool, error) {
+// were last assigned: it lacks events that this process has read, or another server answers
+// and this process cannot tell. It can when it knows the root of the log at the newest position
+// that it has read: a log that has this root there has all of it. shared is a position up to
+// which both histories are the same. A replaced server is an error; a lagging one is not.
+func (f *Feed) wentBack(ctx context.Context, tx store.Tx, s store.FeedState, at store.Server) (back bool, shared int64, err error) {
 	f.mu.Lock()
-	head, epoch := f.head, f.state.Epoch
+	known := f.state
 	f.mu.Unlock()
 	switch {
 	case at.Standby:
-		return false, nil
+		return false, 0, nil
 	case at.System == f.server.System && at.Timeline < f.server.Timeline:
 		f.commits.Reset()
-		return false, errOldServer
+		return false, 0, errOldServer
+	case at != f.server:
+		f.pendingGaps, f.prepared = nil, nil // transactions of another server
 	}
 	f.server = at
-	known := s.Server.System != "" && at.System != ""
-	return known && at != s.Server || s.Epoch < epoch || s.Epoch == epoch && s.Position < head, nil
+	moved := at.System != "" && s.Server.System != "" && at != s.Server // positions were last assigned on another server
+	switch {
+	case s.Epoch < known.Epoch || s.Epoch == known.Epoch && s.Position < known.Position:
+		back = true
+	case s.Epoch > known.Epoch && f.checked.System != "", at.System == "", f.checked == at && !moved:
+	case f.checked.System == "", known.Position > 0 && known.Root == "":
+		back = moved
+	case known.Position > 0:
+		root, err := store.RootOfFirst(ctx, tx, known.Position)
+		if err != nil {
+			return false, 0, err
+		}
+		back = root != known.Root
+	}
+	if !back {
+		f.checked = at
+		return false, 0, nil
+	}
+	shared, err = f.shared(ctx, tx, s)
+	return true, shared, err
+}
+
+// shared returns a position up to which the history that this process has read and that of the
+// database are the same. Without a root that the database does not have, this is the newest
+// position of the database.
+func (f *Feed) shared(ctx context.Context, tx store.Tx, s store.FeedState) (int64, error) {
+	f.mu.Lock()
+	roots := f.roots
+	f.mu.Unlock()
+	same, other := int64(0), s.Position+1
+	for low, high := 0, len(roots); low < high; {
+		i := (low + high) / 2
+		if roots[i].size > s.Position {
+			high = i
+			continue
+		}
+		root, err := store.RootOfFirst(ctx, tx, roots[i].size)
+		if err != nil {
+			return 0, err
+		}
+		if root == roots[i].root {
+			same, low = roots[i].size, i+1
+		} else {
+			other, high = roots[i].size, i
+		}
+	}
+	if other > s.Position {
+		return s.Position, nil
+	}
+	return same, nil
 }
 
 // settleEpoch raises the epoch of s, which is locked, if the database went back in time.
@@ -75,12 +154,12 @@ func (f *Feed) settleEpoch(ctx context.Context, tx store.Tx, s *store.FeedState)
 	if err != nil {
 		return err
 	}
-	raise, err := f.wentBack(*s, at)
+	raise, shared, err := f.wentBack(ctx, tx, *s, at)
 	if err != nil {
 		return err
 	}
 	if raise {
-		s.Raise(max(s.Epoch+1, f.Epoch()+1, at.Timeline-1))
+		s.Raise(max(s.Epoch+1, f.Epoch()+1, at.Timeline-1), shared)
 	}
 	if at.System != "" {
 		s.Server = at

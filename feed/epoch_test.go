@@ -161,7 +161,83 @@ func goBackInTime(t *testing.T, p *pawltest.Pawl, position int64, promoted bool)
 		top,
 	)
 	if promoted {
-		exec(t, c, `UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
+		promote(t, p)
+	}
+}
+
+// promote has the database say that another server assigned the newest positions.
+func promote(t *testing.T, p *pawltest.Pawl) {
+	t.Helper()
+	exec(t, connect(t, p, ""),
+		`UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
+}
+
+// A new primary that has everything that a process has read begins no epoch there: its readers go on.
+// A process that has read nothing cannot tell.
+func TestANewPrimaryThatLostNothingBeginsNoEpoch(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fresh=%v", fresh), func(t *testing.T) {
+			p := pawltest.Open(t, pawltest.Postgres)
+			for range 300 { // more than a tile of the log
+				p.Create(aTask)
+			}
+			read(t, p.Engine.Feed(), 0)
+			e, want := p.Engine, int64(0)
+			for round := range int64(3) {
+				promote(t, p)
+				if fresh {
+					e, want = p.Another(engine.Options{}), want+1
+				}
+				id := p.Create(aTask).ID
+				if _, err := e.Feed().Head(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				got, err := e.Feed().ReadAt(t.Context(), pawl.FeedPosition{Epoch: want, Position: 300 + round}, 10)
+				if err != nil || len(got) != 1 || got[0].TaskID != id || e.Feed().Epoch() != want {
+					t.Fatalf("after promotion %d: %+v, %v, epoch %d", round, got, err, e.Feed().Epoch())
+				}
+			}
+		})
+	}
+}
+
+// A process that had read more than the one that takes over first finds out when it comes to the new
+// primary, also when that has as many events again: the epoch begins after what both have.
+func TestAProcessThatReadMoreBeginsTheEpoch(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	behind := p.Another(engine.Options{})
+	for _, n := range []int{60, 40} {
+		for range n {
+			p.Create(aTask)
+		}
+		if _, err := p.Engine.Feed().Head(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n == 60 {
+			read(t, behind.Feed(), 0)
+		}
+	}
+	goBackInTime(t, p, 60, true)
+	for range 100 {
+		p.Create(aTask)
+	}
+	if got := read(t, behind.Feed(), 60); len(got) != 100 || behind.Feed().Epoch() != 0 {
+		t.Fatalf("where nothing that was read is lost: %d events, epoch %d", len(got), behind.Feed().Epoch())
+	}
+	p.Engine.Feed().BeforePromotion()
+	_, err := p.Engine.Feed().Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Engine.Feed().ReadAt(t.Context(), pawl.FeedPosition{Position: 100}, 10)
+	epoch := p.Engine.Feed().Epoch()
+	if restart, ok := pawl.RestartOf(err); !ok || epoch == 0 || restart != (pawl.FeedPosition{Epoch: epoch, Position: 60}) {
+		t.Fatalf("epoch %d, %v", epoch, err)
+	}
+	_, err = behind.Feed().Head(t.Context())
+	if _, again := behind.Feed().ReadAt(t.Context(), pawl.FeedPosition{Position: 160}, 10); err != nil || !errors.Is(again,
+		&pawl.Error{Code: pawl.CodeConflict, Reason: pawl.ReasonEpoch}) {
+		t.Errorf("readers of the other process: %v, %v", err, again)
 	}
 }
 
@@ -293,22 +369,21 @@ func TestARelayRestartsInANewEpoch(t *testing.T) {
 	}
 }
 
-// Events without a position when another server takes over get one in the new epoch.
-func TestAGapIsFilledInANewEpoch(t *testing.T) {
+// Events without a position when another server takes over get one from it.
+func TestAGapIsFilledByAnotherServer(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)
 	task := p.Create(aTask).ID
 	slow := begin(t, connect(t, p, ""))
 	late := addEvent(t, slow, task, "late")
 	p.Create(aTask)
 	before := read(t, p.Engine.Feed(), 0)
-	exec(t, connect(t, p, ""),
-		`UPDATE relay_cursors SET detail = jsonb_set(detail::jsonb, '{server,timeline}', '77')::text WHERE sink = 'feed'`)
+	promote(t, p)
 	end(t, slow.Commit(t.Context()))
 	if _, err := p.Engine.Feed().Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got := read(t, p.Engine.Feed(), before[1].Position)
-	if len(got) != 1 || got[0].ID != late || got[0].Epoch == 0 || !strings.HasPrefix(got[0].ID, "evt_") {
+	if len(got) != 1 || got[0].ID != late || got[0].Epoch != 0 || !strings.HasPrefix(got[0].ID, "evt_") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -60,8 +60,9 @@ type Feed struct {
 	pollers     int             // readers, and Run
 	stop        context.CancelFunc
 	closed      bool
-	recentUntil time.Time  // until then the feed counts as read without a waiting reader
-	noEvents    store.Span // positions in which Read found no event
+	recentUntil time.Time   // until then the feed counts as read without a waiting reader
+	noEvents    store.Span  // positions in which Read found no event
+	roots       []sizedRoot // of the log at positions that were the newest, in order
 
 	refreshing    sync.Mutex // one query at a time
 	work          sync.WaitGroup
@@ -74,6 +75,8 @@ type Feed struct {
 	assigned    bool // it assigned positions
 	version     int64
 	server      store.Server // that answered last
+	checked     store.Server // that has all that this process has read
+	edge        store.Edge   // of the log, after the last positions that were assigned here
 	runningAt   time.Time
 	pendingGaps []pendingGap
 	prepared    map[string]prepared // prepared transactions, by number
@@ -175,6 +178,13 @@ func (f *Feed) Begin(ctx context.Context, at pawl.FeedPosition) (pawl.FeedPositi
 		at.Position = f.head
 	}
 	return at, f.checkEpoch(at)
+}
+
+// Check returns a conflict with reason epoch if a position is not of the database's present
+// epoch, with a query that begins after the call.
+func (f *Feed) Check(ctx context.Context, at pawl.FeedPosition) error {
+	_, err := f.Begin(ctx, at)
+	return err
 }
 
 // Epoch returns the newest epoch that this process knows of.

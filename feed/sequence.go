@@ -76,8 +76,11 @@ func (f *Feed) needsAssigning(ctx context.Context) (s store.FeedState, needed bo
 		if err != nil {
 			return err
 		}
-		if needed, err = f.wentBack(s, at); err != nil || needed || at.Standby {
+		if needed, _, err = f.wentBack(ctx, tx, s, at); err != nil || needed || at.Standby {
 			return err
+		}
+		if needed = at.System != "" && s.Server.System != "" && at != s.Server; needed { // positions are from this server now
+			return nil
 		}
 		if needed = f.lags.Swap(false); needed {
 			return nil
@@ -114,6 +117,7 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 		if err != nil {
 			return err
 		}
+		s.Edge = &f.edge
 		was, *out = s, s
 		if err := f.settleEpoch(ctx, tx, &s); err != nil {
 			return err
@@ -155,18 +159,21 @@ func (f *Feed) assign(ctx context.Context, out *store.FeedState) (more bool, err
 	if err == nil && wrote {
 		f.assigned = true
 		f.count(counted)
-		f.tellEpoch(ctx, was, *out)
+		f.tellServer(ctx, was, *out)
 	}
 	return more && err == nil, err
 }
 
-// tellEpoch logs that a new epoch has begun.
-func (f *Feed) tellEpoch(ctx context.Context, was, is store.FeedState) {
+// tellServer logs that a new epoch has begun, or that another server has all that was read.
+func (f *Feed) tellServer(ctx context.Context, was, is store.FeedState) {
 	if is.Epoch != was.Epoch {
 		f.opts.Log.WarnContext(ctx,
 			"the database went back in time, or may have: a new epoch of the feed begins; "+
 				"a reader with an old position gets an error that says where to restart",
-			"epoch", is.Epoch, "position", was.Position, "was", was.Server, "is", is.Server)
+			"epoch", is.Epoch, "position", is.Starts[len(is.Starts)-1].Position, "was", was.Server, "is", is.Server)
+	} else if was.Server.System != "" && was.Server != is.Server {
+		f.opts.Log.InfoContext(ctx, "another database server answers; it has everything that this process has read",
+			"position", was.Position, "was", was.Server, "is", is.Server)
 	}
 }
 

@@ -68,8 +68,9 @@ func New(o Options) (*Source, error) {
 	switch {
 	case s.o.Tolerance < time.Second || s.o.Tolerance > pawl.DefaultInboundKept:
 		return nil, pawl.Invalid("/tolerance_seconds", "must lie between 1 and %d", int(pawl.DefaultInboundKept/time.Second))
-	case s.o.Keep < 2*s.o.Tolerance || s.o.Keep > pawl.MaxDelay:
-		return nil, pawl.Invalid("/keep_seconds", "must be at least twice the tolerance, and at most %d", int(pawl.MaxDelay/time.Second))
+	case s.o.Keep < max(2*s.o.Tolerance, pawl.DefaultKeyLease) || s.o.Keep > pawl.MaxDelay:
+		return nil, pawl.Invalid("/keep_seconds", "must be at least twice the tolerance and %d, and at most %d",
+			int(pawl.DefaultKeyLease/time.Second), int(pawl.MaxDelay/time.Second))
 	case o.ID != "" && o.ID != "body" && !isPointer(o.ID) && !isHeader(o.ID):
 		return nil, pawl.Invalid("/id", `must be a JSON Pointer, "header:" and the name of a header, or "body"`)
 	case len(o.Namespace) > pawl.MaxIDLen:

@@ -181,11 +181,25 @@ func (p chunkWriter) Write(chunks ...pawl.Chunk) error {
 	return p.s.failed()
 }
 
-func (p chunkWriter) Step(ctx context.Context, snapshot json.RawMessage) (pawl.CheckpointRef, error) {
+func (p chunkWriter) Step(ctx context.Context, c pawl.StepCall) (pawl.CheckpointRef, error) {
 	p.s.mu.Lock()
-	p.s.Messages[p.n].StepNumber++
+	m := &p.s.Messages[p.n]
+	m.StepNumber++
+	name := cmp.Or(c.Name, fmt.Sprint("step:", m.StepNumber))
+	metadata := map[string]any{}
+	if len(c.Metadata) > 0 {
+		if err := json.Unmarshal(c.Metadata, &metadata); err != nil {
+			p.s.mu.Unlock()
+			return pawl.CheckpointRef{}, err
+		}
+	}
+	metadata["message_id"], metadata["step_number"], metadata["offset"] = m.ID, m.StepNumber, m.Offset
 	p.s.mu.Unlock()
-	return p.s.Save(ctx, pawl.NewCheckpoint{Type: pawl.IterationEnd, Snapshot: snapshot})
+	raw, err := json.Marshal(metadata)
+	if err != nil {
+		return pawl.CheckpointRef{}, err
+	}
+	return p.s.Save(ctx, pawl.NewCheckpoint{Type: pawl.IterationEnd, Name: name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Metadata: raw})
 }
 
 func (p chunkWriter) Finish(context.Context, json.RawMessage) error {

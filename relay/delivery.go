@@ -73,16 +73,8 @@ func (r *runner) deliver(ctx context.Context, at pawl.Relay) {
 // send, it waits.
 func (t *delivery) step(ctx context.Context) {
 	read, err := t.readEvents(ctx)
-	if at, epoch := pawl.RestartOf(err); epoch {
-		t.restart = true
-		t.log.WarnContext(ctx, "the database went back in time; the relay restarts", "read_to", t.window.last, "restarts_at", at.String())
-		return
-	}
 	if err != nil {
-		if ctx.Err() == nil {
-			t.log.WarnContext(ctx, "the event feed cannot be read; retrying", "error", err)
-			sleep(ctx, time.Second)
-		}
+		t.feedFailed(ctx, err)
 		return
 	}
 	now := clock.Now()
@@ -94,6 +86,10 @@ func (t *delivery) step(ctx context.Context) {
 	if !t.notBefore.After(now) {
 		batch = t.window.nextBatch(now, limit)
 	}
+	if err := t.check(ctx, batch); err != nil {
+		t.feedFailed(ctx, err)
+		return
+	}
 	switch {
 	case len(batch) > 0:
 		t.handleResults(ctx, batch, t.send(ctx, batch))
@@ -101,6 +97,30 @@ func (t *delivery) step(ctx context.Context) {
 		t.wait(ctx, now)
 	}
 	t.advancePosition()
+}
+
+// feedFailed ends the work under this lease if the database went back in time: the events in
+// memory may be of a lost history. After any other error it waits.
+func (t *delivery) feedFailed(ctx context.Context, err error) {
+	if at, epoch := pawl.RestartOf(err); epoch {
+		t.restart = true
+		t.log.WarnContext(ctx, "the database went back in time; the relay restarts", "read_to", t.window.last, "restarts_at", at.String())
+	} else if ctx.Err() == nil {
+		t.log.WarnContext(ctx, "the event feed cannot be read; retrying", "error", err)
+		sleep(ctx, time.Second)
+	}
+}
+
+// check returns an error if a batch may be of a history that the database has lost since it was
+// read.
+func (t *delivery) check(ctx context.Context, batch []*entry) (err error) {
+	at := pawl.FeedPosition{Epoch: t.epoch, Position: t.window.last}
+	if c, can := t.Source.(Checker); can && len(batch) > 0 {
+		err = c.Check(ctx, at)
+	} else if len(batch) > 0 && len(t.window.entries) >= windowSize { // nothing was read before it
+		_, err = t.Source.ReadAt(ctx, at, 1)
+	}
+	return err
 }
 
 // readEvents reads one page of events, as many as fit into the window.

@@ -68,6 +68,11 @@ func (s *fakeSource) ReadAt(_ context.Context, after pawl.FeedPosition, limit in
 	return s.events[from:min(from+limit, len(s.events))], nil
 }
 
+func (s *fakeSource) Check(ctx context.Context, at pawl.FeedPosition) error {
+	_, err := s.ReadAt(ctx, at, 0)
+	return err
+}
+
 func (s *fakeSource) WaitAt(ctx context.Context, after pawl.FeedPosition) error {
 	for {
 		s.mu.Lock()

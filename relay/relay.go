@@ -28,6 +28,15 @@ type Source interface {
 	WaitAt(ctx context.Context, after pawl.FeedPosition) error
 }
 
+// Checker is a Source that can say whether a position is still of the database's history, with
+// a query that begins after the call; *feed.Feed implements it. A relay asks it before it sends
+// events that it has in memory, because the database may have gone back in time since they were
+// read.
+type Checker interface {
+	// Check is a conflict with reason epoch if the position is of an older epoch.
+	Check(ctx context.Context, at pawl.FeedPosition) error
+}
+
 // StateStore stores the state and the lease of each relay, for all servers; *engine.Engine
 // implements it. Leases run by the database's clock.
 type StateStore interface {

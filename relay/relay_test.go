@@ -364,6 +364,39 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 }
 
+// What a relay has in memory when the database goes back in time is not sent: neither when there
+// is no room to read more, nor when nothing newer has come.
+func TestARelaySendsNothingOfALostHistory(t *testing.T) {
+	for _, events := range []int{3, 1500} {
+		synctest.Test(t, func(t *testing.T) {
+			src, at := newFakeSource(), newFakeStore()
+			busy := true
+			sink := &fakeSink{answer: func(relay.Message) error {
+				if busy {
+					return errors.New("busy")
+				}
+				return nil
+			}}
+			for range events {
+				src.write("tsk_1", "leased")
+			}
+			start(t, relay.Options{Source: src, States: at, Sinks: singleSink("s", sink)})
+			waitUntil(t, "the sink was asked", func() bool { return at.of("s").FailingAt != nil })
+			src.newEpoch(0)
+			src.write("tsk_2", "leased")
+			sink.mu.Lock()
+			busy = false
+			sink.mu.Unlock()
+			waitUntil(t, "the lease is released", func() bool { return at.of("s").Holder == "" })
+			at.change("s", func(r *pawl.Relay) { r.Epoch, r.Position = 1, 0 })
+			waitUntil(t, "the new event is sent", func() bool { return len(sink.ids()) > 0 })
+			if got := sink.ids(); !slices.Equal(got, []string{"evt_1"}) || sink.accepted[0].Event.TaskID != "tsk_2" {
+				t.Errorf("with %d events in memory: %v", events, got)
+			}
+		})
+	}
+}
+
 // When the database went back in time, the relay restarts at the last common position. An event
 // that has the number of a lost event has another id.
 func TestARelayReadsAgainInANewEpoch(t *testing.T) {

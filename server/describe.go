@@ -66,7 +66,7 @@ func callerParams(r api.Route) []*huma.Param {
 	if !r.Mutates() {
 		return params
 	}
-	longest, least := pawl.MaxKeyLen, 1.0
+	longest, least := pawl.MaxKeyLen, float64(minKeySeconds)
 	return append(params,
 		&huma.Param{Name: api.KeyHeader, In: "header", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest},
 			Description: "The call is carried out once for its key; later calls get the first answer."},
@@ -157,26 +157,27 @@ func streamsOf(r api.Route) map[string]*huma.Response {
 // written maps types that write their own JSON, and texts with a fixed list of values, to
 // types that describe them.
 var written = map[reflect.Type]reflect.Type{
-	reflect.TypeFor[pawl.Failure]():       reflect.TypeFor[failure](),
-	reflect.TypeFor[pawl.Dedupe]():        reflect.TypeFor[dedupe](),
-	reflect.TypeFor[pawl.ChildNeed]():     reflect.TypeFor[childNeed](),
-	reflect.TypeFor[pawl.QueuePatch]():    reflect.TypeFor[queuePatch](),
-	reflect.TypeFor[pawl.Texts]():         reflect.TypeFor[textList](),
-	reflect.TypeFor[pawl.MemberValues]():  reflect.TypeFor[memberValues](),
-	reflect.TypeFor[bulkBody]():           reflect.TypeFor[bulkSchema](),
-	reflect.TypeFor[pawl.TaskState]():     reflect.TypeFor[taskState](),
-	reflect.TypeFor[pawl.ItemState]():     reflect.TypeFor[itemState](),
-	reflect.TypeFor[pawl.Status]():        reflect.TypeFor[status](),
-	reflect.TypeFor[pawl.Code]():          reflect.TypeFor[code](),
-	reflect.TypeFor[pawl.MessageState]():  reflect.TypeFor[messageState](),
-	reflect.TypeFor[pawl.Words]():         reflect.TypeFor[textOfChunk](),
-	reflect.TypeFor[problem]():            reflect.TypeFor[api.Problem](),
-	reflect.TypeFor[api.Chat]():           reflect.TypeFor[chat](),
-	reflect.TypeFor[api.TaskFields]():     reflect.TypeFor[membersOf[pawl.Task]](),
-	reflect.TypeFor[api.ItemFields]():     reflect.TypeFor[membersOf[pawl.Item]](),
-	reflect.TypeFor[api.IncludedFields](): reflect.TypeFor[membersOf[api.Included]](),
-	reflect.TypeFor[api.TaskStatuses]():   reflect.TypeFor[taskStatuses](),
-	reflect.TypeFor[api.KeyStatus]():      reflect.TypeFor[keyStatus](),
+	reflect.TypeFor[pawl.Failure]():           reflect.TypeFor[failure](),
+	reflect.TypeFor[pawl.Dedupe]():            reflect.TypeFor[dedupe](),
+	reflect.TypeFor[pawl.ChildNeed]():         reflect.TypeFor[childNeed](),
+	reflect.TypeFor[pawl.QueuePatch]():        reflect.TypeFor[queuePatch](),
+	reflect.TypeFor[pawl.Texts]():             reflect.TypeFor[textList](),
+	reflect.TypeFor[pawl.MemberValues]():      reflect.TypeFor[memberValues](),
+	reflect.TypeFor[bulkBody]():               reflect.TypeFor[bulkSchema](),
+	reflect.TypeFor[pawl.TaskState]():         reflect.TypeFor[taskState](),
+	reflect.TypeFor[pawl.ItemState]():         reflect.TypeFor[itemState](),
+	reflect.TypeFor[pawl.Status]():            reflect.TypeFor[status](),
+	reflect.TypeFor[pawl.Code]():              reflect.TypeFor[code](),
+	reflect.TypeFor[pawl.MessageState]():      reflect.TypeFor[messageState](),
+	reflect.TypeFor[pawl.Words]():             reflect.TypeFor[textOfChunk](),
+	reflect.TypeFor[problem]():                reflect.TypeFor[api.Problem](),
+	reflect.TypeFor[api.Chat]():               reflect.TypeFor[chat](),
+	reflect.TypeFor[api.TaskFields]():         reflect.TypeFor[membersOf[pawl.Task]](),
+	reflect.TypeFor[api.ItemFields]():         reflect.TypeFor[membersOf[pawl.Item]](),
+	reflect.TypeFor[api.IncludedFields]():     reflect.TypeFor[membersOf[api.Included]](),
+	reflect.TypeFor[api.ItemIncludedFields](): reflect.TypeFor[membersOf[api.ItemIncluded]](),
+	reflect.TypeFor[api.TaskStatuses]():       reflect.TypeFor[taskStatuses](),
+	reflect.TypeFor[api.KeyStatus]():          reflect.TypeFor[keyStatus](),
 }
 
 type (

@@ -42,15 +42,17 @@ func (s *server) ofItem() {
 		}
 		f := in.Filter(task)
 		f.Fields = in.Fields
-		list, err := s.svc.ListItems(ctx, f)
-		return page(itemViews(list), err)
+		return page(s.itemViews(ctx, f, in.Include))
 	})
 	add(s, "get_item", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The id."`
 		api.ItemShape
 	}) (*answer[api.ItemView], error) {
 		i, err := s.itemOf(ctx, in.ID, in.Fields)
-		return reply(api.ItemView{Item: i}, err)
+		if err != nil {
+			return nil, err
+		}
+		return reply(s.viewItem(ctx, i, in.Include))
 	})
 	add(s, "why_item", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The id of an item or of a task."`

@@ -7,11 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
@@ -166,12 +168,16 @@ func keyOf(r *http.Request, key string) (pawl.KeyBegin, error) {
 	}
 	begin := pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}
 	if text := r.Header.Get(api.KeySecondsHeader); text != "" {
-		if begin.TTLSeconds, err = strconv.ParseInt(text, 10, 64); err != nil || begin.TTLSeconds < 1 {
-			return begin, &pawl.Error{Code: pawl.CodeInvalid, Message: api.KeySecondsHeader + " is to be a number of seconds, at least 1"}
+		if begin.TTLSeconds, err = strconv.ParseInt(text, 10, 64); err != nil || begin.TTLSeconds < minKeySeconds {
+			return begin, &pawl.Error{Code: pawl.CodeInvalid,
+				Message: fmt.Sprintf("%s must be a number of seconds, at least %d", api.KeySecondsHeader, minKeySeconds)}
 		}
 	}
 	return begin, nil
 }
+
+// minKeySeconds is how long the answer of a call is kept at least: as long as the call holds its key.
+const minKeySeconds = int64(pawl.DefaultKeyLease / time.Second)
 
 func orNull(body []byte) json.RawMessage {
 	if len(body) == 0 {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -45,18 +44,18 @@ func (s *server) ofMessage() {
 	})
 	add(s, "follow_message", func(_ context.Context, in *struct {
 		ID          string `path:"id" doc:"The message's id."`
-		LastEventID string `header:"Last-Event-ID" pattern:"^[0-9]{1,18}$" doc:"The number of the last chunk that is known."`
+		LastEventID string `header:"Last-Event-ID" pattern:"^([0-9]{1,9}-)?[0-9]{1,18}$" doc:"The id of the last frame that is known: the number of its last chunk, after the first failover that lost something EPOCH-NUMBER."`
 		api.FollowQuery
 	}) (*huma.StreamResponse, error) {
-		after := int64(in.After)
+		after, epoch := int64(in.After), int64(in.Epoch)
 		if in.Last > 0 {
 			after = -1 - int64(in.Last)
 		}
-		if n, err := strconv.ParseInt(in.LastEventID, 10, 64); err == nil { // the pattern allows nothing else
-			after = n
+		if e, n, ok := pawl.ParseChunkPosition(in.LastEventID); ok { // the pattern allows nothing else
+			after, epoch = n, e
 		}
 		return s.streaming("follow_message", func(r *http.Request, st *stream) error {
-			return s.follow(r.Context(), st, in.ID, after, frameOf)
+			return s.follow(pawl.InEpoch(r.Context(), epoch), st, in.ID, after, frameOf)
 		}), nil
 	})
 }
@@ -77,7 +76,7 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 		if !st.begun {
 			at := ""
 			if after < -1 && f.Offset > 0 {
-				at = strconv.FormatInt(f.Offset-1, 10)
+				at = pawl.ChunkPosition(f.Epoch, f.Offset-1)
 			}
 			if err := st.begin(at, gone); err != nil {
 				return err
@@ -101,20 +100,24 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 	return err
 }
 
-// frameOf writes a frame. Only frames of chunks have an id: the number of the last chunk. The
-// very first frame is empty.
+// frameOf writes a frame. Only frames of chunks have an id, the number of the last chunk, and in a
+// later epoch than 0 snapshots. The very first frame is empty.
 func frameOf(f pawl.MessageFrame) ([]byte, error) {
 	switch {
 	case f.Abandoned != nil:
 		return named(api.FrameAbandoned, f.Abandoned), nil
 	case f.Snapshot != nil:
-		return named(api.FrameSnapshot, f.Snapshot), nil
+		b := named(api.FrameSnapshot, f.Snapshot)
+		if f.Epoch > 0 && f.Offset > 0 {
+			b = append([]byte("id: "+pawl.ChunkPosition(f.Epoch, f.Offset-1)+"\n"), b...)
+		}
+		return b, nil
 	case f.End != nil:
 		return named(api.FrameEnd, f.End), nil
 	case f.Chunks == nil:
 		return nil, nil
 	}
-	return append([]byte("id: "+strconv.FormatInt(f.Last(), 10)+"\n"), line(api.ChunkFrame{Offset: f.Offset, Chunks: f.Chunks})...), nil
+	return append([]byte("id: "+pawl.ChunkPosition(f.Epoch, f.Last())+"\n"), line(api.ChunkFrame{Offset: f.Offset, Chunks: f.Chunks})...), nil
 }
 
 func named(event string, v any) []byte { return append([]byte("event: "+event+"\n"), line(v)...) }

@@ -73,15 +73,7 @@ func sizeOf(in *api.Included) (n int) {
 	for i := range in.Items {
 		n += len(in.Items[i].Input) + len(in.Items[i].Result) + len(in.Items[i].AssembledResult)
 	}
-	for i := range in.Events {
-		n += len(in.Events[i].Data) + len(in.Events[i].Diff)
-	}
-	for i := range in.Checkpoints {
-		n += len(in.Checkpoints[i].Snapshot) + len(in.Checkpoints[i].Metadata)
-	}
-	for i := range in.Provenances {
-		n += len(in.Provenances[i].Extra) + len(in.Provenances[i].Data)
-	}
+	n += sizeOfRecord(in.Parts, in.Events, in.Checkpoints, in.Provenances)
 	if in.Result != nil {
 		n += len(in.Result.Payload)
 	}
@@ -131,6 +123,8 @@ func (s *server) view(ctx context.Context, t pawl.Task, include []string) (api.T
 		switch what {
 		case "items":
 			v.Included.Items, err = rows(s.svc.ListItems(ctx, pawl.ItemFilter{TaskID: t.ID}))
+		case "parts":
+			v.Included.Parts, err = s.partsOf(ctx, t.ID)
 		case "events":
 			v.Included.Events, err = rows(s.svc.ListEvents(ctx, pawl.EventFilter{TaskID: t.ID}))
 		case "checkpoints":
@@ -150,14 +144,6 @@ func (s *server) view(ctx context.Context, t pawl.Task, include []string) (api.T
 		}
 	}
 	return v, nil
-}
-
-func itemViews(l pawl.List[pawl.Item]) pawl.List[api.ItemView] {
-	out := pawl.List[api.ItemView]{Items: make([]api.ItemView, len(l.Items)), Next: l.Next}
-	for i, it := range l.Items {
-		out.Items[i].Item = it
-	}
-	return out
 }
 
 func rows[T any](l pawl.List[T], err error) ([]T, error) { return l.Items, err }

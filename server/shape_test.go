@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,9 +24,9 @@ func TestFieldsAreTheMembers(t *testing.T) {
 	for path, schemas := range map[string]map[string]string{
 		"/v1/tasks":            {"fields": "Task", "include": "Included"},
 		"/v1/tasks/{id}":       {"fields": "Task", "include": "Included"},
-		"/v1/items":            {"fields": "Item"},
-		"/v1/items/{id}":       {"fields": "Item"},
-		"/v1/tasks/{id}/items": {"fields": "Item"},
+		"/v1/items":            {"fields": "Item", "include": "ItemIncluded"},
+		"/v1/items/{id}":       {"fields": "Item", "include": "ItemIncluded"},
+		"/v1/tasks/{id}/items": {"fields": "Item", "include": "ItemIncluded"},
 	} {
 		at := strings.Replace(path, "{id}", map[bool]string{true: item, false: task}[path == "/v1/items/{id}"], 1)
 		get := d.doc["paths"].(map[string]any)[path].(map[string]any)["get"].(map[string]any)
@@ -131,7 +132,8 @@ func TestShapes(t *testing.T) {
 		t.Errorf("included: %s", r.text)
 	}
 	for path, names := range map[string]string{"/v1/tasks?fields=colour": "last_transitioned_at",
-		"/v1/items/" + item + "?fields=title": "lease_expires_at", "/v1/tasks/" + id + "?include=parts": "checkpoints"} {
+		"/v1/items/" + item + "?fields=title": "lease_expires_at", "/v1/tasks/" + id + "?include=colours": "checkpoints",
+		"/v1/items/" + item + "?include=result": "provenances"} {
 		if r := h.do(400, "GET", path, ""); !strings.Contains(r.text, names) {
 			t.Errorf("%s does not say what there is: %s", path, r.text)
 		}
@@ -189,5 +191,48 @@ func TestFramesKeptAreBoundedByBytes(t *testing.T) {
 	}
 	if n := server.KeptFrames(events); n == 0 || n > 16<<20 {
 		t.Errorf("%d bytes are kept", n)
+	}
+}
+
+// A read of items may ask for what belongs to them, a read of a task for the live parts of its items.
+func TestItemsWithWhatBelongsToThem(t *testing.T) {
+	h := open(t)
+	h.do(201, "PUT", "/v1/types/book", `{"parts":[{"key":"page","repeatable":true}],"approval":{"mode":"manual"}}`)
+	id := h.do(201, "POST", "/v1/tasks", `{"type":"book","items":[{"input":1},{"input":2}]}`).str("id")
+	leases := h.do(200, "POST", "/v1/claims", `{"worker_id":"w","limit":2}`).items()
+	for n, l := range leases {
+		at := "/v1/items/" + l["id"].(string)
+		for _, payload := range []string{"1", "2"} { // the second takes the place of the first
+			h.do(201, "POST", at+"/parts", `{"worker_id":"w","attempt":1,"key":"page","seq":0,"payload":`+payload+`}`)
+		}
+		h.do(201, "POST", at+":checkpoint", `{"worker_id":"w","attempt":1,"type":"custom","snapshot":`+strconv.Itoa(n)+`}`)
+		h.do(201, "POST", at+"/messages", `{"worker_id":"w","attempt":1,"role":"assistant"}`)
+	}
+	item := leases[0]["id"].(string)
+	const all = "include=parts,events,checkpoints,messages,provenances"
+	for path, want := range map[string]int{"/v1/items/" + item + "?" + all: 1, "/v1/items?" + all: 2, "/v1/tasks/" + id + "/items?" + all: 2} {
+		r := h.do(200, "GET", path, "")
+		views := []map[string]any{r.json}
+		if want > 1 {
+			views = r.items()
+		}
+		if len(views) != want {
+			t.Fatalf("%s: %s", path, r.text)
+		}
+		for _, v := range views {
+			in := v["included"].(map[string]any)
+			parts := in["parts"].([]any)
+			if len(parts) != 1 || parts[0].(map[string]any)["payload"] != 2.0 || len(in["events"].([]any)) < 3 ||
+				len(in["checkpoints"].([]any)) != 1 || len(in["messages"].([]any)) != 1 || in["provenances"] != nil {
+				t.Errorf("%s: %v", path, in)
+			}
+		}
+	}
+	in := h.do(200, "GET", "/v1/tasks/"+id+"?include=parts&fields=id", "").json["included"].(map[string]any)
+	if len(in["parts"].([]any)) != 2 || len(in) != 1 {
+		t.Errorf("of the task: %v", in)
+	}
+	if r := h.do(400, "GET", "/v1/items?include=parts&limit=1000", ""); !strings.Contains(r.text, "/limit") {
+		t.Errorf("a thousand with include: %s", r.text)
 	}
 }

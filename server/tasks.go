@@ -51,11 +51,11 @@ func (s *server) ofTask() {
 	}) (*answer[pawl.List[api.ItemView]], error) {
 		f := in.Filter(in.ID)
 		f.Fields = in.Fields
-		list, err := s.svc.ListItems(ctx, f)
+		list, err := s.itemViews(ctx, f, in.Include)
 		if err == nil && len(list.Items) == 0 {
 			_, err = s.svc.GetTask(ctx, in.ID) // an unknown task is an error, not an empty list
 		}
-		return page(itemViews(list), err)
+		return page(list, err)
 	})
 	add(s, "task_events", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The task's id."`

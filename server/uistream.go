@@ -71,6 +71,7 @@ type uiStream struct {
 
 	out     bytes.Buffer
 	started bool
+	epoch   int64 // of its numbers
 	ended   bool
 	at      int64  // the number of the next chunk
 	from    int64  // the first chunk of the current step
@@ -116,14 +117,21 @@ type uiChunk struct {
 // only one step. The client's next stream leaves out what was cut off.
 var errCutBefore = errors.New("a step that was already sent was cut off")
 
+// errWentBack ends a stream when the database went back in time: a client cannot undo all that it
+// was sent. Its next stream has the message as it is now.
+var errWentBack = errors.New("the database went back in time")
+
 func (u *uiStream) emit(c uiChunk) { u.out.Write(line(c)) }
 
 // frame returns what is sent for a frame.
 func (u *uiStream) frame(f pawl.MessageFrame) ([]byte, error) {
 	u.out.Reset()
 	if !u.started {
-		u.started = true
+		u.started, u.epoch = true, f.Epoch
 		u.emit(uiChunk{Type: "start", MessageID: u.id})
+	}
+	if f.Epoch != u.epoch {
+		return nil, errWentBack
 	}
 	for i, c := range f.Chunks {
 		u.at = f.Offset + int64(i) + 1

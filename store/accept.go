@@ -22,6 +22,7 @@ type LockedItem struct {
 	Now           int64
 	queue, since  int64    // the number of its queue, and when it was claimed
 	Left          StateRow // the item's row once it has left its lease
+	Request       int64    // a digest of the call that ends the lease, kept with its event: see Repeated
 }
 
 // LockFenced locks the lease that a fence names. It returns false when the lease is not
@@ -102,6 +103,7 @@ func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled b
 	}
 	g.Left = *h
 	e := g.event("submitted")
+	e.request = g.Request
 	e.From, e.To, e.Data = Text(g.State), "submitted", s.Data
 	if h.Solo == 1 {
 		e.TaskFrom, e.TaskTo = "open", "submitted"
@@ -292,6 +294,7 @@ func (g *LockedItem) EndAside(ctx context.Context, tx Tx, result string) (bool, 
 	}
 	g.Left = *h
 	e := g.event("completed")
+	e.request = g.Request
 	e.From, e.To = Text(g.State), "completed"
 	return true, Record(ctx, tx, g.Now, []Event{e})
 }

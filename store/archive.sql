@@ -20,9 +20,10 @@ WHERE task_id = $1
 ORDER BY position, id
 
 -- name: count items
-SELECT COUNT(*)
+SELECT task_id, COUNT(*)
 FROM pawl.all_items
 WHERE task_id = $1
+GROUP BY task_id
 
 -- name: rows item_deps
 SELECT needs_id, item_id
@@ -279,6 +280,11 @@ WHERE id IN (SELECT id FROM pawl.checkpoints WHERE task_id = $1 LIMIT $2)
 -- name: remove task_results
 DELETE FROM pawl.task_results
 WHERE task_id IN (SELECT task_id FROM pawl.task_results WHERE task_id = $1 LIMIT $2)
+
+-- name: numbers to remove
+SELECT task_id, id
+FROM pawl.task_events
+WHERE task_id = $1 AND move NOT IN @events(task 'deleted')
 
 -- name: events to remove
 SELECT id

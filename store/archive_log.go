@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
+	"maps"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -26,61 +27,115 @@ type ArchiveLog struct {
 	Hashes     []tlog.Hash `json:"hashes,omitempty"`
 }
 
-// ReadArchiveLog returns the line for a task's archive; nil when the log has none of its events.
-// When the log is not the one that was signed, the line has no proofs, and flaw says why.
-func ReadArchiveLog(ctx context.Context, tx Tx, signed SignedRoot, taskID string) (line []byte, flaw, err error) {
-	ids, err := Ints(ctx, tx, archiveSQL["events to remove"], TaskID(taskID), math.MaxInt32)
-	if err != nil {
+// ReadArchiveLogs returns the lines for the archives of tasks; a task has none when the log has none of its events. The
+// hashes of the log are read and checked once for all of them. When what a task needs of the log is not what was signed,
+// its line has no proofs, and its flaw says why.
+func ReadArchiveLogs(ctx context.Context, tx Tx, signed SignedRoot, taskIDs []string,
+) (lines map[string][]byte, flaws map[string]error, err error) {
+	logs, err := archiveLogs(ctx, tx, taskIDs)
+	if err != nil || len(logs) == 0 {
 		return nil, nil, err
 	}
-	places, err := LeafIndexes(ctx, tx, ids)
-	if err != nil || len(places) == 0 {
-		return nil, nil, err
-	}
-	l := ArchiveLog{Table: logLine}
-	for _, id := range ids {
-		if at, placed := places[id]; placed {
-			l.Events, l.Leaves = append(l.Events, id), append(l.Leaves, at)
-		}
-	}
+	lines, flaws = make(map[string][]byte, len(logs)), map[string]error{}
 	if signed.Size > 0 {
-		err := l.prove(ctx, tx, signed)
-		if errors.Is(err, errNotUnderRoot) {
-			flaw, err = err, nil
-		}
-		if err != nil {
+		err = proveLogs(ctx, tx, signed, slices.Collect(maps.Values(logs))...)
+		if errors.Is(err, errNotUnderRoot) { // perhaps for one of them
+			for id, l := range logs {
+				if flaws[id] = proveLogs(ctx, tx, signed, l); flaws[id] != nil && !errors.Is(flaws[id], errNotUnderRoot) {
+					return nil, nil, flaws[id]
+				}
+			}
+		} else if err != nil {
 			return nil, nil, err
 		}
 	}
-	line, err = json.Marshal(l)
-	return append(line, '\n'), flaw, err
+	for id, l := range logs {
+		line, err := json.Marshal(l)
+		if err != nil {
+			return nil, nil, err
+		}
+		lines[id] = append(line, '\n')
+	}
+	return lines, flaws, nil
 }
 
-// prove adds the proofs under a signed root.
-func (l *ArchiveLog) prove(ctx context.Context, tx Tx, signed SignedRoot) error {
-	var proofs []tlog.RecordProof
-	all := func(from tlog.HashReader) error {
-		proofs = nil
-		for _, leaf := range l.Leaves {
-			var p tlog.RecordProof
-			var err error
-			if leaf < signed.Size {
-				if p, err = tlog.ProveRecord(signed.Size, leaf, from); err != nil {
-					return err
-				}
+// archiveLogs returns the lines of tasks without proofs.
+func archiveLogs(ctx context.Context, tx Tx, taskIDs []string) (map[string]*ArchiveLog, error) {
+	events := make(map[string][]int64, len(taskIDs))
+	var all []int64
+	r := rowsOfMany(taskIDs)
+	err := eachRow(ctx, tx, r.sql["numbers to remove"], []any{r.arg}, func(rows Rows) error {
+		var task string
+		var id int64
+		err := rows.Scan((*TaskID)(&task), &id)
+		events[task], all = append(events[task], id), append(all, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(all)
+	places, err := LeafIndexes(ctx, tx, all)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]*ArchiveLog, len(events))
+	for task, ids := range events {
+		slices.Sort(ids)
+		l := &ArchiveLog{Table: logLine}
+		for _, id := range ids {
+			if at, placed := places[id]; placed {
+				l.Events, l.Leaves = append(l.Events, id), append(l.Leaves, at)
 			}
-			proofs = append(proofs, p)
+		}
+		if len(l.Events) > 0 {
+			out[task] = l
+		}
+	}
+	return out, nil
+}
+
+// proveLogs adds the proofs of lines under a signed root.
+func proveLogs(ctx context.Context, tx Tx, signed SignedRoot, logs ...*ArchiveLog) error {
+	hashes, err := checkedHashes(ctx, tx, signed.LogRoot, func(from tlog.HashReader) error {
+		for _, l := range logs {
+			if _, err := l.proofs(signed.Size, from); err != nil {
+				return err
+			}
 		}
 		return nil
-	}
-	hashes, err := checkedHashes(ctx, tx, signed.LogRoot, all)
-	if err == nil {
-		err = all(hashes)
-	}
+	})
 	if err != nil {
 		return err
 	}
-	l.Checkpoint = signed.Note
+	for _, l := range logs {
+		proofs, err := l.proofs(signed.Size, hashes)
+		if err != nil {
+			return err
+		}
+		l.Checkpoint = signed.Note
+		l.keep(proofs)
+	}
+	return nil
+}
+
+// proofs returns the proofs of the line's leaves in a log of so many; a leaf beyond has none.
+func (l *ArchiveLog) proofs(size int64, from tlog.HashReader) ([]tlog.RecordProof, error) {
+	out := make([]tlog.RecordProof, len(l.Leaves))
+	for i, leaf := range l.Leaves {
+		if leaf >= size {
+			continue
+		}
+		var err error
+		if out[i], err = tlog.ProveRecord(size, leaf, from); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// keep puts proofs into the line, each hash once.
+func (l *ArchiveLog) keep(proofs []tlog.RecordProof) {
 	places := map[tlog.Hash]int{}
 	for _, p := range proofs {
 		at := make([]int, len(p))
@@ -94,7 +149,6 @@ func (l *ArchiveLog) prove(ctx context.Context, tx Tx, signed SignedRoot) error 
 		}
 		l.Proofs = append(l.Proofs, at)
 	}
-	return nil
 }
 
 // proof returns the proof of an event; nil = it has none.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"regexp"
 
 	"github.com/pawl-work/pawl"
 )
@@ -81,13 +82,14 @@ func BlobParents(ctx context.Context, tx Tx, namespace, taskID, itemID, name str
 	}
 	defer rows.Close()
 	best := -1
+	name = fraction.ReplaceAllString(name, "")
 	for rows.Next() {
 		var b BlobHead
 		var of string
 		if err := rows.Scan(&of, &b.Address, &b.Depth, &b.Chain, &b.Size); err != nil {
 			return nil, err
 		}
-		if like := alike(of, name); like > best {
+		if like := alike(fraction.ReplaceAllString(of, ""), name); like > best {
 			out, best = append([]BlobHead{b}, out...), like
 		} else {
 			out = append(out, b)
@@ -95,6 +97,9 @@ func BlobParents(ctx context.Context, tx Tx, namespace, taskID, itemID, name str
 	}
 	return out, rows.Err()
 }
+
+// fraction is what names of versions may have behind a number, at random: it says nothing of their order.
+var fraction = regexp.MustCompile(`\.[0-9]+`)
 
 // alike is how many bytes two names have in common at their beginnings and ends.
 func alike(a, b string) (n int) {

@@ -71,16 +71,19 @@ type FeedState struct {
 	Server   Server    // the server that assigned the newest positions
 	Counting *Counting // what the totals count; nil = nothing
 	MovedAt  int64     // when the state was written
+	Root     string    // of the log's first Position leaves; "" = not known
+	Edge     *Edge     // of the log, which Position continues; nil = Root is not kept
 }
 
 // epochsKept bounds the epoch starts that are kept. Of the older ones only the lowest
 // position is kept.
 const epochsKept = 100
 
-// Raise begins an epoch after the newest position. The events are counted anew.
-func (s *FeedState) Raise(epoch int64) {
+// Raise begins an epoch after a position, up to which both histories are the same. The events are
+// counted anew.
+func (s *FeedState) Raise(epoch, after int64) {
 	s.Epoch, s.Counting = epoch, nil
-	s.Starts = append(slices.Clone(s.Starts), EpochStart{epoch, s.Position})
+	s.Starts = append(slices.Clone(s.Starts), EpochStart{epoch, after})
 	if len(s.Starts) > epochsKept {
 		s.Starts[1].Position = min(s.Starts[0].Position, s.Starts[1].Position)
 		s.Starts = s.Starts[1:]
@@ -123,6 +126,8 @@ type feedDetail struct {
 	Epoch  int64        `json:"epoch,omitempty"`
 	Starts []EpochStart `json:"epochs,omitempty"`
 	Server *Server      `json:"server,omitempty"`
+	Root   string       `json:"root,omitempty"`
+	Rooted int64        `json:"rooted,omitempty"` // of how many leaves Root is: older programs move the feed without it
 
 	Counting *Counting `json:"counting,omitempty"`
 }
@@ -131,6 +136,12 @@ type feedDetail struct {
 func ReadFeed(ctx context.Context, tx Tx) (FeedState, error) {
 	s, _, err := readFeed(ctx, tx, "feed at")
 	return s, err
+}
+
+// FeedEpoch reads the epoch of the feed.
+func FeedEpoch(ctx context.Context, tx Tx) (int64, error) {
+	s, err := ReadFeed(ctx, tx)
+	return s.Epoch, err
 }
 
 // LockFeed is ReadFeed that also keeps other transactions from assigning positions until
@@ -163,6 +174,9 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 	if d.Server != nil {
 		s.Server = *d.Server
 	}
+	if d.Rooted == s.Position {
+		s.Root = d.Root
+	}
 	packed, err := base64.RawStdEncoding.DecodeString(d.Gaps)
 	if err != nil {
 		return s, true, err
@@ -182,6 +196,9 @@ func moveFeed(ctx context.Context, tx Tx, now int64, s FeedState) error {
 	}
 	d := feedDetail{Top: s.Top, Gaps: base64.RawStdEncoding.EncodeToString(Pack(ends)), Loose: s.Loose, Pages: s.Pages, IDs: s.IDs,
 		Runs: s.Runs, Epoch: s.Epoch, Starts: s.Starts, Counting: s.Counting}
+	if d.Root = s.Root; s.Root != "" {
+		d.Rooted = s.Position
+	}
 	if s.Server.System != "" {
 		d.Server = &s.Server
 	}

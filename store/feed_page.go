@@ -67,6 +67,11 @@ func (s *FeedState) extend(ctx context.Context, tx Tx, now int64, ids []int64, l
 		return nil
 	}
 	first := s.Position + 1
+	if s.Edge != nil {
+		if err := s.Edge.become(ctx, tx, s); err != nil {
+			return err
+		}
+	}
 	if err := putPage(ctx, tx, now, FeedPage{First: first, IDs: ids}); err != nil {
 		return err
 	}
@@ -75,6 +80,9 @@ func (s *FeedState) extend(ctx context.Context, tx Tx, now int64, ids []int64, l
 	}
 	if s.Loose == 0 {
 		s.Loose = first
+	}
+	if s.Root = ""; s.Edge != nil {
+		s.Root = s.Edge.with(leaves)
 	}
 	s.Position, s.Pages, s.IDs = s.Position+int64(len(ids)), s.Pages+1, s.IDs+len(ids)
 	if s.Pages >= LoosePages || s.IDs >= looseIDs {
@@ -229,11 +237,9 @@ func LeafIndexes(ctx context.Context, tx Tx, ids []int64) (map[int64]int64, erro
 				for i, x := range p.IDs {
 					if wanted[x] {
 						out[x] = p.First + int64(i) - 1
+						delete(wanted, x)
 					}
 				}
-			}
-			for x := range out {
-				delete(wanted, x)
 			}
 		}
 	}

@@ -286,7 +286,8 @@ type Appended struct {
 type Complete struct {
 	Ord int
 	Fence
-	Result string
+	Result  string
+	Request int64 // a digest of the call, kept with its event: see Repeated
 }
 
 // The verbs of Leave.
@@ -332,6 +333,7 @@ type Leave struct {
 	Signal, Key  Text
 	Ever         bool       // suspend: for Await alone: any stored signal ends the wait
 	Children     *ChildWait // suspend: for Await alone
+	Request      int64      // as in Complete
 }
 
 // Moved answers a verb that took an item out of leases.

@@ -148,6 +148,7 @@ func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]Chu
 
 // MessageHead is the current state of a message without its content.
 type MessageHead struct {
+	Epoch  int64 // of the feed
 	ID     string
 	State  string
 	Chunks int64

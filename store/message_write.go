@@ -27,19 +27,33 @@ func (g *LockedItem) TakeOver(ctx context.Context, tx Tx, m *MessageRow) error {
 }
 
 // Step saves the checkpoint that ends a step of a message and returns its number. Without
-// a snapshot of its own the checkpoint refers to the message.
-func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, checkpointID string, own Snapshot) (seq int64, err error) {
+// a name it gets that of its number; without a snapshot of its own it refers to the message.
+func (g *LockedItem) Step(ctx context.Context, tx Tx, m *MessageRow, c SavedCheckpoint) (seq int64, err error) {
 	until, err := saidUntilStep(ctx, tx, m)
 	if err != nil {
 		return 0, err
 	}
 	m.StepNumber++
-	if _, err := tx.Exec(ctx, messageSQL["step"], m.ID, m.StepNumber, checkpointID); err != nil {
+	if _, err := tx.Exec(ctx, messageSQL["step"], m.ID, m.StepNumber, c.ID); err != nil {
 		return 0, err
 	}
-	metadata, _ := json.Marshal(map[string]any{"message_id": m.ID, "step_number": m.StepNumber, "offset": m.Offset}) // plain values
-	c := SavedCheckpoint{ID: checkpointID, Type: pawl.IterationEnd, Name: Text(fmt.Sprintf("step:%d", m.StepNumber)), Snapshot: own,
-		Metadata: Text(metadata), message: Text(m.ID), said: Text(until.String())}
+	metadata := map[string]any{}
+	if c.Metadata != "" {
+		dec := json.NewDecoder(strings.NewReader(string(c.Metadata)))
+		dec.UseNumber()
+		if err := dec.Decode(&metadata); err != nil {
+			return 0, err
+		}
+	}
+	metadata["message_id"], metadata["step_number"], metadata["offset"] = m.ID, m.StepNumber, m.Offset
+	merged, err := json.Marshal(metadata)
+	if err != nil {
+		return 0, err
+	}
+	if c.Name == "" {
+		c.Name = Text(fmt.Sprintf("step:%d", m.StepNumber))
+	}
+	c.Type, c.Metadata, c.message, c.said = pawl.IterationEnd, Text(merged), Text(m.ID), Text(until.String())
 	return g.Save(ctx, tx, c)
 }
 

@@ -43,6 +43,13 @@ SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.move, COALESCE(a.ki
 FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor
 
+-- The event of a worker's call, among the newest of its task.
+-- name: event of request
+SELECT e.move, e.key_id, e.data
+FROM (SELECT x.item_id, x.attempt, x.move, x.key_id, x.data, x.request FROM pawl.task_events x WHERE x.task_id = $1 ORDER BY x.id DESC LIMIT $5) e
+WHERE e.item_id = $2 AND e.attempt = $3 AND e.request = $4
+LIMIT 1
+
 -- name: move
 SELECT class, event, from_state, to_state, task_from, task_to
 FROM pawl.moves

@@ -17,6 +17,7 @@ import (
 // not compared with it; the others are.
 func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, archive *ArchiveLog) error {
 	s, err := LockFeed(ctx, tx)
+	s.Edge = new(Edge)
 	if err != nil {
 		return err
 	}

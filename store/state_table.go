@@ -268,6 +268,7 @@ type Event struct {
 	Actor                      Actor
 	worker                     *int64 // the number of the worker that is the actor; nil = see Actor
 	queue, since               int64  // of an event of a lease: the number of its queue, and when it was claimed; 0 = not known
+	request                    int64  // a digest of the call that ended the lease; 0 = none
 	Message, Data, Diff        Text
 }
 
@@ -322,7 +323,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 			return err
 		}
 		rows[i] = []any{e.Namespace, TaskID(e.TaskID), ItemID(e.ItemID), attempt, move, e.worker, e.Actor.Type, Text(e.Actor.ID),
-			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now, orNull(e.queue), orNull(e.since)}
+			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now, orNull(e.queue), orNull(e.since), orNull(e.request)}
 	}
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
 }

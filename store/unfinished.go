@@ -17,7 +17,10 @@ func Unfinished(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) 
 }
 
 // Extent is what a task has, as numbers that change with everything that is written to it.
-type Extent struct{ event, checkpoints, pruned, chunks int64 }
+type Extent struct {
+	Namespace                          string
+	event, checkpoints, pruned, chunks int64
+}
 
 // Extents returns the extents of those of the tasks that exist.
 func Extents(ctx context.Context, tx Tx, taskIDs []string) (map[string]Extent, error) {
@@ -25,7 +28,7 @@ func Extents(ctx context.Context, tx Tx, taskIDs []string) (map[string]Extent, e
 	return out, eachRow(ctx, tx, unfinishedSQL["extents"], []any{TaskList(taskIDs)}, func(rows Rows) error {
 		var task string
 		var x Extent
-		err := rows.Scan((*TaskID)(&task), &x.event, &x.checkpoints, &x.pruned, &x.chunks)
+		err := rows.Scan((*TaskID)(&task), &x.Namespace, &x.event, &x.checkpoints, &x.pruned, &x.chunks)
 		out[task] = x
 		return err
 	})

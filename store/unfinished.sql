@@ -37,7 +37,7 @@ WHERE r.task_id @among_ids($1) AND r.state = 0
 -- What a task has: its newest event, and what may be written without one, which is checkpoints and
 -- chunks. An archive that was read before has all of it if none of this has changed.
 -- name: extents
-SELECT t.id, COALESCE((SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = t.id), 0), COALESCE(k.checkpoints, 0), COALESCE(k.pruned, 0),
+SELECT t.id, t.namespace, COALESCE((SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = t.id), 0), COALESCE(k.checkpoints, 0), COALESCE(k.pruned, 0),
   CAST(COALESCE((SELECT SUM(m.chunks + COALESCE(m.attempt, 0)) FROM pawl.messages m WHERE m.task_id = t.id), 0) AS bigint)
 FROM pawl.tasks t
 LEFT JOIN pawl.task_counters k ON k.task_id = t.id

@@ -24,7 +24,7 @@ func Warnings(ctx context.Context, db DB) ([]Warning, error) {
 			return err
 		}
 		for _, look := range []func(context.Context, Tx, int64) ([]Warning, error){
-			overLimits, epochs, noSweep, noWorkers, failingSchedules, lateSchedules, shortLeases, sequencerBehind, pendingConsequences,
+			overLimits, noSweep, noWorkers, failingSchedules, lateSchedules, shortLeases, sequencerBehind, pendingConsequences,
 		} {
 			found, err := look(ctx, tx, now)
 			if err != nil {
@@ -39,17 +39,6 @@ func Warnings(ctx context.Context, db DB) ([]Warning, error) {
 	}
 	more, err := db.Dialect().Warnings(ctx)
 	return append(out, more...), err
-}
-
-func epochs(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
-	feed, err := ReadFeed(ctx, tx)
-	n := len(feed.Starts)
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	return []Warning{{"epoch", fmt.Sprintf("the database went back in time, or may have: epoch %d of the feed began after "+
-		"position %d; find out whether the failover or restore lost commits; readers with older cursors are told where to restart "+
-		"(docs/events.md)", feed.Epoch, feed.Starts[n-1].Position), "pawl verify --all"}}, nil
 }
 
 // overLimits lists queues and keys with more leases than their limit.

@@ -15,10 +15,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/durable"
@@ -54,52 +56,152 @@ type archived struct {
 // not be archived.
 var errBeingDeleted = errors.New("the deletion of the task has begun")
 
-// write archives a task: all its rows as compressed JSONL, one row for each line, in a
-// file of ArchiveDir or, without a directory, for the database. The file is durable when
-// write returns. Its name is new, so no archive is overwritten. A task whose deletion
-// has begun is errBeingDeleted; a task that does not exist has no namespace. The last line proves
-// the task's events under the signed root.
-func (s *Sweeper) write(ctx context.Context, taskID string, signed store.SignedRoot) (a archived, err error) {
-	a.TaskID = taskID
-	var out archiveWriter
-	defer func() { out.discard() }()
-	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		if a.Namespace, err = store.NamespaceOfTask(ctx, tx, taskID); err != nil || a.Namespace == "" {
-			return err
-		}
-		a.CreatedAt = time.UnixMicro(now).UTC()
-		if beingDeleted, err := store.BeingDeleted(ctx, tx, taskID); err != nil || beingDeleted {
-			return cmp.Or(err, errBeingDeleted)
-		}
-		out.discard() // of an earlier try
-		if out, err = s.open(taskID, a.CreatedAt); err != nil {
-			return err
-		}
-		extents, err := store.Extents(ctx, tx, []string{taskID})
-		if err != nil {
-			return err
-		}
-		a.extent = extents[taskID]
-		if err := store.ReadTask(ctx, tx, taskID, out.line); err != nil {
-			return err
-		}
-		line, flaw, err := store.ReadArchiveLog(ctx, tx, signed, taskID)
-		if flaw != nil {
-			s.Log.WarnContext(ctx, "the archive has no proofs that its events are in the transparency log", "task_id", taskID, "error", flaw)
-		}
-		if err != nil || line == nil {
-			return err
-		}
-		return out.line(line)
-	})
-	if err != nil || a.Namespace == "" {
-		return a, err
+// maxTogether bounds the rows, in bytes, of tasks that are read together and held in memory.
+const maxTogether = 8 << 20
+
+// errTogether means that tasks have too much to be held in memory together.
+var errTogether = errors.New("the tasks have too many bytes to be archived together")
+
+// writeAll archives tasks: all rows of each as compressed JSONL, one row for each line, in a file of ArchiveDir or, without
+// a directory, for the database. The files are durable when it returns. Their names are new, so no archive is overwritten.
+// Each task has a result of its own: one whose deletion has begun is errBeingDeleted, and one that does not exist has no
+// namespace. The last line of an archive proves the task's events under the signed root.
+//
+// Small tasks are read together, which takes a tenth of the statements; others each alone, as a stream.
+func (s *Sweeper) writeAll(ctx context.Context, tasks []string, signed store.SignedRoot) ([]writeResult, error) {
+	out, lines, err := s.readTogether(ctx, tasks, signed)
+	alone := errors.Is(err, errTogether)
+	if err != nil && !alone {
+		return nil, err
 	}
-	return a, out.finish(&a.Archived)
+	var all errgroup.Group
+	all.SetLimit(archiveWriters)
+	for i := range out {
+		all.Go(func() error {
+			if a := &out[i]; alone {
+				*a = s.writeAlone(ctx, tasks[i], signed)
+			} else if a.err == nil && a.Namespace != "" {
+				a.err = s.writeLines(&a.Archived, lines[i].Bytes())
+			}
+			return nil
+		})
+	}
+	return out, all.Wait()
+}
+
+// readTogether reads tasks into memory.
+func (s *Sweeper) readTogether(ctx context.Context, tasks []string, signed store.SignedRoot,
+) (out []writeResult, lines []bytes.Buffer, err error) {
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		lines = make([]bytes.Buffer, len(tasks))
+		size := 0
+		out, err = s.read(ctx, tx, tasks, signed, func(a *writeResult, row []byte) error {
+			if size += len(row); size > maxTogether {
+				return errTogether
+			}
+			_, err := lines[a.at].Write(row)
+			return err
+		})
+		return err
+	})
+	if errors.Is(err, errTogether) {
+		out = make([]writeResult, len(tasks))
+	}
+	return out, lines, err
+}
+
+// writeLines archives a task whose rows were read.
+func (s *Sweeper) writeLines(a *store.Archived, lines []byte) error {
+	w, err := s.open(a.TaskID, a.CreatedAt)
+	defer w.discard()
+	if err == nil {
+		err = w.line(lines)
+	}
+	if err != nil {
+		return err
+	}
+	return w.finish(a)
+}
+
+// writeAlone archives one task.
+func (s *Sweeper) writeAlone(ctx context.Context, taskID string, signed store.SignedRoot) (a writeResult) {
+	var w archiveWriter
+	defer func() { w.discard() }()
+	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		w.discard() // of an earlier try
+		w = archiveWriter{}
+		all, err := s.read(ctx, tx, []string{taskID}, signed, func(a *writeResult, row []byte) (err error) {
+			if w.zip == nil {
+				w, err = s.open(taskID, a.CreatedAt)
+			}
+			if err != nil {
+				return err
+			}
+			return w.line(row)
+		})
+		if err == nil {
+			a = all[0]
+		}
+		return err
+	})
+	if a.err = cmp.Or(err, a.err); a.err == nil && a.Namespace != "" {
+		a.err = w.finish(&a.Archived)
+	}
+	return a
+}
+
+// read reads tasks, and passes the lines of their archives to line, those of a task in their order.
+func (s *Sweeper) read(ctx context.Context, tx store.Tx, tasks []string, signed store.SignedRoot,
+	line func(a *writeResult, row []byte) error) ([]writeResult, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	extents, err := store.Extents(ctx, tx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	leaving, err := store.AreBeingDeleted(ctx, tx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	out, by := make([]writeResult, len(tasks)), make(map[string]*writeResult, len(tasks))
+	var there []string
+	for i, id := range tasks {
+		a := &out[i]
+		a.at, a.TaskID, a.CreatedAt = i, id, time.UnixMicro(now).UTC()
+		a.extent = extents[id]
+		if a.Namespace = a.extent.Namespace; a.Namespace == "" {
+			continue
+		}
+		if slices.Contains(leaving, id) {
+			a.err = errBeingDeleted
+			continue
+		}
+		there, by[id] = append(there, id), a
+	}
+	if len(there) == 0 {
+		return out, nil
+	}
+	if err := store.ReadTasks(ctx, tx, there, func(id string, row []byte) error { return line(by[id], row) }); err != nil {
+		return nil, err
+	}
+	logs, flaws, err := store.ReadArchiveLogs(ctx, tx, signed, there)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range there {
+		if flaw := flaws[id]; flaw != nil {
+			s.Log.WarnContext(ctx, "the archive has no proofs that its events are in the transparency log", "task_id", id, "error", flaw)
+		}
+		if logs[id] == nil {
+			continue
+		}
+		if err := line(by[id], logs[id]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // archiveWriter is an archive being written.

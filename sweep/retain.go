@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
@@ -20,6 +18,9 @@ import (
 // deleteBatch bounds the rows that one transaction removes; a smaller task is removed in
 // one.
 const deleteBatch = 5 * batch
+
+// retiredAtOnce is how many tasks are archived and removed together, if they are small: their transaction takes some 20 ms.
+const retiredAtOnce = 200
 
 // maxRetried bounds the tasks that a cursor remembers to try again. With more it stands still.
 const maxRetried = 10_000
@@ -108,7 +109,7 @@ func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.Typ
 			}
 			return err
 		}
-		for some := range slices.Chunk(due.tasks, 50) {
+		for some := range slices.Chunk(due.tasks, retiredAtOnce) {
 			err := halve(ctx, p, some, retire, func(id string, err error) {
 				again = append(again, id)
 				p.Log.ErrorContext(ctx, "a task could not be archived and stays", "task_id", id, "error", err)
@@ -264,23 +265,11 @@ func (p *pass) retire(ctx context.Context, tasks []string) error {
 // archiveWriters is how many archives are written at a time: each waits for its reads and its disk.
 const archiveWriters = 4
 
+// writeResult is what archiving a task gave. at is its place among the tasks.
 type writeResult struct {
 	archived
+	at  int
 	err error
-}
-
-// writeAll archives tasks. Each has a result of its own.
-func (p *pass) writeAll(ctx context.Context, tasks []string, signed store.SignedRoot) ([]writeResult, error) {
-	out := make([]writeResult, len(tasks))
-	var all errgroup.Group
-	all.SetLimit(archiveWriters)
-	for i, id := range tasks {
-		all.Go(func() error {
-			out[i].archived, out[i].err = p.write(ctx, id, signed)
-			return nil
-		})
-	}
-	return out, all.Wait()
 }
 
 // removeTasks records the archives of tasks and removes these: in one transaction if they are small. It

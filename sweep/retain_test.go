@@ -25,7 +25,8 @@ import (
 func createFullTask(h *fixture) pawl.Task {
 	h.Helper()
 	task := h.Create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028",
-		Payload: json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`), Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash",
+		Payload:  json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`),
+		Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash" + h.NewID("arc"),
 		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)},
 			{Key: "b", After: []string{"a"}, Priority: new(int)}}})
 	for range 2 {
@@ -51,7 +52,7 @@ func createFullTask(h *fixture) pawl.Task {
 func (h *fixture) dump(taskID string) (lines []string) {
 	h.Helper()
 	h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
-		return store.ReadTask(ctx, tx, taskID, func(line []byte) error {
+		return store.ReadTasks(ctx, tx, []string{taskID}, func(_ string, line []byte) error {
 			lines = append(lines, string(line))
 			return nil
 		})
@@ -111,6 +112,28 @@ func TestRetentionArchivesAndRestores(t *testing.T) {
 	}
 }
 
+// Small tasks are read together, large ones each alone: their archives are the same.
+func TestTasksAreArchivedTogether(t *testing.T) {
+	for _, size := range []int{10, 900 << 10} {
+		each(t, func(h *fixture) {
+			tasks := append([]string{createFullTask(h).ID, createFullTask(h).ID}, append(h.solos(10, 1), h.many(2, 1).ID)...)
+			for _, l := range h.claim(12) {
+				_, err := pawl.Complete(h.Context(), h.Service, l.Fence(), json.RawMessage(`"`+strings.Repeat("x", size)+`"`))
+				h.OK(err)
+			}
+			var before [][]string
+			for _, id := range tasks {
+				before = append(before, h.dump(id))
+			}
+			h.Advance(30*day + time.Second)
+			h.same(h.pass().TasksPruned, len(tasks), "pruned")
+			for i, id := range tasks {
+				h.same(h.unpack(id), before[i], "what is in the archive of "+id)
+			}
+		})
+	}
+}
+
 // unpack reads an archive without the tested code.
 func (h *fixture) unpack(taskID string) (lines []string) {
 	h.Helper()
@@ -130,7 +153,7 @@ func (h *fixture) unpack(taskID string) (lines []string) {
 	h.OK(err)
 	defer zip.Close()
 	in := bufio.NewScanner(zip)
-	in.Buffer(nil, 4<<20)
+	in.Buffer(nil, 16<<20)
 	for in.Scan() {
 		lines = append(lines, in.Text()+"\n")
 	}

@@ -211,11 +211,12 @@ func (p *messageWriter) flush(ctx context.Context) error {
 
 // Step implements pawl.ChunkWriter. A step has no idempotency key: when an answer is lost,
 // the message's step number shows whether the step was saved.
-func (p *messageWriter) Step(ctx context.Context, snapshot json.RawMessage) (ref pawl.CheckpointRef, err error) {
+func (p *messageWriter) Step(ctx context.Context, call pawl.StepCall) (ref pawl.CheckpointRef, err error) {
 	if err := p.flush(ctx); err != nil {
 		return ref, err
 	}
 	tried := false
+	call.MessageFence = p.fence()
 	err = p.session.messageCall(ctx, func(ctx context.Context) error {
 		if tried {
 			state, err := p.session.w.claimer.Resume(ctx, p.session.j.fence.ItemID)
@@ -228,7 +229,7 @@ func (p *messageWriter) Step(ctx context.Context, snapshot json.RawMessage) (ref
 			}
 		}
 		tried = true
-		ref, err = onlyResult(p.session.w.claimer.StepMessages(ctx, []pawl.StepCall{{MessageFence: p.fence(), Snapshot: snapshot}}))
+		ref, err = onlyResult(p.session.w.claimer.StepMessages(ctx, []pawl.StepCall{call}))
 		return err
 	})
 	if err == nil {

@@ -12,8 +12,11 @@ var raced = []struct {
 	packages []string
 	tests    []string
 	under    string // of the tests' subtests, those that match, as in -run
+	skip     string // as in -skip
 }{
-	{packages: []string{"./engine/internal/...", "./internal/watch", "./feed", "./worker", "./relay", "./store/sqlite", "./store/postgres"}},
+	{packages: []string{"./engine/internal/...", "./internal/watch", "./feed", "./relay", "./store/sqlite", "./store/postgres"}},
+	// A worker's goroutines are the same on each database, and with an engine and with a client.
+	{packages: []string{"./worker"}, skip: "./^(postgres|client_sqlite)$"},
 	{packages: []string{"./engine", "./server"}, tests: []string{
 		// All verbs at once, and whether what they answered can have happened one after the other.
 		"TestConcurrentWalk", "TestConcurrentHistoriesAreLinearizable", "TestThirtyTwoAgentsAboutOneTask",
@@ -52,6 +55,9 @@ func racedRuns(args []string) (runs []goTest) {
 		with := append(slices.Clone(args), goTest{race: true}.detector()...)
 		if len(r.tests) > 0 {
 			with = append(with, "-run", "^("+strings.Join(r.tests, "|")+")$"+below(r.under))
+		}
+		if r.skip != "" {
+			with = append(with, "-skip", r.skip)
 		}
 		runs = append(runs, goTest{args: append(with, r.packages...), race: true})
 	}

@@ -221,7 +221,10 @@ var acceptance = noun{"acceptance", []promise{
 		w.ok(w.tryFinalize(l), "finalize")
 		w.same(string(w.item(l.ID).Result), `{"title":"x","pages":[1]}`, "the result")
 		w.conflict(w.refusedUnchanged(l, func() error { return w.tryPart(l, "title", nil, `"y"`) }), "submitted", pawl.ItemSubmitted.Allowed()...)
-		w.conflict(w.refusedUnchanged(l, func() error { return w.tryFinalize(l) }), "submitted", pawl.ItemSubmitted.Allowed()...)
+		w.conflict(w.refusedUnchanged(l, func() error {
+			_, err := finalizeWith("", "another call")(w, l.Fence())
+			return err
+		}), "submitted", pawl.ItemSubmitted.Allowed()...)
 	}},
 	{"a whole result is refused until each required part is accepted", func(w *fixture) {
 		_, ls := w.claimedTask(album, 2)

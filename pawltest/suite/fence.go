@@ -37,7 +37,7 @@ var verbs = []verb{
 		return err
 	}},
 	{"release", func(w *fixture, f pawl.Fence) error {
-		_, err := pawl.Release(w.ctx, w.svc, f)
+		_, err := first(w.svc.Release(w.ctx, []pawl.ReleaseCall{{Fence: f, DelaySeconds: 7}})) // no call of the tests has this delay
 		return err
 	}},
 	{"suspend", func(w *fixture, f pawl.Fence) error {

@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -297,11 +298,28 @@ var keys = noun{"idempotency keys", []promise{
 		w.refused(w.tryBegin(k), pawl.CodeNotFound)
 	}},
 	{"a key does not expire before the lease of its run ends", func(w *fixture) {
-		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 10}
-		w.beginRun(ask)
+		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 10, LockSeconds: 10}
+		b := w.beginRun(ask)
+		renewed, err := first(w.svc.RenewKeys(w.ctx, []pawl.KeyRenew{{Key: "k", Token: b.Token, LockSeconds: 60}}))
+		w.ok(err, "renew")
+		w.same(renewed.ExpiresAt.Sub(b.Key.CreatedAt) >= time.Minute, true, "the renewed key lasts as long as its lease")
 		w.advance(30 * time.Second)
 		w.sweep()
 		w.refused(w.tryBegin(ask), pawl.CodeKeyInFlight)
+	}},
+	{"a key lasts as long as its caller says, or is refused", func(w *fixture) {
+		for _, k := range []pawl.KeyBegin{{TTLSeconds: 59}, {TTLSeconds: 1}, {TTLSeconds: 99, LockSeconds: 100}, {TTLSeconds: -2}} {
+			k.Key, k.RequestHash = "short", "h"
+			w.invalid(w.tryBegin(k), "/ttl_seconds")
+		}
+		for _, k := range []pawl.KeyBegin{{TTLSeconds: 60}, {TTLSeconds: 5, LockSeconds: 5}, {TTLSeconds: 7, LockSeconds: 2}} {
+			k.Key, k.RequestHash = fmt.Sprint("k", k.TTLSeconds), "h"
+			b := w.beginRun(k)
+			w.same(b.Key.ExpiresAt.Sub(b.Key.CreatedAt), time.Duration(k.TTLSeconds)*time.Second, "the time that it is kept")
+			w.finishKey(pawl.KeyDone{Key: k.Key, Token: b.Token, Response: raw(`1`)})
+			w.advance(time.Duration(k.TTLSeconds) * time.Second)
+			w.same(w.begin(k).Run, true, "it is absent from then on")
+		}
 	}},
 	{"an effect that lasts longer than the lease of its key runs once", func(w *fixture) {
 		runs := 0

@@ -73,6 +73,37 @@ var steps = noun{"steps", []promise{
 		w.same(w.follow(id, 5), "end:complete/6", "from the end on")
 		w.sequencesTo(t.ID, 3)
 	}},
+	{"a step with a name is saved under it, with what it returned", func(w *fixture) {
+		_, l := w.claimedReply()
+		id := l.OpenMessage.ID
+		w.append(l, id, 0, "one. ")
+		call := pawl.StepCall{MessageFence: writerOf(l, id), Name: "intro", ArgsHash: "h", Snapshot: raw(`{"said":true}`),
+			Metadata: raw(`{"big":9007199254740993,"message_id":"msg_other"}`)}
+		_, err := first(w.svc.StepMessages(w.ctx, []pawl.StepCall{call}))
+		w.ok(err, "step")
+		w.append(l, id, 1, "tw")
+		w.expire(l)
+		l = w.claim("w2")
+		state, err := w.svc.Resume(w.ctx, l.ID)
+		w.ok(err, "resume")
+		saved := state.Steps["intro"]
+		w.same(
+			[]any{len(state.Steps), saved.Type, saved.ArgsHash, string(saved.Snapshot), string(saved.Metadata), state.OpenMessage.StepNumber},
+			[]any{1, pawl.IterationEnd, "h", `{"said":true}`,
+				`{"big":9007199254740993,"message_id":"` + id + `","offset":1,"step_number":1}`, 1},
+			"the step",
+		)
+		call = pawl.StepCall{MessageFence: writerOf(l, id), Name: "end", Snapshot: raw(`null`)}
+		_, err = first(w.svc.StepMessages(w.ctx, []pawl.StepCall{call})) // writes nothing, and takes the message over
+		w.ok(err, "step")
+		w.same(w.contentOf(id), "text:one.  text:tw/abandoned text:/streaming", "the content")
+		state, err = w.svc.Resume(w.ctx, l.ID)
+		w.ok(err, "resume")
+		w.same(string(state.Steps["end"].Snapshot), "null", "a step that returned nothing")
+		call.Snapshot = nil
+		_, err = first(w.svc.StepMessages(w.ctx, []pawl.StepCall{call}))
+		w.invalid(err, "/snapshot")
+	}},
 	{"when the budget is spent the message ends with its content; a retry opens it again", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "chat", MaxAttempts: 1, Reply: &pawl.Reply{}})
 		l := w.claim("w1")

@@ -60,6 +60,7 @@ var nouns = []noun{
 	burials,
 	releases,
 	suspensions,
+	repeatedCalls,
 	signals,
 	expiry,
 	prefetch,

@@ -44,4 +44,5 @@ SELECT (SELECT c.system_identifier::text FROM pg_control_system() c),
 -- name: set-up
 SELECT clock_timestamp(), current_setting('synchronous_commit'),
   (SELECT COUNT(*) FROM pg_stat_replication r WHERE r.state IN ('streaming', 'catchup') AND r.sync_state = 'async' AND r.application_name <> 'pg_basebackup'),
+  (SELECT COUNT(*) FROM pg_stat_replication r WHERE r.sync_state IN ('sync', 'quorum')),
   (SELECT COUNT(*) FROM pg_stat_replication r WHERE r.state IS NULL)

@@ -1,6 +1,10 @@
 package postgres
 
 import (
+	"fmt"
+	"regexp"
+	"strings"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
@@ -16,4 +20,40 @@ func SQL(schema string, from int64) (string, error) {
 	}
 	files, table := scripts(schema)
 	return store.NewMigrator(nil, files, table).SQL(from)
+}
+
+var migrationHead = regexp.MustCompile(`(?m)^-- (\d+): .*\n`)
+
+// Once returns the text of SQL so that it may run again: each migration runs only if the table of
+// migrations does not have it.
+func Once(text, schema string) string {
+	heads := migrationHead.FindAllStringSubmatchIndex(text, -1)
+	if len(heads) == 0 {
+		return text
+	}
+	_, table := scripts(schema)
+	out := text[:heads[0][0]]
+	for i, h := range heads {
+		end := len(text)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		id := text[h[2]:h[3]]
+		body := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text[h[1]:end]), "BEGIN;\n"), "\nCOMMIT;")
+		out += text[h[0]:h[1]] + fmt.Sprintf(`BEGIN;
+DO $once_%[1]s$
+BEGIN
+IF EXISTS (SELECT 1 FROM %[2]s WHERE id = %[1]s) THEN
+  RAISE NOTICE 'migration %[1]s has run before';
+ELSE
+  EXECUTE $migration_%[1]s$
+%[3]s
+$migration_%[1]s$;
+END IF;
+END $once_%[1]s$;
+COMMIT;
+
+`, id, table, body)
+	}
+	return strings.TrimSuffix(out, "\n")
 }

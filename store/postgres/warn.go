@@ -23,13 +23,13 @@ const clockApart = time.Second
 type setup struct {
 	asked, now, answered time.Time
 	commit               string // synchronous_commit
-	async, unseen        int    // standbys
+	async, sync, unseen  int    // standbys
 }
 
 // warnings lists settings of the server that put a promise at risk.
 func (d *db) warnings(ctx context.Context, schema string) ([]store.Warning, error) {
 	s := setup{asked: clock.Now()}
-	if err := d.cold.QueryRow(ctx, feedSQL["set-up"]).Scan(&s.now, &s.commit, &s.async, &s.unseen); err != nil {
+	if err := d.cold.QueryRow(ctx, feedSQL["set-up"]).Scan(&s.now, &s.commit, &s.async, &s.sync, &s.unseen); err != nil {
 		return nil, classify(err)
 	}
 	s.answered = clock.Now()
@@ -43,9 +43,9 @@ func (s setup) warnings() (out []store.Warning) {
 			Detail:  "synchronous_commit is off: a crash of the server loses work that was acknowledged (docs/high-availability.md)",
 			Command: `psql -c "ALTER ROLE CURRENT_USER SET synchronous_commit = on"`})
 	}
-	if s.async > 0 {
+	if s.async > 0 && s.sync == 0 { // beside a synchronous one, a cluster manager does not promote them
 		out = append(out, store.Warning{Code: "asynchronous_standby",
-			Detail: fmt.Sprintf("%d standbys follow asynchronously: a failover to one of them loses work that was acknowledged; name them "+
+			Detail: fmt.Sprintf("all %d standbys follow asynchronously: a failover to one of them loses work that was acknowledged; name them "+
 				"in synchronous_standby_names, or never promote them (docs/high-availability.md)", s.async),
 			Command: `psql -c "SELECT application_name, sync_state FROM pg_stat_replication"`})
 	}

@@ -78,3 +78,14 @@ func TestWarningOfAnOpenTransaction(t *testing.T) {
 		t.Errorf("%+v, want %s", found, command)
 	}
 }
+
+// An asynchronous standby beside a synchronous one is what a cluster manager sets up, and does not
+// promote. Without a synchronous one, a failover loses acknowledged work.
+func TestWarningOfStandbysBesideASynchronousOne(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	for sync, want := range []int{1, 0} {
+		if got := (setup{asked: now, now: now, answered: now, commit: "on", async: 1, sync: sync}).warnings(); len(got) != want {
+			t.Errorf("beside %d: %+v", sync, got)
+		}
+	}
+}

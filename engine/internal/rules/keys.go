@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ func CheckKeyBegin(k *pawl.KeyBegin) error {
 	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLockSeconds)
 	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
 		f.Add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
+	}
+	if lock := int64(cmp.Or(k.LockSeconds, int(pawl.DefaultKeyLease/time.Second))); k.TTLSeconds > 0 && k.TTLSeconds < lock {
+		f.Add("/ttl_seconds", "is shorter than the %d seconds for which a run holds the key (lock_seconds)", lock)
 	}
 	return f.Err("begin")
 }

@@ -94,7 +94,13 @@ func CheckStep(c *pawl.StepCall) error {
 		return f.Err("step")
 	}
 	f.writer(c.MessageFence)
+	f.Name("/name", c.Name)
+	f.Text("/args_hash", c.ArgsHash, 0, pawl.MaxKeyLen)
 	f.JSON("/snapshot", c.Snapshot, pawl.MaxPayloadBytes)
+	if c.Name != "" && len(c.Snapshot) == 0 {
+		f.Add("/snapshot", "is required of a step with a name: what the step returned, or null")
+	}
+	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
 	return f.Err("step")
 }
 

@@ -139,5 +139,7 @@ func (w *Watcher) now(id string, from int64) (h store.MessageHead, rows []cached
 			break
 		}
 	}
-	return t.head, rows, moved, false
+	h = t.head
+	h.Epoch = w.epoch
+	return h, rows, moved, false
 }

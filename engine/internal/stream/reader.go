@@ -16,8 +16,9 @@ type reader struct {
 	at    int64 // the next chunk
 	told  int64 // the end of the newest cut that was sent
 	join  store.Joiner
-	begun bool // join has the chunk before at
-	by    int  // the attempt that wrote the chunk before at
+	begun bool  // join has the chunk before at
+	by    int   // the attempt that wrote the chunk before at
+	epoch int64 // of at
 	fn    func(pawl.MessageFrame) error
 }
 
@@ -27,13 +28,18 @@ const followPage = 500
 // Follow calls fn with the frames of a message from a chunk on, or from the last -from
 // chunks on, until the message or ctx ends. The frames are shared with other followers: do not change what they point to.
 func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, fn func(pawl.MessageFrame) error) error {
-	r := &reader{w: w, id: id, ns: namespace, at: from, told: -1, fn: fn}
-	var row store.MessageRow
-	if err := w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		row, err = store.GetMessage(ctx, tx, namespace, id)
+	r := &reader{w: w, id: id, ns: namespace, at: from, told: -1}
+	r.fn = func(f pawl.MessageFrame) error {
+		f.Epoch = r.epoch
+		return fn(f)
+	}
+	row, err := r.begin(ctx)
+	if err != nil {
 		return err
-	}); err != nil {
-		return err
+	}
+	lost := from > 0 && pawl.EpochOf(ctx) < r.epoch
+	if lost {
+		r.at = row.Offset
 	}
 	if r.at < 0 {
 		r.at = max(0, row.Offset+r.at)
@@ -50,13 +56,20 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 		return err
 	}
 	defer leave()
-	if err := fn(pawl.MessageFrame{Offset: r.at}); err != nil {
+	if err := r.fn(pawl.MessageFrame{Offset: r.at}); err != nil {
 		return err
 	}
 	for {
 		head, rows, moved, closed := w.now(id, r.from())
 		if closed {
 			return errClosed
+		}
+		if lost = lost || head.Epoch > r.epoch; lost {
+			if err := r.restart(ctx); err != nil {
+				return err
+			}
+			lost = false
+			continue
 		}
 		if ended, err := r.advance(ctx, head, rows); err != nil || ended {
 			if ctx.Err() != nil {
@@ -70,6 +83,52 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 			return nil
 		}
 	}
+}
+
+// begin reads the message and the epoch. Before a position that it does not have is refused, it
+// has the feed look whether the database went back in time.
+func (r *reader) begin(ctx context.Context) (row store.MessageRow, err error) {
+	for settled := false; ; settled = true {
+		err = r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			if r.epoch, err = r.w.epochOf(ctx, tx); err == nil {
+				row, err = store.GetMessage(ctx, tx, r.ns, r.id)
+			}
+			return err
+		})
+		if err != nil || r.at <= row.Offset || settled || r.w.options.Settle == nil {
+			return row, err
+		}
+		if err := r.w.options.Settle(ctx); err != nil {
+			return row, err
+		}
+	}
+}
+
+// restart sends the whole message as it is in the present epoch, in place of what the reader has.
+func (r *reader) restart(ctx context.Context) error {
+	var m pawl.Message
+	var cuts []pawl.Cut
+	var epoch int64
+	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if epoch, err = r.w.epochOf(ctx, tx); err != nil {
+			return err
+		}
+		row, err := store.GetMessage(ctx, tx, r.ns, r.id)
+		if cuts = row.Cuts; err == nil {
+			m, err = InFull(ctx, tx, row)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.epoch, r.at, r.told, r.by = epoch, m.Offset, -1, 0
+	r.join, r.begun = store.Joiner{}, false
+	for _, c := range cuts {
+		r.told = max(r.told, c.To)
+	}
+	m.Epoch = epoch
+	return r.fn(pawl.MessageFrame{Offset: r.at, Snapshot: &m})
 }
 
 // advance sends the reader everything up to the head. ended means that nothing will

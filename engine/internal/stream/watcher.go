@@ -30,16 +30,20 @@ type Watcher struct {
 
 	mu       sync.Mutex
 	messages map[string]*watched
+	epoch    int64 // of what is known of the messages
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 	closed   bool
 }
 
-// Options of a Watcher; all are required.
+// Options of a Watcher; all but Settle are required.
 type Options struct {
 	DB  store.DB
 	Hub *watch.Hub
 	Log *slog.Logger
+	// Settle returns when the feed has looked whether the database went back in time; nil = it
+	// cannot, and there are no epochs.
+	Settle func(ctx context.Context) error
 }
 
 // New returns the watcher of a database's messages. Call Close at the end.
@@ -162,9 +166,13 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 	for id := range known {
 		ids = append(ids, id)
 	}
+	var epoch int64
 	var heads []store.MessageHead
 	var fresh map[string][]store.ChunkRow
 	err = w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if epoch, err = w.epochOf(ctx, tx); err != nil {
+			return err
+		}
 		if heads, err = store.MessageHeads(ctx, tx, ids); err != nil {
 			return err
 		}
@@ -182,6 +190,7 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	w.enter(epoch)
 	for _, h := range heads {
 		w.cuts(h) // the cut comes before the chunks that follow it
 		w.take(h.ID, fresh[h.ID])
@@ -192,4 +201,28 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 		w.settle(store.MessageHead{ID: id})
 	}
 	return fresh != nil, nil
+}
+
+// epochOf reads the epoch of the feed.
+func (w *Watcher) epochOf(ctx context.Context, tx store.Tx) (int64, error) {
+	if w.options.Settle == nil {
+		return 0, nil
+	}
+	return store.FeedEpoch(ctx, tx)
+}
+
+// enter forgets what is known of messages in an earlier epoch, and wakes their readers: the
+// database went back in time, and the chunks that they have may be lost.
+func (w *Watcher) enter(epoch int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if epoch <= w.epoch {
+		return
+	}
+	w.epoch = epoch
+	for id, t := range w.messages {
+		t.rows, t.bytes = nil, 0
+		t.head.Chunks, t.head.Cuts = 0, nil
+		w.moved(id)
+	}
 }

@@ -44,6 +44,14 @@ export class PawlSaver extends BaseCheckpointSaver {
     this.#format = new Format(this.serde);
   }
 
+  /**
+   * A version that no other branch of the thread has: a whole number and a random fraction. A value
+   * is stored under its version, so that two values never have the same one.
+   */
+  override getNextVersion(current: number | undefined): number {
+    return Math.floor(current ?? 0) + 1 + Math.random();
+  }
+
   /** Reads a checkpoint, or the newest one of the thread and namespace. */
   async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     if (config.configurable?.thread_id === undefined) return undefined;

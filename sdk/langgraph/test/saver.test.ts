@@ -56,6 +56,22 @@ describe.each(databases)("on %s", (database) => {
     await new PawlSaver(server.url).deleteThread("t"); // it is gone
   });
 
+  test("branches of a thread keep their own values", async () => {
+    const config = fresh();
+    const chat = new StateGraph(State)
+      .addNode("say", ({ said }) => ({ said: [`to ${said.at(-1)}`] }))
+      .addEdge(START, "say")
+      .addEdge("say", END)
+      .compile({ checkpointer: new PawlSaver(server.url) });
+    await chat.invoke({ said: ["first"] }, config);
+    const base = (await chat.getState(config)).config;
+    for (const said of ["X", "Y"]) {
+      const out = await chat.invoke({ said: [said] }, base);
+      expect(out.said).toEqual(["first", "to first", said, `to ${said}`]);
+      expect((await chat.getState(config)).values).toEqual(out);
+    }
+  });
+
   test("a put is one request, and so is a read of the newest checkpoint", async () => {
     const asked: string[] = [];
     const saver = new PawlSaver(server.url, { fetch: (request, init) => (asked.push((request as Request).method), fetch(request, init)) });

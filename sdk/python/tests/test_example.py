@@ -62,3 +62,49 @@ def test_the_research_agent(own: pawl.testing.Server, tmp_path: Path) -> None:
     finally:
         second.terminate()
         second.wait()
+
+
+STORY = ROOT / "examples/story/story.py"
+
+
+def test_the_story_is_told_once(own: pawl.testing.Server) -> None:
+    env = {**os.environ, "PAUSE": "0.02", "LEASE": "1"}
+    client = own.client()
+    reader = subprocess.Popen([sys.executable, STORY, "ask", "a fox", own.url], stdout=subprocess.PIPE, text=True)
+    tell: list[str | Path] = [sys.executable, STORY, "tell", own.url]
+    first = subprocess.Popen(tell, env=env)
+    try:
+        message = until(lambda: client.list_messages(status="streaming").all())[0]
+        until(lambda: "the middle of the story" in text_of(client, message["id"]))
+    finally:
+        first.kill()
+        first.wait()
+    second = subprocess.Popen(tell, env=env)
+    try:
+        until(lambda: client.get_message(message["id"])["status"] == "complete")
+        [task] = client.list_tasks(type="story")
+        chapter = "This is the {} of the story of a fox. " + "It goes on and on. " * 3
+        want = "".join(chapter.format(n) for n in ("beginning", "middle", "end"))
+        assert text_of(client, message["id"]) == want
+        *_, content = client.follow_message(message["id"]).contents()
+        assert content.text == want and content.status == "complete"
+        until(lambda: client.get_task(task["id"])["state"] == "completed")
+        assert client.task_result(task["id"])["payload"] == {"beginning": 25, "middle": 25, "end": 25}
+        steps = client.list_checkpoints(task_id=task["id"], type="iteration_end").all()
+        assert [(c["name"], c["attempt"], c["snapshot"]) for c in steps] == [
+            ("beginning", 1, 25),
+            ("middle", 2, 25),
+            ("end", 2, 25),
+        ]
+        shown, _ = reader.communicate(timeout=30)
+        assert shown.endswith(want + "\n") and "--- the teller was interrupted:" in shown
+    finally:
+        for process in (reader, second):
+            process.terminate()
+            process.wait()
+
+
+def text_of(client: pawl.Client, id: str) -> str:
+    """What a message says, without what was abandoned."""
+    parts: Any = client.get_message(id)["content"]
+    return "".join(p.get("text", "") for p in parts if p.get("status") != "abandoned")

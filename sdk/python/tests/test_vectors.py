@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 import pawl
+from pawl._frames import Frame, MessagePosition
+from pawl._steps import args_of
 
 from .conftest import ROOT
 
@@ -185,3 +187,19 @@ class Served:
     def __exit__(self, *error: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@vectors("args")
+def test_hashes_of_single_arguments(v: dict[str, Any]) -> None:
+    assert dict(args_of("s", None, v["args"], {}).parts) == v["hashes"]
+
+
+@vectors("contents")
+def test_contents_of_messages(v: dict[str, Any]) -> None:
+    position, content = MessagePosition(-1), pawl.MessageContent()
+    for f in v["frames"]:
+        frame = position.take(Frame(event=f.get("event", ""), data=json.dumps(f["data"])))
+        assert frame is not None
+        content.apply(frame)
+    got = (content.text, content.reasoning, content.status, [c["type"] for c in content.chunks])
+    assert got == (v["text"], v["reasoning"], v["status"], v["types"])

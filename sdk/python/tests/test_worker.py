@@ -234,18 +234,23 @@ def test_a_step_with_other_arguments_or_inside_itself_is_refused(
     assert "other arguments" in errors[0] and "inside itself" in errors[1]
 
 
+def bill(amount: int, order: dict[str, str], currency: str = "") -> int:
+    return amount
+
+
 def test_a_step_that_changed_fails_its_item_for_good(
     shared: pawl.testing.Server, client: pawl.Client, kind: str
 ) -> None:
     task = client.create_task(kind)
 
     def work(ctx: pawl.Context) -> None:
-        ctx.step("a", lambda n: n, 1)
-        ctx.step("a", lambda n: n, 2)
+        ctx.step("a", bill, 1, {"to": "Ana", "cc": "Bo"}, currency="EUR")
+        ctx.step("a", bill, 1, {"to": "Ana", "cc": "Cy"}, currency="USD")
 
     assert drain(shared, kind, work).failed == 1
     [item] = client.task_items(task["id"])
     assert (item["state"], item["failures"]) == ("failed", 1)
+    assert "for other arguments (order/cc, currency); give" in error_of(item)["message"]
 
 
 @pytest.mark.parametrize("is_async", [True, False])

@@ -15,6 +15,7 @@ HEAD = "# Made of src/pawl/_async/{name} by tools/unasync.py: do not edit.\n"
 
 # In this order. Words are whole words; the texts of comments are changed too.
 WORDS = [
+    (r"    @overload\n    async def [^@]*?: \.\.\.\n\n", ""),  # they tell functions that are async from others
     (r"\bawait ", ""),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),

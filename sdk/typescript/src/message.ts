@@ -1,6 +1,9 @@
 import { again, fence, PawlError, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
+import { argsOf } from "./args.ts";
 import { plain } from "./json.ts";
 import { messagesOf } from "./resume.ts";
+import { kept, replayed, type Steps } from "./step.ts";
+import { replayedStep } from "./trace.ts";
 import { Stopped, Writer } from "./writer.ts";
 
 export interface MessageOptions {
@@ -38,7 +41,20 @@ export interface MessageWriter {
   toolResult(id: string, name: string, output: unknown, isError?: boolean): Promise<void>;
   /** Appends chunks as they are. */
   write(...chunks: Chunk[]): Promise<void>;
-  /** Ends a step with one checkpoint; without a snapshot it is the content so far. */
+  /**
+   * Writes a step once for the item, with the methods of the message: what `fn` returns is saved as
+   * JSON under the name, with the end of the step. A later attempt gets it without running `fn`. A
+   * step that an earlier attempt began and did not end is written again: readers see what
+   * was written of it as abandoned. Names and `args` are as in `Job.step`.
+   *
+   * Write inside of steps only: a step after chunks that no step has ended is refused, since a later
+   * attempt would write them again. If a step fails, let the error pass: the next attempt writes it again.
+   */
+  namedStep<T>(name: string, fn: (message: MessageWriter) => T | Promise<T>, ...args: unknown[]): Promise<T>;
+  /**
+   * Ends a step with one checkpoint; without a snapshot it is the content so far. `namedStep` is a
+   * step that a later attempt skips by itself.
+   */
   step(snapshot?: unknown): Promise<void>;
   /** Ends the message; the item goes on. */
   finish(usage?: Usage): Promise<void>;
@@ -49,15 +65,17 @@ export class Messages {
   readonly #pawl: Pawl;
   readonly #lease: Lease;
   readonly #over: AbortSignal;
+  readonly #steps: Steps;
   readonly #open: Writing[] = [];
   #earlier: Promise<Schemas["MessageRef"][]> | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #begun = 0;
 
-  constructor(pawl: Pawl, lease: Lease, over: AbortSignal) {
+  constructor(pawl: Pawl, lease: Lease, over: AbortSignal, steps: Steps) {
     this.#pawl = pawl;
     this.#lease = lease;
     this.#over = over;
+    this.#steps = steps;
   }
 
   /** See Job.message. Calls come one after the other. */
@@ -79,7 +97,7 @@ export class Messages {
     }
     this.#begun++;
     if (ref.status === "stopped") throw new Stopped();
-    const writing = new Writing(this.#pawl, this.#lease, ref, Math.min(flushMs, 1000), this.#over);
+    const writing = new Writing(this.#pawl, this.#lease, ref, Math.min(flushMs, 1000), this.#over, this.#steps);
     this.#open.push(writing);
     return writing;
   }
@@ -97,10 +115,14 @@ class Writing implements MessageWriter {
   readonly #lease: Lease;
   readonly #writer: Writer;
   readonly #lost = new AbortController();
+  readonly #steps: Steps;
   #step: number;
   #ended: boolean;
+  #running = ""; // the name of the running step
+  #wrote = false; // chunks that no step has ended
 
-  constructor(pawl: Pawl, lease: Lease, ref: Schemas["MessageRef"], every: number, over: AbortSignal) {
+  constructor(pawl: Pawl, lease: Lease, ref: Schemas["MessageRef"], every: number, over: AbortSignal, steps: Steps) {
+    this.#steps = steps;
     this.id = ref.id;
     this.maxSteps = ref.max_steps;
     this.#pawl = pawl;
@@ -139,19 +161,60 @@ class Writing implements MessageWriter {
   async write(...chunks: Chunk[]): Promise<void> {
     if (this.#ended) return;
     this.#lost.signal.throwIfAborted();
+    this.#wrote ||= chunks.length > 0;
     for (const chunk of chunks) await this.#writer.say(chunk);
   }
 
+  namedStep<T>(name: string, fn: (message: MessageWriter) => T | Promise<T>, ...args: unknown[]): Promise<T> {
+    return this.#steps.alone(name, async () => {
+      const hashed = argsOf(args);
+      const known = await this.#steps.find(name);
+      if (known) {
+        replayedStep(name);
+        return replayed<T>(name, known, hashed, this.id);
+      }
+      this.#enter(name);
+      try {
+        return await this.#steps.inside(name, () => fn(this), async (snapshot) => {
+          await this.#endStep(snapshot, { name, ...kept(hashed) });
+          const metadata = { args: hashed.parts, message_id: this.id };
+          if (!this.#ended) this.#steps.remember(name, { type: "iteration_end", args_hash: hashed.hash, snapshot, metadata });
+        });
+      } finally {
+        this.#running = "";
+      }
+    });
+  }
+
+  #enter(name: string): void {
+    if (this.#running) throw new Error(`step "${name}": step "${this.#running}" of the message is running; the steps of a message come one after the other`);
+    if (this.#wrote) {
+      throw new Error(`step "${name}": the message has words that no step has ended, and a later attempt would write them again: write inside of steps, and let the error of a step pass`);
+    }
+    this.#running = name;
+  }
+
+  #outside(call: string): void {
+    if (this.#running) throw new Error(`step "${this.#running}": ${call} is called before the step has ended; it ends by itself`);
+  }
+
   async step(snapshot?: unknown): Promise<void> {
+    this.#outside("step");
+    await this.#endStep(snapshot === undefined ? undefined : plain(snapshot));
+  }
+
+  async #endStep(snapshot: unknown, named?: Parameters<Writer["step"]>[2]): Promise<void> {
     if (this.#ended) return;
     this.#lost.signal.throwIfAborted();
-    await this.#writer.step(this.#step + 1, snapshot === undefined ? undefined : plain(snapshot));
+    await this.#writer.step(this.#step + 1, snapshot, named);
     this.#lost.signal.throwIfAborted();
     this.#step++;
+    this.#wrote = false;
   }
 
   async finish(usage?: Usage): Promise<void> {
     if (this.#ended) return;
+    this.#outside("finish");
     await this.flush();
     this.#lost.signal.throwIfAborted();
     await this.#writer.try(() => finish(this.#pawl, this.#lease, this.id, usage, this.#lost.signal));

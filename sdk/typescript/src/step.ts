@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
-import { hashOf } from "./canonical.ts";
+import { argsOf, differing, type StepArgs } from "./args.ts";
 import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { Permanent } from "./failure.ts";
 import { plain } from "./json.ts";
@@ -46,19 +46,29 @@ export class Steps {
   /** See Job.step. Calls of one name come one after the other. */
   readonly run = <T>(name: string, fn: () => T | Promise<T>, ...args: unknown[]): Promise<T> =>
     this.alone(name, async () => {
-      const hash = hashOf(args);
+      const hashed = argsOf(args);
       const known = await this.find(name);
       if (known) {
         replayedStep(name);
-        return replayed<T>(name, known, hash);
+        return replayed<T>(name, known, hashed);
       }
-      return await inSpan(stepSpan(name), "INTERNAL", { "pawl.step.name": name, "pawl.item.id": this.#lease.id }, async () => {
-        const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], fn);
-        const snapshot = plain(result); // what a later attempt gets
-        await this.save(name, { type: "tool_executed", args_hash: hash, snapshot });
-        return snapshot as T;
-      });
+      return await this.inside(name, fn, (snapshot) => this.save(name, { type: "tool_executed", snapshot, ...kept(hashed) }));
     });
+
+  /** Runs the function of a step and saves its result. */
+  inside<T>(name: string, fn: () => T | Promise<T>, save: (snapshot: unknown) => Promise<unknown>): Promise<T> {
+    return inSpan(stepSpan(name), "INTERNAL", { "pawl.step.name": name, "pawl.item.id": this.#lease.id }, async () => {
+      const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], fn);
+      const snapshot = plain(result); // what a later attempt gets
+      await save(snapshot);
+      return snapshot as T;
+    });
+  }
+
+  /** Keeps what was saved under a name for later calls. */
+  remember(name: string, said: Omit<Saved, "attempt">): void {
+    this.#saved.set(name, { ...said, attempt: this.#lease.attempt });
+  }
 
   /** What this attempt or an earlier one saved under a name. */
   async find(name: string): Promise<Saved | undefined> {
@@ -70,7 +80,7 @@ export class Steps {
     const header = { "Idempotency-Key": randomUUID() }; // a call whose answer was lost saves nothing twice
     const call = { params: { path: { id: this.#lease.id }, header }, body: { ...fence(this.#lease), ...said, name } };
     const ref = await again(() => this.pawl.POST("/v1/items/{id}:checkpoint", call)); // also when the lease is in doubt: the server decides
-    this.#saved.set(name, { ...said, attempt: this.#lease.attempt });
+    this.remember(name, said);
     return ref;
   }
 
@@ -87,10 +97,18 @@ export class Steps {
   }
 }
 
-function replayed<T>(name: string, saved: Saved, hash: string): T {
-  if (saved.type !== "tool_executed") throw new Permanent(`step "${name}": its name is taken by a checkpoint of type ${saved.type}; give the step another name`);
-  if (saved.args_hash && saved.args_hash !== hash) {
-    throw new Permanent(`step "${name}": attempt ${saved.attempt} saved its result for other arguments; give the step another name, or pass the same arguments in every attempt`);
+/** What a checkpoint keeps of a step's arguments. */
+export function kept({ hash, parts }: StepArgs): { args_hash: string; metadata?: { args: StepArgs["parts"] } } {
+  return { args_hash: hash, ...(Object.keys(parts).length > 0 ? { metadata: { args: parts } } : {}) };
+}
+
+/** The saved result of a step, of the item or of a message. What does not fit the step is an error for good. */
+export function replayed<T>(name: string, saved: Saved, args: StepArgs, messageId = ""): T {
+  const { args: before, message_id: of } = (saved.metadata ?? {}) as { args?: unknown; message_id?: string };
+  if (saved.type !== (messageId ? "iteration_end" : "tool_executed")) throw new Permanent(`step "${name}": its name is taken by a checkpoint of type ${saved.type}; give the step another name`);
+  if (messageId && of !== messageId) throw new Permanent(`step "${name}": its name is taken by a step of message ${of}; give the step another name`);
+  if (saved.args_hash && saved.args_hash !== args.hash) {
+    throw new Permanent(`step "${name}": attempt ${saved.attempt} saved its result for other arguments${differing(args, before)}; give the step another name, or pass the same arguments in every attempt`);
   }
   return saved.snapshot as T;
 }

@@ -201,9 +201,10 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
   });
   const began = now();
   log.info("pawl: an item is begun", about);
-  const messages = new Messages(pawl, lease, over.signal);
+  const steps = new Steps(pawl, lease);
+  const messages = new Messages(pawl, lease, over.signal, steps);
   try {
-    const job = jobOf(pawl, lease, over.signal, messages);
+    const job = jobOf(pawl, lease, over.signal, steps, messages);
     const outcome = await span.within(() => outcomeOf(job, messages, handle));
     span.end(outcome, over.signal.reason instanceof Cancelled);
     if (!outcome) {
@@ -224,8 +225,7 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
 }
 
 /** What a handler gets. */
-function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, { message }: Messages): Job {
-  const steps = new Steps(pawl, lease);
+function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps, { message }: Messages): Job {
   const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
   const { sleep, waitFor } = new Sleeps(lease, steps);
   const params = { path: { id: lease.id } };

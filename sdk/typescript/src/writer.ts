@@ -1,4 +1,4 @@
-import { again, fence, PawlError, type Chunk, type Lease, type Pawl } from "./client.ts";
+import { again, fence, PawlError, type Chunk, type Lease, type Pawl, type Schemas } from "./client.ts";
 
 /** Thrown into a generation whose message somebody has stopped. */
 export class Stopped extends Error {
@@ -68,11 +68,11 @@ export class Writer {
   }
 
   /** Saves a step, by its number, after all that was said in it. */
-  async step(number: number, snapshot: unknown): Promise<void> {
+  async step(number: number, snapshot: unknown, named: Pick<Schemas["StepBody"], "name" | "args_hash" | "metadata"> = {}): Promise<void> {
     await this.flush();
     if (this.#lost.signal.aborted) return;
     await this.try(async () => {
-      const body = { ...fence(this.#lease), snapshot };
+      const body = { ...fence(this.#lease), snapshot, ...named };
       const once = { "Idempotency-Key": `${this.#id}:step:${number}:${this.#lease.attempt}` }; // a step counts, so it is not to be saved twice
       await again(() => this.#pawl.POST("/v1/messages/{id}:step", { params: { path: { id: this.#id }, header: once }, body }), this.#lost.signal);
     });

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
+import { argsOf } from "../src/args.ts";
 import { hashOf } from "../src/canonical.ts";
 import { must, pawl, PawlError, type Lease } from "../src/client.ts";
+import { MessageContent } from "../src/follow.ts";
 
 function vectors<T>(name: string): T[] {
   return JSON.parse(readFileSync(new URL(`../../../testdata/vectors/${name}.json`, import.meta.url), "utf8")) as T[];
@@ -15,6 +17,23 @@ test("hashes are those of the vectors, and numbers beyond 2^53 are rounded befor
   for (const v of vectors<{ name: string; json: string; hash: string; beyond_double?: boolean }>("canonical")) {
     const same = hashOf(JSON.parse(v.json)) === v.hash;
     assert.equal(same, !v.beyond_double, v.name);
+  }
+});
+
+test("hashes of single arguments are those of the vectors", () => {
+  for (const v of vectors<{ name: string; args: unknown[]; hashes: object }>("args")) {
+    if (v.name !== "values") assert.deepEqual(argsOf(v.args).parts, v.hashes, v.name);
+    else assert.notDeepEqual(argsOf(v.args).parts, v.hashes, "a number beyond 2^53 is rounded before");
+  }
+});
+
+test("contents of messages are those of the vectors", () => {
+  type Vector = { name: string; frames: { event?: string; data: unknown }[]; text: string; reasoning: string; status: string; types: string[] };
+  for (const v of vectors<Vector>("contents")) {
+    const content = new MessageContent();
+    for (const { event = "", data } of v.frames) content.apply(event, data);
+    const { text, reasoning, status, chunks } = content;
+    assert.deepEqual([text, reasoning, status, chunks.map((c) => c.type)], [v.text, v.reasoning, v.status, v.types], v.name);
   }
 });
 

@@ -94,7 +94,7 @@ for (const database of databases) {
       if (lease.attempt === 1) await assert.rejects(step("c", () => { throw new Error("not saved"); }));
       if (lease.attempt === 1) throw new RetryAfter(0, "once more");
       await step("c", () => ran.push("c"));
-      await assert.rejects(step("a", () => "other", 1, { b: 3, a: 1 }), { name: "Permanent", message: /other arguments/ });
+      await assert.rejects(step("a", () => "other", 1, { b: 3, a: 1 }), { name: "Permanent", message: /other arguments \(\/1\/b\)/ });
       await assert.rejects(step("d", () => step("d", () => 1)), /inside itself/);
       return step("nothing", () => undefined);
     };

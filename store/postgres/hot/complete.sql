@@ -27,8 +27,8 @@ ended AS (
   FROM x
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id, since)
-  SELECT namespace, task_id, item_id, attempt, @move(completed, state, 'completed', solo), worker, key_id, (SELECT now FROM n), queue_id, acquired_at
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id, since, request)
+  SELECT namespace, task_id, item_id, attempt, @move(completed, state, 'completed', solo), worker, key_id, (SELECT now FROM n), queue_id, acquired_at, ($7::bigint[])[ord]
   FROM x
   RETURNING 1),
 fed AS MATERIALIZED (

@@ -32,7 +32,8 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 		column(calls, func(c *store.Leave) store.Text { return c.Signal }),
 		column(calls, func(c *store.Leave) store.Text { return c.Key }),
 		column(pawl.Backoff{}.Delays(), func(d *time.Duration) int64 { return d.Microseconds() }), workers,
-		column(calls, func(c *store.Leave) *int64 { return store.FailureKey(store.Text(c.Error)) }))
+		column(calls, func(c *store.Leave) *int64 { return store.FailureKey(store.Text(c.Error)) }),
+		column(calls, func(c *store.Leave) *int64 { return orNull(c.Request) }))
 	rows, err := tx.Query(ctx, leaveSQL.of(&calls[0].Fence), args...)
 	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence) { return calls[i].Ord, &calls[i].Fence },
 		func(i int, r *store.Returned, m *store.Moved) { r.Left(&calls[i], m) })

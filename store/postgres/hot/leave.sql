@@ -48,7 +48,7 @@ rested AS (
   WHERE spent
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, data, created_at, queue_id, since)
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, data, created_at, queue_id, since, request)
   SELECT namespace, task_id, item_id, attempt,
     CASE verb
       WHEN 'fail' THEN @move(failed, state, to_state, solo)
@@ -62,7 +62,7 @@ event AS (
       WHEN verb = 'fail' THEN json_build_object('error', new_error::json, 'failures', new_failures, 'max_attempts', max_attempts)::text
       WHEN detail IS NOT NULL THEN json_build_object('until', to_char(pawl.stamp(until) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'signal', signal, 'key', signal_key, 'children', detail::json)::text
       WHEN verb = 'suspend' THEN json_build_object('until', to_char(pawl.stamp(until) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'signal', signal, 'key', signal_key)::text
-    END, now, queue_id, acquired_at
+    END, now, queue_id, acquired_at, ($17::bigint[])[ord]
   FROM y
   RETURNING 1),
 broke AS MATERIALIZED (

@@ -133,6 +133,14 @@ func some[C comparable](column []C) []C {
 	return sparse(column, null, func(v *C) C { return *v })
 }
 
+// orNull returns nil for 0.
+func orNull(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
 // bit returns a bool as it is stored.
 func bit(b bool) int {
 	if b {

@@ -70,6 +70,7 @@ func (l *lease) release(ctx context.Context, tx store.Tx, c *store.Leave, now in
 			return "", 0, err
 		}
 		e := l.event("released", "queued", by{l.worker, l.keyID})
+		e.request = c.Request
 		return "queued", 0, e.write(ctx, tx, now)
 	}
 	runAt = now + *c.DelayMicros
@@ -77,6 +78,7 @@ func (l *lease) release(ctx context.Context, tx store.Tx, c *store.Leave, now in
 		return "", 0, err
 	}
 	e := l.event("released", "scheduled", by{l.worker, l.keyID})
+	e.request = c.Request
 	if e.data, err = encode(releaseData{rfc3339(runAt)}); err != nil {
 		return "", 0, err
 	}
@@ -101,6 +103,7 @@ func (l *lease) suspend(ctx context.Context, tx store.Tx, c *store.Leave, now in
 		runAt, data.Until = *c.Until, &text
 	}
 	e := l.event("suspended", "waiting", by{l.worker, l.keyID})
+	e.request = c.Request
 	if e.data, err = encode(data); err != nil {
 		return "", 0, err
 	}
@@ -157,6 +160,7 @@ func (l *lease) fail(ctx context.Context, tx store.Tx, c *store.Leave, now int64
 		return "", 0, err
 	}
 	e := l.event("failed", state, by{l.worker, l.keyID})
+	e.request = c.Request
 	data := failData{Error: raw(c.Error), Failures: l.Failures, MaxAttempts: l.MaxAttempts}
 	if runAt > 0 {
 		data.RunAt = rfc3339(runAt)

@@ -115,7 +115,7 @@ func migrateSQL(a *cli.App) *cobra.Command {
 					dialect = "postgres"
 				}
 			}
-			text, err := engine.SchemaSQL(dialect, a.Config.Schema, from)
+			text, err := engine.SchemaScript(dialect, a.Config.Schema, from)
 			if err != nil {
 				return err
 			}

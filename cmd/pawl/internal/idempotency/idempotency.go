@@ -4,6 +4,7 @@ package idempotency
 import (
 	"context"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -107,7 +108,7 @@ func onceBegin(a *cli.App) *cobra.Command {
 	f.StringVar(&request, "request", "null", "the request: JSON, @FILE or -; another request with the same key is refused")
 	f.StringVar(&k.TaskID, "task", "", "links it to a task")
 	f.StringVar(&k.ItemID, "item", "", "links it to an item")
-	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long the key is kept; 0 = for ever")
+	f.DurationVar(&ttl, "ttl", 24*time.Hour, "how long the key is kept; 0 = for ever, else at least as long as the lock")
 	f.IntVar(&k.LockSeconds, "lock", 0, "seconds until another may take over (default 60)")
 	return cmd
 }
@@ -117,7 +118,7 @@ func forEver(d time.Duration) int64 {
 	if d == 0 {
 		return -1
 	}
-	return int64(d / time.Second)
+	return int64(math.Ceil(d.Seconds())) // not 0, which is the default
 }
 
 func onceRenew(a *cli.App) *cobra.Command {

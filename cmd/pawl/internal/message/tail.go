@@ -12,7 +12,7 @@ import (
 )
 
 func messageTail(a *cli.App) *cobra.Command {
-	var after, last int64
+	var after, last, epoch int64
 	var follow bool
 	cmd := a.Verb(
 		"tail MESSAGE",
@@ -26,7 +26,7 @@ func messageTail(a *cli.App) *cobra.Command {
 			if last > 0 {
 				after = -1 - last
 			}
-			err = s.FollowMessage(ctx, m.ID, after, func(f pawl.MessageFrame) error {
+			err = s.FollowMessage(pawl.InEpoch(ctx, epoch), m.ID, after, func(f pawl.MessageFrame) error {
 				if err := printFrame(a, f); err != nil {
 					return err
 				}
@@ -45,6 +45,7 @@ func messageTail(a *cli.App) *cobra.Command {
 		}),
 	)
 	cmd.Flags().Int64Var(&after, "after", -1, "begin after this chunk; the first is 0")
+	cmd.Flags().Int64Var(&epoch, "epoch", 0, "the epoch of --after, as -o json shows it")
 	cmd.Flags().Int64Var(&last, "last", 0, "begin with this many of the chunks that were written so far")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue until the message ends")
 	return cmd
@@ -54,6 +55,7 @@ var errEndOfContent = errors.New("end of the content so far")
 
 // frameLine is a frame as one line of JSON, with the members that the stream has.
 type frameLine struct {
+	Epoch     int64            `json:"epoch,omitempty"`
 	Offset    int64            `json:"offset"`
 	Chunks    []pawl.Chunk     `json:"chunks,omitempty"`
 	Abandoned *pawl.Cut        `json:"abandoned,omitempty"`

@@ -8,8 +8,10 @@ from . import types
 from ._async.client import AsyncClient
 from ._async.connection import AsyncPages
 from ._async.context import AsyncContext, AsyncReservation
+from ._async.keepalive import AsyncKeepAlive
 from ._async.message import AsyncMessageWriter
 from ._async.streams import AsyncEventStream, AsyncMessageStream
+from ._content import MessageContent
 from ._errors import (
     BudgetExhaustedError,
     ConflictError,
@@ -30,6 +32,7 @@ from ._errors import (
     RetryAfter,
     SignalTimeout,
     Snooze,
+    StepChangedError,
     Suspended,
     TooLargeError,
     UnauthenticatedError,
@@ -41,6 +44,7 @@ from ._results import Page, Result
 from ._sync.client import Client
 from ._sync.connection import Pages
 from ._sync.context import Context, Reservation
+from ._sync.keepalive import KeepAlive
 from ._sync.message import MessageWriter
 from ._sync.streams import EventStream, MessageStream
 from .worker import Summary, Worker
@@ -51,6 +55,7 @@ __all__ = [
     "AsyncClient",
     "AsyncContext",
     "AsyncEventStream",
+    "AsyncKeepAlive",
     "AsyncMessageStream",
     "AsyncMessageWriter",
     "AsyncPages",
@@ -64,11 +69,13 @@ __all__ = [
     "InternalError",
     "InvalidError",
     "ItemCancelled",
+    "KeepAlive",
     "KeyInFlightError",
     "KeyRequiredError",
     "KeyReusedError",
     "LeaseLostError",
     "LimitError",
+    "MessageContent",
     "MessageFrame",
     "MessageStopped",
     "MessageStream",
@@ -84,6 +91,7 @@ __all__ = [
     "RetryAfter",
     "SignalTimeout",
     "Snooze",
+    "StepChangedError",
     "Summary",
     "Suspended",
     "TooLargeError",

@@ -99,7 +99,7 @@ class MessageFrame:
     offset: int
     chunks: list[Any] = dataclasses.field(default_factory=list)
     abandoned: dict[str, Any] | None = None  # chunks of a step that was cut off
-    snapshot: dict[str, Any] | None = None  # the whole message, in place of chunks that are not kept
+    snapshot: dict[str, Any] | None = None  # the whole message, in place of what came before
     end: dict[str, Any] | None = None  # the message has ended
 
     @property
@@ -111,19 +111,33 @@ class MessageFrame:
 class MessagePosition:
     """A reader's position in a message."""
 
-    def __init__(self, after: int) -> None:
+    def __init__(self, after: int, epoch: int = 0) -> None:
         self.after = after  # the last chunk that was passed on
+        self.epoch = epoch  # of that number: it rises when the database went back in time
         self._told = -1  # the end of the newest cut that was passed on
+
+    def query(self) -> dict[str, int]:
+        """Where a stream continues."""
+        return {"after": self.after, "epoch": self.epoch} if self.epoch else {"after": self.after}
 
     def begin(self, frame: Frame) -> None:
         """The first frame of a reader who asked for the last chunks: its id is the one before them."""
         if frame.id and not frame.data:
-            self.after = int(frame.id)
+            self._at(frame.id)
+
+    def _at(self, frame_id: str) -> None:
+        epoch, _, number = frame_id.rpartition("-")
+        self.after, self.epoch = int(number), int(epoch or 0)
 
     def take(self, frame: Frame) -> MessageFrame | None:
         """What a frame means for the reader; None = nothing new, or something of a newer server."""
         if not frame.data:
             return None
+        if frame.id and frame.event == "snapshot":  # of a later epoch: what was read may be lost
+            self._at(frame.id)
+            self._told = -1
+        elif frame.id:
+            self.epoch = int(frame.id.rpartition("-")[0] or 0)
         offset = self.after + 1
         value = loads(frame.data) if frame.event in ("", "abandoned", "snapshot", "end") else None
         if not isinstance(value, dict):

@@ -20,9 +20,12 @@ MAX_MISSES = 3  # failed heartbeats in a row after which a lease counts as lost
 class LeaseState:
     """The state of one lease."""
 
-    def __init__(self, lease: Mapping[str, Any], at: float) -> None:
+    def __init__(
+        self, lease: Mapping[str, Any], at: float, interval: float | None = None, max_misses: int = MAX_MISSES
+    ) -> None:
         seconds = int(lease.get("lease_seconds") or 300)
-        self.interval = seconds / HEARTBEATS_PER_LEASE
+        self.interval = interval or seconds / HEARTBEATS_PER_LEASE
+        self.max_misses = max_misses
         self.server_time = parse_time(lease["server_time"])
         self.server_time_at = at
         self.expires_at = at + (parse_time(lease["lease_expires_at"]) - self.server_time).total_seconds()
@@ -58,7 +61,7 @@ class LeaseState:
         self.misses += 1
         if got >= self.expires_at:
             return lost("the lease expired while heartbeats failed", err, reason="expired")
-        if self.misses >= MAX_MISSES:
+        if self.misses >= self.max_misses:
             return lost(f"{self.misses} heartbeats in a row failed", err)
         self.next_due = min(self.next_due, self.expires_at)
         return None

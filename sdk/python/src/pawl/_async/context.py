@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from .. import _rules as rules
 from .. import _trace
@@ -22,12 +22,12 @@ from .._errors import (
     PawlError,
     Permanent,
     SignalTimeout,
-    StepChangedError,
     Suspended,
 )
 from .._job import Job, State
 from .._json import dumps, format_time, hash_of, loads, parse_time
 from .._lease import claim_loss, transient
+from .._steps import StepArgs, args_of, replayed
 from . import _io
 from .client import AsyncClient
 from .items import _set, fence
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from .message import AsyncMessageWriter
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 CALL_TIMEOUT = 10.0  # of one try of a call
@@ -126,7 +127,13 @@ class AsyncContext:
                 self._saved.setdefault(name, saved)
             return state
 
-    async def step(self, name: str, fn: Callable[..., Awaitable[T] | T], *args: Any, **kwargs: Any) -> T:
+    @overload
+    async def step(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    async def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def step(self, name: str, fn: Callable[P, Awaitable[T] | T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Calls `fn(*args, **kwargs)` once for the item, and returns its result.
 
         The result is saved as JSON under the name. A later attempt, or a later step of the name,
@@ -136,8 +143,7 @@ class AsyncContext:
 
         A result whose annotation is a dataclass or a pydantic model is one in every attempt.
         """
-        kind = hints_of(fn).get("return", Any)
-        hash_ = _args_hash(name, [*args, kwargs] if kwargs else list(args))
+        hashed = args_of(name, fn, list(args), kwargs)
         async with self._entered(name) as token:
             try:
                 saved = await self._lookup(name)
@@ -145,16 +151,14 @@ class AsyncContext:
                     with _trace.step(name, self.item_id):
                         result = await _io.resolve(fn(*args, **kwargs))
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        await self._save("tool_executed", name, snapshot, args_hash=hash_, despite=True)
+                        more = {"args_hash": hashed.hash, **hashed.metadata}
+                        await self._save("tool_executed", name, snapshot, despite=True, **more)
                 else:
-                    snapshot = _replayed(name, saved, hash_)
+                    snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)
             finally:
                 _inside.reset(token)
-        try:
-            out: T = decode(kind, snapshot)
-        except ValueError as e:
-            raise _step_error(name, f"the saved result is not what it was ({e}); give it another name") from e
+        out: T = _decoded(name, fn, snapshot)
         return out
 
     async def sleep(self, name: str, seconds: float | timedelta) -> None:
@@ -270,10 +274,10 @@ class AsyncContext:
         wait: dict[str, Any] = {"ids": list(ids), **_set(on_failure=on_failure)}
         if need != "all":
             wait["need"] = need
-        hash_ = _args_hash(name, [wait])
+        hashed = args_of(name, None, [wait], {})
         async with self._entered(name) as token:
             _inside.reset(token)
-            saved = await self._saved_results(name, hash_)
+            saved = await self._saved_results(name, hashed)
             if saved is not None:
                 return saved
             state = await self.resume()
@@ -281,10 +285,10 @@ class AsyncContext:
             if results is None:
                 await self._suspend(children={**wait, "name": name}, others=True)
             else:
-                await self._save_results(name, hash_, results)
+                await self._save_results(name, hashed, results)
             return results or []
 
-    async def _saved_results(self, name: str, hash_: str) -> list[t.ChildResult] | None:
+    async def _saved_results(self, name: str, hashed: StepArgs) -> list[t.ChildResult] | None:
         out: list[t.ChildResult] = []
         n, parts = 0, 1
         while n < parts:
@@ -293,13 +297,13 @@ class AsyncContext:
                 if n == 0:
                     return None
                 raise _step_error(name, "a checkpoint with a part of its results is gone")
-            snapshot = _replayed(name, saved, hash_)
+            snapshot = replayed(name, saved, hashed)
             out += snapshot["results"]
             parts = max(parts, snapshot.get("parts") or 0)
             n += 1
         return out
 
-    async def _save_results(self, name: str, hash_: str, results: list[t.ChildResult]) -> None:
+    async def _save_results(self, name: str, hashed: StepArgs, results: list[t.ChildResult]) -> None:
         parts: list[dict[str, Any]] = [{"results": []}]
         size = 0
         for child in results:
@@ -311,7 +315,8 @@ class AsyncContext:
             parts[-1]["results"].append(child)
         parts[0]["parts"] = len(parts)
         for n in reversed(range(len(parts))):  # the first is saved last: with it, all are there
-            await self._save("tool_executed", _part_name(name, n), parts[n], args_hash=hash_)
+            more = {"args_hash": hashed.hash, **hashed.metadata}
+            await self._save("tool_executed", _part_name(name, n), parts[n], **more)
 
     async def reserve(
         self, budget: str, amount: int, key: str | None = None, **options: Unpack[t.ReserveOptions]
@@ -367,8 +372,9 @@ class AsyncContext:
         """Goes on with the open message of the item, or starts one with role assistant in the task's thread.
 
         The n-th message of an attempt is the n-th of its item: start them in the same order in every
-        attempt. In a message that goes on, begin with the step after `step_number`. If it was stopped,
-        it raises MessageStopped, which you let pass.
+        attempt. Write it in steps with `named_step`, which a later attempt does not write again; or begin
+        in a message that goes on with the step after `step_number`. If it was stopped, it raises
+        MessageStopped, which you let pass.
         """
         from .message import start_message
 
@@ -400,6 +406,11 @@ class AsyncContext:
     ) -> t.CheckpointRef:
         body = {**self._fence(), "type": type, "name": name, "snapshot": snapshot, **more}
         ref: t.CheckpointRef = await self._send("checkpoint", self.item_id, body, despite=despite)
+        self._remember(ref, type, name, snapshot, **more)
+        return ref
+
+    def _remember(self, ref: t.CheckpointRef, type: t.CheckpointType, name: str, snapshot: Any, **more: Any) -> None:
+        """Keeps a saved checkpoint for later calls of its name."""
         older = self._saved.get(name)
         if name and (older is None or older["sequence"] < ref["sequence"]):
             self._saved[name] = {
@@ -414,7 +425,6 @@ class AsyncContext:
                 "created_at": format_time(self.now()),
                 **more,  # type: ignore[typeddict-item]
             }
-        return ref
 
     def _entered(self, name: str) -> _Turn:
         if not name:
@@ -561,24 +571,12 @@ def _nothing(lease: t.Lease) -> t.ResumeState:
     }
 
 
-def _args_hash(name: str, args: list[Any]) -> str:
+def _decoded(name: str, fn: Callable[..., Any], snapshot: Any) -> Any:
+    """The result of a step, as the annotation of its function says."""
     try:
-        return hash_of(args)
-    except TypeError as e:
-        raise TypeError(f"step {name!r}: its arguments cannot be hashed: {e}") from e
-
-
-def _replayed(name: str, saved: t.Checkpoint, hash_: str) -> Any:
-    if saved["type"] != "tool_executed":
-        raise _step_changed(name, f"its name is taken by a checkpoint of type {saved['type']}; give it another name")
-    known = saved.get("args_hash")
-    if known and known != hash_:
-        raise _step_changed(
-            name,
-            f"attempt {saved['attempt']} saved its result for other arguments; give the step another name, "
-            "or pass the same arguments in every attempt",
-        )
-    return saved["snapshot"]
+        return decode(hints_of(fn).get("return", Any), snapshot)
+    except ValueError as e:
+        raise _step_error(name, f"the saved result is not what it was ({e}); give it another name") from e
 
 
 def _wake_of(name: str, saved: t.Checkpoint) -> datetime:
@@ -591,10 +589,6 @@ def _wake_of(name: str, saved: t.Checkpoint) -> datetime:
 def _check_delay(delay: timedelta) -> None:
     if delay > MAX_DELAY:
         raise InvalidError("the time is more than 10 years", op="sleep")
-
-
-def _step_changed(name: str, what: str) -> StepChangedError:
-    return StepChangedError(f"step {name!r}: {what}", op="step")
 
 
 def _step_error(name: str, what: str) -> InvalidError:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from .. import _rules as rules
+from .. import _trace
 from .. import types as t
 from .._errors import ConflictError, MessageStopped, PawlError
-from .._json import dumps
+from .._json import dumps, loads
+from .._steps import args_of, replayed
 from . import _io
+from .context import _decoded, _inside, _step_error
 from .items import _set
 
 if TYPE_CHECKING:
     from .context import AsyncContext
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 FLUSH_BYTES = 32 << 10  # that are sent without waiting
 MAX_CHUNK_TEXT = 32 << 10  # characters of text in one chunk, at most 128 KiB
@@ -67,6 +74,8 @@ class AsyncMessageWriter:
         self._sending = _io.Lock()
         self._finished = ref["status"] != "streaming"
         self._offset = ref["offset"]
+        self._step = ""  # the name of the running step
+        self._wrote = False  # chunks that no step has ended
         if not self._finished:
             context._job.on_stopped[ref["id"]] = self._stop
             context._job.closing.append(self._close)
@@ -129,6 +138,7 @@ class AsyncMessageWriter:
         with self._mutex:
             if self._error is not None:
                 raise self._error
+            self._wrote = self._wrote or bool(chunks)
             for chunk, size in zip(chunks, sizes, strict=True):
                 self._add(chunk, size)
             full = self._size >= FLUSH_BYTES
@@ -192,22 +202,105 @@ class AsyncMessageWriter:
         if not self._finished:
             await self.flush()
 
-    async def step(self, snapshot: Any = None) -> t.CheckpointRef | None:
-        """Ends a step with one checkpoint, from which the next attempt goes on.
+    @overload
+    async def named_step(
+        self,
+        name: str,
+        fn: Callable[Concatenate[AsyncMessageWriter, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T: ...
 
-        Without a snapshot it is the message's content so far.
+    @overload
+    async def named_step(
+        self, name: str, fn: Callable[Concatenate[AsyncMessageWriter, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    async def named_step(
+        self,
+        name: str,
+        fn: Callable[Concatenate[AsyncMessageWriter, P], Awaitable[T] | T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Writes a step once for the item: `fn(message, *args, **kwargs)` writes it with the methods of the message.
+
+        What `fn` returns is saved as JSON under the name, with the end of the step. A later attempt gets it
+        without calling `fn`. A step that an earlier attempt began and did not end is written again: readers
+        see what was written of it as abandoned. Names and arguments are as in the context's `step`.
+
+        Write inside of steps only: a step after chunks that no step has ended is an InvalidError, since a
+        later attempt would write them again. So is one after a step that failed in this attempt when it had
+        written something: let the error pass, and the next attempt writes the step again.
         """
+        c = self._context
+        hashed = args_of(name, _without_first(fn), list(args), kwargs)
+        async with c._entered(name) as token:
+            try:
+                saved = await c._lookup(name)
+                if saved is None:
+                    self._enter(name)
+                    try:
+                        with _trace.step(name, c.item_id):
+                            result = await _io.resolve(fn(self, *args, **kwargs))
+                            snapshot = loads(dumps(result, f"the result of step {name!r}"))
+                            more = {"args_hash": hashed.hash, **hashed.metadata}
+                            await self._end_step(snapshot=snapshot, name=name, **more)
+                    finally:
+                        self._step = ""
+                else:
+                    snapshot = replayed(name, saved, hashed, self.id)
+                    _trace.replayed(name)
+            finally:
+                _inside.reset(token)
+        out: T = _decoded(name, fn, snapshot)
+        return out
+
+    def _enter(self, name: str) -> None:
+        if self._step:
+            raise _step_error(
+                name, f"step {self._step!r} of the message is running; the steps of a message come one after the other"
+            )
+        if self._wrote:
+            raise _step_error(
+                name,
+                "the message has words that no step has ended, and a later attempt would write them again: "
+                "write inside of steps, and let the error of a step pass",
+            )
+        self._step = name
+
+    def _outside(self, call: str) -> None:
+        if self._step:
+            raise _step_error(self._step, f"{call} is called before the step has ended; it ends by itself")
+
+    async def step(self, snapshot: Any = None) -> t.CheckpointRef | None:
+        """Ends a step with one checkpoint, from which the next attempt goes on behind `step_number`.
+
+        Without a snapshot it is the message's content so far. `named_step` is a step that a later attempt
+        skips by itself.
+        """
+        self._outside("step")
+        return await self._end_step(**_set(snapshot=snapshot))
+
+    async def _end_step(self, **call: Any) -> t.CheckpointRef | None:
         if self._finished:
             return None
         await self.flush()
-        ref: t.CheckpointRef = await self._ask("step_message", {**self._context._fence(), **_set(snapshot=snapshot)})
+        ref: t.CheckpointRef = await self._ask("step_message", {**self._context._fence(), **call})
         self._ref["step_number"] += 1
+        self._wrote = False
+        if call.get("name"):
+            metadata = {**call.get("metadata", {}), "message_id": self.id}
+            self._context._remember(ref, "iteration_end", **{**call, "metadata": metadata})
         return ref
 
     async def finish(self, usage: Any = None) -> None:
         """Ends the message; the item goes on. `usage` is a JSON object, for example token counts."""
         if self._finished:
             return
+        self._outside("finish")
         await self.flush()
         await self._ask("finish_message", {**self._context._fence(), **_set(usage=usage)})
         self._finished = True
@@ -243,6 +336,11 @@ class AsyncMessageWriter:
     ) -> None:
         if kind is None:
             await self.finish()
+
+
+def _without_first(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the message in place, whose other parameters have the names of the arguments."""
+    return functools.partial(fn, None)
 
 
 def _cleaned(chunk: t.Chunk) -> t.Chunk:

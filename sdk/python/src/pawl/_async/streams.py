@@ -9,6 +9,7 @@ import httpx
 
 from .. import _rules as rules
 from .. import types as t
+from .._content import MessageContent
 from .._errors import PawlError
 from .._frames import Frame, Frames, MessageFrame, MessagePosition, Reconnect, is_stream, refused
 from .._generated.routes import ROUTES
@@ -91,7 +92,7 @@ class AsyncMessageStream:
     async def __aiter__(self) -> AsyncIterator[MessageFrame]:
         reconnect = Reconnect(self._call.config)
         while True:
-            query = {"after": self.after} if self._last is None else {"last": self._last}
+            query = self._position.query() if self._last is None else {"last": self._last}
             r = rules.Request(ROUTES["follow_message"], id=self._id, query=query)
             try:
                 async for frame in frames(self._call, r, reconnect):
@@ -109,10 +110,20 @@ class AsyncMessageStream:
             await _io.sleep(wait)
 
     async def text(self) -> AsyncIterator[str]:
-        """The pieces of text, as they come. Text that is cut off later has been passed on."""
+        """The pieces of text, as they come. Text that is cut off later has been passed on: see `contents`."""
         async for frame in self:
             if frame.text:
                 yield frame.text
+
+    async def contents(self) -> AsyncIterator[MessageContent]:
+        """What the message says, after each frame: one object, which changes.
+
+        Text that was abandoned is not in it any more. It needs the message from its beginning.
+        """
+        content = MessageContent()
+        async for frame in self:
+            content.apply(frame)
+            yield content
 
 
 class AsyncStreamCalls:

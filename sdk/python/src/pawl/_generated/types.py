@@ -126,6 +126,7 @@ __all__ = [
     "Included",
     "Item",
     "ItemEventsQuery",
+    "ItemIncluded",
     "ItemMessagesQuery",
     "ItemPart",
     "ItemPartsQuery",
@@ -1430,13 +1431,15 @@ class FollowMessageQuery(TypedDict, total=False):
     """FollowMessageQuery of the server's description."""
 
     after: int
+    epoch: int
     last: int
 
 
 class GetItemQuery(TypedDict, total=False):
     """GetItemQuery of the server's description."""
 
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
+    include: Literal["parts", "events", "checkpoints", "messages", "provenances"] | list[Literal["parts", "events", "checkpoints", "messages", "provenances"]]
 
 
 class GetKeyQuery(TypedDict, total=False):
@@ -1449,7 +1452,7 @@ class GetTaskQuery(TypedDict, total=False):
     """GetTaskQuery of the server's description."""
 
     fields: Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"] | list[Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"]]
-    include: Literal["items", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "events", "checkpoints", "provenances", "result"]]
+    include: Literal["items", "parts", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "parts", "events", "checkpoints", "provenances", "result"]]
 
 
 class GetTypeQuery(TypedDict, total=False):
@@ -1503,6 +1506,7 @@ class Included(TypedDict, total=False):
     checkpoints: list[Checkpoint]
     events: list[Event]
     items: list[Item]
+    parts: list[ItemPart]
     provenances: list[ProvenanceRecord]
     result: TaskResult
 
@@ -1545,6 +1549,7 @@ class Item(_Item, total=False):
     lease_seconds: int
     parts_required: Any
     parts_state: Any
+    repeated: bool
     result: Any
     rework: int
     run_at: str
@@ -1562,6 +1567,16 @@ class ItemEventsQuery(TypedDict, total=False):
     since: str
     until: str
     limit: int
+
+
+class ItemIncluded(TypedDict, total=False):
+    """ItemIncluded of the server's description."""
+
+    checkpoints: list[Checkpoint]
+    events: list[Event]
+    messages: list[Message]
+    parts: list[ItemPart]
+    provenances: list[ProvenanceRecord]
 
 
 class ItemMessagesQuery(TypedDict, total=False):
@@ -1628,6 +1643,7 @@ class ItemView(_ItemView, total=False):
     error: str | Failure
     failures: int
     heartbeat_at: str
+    included: ItemIncluded
     input: Any
     key: str
     kind: str
@@ -1642,6 +1658,7 @@ class ItemView(_ItemView, total=False):
     position: int
     priority: int
     progress: int
+    repeated: bool
     result: Any
     rework: int
     run_at: str
@@ -2037,7 +2054,8 @@ class ListItemsQuery(TypedDict, total=False):
     failure: str
     order: Literal["asc", "desc"]
     limit: int
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
+    include: Literal["parts", "events", "checkpoints", "messages", "provenances"] | list[Literal["parts", "events", "checkpoints", "messages", "provenances"]]
 
 
 class _ListKey(TypedDict):
@@ -2217,7 +2235,7 @@ class ListTasksQuery(TypedDict, total=False):
     until: str
     limit: int
     fields: Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"] | list[Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"]]
-    include: Literal["items", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "events", "checkpoints", "provenances", "result"]]
+    include: Literal["items", "parts", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "parts", "events", "checkpoints", "provenances", "result"]]
 
 
 class _ListType(TypedDict):
@@ -2314,6 +2332,7 @@ class Message(_Message, total=False):
     attempt: int
     checkpoint_id: str
     ended_at: str
+    epoch: int
     item_id: str
     metadata: Any
     model: str
@@ -2357,6 +2376,7 @@ class _Moved(TypedDict):
 class Moved(_Moved, total=False):
     """Moved of the server's description."""
 
+    repeated: bool
     run_at: str
 
 
@@ -2544,6 +2564,7 @@ class OpenedMessage(_OpenedMessage, total=False):
     attempt: int
     checkpoint_id: str
     ended_at: str
+    epoch: int
     item_id: str
     metadata: Any
     model: str
@@ -3520,7 +3541,10 @@ class Stats(_Stats, total=False):
 class StepBody(TypedDict, total=False):
     """StepBody of the server's description."""
 
+    args_hash: str
     attempt: int
+    metadata: Any
+    name: str
     snapshot: Any
     worker_id: str
     writer: str
@@ -3533,7 +3557,10 @@ class _StepCall(TypedDict):
 class StepCall(_StepCall, total=False):
     """StepCall of the server's description."""
 
+    args_hash: str
     attempt: int
+    metadata: Any
+    name: str
     snapshot: Any
     worker_id: str
     writer: str
@@ -3836,7 +3863,8 @@ class TaskItemsQuery(TypedDict, total=False):
     failure: str
     order: Literal["asc", "desc"]
     limit: int
-    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at"]]
+    fields: Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"] | list[Literal["id", "task_id", "namespace", "type", "kind", "key", "position", "state", "status", "stage", "progress", "priority", "attempt", "failures", "max_attempts", "rework", "worker_id", "last_worker_id", "lease_seconds", "lease_acquired_at", "lease_expires_at", "heartbeat_at", "input", "result", "assembled_result", "parts_required", "parts_state", "error", "after", "run_at", "deadline", "blocked_by", "created_at", "started_at", "accepted_at", "completed_at", "updated_at", "repeated"]]
+    include: Literal["parts", "events", "checkpoints", "messages", "provenances"] | list[Literal["parts", "events", "checkpoints", "messages", "provenances"]]
 
 
 class TaskPatch(TypedDict, total=False):

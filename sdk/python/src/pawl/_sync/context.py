@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from .. import _rules as rules
 from .. import _trace
@@ -23,12 +23,12 @@ from .._errors import (
     PawlError,
     Permanent,
     SignalTimeout,
-    StepChangedError,
     Suspended,
 )
 from .._job import Job, State
 from .._json import dumps, format_time, hash_of, loads, parse_time
 from .._lease import claim_loss, transient
+from .._steps import StepArgs, args_of, replayed
 from . import _io
 from .client import Client
 from .items import _set, fence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from .message import MessageWriter
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 CALL_TIMEOUT = 10.0  # of one try of a call
@@ -127,7 +128,7 @@ class Context:
                 self._saved.setdefault(name, saved)
             return state
 
-    def step(self, name: str, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Calls `fn(*args, **kwargs)` once for the item, and returns its result.
 
         The result is saved as JSON under the name. A later attempt, or a later step of the name,
@@ -137,8 +138,7 @@ class Context:
 
         A result whose annotation is a dataclass or a pydantic model is one in every attempt.
         """
-        kind = hints_of(fn).get("return", Any)
-        hash_ = _args_hash(name, [*args, kwargs] if kwargs else list(args))
+        hashed = args_of(name, fn, list(args), kwargs)
         with self._entered(name) as token:
             try:
                 saved = self._lookup(name)
@@ -146,16 +146,14 @@ class Context:
                     with _trace.step(name, self.item_id):
                         result = _io.resolve(fn(*args, **kwargs))
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        self._save("tool_executed", name, snapshot, args_hash=hash_, despite=True)
+                        more = {"args_hash": hashed.hash, **hashed.metadata}
+                        self._save("tool_executed", name, snapshot, despite=True, **more)
                 else:
-                    snapshot = _replayed(name, saved, hash_)
+                    snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)
             finally:
                 _inside.reset(token)
-        try:
-            out: T = decode(kind, snapshot)
-        except ValueError as e:
-            raise _step_error(name, f"the saved result is not what it was ({e}); give it another name") from e
+        out: T = _decoded(name, fn, snapshot)
         return out
 
     def sleep(self, name: str, seconds: float | timedelta) -> None:
@@ -271,10 +269,10 @@ class Context:
         wait: dict[str, Any] = {"ids": list(ids), **_set(on_failure=on_failure)}
         if need != "all":
             wait["need"] = need
-        hash_ = _args_hash(name, [wait])
+        hashed = args_of(name, None, [wait], {})
         with self._entered(name) as token:
             _inside.reset(token)
-            saved = self._saved_results(name, hash_)
+            saved = self._saved_results(name, hashed)
             if saved is not None:
                 return saved
             state = self.resume()
@@ -282,10 +280,10 @@ class Context:
             if results is None:
                 self._suspend(children={**wait, "name": name}, others=True)
             else:
-                self._save_results(name, hash_, results)
+                self._save_results(name, hashed, results)
             return results or []
 
-    def _saved_results(self, name: str, hash_: str) -> list[t.ChildResult] | None:
+    def _saved_results(self, name: str, hashed: StepArgs) -> list[t.ChildResult] | None:
         out: list[t.ChildResult] = []
         n, parts = 0, 1
         while n < parts:
@@ -294,13 +292,13 @@ class Context:
                 if n == 0:
                     return None
                 raise _step_error(name, "a checkpoint with a part of its results is gone")
-            snapshot = _replayed(name, saved, hash_)
+            snapshot = replayed(name, saved, hashed)
             out += snapshot["results"]
             parts = max(parts, snapshot.get("parts") or 0)
             n += 1
         return out
 
-    def _save_results(self, name: str, hash_: str, results: list[t.ChildResult]) -> None:
+    def _save_results(self, name: str, hashed: StepArgs, results: list[t.ChildResult]) -> None:
         parts: list[dict[str, Any]] = [{"results": []}]
         size = 0
         for child in results:
@@ -312,7 +310,8 @@ class Context:
             parts[-1]["results"].append(child)
         parts[0]["parts"] = len(parts)
         for n in reversed(range(len(parts))):  # the first is saved last: with it, all are there
-            self._save("tool_executed", _part_name(name, n), parts[n], args_hash=hash_)
+            more = {"args_hash": hashed.hash, **hashed.metadata}
+            self._save("tool_executed", _part_name(name, n), parts[n], **more)
 
     def reserve(
         self, budget: str, amount: int, key: str | None = None, **options: Unpack[t.ReserveOptions]
@@ -368,8 +367,9 @@ class Context:
         """Goes on with the open message of the item, or starts one with role assistant in the task's thread.
 
         The n-th message of an attempt is the n-th of its item: start them in the same order in every
-        attempt. In a message that goes on, begin with the step after `step_number`. If it was stopped,
-        it raises MessageStopped, which you let pass.
+        attempt. Write it in steps with `named_step`, which a later attempt does not write again; or begin
+        in a message that goes on with the step after `step_number`. If it was stopped, it raises
+        MessageStopped, which you let pass.
         """
         from .message import start_message
 
@@ -401,6 +401,11 @@ class Context:
     ) -> t.CheckpointRef:
         body = {**self._fence(), "type": type, "name": name, "snapshot": snapshot, **more}
         ref: t.CheckpointRef = self._send("checkpoint", self.item_id, body, despite=despite)
+        self._remember(ref, type, name, snapshot, **more)
+        return ref
+
+    def _remember(self, ref: t.CheckpointRef, type: t.CheckpointType, name: str, snapshot: Any, **more: Any) -> None:
+        """Keeps a saved checkpoint for later calls of its name."""
         older = self._saved.get(name)
         if name and (older is None or older["sequence"] < ref["sequence"]):
             self._saved[name] = {
@@ -415,7 +420,6 @@ class Context:
                 "created_at": format_time(self.now()),
                 **more,  # type: ignore[typeddict-item]
             }
-        return ref
 
     def _entered(self, name: str) -> _Turn:
         if not name:
@@ -562,24 +566,12 @@ def _nothing(lease: t.Lease) -> t.ResumeState:
     }
 
 
-def _args_hash(name: str, args: list[Any]) -> str:
+def _decoded(name: str, fn: Callable[..., Any], snapshot: Any) -> Any:
+    """The result of a step, as the annotation of its function says."""
     try:
-        return hash_of(args)
-    except TypeError as e:
-        raise TypeError(f"step {name!r}: its arguments cannot be hashed: {e}") from e
-
-
-def _replayed(name: str, saved: t.Checkpoint, hash_: str) -> Any:
-    if saved["type"] != "tool_executed":
-        raise _step_changed(name, f"its name is taken by a checkpoint of type {saved['type']}; give it another name")
-    known = saved.get("args_hash")
-    if known and known != hash_:
-        raise _step_changed(
-            name,
-            f"attempt {saved['attempt']} saved its result for other arguments; give the step another name, "
-            "or pass the same arguments in every attempt",
-        )
-    return saved["snapshot"]
+        return decode(hints_of(fn).get("return", Any), snapshot)
+    except ValueError as e:
+        raise _step_error(name, f"the saved result is not what it was ({e}); give it another name") from e
 
 
 def _wake_of(name: str, saved: t.Checkpoint) -> datetime:
@@ -592,10 +584,6 @@ def _wake_of(name: str, saved: t.Checkpoint) -> datetime:
 def _check_delay(delay: timedelta) -> None:
     if delay > MAX_DELAY:
         raise InvalidError("the time is more than 10 years", op="sleep")
-
-
-def _step_changed(name: str, what: str) -> StepChangedError:
-    return StepChangedError(f"step {name!r}: {what}", op="step")
 
 
 def _step_error(name: str, what: str) -> InvalidError:

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from .. import _rules as rules
 from .. import types as t
 from .._json import format_time
+from .._lease import MAX_MISSES
 from .._results import Result
 from .connection import Call, Pages
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from .keepalive import KeepAlive
 
 
 def fence(lease: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,6 +42,25 @@ class ItemCalls:
     def heartbeat(self, lease: t.Fence, *, lease_seconds: int | None = None) -> t.Beat:
         """Extends a lease. The answer says whether the item was cancelled."""
         return self._call.call("heartbeat", lease["id"], {**fence(lease), **_set(lease_seconds=lease_seconds)})
+
+    def keep_alive(
+        self,
+        lease: t.Lease,
+        interval: float | None = None,
+        max_failures: int = MAX_MISSES,
+        on_lost: Callable[[Exception], None] | None = None,
+    ) -> KeepAlive:
+        """Keeps a lease that `claim` returned alive, until `stop` of the answer or until it is lost.
+
+        `interval` is the seconds between two heartbeats; None = a tenth of the lease. The lease counts as
+        lost when the server says so, when it has ended, and after `max_failures` heartbeats in a row that failed.
+        Then `on_lost` is called with the reason, LeaseLostError or ItemCancelled: stop the work, its
+        result would be refused. A `Worker` does all this by itself.
+        """
+        from .keepalive import KeepAlive
+
+        client: Any = self
+        return KeepAlive(client, lease, interval, max_failures, on_lost)
 
     def heartbeat_items(self, calls: Sequence[t.HeartbeatCall]) -> list[Result[t.Beat]]:
         """Extends leases, each answered on its own."""

@@ -10,6 +10,7 @@ import httpx
 
 from .. import _rules as rules
 from .. import types as t
+from .._content import MessageContent
 from .._errors import PawlError
 from .._frames import Frame, Frames, MessageFrame, MessagePosition, Reconnect, is_stream, refused
 from .._generated.routes import ROUTES
@@ -92,7 +93,7 @@ class MessageStream:
     def __iter__(self) -> Iterator[MessageFrame]:
         reconnect = Reconnect(self._call.config)
         while True:
-            query = {"after": self.after} if self._last is None else {"last": self._last}
+            query = self._position.query() if self._last is None else {"last": self._last}
             r = rules.Request(ROUTES["follow_message"], id=self._id, query=query)
             try:
                 for frame in frames(self._call, r, reconnect):
@@ -110,10 +111,20 @@ class MessageStream:
             _io.sleep(wait)
 
     def text(self) -> Iterator[str]:
-        """The pieces of text, as they come. Text that is cut off later has been passed on."""
+        """The pieces of text, as they come. Text that is cut off later has been passed on: see `contents`."""
         for frame in self:
             if frame.text:
                 yield frame.text
+
+    def contents(self) -> Iterator[MessageContent]:
+        """What the message says, after each frame: one object, which changes.
+
+        Text that was abandoned is not in it any more. It needs the message from its beginning.
+        """
+        content = MessageContent()
+        for frame in self:
+            content.apply(frame)
+            yield content
 
 
 class StreamCalls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
@@ -27,12 +28,13 @@ from ._store import THREAD_TYPE, Format
 __all__ = ["THREAD_TYPE", "PawlSaver"]
 
 
-class PawlSaver(BaseCheckpointSaver[int]):
+class PawlSaver(BaseCheckpointSaver[float]):
     """Keeps the checkpoints of LangGraph in Pawl, for graphs that are invoked sync or async.
 
     A thread is a task of the type `langgraph.thread`. To put a checkpoint is one request, and so is to
-    read the newest one. A value of a channel is stored once, whatever number of checkpoints have it, and
-    large values as differences from the version before. `pawl checkpoint list` shows what there is.
+    read the newest one if the saver has its large values. A value of a channel is stored once, whatever number of
+    checkpoints have it, and large values are sent and stored as differences from the version before.
+    `pawl checkpoint list` shows what there is.
 
     url, key and namespace are those of the server; or bring a `client`, an `async_client`, or both.
     `close` or `aclose` closes the connections that the saver has made itself.
@@ -88,6 +90,13 @@ class PawlSaver(BaseCheckpointSaver[int]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    def get_next_version(self, current: float | None, channel: None) -> float:
+        """A version that no other branch of the thread has: a whole number and a random fraction.
+
+        A value is stored under its version, so that two values never have the same one.
+        """
+        return int(current or 0) + 1 + random.random()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Reads a checkpoint, or the newest one of the thread and namespace."""
