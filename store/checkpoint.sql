@@ -15,7 +15,8 @@ UPDATE pawl.task_counters
 SET checkpoints = checkpoints - $2
 WHERE task_id = $1
 
--- The newest checkpoint of each of some names, and how many there are.
+-- The newest checkpoint of each of some names, and how many there are. CROSS JOIN keeps SQLite from walking over all
+-- checkpoints of the task.
 -- name: names taken
 SELECT c.id, c.name, c.seq, x.n
 FROM (
@@ -23,7 +24,8 @@ FROM (
   FROM pawl.checkpoints y
   WHERE y.task_id = $1 AND y.item_id IS NULL AND y.name @among($2)
   GROUP BY y.name) x
-JOIN pawl.checkpoints c ON c.task_id = $1 AND c.seq = x.seq
+CROSS JOIN pawl.checkpoints c
+WHERE c.task_id = $1 AND c.seq = x.seq
 
 -- name: remove replaced
 DELETE FROM pawl.checkpoints
@@ -55,22 +57,20 @@ WHERE t.id = $1 AND t.namespace = $2
 -- What follows the columns of checkpoints: the newest that a task itself has of each of some names,
 -- or of each name of a range.
 -- name: newest of names
-JOIN (
-  SELECT MAX(y.seq) AS seq
+WHERE c.task_id = $1 AND c.seq IN (
+  SELECT MAX(y.seq)
   FROM pawl.checkpoints y
   WHERE y.task_id = $1 AND y.item_id IS NULL AND y.name @among($2)
-  GROUP BY y.name) x ON x.seq = c.seq
-WHERE c.task_id = $1
+  GROUP BY y.name)
 ORDER BY c.seq
 LIMIT $3
 
 -- name: newest of range
-JOIN (
-  SELECT MAX(y.seq) AS seq
+WHERE c.task_id = $1 AND c.seq IN (
+  SELECT MAX(y.seq)
   FROM pawl.checkpoints y
   WHERE y.task_id = $1 AND y.item_id IS NULL AND y.name >= $2 AND y.name < $3
-  GROUP BY y.name) x ON x.seq = c.seq
-WHERE c.task_id = $1
+  GROUP BY y.name)
 ORDER BY c.seq
 LIMIT $4
 

@@ -23,7 +23,7 @@ from langgraph.types import Command, interrupt
 
 import pawl
 import pawl.testing
-from pawl.langgraph import PawlSaver
+from pawl.langgraph import PawlSaver, _deltas
 
 Test = Callable[[PawlSaver], Awaitable[None]]
 
@@ -155,6 +155,102 @@ def graph(saver: PawlSaver, ran: list[str]) -> Any:
     builder.add_edge("think", "ask")
     builder.add_edge("ask", END)
     return builder.compile(checkpointer=saver)
+
+
+def chat_of(saver: PawlSaver, bytes_: int = 3000) -> Any:
+    """A graph whose list grows by two entries in each turn."""
+    builder = StateGraph(State)
+    builder.add_node("say", lambda state: {"said": [random.randbytes(bytes_ // 2).hex()]})
+    builder.add_edge(START, "say")
+    builder.add_edge("say", END)
+    return builder.compile(checkpointer=saver)
+
+
+class Measuring(Counting):
+    """Counts bytes that are sent, too."""
+
+    sent = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.sent += len(request.content)
+        return super().handle_request(request)
+
+
+def test_a_turn_sends_what_is_new(shared: pawl.testing.Server) -> None:
+    transport, config = Measuring(), {"configurable": {"thread_id": uuid.uuid4().hex}}
+    sent = []
+    with httpx.Client(transport=transport) as http, PawlSaver(client=pawl.Client(shared.url, http=http)) as saver:
+        for _ in range(60):
+            before = transport.sent
+            chat_of(saver).invoke({"said": [random.randbytes(1500).hex()]}, config)
+            sent.append(transport.sent - before)
+        requests = transport.requests
+        assert max(sent[10:]) < 2 * max(sent[1:10]), sent
+        state = chat_of(saver).get_state(config)
+        assert transport.requests == requests + 1  # it has the value that it has sent
+    with PawlSaver(shared.url) as other:  # it has to read all
+        assert chat_of(other).get_state(config).values == state.values
+        history = list(chat_of(other).get_state_history(config))
+    assert [len(s.values.get("said", [])) for s in history[::3]] == list(range(120, 0, -2))
+    assert all(s.values["said"] == state.values["said"][: len(s.values["said"])] for s in history if s.values)
+
+
+def test_several_programs_write_a_thread(shared: pawl.testing.Server) -> None:
+    config: Any = {"configurable": {"thread_id": uuid.uuid4().hex}}
+    with PawlSaver(shared.url) as one, PawlSaver(shared.url) as two:
+        said: list[str] = []
+        for n in range(12):
+            saver = two if n % 3 else one
+            out = chat_of(saver).invoke({"said": [f"turn {n} " * 200]}, config)
+            assert out["said"][: len(said)] == said
+            said = out["said"]
+            if n == 6:
+                two.prune([config["configurable"]["thread_id"]])
+        assert chat_of(one).get_state(config).values["said"] == said
+        two.delete_thread(config["configurable"]["thread_id"])
+        for saver in (one, two):
+            assert saver.get_tuple(config) is None
+        out = chat_of(one).invoke({"said": ["anew " * 1000]}, config)
+        assert chat_of(two).get_state(config).values == out and len(out["said"]) == 2
+
+
+def test_a_pruned_thread_keeps_what_is_left_whole(shared: pawl.testing.Server) -> None:
+    config: Any = {"configurable": {"thread_id": uuid.uuid4().hex}}
+    with PawlSaver(shared.url) as saver:
+        for n in range(8):
+            out = chat_of(saver).invoke({"said": [f"turn {n} " * 200]}, config)
+        saver.prune([config["configurable"]["thread_id"]])
+        copied: Any = {"configurable": {"thread_id": uuid.uuid4().hex}}
+        saver.copy_thread(config["configurable"]["thread_id"], copied["configurable"]["thread_id"])
+        for of in (config, copied):
+            with PawlSaver(shared.url) as other:
+                assert [s.values for s in chat_of(other).get_state_history(of)] == [out]
+                more = chat_of(other).invoke({"said": ["more"]}, of)
+            assert chat_of(saver).get_state(of).values == more and more["said"][:-2] == out["said"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_differences_make_the_new_value(seed: int) -> None:
+    rnd = random.Random(seed)
+    old = rnd.randbytes(rnd.choice([0, 5, 5000, 200_000]))
+    segments, value = [(old, 0, len(old))], old
+    for _ in range(30):
+        at, to = sorted(rnd.randrange(len(value) + 1) for _ in range(2))
+        new = rnd.choice(
+            [
+                value + rnd.randbytes(100),
+                value[:at] + rnd.randbytes(rnd.randrange(20)) + value[at:],
+                value[:at] + value[to:],
+                b"\x01" + value[1:] + b"end",
+                value[: at // 2] + b"xyz" + value[at // 2 + 3 :],
+                value,
+            ]
+        )
+        ops = _deltas.diff(value, new)
+        segments = _deltas.compose(segments, ops)
+        assert _deltas.joined(segments) == new
+        value = new
+    assert _deltas.inserted(_deltas.diff(b"\xdc\0\x10" + old, b"\xdc\0\x11" + old + b"new")) <= 3 + 16
 
 
 def test_a_graph_goes_on_after_the_server_was_killed(own: pawl.testing.Server) -> None:

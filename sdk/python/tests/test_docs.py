@@ -12,8 +12,18 @@ from pathlib import Path
 import pawl
 import pawl.testing
 
+from .conftest import until
+
 FOLDER = Path(__file__).resolve().parents[1]
-SNIPPETS = re.findall(r"(?ms)^```python\n(.*?)^```$", (FOLDER / "README.md").read_text())
+MIGRATING = FOLDER.parents[1] / "docs/migrating.md"
+
+
+def snippets(path: Path) -> list[str]:
+    """The Python of a document."""
+    return re.findall(r"(?ms)^```python\n(.*?)^```$", path.read_text())
+
+
+SNIPPETS = snippets(FOLDER / "README.md")
 
 
 def test_the_readme_runs(shared: pawl.testing.Server, client: pawl.Client, tmp_path: Path) -> None:
@@ -32,6 +42,29 @@ def test_the_readme_runs(shared: pawl.testing.Server, client: pawl.Client, tmp_p
     mail = client.list_tasks(type="mail.send").first()
     assert mail is not None
     assert client.task_result(mail["id"])["payload"] == {"to": "ana@example.com", "text": "Hello!"}
+
+
+def test_the_page_about_migrating_runs(own: pawl.testing.Server, tmp_path: Path) -> None:
+    texts = snippets(MIGRATING)
+    assert len(texts) == 8
+    client = own.client()
+    order = client.create_task("order", 20)
+    chat = client.create_task("agent.chat", "Why?", reply={})
+    for n, text in enumerate(texts):
+        path = tmp_path / f"migrating_{n}.py"
+        path.write_text(text.replace("http://127.0.0.1:7033", own.url))
+        subprocess.run([sys.executable, path], check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "mypy", "--strict", "--no-error-summary", path], check=True, timeout=120)
+    until(lambda: client.get_task(order["id"])["state"] == "completed" or run_again(tmp_path / "migrating_1.py"))
+    assert client.task_result(order["id"])["payload"] == "charged 20, shipped"
+    [message] = client.list_messages(task_id=chat["id"])
+    assert message["content"] == [{"type": "text", "text": "You ask: Why?"}]
+
+
+def run_again(path: Path) -> bool:
+    """Runs a snippet again: its worker ended while an item slept."""
+    subprocess.run([sys.executable, path], check=True, timeout=60)
+    return False
 
 
 def test_the_wheel_is_built_and_installed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ interface Kept {
 /**
  * The heartbeats of a worker. They come from a thread of their own, which a handler that keeps
  * the event loop busy cannot starve. A client with its own `fetch` has them on the event loop, as
- * has a program whose bundler left the thread's file out.
+ * has a program whose bundler left the thread's file out: a bundle in CommonJS has no `import.meta.url`.
  */
 export class Heartbeats {
   readonly #pawl: Pawl;
@@ -30,8 +30,8 @@ export class Heartbeats {
     this.#pawl = pawl;
     const workerData = placeOf(pawl);
     if (!workerData) return;
-    const file = import.meta.url.endsWith(".ts") ? "./beat.ts" : "./beat.js";
     try {
+      const file = import.meta.url.endsWith(".ts") ? "./beat.ts" : "./beat.js";
       this.#thread = new Worker(new URL(file, import.meta.url), { workerData });
     } catch {
       return;

@@ -15,11 +15,11 @@ declare function deliver(to: string, text: string): Promise<{ deferred: boolean 
 test("the TypeScript of the documents compiles", async () => {
   const root = join(import.meta.dirname, "..");
   const blocks: string[] = [];
-  for (const doc of ["README.md", "../../docs/messages.md"]) {
+  for (const doc of ["README.md", "../../docs/messages.md", "../../docs/migrating.md"]) {
     const text = await readFile(join(root, doc), "utf8");
     blocks.push(...[...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((m) => m[1]!));
   }
-  assert.equal(blocks.length, 5);
+  assert.equal(blocks.length, 13);
   const files = blocks.map((_, n) => join(root, `test/snippet-${n}.ts`));
   try {
     const uses = 'import { must, pawl } from "@pawl-work/sdk";\n';

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { build } from "esbuild";
 import { must, pawl } from "../src/index.ts";
 import { Fixture } from "./fixture.ts";
 import { create } from "./works.ts";
@@ -32,11 +33,55 @@ test("the package can be published", async () => {
 
 test("programs that use require get every entry", () => {
   npm("run", "--silent", "build");
-  for (const entry of ["index", "ai", "ui"]) {
-    const said = run(root, process.execPath, "-e", `console.log(Object.keys(require("./dist/${entry}.js")).length > 0)`);
-    assert.equal(said.trim(), "true", entry);
+  for (const major of [20, 22, 24] as const) {
+    for (const entry of major === 20 ? ["index", "ui"] : ["index", "ai", "ui"]) {
+      const said = run(root, node(major), "-e", `console.log(Object.keys(require("./dist/${entry}.js")).length > 0)`);
+      assert.equal(said.trim(), "true", `${entry} under Node ${major}`);
+    }
   }
 });
+
+// require of an ES module came with these versions.
+test("engines and README name the oldest Nodes that the package needs", async () => {
+  for (const folder of [root, join(root, "../langgraph")]) {
+    const about = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+    assert.equal(about.engines.node, "^20.19 || >=22.12");
+    assert.match(await readFile(join(folder, "README.md"), "utf8"), /Node 20\.19 or 22\.12, or newer/);
+  }
+});
+
+test("bundles work, in either form", { timeout: 120_000 }, async () => {
+  npm("run", "--silent", "build");
+  await using fixture = await Fixture.open("sqlite");
+  const { url } = await fixture.serve();
+  const p = pawl(url);
+  const program = join(fixture.dir, "program.js");
+  await writeFile(program, bundled);
+  for (const format of ["cjs", "esm"] as const) {
+    const outfile = join(fixture.dir, `${format}.${format === "cjs" ? "cjs" : "mjs"}`);
+    const external = ["@opentelemetry/api"]; // an optional peer that is not there
+    await build({ entryPoints: [program], outfile, bundle: true, platform: "node", format, external, alias: { "@pawl-work/sdk": join(root, "dist/index.js") }, logLevel: "error", logOverride: { "empty-import-meta": "silent" } });
+    for (const major of [20, 24] as const) {
+      const task = await create(p, `${format}${major}`);
+      run(fixture.dir, node(major), outfile, url, `${format}${major}`);
+      const { payload } = await must(p.GET("/v1/tasks/{id}/result", { params: { path: { id: (await task()).id } } }));
+      assert.equal(payload, `done in ${format}${major}`);
+    }
+  }
+});
+
+const bundled = `
+import { pawl, work } from "@pawl-work/sdk";
+const [url, type] = process.argv.slice(2);
+const ending = new AbortController();
+(async () => {
+  await work(pawl(url), { workerId: "w1", types: [type], leaseSeconds: 2, log: false, signal: ending.signal }, async ({ step }) => {
+    await new Promise((resolve) => setTimeout(resolve, 3000)); // longer than the lease: heartbeats are sent
+    ending.abort();
+    return step("done", () => "done in " + type);
+  });
+})();
+`;
 
 test("Node 20 makes the types", () => {
   run(root, node(20), "generate.js");

@@ -5,10 +5,12 @@ of that task, each under a name:
 
     c/NAMESPACE/CHECKPOINT/                  a checkpoint without the values of its channels
     b/NAMESPACE/CHANNEL/VERSION/PIECE/       a piece of the value that a channel has in a version
+    d/NAMESPACE/CHANNEL/BASE/VERSION/        what differs from an earlier version; the version BASE is stored whole
     w/NAMESPACE/CHECKPOINT/TASK/NUMBER/      a pending write
 
-A checkpoint refers to its values and writes, so one request reads all of it. A value is stored once
-for each version of its channel. A name ends with a slash, so none is the beginning of another.
+A checkpoint refers to its writes and to its small values, so one request reads them with it. Large values are
+read by their names, unless the saver has them: it keeps the last ones, and sends what differs from them. A value is
+stored once for each version of its channel. A name ends with a slash, so none is the beginning of another.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from . import _deltas as deltas
+from ._deltas import Op, Segment, Stored
 
 #: The type of the tasks that are threads.
 THREAD_TYPE = "langgraph.thread"
@@ -91,6 +96,10 @@ def task_of(thread: str) -> Body:
     }
 
 
+class Gone(Exception):
+    """What a checkpoint refers to is not there: it was pruned since the checkpoint was read."""
+
+
 class Format:
     """Turns LangGraph's objects into snapshots and back, with the serializer of a saver."""
 
@@ -102,32 +111,38 @@ class Format:
         kind, data = self.serde.dumps_typed(value)
         return [kind, *written(data)]
 
-    def load(self, *pieces: Sequence[str]) -> Any:
-        """The value of the pieces that dump or pieces made."""
-        return self.serde.loads_typed((pieces[0][0], b"".join(read(how, text) for _, how, text in pieces)))
-
-    def pieces(self, value: Any) -> list[list[str]]:
-        """A value as dump has it, in pieces that are not too large for a snapshot."""
-        kind, data = self.serde.dumps_typed(value)
-        return [[kind, *written(data[at : at + MAX_PIECE])] for at in range(0, max(len(data), 1), MAX_PIECE)]
+    def load(self, dumped: Sequence[str]) -> Any:
+        """The value that dump was given."""
+        kind, how, text = dumped
+        return self.serde.loads_typed((kind, read(how, text)))
 
     def put(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
-    ) -> Body:
-        """The append that stores a checkpoint with the new values of its channels."""
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        versions: ChannelVersions,
+        known: Mapping[tuple[str, str], Stored],
+    ) -> tuple[Body, dict[tuple[str, str], Stored]]:
+        """The append that stores a checkpoint with the new values of its channels, and these values.
+
+        A value is stored as what differs from the known value of its channel, where that pays.
+        """
         ns, values = namespace_of(config), checkpoint["channel_values"]
         bare = {k: v for k, v in checkpoint.items() if k != "channel_values"}
-        rows = [
-            row_of(name_of("b", ns, channel, str(version), str(at)), piece, "keep")
-            for channel, version in versions.items()
-            if channel in values
-            for at, piece in enumerate(self.pieces(values[channel]))
-        ]
-        refs = [
-            name_of("b", ns, channel, str(version))
-            for channel, version in checkpoint["channel_versions"].items()
-            if channel in values
-        ]
+        rows: list[Body] = []
+        stored: dict[tuple[str, str], Stored] = {}
+        refs: dict[str, list[Any]] = {}
+        for channel, version in checkpoint["channel_versions"].items():
+            if channel not in values:
+                continue
+            old = known.get((ns, channel))
+            if old is None or old.version != str(version):  # it is new, or it is not known how it was stored
+                kind, data = self.serde.dumps_typed(values[channel])
+                old, some = stored_of(ns, channel, str(version), kind, data, old if channel in versions else None)
+                stored[ns, channel] = old
+                rows += some
+            refs[channel] = ref_of(old)
         described = get_checkpoint_metadata(config, metadata)
         snapshot = {
             "thread": thread_of(config),
@@ -140,10 +155,11 @@ class Format:
         }
         row = row_of(name_of("c", ns, checkpoint["id"]), snapshot, "replace")
         row["metadata"] = found_by(described)
-        wanted = [ref + "*" for ref in [*refs, name_of("w", ns, checkpoint["id"])]]
-        if len(refs) < MAX_APPEND and sum(len(ref) + 3 for ref in wanted) < MAX_REFS:
+        small = [f"{ref[0]}0/" for ref in refs.values() if len(ref) == 1]
+        wanted = [*small, name_of("w", ns, checkpoint["id"]) + "*"]
+        if len(small) < MAX_APPEND and sum(len(ref) + 3 for ref in wanted) < MAX_REFS:
             row["metadata"]["refs"] = wanted
-        return {"create": task_of(thread_of(config)), "checkpoints": [*rows, row]}
+        return {"create": task_of(thread_of(config)), "checkpoints": [*rows, row]}, stored
 
     def writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str) -> Body:
         """The append that stores pending writes. Those of special channels replace earlier ones."""
@@ -156,31 +172,32 @@ class Format:
             rows[name] = row_of(name, snapshot, "replace" if number < 0 else "keep")
         return {"create": task_of(thread_of(config)), "checkpoints": list(rows.values())}
 
-    def tuple_of(self, row: Row, parts: Iterable[Row]) -> CheckpointTuple:
-        """The checkpoint of a row and of the rows that it refers to."""
+    def refs(self, row: Row) -> dict[str, list[Any]]:
+        """Where the values of a checkpoint's channels are: a name, or what it begins with, and for large ones more."""
         s = row["snapshot"]
-        stored = {r["name"]: r["snapshot"] for r in parts}
-        pieces: dict[str, dict[int, Any]] = {}
-        for name, snapshot in stored.items():
-            if name.startswith("b/"):
-                value, at, _ = name.rsplit("/", 2)
-                pieces.setdefault(value + "/", {})[int(at)] = snapshot
+        if isinstance(s["values"], dict):
+            return s["values"]
+        named = set(s["values"])  # as earlier versions of this package wrote it
+        versions = self.load(s["checkpoint"])["channel_versions"]
+        refs = {c: name_of("b", s["namespace"], c, str(v)) for c, v in versions.items()}
+        return {c: [ref] for c, ref in refs.items() if ref in named}
+
+    def tuple_of(
+        self, row: Row, values: Mapping[str, tuple[str, bytes]], writes: Iterable[Mapping[str, Any]]
+    ) -> CheckpointTuple:
+        """The checkpoint of a row, of the values of its channels, and of its writes."""
+        s = row["snapshot"]
         bare = self.load(s["checkpoint"])
-        values = {
-            channel: self.load(*(found[at] for at in range(len(found))))
-            for channel, version in bare["channel_versions"].items()
-            if (found := pieces.get(name_of("b", s["namespace"], channel, str(version))))
-        }
-        writes = sorted(
-            (w for name, w in stored.items() if name.startswith("w/")),
-            key=lambda w: writes_sort_key(w["path"], w["task"], w["number"]),
-        )
+        sorted_ = sorted(writes, key=lambda w: writes_sort_key(w["path"], w["task"], w["number"]))
         return CheckpointTuple(
             config=config_of(s["thread"], s["namespace"], s["id"]),
-            checkpoint=cast("Checkpoint", {**bare, "channel_values": values}),
+            checkpoint=cast(
+                "Checkpoint",
+                {**bare, "channel_values": {c: self.serde.loads_typed(v) for c, v in values.items()}},
+            ),
             metadata=self.load(s["metadata"]),
             parent_config=config_of(s["thread"], s["namespace"], s["parent"]) if s["parent"] else None,
-            pending_writes=[(w["task"], w["channel"], self.load(w["value"])) for w in writes],
+            pending_writes=[(w["task"], w["channel"], self.load(w["value"])) for w in sorted_],
         )
 
     def fits(self, row: Row, filter: Mapping[str, Any] | None, before: str | None, id: str | None) -> bool:
@@ -208,23 +225,103 @@ class Format:
 
     def channels(self, row: Row) -> set[str]:
         """The channels whose values a checkpoint refers to."""
-        s = row["snapshot"]
-        refs = set(s["values"])
-        versions = self.load(s["checkpoint"])["channel_versions"]
-        return {c for c, v in versions.items() if name_of("b", s["namespace"], c, str(v)) in refs}
+        return set(self.refs(row))
 
     def prunable(self, rows: Sequence[Row], gone: Iterable[Row]) -> list[Body]:
-        """Rules that remove some of the checkpoints of a thread, with their writes and unshared values."""
+        """Rules that remove some of the checkpoints of a thread, with their writes and unshared values.
+
+        A value goes with all that is stored as what differs from it.
+        """
         gone = list(gone)
         left = {row["name"] for row in rows} - {row["name"] for row in gone}
-        shared = {ref for row in rows if row["name"] in left for ref in row["snapshot"]["values"]}
+        shared = {p for row in rows if row["name"] in left for ref in self.refs(row).values() for p in prefixes_of(ref)}
         prefixes: dict[str, None] = {}
         for row in gone:
             s = row["snapshot"]
             prefixes[row["name"]] = None
             prefixes[name_of("w", s["namespace"], s["id"])] = None
-            prefixes.update((ref, None) for ref in s["values"] if ref not in shared)
+            for ref in self.refs(row).values():
+                prefixes.update((p, None) for p in prefixes_of(ref) if p not in shared)
         return [{"prefix": p, "keep": 0} for p in prefixes]
+
+
+def stored_of(
+    ns: str, channel: str, version: str, kind: str, data: bytes, old: Stored | None
+) -> tuple[Stored, list[Body]]:
+    """How a value is stored, and the rows of it."""
+    if old is not None and old.kind == kind and len(data) >= deltas.MIN_DELTA and len(old.data) >= deltas.MIN_DELTA:
+        ops = deltas.diff(old.data, data)
+        size = deltas.inserted(ops)
+        chain = old.chain + size
+        if (
+            size <= min(len(data) // 2, deltas.MAX_DELTA)
+            and chain <= 2 * len(data) + deltas.CHAIN
+            and old.depth < deltas.MAX_DEPTH
+        ):
+            ref = name_of("d", ns, channel, old.base, version)
+            how = [list(op) if isinstance(op, tuple) else written(op) for op in ops]
+            snapshot = {"of": old.version, "kind": kind, "ops": how, "chain": chain, "depth": old.depth + 1}
+            return Stored(ref, old.base, version, kind, data, chain, old.depth + 1), [row_of(ref, snapshot, "keep")]
+    ref = name_of("b", ns, channel, version)
+    pieces = [[kind, *written(data[at : at + MAX_PIECE])] for at in range(0, max(len(data), 1), MAX_PIECE)]
+    rows = [row_of(f"{ref}{at}/", piece, "keep") for at, piece in enumerate(pieces)]
+    return Stored(ref, version, version, kind, data, len(data), 0), rows
+
+
+def ref_of(value: Stored) -> list[Any]:
+    """Where a value is: what its name begins with; of a large one its version, and the one that is stored whole."""
+    if value.depth == 0 and len(value.data) < deltas.MIN_DELTA:
+        return [value.ref]
+    return [value.ref, value.version, value.base]
+
+
+def prefixes_of(ref: Sequence[Any]) -> list[str]:
+    """What the names of a value and of all that is made of it begin with."""
+    kind, ns, channel, version, *_ = str(ref[0]).split("/")
+    return [f"b/{ns}/{channel}/{version}/", *([f"d/{ns}/{channel}/{version}/"] if kind == "d" or len(ref) > 1 else [])]
+
+
+def whole_of(pieces: Iterable[Row]) -> tuple[str, bytes]:
+    """A value that is stored whole, of its pieces. It raises Gone if it is not there."""
+    found = {int(row["name"].rsplit("/", 2)[1]): row["snapshot"] for row in pieces}
+    if not found or set(found) != set(range(len(found))):
+        raise Gone("a value of a checkpoint is not there")
+    parts = [found[at] for at in range(len(found))]
+    return parts[0][0], b"".join(read(how, text) for _, how, text in parts)
+
+
+class Chain:
+    """A value that is stored whole, and all versions that are stored as what differs from one another."""
+
+    def __init__(self, base: str, kind: str, data: bytes) -> None:
+        self.base, self.kind, self.size = base, kind, len(data)
+        self._segments: dict[str, list[Segment]] = {part(base): [(data, 0, len(data))]}
+        self._rows: dict[str, Body] = {}
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Adds differences, each behind what it differs from. It raises Gone if that is not there."""
+        for row in rows:
+            s = row["snapshot"]
+            ops: list[Op] = [tuple(op) if isinstance(op[0], int) else read(op[0], op[1]) for op in s["ops"]]
+            version = row["name"].rsplit("/", 2)[1]
+            if not self.has(s["of"]):
+                raise Gone("a value that others differ from is not there")
+            self._segments[version] = deltas.compose(self._segments[part(s["of"])], ops)
+            self._rows[version] = s
+
+    def has(self, version: str) -> bool:
+        """Whether a version is there."""
+        return part(version) in self._segments
+
+    def stored(self, ref: str, version: str) -> Stored:
+        """A version. It raises Gone if it is not there."""
+        name = part(version)
+        if name not in self._segments:
+            raise Gone("a value of a checkpoint is not there")
+        data = deltas.joined(self._segments[name])
+        s = self._rows.get(name)
+        chain, depth = (s["chain"], s["depth"]) if s else (self.size, 0)
+        return Stored(ref, self.base, version, self.kind, data, chain, depth)
 
 
 def written(data: bytes) -> list[str]:

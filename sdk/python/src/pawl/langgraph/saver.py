@@ -32,8 +32,9 @@ class PawlSaver(BaseCheckpointSaver[float]):
     """Keeps the checkpoints of LangGraph in Pawl, for graphs that are invoked sync or async.
 
     A thread is a task of the type `langgraph.thread`. To put a checkpoint is one request, and so is to
-    read the newest one. A value of a channel is stored once, whatever number of checkpoints have it, and
-    large values as differences from the version before. `pawl checkpoint list` shows what there is.
+    read the newest one if the saver has its large values. A value of a channel is stored once, whatever number of
+    checkpoints have it, and large values are sent and stored as differences from the version before.
+    `pawl checkpoint list` shows what there is.
 
     url, key and namespace are those of the server; or bring a `client`, an `async_client`, or both.
     `close` or `aclose` closes the connections that the saver has made itself.
