@@ -274,6 +274,10 @@ func describeCheckpoint(c *pawl.Checkpoint) string {
 
 func showMoved(w io.Writer, ms []pawl.Moved) {
 	for _, m := range ms {
+		repeated := ""
+		if m.Repeated {
+			repeated = "an earlier call did it; this one changed nothing"
+		}
 		terminal.Fields(
 			w,
 			"item",
@@ -286,6 +290,8 @@ func showMoved(w io.Writer, ms []pawl.Moved) {
 			fmt.Sprint(m.Failures),
 			"goes on",
 			terminal.OptionalTime(m.RunAt),
+			"repeated",
+			repeated,
 		)
 	}
 }
