@@ -305,12 +305,15 @@ type TypeKeeper interface {
 	RemoveTypes(ctx context.Context, names []string) ([]Result[string], error)
 }
 
-// Sweeper runs sweeps and restores archived tasks.
+// Sweeper runs sweeps, restores archived tasks and checks the database.
 type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
 	// Prunable counts what Sweep would remove now, by the retention of the options and
 	// of the types. It changes nothing.
 	Prunable(ctx context.Context) (Prunable, error)
+	// Doctor checks the invariants of the whole database, all its namespaces, and lists what puts
+	// a guarantee at risk. It changes nothing.
+	Doctor(ctx context.Context, call DoctorCall) (DoctorReport, error)
 	ListArchives(ctx context.Context, page Page) (List[Archive], error)
 	RestoreArchive(ctx context.Context, taskID string) (Task, error)
 }

@@ -22,8 +22,8 @@ type Why struct {
 	// which nothing changes, it shows the item or creates a copy of the task.
 	Command string `json:"command"`
 	// Holder is who has the lease that the state depends on: that of the item, or of the item
-	// that it waits for. Of several leases that use up a limit, it is the one whose worker
-	// is stalled, or has been silent longest. nil = no lease keeps the item from going on.
+	// that it waits for. Of several leases that use up a limit, or have reserved what a budget
+	// lacks, it is the one whose worker is stalled, or has been silent longest. nil = no lease keeps the item from going on.
 	Holder *Holder `json:"holder,omitempty"`
 }
 

@@ -21,10 +21,14 @@ type reader struct {
 	users int // running or waiting
 }
 
-// mostWaiting is how many reads of a key may wait for other reads of the same key.
-const mostWaiting = 100
+// MostWaiting is how many reads of a key may wait for other reads of the same key.
+const MostWaiting = 100
 
-// enter waits for one of a key's n slots until ctx ends.
+// readWait is how long a read waits for other reads of its key at most, whatever its context: the
+// caller of a tool may be gone.
+const readWait = 30 * time.Second
+
+// enter waits for one of a key's n slots until ctx ends, and for readWait at most.
 func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), err error) {
 	r.mu.Lock()
 	if r.by == nil {
@@ -35,7 +39,7 @@ func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), e
 		k = &reader{slots: make(chan struct{}, n)}
 		r.by[key] = k
 	}
-	full := k.users >= n+mostWaiting
+	full := k.users >= n+MostWaiting
 	if !full {
 		k.users++
 	}
@@ -48,12 +52,15 @@ func (r *readers) enter(ctx context.Context, key string, n int) (leave func(), e
 		}
 	}
 	if !full {
+		patience := time.NewTimer(readWait)
+		defer patience.Stop()
 		select {
 		case k.slots <- struct{}{}:
 			return func() { <-k.slots; done() }, nil
 		case <-ctx.Done():
-			done()
+		case <-patience.C:
 		}
+		done()
 	}
 	return nil, &pawl.Error{Code: pawl.CodeLimit, RetryAfter: time.Second,
 		Message: fmt.Sprintf("this API key has %d reads under way, as many as it may, and others wait", n)}

@@ -50,6 +50,7 @@ var sections = []section{
 	{"log", 25 * time.Second, (*bench).log},
 	{"single", 30 * time.Second, (*bench).single},
 	{"pickup", 65 * time.Second, (*bench).pickups},
+	{"retirement", 20 * time.Second, (*bench).retirement},
 	{"leases", 25 * time.Second, (*bench).leases},
 	{"steps", 20 * time.Second, (*bench).stepsOfBoth},
 	{"fleet", 35 * time.Second, (*bench).fleet},

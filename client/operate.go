@@ -47,6 +47,11 @@ func (c *Client) Prunable(ctx context.Context) (pawl.Prunable, error) {
 	return read[pawl.Prunable](ctx, c, "prunable", "", nil)
 }
 
+// Doctor has the server check the whole database; see pawl.Sweeper.
+func (c *Client) Doctor(ctx context.Context, call pawl.DoctorCall) (pawl.DoctorReport, error) {
+	return write[pawl.DoctorReport](ctx, c, "doctor", "", call)
+}
+
 // ListArchives lists archived tasks; see pawl.Sweeper.
 func (c *Client) ListArchives(ctx context.Context, page pawl.Page) (pawl.List[pawl.Archive], error) {
 	return read[pawl.List[pawl.Archive]](ctx, c, "list_archives", "", api.PagingOf(page))

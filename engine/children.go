@@ -259,7 +259,15 @@ func (h *heldChildren) wait(ctx context.Context) context.Context {
 
 // cancelChildren cancels tasks; one that has ended meanwhile stays as it is.
 func (e *Engine) cancelChildren(ctx context.Context, ids []string, reason string, held *heldChildren) error {
-	for _, id := range ids {
+	var rest []string
+	for some := range slices.Chunk(ids, childrenTogether) {
+		some, err := e.cancelTogether(ctx, some, reason)
+		if err != nil {
+			return err
+		}
+		rest = append(rest, some...)
+	}
+	for _, id := range rest {
 		ctx := held.wait(ctx)
 		call := pawl.TaskCall{TaskID: id, Reason: reason}
 		err := e.cancelAhead(ctx, &call, cancelBatch)
@@ -374,23 +382,24 @@ func (e *Engine) deleteChildrenOf(ctx context.Context, p *store.PassedOn, reason
 // write beside each other.
 const deletesAtOnce = 8
 
-// deletedTogether is how many children are removed in one transaction.
-const deletedTogether = 100
-
 // deleteSome deletes children of a parent that is deleted, and the children of these. Those that have no
-// children are removed together, once they are cancelled.
+// children are cancelled together, and then removed together.
 func (e *Engine) deleteSome(ctx context.Context, p *store.PassedOn, ids []string, reason string, held *heldChildren,
 	most *atomic.Int64) error {
 	c := pawl.CallerOf(ctx)
 	by := store.Deletion{Key: c.Key, Reason: reason, Bulk: e.bulk, Actor: actor(c, pawl.ActorUser, "")}
-	for some := range slices.Chunk(ids, deletedTogether) {
+	for some := range slices.Chunk(ids, childrenTogether) {
 		if room := most.Add(-int64(len(some))) + int64(len(some)); room < int64(len(some)) {
 			some = some[:max(0, room)]
 		}
 		if len(some) == 0 {
 			return nil
 		}
-		err := e.eachChild(ctx, some, held, func(ctx context.Context, call pawl.TaskCall) error {
+		live, err := e.cancelTogether(ctx, some, reason)
+		if err != nil {
+			return err
+		}
+		err = e.eachChild(ctx, live, held, func(ctx context.Context, call pawl.TaskCall) error {
 			err := e.cancelToDelete(ctx, c, call)
 			if pawl.CodeOf(err) == pawl.CodeNotFound {
 				err = nil

@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -45,4 +47,48 @@ func TestADeleteByForceOfManyChildren(t *testing.T) {
 			t.Errorf("the parent's end: %+v", deleted.Items)
 		}
 	})
+}
+
+// Children of one item are cancelled and deleted together: the statements of a delete, and of a
+// cancel, do not grow with each of them.
+func TestManyChildrenEndTogether(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			var statements atomic.Int64
+			p := pawltest.OpenWith(t, which, engine.Options{Statement: func(string) { statements.Add(1) }})
+			ctx := t.Context()
+			const many = 300
+			for verb, end := range map[string]func(id string) error{
+				"cancel": func(id string) error {
+					_, err := pawl.Cancel(ctx, p.Engine, id, "")
+					return err
+				},
+				"delete": func(id string) error {
+					_, err := first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: id, Force: true}}))
+					return err
+				},
+			} {
+				parent := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "p"}))
+				calls := make([]pawl.NewTask, many)
+				for i := range calls {
+					calls[i] = pawl.NewTask{Type: verb, ParentID: parent.ID}
+				}
+				need[[]pawl.Result[pawl.Task]](t)(p.Engine.CreateTasks(ctx, calls))
+				leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{verb}, Limit: 10}, 10)
+				statements.Store(0)
+				ok(t, end(parent.ID))
+				if n := statements.Load(); n > many {
+					t.Errorf("%s of %d children took %d statements", verb, many, n)
+				}
+				o := typeFixture{T: t, Pawl: p}
+				if n := o.count("SELECT COUNT(*) FROM pawl.ready r JOIN pawl.queues q ON q.id = r.queue_id WHERE q.type = '" + verb + "'"); n > 0 {
+					t.Errorf("%s: %d children are queued", verb, n)
+				}
+			}
+			o := typeFixture{T: t, Pawl: p}
+			if n := o.count("SELECT COUNT(*) FROM pawl.tasks"); n != many+1 {
+				t.Errorf("%d tasks are left", n)
+			}
+		})
+	}
 }

@@ -143,7 +143,7 @@ func (e *Engine) copyAtOnce(ctx context.Context, c *copying, room copyRoom) (dra
 	if err != nil {
 		return draft{}, err
 	}
-	return e.draft(ctx, &t, c.taskID, new(drafting))
+	return e.draft(ctx, &t, c.taskID, &drafting{stored: true})
 }
 
 // original reads a task that is to be copied, and its items in order of position.

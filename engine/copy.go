@@ -116,6 +116,7 @@ func (p *copyParts) draft(ctx context.Context, items, all []pawl.Item) error {
 	if p.total() > 0 {
 		t.Unique = nil
 	}
+	shared.stored = true
 	d, err := p.e.draft(ctx, &t, p.taskID, &shared)
 	if err != nil {
 		return err

@@ -437,6 +437,7 @@ type drafting struct {
 	many     bool           // the draft is a part of a task of many items,
 	total    int            // of so many
 	reserved bool           // Pawl itself makes them: their types may be reserved
+	stored   bool           // they are made of what is stored, which older rules may have allowed
 }
 
 // forkOf says in the row of a fork, and in its summary, of what it is one.

@@ -34,6 +34,11 @@ func (e *Engine) checkTask(ctx context.Context, t *pawl.NewTask, shared *draftin
 	if err := rules.CheckTask(t, now); err != nil || shared.reserved {
 		return now, err
 	}
+	if !shared.stored {
+		if err := rules.CheckRequester("create", t.RequestedBy); err != nil {
+			return now, err
+		}
+	}
 	return now, rules.CheckReserved("create", t.Type)
 }
 

@@ -33,7 +33,7 @@ func (e *Engine) forked(ctx context.Context, c *copying, room copyRoom) (draft, 
 		return draft{}, err
 	}
 	t := cloneOf(of.task, workOf(of.items), c.like)
-	d, err := e.draft(ctx, &t, c.taskID, &drafting{fork: &pawl.TaskFork{TaskID: c.taskID, Checkpoint: of.rows.At}})
+	d, err := e.draft(ctx, &t, c.taskID, &drafting{stored: true, fork: &pawl.TaskFork{TaskID: c.taskID, Checkpoint: of.rows.At}})
 	if err != nil {
 		return draft{}, err
 	}

@@ -355,7 +355,7 @@ func (e *Engine) madeBy(row *store.ScheduleRow, tick int64) *Engine {
 // draftTick drafts the task of a tick. A type that was registered when the schedule was
 // created has to be there.
 func (e *Engine) draftTick(ctx context.Context, row *store.ScheduleRow, d *pawl.NewSchedule) (draft, error) {
-	out, err := e.draft(ctx, &d.Task, "", new(drafting))
+	out, err := e.draft(ctx, &d.Task, "", &drafting{stored: true})
 	if err == nil && row.Typed && out.task.TypeVersion == 0 {
 		err = pawl.Invalid("/type", "the type %s is not registered any more", d.Task.Type)
 	}

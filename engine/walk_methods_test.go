@@ -32,7 +32,7 @@ var notWalked = map[string]string{
 	"ListEvents":      onlyReads,
 	"ListCheckpoints": onlyReads, "ListParts": onlyReads, "ListProvenance": onlyReads, "CountCheckpoints": onlyReads,
 	"GetMessage": onlyReads, "ListMessages": onlyReads,
-	"ListWorkers": onlyReads, "ListKeys": onlyReads, "ListSweeps": onlyReads, "Prunable": onlyReads, "Stats": onlyReads,
+	"ListWorkers": onlyReads, "ListKeys": onlyReads, "ListSweeps": onlyReads, "Prunable": onlyReads, "Doctor": onlyReads, "Stats": onlyReads,
 	"SuggestLeases": onlyReads,
 	"Series":        "it counts events that are committed, as the feed does; series_test.go has several engines",
 	"ListFailures":  onlyReads,

@@ -128,7 +128,14 @@ func (x *explainer) waiting(ctx context.Context, f *rules.WhyFacts, depth int) e
 		}
 		budget := b.Budget()
 		f.Budget = &budget
-		_, f.Question, _ = strings.Cut(w.Key[len(budget.Name):], "/")
+		if _, f.Question, _ = strings.Cut(w.Key[len(budget.Name):], "/"); f.Question != "" || b.Reserved == 0 {
+			return nil // what is reserved would not be enough
+		}
+		id, err := b.LongestSilent(ctx, x.tx, x.now)
+		if err != nil {
+			return err
+		}
+		return x.because(ctx, f, id, depth)
 	case pawl.BlockedByDependency:
 		return x.because(ctx, f, w.First, depth)
 	case pawl.BlockedByChildren:

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -71,4 +72,43 @@ func holderOf(t *testing.T, p *pawltest.Pawl, name, patch string) {
 	if why = ask(last); why.Command != "pawl sweep" {
 		t.Errorf("when the lease is over, the advice is %s", why.Command)
 	}
+}
+
+// An item that waits for a budget names who has reserved of it, and a stalled one is the cure.
+func TestWhyNamesWhoHasReservedOfABudget(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		need[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: 100, OnExhausted: pawl.ExhaustedSuspend}))
+		var held []pawl.Lease
+		for _, worker := range []string{"dead", "alive", "waits"} {
+			need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+			held = append(held, leases(t, p.Engine, pawl.ClaimRequest{WorkerID: worker, Types: []string{"a"}, LeaseSeconds: 3600}, 1)...)
+		}
+		for _, l := range held[:2] {
+			need[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 40, "k")))
+		}
+		_, err := p.Engine.ReserveBudget(ctx, "b", reserveOf(held[2], 60, "k"))
+		var refusal *pawl.Error
+		if !errors.As(err, &refusal) || refusal.Exhausted == nil {
+			t.Fatal(err)
+		}
+		need[pawl.Moved](t)(first(p.Engine.Suspend(ctx, []pawl.SuspendCall{{Fence: held[2].Fence(), Signal: pawl.BudgetSignal,
+			Key: refusal.Exhausted.SignalKey}})))
+		why := need[pawl.Why](t)(p.Engine.Why(ctx, held[2].ID))
+		if why.Holder == nil || why.Holder.WorkerID != "dead" || !strings.Contains(why.Command, "budget set") {
+			t.Errorf("while all work: %+v, %+v", why, why.Holder)
+		}
+		p.Advance(50 * time.Minute)
+		need[pawl.Beat](t)(first(p.Engine.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: held[1].Fence()}})))
+		why = need[pawl.Why](t)(p.Engine.Why(ctx, held[2].ID))
+		want := pawl.Holder{WorkerID: "dead", ItemID: held[0].ID, SilentSeconds: 3000}
+		if why.Holder == nil || *why.Holder != want || !strings.Contains(why.Command, "revoke-lease") ||
+			!strings.Contains(why.Command, held[0].ID) || why.Reason != pawl.BlockedByBudget {
+			t.Errorf("%+v, %+v, want %+v", why, why.Holder, want)
+		}
+		need[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: 101, OnExhausted: pawl.ExhaustedSuspend}))
+		if why := need[pawl.Why](t)(p.Engine.Why(ctx, held[2].ID)); why.Holder != nil {
+			t.Errorf("of a queued item: %+v", why)
+		}
+	})
 }

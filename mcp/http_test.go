@@ -56,6 +56,8 @@ func TestForeignRequests(t *testing.T) {
 		says       string
 	}{
 		{"a number out of range", proposing(`{"type":"a","priority":1e400}`), nil, 200, `/priority`},
+		{"a requester that is a type and a name", proposing(`{"type":"a","requested_by":{"type":"user","id":"user/boss"}}`), nil, 200,
+			`/requested_by/id`},
 		{"a name twice", proposing(`{"type":"a","type":"b"}`), nil, 400, `is there twice`},
 		{"arguments that are no object", proposing(`[1]`), nil, 200, `invalid`},
 		{"a body that ends too soon", `{"jsonrpc":"2.0","id":1,"method":`, nil, 400, `ends too soon`},

@@ -84,6 +84,9 @@ func TestEveryRouteAnswers(t *testing.T) {
 	}
 	asked["log_consistency"] = true
 	said.check(t, api.RouteOf("log_consistency"), h.do(200, "GET", "/v1/log/consistency?from=1", ""))
+	if r := call("doctor", "", `{"events":10}`); r.json["clean"] != true || r.json["breaches"] == nil || r.json["warnings"] == nil {
+		t.Errorf("doctor: %s", r.text)
+	}
 	if r := call("prunable", "", ""); r.json["task_ids"] == nil {
 		t.Errorf("prunable: %s", r.text)
 	}

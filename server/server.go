@@ -136,6 +136,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.chats()
 	s.record()
 	s.statsRoutes()
+	s.doctor()
 	s.queuesRoutes()
 	s.budgets()
 	s.schedulesRoutes()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -113,5 +114,18 @@ func (s *server) health() {
 			c.SetHeader("Content-Type", "application/json")
 			_, _ = c.BodyWriter().Write(s.spec())
 		}}, nil
+	})
+}
+
+// doctor registers the check of the whole database, one at a time.
+func (s *server) doctor() {
+	var checking sync.Mutex
+	add(s, "doctor", func(ctx context.Context, in *body[pawl.DoctorCall]) (*answer[pawl.DoctorReport], error) {
+		if !checking.TryLock() {
+			return nil, &pawl.Error{Code: pawl.CodeLimit, Op: "doctor", Message: "another check runs on this server; try again later",
+				RetryAfter: time.Second}
+		}
+		defer checking.Unlock()
+		return reply(s.svc.Doctor(ctx, in.Body))
 	})
 }

@@ -9,11 +9,7 @@ import (
 
 // Warning is a condition of the database that breaks no rule but puts a promise at risk, or slows
 // work down.
-type Warning struct {
-	Code    string `json:"code"`    // snake_case; it does not change
-	Detail  string `json:"detail"`  // what was found, and what to do
-	Command string `json:"command"` // a command line that helps, or shows more
-}
+type Warning = pawl.Warning
 
 // Warnings lists what puts a promise at risk.
 func Warnings(ctx context.Context, db DB) ([]Warning, error) {

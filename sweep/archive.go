@@ -86,7 +86,18 @@ func (s *Sweeper) writeAll(ctx context.Context, tasks []string, signed store.Sig
 			return nil
 		})
 	}
-	return out, all.Wait()
+	_ = all.Wait() // each has its error in its result
+	dirs := map[string]error{}
+	for i := range out {
+		if a := &out[i]; a.err == nil && a.Path != "" {
+			dir := filepath.Dir(a.Path)
+			if _, done := dirs[dir]; !done {
+				dirs[dir] = diskError(durable.SyncDir(dir))
+			}
+			a.err = dirs[dir]
+		}
+	}
+	return out, nil
 }
 
 // readTogether reads tasks into memory.
@@ -254,7 +265,7 @@ func (w *archiveWriter) line(b []byte) error {
 	return diskError(err)
 }
 
-// finish completes the archive and makes it durable under its name.
+// finish completes the archive and makes it durable. Its name is durable after its directory is.
 func (w *archiveWriter) finish(a *store.Archived) error {
 	if err := w.zip.Close(); err != nil {
 		return diskError(err)
@@ -268,9 +279,6 @@ func (w *archiveWriter) finish(a *store.Archived) error {
 			return diskError(err)
 		}
 		w.file = nil
-		if err := durable.SyncDir(filepath.Dir(w.path)); err != nil {
-			return diskError(err)
-		}
 	} else {
 		a.Body = w.body.Bytes()
 	}

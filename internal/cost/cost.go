@@ -32,15 +32,21 @@ func Check(t testing.TB, input int, fn func()) {
 // input of this many bytes may cost.
 func (b Base) Check(t testing.TB, input int, fn func()) {
 	t.Helper()
-	time0, bytes0 := processorTime(), allocated()
-	fn()
-	spent, took := processorTime()-time0, allocated()-bytes0
+	spent, took := Of(fn)
 	if most := b.Time + time.Duration(input)*timePerByte; spent > most {
 		t.Errorf("an input of %d bytes took %v of processor time, at most %v are allowed", input, spent, most)
 	}
 	if most := uint64(b.Bytes + input*bytesPerByte); took > most {
 		t.Errorf("an input of %d bytes took %d bytes of memory, at most %d are allowed", input, took, most)
 	}
+}
+
+// Of returns the processor time that this process takes while fn runs, and how many bytes it
+// allocates.
+func Of(fn func()) (time.Duration, uint64) {
+	time0, bytes0 := processorTime(), allocated()
+	fn()
+	return processorTime() - time0, allocated() - bytes0
 }
 
 // allocated returns how many bytes this process has allocated so far, including freed ones.

@@ -218,6 +218,19 @@ var badText = noun{"NUL and invalid UTF-8", []promise{
 		}
 		w.same(w.titles(pawl.TaskFilter{}), "", "tasks made")
 	}},
+	{"neither has the name of a requester a slash, as that of no actor has", func(w *fixture) {
+		t := w.oneItem()
+		boss := &pawl.Requester{Type: "user", ID: "user/boss"}
+		_, err := pawl.Create(w.ctx, w.svc, pawl.NewTask{Type: "a", RequestedBy: boss})
+		w.invalid(err, "/requested_by/id")
+		_, err = first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: t.ID, RequestedBy: boss}}))
+		w.invalid(err, "/requested_by/id")
+		_, err = first(w.svc.Spawn(w.ctx, []pawl.SpawnCall{{Fence: w.claim("w").Fence(), Key: "k",
+			Task: pawl.NewTask{Type: "a", RequestedBy: boss}}}))
+		w.refused(err, pawl.CodeInvalid)
+		_, err = w.svc.CreateSchedule(w.ctx, pawl.NewSchedule{Name: "s", Cron: "@daily", Task: pawl.NewTask{Type: "a", RequestedBy: boss}})
+		w.refused(err, pawl.CodeInvalid)
+	}},
 	{"are refused in every text of a worker", func(w *fixture) {
 		t := w.oneItem()
 		l := w.claim("w1")

@@ -207,6 +207,20 @@ var retention = noun{"retention", []promise{
 		w.same([]any{after.Task, after.Items, after.Checkpoints}, []any{before.Task, before.Items, before.Checkpoints}, "what came back")
 		w.same(len(after.Events) >= len(before.Events), true, "its events came back")
 	}},
+	{"the whole database is checked, and nothing is changed", func(w *fixture) {
+		t := w.oneItem()
+		w.complete(w.claim("w1"), `1`)
+		before := w.taskData(t.ID)
+		for _, events := range []*int{nil, ptr(0), ptr(-1), ptr(-5)} {
+			r, err := w.svc.Doctor(w.ctx, pawl.DoctorCall{Events: events})
+			w.ok(err, "doctor")
+			w.same([]any{r.Clean, len(r.Breaches), r.Breaches != nil, r.Warnings != nil}, []any{true, 0, true, true}, "what was found")
+			if events != nil && *events == 0 {
+				w.same(r.Logged, 0, "events that were compared with the log")
+			}
+		}
+		w.same(w.taskData(t.ID), before, "the task")
+	}},
 	{"what the next pass would remove is counted, and nothing is changed", func(w *fixture) {
 		ended, failed := w.oneItem(), w.oneItem()
 		w.complete(w.claim("w1"), `1`)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -223,6 +224,16 @@ func CheckAddItems(c *pawl.AddItems, now time.Time) error {
 	return f.Err("add_items")
 }
 
+// CheckRequester refuses the name of a requester that others could read as a type and a name, as
+// that of any actor.
+func CheckRequester(op string, r *pawl.Requester) error {
+	var f Fields
+	if r != nil && strings.Contains(r.ID, "/") {
+		f.Add("/requested_by/id", "is %q; the name of an actor has no slash", r.ID)
+	}
+	return f.Err(op)
+}
+
 // CheckClone checks the call that clones a task.
 func CheckClone(c *pawl.TaskClone) error {
 	var f Fields
@@ -231,7 +242,10 @@ func CheckClone(c *pawl.TaskClone) error {
 	if c.Checkpoints && c.Unique != nil && c.Unique.OnConflict == pawl.OnConflictReplace {
 		f.Add("/unique/on_conflict", "must not be replace: a clone with checkpoints does not replace a task")
 	}
-	return f.Err("clone")
+	if err := f.Err("clone"); err != nil {
+		return err
+	}
+	return CheckRequester("clone", c.RequestedBy)
 }
 
 // CheckFork checks the call that forks a task.

@@ -151,6 +151,12 @@ func (f *WhyFacts) budget(e *Explanation) {
 	e.Detail = "It is queued when the budget is changed" + orUntil(f.Item.BlockedBy.Until) + "."
 	limit := b.Limit + max(b.Limit, 1-b.Remaining)
 	e.Command = f.command("budget set", []string{"--limit", strconv.FormatInt(min(limit, pawl.MaxBudgetAmount), 10)}, b.Name)
+	if c := f.Cause; c != nil { // an attempt that has reserved some of it; if it goes on, it settles
+		raise := e.Command
+		if f.because(e); c.Reason != pawl.WhyStalled {
+			e.Command = raise
+		}
+	}
 }
 
 func (f *WhyFacts) scheduled(e *Explanation) {

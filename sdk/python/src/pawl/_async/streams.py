@@ -78,16 +78,21 @@ class AsyncMessageStream:
     `after` is the last chunk that came: pass it to go on there.
     """
 
-    def __init__(self, call: AsyncCall, message_id: str, after: int, last: int | None) -> None:
+    def __init__(self, call: AsyncCall, message_id: str, after: int, last: int | None, epoch: int) -> None:
         self._call = call
         self._id = message_id
         self._last = last  # until a server has said where these chunks begin
-        self._position = MessagePosition(after)
+        self._position = MessagePosition(after, epoch)
 
     @property
     def after(self) -> int:
         """The number of the last chunk that came; -1 = none."""
         return self._position.after
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of `after`: it rises when the database went back in time. Pass both to go on there."""
+        return self._position.epoch
 
     async def __aiter__(self) -> AsyncIterator[MessageFrame]:
         reconnect = Reconnect(self._call.config)
@@ -139,9 +144,11 @@ class AsyncStreamCalls:
         """
         return AsyncEventStream(self._call, str(after), dict(query))
 
-    def follow_message(self, message_id: str, after: int = -1, *, last: int | None = None) -> AsyncMessageStream:
+    def follow_message(
+        self, message_id: str, after: int = -1, *, last: int | None = None, epoch: int = 0
+    ) -> AsyncMessageStream:
         """Follows a message: the chunks after a number, then new ones, until it has ended.
 
         With `last` it begins with that many of the chunks that were written so far.
         """
-        return AsyncMessageStream(self._call, message_id, after, last)
+        return AsyncMessageStream(self._call, message_id, after, last, epoch)

@@ -64,6 +64,7 @@ __all__ = [
     "Beat",
     "Blob",
     "Blocked",
+    "Breach",
     "Budget",
     "BudgetOptions",
     "BudgetScope",
@@ -100,6 +101,8 @@ __all__ = [
     "Counts",
     "Debounce",
     "DeleteTaskQuery",
+    "DoctorCall",
+    "DoctorReport",
     "ErrorCode",
     "Event",
     "FailBody",
@@ -330,6 +333,7 @@ __all__ = [
     "TypeLimits",
     "TypeRef",
     "Unique",
+    "Warning",
     "Why",
     "WorkerBody",
     "WorkerInfo",
@@ -824,6 +828,19 @@ class Blocked(_Blocked, total=False):
     until: str
 
 
+class _Breach(TypedDict):
+    found: str
+    mend: str
+    rule: str
+    subject: str
+
+
+class Breach(_Breach, total=False):
+    """Breach of the server's description."""
+
+    code: str
+
+
 class _Budget(TypedDict):
     created_at: str
     limit: int
@@ -1239,6 +1256,21 @@ class DeleteTaskQuery(TypedDict, total=False):
 
     force: bool
     reason: str
+
+
+class DoctorCall(TypedDict, total=False):
+    """DoctorCall of the server's description."""
+
+    events: int
+
+
+class DoctorReport(TypedDict):
+    """DoctorReport of the server's description."""
+
+    breaches: list[Breach]
+    clean: bool
+    logged: int
+    warnings: list[Warning]
 
 
 class _Event(TypedDict):
@@ -4074,6 +4106,14 @@ class Unique(_Unique, total=False):
     key: str
     on_conflict: str
     window_seconds: int
+
+
+class Warning(TypedDict):
+    """Warning of the server's description."""
+
+    code: str
+    command: str
+    detail: str
 
 
 class _Why(TypedDict):

@@ -246,6 +246,13 @@ class OperationCalls:
         """Lists sweeps with what each did, newest first."""
         return Pages(self._call, "list_sweeps", "", dict(query))
 
+    def doctor(self, *, events: int | None = None) -> t.DoctorReport:
+        """Checks the invariants of the whole database, and changes nothing.
+
+        The newest `events` are compared with the transparency log: 100,000 by default, below 0 all.
+        """
+        return self._call.call("doctor", body={} if events is None else {"events": events})
+
     def prunable(self) -> t.Prunable:
         """Counts what a pass would archive and remove now, and changes nothing."""
         return self._call.call("prunable")
