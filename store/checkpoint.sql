@@ -57,20 +57,20 @@ WHERE t.id = $1 AND t.namespace = $2
 -- What follows the columns of checkpoints: the newest that a task itself has of each of some names,
 -- or of each name of a range.
 -- name: newest of names
-WHERE c.task_id = $1 AND c.seq IN (
+WHERE c.task_id = $1 AND c.seq @among_rows
   SELECT MAX(y.seq)
   FROM pawl.checkpoints y
   WHERE y.task_id = $1 AND y.item_id IS NULL AND y.name @among($2)
-  GROUP BY y.name)
+  GROUP BY y.name @end_rows
 ORDER BY c.seq
 LIMIT $3
 
 -- name: newest of range
-WHERE c.task_id = $1 AND c.seq IN (
+WHERE c.task_id = $1 AND c.seq @among_rows
   SELECT MAX(y.seq)
   FROM pawl.checkpoints y
   WHERE y.task_id = $1 AND y.item_id IS NULL AND y.name >= $2 AND y.name < $3
-  GROUP BY y.name)
+  GROUP BY y.name @end_rows
 ORDER BY c.seq
 LIMIT $4
 

@@ -154,6 +154,7 @@ func rewriteFor(schema string) func(string) string {
 	f, _ := rewrites.LoadOrStore(schema, store.Rewriter(marks,
 		"@known_types", shared("known_types"), "@known_type", shared("known_type"),
 		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
+		"@among_rows", "= ANY(ARRAY(", "@end_rows", "))", // with IN, the planner may walk over the whole task
 		"@hex(", "encode(", "@)", ", 'hex')",
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",
 		"pawl.", quoted, "@uuid", "uuid", "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE",

@@ -19,6 +19,7 @@ var rewrite = store.Rewriter(map[string]string{
 	"@least(":     "MIN(%s)",
 }, "@uuid", "BLOB", "@each(", "json_each(",
 	"@object(", "json_object(", "@array(", "json_array(", "@group(", "json_group_array(",
+	"@among_rows", "IN (", "@end_rows", ")",
 	"@hex(", "lower(hex(", "@)", "))",
 	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "", "@transaction", "0",
 	"@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
