@@ -96,8 +96,8 @@ func pendingConsequences(ctx context.Context, tx Tx, now int64) (out []Warning, 
 	err = eachRow(ctx, tx, unfinishedSQL["pending for long"], []any{now - pendingLate.Microseconds(), warnedTypes}, func(rows Rows) error {
 		var namespace, task, what string
 		err := rows.Scan(&namespace, (*TaskID)(&task), &what)
-		out = append(out, Warning{"consequence_pending", "task " + task + " of namespace " + namespace + ": " + what +
-			", for more than an hour; run a server, or read in its log why it fails", pawl.CommandLine(namespace, "task get", task)})
+		out = append(out, warning("consequence_pending", "task "+task+" of namespace "+namespace+": "+what+
+			", for more than an hour; run a server, or read in its log why it fails", pawl.CommandLine(namespace, "task get", task)))
 		return err
 	})
 	return out, err

@@ -11,6 +11,10 @@ import (
 // work down.
 type Warning = pawl.Warning
 
+func warning(code, detail, command string) Warning {
+	return Warning{Code: code, Detail: detail, Command: command}
+}
+
 // Warnings lists what puts a promise at risk.
 func Warnings(ctx context.Context, db DB) ([]Warning, error) {
 	var out []Warning
@@ -47,8 +51,8 @@ func overLimits(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 	var out []Warning
 	over := func(what string, leased int, most *int) {
 		if most != nil && leased > *most {
-			out = append(out, Warning{"limit_exceeded", fmt.Sprintf("%s: %d leased, the limit is %d; this is right for a while after a "+
-				"limit was lowered; otherwise a program that does not know limits claims from the queue", what, leased, *most), "pawl queue ls"})
+			out = append(out, warning("limit_exceeded", fmt.Sprintf("%s: %d leased, the limit is %d; this is right for a while after a "+
+				"limit was lowered; otherwise a program that does not know limits claims from the queue", what, leased, *most), "pawl queue ls"))
 		}
 	}
 	total, queue, limits := 0, "", pawl.QueueLimits{}

@@ -32,8 +32,8 @@ func noSweep(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 	if oldest == nil || since == nil || now-*since <= sweepLate.Microseconds() {
 		return nil, nil
 	}
-	return []Warning{{"no_sweep", fmt.Sprintf("no sweep has run for %s: expired leases, due items and retention wait; run a server, "+
-		"or sweep by hand", ago(now, *since)), "pawl sweep"}}, nil
+	return []Warning{warning("no_sweep", fmt.Sprintf("no sweep has run for %s: expired leases, due items and retention wait; run a server, "+
+		"or sweep by hand", ago(now, *since)), "pawl sweep")}, nil
 }
 
 func ago(now, at int64) time.Duration {
@@ -68,8 +68,8 @@ func noWorkers(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 			}
 		}
 		if !live[q.Namespace].take(q.Type) && len(out) < warnedTypes {
-			out = append(out, Warning{"no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it",
-				q.Type, q.Namespace), pawl.CommandLine(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")})
+			out = append(out, warning("no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it",
+				q.Type, q.Namespace), pawl.CommandLine(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")))
 		}
 	}
 	return out, nil
@@ -88,8 +88,8 @@ func failingSchedules(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 		if err := rows.Scan(&namespace, &name, &failure); err != nil {
 			return nil, err
 		}
-		out = append(out, Warning{"schedule_error", fmt.Sprintf("schedule %s of namespace %s made no task at its last time: %s",
-			name, namespace, failure), pawl.CommandLine(namespace, "schedule get", name)})
+		out = append(out, warning("schedule_error", fmt.Sprintf("schedule %s of namespace %s made no task at its last time: %s",
+			name, namespace, failure), pawl.CommandLine(namespace, "schedule get", name)))
 	}
 	return out, rows.Err()
 }
@@ -105,9 +105,9 @@ func shortLeases(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 		if !m.Short() || len(out) == warnedTypes {
 			continue
 		}
-		out = append(out, Warning{"short_lease", fmt.Sprintf("type %s of namespace %s has a lease of %s, and 95 %% of its newest %d "+
+		out = append(out, warning("short_lease", fmt.Sprintf("type %s of namespace %s has a lease of %s, and 95 %% of its newest %d "+
 			"attempts took up to %s: a worker that misses its heartbeats loses its item", m.Type, m.Namespace, m.Lease, len(m.Runs),
-			m.Quantile(95).Round(time.Millisecond)), pawl.CommandLine(m.Namespace, "type suggest", m.Type)})
+			m.Quantile(95).Round(time.Millisecond)), pawl.CommandLine(m.Namespace, "type suggest", m.Type)))
 	}
 	return out, nil
 }
@@ -126,8 +126,8 @@ func sequencerBehind(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 	if oldest == nil || now-*oldest <= sequencerLate.Microseconds() {
 		return nil, nil
 	}
-	return []Warning{{"sequencer_behind", fmt.Sprintf("%d events or more, the oldest of them %s old, are not in the feed and the "+
-		"transparency log yet: run a server", n, ago(now, *oldest)), "pawl serve"}}, nil
+	return []Warning{warning("sequencer_behind", fmt.Sprintf("%d events or more, the oldest of them %s old, are not in the feed and the "+
+		"transparency log yet: run a server", n, ago(now, *oldest)), "pawl serve")}, nil
 }
 
 // MaxUnsequenced is how many events without a position are counted.
@@ -147,8 +147,8 @@ func lateSchedules(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 		if err := rows.Scan(&namespace, &name, &at); err != nil {
 			return nil, err
 		}
-		out = append(out, Warning{"schedule_late", fmt.Sprintf("schedule %s of %s has been due since %s: run a server, or read in its log why "+
-			"it does not fire", name, namespace, Stamp(at).Format(time.RFC3339)), "pawl serve"})
+		out = append(out, warning("schedule_late", fmt.Sprintf("schedule %s of %s has been due since %s: run a server, or read in its log why "+
+			"it does not fire", name, namespace, Stamp(at).Format(time.RFC3339)), "pawl serve"))
 	}
 	return out, rows.Err()
 }
