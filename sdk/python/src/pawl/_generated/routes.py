@@ -127,6 +127,7 @@ ROUTES = {
     "list_sweeps": Route("list_sweeps", "GET", "/v1/sweeps", False, False, True, False, False, False),
     "sweep": Route("sweep", "POST", "/v1/sweeps", True, False, False, True, False, False),
     "prunable": Route("prunable", "GET", "/v1/sweeps/prunable", False, False, True, False, False, False),
+    "doctor": Route("doctor", "POST", "/v1/doctor", False, False, True, True, False, False),
     "list_archives": Route("list_archives", "GET", "/v1/archives", False, False, True, False, False, False),
     "restore_archive": Route("restore_archive", "POST", "/v1/archives/{id}:restore", True, True, False, True, False, False),
     "list_relays": Route("list_relays", "GET", "/v1/relays", False, False, True, False, False, False),
