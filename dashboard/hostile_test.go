@@ -35,7 +35,7 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 				Payload:     payload,
 				MaxAttempts: 1,
 				Reply:       &pawl.Reply{Model: evil},
-				RequestedBy: &pawl.Requester{Type: evil[:40], ID: evil},
+				RequestedBy: &pawl.Requester{Type: evil[:40], ID: strings.ReplaceAll(evil, "/", "")},
 				Metadata:    json.RawMessage(`{"evil":` + string(quoted) + `}`),
 			},
 		)

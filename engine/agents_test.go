@@ -85,11 +85,11 @@ func (c *crowd) quarrel(who string, svc pawl.Service, r *rand.Rand) {
 		case n < 11:
 			c.part(svc, l, r)
 		case n < 14:
-			_, err := first(svc.Finalize(context.Background(), []pawl.FinalizeCall{{Fence: l.Fence()}}))
-			c.submitAll(l, err)
+			got, err := first(svc.Finalize(context.Background(), []pawl.FinalizeCall{{Fence: l.Fence()}}))
+			c.submitAll(l, got.Repeated, err)
 		case n < 16:
-			_, err := first(svc.Submit(context.Background(), []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`{"title":"whole"}`)}}))
-			c.submitAll(l, err)
+			got, err := first(svc.Submit(context.Background(), []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte(`{"title":"whole"}`)}}))
+			c.submitAll(l, got.Repeated, err)
 		case n < 18:
 			_, err := first(svc.Heartbeat(context.Background(), []pawl.HeartbeatCall{{Fence: l.Fence()}}))
 			c.allow(err)
@@ -161,8 +161,8 @@ func (c *crowd) part(svc pawl.Service, l pawl.Lease, r *rand.Rand) {
 	}
 }
 
-func (c *crowd) submitAll(l pawl.Lease, err error) {
-	if c.allow(err) {
+func (c *crowd) submitAll(l pawl.Lease, repeated bool, err error) {
+	if c.allow(err) && !repeated {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.handed[l.ID]++
@@ -227,8 +227,8 @@ func (c *crowd) finish() {
 			p := need[pawl.ItemPart](c.T)(
 				first(c.svcs[0].SubmitParts(context.Background(), []pawl.PartCall{{Fence: l.Fence(), Key: "title", Payload: []byte(`"last"`)}})))
 			c.parts[p.ID] = p.Status
-			_, err := first(c.svcs[1].Finalize(context.Background(), []pawl.FinalizeCall{{Fence: l.Fence(), Mode: pawl.FinalizeBestEffort}}))
-			c.submitAll(l, err)
+			got, err := first(c.svcs[1].Finalize(context.Background(), []pawl.FinalizeCall{{Fence: l.Fence(), Mode: pawl.FinalizeBestEffort}}))
+			c.submitAll(l, got.Repeated, err)
 		}
 	}
 	var wg sync.WaitGroup

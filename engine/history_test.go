@@ -28,14 +28,15 @@ type asked struct {
 }
 
 type told struct {
-	ok      bool
-	attempt int
-	until   time.Time // claim, heartbeat: the lease's new end
-	at      time.Time // claim, heartbeat, expire: the time, by the database's clock
-	code    pawl.Code
-	reason  string
-	state   string
-	holder  string
+	ok       bool
+	repeated bool // an earlier call of the same worker and attempt was carried out
+	attempt  int
+	until    time.Time // claim, heartbeat: the lease's new end
+	at       time.Time // claim, heartbeat, expire: the time, by the database's clock
+	code     pawl.Code
+	reason   string
+	state    string
+	holder   string
 }
 
 // life is the state by which the history of an item must be explained.
@@ -45,6 +46,12 @@ type life struct {
 	attempt int
 	until   time.Time
 	left    string
+	done    string // the calls that ended leases, in their order
+}
+
+// call names what ended a lease, for a call that repeats it.
+func (in asked) call() string {
+	return fmt.Sprintf("%s %s#%d;", in.verb, in.fence.WorkerID, in.fence.Attempt)
 }
 
 // lives says that calls about one item behave as if each took effect at one moment
@@ -77,13 +84,16 @@ func (l life) step(in asked, out told) (bool, life) {
 	if !out.ok {
 		return l.explains(in, out), l
 	}
+	if out.repeated {
+		return strings.Contains(l.done, in.call()), l
+	}
 	mine := l.state.Leased() && l.holder == in.fence.WorkerID && l.attempt == in.fence.Attempt
 	switch in.verb {
 	case "claim":
 		if l.state != pawl.ItemQueued || out.attempt != l.attempt+1 {
 			return false, l
 		}
-		return true, life{state: pawl.ItemLeased, holder: in.fence.WorkerID, attempt: out.attempt, until: out.until}
+		return true, life{state: pawl.ItemLeased, holder: in.fence.WorkerID, attempt: out.attempt, until: out.until, done: l.done}
 	case "heartbeat":
 		if !mine || !out.at.Before(l.until) {
 			return false, l
@@ -94,13 +104,13 @@ func (l life) step(in asked, out told) (bool, life) {
 		if !mine || out.at.Before(l.until) {
 			return false, l
 		}
-		return true, life{state: pawl.ItemQueued, holder: l.holder, attempt: l.attempt, left: "expired"}
+		return true, life{state: pawl.ItemQueued, holder: l.holder, attempt: l.attempt, left: "expired", done: l.done}
 	}
 	if !mine || !in.before.Before(l.until) {
 		return false, l
 	}
 	to := map[string]pawl.ItemState{"complete": pawl.ItemCompleted, "fail": pawl.ItemQueued, "release": pawl.ItemQueued}[in.verb]
-	return true, life{state: to, holder: l.holder, attempt: l.attempt, left: in.verb}
+	return true, life{state: to, holder: l.holder, attempt: l.attempt, left: in.verb, done: l.done + in.call()}
 }
 
 // explains reports whether a refusal is right at this moment.
@@ -185,19 +195,20 @@ func (h *historian) work(client int, verb string, f pawl.Fence) {
 	ctx, svc := h.t.Context(), h.svc(client)
 	h.note(client, asked{verb: verb, fence: f}, func() map[string]told {
 		out, err := told{ok: true}, error(nil)
+		var moved pawl.Moved
 		switch verb {
 		case "heartbeat":
 			var b pawl.Beat
 			b, err = pawl.Heartbeat(ctx, svc, f)
 			out.at, out.until = b.ServerTime, b.LeaseExpiresAt
 		case "complete":
-			_, err = pawl.Complete(ctx, svc, f, nil)
+			moved, err = pawl.Complete(ctx, svc, f, nil)
 		case "fail":
-			_, err = pawl.Fail(ctx, svc, f, pawl.RetryAfter(0, errors.New("no")))
+			moved, err = pawl.Fail(ctx, svc, f, pawl.RetryAfter(0, errors.New("no")))
 		case "release":
-			_, err = pawl.Release(ctx, svc, f)
+			moved, err = pawl.Release(ctx, svc, f)
 		}
-		if err != nil {
+		if out.repeated = moved.Repeated; err != nil {
 			out = h.refusal(verb, err)
 		}
 		return map[string]told{f.ItemID: out}

@@ -56,7 +56,7 @@ var kinds = map[string]string{
 		"list_checkpoints list_failures list_workers stats series suggest_leases log_checkpoint log_task log_consistency list_sweeps " +
 		"prunable list_archives list_relays list_queues get_queue list_budgets get_budget budget_spending list_schedules get_schedule " +
 		"schedule_firings list_types get_type check_token list_keys get_key plain_task plain_task_events metrics",
-	"gather": "get_keys",
+	"gather": "get_keys doctor", // doctor: one at a time
 	"stream": "follow_message chat resume_chat get_blob",
 	"upload": "put_blob",
 	"write": "create_task update_task clone_task fork_task delete_task add_items cancel_task retry_task bury_task checkpoint_task " +
