@@ -379,7 +379,7 @@ func TestTasksInOrderOfUpdate(t *testing.T) {
 
 // No list scans a large table, whatever its filter.
 func TestListsReadByTheirIndexes(t *testing.T) {
-	n := times(31_000, 1_000_000) // some lists read 10,000 rows at a time
+	n := times(60_000, 1_000_000) // some lists read up to 18,000 rows at a time
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		full(t, p, n)
 		lite := p.Database == pawltest.SQLite
