@@ -17,9 +17,8 @@ build: ## ./pawl, one file without C
 release: ## dist: archives for five platforms, lists of their modules, checksums; the same commit gives the same bytes
 	go run ./internal/release -out dist
 
-# What is the same in every target that runs all tests. `make check` runs the whole of go vet. Many tests wait for a time
-# or a process, so twice as many run side by side as there are cores.
-TESTENV = go run ./internal/testenv -vet=off -p 4 -parallel 4
+# What is the same in every target that runs all tests. `make check` runs the whole of go vet.
+TESTENV = go run ./internal/testenv -vet=off
 
 test: ## every test on SQLite and PostgreSQL; those of concurrent code again, with the race detector
 	$(TESTENV) -raced -timeout 1h ./...
