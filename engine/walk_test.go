@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ var walks atomic.Int64
 func TestRandomWalk(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		rapid.Check(t, func(rt *rapid.T) {
-			w := &walk{T: rt, p: p, model: &model{now: p.Now()}, seen: map[string]int64{}}
+			w := &walk{T: rt, p: p, model: &model{now: p.Now()}, seen: map[string]int64{}, sent: map[string]bool{}}
 			w.ctx = pawl.As(context.Background(), pawl.Caller{Namespace: fmt.Sprint("walk", walks.Add(1))})
 			rt.Repeat(map[string]func(*rapid.T){
 				"create":  w.create,
@@ -45,6 +46,7 @@ type walk struct {
 	*rapid.T
 	p     *pawltest.Pawl
 	model *model
+	sent  map[string]bool // the calls that were carried out
 	ctx   context.Context
 	seen  map[string]int64
 }
@@ -124,13 +126,27 @@ func (w *walk) work(rt *rapid.T) {
 	i := w.model.item(f.ItemID)
 	code, why := w.model.verdict(i, f)
 	cancelled := verb == "heartbeat" && code == pawl.CodeConflict && i.state == pawl.ItemCancelled
-	err := w.call(verb, f, delay, cancelled)
+	moved, err := w.call(verb, f, delay, cancelled)
 	if cancelled {
 		w.ok(err)
 		return
 	}
+	sent := fmt.Sprint(verb, f)
+	switch verb { // what else is in the body of the call
+	case "fail":
+		sent += delay.String()
+	case "suspend":
+		sent += w.p.Now().String()
+	}
+	if code != "" && w.sent[sent] { // the same call was carried out before
+		if w.ok(err); !moved.Repeated {
+			w.Fatalf("%s: it is not said to be repeated: %+v", sent, moved)
+		}
+		return
+	}
 	w.agree(verb, err, code, why)
 	if code == "" {
+		w.sent[sent] = !slices.Contains([]string{"heartbeat", "progress", "checkpoint"}, verb)
 		w.carryOut(verb, i, delay)
 	}
 }
@@ -148,8 +164,7 @@ func (w *walk) agree(what string, err error, code pawl.Code, why string) {
 	}
 }
 
-func (w *walk) call(verb string, f pawl.Fence, delay time.Duration, cancelled bool) error {
-	var err error
+func (w *walk) call(verb string, f pawl.Fence, delay time.Duration, cancelled bool) (moved pawl.Moved, err error) {
 	switch verb {
 	case "heartbeat":
 		var b pawl.Beat
@@ -164,17 +179,17 @@ func (w *walk) call(verb string, f pawl.Fence, delay time.Duration, cancelled bo
 		ref, err = pawl.SaveCheckpoint(w.ctx, w.p.Service, f, pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: []byte(`1`)})
 		w.seen[f.ItemID] = ref.Sequence
 	case "complete":
-		_, err = pawl.Complete(w.ctx, w.p.Service, f, []byte(`1`))
+		moved, err = pawl.Complete(w.ctx, w.p.Service, f, []byte(`1`))
 	case "fail":
 		retry, ms := delay >= 0, max(0, delay).Milliseconds()
-		_, err = first(
+		moved, err = first(
 			w.p.Service.Fail(w.ctx, []pawl.FailCall{{Fence: f, Error: pawl.Failure{Message: "no"}, Retryable: &retry, RetryAfterMS: &ms}}))
 	case "release":
-		_, err = pawl.Release(w.ctx, w.p.Service, f)
+		moved, err = pawl.Release(w.ctx, w.p.Service, f)
 	case "suspend":
-		_, err = pawl.Suspend(w.ctx, w.p.Service, f, w.p.Now().Add(20*time.Second))
+		moved, err = pawl.Suspend(w.ctx, w.p.Service, f, w.p.Now().Add(20*time.Second))
 	}
-	return err
+	return moved, err
 }
 
 func (w *walk) carryOut(verb string, i *modelItem, delay time.Duration) {
