@@ -37,11 +37,14 @@ func TestAwayForAnHour(t *testing.T) {
 		sink.mu.Lock()
 		tries := sink.batches
 		sink.mu.Unlock()
+		src.mu.Lock()
+		reads := src.reads
+		src.mu.Unlock()
 		if r := at.of("s"); r.Position != 1 || r.Error != "it is away" || time.Since(*r.FailingAt) < 59*time.Minute || r.DisabledAt != nil {
 			t.Errorf("after an hour the relay is %+v", r)
 		}
-		if tries > 250 || src.reads > 1000 { // half a minute between two, some at the beginning
-			t.Errorf("%d tries in an hour; %d events in memory", tries, src.reads)
+		if tries > 250 || reads > 1000 { // half a minute between two, some at the beginning
+			t.Errorf("%d tries in an hour; %d events in memory", tries, reads)
 		}
 		sink.set(nil)
 		time.Sleep(40 * time.Second)
