@@ -67,7 +67,7 @@ var errTogether = errors.New("the tasks have too many bytes to be archived toget
 // Each task has a result of its own: one whose deletion has begun is errBeingDeleted, and one that does not exist has no
 // namespace. The last line of an archive proves the task's events under the signed root.
 //
-// Small tasks are read together, which takes a tenth of the statements; others each alone, as a stream.
+// Small tasks are read together, with one statement for each table; others each alone, as a stream.
 func (s *Sweeper) writeAll(ctx context.Context, tasks []string, signed store.SignedRoot) ([]writeResult, error) {
 	out, lines, err := s.readTogether(ctx, tasks, signed)
 	alone := errors.Is(err, errTogether)

@@ -19,7 +19,7 @@ import (
 // one.
 const deleteBatch = 5 * batch
 
-// retiredAtOnce is how many tasks are archived and removed together, if they are small: their transaction takes some 20 ms.
+// retiredAtOnce is how many tasks are archived and removed together, if they are small: on SQLite their transaction takes some 20 ms.
 const retiredAtOnce = 200
 
 // maxRetried bounds the tasks that a cursor remembers to try again. With more it stands still.
