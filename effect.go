@@ -3,13 +3,14 @@ package pawl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
-// Effect is a call to the outside that changes something there: a payment, a mail, a deployment. It
+// EffectRecord is what is known of an effect: a call to the outside that changes something there: a payment, a mail, a deployment. It
 // is a row before it is a request, so that after a crash it is known, or said to be unknown, whether
 // it happened.
-type Effect struct {
+type EffectRecord struct {
 	ID          string          `json:"id"`
 	Name        string          `json:"name"` // within its item
 	Key         string          `json:"key"`  // its identity in the namespace
@@ -181,26 +182,35 @@ type EffectSender interface {
 	OpenEffect(ctx context.Context, call OpenEffectCall) (OpenedEffect, error)
 	// EffectDone reports that an effect happened. It is compared with the claims that opened the effect, not
 	// with the current lease: a report is never refused because it is late. Beside a decision it is kept.
-	EffectDone(ctx context.Context, id string, call EffectDoneCall) (Effect, error)
+	EffectDone(ctx context.Context, id string, call EffectDoneCall) (EffectRecord, error)
 	// EffectFailed reports that an effect did not happen, as EffectDone does.
-	EffectFailed(ctx context.Context, id string, call EffectFailedCall) (Effect, error)
+	EffectFailed(ctx context.Context, id string, call EffectFailedCall) (EffectRecord, error)
 	// EffectUnknown reports that the sender does not know, as EffectDone does.
-	EffectUnknown(ctx context.Context, id string, call EffectUnknownCall) (Effect, error)
+	EffectUnknown(ctx context.Context, id string, call EffectUnknownCall) (EffectRecord, error)
 }
 
 // EffectDecider decides about effects. Each decision sends the signal EffectSignal with the effect's id
 // as key.
 type EffectDecider interface {
 	// ApproveEffect lets an effect that waits be sent. The worker that opened it may not.
-	ApproveEffect(ctx context.Context, id string, call EffectDecision) (Effect, error)
+	ApproveEffect(ctx context.Context, id string, call EffectDecision) (EffectRecord, error)
 	// RejectEffect makes an effect that waits failed, for good.
-	RejectEffect(ctx context.Context, id string, call EffectDecision) (Effect, error)
+	RejectEffect(ctx context.Context, id string, call EffectDecision) (EffectRecord, error)
 	// ResolveEffect decides an unknown effect.
-	ResolveEffect(ctx context.Context, id string, call ResolveEffectCall) (Effect, error)
+	ResolveEffect(ctx context.Context, id string, call ResolveEffectCall) (EffectRecord, error)
 }
 
 // EffectReader reads effects.
 type EffectReader interface {
-	GetEffect(ctx context.Context, id string) (Effect, error)
-	ListEffects(ctx context.Context, f EffectFilter) (List[Effect], error)
+	GetEffect(ctx context.Context, id string) (EffectRecord, error)
+	ListEffects(ctx context.Context, f EffectFilter) (List[EffectRecord], error)
+}
+
+// EffectOf returns the id of the effect that an error is about; "" = none.
+func EffectOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.EffectID
+	}
+	return ""
 }

@@ -13,41 +13,41 @@ func (c *Client) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl
 }
 
 // EffectDone reports that an effect happened; see pawl.EffectSender.
-func (c *Client) EffectDone(ctx context.Context, id string, call pawl.EffectDoneCall) (pawl.Effect, error) {
-	return write[pawl.Effect](ctx, c, "report_effect_done", id, call)
+func (c *Client) EffectDone(ctx context.Context, id string, call pawl.EffectDoneCall) (pawl.EffectRecord, error) {
+	return write[pawl.EffectRecord](ctx, c, "report_effect_done", id, call)
 }
 
 // EffectFailed reports that an effect did not happen; see pawl.EffectSender.
-func (c *Client) EffectFailed(ctx context.Context, id string, call pawl.EffectFailedCall) (pawl.Effect, error) {
-	return write[pawl.Effect](ctx, c, "report_effect_failed", id, call)
+func (c *Client) EffectFailed(ctx context.Context, id string, call pawl.EffectFailedCall) (pawl.EffectRecord, error) {
+	return write[pawl.EffectRecord](ctx, c, "report_effect_failed", id, call)
 }
 
 // EffectUnknown reports that it is not known whether an effect happened; see pawl.EffectSender.
-func (c *Client) EffectUnknown(ctx context.Context, id string, call pawl.EffectUnknownCall) (pawl.Effect, error) {
-	return write[pawl.Effect](ctx, c, "report_effect_unknown", id, call)
+func (c *Client) EffectUnknown(ctx context.Context, id string, call pawl.EffectUnknownCall) (pawl.EffectRecord, error) {
+	return write[pawl.EffectRecord](ctx, c, "report_effect_unknown", id, call)
 }
 
 // ApproveEffect lets an effect be sent; see pawl.EffectDecider.
-func (c *Client) ApproveEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.Effect, error) {
-	return write[pawl.Effect](ctx, c, "approve_effect", id, call)
+func (c *Client) ApproveEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
+	return write[pawl.EffectRecord](ctx, c, "approve_effect", id, call)
 }
 
 // RejectEffect makes an effect failed that waits to be sent; see pawl.EffectDecider.
-func (c *Client) RejectEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.Effect, error) {
-	return write[pawl.Effect](ctx, c, "reject_effect", id, call)
+func (c *Client) RejectEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
+	return write[pawl.EffectRecord](ctx, c, "reject_effect", id, call)
 }
 
 // ResolveEffect decides an unknown effect; see pawl.EffectDecider.
-func (c *Client) ResolveEffect(ctx context.Context, id string, call pawl.ResolveEffectCall) (pawl.Effect, error) {
-	return write[pawl.Effect](ctx, c, "resolve_effect", id, call)
+func (c *Client) ResolveEffect(ctx context.Context, id string, call pawl.ResolveEffectCall) (pawl.EffectRecord, error) {
+	return write[pawl.EffectRecord](ctx, c, "resolve_effect", id, call)
 }
 
 // GetEffect reads an effect; see pawl.EffectReader.
-func (c *Client) GetEffect(ctx context.Context, id string) (pawl.Effect, error) {
-	return read[pawl.Effect](ctx, c, "get_effect", id, nil)
+func (c *Client) GetEffect(ctx context.Context, id string) (pawl.EffectRecord, error) {
+	return read[pawl.EffectRecord](ctx, c, "get_effect", id, nil)
 }
 
 // ListEffects lists effects; see pawl.EffectReader.
-func (c *Client) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.List[pawl.Effect], error) {
-	return read[pawl.List[pawl.Effect]](ctx, c, "list_effects", "", api.EffectQueryOf(f))
+func (c *Client) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
+	return read[pawl.List[pawl.EffectRecord]](ctx, c, "list_effects", "", api.EffectQueryOf(f))
 }

@@ -72,7 +72,7 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gate
 }
 
 // EffectDone reports that an effect happened; see pawl.EffectSender.
-func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDoneCall) (pawl.Effect, error) {
+func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDoneCall) (pawl.EffectRecord, error) {
 	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectDone, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Answer: call.Answer, Amount: call.Amount}
@@ -80,7 +80,7 @@ func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDone
 }
 
 // EffectFailed reports that an effect did not happen; see pawl.EffectSender.
-func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFailedCall) (pawl.Effect, error) {
+func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFailedCall) (pawl.EffectRecord, error) {
 	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectFailed, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Error: &call.Error}
@@ -88,30 +88,46 @@ func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFa
 }
 
 // EffectUnknown reports that it is not known whether an effect happened; see pawl.EffectSender.
-func (e *Engine) EffectUnknown(ctx context.Context, id string, call pawl.EffectUnknownCall) (pawl.Effect, error) {
+func (e *Engine) EffectUnknown(ctx context.Context, id string, call pawl.EffectUnknownCall) (pawl.EffectRecord, error) {
 	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectUnknown, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Error: call.Error}
 	return e.reportEffect(ctx, id, &r)
 }
 
-func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) (pawl.Effect, error) {
+func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) (pawl.EffectRecord, error) {
 	op := string(r.State)
 	if err := ledger.CheckReport(op, r.Fence, r.Answer, r.Amount, r.Error); err != nil {
-		return pawl.Effect{}, err
+		return pawl.EffectRecord{}, err
 	}
 	if err := e.referItem(ctx, op, r.Fence.ItemID, blobsIn(r.Answer)); err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
-		return pawl.Effect{}, err
+		return pawl.EffectRecord{}, err
 	}
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorWorker, r.Fence.WorkerID)
-	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Effect, effects, error) {
+	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
 		f, err := store.LockEffect(ctx, tx, c.Namespace, id)
+		if err == nil {
+			err = e.mayProbe(ctx, tx, &f, r)
+		}
 		if err == nil {
 			err = ledger.Take(ctx, tx, &f, r, by)
 		}
 		return f.Effect(), effects{}, err
 	})
+}
+
+// mayProbe lets the holder of the lease of an unknown effect's item report what a probe has found out, as if it
+// had opened the effect. In a fork only a person decides.
+func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, r *ledger.Report) error {
+	if f.State != pawl.EffectUnknown || f.Copied == 1 || f.ItemID != r.Fence.ItemID || r.State == pawl.EffectUnknown {
+		return nil
+	}
+	_, held, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), r.Fence))
+	if err == nil && held {
+		r.Holds = true
+	}
+	return err
 }
 
 // KeepEffect extends the lease of a gate that sends an effect. It is lease_lost if the effect is not
@@ -134,18 +150,18 @@ func (e *Engine) KeepEffect(ctx context.Context, id string, f pawl.Fence, second
 }
 
 // ApproveEffect lets an effect be sent; see pawl.EffectDecider.
-func (e *Engine) ApproveEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.Effect, error) {
+func (e *Engine) ApproveEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
 	return e.judgeEffect(ctx, "approve", id, &call)
 }
 
 // RejectEffect makes an effect failed that waits to be sent; see pawl.EffectDecider.
-func (e *Engine) RejectEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.Effect, error) {
+func (e *Engine) RejectEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
 	return e.judgeEffect(ctx, "reject", id, &call)
 }
 
-func (e *Engine) judgeEffect(ctx context.Context, op, id string, call *pawl.EffectDecision) (pawl.Effect, error) {
+func (e *Engine) judgeEffect(ctx context.Context, op, id string, call *pawl.EffectDecision) (pawl.EffectRecord, error) {
 	if err := ledger.CheckDecision(op, call); err != nil {
-		return pawl.Effect{}, err
+		return pawl.EffectRecord{}, err
 	}
 	return e.decideEffect(ctx, id, false, func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error {
 		return ledger.Judge(ctx, tx, f, op == "approve", call.Comment, by)
@@ -154,9 +170,9 @@ func (e *Engine) judgeEffect(ctx context.Context, op, id string, call *pawl.Effe
 
 // ResolveEffect decides an unknown effect; see pawl.EffectDecider. An item that waits for an effect which is
 // given up fails. Its task is locked before the signal.
-func (e *Engine) ResolveEffect(ctx context.Context, id string, call pawl.ResolveEffectCall) (pawl.Effect, error) {
+func (e *Engine) ResolveEffect(ctx context.Context, id string, call pawl.ResolveEffectCall) (pawl.EffectRecord, error) {
 	if err := ledger.CheckResolve(&call); err != nil {
-		return pawl.Effect{}, err
+		return pawl.EffectRecord{}, err
 	}
 	return e.decideEffect(ctx, id, call.Outcome == pawl.GiveUp,
 		func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error {
@@ -186,20 +202,20 @@ func (e *Engine) failWaiting(ctx context.Context, tx store.Tx, f *store.EffectRo
 // decideEffect runs a decision about a locked effect and tells the items that wait for it. Their signal
 // is locked before the effect, as by all who wait for it. ends says that an item which waits fails.
 func (e *Engine) decideEffect(ctx context.Context, id string, ends bool,
-	fn func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error) (pawl.Effect, error) {
+	fn func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error) (pawl.EffectRecord, error) {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorUser, "")
-	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Effect, effects, error) {
+	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
 		f, err := store.GetEffect(ctx, tx, c.Namespace, id)
 		if err == nil && ends {
 			err = store.LockTaskRow(ctx, tx, c.Namespace, f.TaskID)
 		}
 		if err != nil {
-			return pawl.Effect{}, effects{}, err
+			return pawl.EffectRecord{}, effects{}, err
 		}
 		waits, err := store.WaitsForEffect(ctx, tx, f.ItemID, id)
 		if err != nil {
-			return pawl.Effect{}, effects{}, err
+			return pawl.EffectRecord{}, effects{}, err
 		}
 		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: pawl.EffectSignal, Key: id}, "null", by)
 		if err == nil {
@@ -219,19 +235,19 @@ func (e *Engine) decideEffect(ctx context.Context, id string, ends bool,
 }
 
 // GetEffect reads an effect; see pawl.EffectReader.
-func (e *Engine) GetEffect(ctx context.Context, id string) (pawl.Effect, error) {
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Effect, error) {
+func (e *Engine) GetEffect(ctx context.Context, id string) (pawl.EffectRecord, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.EffectRecord, error) {
 		f, err := store.GetEffect(ctx, tx, ns, id)
 		return f.Effect(), err
 	})
 }
 
 // ListEffects lists effects; see pawl.EffectReader.
-func (e *Engine) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.List[pawl.Effect], error) {
+func (e *Engine) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
 	if err := ledger.CheckFilter(&f); err != nil {
-		return pawl.List[pawl.Effect]{}, err
+		return pawl.List[pawl.EffectRecord]{}, err
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Effect], error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.EffectRecord], error) {
 		return store.ListEffects(ctx, tx, ns, f)
 	})
 }

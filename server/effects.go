@@ -10,7 +10,7 @@ import (
 
 // effects registers the calls for effects.
 func (s *server) effects() {
-	add(s, "list_effects", func(ctx context.Context, in *api.EffectQuery) (*answer[pawl.List[pawl.Effect]], error) {
+	add(s, "list_effects", func(ctx context.Context, in *api.EffectQuery) (*answer[pawl.List[pawl.EffectRecord]], error) {
 		task, err := in.OfTask.Of()
 		if err != nil {
 			return nil, err
@@ -21,7 +21,7 @@ func (s *server) effects() {
 		}
 		return page(s.svc.ListEffects(ctx, in.Filter(task, item)))
 	})
-	add(s, "get_effect", func(ctx context.Context, in *member) (*answer[pawl.Effect], error) {
+	add(s, "get_effect", func(ctx context.Context, in *member) (*answer[pawl.EffectRecord], error) {
 		return reply(s.svc.GetEffect(ctx, in.ID))
 	})
 	type opening struct{ Body pawl.OpenEffectCall }
@@ -40,9 +40,9 @@ func (s *server) effects() {
 }
 
 // effectVerb is the handler of a verb on an effect.
-func effectVerb[B any](do func(pawl.Service, context.Context, string, B) (pawl.Effect, error),
-) func(context.Context, pawl.Service, *onEffect[B]) (*answer[pawl.Effect], error) {
-	return func(ctx context.Context, svc pawl.Service, in *onEffect[B]) (*answer[pawl.Effect], error) {
+func effectVerb[B any](do func(pawl.Service, context.Context, string, B) (pawl.EffectRecord, error),
+) func(context.Context, pawl.Service, *onEffect[B]) (*answer[pawl.EffectRecord], error) {
+	return func(ctx context.Context, svc pawl.Service, in *onEffect[B]) (*answer[pawl.EffectRecord], error) {
 		return reply(do(svc, ctx, in.ID, in.Body))
 	}
 }
@@ -90,6 +90,6 @@ func (s *server) awaitEffect(ctx context.Context, k *pawl.KeyBegin, call *pawl.O
 }
 
 // waits reports whether an effect is open elsewhere, or has no approval yet.
-func waits(f *pawl.Effect) bool {
+func waits(f *pawl.EffectRecord) bool {
 	return f.State == pawl.EffectOpen || f.State == pawl.EffectWaiting && f.Approval == "asked"
 }

@@ -62,9 +62,9 @@ func (f *EffectRow) targets() []any {
 }
 
 // Effect returns the row as the interfaces show it.
-func (f *EffectRow) Effect() pawl.Effect {
-	out := pawl.Effect{ID: f.ID, Name: f.Name, Key: f.Key, TaskID: f.TaskID, ItemID: f.ItemID, RequestHash: f.RequestHash, State: f.State,
-		Repeatable: f.Repeatable == 1, Sender: f.Sender, WorkerID: f.WorkerID, Attempt: f.Attempt, Sendings: f.Sendings,
+func (f *EffectRow) Effect() pawl.EffectRecord {
+	out := pawl.EffectRecord{ID: f.ID, Name: f.Name, Key: f.Key, TaskID: f.TaskID, ItemID: f.ItemID, RequestHash: f.RequestHash,
+		State: f.State, Repeatable: f.Repeatable == 1, Sender: f.Sender, WorkerID: f.WorkerID, Attempt: f.Attempt, Sendings: f.Sendings,
 		Approval:  []string{"", "asked", "given", "refused"}[f.Approval],
 		DecidedBy: string(f.DecidedBy), Budget: string(f.Budget), Outcome: string(f.Outcome), Comment: string(f.Comment),
 		Answer: raw(f.Answer), AnswerHash: string(f.AnswerHash), Error: failureOf(f.Error), Late: f.Late == 1, Contradicts: f.Contradicts == 1,
@@ -347,15 +347,15 @@ func WaitsForEffect(ctx context.Context, tx Tx, itemID, effectID string) (bool, 
 }
 
 // ListEffects lists effects, newest first.
-func ListEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilter) (pawl.List[pawl.Effect], error) {
-	return Pages(q.Page, func(f *pawl.Effect) int { return len(f.Answer) }, func(f pawl.Effect) string { return f.ID },
-		func(p pawl.Page) (pawl.List[pawl.Effect], error) {
+func ListEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
+	return Pages(q.Page, func(f *pawl.EffectRecord) int { return len(f.Answer) }, func(f pawl.EffectRecord) string { return f.ID },
+		func(p pawl.Page) (pawl.List[pawl.EffectRecord], error) {
 			q.Page = p
 			return listEffects(ctx, tx, namespace, q)
 		})
 }
 
-func listEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilter) (pawl.List[pawl.Effect], error) {
+func listEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
 	var w where
 	w.and("f.namespace = ?", namespace)
 	w.and("f.gone = 0")
@@ -383,13 +383,13 @@ func listEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilt
 	}
 	rows, err := readEffects(ctx, tx, w.text(effectSQL["effects"], "f.id DESC", q.Limit+1), w.args...)
 	if err != nil {
-		return pawl.List[pawl.Effect]{}, err
+		return pawl.List[pawl.EffectRecord]{}, err
 	}
-	out := make([]pawl.Effect, len(rows))
+	out := make([]pawl.EffectRecord, len(rows))
 	for i := range rows {
 		out[i] = rows[i].Effect()
 	}
-	return paged(out, q.Limit, func(f pawl.Effect) string { return f.ID }), nil
+	return paged(out, q.Limit, func(f pawl.EffectRecord) string { return f.ID }), nil
 }
 
 // SettleSpent settles what an effect has reserved, whatever became of the lease since. A budget or a
@@ -426,4 +426,10 @@ func GateUntil(now int64, seconds int) *int64 {
 // Done sets the answer of the effect. It happened, so there is no error.
 func (f *EffectRow) Done(answer string) {
 	f.Answer, f.AnswerHash, f.Error = Text(answer), Text(AnswerDigest([]byte(answer))), ""
+}
+
+// NamespaceOfItem returns the namespace of an item, or "" when there is no such item.
+func NamespaceOfItem(ctx context.Context, tx Tx, itemID string) (ns string, err error) {
+	_, err = Row(ctx, tx, []any{&ns}, effectSQL["namespace of item"], ItemID(itemID))
+	return ns, err
 }

@@ -78,3 +78,8 @@ ORDER BY f.id
 SELECT w.signal_key
 FROM pawl.waiting w
 WHERE w.item_id = $1 AND w.signal = $2
+
+-- name: namespace of item
+SELECT w.namespace
+FROM pawl.all_items w
+WHERE w.id = $1

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/db"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/demo"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/effect"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/event"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/idempotency"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/item"
@@ -40,9 +41,7 @@ func root(a *cli.App) *cobra.Command {
 	cli.GlobalFlags(root.PersistentFlags())
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		task.Command(
-			a,
-		),
+		task.Command(a),
 		task.FailuresCommand(a),
 		item.Command(a),
 		item.WhyCommand(a),
@@ -61,6 +60,7 @@ func root(a *cli.App) *cobra.Command {
 		serve.MCPCommand(a),
 		queue.Command(a),
 		budget.Command(a),
+		effect.Command(a),
 		schedule.Command(a),
 		bulk.Command(a),
 		relay.Command(a),

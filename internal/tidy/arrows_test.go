@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 	"access":                   {"", "api"}, // RequireTask answers with problems
 	"access/signin":            {"", "access"},
 	"inbound":                  {""},
+	"internal/gate":            {"", "access", "api"},
 	"engine/metrics":           {""},
 	"server": {"", "api", "access", "engine/metrics", "inbound", "internal/idform", "internal/jsonscan",
 		"internal/strictjson", "tracing"},
@@ -76,7 +77,7 @@ var arrows = map[string][]string{
 	"cmd/pawl/internal/*":    {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own
 	"cmd/pawl/internal/bulk": {"", "cmd/pawl/internal/cli", "cmd/pawl/internal/task"},
 	"cmd/pawl/internal/cli": {"", "access", "access/signin", "client", "engine", "inbound", "mcp", "store/objects", "store/objects/s3",
-		"internal/durable", "internal/jsonscan", "internal/nearest", "internal/strictjson", "internal/terminal", "tracing"},
+		"internal/durable", "internal/jsonscan", "internal/nearest", "internal/strictjson", "internal/terminal", "tracing", "internal/gate"},
 	"cmd/pawl/internal/task": {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/item": {"", "api", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "cmd/pawl/internal/task",
 		"internal/terminal"},
@@ -92,6 +93,7 @@ var arrows = map[string][]string{
 		"client",
 		"engine",
 		"dashboard",
+		"internal/gate",
 		"mcp",
 		"relay",
 		"relay/nats",

@@ -22,18 +22,18 @@ func (w *fixture) openEffect(l pawl.Lease, name string) pawl.OpenedEffect {
 	return out
 }
 
-func (w *fixture) tryDone(l pawl.Lease, id, answer string) (pawl.Effect, error) {
+func (w *fixture) tryDone(l pawl.Lease, id, answer string) (pawl.EffectRecord, error) {
 	return w.svc.EffectDone(w.ctx, id, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Answer: raw(answer)})
 }
 
-func (w *fixture) effectDone(l pawl.Lease, id, answer string) pawl.Effect {
+func (w *fixture) effectDone(l pawl.Lease, id, answer string) pawl.EffectRecord {
 	w.Helper()
 	out, err := w.tryDone(l, id, answer)
 	w.ok(err, "done")
 	return out
 }
 
-func (w *fixture) effectFailed(l pawl.Lease, id string) pawl.Effect {
+func (w *fixture) effectFailed(l pawl.Lease, id string) pawl.EffectRecord {
 	w.Helper()
 	out, err := w.svc.EffectFailed(w.ctx, id, pawl.EffectFailedCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt,
 		Error: pawl.Failure{Message: "refused"}})
@@ -41,7 +41,7 @@ func (w *fixture) effectFailed(l pawl.Lease, id string) pawl.Effect {
 	return out
 }
 
-func (w *fixture) resolve(id, outcome string) pawl.Effect {
+func (w *fixture) resolve(id, outcome string) pawl.EffectRecord {
 	w.Helper()
 	out, err := w.as(pawl.ActorUser, "ann").svc.ResolveEffect(w.ctx, id, pawl.ResolveEffectCall{Outcome: outcome})
 	w.ok(err, "resolve")
@@ -49,7 +49,7 @@ func (w *fixture) resolve(id, outcome string) pawl.Effect {
 }
 
 // effect checks the state of an effect.
-func (w *fixture) effect(id string, state pawl.EffectState) pawl.Effect {
+func (w *fixture) effect(id string, state pawl.EffectState) pawl.EffectRecord {
 	w.Helper()
 	out, err := w.svc.GetEffect(w.ctx, id)
 	w.ok(err, "get effect")
@@ -245,6 +245,15 @@ var effects = noun{"effects", []promise{
 		w.same(string(again.Answer), `"ch_1"`, "the answer")
 		_, err = w.tryDone(next, opened.ID, `"ch_2"`)
 		w.leaseLost(err, pawl.ReasonTaken, "done", "w1", 1)
+	}},
+	{"the next attempt may report what a probe has found out", func(w *fixture) {
+		w.oneItem()
+		l := w.claim("w1")
+		opened := w.openEffect(l, "charge")
+		w.release(l)
+		next := w.claim("w2")
+		w.effectFailed(next, opened.ID)
+		w.same(w.openEffect(next, "charge").ID, opened.ID, "id")
 	}},
 	{"a report beside a decision is kept and flagged", func(w *fixture) {
 		task := w.oneItem()

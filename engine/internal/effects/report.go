@@ -17,6 +17,7 @@ type Report struct {
 	Answer json.RawMessage // of done; nil = null
 	Amount *int64          // of done: what it cost; nil = what was reserved
 	Error  *pawl.Failure   // of failed and unknown
+	Holds  bool            // the caller holds the lease of the effect's item: it may have probed
 }
 
 var events = map[pawl.EffectState]string{
@@ -28,7 +29,7 @@ var events = map[pawl.EffectState]string{
 // unknown; beside a decision it is kept.
 func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by store.Actor) error {
 	sender := store.EffectSender{ItemID: r.Fence.ItemID, WorkerID: r.Fence.WorkerID, Attempt: r.Fence.Attempt, Key: by.Key}
-	if !f.Sent(sender) {
+	if !f.Sent(sender) && !r.Holds {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: string(r.State), Reason: pawl.ReasonTaken, State: string(f.State), Holder: f.WorkerID,
 			Attempt: f.Attempt, EffectID: f.ID, Message: fmt.Sprintf("effect %s was not opened by this claim", f.ID)}
 	}
