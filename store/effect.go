@@ -433,3 +433,16 @@ func NamespaceOfItem(ctx context.Context, tx Tx, itemID string) (ns string, err 
 	_, err = Row(ctx, tx, []any{&ns}, effectSQL["namespace of item"], ItemID(itemID))
 	return ns, err
 }
+
+// effectGauges counts the effects that are not decided.
+func effectGauges(ctx context.Context, tx Tx) (out []pawl.Gauge, err error) {
+	err = eachRow(ctx, tx, effectSQL["count states"], []any{pawl.MaxPage}, func(rows Rows) error {
+		var namespace, state string
+		var n int64
+		err := rows.Scan(&namespace, &state, &n)
+		out = append(out, pawl.Gauge{Name: "pawl_effects", Help: "Effects that are not decided, and that are not given up.",
+			Labels: []string{"namespace", namespace, "state", state}, Value: float64(n)})
+		return err
+	})
+	return out, err
+}

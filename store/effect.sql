@@ -83,3 +83,11 @@ WHERE w.item_id = $1 AND w.signal = $2
 SELECT w.namespace
 FROM pawl.all_items w
 WHERE w.id = $1
+
+-- name: count states
+SELECT f.namespace, f.state, COUNT(*)
+FROM pawl.effects f
+WHERE f.gone = 0 AND (f.state IN ('open', 'waiting') OR f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0)
+GROUP BY f.namespace, f.state
+ORDER BY f.namespace, f.state
+LIMIT $1

@@ -77,7 +77,8 @@ func TestAnEffectOfAHandler(t *testing.T) {
 		"is approved":             {o: pawl.EffectOptions{Approve: true}, outcome: "approve", want: pawl.TaskCompleted, sent: 1},
 		"a probe that says it is": {o: probing(true, nil), errs: []error{errCut}, want: pawl.TaskCompleted, sent: 1},
 		"a probe that says not":   {o: probing(false, nil), errs: []error{errCut}, want: pawl.TaskCompleted, sent: 2},
-		"a probe that errs":       {o: probing(false, errCut), errs: []error{errCut}, outcome: pawl.DidNotHappen, want: pawl.TaskCompleted, sent: 2},
+		"a probe that errs": {o: probing(false, errCut), errs: []error{errCut}, outcome: pawl.DidNotHappen,
+			want: pawl.TaskCompleted, sent: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

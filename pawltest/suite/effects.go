@@ -285,6 +285,11 @@ var effects = noun{"effects", []promise{
 		_, err := w.svc.ResolveEffect(w.ctx, opened.ID, pawl.ResolveEffectCall{Outcome: pawl.Happened})
 		w.conflict(err, "open")
 		w.suspendFor(l, pawl.EffectSignal, opened.ID)
+		b := w.item(l.ID).BlockedBy
+		w.same([]string{b.Reason, b.Detail}, []string{pawl.BlockedByEffect, opened.ID}, "blocked by")
+		why, err := w.svc.Why(w.ctx, l.ID)
+		w.ok(err, "why")
+		w.same([]string{why.Reason, why.Command}, []string{pawl.BlockedByEffect, "pawl effect get " + opened.ID}, "why")
 		_, err = w.svc.ResolveEffect(w.ctx, opened.ID, pawl.ResolveEffectCall{Outcome: pawl.Happened, Answer: raw(`"ch_7"`), Comment: "seen"})
 		w.ok(err, "resolve")
 		f := w.effect(opened.ID, pawl.EffectDone)
