@@ -308,6 +308,11 @@ type TypeKeeper interface {
 // Sweeper runs sweeps, restores archived tasks and checks the database.
 type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
+	// Tick does once what a running server does all the time: a sweep, schedules, the feed, and
+	// at a server the deliveries of its relays. So a database without a running server can be
+	// driven from outside, for example by a cron or a function. In process it drives no relays:
+	// see relay.Once.
+	Tick(ctx context.Context) (Ticked, error)
 	// Prunable counts what Sweep would remove now, by the retention of the options and
 	// of the types. It changes nothing.
 	Prunable(ctx context.Context) (Prunable, error)

@@ -71,7 +71,7 @@ var kinds = map[string]string{
 		"fail_items release_items revoke_leases suspend_items spawn_children submit_items submit_parts finalize_items approve_tasks " +
 		"reject_tasks start_messages open_messages append_messages step_messages finish_messages stop_messages put_types " +
 		"remove_types begin_keys renew_keys complete_keys fail_keys",
-	"work": "sweep",
+	"work": "sweep tick",
 	"page": "/ui/{$} /ui/tasks /ui/tasks/{id} /ui/tasks/bulk /ui/items /ui/approvals /ui/failures /ui/dead-letters /ui/items/selected " +
 		"/ui/items/{id} /ui/messages/{id} /ui/workers /ui/types /ui/queues /ui/queues/{id} /ui/schedules /ui/schedules/{id} " +
 		"/ui/budgets /ui/budgets/{id} /ui/legend /ui/tasks/{id}/{verb} /ui/items/{id}/{verb} /ui/messages/{id}/stop /ui/ /ui/sweeps " +

@@ -87,6 +87,9 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("doctor", "", `{"events":10}`); r.json["clean"] != true || r.json["breaches"] == nil || r.json["warnings"] == nil {
 		t.Errorf("doctor: %s", r.text)
 	}
+	if r := call("tick", "", ""); r.json["did"].(map[string]any)["fired"] == nil {
+		t.Errorf("tick: %s", r.text)
+	}
 	if r := call("prunable", "", ""); r.json["task_ids"] == nil {
 		t.Errorf("prunable: %s", r.text)
 	}

@@ -40,9 +40,7 @@ func root(a *cli.App) *cobra.Command {
 	cli.GlobalFlags(root.PersistentFlags())
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		task.Command(
-			a,
-		),
+		task.Command(a),
 		task.FailuresCommand(a),
 		item.Command(a),
 		item.WhyCommand(a),
@@ -54,9 +52,7 @@ func root(a *cli.App) *cobra.Command {
 		idempotency.Command(a),
 		key.Command(a),
 		tasktype.Command(a),
-		worker.Command(
-			a,
-		),
+		worker.Command(a),
 		serve.Command(a),
 		serve.MCPCommand(a),
 		queue.Command(a),
@@ -65,6 +61,7 @@ func root(a *cli.App) *cobra.Command {
 		bulk.Command(a),
 		relay.Command(a),
 		db.SweepCommand(a),
+		serve.TickCommand(a),
 		db.PruneCommand(a),
 		db.ArchiveCommand(a),
 		db.BackupCommand(a),

@@ -88,14 +88,14 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	}
 	gate := access.New(checks)
 	defer gate.Flush(ctx)
-	h := handler(ctx, a, s, gate, hooks, users.Provider)
+	h := handler(ctx, a, s, gate, hooks, users.Provider, sinks)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
 		defer relayed.Wait()
 		defer stop()
 		if e, ok := s.(*engine.Engine); ok && len(sinks) > 0 {
-			relayed.Go(func() { _ = runRelays(relaying, a, e, sinks) }) // the sinks were checked
+			relayed.Go(func() { _ = relay.Run(relaying, relayOptions(a, e, sinks)) }) // the sinks were checked
 		}
 		so := server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice}
 		so.Listening = func(at net.Addr) {
@@ -110,7 +110,8 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 
 // handler returns the HTTP handler: the API with MCP and the dashboard.
 func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source,
-	provider *signin.Provider) http.Handler {
+	provider *signin.Provider, sinks []relay.SinkOptions) http.Handler {
+	e, _ := s.(*engine.Engine)
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
 	agents.Gate, agents.Tools = gate, o.MCPTools
@@ -122,6 +123,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		Hosts:       o.Hosts,
 		Gate:        gate,
 		Inbound:     hooks,
+		Relay:       onceRelayed(a, e, sinks),
 		Limits:      server.Limits(o.ServerLimits),
 
 		TracerProvider: a.Traces,

@@ -241,6 +241,10 @@ class AsyncOperationCalls:
         """Runs one sweep."""
         return await self._call.call("sweep", body={})
 
+    async def tick(self) -> t.Ticked:
+        """Does once what a running server does all the time, and says when to call again."""
+        return await self._call.call("tick", body={})
+
     def list_sweeps(self, **query: Unpack[t.ListSweepsQuery]) -> AsyncPages[t.SweepStats]:
         """Lists sweeps with what each did, newest first."""
         return AsyncPages(self._call, "list_sweeps", "", dict(query))

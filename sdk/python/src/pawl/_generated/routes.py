@@ -126,6 +126,7 @@ ROUTES = {
     "log_consistency": Route("log_consistency", "GET", "/v1/log/consistency", False, False, True, False, False, False),
     "list_sweeps": Route("list_sweeps", "GET", "/v1/sweeps", False, False, True, False, False, False),
     "sweep": Route("sweep", "POST", "/v1/sweeps", True, False, False, True, False, False),
+    "tick": Route("tick", "POST", "/v1/tick", True, False, False, True, False, False),
     "prunable": Route("prunable", "GET", "/v1/sweeps/prunable", False, False, True, False, False, False),
     "doctor": Route("doctor", "POST", "/v1/doctor", False, False, True, True, False, False),
     "list_archives": Route("list_archives", "GET", "/v1/archives", False, False, True, False, False, False),

@@ -327,6 +327,8 @@ __all__ = [
     "TaskUpdate",
     "TaskVerb",
     "TaskView",
+    "TickStats",
+    "Ticked",
     "Timing",
     "ToolCall",
     "Type",
@@ -4025,6 +4027,39 @@ class TaskView(_TaskView, total=False):
     type_version: int
     updated_at: str
     version: int
+
+
+class _TickStats(TypedDict):
+    buried: int
+    checkpoints_created: int
+    due: int
+    errors: int
+    expired_found: int
+    failed: int
+    fired: int
+    given_up: int
+    keys_pruned: int
+    pruned: int
+    recovered: int
+    relayed: int
+    scan_duration_ms: int
+    signals_pruned: int
+    stale: int
+    started_at: str
+    tasks_pruned: int
+
+
+class TickStats(_TickStats, total=False):
+    """TickStats of the server's description."""
+
+    next_at: str
+
+
+class Ticked(TypedDict):
+    """Ticked of the server's description."""
+
+    did: TickStats
+    next_at: str | None
 
 
 class _Timing(TypedDict):

@@ -242,6 +242,10 @@ class OperationCalls:
         """Runs one sweep."""
         return self._call.call("sweep", body={})
 
+    def tick(self) -> t.Ticked:
+        """Does once what a running server does all the time, and says when to call again."""
+        return self._call.call("tick", body={})
+
     def list_sweeps(self, **query: Unpack[t.ListSweepsQuery]) -> Pages[t.SweepStats]:
         """Lists sweeps with what each did, newest first."""
         return Pages(self._call, "list_sweeps", "", dict(query))
