@@ -153,7 +153,7 @@ func checkBody(r *http.Request, data []byte) error {
 		return strictjson.ScanHalved(data)
 	}
 	err := strictjson.Scan(data)
-	if err != nil && !errors.Is(err, strictjson.TooMany) && r.URL.Path == "/mcp" && isBatch(data) { // its handler checks each message on its own
+	if err != nil && !errors.Is(err, strictjson.TooMany) && r.URL.Path == "/mcp" && isBatch(data) { // its messages are checked one by one
 		return nil
 	}
 	return err
