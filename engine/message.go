@@ -33,6 +33,9 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	if err := e.ours(ctx, c.Fence); err != nil {
 		return pawl.Message{}, err
 	}
+	if err := e.referItem(ctx, "message", c.ItemID, blobsInText(content)); err != nil {
+		return pawl.Message{}, err
+	}
 	var out pawl.Message
 	err = e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		m.TaskID = g.TaskID
