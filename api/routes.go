@@ -32,7 +32,7 @@ var workRoutes = []Route{
 		},
 	},
 	{Name: "get_task", Method: get, Path: "/v1/tasks/{id}", Role: Reader, Success: 200,
-		Means: "Read a task.",
+		Means: "Read a task; with wait_seconds once it has ended, or failed, or the time is over.", Traits: AnswersLate,
 		Tools: []Tool{
 			{Name: "work_get", Title: "Read a task", Hints: ToolReads,
 				Means: "Read a task with its items, what is said about it so far, the rules of its type (what a good result is) " +
@@ -307,7 +307,7 @@ var otherRoutes = []Route{
 
 	{Name: "list_events", Method: get, Path: "/v1/events", Role: Reader, Success: 200,
 		Means:  "List events, newest first, or with after in feed order; as text/event-stream, follow the feed.",
-		Traits: AnswersLate, Refuses: []pawl.Code{pawl.CodeConflict},
+		Traits: AnswersLate | MayStream, Refuses: []pawl.Code{pawl.CodeConflict},
 		Tools: []Tool{
 			{Name: "work_logs", Title: "Read the record", Hints: ToolReads,
 				Means: "Read the record of a task or item: who did what, when and why, newest first."},

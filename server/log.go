@@ -29,6 +29,9 @@ type call struct {
 	// rest writes the answer after the operation and its middleware have returned; nil = the
 	// operation has answered.
 	rest func(w http.ResponseWriter, r *http.Request)
+	// again runs the operation of a read anew: see waitForEnd.
+	again  later
+	waited bool
 	// keyed is the idempotency key that the call is carried out under; nil = none.
 	keyed *pawl.KeyBegin
 	// upload is the body of a call that takes bytes; nil = the call takes none.

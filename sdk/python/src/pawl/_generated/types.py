@@ -1483,6 +1483,7 @@ class GetKeyQuery(TypedDict, total=False):
 class GetTaskQuery(TypedDict, total=False):
     """GetTaskQuery of the server's description."""
 
+    wait_seconds: int
     fields: Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"] | list[Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"]]
     include: Literal["items", "parts", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "parts", "events", "checkpoints", "provenances", "result"]]
 
