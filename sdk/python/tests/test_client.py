@@ -291,3 +291,13 @@ def test_wait_outlives_a_server(own: Server, kind: str) -> None:
         proxy.mend()
         waits.join()
     assert got == [7]
+
+
+def test_a_schedule_is_put(client: pawl.Client, kind: str) -> None:
+    first = client.put_schedule(kind, {"type": kind}, every_seconds=3600)
+    assert first["created"]
+    client.pause_schedule(kind)
+    second = client.put_schedule(kind, {"type": kind, "title": "hourly"}, every_seconds=3600)
+    assert "created" not in second and second["paused_at"] and second["task"].get("title") == "hourly"
+    assert client.put_schedule(kind, {"type": kind, "title": "hourly"}, every_seconds=3600)["unchanged"]
+    client.delete_schedule(kind)

@@ -277,6 +277,7 @@ __all__ = [
     "RevokeBody",
     "RevokeCall",
     "Schedule",
+    "ScheduleBody",
     "ScheduleFiringsQuery",
     "ScheduleOptions",
     "SentSignal",
@@ -3381,11 +3382,29 @@ class Schedule(_Schedule, total=False):
 
     at: str
     catch_up: Literal["none", "last", "all"]
+    created: bool
     cron: str
     every_seconds: int
     jitter_seconds: int
     overlap: Literal["skip", "queue", "replace", "allow"]
     unchanged: bool
+    zone: str
+
+
+class _ScheduleBody(TypedDict):
+    task: NewTask
+
+
+class ScheduleBody(_ScheduleBody, total=False):
+    """ScheduleBody of the server's description."""
+
+    at: str
+    catch_up: str
+    cron: str
+    every_seconds: int
+    jitter_seconds: int
+    name: str
+    overlap: str
     zone: str
 
 
