@@ -108,7 +108,7 @@ func defining(a *cli.App, use, short string,
 			return show(a, made)
 		}))
 	verb, _, _ := strings.Cut(use, " ")
-	cmd.Example = strings.ReplaceAll(`  pawl schedule VERB nightly --cron '0 2 * * *' --zone Europe/Berlin --type report --payload '{"of":"yesterday"}'
+	cmd.Example = strings.ReplaceAll(`  pawl schedule VERB nightly --cron '0 2 * * *' --zone Europe/Berlin --type report --payload '{"n":1}'
   pawl schedule VERB poll --every 30s --type poll --overlap queue
   pawl schedule VERB once --at 2h --type remind`, "VERB", verb)
 	f := cmd.Flags()
