@@ -417,7 +417,13 @@ var otherRoutes = []Route{
 		Means: "Delete a schedule. Its tasks stay."},
 
 	{Name: "list_types", Method: get, Path: "/v1/types", Role: Reader, Success: 200,
-		Means: "List registered types by name."},
+		Means: "List registered types by name.",
+		Tools: []Tool{
+			{Name: "work_types", Title: "List types", Hints: ToolReads,
+				Means: "List what can be asked for: the registered types with their rules and parts, and the tool that hands in a result of " +
+					"each."},
+		},
+	},
 	{Name: "get_type", Method: get, Path: "/v1/types/{id}", Role: Reader, Success: 200,
 		Means: "Read a type: the current version, or the one asked for."},
 	{Name: "put_type", Method: put, Path: "/v1/types/{id}", Role: Operator, Success: 201,

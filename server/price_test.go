@@ -82,7 +82,7 @@ var kinds = map[string]string{
 		"/ui/keys/",
 	"tool": "work_propose work_fork work_cancel work_checkout work_heartbeat work_progress work_checkpoint work_complete work_fail " +
 		"work_release work_spawn work_submit work_submit_part work_finalize work_approve work_reject",
-	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs",
+	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs work_types",
 	"wait": "work_wait",
 }
 
