@@ -41,7 +41,7 @@ type checkoutOut struct {
 // leaseOut is a lease with the tool that hands in its result.
 type leaseOut struct {
 	pawl.Lease
-	HandIn string `json:"hand_in,omitempty" jsonschema:"the tool that hands in its result"`
+	Tool string `json:"hand_in,omitempty" jsonschema:"the tool that hands in its result"`
 }
 
 // checkout claims. If the caller gives up before it has the answer, what was claimed is

@@ -21,7 +21,7 @@ type typesIn struct {
 // typeOut is a type with the tools that hand in results of it.
 type typeOut struct {
 	pawl.Type
-	HandIn string `json:"hand_in"`
+	Tool string `json:"hand_in"`
 }
 
 // types answers with a page of types. Its schema does not describe them: the list of all tools
@@ -90,8 +90,12 @@ func (s *Server) handIns(ctx context.Context, leases []pawl.Lease) []string {
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	list, err := s.svc.ListTasks(ctx, pawl.TaskFilter{IDs: ids, Fields: []string{"type", "type_version"}, Page: pawl.Page{Limit: max(len(ids), 1)}})
 	out := make([]string, len(leases))
+	if len(ids) == 0 {
+		return out
+	}
+	f := pawl.TaskFilter{IDs: ids, Fields: []string{"type", "type_version"}, Page: pawl.Page{Limit: len(ids)}}
+	list, err := s.svc.ListTasks(ctx, f)
 	if err != nil {
 		return out
 	}

@@ -103,7 +103,8 @@ func TestTheTypeThatWasMeant(t *testing.T) {
 		srv := httptest.NewServer(mcp.New(p.Service, mcp.Options{Log: quiet}).HTTP())
 		defer srv.Close()
 		c := rpc{T: t, url: srv.URL}
-		for name, near := range map[string]string{"reprot": "did you mean report?", "Letter": "did you mean letter?", "notes.daily": "did you mean notes?",
+		for name, near := range map[string]string{
+			"reprot": "did you mean report?", "Letter": "did you mean letter?", "notes.daily": "did you mean notes?",
 			"invoice": "", "plain": ""} {
 			said, out := c.result("work_propose", args{"type": name})
 			note, _ := out["note"].(string)

@@ -150,7 +150,7 @@ type getOut struct {
 	Partial  bool            `json:"partial,omitempty" jsonschema:"result is of a failed task: its completed items alone"`
 	Rules    json.RawMessage `json:"rules,omitempty" jsonschema:"what good work of its type is: result_schema, parts, approval and more; absent = anything goes"`
 
-	HandIn       string `json:"hand_in,omitempty" jsonschema:"the tool that hands in the result of an item"`
+	Tool         string `json:"hand_in,omitempty" jsonschema:"the tool that hands in the result of an item"`
 	NextItems    string `json:"next_items,omitempty" jsonschema:"there are more items: pass it as after_item"`
 	NextMessages string `json:"next_messages,omitempty" jsonschema:"there are more messages: pass it as after_message"`
 }
@@ -198,7 +198,7 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 	if err == nil && typ != nil {
 		out.Rules, err = encode(typ)
 	}
-	out.HandIn = handInOf(typ)
+	out.Tool = handInOf(typ)
 	return out, err
 }
 

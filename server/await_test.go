@@ -53,6 +53,9 @@ func TestAReadWaitsForTheEndOfATask(t *testing.T) {
 			got := make(chan reply, 1)
 			go func() { got <- h.ask(token, "GET", "/v1/tasks/"+task.ID+"?wait_seconds=60"+c.query, "") }()
 			for ; gate.LongCalls(key.ID) < 1; time.Sleep(5 * time.Millisecond) {
+				if len(got) > 0 {
+					t.Fatalf("%s: answered before its end: %s", c.name, (<-got).text)
+				}
 			}
 			at := time.Now()
 			c.end(task)
