@@ -277,12 +277,18 @@ type QueueKeeper interface {
 	ResumeNamespace(ctx context.Context) error
 }
 
-// ScheduleKeeper creates, pauses, runs and deletes schedules.
+// ScheduleKeeper creates, changes, pauses, runs and deletes schedules.
 type ScheduleKeeper interface {
 	// CreateSchedule creates a schedule. If the namespace has the same schedule already,
 	// nothing changes and the answer has Unchanged set; a different one of the name is a
 	// conflict. A task that would be refused now is invalid.
 	CreateSchedule(ctx context.Context, s NewSchedule) (Schedule, error)
+	// PutSchedule creates a schedule, or replaces the definition of the one with its name. The
+	// pause, the record and the queued ticks stay. The next tick stays too, unless the rule is
+	// another one: that begins after the newest tick, and not before now. The answer has Created
+	// or Unchanged set, or neither if it replaced another definition. A task that would be
+	// refused now is invalid.
+	PutSchedule(ctx context.Context, s NewSchedule) (Schedule, error)
 	// PauseSchedule stops a schedule. Ticks of that time are not missed: they do not exist.
 	PauseSchedule(ctx context.Context, name string) (Schedule, error)
 	// ResumeSchedule lets a schedule go on with the next tick from now on.

@@ -63,8 +63,8 @@ var kinds = map[string]string{
 		"append_task prune_task send_signal claim heartbeat progress checkpoint complete fail release suspend revoke_lease spawn_child " +
 		"submit submit_part finalize approve_task reject_task start_message open_message append step_message finish_message " +
 		"stop_message register_worker restore_archive resume_relay forget_relay put_queue pause_queue resume_queue pause_namespace " +
-		"resume_namespace put_budget delete_budget reserve_budget settle_budget bulk create_schedule pause_schedule resume_schedule " +
-		"run_schedule delete_schedule put_type remove_type begin_key renew_key complete_key fail_key plain_create_task " +
+		"resume_namespace put_budget delete_budget reserve_budget settle_budget bulk create_schedule put_schedule pause_schedule " +
+		"resume_schedule run_schedule delete_schedule put_type remove_type begin_key renew_key complete_key fail_key plain_create_task " +
 		"plain_task_cancel plain_task_retry",
 	"batch": "create_tasks update_tasks clone_tasks fork_tasks delete_tasks add_items_batch cancel_tasks retry_tasks bury_tasks " +
 		"checkpoint_tasks append_tasks prune_tasks send_signals heartbeat_items progress_items checkpoint_items complete_items " +
@@ -82,7 +82,7 @@ var kinds = map[string]string{
 		"/ui/keys/",
 	"tool": "work_propose work_fork work_cancel work_checkout work_heartbeat work_progress work_checkpoint work_complete work_fail " +
 		"work_release work_spawn work_submit work_submit_part work_finalize work_approve work_reject",
-	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs",
+	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs work_types",
 	"wait": "work_wait",
 }
 

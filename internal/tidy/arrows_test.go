@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 		"engine/internal/taskwait",
 		"engine/internal/ticks",
 		"internal/idform",
+		"internal/nearest",
 		"internal/watch",
 	},
 	"engine/internal/stream":   {"", "store", "internal/watch"},

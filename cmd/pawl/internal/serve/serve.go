@@ -69,7 +69,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	if err := tasktype.PutTypes(ctx, a, s, a.Config.Serve.Types); err != nil {
 		return err
 	}
-	o, log, scheme := a.Config.Serve, a.Log(), "http://"
+	o, log, notices, scheme := a.Config.Serve, a.Log(), a.Notices(), "http://"
 	if o.TLSCert != "" {
 		scheme = "https://"
 	}
@@ -102,9 +102,10 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 			if at.Network() == "unix" {
 				scheme = "unix:"
 			}
-			log.Info("serving", "url", scheme+at.String(), "db", cli.ShownURL(a.Config.DB, a.Config.Schema), "keys_required", guarded)
+			notices.Info("serving", "url", scheme+at.String(), "db", cli.ShownURL(a.Config.DB, a.Config.Schema), "keys_required", guarded,
+				"version", cli.ReadVersion().Version)
 		}
-		return server.Serve(ctx, o.Addr, h, so)
+		return a.UntilStopped(ctx, func() error { return server.Serve(ctx, o.Addr, h, so) })
 	})
 }
 

@@ -154,6 +154,7 @@ ROUTES = {
     "list_schedules": Route("list_schedules", "GET", "/v1/schedules", False, False, True, False, False, False),
     "get_schedule": Route("get_schedule", "GET", "/v1/schedules/{id}", False, False, True, False, False, False),
     "schedule_firings": Route("schedule_firings", "GET", "/v1/schedules/{id}/firings", False, False, True, False, False, False),
+    "put_schedule": Route("put_schedule", "PUT", "/v1/schedules/{id}", True, True, False, True, False, False),
     "pause_schedule": Route("pause_schedule", "POST", "/v1/schedules/{id}:pause", True, True, False, True, False, False),
     "resume_schedule": Route("resume_schedule", "POST", "/v1/schedules/{id}:resume", True, True, False, True, False, False),
     "run_schedule": Route("run_schedule", "POST", "/v1/schedules/{id}:run", True, True, False, True, False, False),

@@ -277,6 +277,7 @@ __all__ = [
     "RevokeBody",
     "RevokeCall",
     "Schedule",
+    "ScheduleBody",
     "ScheduleFiringsQuery",
     "ScheduleOptions",
     "SentSignal",
@@ -1485,6 +1486,7 @@ class GetKeyQuery(TypedDict, total=False):
 class GetTaskQuery(TypedDict, total=False):
     """GetTaskQuery of the server's description."""
 
+    wait_seconds: int
     fields: Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"] | list[Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"]]
     include: Literal["items", "parts", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "parts", "events", "checkpoints", "provenances", "result"]]
 
@@ -3382,11 +3384,29 @@ class Schedule(_Schedule, total=False):
 
     at: str
     catch_up: Literal["none", "last", "all"]
+    created: bool
     cron: str
     every_seconds: int
     jitter_seconds: int
     overlap: Literal["skip", "queue", "replace", "allow"]
     unchanged: bool
+    zone: str
+
+
+class _ScheduleBody(TypedDict):
+    task: NewTask
+
+
+class ScheduleBody(_ScheduleBody, total=False):
+    """ScheduleBody of the server's description."""
+
+    at: str
+    catch_up: str
+    cron: str
+    every_seconds: int
+    jitter_seconds: int
+    name: str
+    overlap: str
     zone: str
 
 

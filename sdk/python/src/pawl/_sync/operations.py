@@ -80,6 +80,10 @@ class OperationCalls:
         """Creates a schedule, which makes a task at each of its times."""
         return self._call.call("create_schedule", body=rules.body_of(options, name=name, task=task))
 
+    def put_schedule(self, name: str, task: t.NewTask, **options: Unpack[t.ScheduleOptions]) -> t.Schedule:
+        """Creates a schedule, or replaces its definition. Its pause and its place stay."""
+        return self._call.call("put_schedule", name, rules.body_of(options, task=task))
+
     def list_schedules(self, **query: Unpack[t.ListSchedulesQuery]) -> Pages[t.Schedule]:
         """Lists schedules with their next times, by name."""
         return Pages(self._call, "list_schedules", "", dict(query))
