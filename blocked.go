@@ -12,12 +12,13 @@ type Blocked struct {
 
 // The values of Blocked.Reason.
 const (
-	BlockedByDependency = "dependency" // an item in its After has not completed
-	BlockedBySignal     = "signal"     // its signal has not been sent
-	BlockedByChildren   = "children"   // it waits for children of its task
-	BlockedByBudget     = "budget"     // a budget is exhausted: until its next period, or until it is changed
-	BlockedByTime       = "scheduled"  // its run_at, sleep or back-off is in the future
-	BlockedByPause      = "paused"     // it is queued, and its queue or its namespace is paused
+	BlockedByDependency = "dependency"     // an item in its After has not completed
+	BlockedBySignal     = "signal"         // its signal has not been sent
+	BlockedByChildren   = "children"       // it waits for children of its task
+	BlockedByBudget     = "budget"         // a budget is exhausted: until its next period, or until it is changed
+	BlockedByEffect     = "effect_unknown" // a person has to decide about an effect, which is unknown or waits for an approval
+	BlockedByTime       = "scheduled"      // its run_at, sleep or back-off is in the future
+	BlockedByPause      = "paused"         // it is queued, and its queue or its namespace is paused
 	// It is queued, and its queue, or the queue's limits for its key, allow no more leases.
 	BlockedByConcurrency = "concurrency"
 	BlockedByRate        = "rate"      // it is queued, and its queue or key has started as many items as its rate allows
@@ -26,7 +27,8 @@ const (
 )
 
 // BlockedReasons lists the reasons of Blocked.
-var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByChildren, BlockedByBudget, BlockedByTime, BlockedByPause,
+var BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByChildren, BlockedByBudget, BlockedByEffect, BlockedByTime,
+	BlockedByPause,
 	BlockedByConcurrency, BlockedByRate, BlockedByOrder, BlockedByNoWorker}
 
 // Pending counts items that no worker holds, by reason. Queued items can be claimed now, unless their

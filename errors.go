@@ -21,6 +21,7 @@ const (
 	CodeMethod          Code = "method"
 	CodeConflict        Code = "conflict"
 	CodeLeaseLost       Code = "lease_lost"
+	CodeEffectUnknown   Code = "effect_unknown"
 	CodeKeyInFlight     Code = "key_in_flight"
 	CodePrecondition    Code = "precondition"
 	CodeTooLarge        Code = "too_large"
@@ -53,6 +54,9 @@ var Errors = []ErrorInfo{
 	{CodeMethod, 405, 2, false, "The path exists, the method or verb does not."},
 	{CodeConflict, 409, 4, false, "The state forbids it; `state` and `allowed` say what is possible."},
 	{CodeLeaseLost, 409, 4, false, "This claim is not the current one; stop working and claim again. `reason` is taken, expired or released."},
+	{CodeEffectUnknown, 409, 4, false,
+		"It is not known whether the effect happened, and it may not be repeated; a person decides with `pawl effect resolve`. " +
+			"`effect_id` names it."},
 	{CodeKeyInFlight, 409, 4, true, "Another call with this idempotency key is in flight."},
 	{CodePrecondition, 412, 4, false, "If-Match names an old version."},
 	{CodeTooLarge, 413, 2, false, "The body is over its limit."},
@@ -91,6 +95,10 @@ const (
 	ReasonName     = "name"     // the task itself has a checkpoint of the name
 )
 
+// ReasonEffectOpen is the reason of the conflict of a result that is handed in while an effect of the
+// attempt is open: report it first.
+const ReasonEffectOpen = "effect_open"
+
 // ReasonPruned is the reason of the conflict of a fork whose checkpoint retention has removed.
 const ReasonPruned = "pruned"
 
@@ -118,6 +126,7 @@ type Error struct {
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = unknown
 	Exhausted  *Exhausted    // budget_exhausted: what is left of the budget
 	TaskID     string        // conflict of a create with unique: the older task
+	EffectID   string        // effect_unknown: the effect
 	Kept       []int64       // of a fork: the numbers of the checkpoints that are left, at most the newest 100; of an append: that of the name
 	Err        error         // the cause, for logs; never sent
 }
@@ -133,6 +142,7 @@ var (
 	ErrLeaseLost       = &Error{Code: CodeLeaseLost}
 	ErrLeaseTaken      = &Error{Code: CodeLeaseLost, Reason: ReasonTaken}
 	ErrLeaseExpired    = &Error{Code: CodeLeaseLost, Reason: ReasonExpired}
+	ErrEffectUnknown   = &Error{Code: CodeEffectUnknown}
 	ErrKeyInFlight     = &Error{Code: CodeKeyInFlight}
 	ErrKeyReused       = &Error{Code: CodeKeyReused}
 	ErrPrecondition    = &Error{Code: CodePrecondition}

@@ -78,6 +78,11 @@ var Events = []EventInfo{
 	{"approval_expired", false, "task", "Approval expired"},
 	{"escalated", false, "task", "Approval escalated"},
 	{"lease_revoked", true, "item", "Lease revoked"},
+	{"effect_opened", false, "item", "Effect opened"},
+	{"effect_done", false, "item", "Effect done"},
+	{"effect_failed", false, "item", "Effect failed"},
+	{"effect_unknown", false, "item", "Effect unknown"},
+	{"effect_resolved", false, "item", "Effect resolved"},
 }
 
 // Actor types.

@@ -74,6 +74,8 @@ const (
 	MaxChildResult     = 64 << 10
 	MaxBudgetAmount    = 1_000_000_000_000_000
 	MaxBudgetNameLen   = 120
+	MaxEffectNameLen   = 200
+	MaxEffectSenders   = 100
 	MaxUnitLen         = 60
 	MinPriority        = -32768
 	MaxPriority        = 32767
@@ -129,6 +131,7 @@ const (
 	DefaultRetainChunks    = 24 * time.Hour
 	MessageStalls          = time.Minute // without a chunk, an open message that no worker holds is stalled
 	DefaultRetainSignals   = 30 * 24 * time.Hour
+	DefaultRetainEffects   = 365 * 24 * time.Hour
 	DefaultRetainCounters  = 14 * 24 * time.Hour
 	RetainBudgetSignals    = 24 * time.Hour
 
@@ -237,6 +240,8 @@ var Limits = []Limit{
 	{"child_result", MaxChildResult, "bytes", "the result of a child in the resume state; a larger one is read from the child"},
 	{"budget_amount", MaxBudgetAmount, "units", "the limit of a budget, and an amount that is reserved or settled"},
 	{"budget_name", MaxBudgetNameLen, "characters", "name of a budget"},
+	{"effect_name", MaxEffectNameLen, "characters", "name of an effect"},
+	{"effect_senders", MaxEffectSenders, "claims", "that opened an effect and whose reports it takes: the newest"},
 	{"budget_unit", MaxUnitLen, "characters", "unit of a budget"},
 	{"cron", MaxCronLen, "characters", "a cron expression"},
 	{"jitter_seconds", MaxJitterSeconds, "seconds", "jitter of a schedule; it is also shorter than the time to the next tick"},
@@ -286,6 +291,7 @@ var Defaults = []Limit{
 		"without a chunk, an open message whose item no worker holds is stalled"},
 	{"retain_chunks", int64(DefaultRetainChunks / time.Second), "seconds",
 		"chunks of a message, after its end; then a reader gets the whole message at once"},
+	{"retain_effects", int64(DefaultRetainEffects / time.Second), "seconds", "keys of effects whose tasks are gone, after they were made"},
 	{"retain_signals", int64(DefaultRetainSignals / time.Second), "seconds", "sent signals that no item waits for, after they were last sent"},
 	{"retain_counters", int64(DefaultRetainCounters / time.Second), "seconds", "counters of queues, a row for each minute and queue"},
 	{"retain_budget_signals", int64(RetainBudgetSignals / time.Second), "seconds",

@@ -161,6 +161,7 @@ var onlyOn = map[string]string{
 	"postgres index task_events_by_time": "BRIN; SQLite has task_events_since in its place",
 	"sqlite index task_events_since":     "PostgreSQL has task_events_by_time in its place",
 	"postgres index tasks_by_time":       "BRIN; SQLite has none, and rows there are in order of time",
+	"postgres trigger leases_effects":    "on SQLite the verbs end the effects of a lease, with the time of their transaction",
 	"postgres trigger ready_hint_search": "on SQLite no claim runs beside a change of limits",
 }
 

@@ -40,6 +40,7 @@ type Claimer interface {
 	Recorder
 	Messenger
 	BudgetSpender
+	EffectSender
 	Spawner
 	TaskForker
 }
@@ -47,6 +48,7 @@ type Claimer interface {
 // Approver decides about submitted tasks.
 type Approver interface {
 	Decider
+	EffectDecider
 }
 
 // Operator retries, dead-letters and deletes tasks, pauses queues, keeps schedules, sweeps
@@ -69,6 +71,7 @@ type Reader interface {
 	TypeReader
 	QueueReader
 	BudgetReader
+	EffectReader
 	ScheduleReader
 	ItemReader
 	Explainer

@@ -19,6 +19,7 @@ type SweepOptions struct {
 	RetainSweeps   time.Duration `json:"-"` // sweep statistics
 	RetainChunks   time.Duration `json:"-"` // chunks of messages that ended
 	RetainSignals  time.Duration `json:"-"` // sent signals that no item waits for
+	RetainEffects  time.Duration `json:"-"` // keys of effects whose tasks are gone, after they were made
 	RetainCounters time.Duration `json:"-"` // counters of queues by the minute
 	ArchiveDir     string        `json:"-"` // "" = next to the database for SQLite; in a table for PostgreSQL
 }
@@ -39,6 +40,7 @@ func DefaultSweepOptions() SweepOptions {
 		RetainSweeps:             DefaultRetainSweeps,
 		RetainChunks:             DefaultRetainChunks,
 		RetainSignals:            DefaultRetainSignals,
+		RetainEffects:            DefaultRetainEffects,
 		RetainCounters:           DefaultRetainCounters,
 	}
 }

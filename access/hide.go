@@ -22,6 +22,7 @@ var payloads = []string{
 	"data",
 	"diff",
 	"response",
+	"answer",
 	"evidence",
 	"content",
 	"before",

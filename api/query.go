@@ -90,6 +90,15 @@ type (
 		OfTask
 		ItemQuery
 	}
+	// EffectQuery is a pawl.EffectFilter as a query.
+	EffectQuery struct {
+		OfTask
+		OfItem
+		State []pawl.EffectState `query:"state" doc:"In any of these states: unknown, waiting, open, done, failed."`
+		Name  string             `query:"name" doc:"Of this name."`
+		Key   string             `query:"key" doc:"With this key."`
+		Paging
+	}
 	// EventQuery is a pawl.EventFilter without its task and item.
 	EventQuery struct {
 		After string   `query:"after" pattern:"^(-1|([0-9]{1,9}-)?[0-9]{1,18})$" doc:"Feed order: those with a position above this one, EPOCH-POSITION, oldest first; digits alone are of epoch 0; 0 = all, -1 = those to come."`
@@ -455,4 +464,15 @@ func text(v reflect.Value) string {
 type LogSizes struct {
 	From int64 `query:"from" required:"true" minimum:"1" doc:"The smaller size."`
 	To   int64 `query:"to" minimum:"0" doc:"The larger size; 0 or absent: that of the newest checkpoint."`
+}
+
+// Filter returns the filter that the query asks for, limited to a task or item if one is given.
+func (q EffectQuery) Filter(task, item string) pawl.EffectFilter {
+	return pawl.EffectFilter{States: q.State, TaskID: task, ItemID: item, Name: q.Name, Key: q.Key, Page: q.Page()}
+}
+
+// EffectQueryOf returns a filter as a query.
+func EffectQueryOf(f pawl.EffectFilter) EffectQuery {
+	return EffectQuery{OfTask: OfTask{Task: f.TaskID}, OfItem: OfItem{Item: f.ItemID}, State: f.States, Name: f.Name, Key: f.Key,
+		Paging: PagingOf(f.Page)}
 }

@@ -484,6 +484,7 @@ var breakages = []struct{ rule, subject, harm, mend string }{
 		"UPDATE pawl.budget_reservations SET charged = 1;\nUPDATE pawl.budgets SET spent = 1",
 		"UPDATE pawl.budget_reservations SET charged = 0;\nUPDATE pawl.budgets SET spent = 0",
 	},
+	{"effects", "{leases}", "UPDATE pawl.leases SET effects = 1 WHERE item_id = '{leases}'", "UPDATE pawl.leases SET effects = 0"},
 	{"schedules", "nightly", "UPDATE pawl.schedules SET queued = 1", "UPDATE pawl.schedules SET queued = 0"},
 	{
 		"schedules",

@@ -246,7 +246,11 @@ func (p *copyParts) stageCheckpoints(ctx context.Context) error {
 		below = lowest
 	}
 	return p.e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		p.head.fork.Uploads, err = store.UploadsOf(ctx, tx, p.taskID)
+		if p.head.fork.Uploads, err = store.UploadsOf(ctx, tx, p.taskID); err != nil {
+			return err
+		}
+		rows, err := store.EffectsOf(ctx, tx, p.taskID)
+		p.head.fork.Effects = p.e.referToEffects(rows, p.staged.TaskID, p.copyOf)
 		return err
 	})
 }

@@ -160,6 +160,9 @@ func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, ou
 	if err == nil {
 		err = rules.CheckFence(rules.Item(item), f, now, v.op)
 	}
+	if err == nil && v.op == "complete" {
+		err = e.effectOpen(ctx, v.op, f)
+	}
 	if err == nil {
 		return false
 	}

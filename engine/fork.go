@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	ledger "github.com/pawl-work/pawl/engine/internal/effects"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -83,8 +84,27 @@ func (e *Engine) giveCheckpoints(d *draft, items []pawl.Item) (err error) {
 			copyOf[it.ID] = d.items[0].ID
 		}
 	}
+	d.fork.Effects = e.referToEffects(d.fork.Effects, d.task.ID, copyOf)
 	d.fork.Checkpoints, err = e.copiedCheckpoints(d.fork.Checkpoints, d.fork.At, copyOf)
 	return err
+}
+
+// referToEffects returns what stands in a copy for the effects of the original, each in the copy of its
+// item.
+func (e *Engine) referToEffects(rows []store.EffectRow, taskID string, copyOf map[string]string) (out []store.EffectRow) {
+	for i := range rows {
+		f := &rows[i]
+		item, copied := copyOf[f.ItemID]
+		if !copied {
+			continue
+		}
+		key := f.Key
+		if key == ledger.DefaultKey(f.ItemID, f.Name) {
+			key = ledger.DefaultKey(item, f.Name)
+		}
+		out = append(out, f.Reference(e.ids.next("eff"), taskID, item, key))
+	}
+	return out
 }
 
 // copiedCheckpoints gives checkpoints, of which the last one of a task is number last, new ids and

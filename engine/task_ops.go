@@ -265,6 +265,13 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 			return err
 		}
 	}
+	if !call.Force {
+		if _, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (none struct{}, err error) {
+			return none, refuseUnknown(ctx, tx, call.TaskID, t.State)
+		}); err != nil {
+			return err
+		}
+	}
 	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.bulk}
 	by.Actor = actor(c, pawl.ActorUser, "")
 	if t.Children > 0 {
@@ -300,6 +307,9 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 			return pawl.Task{}, effects{}, err
 		}
 		state, err := store.TaskState(ctx, tx, c.Namespace, call.TaskID)
+		if err == nil {
+			err = refuseUnknown(ctx, tx, call.TaskID, pawl.TaskState(state))
+		}
 		if s := pawl.TaskState(state); err != nil || s.Ended() {
 			return pawl.Task{}, effects{}, err
 		} else if works || children > 0 {
@@ -313,6 +323,17 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 	})
 	if err == nil {
 		e.endMessages(ctx, nil, call.TaskID)
+	}
+	return err
+}
+
+// refuseUnknown refuses to delete a task with effects of which it is not known whether they happened.
+func refuseUnknown(ctx context.Context, tx store.Tx, taskID string, state pawl.TaskState) error {
+	unknown, err := store.UnknownEffects(ctx, tx, []string{taskID})
+	if ids := unknown[taskID]; err == nil && len(ids) > 0 {
+		refusal := rules.Conflict("delete", string(state), state.Allowed()).(*pawl.Error)
+		refusal.EffectID, refusal.Message = ids[0], "it is not known whether effect "+ids[0]+" happened; resolve it first, or delete with force"
+		err = refusal
 	}
 	return err
 }

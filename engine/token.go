@@ -123,3 +123,29 @@ func tokenParts(token string) (item string, attempt int, ok bool) {
 	attempt, err := strconv.Atoi(n)
 	return itemPrefix + id, attempt, ok && two && three && err == nil && len(token) <= 128
 }
+
+// FindToken is CheckToken for a token of any namespace.
+func (e *Engine) FindToken(ctx context.Context, token string) (pawl.TaskToken, error) {
+	var ns string
+	if item, _, ok := tokenParts(token); ok {
+		if err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			ns, err = store.NamespaceOfItem(ctx, tx, item)
+			return err
+		}); err != nil {
+			return pawl.TaskToken{}, err
+		}
+	}
+	return e.CheckToken(pawl.As(ctx, pawl.Caller{Namespace: ns}), token)
+}
+
+// HoldsLease refuses a claim that is not the current one, or is another API key's.
+func (e *Engine) HoldsLease(ctx context.Context, f pawl.Fence) error {
+	if err := e.ours(ctx, f); err != nil {
+		return err
+	}
+	it, now, err := e.readRow(ctx, f.ItemID)
+	if err == nil {
+		err = rules.CheckFence(rules.Item(it), f, now, "heartbeat")
+	}
+	return err
+}

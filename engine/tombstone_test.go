@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestADeletedTaskLeavesATombstone(t *testing.T) {
 			t.Errorf("the event is %+v", e)
 		}
 		want := store.Tombstone{Key: "key_1", Type: "a", State: "cancelled", Events: int64(before.Events), LastEvent: b.LastEvent}
-		if b != want || !strings.HasPrefix(b.LastEvent, "evt_") {
+		if !reflect.DeepEqual(b, want) || !strings.HasPrefix(b.LastEvent, "evt_") {
 			t.Errorf("the tombstone is %+v, want %+v", b, want)
 		}
 		feed, err := p.Service.ListEvents(t.Context(), pawl.EventFilter{Event: "deleted"})

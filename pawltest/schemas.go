@@ -199,7 +199,7 @@ func (s *schema) learn() error {
 		DECLARE r record; filled boolean; body text := 'INSERT INTO retention_gate VALUES (''pawltest''); '; seeds text := '';
 		BEGIN
 			FOR r IN SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('` +
-		strings.Join(fixed, "', '") + `') LOOP
+		strings.Join(fixed, "', '") + `') ORDER BY tablename <> 'effects' LOOP -- the end of a lease ends its effects
 				IF r.name <> 'retention_gate' THEN
 					body := body || format('DELETE FROM %I; GET DIAGNOSTICS n = ROW_COUNT; rows := rows + n; ', r.name);
 				END IF;

@@ -55,6 +55,7 @@ var kinds = map[string]string{
 		"get_message item_messages list_items get_item why_item resume_item item_parts item_events item_provenance list_events " +
 		"list_checkpoints list_failures list_workers stats series suggest_leases log_checkpoint log_task log_consistency list_sweeps " +
 		"prunable list_archives list_relays list_queues get_queue list_budgets get_budget budget_spending list_schedules get_schedule " +
+		"list_effects get_effect " +
 		"schedule_firings list_types get_type check_token list_keys get_key plain_task plain_task_events metrics",
 	"gather": "get_keys doctor", // doctor: one at a time
 	"stream": "follow_message chat resume_chat get_blob",
@@ -63,6 +64,7 @@ var kinds = map[string]string{
 		"append_task prune_task send_signal claim heartbeat progress checkpoint complete fail release suspend revoke_lease spawn_child " +
 		"submit submit_part finalize approve_task reject_task start_message open_message append step_message finish_message " +
 		"stop_message register_worker restore_archive resume_relay forget_relay put_queue pause_queue resume_queue pause_namespace " +
+		"open_effect report_effect_done report_effect_failed report_effect_unknown approve_effect reject_effect resolve_effect " +
 		"resume_namespace put_budget delete_budget reserve_budget settle_budget bulk create_schedule put_schedule pause_schedule " +
 		"resume_schedule run_schedule delete_schedule put_type remove_type begin_key renew_key complete_key fail_key plain_create_task " +
 		"plain_task_cancel plain_task_retry",

@@ -64,6 +64,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.relaysAnswer(call)
 	h.queuesAnswer(call)
 	h.budgetsAnswer(call)
+	h.effectsAnswer(call)
 	h.childrenAnswer(call)
 	h.schedulesAnswer(call)
 	h.bulkAnswers(call)
@@ -178,6 +179,51 @@ func (h *testServer) budgetsAnswer(call caller) {
 		h.Errorf("budget_spending: %s", r.text)
 	}
 	call("delete_budget", "llm", "")
+}
+
+func (h *testServer) effectsAnswer(call caller) {
+	h.Helper()
+	h.do(201, "POST", "/v1/tasks", `{"type":"pays"}`)
+	item := h.do(200, "POST", "/v1/claims", `{"worker_id":"w","types":["pays"]}`).items()[0]["id"]
+	claim := fmt.Sprintf(`"item_id":%q,"worker_id":"w","attempt":1`, item)
+	open := func(name, more string, headers ...string) reply {
+		return call("open_effect", "", `{`+claim+`,"name":"`+name+`","request_hash":"h"`+more+`}`, headers...)
+	}
+	done := open("a", "", "Idempotency-Key", "k1")
+	if again := open("a", "", "Idempotency-Key", "k1"); again.json["send"] != true || again.text != done.text {
+		h.Errorf("open_effect again: %s", again.text)
+	}
+	if r := open("a", `,"wait_seconds":1`, "Idempotency-Key", "k2"); r.json["send"] != false || r.json["state"] != "open" {
+		h.Errorf("open_effect by another call: %s", r.text)
+	}
+	refused := h.do(409, "POST", fmt.Sprintf("/v1/items/%s:complete", item), `{"worker_id":"w","attempt":1,"result":1}`)
+	if refused.json["reason"] != "effect_open" || refused.json["effect_id"] != done.json["id"] {
+		h.Errorf("complete: %s", refused.text)
+	}
+	if r := call("report_effect_done", done.str("id"), `{`+claim+`,"answer":{"x":1}}`); r.json["state"] != "done" {
+		h.Errorf("done: %s", r.text)
+	}
+	call("report_effect_failed", open("b", "").str("id"), `{`+claim+`,"error":"no"}`)
+	unknown := open("c", "").str("id")
+	call("report_effect_unknown", unknown, `{`+claim+`}`)
+	if r := h.do(409, "POST", "/v1/effects:open", `{`+claim+`,"name":"c","request_hash":"h"}`); r.json["code"] != "effect_unknown" ||
+		r.json["effect_id"] != unknown {
+		h.Errorf("unknown: %s", r.text)
+	}
+	h.do(422, "POST", "/v1/effects:open", `{`+claim+`,"name":"a","request_hash":"other"}`)
+	if r := call("resolve_effect", unknown, `{"outcome":"happened","answer":7}`); r.json["answer"] != 7.0 || r.json["outcome"] != "happened" {
+		h.Errorf("resolve: %s", r.text)
+	}
+	call("approve_effect", open("d", `,"approve":true`).str("id"), `{}`)
+	if r := call("reject_effect", open("e", `,"approve":true`).str("id"), `{"comment":"no"}`); r.json["state"] != "failed" {
+		h.Errorf("reject: %s", r.text)
+	}
+	if r := call("get_effect", done.str("id"), ""); r.json["state"] != "done" {
+		h.Errorf("get_effect: %s", r.text)
+	}
+	if list := call("list_effects", "", ""); len(list.items()) != 5 {
+		h.Errorf("list_effects: %s", list.text)
+	}
 }
 
 type (

@@ -142,6 +142,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.doctor()
 	s.queuesRoutes()
 	s.budgets()
+	s.effects()
 	s.schedulesRoutes()
 	s.types()
 	s.keys()

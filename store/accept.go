@@ -21,6 +21,7 @@ type LockedItem struct {
 	Solo          int // the value in its row
 	Now           int64
 	queue, since  int64    // the number of its queue, and when it was claimed
+	effects       int      // of the attempt that are open
 	Left          StateRow // the item's row once it has left its lease
 	Request       int64    // a digest of the call that ends the lease, kept with its event: see Repeated
 }
@@ -31,7 +32,7 @@ type LockedItem struct {
 func LockFenced(ctx context.Context, tx Tx, f Fence) (LockedItem, bool, error) {
 	g := LockedItem{Fence: f, By: Actor{Type: pawl.ActorWorker, ID: f.WorkerID}}
 	var until int64
-	found, err := Row(ctx, tx, []any{&until, &g.State, (*TaskID)(&g.TaskID), &g.Failures, &g.Solo, &g.queue, &g.since},
+	found, err := Row(ctx, tx, []any{&until, &g.State, (*TaskID)(&g.TaskID), &g.Failures, &g.Solo, &g.queue, &g.since, &g.effects},
 		acceptSQL["hold lease"], ItemID(f.ItemID), f.Namespace, f.WorkerID, f.Attempt)
 	if err != nil || !found {
 		return g, false, err
@@ -82,6 +83,9 @@ var ErrPartsChanged = errors.New("the parts changed while they were put together
 // Submit moves the locked item to submitted. When it was the last item with work left, its
 // task moves too, and settled is true.
 func (g *LockedItem) Submit(ctx context.Context, tx Tx, s Submission) (settled bool, err error) {
+	if err := g.reported("submit"); err != nil {
+		return false, err
+	}
 	if s.Parts != nil { // the lock on the lease keeps the parts from changing
 		live, err := Strings(ctx, tx, acceptSQL["live parts"], ItemID(g.ItemID))
 		if err == nil && !slices.Equal(live, s.Parts) {
@@ -283,6 +287,9 @@ func (g *LockedItem) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 
 // EndAside ends the locked plan or apply item with its result.
 func (g *LockedItem) EndAside(ctx context.Context, tx Tx, result string) (bool, error) {
+	if err := g.reported("complete"); err != nil {
+		return false, err
+	}
 	held, err := Take(ctx, tx, []string{g.ItemID}, leasedStates)
 	if err != nil || len(held) != 1 {
 		return false, err

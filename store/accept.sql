@@ -1,5 +1,5 @@
 -- name: hold lease
-SELECT l.lease_expires_at, @state_name(l.state), l.task_id, l.failures, l.solo, l.queue_id, l.acquired_at
+SELECT l.lease_expires_at, @state_name(l.state), l.task_id, l.failures, l.solo, l.queue_id, l.acquired_at, l.effects
 FROM pawl.leases l
 WHERE l.item_id = $1 AND l.namespace = $2 AND l.worker = @worker($3) AND l.attempt = $4
 @lock

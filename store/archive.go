@@ -37,6 +37,7 @@ var taskTables = []string{
 	"child_links",
 	"child_waits",
 	"awaited_children",
+	"effects",
 }
 
 // columns returns the names in an archive of the columns of a table of taskTables, in the
@@ -96,7 +97,7 @@ func insertion(table string, names []string) string {
 		into, values = append(into, "queue_id"), append(values, queue)
 	}
 	statement := "INSERT INTO pawl." + table + " (" + strings.Join(into, ", ") + ")\nVALUES (" + strings.Join(values, ", ") + ")"
-	if table == "child_links" { // it is there as long as the other task is
+	if table == "child_links" || table == "effects" { // it is there as long as the other task is; another task has the key by now
 		statement += "\nON CONFLICT DO NOTHING"
 	}
 	return statement
@@ -265,6 +266,9 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 			return damaged(r.TaskID, fmt.Errorf("it is the archive of %v", row["id"]))
 		}
 		r.seen = true
+		if _, err := tx.Exec(ctx, effectSQL["forget gone"], TaskID(r.TaskID)); err != nil { // the archive has them
+			return err
+		}
 		if err := keepDedupe(ctx, tx, row); err != nil {
 			return err
 		}

@@ -123,6 +123,12 @@ FROM pawl.child_waits
 WHERE item_id IN (SELECT id FROM pawl.all_items WHERE task_id = $1)
 ORDER BY item_id
 
+-- name: rows effects
+SELECT id, namespace, key, name, task_id, item_id, request_hash, state, repeatable, sender, worker_id, attempt, key_id, sent_until, sendings, senders, approval, decided_by, budget, amount, reservation, outcome, comment, answer, answer_hash, error, late, contradicts, late_report, copied, source, opened_at, ended_at, created_at
+FROM pawl.effects
+WHERE task_id = $1 AND gone = 0
+ORDER BY id
+
 -- name: rows awaited_children
 SELECT child_id, item_id, state, error
 FROM pawl.awaited_children
@@ -202,6 +208,13 @@ WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.parked_items p ON 
 -- name: remove finished_items
 DELETE FROM pawl.finished_items
 WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.finished_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+
+-- The key of an effect stays, so that nothing acts again with it.
+-- name: keep keys of effects
+UPDATE pawl.effects
+SET gone = 1, answer = NULL, error = NULL, late_report = NULL, comment = NULL, senders = '[]', sent_until = NULL,
+  state = CASE WHEN state = 'open' THEN 'unknown' ELSE state END
+WHERE id IN (SELECT f.id FROM pawl.effects f WHERE f.task_id = $1 AND f.gone = 0 LIMIT $2)
 
 -- name: remove awaited children
 DELETE FROM pawl.awaited_children

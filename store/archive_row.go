@@ -74,7 +74,7 @@ var archiveKeys = map[string][]string{
 	"tasks": nil, "task_counters": nil, "items": {"id"}, "item_deps": {"needs_id", "item_id"}, "parked_items": {"item_id"},
 	"finished_items": {"item_id"}, "deadlines": {"item_id"}, "item_parts": {"id"}, "blobs": {"namespace", "address"}, "checkpoints": {"id"},
 	"task_events": {"id"}, "task_results": nil, "provenances": {"id"}, "messages": {"id"}, "message_chunks": {"message_id", "seq"},
-	"parents": nil, "child_links": {"child_id"}, "child_waits": {"item_id"}, "awaited_children": {"item_id", "child_id"},
+	"parents": nil, "child_links": {"child_id"}, "child_waits": {"item_id"}, "awaited_children": {"item_id", "child_id"}, "effects": {"id"},
 }
 
 // archiveColumns are the columns of each table.

@@ -174,6 +174,8 @@ func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, 
 		if _, task, asks := strings.Cut(string(key), "/"); asks {
 			b.Detail += ", asked in " + task
 		}
+	case signal == pawl.EffectSignal:
+		b.Reason, b.Detail = pawl.BlockedByEffect, string(key)
 	case signal != "":
 		b.Reason, b.Detail = pawl.BlockedBySignal, string(signal)
 		if key != "" {

@@ -81,6 +81,8 @@ var Rules = []Rule{
 		"set budgets.spent and budgets.reserved to these sums"},
 	{"reservations", "a reservation of an item has its item and counts as its state says",
 		"set item_id and task_id to NULL, and charged to what the state says, or delete a reservation that no state fits"},
+	{"effects", "an effect has its item, an open one of an attempt has its lease, and the lease counts those that are open",
+		"resolve the effect, or set leases.effects to that number; set gone to 1 for an effect without a task"},
 	{"schedules", "a schedule counts its queued ticks, and has fired no tick that is still to come",
 		"set schedules.queued to the number of queued firings, and next_tick to the first tick after those that were fired"},
 	{"firings", "a tick has one firing, with a task exactly if it made or found one, which names the schedule; an open one has its schedule",

@@ -461,6 +461,17 @@ FROM pawl.budget_reservations r
 WHERE r.item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = r.item_id AND w.task_id = r.task_id AND w.namespace = r.namespace)
   OR r.charged <> CASE r.state WHEN 1 THEN r.charged WHEN 2 THEN r.amount ELSE 0 END
 
+-- name: effects
+SELECT f.id, f.task_id, 'state ' || f.state || ', sender ' || f.sender || ', of attempt ' || f.attempt || ' of item ' || @item_text(f.item_id)
+FROM pawl.effects f
+WHERE f.gone = 0 AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = f.item_id AND w.task_id = f.task_id AND w.namespace = f.namespace)
+  OR f.gone = 0 AND f.state = 'open' AND f.sender = 'attempt'
+    AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = f.item_id AND l.attempt = f.attempt)
+UNION ALL
+SELECT @item_text(l.item_id), l.task_id, 'its lease counts ' || l.effects || ' open effects'
+FROM pawl.leases l
+WHERE l.effects <> (SELECT COUNT(*) FROM pawl.effects f WHERE f.item_id = l.item_id AND f.attempt = l.attempt AND f.sender = 'attempt' AND f.state = 'open')
+
 -- name: schedules
 SELECT x.name, NULL, 'it counts ' || x.queued || ' queued ticks, of which there are ' || x.waiting || '; its next tick is ' || COALESCE(CAST(x.next_tick AS TEXT), 'none') || ', the last one that was fired ' || COALESCE(CAST(x.last_fired AS TEXT), 'none')
 FROM (

@@ -102,7 +102,7 @@ func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int6
 // stays to the end.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
 	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
-	"remove finished_items", "unlink reservations", "remove deadlines",
+	"remove finished_items", "unlink reservations", "keep keys of effects", "remove deadlines",
 	"remove awaited children", "remove child waits", "remove links of children", "remove link to parent", "remove parent",
 	"remove item_deps", "remove item_parts", "remove task_events", "remove provenances", "remove items",
 	"remove task_results", "remove task_counters", "remove marks of deletion", "remove tasks"}

@@ -16,6 +16,7 @@ type Fork struct {
 	Checkpoints []CheckpointRow // in the order of their numbers; the caller sets their ids and their items
 	Uploads     [][]byte        // the addresses of the uploaded blobs that the task refers to
 	Staged      int64           // checkpoints that a Copy has written already
+	Effects     []EffectRow     // of the task; Refer makes them those of the fork
 	blobs       []Blob          // of the snapshots of an archived task
 }
 
@@ -55,6 +56,9 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, mo
 		return nil, notLeft(ctx, tx, taskID, at)
 	}
 	if f.Uploads, err = UploadsOf(ctx, tx, taskID); err != nil {
+		return nil, err
+	}
+	if f.Effects, err = EffectsOf(ctx, tx, taskID); err != nil {
 		return nil, err
 	}
 	if f.Checkpoints, err = readWords(ctx, tx, rows, map[string]bool{}); err == nil && archived {
@@ -191,6 +195,13 @@ func (f *Fork) Bytes() (n int) {
 // Save stores the checkpoints as those of a task that was inserted in this transaction. They
 // have no attempt: none of the task saved them.
 func (f *Fork) Save(ctx context.Context, tx Tx, now int64, namespace, taskID string) error {
+	for i := range f.Effects {
+		r := &f.Effects[i]
+		r.EndedAt, r.CreatedAt = &now, now
+		if _, err := InsertEffect(ctx, tx, r); err != nil {
+			return err
+		}
+	}
 	if f.At == 0 {
 		return nil
 	}

@@ -34,6 +34,7 @@ type StateRow struct {
 	CompletedAt, AcceptedAt, ProgressedAt       *int64
 	Stopped, KeyID, Evidence, Notes             Text
 	Failure                                     *int64 // see FailureKey
+	Effects                                     int    // of a lease: how many effects of its attempt are open
 }
 
 // stateTable is one narrow table, the states that it holds, and its own columns.
@@ -58,7 +59,7 @@ var stateTables = []stateTable{
 		return []Column{{"namespace", &h.Namespace}, {"priority", &h.Priority}, {"state", (*StateCode)(&h.State)}, {"prefetch", &h.Prefetch},
 			{"lease_seconds", &h.LeaseSeconds},
 			{"acquired_at", &h.AcquiredAt}, {"heartbeat_at", &h.HeartbeatAt}, {"lease_expires_at", &h.ExpiresAt}, {"progress", &h.Progress},
-			{"stage", &h.Stage}, {"progressed_at", &h.ProgressedAt}, {"stopped", &h.Stopped}, {"key_id", &h.KeyID}}
+			{"stage", &h.Stage}, {"progressed_at", &h.ProgressedAt}, {"stopped", &h.Stopped}, {"key_id", &h.KeyID}, {"effects", &h.Effects}}
 	}},
 	{"waiting", statesOf("waiting"), func(h *StateRow) []Column {
 		return []Column{{"left_by", &h.LeftBy}, {"since", &h.Since}, {"priority", &h.Priority}, {"until", &h.Until}, {"signal", &h.Signal},
@@ -112,8 +113,10 @@ func (h *StateRow) endColumns() []Column {
 // Take removes the rows of the given items from the stateTables, if their state is one of
 // states, and returns them sorted by item id. The removal locks the rows. Items in other
 // states stay where they are and are not in the answer.
+//
+// What the attempts of removed leases have sent and not reported becomes unknown.
 func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, error) {
-	return inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, wanted []string) ([]StateRow, error) {
+	out, err := inEachTable(ctx, tx, itemIDs, states, func(ids string, p *stateTable, wanted []string) ([]StateRow, error) {
 		args := []any{ids}
 		if p.name == "parked_items" {
 			args = append(args, List(wanted))
@@ -122,6 +125,12 @@ func Take(ctx context.Context, tx Tx, itemIDs, states []string) ([]StateRow, err
 			return h.taken(p)
 		})
 	})
+	for i := range out {
+		if err == nil && out[i].Effects > 0 {
+			err = endEffectsNow(ctx, tx, out[i].ItemID, out[i].Attempt)
+		}
+	}
+	return out, err
 }
 
 // Amendment has the changes to items that stay in their state. A nil value changes
@@ -143,11 +152,17 @@ func Amend(ctx context.Context, tx Tx, itemIDs, states []string, a Amendment) ([
 				return []any{(*ItemID)(&h.ItemID), &h.Namespace, &h.Type, (*StateCode)(&h.State)}
 			})
 		}
+		if p.name == "leases" { // its effects go on
+			if _, err := tx.Exec(ctx, stateTableSQL["keep effects"], ids); err != nil {
+				return nil, err
+			}
+		}
 		held, err := scanStateRows(ctx, tx, stateTableSQL["take "+p.name], []any{ids}, func(h *StateRow) []any {
 			return h.taken(p)
 		})
 		for i := range held {
 			held[i].amend(a)
+			held[i].Effects = -held[i].Effects
 		}
 		if err != nil || len(held) == 0 {
 			return nil, err

@@ -46,6 +46,12 @@ DELETE FROM pawl.leases
 WHERE item_id IN (SELECT item_id FROM held)
 RETURNING @columns(leases), @namespace_of(queue_id), @type_of(queue_id)
 
+-- A lease that is removed ends its effects, unless their number is below 0.
+-- name: keep effects
+UPDATE pawl.leases
+SET effects = -effects
+WHERE item_id IN @ids($1) AND effects > 0
+
 -- name: take parked_items
 DELETE FROM pawl.parked_items
 WHERE item_id IN @ids($1) AND @state_name(state) IN @list($2)

@@ -325,7 +325,11 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 		Value: float64(max(0, newest-feed.Top))}
 	silent := pawl.Gauge{Name: "pawl_messages_stalled", Help: "Open messages without a chunk for a minute and without a live lease.",
 		Value: float64(stalled)}
-	return append(append(workers, budgets...), lag, silent), err
+	if err != nil {
+		return nil, err
+	}
+	effects, err := effectGauges(ctx, tx)
+	return append(append(append(workers, budgets...), effects...), lag, silent), err
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {

@@ -29,6 +29,8 @@ type Tombstone struct {
 	State     string `json:"state"`
 	Events    int64  `json:"events"`     // the number of events that the task had
 	LastEvent string `json:"last_event"` // the id of the last of these events
+	// the effects of which it was not known whether they had happened
+	UnknownEffects []string `json:"unknown_effects,omitempty"`
 }
 
 // Deleted is what the event log says about the deletion of a task.
@@ -93,10 +95,14 @@ func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 	if err != nil {
 		return err
 	}
+	unknown, err := UnknownEffects(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
 	events, rows := make([]Event, len(tasks)), make([][]any, len(tasks))
 	for i, t := range tasks {
 		b := had[t.ID]
-		b.Key, b.Bulk, b.Type, b.State = by.Key, by.Bulk, t.Type, string(t.State)
+		b.Key, b.Bulk, b.Type, b.State, b.UnknownEffects = by.Key, by.Bulk, t.Type, string(t.State), unknown[t.ID]
 		data, err := json.Marshal(b)
 		if err != nil {
 			return err

@@ -2,7 +2,7 @@
 
 -- Those of the tasks with consequences that are still to come: a cancel or a delete that their children,
 -- or they as children, have not got; a step of the engine; an open message that has to be
--- ended; a reservation that has to be settled. $2: the final states.
+-- ended; a reservation that has to be settled; an effect of which it is not known whether it happened. $2: the final states.
 -- name: unfinished
 SELECT p.task_id
 FROM pawl.parents p
@@ -33,6 +33,10 @@ UNION
 SELECT r.task_id
 FROM pawl.budget_reservations r
 WHERE r.task_id @among_ids($1) AND r.state = 0
+UNION
+SELECT f.task_id
+FROM pawl.effects f
+WHERE f.task_id @among_ids($1) AND f.gone = 0 AND (f.state = 'open' OR f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0)
 
 -- What a task has: its newest event, and what may be written without one, which is checkpoints and
 -- chunks. An archive that was read before has all of it if none of this has changed.

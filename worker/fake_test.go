@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	pawl.BlobReader    // not called
 	pawl.BudgetSpender // not called
+	pawl.EffectSender  // not called
 	pawl.BlobWriter    // not called
 	pawl.Deliverer     // not called
 	pawl.Messenger     // not called

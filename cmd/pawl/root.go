@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/db"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/demo"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/effect"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/event"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/idempotency"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/item"
@@ -57,6 +58,7 @@ func root(a *cli.App) *cobra.Command {
 		serve.MCPCommand(a),
 		queue.Command(a),
 		budget.Command(a),
+		effect.Command(a),
 		schedule.Command(a),
 		bulk.Command(a),
 		relay.Command(a),

@@ -66,6 +66,8 @@ var sleeps = map[string]struct {
 	"store/sqlite/tx_test.go":                   {1, nothing},
 	"store/sqlite/wal_limit_test.go":            {1, expires},
 	"sweep/retain_failed_test.go":               {1, asks},
+	"internal/gate/gate_test.go":                {1, asks},
+	"worker/effect_test.go":                     {1, asks},
 	"worker/fake_test.go":                       {1, bubble},
 	"worker/log_test.go":                        {1, bubble},
 	"worker/rabbitmq/driven_test.go":            {1, asks},

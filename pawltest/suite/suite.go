@@ -101,6 +101,7 @@ var nouns = []noun{
 	queues,
 	queueLimits,
 	budgets,
+	effects,
 	children,
 	budgetKeeping,
 	budgetQuestions,

@@ -37,6 +37,10 @@ func (f *WhyFacts) blocked(e *Explanation) {
 		e.Command = f.command("signal send", key, f.Signal)
 	case pawl.BlockedByBudget:
 		f.budget(e)
+	case pawl.BlockedByEffect:
+		e.Headline = "It waits for a decision about effect " + b.Detail + "."
+		e.Detail = "It is queued when a person approves or resolves the effect" + orUntil(b.Until) + "."
+		e.Command = f.command("effect get", nil, b.Detail)
 	case pawl.BlockedByTime:
 		f.scheduled(e)
 	case pawl.BlockedByDependency:

@@ -9,7 +9,7 @@ k AS MATERIALIZED (
     LATERAL (
       SELECT l.task_id, l.queue_id, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.acquired_at, l.lease_expires_at, l.stage, l.key_id
       FROM pawl.leases l
-      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker = c.worker AND l.attempt = c.attempt AND l.acceptance = 0
+      WHERE l.item_id = c.item_id AND l.namespace = c.namespace AND l.worker = c.worker AND l.attempt = c.attempt AND l.acceptance = 0 AND l.effects = 0
       OFFSET 0
       FOR UPDATE) l),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM k) locked),

@@ -1,6 +1,6 @@
 -- name: Take
 DELETE FROM pawl.leases
-WHERE item_id = $1 AND namespace = $2 AND worker = $3 AND attempt = $4 AND lease_expires_at > $5 AND acceptance = 0
+WHERE item_id = $1 AND namespace = $2 AND worker = $3 AND attempt = $4 AND lease_expires_at > $5 AND acceptance = 0 AND effects = 0
 RETURNING task_id, queue_id, state, priority, @columns(kept), solo, feeds, started_at, acquired_at, stage, key_id
 
 -- name: End

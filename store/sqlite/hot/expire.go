@@ -44,6 +44,9 @@ func (Verbs) Expire(ctx context.Context, tx store.Tx, limit int, only []string, 
 		l := &over[i]
 		l.workerID = names[l.worker]
 		message, state, err := l.expire(ctx, tx, now)
+		if err == nil {
+			err = l.endEffects(ctx, tx, now)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ type lease struct {
 	expiresAt                                    int64
 	progress                                     *int64
 	stage, err, keyID                            store.Text
+	effects                                      int64
 	workerID                                     string // read only where a record needs it
 	rank                                         int    // once it is queued
 }
@@ -27,7 +28,8 @@ func (l *lease) targets() []any {
 	return slices.Concat([]any{&l.itemID, &l.namespace, &l.taskID, &l.queue, (*store.StateCode)(&l.state), &l.worker,
 		&l.priority}, store.Targets(l.Columns()),
 		[]any{
-			&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID})
+			&l.prefetch, &l.startedAt, &l.acquiredAt, &l.heartbeatAt, &l.expiresAt, &l.progress, &l.stage, &l.err, &l.keyID,
+			&l.effects})
 }
 
 // with appends the values of columns to the other arguments.
@@ -82,4 +84,12 @@ func (l *lease) toFailed(ctx context.Context, tx store.Tx, leftBy string, now in
 		_, err = tx.Exec(ctx, breakOthers, l.itemID)
 	}
 	return err
+}
+
+// endEffects makes unknown what the attempt has sent and not reported.
+func (l *lease) endEffects(ctx context.Context, tx store.Tx, now int64) error {
+	if l.effects == 0 {
+		return nil
+	}
+	return store.EndEffects(ctx, tx, now, string(l.itemID), l.Attempt)
 }

@@ -41,6 +41,9 @@ func (Verbs) Leave(ctx context.Context, tx store.Tx, calls []store.Leave) ([]sto
 		default:
 			state, runAt, err = l.fail(ctx, tx, c, now)
 		}
+		if err == nil {
+			err = l.endEffects(ctx, tx, now)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -127,6 +127,10 @@ func (a *App) loadFile(k *koanf.Koanf, flags *pflag.FlagSet, known []string) err
 			if keys := KeysOf(reflect.TypeFor[InboundConfig](), ""); !slices.Contains(keys, member) && !isSection(member, keys) {
 				return unknownKey(name, key, prefixed(strings.TrimSuffix(key, member), keys))
 			}
+		} else if member, upstream := upstreamMember(key); upstream {
+			if !isUpstreamMember(member) {
+				return unknownKey(name, key, prefixed(strings.TrimSuffix(key, member), KeysOf(reflect.TypeFor[UpstreamConfig](), "")))
+			}
 		} else if !slices.Contains(known, key) && !isSection(key, known) {
 			return unknownKey(name, key, known)
 		}
@@ -147,10 +151,10 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 			i := slices.Index(names, name)
 			switch {
 			case value == "": // as good as not set
-			case i >= 0 && known[i] == "serve.inbound":
+			case i >= 0 && (known[i] == "serve.inbound" || known[i] == "gate.upstreams"):
 				var sources map[string]any
 				if json.Unmarshal([]byte(value), &sources) != nil { // an error could show a secret
-					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources", name)))
+					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources or upstreams", name)))
 				}
 				return known[i], sources
 			case i >= 0 && words(known[i]):

@@ -36,6 +36,7 @@ type Config struct {
 	Sweep  sweepConfig  `koanf:"sweep"`
 	Relay  RelayConfig  `koanf:"relay"`
 	Record recordConfig `koanf:"record"`
+	Gate   gateConfig   `koanf:"gate"`
 
 	DBGiven bool // the database was named, not taken by default
 }
@@ -92,6 +93,7 @@ type sweepConfig struct {
 	RetainSweeps             time.Duration `koanf:"retain_sweeps"`
 	RetainChunks             time.Duration `koanf:"retain_chunks"`
 	RetainSignals            time.Duration `koanf:"retain_signals"`
+	RetainEffects            time.Duration `koanf:"retain_effects"`
 	RetainCounters           time.Duration `koanf:"retain_counters"`
 	ArchiveDir               string        `koanf:"archive_dir"`
 }
@@ -126,6 +128,7 @@ func (s sweepConfig) options() *pawl.SweepOptions {
 		RetainSweeps:             s.RetainSweeps,
 		RetainChunks:             s.RetainChunks,
 		RetainSignals:            s.RetainSignals,
+		RetainEffects:            s.RetainEffects,
 		RetainCounters:           s.RetainCounters,
 		ArchiveDir:               s.ArchiveDir,
 	}
@@ -174,6 +177,8 @@ var Settings = []Setting{
 	{Key: "serve.rate_per_key", Flag: "rate-per-key", Help: "calls per second of an API key without a rate of its own (default: no limit)"},
 	{Key: "serve.inbound", Help: "sources of webhooks that become tasks and signals, each under its name",
 		More: "In the variable as JSON. [Its members](flow.md#webhooks-in)"},
+	{Key: "gate.upstreams", Help: "services that agents call through the gate, each under its name",
+		More: "In the variable as JSON. [Its members](effects.md#the-gate)"},
 	{Key: "serve.rate_per_agent", Flag: "rate-per-agent", Help: "calls per second of one worker or actor (default: no limit)"},
 	{Key: "serve.mcp_tools", Flag: "mcp-tools", Help: "tools at /mcp for agents without an API key: worker (default), approver or all",
 		More: "[Sets of tools](mcp.md#sets-of-tools)"},
@@ -262,6 +267,8 @@ var Settings = []Setting{
 		Help: "how long statistics of sweeps are kept; 0 = for ever"},
 	{Key: "sweep.retain_chunks", Flag: "retain-chunks", Default: sweepDefaults.RetainChunks,
 		Help: "how long chunks of ended messages are kept; 0 = for ever"},
+	{Key: "sweep.retain_effects", Flag: "retain-effects", Default: sweepDefaults.RetainEffects,
+		Help: "keep the keys of effects whose tasks are gone, after they were made"},
 	{Key: "sweep.retain_signals", Flag: "retain-signals", Default: sweepDefaults.RetainSignals,
 		Help: "how long sent signals that no item waits for are kept; 0 = for ever"},
 	{Key: "sweep.retain_counters", Flag: "retain-counters", Default: sweepDefaults.RetainCounters,

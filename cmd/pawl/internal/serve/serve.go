@@ -88,7 +88,11 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	}
 	gate := access.New(checks)
 	defer gate.Flush(ctx)
-	h := handler(ctx, a, s, gate, hooks, users.Provider, sinks)
+	effects, err := effectGate(ctx, a, s, gate)
+	if err != nil {
+		return err
+	}
+	h := handler(ctx, a, s, gate, hooks, users.Provider, effects, sinks)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
@@ -111,11 +115,15 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 
 // handler returns the HTTP handler: the API with MCP and the dashboard.
 func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source,
-	provider *signin.Provider, sinks []relay.SinkOptions) http.Handler {
+	provider *signin.Provider, effects func(http.Handler) http.Handler, sinks []relay.SinkOptions) http.Handler {
 	e, _ := s.(*engine.Engine)
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
 	agents.Gate, agents.Tools = gate, o.MCPTools
+	pages := dashboard.New(s, dashboard.Options{
+		Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
+		Stopping: ctx, SignIn: provider,
+	})
 	return server.New(s, server.Options{
 		Stopping:    ctx,
 		Log:         log,
@@ -129,10 +137,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 
 		TracerProvider: a.Traces,
 		At:             map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
-		Front: dashboard.New(s, dashboard.Options{
-			Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
-			Stopping: ctx, SignIn: provider,
-		}),
+		Front:          func(api http.Handler) http.Handler { return effects(pages(api)) },
 	})
 }
 

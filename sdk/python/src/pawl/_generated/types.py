@@ -103,6 +103,12 @@ __all__ = [
     "DeleteTaskQuery",
     "DoctorCall",
     "DoctorReport",
+    "EffectDecision",
+    "EffectDoneCall",
+    "EffectFailedCall",
+    "EffectRecord",
+    "EffectReport",
+    "EffectUnknownCall",
     "ErrorCode",
     "Event",
     "FailBody",
@@ -159,6 +165,8 @@ __all__ = [
     "ListBudgetsQuery",
     "ListCheckpoint",
     "ListCheckpointsQuery",
+    "ListEffectRecord",
+    "ListEffectsQuery",
     "ListEvent",
     "ListEventsQuery",
     "ListFailureGroup",
@@ -205,8 +213,10 @@ __all__ = [
     "Nothing",
     "OpenBody",
     "OpenCall",
+    "OpenEffectCall",
     "OpenMessage",
     "OpenOptions",
+    "OpenedEffect",
     "OpenedMessage",
     "PartBody",
     "PartCall",
@@ -241,6 +251,7 @@ __all__ = [
     "ReserveCall",
     "ReserveOptions",
     "Reserved",
+    "ResolveEffectCall",
     "ResultAppended",
     "ResultBeat",
     "ResultCheckpointRef",
@@ -361,6 +372,7 @@ ErrorCode = Literal[
     "method",
     "conflict",
     "lease_lost",
+    "effect_unknown",
     "key_in_flight",
     "precondition",
     "too_large",
@@ -822,7 +834,7 @@ class Blob(_Blob, total=False):
 
 class _Blocked(TypedDict):
     detail: str
-    reason: Literal["dependency", "signal", "children", "budget", "scheduled", "paused", "concurrency", "rate", "order", "no_worker"]
+    reason: Literal["dependency", "signal", "children", "budget", "effect_unknown", "scheduled", "paused", "concurrency", "rate", "order", "no_worker"]
 
 
 class Blocked(_Blocked, total=False):
@@ -1276,10 +1288,102 @@ class DoctorReport(TypedDict):
     warnings: list[Warning]
 
 
+class EffectDecision(TypedDict, total=False):
+    """EffectDecision of the server's description."""
+
+    comment: str
+
+
+class _EffectDoneCall(TypedDict):
+    attempt: int
+    item_id: str
+    worker_id: str
+
+
+class EffectDoneCall(_EffectDoneCall, total=False):
+    """EffectDoneCall of the server's description."""
+
+    amount: int
+    answer: Any
+
+
+class EffectFailedCall(TypedDict):
+    """EffectFailedCall of the server's description."""
+
+    attempt: int
+    error: str | Failure
+    item_id: str
+    worker_id: str
+
+
+class _EffectRecord(TypedDict):
+    attempt: int
+    created_at: str
+    ended_at: str | None
+    id: str
+    item_id: str
+    key: str
+    name: str
+    opened_at: str | None
+    request_hash: str
+    sender: str
+    sendings: int
+    state: str
+    task_id: str
+    worker_id: str
+
+
+class EffectRecord(_EffectRecord, total=False):
+    """EffectRecord of the server's description."""
+
+    amount: int
+    answer: Any
+    answer_hash: str
+    approval: str
+    budget: str
+    comment: str
+    contradicts: bool
+    decided_by: str
+    error: str | Failure
+    late: bool
+    late_report: EffectReport
+    outcome: str
+    repeatable: bool
+    sent_until: str
+    source: str
+
+
+class _EffectReport(TypedDict):
+    at: str
+    attempt: int
+    state: str
+    worker_id: str
+
+
+class EffectReport(_EffectReport, total=False):
+    """EffectReport of the server's description."""
+
+    answer: Any
+    answer_hash: str
+    error: str | Failure
+
+
+class _EffectUnknownCall(TypedDict):
+    attempt: int
+    item_id: str
+    worker_id: str
+
+
+class EffectUnknownCall(_EffectUnknownCall, total=False):
+    """EffectUnknownCall of the server's description."""
+
+    error: str | Failure
+
+
 class _Event(TypedDict):
     actor_type: Literal["user", "agent", "worker", "system", "api"]
     created_at: str
-    event: Literal["proposed", "planned", "due", "ready", "leased", "in_progress", "progressed", "checkpointed", "pruned", "submitted", "part_submitted", "part_rejected", "ready_for_approval", "accepted", "completed", "failed", "released", "lease_expired", "suspended", "approved", "applied", "rejected", "retried", "dead_lettered", "cancelled", "updated", "stale", "deleted", "message_started", "message_ended", "signalled", "fired", "approval_expired", "escalated", "lease_revoked"]
+    event: Literal["proposed", "planned", "due", "ready", "leased", "in_progress", "progressed", "checkpointed", "pruned", "submitted", "part_submitted", "part_rejected", "ready_for_approval", "accepted", "completed", "failed", "released", "lease_expired", "suspended", "approved", "applied", "rejected", "retried", "dead_lettered", "cancelled", "updated", "stale", "deleted", "message_started", "message_ended", "signalled", "fired", "approval_expired", "escalated", "lease_revoked", "effect_opened", "effect_done", "effect_failed", "effect_unknown", "effect_resolved"]
     id: str
     namespace: str
     task_id: str
@@ -1996,6 +2100,30 @@ class ListCheckpointsQuery(TypedDict, total=False):
     limit: int
 
 
+class _ListEffectRecord(TypedDict):
+    items: list[EffectRecord]
+
+
+class ListEffectRecord(_ListEffectRecord, total=False):
+    """ListEffectRecord of the server's description."""
+
+    incomplete: bool
+    next: str
+
+
+class ListEffectsQuery(TypedDict, total=False):
+    """ListEffectsQuery of the server's description."""
+
+    task: str
+    task_id: str
+    item: str
+    item_id: str
+    state: str | list[str]
+    name: str
+    key: str
+    limit: int
+
+
 class _ListEvent(TypedDict):
     items: list[Event]
 
@@ -2560,6 +2688,25 @@ class OpenCall(_OpenCall, total=False):
     thread: str
 
 
+class _OpenEffectCall(TypedDict):
+    attempt: int
+    item_id: str
+    name: str
+    request_hash: str
+    worker_id: str
+
+
+class OpenEffectCall(_OpenEffectCall, total=False):
+    """OpenEffectCall of the server's description."""
+
+    amount: int
+    approve: bool
+    budget: str
+    key: str
+    repeatable: bool
+    wait_seconds: int
+
+
 class _OpenMessage(TypedDict):
     id: str
     offset: int
@@ -2579,6 +2726,21 @@ class OpenOptions(TypedDict, total=False):
     model: str
     on_conflict: str
     thread: str
+
+
+class _OpenedEffect(TypedDict):
+    id: str
+    key: str
+    send: bool
+    state: str
+
+
+class OpenedEffect(_OpenedEffect, total=False):
+    """OpenedEffect of the server's description."""
+
+    answer: Any
+    answer_hash: str
+    error: str | Failure
 
 
 class _OpenedMessage(TypedDict):
@@ -2743,6 +2905,7 @@ class Problem(_Problem, total=False):
     allowed: list[str]
     attempt: int
     budget: str
+    effect_id: str
     errors: list[Field]
     expected: int
     holder: str
@@ -3040,6 +3203,17 @@ class Reserved(_Reserved, total=False):
     """Reserved of the server's description."""
 
     settled: int
+
+
+class _ResolveEffectCall(TypedDict):
+    outcome: str
+
+
+class ResolveEffectCall(_ResolveEffectCall, total=False):
+    """ResolveEffectCall of the server's description."""
+
+    answer: Any
+    comment: str
 
 
 class _ResultAppended(TypedDict):

@@ -1,0 +1,30 @@
+package api
+
+import "github.com/pawl-work/pawl"
+
+// effectRoutes are the calls about effects.
+var effectRoutes = []Route{
+	{Name: "list_effects", Method: get, Path: "/v1/effects", Role: Reader, Success: 200,
+		Means: "List effects, newest first, by state, task, item, name or key. Unknown ones wait for a person."},
+	{Name: "get_effect", Method: get, Path: "/v1/effects/{id}", Role: Reader, Success: 200,
+		Means: "Read an effect: a call to the outside, whether it happened, and who says so."},
+	{Name: "open_effect", Method: post, Path: "/v1/effects:open", Role: Claimer, Success: 200,
+		Means:   "Ask for the right to send an effect, once. With send: true send it, then report what came of it.",
+		Refuses: []pawl.Code{pawl.CodeLeaseLost, pawl.CodeEffectUnknown, pawl.CodeConflict, pawl.CodeKeyReused, pawl.CodeBudgetExhausted},
+		Traits:  ShowsPayloads | AnswersLate},
+	{Name: "report_effect_done", Method: post, Path: "/v1/effects/{id}:done", Role: Claimer, Success: 200,
+		Means:   "Report that an effect happened, with its answer. A late report is kept, never refused.",
+		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
+	{Name: "report_effect_failed", Method: post, Path: "/v1/effects/{id}:failed", Role: Claimer, Success: 200,
+		Means:   "Report that an effect is known not to have happened.",
+		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
+	{Name: "report_effect_unknown", Method: post, Path: "/v1/effects/{id}:unknown", Role: Claimer, Success: 200,
+		Means:   "Report that it is not known whether an effect happened.",
+		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
+	{Name: "approve_effect", Method: post, Path: "/v1/effects/{id}:approve", Role: Approver, Success: 200,
+		Means: "Let an effect be sent that waits for it.", Refuses: []pawl.Code{pawl.CodeConflict}},
+	{Name: "reject_effect", Method: post, Path: "/v1/effects/{id}:reject", Role: Approver, Success: 200,
+		Means: "Refuse an effect that waits to be sent, for good.", Refuses: []pawl.Code{pawl.CodeConflict}},
+	{Name: "resolve_effect", Method: post, Path: "/v1/effects/{id}:resolve", Role: Approver, Success: 200,
+		Means: "Decide about an unknown effect: it happened, it did not happen, or give up.", Refuses: []pawl.Code{pawl.CodeConflict}},
+}

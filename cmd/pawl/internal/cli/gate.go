@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl/internal/gate"
+)
+
+// gateConfig names the services that agents call through the gate.
+type gateConfig struct {
+	Upstreams map[string]UpstreamConfig `koanf:"upstreams"`
+}
+
+// UpstreamConfig defines a service behind the gate. See gate.Upstream.
+type UpstreamConfig struct {
+	URL        string         `koanf:"url"`
+	Effects    []string       `koanf:"effects"`
+	KeyHeader  string         `koanf:"key_header"`
+	Repeatable bool           `koanf:"repeatable"`
+	Headers    map[string]any `koanf:"headers"`
+	Probe      probeConfig    `koanf:"probe"`
+	Budget     string         `koanf:"budget"`
+	Amount     any            `koanf:"amount"` // a number, or a JSON Pointer into the request's body
+	Approve    bool           `koanf:"approve"`
+	Changed    string         `koanf:"changed"`
+}
+
+type probeConfig struct {
+	Path string `koanf:"path"`
+}
+
+// Upstream returns the definition for the gate.
+func (c UpstreamConfig) Upstream() gate.Upstream {
+	out := gate.Upstream{URL: c.URL, Effects: c.Effects, KeyHeader: c.KeyHeader, Repeatable: c.Repeatable, Probe: c.Probe.Path,
+		Budget: c.Budget, Approve: c.Approve, Changed: c.Changed, Headers: map[string]string{}}
+	if c.Amount != nil {
+		out.Amount = fmt.Sprint(c.Amount)
+	}
+	for name, value := range c.Headers {
+		out.Headers[name] = fmt.Sprint(value)
+	}
+	return out
+}
+
+// upstreamMember returns the member of an upstream that a key of the settings names, such as url of
+// gate.upstreams.NAME.url. upstream says that the key is one of an upstream.
+func upstreamMember(key string) (member string, upstream bool) {
+	rest, upstream := strings.CutPrefix(key, "gate.upstreams.")
+	if !upstream {
+		return "", false
+	}
+	_, member, _ = strings.Cut(rest, ".")
+	return member, true
+}
+
+// isUpstreamMember reports whether an upstream has such a member. Headers have any names.
+func isUpstreamMember(member string) bool {
+	keys := KeysOf(reflect.TypeFor[UpstreamConfig](), "")
+	return slices.Contains(keys, member) || isSection(member, keys) || strings.HasPrefix(member, "headers.")
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	ledger "github.com/pawl-work/pawl/engine/internal/effects"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/store"
+)
+
+// The pauses between the looks of a call that waits for an effect.
+const (
+	effectPause    = 50 * time.Millisecond
+	maxEffectPause = time.Second
+)
+
+// OpenEffect gives an attempt the right to send an effect; see pawl.EffectSender.
+func (e *Engine) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl.OpenedEffect, error) {
+	return e.OpenEffectFor(ctx, call, 0)
+}
+
+// OpenEffectFor is OpenEffect for a gate, which sends in place of the attempt under a lease of its own of
+// that many seconds; see KeepEffect. 0 = the attempt sends.
+func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, gateSeconds int) (pawl.OpenedEffect, error) {
+	call = idform.Call(call)
+	if err := ledger.CheckOpen(&call); err != nil {
+		return pawl.OpenedEffect{}, err
+	}
+	if err := e.ours(ctx, call.Fence()); err != nil {
+		return pawl.OpenedEffect{}, err
+	}
+	wait := time.Duration(call.WaitSeconds) * time.Second
+	if e.scope != nil { // inside a transaction there are no waits
+		wait = 0
+	}
+	until := e.ids.now().Add(wait)
+	for pause := effectPause; ; pause = min(2*pause, maxEffectPause) {
+		out, err := e.openEffect(ctx, &call, gateSeconds)
+		left := until.Sub(e.ids.now())
+		if err != nil || out.Send || out.State != pawl.EffectOpen && out.State != pawl.EffectWaiting || left <= 0 {
+			return out, err
+		}
+		timer := time.NewTimer(min(pause, left))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return out, ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, err error) {
+	opening := ledger.Opening{OpenEffectCall: call, ID: e.ids.next("eff"), Reservation: e.ids.next("rsv"), GateSeconds: gateSeconds}
+	refused := store.ErrMoreLost
+	for err == nil && refused == store.ErrMoreLost {
+		err = e.withLockedItem(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+			out, refused, err = ledger.Open(ctx, tx, g, &opening)
+			return err
+		})
+	}
+	if err == nil {
+		err = refused // a value: what it found out about lost reservations is committed
+	}
+	if err != nil {
+		return pawl.OpenedEffect{}, err
+	}
+	return out, nil
+}
+
+// EffectDone reports that an effect happened; see pawl.EffectSender.
+func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDoneCall) (pawl.EffectRecord, error) {
+	call = idform.Call(call)
+	r := ledger.Report{State: pawl.EffectDone, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
+		Answer: call.Answer, Amount: call.Amount}
+	return e.reportEffect(ctx, id, &r)
+}
+
+// EffectFailed reports that an effect did not happen; see pawl.EffectSender.
+func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFailedCall) (pawl.EffectRecord, error) {
+	call = idform.Call(call)
+	r := ledger.Report{State: pawl.EffectFailed, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
+		Error: &call.Error}
+	return e.reportEffect(ctx, id, &r)
+}
+
+// EffectUnknown reports that it is not known whether an effect happened; see pawl.EffectSender.
+func (e *Engine) EffectUnknown(ctx context.Context, id string, call pawl.EffectUnknownCall) (pawl.EffectRecord, error) {
+	call = idform.Call(call)
+	r := ledger.Report{State: pawl.EffectUnknown, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
+		Error: call.Error}
+	return e.reportEffect(ctx, id, &r)
+}
+
+func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) (pawl.EffectRecord, error) {
+	op := string(r.State)
+	if err := ledger.CheckReport(op, r.Fence, r.Answer, r.Amount, r.Error); err != nil {
+		return pawl.EffectRecord{}, err
+	}
+	if err := e.referItem(ctx, op, r.Fence.ItemID, blobsIn(r.Answer)); err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+		return pawl.EffectRecord{}, err
+	}
+	c := pawl.CallerOf(ctx)
+	by := actor(c, pawl.ActorWorker, r.Fence.WorkerID)
+	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
+		f, err := store.LockEffect(ctx, tx, c.Namespace, id)
+		if err == nil {
+			err = e.mayProbe(ctx, tx, &f, r)
+		}
+		if err == nil {
+			err = ledger.Take(ctx, tx, &f, r, by)
+		}
+		return f.Effect(), effects{}, err
+	})
+}
+
+// mayProbe lets the holder of the lease of an unknown effect's item report what a probe has found out, as if it
+// had opened the effect. In a fork only a person decides.
+func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, r *ledger.Report) error {
+	if f.State != pawl.EffectUnknown || f.Copied == 1 || f.ItemID != r.Fence.ItemID || r.State == pawl.EffectUnknown {
+		return nil
+	}
+	_, held, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), r.Fence))
+	if err == nil && held {
+		r.Holds = true
+	}
+	return err
+}
+
+// KeepEffect extends the lease of a gate that sends an effect. It is lease_lost if the effect is not
+// open for the gate any more.
+func (e *Engine) KeepEffect(ctx context.Context, id string, f pawl.Fence, seconds int) error {
+	c := pawl.CallerOf(ctx)
+	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (none struct{}, _ effects, err error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return none, effects{}, err
+		}
+		kept, err := store.KeepSending(ctx, tx, c.Namespace, id, f, *store.GateUntil(now, seconds))
+		if err == nil && !kept {
+			err = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "keep", Reason: pawl.ReasonExpired, EffectID: id,
+				Message: "effect " + id + " is not open for this gate any more"}
+		}
+		return none, effects{}, err
+	})
+	return err
+}
+
+// ApproveEffect lets an effect be sent; see pawl.EffectDecider.
+func (e *Engine) ApproveEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
+	return e.judgeEffect(ctx, "approve", id, &call)
+}
+
+// RejectEffect makes an effect failed that waits to be sent; see pawl.EffectDecider.
+func (e *Engine) RejectEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
+	return e.judgeEffect(ctx, "reject", id, &call)
+}
+
+func (e *Engine) judgeEffect(ctx context.Context, op, id string, call *pawl.EffectDecision) (pawl.EffectRecord, error) {
+	if err := ledger.CheckDecision(op, call); err != nil {
+		return pawl.EffectRecord{}, err
+	}
+	return e.decideEffect(ctx, id, false, func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error {
+		return ledger.Judge(ctx, tx, f, op == "approve", call.Comment, by)
+	})
+}
+
+// ResolveEffect decides an unknown effect; see pawl.EffectDecider. An item that waits for an effect which is
+// given up fails. Its task is locked before the signal.
+func (e *Engine) ResolveEffect(ctx context.Context, id string, call pawl.ResolveEffectCall) (pawl.EffectRecord, error) {
+	if err := ledger.CheckResolve(&call); err != nil {
+		return pawl.EffectRecord{}, err
+	}
+	return e.decideEffect(ctx, id, call.Outcome == pawl.GiveUp,
+		func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error {
+			return ledger.Resolve(ctx, tx, f, &call, by)
+		})
+}
+
+// failWaiting fails an item that waits for an effect which was given up.
+func (e *Engine) failWaiting(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) (effects, error) {
+	now, err := store.NowAgain(ctx, tx)
+	if err != nil {
+		return effects{}, err
+	}
+	failure := pawl.Failure{Code: pawl.FailedByEffect, Message: "it is not known whether effect " + f.ID + " happened, and it was given up"}
+	done, err := store.Apply(ctx, tx, now, store.Change{Namespace: f.Namespace, TaskID: f.TaskID, Verb: "give_up", ItemIDs: []string{f.ItemID},
+		To: "failed", Error: store.Text(rules.Encode(failure)), Actor: by, Reason: store.Text(failure.Message)})
+	then := effects{queued: done.Released, followUp: true, passOn: done.PassesOn}
+	if done.Child {
+		then.children = []string{f.TaskID}
+	}
+	if done.Items > 0 {
+		then.ended, then.failing = []string{f.ItemID}, []string{f.TaskID}
+	}
+	return then, err
+}
+
+// decideEffect runs a decision about a locked effect and tells the items that wait for it. Their signal
+// is locked before the effect, as by all who wait for it. ends says that an item which waits fails.
+func (e *Engine) decideEffect(ctx context.Context, id string, ends bool,
+	fn func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error) (pawl.EffectRecord, error) {
+	c := pawl.CallerOf(ctx)
+	by := actor(c, pawl.ActorUser, "")
+	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
+		f, err := store.GetEffect(ctx, tx, c.Namespace, id)
+		if err == nil && ends {
+			err = store.LockTaskRow(ctx, tx, c.Namespace, f.TaskID)
+		}
+		if err != nil {
+			return pawl.EffectRecord{}, effects{}, err
+		}
+		waits, err := store.WaitsForEffect(ctx, tx, f.ItemID, id)
+		if err != nil {
+			return pawl.EffectRecord{}, effects{}, err
+		}
+		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: pawl.EffectSignal, Key: id}, "null", by)
+		if err == nil {
+			f, err = store.LockEffect(ctx, tx, c.Namespace, id)
+		}
+		if err == nil {
+			err = fn(ctx, tx, &f, by)
+		}
+		then := effects{queued: sent.Woken}
+		if err == nil && ends && waits {
+			var more effects
+			more, err = e.failWaiting(ctx, tx, &f, by)
+			then = then.and(more)
+		}
+		return f.Effect(), then, err
+	})
+}
+
+// GetEffect reads an effect; see pawl.EffectReader.
+func (e *Engine) GetEffect(ctx context.Context, id string) (pawl.EffectRecord, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.EffectRecord, error) {
+		f, err := store.GetEffect(ctx, tx, ns, id)
+		return f.Effect(), err
+	})
+}
+
+// ListEffects lists effects; see pawl.EffectReader.
+func (e *Engine) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
+	if err := ledger.CheckFilter(&f); err != nil {
+		return pawl.List[pawl.EffectRecord]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.EffectRecord], error) {
+		return store.ListEffects(ctx, tx, ns, f)
+	})
+}
+
+// effectOpen refuses a result of an attempt that has an open effect.
+func (e *Engine) effectOpen(ctx context.Context, op string, f pawl.Fence) error {
+	id, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (string, error) {
+		return store.OpenEffectOf(ctx, tx, f.ItemID, f.Attempt)
+	})
+	if err == nil && id != "" {
+		err = store.EffectOpen(op, id)
+	}
+	return err
+}

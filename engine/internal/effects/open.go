@@ -1,0 +1,140 @@
+package effects
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Opening is a call that opens an effect.
+type Opening struct {
+	*pawl.OpenEffectCall
+	ID          string // of the effect, if it is new
+	Reservation string // of what is reserved, if something is
+	GateSeconds int    // the length of the lease of a gate; 0 = the attempt sends
+}
+
+// Open gives the locked item's attempt the right to send an effect, or says why not. refused says that it
+// was refused in a way that keeps what was written; nil = it was not.
+func Open(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) (out pawl.OpenedEffect, refused, err error) {
+	f, err := findOrInsert(ctx, tx, g, call)
+	if err != nil {
+		return out, nil, err
+	}
+	switch {
+	case f.Gone == 1:
+		return out, nil, &pawl.Error{Code: pawl.CodeConflict, Op: "open", TaskID: f.TaskID, EffectID: f.ID,
+			Message: fmt.Sprintf("the key %q is that of an effect of task %s, which is not there any more", f.Key, f.TaskID)}
+	case f.RequestHash != call.RequestHash:
+		return out, nil, &pawl.Error{Code: pawl.CodeKeyReused, Op: "open", EffectID: f.ID,
+			Message: fmt.Sprintf("the key %q is that of effect %s, whose request is another", f.Key, f.ID)}
+	}
+	send, err := maySend(&f, call)
+	if err != nil || !send {
+		return answer(&f, false), nil, err
+	}
+	if refused, err = reserve(ctx, tx, g, &f, call); err != nil || refused != nil {
+		return out, refused, err
+	}
+	if err := begin(ctx, tx, g, &f, call); err != nil {
+		return out, nil, err
+	}
+	return answer(&f, true), nil, nil
+}
+
+func answer(f *store.EffectRow, send bool) pawl.OpenedEffect {
+	e := f.Effect()
+	out := pawl.OpenedEffect{ID: f.ID, Key: f.Key, State: f.State, Send: send}
+	if !send {
+		out.Answer, out.AnswerHash, out.Error = e.Answer, e.AnswerHash, e.Error
+	}
+	return out
+}
+
+// findOrInsert locks the effect of a key, which it inserts if there is none. A new one has no state that
+// counts yet: it is waiting, and was not sent.
+func findOrInsert(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) (store.EffectRow, error) {
+	for {
+		f, found, err := store.LockEffectOfKey(ctx, tx, g.Namespace, g.ItemID, call.Key)
+		if err != nil || found {
+			return f, err
+		}
+		f = store.EffectRow{ID: call.ID, Namespace: g.Namespace, Key: call.Key, Name: call.Name, TaskID: g.TaskID, ItemID: g.ItemID,
+			RequestHash: call.RequestHash, State: pawl.EffectWaiting, Sender: pawl.SentByAttempt, WorkerID: g.WorkerID, Attempt: g.Attempt,
+			Senders: "[]", CreatedAt: g.Now}
+		if call.Approve {
+			f.Approval = store.EffectAsked
+		}
+		if call.Repeatable {
+			f.Repeatable = 1
+		}
+		made, err := store.InsertEffect(ctx, tx, &f)
+		if err == nil && made && call.Approve {
+			facts := f.Facts()
+			facts.Reason = "approval"
+			err = f.Record(ctx, tx, g.Now, "effect_opened", g.By, facts)
+		}
+		if err != nil || made {
+			return f, err
+		}
+	}
+}
+
+// maySend says whether the state of an effect lets a caller send it. A fork or clone never repeats what
+// is unknown: only a person lets it act.
+func maySend(f *store.EffectRow, call *Opening) (bool, error) {
+	switch f.State {
+	case pawl.EffectWaiting:
+		return f.Approval != store.EffectAsked, nil
+	case pawl.EffectFailed:
+		return f.Approval != store.EffectRejected, nil
+	case pawl.EffectUnknown:
+		if f.Outcome == "" && f.Copied == 0 && (f.Repeatable == 1 || call.Repeatable) {
+			return true, nil
+		}
+		message := fmt.Sprintf("it is not known whether effect %s happened, and it may not be repeated", f.ID)
+		if f.Outcome == pawl.GiveUp {
+			message = fmt.Sprintf("it is not known whether effect %s happened, and it was given up", f.ID)
+		}
+		return false, &pawl.Error{Code: pawl.CodeEffectUnknown, Op: "open", State: string(f.State), Allowed: []string{"resolve"},
+			EffectID: f.ID, Reason: string(f.Outcome), Message: message}
+	}
+	return false, nil // open elsewhere, or done
+}
+
+// reserve reserves what the sending may cost. Each sending has a reservation of its own.
+func reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow, call *Opening) (refused, err error) {
+	f.Budget, f.Amount, f.Reservation = store.Text(call.Budget), nil, ""
+	if call.Budget == "" {
+		return nil, nil
+	}
+	amount := call.Amount
+	out, refused, err := g.Reserve(ctx, tx, call.Reservation, call.Budget, &pawl.ReserveCall{ItemID: g.ItemID, WorkerID: g.WorkerID,
+		Attempt: g.Attempt, Amount: amount, Key: fmt.Sprintf("%s#%d", f.ID, f.Sendings+1)})
+	f.Amount, f.Reservation = &amount, store.Text(out.Reservation)
+	return refused, err
+}
+
+// begin makes the effect one that the attempt, or a gate for it, sends now.
+func begin(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow, call *Opening) error {
+	before := *f
+	f.State, f.Outcome, f.Error, f.EndedAt = pawl.EffectOpen, "", "", nil
+	f.TaskID, f.ItemID, f.Name, f.WorkerID, f.Attempt = g.TaskID, g.ItemID, call.Name, g.WorkerID, g.Attempt
+	f.KeyID, f.OpenedAt, f.SentUntil, f.Sender = store.Text(g.By.Key), &g.Now, nil, pawl.SentByAttempt
+	if call.Repeatable {
+		f.Repeatable = 1
+	}
+	if call.GateSeconds > 0 {
+		f.Sender, f.SentUntil = pawl.SentByGate, store.GateUntil(g.Now, call.GateSeconds)
+	}
+	f.Sendings++
+	f.OpenedBy(store.EffectSender{ItemID: g.ItemID, WorkerID: g.WorkerID, Attempt: g.Attempt, Key: g.By.Key})
+	if err := f.Write(ctx, tx); err != nil {
+		return err
+	}
+	facts := f.Facts()
+	facts.AnswerHash, facts.DecidedBy = "", string(before.DecidedBy)
+	return f.Record(ctx, tx, g.Now, "effect_opened", g.By, facts)
+}

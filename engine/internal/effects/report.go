@@ -1,0 +1,122 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Report is what a sender says about an effect.
+type Report struct {
+	State  pawl.EffectState // done, failed or unknown
+	Fence  pawl.Fence
+	Answer json.RawMessage // of done; nil = null
+	Amount *int64          // of done: what it cost; nil = what was reserved
+	Error  *pawl.Failure   // of failed and unknown
+	Holds  bool            // the caller holds the lease of the effect's item: it may have probed
+}
+
+var events = map[pawl.EffectState]string{
+	pawl.EffectDone: "effect_done", pawl.EffectFailed: "effect_failed", pawl.EffectUnknown: "effect_unknown",
+}
+
+// Take takes a report about a locked effect. It is compared with the claims that opened the effect, not
+// with the current lease: what a sender knows is never refused. It decides an effect that is open or
+// unknown; beside a decision it is kept.
+func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by store.Actor) error {
+	sender := store.EffectSender{ItemID: r.Fence.ItemID, WorkerID: r.Fence.WorkerID, Attempt: r.Fence.Attempt, Key: by.Key}
+	if !f.Sent(sender) && !r.Holds {
+		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: string(r.State), Reason: pawl.ReasonTaken, State: string(f.State), Holder: f.WorkerID,
+			Attempt: f.Attempt, EffectID: f.ID, Message: fmt.Sprintf("effect %s was not opened by this claim", f.ID)}
+	}
+	now, err := store.NowAgain(ctx, tx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.State == pawl.EffectOpen, f.State == pawl.EffectUnknown && f.Outcome == "" && r.State != pawl.EffectUnknown:
+		return decide(ctx, tx, f, r, by, now)
+	case f.State == pawl.EffectWaiting || r.State == pawl.EffectUnknown || same(f, r, sender):
+		return nil
+	}
+	return keep(ctx, tx, f, r, by, now)
+}
+
+// decide sets the state that a report says.
+func decide(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by store.Actor, now int64) error {
+	was := f.State
+	f.State, f.EndedAt = r.State, &now
+	if r.Error != nil {
+		f.Error = store.Text(rules.Encode(r.Error))
+	}
+	facts := f.Facts()
+	if r.State == pawl.EffectUnknown {
+		facts.Reason = "sender"
+	}
+	if r.State == pawl.EffectDone {
+		f.Done(rules.OrNull(r.Answer))
+	}
+	if err := f.Write(ctx, tx); err != nil {
+		return err
+	}
+	if err := settle(ctx, tx, f, r); err != nil {
+		return err
+	}
+	facts.AnswerHash, facts.Late = string(f.AnswerHash), was == pawl.EffectUnknown
+	return f.Record(ctx, tx, now, events[r.State], by, facts)
+}
+
+// settle charges what the effect cost: what a report of done says, or nothing if it did not happen.
+// What is unknown is treated as the budget says of lost reservations.
+func settle(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report) error {
+	switch {
+	case r.State == pawl.EffectFailed:
+		return f.SettleSpent(ctx, tx, 0)
+	case r.State == pawl.EffectDone && r.Amount != nil:
+		return f.SettleSpent(ctx, tx, *r.Amount)
+	case r.State == pawl.EffectDone && f.Amount != nil:
+		return f.SettleSpent(ctx, tx, *f.Amount)
+	}
+	return nil
+}
+
+// same reports whether a report says again what its sender has said before.
+func same(f *store.EffectRow, r *Report, s store.EffectSender) bool {
+	if f.State != r.State || f.Outcome != "" || f.WorkerID != s.WorkerID || f.Attempt != s.Attempt || f.ItemID != s.ItemID {
+		return false
+	}
+	if r.State == pawl.EffectDone {
+		return string(f.AnswerHash) == store.AnswerDigest([]byte(rules.OrNull(r.Answer)))
+	}
+	return r.Error == nil || string(f.Error) == string(rules.Encode(r.Error))
+}
+
+// keep keeps a report beside a decision.
+func keep(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by store.Actor, now int64) error {
+	late := pawl.EffectReport{State: r.State, WorkerID: r.Fence.WorkerID, Attempt: r.Fence.Attempt, At: store.Stamp(now), Error: r.Error}
+	if r.State == pawl.EffectDone {
+		answer := rules.OrNull(r.Answer)
+		late.Answer, late.AnswerHash = json.RawMessage(answer), store.AnswerDigest([]byte(answer))
+	}
+	text := store.Text(rules.Encode(late))
+	if before := f.Effect().LateReport; before != nil {
+		if before.At = late.At; string(rules.Encode(before)) == string(text) {
+			return nil // it says it again
+		}
+	}
+	f.Late, f.LateReport = 1, text
+	contradicts := f.State != r.State && !(f.State == pawl.EffectUnknown)
+	if contradicts {
+		f.Contradicts = 1
+	}
+	if err := f.Write(ctx, tx); err != nil {
+		return err
+	}
+	facts := f.Facts()
+	facts.AnswerHash, facts.Late, facts.Contradicts = late.AnswerHash, true, contradicts
+	return f.Record(ctx, tx, now, events[r.State], by, facts)
+}

@@ -1,0 +1,245 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+)
+
+// call is one request to an upstream.
+type call struct {
+	g     *Gate
+	u     *upstream
+	w     http.ResponseWriter
+	r     *http.Request
+	fence pawl.Fence
+	at    string // the path at the upstream
+	body  []byte
+
+	digest string // of the request
+	key    string
+}
+
+// openSeconds is how long a request waits while an equal one is being sent.
+const openSeconds = 30
+
+// pass sends a request that changes nothing, and returns its answer.
+func (c *call) pass(ctx context.Context) {
+	res, err := c.g.Client.Do(c.request(ctx, ""))
+	if err != nil {
+		refuse(c.w, c.r, &pawl.Error{Code: pawl.CodeUnavailable, Op: "gate", Message: "the upstream " + c.u.name + " does not answer"})
+		return
+	}
+	defer res.Body.Close()
+	copyHeaders(c.w.Header(), res.Header)
+	c.w.WriteHeader(res.StatusCode)
+	stream(c.w, res.Body)
+}
+
+// request makes the request for the upstream.
+func (c *call) request(ctx context.Context, key string) *http.Request {
+	out, err := http.NewRequestWithContext(ctx, c.r.Method, c.u.address(c.at, c.r.URL.RawQuery), bytes.NewReader(c.body))
+	if err != nil {
+		out, _ = http.NewRequestWithContext(ctx, http.MethodGet, c.u.base.String(), http.NoBody) // its path is none: it is refused there
+		return out
+	}
+	out.Header = passed(c.r.Header)
+	copyHeaders(out.Header, c.u.headers)
+	if key != "" && c.u.KeyHeader != "" {
+		out.Header.Set(c.u.KeyHeader, key)
+	}
+	return out
+}
+
+// effect sends a request that changes something, once, or answers what was recorded.
+func (c *call) effect(ctx context.Context) {
+	c.identify()
+	amount, err := c.u.price(c.body)
+	if err != nil {
+		refuse(c.w, c.r, err)
+		return
+	}
+	ask, err := c.changed(ctx)
+	if err != nil {
+		refuse(c.w, c.r, err)
+		return
+	}
+	open := pawl.OpenEffectCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID, Attempt: c.fence.Attempt, Name: c.name(), Key: c.key,
+		RequestHash: c.digest, Repeatable: c.u.Repeatable, Budget: c.u.Budget, Amount: amount, Approve: c.u.Approve || ask}
+	out, err := c.open(ctx, open)
+	if e := pawl.EffectOf(err); e != "" && pawl.CodeOf(err) == pawl.CodeEffectUnknown && c.u.Probe != "" {
+		if c.probe(ctx, e) {
+			out, err = c.open(ctx, open)
+		}
+	}
+	if err != nil {
+		refuse(c.w, c.r, err)
+		return
+	}
+	c.w.Header().Set(EffectHeader, out.ID)
+	switch {
+	case out.Send:
+		c.send(ctx, out)
+	case out.State == pawl.EffectDone:
+		c.w.Header().Set(ReplayedHeader, "true")
+		c.replay(ctx, out)
+	case out.State == pawl.EffectWaiting:
+		c.w.Header().Set("Location", "/v1/effects/"+out.ID)
+		writeJSON(c.w, http.StatusAccepted, map[string]any{"id": out.ID, "state": out.State})
+	case out.State == pawl.EffectFailed:
+		refuse(c.w, c.r, &pawl.Error{Code: pawl.CodeForbidden, Op: "gate", EffectID: out.ID, Message: "effect " + out.ID + " was rejected"})
+	default:
+		refuse(c.w, c.r, &pawl.Error{Code: pawl.CodeConflict, Op: "gate", State: string(out.State), Allowed: []string{},
+			Reason: pawl.ReasonEffectOpen, EffectID: out.ID, Message: "effect " + out.ID + " is being sent; ask again"})
+	}
+}
+
+// open opens the effect for the gate, and waits while an equal request is being sent.
+func (c *call) open(ctx context.Context, open pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
+	out, err = c.g.Ledger.OpenEffectFor(ctx, open, lease)
+	if err == nil && !out.Send && out.State == pawl.EffectOpen {
+		open.WaitSeconds = openSeconds
+		out, err = c.g.Ledger.OpenEffectFor(ctx, open, lease)
+	}
+	return out, err
+}
+
+// name is the name of the effect: its upstream, method and path.
+func (c *call) name() string {
+	name := c.u.name + " " + c.r.Method + " " + c.at
+	if runes := []rune(name); len(runes) > pawl.MaxEffectNameLen {
+		name = string(runes[:pawl.MaxEffectNameLen])
+	}
+	return name
+}
+
+// identify sets the digest of the request and the key of the effect: what the caller says, or else the
+// item, the request, and how many equal ones of this attempt were answered before. The caller's own
+// idempotency key does not count: SDKs make a new one after a crash.
+func (c *call) identify() {
+	body := sha256.Sum256(c.body)
+	c.digest = digest(c.u.name, c.r.Method, c.at, c.r.URL.RawQuery, hex.EncodeToString(body[:]))
+	if c.key = c.r.Header.Get(KeyHeader); c.key != "" {
+		return
+	}
+	c.key = digest(c.fence.ItemID, c.digest, strconv.Itoa(c.answered()))
+}
+
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// maxAttempts bounds the attempts that a process remembers.
+const maxAttempts = 10_000
+
+// mine returns what this process knows of the attempt's requests. The caller holds the lock.
+func (c *call) mine() *requests {
+	who := attempt{c.fence.ItemID, c.fence.Attempt}
+	mine := c.g.seen[who]
+	if mine == nil {
+		if len(c.g.seen) >= maxAttempts {
+			oldest, at := attempt{}, clock.Now()
+			for a, r := range c.g.seen {
+				if r.last.Before(at) {
+					oldest, at = a, r.last
+				}
+			}
+			delete(c.g.seen, oldest)
+		}
+		mine = &requests{answered: map[string]int{}, met: map[string]bool{}}
+		c.g.seen[who] = mine
+	}
+	mine.last = clock.Now()
+	return mine
+}
+
+func (c *call) answered() int {
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	return c.mine().answered[c.digest]
+}
+
+// delivered counts an answer that the caller has got: the next equal request is another one.
+func (c *call) delivered() {
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	c.mine().answered[c.digest]++
+}
+
+// changed reports whether the attempt sends what no earlier attempt has sent, while an effect of an earlier
+// one on the same upstream has no counterpart yet: then a person is asked.
+func (c *call) changed(ctx context.Context) (bool, error) {
+	if c.fence.Attempt < 2 || c.u.Changed == "new" || c.u.Approve {
+		return false, nil
+	}
+	var cursor string
+	var earlier []string
+	for {
+		list, err := c.g.Ledger.ListEffects(ctx, pawl.EffectFilter{ItemID: c.fence.ItemID, Page: pawl.Page{Limit: pawl.MaxPage, Cursor: cursor}})
+		if err != nil {
+			return false, err
+		}
+		for _, f := range list.Items {
+			if f.Key == c.key {
+				c.meet(f.Key)
+				return false, nil
+			}
+			if strings.HasPrefix(f.Name, c.u.name+" ") && f.State != pawl.EffectFailed && f.Attempt < c.fence.Attempt {
+				earlier = append(earlier, f.Key)
+			}
+		}
+		if cursor = list.Next; cursor == "" {
+			break
+		}
+	}
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	met := c.mine().met
+	return slices.ContainsFunc(earlier, func(key string) bool { return !met[key] }), nil
+}
+
+func (c *call) meet(key string) {
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	c.mine().met[key] = true
+}
+
+// copyHeaders sets the headers of an answer, or the credentials of a request.
+func copyHeaders(to, from http.Header) {
+	for name, values := range from {
+		if !slices.Contains(dropped, name) {
+			to[name] = values
+		}
+	}
+}
+
+// stream copies an answer as it comes.
+func stream(w http.ResponseWriter, from io.Reader) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, gone := w.Write(buffer[:n]); gone != nil {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+		}
+		if err != nil {
+			return
+		}
+	}
+}

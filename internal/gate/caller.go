@@ -1,0 +1,70 @@
+package gate
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
+)
+
+// caller returns who acts: the bearer of the token of a lease, or the claim that the headers name beside
+// an API key, or without one where the server requires none. The claim must be the current one.
+func (g *Gate) caller(r *http.Request) (context.Context, pawl.Fence, error) {
+	if token := access.Bearer(r.Header); token != "" && r.Header.Get(ItemHeader) == "" {
+		t, err := g.Ledger.FindToken(r.Context(), token)
+		if err != nil {
+			if code := pawl.CodeOf(err); code == pawl.CodeInvalid || code == pawl.CodeNotFound {
+				err = &pawl.Error{Code: pawl.CodeUnauthenticated, Op: "gate", Message: "this is no token of a lease of this database"}
+			} else if code == pawl.CodeConflict { // handed in, or ended
+				err = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "gate", Reason: pawl.ReasonReleased, Message: "the item was handed in or has ended"}
+			}
+			return nil, pawl.Fence{}, err
+		}
+		who := pawl.Caller{Namespace: t.Namespace, ActorType: pawl.ActorWorker, ActorID: t.WorkerID}
+		return pawl.As(r.Context(), who), pawl.Fence{ItemID: t.ItemID, WorkerID: t.WorkerID, Attempt: t.Attempt}, nil
+	}
+	who := pawl.Caller{Namespace: r.Header.Get(api.NamespaceHeader)}
+	if g.Keys != nil {
+		pass, err := g.Keys.EnterRequest(r)
+		if err == nil {
+			pass = pass.Asking(who)
+			if err = pass.May("claimer", false); err == nil {
+				who, err = pass.Caller("claimer")
+			}
+		}
+		if err != nil {
+			return nil, pawl.Fence{}, err
+		}
+	}
+	attempt, err := strconv.Atoi(r.Header.Get(AttemptHeader))
+	f := pawl.Fence{ItemID: r.Header.Get(ItemHeader), WorkerID: r.Header.Get(WorkerHeader), Attempt: attempt}
+	if err != nil || f.ItemID == "" || f.WorkerID == "" {
+		return nil, f, &pawl.Error{Code: pawl.CodeUnauthenticated, Op: "gate", Message: "say who acts: the token of a lease as " +
+			"Authorization: Bearer, or " + strings.Join([]string{ItemHeader, WorkerHeader, AttemptHeader}, ", ")}
+	}
+	ctx := pawl.As(r.Context(), who)
+	return ctx, f, g.Ledger.HoldsLease(ctx, f)
+}
+
+// dropped are headers that are not passed on, in either direction.
+var dropped = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", "Content-Length", "Set-Cookie"}
+
+// passed returns the headers of a request that go to the upstream: not those that are for Pawl, and none of
+// the caller's credentials.
+func passed(h http.Header) http.Header {
+	out := h.Clone()
+	for _, name := range append([]string{"Authorization", "Cookie", "Idempotency-Key", "Accept-Encoding", "Forwarded"}, dropped...) {
+		out.Del(name)
+	}
+	for name := range out {
+		if strings.HasPrefix(name, "Pawl-") || strings.HasPrefix(name, "X-Forwarded-") {
+			out.Del(name)
+		}
+	}
+	return out
+}

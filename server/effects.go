@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
+)
+
+// effects registers the calls for effects.
+func (s *server) effects() {
+	add(s, "list_effects", func(ctx context.Context, in *api.EffectQuery) (*answer[pawl.List[pawl.EffectRecord]], error) {
+		task, err := in.OfTask.Of()
+		if err != nil {
+			return nil, err
+		}
+		item, err := in.OfItem.Of()
+		if err != nil {
+			return nil, err
+		}
+		return page(s.svc.ListEffects(ctx, in.Filter(task, item)))
+	})
+	add(s, "get_effect", func(ctx context.Context, in *member) (*answer[pawl.EffectRecord], error) {
+		return reply(s.svc.GetEffect(ctx, in.ID))
+	})
+	type opening struct{ Body pawl.OpenEffectCall }
+	change(s, "open_effect", func(ctx context.Context, svc pawl.Service, in *opening) (*answer[pawl.OpenedEffect], error) {
+		if k := callOf(ctx).keyed; k != nil {
+			s.awaitEffect(ctx, k, &in.Body)
+		}
+		return reply(svc.OpenEffect(ctx, in.Body))
+	})
+	change(s, "report_effect_done", effectVerb(pawl.Service.EffectDone))
+	change(s, "report_effect_failed", effectVerb(pawl.Service.EffectFailed))
+	change(s, "report_effect_unknown", effectVerb(pawl.Service.EffectUnknown))
+	change(s, "approve_effect", effectVerb(pawl.Service.ApproveEffect))
+	change(s, "reject_effect", effectVerb(pawl.Service.RejectEffect))
+	change(s, "resolve_effect", effectVerb(pawl.Service.ResolveEffect))
+}
+
+// effectVerb is the handler of a verb on an effect.
+func effectVerb[B any](do func(pawl.Service, context.Context, string, B) (pawl.EffectRecord, error),
+) func(context.Context, pawl.Service, *onEffect[B]) (*answer[pawl.EffectRecord], error) {
+	return func(ctx context.Context, svc pawl.Service, in *onEffect[B]) (*answer[pawl.EffectRecord], error) {
+		return reply(do(svc, ctx, in.ID, in.Body))
+	}
+}
+
+// onEffect is a call about the effect in the path.
+type onEffect[B any] struct {
+	ID   string `path:"id" doc:"The effect."`
+	Body B
+}
+
+// The pause between two looks of a call that waits, and the most of them.
+const (
+	effectPause    = 50 * time.Millisecond
+	maxEffectPause = time.Second
+)
+
+// awaitEffect waits, before the call begins its key, while the effect of a key is open elsewhere or waits
+// to be approved. A call that was answered already waits for nothing: its answer is there.
+func (s *server) awaitEffect(ctx context.Context, k *pawl.KeyBegin, call *pawl.OpenEffectCall) {
+	until := time.Duration(min(call.WaitSeconds, pawl.MaxWaitSeconds)) * time.Second
+	if until <= 0 {
+		return
+	}
+	if known, err := s.svc.GetKeys(ctx, []pawl.KeyName{{Scope: k.Scope, Key: k.Key}}); err != nil || len(known) == 0 || known[0].Err == nil {
+		return
+	}
+	key := call.Key
+	if key == "" {
+		key = call.ItemID + "/" + call.Name
+	}
+	ctx, cancel := context.WithTimeout(ctx, until)
+	defer cancel()
+	for pause := effectPause; ctx.Err() == nil; pause = min(2*pause, maxEffectPause) {
+		list, err := s.svc.ListEffects(ctx, pawl.EffectFilter{Key: key, Page: pawl.Page{Limit: 1}})
+		if err != nil || len(list.Items) == 0 || !waits(&list.Items[0]) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.opts.Stopping.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// waits reports whether an effect is open elsewhere, or has no approval yet.
+func waits(f *pawl.EffectRecord) bool {
+	return f.State == pawl.EffectOpen || f.State == pawl.EffectWaiting && f.Approval == "asked"
+}

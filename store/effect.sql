@@ -1,0 +1,93 @@
+-- Effects. A transaction that changes an effect locks the lease of its item first, if it is there,
+-- then the effect, then its budget. A signal is locked before all of these.
+
+-- name: effects
+SELECT f.id, f.namespace, f.key, f.name, f.task_id, f.item_id, f.request_hash, f.state, f.repeatable, f.sender, f.worker_id, f.attempt,
+  f.key_id, f.sent_until, f.sendings, f.senders, f.approval, f.decided_by, f.budget, f.amount, f.reservation, f.outcome, f.comment,
+  f.answer, f.answer_hash, f.error, f.late, f.contradicts, f.late_report, f.copied, f.source, f.gone, f.opened_at, f.ended_at, f.created_at
+FROM pawl.effects f
+
+-- name: insert
+INSERT INTO pawl.effects (id, namespace, key, name, task_id, item_id, request_hash, state, repeatable, sender, worker_id, attempt,
+  sendings, senders, approval, budget, amount, copied, source, answer, answer_hash, opened_at, ended_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+ON CONFLICT DO NOTHING
+
+-- name: write
+UPDATE pawl.effects
+SET state = $2, repeatable = $3, sender = $4, worker_id = $5, attempt = $6, key_id = $7, sent_until = $8, sendings = $9, senders = $10,
+  approval = $11, decided_by = $12, budget = $13, amount = $14, reservation = $15, outcome = $16, comment = $17, answer = $18, answer_hash = $19,
+  error = $20, late = $21, contradicts = $22, late_report = $23, opened_at = $24, ended_at = $25, task_id = $26, item_id = $27, name = $28
+WHERE id = $1
+
+-- name: lock lease
+SELECT l.attempt
+FROM pawl.leases l
+WHERE l.item_id = $1
+@lock
+
+-- name: count on lease
+UPDATE pawl.leases
+SET effects = (SELECT COUNT(*) FROM pawl.effects f WHERE f.item_id = $1 AND f.attempt = $2 AND f.sender = 'attempt' AND f.state = 'open')
+WHERE item_id = $1 AND attempt = $2
+
+-- name: open of attempt
+SELECT f.id
+FROM pawl.effects f
+WHERE f.item_id = $1 AND f.attempt = $2 AND f.sender = 'attempt' AND f.state = 'open'
+ORDER BY f.id
+LIMIT 1
+
+-- name: end of attempt
+UPDATE pawl.effects
+SET state = 'unknown', ended_at = $3
+WHERE item_id = $1 AND attempt = $2 AND sender = 'attempt' AND state = 'open'
+RETURNING id
+
+-- name: keep sending
+UPDATE pawl.effects
+SET sent_until = $3
+WHERE id = $1 AND namespace = $2 AND sender = 'gate' AND state = 'open' AND worker_id = $4 AND attempt = $5
+
+-- Effects whose sender is gone: a gate whose lease is over, or an attempt without a lease.
+-- name: abandoned
+SELECT f.id
+FROM pawl.effects f
+WHERE f.state = 'open' AND (f.sent_until <= $1
+  OR f.sender = 'attempt' AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = f.item_id AND l.attempt = f.attempt))
+ORDER BY f.id
+LIMIT $2
+
+-- Effects whose task is gone, and which only keep their keys.
+-- name: remove old
+DELETE FROM pawl.effects
+WHERE id IN (SELECT f.id FROM pawl.effects f WHERE f.gone = 1 AND f.created_at <= $1 ORDER BY f.created_at LIMIT $2)
+
+-- name: forget gone
+DELETE FROM pawl.effects
+WHERE task_id = $1 AND gone = 1
+
+-- References of a fork or clone count once it has sent them.
+-- name: unknown of tasks
+SELECT f.task_id, f.id
+FROM pawl.effects f
+WHERE f.task_id @among_ids($1) AND f.gone = 0 AND f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0
+ORDER BY f.id
+
+-- name: waits for effect
+SELECT w.signal_key
+FROM pawl.waiting w
+WHERE w.item_id = $1 AND w.signal = $2
+
+-- name: namespace of item
+SELECT w.namespace
+FROM pawl.all_items w
+WHERE w.id = $1
+
+-- name: count states
+SELECT f.namespace, f.state, COUNT(*)
+FROM pawl.effects f
+WHERE f.gone = 0 AND (f.state IN ('open', 'waiting') OR f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0)
+GROUP BY f.namespace, f.state
+ORDER BY f.namespace, f.state
+LIMIT $1

@@ -1,0 +1,40 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// effects makes unknown what a sender has left open: a gate whose lease is over, or an attempt whose lease
+// an older program has ended.
+func (p *pass) effects(ctx context.Context) error {
+	return p.runBatches(ctx, "effects", store.AbandonedEffects, func(ctx context.Context, limit int, only []string) (n int, err error) {
+		ids := only
+		if ids == nil {
+			err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+				now, err := tx.Now(ctx)
+				if err == nil {
+					ids, err = store.AbandonedEffects(ctx, tx, now, limit)
+				}
+				return err
+			})
+		}
+		for _, id := range ids {
+			if err == nil {
+				err = p.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.AbandonEffect(ctx, tx, id) })
+			}
+		}
+		return len(ids), err
+	})
+}
+
+// effectKeys removes the keys of effects whose tasks are gone, once they are old.
+func (p *pass) effectKeys(ctx context.Context) error {
+	if p.Options.RetainEffects <= 0 {
+		return nil
+	}
+	return p.repeat(ctx, "keys of effects", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {
+		return store.RemoveOldEffects(ctx, tx, ago(now, p.Options.RetainEffects), batch)
+	})
+}

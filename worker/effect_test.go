@@ -1,0 +1,106 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/worker"
+)
+
+// runEffects runs a handler of one task until the task is in a state, with a person who decides what
+// waits: with "" none does.
+func runEffects(t *testing.T, p *pawltest.Pawl, outcome string, want pawl.TaskState,
+	handler func(ctx context.Context) (int, error)) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	task, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "pays", MaxAttempts: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- worker.Run(ctx, p.Engine, worker.Handle("pays", func(ctx context.Context, _ any) (int, error) { return handler(ctx) }))
+	}()
+	defer func() { stop(); <-ended }()
+	for range 1000 {
+		if task, err = p.Engine.GetTask(ctx, task.ID); err != nil {
+			t.Fatal(err)
+		} else if task.State == want {
+			return
+		}
+		list, err := p.Engine.ListEffects(ctx, pawl.EffectFilter{States: []pawl.EffectState{pawl.EffectUnknown, pawl.EffectWaiting}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list.Items {
+			switch {
+			case outcome == "approve" && f.Approval == "asked":
+				_, err = p.Engine.ApproveEffect(ctx, f.ID, pawl.EffectDecision{})
+			case outcome != "" && f.State == pawl.EffectUnknown && f.Outcome == "":
+				_, err = p.Engine.ResolveEffect(ctx, f.ID, pawl.ResolveEffectCall{Outcome: outcome})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Advance(time.Second)
+		if _, err := p.Engine.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("the task is %s, want %s", task.State, want)
+}
+
+var errCut = errors.New("the connection was cut")
+
+func TestAnEffectOfAHandler(t *testing.T) {
+	for name, c := range map[string]struct {
+		o       pawl.EffectOptions
+		outcome string
+		errs    []error // of the first sendings
+		want    pawl.TaskState
+		sent    int32
+	}{
+		"an answer":               {want: pawl.TaskCompleted, sent: 1},
+		"known not to have":       {errs: []error{pawl.NotDone(errCut)}, want: pawl.TaskCompleted, sent: 2},
+		"asks, and did not":       {errs: []error{errCut}, outcome: pawl.DidNotHappen, want: pawl.TaskCompleted, sent: 2},
+		"asks, and is given up":   {errs: []error{errCut}, outcome: pawl.GiveUp, want: pawl.TaskFailed, sent: 1},
+		"is repeatable":           {o: pawl.EffectOptions{Repeatable: true}, errs: []error{errCut, errCut}, want: pawl.TaskCompleted, sent: 3},
+		"fails":                   {o: pawl.EffectOptions{OnUnknown: pawl.OnUnknownFail}, errs: []error{errCut}, want: pawl.TaskFailed, sent: 1},
+		"is approved":             {o: pawl.EffectOptions{Approve: true}, outcome: "approve", want: pawl.TaskCompleted, sent: 1},
+		"a probe that says it is": {o: probing(true, nil), errs: []error{errCut}, want: pawl.TaskCompleted, sent: 1},
+		"a probe that says not":   {o: probing(false, nil), errs: []error{errCut}, want: pawl.TaskCompleted, sent: 2},
+		"a probe that errs": {o: probing(false, errCut), errs: []error{errCut}, outcome: pawl.DidNotHappen,
+			want: pawl.TaskCompleted, sent: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.Open(t, pawltest.SQLite)
+			var sent atomic.Int32
+			runEffects(t, p, c.outcome, c.want, func(ctx context.Context) (int, error) {
+				return pawl.Effect(ctx, "charge", c.o, func(context.Context, string) (int, error) {
+					if n := int(sent.Add(1)); n <= len(c.errs) {
+						return 0, c.errs[n-1]
+					}
+					return 7, nil
+				})
+			})
+			if n := sent.Load(); n != c.sent {
+				t.Errorf("sent %d times, want %d", n, c.sent)
+			}
+		})
+	}
+}
+
+func probing(happened bool, err error) pawl.EffectOptions {
+	return pawl.EffectOptions{Probe: func(context.Context, string) (pawl.Probed, error) {
+		return pawl.Probed{Happened: happened, Answer: 7}, err
+	}}
+}
