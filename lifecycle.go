@@ -290,6 +290,9 @@ func (s TaskState) Status() Status { return find(TaskStates, string(s)).Status }
 // Ended reports whether the state is final.
 func (s TaskState) Ended() bool { return find(TaskStates, string(s)).Terminal }
 
+// Over reports whether a task has ended or failed: nothing but an operator's verb changes it.
+func (s TaskState) Over() bool { return s.Ended() || s == TaskFailed || s == TaskDeadLettered }
+
 // Stored returns the state as it is stored: TaskOpen for queued, checked_out and
 // in_progress.
 func (s TaskState) Stored() TaskState {

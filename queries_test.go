@@ -310,7 +310,7 @@ func TestTheViewOfEventsHasTheirMessages(t *testing.T) {
 				t.Errorf("%s: %q, want %q", e.Event, message, e.Message)
 			}
 		}
-		text, err := os.ReadFile("store/" + string(p.Database) + "/migrations/0011_effects.sql")
+		text, err := os.ReadFile("store/" + string(p.Database) + "/migrations/0012_effects.sql")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,8 @@ type Schedule struct {
 	PausedAt   *time.Time  `json:"paused_at"` // nil = it is not paused
 	CreatedAt  time.Time   `json:"created_at"`
 	UpdatedAt  time.Time   `json:"updated_at"`
-	Unchanged  bool        `json:"unchanged,omitempty"` // the create call found the same schedule
+	Unchanged  bool        `json:"unchanged,omitempty"` // the call found the same schedule
+	Created    bool        `json:"created,omitempty"`   // PutSchedule made it
 }
 
 // FiringOutcome says what became of a tick of a schedule.

@@ -280,12 +280,18 @@ type QueueKeeper interface {
 	ResumeNamespace(ctx context.Context) error
 }
 
-// ScheduleKeeper creates, pauses, runs and deletes schedules.
+// ScheduleKeeper creates, changes, pauses, runs and deletes schedules.
 type ScheduleKeeper interface {
 	// CreateSchedule creates a schedule. If the namespace has the same schedule already,
 	// nothing changes and the answer has Unchanged set; a different one of the name is a
 	// conflict. A task that would be refused now is invalid.
 	CreateSchedule(ctx context.Context, s NewSchedule) (Schedule, error)
+	// PutSchedule creates a schedule, or replaces the definition of the one with its name. The
+	// pause, the record and the queued ticks stay. The next tick stays too, unless the rule is
+	// another one: that begins after the newest tick, and not before now. The answer has Created
+	// or Unchanged set, or neither if it replaced another definition. A task that would be
+	// refused now is invalid.
+	PutSchedule(ctx context.Context, s NewSchedule) (Schedule, error)
 	// PauseSchedule stops a schedule. Ticks of that time are not missed: they do not exist.
 	PauseSchedule(ctx context.Context, name string) (Schedule, error)
 	// ResumeSchedule lets a schedule go on with the next tick from now on.
@@ -311,6 +317,11 @@ type TypeKeeper interface {
 // Sweeper runs sweeps, restores archived tasks and checks the database.
 type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
+	// Tick does once what a running server does all the time: a sweep, schedules, the feed, and
+	// at a server the deliveries of its relays. So a database without a running server can be
+	// driven from outside, for example by a cron or a function. In process it drives no relays:
+	// see relay.Once.
+	Tick(ctx context.Context) (Ticked, error)
 	// Prunable counts what Sweep would remove now, by the retention of the options and
 	// of the types. It changes nothing.
 	Prunable(ctx context.Context) (Prunable, error)

@@ -18,7 +18,7 @@ type Type struct {
 	Version     int    `json:"version,omitempty"`     // from 1, assigned when the type is put; ignored in calls
 	Description string `json:"description,omitempty"` // for people and models, ≤ 2000 characters
 
-	// JSON Schemas, draft 2020-12; absent = anything. References must stay within the
+	// JSON Schemas, draft 2020-12 or draft-07; absent = anything. References must stay within the
 	// same schema.
 	PayloadSchema json.RawMessage `json:"payload_schema,omitempty"` // of the task's payload
 	InputSchema   json.RawMessage `json:"input_schema,omitempty"`   // of each item's input

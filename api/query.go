@@ -63,6 +63,10 @@ type (
 		Fields  TaskFields     `query:"fields" doc:"These members only, and id."`
 		Include IncludedFields `query:"include" doc:"What belongs to the task, in its member included: its first 100 items, the first 100 live parts of these, its newest 100 events and checkpoints, its first 100 provenances, its result or null."`
 	}
+	// EndQuery waits for the end of a task.
+	EndQuery struct {
+		Wait int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"Answer when the task has ended or failed, at the latest after this time; 0 or absent: at once."`
+	}
 	// ItemShape selects the members of an item, and what to include.
 	ItemShape struct {
 		Fields  ItemFields         `query:"fields" doc:"These members only, and id."`

@@ -32,7 +32,7 @@ var workRoutes = []Route{
 		},
 	},
 	{Name: "get_task", Method: get, Path: "/v1/tasks/{id}", Role: Reader, Success: 200,
-		Means: "Read a task.",
+		Means: "Read a task; with wait_seconds once it has ended, or failed, or the time is over.", Traits: AnswersLate,
 		Tools: []Tool{
 			{Name: "work_get", Title: "Read a task", Hints: ToolReads,
 				Means: "Read a task with its items, what is said about it so far, the rules of its type (what a good result is) " +
@@ -307,7 +307,7 @@ var otherRoutes = []Route{
 
 	{Name: "list_events", Method: get, Path: "/v1/events", Role: Reader, Success: 200,
 		Means:  "List events, newest first, or with after in feed order; as text/event-stream, follow the feed.",
-		Traits: AnswersLate, Refuses: []pawl.Code{pawl.CodeConflict},
+		Traits: AnswersLate | MayStream, Refuses: []pawl.Code{pawl.CodeConflict},
 		Tools: []Tool{
 			{Name: "work_logs", Title: "Read the record", Hints: ToolReads,
 				Means: "Read the record of a task or item: who did what, when and why, newest first."},
@@ -337,6 +337,9 @@ var otherRoutes = []Route{
 		Means: "List sweeps with what each did, newest first.", Traits: Global},
 	{Name: "sweep", Method: post, Path: "/v1/sweeps", Role: Operator, Success: 200,
 		Means: "Run one sweep.", Traits: Global | Steps | NoOwnKey},
+	{Name: "tick", Method: post, Path: "/v1/tick", Role: Operator, Success: 200,
+		Means:  "Do once what a running server does all the time, and say when to call again: a sweep, schedules, the feed, relays.",
+		Traits: Global | Steps | NoOwnKey},
 	{Name: "prunable", Method: get, Path: "/v1/sweeps/prunable", Role: Operator, Success: 200,
 		Means: "Count what a pass would archive and remove now, and change nothing.", Traits: Global},
 	{Name: "doctor", Method: post, Path: "/v1/doctor", Role: Operator, Success: 200,
@@ -404,6 +407,9 @@ var otherRoutes = []Route{
 		Means: "Read a schedule: its next ten times, its newest task, and why it made none."},
 	{Name: "schedule_firings", Method: get, Path: "/v1/schedules/{id}/firings", Role: Reader, Success: 200,
 		Means: "List what became of a schedule's times, newest first."},
+	{Name: "put_schedule", Method: put, Path: "/v1/schedules/{id}", Role: Operator, Success: 201,
+		Means: "Create a schedule, or replace its definition; its pause and its place stay.",
+		Found: "The schedule was there: its definition was replaced, or is the same, with unchanged set."},
 	{Name: "pause_schedule", Method: post, Path: "/v1/schedules/{id}:pause", Role: Operator, Success: 200,
 		Means: "Stop a schedule. Times that pass meanwhile are not caught up."},
 	{Name: "resume_schedule", Method: post, Path: "/v1/schedules/{id}:resume", Role: Operator, Success: 200,
@@ -414,7 +420,13 @@ var otherRoutes = []Route{
 		Means: "Delete a schedule. Its tasks stay."},
 
 	{Name: "list_types", Method: get, Path: "/v1/types", Role: Reader, Success: 200,
-		Means: "List registered types by name."},
+		Means: "List registered types by name.",
+		Tools: []Tool{
+			{Name: "work_types", Title: "List types", Hints: ToolReads,
+				Means: "List what can be asked for: the registered types with their rules and parts, and the tool that hands in a result of " +
+					"each."},
+		},
+	},
 	{Name: "get_type", Method: get, Path: "/v1/types/{id}", Role: Reader, Success: 200,
 		Means: "Read a type: the current version, or the one asked for."},
 	{Name: "put_type", Method: put, Path: "/v1/types/{id}", Role: Operator, Success: 201,

@@ -18,5 +18,6 @@ const (
 	TakesVersion                    // reads If-Match: the version that the task must still have
 	TakesBytes                      // its body is bytes of any type, read as they come
 	SendsBytes                      // answers with bytes, whole or in ranges
+	MayStream                       // answers with server-sent events if the caller accepts them
 	TakesLong                       // copies a task of any size: the answer may come after minutes
 )

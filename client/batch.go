@@ -64,6 +64,10 @@ type batcher[V any] struct {
 	none     bool  // the first request was not answered, so no call's outcome is known
 }
 
+// bounded lists the calls whose batches are bounded as a whole by what they make: one in parts would
+// pass the bound.
+var bounded = map[string]bool{api.CloneTasks.Batch: true, api.ForkTasks.Batch: true}
+
 // send sends a request and stores the answers. A request that is refused as a whole for the
 // content of one call is sent again in halves, until that call is alone.
 func (b *batcher[V]) send(ctx context.Context, chunk []sealed) {
@@ -84,7 +88,7 @@ func (b *batcher[V]) send(ctx context.Context, chunk []sealed) {
 	case err == nil && len(answer.Results) != len(chunk):
 		err = &pawl.Error{Code: pawl.CodeInternal, Op: b.r.route.Name,
 			Message: fmt.Sprintf("%d answers to %d calls", len(answer.Results), len(chunk))}
-	case (code == pawl.CodeInvalid || code == pawl.CodeTooLarge) && len(chunk) > 1:
+	case (code == pawl.CodeInvalid || code == pawl.CodeTooLarge && !bounded[b.r.route.Name]) && len(chunk) > 1:
 		b.send(ctx, chunk[:len(chunk)/2])
 		b.send(ctx, chunk[len(chunk)/2:])
 		return

@@ -198,6 +198,31 @@ func TestCallsOfABatchStandForThemselves(t *testing.T) {
 	}
 }
 
+// A batch of copies that is refused for what it would make is not sent again in parts, which would pass the bound.
+func TestABatchOfCopiesIsNotSplit(t *testing.T) {
+	var asked atomic.Int32
+	c := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_ = json.NewEncoder(w).Encode(map[string]any{"code": "too_large", "status": 413, "detail": "the batch would make too much"})
+	}, client.Options{})
+	for name, call := range map[string]func() error{
+		"clone": func() error { _, err := c.CloneTasks(t.Context(), make([]pawl.TaskClone, 4)); return err },
+		"fork":  func() error { _, err := c.ForkTasks(t.Context(), make([]pawl.TaskFork, 4)); return err },
+	} {
+		asked.Store(0)
+		if err := call(); pawl.CodeOf(err) != pawl.CodeTooLarge || asked.Load() != 1 {
+			t.Errorf("%s: %d requests, %v", name, asked.Load(), err)
+		}
+	}
+	asked.Store(0)
+	rs, err := c.CreateTasks(t.Context(), make([]pawl.NewTask, 2))
+	if err != nil || pawl.CodeOf(rs[0].Err) != pawl.CodeTooLarge || asked.Load() != 3 {
+		t.Errorf("creates: %d requests, %v, %v", asked.Load(), rs, err)
+	}
+}
+
 // A batch that is too large for one request is sent as several.
 func TestLargeBatchesGoInPieces(t *testing.T) {
 	var asked atomic.Int32

@@ -42,6 +42,11 @@ func (c *Client) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	return read[pawl.SweepStats](ctx, c, "sweep", "", nil)
 }
 
+// Tick lets the server do once what is due; see pawl.Sweeper.
+func (c *Client) Tick(ctx context.Context) (pawl.Ticked, error) {
+	return read[pawl.Ticked](ctx, c, "tick", "", nil)
+}
+
 // Prunable counts what a pass would remove now; see pawl.Sweeper.
 func (c *Client) Prunable(ctx context.Context) (pawl.Prunable, error) {
 	return read[pawl.Prunable](ctx, c, "prunable", "", nil)

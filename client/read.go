@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/pawl-work/pawl"
@@ -24,6 +25,16 @@ func read[V any](ctx context.Context, c *Client, name, id string, query any) (V,
 // GetTask reads one task.
 func (c *Client) GetTask(ctx context.Context, id string) (pawl.Task, error) {
 	return read[pawl.Task](ctx, c, "get_task", id, nil)
+}
+
+// WaitTask reads a task once it has ended or failed, or after so many seconds as it is then:
+// 0 to pawl.MaxWaitSeconds. pawl.Await waits for longer.
+func (c *Client) WaitTask(ctx context.Context, id string, seconds int) (pawl.Task, error) {
+	r := request{route: api.RouteOf("get_task"), id: id, query: api.Values(api.EndQuery{Wait: seconds}),
+		wait: time.Duration(min(max(seconds, 0), pawl.MaxWaitSeconds)) * time.Second}
+	var out pawl.Task
+	err := c.do(ctx, r, &out)
+	return out, err
 }
 
 // ListTasks lists tasks; see pawl.TaskReader.

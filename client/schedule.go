@@ -20,6 +20,11 @@ func (c *Client) CreateSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.S
 	return out, err
 }
 
+// PutSchedule creates a schedule or replaces its definition; see pawl.ScheduleKeeper.
+func (c *Client) PutSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Schedule, error) {
+	return write[pawl.Schedule](ctx, c, "put_schedule", s.Name, s)
+}
+
 // PauseSchedule stops a schedule; see pawl.ScheduleKeeper.
 func (c *Client) PauseSchedule(ctx context.Context, name string) (pawl.Schedule, error) {
 	return read[pawl.Schedule](ctx, c, "pause_schedule", name, nil)

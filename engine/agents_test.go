@@ -52,7 +52,7 @@ func TestThirtyTwoAgentsAboutOneTask(t *testing.T) {
 	}}
 	withType(t, crowded, hooks, func(o typeFixture) {
 		svcs := []pawl.Service{o.Engine, o.Another(engine.Options{Hooks: map[string]pawl.Hooks{"report": hooks}})}
-		for round := range times(6, 300) {
+		for round := range times(3, 300) {
 			c := &crowd{T: o.T, p: o.Pawl, svcs: svcs, handed: map[string]int{}, parts: map[string]string{}}
 			c.task = need[pawl.Task](o.T)(
 				pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Items: make([]pawl.NewItem, 1+round%3)})).ID

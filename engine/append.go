@@ -71,7 +71,9 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	out := make([]pawl.Result[pawl.Appended], len(calls))
 	bodies := make([]string, len(calls))
 	for i := range calls {
-		bodies[i], out[i].Err = checkAppend(&calls[i])
+		if bodies[i], out[i].Err = checkAppend(&calls[i]); out[i].Err == nil {
+			out[i].Err = e.referMessage(ctx, "append", calls[i].MessageID, blobsInText(bodies[i]))
+		}
 	}
 	var todo []appendCall
 	for i := range calls {

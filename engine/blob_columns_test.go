@@ -28,6 +28,7 @@ var referringColumns = map[string]string{
 	"signals.payload":                 "text",
 	"idempotency_keys.response":       "text",
 	"messages.content":                "task",
+	"message_chunks.body":             "task",
 }
 
 // plainColumns lists, by table, the other columns of texts: names, words of Pawl, and JSON in
@@ -59,7 +60,7 @@ var plainColumns = map[string]string{
 	"provenances":         "id namespace verb scope idempotency_key agent_id agent_name agent_version model request_fingerprint extra",
 	"idempotency_keys":    "namespace scope key_hash request_hash status token content_type location",
 	"messages":            "id namespace thread role state model checkpoint_id usage metadata cuts",
-	"message_chunks":      "message_id body",
+	"message_chunks":      "message_id",
 	"types":               "namespace name definition",
 	"api_keys":            "id namespace name roles actor_type actor_id secret_hash",
 	"workers":             "namespace worker_id name version types",

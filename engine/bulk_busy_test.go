@@ -38,7 +38,7 @@ func TestBulkDeleteWhileWorkersWork(t *testing.T) {
 		options := engine.Options{Log: slog.New(slog.NewTextHandler(&deadlocks, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 		soonDeadlocked(t, p)
 		e, other := p.Another(options), p.Another(options)
-		for range 2 {
+		for range times(1, 4) {
 			busyTasks(t, e)
 			ctx, stop := context.WithCancel(t.Context())
 			var workers sync.WaitGroup

@@ -98,7 +98,7 @@ func TestChildrenAgainstTheirParent(t *testing.T) {
 func TestAChildIsDeletedDuringTheSuspend(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
-		for n := range times(30, 500) {
+		for n := range times(12, 500) {
 			typ := fmt.Sprint("parent", n)
 			l, ids := spawned(t, p.Engine, typ, 1)
 			c := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of " + typ}}, 1)[0]
@@ -134,7 +134,7 @@ func TestAChildIsDeletedDuringTheSuspend(t *testing.T) {
 func TestAUniqueTaskIsReplacedBesideItsChildren(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
-		for n := range times(20, 300) {
+		for n := range times(10, 300) {
 			typ := fmt.Sprint("held", n)
 			held := func(payload int) pawl.NewTask {
 				return pawl.NewTask{Type: typ, Payload: fmt.Append(nil, payload),
@@ -265,7 +265,7 @@ func TestChildrenEndWhileTheirParentIsChanged(t *testing.T) {
 	bad := pawl.Failure{Code: "no", Message: "no"}
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
-		for n := range times(16, 400) {
+		for n := range times(8, 400) {
 			typ := fmt.Sprint("parent", n)
 			l, ids := spawned(t, p.Engine, typ, 12)
 			policy := []string{pawl.OnFailureFail, pawl.OnFailureContinue, pawl.OnFailureCancel}[n%3]

@@ -51,7 +51,7 @@ func awaitChildren(svc pawl.Service, l pawl.Lease, w pawl.ChildWait) error {
 func TestAChildThatEndsDuringTheSuspendIsNotLost(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [3]pawl.Service{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
-		for n := range times(40, 500) {
+		for n := range times(15, 500) {
 			typ := fmt.Sprint("parent", n)
 			l, ids := spawned(t, p.Engine, typ, 2)
 			held := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"child of " + typ}}, 2)
@@ -98,7 +98,7 @@ func TestAChildEndsBeforeTheSuspendCommits(t *testing.T) {
 func TestAChildThatIsCreatedDuringACancelIsCancelled(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		other := p.Another(engine.Options{})
-		for range times(40, 500) {
+		for range times(15, 500) {
 			parent := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
 			var child pawl.Task
 			var refused error
@@ -128,7 +128,7 @@ func TestAChildThatIsCreatedDuringACancelIsCancelled(t *testing.T) {
 func TestAChildThatIsCreatedDuringADeleteIsNotLeft(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		other := p.Another(engine.Options{})
-		for range times(100, 500) {
+		for range times(30, 500) {
 			parent := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
 			var child pawl.Task
 			var refused error
@@ -184,7 +184,7 @@ func TestAKeyHasOneChild(t *testing.T) {
 		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Items: items(2)}))
 		held := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 2}, 2)
-		for n := range times(30, 300) {
+		for n := range times(12, 300) {
 			var ids [2]string
 			var wg sync.WaitGroup
 			for i, l := range held {
@@ -207,7 +207,7 @@ func TestAKeyHasOneChild(t *testing.T) {
 // A fan-out: each end of a child costs the same, however many there are.
 func TestManyChildren(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		n := times(1000, 10_000)
+		n := times(400, 10_000)
 		l, ids := spawned(t, p.Engine, "parent", n)
 		if err := awaitChildren(p.Engine, l, pawl.ChildWait{IDs: ids}); err != nil {
 			t.Fatal(err)

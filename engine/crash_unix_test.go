@@ -34,7 +34,7 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 			t.Logf("seed %d", seed)
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			var journal []entry
-			for round := range times(5, 100) {
+			for round := range times(3, 100) {
 				journal = append(journal, killTwo(t, p, rnd)...)
 				if breaches := need[[]engine.Breach](t)(p.Engine.Check(t.Context())); len(breaches) > 0 {
 					t.Fatalf("round %d: %+v", round, breaches)

@@ -17,7 +17,7 @@ import (
 func TestARefusedDeleteChangesNothing(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [2]*engine.Engine{p.Engine, p.Another(engine.Options{})}
-		for n := range times(40, 400) {
+		for n := range times(12, 400) {
 			never, force := pawl.Never, n%4 == 3
 			parent := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: fmt.Sprint("p", n), RunAt: &never}))
 			var child pawl.Task

@@ -325,7 +325,8 @@ func (e *Engine) start(ctx context.Context) error {
 	e.db.Dialect().Guard()
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log,
-		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, Objects: e.objectsOf, Signed: e.newestSigned}
+		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
+		Objects: e.objectsOf, Signed: e.newestSigned}
 	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.ids.set(now, clock.Now())

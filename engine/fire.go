@@ -35,7 +35,7 @@ func (e *Engine) scheduleLoop(ctx context.Context) {
 		case <-e.schedulesDue:
 		case <-look.C:
 		}
-		if err := e.fireSchedules(store.WithLimit(ctx, passLimit)); err != nil {
+		if _, err := e.fireSchedules(store.WithLimit(ctx, passLimit)); err != nil {
 			e.logError(ctx, "firing schedules failed; retrying", err)
 		}
 	}
@@ -43,8 +43,8 @@ func (e *Engine) scheduleLoop(ctx context.Context) {
 
 // fireSchedules fires what is due now, in rounds. While a round is written, the next one is read
 // and drafted. Any number of processes may do so at the same time: a tick is fired by the
-// transaction that first stores it.
-func (e *Engine) fireSchedules(ctx context.Context) error {
+// transaction that first stores it. It returns how many schedules it has dealt with.
+func (e *Engine) fireSchedules(ctx context.Context) (fired int64, err error) {
 	round, err := e.dueSchedules(ctx, nil)
 	for err == nil && len(round) > 0 && ctx.Err() == nil {
 		var next []*candidate
@@ -53,17 +53,18 @@ func (e *Engine) fireSchedules(ctx context.Context) error {
 		reading.Go(func() { next, readErr = e.dueSchedules(ctx, round) })
 		done, err := e.fireRound(ctx, round)
 		reading.Wait()
+		fired += int64(done)
 		if err = cmp.Or(err, readErr); err != nil || done == 0 { // done == 0: another server is firing them
-			return err
+			return fired, err
 		}
 		if len(next) == 0 { // what the round has left is due still
 			if next, err = e.dueSchedules(ctx, nil); err != nil {
-				return err
+				return fired, err
 			}
 		}
 		round = next
 	}
-	return err
+	return fired, err
 }
 
 // dueSchedules reads schedules that are due, except those that are being fired, decides about

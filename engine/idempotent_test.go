@@ -47,7 +47,7 @@ func createOnce(ctx context.Context, e *engine.Engine, key string, at func()) (a
 func TestOneKeyAtTwoServers(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		engines := []*engine.Engine{p.Engine, p.Another(engine.Options{})}
-		for round := range times(20, 500) {
+		for round := range times(10, 500) {
 			key := fmt.Sprint("k", round)
 			var mu sync.Mutex
 			answers := map[string]int{}

@@ -61,7 +61,7 @@ func TestAnswersSurviveACrash(t *testing.T) {
 func crashAnswers(t *testing.T, p *pawltest.Pawl) {
 	t.Helper()
 	seen := map[string]string{} // by key; "" = never answered
-	for round := range times(9, 90) {
+	for round := range times(5, 90) {
 		point := []string{"between effect and answer", "in the commit", "before the answer is sent"}[round%3]
 		v := start(t, p, "answerer", "PAWL_TEST_FAILPOINT="+point, fmt.Sprint("PAWL_TEST_SEED=", 100+round))
 		for {

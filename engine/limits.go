@@ -29,14 +29,13 @@ const (
 	// in order searches for items without gates; the next one goes on.
 	keyingSoon = 4 * limitsFresh
 	keyingWait = time.Second
-	maxGates   = 100_000 // that are remembered
 )
 
 // limits is what this process knows of the queues with limits.
 type limits struct {
 	mu    sync.Mutex
 	known map[string]*namespaceLimits
-	gates map[gateKey]int64 // whose rows are committed
+	gates map[gateKey]knownGate // whose rows are committed
 	turns map[int64]store.Turn
 	// rotation counts claims, so that of queues with equal ranks each is first at times.
 	rotation atomic.Uint32
@@ -45,11 +44,6 @@ type limits struct {
 type namespaceLimits struct {
 	until  time.Time
 	queues map[string]*store.LimitedQueue // by type
-}
-
-type gateKey struct {
-	queue        int64
-	pointer, key string
 }
 
 // limitsOf returns the queues with limits of a namespace.
@@ -374,50 +368,12 @@ func (e *Engine) gateItems(ctx context.Context, tx store.Tx, queues map[string]*
 		}
 		for i := range items {
 			if it := &items[i]; it.Type == typ && it.Gate == nil {
-				id := gates[it.key(q)]
+				id := gates[it.key(q)].ID
 				it.Gate = &id
 			}
 		}
 	}
 	return nil
-}
-
-// gates returns gates of a queue, and remembers those whose rows are committed. A transaction of the
-// caller's adds none itself where others write beside it: they would wait for it.
-func (e *Engine) gates(ctx context.Context, tx store.Tx, namespace string, q *store.LimitedQueue,
-	keys []string) (out map[string]int64, err error) {
-	if e.scope != nil && e.db.Dialect().ParallelWrites {
-		return e.root.gates(ctx, nil, namespace, q, keys)
-	}
-	if tx != nil {
-		return store.Gates(ctx, tx, namespace, q, keys)
-	}
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out, err = store.Gates(ctx, tx, namespace, q, keys)
-		return err
-	})
-	if err == nil && e.scope == nil {
-		for key, id := range out {
-			e.limits.learn(gateKey{q.ID, q.Pointer(), key}, id)
-		}
-	}
-	return out, err
-}
-
-func (l *limits) gate(k gateKey) (int64, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	id, known := l.gates[k]
-	return id, known
-}
-
-func (l *limits) learn(k gateKey, id int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gates == nil || len(l.gates) >= maxGates {
-		l.gates = map[gateKey]int64{}
-	}
-	l.gates[k] = id
 }
 
 func (l *limits) turn(queue int64) store.Turn {

@@ -17,7 +17,8 @@ func TestOrderHoldsFromItsStart(t *testing.T) {
 			t.Parallel()
 			p := pawltest.OpenReal(t, which)
 			ctx, other := t.Context(), p.Another(engine.Options{})
-			const items, keys = 1200, 3
+			const keys = 3
+			items := times(400, 1200)
 			tasks := make([]pawl.NewTask, items)
 			for i := range tasks {
 				tasks[i] = limitedTask("o", i%keys)

@@ -59,7 +59,7 @@ func TestLimitsHold(t *testing.T) {
 			p := pawltest.OpenReal(t, which)
 			w := &limitedWork{T: t, seed: limitedSeed(t),
 				engines: []*engine.Engine{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}}
-			w.until = time.Now().Add(time.Duration(times(4, 600)) * time.Second)
+			w.until = time.Now().Add(time.Duration(times(3, 600)) * time.Second)
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			for _, e := range w.engines {

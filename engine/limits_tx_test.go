@@ -39,7 +39,7 @@ func TestClaimsFromSeveralLimitedQueuesDoNotDeadlock(t *testing.T) {
 			req.WorkerID = fmt.Sprint("w", n)
 			conn := need[*pgx.Conn](t)(pgx.Connect(ctx, p.URL))
 			defer conn.Close(context.WithoutCancel(ctx))
-			for range times(100, 2000) {
+			for range times(30, 2000) {
 				tx := need[pgx.Tx](t)(conn.Begin(ctx))
 				_, err := e.In(tx).Claim(ctx, req)
 				time.Sleep(time.Millisecond)

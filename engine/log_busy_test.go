@@ -24,7 +24,7 @@ func TestTheLogIsCheckedWhileOthersWrite(t *testing.T) {
 			p := pawltest.OpenReal(t, which, o)
 			writers := []*engine.Engine{p.Engine, p.Another(o), p.Another(o)}
 			checks := p.Another(o)
-			ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, stop := context.WithTimeout(t.Context(), time.Duration(times(2, 60))*time.Second)
 			defer stop()
 			var busy sync.WaitGroup
 			for n, e := range writers {

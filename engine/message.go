@@ -33,6 +33,9 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	if err := e.ours(ctx, c.Fence); err != nil {
 		return pawl.Message{}, err
 	}
+	if err := e.referItem(ctx, "message", c.ItemID, blobsInText(content)); err != nil {
+		return pawl.Message{}, err
+	}
 	var out pawl.Message
 	err = e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		m.TaskID = g.TaskID
@@ -140,17 +143,23 @@ func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.L
 		return store.Pages(q.Page, func(m *pawl.Message) int { return len(m.Content) + len(m.Metadata) },
 			func(m pawl.Message) string { return m.ID }, func(p pawl.Page) (pawl.List[pawl.Message], error) {
 				q.Page = p
-				return messagesOf(ctx, tx, ns, q)
+				return e.messagesOf(ctx, tx, ns, q)
 			})
 	})
 }
 
 // messagesOf reads a page of messages in full. The page ends after the message that makes
 // it larger than pawl.MaxPageBytes.
-func messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.MessageFilter) (out pawl.List[pawl.Message], err error) {
+func (e *Engine) messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.MessageFilter) (out pawl.List[pawl.Message], err error) {
 	rows, err := store.ListMessages(ctx, tx, ns, q)
 	if err != nil {
 		return out, err
+	}
+	var epoch int64
+	if e.db.Dialect().Commits != nil && len(rows) > 0 {
+		if epoch, err = store.FeedEpoch(ctx, tx); err != nil {
+			return out, err
+		}
 	}
 	if len(rows) > q.Limit {
 		rows = rows[:q.Limit]
@@ -158,6 +167,7 @@ func messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.MessageFilte
 	}
 	bytes := 0
 	for _, row := range rows {
+		row.Epoch = epoch
 		m, err := stream.InFull(ctx, tx, row)
 		if err != nil {
 			return out, err

@@ -26,9 +26,9 @@ func TestTheLastTwoItemsFinishedAtOnceSettleOnce(t *testing.T) {
 	}
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
-		for n := 0; n < times(1000, 10_000); n += 100 {
+		for n := 0; n < times(400, 10_000); n += 100 {
 			end := ends[n/100%len(ends)]
-			if n < times(600, 6000) {
+			if n < times(240, 6000) {
 				end = ends[0]
 			}
 			var calls []pawl.NewTask

@@ -47,6 +47,18 @@ func (e *Engine) referItem(ctx context.Context, op, itemID string, addresses [][
 	})
 }
 
+// referMessage is referTask for the task of a message. A message that does not exist is left to the
+// call itself.
+func (e *Engine) referMessage(ctx context.Context, op, messageID string, addresses [][]byte) error {
+	return e.refer(ctx, op, addresses, func(ctx context.Context, tx store.Tx) (string, error) {
+		m, err := store.GetMessage(ctx, tx, pawl.CallerOf(ctx).Namespace, messageID)
+		if pawl.CodeOf(err) == pawl.CodeNotFound {
+			return "", nil
+		}
+		return m.TaskID, err
+	})
+}
+
 func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of func(context.Context, store.Tx) (string, error)) error {
 	if len(addresses) == 0 {
 		return nil

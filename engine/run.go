@@ -154,21 +154,52 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 	if err := e.notInTx("sweep"); err != nil {
 		return pawl.SweepStats{}, err
 	}
+	s, err := e.tick(store.WithLimit(store.For(ctx, store.Background), passLimit))
+	return s.SweepStats, err
+}
+
+// Tick does once what Run does all the time; see pawl.Sweeper.
+func (e *Engine) Tick(ctx context.Context) (pawl.Ticked, error) {
+	if err := e.notInTx("tick"); err != nil {
+		return pawl.Ticked{}, err
+	}
 	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
+	did, err := e.tick(ctx)
+	if err == nil { // what the sweep has written, for relays
+		err = e.unlessLocked(ctx, e.feed.Log)
+	}
+	if err != nil {
+		return pawl.Ticked{}, err
+	}
+	d, err := e.nextDue(ctx)
+	out := pawl.Ticked{Did: did}
+	for _, at := range []*int64{d.at, d.schedule} {
+		if at != nil {
+			out.Again(store.Stamp(*at))
+		}
+	}
+	return out, err
+}
+
+func (e *Engine) tick(ctx context.Context) (s pawl.TickStats, err error) {
 	if err := e.unlessLocked(ctx, e.feed.Log); err != nil { // before retention removes events
-		return pawl.SweepStats{}, err
+		return s, err
 	}
 	if e.opts.TransparencyLog.Key != "" {
 		if _, err := e.SignLog(ctx); err != nil {
 			e.logError(ctx, "the transparency log was not signed", err)
 		}
 	}
-	err := e.unlessLocked(ctx, func(ctx context.Context) error { return e.feed.CountOld(ctx, math.MaxInt) })
+	err = e.unlessLocked(ctx, func(ctx context.Context) error { return e.feed.CountOld(ctx, math.MaxInt) })
 	if err != nil {
-		return pawl.SweepStats{}, err
+		return s, err
 	}
-	s, err := e.sweeper.Pass(ctx)
-	for _, step := range []func(context.Context) error{e.fireSchedules, e.advanceAll, e.keyQueues,
+	s.SweepStats, err = e.sweeper.Pass(ctx)
+	fire := func(ctx context.Context) (err error) {
+		s.Fired, err = e.fireSchedules(ctx)
+		return err
+	}
+	for _, step := range []func(context.Context) error{fire, e.advanceAll, e.keyQueues,
 		func(ctx context.Context) error { return e.runBulks(ctx, bulkInSweep) }, e.settleAwaited} {
 		if err == nil {
 			err = e.unlessLocked(ctx, step)

@@ -19,59 +19,80 @@ var tooManySchedules = &pawl.Error{Code: pawl.CodeConflict, Op: "create schedule
 
 // CreateSchedule creates a schedule; see pawl.ScheduleKeeper.
 func (e *Engine) CreateSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Schedule, error) {
-	if s.Task.Provenance != nil {
-		if err := rules.CheckProvenance("create schedule", s.Task.Provenance); err != nil {
-			return pawl.Schedule{}, rules.Under("/task", err)
-		}
-	}
-	if err := rules.CheckSchedule(&s); err != nil {
+	row, err := e.newSchedule(ctx, "create schedule", &s)
+	if err != nil {
 		return pawl.Schedule{}, err
 	}
-	if _, bad := ticks.Of(&s, time.Time{}, ""); bad != nil {
-		return pawl.Schedule{}, rules.Fields(bad).Err("create schedule")
-	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return pawl.Schedule{}, pawl.Invalid("/task", "cannot be written as JSON: %v", err)
-	}
-	row := store.ScheduleRow{ID: e.ids.next("sch"), Namespace: pawl.CallerOf(ctx).Namespace, Name: s.Name, Definition: string(text)}
-	if out, err := e.sameSchedule(ctx, &row); err == nil || pawl.CodeOf(err) != pawl.CodeNotFound {
+	if out, err := e.sameSchedule(ctx, row); err == nil || pawl.CodeOf(err) != pawl.CodeNotFound {
 		return out, err
 	}
-	d, err := e.draft(ctx, &s.Task, "", new(drafting))
-	if err != nil {
-		return pawl.Schedule{}, rules.Under("/task", err)
+	if err := e.draftFirst(ctx, row, &s); err != nil {
+		return pawl.Schedule{}, err
 	}
-	row.Typed = d.task.TypeVersion > 0
 	created := false
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		row.CreatedAt, row.UpdatedAt = now, now
-		rule, _ := ticks.Of(&s, stamp(now), row.ID)
-		next, ok := rule.Next(stamp(now))
-		if err := rules.CheckFirst(&s, next, ok, stamp(now)); err != nil {
-			return err
-		}
-		row.NextTick, row.NextAt = micros(&next), dueOf(rule, next)
-		if err := useIn(ctx, tx, now, "create schedule", blobsInText(row.Definition)); err != nil {
-			return err
-		}
-		if n, err := store.CountSchedules(ctx, tx, row.Namespace, pawl.MaxSchedules); err != nil || n >= pawl.MaxSchedules {
-			return cmp.Or(err, error(tooManySchedules))
-		}
-		created, err = store.CreateSchedule(ctx, tx, row)
+		created, err = addSchedule(ctx, tx, row, &s)
 		return err
 	})
 	switch {
 	case err != nil:
 		return pawl.Schedule{}, err
 	case !created: // another call was first
-		return e.sameSchedule(ctx, &row)
+		return e.sameSchedule(ctx, row)
 	}
-	return e.showSchedule(&row, stamp(row.CreatedAt))
+	return e.showSchedule(row, stamp(row.CreatedAt))
+}
+
+// newSchedule checks a definition, and returns the row of a schedule that has it.
+func (e *Engine) newSchedule(ctx context.Context, op string, s *pawl.NewSchedule) (*store.ScheduleRow, error) {
+	if s.Task.Provenance != nil {
+		if err := rules.CheckProvenance(op, s.Task.Provenance); err != nil {
+			return nil, rules.Under("/task", err)
+		}
+	}
+	if err := rules.CheckSchedule(s); err != nil {
+		return nil, err
+	}
+	if _, bad := ticks.Of(s, time.Time{}, ""); bad != nil {
+		return nil, rules.Fields(bad).Err(op)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, pawl.Invalid("/task", "cannot be written as JSON: %v", err)
+	}
+	return &store.ScheduleRow{ID: e.ids.next("sch"), Namespace: pawl.CallerOf(ctx).Namespace, Name: s.Name, Definition: string(text)}, nil
+}
+
+// draftFirst refuses a schedule whose task would be refused now.
+func (e *Engine) draftFirst(ctx context.Context, row *store.ScheduleRow, s *pawl.NewSchedule) error {
+	d, err := e.draft(ctx, &s.Task, "", new(drafting))
+	if err != nil {
+		return rules.Under("/task", err)
+	}
+	row.Typed = d.task.TypeVersion > 0
+	return nil
+}
+
+// addSchedule inserts a schedule; created is false if the namespace has one of the name.
+func addSchedule(ctx context.Context, tx store.Tx, row *store.ScheduleRow, s *pawl.NewSchedule) (created bool, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	row.CreatedAt, row.UpdatedAt = now, now
+	rule, _ := ticks.Of(s, stamp(now), row.ID)
+	next, ok := rule.Next(stamp(now))
+	if err := rules.CheckFirst(s, next, ok, stamp(now)); err != nil {
+		return false, err
+	}
+	row.NextTick, row.NextAt = micros(&next), dueOf(rule, next)
+	if err := useIn(ctx, tx, now, "create schedule", blobsInText(row.Definition)); err != nil {
+		return false, err
+	}
+	if n, err := store.CountSchedules(ctx, tx, row.Namespace, pawl.MaxSchedules); err != nil || n >= pawl.MaxSchedules {
+		return false, cmp.Or(err, error(tooManySchedules))
+	}
+	return store.CreateSchedule(ctx, tx, *row)
 }
 
 // sameSchedule returns the existing schedule of a name. If it is defined otherwise, that is a
@@ -81,17 +102,23 @@ func (e *Engine) sameSchedule(ctx context.Context, row *store.ScheduleRow) (pawl
 	if err != nil {
 		return pawl.Schedule{}, err
 	}
-	has, err := pawl.HashOf(json.RawMessage(older.Definition))
-	if err != nil {
-		return pawl.Schedule{}, err
-	}
-	if wants, err := pawl.HashOf(json.RawMessage(row.Definition)); err != nil || wants != has {
+	if same, err := sameDefinition(&older, row); err != nil || !same {
 		return pawl.Schedule{}, &pawl.Error{Code: pawl.CodeConflict, Op: "create schedule", Err: err,
-			Message: "the schedule " + row.Name + " exists and is defined otherwise: delete it first, or choose another name"}
+			Message: "the schedule " + row.Name + " exists and is defined otherwise: replace it (put), delete it first, or choose another name"}
 	}
 	out, err := e.showSchedule(&older, now)
 	out.Unchanged = true
 	return out, err
+}
+
+// sameDefinition reports whether two schedules are defined alike.
+func sameDefinition(a, b *store.ScheduleRow) (bool, error) {
+	has, err := pawl.HashOf(json.RawMessage(a.Definition))
+	if err != nil {
+		return false, err
+	}
+	wants, err := pawl.HashOf(json.RawMessage(b.Definition))
+	return has == wants, err
 }
 
 func (e *Engine) readSchedule(ctx context.Context, name string) (row store.ScheduleRow, at time.Time, err error) {

@@ -18,7 +18,7 @@ import (
 func TestASignalSentWhileItemsAreSuspendedIsNotLost(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		svcs := [3]pawl.Service{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
-		for n := range times(100, 1000) {
+		for n := range times(40, 1000) {
 			typ := fmt.Sprint("wait", n)
 			need[pawl.Task](t)(
 				pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: typ, Items: []pawl.NewItem{{Input: []byte(`1`)}, {Input: []byte(`2`)}}}))

@@ -17,7 +17,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 		}
 		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
 		itemID := e.messageItems.of(pawl.CallerOf(ctx).Namespace, c.MessageID)
-		if err := e.referItem(ctx, "step", itemID, blobsIn(c.Snapshot)); err != nil {
+		if err := e.referMessage(ctx, "step", c.MessageID, blobsIn(c.Snapshot)); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
 		own, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot), itemID: itemID, name: c.Name})

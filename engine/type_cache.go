@@ -3,7 +3,9 @@ package engine
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
 )
@@ -95,9 +98,29 @@ func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*typeRul
 func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*typeRules, error) {
 	r, err := e.rulesFor(ctx, namespace, name)
 	if err == nil && r == nil && e.opts.RegisteredTypesOnly {
-		err = pawl.Invalid("/type", "the type %s is not registered, and this server takes registered types only", name)
+		err = pawl.Invalid("/type", "%s", e.unregistered(ctx, namespace, name))
 	}
 	return r, err
+}
+
+// unregistered says that only registered types are allowed, and which one may be meant.
+func (e *Engine) unregistered(ctx context.Context, namespace, name string) string {
+	out := "the type " + name + " is not registered, and this server takes registered types only"
+	newest, err := e.newestTypes(ctx)
+	if err != nil {
+		return out // a hint, no more
+	}
+	var known []string
+	for t := range newest {
+		if t.Namespace == namespace {
+			known = append(known, t.Name)
+		}
+	}
+	slices.Sort(known)
+	if near := nearest.Some(name, known); len(near) > 0 {
+		out += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return out
 }
 
 // checkItemTypes refuses items whose own types have rules for input or results. Items
@@ -114,7 +137,7 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string,
 			}
 			r, err := e.rulesToCreate(ctx, namespace, name)
 			if pawl.CodeOf(err) == pawl.CodeInvalid {
-				return pawl.Invalid(at+"/"+strconv.Itoa(i)+"/type", "the type %s is not registered, and this server takes registered types only", name)
+				return pawl.Invalid(at+"/"+strconv.Itoa(i)+"/type", "%s", e.unregistered(ctx, namespace, name))
 			}
 			if err != nil {
 				return err

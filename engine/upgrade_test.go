@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
@@ -141,6 +142,15 @@ func dump(t *testing.T, p *pawltest.Pawl) []byte {
 // older opens a copy of the database that the migrations up to a number made.
 func older(t *testing.T, which pawltest.Database, number string) *engine.Engine {
 	t.Helper()
+	url, o := unopened(t, which, number)
+	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), url, o)) // migrates it
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// unopened copies the database that the migrations up to a number made.
+func unopened(t *testing.T, which pawltest.Database, number string) (string, engine.Options) {
+	t.Helper()
 	name := nameOf(which, number)
 	if made := need[[]byte](t)(os.ReadFile(name + ".made-by")); strings.TrimSpace(string(made)) != migrationsHash(t, which, number) {
 		t.Fatalf("migration %s of %s has changed, and %s was made by what it was before", number, which, name)
@@ -159,9 +169,26 @@ func older(t *testing.T, which pawltest.Database, number string) *engine.Engine 
 		}
 		_ = conn.Close(t.Context())
 	}
-	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), url, o)) // migrates it
-	t.Cleanup(func() { _ = e.Close() })
-	return e
+	return url, o
+}
+
+// A view of a user's that reads one of Pawl's stops the upgrade to migration 9. The error names it, and says what to do.
+func TestAViewOfAUserThatStopsAnUpgradeIsNamed(t *testing.T) {
+	url, o := unopened(t, pawltest.Postgres, madeBy[len(madeBy)-1])
+	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), url))
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	mine := o.Schema + ".my_report"
+	exec := func(query string) { t.Helper(); need[pgconn.CommandTag](t)(conn.Exec(t.Context(), query)) }
+	exec("CREATE VIEW " + mine + " AS SELECT id FROM " + o.Schema + ".v_items")
+	_, err := engine.OpenWith(t.Context(), url, o)
+	if pawl.CodeOf(err) != pawl.CodeConflict || !strings.Contains(err.Error(), "my_report") ||
+		!strings.Contains(err.Error(), "drop") || !strings.Contains(err.Error(), "create them again") {
+		t.Fatalf("the upgrade says: %v", err)
+	}
+	exec("DROP VIEW " + mine)
+	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), url, o))
+	ok(t, e.Close())
+	exec("CREATE VIEW " + mine + " AS SELECT id FROM " + o.Schema + ".v_items")
 }
 
 // unpack writes the files of a tar archive into a directory.

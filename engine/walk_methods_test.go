@@ -18,10 +18,12 @@ var notWalked = map[string]string{
 	"ForgetRelay": "as ResumeRelay",
 	"PauseQueue":  "changes the row of a queue alone; pause_test.go has it beside claims", "ResumeQueue": "as PauseQueue",
 	"PauseNamespace": "as PauseQueue", "ResumeNamespace": "as PauseQueue", "GetQueue": onlyReads, "ListQueues": onlyReads,
+	"Tick":             "it is a sweep, which the walk calls, and the log of the feed",
 	"PruneCheckpoints": "it removes as a sweep does, under the same lock",
 	"GetBudget":        onlyReads, "ListBudgets": onlyReads, "BudgetSpending": onlyReads,
 	"PutBudget": withBudgets, "DeleteBudget": withBudgets, "ReserveBudget": withBudgets, "SettleBudget": withBudgets,
 
+	"PutSchedule":    "changes the row of a schedule alone; schedule_test.go has races of schedules",
 	"ResumeSchedule": "changes the row of a schedule alone; schedule_test.go has races of schedules",
 	"RunSchedule":    "creates a task as CreateTasks does", "DeleteSchedule": "as ResumeSchedule",
 	"GetSchedule": onlyReads, "ListSchedules": onlyReads, "ListFirings": onlyReads,

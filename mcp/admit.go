@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -61,8 +62,8 @@ func (s *Server) allows(ctx context.Context, role api.Role) error {
 	}
 	if pass.Key == nil && !offers(s.opts.Tools, role) {
 		return &pawl.Error{Code: pawl.CodeForbidden, Message: fmt.Sprintf(
-			"this needs the role %s, which an agent without an API key has only where the server was started with --tools %s or all", role,
-			toolsOf(role))}
+			"this needs the role %[1]s, which an agent without an API key has only where the server was started with pawl mcp --tools %[2]s, "+
+				"or pawl serve --mcp-tools %[2]s; or with all", role, toolsOf(role))}
 	}
 	return pass.May(string(role), false)
 }
@@ -96,9 +97,24 @@ func (s *Server) needs(tool string, roles ...api.Role) { s.roles.Store(tool, rol
 func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		res, err := next(ctx, method, req)
-		list, ok := res.(*sdk.ListToolsResult)
-		if err != nil || !ok {
+		if err != nil {
 			return res, err
+		}
+		var list *sdk.ListToolsResult
+		switch res := res.(type) {
+		case *sdk.InitializeResult:
+			res.Instructions += s.leftOut(ctx)
+			return res, nil
+		case *sdk.DiscoverResult:
+			res.Instructions += s.leftOut(ctx)
+			return res, nil
+		case *sdk.ListToolsResult:
+			list = res
+		default:
+			return res, nil
+		}
+		if why := s.leftOut(ctx); why != "" {
+			list.Meta = sdk.Meta{LeftOutMeta: strings.TrimSpace(why)}
 		}
 		list.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *sdk.Tool) bool {
 			roles, ours := s.roles.Load(t.Name)
@@ -106,6 +122,39 @@ func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 		})
 		return list, nil
 	}
+}
+
+// LeftOutMeta says in the _meta of the list of tools why it is shorter than others: the URL of the
+// connection asks for a set of tools.
+const LeftOutMeta = "io.github.pawl-work/left_out"
+
+// leftOut says which tools a connection does not have whose URL asks for a set, and why; "" = it
+// asks for none.
+func (s *Server) leftOut(ctx context.Context) string {
+	set, asked := ctx.Value(setKey{}).(string)
+	if !asked {
+		return ""
+	}
+	var out, denied []string
+	for _, t := range s.table {
+		switch role := t.route.Role; {
+		case !offers(set, role):
+			out = append(out, t.Name)
+		case s.allows(ctx, role) != nil:
+			var why *pawl.Error
+			if errors.As(s.allows(ctx, role), &why) {
+				denied = append(denied, t.Name+" ("+why.Message+")")
+			}
+		}
+	}
+	text := "\n\nThe URL of this connection asks for the set of tools " + set + " (?tools=" + set + ")."
+	if len(out) > 0 {
+		text += " These tools are not in it: " + strings.Join(out, ", ") + "."
+	}
+	if len(denied) > 0 {
+		text += " You may not call these: " + strings.Join(denied, ", ") + "."
+	}
+	return text
 }
 
 // shown returns an answer, a pointer, without payloads if the caller's key may not read

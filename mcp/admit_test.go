@@ -210,7 +210,7 @@ func TestWallsToolByTool(t *testing.T) {
 			"work_logs": {"task_id": task.ID}, "work_read": {"tool": "work_get", "arguments": args{"task_id": task.ID}, "path": "/task"},
 			"work_why": {"id": ls[0].ID}, "work_fork": {"task_id": task.ID, "checkpoint": 0},
 			"work_spawn": with(held, "key", "k", "type", "a"),
-			"work_list":  {}, "work_checkout": {"worker_id": "w"},
+			"work_list":  {}, "work_types": {}, "work_checkout": {"worker_id": "w"},
 		}
 		for tool := range mcp.ToolRoles() {
 			in, ok := about[tool]

@@ -35,7 +35,13 @@ type checkoutIn struct {
 }
 
 type checkoutOut struct {
-	Items []pawl.Lease `json:"items" jsonschema:"yours until lease_expires_at"`
+	Items []leaseOut `json:"items" jsonschema:"yours until lease_expires_at"`
+}
+
+// leaseOut is a lease with the tool that hands in its result.
+type leaseOut struct {
+	pawl.Lease
+	Tool string `json:"hand_in,omitempty" jsonschema:"the tool that hands in its result"`
 }
 
 // checkout claims. If the caller gives up before it has the answer, what was claimed is
@@ -77,7 +83,11 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		leases, err = nil, nil // the server stops
 	}
-	return checkoutOut{append([]pawl.Lease{}, leases...)}, err
+	out := checkoutOut{make([]leaseOut, len(leases))}
+	for i, tool := range s.handIns(ctx, leases) {
+		out.Items[i] = leaseOut{leases[i], tool}
+	}
+	return out, err
 }
 
 const giveBackTime = 5 * time.Second

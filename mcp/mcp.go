@@ -206,12 +206,13 @@ To do work, choose a worker_id of your own and keep it:
 2. work_get says what a good result is (rules: schemas, parts). work_resume tells what earlier attempts left: checkpoints, parts, and ` +
 	`why a result was sent back.
 3. While you work, call work_heartbeat well before lease_expires_at; work_progress and work_checkpoint keep what you have so far.
-4. Hand in with work_submit, or piece by piece with work_submit_part and then work_finalize; types without acceptance end with ` +
-	`work_complete. A refused result names what is wrong by JSON Pointer: your lease is as it was, so correct it and hand it in again.
+4. Hand in with the tool that hand_in names: work_submit, or piece by piece with work_submit_part and then work_finalize; types ` +
+	`without acceptance end with work_complete. A refused result names what is wrong by JSON Pointer: ` +
+	`your lease is as it was, so correct it and hand it in again.
 5. If you cannot go on: work_fail with the reason, or work_release to give the item back unharmed.
 
 When a call says lease_lost, stop: another worker may have the item. Check out again.
-To have work done: work_propose, then work_wait. A submitted task waits for an approver: where you are offered work_approve and ` +
-	`work_reject, decide with the version that work_get showed; rejecting with allow_rework sends its items back with your reasons.
+To have work done: work_types lists what can be asked for; work_propose, then work_wait. A submitted ` +
+	`task waits for an approver: where you are offered work_approve and work_reject, decide with the version that work_get showed; rejecting with allow_rework sends its items back with your reasons.
 Calls that change something may carry an idempotency key in _meta as ` +
 	`"` + KeyMeta + `": made again with the same key, they are answered as the first time.`

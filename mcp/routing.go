@@ -52,6 +52,9 @@ func (s *Server) checked(next http.Handler) http.Handler {
 			answer(w, p.Status, nil, wireError{jsonrpc.CodeInvalidRequest, sentence(p)})
 			return
 		}
+		if batched(w, r, body, next) {
+			return
+		}
 		if call := s.directly(r, body); call != nil {
 			s.exchange(w, r, call)
 			return

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -54,9 +53,18 @@ type taskOut struct {
 	Task pawl.Task `json:"task"`
 }
 
-func propose(ctx context.Context, s *Server, in proposeIn) (taskOut, error) {
+type proposeOut struct {
+	Task pawl.Task `json:"task"`
+	Note string    `json:"note,omitempty" jsonschema:"the type is not registered, and another one may be meant"`
+}
+
+func propose(ctx context.Context, s *Server, in proposeIn) (proposeOut, error) {
 	task, err := pawl.Create(ctx, s.svc, in.task())
-	return taskOut{task}, err
+	out := proposeOut{Task: task}
+	if err == nil && task.TypeVersion == 0 {
+		out.Note = s.meantType(ctx, in.Type)
+	}
+	return out, err
 }
 
 func (in proposeIn) task() pawl.NewTask {
@@ -142,6 +150,7 @@ type getOut struct {
 	Partial  bool            `json:"partial,omitempty" jsonschema:"result is of a failed task: its completed items alone"`
 	Rules    json.RawMessage `json:"rules,omitempty" jsonschema:"what good work of its type is: result_schema, parts, approval and more; absent = anything goes"`
 
+	Tool         string `json:"hand_in,omitempty" jsonschema:"the tool that hands in the result of an item"`
 	NextItems    string `json:"next_items,omitempty" jsonschema:"there are more items: pass it as after_item"`
 	NextMessages string `json:"next_messages,omitempty" jsonschema:"there are more messages: pass it as after_message"`
 }
@@ -185,7 +194,11 @@ func get(ctx context.Context, s *Server, in getIn) (out getOut, err error) {
 		}
 		out.Result, out.Partial = r.Payload, r.Partial
 	}
-	out.Rules, err = s.rules(ctx, out.Task)
+	typ, err := s.typeOf(ctx, out.Task)
+	if err == nil && typ != nil {
+		out.Rules, err = encode(typ)
+	}
+	out.Tool = handInOf(typ)
 	return out, err
 }
 
@@ -210,21 +223,6 @@ func (s *Server) said(ctx context.Context, f pawl.MessageFilter) ([]pawl.Message
 	f.Statuses = []pawl.MessageState{pawl.MessageStreaming}
 	open, err := within(roomOfMessages, pawl.Page{Cursor: l.Next}, read)
 	return append(l.Items, open.Items...), l.Next, err
-}
-
-// rules returns the rules of a task's type, in the task's version.
-func (s *Server) rules(ctx context.Context, t pawl.Task) (json.RawMessage, error) {
-	if t.TypeVersion == 0 {
-		return nil, nil
-	}
-	typ, err := s.svc.GetType(ctx, t.Type, t.TypeVersion)
-	if errors.Is(err, pawl.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return encode(typ)
 }
 
 type waitIn struct {

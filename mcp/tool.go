@@ -3,10 +3,12 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,7 +29,7 @@ type tool struct {
 // tools are the rows of the table of tools, in its order, with what implements them. Each
 // file has the list of the tools that it implements.
 var tools = sync.OnceValue(func() []tool {
-	out, err := implemented(api.Routes, taskTools(), itemTools(), acceptTools(), derivedTools())
+	out, err := implemented(api.Routes, taskTools(), itemTools(), acceptTools(), derivedTools(), typeTools())
 	if err != nil {
 		panic(err) // the table and the lists are part of the program
 	}
@@ -148,7 +150,7 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (*s
 	if key != "" && t.Hints&api.ToolReads == 0 {
 		answer, replayed, err := s.once(ctx, t, caller(ctx, args, p), key, args)
 		if err != nil {
-			return nil, err
+			return nil, s.advised(ctx, t, args, err)
 		}
 		return s.fitted(ctx, t, args, answer, remarks(access.Of(ctx).Hides(t.route), replayed)), nil
 	}
@@ -157,7 +159,7 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (*s
 	}
 	out, err := t.run(ctx, s, args)
 	if err != nil {
-		return nil, err
+		return nil, s.advised(ctx, t, args, err)
 	}
 	if w, ok := out.(*waitOut); ok && len(w.asks) > 0 {
 		return &sdk.CallToolResult{InputRequests: w.asks}, nil
@@ -167,6 +169,21 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (*s
 		return nil, err
 	}
 	return s.fitted(ctx, t, args, answer, meta), nil
+}
+
+// advised adds to a refusal which tool hands in the result, if the call used another one.
+func (s *Server) advised(ctx context.Context, t tool, args json.RawMessage, err error) error {
+	var e *pawl.Error
+	if !errors.As(err, &e) || e.Code != pawl.CodeConflict && e.Code != pawl.CodeInvalid {
+		return err
+	}
+	want := s.otherTool(ctx, t.Name, args)
+	if want == "" {
+		return err
+	}
+	out := *e
+	out.Message = strings.TrimPrefix(e.Message+"; the result of this item is handed in with "+want, "; ")
+	return &out
 }
 
 // asAgent names a caller without a name as an agent. A worker's verbs name the worker

@@ -31,13 +31,15 @@ type delivery struct {
 	window         window
 	epoch          int64     // of the window's positions
 	restart        bool      // the database went back in time: take the relay again and read its new position
+	idle           bool      // of Once: nothing is left to send now
 	failures       int       // consecutive batches of which the sink accepted nothing
 	notBefore      time.Time // when the next batch may be sent
 	nextRefusedLog time.Time // when refused events may be logged again
 }
 
-// deliver sends events until ctx ends, the lease is lost or the sink is disabled.
-func (r *runner) deliver(ctx context.Context, at pawl.Relay) {
+// deliver sends events until ctx ends, the lease is lost or the sink is disabled. It returns how many the sink has
+// accepted, and when the next may be sent, zero if none waits.
+func (r *runner) deliver(ctx context.Context, at pawl.Relay) (sent int64, next time.Time) {
 	t := &delivery{
 		runner: r,
 		state:  newStateWriter(r.States, r.Lease, at),
@@ -51,22 +53,24 @@ func (r *runner) deliver(ctx context.Context, at pawl.Relay) {
 	working, stop := context.WithCancel(holding)
 	defer context.AfterFunc(ctx, stop)()
 	t.log.DebugContext(ctx, "relaying", "position", at.Position)
-	for working.Err() == nil && !t.restart && t.state.read().DisabledAt == nil {
+	for working.Err() == nil && !t.restart && !t.idle && t.state.read().DisabledAt == nil {
 		t.step(working)
 	}
 	stop()
+	sent, next = t.state.read().Sent-at.Sent, t.retryAt()
 	lost := context.Cause(holding)
 	end(nil)
 	keeping.Wait()
 	if lost != nil {
 		t.log.WarnContext(ctx, "the relay lost its lease and stops; it tries to take the lease again", "error", lost)
-		return
+		return sent, next
 	}
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := t.state.release(leaving); err != nil {
 		t.log.WarnContext(ctx, "the relay's position could not be stored; some events will be sent again", "error", err)
 	}
+	return sent, next
 }
 
 // step reads events, up to the size of the window, and sends a batch. If there is nothing to
@@ -149,11 +153,10 @@ func (t *delivery) matches(e pawl.Event) bool {
 // wait waits until something may be sent: a new event, if the window is not full, or a
 // delayed retry.
 func (t *delivery) wait(ctx context.Context, now time.Time) {
-	at, delayed := t.window.nextRetry()
-	if t.notBefore.After(now) && len(t.window.entries) > 0 {
-		at, delayed = t.notBefore, true
+	if t.idle = t.once; t.idle {
+		return
 	}
-	if delayed {
+	if at := t.retryAt(); !at.IsZero() {
 		var cancel func()
 		ctx, cancel = context.WithTimeout(ctx, max(at.Sub(now), time.Millisecond))
 		defer cancel()
@@ -166,6 +169,15 @@ func (t *delivery) wait(ctx context.Context, now time.Time) {
 		t.log.WarnContext(ctx, "waiting for new events failed; retrying", "error", err)
 		sleep(ctx, time.Second)
 	}
+}
+
+// retryAt is when what has failed may be sent again, zero if nothing has.
+func (t *delivery) retryAt() time.Time {
+	at, _ := t.window.nextRetry()
+	if t.notBefore.After(clock.Now()) && len(t.window.entries) > 0 {
+		at = t.notBefore
+	}
+	return at
 }
 
 // send passes a batch to the sink. After ctx has ended, the sink has stopGrace to confirm it.

@@ -6,6 +6,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -118,35 +119,71 @@ func Check(name string) error {
 // up its leases and closes the sinks. It returns an error only for invalid options. A
 // sink that fails is retried and does not delay the others.
 func Run(ctx context.Context, o Options) error {
+	runners, err := o.runners()
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for _, r := range runners {
+		all.Go(func() { r.run(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+// Once delivers what the feed has now, and returns: it is for programs that do not stay. It sends what it can until ctx
+// ends, closes no sink, and leaves a sink that another process holds to it. sent counts the events that sinks have
+// accepted. next is when a sink that failed may be tried again, zero if none failed.
+func Once(ctx context.Context, o Options) (sent int64, next time.Time, err error) {
+	runners, err := o.runners()
+	if err != nil {
+		return 0, next, err
+	}
+	errs, counts, retries := make([]error, len(runners)), make([]int64, len(runners)), make([]time.Time, len(runners))
+	var all sync.WaitGroup
+	for i, r := range runners {
+		all.Go(func() {
+			at, ok, err := r.States.TakeRelay(ctx, r.sink.Name, r.sink.Kind, r.Holder, r.Lease)
+			if errs[i] = err; ok {
+				r.once = true
+				counts[i], retries[i] = r.deliver(ctx, at)
+			}
+		})
+	}
+	all.Wait()
+	for i := range runners {
+		sent += counts[i]
+		if at := retries[i]; !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return sent, next, errors.Join(errs...)
+}
+
+// runners checks the options, fills in what is not set, and returns one runner for each sink.
+func (o Options) runners() (all []*runner, err error) {
 	if o.Lease <= 0 {
 		o.Lease = defaultLease
 	}
-	if o.Origin == "" {
-		o.Origin = defaultOrigin
-	}
+	o.Origin = cmp.Or(o.Origin, defaultOrigin)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
 	seen := map[string]bool{}
 	for _, s := range o.Sinks {
 		if err := Check(s.Name); err != nil {
-			return err
+			return nil, err
 		}
 		if seen[s.Name] {
-			return pawl.Invalid("/relay", "two sinks have the name %s", s.Name)
+			return nil, pawl.Invalid("/relay", "two sinks have the name %s", s.Name)
 		}
 		seen[s.Name] = true
-	}
-	var all sync.WaitGroup
-	for _, s := range o.Sinks {
 		if s.Batch <= 0 {
 			s.Batch = defaultBatch
 		}
-		r := &runner{Options: o, sink: s, log: o.Log.With("sink", s.Name), tracer: tracing.Tracer(o.TracerProvider)}
-		all.Go(func() { r.run(ctx) })
+		all = append(all, &runner{Options: o, sink: s, log: o.Log.With("sink", s.Name), tracer: tracing.Tracer(o.TracerProvider)})
 	}
-	all.Wait()
-	return nil
+	return all, nil
 }
 
 // runner delivers to one sink while it holds the lease.
@@ -155,6 +192,7 @@ type runner struct {
 	sink   SinkOptions
 	log    *slog.Logger
 	tracer trace.Tracer // nil = no spans
+	once   bool         // end when nothing is left to send now
 }
 
 func (r *runner) run(ctx context.Context) {

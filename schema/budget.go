@@ -94,6 +94,14 @@ func children(s *jsonschema.Schema) (here, below []*jsonschema.Schema) {
 		}
 	}
 	below = append(below, s.PrefixItems...)
+	for _, items := range []any{s.Items, s.AdditionalItems} { // before 2020-12
+		switch items := items.(type) {
+		case *jsonschema.Schema:
+			below = append(below, items)
+		case []*jsonschema.Schema:
+			below = append(below, items...)
+		}
+	}
 	for _, p := range s.Properties {
 		below = append(below, p)
 	}

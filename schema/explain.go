@@ -28,7 +28,7 @@ func explain(doc any, err error) []pawl.Field {
 	var re *jsonschema.InvalidRegexError
 	if errors.As(err, &re) {
 		at := findPointer(doc, "", func(key string, v any) bool { return v == any(re.Regex) || key == re.Regex })
-		return oneField(at, "is not a supported pattern: %v (RE2: no look-around, no back-references)", re.Err)
+		return oneField(at, "is %s, %s", quote(re.Regex), whyNoPattern(re.Regex, re.Err))
 	}
 	var missing *jsonschema.JSONPointerNotFoundError
 	var anchor *jsonschema.AnchorNotFoundError
@@ -79,9 +79,22 @@ func findPointer(v any, at string, match func(key string, v any) bool) string {
 	return ""
 }
 
+// dialectOf returns the draft that $schema names, in one form.
+func dialectOf(v any) string {
+	s, _ := v.(string)
+	s = strings.TrimSuffix(s, "#")
+	if s == strings.Replace(Draft7, "http:", "https:", 1) {
+		return Draft7
+	}
+	return s
+}
+
 // inspect checks a schema before it is compiled: its size, and its dialect.
 func inspect(doc any) []pawl.Field {
-	nodes := 0
+	nodes, dialect := 0, Dialect
+	if root, ok := doc.(map[string]any); ok && dialectOf(root["$schema"]) == Draft7 {
+		dialect = Draft7
+	}
 	var bad []pawl.Field
 	var walk func(v any, at string)
 	walk = func(v any, at string) {
@@ -91,8 +104,10 @@ func inspect(doc any) []pawl.Field {
 		switch v := v.(type) {
 		case map[string]any:
 			for k, e := range v {
-				if s, ok := e.(string); ok && k == "$schema" && strings.TrimSuffix(s, "#") != Dialect {
-					bad = oneField(at+"/$schema", "is %s; schemas are read as %s", quote(s), Dialect)
+				if s, ok := e.(string); ok && k == "$schema" && dialectOf(s) != dialect {
+					if bad = oneField(at+"/$schema", "is %s; schemas are read as %s or %s", quote(s), Dialect, Draft7); at != "" {
+						bad = oneField(at+"/$schema", "is %s, and the schema is read as %s", quote(s), dialect)
+					}
 				}
 				walk(e, at+"/"+escape(k))
 			}

@@ -71,10 +71,17 @@ func leaves(e *jsonschema.ValidationError) []pawl.Field {
 		return perName(at, k.Missing, "is required")
 	case *kind.DependentRequired:
 		return perName(at, k.Missing, "is required where "+quote(k.Prop)+" is given")
+	case *kind.Dependency: // of draft-07
+		return perName(at, k.Missing, "is required where "+quote(k.Prop)+" is given")
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
 		return perName(at, k.Properties, "is not allowed here")
 	case *kind.PropertyNames:
+		for _, c := range e.Causes {
+			if f, ok := c.ErrorKind.(*kind.Format); ok && f.Want == "regex" {
+				return oneField(at+"/"+escape(k.Property), "%s", describe(f))
+			}
+		}
 		return oneField(at+"/"+escape(k.Property), "has a name that is not allowed here")
 	}
 	if len(e.Causes) == 0 {
@@ -149,6 +156,9 @@ func describe(k jsonschema.ErrorKind) string {
 	case *kind.Const:
 		return "is " + quote(k.Got) + "; it must be " + quote(k.Want)
 	case *kind.Format:
+		if text, ok := k.Got.(string); ok && k.Want == "regex" && k.Err != nil {
+			return "is " + quote(k.Got) + ", " + whyNoPattern(text, k.Err)
+		}
 		return "is " + quote(k.Got) + ", which is not a valid " + k.Want
 	case *kind.Pattern:
 		return "is " + quote(k.Got) + ", which does not match " + cut(k.Want, 2*maxQuote)
@@ -166,6 +176,8 @@ func describe(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("has %d characters; it must have at least %d", k.Got, k.Want)
 	case *kind.MaxLength:
 		return fmt.Sprintf("has %d characters; it must have at most %d", k.Got, k.Want)
+	case *kind.AdditionalItems: // of draft-07
+		return "has more elements than the schema lists"
 	case *kind.MinItems:
 		return fmt.Sprintf("has %d elements; it must have at least %d", k.Got, k.Want)
 	case *kind.MaxItems:

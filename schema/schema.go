@@ -1,4 +1,4 @@
-// Package schema compiles JSON Schemas (draft 2020-12) and checks values against them.
+// Package schema compiles JSON Schemas (draft 2020-12, or draft-07 if they say so) and checks values against them.
 // It never loads anything: a reference to another document is refused when the schema is
 // compiled. Every check is bounded, whatever the schema and the value are: patterns run
 // in linear time, and all work is charged to a budget. Violations are reported as short
@@ -16,8 +16,11 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// Dialect is the draft that schemas are read by.
-const Dialect = "https://json-schema.org/draft/2020-12/schema"
+// Dialect is the draft that schemas are read by. Those whose $schema is Draft7 are read by that one.
+const (
+	Dialect = "https://json-schema.org/draft/2020-12/schema"
+	Draft7  = "http://json-schema.org/draft-07/schema"
+)
 
 const (
 	maxBytes   = 256 << 10 // of a schema

@@ -120,14 +120,23 @@ func TestSchemasThatAreNone(t *testing.T) {
 		{`{"properties":{"a":{"required":"b"}}}`, "/properties/a/required is a string; it must be an array\n"},
 		{`{"properties":{"a":{"$ref":"#/$defs/no"}}}`, "/properties/a/$ref refers to a definition that the schema does not have\n"},
 		{`{"$ref":"#nowhere"}`, "/$ref refers to a definition that the schema does not have\n"},
-		{`{"properties":{"a":{"pattern":"(?=x)"}}}`, "/properties/a/pattern is \"(?=x)\", which is not a valid regex\n"},
-		{`{"patternProperties":{"(":{}}}`, "/patternProperties/( has a name that is not allowed here\n"},
+		{`{"properties":{"a":{"pattern":"(?=x)"}}}`,
+			"/properties/a/pattern is \"(?=x)\", which uses (?=: patterns are RE2, which has no look-ahead\n"},
+		{`{"pattern":"[(?=]\\.a(?<!b)"}`, "/pattern is \"[(?=]\\\\.a(?<!b)\", which uses (?<!: patterns are RE2, which has no look-behind\n"},
+		{`{"pattern":"(a)\\1"}`, "/pattern is \"(a)\\\\1\", which uses \\1: patterns are RE2, which has no back-reference\n"},
+		{`{"pattern":"a++"}`, "/pattern is \"a++\", which uses ++: patterns are RE2, which has no possessive quantifier\n"},
+		{`{"patternProperties":{"(?>a)":{}}}`,
+			"/patternProperties/(?>a) is \"(?>a)\", which uses (?>: patterns are RE2, which has no atomic group\n"},
+		{`{"patternProperties":{"(":{}}}`, "/patternProperties/( is \"(\", which is not a pattern of RE2: missing closing ): (\n"},
 		{`{"pattern":"` + strings.Repeat("a", 1001) + `"}`,
-			"/pattern is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…\", which is not a valid regex\n"},
-		{`{"pattern":"((a{100}){100}){100}"}`, "/pattern is \"((a{100}){100}){100}\", which is not a valid regex\n"},
+			"/pattern is \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…\", which has 1001 characters; at most 1000 are allowed\n"},
+		{`{"pattern":"((a{100}){100}){100}"}`, "/pattern is \"((a{100}){100}){100}\", which is not a pattern of RE2: "},
 		{`{"pattern":"` + strings.Repeat(`\\pL{900}`, 60) + `"}`, "/pattern is \"\\\\pL{900}\\\\pL{900}"},
-		{`{"$schema":"http://json-schema.org/draft-07/schema#"}`,
-			"/$schema is \"http://json-schema.org/draft-07/schema#\"; schemas are read as " + Dialect + "\n"},
+		{`{"$schema":"http://json-schema.org/draft-04/schema#"}`,
+			"/$schema is \"http://json-schema.org/draft-04/schema#\"; schemas are read as " + Dialect + " or " + Draft7 + "\n"},
+		{`{"$defs":{"a":{"$schema":"http://json-schema.org/draft-07/schema#"}}}`,
+			"/$defs/a/$schema is \"http://json-schema.org/draft-07/schema#\", and the schema is read as " + Dialect + "\n"},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#","items":5}`, "/items fits none of"},
 		{`{"maximum":1e999999999}`, "/maximum is a number with an exponent beyond ±1000\n"},
 		{`{"enum":[` + strings.Repeat("0,", maxNodes) + `0]}`, " has more than 5000 parts\n"},
 		{strings.Repeat(`{"not":`, 600) + "{}" + strings.Repeat("}", 600), " is nested deeper than 500 levels\n"},
@@ -136,6 +145,29 @@ func TestSchemasThatAreNone(t *testing.T) {
 		s, bad := Compile([]byte(c.schema))
 		if got := lines(bad); s != nil || !strings.HasPrefix(got, c.says) {
 			t.Errorf("%.60s\n got %s\nwant %s", c.schema, got, c.says)
+		}
+	}
+}
+
+// A schema that names draft-07 is read by it: lists of items, definitions, dependencies, and a reference
+// that stands alone.
+func TestDraft7(t *testing.T) {
+	for _, dialect := range []string{Draft7, Draft7 + "#", "https://json-schema.org/draft-07/schema#"} {
+		s := must(t, `{"$schema":"`+dialect+`","properties":{
+			"pair":{"items":[{"type":"string"},{"type":"integer"}],"additionalItems":false},
+			"list":{"items":{"$ref":"#/definitions/word","minLength":9}},
+			"a":{}},
+			"dependencies":{"a":["b"]},"definitions":{"word":{"type":"string"}}}`)
+		for _, c := range []struct{ value, says string }{
+			{`{"pair":["a",1],"list":["x"],"a":1,"b":2}`, ""},
+			{`{"pair":[1,"a"]}`, "/pair/0 is a number; it must be a string\n/pair/1 is a string; it must be an integer\n"},
+			{`{"pair":["a",1,2]}`, "/pair has more elements than the schema lists\n"},
+			{`{"list":[1]}`, "/list/0 is a number; it must be a string\n"},
+			{`{"a":1}`, "/b is required where \"a\" is given\n"},
+		} {
+			if got := lines(s.Check([]byte(c.value))); got != c.says && (c.says == "" || !strings.HasPrefix(got, c.says)) {
+				t.Errorf("%s: %s", c.value, got)
+			}
 		}
 	}
 }
@@ -173,6 +205,8 @@ func TestNothingIsFetched(t *testing.T) {
 
 // bombs are schemas and values that would take very long without a budget.
 var bombs = map[string][2]string{
+	"lists of draft-07": {`{"$schema":"` + Draft7 + `","allOf":[{"items":[{"$ref":"#"}]},{"items":[{"$ref":"#"}]}]}`,
+		strings.Repeat("[", 60) + strings.Repeat("]", 60)},
 	"alternatives of alternatives": {doubling(40), `1`},
 	"recursion that doubles at each level": {
 		`{"$defs":{"n":{"type":"object","allOf":[{"properties":{"c":{"$ref":"#/$defs/n"}}},{"properties":{"c":{"$ref":"#/$defs/n"}}}]}},` +
@@ -223,7 +257,7 @@ func TestManyPatternsAreRefused(t *testing.T) {
 			fmt.Fprintf(&b, `,{"pattern":"%s%d"}`, p, i)
 		}
 		if s, bad := Compile([]byte(`{"anyOf":[` + b.String()[1:] + `]}`)); s != nil ||
-			len(bad) != 1 && !strings.Contains(lines(bad), "which is not a valid regex") {
+			len(bad) != 1 && !strings.Contains(lines(bad), "too large") {
 			t.Errorf("%s: %v", name, lines(bad))
 		}
 	}

@@ -160,6 +160,9 @@ func TestAReaderOfLostChunks(t *testing.T) {
 	if r := ask(t, s.srv, "GET", "/v1/messages/"+s.message, ""); !strings.Contains(r.text, `"epoch":1`) {
 		t.Error(r.text)
 	}
+	if r := ask(t, s.srv, "GET", "/v1/messages", ""); len(r.items()) != 1 || r.items()[0]["epoch"] != 1.0 {
+		t.Errorf("in a list: %s", r.text)
+	}
 	s.post("finish", "")
 	next("1-4 end")
 	next("1-4 end")

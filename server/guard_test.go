@@ -3,12 +3,15 @@ package server_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -80,6 +83,34 @@ func TestProbesNeedNoHost(t *testing.T) {
 	}
 	if r := ask(t, srv, "GET", "/metrics", "", "Host", "10.0.0.1:7033", "Authorization", "Bearer none"); r.StatusCode != 401 {
 		t.Errorf("metrics with a key that is none: %s", r.Status)
+	}
+}
+
+// The metrics answer a key whatever the Host is, HTTP/1.0 without one included.
+func TestMetricsWithAKeyNeedNoHost(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.DiscardHandler)})
+	h := &testServer{t, p, serve(t, p.Service, server.Options{Gate: gate, Hosts: []string{"work.example"}})}
+	_, token := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Namespace: pawl.AnyNamespace})
+	for head, want := range map[string]int{
+		"HTTP/1.0\r\nAuthorization: " + token:                            200,
+		"HTTP/1.0\r\nHost: elsewhere.example\r\nAuthorization: " + token: 200,
+		"HTTP/1.1\r\nHost: 10.9.8.7:1\r\nAuthorization: " + token:        200,
+		"HTTP/1.1\r\nHost:\r\nAuthorization: " + token:                   200,
+		"HTTP/1.0":                               403,
+		"HTTP/1.0\r\nAuthorization: Bearer none": 401,
+	} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", h.srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /metrics "+head+"\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if status := statusOf(conn); status != want {
+			t.Errorf("%q: %d, want %d", head, status, want)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -150,7 +152,18 @@ func checkBody(r *http.Request, data []byte) error {
 	if strings.HasPrefix(r.URL.Path, "/v1/messages") && strings.HasSuffix(r.URL.Path, ":append") {
 		return strictjson.ScanHalved(data)
 	}
-	return strictjson.Scan(data)
+	err := strictjson.Scan(data)
+	if err != nil && !errors.Is(err, strictjson.TooMany) && r.URL.Path == "/mcp" && isBatch(data) { // its messages are checked one by one
+		return nil
+	}
+	return err
+}
+
+// isBatch reports whether a body is a list of values whose ends are certain, as a batch of JSON-RPC is.
+func isBatch(data []byte) bool {
+	values, rest, ok := strictjson.ValuesUpTo(data, pawl.MaxMCPBatch)
+	return ok && len(bytes.TrimSpace(rest)) == 0 && len(values) > 0 &&
+		!slices.ContainsFunc(values, func(v []byte) bool { return !wellFormed(v) })
 }
 
 // checkCoding refuses a body that is compressed.

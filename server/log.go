@@ -29,6 +29,9 @@ type call struct {
 	// rest writes the answer after the operation and its middleware have returned; nil = the
 	// operation has answered.
 	rest func(w http.ResponseWriter, r *http.Request)
+	// again runs the operation of a read anew: see waitForEnd.
+	again  later
+	waited bool
 	// keyed is the idempotency key that the call is carried out under; nil = none.
 	keyed *pawl.KeyBegin
 	// upload is the body of a call that takes bytes; nil = the call takes none.
@@ -62,7 +65,7 @@ func withRequestID(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callKey{}, &call{id: id, path: r.URL.EscapedPath()}))
 }
 
-// logRequest logs the line of a request and counts it. It must be deferred: it turns a panic into
+// logRequest logs the line of a request, at debug, and counts it. It must be deferred: it turns a panic into
 // an internal error.
 func (s *server) logRequest(w middleware.WrapResponseWriter, r *http.Request, began time.Time) {
 	v := recover()
@@ -75,7 +78,7 @@ func (s *server) logRequest(w middleware.WrapResponseWriter, r *http.Request, be
 	if code := callOf(r.Context()).refused; code != "" {
 		s.metrics.errors.WithLabelValues(string(code)).Inc()
 	}
-	s.opts.Log.LogAttrs(r.Context(), slog.LevelInfo, "request",
+	s.opts.Log.LogAttrs(r.Context(), slog.LevelDebug, "request",
 		slog.String("request_id", callOf(r.Context()).id),
 		slog.String("method", r.Method),
 		slog.String("route", route),

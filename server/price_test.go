@@ -65,15 +65,15 @@ var kinds = map[string]string{
 		"submit submit_part finalize approve_task reject_task start_message open_message append step_message finish_message " +
 		"stop_message register_worker restore_archive resume_relay forget_relay put_queue pause_queue resume_queue pause_namespace " +
 		"open_effect report_effect_done report_effect_failed report_effect_unknown approve_effect reject_effect resolve_effect " +
-		"resume_namespace put_budget delete_budget reserve_budget settle_budget bulk create_schedule pause_schedule resume_schedule " +
-		"run_schedule delete_schedule put_type remove_type begin_key renew_key complete_key fail_key plain_create_task " +
+		"resume_namespace put_budget delete_budget reserve_budget settle_budget bulk create_schedule put_schedule pause_schedule " +
+		"resume_schedule run_schedule delete_schedule put_type remove_type begin_key renew_key complete_key fail_key plain_create_task " +
 		"plain_task_cancel plain_task_retry",
 	"batch": "create_tasks update_tasks clone_tasks fork_tasks delete_tasks add_items_batch cancel_tasks retry_tasks bury_tasks " +
 		"checkpoint_tasks append_tasks prune_tasks send_signals heartbeat_items progress_items checkpoint_items complete_items " +
 		"fail_items release_items revoke_leases suspend_items spawn_children submit_items submit_parts finalize_items approve_tasks " +
 		"reject_tasks start_messages open_messages append_messages step_messages finish_messages stop_messages put_types " +
 		"remove_types begin_keys renew_keys complete_keys fail_keys",
-	"work": "sweep",
+	"work": "sweep tick",
 	"page": "/ui/{$} /ui/tasks /ui/tasks/{id} /ui/tasks/bulk /ui/items /ui/approvals /ui/failures /ui/dead-letters /ui/items/selected " +
 		"/ui/items/{id} /ui/messages/{id} /ui/workers /ui/types /ui/queues /ui/queues/{id} /ui/schedules /ui/schedules/{id} " +
 		"/ui/budgets /ui/budgets/{id} /ui/legend /ui/tasks/{id}/{verb} /ui/items/{id}/{verb} /ui/messages/{id}/stop /ui/ /ui/sweeps " +
@@ -84,7 +84,7 @@ var kinds = map[string]string{
 		"/ui/keys/",
 	"tool": "work_propose work_fork work_cancel work_checkout work_heartbeat work_progress work_checkpoint work_complete work_fail " +
 		"work_release work_spawn work_submit work_submit_part work_finalize work_approve work_reject",
-	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs",
+	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs work_types",
 	"wait": "work_wait",
 }
 

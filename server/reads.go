@@ -17,7 +17,7 @@ func isStream(r api.Route, c *call) bool {
 // bounded limits how long a read may take, and how many reads of its key run at once; end
 // frees them.
 func (s *server) bounded(r *http.Request, route api.Route) (_ *http.Request, end func(), err error) {
-	if isStream(route, &call{streams: wantsStream(r.Header.Get("Accept"))}) {
+	if isStream(route, callOf(r.Context())) {
 		return r, func() {}, nil
 	}
 	ctx, end, err := s.reading(r.Context())

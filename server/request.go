@@ -174,17 +174,19 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 				return
 			}
 		}
-		if isRead(route) {
-			bounded, end, err := s.bounded(r, route)
-			if err != nil {
-				s.deny(w, r, route.Name, err)
-				return
-			}
-			defer end()
-			r = bounded
-		}
 		call := callOf(r.Context())
 		call.keyed = hook
+		call.streams = route.Has(api.MayStream) && wantsStream(r.Header.Get("Accept"))
+		if isRead(route) {
+			read := func(w http.ResponseWriter) {
+				s.runRead(w, r, route, func(w http.ResponseWriter, r *http.Request) {
+					operation(humachi.NewContext(c.Operation(), r, w))
+				})
+			}
+			call.again = later{r.Context(), read}
+			read(w)
+			return
+		}
 		if route.Mutates() {
 			var err error
 			if call.keyed, err = s.keyed(r, route); err != nil {
@@ -192,10 +194,23 @@ func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Conte
 				return
 			}
 		}
-		call.streams = late && r.Method == http.MethodGet && wantsStream(r.Header.Get("Accept"))
 		if late || call.keyed != nil {
 			w = dropping{w, call}
 		}
 		operation(humachi.NewContext(c.Operation(), r, w))
 	}
+}
+
+// runRead runs the operation of a read, within the bounds of reads.
+func (s *server) runRead(w http.ResponseWriter, r *http.Request, route api.Route, operation http.HandlerFunc) {
+	bounded, end, err := s.bounded(r, route)
+	if err != nil {
+		s.deny(w, r, route.Name, err)
+		return
+	}
+	defer end()
+	if route.Has(api.AnswersLate) {
+		w = dropping{w, callOf(r.Context())}
+	}
+	operation(w, bounded)
 }

@@ -88,6 +88,9 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("doctor", "", `{"events":10}`); r.json["clean"] != true || r.json["breaches"] == nil || r.json["warnings"] == nil {
 		t.Errorf("doctor: %s", r.text)
 	}
+	if r := call("tick", "", ""); r.json["did"].(map[string]any)["fired"] == nil {
+		t.Errorf("tick: %s", r.text)
+	}
 	if r := call("prunable", "", ""); r.json["task_ids"] == nil {
 		t.Errorf("prunable: %s", r.text)
 	}
@@ -488,6 +491,23 @@ func (h *testServer) schedulesAnswer(call caller) {
 		h.Errorf("create again: %s", r.text)
 	}
 	h.do(409, "POST", "/v1/schedules", `{"name":"daily:report","cron":"0 8 * * *","task":{"type":"report"}}`)
+	if r := h.do(200, "PUT", "/v1/schedules/daily:report", daily); r.json["unchanged"] != true {
+		h.Errorf("put the same: %s", r.text)
+	}
+	if r := h.do(200, "PUT", "/v1/schedules/daily:report", strings.Replace(daily, `"n":1`, `"n":2`, 1)); r.json["unchanged"] != nil ||
+		!strings.Contains(r.text, `"payload":{"n":2}`) {
+		h.Errorf("put another: %s", r.text)
+	}
+	if r := call("put_schedule", "new", `{"every_seconds":60,"task":{"type":"t"}}`); r.json["created"] != true || r.str("name") != "new" {
+		h.Errorf("put a new one: %s", r.text)
+	}
+	h.do(204, "DELETE", "/v1/schedules/new", "")
+	for _, body := range []string{`{"name":"other","cron":"0 9 * * *","task":{"type":"report"}}`, `{"task":{"type":"report"}}`,
+		`{"cron":"x","task":{"type":"report"}}`, `{"cron":"0 9 * * *","task":{}}`} {
+		if r := h.do(400, "PUT", "/v1/schedules/daily:report", body); r.str("code") != "invalid" {
+			h.Errorf("put %s: %s", body, r.text)
+		}
+	}
 	if r := call("run_schedule", "daily:report", ""); !strings.HasPrefix(r.str("last_task_id"), "tsk_") {
 		h.Errorf("run: %s", r.text)
 	}

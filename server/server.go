@@ -74,6 +74,8 @@ type Options struct {
 	Front func(api http.Handler) http.Handler
 	// Inbound are the sources of webhooks, by the name in the path of receive_webhook.
 	Inbound map[string]*inbound.Source
+	// Relay delivers once what the feed has, for a tick: relay.Once. Nil = ticks deliver nothing.
+	Relay func(context.Context) (sent int64, next time.Time, err error)
 	// Version is the program's version, for the API's description. "" = "dev".
 	Version string
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the gauges of the
@@ -136,6 +138,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.chats()
 	s.record()
 	s.statsRoutes()
+	s.ticks()
 	s.doctor()
 	s.queuesRoutes()
 	s.budgets()

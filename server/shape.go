@@ -48,21 +48,25 @@ func (s *server) readTasks() {
 	})
 	add(s, "get_task", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The id."`
+		api.EndQuery
 		api.TaskShape
-	}) (*struct {
-		ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
-		Body api.TaskView
-	}, error) {
+	}) (*taskView, error) {
+		if waits, err := s.waitForEnd(ctx, in.ID, in.Wait); waits || err != nil {
+			return &taskView{}, err
+		}
 		t, err := s.taskOf(ctx, in.ID, in.Fields)
 		if err != nil {
 			return nil, err
 		}
 		v, err := s.view(ctx, t, in.Include)
-		return &struct {
-			ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
-			Body api.TaskView
-		}{etag(t), v}, err
+		return &taskView{etag(t), v}, err
 	})
+}
+
+// taskView is a task as its caller has shaped it.
+type taskView struct {
+	ETag string `header:"ETag" doc:"The task's version, quoted, for If-Match."`
+	Body api.TaskView
 }
 
 // sizeOf returns about how many bytes the included values have.

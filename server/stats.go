@@ -129,3 +129,26 @@ func (s *server) doctor() {
 		return reply(s.svc.Doctor(ctx, in.Body))
 	})
 }
+
+// relaysOfTick bounds what a tick spends on deliveries.
+const relaysOfTick = 20 * time.Second
+
+func (s *server) ticks() {
+	change(s, "tick", func(ctx context.Context, svc pawl.Service, _ *empty) (*answer[pawl.Ticked], error) {
+		return reply(s.tick(ctx, svc))
+	})
+}
+
+// tick does what is due, and lets the relays deliver what the feed has then.
+func (s *server) tick(ctx context.Context, svc pawl.Service) (pawl.Ticked, error) {
+	out, err := svc.Tick(ctx)
+	if err != nil || s.opts.Relay == nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, relaysOfTick)
+	defer cancel()
+	sent, again, err := s.opts.Relay(ctx)
+	out.Did.Relayed += sent
+	out.Again(again)
+	return out, err
+}

@@ -156,7 +156,7 @@ func (a *Admitted) first(ctx context.Context, tx Tx) error {
 		if err != nil || len(gates) == 0 { // no item was ever queued
 			return err
 		}
-		g.id = gates[""]
+		g.id = gates[""].ID
 	}
 	heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, []GateWish{{Gate: g.id, Most: a.free}})
 	g.heads = heads[g.id]

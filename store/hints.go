@@ -60,7 +60,9 @@ func (a *Admitted) forgetDone(ctx context.Context, tx Tx, gates []*gate) error {
 	k := a.rules.PerKey
 	var done []*gate
 	var later [][]any
+	lost := false
 	for _, g := range gates {
+		lost = lost || g.pointer == "" && !g.empty // the gate is gone: its items need another one
 		switch {
 		case g.pointer != a.pointer, g.empty, g.held, k.Concurrency != nil && g.leased >= *k.Concurrency, a.ordered() && g.leased > 0:
 		case k.Rate != nil && startsAt(k.Rate, g.next, a.Now, 1) == 0:
@@ -69,6 +71,11 @@ func (a *Admitted) forgetDone(ctx context.Context, tx Tx, gates []*gate) error {
 			continue
 		}
 		done = append(done, g)
+	}
+	if lost {
+		if _, err := tx.Exec(ctx, limitsSQL["hint search"], a.ask.Queue, searchHint); err != nil {
+			return err
+		}
 	}
 	if len(later) > 0 {
 		if err := tx.ExecEach(ctx, limitsSQL["hint later"], later); err != nil {

@@ -190,43 +190,6 @@ func SearchAgain(ctx context.Context, tx Tx, taskID string) error {
 	return err
 }
 
-// Gates returns the gate of each key of a queue, and adds those that are missing.
-func Gates(ctx context.Context, tx Tx, namespace string, q *LimitedQueue, keys []string) (map[string]int64, error) {
-	keys = slices.Compact(slices.Sorted(slices.Values(keys))) // in one order: calls that add the same keys wait for each other
-	out, err := readGates(ctx, tx, q, keys)
-	if err != nil || len(out) == len(keys) {
-		return out, err
-	}
-	var missing [][]any
-	for _, key := range keys {
-		if _, found := out[key]; !found {
-			missing = append(missing, []any{q.ID, namespace, q.Pointer(), key})
-		}
-	}
-	if err := tx.ExecEach(ctx, limitsSQL["add gate"], missing); err != nil {
-		return nil, err
-	}
-	return readGates(ctx, tx, q, keys)
-}
-
-func readGates(ctx context.Context, tx Tx, q *LimitedQueue, keys []string) (map[string]int64, error) {
-	rows, err := tx.Query(ctx, limitsSQL["gates of keys"], q.ID, q.Pointer(), List(keys))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[string]int64{}
-	for rows.Next() {
-		var key string
-		var id int64
-		if err := rows.Scan(&key, &id); err != nil {
-			return nil, err
-		}
-		out[key] = id
-	}
-	return out, rows.Err()
-}
-
 // Keying gives gates to the items of a queue that have none of its pointer, in steps. The places
 // are searched in an order in which no item can get from one that is still to be searched
 // to one that has been.
@@ -367,7 +330,7 @@ func (k *Keying) Set(ctx context.Context, tx Tx, found []Unkeyed) error {
 	}
 	rows := make([][]any, len(found))
 	for i, u := range found {
-		rows[i] = []any{k.Queue.ID, ItemID(u.item), u.rank, gates[u.key]}
+		rows[i] = []any{k.Queue.ID, ItemID(u.item), u.rank, gates[u.key].ID}
 	}
 	return tx.ExecEach(ctx, inPlace("key", found[0].place), rows)
 }

@@ -104,9 +104,62 @@ SET next_start = $2
 WHERE id = $1
 
 -- name: gates of keys
-SELECT g.key, g.id
+SELECT g.key, g.id, CASE WHEN g.idle_since IS NULL THEN 0 ELSE 1 END
 FROM pawl.gates g
 WHERE g.queue_id = $1 AND g.pointer = $2 AND g.key IN @list($3)
+
+-- Those that another transaction locks are left: it uses them, or removes them.
+-- name: use gates
+UPDATE pawl.gates
+SET idle_since = NULL
+WHERE id IN (
+  SELECT x.id
+  FROM pawl.gates x
+  WHERE x.id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j) AND x.idle_since IS NOT NULL
+  @skip)
+
+-- The gates after $1 with a pointer, at most $2; whether something refers to them, or their rate was
+-- not at rest at $3.
+-- name: uses of gates
+SELECT x.id, x.idle_since, CASE WHEN x.next_start > $3
+    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = x.queue_id AND r.gate = x.id)
+    OR EXISTS (SELECT 1 FROM pawl.leases l WHERE l.queue_id = x.queue_id AND l.gate = x.id)
+    OR EXISTS (SELECT 1 FROM pawl.scheduled s WHERE s.gate = x.id)
+    OR EXISTS (SELECT 1 FROM pawl.waiting w WHERE w.gate = x.id)
+    OR EXISTS (SELECT 1 FROM pawl.parked_items p WHERE p.gate = x.id) THEN 1 ELSE 0 END
+FROM pawl.gates x
+WHERE x.id > $1 AND x.pointer <> ''
+ORDER BY x.id
+LIMIT $2
+
+-- name: note idle gates
+UPDATE pawl.gates
+SET idle_since = $2
+WHERE id IN (
+  SELECT x.id
+  FROM pawl.gates x
+  WHERE x.id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j) AND x.idle_since IS NULL
+  @skip)
+
+-- name: lock idle gates
+SELECT x.id
+FROM pawl.gates x
+WHERE x.id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j) AND x.idle_since <= $2 AND x.id < (SELECT MAX(y.id) FROM pawl.gates y)
+ORDER BY x.id
+@skip
+
+-- They are locked, and something may refer to them since they were read.
+-- name: remove gates
+DELETE FROM pawl.gates
+WHERE id IN (
+  SELECT x.id
+  FROM pawl.gates x
+  WHERE x.id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j) AND x.next_start <= $2
+    AND NOT EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = x.queue_id AND r.gate = x.id)
+    AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.queue_id = x.queue_id AND l.gate = x.id)
+    AND NOT EXISTS (SELECT 1 FROM pawl.scheduled s WHERE s.gate = x.id)
+    AND NOT EXISTS (SELECT 1 FROM pawl.waiting w WHERE w.gate = x.id)
+    AND NOT EXISTS (SELECT 1 FROM pawl.parked_items p WHERE p.gate = x.id))
 
 -- name: add gate
 INSERT INTO pawl.gates (queue_id, namespace, pointer, key)
@@ -164,6 +217,12 @@ WHERE (queue_id, at, gate, tx) IN (
   WHERE h.queue_id = $1 AND h.at = 0 AND h.gate >= $3 AND h.gate <= $4
     AND ((h.gate, h.tx) IN (SELECT CAST(j.value ->> 0 AS INTEGER), CAST(j.value ->> 1 AS BIGINT) FROM @each($2) AS j)) IS TRUE -- or it is joined row by row
   @skip)
+
+-- An item has the number of a gate that is gone.
+-- name: hint search
+INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)
+VALUES ($1, $2, 0, @transaction)
+ON CONFLICT (queue_id, at, gate, tx) DO NOTHING
 
 -- name: hint later
 INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)

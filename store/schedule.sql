@@ -32,6 +32,11 @@ SET version = s.version + 1, next_tick = CAST(x.value ->> 1 AS BIGINT), next_at 
 FROM @each($1) AS x
 WHERE s.id = x.value ->> 0
 
+-- name: define schedule
+UPDATE pawl.schedules
+SET definition = $2, typed = $3
+WHERE id = $1
+
 -- name: delete schedule
 DELETE FROM pawl.schedules
 WHERE namespace = $1 AND name = $2

@@ -125,6 +125,12 @@ func WriteSchedules(ctx context.Context, tx Tx, rows []ScheduleRow, now int64) e
 	return err
 }
 
+// DefineSchedule stores the definition of a schedule whose row is locked.
+func DefineSchedule(ctx context.Context, tx Tx, r ScheduleRow) error {
+	_, err := tx.Exec(ctx, scheduleSQL["define schedule"], r.ID, r.Definition, bit(r.Typed))
+	return err
+}
+
 // DeleteSchedule removes a schedule and its queued ticks. It leaves the record of its firings
 // to retention.
 func DeleteSchedule(ctx context.Context, tx Tx, namespace, name string) error {

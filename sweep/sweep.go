@@ -41,6 +41,8 @@ type Sweeper struct {
 	// OnChildren is called, after the commit, with what the ends of children have moved; nil =
 	// not called.
 	OnChildren func(context.Context, store.ChildrenEnded)
+	// OnGates is called, after the commit, when keys of queues with limits were removed; nil = not called.
+	OnGates func()
 	// OnPass is called after each whole pass, and after a quick one that did something; nil = not called.
 	OnPass func(pawl.SweepStats)
 
@@ -54,6 +56,7 @@ type Sweeper struct {
 	resettled      bool            // there are no more tasks for resettle
 	feedSeen       int64           // the last page of the feed that was checked
 	uniquesSeen    store.UniqueKey // the last unique key that was looked at
+	gatesSeen      int64           // the last key of a queue with limits that was looked at
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
 }
@@ -106,6 +109,7 @@ var (
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
 		(*pass).tombstones, (*pass).feed, (*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
+		(*pass).gates,
 	}
 )
 

@@ -53,9 +53,7 @@ func root(a *cli.App) *cobra.Command {
 		idempotency.Command(a),
 		key.Command(a),
 		tasktype.Command(a),
-		worker.Command(
-			a,
-		),
+		worker.Command(a),
 		serve.Command(a),
 		serve.MCPCommand(a),
 		queue.Command(a),
@@ -65,6 +63,7 @@ func root(a *cli.App) *cobra.Command {
 		bulk.Command(a),
 		relay.Command(a),
 		db.SweepCommand(a),
+		serve.TickCommand(a),
 		db.PruneCommand(a),
 		db.ArchiveCommand(a),
 		db.BackupCommand(a),

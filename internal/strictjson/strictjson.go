@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -49,9 +50,17 @@ func Misfit(e *jsonv2.SemanticError) string {
 // Values returns the texts of the values of a list, and what follows the list. ok = the text begins with a
 // list. It counts brackets and reads no value.
 func Values(text []byte) (values [][]byte, rest []byte, ok bool) {
+	return ValuesUpTo(text, math.MaxInt)
+}
+
+// ValuesUpTo is Values for lists of bounded length: ok is false for a longer one.
+func ValuesUpTo(text []byte, most int) (values [][]byte, rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(space(text), []byte("["))
 	rest = space(rest)
 	for ok && len(rest) > 0 && rest[0] != ']' {
+		if len(values) == most {
+			return nil, nil, false
+		}
 		n := jsonscan.End(rest)
 		values, rest = append(values, rest[:n]), space(rest[n:])
 		if len(rest) == 0 || rest[0] != ',' {

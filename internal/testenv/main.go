@@ -78,12 +78,7 @@ func run(args []string) int {
 	env, forget := withProgram(ctx, args, env)
 	defer forget()
 	env = withPrism(env)
-	code := 0
-	for _, t := range runsOf(args, withRaced) {
-		if ctx.Err() == nil {
-			code = max(code, t.run(ctx, env, report))
-		}
-	}
+	code := inStreams(runsOf(args, withRaced), func(t goTest) int { return t.run(ctx, env, report) })
 	if code == 1 && !once && again(ctx, args, env, report) {
 		code = 0
 	}
@@ -145,10 +140,25 @@ func (t goTest) String() string {
 	return strings.Join(words, " ")
 }
 
+// inStreams makes the first run, and the others one after the other beside it: tests wait for each other and for
+// servers, so that one run alone leaves processors idle. It returns the largest code.
+func inStreams(runs []goTest, run func(goTest) int) int {
+	beside := make(chan int)
+	go func() {
+		code := 0
+		for _, t := range runs[1:] {
+			code = max(code, run(t))
+		}
+		beside <- code
+	}()
+	code := run(runs[0])
+	return max(code, <-beside)
+}
+
 // runsOf lists the runs: those of the root's module, and, when all packages are tested, of each other module. The bench
 // is not among them, because it measures.
 func runsOf(args []string, withRaced bool) []goTest {
-	runs := []goTest{{args: args}}
+	runs := []goTest{{args: withLongestFirst(args)}}
 	if slices.Contains(args, allPackages) {
 		for _, room := range []string{"contrib", "examples"} {
 			found, _ := filepath.Glob(room + "/*/go.mod") // the pattern is valid
@@ -161,6 +171,15 @@ func runsOf(args []string, withRaced bool) []goTest {
 		runs = append(runs, racedRuns(args)...)
 	}
 	return runs
+}
+
+// withLongestFirst names the package whose tests take longest before all packages, so that the others run beside it.
+func withLongestFirst(args []string) []string {
+	i := slices.Index(args, allPackages)
+	if i < 0 {
+		return args
+	}
+	return slices.Insert(slices.Clone(args), i, "./engine")
 }
 
 // withProgram builds pawl once for the tests that run it, if all packages are tested. Otherwise, or if it cannot be built,
@@ -186,6 +205,9 @@ func withProgram(ctx context.Context, args, env []string) (with []string, forget
 // run runs go test in a process group of its own and passes its events to the report. When
 // ctx or the run ends, it kills the whole group.
 func (t goTest) run(ctx context.Context, env []string, report *Report) int {
+	if ctx.Err() != nil {
+		return 130
+	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, t.args...)...)
 	cmd.Dir, cmd.Stderr, cmd.Env = t.dir, os.Stderr, env
 	if t.race {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -38,6 +39,11 @@ func TestRacedTestsExist(t *testing.T) {
 				t.Errorf("%s is not a test of %v, or is listed twice", test, r.packages)
 			}
 		}
+		for _, test := range r.onBoth {
+			if !slices.Contains(r.tests, test) {
+				t.Errorf("%s is not listed", test)
+			}
+		}
 	}
 }
 
@@ -49,12 +55,22 @@ func TestRuns(t *testing.T) {
 		said = append(said, r.String())
 	}
 	all := strings.Join(said, "\n")
-	for _, want := range []string{"go test -timeout 1h ./...", "cd contrib/traces && go test -timeout 1h ./...",
+	for _, want := range []string{"go test -timeout 1h ./engine ./...", "cd contrib/traces && go test -timeout 1h ./...",
 		"go test -timeout 1h -race -gcflags=modernc.org/...=-race=false -d=checkptr=0 ./engine/internal/...",
 		"-run ^(TestConcurrentWalk|"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not in\n%s", want, all)
 		}
+	}
+	var mu sync.Mutex
+	made := 0
+	if code := inStreams(runs, func(t goTest) int {
+		mu.Lock()
+		defer mu.Unlock()
+		made++
+		return made % 3
+	}); code != 2 || made != len(runs) {
+		t.Errorf("code %d of %d runs, %d made", code, len(runs), made)
 	}
 	if one := runsOf([]string{"./engine"}, false); len(one) != 1 || one[0].race || one[0].dir != "" {
 		t.Errorf("%v", one)

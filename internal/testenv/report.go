@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pawl-work/pawl/internal/clock"
 )
@@ -15,6 +16,7 @@ import (
 // Report turns the events of `go test -json` into a summary for people: one line per package,
 // the whole output of each failed test, and at the end what was skipped and why, what failed, and what is unstable.
 type Report struct {
+	mu  sync.Mutex // several runs report at once
 	out io.Writer
 	ci  bool // print every result, and count a skip that is not allowed as a failure
 
@@ -29,7 +31,10 @@ type Report struct {
 	spent                   spent
 }
 
-type testName struct{ pkg, test string }
+type testName struct {
+	pkg, test string
+	race      bool // of the run with the race detector
+}
 
 type skip struct{ name, reason string }
 
@@ -61,17 +66,16 @@ func (r *Report) CouldNot(what, why string) { r.couldNot = append(r.couldNot, sk
 // Read reads all events of a run. Lines that are not events are printed unchanged.
 func (r *Report) Read(in io.Reader, of goTest) error {
 	began := clock.Now()
-	defer func() { r.spent.runs = append(r.spent.runs, span{of.String(), clock.Now().Sub(began)}) }()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.spent.runs = append(r.spent.runs, span{of.String(), clock.Now().Sub(began)})
+	}()
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
-		var e event
-		switch {
-		case line == "":
-		case json.Unmarshal([]byte(line), &e) == nil && e.Action != "":
-			r.take(e, of)
-		default:
-			fmt.Fprint(r.out, line)
+		if line != "" {
+			r.line(line, of)
 		}
 		if err == io.EOF {
 			return nil
@@ -82,8 +86,19 @@ func (r *Report) Read(in io.Reader, of goTest) error {
 	}
 }
 
+func (r *Report) line(line string, of goTest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var e event
+	if json.Unmarshal([]byte(line), &e) == nil && e.Action != "" {
+		r.take(e, of)
+	} else {
+		fmt.Fprint(r.out, line)
+	}
+}
+
 func (r *Report) take(e event, of goTest) {
-	name := testName{e.Package, e.Test}
+	name := testName{e.Package, e.Test, of.race}
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
@@ -148,7 +163,7 @@ func (r *Report) endPackage(e event, of goTest) {
 		}
 	}
 	for name, said := range r.output {
-		if name.pkg != e.Package {
+		if name.pkg != e.Package || name.race != of.race {
 			continue
 		}
 		delete(r.output, name)

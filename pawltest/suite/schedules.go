@@ -55,6 +55,91 @@ var cron = noun{"schedules", []promise{
 		w.same(w.outcomes("s"), []pawl.FiringOutcome{pawl.FiringCreated, pawl.FiringDeduplicated}, "firings")
 		w.same(w.queue("a").Queued, int64(1), "queued")
 	}},
+	{"a schedule that is put is made, left alone or replaced, and keeps its record", func(w *fixture) {
+		put := func(s pawl.NewSchedule, created, unchanged bool) pawl.Schedule {
+			out, err := w.svc.PutSchedule(w.ctx, s)
+			w.ok(err, "put")
+			w.same([]any{out.Created, out.Unchanged}, []any{created, unchanged}, "created, unchanged")
+			got := w.getSchedule(s.Name)
+			out.Created, out.Unchanged = false, false
+			w.same(out, got, "schedule")
+			return out
+		}
+		s := pawl.NewSchedule{Name: "p", EverySeconds: 60, Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "a", Payload: raw(`1`)}}
+		first := put(s, true, false)
+		put(s, false, true)
+		w.fireTicks("p", 1)
+		s.Task.Payload = raw(`2`)
+		second := put(s, false, false)
+		w.same([]any{second.CreatedAt, *second.LastTick, second.Next[0], *second.LastTaskID},
+			[]any{first.CreatedAt, first.Next[0], first.Next[1], w.madeBy("p")[0].ID}, "place")
+		w.fireTicks("p", 1)
+		w.same(string(w.madeBy("p")[1].Payload), `2`, "payload")
+		s.EverySeconds, s.Overlap = 600, pawl.OverlapSkip
+		w.same(put(s, false, false).Next[0], first.CreatedAt.Truncate(time.Second).Add(10*time.Minute), "next of another rule")
+		w.same(len(w.outcomes("p")), 2, "firings")
+	}},
+	{"a put of a schedule keeps a tick that is due, and makes none that has passed", func(w *fixture) {
+		s := pawl.NewSchedule{Name: "p", EverySeconds: 60, CatchUp: pawl.CatchUpAll, Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "a"}}
+		_, err := w.svc.PutSchedule(w.ctx, s)
+		w.ok(err, "put")
+		w.advance(2 * time.Minute)
+		s.Task.Title = "later"
+		_, err = w.svc.PutSchedule(w.ctx, s)
+		w.ok(err, "put")
+		w.sweep()
+		w.same(len(w.madeBy("p")), 2, "tasks of the same rule")
+		w.advance(2 * time.Minute)
+		s.EverySeconds = 30
+		_, err = w.svc.PutSchedule(w.ctx, s)
+		w.ok(err, "put")
+		w.sweep()
+		w.same(len(w.madeBy("p")), 2, "tasks of another rule")
+	}},
+	{"a put of a paused schedule leaves it paused", func(w *fixture) {
+		s := pawl.NewSchedule{Name: "p", EverySeconds: 60, Task: pawl.NewTask{Type: "a"}}
+		w.schedule(s)
+		_, err := w.svc.PauseSchedule(w.ctx, "p")
+		w.ok(err, "pause")
+		s.EverySeconds = 30
+		out, err := w.svc.PutSchedule(w.ctx, s)
+		w.ok(err, "put")
+		w.same([]any{out.PausedAt != nil, len(out.Next)}, []any{true, 0}, "paused, next")
+		w.advance(5 * time.Minute)
+		w.sweep()
+		w.same(len(w.madeBy("p")), 0, "tasks")
+		out, err = w.svc.ResumeSchedule(w.ctx, "p")
+		w.ok(err, "resume")
+		w.fireTicks("p", 1)
+		w.same([]any{out.EverySeconds, len(w.madeBy("p"))}, []any{30, 1}, "rule, tasks")
+	}},
+	{"a put that cannot be carried out changes nothing", func(w *fixture) {
+		at := w.now().Add(time.Hour)
+		s := pawl.NewSchedule{Name: "p", At: &at, CatchUp: pawl.CatchUpLast, Task: pawl.NewTask{Type: "a"}}
+		w.schedule(s)
+		w.advance(2 * time.Hour)
+		w.sweep()
+		before, past := w.getSchedule("p"), w.now().Add(-time.Minute)
+		for pointer, bad := range map[string]pawl.NewSchedule{
+			"/at":        {Name: "p", At: &past, Task: s.Task},
+			"/cron":      {Name: "p", Cron: "0 0 30 2 *", Task: s.Task},
+			"/zone":      {Name: "p", Cron: "@daily", Zone: "Mars", Task: s.Task},
+			"/task/type": {Name: "p", Cron: "@daily"},
+		} {
+			_, err := w.svc.PutSchedule(w.ctx, bad)
+			w.invalid(err, pointer)
+		}
+		w.same(w.getSchedule("p"), before, "schedule")
+		s.Task.Title = "of a schedule that has fired"
+		out, err := w.svc.PutSchedule(w.ctx, s)
+		w.ok(err, "put")
+		w.same([]any{len(out.Next), *out.LastTaskID}, []any{0, *before.LastTaskID}, "next, task")
+		again := w.now().Add(time.Hour)
+		s.At = &again
+		out, err = w.svc.PutSchedule(w.ctx, s)
+		w.ok(err, "put")
+		w.same(len(out.Next), 1, "next of another time")
+	}},
 	{"queued ticks make their tasks one after the other", func(w *fixture) {
 		w.schedule(pawl.NewSchedule{Name: "q", EverySeconds: 60, Overlap: pawl.OverlapQueue})
 		w.fireTicks("q", 3)

@@ -132,6 +132,33 @@ var sweeps = noun{"sweeps", []promise{
 			"the pass",
 		)
 	}},
+	{"a tick does what is due, and says when to call again", func(w *fixture) {
+		tick := func() pawl.Ticked {
+			w.Helper()
+			out, err := w.svc.Tick(w.ctx)
+			w.ok(err, "tick")
+			return out
+		}
+		if got := tick(); got.NextAt != nil || got.Did.Fired != 0 || got.Did.Did() {
+			w.Errorf("with nothing to do: %+v", got)
+		}
+		schedule, err := w.svc.CreateSchedule(w.ctx, pawl.NewSchedule{Name: "s", EverySeconds: 3600, Task: pawl.NewTask{Type: "b"}})
+		w.ok(err, "create a schedule")
+		w.create(pawl.NewTask{Type: "a", MaxAttempts: 2})
+		l := w.claim("w1")
+		got := tick()
+		if got.NextAt == nil || !got.NextAt.Equal(l.LeaseExpiresAt) {
+			w.Errorf("next at %v, and the lease ends at %v", got.NextAt, l.LeaseExpiresAt)
+		}
+		w.advance(l.LeaseExpiresAt.Sub(w.clock.Now()) + time.Second)
+		if got = tick(); got.Did.ExpiredFound != 1 || got.NextAt == nil || !got.NextAt.Equal(schedule.Next[0]) {
+			w.Errorf("%+v, and the schedule is due at %v", got, schedule.Next[0])
+		}
+		w.advance(time.Hour)
+		if got = tick(); got.Did.Fired != 1 || got.NextAt == nil || !got.NextAt.Equal(schedule.Next[1]) {
+			w.Errorf("%+v, and the schedule is due at %v", got, schedule.Next[1])
+		}
+	}},
 	{"passes are summed up, and the last one is kept", func(w *fixture) {
 		w.create(pawl.NewTask{Type: "a", MaxAttempts: 2})
 		w.sweep()

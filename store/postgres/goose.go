@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -54,8 +57,20 @@ func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store
 	if err == nil {
 		_, err = p.Up(ctx)
 	}
-	return err
+	return stoppedByViews(err)
 }
+
+// stoppedByViews says what to do about an object of the user's that reads a view which a migration makes anew.
+func stoppedByViews(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != dependentObjects {
+		return err
+	}
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "migrate", Err: err, Message: "a migration makes views anew, and others depend on them: " +
+		strings.ReplaceAll(pg.Detail, "\n", ", ") + "; drop those, migrate, and create them again (pg_get_viewdef prints the text of a view)"}
+}
+
+const dependentObjects = "2BP01" // dependent_objects_still_exist
 
 // Lock implements store.MigrationDB with a session-level advisory lock. The server
 // releases it when the process dies.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ import pytest
 import pawl
 import pawl.testing
 
+from .conftest import until
 from .proxy import Proxy
 
 Server = pawl.testing.Server
@@ -210,3 +213,91 @@ def test_the_binary_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         pawl.testing.serve()
     with pytest.raises(pawl.testing.BinaryNotFound, match="no program"):
         pawl.testing.serve(binary="/nowhere/pawl")
+
+
+def finish_soon(client: pawl.Client, kind: str, end: Callable[[Any], Any]) -> threading.Thread:
+    """Ends the only item of a type, from another thread."""
+
+    def run() -> None:
+        [lease] = client.claim("w1", types=[kind], wait_seconds=30)
+        end(lease)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_wait_returns_the_result(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
+    task = client.create_task(kind)
+
+    async def wait() -> Any:
+        async with shared.async_client() as other:
+            assert await other.wait(task, timeout=30) == await other.result(task["id"])
+            return await other.wait(task["id"])
+
+    ends = finish_soon(client, kind, lambda lease: client.complete(lease, {"words": 3}))
+    if is_async:
+        assert asyncio.run(wait()) == {"words": 3}
+    else:
+        assert client.wait(task["id"], timeout=30) == {"words": 3}
+        assert client.wait(task, timeout=0) == {"words": 3} == client.result(task)
+    ends.join()
+
+
+def test_wait_for_a_task_that_comes_to_nothing(client: pawl.Client, kind: str) -> None:
+    task = client.create_task(kind, max_attempts=1)
+    error: Any = {"message": "no such page", "code": "gone"}
+    ends = finish_soon(client, kind, lambda lease: client.fail(lease, error))
+    with pytest.raises(pawl.TaskFailed, match=r"is failed: no such page \(gone\)") as failed:
+        client.wait(task["id"], timeout=30)
+    ends.join()
+    assert (failed.value.state, failed.value.task["id"]) == ("failed", task["id"])
+    assert failed.value.error is not None and failed.value.error["code"] == "gone"
+    assert pickle.loads(pickle.dumps(failed.value)).task == failed.value.task
+    cancelled = client.create_task(kind)
+    client.cancel_task(cancelled["id"])
+    for ask in (client.wait, client.result):
+        with pytest.raises(pawl.TaskFailed, match="is cancelled"):
+            ask(cancelled["id"])
+
+
+def test_wait_ends_with_its_time(client: pawl.Client, kind: str) -> None:
+    task = client.create_task(kind)
+    for timeout in (0, 0.2, 1.1):
+        with pytest.raises(TimeoutError, match=f"{task['id']} is queued"):
+            client.wait(task["id"], timeout=timeout)
+    with pytest.raises(pawl.ConflictError):
+        client.result(task["id"])
+    with pytest.raises(pawl.NotFoundError):
+        client.wait("tsk_01M7YH871CX3G0E5ZQMGF8KJ47", timeout=5)
+    with pawl.Client("http://127.0.0.1:9", tries=1) as nowhere, pytest.raises(pawl.UnavailableError):
+        nowhere.wait(task["id"])
+
+
+def test_wait_outlives_a_server(own: Server, kind: str) -> None:
+    answers: list[httpx.Response] = []
+    http = httpx.Client(event_hooks={"response": [answers.append]})
+    with Proxy(own.port) as proxy, http, pawl.Client(proxy.url, tries=1, http=http) as through:
+        client = own.client()
+        task = client.create_task(kind)
+        got: list[Any] = []
+        waits = threading.Thread(target=lambda: got.append(through.wait(task, timeout=60)))
+        waits.start()
+        until(lambda: answers)
+        proxy.cut()
+        [lease] = client.claim("w1", types=[kind])
+        client.complete(lease, 7)
+        proxy.mend()
+        waits.join()
+    assert got == [7]
+
+
+def test_a_schedule_is_put(client: pawl.Client, kind: str) -> None:
+    first = client.put_schedule(kind, {"type": kind}, every_seconds=3600)
+    assert first["created"]
+    client.pause_schedule(kind)
+    second = client.put_schedule(kind, {"type": kind, "title": "hourly"}, every_seconds=3600)
+    assert "created" not in second and second["paused_at"] and second["task"].get("title") == "hourly"
+    assert client.put_schedule(kind, {"type": kind, "title": "hourly"}, every_seconds=3600)["unchanged"]
+    client.delete_schedule(kind)

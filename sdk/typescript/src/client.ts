@@ -1,6 +1,7 @@
 import createClient, { type Client } from "openapi-fetch";
 import { setTimeout as pause } from "node:timers/promises";
 import type { components, paths } from "./openapi.ts";
+import { resultOf, waitFor, type TaskRef, type WaitOptions } from "./outcome.ts";
 import { lookedFor, traceHeaders } from "./trace.ts";
 
 /** The server's own schemas, by their names in its description. */
@@ -11,7 +12,27 @@ export type Message = Schemas["Message"];
 export type Problem = Schemas["Problem"];
 
 /** Every call that the server describes, by method and path. */
-export type Pawl = Client<paths>;
+export type PawlCalls = Client<paths>;
+
+/** A client: every call of the server, and the waits for results. */
+export interface Pawl extends PawlCalls {
+  /**
+   * Waits until a task has ended, and returns its result. It throws TaskFailed if the task came to none, and
+   * TimeoutError after `timeoutSeconds`.
+   *
+   * @example
+   * const { total } = await client.wait<{ total: number }>(task.id, { timeoutSeconds: 30 });
+   */
+  wait<T = unknown>(task: TaskRef, options?: WaitOptions): Promise<T>;
+  /**
+   * The result of a completed task. It throws TaskFailed if the task came to none, and a PawlError with the code
+   * `conflict` if it has not ended.
+   *
+   * @example
+   * const { total } = await client.result<{ total: number }>(task.id);
+   */
+  result<T = unknown>(task: TaskRef): Promise<T>;
+}
 
 export interface PawlOptions {
   /** An API key's token; none is needed on a loopback address. */
@@ -30,7 +51,11 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
   if (options.namespace) headers["Pawl-Namespace"] = encodeURIComponent(options.namespace);
   if (options.actor) headers["Pawl-Actor"] = encodeURIComponent(options.actor);
   // A redirect would take key and payload to another server.
-  const client = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch, redirect: "manual" });
+  const calls = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch, redirect: "manual" });
+  const client: Pawl = Object.assign(calls, {
+    wait: <T>(task: TaskRef, wait?: WaitOptions) => waitFor<T>(calls, task, wait),
+    result: <T>(task: TaskRef) => resultOf<T>(calls, task),
+  });
   if (!options.fetch) places.set(client, { url: url.replace(/\/+$/, ""), headers });
   client.use({
     async onRequest({ request }) {

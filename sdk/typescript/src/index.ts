@@ -1,10 +1,11 @@
-export { again, fence, must, pawl, PawlError, type Chunk, type Lease, type Message, type Pawl, type PawlOptions, type Problem, type Schemas } from "./client.ts";
+export { again, fence, must, pawl, PawlError, type Chunk, type Lease, type Message, type Pawl, type PawlCalls, type PawlOptions, type Problem, type Schemas } from "./client.ts";
 export { Permanent, RetryAfter } from "./failure.ts";
 export { followMessage, MessageContent } from "./follow.ts";
 export type { Refusal } from "./handin.ts";
 export { keepAlive, type KeepAlive, type KeepAliveOptions } from "./keepalive.ts";
 export type { MessageOptions, MessageWriter, Usage } from "./message.ts";
 export { once } from "./once.ts";
+export { TaskFailed, TimeoutError, type TaskRef, type WaitOptions } from "./outcome.ts";
 export { partialResult, taskResult, type TaskResult } from "./result.ts";
 export { SignalTimeout, type SignalWait } from "./sleeps.ts";
 export type { Part } from "./thread.ts";

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { again, pawl, PawlError } from "../src/client.ts";
+import { again, must, pawl, PawlError } from "../src/client.ts";
+import { TaskFailed } from "../src/outcome.ts";
+import { databases, Fixture } from "./fixture.ts";
 
 test("a call that is asked for patience waits as long as it is told", async () => {
   const asked: number[] = [];
@@ -24,3 +26,39 @@ test("a refusal says how long to wait", async () => {
   assert.ok(refusal instanceof PawlError);
   assert.deepEqual([refusal.code, refusal.retryAfter], ["limit", 7]);
 });
+
+for (const database of databases) {
+  test(`wait returns the result of a task (${database})`, async () => {
+    await using f = await Fixture.open(database);
+    const { url } = await f.serve();
+    const client = pawl(url);
+    const create = async (type: string) => must(client.POST("/v1/tasks", { body: { type, max_attempts: 1 } }));
+    const claim = async (type: string) => {
+      const { items } = await must(client.POST("/v1/claims", { body: { worker_id: "w", types: [type], wait_seconds: 30 } }));
+      return { path: { id: items[0]!.id }, body: { worker_id: "w", attempt: 1 } };
+    };
+    const task = await create("good");
+    const waits = client.wait<{ words: number }>(task.id, { timeoutSeconds: 30 });
+    const good = await claim("good");
+    await must(client.POST("/v1/items/{id}:complete", { params: good, body: { ...good.body, result: { words: 3 } } }));
+    assert.deepEqual(await waits, { words: 3 });
+    assert.deepEqual(await client.wait(task, { timeoutSeconds: 0 }), await client.result(task.id));
+
+    const failing = await create("bad");
+    const fails = client.wait(failing).catch((error: unknown) => error);
+    const bad = await claim("bad");
+    await must(client.POST("/v1/items/{id}:fail", { params: bad, body: { ...bad.body, error: { message: "no such page", code: "gone" } } }));
+    const error = await fails;
+    assert.ok(error instanceof TaskFailed);
+    assert.equal(error.task.id, failing.id);
+    assert.match(error.message, /is failed: no such page \(gone\)$/);
+
+    const open = await create("open");
+    for (const timeoutSeconds of [0, 0.2, 1.1]) await assert.rejects(client.wait(open.id, { timeoutSeconds }), { name: "TimeoutError" });
+    await assert.rejects(client.result(open.id), (e) => e instanceof PawlError && e.code === "conflict");
+    await assert.rejects(client.wait(open.id, { signal: AbortSignal.timeout(100) }), { name: "TimeoutError" });
+    await must(client.POST("/v1/tasks/{id}:cancel", { params: { path: { id: open.id } }, body: {} }));
+    await assert.rejects(client.wait(open.id), (e) => e instanceof TaskFailed && e.task.state === "cancelled");
+    await assert.rejects(client.wait("tsk_01M7YH871CX3G0E5ZQMGF8KJ47"), (e) => e instanceof PawlError && e.code === "not_found");
+  });
+}

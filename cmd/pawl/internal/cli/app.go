@@ -7,13 +7,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/tracing"
 )
 
 // App is one run of the program: its streams, its environment and its configuration,
@@ -102,11 +100,4 @@ func (a *App) ByUser(ctx context.Context) context.Context {
 	c := pawl.CallerOf(ctx)
 	c.ActorID = cmp.Or(c.ActorID, a.Getenv("USER"))
 	return pawl.As(ctx, c)
-}
-
-// Log returns a logger that writes to stderr, from the configured level on.
-func (a *App) Log() *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(a.Config.Log)) // checked by configure
-	return slog.New(tracing.LogHandler{Handler: slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: level})})
 }

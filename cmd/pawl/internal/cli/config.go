@@ -196,6 +196,9 @@ func (c Config) check() error {
 	if level.UnmarshalText([]byte(c.Log)) != nil {
 		return Invalid("log must be debug, info, warn or error, not %q", c.Log)
 	}
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		return Invalid("log_format must be text or json, not %q", c.LogFormat)
+	}
 	return nil
 }
 

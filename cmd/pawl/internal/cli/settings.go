@@ -27,6 +27,7 @@ type Config struct {
 	Provenance string `koanf:"provenance"`
 	Output     string `koanf:"output"`
 	Log        string `koanf:"log"`
+	LogFormat  string `koanf:"log_format"`
 
 	Serve  serveConfig  `koanf:"serve"`
 	Blobs  blobsConfig  `koanf:"blobs"`
@@ -158,6 +159,8 @@ var Settings = []Setting{
 	{Key: "provenance", Flag: "provenance", Help: "the agent that makes the calls, as JSON: agent_id, agent_name, agent_version, model, …"},
 	{Key: "output", Flag: "output", Short: "o", Default: "table", Help: "table or json"},
 	{Key: "log", Flag: "log", Default: "info", Help: "debug, info, warn or error, on stderr"},
+	{Key: "log_format", Flag: "log-format", Default: "text", Help: "text or json",
+		More: "json is an object a line, with `time`, `level`, `msg` and then the fields; durations are in seconds"},
 	{Key: "migrate", Default: "up", Help: "up: migrate the schema on opening; off: only verify it"},
 	{Key: "keep_file_mode", Help: "SQLite: keep the permissions of the file on opening; else only its owner keeps them"},
 

@@ -106,7 +106,7 @@ func sweepOnce(ctx context.Context, a *cli.App, s pawl.Sweeper) error {
 	if err != nil {
 		return err
 	}
-	return a.Show(st, func(w io.Writer) { sweepFields(w, st) })
+	return a.Show(st, func(w io.Writer) { SweepFields(w, st) })
 }
 
 type sweepNumber struct {
@@ -122,7 +122,8 @@ func sweepNumbers(st pawl.SweepStats) []sweepNumber {
 		{"checkpoints pruned", st.Checkpoints}, {"signals pruned", st.SignalsPruned}}
 }
 
-func sweepFields(w io.Writer, st pawl.SweepStats) {
+// SweepFields prints the numbers of a pass.
+func SweepFields(w io.Writer, st pawl.SweepStats) {
 	var fields []string
 	for _, n := range sweepNumbers(st) {
 		fields = append(fields, n.name, fmt.Sprint(n.count))

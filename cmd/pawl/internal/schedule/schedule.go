@@ -4,6 +4,7 @@ package schedule
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,10 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("schedule", "Schedules: tasks at certain times", scheduleCreate(a), scheduleList(a), scheduleGet(a), scheduleFirings(a),
+	return cli.Noun("schedule", "Schedules: tasks at certain times",
+		defining(a, "create NAME --type TYPE --cron EXPR", "Create a schedule", pawl.ScheduleKeeper.CreateSchedule),
+		defining(a, "put NAME --type TYPE --cron EXPR", "Create a schedule, or replace its definition", pawl.ScheduleKeeper.PutSchedule),
+		scheduleList(a), scheduleGet(a), scheduleFirings(a),
 		changed(a, "pause NAME", "Stop a schedule", pawl.ScheduleKeeper.PauseSchedule),
 		changed(a, "resume NAME", "Let a schedule go on with its next time", pawl.ScheduleKeeper.ResumeSchedule),
 		changed(a, "run NAME", "Make a schedule's task now", pawl.ScheduleKeeper.RunSchedule),
@@ -47,7 +51,7 @@ func show(a *cli.App, s pawl.Schedule) error {
 	return a.Show(s, func(w io.Writer) { terminal.Table(w, head, []string{row(s)}) })
 }
 
-// newSchedule are the flags of schedule create.
+// newSchedule are the flags of schedule create and put.
 type newSchedule struct {
 	pawl.NewSchedule
 	every                 time.Duration
@@ -87,23 +91,26 @@ func (n *newSchedule) read(a *cli.App, args []string) (s pawl.NewSchedule, err e
 	return s, err
 }
 
-func scheduleCreate(a *cli.App) *cobra.Command {
+// defining returns a verb that defines a schedule.
+func defining(a *cli.App, use, short string,
+	call func(pawl.ScheduleKeeper, context.Context, pawl.NewSchedule) (pawl.Schedule, error)) *cobra.Command {
 	var n newSchedule
-	cmd := a.Verb("create NAME --type TYPE --cron EXPR", "Create a schedule", cobra.MaximumNArgs(1),
+	cmd := a.Verb(use, short, cobra.MaximumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.ScheduleKeeper, args []string) error {
 			def, err := n.read(a, args)
 			if err != nil {
 				return err
 			}
-			made, err := s.CreateSchedule(ctx, def)
+			made, err := call(s, ctx, def)
 			if err != nil {
 				return err
 			}
 			return show(a, made)
 		}))
-	cmd.Example = `  pawl schedule create nightly --cron '0 2 * * *' --zone Europe/Berlin --type report --payload '{"of":"yesterday"}'
-  pawl schedule create poll --every 30s --type poll --overlap queue
-  pawl schedule create once --at 2h --type remind`
+	verb, _, _ := strings.Cut(use, " ")
+	cmd.Example = strings.ReplaceAll(`  pawl schedule VERB nightly --cron '0 2 * * *' --zone Europe/Berlin --type report --payload '{"n":1}'
+  pawl schedule VERB poll --every 30s --type poll --overlap queue
+  pawl schedule VERB once --at 2h --type remind`, "VERB", verb)
 	f := cmd.Flags()
 	f.StringVar(&n.Cron, "cron", "", "a cron expression: five fields, six with seconds first, or a name such as @daily")
 	f.DurationVar(&n.every, "every", 0, "the time between two tasks, in whole seconds")

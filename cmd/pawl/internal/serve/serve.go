@@ -69,7 +69,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	if err := tasktype.PutTypes(ctx, a, s, a.Config.Serve.Types); err != nil {
 		return err
 	}
-	o, log, scheme := a.Config.Serve, a.Log(), "http://"
+	o, log, notices, scheme := a.Config.Serve, a.Log(), a.Notices(), "http://"
 	if o.TLSCert != "" {
 		scheme = "https://"
 	}
@@ -92,29 +92,31 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	if err != nil {
 		return err
 	}
-	h := handler(ctx, a, s, gate, hooks, users.Provider, effects)
+	h := handler(ctx, a, s, gate, hooks, users.Provider, effects, sinks)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
 		defer relayed.Wait()
 		defer stop()
 		if e, ok := s.(*engine.Engine); ok && len(sinks) > 0 {
-			relayed.Go(func() { _ = runRelays(relaying, a, e, sinks) }) // the sinks were checked
+			relayed.Go(func() { _ = relay.Run(relaying, relayOptions(a, e, sinks)) }) // the sinks were checked
 		}
 		so := server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice}
 		so.Listening = func(at net.Addr) {
 			if at.Network() == "unix" {
 				scheme = "unix:"
 			}
-			log.Info("serving", "url", scheme+at.String(), "db", cli.ShownURL(a.Config.DB, a.Config.Schema), "keys_required", guarded)
+			notices.Info("serving", "url", scheme+at.String(), "db", cli.ShownURL(a.Config.DB, a.Config.Schema), "keys_required", guarded,
+				"version", cli.ReadVersion().Version)
 		}
-		return server.Serve(ctx, o.Addr, h, so)
+		return a.UntilStopped(ctx, func() error { return server.Serve(ctx, o.Addr, h, so) })
 	})
 }
 
 // handler returns the HTTP handler: the API with MCP and the dashboard.
 func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source,
-	provider *signin.Provider, effects func(http.Handler) http.Handler) http.Handler {
+	provider *signin.Provider, effects func(http.Handler) http.Handler, sinks []relay.SinkOptions) http.Handler {
+	e, _ := s.(*engine.Engine)
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
 	agents.Gate, agents.Tools = gate, o.MCPTools
@@ -130,6 +132,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		Hosts:       o.Hosts,
 		Gate:        gate,
 		Inbound:     hooks,
+		Relay:       onceRelayed(a, e, sinks),
 		Limits:      server.Limits(o.ServerLimits),
 
 		TracerProvider: a.Traces,

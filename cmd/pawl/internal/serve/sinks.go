@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"net/url"
@@ -148,11 +147,11 @@ func (p *params) err() error {
 	return p.bad
 }
 
-// runRelays delivers events until ctx ends.
-func runRelays(ctx context.Context, a *cli.App, e *engine.Engine, sinks []relay.SinkOptions) error {
+// relayOptions are the options of the relays. Each call makes up a holder of its own.
+func relayOptions(a *cli.App, e *engine.Engine, sinks []relay.SinkOptions) relay.Options {
 	host, _ := os.Hostname()
-	return relay.Run(ctx, relay.Options{
+	return relay.Options{
 		Source: e.Feed(), States: e, Sinks: sinks, Origin: a.Config.Relay.Origin, Log: a.Log(), TracerProvider: a.Traces,
 		Holder: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6])),
-	})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -85,12 +86,13 @@ func taskList(a *cli.App) *cobra.Command {
 }
 
 func taskGet(a *cli.App) *cobra.Command {
-	return a.Verb(
+	var wait time.Duration
+	cmd := a.Verb(
 		"get TASK",
 		"Show a task",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.Reader, args []string) error {
-			t, err := s.GetTask(ctx, args[0])
+			t, err := waited(ctx, s, args[0], wait)
 			if err != nil {
 				return err
 			}
@@ -100,15 +102,42 @@ func taskGet(a *cli.App) *cobra.Command {
 			})
 		}),
 	)
+	waitFlag(cmd, &wait)
+	return cmd
+}
+
+func waitFlag(cmd *cobra.Command, wait *time.Duration) {
+	cmd.Flags().DurationVar(wait, "wait", 0, "wait so long at most until the task has ended or failed, such as 30s")
+}
+
+// waited reads a task once it has ended or failed, or after a time at most as it is then.
+func waited(ctx context.Context, s pawl.TaskReader, id string, most time.Duration) (pawl.Task, error) {
+	if most < 0 {
+		return pawl.Task{}, cli.Invalid("--wait is a duration from 0s on")
+	}
+	if most > 0 {
+		ctx, cancel := context.WithTimeout(ctx, most)
+		defer cancel()
+		if t, err := pawl.Await(ctx, s, id); err == nil || ctx.Err() == nil {
+			return t, err
+		}
+	}
+	return s.GetTask(ctx, id)
 }
 
 func taskResult(a *cli.App) *cobra.Command {
 	var partial bool
+	var wait time.Duration
 	cmd := a.Verb(
 		"result TASK",
 		"Print the result of a completed task, as JSON",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.TaskReader, args []string) error {
+			if wait != 0 {
+				if _, err := waited(ctx, s, args[0], wait); err != nil {
+					return err
+				}
+			}
 			read := s.TaskResult
 			if partial {
 				read = s.PartialResult
@@ -121,6 +150,7 @@ func taskResult(a *cli.App) *cobra.Command {
 		}),
 	)
 	cmd.Flags().BoolVar(&partial, "partial", false, "for a failed or cancelled task: the results of its completed items")
+	waitFlag(cmd, &wait)
 	return cmd
 }
 

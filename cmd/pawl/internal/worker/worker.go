@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,10 +55,12 @@ func Command(a *cli.App) *cobra.Command {
 			if c.Grace == 0 {
 				o.StopGrace = -1
 			}
-			err := cli.WithSweeps(ctx, s, func(ctx context.Context) error { return worker.RunWith(ctx, s, o, handlers...) })
+			a.Notices().Info("working", "types", strings.Join(types, ","), "version", cli.ReadVersion().Version)
+			err := cli.WithSweeps(ctx, s, func(ctx context.Context) error {
+				return a.UntilStopped(ctx, func() error { return worker.RunWith(ctx, s, o, handlers...) })
+			})
 			if errors.Is(err, worker.ErrGivenBack) {
-				o.Logger.Warn("stopped", "error", err)
-				return cli.ErrCheck
+				return cli.ErrCheck // UntilStopped has said it
 			}
 			return err
 		}))(cmd, args)

@@ -208,6 +208,36 @@ def error_of(problem: Mapping[str, Any], *, op: str, retry_after: float = 0.0) -
     )
 
 
+class TaskFailed(Exception):
+    """Raised by `wait` and `result`: the task came to no result.
+
+    Attributes:
+        task: the task as it was read, also if it was cancelled or rejected.
+    """
+
+    def __init__(self, task: Mapping[str, Any]) -> None:
+        super().__init__(task)
+        self.task: dict[str, Any] = dict(task)
+
+    @property
+    def state(self) -> str:
+        """The state of the task: failed, dead_lettered, rejected or cancelled."""
+        return str(self.task.get("state") or "")
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The error of the task: its code, message and detail. None = it has none, as when it was cancelled."""
+        found = self.task.get("error")
+        return found if isinstance(found, dict) else None
+
+    def __str__(self) -> str:
+        said = f"task {self.task.get('id')} of type {self.task.get('type')} is {self.state}"
+        if self.error:
+            code = self.error.get("code")
+            said += f": {self.error.get('message')}" + (f" ({code})" if code else "")
+        return said
+
+
 class Permanent(Exception):
     """Raised by a handler: the item fails and is not tried again.
 

@@ -14,11 +14,11 @@ from .connection import AsyncCall, AsyncConnection
 from .items import AsyncItemCalls
 from .messages import AsyncMessageCalls
 from .once import AsyncOnce
+from .results import AsyncResults
 from .streams import AsyncStreamCalls
-from .tasks import AsyncTaskCalls
 
 
-class AsyncClient(AsyncTaskCalls, AsyncItemCalls, AsyncMessageCalls, AsyncOnce, AsyncStreamCalls):
+class AsyncClient(AsyncResults, AsyncItemCalls, AsyncMessageCalls, AsyncOnce, AsyncStreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change

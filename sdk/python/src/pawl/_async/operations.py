@@ -79,6 +79,10 @@ class AsyncOperationCalls:
         """Creates a schedule, which makes a task at each of its times."""
         return await self._call.call("create_schedule", body=rules.body_of(options, name=name, task=task))
 
+    async def put_schedule(self, name: str, task: t.NewTask, **options: Unpack[t.ScheduleOptions]) -> t.Schedule:
+        """Creates a schedule, or replaces its definition. Its pause and its place stay."""
+        return await self._call.call("put_schedule", name, rules.body_of(options, task=task))
+
     def list_schedules(self, **query: Unpack[t.ListSchedulesQuery]) -> AsyncPages[t.Schedule]:
         """Lists schedules with their next times, by name."""
         return AsyncPages(self._call, "list_schedules", "", dict(query))
@@ -240,6 +244,10 @@ class AsyncOperationCalls:
     async def sweep(self) -> t.SweepStats:
         """Runs one sweep."""
         return await self._call.call("sweep", body={})
+
+    async def tick(self) -> t.Ticked:
+        """Does once what a running server does all the time, and says when to call again."""
+        return await self._call.call("tick", body={})
 
     def list_sweeps(self, **query: Unpack[t.ListSweepsQuery]) -> AsyncPages[t.SweepStats]:
         """Lists sweeps with what each did, newest first."""

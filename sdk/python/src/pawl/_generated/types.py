@@ -103,6 +103,12 @@ __all__ = [
     "DeleteTaskQuery",
     "DoctorCall",
     "DoctorReport",
+    "EffectDecision",
+    "EffectDoneCall",
+    "EffectFailedCall",
+    "EffectRecord",
+    "EffectReport",
+    "EffectUnknownCall",
     "ErrorCode",
     "Event",
     "FailBody",
@@ -159,6 +165,8 @@ __all__ = [
     "ListBudgetsQuery",
     "ListCheckpoint",
     "ListCheckpointsQuery",
+    "ListEffectRecord",
+    "ListEffectsQuery",
     "ListEvent",
     "ListEventsQuery",
     "ListFailureGroup",
@@ -205,8 +213,10 @@ __all__ = [
     "Nothing",
     "OpenBody",
     "OpenCall",
+    "OpenEffectCall",
     "OpenMessage",
     "OpenOptions",
+    "OpenedEffect",
     "OpenedMessage",
     "PartBody",
     "PartCall",
@@ -241,6 +251,7 @@ __all__ = [
     "ReserveCall",
     "ReserveOptions",
     "Reserved",
+    "ResolveEffectCall",
     "ResultAppended",
     "ResultBeat",
     "ResultCheckpointRef",
@@ -277,6 +288,7 @@ __all__ = [
     "RevokeBody",
     "RevokeCall",
     "Schedule",
+    "ScheduleBody",
     "ScheduleFiringsQuery",
     "ScheduleOptions",
     "SentSignal",
@@ -327,6 +339,8 @@ __all__ = [
     "TaskUpdate",
     "TaskVerb",
     "TaskView",
+    "TickStats",
+    "Ticked",
     "Timing",
     "ToolCall",
     "Type",
@@ -358,6 +372,7 @@ ErrorCode = Literal[
     "method",
     "conflict",
     "lease_lost",
+    "effect_unknown",
     "key_in_flight",
     "precondition",
     "too_large",
@@ -819,7 +834,7 @@ class Blob(_Blob, total=False):
 
 class _Blocked(TypedDict):
     detail: str
-    reason: Literal["dependency", "signal", "children", "budget", "scheduled", "paused", "concurrency", "rate", "order", "no_worker"]
+    reason: Literal["dependency", "signal", "children", "budget", "effect_unknown", "scheduled", "paused", "concurrency", "rate", "order", "no_worker"]
 
 
 class Blocked(_Blocked, total=False):
@@ -1273,10 +1288,102 @@ class DoctorReport(TypedDict):
     warnings: list[Warning]
 
 
+class EffectDecision(TypedDict, total=False):
+    """EffectDecision of the server's description."""
+
+    comment: str
+
+
+class _EffectDoneCall(TypedDict):
+    attempt: int
+    item_id: str
+    worker_id: str
+
+
+class EffectDoneCall(_EffectDoneCall, total=False):
+    """EffectDoneCall of the server's description."""
+
+    amount: int
+    answer: Any
+
+
+class EffectFailedCall(TypedDict):
+    """EffectFailedCall of the server's description."""
+
+    attempt: int
+    error: str | Failure
+    item_id: str
+    worker_id: str
+
+
+class _EffectRecord(TypedDict):
+    attempt: int
+    created_at: str
+    ended_at: str | None
+    id: str
+    item_id: str
+    key: str
+    name: str
+    opened_at: str | None
+    request_hash: str
+    sender: str
+    sendings: int
+    state: str
+    task_id: str
+    worker_id: str
+
+
+class EffectRecord(_EffectRecord, total=False):
+    """EffectRecord of the server's description."""
+
+    amount: int
+    answer: Any
+    answer_hash: str
+    approval: str
+    budget: str
+    comment: str
+    contradicts: bool
+    decided_by: str
+    error: str | Failure
+    late: bool
+    late_report: EffectReport
+    outcome: str
+    repeatable: bool
+    sent_until: str
+    source: str
+
+
+class _EffectReport(TypedDict):
+    at: str
+    attempt: int
+    state: str
+    worker_id: str
+
+
+class EffectReport(_EffectReport, total=False):
+    """EffectReport of the server's description."""
+
+    answer: Any
+    answer_hash: str
+    error: str | Failure
+
+
+class _EffectUnknownCall(TypedDict):
+    attempt: int
+    item_id: str
+    worker_id: str
+
+
+class EffectUnknownCall(_EffectUnknownCall, total=False):
+    """EffectUnknownCall of the server's description."""
+
+    error: str | Failure
+
+
 class _Event(TypedDict):
     actor_type: Literal["user", "agent", "worker", "system", "api"]
     created_at: str
-    event: Literal["proposed", "planned", "due", "ready", "leased", "in_progress", "progressed", "checkpointed", "pruned", "submitted", "part_submitted", "part_rejected", "ready_for_approval", "accepted", "completed", "failed", "released", "lease_expired", "suspended", "approved", "applied", "rejected", "retried", "dead_lettered", "cancelled", "updated", "stale", "deleted", "message_started", "message_ended", "signalled", "fired", "approval_expired", "escalated", "lease_revoked"]
+    event: Literal["proposed", "planned", "due", "ready", "leased", "in_progress", "progressed", "checkpointed", "pruned", "submitted", "part_submitted", "part_rejected", "ready_for_approval", "accepted", "completed", "failed", "released", "lease_expired", "suspended", "approved", "applied", "rejected", "retried", "dead_lettered", "cancelled", "updated", "stale", "deleted", "message_started", "message_ended", "signalled", "fired", "approval_expired", "escalated", "lease_revoked", "effect_opened", "effect_done", "effect_failed", "effect_unknown", "effect_resolved"]
     id: str
     namespace: str
     task_id: str
@@ -1483,6 +1590,7 @@ class GetKeyQuery(TypedDict, total=False):
 class GetTaskQuery(TypedDict, total=False):
     """GetTaskQuery of the server's description."""
 
+    wait_seconds: int
     fields: Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"] | list[Literal["id", "namespace", "type", "type_version", "state", "status", "title", "stage", "progress", "priority", "payload", "metadata", "requested_by", "input_hash", "thread", "schedule", "deduplicated", "dry_run", "planned", "items", "items_open", "items_pending", "blocked_by", "error", "retry_count", "failed_in", "ready_for_approval", "version", "created_at", "updated_at", "last_transitioned_at", "applied_at", "completed_at", "deadline", "start_to_close_seconds", "schedule_to_start_seconds", "parent_id", "children", "forked_from", "forked_at"]]
     include: Literal["items", "parts", "events", "checkpoints", "provenances", "result"] | list[Literal["items", "parts", "events", "checkpoints", "provenances", "result"]]
 
@@ -1989,6 +2097,30 @@ class ListCheckpointsQuery(TypedDict, total=False):
     brief: bool
     refs: bool
     order: Literal["asc", "desc"]
+    limit: int
+
+
+class _ListEffectRecord(TypedDict):
+    items: list[EffectRecord]
+
+
+class ListEffectRecord(_ListEffectRecord, total=False):
+    """ListEffectRecord of the server's description."""
+
+    incomplete: bool
+    next: str
+
+
+class ListEffectsQuery(TypedDict, total=False):
+    """ListEffectsQuery of the server's description."""
+
+    task: str
+    task_id: str
+    item: str
+    item_id: str
+    state: str | list[str]
+    name: str
+    key: str
     limit: int
 
 
@@ -2556,6 +2688,25 @@ class OpenCall(_OpenCall, total=False):
     thread: str
 
 
+class _OpenEffectCall(TypedDict):
+    attempt: int
+    item_id: str
+    name: str
+    request_hash: str
+    worker_id: str
+
+
+class OpenEffectCall(_OpenEffectCall, total=False):
+    """OpenEffectCall of the server's description."""
+
+    amount: int
+    approve: bool
+    budget: str
+    key: str
+    repeatable: bool
+    wait_seconds: int
+
+
 class _OpenMessage(TypedDict):
     id: str
     offset: int
@@ -2575,6 +2726,21 @@ class OpenOptions(TypedDict, total=False):
     model: str
     on_conflict: str
     thread: str
+
+
+class _OpenedEffect(TypedDict):
+    id: str
+    key: str
+    send: bool
+    state: str
+
+
+class OpenedEffect(_OpenedEffect, total=False):
+    """OpenedEffect of the server's description."""
+
+    answer: Any
+    answer_hash: str
+    error: str | Failure
 
 
 class _OpenedMessage(TypedDict):
@@ -2739,6 +2905,7 @@ class Problem(_Problem, total=False):
     allowed: list[str]
     attempt: int
     budget: str
+    effect_id: str
     errors: list[Field]
     expected: int
     holder: str
@@ -3036,6 +3203,17 @@ class Reserved(_Reserved, total=False):
     """Reserved of the server's description."""
 
     settled: int
+
+
+class _ResolveEffectCall(TypedDict):
+    outcome: str
+
+
+class ResolveEffectCall(_ResolveEffectCall, total=False):
+    """ResolveEffectCall of the server's description."""
+
+    answer: Any
+    comment: str
 
 
 class _ResultAppended(TypedDict):
@@ -3380,11 +3558,29 @@ class Schedule(_Schedule, total=False):
 
     at: str
     catch_up: Literal["none", "last", "all"]
+    created: bool
     cron: str
     every_seconds: int
     jitter_seconds: int
     overlap: Literal["skip", "queue", "replace", "allow"]
     unchanged: bool
+    zone: str
+
+
+class _ScheduleBody(TypedDict):
+    task: NewTask
+
+
+class ScheduleBody(_ScheduleBody, total=False):
+    """ScheduleBody of the server's description."""
+
+    at: str
+    catch_up: str
+    cron: str
+    every_seconds: int
+    jitter_seconds: int
+    name: str
+    overlap: str
     zone: str
 
 
@@ -4025,6 +4221,39 @@ class TaskView(_TaskView, total=False):
     type_version: int
     updated_at: str
     version: int
+
+
+class _TickStats(TypedDict):
+    buried: int
+    checkpoints_created: int
+    due: int
+    errors: int
+    expired_found: int
+    failed: int
+    fired: int
+    given_up: int
+    keys_pruned: int
+    pruned: int
+    recovered: int
+    relayed: int
+    scan_duration_ms: int
+    signals_pruned: int
+    stale: int
+    started_at: str
+    tasks_pruned: int
+
+
+class TickStats(_TickStats, total=False):
+    """TickStats of the server's description."""
+
+    next_at: str
+
+
+class Ticked(TypedDict):
+    """Ticked of the server's description."""
+
+    did: TickStats
+    next_at: str | None
 
 
 class _Timing(TypedDict):

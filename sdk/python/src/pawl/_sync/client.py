@@ -15,11 +15,11 @@ from .connection import Call, Connection
 from .items import ItemCalls
 from .messages import MessageCalls
 from .once import Once
+from .results import Results
 from .streams import StreamCalls
-from .tasks import TaskCalls
 
 
-class Client(TaskCalls, ItemCalls, MessageCalls, Once, StreamCalls):
+class Client(Results, ItemCalls, MessageCalls, Once, StreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change

@@ -80,6 +80,10 @@ class OperationCalls:
         """Creates a schedule, which makes a task at each of its times."""
         return self._call.call("create_schedule", body=rules.body_of(options, name=name, task=task))
 
+    def put_schedule(self, name: str, task: t.NewTask, **options: Unpack[t.ScheduleOptions]) -> t.Schedule:
+        """Creates a schedule, or replaces its definition. Its pause and its place stay."""
+        return self._call.call("put_schedule", name, rules.body_of(options, task=task))
+
     def list_schedules(self, **query: Unpack[t.ListSchedulesQuery]) -> Pages[t.Schedule]:
         """Lists schedules with their next times, by name."""
         return Pages(self._call, "list_schedules", "", dict(query))
@@ -241,6 +245,10 @@ class OperationCalls:
     def sweep(self) -> t.SweepStats:
         """Runs one sweep."""
         return self._call.call("sweep", body={})
+
+    def tick(self) -> t.Ticked:
+        """Does once what a running server does all the time, and says when to call again."""
+        return self._call.call("tick", body={})
 
     def list_sweeps(self, **query: Unpack[t.ListSweepsQuery]) -> Pages[t.SweepStats]:
         """Lists sweeps with what each did, newest first."""

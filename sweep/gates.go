@@ -1,0 +1,51 @@
+package sweep
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// gateIdle is how long a key of a queue with limits is kept while nothing uses it. Processes know
+	// its number for minutes at most.
+	gateIdle = time.Hour
+	// gateBatches bounds how many batches of keys one pass looks at. The next pass goes on where it ended.
+	gateBatches = 20
+)
+
+// gates removes the keys of queues with limits that nothing has used for gateIdle.
+func (p *pass) gates(ctx context.Context) error {
+	var removed int64
+	defer func() {
+		if removed > 0 && p.OnGates != nil {
+			p.OnGates()
+		}
+	}()
+	for range gateBatches {
+		var found []store.GateUse
+		var last int64
+		var read int
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			found, last, read, err = store.UsesOfGates(ctx, tx, p.gatesSeen, gateIdle.Microseconds(), batch)
+			return err
+		})
+		if err == nil && len(found) > 0 {
+			var n int64
+			err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
+				n, err = store.SettleGates(ctx, tx, found, ago(now, gateIdle))
+				return err
+			})
+			removed += n
+		}
+		if err != nil {
+			return p.logError(ctx, "gates", err)
+		}
+		if p.gatesSeen = last; read < batch {
+			p.gatesSeen = 0 // from the start in the next pass
+			return nil
+		}
+	}
+	return nil
+}
