@@ -52,10 +52,11 @@ func (h *testServer) aboutSecrets() (paths map[string]string) {
 	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
 	do("PUT", "/v1/budgets/kept", `{"unit":"tokens","limit":1}`)
 	do("POST", "/v1/schedules", `{"name":"s","cron":"@daily","task":{"type":"plain","payload":$}}`)
-	effect := do("POST", "/v1/effects:open", `{"item_id":"`+strings.TrimPrefix(at, "/v1/items/")+`","name":"e","request_hash":"h",`+
+	held := strings.TrimPrefix(at, "/v1/items/")
+	effect := do("POST", "/v1/effects:open", `{"item_id":"`+held+`","name":"e","request_hash":"h",`+
 		strings.TrimPrefix(fence, "{")+`}`).str("id")
-	do("POST", "/v1/effects/"+effect+":done", `{"item_id":"`+strings.TrimPrefix(at, "/v1/items/")+`",`+strings.TrimPrefix(fence, "{")+`,"answer":$}`)
-	return map[string]string{"effects": effect, "budgets": "kept", "tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message,
+	do("POST", "/v1/effects/"+effect+":done", `{"item_id":"`+held+`",`+strings.TrimPrefix(fence, "{")+`,"answer":$}`)
+	return map[string]string{"effects": effect, "budgets": "kept", "tasks": done, "items": held, "messages": message,
 		"idempotency-keys": "k", "types": "kept", "queues": "kept", "schedules": "s", "log": done,
 		"blobs": do("POST", "/v1/blobs", "bytes").str("address")} // not marked: who knows an address may read what it names
 }
