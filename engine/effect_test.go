@@ -120,7 +120,8 @@ func TestTheWalkOfEffects(t *testing.T) {
 			need[pawl.SweepStats](t)(p.Engine.Sweep(ended))
 			done := int64(0)
 			for cursor := ""; ; {
-				list := need[pawl.List[pawl.EffectRecord]](t)(p.Engine.ListEffects(ended, pawl.EffectFilter{Page: pawl.Page{Limit: 1000, Cursor: cursor}}))
+				page := pawl.Page{Limit: 1000, Cursor: cursor}
+				list := need[pawl.List[pawl.EffectRecord]](t)(p.Engine.ListEffects(ended, pawl.EffectFilter{Page: page}))
 				for _, f := range list.Items {
 					got := s.of(f.Key)
 					if got > 1 || f.State == pawl.EffectDone && got != 1 || f.State == pawl.EffectFailed && got != 0 {
