@@ -110,7 +110,8 @@ func TestTheImageIsThatOfTheContainerfile(t *testing.T) {
 	for _, says := range []struct{ file, image string }{
 		{"USER 65532:65532", `"User":"65532:65532"`}, {"WORKDIR /data", `"WorkingDir":"/data"`}, {"VOLUME /data", `"Volumes":{"/data":{}}`},
 		{"EXPOSE 7033", `"ExposedPorts":{"7033/tcp":{}}`}, {"ENV PAWL_DB=sqlite:/data/pawl.db", `"Env":["PAWL_DB=sqlite:/data/pawl.db"]`},
-		{"STOPSIGNAL SIGTERM", `"StopSignal":"SIGTERM"`}, {`ENTRYPOINT ["/pawl"]`, `"Entrypoint":["/pawl"]`}, {`CMD ["serve"]`, `"Cmd":["serve"]`},
+		{"STOPSIGNAL SIGTERM", `"StopSignal":"SIGTERM"`},
+		{`ENTRYPOINT ["/pawl"]`, `"Entrypoint":["/pawl"]`}, {`CMD ["serve"]`, `"Cmd":["serve"]`},
 		{"", `"architecture":"amd64"`}, {"", `"org.opencontainers.image.ref.name"`},
 	} {
 		if !strings.Contains(string(raw), says.file+"\n") && says.file != "" || !bytes.Contains(data, []byte(says.image)) {
@@ -136,8 +137,8 @@ func TestTheChart(t *testing.T) {
 	for _, f := range files {
 		text += string(f.data)
 	}
-	for _, has := range []string{"secretKeyRef:", "startupProbe:", "livenessProbe:", "readinessProbe:", "kind: PodDisruptionBudget", "kind: NetworkPolicy",
-		"kind: ScaledObject", "pawl_items{", "runAsNonRoot: true"} {
+	for _, has := range []string{"secretKeyRef:", "startupProbe:", "livenessProbe:", "readinessProbe:", "kind: PodDisruptionBudget",
+		"kind: NetworkPolicy", "kind: ScaledObject", "pawl_items{", "runAsNonRoot: true"} {
 		if !strings.Contains(text, has) {
 			t.Errorf("the chart lacks %s", has)
 		}
