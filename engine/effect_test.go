@@ -152,7 +152,8 @@ func walkEffects(ctx context.Context, t *testing.T, svc pawl.Service, s *till, w
 		}
 		l := list[0]
 		key := fmt.Sprint("k", rand.N(60))
-		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: worker, Attempt: l.Attempt, Name: "pay", Key: key, RequestHash: "h", Budget: "eur", Amount: 3}
+		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: worker, Attempt: l.Attempt, Name: "pay", Key: key, RequestHash: "h",
+			Budget: "eur", Amount: 3}
 		out, err := svc.OpenEffect(ctx, call)
 		ended := context.WithoutCancel(ctx)
 		if id := pawl.EffectOf(err); errors.Is(err, pawl.ErrEffectUnknown) {
