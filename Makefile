@@ -6,7 +6,7 @@
 # All programs and tests are compiled one way, as the released program is: so each package is compiled once. The race
 # detector alone needs C.
 export CGO_ENABLED = 0
-.PHONY: help build release test test-busy check vet nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
+.PHONY: help build release packages packages-try packages-short test test-busy check vet nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,16 @@ build: ## ./pawl, one file without C
 
 release: ## dist: archives for five platforms, lists of their modules, checksums; the same commit gives the same bytes
 	go run ./internal/release -out dist
+
+packages: ## dist: the archives, and wheels and npm packages with the program inside, an image and a Helm chart
+	go run ./internal/release -out dist -packages -python "$$(./sdk/python/venv)/bin/python"
+
+packages-try: packages ## install each package into an empty place and run a task through it; brings its own Node and helm
+	./internal/release/try dist
+
+packages-short: ## the same for this platform alone, without the registries and helm
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	go run ./internal/release -quick -out "$$dir" -packages -python "$$(./sdk/python/venv)/bin/python" && ./internal/release/try "$$dir" short
 
 # What is the same in every target that runs all tests. `make check` runs the whole of go vet.
 TESTENV = go run ./internal/testenv -vet=off
@@ -34,7 +44,7 @@ vet: ## format, vet, staticcheck
 	@for m in contrib/*/go.mod examples/*/go.mod; do echo "go vet $${m%/go.mod}" && (cd "$${m%/go.mod}" && go vet ./...) || exit 1; done
 	go tool -modfile=tools.mod staticcheck ./...
 
-nightly: cross fuzz sdk browser mutants ## what takes long: other systems, fuzzing, frameworks, browser, mutants, the concurrent walk
+nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk
 	PAWL_WALK=2m $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 
 cross: ## vet and build for Windows and macOS

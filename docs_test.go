@@ -17,6 +17,43 @@ var update = flag.Bool("update", false, "write the generated documents anew")
 
 const generated = "<!-- Generated from %s by `go test . -update`; not for editing. -->\n\n"
 
+// The comparison names what there is, and does not deny it.
+func TestComparisonKnowsTheFeatures(t *testing.T) {
+	raw, err := os.ReadFile("docs/comparison.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(raw), "## What Pawl does not have\n")
+	lacks, _, _ := strings.Cut(rest, "\n## ")
+	has, _, _ := strings.Cut(string(raw), "## What Pawl does not have\n")
+	if !found {
+		t.Fatal("the page does not say what Pawl does not have")
+	}
+	for word, place := range map[string]string{
+		"Python": "sdk/python", "TypeScript": "sdk/typescript", "LangGraph": "sdk/langgraph", "Workflow DevKit": "sdk/workflow",
+		"Pydantic AI": "sdk/python/src/pawl/pydantic_ai", "OpenAI Agents": "sdk/python/src/pawl/openai_agents", "MCP": "mcp",
+		"dashboard": "dashboard", "OpenID Connect": "access/signin", "proxy": "access/proxy.go", "Grafana": "deploy/grafana",
+		"webhooks of other services": "inbound", "RabbitMQ": "relay/rabbitmq", "NATS": "relay/nats", "traces": "tracing",
+		"transparency log": "translog", "SQLite": "store/sqlite", "PostgreSQL": "store/postgres",
+	} {
+		_, err := os.Stat(place)
+		if err != nil {
+			t.Errorf("%s is gone: the page may not have %s any more", place, word)
+		}
+		if !strings.Contains(has, word) {
+			t.Errorf("docs/comparison.md does not say that Pawl has %s", word)
+		}
+		if strings.Contains(lacks, "**"+word) || strings.Contains(lacks, "**A "+word) {
+			t.Errorf("docs/comparison.md says that Pawl does not have %s", word)
+		}
+	}
+	for _, denied := range []string{"Python library", "identity provider", "Log-in"} {
+		if strings.Contains(lacks, denied) {
+			t.Errorf("docs/comparison.md denies: %s", denied)
+		}
+	}
+}
+
 // The documents of the tables are generated from the tables. The test compares the files with the
 // text that would be generated now.
 func TestGeneratedDocsAreFresh(t *testing.T) {

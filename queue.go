@@ -36,6 +36,20 @@ type QueueLimits struct {
 	PerKey      *KeyLimits `json:"per_key,omitempty"`
 }
 
+// Patch returns the patch that sets exactly these limits: those that are nil are removed.
+func (l QueueLimits) Patch() QueuePatch {
+	raw, err := json.Marshal(struct {
+		Concurrency *int       `json:"concurrency"`
+		PerWorker   *int       `json:"per_worker"`
+		Rate        *Rate      `json:"rate"`
+		PerKey      *KeyLimits `json:"per_key"`
+	}(l))
+	if err != nil {
+		panic(err) // numbers and text always encode
+	}
+	return raw
+}
+
 // QueuePatch is a JSON Merge Patch (RFC 7396) of QueueLimits: null removes a member, one that is
 // absent stays.
 type QueuePatch json.RawMessage

@@ -120,8 +120,8 @@ func TestTheWalkOfEffects(t *testing.T) {
 			need[pawl.SweepStats](t)(p.Engine.Sweep(ended))
 			done := int64(0)
 			for cursor := ""; ; {
-				page := pawl.EffectFilter{Page: pawl.Page{Limit: 1000, Cursor: cursor}}
-				list := need[pawl.List[pawl.EffectRecord]](t)(p.Engine.ListEffects(ended, page))
+				page := pawl.Page{Limit: 1000, Cursor: cursor}
+				list := need[pawl.List[pawl.EffectRecord]](t)(p.Engine.ListEffects(ended, pawl.EffectFilter{Page: page}))
 				for _, f := range list.Items {
 					got := s.of(f.Key)
 					if got > 1 || f.State == pawl.EffectDone && got != 1 || f.State == pawl.EffectFailed && got != 0 {
@@ -152,8 +152,8 @@ func walkEffects(ctx context.Context, t *testing.T, svc pawl.Service, s *till, w
 		}
 		l := list[0]
 		key := fmt.Sprint("k", rand.N(60))
-		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: worker, Attempt: l.Attempt, Name: "pay", Key: key,
-			RequestHash: "h", Budget: "eur", Amount: 3}
+		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: worker, Attempt: l.Attempt, Name: "pay", Key: key, RequestHash: "h",
+			Budget: "eur", Amount: 3}
 		out, err := svc.OpenEffect(ctx, call)
 		ended := context.WithoutCancel(ctx)
 		if id := pawl.EffectOf(err); errors.Is(err, pawl.ErrEffectUnknown) {

@@ -1,11 +1,16 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -150,4 +155,57 @@ func TestAnEmptyClaimForgetsNoOpenTransaction(t *testing.T) {
 	commit()
 	leases(t, p.Engine, anyOfA, 2)
 	leases(t, p.Engine, anyOfA, 0)
+}
+
+// A claim in a transaction of several verbs looks only at keys of which something has changed, and a sweep
+// removes what such claims leave.
+func TestAClaimInATransactionLooksAtNoFullKey(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h, ctx := newHinted(t, p, `{"per_key":{"pointer":"/k","concurrency":1}}`), t.Context()
+		var walks atomic.Int64
+		e := p.Another(engine.Options{Statement: func(text string) {
+			if strings.Contains(text, "r.gate > g.gate") && !strings.Contains(text, "INSERT") { // over all keys with work
+				walks.Add(1)
+			}
+		}})
+		calls := 0
+		claim := func(limit int) (out []pawl.Lease) {
+			t.Helper()
+			calls++
+			_, _, err := e.Idempotent(ctx, pawl.KeyBegin{Scope: "POST x", Key: strconv.Itoa(calls), RequestHash: "h"},
+				func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+					req := anyOfA
+					req.Limit = limit
+					out = need[[]pawl.Lease](t)(svc.Claim(ctx, req))
+					return &pawl.Answer{Code: 200}, nil
+				})
+			ok(t, err)
+			return out
+		}
+		var held []pawl.Lease
+		for len(held) < h.keys {
+			got := claim(10)
+			if held = append(held, got...); len(got) == 0 {
+				t.Fatalf("only %d items were claimed", len(held))
+			}
+		}
+		if got := claim(10); len(got) > 0 {
+			t.Errorf("%d items of full keys were claimed", len(got))
+		}
+		if n := walks.Load(); n > 0 {
+			t.Errorf("claims walked over all keys %d times", n)
+		}
+		p.Advance(3 * time.Second)
+		for range 2 { // the first one searches for items without a key, and has all keys looked at
+			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		}
+		o := typeFixture{T: t, Pawl: p}
+		if n := o.count("SELECT COUNT(*) FROM pawl.gate_hints WHERE at = 0"); n != 0 {
+			t.Errorf("%d hints are left", n)
+		}
+		need[pawl.Moved](t)(pawl.Complete(ctx, p.Engine, held[2].Fence(), nil))
+		if got := claim(10); len(got) != 1 {
+			t.Errorf("%d items were claimed", len(got))
+		}
+	})
 }

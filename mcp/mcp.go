@@ -213,6 +213,7 @@ To do work, choose a worker_id of your own and keep it:
 
 When a call says lease_lost, stop: another worker may have the item. Check out again.
 To have work done: work_types lists what can be asked for; work_propose, then work_wait. A submitted ` +
-	`task waits for an approver: where you are offered work_approve and work_reject, decide with the version that work_get showed; rejecting with allow_rework sends its items back with your reasons.
+	`task waits for an approver: where you are offered work_approve and work_reject, decide with the version that work_get showed; ` +
+	`rejecting with allow_rework sends its items back with your reasons.
 Calls that change something may carry an idempotency key in _meta as ` +
 	`"` + KeyMeta + `": made again with the same key, they are answered as the first time.`

@@ -80,7 +80,7 @@ func TestInternalErrorsAreLoggedAndNotSent(t *testing.T) {
 		"a panic":            nil,
 	} {
 		var log bytes.Buffer
-		srv := serve(t, broken{err: err}, server.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		srv := serve(t, broken{err: err}, server.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		r := ask(t, srv, "GET", "/v1/tasks/tsk_1", "", "X-Request-Id", "find-me")
 		srv.Close()
 		if r.StatusCode != 500 || r.str("code") != "internal" || strings.Contains(r.text, "secret") || strings.Contains(r.text, "a bug") {

@@ -65,12 +65,27 @@ func TestReadsOfAKeyAreBounded(t *testing.T) {
 	}
 }
 
-// slowReads blocks whatever reads until its context ends, and counts how many run at once.
-type slowReads struct{ slowLists }
+// slowReads blocks whatever reads until its context ends, or until two run at once, and counts how many do.
+type slowReads struct {
+	pawl.Service
+	inside, most atomic.Int64
+	two          context.Context
+	tooMany      context.CancelFunc
+}
 
 func (s *slowReads) wait(ctx context.Context) error {
-	_, err := s.ListTasks(ctx, pawl.TaskFilter{})
-	return err
+	n := s.inside.Add(1)
+	defer s.inside.Add(-1)
+	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+	}
+	if n > 1 {
+		s.tooMany()
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.two.Done():
+	}
+	return context.DeadlineExceeded
 }
 
 func (s *slowReads) GetKeys(ctx context.Context, _ []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
@@ -89,7 +104,9 @@ func (s *slowReads) CountBulk(ctx context.Context, _ pawl.BulkCall) (int64, erro
 // comes: reads of keys in a batch, dry runs, tools of MCP and pages.
 func TestAllReadsOfAKeyAreBounded(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
-	s := &slowReads{slowLists{Service: p.Service}}
+	s := &slowReads{Service: p.Service}
+	s.two, s.tooMany = context.WithCancel(t.Context())
+	defer s.tooMany()
 	log := slog.New(slog.DiscardHandler)
 	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: log})
 	h := &testServer{t, p, serve(t, s, server.Options{Gate: gate, Limits: server.Limits{ReadTime: 300 * time.Millisecond, ReadsPerKey: 1}})}

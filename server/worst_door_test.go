@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/pawltest"
 )
 
 // pathOf returns the path of a route or page with ids in it.
@@ -26,72 +27,75 @@ func pathOf(path string, ids map[string]string) string {
 
 // No route takes more than its kind may, whatever the worst known requests send.
 func TestTheWorstRequestOfEveryRoute(t *testing.T) {
-	d := openDoors(t)
-	d.fill()
-	for _, r := range api.Routes {
-		if r.Method == http.MethodGet {
-			for _, query := range []string{"?limit=1000", "?limit=1000&all=true&include=parts", "?q=" + strings.Repeat("x", 4000)} {
-				w, s := d.send(r.Method, pathOf(r.Path, d.ids)+query, "")
-				d.check(r.Name, query[:min(len(query), 30)], len(query), 1, w, s, 0)
+	eachDoors(t, func(d *doors) {
+		for _, r := range api.Routes {
+			if r.Method == http.MethodGet {
+				for _, query := range []string{"?limit=1000", "?limit=1000&all=true&include=parts", "?q=" + strings.Repeat("x", 4000)} {
+					w, s := d.send(r.Method, pathOf(r.Path, d.ids)+query, "")
+					d.check(r.Name, query[:min(len(query), 30)], len(query), 1, w, s, 0)
+				}
+				continue
 			}
-			continue
+			for what, b := range d.worst(r) {
+				if b.calls == 0 && d.p.Database == pawltest.Postgres { // no call reaches the database
+					continue
+				}
+				path, before, rows := pathOf(r.Path, d.target()), 0, 0
+				if b.calls > 0 {
+					before = d.rows()
+				}
+				w, s := d.send(r.Method, path, b.text)
+				if b.calls > 0 {
+					rows = d.rows() - before
+				}
+				d.check(r.Name, what, len(b.text), b.calls, w, s, rows)
+			}
 		}
-		for what, b := range d.worst(r) {
-			path, before, rows := pathOf(r.Path, d.target()), 0, 0
-			if b.calls > 0 {
-				before = d.rows()
-			}
-			w, s := d.send(r.Method, path, b.text)
-			if b.calls > 0 {
-				rows = d.rows() - before
-			}
-			d.check(r.Name, what, len(b.text), b.calls, w, s, rows)
-		}
-	}
+	})
 }
 
 // No page and form of the dashboard takes more than its kind may.
 func TestTheWorstRequestOfEveryPage(t *testing.T) {
-	d := openDoors(t)
-	d.fill()
-	for _, name := range pagesOfDashboard(t) {
-		path, post := strings.CutPrefix(name, "POST:")
-		if kindOf(t, name) != "form" {
-			w, s := d.send(http.MethodGet, pathOf(path, d.ids)+"?limit=1000&q="+strings.Repeat("x", 4000), "")
-			d.check(name, "a long query", 4000, 1, w, s, 0)
-			continue
+	eachDoors(t, func(d *doors) {
+		for _, name := range pagesOfDashboard(d.T) {
+			path, post := strings.CutPrefix(name, "POST:")
+			if kindOf(d.T, name) != "form" {
+				w, s := d.send(http.MethodGet, pathOf(path, d.ids)+"?limit=1000&q="+strings.Repeat("x", 4000), "")
+				d.check(name, "a long query", 4000, 1, w, s, 0)
+				continue
+			}
+			if !post {
+				path += "a/pause"
+			}
+			form := "verb=cancel&" + strings.Repeat("id="+d.ids["item"]+"&", worstBody/40)
+			before := d.rows()
+			session := d.session
+			w, s := d.send(http.MethodPost, pathOf(path, d.target()), form)
+			d.check(name, "a form", len(form), 1, w, s, d.rows()-before)
+			d.session = session
 		}
-		if !post {
-			path += "a/pause"
-		}
-		form := "verb=cancel&" + strings.Repeat("id="+d.ids["item"]+"&", worstBody/40)
-		before := d.rows()
-		session := d.session
-		w, s := d.send(http.MethodPost, pathOf(path, d.target()), form)
-		d.check(name, "a form", len(form), 1, w, s, d.rows()-before)
-		d.session = session
-	}
+	})
 }
 
 // No tool takes more than its kind may.
 func TestTheWorstCallOfEveryTool(t *testing.T) {
-	d := openDoors(t)
-	d.fill()
-	for _, r := range api.Routes {
-		for _, tool := range r.Tools {
-			for what, ids := range map[string]map[string]string{"a large task": d.ids, "the target": d.target()} {
-				w, s := d.tool(tool.Name, fmt.Sprintf(`{"task_id":%q,"item_id":%q,"id":%q,"worker_id":"w","attempt":1,"limit":100}`,
-					ids["task"], ids["item"], ids["task"]))
-				d.check(tool.Name, what, 200, 1, w, s, 0)
-				w, s = d.tool(tool.Name, fmt.Sprintf(`{"task_id":%q}`, ids["task"]))
-				d.check(tool.Name, what+" alone", 100, 1, w, s, 0)
+	eachDoors(t, func(d *doors) {
+		for _, r := range api.Routes {
+			for _, tool := range r.Tools {
+				for what, ids := range map[string]map[string]string{"a large task": d.ids, "the target": d.target()} {
+					w, s := d.tool(tool.Name, fmt.Sprintf(`{"task_id":%q,"item_id":%q,"id":%q,"worker_id":"w","attempt":1,"limit":100}`,
+						ids["task"], ids["item"], ids["task"]))
+					d.check(tool.Name, what, 200, 1, w, s, 0)
+					w, s = d.tool(tool.Name, fmt.Sprintf(`{"task_id":%q}`, ids["task"]))
+					d.check(tool.Name, what+" alone", 100, 1, w, s, 0)
+				}
+				large := `{"type":"a","payload":[` + strings.Repeat(`{"":0},`, worstBody/7) + `1]}`
+				before := d.rows()
+				w, s := d.tool(tool.Name, large)
+				d.check(tool.Name, "a large value", len(large), 1, w, s, d.rows()-before)
 			}
-			large := `{"type":"a","payload":[` + strings.Repeat(`{"":0},`, worstBody/7) + `1]}`
-			before := d.rows()
-			w, s := d.tool(tool.Name, large)
-			d.check(tool.Name, "a large value", len(large), 1, w, s, d.rows()-before)
 		}
-	}
+	})
 }
 
 func (d *doors) tool(name, arguments string) (*measured, spent) {
@@ -105,7 +109,7 @@ func (d *doors) tool(name, arguments string) (*measured, spent) {
 
 // Before a caller is known, nothing of a body is read, except where the signature is over it.
 func TestNothingIsReadBeforeTheCallerIsKnown(t *testing.T) {
-	d := openDoors(t)
+	d := openDoors(t, pawltest.SQLite)
 	d.key, d.session = "", ""
 	body := strings.Repeat("x", 1<<20)
 	ids := map[string]string{}
@@ -133,7 +137,7 @@ func TestNothingIsReadBeforeTheCallerIsKnown(t *testing.T) {
 // A key whose reads are under way gets no further one by any door; what does not read goes on, and
 // so do the reads of other keys.
 func TestWhatUsesTheReadsOfAKey(t *testing.T) {
-	d := openDoors(t)
+	d := openDoors(t, pawltest.SQLite)
 	d.ids = d.target()
 	d.gate.BoundReads(1)
 	pass, err := d.gate.Enter(access.From(t.Context(), "192.0.2.1:1"), strings.TrimPrefix(d.key, "Bearer "))

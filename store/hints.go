@@ -17,8 +17,11 @@ import (
 const hintsRead = 1000
 
 // hinted reports whether the claim looks only at gates with hints. In a caller's transaction, which may
-// be open for long, it looks at all gates with work, and changes no hint.
-func (a *Admitted) hinted() bool { return !a.ask.NoWait && a.pointer != "" }
+// be open for long, it changes no hint: with a rate for each key, whose hints change with the time, it
+// looks at all gates with work.
+func (a *Admitted) hinted() bool {
+	return a.pointer != "" && (!a.ask.NoWait || a.rules.PerKey.Rate == nil)
+}
 
 // withWork reads gates that may have room and queued items, in order of their numbers.
 func (a *Admitted) withWork(ctx context.Context, tx Tx, after int64, most int) ([]*gate, error) {
@@ -57,6 +60,9 @@ func (a *Admitted) withWork(ctx context.Context, tx Tx, after int64, most int) (
 // forgetDone removes the hints of gates from which nothing can be claimed until something changes.
 // A gate whose rate allows no start yet is looked at again when it does.
 func (a *Admitted) forgetDone(ctx context.Context, tx Tx, gates []*gate) error {
+	if a.ask.NoWait {
+		return nil
+	}
 	k := a.rules.PerKey
 	var done []*gate
 	var later [][]any
@@ -113,7 +119,7 @@ func (a *Admitted) forgetHeld(ctx context.Context, tx Tx, gates []*gate) error {
 // lookAtDue gives hints to gates whose rates allow a start by now, and notes when the next one does.
 func (a *Admitted) lookAtDue(ctx context.Context, tx Tx) error {
 	r := a.rules.PerKey.Rate
-	if r == nil {
+	if r == nil || a.ask.NoWait {
 		return nil
 	}
 	for again := true; again; {
@@ -154,4 +160,40 @@ func hintAll(ctx context.Context, tx Tx, queue int64, l *pawl.QueueLimits) error
 	}
 	_, err := tx.Exec(ctx, limitsSQL["hint all"], queue)
 	return err
+}
+
+// QueuesWithHints returns the queues with limits some of whose gates have hints.
+func QueuesWithHints(ctx context.Context, tx Tx) (ids []int64, err error) {
+	rows, err := tx.Query(ctx, limitsSQL["queues with hints"])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// ForgetHints removes the hints of gates after a number from which nothing can be claimed, as a claim
+// does. It returns the last number that it has looked at; 0 = there are no more. Claims in callers'
+// transactions remove none.
+func ForgetHints(ctx context.Context, tx Tx, queue, after int64) (last int64, err error) {
+	row, found, err := readLimits(ctx, tx, queue, shared+unlocked)
+	if err != nil || !found || row.limits.PerKey == nil {
+		return 0, err
+	}
+	a := &Admitted{ask: Admission{Queue: queue}, rules: row.limits, pointer: pointerOf(&row.limits)}
+	if a.Now, err = NowAgain(ctx, tx); err != nil {
+		return 0, err
+	}
+	gates, err := a.withWork(ctx, tx, after, mostGates)
+	if err != nil || len(gates) < mostGates {
+		return 0, err
+	}
+	return gates[len(gates)-1].id, nil
 }

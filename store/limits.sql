@@ -218,6 +218,12 @@ WHERE (queue_id, at, gate, tx) IN (
     AND ((h.gate, h.tx) IN (SELECT CAST(j.value ->> 0 AS INTEGER), CAST(j.value ->> 1 AS BIGINT) FROM @each($2) AS j)) IS TRUE -- or it is joined row by row
   @skip)
 
+-- name: queues with hints
+SELECT l.queue_id
+FROM pawl.queue_limits l
+JOIN pawl.queues q ON q.id = l.queue_id
+WHERE q.limited IS NOT NULL AND EXISTS (SELECT 1 FROM pawl.gate_hints h WHERE h.queue_id = l.queue_id AND h.at = 0)
+
 -- An item has the number of a gate that is gone.
 -- name: hint search
 INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)

@@ -15,6 +15,24 @@ const (
 	gateBatches = 20
 )
 
+// hints removes what claims in callers' transactions leave: that a key was to be looked at.
+func (p *pass) hints(ctx context.Context) error {
+	var queues []int64
+	err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		queues, err = store.QueuesWithHints(ctx, tx)
+		return err
+	})
+	for i := 0; err == nil && i < len(queues); i++ {
+		for last, more := int64(0), true; more && err == nil; more = last > 0 {
+			err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
+				last, err = store.ForgetHints(ctx, tx, queues[i], last)
+				return err
+			})
+		}
+	}
+	return p.logError(ctx, "hints", err)
+}
+
 // gates removes the keys of queues with limits that nothing has used for gateIdle.
 func (p *pass) gates(ctx context.Context) error {
 	var removed int64

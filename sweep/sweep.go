@@ -109,7 +109,7 @@ var (
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
 		(*pass).tombstones, (*pass).feed, (*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
-		(*pass).gates,
+		(*pass).gates, (*pass).hints,
 	}
 )
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -21,12 +22,14 @@ type Handler struct {
 	Do   HandlerFunc
 }
 
-// Handle makes a handler from a typed function. The item's input is decoded into In;
+// Handle makes a handler from a typed function, for a type by its name or as a pawl.Job, whose
+// payload and result have the types of the function. The item's input is decoded into In;
 // the return value becomes the item's result as JSON (≤ 1 MiB). An input that does
 // not fit In fails the item permanently with code invalid_input; a result that
 // cannot be encoded, with invalid_result. The first middleware is the outermost,
 // inside those of the Options.
-func Handle[In, Out any](typ string, fn func(context.Context, In) (Out, error), mw ...Middleware) Handler {
+func Handle[In, Out any, T ~string | pawl.Job[In, Out]](of T, fn func(context.Context, In) (Out, error), mw ...Middleware) Handler {
+	typ := typeName(of)
 	do := func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 		var in In
 		if len(input) > 0 {
@@ -49,6 +52,14 @@ func Handle[In, Out any](typ string, fn func(context.Context, In) (Out, error), 
 		return raw, nil
 	}
 	return Handler{Type: typ, Do: chain(do, mw)}
+}
+
+// typeName returns the name of a type or of a job.
+func typeName(of any) string {
+	if job, ok := of.(interface{ JobName() string }); ok {
+		return job.JobName()
+	}
+	return reflect.ValueOf(of).String()
 }
 
 // Codes of an item's error that the worker sets.

@@ -2,7 +2,11 @@
 // list of modules in CycloneDX format, and SHA256SUMS. The same commit, Go and version give
 // the same bytes.
 //
+// With -packages it writes what registries get too: wheels for Python and packages for npm with the
+// program inside, an image and a Helm chart.
+//
 //	go run ./internal/release -out dist
+//	go run ./internal/release -out dist -packages
 package main
 
 import (
@@ -19,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,8 +35,17 @@ var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/a
 func main() {
 	out := flag.String("out", "dist", "the folder for the archives")
 	only := flag.String("only", strings.Join(platforms, ","), "platforms to build for, with commas between them")
+	also := flag.Bool("packages", false, "write the packages for registries too")
+	quick := flag.Bool("quick", false, "for a test: this platform alone, compiled as the tests are")
+	python := flag.String("python", "python3", "the Python that builds the wheel")
 	flag.Parse()
-	if err := release(*out, strings.Split(*only, ",")); err != nil {
+	if !*also {
+		*python = ""
+	}
+	if *quick {
+		*only = runtime.GOOS + "/" + runtime.GOARCH
+	}
+	if err := release(*out, *python, strings.Split(*only, ","), *quick); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -43,7 +57,17 @@ type file struct {
 	data []byte
 }
 
-func release(out string, platforms []string) error {
+// built is the program of a platform.
+type built struct {
+	platform, version string
+	name              string // pawl or pawl.exe
+	program           []byte
+	archive           file
+	bom               []byte
+}
+
+// release writes the archives, and with the name of a Python the packages too.
+func release(out, python string, platforms []string, quick bool) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
@@ -55,29 +79,42 @@ func release(out string, platforms []string) error {
 	if err != nil {
 		return err
 	}
-	var sums bytes.Buffer
+	at := time.Unix(seconds, 0).UTC()
+	var all []*built
+	var files []file
 	for _, p := range platforms {
-		name, data, bom, err := build(p, time.Unix(seconds, 0).UTC())
+		b, err := build(p, at, quick)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
-		for _, f := range []file{{name: name, data: data}, {name: name + ".cdx.json", data: bom}} {
-			if err := os.WriteFile(filepath.Join(out, f.name), f.data, 0o644); err != nil {
-				return err
-			}
-			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.data), f.name)
+		all = append(all, b)
+		files = append(files, b.archive, file{name: b.archive.name + ".cdx.json", data: b.bom})
+	}
+	if python != "" {
+		more, err := packages(out, python, all, at)
+		if err != nil {
+			return err
 		}
-		fmt.Println(filepath.Join(out, name))
+		files = append(files, more...)
+	}
+	var sums bytes.Buffer
+	for _, f := range files {
+		path := filepath.Join(out, filepath.FromSlash(f.name))
+		if err := os.WriteFile(path, f.data, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.data), f.name)
+		fmt.Println(path)
 	}
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), sums.Bytes(), 0o644)
 }
 
 // build builds the program for a platform and packs it with its README and changelog.
-func build(platform string, at time.Time) (name string, archive, bom []byte, err error) {
+func build(platform string, at time.Time, quick bool) (*built, error) {
 	system, arch, _ := strings.Cut(platform, "/")
 	dir, err := os.MkdirTemp("", "pawl-release")
 	if err != nil {
-		return "", nil, nil, err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	program := "pawl"
@@ -86,36 +123,39 @@ func build(platform string, at time.Time) (name string, archive, bom []byte, err
 	}
 	path := filepath.Join(dir, program)
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path, "./cmd/pawl")
+	if quick {
+		cmd = exec.Command("go", "build", "-o", path, "./cmd/pawl")
+	}
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+system, "GOARCH="+arch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		return "", nil, nil, err
+		return nil, err
 	}
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return "", nil, nil, err
+		return nil, err
 	}
-	if bom, err = components(info); err != nil {
-		return "", nil, nil, err
+	bom, err := components(info)
+	if err != nil {
+		return nil, err
 	}
 	files := []file{{name: program, mode: 0o755}, {name: "README.md", mode: 0o644}, {name: "CHANGELOG.md", mode: 0o644}}
 	for i, from := range []string{path, "README.md", "CHANGELOG.md"} {
 		if files[i].data, err = os.ReadFile(from); err != nil {
-			return "", nil, nil, err
+			return nil, err
 		}
 	}
-	stem := fmt.Sprintf(
-		"pawl_%s_%s_%s",
-		strings.Trim(strings.TrimPrefix(info.Main.Version, "v"), "()"),
-		system,
-		arch,
-	) // (devel) without a repository
+	version := strings.Trim(strings.TrimPrefix(info.Main.Version, "v"), "()") // (devel) without a repository
+	out := &built{platform: platform, version: version, name: program, program: files[0].data, bom: bom}
+	stem := fmt.Sprintf("pawl_%s_%s_%s", version, system, arch)
 	if system == "windows" {
-		archive, err = zipped(stem, files, at)
-		return stem + ".zip", archive, bom, err
+		out.archive.name = stem + ".zip"
+		out.archive.data, err = zipped(stem, files, at)
+	} else {
+		out.archive.name = stem + ".tar.gz"
+		out.archive.data, err = tarred(stem, files, at)
 	}
-	archive, err = tarred(stem, files, at)
-	return stem + ".tar.gz", archive, bom, err
+	return out, err
 }
 
 func tarred(folder string, files []file, at time.Time) ([]byte, error) {
@@ -147,7 +187,7 @@ func zipped(folder string, files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for _, f := range files {
-		h := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: at}
+		h := &zip.FileHeader{Name: strings.TrimPrefix(folder+"/"+f.name, "/"), Method: zip.Deflate, Modified: at}
 		h.SetMode(f.mode)
 		w, err := z.CreateHeader(h)
 		if err != nil {

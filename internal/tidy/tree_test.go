@@ -41,7 +41,7 @@ var fset = token.NewFileSet()
 const root = "../.."
 
 // ignored are the paths in .gitignore: they are not part of the tree.
-var ignored = []string{".git", ".work", "pawl", "node_modules"}
+var ignored = []string{"dist", ".git", ".work", "pawl", "node_modules"}
 
 func isIgnored(name string) bool {
 	ext := filepath.Ext(name)

@@ -72,6 +72,23 @@ func (w *fixture) effectEvents(taskID string) (out []string) {
 }
 
 var effects = noun{"effects", []promise{
+	{"malformed calls are invalid, and name the members as the call does", func(w *fixture) {
+		w.create(pawl.NewTask{Type: "a"})
+		l := w.claim("w1")
+		for pointer, change := range map[string]func(c *pawl.OpenEffectCall){
+			"/item_id":      func(c *pawl.OpenEffectCall) { c.ItemID = "" },
+			"/worker_id":    func(c *pawl.OpenEffectCall) { c.WorkerID = "" },
+			"/attempt":      func(c *pawl.OpenEffectCall) { c.Attempt = 0 },
+			"/name":         func(c *pawl.OpenEffectCall) { c.Name = "" },
+			"/request_hash": func(c *pawl.OpenEffectCall) { c.RequestHash = "" },
+			"/amount":       func(c *pawl.OpenEffectCall) { c.Amount = 3 },
+		} {
+			call := openCall(l, "charge")
+			change(&call)
+			_, err := w.svc.OpenEffect(w.ctx, call)
+			w.invalid(err, pointer)
+		}
+	}},
 	{"one caller sends, and the answer is given to all others", func(w *fixture) {
 		task := w.oneItem()
 		l := w.claim("w1")

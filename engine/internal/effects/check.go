@@ -11,7 +11,7 @@ import (
 // CheckOpen checks a call that opens an effect, and fills in its key.
 func CheckOpen(c *pawl.OpenEffectCall) error {
 	var f rules.Fields
-	f.Fence(c.Fence())
+	f.FenceOf("/item_id", c.Fence())
 	f.Text("/name", c.Name, 1, pawl.MaxEffectNameLen)
 	f.Text("/key", c.Key, 0, pawl.MaxKeyLen)
 	f.Text("/request_hash", c.RequestHash, 1, pawl.MaxKeyLen)
@@ -35,7 +35,7 @@ func DefaultKey(itemID, name string) string { return itemID + "/" + name }
 // CheckReport checks a report about an effect.
 func CheckReport(op string, fence pawl.Fence, answer json.RawMessage, amount *int64, failure *pawl.Failure) error {
 	var f rules.Fields
-	f.Fence(fence)
+	f.FenceOf("/item_id", fence)
 	if len(answer) > 0 {
 		f.JSON("/answer", answer, pawl.MaxPayloadBytes)
 	}

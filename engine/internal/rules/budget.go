@@ -79,11 +79,7 @@ func CheckSettle(budget string, c *pawl.SettleCall) error {
 // calls name them.
 func spender(budget string, c pawl.Fence) (f Fields) {
 	f.plainName("/budget", budget, pawl.MaxBudgetNameLen)
-	f.Text("/item_id", c.ItemID, 1, pawl.MaxIDLen)
-	f.Text("/worker_id", c.WorkerID, 1, pawl.MaxIDLen)
-	if c.Attempt < 1 {
-		f.Add("/attempt", "must be the attempt that the claim gave, 1 or more")
-	}
+	f.FenceOf("/item_id", c)
 	return f
 }
 

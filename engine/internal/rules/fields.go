@@ -132,7 +132,12 @@ func (f *Fields) Object(pointer string, raw *json.RawMessage, limit int) {
 
 // Fence checks the members of a fencing token.
 func (f *Fields) Fence(c pawl.Fence) {
-	f.Text("/id", c.ItemID, 1, pawl.MaxIDLen)
+	f.FenceOf("/id", c)
+}
+
+// FenceOf checks the fence of a call that names its item elsewhere than in its path.
+func (f *Fields) FenceOf(item string, c pawl.Fence) {
+	f.Text(item, c.ItemID, 1, pawl.MaxIDLen)
 	f.Text("/worker_id", c.WorkerID, 1, pawl.MaxIDLen)
 	if c.Attempt < 1 {
 		f.Add("/attempt", "must be the attempt that the claim gave, 1 or more")

@@ -52,3 +52,11 @@ def test_public_names_are_documented() -> None:
 @pytest.mark.parametrize("tool", ["generate", "unasync"])
 def test_generated_files_are_fresh(tool: str) -> None:
     subprocess.run([sys.executable, FOLDER / f"tools/{tool}.py", "--check"], check=True)
+
+
+def test_python_m_pawl_runs_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = subprocess.run([sys.executable, "-m", "pawl", "version"], check=True, capture_output=True, text=True).stdout
+    assert said.startswith("pawl ")
+    monkeypatch.setenv("PAWL_BINARY", "/nowhere/pawl")
+    failed = subprocess.run([sys.executable, "-m", "pawl", "version"], capture_output=True, text=True)
+    assert failed.returncode == 127 and "PAWL_BINARY" in failed.stderr

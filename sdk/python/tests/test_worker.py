@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
+import subprocess
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -441,3 +444,24 @@ def test_in_the_callers_event_loop(shared: Server, client: pawl.Client, kind: st
     assert state(client, task) == "completed"
     [item] = client.task_items(slow["id"])
     assert (item["state"], item["failures"]) == ("queued", 0)
+
+
+def test_items_are_logged_at_info_by_default(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    task = client.create_task(kind)
+    program = f"""
+import sys, logging, pawl
+if len(sys.argv) > 1:
+    logging.basicConfig(level=logging.WARNING)
+worker = pawl.Worker({shared.url!r}, drain=True)
+worker.add({kind!r}, lambda ctx: 1)
+worker.run()
+"""
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stderr
+    for what in ("started", "done"):
+        named = rf"INFO pawl\.worker: item {what}: itm_\w+ of type {kind}, attempt 1, task {task['id']}"
+        assert len(re.findall(named, said)) == 1, said
+    client.create_task(kind)
+    told = subprocess.run(
+        [sys.executable, "-c", program, "warnings"], check=True, capture_output=True, text=True
+    ).stderr
+    assert "INFO" not in told

@@ -139,19 +139,20 @@ class Reports:
         return True
 
     def _accepted(self, o: Outcome) -> None:
-        from ._runner import about
+        from ._runner import about, named
 
         summary, log = self._runner.summary, self._runner.log
         if o.verb == "fail":
             summary.failed += 1
             error = o.body["error"]
-            log.warning("item failed: %s", error["message"], extra={**about(o.job), "code": error.get("code", "")})
+            about_it = {**about(o.job), "code": error.get("code", "")}
+            log.warning("item failed: %s: %s", named(o.job), error["message"], extra=about_it)
         elif o.verb == "release":
             summary.released += 1
-            log.debug("item released", extra=about(o.job))
+            log.info("item released: %s", named(o.job), extra=about(o.job))
         else:
             summary.completed += 1
-            log.debug("item done", extra=about(o.job))
+            log.info("item done: %s", named(o.job), extra=about(o.job))
 
     def _lost(self, job: Job, why: Exception) -> None:
         with job.lock:

@@ -249,7 +249,7 @@ class Runner:
         job.keeper.next_due = time.monotonic() + job.keeper.first_after
         self._beats.add(job)
         handler = self.handlers.get(job.lease["type"]) or self.handlers.get("")
-        self.log.debug("item started", extra=about(job))
+        self.log.info("item started: %s", named(job), extra=about(job))
         if handler is not None and not handler.is_async:
             self._jobs[job] = None
             context = contextvars.copy_context()
@@ -344,7 +344,7 @@ class Runner:
             self._reports.add(outcome)
         elif job.state is State.SUSPENDED:
             self.summary.suspended += 1
-            self.log.debug("item suspended", extra=about(job))
+            self.log.info("item suspended: %s", named(job), extra=about(job))
         else:
             self.summary.lost += 1
         self._start_ahead()
@@ -355,9 +355,9 @@ class Runner:
     def _on_lost(self, job: Job, why: Exception) -> None:
         """A claim has ended under its handler. It may be called in any thread."""
         if isinstance(why, ItemCancelled):
-            self.log.info("item cancelled", extra=about(job))
+            self.log.info("item cancelled: %s", named(job), extra=about(job))
         else:
-            self.log.warning("lease lost: %s", why, extra=about(job))
+            self.log.warning("lease lost: %s: %s", named(job), why, extra=about(job))
             self._tell_lost(job, why)
         loop = self._loop
         if loop is not None and not loop.is_closed():
@@ -439,6 +439,12 @@ def _gave_way(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def named(job: Job) -> str:
+    """What a line of the log calls a job."""
+    lease = job.lease
+    return f"{lease['id']} of type {lease['type']}, attempt {lease['attempt']}, task {lease['task_id']}"
 
 
 def about(job: Job) -> dict[str, Any]:

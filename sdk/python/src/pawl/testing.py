@@ -3,7 +3,8 @@
     with pawl.testing.serve() as server:
         client = server.client()
 
-The binary is the one that is given, that PAWL_BINARY names, or `pawl` on PATH.
+The binary is the one that is given, that PAWL_BINARY names, that was installed with the package,
+or `pawl` on PATH.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sysconfig
 import tempfile
 import time
 from collections.abc import Sequence
@@ -32,7 +34,7 @@ class BinaryNotFound(FileNotFoundError):
 
 
 def find_binary(binary: str | os.PathLike[str] | None = None) -> str:
-    """The path of the binary: the one given, or that of PAWL_BINARY, or `pawl` on PATH."""
+    """The path of the binary: the one given, or that of PAWL_BINARY, of the package, or `pawl` on PATH."""
     for given, said in ((binary, "the binary given"), (os.environ.get("PAWL_BINARY"), "PAWL_BINARY")):
         if not given:
             continue
@@ -40,13 +42,26 @@ def find_binary(binary: str | os.PathLike[str] | None = None) -> str:
         if found is None:
             raise BinaryNotFound(f"{said}, {os.fspath(given)!r}, is no program that can be run")
         return found
-    found = shutil.which("pawl")
+    found = _packaged() or shutil.which("pawl")
     if found is None:
         raise BinaryNotFound(
             "there is no `pawl` on PATH; put it there, name it in PAWL_BINARY, or pass binary= "
             "(`make build` in Pawl's repository makes it)"
         )
     return found
+
+
+def _packaged() -> str | None:
+    """The program that a wheel for this platform has installed beside the package."""
+    name = "pawl.exe" if os.name == "nt" else "pawl"
+    package = Path(__file__).resolve().parent
+    places = [Path(sysconfig.get_path("scripts")), package.parent / "bin"]  # the second: pip install --target
+    if os.name == "posix":
+        places.insert(1, Path(sysconfig.get_path("scripts", "posix_user")))
+    for place in places:
+        if (package / "_program").exists() and os.access(place / name, os.X_OK):
+            return str(place / name)
+    return None
 
 
 class Server:

@@ -157,6 +157,7 @@ class Worker:
         After the first signal it claims nothing more and lets the handlers run for `stop_grace`; a
         second one ends the grace. It raises a PawlError if the server refuses this worker's claims.
         """
+        show_logs(self.options.logger)
         return asyncio.run(self._main(signals))
 
     async def run_async(self) -> Summary:
@@ -200,3 +201,13 @@ def _signals(signals: Sequence[signal.Signals], fn: Callable[[], None]) -> Any:
     finally:
         for s, old in before.items():
             signal.signal(s, old)
+
+
+def show_logs(log: logging.Logger) -> None:
+    """Has the worker's lines from INFO on written to stderr, if the program says nothing about logs."""
+    if log.hasHandlers() or log.getEffectiveLevel() < logging.WARNING:
+        return
+    to_stderr = logging.StreamHandler()
+    to_stderr.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    log.addHandler(to_stderr)
+    log.setLevel(logging.INFO)
