@@ -445,7 +445,7 @@ var wordLists = []struct {
 	{"TaskView.status", texts(pawl.TaskStatuses)},
 	{"Key.status", pawl.KeyStatuses},
 	{"Problem.reason", []string{pawl.ReasonTaken, pawl.ReasonExpired, pawl.ReasonReleased, pawl.ReasonPruned,
-		pawl.ReasonSequence, pawl.ReasonName, pawl.ReasonEpoch}},
+		pawl.ReasonSequence, pawl.ReasonName, pawl.ReasonEpoch, pawl.ReasonEffectOpen, pawl.GiveUp}},
 }
 
 func texts[S ~string](words []S) []string {

@@ -52,7 +52,11 @@ func (h *testServer) aboutSecrets() (paths map[string]string) {
 	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
 	do("PUT", "/v1/budgets/kept", `{"unit":"tokens","limit":1}`)
 	do("POST", "/v1/schedules", `{"name":"s","cron":"@daily","task":{"type":"plain","payload":$}}`)
-	return map[string]string{"budgets": "kept", "tasks": done, "items": strings.TrimPrefix(at, "/v1/items/"), "messages": message,
+	held := strings.TrimPrefix(at, "/v1/items/")
+	effect := do("POST", "/v1/effects:open", `{"item_id":"`+held+`","name":"e","request_hash":"h",`+
+		strings.TrimPrefix(fence, "{")+`}`).str("id")
+	do("POST", "/v1/effects/"+effect+":done", `{"item_id":"`+held+`",`+strings.TrimPrefix(fence, "{")+`,"answer":$}`)
+	return map[string]string{"effects": effect, "budgets": "kept", "tasks": done, "items": held, "messages": message,
 		"idempotency-keys": "k", "types": "kept", "queues": "kept", "schedules": "s", "log": done,
 		"blobs": do("POST", "/v1/blobs", "bytes").str("address")} // not marked: who knows an address may read what it names
 }
@@ -110,7 +114,8 @@ func TestNoVerbShowsPayloads(t *testing.T) {
 	h.ask(boss, "PUT", "/v1/types/kept", `{"parts":[{"key":"k"}]}`)
 	for _, r := range api.Routes {
 		if r.Role != api.Claimer || r.Method == "GET" || r.Name == "claim" || r.Name == "register_worker" ||
-			strings.HasPrefix(r.Path, "/v1/budgets/") { // which answer with numbers
+			strings.HasPrefix(r.Path, "/v1/budgets/") || // which answer with numbers
+			strings.HasPrefix(r.Path, "/v1/effects") { // the effect of a worker's own claim is asked above
 			continue
 		}
 		kind := "plain"

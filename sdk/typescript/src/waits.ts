@@ -111,7 +111,7 @@ const creates = (type: string): Attributes => ({
 });
 
 /** The error to throw when a budget refused an amount: what its on_exhausted asks. */
-function exhausted(amount: number, error: unknown): unknown {
+export function exhausted(amount: number, error: unknown): unknown {
   if (!(error instanceof PawlError) || error.code !== "budget_exhausted") return error;
   const { on_exhausted, limit = 0, remaining = 0, reserved = 0, period_end, signal_key, task_id } = error.problem;
   if (on_exhausted === "fail") return new Permanent(error.message, { code: error.code, cause: error });

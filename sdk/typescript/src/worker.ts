@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { now } from "./clock.ts";
 import { again, fence, must, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { Effects, type EffectOptions } from "./effect.ts";
 import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
 import { wordsOf } from "./failure.ts";
 import { Heartbeats } from "./heartbeats.ts";
@@ -96,6 +97,14 @@ export interface Job {
    * is exhausted, it throws `Permanent`, or `Suspended` where the budget suspends or asks.
    */
   reserve(budget: string, amount: number, key?: string): Promise<Reservation>;
+  /**
+   * Runs `fn`, which changes something outside of Pawl, once, with the effect's key, and returns its
+   * recorded answer. The effect is recorded before, and what came of it after. If `fn` throws
+   * `NotDone`, it is known not to have happened, and the next attempt sends it; after another
+   * error, or a crash, it is unknown, and `onUnknown` says what is done. Where a person must
+   * decide, it throws `Suspended`, which you do not catch.
+   */
+  effect<T>(name: string, options: EffectOptions, fn: (key: string) => T | Promise<T>): Promise<T>;
 }
 
 /** The item was cancelled while it was done. */
@@ -228,9 +237,10 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
 function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps, { message }: Messages): Job {
   const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
   const { sleep, waitFor } = new Sleeps(lease, steps);
+  const { effect } = new Effects(pawl, lease);
   const params = { path: { id: lease.id } };
   return {
-    pawl, lease, abortSignal, step: steps.run, sleep, waitFor, message, spawn, awaitChildren, reserve,
+    pawl, lease, abortSignal, step: steps.run, sleep, waitFor, message, spawn, awaitChildren, reserve, effect,
     progress: async (percent, stage) => {
       const body = { ...fence(lease), ...(percent === undefined ? {} : { progress: percent }), ...(stage === undefined ? {} : { stage }) };
       await again(() => pawl.POST("/v1/items/{id}:progress", { params, body }));

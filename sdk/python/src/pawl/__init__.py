@@ -12,9 +12,11 @@ from ._async.keepalive import AsyncKeepAlive
 from ._async.message import AsyncMessageWriter
 from ._async.streams import AsyncEventStream, AsyncMessageStream
 from ._content import MessageContent
+from ._effects import NotDone, Probed
 from ._errors import (
     BudgetExhaustedError,
     ConflictError,
+    EffectUnknownError,
     ForbiddenError,
     InternalError,
     InvalidError,
@@ -65,6 +67,7 @@ __all__ = [
     "Client",
     "ConflictError",
     "Context",
+    "EffectUnknownError",
     "EventStream",
     "ForbiddenError",
     "InternalError",
@@ -81,12 +84,14 @@ __all__ = [
     "MessageStopped",
     "MessageStream",
     "MessageWriter",
+    "NotDone",
     "NotFoundError",
     "Page",
     "Pages",
     "PawlError",
     "Permanent",
     "PreconditionError",
+    "Probed",
     "Reservation",
     "Result",
     "RetryAfter",

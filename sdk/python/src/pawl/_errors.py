@@ -60,7 +60,7 @@ class PawlError(Exception):
 
     @property
     def reason(self) -> str:
-        """Of a lost lease: taken, expired or released."""
+        """Of a lost lease: taken, expired or released; of an effect that was given up: give_up."""
         return str(self.problem.get("reason") or "")
 
     def __str__(self) -> str:
@@ -159,6 +159,17 @@ class BudgetExhaustedError(PawlError):
     code = "budget_exhausted"
 
 
+class EffectUnknownError(PawlError):
+    """It is not known whether the effect happened, and it may not be repeated; a person decides."""
+
+    code = "effect_unknown"
+
+    @property
+    def effect_id(self) -> str:
+        """The effect."""
+        return str(self.problem.get("effect_id") or "")
+
+
 class InternalError(PawlError):
     """An error in the server, or an answer that is not the server's."""
 
@@ -187,6 +198,7 @@ CODES: dict[str, type[PawlError]] = {
         KeyRequiredError,
         LimitError,
         BudgetExhaustedError,
+        EffectUnknownError,
         InternalError,
         UnavailableError,
     )

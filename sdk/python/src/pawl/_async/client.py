@@ -11,6 +11,7 @@ import httpx
 
 from .. import _rules as rules
 from .connection import AsyncCall, AsyncConnection
+from .effects import AsyncEffectCalls
 from .items import AsyncItemCalls
 from .messages import AsyncMessageCalls
 from .once import AsyncOnce
@@ -18,7 +19,7 @@ from .results import AsyncResults
 from .streams import AsyncStreamCalls
 
 
-class AsyncClient(AsyncResults, AsyncItemCalls, AsyncMessageCalls, AsyncOnce, AsyncStreamCalls):
+class AsyncClient(AsyncResults, AsyncItemCalls, AsyncMessageCalls, AsyncOnce, AsyncEffectCalls, AsyncStreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change

@@ -13,6 +13,7 @@ from .. import _rules as rules
 from .. import _trace
 from .. import types as t
 from .._codec import decode, hints_of
+from .._effects import Probed
 from .._errors import (
     BudgetExhaustedError,
     ConflictError,
@@ -30,6 +31,7 @@ from .._lease import claim_loss, transient
 from .._steps import StepArgs, args_of, replayed
 from . import _io
 from .client import AsyncClient
+from .effects import AsyncEffect, options_of
 from .items import _set, fence
 
 if TYPE_CHECKING:
@@ -364,6 +366,47 @@ class AsyncContext:
             signal="pawl.budget", key=p.get("signal_key") or None, until=format_time(until) if until else None
         )
 
+    async def effect(
+        self,
+        name: str,
+        fn: Callable[[str], Awaitable[T] | T],
+        *,
+        key: str | None = None,
+        request: Any = None,
+        budget: str | None = None,
+        amount: int | None = None,
+        approve: bool = False,
+        probe: Callable[[str], Awaitable[Probed] | Probed] | None = None,
+        repeatable: bool = False,
+        on_unknown: str | None = None,
+    ) -> T:
+        """Calls `fn(key)`, which changes something outside of Pawl, once, and returns its recorded answer.
+
+        The effect is recorded before `fn` is called, and what came of it after it. A later attempt, and any other
+        task with the key, gets the answer as JSON. If `fn` raises `NotDone`, the effect is known not to have
+        happened, and the next attempt sends it; after another error, or a crash, it is unknown.
+
+        Without `key` it is the effect of this item and `name`. Another `request` under the key is a KeyReusedError;
+        only its digest is stored. `amount` of `budget` is reserved before it is sent. With `approve` a person
+        approves it first. With `repeatable` the outside recognises the key. `probe(key)` asks the outside, and
+        returns a `Probed`.
+
+        `on_unknown` says what an unknown effect does: `probe` (the default with a probe) asks the outside, `repeat`
+        (the default if it is repeatable) sends it again, `ask` (the default else) waits for a person, and `fail`
+        fails the item. Where a person must decide, it raises `Suspended`, which you let pass.
+        """
+        options = options_of(
+            probe,
+            on_unknown,
+            key=key,
+            request=request,
+            budget=budget,
+            amount=amount,
+            approve=approve,
+            repeatable=repeatable,
+        )
+        return await AsyncEffect(self, name, options, probe).run(fn)
+
     async def settle(self, reservation: AsyncReservation, amount: int) -> None:
         """Records what was really spent of a reservation, also more than was reserved."""
         await reservation.settle(amount)
@@ -467,6 +510,7 @@ class AsyncContext:
         others: bool = False,
         despite: bool = False,
         released: bool = False,
+        wait: float = 0.0,
     ) -> Any:
         """Makes a call, and makes it again until it is answered or the claim is over.
 
@@ -476,7 +520,7 @@ class AsyncContext:
         was released means that an earlier try was carried out.
         """
         call = self.client.with_options(timeout=CALL_TIMEOUT, tries=1)._call
-        r = rules.request_of(call.config, name, id=id, query=query, body=body, has_body=body is not None)
+        r = rules.request_of(call.config, name, id=id, query=query, body=body, has_body=body is not None, wait=wait)
         unsure = False
         n = 0
         while True:

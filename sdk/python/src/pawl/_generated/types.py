@@ -2915,7 +2915,7 @@ class Problem(_Problem, total=False):
     on_exhausted: str
     period_end: str
     position: str
-    reason: Literal["taken", "expired", "released", "pruned", "sequence", "name", "epoch"]
+    reason: Literal["taken", "expired", "released", "pruned", "sequence", "name", "epoch", "effect_open", "give_up"]
     remaining: int
     reserved: int
     signal_key: str

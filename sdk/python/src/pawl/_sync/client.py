@@ -12,6 +12,7 @@ import httpx
 
 from .. import _rules as rules
 from .connection import Call, Connection
+from .effects import EffectCalls
 from .items import ItemCalls
 from .messages import MessageCalls
 from .once import Once
@@ -19,7 +20,7 @@ from .results import Results
 from .streams import StreamCalls
 
 
-class Client(Results, ItemCalls, MessageCalls, Once, StreamCalls):
+class Client(Results, ItemCalls, MessageCalls, Once, EffectCalls, StreamCalls):
     """Makes calls to a server.
 
     A call is sent again while the server does not answer or asks for patience. Calls that change

@@ -1,0 +1,210 @@
+# Made of src/pawl/_async/effects.py by tools/unasync.py: do not edit.
+"""Calls to the outside that change something there, and what is known of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import types as t
+from .._codec import decode, hints_of
+from .._effects import EffectOptions, NotDone, Probed
+from .._errors import BudgetExhaustedError, EffectUnknownError, InvalidError, LeaseLostError, PawlError, Permanent
+from .._json import dumps, hash_of, loads
+from .._outcome import text_of
+from . import _io
+from .connection import Call, Pages
+from .items import _set, fence
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .context import Context
+
+T = TypeVar("T")
+
+REPORT_TIMEOUT = 10.0
+REPORT_TRIES = 8
+WAIT_SECONDS = 60
+
+
+class EffectCalls:
+    """The calls about effects. A lease is what `claim` returned, or a dict with its id, worker_id and attempt."""
+
+    _call: Call
+
+    def list_effects(self, **query: Unpack[t.ListEffectsQuery]) -> Pages[t.EffectRecord]:
+        """Lists effects, newest first."""
+        return Pages(self._call, "list_effects", "", dict(query))
+
+    def get_effect(self, id: str) -> t.EffectRecord:
+        """Reads an effect: whether it happened, and who says so."""
+        return self._call.call("get_effect", id)
+
+    def open_effect(
+        self,
+        lease: t.Fence,
+        name: str,
+        request_hash: str,
+        *,
+        key: str | None = None,
+        repeatable: bool = False,
+        budget: str | None = None,
+        amount: int | None = None,
+        approve: bool = False,
+        wait_seconds: int = 0,
+    ) -> t.OpenedEffect:
+        """Asks for the right to send an effect. If the answer says `send`, send it and report what came of it."""
+        more = _set(key=key, repeatable=repeatable or None, budget=budget, amount=amount, approve=approve or None)
+        body = {**_held(lease), "name": name, "request_hash": request_hash, **more, "wait_seconds": wait_seconds}
+        return self._call.call("open_effect", body=body, wait=float(min(max(wait_seconds, 0), WAIT_SECONDS)))
+
+    def effect_done(
+        self, lease: t.Fence, id: str, answer: Any = None, *, amount: int | None = None
+    ) -> t.EffectRecord:
+        """Reports that an effect happened. A late report is kept, never refused."""
+        return self._call.call(
+            "report_effect_done", id, {**_held(lease), "answer": answer, **_set(amount=amount)}
+        )
+
+    def effect_failed(self, lease: t.Fence, id: str, error: str | t.Failure) -> t.EffectRecord:
+        """Reports that an effect is known not to have happened."""
+        return self._call.call("report_effect_failed", id, {**_held(lease), "error": _failure(error)})
+
+    def effect_unknown(self, lease: t.Fence, id: str, error: str | t.Failure | None = None) -> t.EffectRecord:
+        """Reports that it is not known whether an effect happened."""
+        more = {} if error is None else {"error": _failure(error)}
+        return self._call.call("report_effect_unknown", id, {**_held(lease), **more})
+
+    def approve_effect(self, id: str, *, comment: str | None = None) -> t.EffectRecord:
+        """Lets an effect be sent that waits for it."""
+        return self._call.call("approve_effect", id, _set(comment=comment))
+
+    def reject_effect(self, id: str, *, comment: str | None = None) -> t.EffectRecord:
+        """Refuses an effect that waits to be sent, for good."""
+        return self._call.call("reject_effect", id, _set(comment=comment))
+
+    def resolve_effect(
+        self, id: str, outcome: str, *, answer: Any = None, comment: str | None = None
+    ) -> t.EffectRecord:
+        """Decides about an unknown effect: `happened`, perhaps with its answer, `did_not_happen` or `give_up`."""
+        body = {"outcome": outcome, **_set(answer=answer, comment=comment)}
+        return self._call.call("resolve_effect", id, body)
+
+
+def _held(lease: Mapping[str, Any]) -> dict[str, Any]:
+    return {"item_id": lease["id"], **fence(lease)}
+
+
+def _failure(error: str | t.Failure) -> Mapping[str, Any]:
+    return {"message": error} if isinstance(error, str) else error
+
+
+@dataclasses.dataclass
+class Effect:
+    """One effect of a handler."""
+
+    ctx: Context
+    name: str
+    options: EffectOptions
+    probe: Callable[[str], Probed] | None
+
+    def run(self, fn: Callable[[str], T]) -> T:
+        """Sends the effect, or returns its recorded answer."""
+        try:
+            opened = self._open(0)
+            if opened["state"] == "open" and not opened["send"]:  # another task or call sends it
+                opened = self._open(WAIT_SECONDS)
+        except EffectUnknownError as e:
+            opened = self._reconcile(e)
+        id = opened["id"]
+        if opened["send"]:
+            answer = self._send(opened, fn)
+        elif opened["state"] == "done":
+            answer = opened.get("answer")
+        elif opened["state"] == "failed":
+            raise Permanent(f"effect {id} was rejected")
+        elif opened["state"] == "open":
+            raise PawlError(f"effect {id} is being sent by another", code="conflict", op="open_effect")
+        else:
+            self._suspend(id)
+        out: T = decode(hints_of(fn).get("return", Any), answer)
+        return out
+
+    def _open(self, wait_seconds: int) -> t.OpenedEffect:
+        o = self.options
+        body = {
+            **_held(self.ctx.lease),
+            "name": self.name,
+            "request_hash": hash_of(o.request),
+            "wait_seconds": wait_seconds,
+            "approve": o.approve,
+            "repeatable": o.repeats,
+            **_set(key=o.key, budget=o.budget, amount=o.amount),
+        }
+        try:
+            out: t.OpenedEffect = self.ctx._send("open_effect", "", body, others=True, wait=float(wait_seconds))
+        except BudgetExhaustedError as e:
+            self.ctx._exhausted(o.amount or 0, e)
+            raise
+        return out
+
+    def _send(self, opened: t.OpenedEffect, fn: Callable[[str], T]) -> Any:
+        """Calls the function and reports what came of it, also if the claim is over by then."""
+        reports, lease, id = self._reports(), self.ctx.lease, opened["id"]
+        try:
+            answer = loads(dumps(_io.resolve(fn(opened["key"])), f"the answer of effect {self.name!r}"))
+        except BaseException as e:
+            try:
+                if isinstance(e, NotDone):
+                    reports.effect_failed(lease, id, text_of(e))
+                else:
+                    reports.effect_unknown(lease, id, text_of(e))
+            except PawlError:
+                pass  # what fn raised says more; the end of the attempt makes it unknown
+            raise
+        reports.effect_done(lease, id, answer)
+        return answer
+
+    def _reconcile(self, e: EffectUnknownError) -> t.OpenedEffect:
+        """Does what the options say about an unknown effect."""
+        id, on = e.effect_id, self.options.unknown
+        if e.reason == "give_up" or on == "fail" or not id:
+            raise Permanent(e.message, code=e.code) from e
+        if on == "probe" and self.probe is not None:
+            found: Probed | None = None
+            try:
+                found = _io.resolve(self.probe(self.options.key or f"{self.ctx.item_id}/{self.name}"))
+            except Exception:
+                pass  # it does not know either: a person decides
+            if found is not None:
+                return self._probed(id, found)
+        self._suspend(id)
+        raise AssertionError("a suspended handler goes on")
+
+    def _probed(self, id: str, found: Probed) -> t.OpenedEffect:
+        reports, lease = self._reports(), self.ctx.lease
+        try:
+            if found.happened:
+                reports.effect_done(lease, id, loads(dumps(found.answer, "the answer of the probe")))
+            else:
+                error: t.Failure = {"code": "probe", "message": "the outside does not know it"}
+                reports.effect_failed(lease, id, error)
+        except LeaseLostError:  # this attempt may not say so, as in a fork
+            self._suspend(id)
+        return self._open(0)
+
+    def _reports(self) -> EffectCalls:
+        return self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=REPORT_TRIES)
+
+    def _suspend(self, id: str) -> None:
+        self.ctx._suspend(signal="pawl.effect", key=id)
+
+
+def options_of(probe: Any, on_unknown: str | None, **options: Any) -> EffectOptions:
+    """The options of an effect. A word that is not known is an InvalidError, before anything is sent."""
+    if on_unknown not in (None, "probe", "repeat", "ask", "fail"):
+        raise InvalidError(f"on_unknown is probe, repeat, ask or fail, not {on_unknown!r}", op="effect")
+    default = "probe" if probe is not None else "repeat" if options["repeatable"] else "ask"
+    return EffectOptions(unknown=on_unknown or default, **options)

@@ -1,0 +1,156 @@
+"""Effects of handlers: they act once, or it is said that it is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pawl
+import pawl.testing
+
+from .conftest import Running, ended, until
+
+Server = pawl.testing.Server
+
+
+class Outside:
+    """A service that counts what it did. The first calls fail with the errors that it was given."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.keys: list[str] = []
+        self.errors = list(errors)
+
+    def pay(self, key: str) -> dict[str, int]:
+        self.keys.append(key)
+        if self.errors:
+            raise self.errors.pop(0)
+        return {"charge": 7}
+
+
+def cut() -> Exception:
+    return OSError("the connection was cut")
+
+
+def probing(happened: bool) -> Any:
+    return lambda key: pawl.Probed(happened, {"charge": 7})
+
+
+CASES: dict[str, tuple[dict[str, Any], list[Exception], str, str, int]] = {
+    # options, errors of the first sendings, what a person decides, the task's end, how often it is sent
+    "an answer": ({}, [], "", "completed", 1),
+    "known not to have": ({}, [pawl.NotDone("refused")], "", "completed", 2),
+    "asks, and happened": ({}, [cut()], "happened", "completed", 1),
+    "asks, and did not": ({}, [cut()], "did_not_happen", "completed", 2),
+    "asks, and is given up": ({}, [cut()], "give_up", "failed", 1),
+    "is repeatable": ({"repeatable": True}, [cut(), cut()], "", "completed", 3),
+    "repeats": ({"on_unknown": "repeat"}, [cut()], "", "completed", 2),
+    "fails": ({"on_unknown": "fail"}, [cut()], "", "failed", 1),
+    "is approved": ({"approve": True}, [], "approve", "completed", 1),
+    "is rejected": ({"approve": True}, [], "reject", "failed", 0),
+    "a probe that says it is": ({"probe": probing(True)}, [cut()], "", "completed", 1),
+    "a probe that says not": ({"probe": probing(False)}, [cut()], "", "completed", 2),
+    "a probe that errs": ({"probe": lambda key: 1 / 0}, [cut()], "did_not_happen", "completed", 2),
+}
+
+
+def decide(client: pawl.Client, task: pawl.types.Task, outcome: str) -> None:
+    """Decides about what waits for a person, once it does."""
+    waiting = "waiting" if outcome in ("approve", "reject") else "unknown"
+    effect = until(lambda: client.list_effects(task_id=task["id"], state=waiting).all())[0]
+    until(lambda: "suspended" in [e["event"] for e in client.list_events(task_id=task["id"])])
+    if outcome == "approve":
+        client.approve_effect(effect["id"])
+    elif outcome == "reject":
+        client.reject_effect(effect["id"], comment="too much")
+    else:
+        client.resolve_effect(effect["id"], outcome, answer={"charge": 7} if outcome == "happened" else None)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_effects_of_handlers(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
+    handlers: dict[str, Any] = {}
+    made: dict[str, tuple[Outside, pawl.types.Task]] = {}
+    for n, (case, (options, errors, *_)) in enumerate(CASES.items()):
+        outside = Outside(*errors)
+        handlers[f"{kind}.{n}"] = handler(outside, options, is_async)
+        client.put_type(f"{kind}.{n}", {"backoff": {"base_seconds": 1, "max_seconds": 1}})
+        made[case] = outside, client.create_task(f"{kind}.{n}", max_attempts=5)
+    with Running(shared, handlers, concurrency=len(CASES)):
+        for case, (_, task) in made.items():
+            if CASES[case][2]:
+                decide(client, task, CASES[case][2])
+        for case, (_, task) in made.items():
+            ended(client, task, CASES[case][3])
+    for case, (outside, task) in made.items():
+        _, _, _, end, sent = CASES[case]
+        assert outside.keys == [f"{client.list_items(task_id=task['id']).all()[0]['id']}/charge"] * sent, case
+        if end == "completed":
+            assert client.task_result(task["id"])["payload"] == {"charge": 7}, case
+
+
+def handler(outside: Outside, options: dict[str, Any], is_async: bool) -> Any:
+    """A handler with one effect."""
+
+    def plain(ctx: pawl.Context) -> Any:
+        return ctx.effect("charge", outside.pay, request={"eur": 20}, **options)
+
+    async def other(ctx: pawl.AsyncContext) -> Any:
+        return await ctx.effect("charge", outside.pay, request={"eur": 20}, **options)
+
+    return other if is_async else plain
+
+
+def test_another_task_gets_the_answer_of_a_key(shared: Server, client: pawl.Client, kind: str) -> None:
+    outside = Outside()
+
+    def pays(ctx: pawl.Context) -> Any:
+        return ctx.effect("charge", outside.pay, key=f"{kind}/1", request=ctx.input)
+
+    with Running(shared, {kind: pays}):
+        for _ in range(2):
+            ended(client, client.create_task(kind, 20))
+        changed = client.create_task(kind, 30, max_attempts=1)
+        item = client.get_task(ended(client, changed, "failed")["id"])
+    assert outside.keys == [f"{kind}/1"]
+    assert isinstance(item["error"], dict) and item["error"]["code"] == "key_reused"
+
+
+def test_an_effect_costs(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.put_budget(kind, 30, "eur")
+    client.put_type(kind, {"backoff": {"base_seconds": 1, "max_seconds": 1}})
+    outside = Outside(pawl.NotDone("refused"))
+
+    def pays(ctx: pawl.Context) -> Any:
+        return ctx.effect("charge", outside.pay, budget=kind, amount=20)
+
+    with Running(shared, {kind: pays}):
+        ended(client, client.create_task(kind, max_attempts=2))
+    assert client.get_budget(kind)["spent"] == 20
+
+
+def test_on_unknown_is_a_word_that_is_known(shared: Server, client: pawl.Client, kind: str) -> None:
+    def pays(ctx: pawl.Context) -> Any:
+        return ctx.effect("charge", Outside().pay, on_unknown="shrug")
+
+    with Running(shared, {kind: pays}):
+        task = client.create_task(kind, max_attempts=1)
+        assert "on_unknown is" in str(client.get_task(ended(client, task, "failed")["id"])["error"])
+
+
+def test_effects_over_the_client(client: pawl.Client, kind: str) -> None:
+    client.create_task(kind)
+    [lease] = client.claim("me", types=[kind])
+    opened = client.open_effect(lease, "charge", "h1")
+    assert (opened["send"], opened["state"]) == (True, "open")
+    with pytest.raises(pawl.KeyReusedError):
+        client.open_effect(lease, "charge", "h2")
+    assert client.effect_unknown(lease, opened["id"], "cut")["state"] == "unknown"
+    with pytest.raises(pawl.EffectUnknownError) as e:
+        client.open_effect(lease, "charge", "h1")
+    assert e.value.effect_id == opened["id"]
+    assert client.effect_failed(lease, opened["id"], "refused")["state"] == "failed"
+    again = client.open_effect(lease, "charge", "h1")
+    assert again["send"]
+    assert client.effect_done(lease, again["id"], {"n": 1})["state"] == "done"
+    assert client.get_effect(again["id"])["sendings"] == 2

@@ -1,0 +1,130 @@
+import { randomUUID } from "node:crypto";
+import { again, fence, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { hashOf } from "./canonical.ts";
+import { Permanent, wordsOf } from "./failure.ts";
+import { plain } from "./json.ts";
+import { exhausted, Suspended } from "./waits.ts";
+
+const waitSeconds = 60;
+
+/** Thrown by the function of an effect: it is known not to have happened. After any other error it is unknown. */
+export class NotDone extends Error {
+  override readonly name = "NotDone";
+}
+
+/** What the outside says about the key of an effect, and its answer if it happened. */
+export type Probed = { happened: false } | { happened: true; answer?: unknown };
+
+export interface EffectOptions {
+  /** Its identity in the namespace; by default the item and the name. */
+  key?: string;
+  /** What is sent, as JSON: another request under the key is refused. Only its digest is stored. */
+  request?: unknown;
+  /** The budget that `amount` is reserved from before it is sent. */
+  budget?: string;
+  amount?: number;
+  /** A person approves it first. */
+  approve?: boolean;
+  /** Asks the outside whether it happened. If it throws, it does not know. */
+  probe?: (key: string) => Probed | Promise<Probed>;
+  /** The outside recognises the key. */
+  repeatable?: boolean;
+  /** What an unknown effect does; by default `probe` with a probe, else `repeat` if it is repeatable, else `ask`. */
+  onUnknown?: "probe" | "repeat" | "ask" | "fail";
+}
+
+type Opened = Schemas["OpenedEffect"];
+
+/** The effects of one attempt. */
+export class Effects {
+  readonly #pawl: Pawl;
+  readonly #lease: Lease;
+
+  constructor(pawl: Pawl, lease: Lease) {
+    this.#pawl = pawl;
+    this.#lease = lease;
+  }
+
+  /** See Job.effect. */
+  readonly effect = async <T>(name: string, options: EffectOptions, fn: (key: string) => T | Promise<T>): Promise<T> => {
+    let opened: Opened;
+    try {
+      opened = await this.#open(name, options, 0);
+      if (opened.state === "open" && !opened.send) opened = await this.#open(name, options, waitSeconds); // another sends it
+    } catch (error) {
+      if (!(error instanceof PawlError) || error.code !== "effect_unknown") throw error;
+      opened = await this.#reconcile(name, options, error);
+    }
+    if (opened.send) return (await this.#send(opened, fn)) as T;
+    if (opened.state === "done") return (opened.answer ?? null) as T;
+    if (opened.state === "failed") throw new Permanent(`effect ${opened.id} was rejected`);
+    if (opened.state === "open") throw new Error(`effect ${opened.id} is being sent by another`);
+    throw decided(opened.id);
+  };
+
+  async #open(name: string, options: EffectOptions, wait_seconds: number): Promise<Opened> {
+    const { key, budget, amount, approve } = options;
+    const more = { ...(key ? { key } : {}), ...(budget ? { budget } : {}), ...(amount === undefined ? {} : { amount }), ...(approve ? { approve } : {}) };
+    const repeatable = options.repeatable || onUnknown(options) === "repeat";
+    const body = { ...this.#held(), name, request_hash: hashOf(options.request ?? null), ...more, ...(repeatable ? { repeatable } : {}), wait_seconds };
+    const header = { "Idempotency-Key": randomUUID() }; // a repetition whose answer was lost may still send
+    try {
+      return await again(() => this.#pawl.POST("/v1/effects:open", { params: { header }, body }));
+    } catch (error) {
+      throw exhausted(amount ?? 0, error);
+    }
+  }
+
+  /** Calls the function and reports what came of it, also if the lease is over by then. */
+  async #send<T>(opened: Opened, fn: (key: string) => T | Promise<T>): Promise<unknown> {
+    const params = { path: { id: opened.id } };
+    let answer: unknown;
+    try {
+      answer = plain(await fn(opened.key));
+    } catch (error) {
+      const body = { ...this.#held(), error: { message: wordsOf(error) } };
+      const report = () =>
+        error instanceof NotDone ? this.#pawl.POST("/v1/effects/{id}:failed", { params, body }) : this.#pawl.POST("/v1/effects/{id}:unknown", { params, body });
+      await again(report).catch(() => {}); // the error of fn says more; the end of the attempt makes it unknown
+      throw error;
+    }
+    await again(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer } }));
+    return answer;
+  }
+
+  /** Does what the options say about an unknown effect. */
+  async #reconcile(name: string, options: EffectOptions, unknown: PawlError): Promise<Opened> {
+    const { effect_id: id, reason } = unknown.problem;
+    const on = onUnknown(options);
+    if (!id || reason === "give_up" || on === "fail") throw new Permanent(unknown.message, { code: unknown.code, cause: unknown });
+    if (on !== "probe" || !options.probe) throw decided(id);
+    let found: Probed;
+    try {
+      found = await options.probe(options.key || `${this.#lease.id}/${name}`);
+    } catch {
+      throw decided(id); // it does not know either
+    }
+    await this.#probed(id, found);
+    return await this.#open(name, options, 0);
+  }
+
+  async #probed(id: string, found: Probed): Promise<void> {
+    const params = { path: { id } };
+    try {
+      if (found.happened) await again(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer: plain(found.answer) } }));
+      else await again(() => this.#pawl.POST("/v1/effects/{id}:failed", { params, body: { ...this.#held(), error: { code: "probe", message: "the outside does not know it" } } }));
+    } catch (error) {
+      if (error instanceof PawlError && error.code === "lease_lost") throw decided(id); // this attempt may not say so, as in a fork
+      throw error;
+    }
+  }
+
+  #held() {
+    return { item_id: this.#lease.id, ...fence(this.#lease) };
+  }
+}
+
+const onUnknown = ({ onUnknown: on, probe, repeatable }: EffectOptions) => on ?? (probe ? "probe" : repeatable ? "repeat" : "ask");
+
+/** Suspends the item until an effect is decided. */
+const decided = (id: string) => new Suspended({ signal: "pawl.effect", key: id });
