@@ -29,6 +29,7 @@ var referringColumns = map[string]string{
 	"idempotency_keys.response":       "text",
 	"messages.content":                "task",
 	"message_chunks.body":             "task",
+	"effects.answer":                  "task",
 }
 
 // plainColumns lists, by table, the other columns of texts: names, words of Pawl, and JSON in
@@ -91,6 +92,8 @@ var plainColumns = map[string]string{
 	"child_cancels":       "namespace",
 	"queue_minutes":       "namespace",
 	"totals":              "namespace type",
+	"effects": "id namespace name key request_hash state sender worker_id key_id senders decided_by budget reservation outcome comment " +
+		"answer_hash error late_report source",
 }
 
 // Every column of a text is listed as one that may refer to uploaded blobs, or as one that

@@ -47,7 +47,7 @@ func payloadsOf() (out []string) {
 }
 
 // plainPayloads are JSON values in which an object with the member $blob is no reference.
-var plainPayloads = []string{"Fail.Error.Detail", "FinishMessages.Usage", "PutTypes.PayloadSchema", "PutTypes.InputSchema",
+var plainPayloads = []string{"Fail.Error.Detail", "EffectFailed.Error.Detail", "EffectUnknown.Error.Detail", "FinishMessages.Usage", "PutTypes.PayloadSchema", "PutTypes.InputSchema",
 	"PutTypes.ResultSchema", "PutTypes.Parts.Schema", "PutTypes.Approval.When"}
 
 // blobDoor is a call that takes a value. It returns the task that is to keep the blobs of the value: "" if the
@@ -102,6 +102,13 @@ func doorAppended(make func(json.RawMessage) pawl.Chunk) []blobDoor {
 }
 
 // doorCreated creates a task with a value.
+// effect opens an effect of a lease.
+func (d *blobDoors) effect(f pawl.Fence) string {
+	d.Helper()
+	call := pawl.OpenEffectCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Name: "pay", RequestHash: "h"}
+	return need[pawl.OpenedEffect](d)(d.Engine.OpenEffect(d.Context(), call)).ID
+}
+
 func doorCreated(make func(json.RawMessage) pawl.NewTask) []blobDoor {
 	return []blobDoor{func(d *blobDoors, v json.RawMessage) (string, error) {
 		t := make(v)
@@ -117,6 +124,16 @@ func doorScheduled(make func(json.RawMessage) pawl.NewTask) []blobDoor {
 		t := make(v)
 		t.Type, d.n = "a", d.n+1
 		_, err := d.Engine.CreateSchedule(d.Context(), pawl.NewSchedule{Name: "s" + strconv.Itoa(d.n), Cron: "0 0 1 1 *", Task: t})
+		return "", err
+	}}
+}
+
+// doorPut is doorScheduled for a schedule that is put.
+func doorPut(make func(json.RawMessage) pawl.NewTask) []blobDoor {
+	return []blobDoor{func(d *blobDoors, v json.RawMessage) (string, error) {
+		t := make(v)
+		t.Type, d.n = "a", d.n+1
+		_, err := d.Engine.PutSchedule(d.Context(), pawl.NewSchedule{Name: "s" + strconv.Itoa(d.n), Cron: "0 0 1 1 *", Task: t})
 		return "", err
 	}}
 }
@@ -180,6 +197,9 @@ var blobDoorsOf = map[string][]blobDoor{
 	"CreateSchedule.Task.Payload":               doorScheduled(ofPayload),
 	"CreateSchedule.Task.Items.Input":           doorScheduled(ofInput),
 	"CreateSchedule.Task.Messages.Content":      doorScheduled(ofMessage),
+	"PutSchedule.Task.Payload":                  doorPut(ofPayload),
+	"PutSchedule.Task.Items.Input":              doorPut(ofInput),
+	"PutSchedule.Task.Messages.Content":         doorPut(ofMessage),
 	"Spawn.Task.Payload":                        doorSpawned(ofPayload),
 	"Spawn.Task.Items.Input":                    doorSpawned(ofInput),
 	"Spawn.Task.Messages.Content":               doorSpawned(ofMessage),
@@ -215,6 +235,17 @@ var blobDoorsOf = map[string][]blobDoor{
 	}),
 	"Complete.Result": doorLeased(func(d *blobDoors, f pawl.Fence, v json.RawMessage) error {
 		_, err := pawl.Complete(d.Context(), d.Engine, f, v)
+		return err
+	}),
+	"EffectDone.Answer": doorLeased(func(d *blobDoors, f pawl.Fence, v json.RawMessage) error {
+		done := pawl.EffectDoneCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Answer: v}
+		_, err := d.Engine.EffectDone(d.Context(), d.effect(f), done)
+		return err
+	}),
+	"ResolveEffect.Answer": doorLeased(func(d *blobDoors, f pawl.Fence, v json.RawMessage) error {
+		id := d.effect(f)
+		need[pawl.Moved](d)(first(d.Engine.Release(d.Context(), []pawl.ReleaseCall{{Fence: f}})))
+		_, err := d.Engine.ResolveEffect(d.Context(), id, pawl.ResolveEffectCall{Outcome: pawl.Happened, Answer: v})
 		return err
 	}),
 	"Submit.Result": doorReviewed(func(d *blobDoors, f pawl.Fence, v json.RawMessage) error {

@@ -19,6 +19,7 @@ const (
 
 // OpenEffect gives an attempt the right to send an effect; see pawl.EffectSender.
 func (e *Engine) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl.OpenedEffect, error) {
+	call = idform.Call(call)
 	return e.OpenEffectFor(ctx, call, 0)
 }
 
@@ -133,6 +134,7 @@ func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, 
 // KeepEffect extends the lease of a gate that sends an effect. It is lease_lost if the effect is not
 // open for the gate any more.
 func (e *Engine) KeepEffect(ctx context.Context, id string, f pawl.Fence, seconds int) error {
+	f = idform.Call(f)
 	c := pawl.CallerOf(ctx)
 	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (none struct{}, _ effects, err error) {
 		now, err := tx.Now(ctx)
@@ -173,6 +175,15 @@ func (e *Engine) judgeEffect(ctx context.Context, op, id string, call *pawl.Effe
 func (e *Engine) ResolveEffect(ctx context.Context, id string, call pawl.ResolveEffectCall) (pawl.EffectRecord, error) {
 	if err := ledger.CheckResolve(&call); err != nil {
 		return pawl.EffectRecord{}, err
+	}
+	if addresses := blobsIn(call.Answer); len(addresses) > 0 {
+		f, err := e.GetEffect(ctx, id)
+		if err == nil {
+			err = e.referItem(ctx, "resolve", f.ItemID, addresses)
+		}
+		if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // the decision says what is not there
+			return pawl.EffectRecord{}, err
+		}
 	}
 	return e.decideEffect(ctx, id, call.Outcome == pawl.GiveUp,
 		func(ctx context.Context, tx store.Tx, f *store.EffectRow, by store.Actor) error {
@@ -244,6 +255,7 @@ func (e *Engine) GetEffect(ctx context.Context, id string) (pawl.EffectRecord, e
 
 // ListEffects lists effects; see pawl.EffectReader.
 func (e *Engine) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
+	f = idform.Call(f)
 	if err := ledger.CheckFilter(&f); err != nil {
 		return pawl.List[pawl.EffectRecord]{}, err
 	}

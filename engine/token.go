@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -140,6 +141,7 @@ func (e *Engine) FindToken(ctx context.Context, token string) (pawl.TaskToken, e
 
 // HoldsLease refuses a claim that is not the current one, or is another API key's.
 func (e *Engine) HoldsLease(ctx context.Context, f pawl.Fence) error {
+	f = idform.Call(f)
 	if err := e.ours(ctx, f); err != nil {
 		return err
 	}

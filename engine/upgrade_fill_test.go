@@ -66,6 +66,7 @@ func (f *filling) fill() {
 	f.besides()
 	f.limits()
 	f.budgets()
+	f.effects()
 	f.timed()
 	f.children()
 	f.do(f.p.Engine.Log(f.ctx))
@@ -89,6 +90,21 @@ func (f *filling) budgets() {
 	if _, err := svc.ReserveBudget(f.ctx, "llm", reserveOf(l, 200, "asks")); pawl.CodeOf(err) != pawl.CodeBudgetExhausted {
 		f.Errorf("reserve above the limit: %v", err)
 	}
+}
+
+// effects leaves an effect that is done and one that is unknown.
+func (f *filling) effects() {
+	svc := f.p.Service
+	l := f.claim(f.create("pays", 1, nil), 1)[0]
+	for _, name := range []string{"charge", "mail"} {
+		o := need[pawl.OpenedEffect](f)(svc.OpenEffect(f.ctx, pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt,
+			Name: name, RequestHash: "h"}))
+		if name == "charge" {
+			need[pawl.EffectRecord](f)(svc.EffectDone(f.ctx, o.ID,
+				pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Answer: []byte(`{"charge":1}`)}))
+		}
+	}
+	need[[]pawl.Result[pawl.Moved]](f)(svc.Release(f.ctx, []pawl.ReleaseCall{{Fence: l.Fence()}}))
 }
 
 // limits leaves queues that are paused or have limits, each of these with a lease and a queued

@@ -71,10 +71,11 @@ func quoted(text string) (out []string) {
 
 // Each symptom of the runbook is produced by a script, which looks at it and mends it as its row
 // says. `receiver STATUS` is what a relay sends to; `exhaust BUDGET ITEM WORKER ATTEMPT` is a worker that
-// asks a spent budget for more, and suspends its item.
+// asks a spent budget for more, and suspends its item; `uncertain ITEM WORKER ATTEMPT` is one that does not know
+// whether its effect happened, and suspends its item.
 func TestRunbook(t *testing.T) {
 	cmds := scriptCommands()
-	cmds["receiver"], cmds["exhaust"] = receiver(), exhaust
+	cmds["receiver"], cmds["exhaust"], cmds["uncertain"] = receiver(), exhaust, uncertain
 	testscript.Run(t, testscript.Params{Dir: runbookDir, RequireExplicitExec: true, RequireUniqueNames: true, Cmds: cmds})
 }
 
@@ -110,6 +111,20 @@ func exhaust(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("it is not exhausted: %v", err)
 	}
 	rs, err := e.Suspend(ctx, []pawl.SuspendCall{{Fence: f, Signal: pawl.BudgetSignal, Key: spent.Exhausted.SignalKey}})
+	ts.Check(cmp.Or(err, rs[0].Err))
+}
+
+func uncertain(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	e, err := engine.Open(ctx, "sqlite:"+ts.MkAbs("pawl.db"))
+	ts.Check(err)
+	defer e.Close()
+	attempt, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	f := pawl.Fence{ItemID: args[0], WorkerID: args[1], Attempt: attempt}
+	o, err := e.OpenEffect(ctx, pawl.OpenEffectCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Name: "pay", RequestHash: "h"})
+	ts.Check(err)
+	rs, err := e.Suspend(ctx, []pawl.SuspendCall{{Fence: f, Signal: pawl.EffectSignal, Key: o.ID}})
 	ts.Check(cmp.Or(err, rs[0].Err))
 }
 

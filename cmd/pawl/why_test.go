@@ -201,6 +201,15 @@ var whyCases = []whyCase{
 		w.suspend(pawl.SuspendCall{Fence: f, Signal: pawl.BudgetSignal, Key: e.SignalKey})
 		return id
 	}, pawl.WhyQueued, false},
+	{pawl.BlockedByEffect, "It is queued when a person approves or resolves the effect", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{})
+		f := w.claim(300)
+		o, err := w.svc.OpenEffect(w.ctx, pawl.OpenEffectCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Name: "pay",
+			RequestHash: "h"})
+		w.OK(err)
+		w.suspend(pawl.SuspendCall{Fence: f, Signal: pawl.EffectSignal, Key: o.ID})
+		return id
+	}, pawl.BlockedByEffect, false},
 	{pawl.BlockedByBudget, "It waits for a budget that does not exist: gone.", func(w *whyFixture) string {
 		id := w.task(pawl.NewTask{})
 		w.suspend(pawl.SuspendCall{Fence: w.claim(300), Signal: pawl.BudgetSignal, Key: pawl.BudgetSignalKey("gone", time.Now(), "")})
