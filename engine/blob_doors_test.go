@@ -47,7 +47,8 @@ func payloadsOf() (out []string) {
 }
 
 // plainPayloads are JSON values in which an object with the member $blob is no reference.
-var plainPayloads = []string{"Fail.Error.Detail", "EffectFailed.Error.Detail", "EffectUnknown.Error.Detail", "FinishMessages.Usage", "PutTypes.PayloadSchema", "PutTypes.InputSchema",
+var plainPayloads = []string{"Fail.Error.Detail", "EffectFailed.Error.Detail", "EffectUnknown.Error.Detail",
+	"FinishMessages.Usage", "PutTypes.PayloadSchema", "PutTypes.InputSchema",
 	"PutTypes.ResultSchema", "PutTypes.Parts.Schema", "PutTypes.Approval.When"}
 
 // blobDoor is a call that takes a value. It returns the task that is to keep the blobs of the value: "" if the
