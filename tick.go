@@ -15,7 +15,7 @@ type Ticked struct {
 // TickStats are the numbers of a tick.
 type TickStats struct {
 	SweepStats
-	Fired   int64 `json:"fired"`   // schedules
+	Fired   int64 `json:"fired"`   // schedules that were due
 	Relayed int64 `json:"relayed"` // events that sinks of relays have accepted
 }
 

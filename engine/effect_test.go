@@ -228,3 +228,25 @@ func TestEffectsInTheArchive(t *testing.T) {
 		}
 	})
 }
+
+// A task that has ended is not deleted while a gate sends an effect of it: what becomes of it would be lost.
+func TestATaskIsKeptWhileAGateSends(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)[0]
+		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", RequestHash: "h"}
+		out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffectFor(t.Context(), call, 15))
+		need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Engine, l.Fence(), nil))
+		_, err := first(p.Engine.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}}))
+		if e := (*pawl.Error)(nil); !errors.As(err, &e) || e.Code != pawl.CodeConflict || e.EffectID != out.ID {
+			t.Fatalf("deleted while a gate sends: %v", err)
+		}
+		done := pawl.EffectDoneCall{ItemID: l.ID, WorkerID: "w", Attempt: 1}
+		if f := need[pawl.EffectRecord](t)(p.Engine.EffectDone(t.Context(), out.ID, done)); f.State != pawl.EffectDone {
+			t.Errorf("the effect is %s", f.State)
+		}
+		if _, err := first(p.Engine.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}})); err != nil {
+			t.Error(err)
+		}
+	})
+}

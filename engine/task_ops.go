@@ -327,9 +327,9 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 	return err
 }
 
-// refuseUnknown refuses to delete a task with effects of which it is not known whether they happened.
+// refuseUnknown refuses to delete a task with effects of which it is not known whether they happened: a gate may be sending one.
 func refuseUnknown(ctx context.Context, tx store.Tx, taskID string, state pawl.TaskState) error {
-	unknown, err := store.UnknownEffects(ctx, tx, []string{taskID})
+	unknown, err := store.UndecidedEffects(ctx, tx, []string{taskID})
 	if ids := unknown[taskID]; err == nil && len(ids) > 0 {
 		refusal := rules.Conflict("delete", string(state), state.Allowed()).(*pawl.Error)
 		refusal.EffectID, refusal.Message = ids[0], "it is not known whether effect "+ids[0]+" happened; resolve it first, or delete with force"

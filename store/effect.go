@@ -310,10 +310,10 @@ func RemoveOldEffects(ctx context.Context, tx Tx, by int64, limit int) (int64, e
 	return tx.Exec(ctx, effectSQL["remove old"], by, limit)
 }
 
-// UnknownEffects returns the unresolved effects of tasks, by task.
-func UnknownEffects(ctx context.Context, tx Tx, taskIDs []string) (map[string][]string, error) {
+// UndecidedEffects returns the effects of tasks that are being sent, or unknown and not resolved, by task.
+func UndecidedEffects(ctx context.Context, tx Tx, taskIDs []string) (map[string][]string, error) {
 	out := map[string][]string{}
-	return out, eachRow(ctx, tx, effectSQL["unknown of tasks"], []any{TaskList(taskIDs)}, func(rows Rows) error {
+	return out, eachRow(ctx, tx, effectSQL["undecided of tasks"], []any{TaskList(taskIDs)}, func(rows Rows) error {
 		var task, id string
 		err := rows.Scan((*TaskID)(&task), &id)
 		out[task] = append(out[task], id)

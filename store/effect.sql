@@ -67,11 +67,10 @@ WHERE id IN (SELECT f.id FROM pawl.effects f WHERE f.gone = 1 AND f.created_at <
 DELETE FROM pawl.effects
 WHERE task_id = $1 AND gone = 1
 
--- References of a fork or clone count once it has sent them.
--- name: unknown of tasks
+-- name: undecided of tasks
 SELECT f.task_id, f.id
 FROM pawl.effects f
-WHERE f.task_id @among_ids($1) AND f.gone = 0 AND f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0
+WHERE f.task_id @among_ids($1) AND @undecided(f)
 ORDER BY f.id
 
 -- name: waits for effect
@@ -87,7 +86,7 @@ WHERE w.id = $1
 -- name: count states
 SELECT f.namespace, f.state, COUNT(*)
 FROM pawl.effects f
-WHERE f.gone = 0 AND (f.state IN ('open', 'waiting') OR f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0)
+WHERE f.gone = 0 AND f.state = 'waiting' OR @undecided(f)
 GROUP BY f.namespace, f.state
 ORDER BY f.namespace, f.state
 LIMIT $1

@@ -254,6 +254,9 @@ func nameWorkers(ctx context.Context, tx Tx, rows []StateRow) error {
 //	@name_of(number)     its name; NULL without one
 //	@system              the number of the actor system
 //
+// and @undecided(f) by the condition that a row f of effects is being sent, or is unknown and not resolved. A reference
+// of a fork or clone counts once it was sent.
+//
 // Those of queues are described at expandQueues.
 func ExpandNames(query string) string {
 	query = expandQueues(query)
@@ -270,5 +273,7 @@ func ExpandNames(query string) string {
 	})
 	query = expand(query, "@kind_of(", in("(SELECT actors.kind FROM pawl.actors WHERE actors.id = %s)"))
 	query = expand(query, "@name_of(", in("(SELECT NULLIF(actors.name, '') FROM pawl.actors WHERE actors.id = %s)"))
+	query = expand(query, "@undecided(", in("(%s.gone = 0 AND (%s.state = 'open' OR %s.state = 'unknown' AND "+
+		"%s.outcome IS NULL AND %s.sendings > 0))"))
 	return strings.ReplaceAll(query, "@system", "0")
 }

@@ -95,7 +95,7 @@ func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 	if err != nil {
 		return err
 	}
-	unknown, err := UnknownEffects(ctx, tx, ids)
+	unknown, err := UndecidedEffects(ctx, tx, ids)
 	if err != nil {
 		return err
 	}

@@ -77,5 +77,5 @@ WHERE t.id @among_ids($1) AND COALESCE(t.namespace, t.namespace) = $2
   AND NOT EXISTS (SELECT 1 FROM pawl.parents p WHERE p.task_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM pawl.child_links l WHERE l.child_id = t.id AND l.doomed = 0)
   AND NOT EXISTS (SELECT 1 FROM pawl.task_events e WHERE e.task_id = t.id AND e.move IN @events(task 'deleted'))
-  AND NOT EXISTS (SELECT 1 FROM pawl.effects f WHERE f.task_id = t.id AND f.gone = 0 AND f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0)
+  AND NOT EXISTS (SELECT 1 FROM pawl.effects f WHERE f.task_id = t.id AND @undecided(f))
 ORDER BY t.id

@@ -36,7 +36,7 @@ WHERE r.task_id @among_ids($1) AND r.state = 0
 UNION
 SELECT f.task_id
 FROM pawl.effects f
-WHERE f.task_id @among_ids($1) AND f.gone = 0 AND (f.state = 'open' OR f.state = 'unknown' AND f.outcome IS NULL AND f.sendings > 0)
+WHERE f.task_id @among_ids($1) AND @undecided(f)
 
 -- What a task has: its newest event, and what may be written without one, which is checkpoints and
 -- chunks. An archive that was read before has all of it if none of this has changed.

@@ -35,7 +35,7 @@ const openSeconds = 30
 
 // pass sends a request that changes nothing, and returns its answer.
 func (c *call) pass(ctx context.Context) {
-	res, err := c.g.Client.Do(c.request(ctx, ""))
+	res, err := c.g.reads.Do(c.request(ctx, ""))
 	if err != nil {
 		refuse(c.w, c.r, &pawl.Error{Code: pawl.CodeUnavailable, Op: "gate", Message: "the upstream " + c.u.name + " does not answer"})
 		return

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -52,7 +53,6 @@ type Options struct {
 	Keys      *access.Gate        // reads API keys; nil = there are none
 	Stopping  context.Context     // ends when the server stops; nil = it does not
 	Log       *slog.Logger        // nil = slog.Default
-	Client    *http.Client        // nil = one that follows no redirects
 	Timeout   time.Duration       // of a call to an upstream; 0 = 10 minutes
 	MaxBody   int64               // of a request and of an answer, in bytes; 0 = pawl.MaxBodyBytes
 }
@@ -61,6 +61,10 @@ type Options struct {
 type Gate struct {
 	Options
 	upstreams map[string]*upstream
+	reads     *http.Client
+	// sends makes a connection for each request. On one that was kept, net/http sends a request with an idempotency key
+	// again when no answer comes, and nothing says whether the first one arrived.
+	sends *http.Client
 
 	mu   sync.Mutex
 	seen map[attempt]*requests // what each attempt has sent through this process
@@ -110,9 +114,10 @@ func New(o Options) (*Gate, error) {
 	if g.MaxBody <= 0 {
 		g.MaxBody = pawl.MaxBodyBytes
 	}
-	if g.Client == nil {
-		g.Client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	}
+	fresh := http.DefaultTransport.(*http.Transport).Clone()
+	fresh.DisableKeepAlives = true
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // follows no redirect
+	g.reads, g.sends = &http.Client{CheckRedirect: stay}, &http.Client{CheckRedirect: stay, Transport: fresh}
 	return g, nil
 }
 
@@ -151,6 +156,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{g: g, u: u, w: w, r: r, fence: who, at: "/" + rest, body: body}
+	if clean := path.Clean(c.at); c.at != clean && c.at != clean+"/" { // the upstream may take it for the path of an effect
+		refuse(w, r, &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has an empty segment, . or .."})
+		return
+	}
 	if u.isEffect(r.Method, c.at) {
 		c.effect(ctx)
 		return

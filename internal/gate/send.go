@@ -31,7 +31,7 @@ func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 		c.keep(sending, out.ID)
 	}()
 	defer func() { stop(); <-kept }()
-	res, err := c.g.Client.Do(c.request(ctx, out.Key))
+	res, err := c.g.sends.Do(c.request(ctx, out.Key))
 	if err != nil {
 		c.notAnswered(ctx, out.ID, err)
 		return
@@ -216,7 +216,7 @@ func (c *call) probe(ctx context.Context, id string) bool {
 		return false
 	}
 	copyHeaders(r.Header, c.u.headers)
-	res, err := c.g.Client.Do(r)
+	res, err := c.g.reads.Do(r)
 	if err != nil {
 		return false
 	}

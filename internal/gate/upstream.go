@@ -106,10 +106,10 @@ func (u *upstream) isEffect(method, at string) bool {
 		if want != method {
 			return false
 		}
-		if prefix, any := strings.CutSuffix(pattern, "/**"); any {
-			return at == prefix || strings.HasPrefix(at, prefix+"/")
+		if prefix, any := strings.CutSuffix(pattern, "/**"); any { // with the prefix itself
+			return path.Clean(at) == path.Clean(prefix) || strings.HasPrefix(at, prefix+"/")
 		}
-		fits, _ := path.Match(pattern, at) // it was checked
+		fits, _ := path.Match(path.Clean(pattern), path.Clean(at)) // it was checked
 		return fits
 	})
 }

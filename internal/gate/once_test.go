@@ -1,0 +1,44 @@
+package gate_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/gate"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// A connection that was kept open and ends without an answer is not tried again, although the request has a key, by which
+// net/http would send it once more, and whether or not it has a body.
+func TestARequestIsNotSentAgainOnAKeptConnection(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for n, body := range []string{`{"amount":5}`, ""} {
+			d := open(t, p, nil)
+			l := d.lease(fmt.Sprint("w", n))
+			d.want(d.do("POST", "/charge", l.Token, `{"amount":1}`), 200, `{"charge":1}`)
+			d.want(d.do("GET", "/charges/x", l.Token, ""), 404, "") // leaves a connection to the upstream
+			d.pay.mu.Lock()
+			d.pay.answer = func(http.ResponseWriter, *http.Request, int) { panic(http.ErrAbortHandler) }
+			d.pay.mu.Unlock()
+			a := d.want(d.do("POST", "/charge", l.Token, body, "Pawl-Effect-Key", fmt.Sprint("order-", n)), 409, "effect_unknown")
+			d.effect(a, pawl.EffectUnknown)
+			d.paid(2)
+		}
+	})
+}
+
+// A path that the upstream may read as another one is refused: it could be that of an effect.
+func TestPathsThatMayBeOthersAreRefused(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, func(u *gate.Upstream) { u.URL += "/v1" })
+		l := d.lease("w1")
+		for _, path := range []string{"/x/../charge", "/./charge", "//charge", "/../admin", "/x/%2e%2e/charge", "/%2Fcharge"} {
+			d.want(d.do("POST", path, l.Token, `{}`), 400, "invalid")
+		}
+		d.paid(0)
+		a := d.want(d.do("POST", "/charge/", l.Token, `{}`), 200, `{"charge":1}`) // is the effect too
+		d.effect(a, pawl.EffectDone)
+	})
+}
