@@ -2,7 +2,6 @@ package pawl
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
@@ -60,11 +59,12 @@ func NotDone(err error) error {
 }
 
 // NotSent marks an error with NotDone if no request can have left: of net/http, when no connection was made; of
-// database/sql, when the connection was lost before the statement was sent or the transaction was rolled
-// back. It returns any other error unchanged.
+// database/sql, when the connection was lost before the statement was sent. It returns any other error
+// unchanged. Use it with an http.Client that follows no redirects: the error of a request that was
+// redirected does not say that an earlier one was answered.
 func NotSent(err error) error {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrTxDone) {
+	if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, driver.ErrBadConn) {
 		return NotDone(err)
 	}
 	return err
