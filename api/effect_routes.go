@@ -8,6 +8,8 @@ var effectRoutes = []Route{
 		Means: "List effects, newest first, by state, task, item, name or key. Unknown ones wait for a person."},
 	{Name: "get_effect", Method: get, Path: "/v1/effects/{id}", Role: Reader, Success: 200,
 		Means: "Read an effect: a call to the outside, whether it happened, and who says so."},
+	{Name: "effect_receipt", Method: get, Path: "/v1/effects/{id}/receipt", Role: Reader, Success: 200,
+		Means: "Prove what became of an effect, without the database: its events in the signed log."},
 	{Name: "open_effect", Method: post, Path: "/v1/effects:open", Role: Claimer, Success: 200,
 		Means:   "Ask for the right to send an effect, once. With send: true send it, then report what came of it.",
 		Refuses: []pawl.Code{pawl.CodeLeaseLost, pawl.CodeEffectUnknown, pawl.CodeConflict, pawl.CodeKeyReused, pawl.CodeBudgetExhausted},

@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 	"feed":               {"", "store", "internal/watch"},
 	"schema":             {""},
 	"tracing":            {""},
-	"translog":           {"internal/durable"},
+	"translog":           {"", "internal/durable", "internal/strictjson"},
 	"engine": {
 		"",
 		"store",
@@ -82,7 +82,8 @@ var arrows = map[string][]string{
 	"cmd/pawl/internal/task": {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/item": {"", "api", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "cmd/pawl/internal/task",
 		"internal/terminal"},
-	"cmd/pawl/internal/demo": {"", "cmd/pawl/internal/cli", "internal/demo"},
+	"cmd/pawl/internal/effect": {"", "cmd/pawl/internal/cli", "internal/terminal", "translog"},
+	"cmd/pawl/internal/demo":   {"", "cmd/pawl/internal/cli", "internal/demo"},
 	"cmd/pawl/internal/worker": {"", "worker", "cmd/pawl/internal/cli", "internal/childproc", "internal/strictjson", "internal/terminal",
 		"tracing"},
 	"cmd/pawl/internal/db": {"", "engine", "store", "cmd/pawl/internal/cli", "cmd/pawl/internal/task",
