@@ -108,7 +108,7 @@ type verification struct {
 
 func effectVerify(a *cli.App) *cobra.Command {
 	var keys []string
-	cmd := a.Verb("verify FILE", "Check a receipt without the database; exit 1 if it does not hold, 2 if it cannot be read", cobra.ExactArgs(1),
+	cmd := a.Verb("verify FILE", "Check a receipt without the database; exit 1 if it does not hold", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error { return verify(a, args[0], keys) })
 	cmd.Flags().StringArrayVar(&keys, "verifier", nil,
 		"public keys of the log, one a line, of which one must have signed the checkpoint; may be repeated")
