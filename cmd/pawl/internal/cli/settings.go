@@ -179,6 +179,8 @@ var Settings = []Setting{
 		More: "In the variable as JSON. [Its members](flow.md#webhooks-in)"},
 	{Key: "gate.upstreams", Help: "services that agents call through the gate, each under its name",
 		More: "In the variable as JSON. [Its members](effects.md#the-gate)"},
+	{Key: "gate.tools", Help: "rules for tools of MCP servers behind `pawl gate mcp`, each under its name",
+		More: "In the variable as JSON. [Its members](effects.md#tools-of-mcp-servers)"},
 	{Key: "serve.rate_per_agent", Flag: "rate-per-agent", Help: "calls per second of one worker or actor (default: no limit)"},
 	{Key: "serve.mcp_tools", Flag: "mcp-tools", Help: "tools at /mcp for agents without an API key: worker (default), approver or all",
 		More: "[Sets of tools](mcp.md#sets-of-tools)"},
