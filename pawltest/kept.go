@@ -37,7 +37,8 @@ const resetLimit = 20 * time.Second
 // keptOptions says whether an engine with these options can use a database of the pool: they
 // say nothing about how the database is opened.
 func keptOptions(o engine.Options) bool {
-	return o.Schema == "" && o.Migrate == "" && !o.Existing && !o.KeepFileMode && o.DB == nil
+	return o.Schema == "" && o.Migrate == "" && !o.Existing && !o.KeepFileMode && o.DB == nil && o.MaxConns == 0 &&
+		o.ListenURL == "" && o.Pool == nil
 }
 
 // take returns a database of the pool. Without Main there is none.
