@@ -38,12 +38,11 @@ func backends(t *testing.T, server, application string) (stop func() int64) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var counting sync.WaitGroup
 	counting.Go(func() {
-		for ctx.Err() == nil {
+		for often := time.NewTicker(time.Millisecond); ctx.Err() == nil; <-often.C {
 			var n int64
 			if c.QueryRow(ctx, "SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = $1", application).Scan(&n) == nil && n > most.Load() {
 				most.Store(n)
 			}
-			time.Sleep(time.Millisecond)
 		}
 	})
 	return func() int64 {

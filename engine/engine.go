@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
@@ -110,10 +109,10 @@ type Options struct {
 	// ListenURL is where the engine listens for the work of other processes when PostgreSQL is behind
 	// a pooler of transactions; "" = the URL's parameter listen_url. Without one, the engine polls.
 	ListenURL string
-	// Pool has connections of the program to PostgreSQL, which the engine then uses instead of own
-	// ones, at most MaxConns. It leaves their settings as they are, and the pool open. The URL says
-	// only the schema.
-	Pool *pgxpool.Pool
+	// Pool is a *pgxpool.Pool of the program, whose connections the engine then uses instead of own
+	// ones, at most MaxConns. It leaves their settings as they are, and the pool open. Of the URL only
+	// the scheme counts then, postgres:.
+	Pool any
 	// Migrate is what Open does about the schema. "" or "up" migrates it to the newest
 	// version; "off" only verifies that this program can run on it.
 	Migrate string

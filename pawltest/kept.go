@@ -22,6 +22,7 @@ import (
 type kept struct {
 	url    string
 	schema *schema // nil on SQLite
+	pooled bool
 	db     store.DB
 	clock  atomic.Pointer[func() time.Time] // of SQLite
 	log    atomic.Pointer[slog.Handler]
@@ -81,6 +82,7 @@ func newKept(t testing.TB, which Database) (k *kept, err error) {
 	}
 	k.url = Server(t)
 	k.schema = freshSchema(t, k.url)
+	k.url, k.pooled = which.url(t, k.url), which == Pooled
 	if k.db, err = engine.OpenDB(context.Background(), k.url, engine.Options{Schema: k.schema.name, Log: log}); err != nil {
 		return nil, err
 	}
@@ -140,6 +142,9 @@ func (k *kept) release(sound bool) {
 func (k *kept) which() Database {
 	if k.schema == nil {
 		return SQLite
+	}
+	if k.pooled {
+		return Pooled
 	}
 	return Postgres
 }

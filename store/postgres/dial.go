@@ -84,14 +84,14 @@ func (w *trackedConns) closeSilent(silent time.Duration) {
 	}
 }
 
-// spare says that the server may be silent on a connection for long.
-func (w *trackedConns) spare(c *pgx.Conn) {
+// spare says whether the server may be silent on a connection for long.
+func (w *trackedConns) spare(c *pgx.Conn, is bool) {
 	wire := c.PgConn().Conn()
 	if t, ok := wire.(interface{ NetConn() net.Conn }); ok { // TLS
 		wire = t.NetConn()
 	}
 	if t, ok := wire.(*trackedConn); ok {
-		t.spare.Store(true)
+		t.spare.Store(is)
 	}
 }
 
@@ -119,10 +119,11 @@ func (c *trackedConn) Close() error {
 // closeLimit is how long Close waits for the server.
 const closeLimit = 250 * time.Millisecond
 
-// await waits until the server has ended the session, which the driver has told it to, so that a
-// connection after this one is not one too many.
+// await waits until the server has ended the session, so that a connection after this one is not one
+// too many.
 func (c *trackedConn) await() {
-	if c.Conn.SetReadDeadline(clock.Now().Add(closeLimit)) != nil {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.Conn.SetReadDeadline(clock.Now().Add(closeLimit)) != nil {
 		return
 	}
 	rest := make([]byte, 512)

@@ -52,8 +52,8 @@ func (m migrationDB) Applied(ctx context.Context) ([]store.Migration, error) {
 
 // Apply implements store.MigrationDB.
 func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
-	p, err := goose.NewProvider("", m.of.plain, m.fsys, goose.WithStore(gooseStore{m.table, create, scripts}), goose.WithDisableGlobalRegistry(true),
-		goose.WithLogger(goose.NopLogger()))
+	p, err := goose.NewProvider("", m.of.plain, m.fsys, goose.WithStore(gooseStore{m.table, create, scripts}),
+		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err == nil {
 		_, err = p.Up(ctx)
 	}
@@ -123,27 +123,43 @@ func (u unhurried) Connect(ctx context.Context) (driver.Conn, error) {
 		u.db.slots.give(useSession)
 		return nil, err
 	}
-	out := &unhurriedConn{c.(*stdlib.Conn), func() { u.db.slots.give(useSession) }}
-	u.db.wires.spare(out.Conn.Conn())
-	if u.db.mode == sessions {
-		out.Conn.Conn().PgConn().CustomData()[foreign] = true
-		if _, err := out.Conn.Conn().Exec(ctx, "RESET ALL; "+set("SET", []setting{{"default_transaction_isolation", "read committed"}}, always, unlimited)); err != nil {
-			return nil, errors.Join(err, out.Close())
-		}
+	out := &unhurriedConn{c.(*stdlib.Conn), u.db}
+	u.db.wires.spare(out.Conn.Conn(), true)
+	if err := out.set(ctx, set("SET", always, unlimited)); err != nil {
+		return nil, errors.Join(err, out.Close())
 	}
 	return out, nil
 }
 
-// unhurriedConn gives its slot back when it is closed.
+// unhurriedConn gives its connection back with the settings of the others when it is closed.
 type unhurriedConn struct {
 	*stdlib.Conn
-	give func()
+	of *db
+}
+
+// set replaces the settings of the session. If that fails, the session is not used again.
+func (c *unhurriedConn) set(ctx context.Context, settings string) error {
+	if c.of.mode != sessions {
+		return nil
+	}
+	pg := c.Conn.Conn()
+	_, err := pg.Exec(ctx, "RESET ALL; "+readCommitted+settings)
+	if err != nil {
+		pg.PgConn().CustomData()[foreign] = true
+	}
+	return err
 }
 
 // Close implements driver.Conn.
 func (c *unhurriedConn) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
+	defer cancel()
+	if pg := c.Conn.Conn(); !pg.IsClosed() {
+		_ = c.set(ctx, c.of.session)
+		c.of.wires.spare(pg, false)
+	}
 	err := c.Conn.Close()
-	c.give()
+	c.of.slots.give(useSession)
 	return err
 }
 

@@ -76,7 +76,7 @@ func (d *db) hold(ctx context.Context, of *pgx.ConnConfig) (c *pgx.Conn, free fu
 		d.slots.give(useSession)
 		return nil, nil, err
 	}
-	d.wires.spare(pooled.Conn())
+	d.wires.spare(pooled.Conn(), true)
 	return pooled.Conn(), func() {
 		_ = pooled.Conn().Close(context.WithoutCancel(ctx))
 		pooled.Release()

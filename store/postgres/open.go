@@ -35,9 +35,9 @@ type Options struct {
 	// ListenURL is where LISTEN connects to, for a URL that is a pooler's; "" = the URL's parameter
 	// listen_url, else the URL itself if a connection there is a session.
 	ListenURL string
-	// Pool has the connections of the embedding program, which are then used instead of own ones.
-	// They keep their settings. Close leaves the pool open.
-	Pool *pgxpool.Pool
+	// Pool is a *pgxpool.Pool of the embedding program, whose connections are then used instead of own
+	// ones. They keep their settings. Close leaves the pool open.
+	Pool any
 	// Log gets one line per retried transaction; nil = slog.Default.
 	Log *slog.Logger
 }
@@ -99,12 +99,12 @@ func Open(ctx context.Context, url string, o Options) (store.DB, error) {
 func open(ctx context.Context, t target, o Options) (*db, error) {
 	d := &db{log: o.Log}
 	switch {
-	case o.Pool != nil:
+	case t.own != nil:
 		d.mode = borrowed
 	case t.mode == modeTransaction:
 		d.mode = transactions
 	}
-	err := d.connect(t, o.Pool)
+	err := d.connect(t)
 	if err == nil {
 		d.dialect = d.capabilities(t)
 		err = d.checkSessions(ctx)
@@ -119,7 +119,7 @@ func open(ctx context.Context, t target, o Options) (*db, error) {
 }
 
 // connect creates the pool, which opens its connections on first use.
-func (d *db) connect(t target, own *pgxpool.Pool) (err error) {
+func (d *db) connect(t target) (err error) {
 	one := t.config.ConnConfig
 	one.DialFunc = d.wires.dial
 	if one.ConnectTimeout == 0 {
@@ -151,7 +151,7 @@ func (d *db) connect(t target, own *pgxpool.Pool) (err error) {
 	d.slots, d.session = newSlots(pooled, d.listens && t.listen == nil), ofSession(hot)
 	d.hot, d.cold, d.heartbeats, d.background = d.kind(hot), d.kind(cold), d.kind(beats), d.kind(background)
 	d.dictionary.db = d
-	if d.conns = own; own == nil {
+	if d.conns = t.own; t.own == nil {
 		d.conns, err = d.newPool(t.config, int32(pooled))
 	}
 	if err == nil {

@@ -129,7 +129,7 @@ func (d *db) checkSessions(ctx context.Context) error {
 	}
 	ctx, end := d.cold.bound(ctx, d.cold.limit)
 	defer end()
-	for _, ask := range []struct {
+	for i, ask := range []struct {
 		conn       int
 		statements string
 	}{{0, ""}, {1, ""}, {0, ""}, {1, "BEGIN;"}, {0, ""}, {1, ""}, {1, "ROLLBACK;"}, {1, ""}} {
@@ -140,9 +140,9 @@ func (d *db) checkSessions(ctx context.Context) error {
 		if _, err := d.same(conns[ask.conn], pid); err != nil {
 			return err
 		}
-	}
-	if conns[0].PgConn().CustomData()[backendID] == conns[1].PgConn().CustomData()[backendID] {
-		return errPooler()
+		if i == 1 && pid == conns[0].PgConn().CustomData()[backendID] {
+			return errPooler()
+		}
 	}
 	return nil
 }

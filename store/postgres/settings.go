@@ -121,7 +121,10 @@ func (d *db) settingsOf(k poolKind) (out settings) {
 	return out
 }
 
+// readCommitted is what the statements outside of transactions rely on.
+const readCommitted = "SET default_transaction_isolation = 'read committed'; "
+
 // ofSession returns the settings of a session: those of hot calls.
 func ofSession(hot poolKind) string {
-	return set("SET", []setting{{"default_transaction_isolation", "read committed"}}, always, fixed, indexes, limits(hot.limit, hot.lock))
+	return readCommitted + set("SET", always, fixed, indexes, limits(hot.limit, hot.lock))
 }

@@ -27,7 +27,8 @@ func TestTheUsesShareTheSlots(t *testing.T) {
 		if n >= 3 && !hold(t, s, useHeartbeats) {
 			t.Errorf("%d connections: none is left for a heartbeat: %v", n, s.held)
 		}
-		if free := n - s.held[useSession]; free != 3 && s.held[useBackground] == 0 || s.inUse(useHot, usePatientHot, useCold, usePatientCold) == 0 {
+		free := n - s.held[useSession]
+		if free != 3 && s.held[useBackground] == 0 || s.inUse(useHot, usePatientHot, useCold, usePatientCold) == 0 {
 			t.Errorf("%d connections: %v", n, s.held)
 		}
 		for u := range uses {
@@ -47,7 +48,7 @@ func hold(t *testing.T, s *slots, u use) bool {
 	return err == nil
 }
 
-// Whoever waits gets a slot in the order of arrival, a heartbeat before the others; who gives up leaves
+// Who waits gets a slot in the order of arrival, a heartbeat before the others; who gives up leaves
 // no trace.
 func TestSlotsAreGrantedInOrder(t *testing.T) {
 	s := newSlots(2, false)

@@ -22,12 +22,18 @@ type target struct {
 	conns  int             // of this process, at most
 	mode   string          // "" = to be found out
 	listen *pgx.ConnConfig // where LISTEN connects to; nil = as the others
+	own    *pgxpool.Pool   // the embedding program's connections; nil = there are none
 }
 
 // targetOf reads a URL. Pawl's own parameters are not sent to the server.
 func targetOf(url string, o Options) (t target, err error) {
 	if o.Pool != nil {
-		t.config = o.Pool.Config()
+		if t.own, _ = o.Pool.(*pgxpool.Pool); t.own == nil {
+			return t, pawl.Invalid("/pool", "a %T is no *pgxpool.Pool", o.Pool)
+		}
+	}
+	if t.own != nil {
+		t.config = t.own.Config()
 	} else if t.config, err = pgxpool.ParseConfig(url); err != nil {
 		// Without err, which repeats the URL with its password.
 		return t, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database"}
@@ -50,10 +56,11 @@ func targetOf(url string, o Options) (t target, err error) {
 	if o.MaxConns != 0 {
 		conns = strconv.Itoa(o.MaxConns)
 	}
-	if t.conns, err = strconv.Atoi(own("max_conns", conns, strconv.Itoa(defaultConns))); err != nil || t.conns < leastConns || t.conns > mostConns {
+	t.conns, err = strconv.Atoi(own("max_conns", conns, strconv.Itoa(defaultConns)))
+	if err != nil || t.conns < leastConns || t.conns > mostConns {
 		return t, pawl.Invalid("/url", "max_conns is the number of connections of this process: %d to %d", leastConns, mostConns)
 	}
-	if o.Pool != nil {
+	if t.own != nil {
 		t.conns = min(t.conns, int(t.config.MaxConns))
 	}
 	if t.mode = own("pool_mode", "", ""); t.mode != "" && t.mode != modeSession && t.mode != modeTransaction {
