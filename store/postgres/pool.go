@@ -249,7 +249,8 @@ func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.bac
 // connection is of no kind.
 func (d *db) poolStates() []pawl.Pool {
 	all := d.conns.Stat()
-	out := []pawl.Pool{{Name: "all", Max: int(all.MaxConns()), InUse: int(all.AcquiredConns()), Idle: int(all.IdleConns())}}
+	out := []pawl.Pool{{Name: "all", Max: int(all.MaxConns()), InUse: int(all.AcquiredConns()), Idle: int(all.IdleConns()),
+		Waits: all.EmptyAcquireCount()}}
 	for _, p := range d.pools() {
 		state := pawl.Pool{Name: p.name, Max: p.slots.most(p.use), InUse: p.slots.inUse(p.use, p.patient), Waits: p.waits.Load()}
 		if at := p.failed.Load(); at > clock.Now().Add(-exhaustedFor).UnixMicro() {

@@ -151,7 +151,8 @@ type Setting struct {
 var Settings = []Setting{
 	{Key: "db", Flag: "db", Help: "database: sqlite:FILE or postgres://… (default " + defaultDB + ")"},
 	{Key: "schema", Flag: "schema", Help: "PostgreSQL: the schema of Pawl's tables (default pawl)"},
-	{Key: "listen_url", Flag: "listen-url", Help: "PostgreSQL behind a pooler of transactions: a URL past it, to listen for other processes' work",
+	{Key: "listen_url", Flag: "listen-url",
+		Help: "PostgreSQL behind a pooler of transactions: a URL past it, to listen for other processes' work",
 		More: "[hosting.md](hosting.md)"},
 	{Key: "server", Flag: "server", Help: "a pawl server's URL, or unix:/path of its socket, instead of a database"},
 	{Key: "key", Flag: "key", Help: "API key for --server"},
