@@ -154,6 +154,23 @@ func TestAPoolerOfTransactionsIsFound(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
+		keepsNothing(t, address)
+	}
+}
+
+// keepsNothing looks at the next session of a pooler as another program does.
+func keepsNothing(t *testing.T, address string) {
+	t.Helper()
+	c, err := pgconn.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	results, err := c.Exec(t.Context(), "SELECT name FROM pg_settings WHERE source = 'session' AND name <> 'client_encoding' "+
+		"UNION ALL SELECT name FROM pg_prepared_statements WHERE statement NOT LIKE '%pg_settings%' AND name <> '' "+
+		"UNION ALL SELECT 'a lock' FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()").ReadAll()
+	if err != nil || len(results) != 1 || len(results[0].Rows) > 0 {
+		t.Errorf("a session keeps %s, %v", results[0].Rows, err)
 	}
 }
 
