@@ -52,13 +52,22 @@ func (m migrationDB) Applied(ctx context.Context) ([]store.Migration, error) {
 
 // Apply implements store.MigrationDB.
 func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
-	p, err := goose.NewProvider("", m.of.plain, m.fsys, goose.WithStore(gooseStore{m.table, create, scripts}),
+	files := m.fsys
+	if m.of.mode != sessions { // no session has the settings
+		files = store.Rewritten(files, func(text string) string {
+			return strings.Replace(text, gooseUp, gooseUp+set("SET LOCAL", unlimited)+"\n", 1)
+		})
+	}
+	p, err := goose.NewProvider("", m.of.plain, files, goose.WithStore(gooseStore{m.table, create, scripts}),
 		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err == nil {
 		_, err = p.Up(ctx)
 	}
 	return stoppedByViews(err)
 }
+
+// gooseUp begins the statements of a script, which are one transaction.
+const gooseUp = "-- +goose Up\n"
 
 // stoppedByViews says what to do about an object of the user's that reads a view which a migration makes anew.
 func stoppedByViews(err error) error {

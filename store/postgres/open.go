@@ -135,8 +135,8 @@ func (d *db) connect(t target) (err error) {
 	hot := poolKind{"hot", useHot, usePatientHot, given("statement_timeout", hotLimit), given("lock_timeout", hotLock), false}
 	cold := poolKind{"cold", useCold, usePatientCold, given("statement_timeout", coldLimit), given("lock_timeout", coldLock), true}
 	beats, background := hot, cold
-	beats.name, beats.use, beats.patient = "heartbeats", useHeartbeats, useHeartbeats
-	background.name, background.use, background.patient, background.lock = "background", useBackground, useBackground, hot.lock
+	beats.name, beats.use, beats.patient = "heartbeats", useHeartbeats, usePatientHeartbeats
+	background.name, background.use, background.patient, background.lock = "background", useBackground, usePatientBackground, hot.lock
 	if d.mode == transactions { // a pooler accepts few parameters; each transaction sets these
 		for _, name := range []string{"statement_timeout", "lock_timeout"} {
 			delete(one.RuntimeParams, name)

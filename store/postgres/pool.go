@@ -134,7 +134,12 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left
 		p.waits.Add(1)
 	}
 	if err == nil {
-		if c, err = p.conns.Acquire(within); err != nil {
+		if c, err = p.conns.Acquire(within); err == nil && p.mode == borrowed {
+			if err = p.admit(within, c.Conn()); err != nil {
+				c.Release()
+			}
+		}
+		if err != nil {
 			p.slots.give(u)
 		}
 	}

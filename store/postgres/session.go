@@ -66,6 +66,19 @@ func (d *db) begin(ctx context.Context, c *pgx.Conn) error {
 	return store.Excluded(x, newest)
 }
 
+// admit is begin for a connection of the embedding program, once.
+func (d *db) admit(ctx context.Context, c *pgx.Conn) error {
+	data := c.PgConn().CustomData()
+	if data[isSet] != nil || !d.guarded.Load() {
+		return nil
+	}
+	err := d.begin(ctx, c)
+	if err == nil {
+		data[isSet] = true
+	}
+	return err
+}
+
 // usable sets the settings of a new session, and says whether a connection that was idle still
 // answers, and from the same session.
 func (d *db) usable(ctx context.Context, c *pgx.Conn) (bool, error) {

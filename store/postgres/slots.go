@@ -5,16 +5,18 @@ import (
 	"sync"
 )
 
-// use is what a connection is used for. A patient use may wait long for a lock.
+// use is what a connection is used for. A patient one may wait long for a lock. Heartbeats come first.
 type use int
 
 const (
 	useHeartbeats use = iota
+	usePatientHeartbeats
 	useHot
 	usePatientHot
 	useCold
 	usePatientCold
 	useBackground
+	usePatientBackground
 	useSession // the listener and migrations, which hold their connection for long
 	uses       // how many there are
 )
@@ -60,22 +62,26 @@ func newSlots(n int, listens bool) *slots {
 	if listens {
 		free--
 	}
-	calls := free - 1
+	calls, heartbeats, background := free-1, min(2, free/2), min(3, free/3)
 	if free > 3 {
 		calls = free - 2
 	}
 	cold := (calls + 1) / 2
 	s := &slots{shares: []share{
-		shared(n, useHeartbeats, useHot, usePatientHot, useCold, usePatientCold, useBackground, useSession),
+		shared(n, useHeartbeats, usePatientHeartbeats, useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground,
+			useSession),
 		shared(calls, useHot, usePatientHot, useCold, usePatientCold),
 		shared(cold, useCold, usePatientCold),
-		shared(calls-max(1, calls/3), usePatientHot),
-		shared(cold-max(1, cold/3), usePatientCold),
-		shared(min(3, free/3), useBackground),
-		shared(min(2, free/2), useHeartbeats),
+		shared(background, useBackground, usePatientBackground),
+		shared(heartbeats, useHeartbeats, usePatientHeartbeats),
 	}}
+	for u, most := range map[use]int{ // who is patient leaves a third, at least one, to the others
+		usePatientHot: calls, usePatientCold: cold, usePatientBackground: background, usePatientHeartbeats: heartbeats,
+	} {
+		s.shares = append(s.shares, shared(most-max(1, most/3), u))
+	}
 	if free >= 3 { // one is for heartbeats
-		s.shares = append(s.shares, shared(n-1, useHot, usePatientHot, useCold, usePatientCold, useBackground, useSession))
+		s.shares = append(s.shares, shared(n-1, useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground, useSession))
 	}
 	return s
 }
@@ -160,7 +166,7 @@ func (s *slots) give(u use) {
 			if len(s.waiting[v]) == 0 || !s.fits(v) {
 				continue
 			}
-			if next == uses || next != useHeartbeats && s.waiting[v][0].came < s.waiting[next][0].came {
+			if next == uses || next > usePatientHeartbeats && s.waiting[v][0].came < s.waiting[next][0].came {
 				next = v
 			}
 		}

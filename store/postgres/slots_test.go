@@ -15,12 +15,12 @@ func TestTheUsesShareTheSlots(t *testing.T) {
 		if listens {
 			hold(t, s, useSession)
 		}
-		for _, u := range []use{usePatientCold, useCold, usePatientHot, useHot, useBackground} { // calls that hang
+		for _, u := range []use{usePatientCold, useCold, usePatientHot, useHot, usePatientBackground, useBackground} { // calls that hang
 			for range n {
 				hold(t, s, u)
 			}
 		}
-		held := s.inUse(useHeartbeats, useHot, usePatientHot, useCold, usePatientCold, useBackground, useSession)
+		held := s.inUse(useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground, useSession)
 		if held > n {
 			t.Errorf("%d connections: %d in use", n, held)
 		}
@@ -28,7 +28,7 @@ func TestTheUsesShareTheSlots(t *testing.T) {
 			t.Errorf("%d connections: none is left for a heartbeat: %v", n, s.held)
 		}
 		free := n - s.held[useSession]
-		if free != 3 && s.held[useBackground] == 0 || s.inUse(useHot, usePatientHot, useCold, usePatientCold) == 0 {
+		if free != 3 && s.inUse(useBackground, usePatientBackground) == 0 || s.inUse(useHot, usePatientHot, useCold, usePatientCold) == 0 {
 			t.Errorf("%d connections: %v", n, s.held)
 		}
 		for u := range uses {
