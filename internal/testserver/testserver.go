@@ -41,6 +41,7 @@ type Server struct {
 	Version string
 
 	options Options
+	port    int
 	process *process
 }
 
@@ -68,6 +69,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, s.Stop())
 	}
 	for range 3 { // another program may take the free port before the server binds it
+		if s.port, err = freePort(); err != nil {
+			break
+		}
 		if err = s.start(ctx, bin, owner); err == nil || ctx.Err() != nil {
 			break
 		}
@@ -195,10 +199,6 @@ func (o Options) Settings() []string {
 }
 
 func (s *Server) start(ctx context.Context, bin string, owner *account) error {
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
 	password, err := os.ReadFile(filepath.Join(s.Dir, "password"))
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (s *Server) start(ctx context.Context, bin string, owner *account) error {
 		return err
 	}
 	defer log.Close()
-	args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(port)}
+	args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(s.port)}
 	for _, setting := range slices.Concat(alwaysSet, s.options.Settings()) {
 		args = append(args, "-c", setting)
 	}
@@ -217,7 +217,7 @@ func (s *Server) start(ctx context.Context, bin string, owner *account) error {
 	if s.process, err = launch(cmd, owner, syscall.SIGQUIT); err != nil {
 		return err
 	}
-	s.URL = fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", password, port)
+	s.URL = fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", password, s.port)
 	return s.ready(ctx)
 }
 
@@ -243,6 +243,20 @@ func (s *Server) ready(ctx context.Context) error {
 
 // PID is the server's first process; its other processes are children of it.
 func (s *Server) PID() int { return s.process.pid() }
+
+// Restart ends all sessions and starts the server again, at the same address and with its data.
+func (s *Server) Restart(ctx context.Context) error {
+	bin, err := Find()
+	if err != nil {
+		return err
+	}
+	owner, err := accountOf("postgres")
+	if err != nil {
+		return err
+	}
+	s.process.end(syscall.SIGINT)
+	return s.start(ctx, bin, owner)
+}
 
 // Stop ends the server and removes its files. The error names files that could not be removed.
 func (s *Server) Stop() error {

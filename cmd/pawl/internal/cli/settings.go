@@ -17,6 +17,7 @@ import (
 type Config struct {
 	DB         string `koanf:"db"`
 	Schema     string `koanf:"schema"`
+	ListenURL  string `koanf:"listen_url"`
 	Migrate    string `koanf:"migrate"`
 	KeepMode   bool   `koanf:"keep_file_mode"`
 	Server     string `koanf:"server"`
@@ -150,6 +151,9 @@ type Setting struct {
 var Settings = []Setting{
 	{Key: "db", Flag: "db", Help: "database: sqlite:FILE or postgres://… (default " + defaultDB + ")"},
 	{Key: "schema", Flag: "schema", Help: "PostgreSQL: the schema of Pawl's tables (default pawl)"},
+	{Key: "listen_url", Flag: "listen-url",
+		Help: "PostgreSQL behind a pooler of transactions: a URL past it, to listen for other processes' work",
+		More: "[hosting.md](hosting.md)"},
 	{Key: "server", Flag: "server", Help: "a pawl server's URL, or unix:/path of its socket, instead of a database"},
 	{Key: "key", Flag: "key", Help: "API key for --server"},
 	{Key: "ca", Flag: "ca", Help: "PEM file of the certificate authority that signed the certificate of --server",
