@@ -101,6 +101,11 @@ func (s *server) inboundRoutes() {
 		if h.delivery.Challenge != "" {
 			return &receivedAnswer{http.StatusOK, received{Challenge: h.delivery.Challenge}}, nil
 		}
+		if q, ok := s.svc.(quarantined); ok { // the sender has its answer from the original
+			if err := q.Acts(ctx, "inbound"); err != nil {
+				return nil, err
+			}
+		}
 		out := &receivedAnswer{Status: api.RouteOf(receiveWebhook).Success}
 		if task, is := h.source.Task(h.name, h.delivery); is {
 			made, err := one(svc.CreateTasks(ctx, []pawl.NewTask{task}))

@@ -49,6 +49,7 @@ func (a *App) EngineOptions() engine.Options {
 		Schema:              a.Config.Schema,
 		Migrate:             a.Config.Migrate,
 		KeepFileMode:        a.Config.KeepMode,
+		Identity:            a.Config.Identity,
 		Sweep:               a.Config.Sweep.options(),
 		TransparencyLog:     a.Config.Record.options(),
 		Log:                 a.Log(),

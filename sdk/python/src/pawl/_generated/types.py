@@ -383,6 +383,7 @@ ErrorCode = Literal[
     "budget_exhausted",
     "internal",
     "unavailable",
+    "quarantined",
 ]
 ItemState = Literal[
     "scheduled",
