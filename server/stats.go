@@ -90,7 +90,7 @@ type quarantined interface {
 }
 
 type readyAnswer struct {
-	Quarantined string `header:"Pawl-Quarantined" doc:"true while the database is quarantined: it is a copy or was moved, reads work, and nothing acts."`
+	Quarantined string `header:"Pawl-Quarantined" doc:"true while the database is quarantined: reads work, and nothing acts."`
 	Body        api.Condition
 }
 
