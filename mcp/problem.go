@@ -68,6 +68,7 @@ var next = map[pawl.Code]string{
 	pawl.CodeKeyRequired:     "Send a key in _meta as " + KeyMeta + ".",
 	pawl.CodeLimit:           "Wait, then call again.",
 	pawl.CodeUnavailable:     "Call again in a moment.",
+	pawl.CodeQuarantined:     "Tell the operator; reads work.",
 	pawl.CodeInternal:        "This is an error in Pawl, not in your call; tell the operator.",
 }
 

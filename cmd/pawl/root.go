@@ -70,6 +70,8 @@ func root(a *cli.App) *cobra.Command {
 		db.PruneCommand(a),
 		db.ArchiveCommand(a),
 		db.BackupCommand(a),
+		db.StatusCommand(a),
+		db.AdoptCommand(a),
 		db.CompactCommand(a),
 		db.MigrateCommand(a),
 		db.StatsCommand(

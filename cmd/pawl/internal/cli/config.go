@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/mcp"
 )
@@ -185,6 +186,9 @@ func (c Config) check() error {
 	}
 	if c.Migrate != "up" && c.Migrate != "off" {
 		return Invalid("migrate must be up or off, not %q", c.Migrate)
+	}
+	if c.Identity != "check" && c.Identity != engine.IdentityTrust {
+		return Invalid("identity must be check or trust, not %q", c.Identity)
 	}
 	if _, err := c.provenance(); err != nil {
 		return err

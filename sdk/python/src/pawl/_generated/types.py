@@ -387,6 +387,7 @@ ErrorCode = Literal[
     "budget_exhausted",
     "internal",
     "unavailable",
+    "quarantined",
 ]
 ItemState = Literal[
     "scheduled",
