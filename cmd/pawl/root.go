@@ -61,7 +61,6 @@ func root(a *cli.App) *cobra.Command {
 		budget.Command(a),
 		effect.Command(a),
 		gate.Command(a),
-		gate.Command(a),
 		schedule.Command(a),
 		bulk.Command(a),
 		relay.Command(a),
@@ -74,9 +73,7 @@ func root(a *cli.App) *cobra.Command {
 		db.AdoptCommand(a),
 		db.CompactCommand(a),
 		db.MigrateCommand(a),
-		db.StatsCommand(
-			a,
-		),
+		db.StatsCommand(a),
 		top.Command(a),
 		db.ProvenanceCommand(a),
 		db.VerifyCommand(a),
