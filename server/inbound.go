@@ -71,7 +71,7 @@ func (s *server) verified(r *http.Request) (*http.Request, *pawl.KeyBegin, error
 	if h.delivery.Challenge != "" {
 		return r.WithContext(ctx), nil, nil
 	}
-	if q, ok := s.svc.(quarantined); ok { // what a copy makes of a delivery is for nobody
+	if q, ok := s.svc.(quarantined); ok { // the original has the same delivery
 		if err := q.Acts(ctx, "inbound"); err != nil {
 			return r, nil, err
 		}

@@ -39,6 +39,8 @@ type Config struct {
 	Record recordConfig `koanf:"record"`
 	Gate   gateConfig   `koanf:"gate"`
 
+	Push map[string]PushConfig `koanf:"push"`
+
 	DBGiven bool // the database was named, not taken by default
 }
 
@@ -182,6 +184,8 @@ var Settings = []Setting{
 		More: "In the variable as JSON. [Its members](flow.md#webhooks-in)"},
 	{Key: "gate.upstreams", Help: "services that agents call through the gate, each under its name",
 		More: "In the variable as JSON. [Its members](effects.md#the-gate)"},
+	{Key: "push", Help: "URLs that `pawl serve` calls with the items of a type, each under its type",
+		More: "In the variable as JSON. [Its members](push.md)"},
 	{Key: "serve.rate_per_agent", Flag: "rate-per-agent", Help: "calls per second of one worker or actor (default: no limit)"},
 	{Key: "serve.mcp_tools", Flag: "mcp-tools", Help: "tools at /mcp for agents without an API key: worker (default), approver or all",
 		More: "[Sets of tools](mcp.md#sets-of-tools)"},
