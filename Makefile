@@ -46,6 +46,7 @@ vet: ## format, vet, staticcheck
 
 nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk
 	PAWL_WALK=2m $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
+	PAWL_KILLS=500 $(TESTENV) -count=1 -timeout 1h -run '^TestPaymentsOfProcessesThatStop$$' ./internal/gate
 
 cross: ## vet and build for Windows and macOS
 	@for os in windows darwin; do echo "GOOS=$$os go vet, go build" && GOOS=$$os go vet ./... && GOOS=$$os go build -o /dev/null ./cmd/pawl || exit 1; done
