@@ -203,3 +203,33 @@ func otherKey(t *testing.T) []string {
 	}
 	return need[[]string](t)(translog.Public(path))
 }
+
+// A receipt outlives the archive of its task, and can be made again after the restoration.
+func TestAReceiptOutlivesTheArchive(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.task = c.Create(pawl.NewTask{Type: "pays"})
+		l := c.Claim("pays")
+		open := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Name: "charge", Key: "order-7", RequestHash: "h"}
+		opened := need[pawl.OpenedEffect](t)(c.Service.OpenEffect(t.Context(), open))
+		need[pawl.EffectRecord](t)(c.Service.EffectDone(t.Context(), opened.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID,
+			Attempt: l.Attempt, Answer: []byte(`1`)}))
+		c.ok(pawl.Complete(t.Context(), c.Service, l.Fence(), []byte(`1`)))
+		c.sign()
+		keys := strings.Fields(c.public())
+		before := need[[]byte](t)(json.Marshal(need[pawl.EffectReceipt](t)(c.Service.EffectReceipt(t.Context(), opened.ID))))
+		c.archiveOf()
+		if _, err := c.Service.EffectReceipt(t.Context(), opened.ID); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("the receipt of an archived task: %v", err)
+		}
+		if _, _, err := translog.VerifyReceipt(before, keys); err != nil {
+			t.Errorf("the receipt that was kept: %v", err)
+		}
+		c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
+		c.sign()
+		r := need[pawl.EffectReceipt](t)(c.Service.EffectReceipt(t.Context(), opened.ID))
+		if _, _, err := translog.VerifyReceipt(need[[]byte](t)(json.Marshal(r)), keys); err != nil || r.Effect.State != pawl.EffectDone {
+			t.Errorf("after the restoration: %+v, %v", r.Effect, err)
+		}
+	})
+}

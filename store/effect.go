@@ -188,6 +188,7 @@ type EffectFacts struct {
 	Outcome     string `json:"outcome,omitempty"`
 	Late        bool   `json:"late,omitempty"`
 	Contradicts bool   `json:"contradicts,omitempty"`
+	Beside      bool   `json:"beside,omitempty"` // a report that decides nothing
 	DecidedBy   string `json:"decided_by,omitempty"`
 }
 

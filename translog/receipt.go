@@ -127,6 +127,7 @@ type facts struct {
 	Reason      string `json:"reason"`
 	Outcome     string `json:"outcome"`
 	Contradicts bool   `json:"contradicts"`
+	Beside      bool   `json:"beside"`
 }
 
 // StateOf says what the events of an effect, oldest first, say of it. All must be of one effect.
@@ -163,7 +164,7 @@ func take(s *pawl.EffectStatement, l *Leaf, f *facts) error {
 			s.AnswerHash = f.AnswerHash
 		}
 	}
-	undecided := s.State == pawl.EffectOpen || s.State == pawl.EffectUnknown && s.Outcome == ""
+	undecided := s.State == pawl.EffectOpen || s.State == pawl.EffectUnknown && s.Outcome == "" || f.Reason == "contradiction"
 	switch l.Event {
 	case "effect_opened":
 		s.State, s.EndedAt, s.AnswerHash, s.Outcome = pawl.EffectWaiting, nil, "", ""
@@ -171,7 +172,8 @@ func take(s *pawl.EffectStatement, l *Leaf, f *facts) error {
 			s.State, s.SentBy = pawl.EffectOpen, who
 		}
 	case "effect_done", "effect_failed", "effect_unknown":
-		if undecided {
+		if undecided && !f.Beside {
+			s.Outcome = ""
 			end(pawl.EffectState(strings.TrimPrefix(l.Event, "effect_")))
 		}
 		s.Contradicts = s.Contradicts || f.Contradicts

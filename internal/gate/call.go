@@ -106,10 +106,10 @@ func (c *call) effect(ctx context.Context) {
 
 // open opens the effect for the gate, and waits while an equal request is being sent.
 func (c *call) open(ctx context.Context, open pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
-	out, err = c.g.Ledger.OpenEffectFor(ctx, open, lease)
+	out, err = c.g.Ledger.OpenEffectFor(ctx, open, c.g.Lease)
 	if err == nil && !out.Send && out.State == pawl.EffectOpen {
 		open.WaitSeconds = openSeconds
-		out, err = c.g.Ledger.OpenEffectFor(ctx, open, lease)
+		out, err = c.g.Ledger.OpenEffectFor(ctx, open, c.g.Lease)
 	}
 	return out, err
 }

@@ -54,6 +54,7 @@ type Options struct {
 	Stopping  context.Context     // ends when the server stops; nil = it does not
 	Log       *slog.Logger        // nil = slog.Default
 	Timeout   time.Duration       // of a call to an upstream; 0 = 10 minutes
+	Lease     int                 // of the gate on an effect that it sends, in seconds; 0 = 15
 	MaxBody   int64               // of a request and of an answer, in bytes; 0 = pawl.MaxBodyBytes
 }
 
@@ -83,11 +84,8 @@ type requests struct {
 	last     time.Time
 }
 
-// lease is the length of the gate's own lease in seconds, and keeping the time between two extensions.
-const (
-	lease   = 15
-	keeping = 5 * time.Second
-)
+// defaultLease is the length of the gate's own lease in seconds. It is extended three times in that time.
+const defaultLease = 15
 
 // New returns a gate.
 func New(o Options) (*Gate, error) {
@@ -110,6 +108,9 @@ func New(o Options) (*Gate, error) {
 	}
 	if g.Timeout <= 0 {
 		g.Timeout = 10 * time.Minute
+	}
+	if g.Lease <= 0 {
+		g.Lease = defaultLease
 	}
 	if g.MaxBody <= 0 {
 		g.MaxBody = pawl.MaxBodyBytes

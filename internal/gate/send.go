@@ -59,14 +59,14 @@ func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 
 // keep extends the gate's lease until the call ends.
 func (c *call) keep(ctx context.Context, id string) {
-	tick := time.NewTicker(keeping)
+	tick := time.NewTicker(time.Duration(c.g.Lease) * time.Second / 3)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := c.g.Ledger.KeepEffect(ctx, id, c.fence, lease); err != nil && ctx.Err() == nil {
+			if err := c.g.Ledger.KeepEffect(ctx, id, c.fence, c.g.Lease); err != nil && ctx.Err() == nil {
 				c.g.Log.WarnContext(ctx, "the lease of a gate was not extended", "effect", id, "error", err)
 			}
 		}
@@ -169,7 +169,7 @@ func (c *call) unknown(ctx context.Context, id string, why error) {
 
 // report sends a report until it is recorded, for as long as a gate's lease lasts.
 func (c *call) report(ctx context.Context, send func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(c.g.Lease)*time.Second)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if err = send(ctx); err == nil || pawl.CodeOf(err) != pawl.CodeUnavailable {

@@ -142,6 +142,7 @@ var arrows = map[string][]string{
 	"contrib/traces":      {"", "client", "tracing", "worker"},
 	"examples/coder":      {},
 	"examples/nightly":    {"", "engine", "worker"},
+	"examples/payments":   {"", "client", "worker"},
 	"examples/terminal":   {"", "agent", "engine", "worker", "contrib/openai"},
 	"internal/childproc":  {},
 	"internal/demo":       {"", "worker", "internal/childproc", "internal/terminal"},

@@ -101,7 +101,7 @@ var nouns = []noun{
 	queues,
 	queueLimits,
 	budgets,
-	effects,
+	effects, effectSenders,
 	children,
 	budgetKeeping,
 	budgetQuestions,

@@ -31,6 +31,10 @@ func Open(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) 
 		return out, nil, &pawl.Error{Code: pawl.CodeKeyReused, Op: "open", EffectID: f.ID,
 			Message: fmt.Sprintf("the key %q is that of effect %s, whose request is another", f.Key, f.ID)}
 	}
+	if doubted(&f) {
+		refused, err = doubt(ctx, tx, g, &f)
+		return out, refused, err
+	}
 	send, err := maySend(&f, call)
 	if err != nil || !send {
 		return answer(&f, false), nil, err
@@ -102,6 +106,30 @@ func maySend(f *store.EffectRow, call *Opening) (bool, error) {
 			EffectID: f.ID, Reason: string(f.Outcome), Message: message}
 	}
 	return false, nil // open elsewhere, or done
+}
+
+// doubted reports whether a sender has said that the effect happened, after it was decided that it had not.
+func doubted(f *store.EffectRow) bool {
+	if f.State != pawl.EffectFailed || f.Contradicts == 0 || f.Repeatable == 1 || f.Approval == store.EffectRejected {
+		return false
+	}
+	late := f.Effect().LateReport
+	return late != nil && late.State == pawl.EffectDone && f.EndedAt != nil && late.At.UnixMicro() > *f.EndedAt
+}
+
+// doubt makes an effect unknown about which there are two statements. A person decides before it is sent again.
+func doubt(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow) (refused, err error) {
+	f.State, f.Outcome, f.EndedAt = pawl.EffectUnknown, "", &g.Now
+	facts := f.Facts()
+	facts.Reason = "contradiction"
+	if err = f.Write(ctx, tx); err == nil {
+		err = f.Record(ctx, tx, g.Now, "effect_unknown", g.By, facts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pawl.Error{Code: pawl.CodeEffectUnknown, Op: "open", State: string(f.State), Allowed: []string{"resolve"}, EffectID: f.ID,
+		Message: fmt.Sprintf("effect %s was decided not to have happened, and its sender says that it did", f.ID)}, nil
 }
 
 // reserve reserves what the sending may cost. Each sending has a reservation of its own.

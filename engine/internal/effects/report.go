@@ -18,6 +18,8 @@ type Report struct {
 	Amount *int64          // of done: what it cost; nil = what was reserved
 	Error  *pawl.Failure   // of failed and unknown
 	Holds  bool            // the caller holds the lease of the effect's item: it may have probed
+
+	contradicts bool // it says that a sending happened after which the effect was sent again
 }
 
 var events = map[pawl.EffectState]string{
@@ -36,6 +38,16 @@ func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by st
 	now, err := store.NowAgain(ctx, tx)
 	if err != nil {
 		return err
+	}
+	present := r.Holds || f.ItemID == sender.ItemID && f.WorkerID == sender.WorkerID && f.Attempt == sender.Attempt
+	undecided := f.State == pawl.EffectOpen || f.State == pawl.EffectUnknown && f.Outcome == ""
+	switch {
+	case undecided && !present && r.State == pawl.EffectFailed: // it knows of its own sending, and not of the present one
+		return keep(ctx, tx, f, r, by, now)
+	case undecided && !present && r.State == pawl.EffectUnknown:
+		return nil
+	case undecided && !present && f.Repeatable == 0: // it was sent again because it had not happened
+		f.Contradicts, r.contradicts = 1, true
 	}
 	switch {
 	case f.State == pawl.EffectOpen, f.State == pawl.EffectUnknown && f.Outcome == "" && r.State != pawl.EffectUnknown:
@@ -66,7 +78,7 @@ func decide(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by 
 	if err := settle(ctx, tx, f, r); err != nil {
 		return err
 	}
-	facts.AnswerHash, facts.Late = string(f.AnswerHash), was == pawl.EffectUnknown
+	facts.AnswerHash, facts.Late, facts.Contradicts = string(f.AnswerHash), was == pawl.EffectUnknown, r.contradicts
 	return f.Record(ctx, tx, now, events[r.State], by, facts)
 }
 
@@ -109,7 +121,7 @@ func keep(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by st
 		}
 	}
 	f.Late, f.LateReport = 1, text
-	contradicts := f.State != r.State && !(f.State == pawl.EffectUnknown)
+	contradicts := f.State != r.State && (f.State == pawl.EffectDone || f.State == pawl.EffectFailed)
 	if contradicts {
 		f.Contradicts = 1
 	}
@@ -117,6 +129,6 @@ func keep(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by st
 		return err
 	}
 	facts := f.Facts()
-	facts.AnswerHash, facts.Late, facts.Contradicts = late.AnswerHash, true, contradicts
+	facts.AnswerHash, facts.Late, facts.Contradicts, facts.Beside = late.AnswerHash, true, contradicts, true
 	return f.Record(ctx, tx, now, events[r.State], by, facts)
 }

@@ -8,14 +8,16 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import pawl
 import pawl.testing
 
-from .conftest import until
+from .conftest import Running, ended, until
 
 FOLDER = Path(__file__).resolve().parents[1]
 MIGRATING = FOLDER.parents[1] / "docs/migrating.md"
+EFFECTS = FOLDER.parents[1] / "docs/effects.md"
 
 
 def snippets(path: Path) -> list[str]:
@@ -59,6 +61,30 @@ def test_the_page_about_migrating_runs(own: pawl.testing.Server, tmp_path: Path)
     assert client.task_result(order["id"])["payload"] == "charged 20, shipped"
     [message] = client.list_messages(task_id=chat["id"])
     assert message["content"] == [{"type": "text", "text": "You ask: Why?"}]
+
+
+def test_the_page_about_effects_runs(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    [text] = snippets(EFFECTS)
+    keys: list[str] = []
+
+    def pay(order: dict[str, int], key: str) -> dict[str, int]:
+        keys.append(key)
+        if len(keys) == 1:
+            raise OSError("the connection was cut")
+        return {"charge": order["eur"]}
+
+    names: dict[str, Any] = {"pawl": pawl, "pay": pay}
+    exec(text, names)
+    client.put_type(kind, {"backoff": {"base_seconds": 1, "max_seconds": 1}})
+    task = client.create_task(kind, {"eur": 5})
+
+    def charge(ctx: pawl.Context) -> Any:
+        return names["charge"](ctx, ctx.input)
+
+    with Running(shared, {kind: charge}):
+        ended(client, task, "completed")
+    assert client.task_result(task["id"])["payload"] == {"charge": 5}
+    assert len(keys) == 2 and keys[0] == keys[1]  # the service recognises it, so it may be repeated
 
 
 def run_again(path: Path) -> bool:
