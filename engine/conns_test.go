@@ -56,6 +56,7 @@ func backends(t *testing.T, server, application string) (stop func() int64) {
 // A process never has more connections than max_conns, whatever it does at the same time, and with two
 // it still does everything.
 func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 3, 4, 8} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
