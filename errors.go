@@ -32,6 +32,7 @@ const (
 	CodeBudgetExhausted Code = "budget_exhausted"
 	CodeInternal        Code = "internal"
 	CodeUnavailable     Code = "unavailable"
+	CodeQuarantined     Code = "quarantined"
 )
 
 // ErrorInfo is one row of Errors.
@@ -70,6 +71,9 @@ var Errors = []ErrorInfo{
 	{CodeUnavailable, 503, 6, true,
 		"The database or a needed service does not answer; nothing was done, or the outcome is unknown and the call is safe to repeat with " +
 			"its idempotency key."},
+	{CodeQuarantined, 503, 6, false,
+		"The database is a copy or was moved, and nothing acts until `pawl adopt` or `pawl adopt --as-copy` is run; reads, creates and " +
+			"cancels work."},
 }
 
 // Info returns the code's row in Errors; the row of internal for an unknown code.
@@ -150,6 +154,7 @@ var (
 	ErrLimit           = &Error{Code: CodeLimit}
 	ErrBudgetExhausted = &Error{Code: CodeBudgetExhausted}
 	ErrUnavailable     = &Error{Code: CodeUnavailable}
+	ErrQuarantined     = &Error{Code: CodeQuarantined}
 	ErrInternal        = &Error{Code: CodeInternal}
 )
 

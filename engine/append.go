@@ -65,6 +65,9 @@ type appendAnswer struct {
 
 // Append adds chunks to open messages; see pawl.Messenger.
 func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
+	if err := e.acts(ctx, "append"); err != nil {
+		return nil, err
+	}
 	if err := rules.CheckBatch("append", len(calls)); err != nil {
 		return nil, err
 	}

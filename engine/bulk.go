@@ -15,6 +15,9 @@ import (
 // Bulk begins a bulk call; see pawl.BulkOperator. Its payload is the call. Its metadata has how
 // far it is, and is written with each step.
 func (e *Engine) Bulk(ctx context.Context, call pawl.BulkCall) (pawl.Task, error) {
+	if err := e.acts(ctx, "bulk"); err != nil {
+		return pawl.Task{}, err
+	}
 	call = bulkIDs(call)
 	if call.DryRun {
 		return pawl.Task{}, pawl.Invalid("/dry_run", "is for the call that counts")

@@ -12,6 +12,9 @@ import (
 
 // Checkpoint saves checkpoints under leases; see pawl.Recorder.
 func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	if err := e.acts(ctx, "checkpoint"); err != nil {
+		return nil, err
+	}
 	calls = idform.Calls(calls)
 	large := func(c pawl.CheckpointCall) bool { return len(c.Snapshot) >= pawl.MinBlobBytes }
 	if !slices.ContainsFunc(calls, large) {

@@ -19,6 +19,9 @@ const (
 
 // OpenEffect gives an attempt the right to send an effect; see pawl.EffectSender.
 func (e *Engine) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl.OpenedEffect, error) {
+	if err := e.acts(ctx, "open"); err != nil {
+		return pawl.OpenedEffect{}, err
+	}
 	call = idform.Call(call)
 	return e.OpenEffectFor(ctx, call, 0)
 }
@@ -26,6 +29,9 @@ func (e *Engine) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl
 // OpenEffectFor is OpenEffect for a gate, which sends in place of the attempt under a lease of its own of
 // that many seconds; see KeepEffect. 0 = the attempt sends.
 func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, gateSeconds int) (pawl.OpenedEffect, error) {
+	if err := e.acts(ctx, "open"); err != nil {
+		return pawl.OpenedEffect{}, err
+	}
 	call = idform.Call(call)
 	if err := ledger.CheckOpen(&call); err != nil {
 		return pawl.OpenedEffect{}, err
@@ -74,6 +80,9 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gate
 
 // EffectDone reports that an effect happened; see pawl.EffectSender.
 func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDoneCall) (pawl.EffectRecord, error) {
+	if err := e.acts(ctx, "report"); err != nil {
+		return pawl.EffectRecord{}, err
+	}
 	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectDone, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Answer: call.Answer, Amount: call.Amount}
@@ -82,6 +91,9 @@ func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDone
 
 // EffectFailed reports that an effect did not happen; see pawl.EffectSender.
 func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFailedCall) (pawl.EffectRecord, error) {
+	if err := e.acts(ctx, "report"); err != nil {
+		return pawl.EffectRecord{}, err
+	}
 	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectFailed, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Error: &call.Error}
@@ -90,6 +102,9 @@ func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFa
 
 // EffectUnknown reports that it is not known whether an effect happened; see pawl.EffectSender.
 func (e *Engine) EffectUnknown(ctx context.Context, id string, call pawl.EffectUnknownCall) (pawl.EffectRecord, error) {
+	if err := e.acts(ctx, "report"); err != nil {
+		return pawl.EffectRecord{}, err
+	}
 	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectUnknown, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Error: call.Error}
@@ -134,6 +149,9 @@ func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, 
 // KeepEffect extends the lease of a gate that sends an effect. It is lease_lost if the effect is not
 // open for the gate any more.
 func (e *Engine) KeepEffect(ctx context.Context, id string, f pawl.Fence, seconds int) error {
+	if err := e.acts(ctx, "keep"); err != nil {
+		return err
+	}
 	f = idform.Call(f)
 	c := pawl.CallerOf(ctx)
 	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (none struct{}, _ effects, err error) {
@@ -153,6 +171,9 @@ func (e *Engine) KeepEffect(ctx context.Context, id string, f pawl.Fence, second
 
 // ApproveEffect lets an effect be sent; see pawl.EffectDecider.
 func (e *Engine) ApproveEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
+	if err := e.acts(ctx, "approve"); err != nil {
+		return pawl.EffectRecord{}, err
+	}
 	return e.judgeEffect(ctx, "approve", id, &call)
 }
 

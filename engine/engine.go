@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/identity"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/engine/internal/taskwait"
@@ -159,6 +160,10 @@ type Options struct {
 	// TracerProvider makes a span of each application of a task by the hook Apply; nil = no
 	// spans. In both cases a task keeps the trace context of the call that creates it.
 	TracerProvider trace.TracerProvider
+	// Identity says what Open does when the database is a copy or was moved. "" = the variable
+	// PAWL_IDENTITY, or else "check": nothing acts until it is adopted. "trust" = it acts, and
+	// remembers no place. A database of Options.DB is trusted.
+	Identity string
 	// Log gets one line per error; nil = slog.Default.
 	Log *slog.Logger
 	// DB is a database of OpenDB instead of the one at the URL, for tests. Options about how a
@@ -198,6 +203,7 @@ type core struct {
 	leaseKeys     leaseKeys
 	claimKeys     claimKeys
 	tokens        *tokens          // set by start
+	guard         *identity.Guard  // set by start
 	messageItems  messageItemCache // of messages
 	blobTexts     blobCache
 	watcher       *stream.Watcher
@@ -339,16 +345,19 @@ func (e *Engine) start(ctx context.Context) error {
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
 		Objects: e.objectsOf, Signed: e.newestSigned}
-	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.ids.set(now, clock.Now())
-		if err != nil {
-			return err
-		}
-		secret, err := store.TokenSecret(ctx, tx)
-		e.tokens = newTokens(secret)
 		return err
 	})
+	e.tokens = &tokens{}
+	if err == nil {
+		err = e.readSecret(ctx)
+	}
+	if err == nil {
+		e.guard, err = e.openGuard(ctx)
+	}
+	return err
 }
 
 // Close stops Run, waits for it and closes the engine's connections. Calls in flight fail
@@ -357,6 +366,7 @@ func (e *Engine) Close() error {
 	e.shut()
 	e.running.Lock() // waits until Run has returned
 	defer e.running.Unlock()
+	e.guard.Close()
 	e.committers.wait()
 	e.feed.Close()
 	e.watcher.Close()

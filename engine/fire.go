@@ -45,6 +45,9 @@ func (e *Engine) scheduleLoop(ctx context.Context) {
 // and drafted. Any number of processes may do so at the same time: a tick is fired by the
 // transaction that first stores it. It returns how many schedules it has dealt with.
 func (e *Engine) fireSchedules(ctx context.Context) (fired int64, err error) {
+	if e.guard.Test() {
+		return 0, nil
+	}
 	round, err := e.dueSchedules(ctx, nil)
 	for err == nil && len(round) > 0 && ctx.Err() == nil {
 		var next []*candidate

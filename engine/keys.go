@@ -17,6 +17,9 @@ import (
 
 // BeginKeys opens idempotency keys; see pawl.KeyBegin and docs/contract.md §5.
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
+	if err := e.acts(ctx, "begin"); err != nil {
+		return nil, err
+	}
 	calls = idform.Calls(calls)
 	c := pawl.CallerOf(ctx)
 	return each(ctx, "begin", calls, func(ctx context.Context, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
@@ -150,11 +153,17 @@ func keyHash(key string) string {
 // CompleteKeys stores the answers of runs. A call that is repeated, because its answer was
 // lost, gets the key as the first one left it.
 func (e *Engine) CompleteKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
+	if err := e.acts(ctx, "complete"); err != nil {
+		return nil, err
+	}
 	return e.settleKeys(ctx, pawl.KeyCompleted, calls)
 }
 
 // FailKeys stores the errors of runs; the next begin with the same hash runs again.
 func (e *Engine) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
+	if err := e.acts(ctx, "fail"); err != nil {
+		return nil, err
+	}
 	return e.settleKeys(ctx, pawl.KeyFailed, calls)
 }
 
@@ -182,6 +191,9 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 
 // RenewKeys renews the leases of runs.
 func (e *Engine) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.Result[pawl.Key], error) {
+	if err := e.acts(ctx, "renew"); err != nil {
+		return nil, err
+	}
 	return e.renewKeys(ctx, calls, func(k *pawl.KeyRenew) string { return ownHash(k.Scope, k.Key) })
 }
 

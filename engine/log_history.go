@@ -82,6 +82,9 @@ func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) {
 	if err != nil {
 		return out, err
 	}
+	if why := e.guard.Why(); why != "" {
+		out = append([]Warning{{Code: "quarantined", Detail: "nothing acts: " + why, Command: "pawl adopt"}}, out...)
+	}
 	w, err := e.epochWarning(ctx)
 	if err != nil || w == nil {
 		return out, err

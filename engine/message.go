@@ -16,6 +16,9 @@ import (
 
 // StartMessages begins messages under leases; see pawl.Messenger.
 func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
+	if err := e.acts(ctx, "start"); err != nil {
+		return nil, err
+	}
 	calls = idform.Calls(calls)
 	return eachIn(ctx, &answers{op: "message", unbounded: true}, calls, e.startMessage)
 }
@@ -118,7 +121,7 @@ func (e *Engine) writes(
 func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Message, error) {
 		row, err := store.GetMessage(ctx, tx, ns, id)
-		if err == nil && e.db.Dialect().Commits != nil {
+		if err == nil {
 			row.Epoch, err = store.FeedEpoch(ctx, tx)
 		}
 		if err != nil {
@@ -156,7 +159,7 @@ func (e *Engine) messagesOf(ctx context.Context, tx store.Tx, ns string, q pawl.
 		return out, err
 	}
 	var epoch int64
-	if e.db.Dialect().Commits != nil && len(rows) > 0 {
+	if len(rows) > 0 {
 		if epoch, err = store.FeedEpoch(ctx, tx); err != nil {
 			return out, err
 		}

@@ -12,6 +12,9 @@ import (
 
 // FinishMessages ends open messages; see pawl.Messenger.
 func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
+	if err := e.acts(ctx, "finish"); err != nil {
+		return nil, err
+	}
 	return each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
 		if err := rules.CheckFinish(c); err != nil {
 			return pawl.Message{}, err

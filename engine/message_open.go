@@ -16,6 +16,9 @@ import (
 
 // OpenMessages opens messages that tasks have themselves; see pawl.Messenger.
 func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]pawl.Result[pawl.OpenedMessage], error) {
+	if err := e.acts(ctx, "open"); err != nil {
+		return nil, err
+	}
 	calls = idform.Calls(calls)
 	return each(ctx, "open", calls, func(ctx context.Context, c *pawl.OpenCall) (out pawl.OpenedMessage, err error) {
 		if err := rules.CheckOpen(c); err != nil {
@@ -93,8 +96,9 @@ const writerPrefix = "writer_"
 // writer returns the token of a writer of a message that a task has itself: its number in clear
 // text, and a MAC of it, the message and the namespace.
 func (t *tokens) writer(namespace, message string, n int) string {
-	mac := t.macs.Get().(*tokenMAC)
-	defer t.macs.Put(mac)
+	macs := t.macs.Load()
+	mac := macs.Get().(*tokenMAC)
+	defer macs.Put(mac)
 	text := writerPrefix + strconv.Itoa(n)
 	mac.Reset()
 	mac.Write([]byte(text + "\x00" + message + "\x00" + namespace))

@@ -16,6 +16,9 @@ const maxRelays = 1000
 // TakeRelay leases a sink to a holder for ttl, unless another holder has it or the relay
 // is disabled; see relay.StateStore.
 func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error) {
+	if e.guard.Quarantined() || e.guard.Test() { // as if another holder had it
+		return r, false, nil
+	}
 	free := func(r pawl.Relay, now int64) bool {
 		return r.DisabledAt == nil && (r.Holder == "" || r.Holder == holder || r.HeldUntil == nil || r.HeldUntil.UnixMicro() <= now)
 	}
@@ -60,6 +63,9 @@ func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl t
 // KeepRelay stores the state of a relay and renews its lease. With ttl 0 it gives the
 // lease back; see relay.StateStore.
 func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error) {
+	if e.guard.Quarantined() || e.guard.Test() {
+		return false, nil
+	}
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -138,6 +144,9 @@ func (e *Engine) behind(ctx context.Context, head int64, r *pawl.Relay) error {
 
 // ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
 func (e *Engine) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
+	if e.guard.Test() {
+		return pawl.Relay{}, offForGood("resume", "relays")
+	}
 	return e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
 		if r.DisabledAt == nil {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "resume", Message: "the relay is not disabled", State: "enabled", Allowed: []string{}}

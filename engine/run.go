@@ -45,13 +45,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.active.Store(true)
 	defer e.active.Store(false)
 	var passes sync.WaitGroup
-	passes.Go(func() { e.feed.Run(ctx) })
-	passes.Go(func() { e.signLoop(ctx) })
-	passes.Go(func() { e.scheduleLoop(ctx) })
-	passes.Go(func() { e.bulkLoop(ctx) })
-	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
-	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 	defer passes.Wait()
+	e.beginLoops(ctx, &passes)
 	var lastSeen time.Time
 	for ctx.Err() == nil {
 		wait := peek
@@ -90,6 +85,19 @@ func (e *Engine) Run(ctx context.Context) error {
 		timer.Stop()
 	}
 	return nil
+}
+
+// beginLoops begins what runs beside the loop of Run. In quarantine only the feed runs, in which what a
+// copy is given can be read, until the quarantine is over.
+func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
+	passes.Go(func() { e.feed.Run(ctx) })
+	e.guard.Wait(ctx)
+	passes.Go(func() { e.guard.Answer(ctx) })
+	passes.Go(func() { e.signLoop(ctx) })
+	passes.Go(func() { e.scheduleLoop(ctx) })
+	passes.Go(func() { e.bulkLoop(ctx) })
+	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
+	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 }
 
 // busy is how soon Run looks again at what another server, or another loop, is doing.
@@ -151,6 +159,9 @@ func (e *Engine) logError(ctx context.Context, what string, err error) {
 
 // Sweep brings the transparency log up to date and makes one whole pass; see pawl.Sweeper.
 func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
+	if err := e.acts(ctx, "sweep"); err != nil {
+		return pawl.SweepStats{}, err
+	}
 	if err := e.notInTx("sweep"); err != nil {
 		return pawl.SweepStats{}, err
 	}
@@ -160,6 +171,9 @@ func (e *Engine) Sweep(ctx context.Context) (pawl.SweepStats, error) {
 
 // Tick does once what Run does all the time; see pawl.Sweeper.
 func (e *Engine) Tick(ctx context.Context) (pawl.Ticked, error) {
+	if err := e.acts(ctx, "tick"); err != nil {
+		return pawl.Ticked{}, err
+	}
 	if err := e.notInTx("tick"); err != nil {
 		return pawl.Ticked{}, err
 	}

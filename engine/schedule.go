@@ -214,6 +214,9 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) (pawl.Schedule,
 
 // ResumeSchedule lets a schedule go on; see pawl.ScheduleKeeper.
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) (pawl.Schedule, error) {
+	if e.guard.Test() {
+		return pawl.Schedule{}, offForGood("resume", "schedules")
+	}
 	return e.changeSchedule(ctx, name, func(row *store.ScheduleRow, rule *ticks.Rule, now int64) bool {
 		if row.PausedAt == nil {
 			return false
@@ -294,6 +297,9 @@ func (e *Engine) DeleteSchedule(ctx context.Context, name string) error {
 
 // RunSchedule makes the task of a schedule now; see pawl.ScheduleKeeper.
 func (e *Engine) RunSchedule(ctx context.Context, name string) (pawl.Schedule, error) {
+	if err := e.acts(ctx, "run"); err != nil {
+		return pawl.Schedule{}, err
+	}
 	var row store.ScheduleRow
 	s, err := e.together(ctx, nil, func(ctx context.Context, e *Engine) error {
 		var tick, now int64

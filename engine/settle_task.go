@@ -164,6 +164,11 @@ func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects,
 	if err != nil || more {
 		return moved.andAdvance(d.TaskID, more), err
 	}
+	if mode := d.rules.Apply.Mode; mode == pawl.ApplyGo || mode == pawl.ApplyItem {
+		if err := d.e.acts(ctx, "apply"); err != nil {
+			return moved, err
+		}
+	}
 	var applied effects
 	switch d.rules.Apply.Mode {
 	case pawl.ApplyGo:

@@ -10,6 +10,9 @@ import (
 
 // SendSignals sends signals; see pawl.Signaller.
 func (e *Engine) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pawl.Result[pawl.Signalled], error) {
+	if err := e.acts(ctx, "signal"); err != nil {
+		return nil, err
+	}
 	if err := rules.CheckBatch("signal", len(calls)); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,9 @@ import (
 
 // StepMessages ends steps of open messages; see pawl.Messenger.
 func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	if err := e.acts(ctx, "step"); err != nil {
+		return nil, err
+	}
 	return each(ctx, "step", calls, func(ctx context.Context, c *pawl.StepCall) (pawl.CheckpointRef, error) {
 		if err := rules.CheckStep(c); err != nil {
 			return pawl.CheckpointRef{}, err

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -20,7 +21,7 @@ import (
 // namespace, made with the database's secret. Tokens are not stored: a token is valid as
 // long as its lease.
 type tokens struct {
-	macs sync.Pool // of *tokenMAC; making one costs as much as using it twice
+	macs atomic.Pointer[sync.Pool] // of *tokenMAC; making one costs as much as using it twice
 }
 
 // tokenMAC makes one token at a time.
@@ -30,15 +31,28 @@ type tokenMAC struct {
 	sum   []byte
 }
 
-func newTokens(secret string) *tokens {
-	return &tokens{sync.Pool{New: func() any { return &tokenMAC{Hash: hmac.New(sha256.New, []byte(secret))} }}}
+// use replaces the secret. Tokens of another one are not valid any more.
+func (t *tokens) use(secret string) {
+	t.macs.Store(&sync.Pool{New: func() any { return &tokenMAC{Hash: hmac.New(sha256.New, []byte(secret))} }})
+}
+
+// readSecret reads the secret of the database.
+func (e *Engine) readSecret(ctx context.Context) error {
+	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		secret, err := store.TokenSecret(ctx, tx)
+		if err == nil {
+			e.tokens.use(secret)
+		}
+		return err
+	})
 }
 
 // DerivedSecret returns 32 bytes for a purpose, the same in every engine on this
 // database. They reveal nothing about the database's own secret.
 func (e *Engine) DerivedSecret(purpose string) []byte {
-	mac := e.tokens.macs.Get().(*tokenMAC)
-	defer e.tokens.macs.Put(mac)
+	macs := e.tokens.macs.Load()
+	mac := macs.Get().(*tokenMAC)
+	defer macs.Put(mac)
 	mac.Reset()
 	mac.Write([]byte("\x00derived\x00" + purpose)) // no task token begins with NUL
 	return mac.Sum(nil)
@@ -57,8 +71,9 @@ func (t *tokens) of(namespace, item string, attempt int) string {
 
 // add appends the token of an item's attempt to b.
 func (t *tokens) add(b []byte, namespace, item string, attempt int) []byte {
-	mac := t.macs.Get().(*tokenMAC)
-	defer t.macs.Put(mac)
+	macs := t.macs.Load()
+	mac := macs.Get().(*tokenMAC)
+	defer macs.Put(mac)
 	begin := len(b)
 	b = append(b, tokenPrefix...)
 	b = append(b, strings.TrimPrefix(item, itemPrefix)...)

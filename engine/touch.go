@@ -13,6 +13,9 @@ import (
 // Heartbeat extends leases; see pawl.Leaser. The last worker of a cancelled item gets an
 // answer that says so, not an error (docs/contract.md §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
+	if err := e.acts(ctx, "heartbeat"); err != nil {
+		return nil, err
+	}
 	calls = idform.Calls(calls)
 	defer e.took(ctx, "heartbeat", e.began(), nil)
 	c := pawl.CallerOf(ctx)
@@ -51,6 +54,9 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 
 // Progress reports how far items are; see pawl.Recorder.
 func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
+	if err := e.acts(ctx, "progress"); err != nil {
+		return nil, err
+	}
 	calls = idform.Calls(calls)
 	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{

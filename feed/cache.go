@@ -165,6 +165,12 @@ func (f *Feed) fetch(ctx context.Context, at pawl.FeedPosition, head int64, limi
 		b = batch{limit: limit}
 		if f.commits == nil {
 			through, err = b.after(ctx, tx, at.Position, head)
+			f.mu.Lock()
+			s := f.state
+			f.mu.Unlock()
+			for i := range b.events {
+				b.events[i].Epoch = s.EpochAt(b.events[i].Position)
+			}
 			return err
 		}
 		s, err := store.ReadFeed(ctx, tx)

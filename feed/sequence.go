@@ -29,8 +29,7 @@ const (
 // waited for that commit and drew its number after it.
 func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
 	if f.commits == nil {
-		s.Position, err = f.newest(ctx)
-		return s, err
+		return f.newest(ctx)
 	}
 	for {
 		s, needed, err := f.needsAssigning(ctx)
@@ -44,26 +43,34 @@ func (f *Feed) sequence(ctx context.Context) (s store.FeedState, err error) {
 	}
 }
 
-// newest is the newest position where an event's number is its position.
-func (f *Feed) newest(ctx context.Context) (id int64, err error) {
+// newest is the state where an event's number is its position: the newest number, and the epochs,
+// which begin when a copy is adopted.
+func (f *Feed) newest(ctx context.Context) (s store.FeedState, err error) {
 	if d := f.db.Dialect(); d.DataVersion {
 		version, err := d.Changed(ctx)
 		if err != nil {
-			return 0, err
+			return s, err
 		}
 		if f.version != 0 && version == f.version {
-			return f.Newest(), nil
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return store.FeedState{Position: f.head, Epoch: f.state.Epoch, Starts: f.state.Starts}, nil
 		}
 		f.version = version
 	}
 	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		id, err = store.NewestNumber(ctx, tx)
+		logged, err := store.ReadFeed(ctx, tx)
+		if err != nil {
+			return err
+		}
+		s = store.FeedState{Epoch: logged.Epoch, Starts: logged.Starts}
+		s.Position, err = store.NewestNumber(ctx, tx)
 		return err
 	})
 	if err != nil {
 		f.version = 0
 	}
-	return id, err
+	return s, err
 }
 
 // needsAssigning reports, without a lock, whether there may be positions to assign.

@@ -14,6 +14,7 @@
 package pawltest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -155,6 +156,7 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 func (p *Pawl) Another(o engine.Options) *engine.Engine {
 	p.t.Helper()
 	o.Schema = p.Schema
+	o.Identity = cmp.Or(o.Identity, engine.IdentityTrust) // its databases are copies
 	if p.Database == SQLite && !p.flows && o.Clock == nil {
 		o.Clock = p.Now
 	}

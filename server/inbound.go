@@ -71,6 +71,11 @@ func (s *server) verified(r *http.Request) (*http.Request, *pawl.KeyBegin, error
 	if h.delivery.Challenge != "" {
 		return r.WithContext(ctx), nil, nil
 	}
+	if q, ok := s.svc.(quarantined); ok { // no worker of a copy may take what a delivery makes
+		if err := q.Acts(ctx, "inbound"); err != nil {
+			return r, nil, err
+		}
+	}
 	return r.WithContext(ctx), &pawl.KeyBegin{
 		Scope: pawl.ReservedPrefix + "inbound/" + h.name, Key: h.delivery.ID,
 		RequestHash: "delivery", // its body may differ when it is sent again

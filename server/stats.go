@@ -83,6 +83,17 @@ type (
 	}
 )
 
+// quarantined is a service over a database that may be a copy: the engine.
+type quarantined interface {
+	Quarantined() bool
+	Acts(ctx context.Context, op string) error
+}
+
+type readyAnswer struct {
+	Quarantined string `header:"Pawl-Quarantined" doc:"true while the database is quarantined: reads work, and nothing acts."`
+	Body        api.Condition
+}
+
 // readyTime bounds the check whether the database answers.
 const readyTime = 2 * time.Second
 
@@ -93,13 +104,20 @@ func (s *server) health() {
 	add(s, "health", func(context.Context, *nothing) (*answer[api.Condition], error) {
 		return reply(api.Condition{Status: "alive"}, nil)
 	})
-	add(s, "ready", func(ctx context.Context, _ *nothing) (*answer[api.Condition], error) {
+	add(s, "ready", func(ctx context.Context, _ *nothing) (*readyAnswer, error) {
 		if s.opts.Stopping.Err() != nil {
 			return nil, errStopping
 		}
 		ctx, cancel := context.WithTimeout(ctx, readyTime)
 		defer cancel()
-		return reply(api.Condition{Status: "ready"}, s.opts.Ready(ctx))
+		if err := s.opts.Ready(ctx); err != nil {
+			return nil, err
+		}
+		out := &readyAnswer{Body: api.Condition{Status: "ready"}}
+		if q, ok := s.svc.(quarantined); ok && q.Quarantined() {
+			out.Quarantined = "true"
+		}
+		return out, nil
 	})
 	add(s, "reference", func(context.Context, *nothing) (*huma.StreamResponse, error) {
 		return &huma.StreamResponse{Body: func(c huma.Context) {

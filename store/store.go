@@ -180,6 +180,9 @@ type Dialect struct {
 	Compact func(ctx context.Context) (freed int64, err error)
 	// Pools returns the state of each pool of connections.
 	Pools func() []pawl.Pool
+	// Place reads where the database is. With renew, and where the place has a file beside the database, that
+	// file is written anew.
+	Place func(ctx context.Context, tx Tx, renew bool) (Place, error)
 	// Wrap returns a Tx of a transaction that a caller began on the same database, or nil when
 	// the value is no such transaction.
 	Wrap func(tx any) Tx

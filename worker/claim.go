@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -17,12 +18,20 @@ const (
 	maxClaimBackoff    = 5 * time.Second
 )
 
+const (
+	// quarantineWait is how long a worker of a quarantined database waits between claims.
+	quarantineWait = 2 * time.Second
+	// quarantineLog is how often it logs that it waits.
+	quarantineLog = time.Minute
+)
+
 // claimLoop claims items until ctx ends, or until the service refuses the claims.
 func (w *runner) claimLoop(ctx context.Context) error {
 	failing, idle := backoff{minClaimBackoff, maxClaimBackoff}, backoff{minClaimBackoff, time.Second}
 	var failed, empty int
 	var last pawl.ClaimRequest
-	more := false // the last claim was full
+	var quarantined time.Time // the last time that this was logged
+	more := false             // the last claim was full
 	for ctx.Err() == nil {
 		w.releaseStale()
 		req, ok := w.nextClaim(last, more)
@@ -37,6 +46,13 @@ func (w *runner) claimLoop(ctx context.Context) error {
 			failed = 0
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, pawl.ErrQuarantined):
+			if now := clock.Now(); now.Sub(quarantined) >= quarantineLog {
+				quarantined = now
+				w.log.Warn("the database is quarantined; waiting until it is adopted", "error", err)
+			}
+			sleep(ctx, quarantineWait)
+			continue
 		case !isTransient(err):
 			w.log.Error("claim refused; the worker stops", "error", err)
 			return err

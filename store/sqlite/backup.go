@@ -36,6 +36,9 @@ func Backup(ctx context.Context, from store.DB, dest string, more func(ctx conte
 	if err := d.copyTo(ctx, partial.Name()); err != nil {
 		return err
 	}
+	if err := markCopy(partial.Name()); err != nil {
+		return err
+	}
 	if err := partial.Sync(); err != nil {
 		return notOnDisk(err)
 	}

@@ -23,6 +23,7 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		OnCommit: func(told func(int)) { d.writer.committed.Store(&told) },
 		Forget:   d.forget,
 		Pools:    d.poolStates,
+		Place:    d.place,
 		Shrink:   shrink,
 		Compact:  d.compact,
 		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes

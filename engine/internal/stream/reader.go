@@ -90,7 +90,7 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 func (r *reader) begin(ctx context.Context) (row store.MessageRow, err error) {
 	for settled := false; ; settled = true {
 		err = r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			if r.epoch, err = r.w.epochOf(ctx, tx); err == nil {
+			if r.epoch, err = store.FeedEpoch(ctx, tx); err == nil {
 				row, err = store.GetMessage(ctx, tx, r.ns, r.id)
 			}
 			return err
@@ -110,7 +110,7 @@ func (r *reader) restart(ctx context.Context) error {
 	var cuts []pawl.Cut
 	var epoch int64
 	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if epoch, err = r.w.epochOf(ctx, tx); err != nil {
+		if epoch, err = store.FeedEpoch(ctx, tx); err != nil {
 			return err
 		}
 		row, err := store.GetMessage(ctx, tx, r.ns, r.id)

@@ -42,7 +42,7 @@ type Options struct {
 	Hub *watch.Hub
 	Log *slog.Logger
 	// Settle returns when the feed has looked whether the database went back in time; nil = it
-	// cannot, and there are no epochs.
+	// cannot.
 	Settle func(ctx context.Context) error
 }
 
@@ -170,7 +170,7 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 	var heads []store.MessageHead
 	var fresh map[string][]store.ChunkRow
 	err = w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if epoch, err = w.epochOf(ctx, tx); err != nil {
+		if epoch, err = store.FeedEpoch(ctx, tx); err != nil {
 			return err
 		}
 		if heads, err = store.MessageHeads(ctx, tx, ids); err != nil {
@@ -201,14 +201,6 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 		w.settle(store.MessageHead{ID: id})
 	}
 	return fresh != nil, nil
-}
-
-// epochOf reads the epoch of the feed.
-func (w *Watcher) epochOf(ctx context.Context, tx store.Tx) (int64, error) {
-	if w.options.Settle == nil {
-		return 0, nil
-	}
-	return store.FeedEpoch(ctx, tx)
 }
 
 // enter forgets what is known of messages in an earlier epoch, and wakes their readers: the

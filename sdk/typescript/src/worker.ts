@@ -117,6 +117,8 @@ class Ending extends Error {}
 
 const silent: Log = { info() {}, warn() {}, error() {} };
 const passing = ["unavailable", "limit", "internal"];
+const quarantineWait = 2_000; // between two claims of a quarantined database
+const quarantineLog = 60_000; // between two lines about it
 
 /**
  * Claims items and does them until `signal` ends: each under heartbeats, handed in with
@@ -133,6 +135,7 @@ export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) 
   let grace: NodeJS.Timeout | undefined;
   signal.addEventListener("abort", () => (grace = setTimeout(() => ending.abort(new Ending()), graceMs).unref()), { once: true });
   const beats = new Heartbeats(pawl);
+  let silentUntil = 0; // of a quarantine
   const one = async () => {
     while (!signal.aborted) {
       try {
@@ -141,6 +144,14 @@ export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) 
         for (const lease of items) await hold({ pawl, log, onRefused: options.onRefused, beats }, lease, ending.signal, handle);
       } catch (error) {
         if (signal.aborted) return;
+        if (error instanceof PawlError && error.code === "quarantined") {
+          if (Date.now() >= silentUntil) {
+            silentUntil = Date.now() + quarantineLog;
+            log.warn("pawl: the database is quarantined, waiting until it is adopted", { worker_id: workerId, error: wordsOf(error) });
+          }
+          await pause(quarantineWait, undefined, { signal }).catch(() => {});
+          continue;
+        }
         if (error instanceof PawlError && !passing.includes(error.code)) {
           refused.abort(error); // the others end too
           throw error;

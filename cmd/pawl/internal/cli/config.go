@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/mcp"
 )
@@ -131,7 +132,7 @@ func (a *App) loadFile(k *koanf.Koanf, flags *pflag.FlagSet, known []string) err
 			if !isUpstreamMember(member) {
 				return unknownKey(name, key, prefixed(strings.TrimSuffix(key, member), KeysOf(reflect.TypeFor[UpstreamConfig](), "")))
 			}
-		} else if !slices.Contains(known, key) && !isSection(key, known) {
+		} else if !strings.HasPrefix(key, "gate.tools.") && !slices.Contains(known, key) && !isSection(key, known) { // check reads those
 			return unknownKey(name, key, known)
 		}
 	}
@@ -151,10 +152,10 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 			i := slices.Index(names, name)
 			switch {
 			case value == "": // as good as not set
-			case i >= 0 && (known[i] == "serve.inbound" || known[i] == "gate.upstreams"):
+			case i >= 0 && slices.Contains([]string{"serve.inbound", "gate.upstreams", "gate.tools"}, known[i]):
 				var sources map[string]any
 				if json.Unmarshal([]byte(value), &sources) != nil { // an error could show a secret
-					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources or upstreams", name)))
+					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources, upstreams or tools", name)))
 				}
 				return known[i], sources
 			case i >= 0 && words(known[i]):
@@ -174,6 +175,9 @@ func (c Config) check() error {
 	if c.Output != "table" && c.Output != "json" {
 		return Invalid("output must be table or json, not %q", c.Output)
 	}
+	if _, err := c.Gate.Rules(); err != nil {
+		return err
+	}
 	if c.Serve.Auth != "" && c.Serve.Auth != "required" {
 		return Invalid("serve.auth must be \"required\" or empty, not %q", c.Serve.Auth)
 	}
@@ -182,6 +186,9 @@ func (c Config) check() error {
 	}
 	if c.Migrate != "up" && c.Migrate != "off" {
 		return Invalid("migrate must be up or off, not %q", c.Migrate)
+	}
+	if c.Identity != "check" && c.Identity != engine.IdentityTrust {
+		return Invalid("identity must be check or trust, not %q", c.Identity)
 	}
 	if _, err := c.provenance(); err != nil {
 		return err

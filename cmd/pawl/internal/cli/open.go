@@ -50,6 +50,7 @@ func (a *App) EngineOptions() engine.Options {
 		ListenURL:           a.Config.ListenURL,
 		Migrate:             a.Config.Migrate,
 		KeepFileMode:        a.Config.KeepMode,
+		Identity:            a.Config.Identity,
 		Sweep:               a.Config.Sweep.options(),
 		TransparencyLog:     a.Config.Record.options(),
 		Log:                 a.Log(),

@@ -20,6 +20,7 @@ type Config struct {
 	ListenURL  string `koanf:"listen_url"`
 	Migrate    string `koanf:"migrate"`
 	KeepMode   bool   `koanf:"keep_file_mode"`
+	Identity   string `koanf:"identity"`
 	Server     string `koanf:"server"`
 	Key        string `koanf:"key"`
 	CA         string `koanf:"ca"`
@@ -166,6 +167,8 @@ var Settings = []Setting{
 	{Key: "log_format", Flag: "log-format", Default: "text", Help: "text or json",
 		More: "json is an object a line, with `time`, `level`, `msg` and then the fields; durations are in seconds"},
 	{Key: "migrate", Default: "up", Help: "up: migrate the schema on opening; off: only verify it"},
+	{Key: "identity", Default: "check", Help: "check: a database that was copied or moved does nothing until it is adopted; trust: it acts",
+		More: "[moving](moving.md)"},
 	{Key: "keep_file_mode", Help: "SQLite: keep the permissions of the file on opening; else only its owner keeps them"},
 
 	{Key: "serve.addr", Flag: "addr", Default: "127.0.0.1:7033", Help: "address to listen on, host:port or unix:/path of a socket",
@@ -183,6 +186,8 @@ var Settings = []Setting{
 		More: "In the variable as JSON. [Its members](flow.md#webhooks-in)"},
 	{Key: "gate.upstreams", Help: "services that agents call through the gate, each under its name",
 		More: "In the variable as JSON. [Its members](effects.md#the-gate)"},
+	{Key: "gate.tools", Help: "rules for tools of MCP servers behind `pawl gate mcp`, each under its name",
+		More: "In the variable as JSON. [Its members](effects.md#tools-of-mcp-servers)"},
 	{Key: "serve.rate_per_agent", Flag: "rate-per-agent", Help: "calls per second of one worker or actor (default: no limit)"},
 	{Key: "serve.mcp_tools", Flag: "mcp-tools", Help: "tools at /mcp for agents without an API key: worker (default), approver or all",
 		More: "[Sets of tools](mcp.md#sets-of-tools)"},

@@ -182,6 +182,12 @@ class UnavailableError(PawlError):
     code = "unavailable"
 
 
+class QuarantinedError(PawlError):
+    """The database is a copy or was moved, and nothing acts until it is adopted."""
+
+    code = "quarantined"
+
+
 CODES: dict[str, type[PawlError]] = {
     kind.code: kind
     for kind in (
@@ -201,6 +207,7 @@ CODES: dict[str, type[PawlError]] = {
         EffectUnknownError,
         InternalError,
         UnavailableError,
+        QuarantinedError,
     )
 }
 

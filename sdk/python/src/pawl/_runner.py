@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import types as t
 from ._async.client import AsyncClient
 from ._async.context import AsyncContext
-from ._errors import ConflictError, ItemCancelled, LeaseLostError, NotFoundError, PawlError, Permanent, Suspended
+from ._errors import ConflictError, ItemCancelled, LeaseLostError, NotFoundError, PawlError, Permanent, QuarantinedError, Suspended
 from ._handlers import Handler, Threads
 from ._heartbeats import Heartbeats
 from ._job import Job, State
@@ -32,6 +32,8 @@ MAX_CLAIM = 1000
 PREFETCH_WINDOW = 0.05  # seconds: what is done in it is claimed ahead
 CLAIM_MARGIN = 15.0  # how much longer than it waits a claim may take
 MIN_EMPTY_WAIT = 1.0  # a claim that finds nothing sooner is not repeated at once
+QUARANTINE_WAIT = 2.0  # between two claims of a quarantined database
+QUARANTINE_LOG = 60.0  # between two lines about it
 CANCEL_GRACE = 1.0  # for handlers to return after they are cancelled
 FINAL_CALLS = 5.0  # for the last results and releases
 REGISTER_EVERY = 30.0
@@ -124,6 +126,7 @@ class Runner:
     async def _claims(self) -> None:
         """Claims items until the stop, or until the server refuses the claims."""
         failing = empty = 0
+        silent_until = 0.0  # of a quarantine
         last: dict[str, Any] = {}
         more = False  # the last claim was full
         while not self._stop.is_set():
@@ -135,6 +138,12 @@ class Runner:
             began, idle = time.monotonic(), self.options.drain and self._idle()
             try:
                 leases = await self._claim(request)
+            except QuarantinedError as e:
+                if time.monotonic() >= silent_until:
+                    silent_until = time.monotonic() + QUARANTINE_LOG
+                    self.log.warning("the database is quarantined, waiting until it is adopted: %s", e)
+                await self._pause(QUARANTINE_WAIT)
+                continue
             except PawlError as e:
                 if not transient(e):
                     self.log.error("claim refused; the worker stops: %s", e)

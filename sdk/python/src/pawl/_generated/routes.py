@@ -218,4 +218,5 @@ ERRORS = {
     "budget_exhausted": (429, False, "The budget has less left than was asked for; `on_exhausted` says what the worker does then: fail, suspend or ask."),
     "internal": (500, False, "An error in Pawl; the detail is in the server's log."),
     "unavailable": (503, True, "The database or a needed service does not answer; nothing was done, or the outcome is unknown and the call is safe to repeat with its idempotency key."),
+    "quarantined": (503, False, "The database is a copy or was moved, and nothing acts until `pawl adopt` or `pawl adopt --as-copy` is run; reads, creates and cancels work."),
 }

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/identity"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/translog"
+)
+
+// adoptBatch is how many schedules one transaction of an adoption changes.
+const adoptBatch = 500
+
+// Adoption is what Adopt has done.
+type Adoption struct {
+	Adopted     *string `json:"adopted"` // original or copy; nil = the database was not quarantined
+	Epoch       int64   `json:"epoch"`   // of the feed
+	LeasesEnded int64   `json:"leases_ended"`
+	Schedules   int64   `json:"schedules"` // how many begin from now, or are turned off
+}
+
+// Adopt ends the quarantine of the database. It becomes the one that acts: a new epoch of the feed
+// and of the log begins, all leases end, schedules begin from now, and relays are disabled until
+// a person says from where they go on. As a copy for tests it has relays and schedules off for good.
+// In both cases its tokens are signed with a new key. A database that is not quarantined stays as it
+// is. An adoption that was interrupted is repeated.
+func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
+	var out Adoption
+	if state, err := e.Identity(ctx); err != nil || !state.Quarantined {
+		if err == nil {
+			err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+				out.Epoch, err = store.FeedEpoch(ctx, tx)
+				return err
+			})
+		}
+		return out, err
+	}
+	ctx = store.WithLimit(store.For(pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem}), store.Background), passLimit)
+	var err error
+	if out.LeasesEnded, err = e.endLeases(ctx); err != nil {
+		return out, err
+	}
+	if err := e.feed.Log(ctx); err != nil { // what follows is of the new history
+		return out, err
+	}
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out.Epoch, out.Schedules, err = e.adopt(ctx, tx, asCopy)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	how := "original"
+	if asCopy {
+		how = "copy"
+	}
+	out.Adopted = &how
+	e.guard.Lift(ctx)
+	return out, nil
+}
+
+// endLeases ends all leases, in batches.
+func (e *Engine) endLeases(ctx context.Context) (ended int64, err error) {
+	for {
+		n, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (int, effects, error) {
+			items, err := store.AllLeases(ctx, tx, revokeBatch)
+			if err != nil || len(items) == 0 {
+				return 0, effects{}, err
+			}
+			_, queued, err := store.RevokeLeases(ctx, tx, items, system, "the database was adopted")
+			return len(queued), effects{queued: queued}, err
+		})
+		if ended += int64(n); err != nil || n == 0 {
+			return ended, err
+		}
+	}
+}
+
+// adopt is the part of Adopt that is done as a whole.
+func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, schedules int64, err error) {
+	position, leaves, err := identity.Shared(ctx, tx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if epoch, err = store.RaiseEpoch(ctx, tx, position); err != nil {
+		return 0, 0, err
+	}
+	if err := beginLog(ctx, tx, leaves); err != nil {
+		return 0, 0, err
+	}
+	if err := disableRelays(ctx, tx, asCopy); err != nil {
+		return 0, 0, err
+	}
+	if schedules, err = schedulesFromNow(ctx, tx, asCopy); err != nil {
+		return 0, 0, err
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret)
+	if err := store.RenewTokenSecret(ctx, tx, hex.EncodeToString(secret)); err != nil {
+		return 0, 0, err
+	}
+	return epoch, schedules, e.guard.Adopt(ctx, tx, asCopy)
+}
+
+// beginLog begins a new history of the log, which has leaves in common with the one before.
+func beginLog(ctx context.Context, tx store.Tx, leaves int64) error {
+	l, err := readLog(ctx, tx)
+	if err != nil {
+		return err
+	}
+	last := l.last()
+	next := store.LogEpoch{Epoch: last.Epoch + 1, Size: leaves, Lost: leaves}
+	next.Origin = fmt.Sprintf("%s/%d", strings.TrimSuffix(last.Origin, fmt.Sprintf("/%d", last.Epoch)), next.Epoch)
+	if len(l.signed) > 0 {
+		next.Checkpoint = l.signed[0].Note
+	}
+	if next.CreatedAt, err = tx.Now(ctx); err != nil {
+		return err
+	}
+	return store.PutEpoch(ctx, tx, next)
+}
+
+// rotateFrom replaces the signing key of one history of the log by one of another.
+func (e *Engine) rotateFrom(ctx context.Context, before, origin string) error {
+	path := e.opts.TransparencyLog.Key
+	release, err := e.lockKey(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := translog.OpenKey(path, before, false); err != nil { // it is of another log, or was replaced already
+		return nil
+	}
+	return logError("rotate", translog.Rotate(path, origin))
+}
+
+// disableRelays disables all relays: what the original has sent since is not known here.
+func disableRelays(ctx context.Context, tx store.Tx, asCopy bool) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := store.ListRelays(ctx, tx, maxRelays)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if r, _, err = store.LockRelay(ctx, tx, r.Sink); err != nil {
+			return err
+		}
+		at := store.Stamp(now)
+		r.DisabledAt, r.FailingAt, r.Holder, r.HeldUntil = &at, nil, "", nil
+		r.Error = "the database was adopted: `pawl relay resume` sends what follows this position, also what the original has sent since"
+		if asCopy {
+			r.Error = "the database is a copy for tests"
+		}
+		if err := store.WriteRelay(ctx, tx, now, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schedulesFromNow lets all schedules begin from now, without the ticks that were missed or queued. In a copy for
+// tests they are paused.
+func schedulesFromNow(ctx context.Context, tx store.Tx, asCopy bool) (n int64, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for after := ""; ; {
+		rows, err := store.LockSchedules(ctx, tx, after, adoptBatch)
+		if err != nil || len(rows) == 0 {
+			return n, err
+		}
+		after = rows[len(rows)-1].ID
+		changed := rows[:0]
+		for _, row := range rows {
+			if row.PausedAt != nil {
+				continue
+			}
+			if err := store.DropQueuedTicks(ctx, tx, row.ID); err != nil {
+				return n, err
+			}
+			rule, err := ruleOf(&row)
+			if err != nil {
+				return n, err
+			}
+			row.Queued, row.UpdatedAt = 0, now
+			row.NextTick = nextTick(rule, now)
+			if row.NextAt = nextLook(rule, &row, now); asCopy {
+				row.PausedAt, row.NextAt = &now, nil
+			}
+			changed = append(changed, row)
+		}
+		if len(changed) > 0 {
+			if err := store.WriteSchedules(ctx, tx, changed, now); err != nil {
+				return n, err
+			}
+		}
+		n += int64(len(changed))
+	}
+}

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/identity"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/postgres"
+	"github.com/pawl-work/pawl/store/sqlite"
+)
+
+// IdentityTrust is the value of Options.Identity that lets every database act.
+const IdentityTrust = "trust"
+
+// openGuard finds out whether the database may act at its place.
+func (e *Engine) openGuard(ctx context.Context) (*identity.Guard, error) {
+	switch how := cmp.Or(e.opts.Identity, os.Getenv("PAWL_IDENTITY")); {
+	case how == IdentityTrust || e.opts.DB != nil:
+		return identity.Trusted(), nil
+	case how != "" && how != "check":
+		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "an identity is check or trust"}
+	}
+	return identity.Open(ctx, identity.Options{DB: e.db, Log: e.log, Lifted: e.adopted})
+}
+
+// acts refuses a call that acts, while the database is quarantined. Every verb that acts begins
+// with it.
+func (e *Engine) acts(ctx context.Context, op string) error { return e.guard.Act(ctx, op) }
+
+// Acts refuses what acts, while the database is quarantined. What uses an engine from outside asks
+// it before it acts without a verb of the engine.
+func (e *Engine) Acts(ctx context.Context, op string) error { return e.acts(ctx, op) }
+
+// Quarantined reports whether the database is quarantined: reads work, and nothing acts.
+func (e *Engine) Quarantined() bool { return e.guard.Quarantined() }
+
+// Identity says where the database is, and whether it may act there. It waits until an engine
+// that knows the database could have answered.
+func (e *Engine) Identity(ctx context.Context) (identity.State, error) {
+	if e.guard.Trusting() {
+		return identity.State{KnownPlaces: []string{}}, nil
+	}
+	return e.guard.Now(ctx)
+}
+
+// ExpectPlace admits the database once at the place that a URL names, before it is moved there.
+func (e *Engine) ExpectPlace(ctx context.Context, url string) error {
+	if err := e.acts(ctx, "expect"); err != nil {
+		return err
+	}
+	named, err := named(url)
+	if err != nil {
+		return err
+	}
+	return identity.Expect(ctx, e.db, named)
+}
+
+func named(url string) (string, error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return sqlite.Named(strings.TrimPrefix(rest, "//"))
+	case "postgres", "postgresql":
+		return postgres.Named(url)
+	}
+	return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "adopt", Message: "a database URL begins with sqlite: or postgres://"}
+}
+
+// offForGood refuses to turn on what a copy for tests has turned off.
+func offForGood(op, what string) error {
+	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Allowed: []string{},
+		Message: "this database is a copy for tests (`pawl adopt --as-copy`): its " + what + " are off for good"}
+}
+
+// adopted is what an engine does when the quarantine of its database is over.
+func (e *Engine) adopted(ctx context.Context) error {
+	if err := e.readSecret(ctx); err != nil {
+		return err
+	}
+	if err := e.keyOfLog(ctx); err != nil {
+		e.logError(ctx, "the signing key of the adopted log could not be made; `pawl log rotate` makes it", err)
+	}
+	_, err := e.feed.Head(ctx)
+	return err
+}
+
+// keyOfLog replaces the signing key of this process if it is of the history before the last.
+func (e *Engine) keyOfLog(ctx context.Context) error {
+	path := e.opts.TransparencyLog.Key
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil // it is made when the log is signed
+	}
+	var l logState
+	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		l, err = readLog(ctx, tx)
+		return err
+	})
+	if err != nil || len(l.epochs) < 2 {
+		return err
+	}
+	return e.rotateFrom(ctx, l.epochs[len(l.epochs)-2].Origin, l.last().Origin)
+}

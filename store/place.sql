@@ -1,0 +1,41 @@
+-- Where the database is known to be; see Place.
+
+-- name: places
+SELECT p.kind, p.place, COALESCE(p.how, ''), COALESCE(p.position, 0), COALESCE(p.leaves, 0), p.created_at
+FROM pawl.places p
+ORDER BY p.created_at, p.kind, p.place
+
+-- name: put place
+INSERT INTO pawl.places (kind, place, how, position, leaves, created_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (kind, place) DO UPDATE SET how = excluded.how, created_at = excluded.created_at
+
+-- name: forget place
+DELETE FROM pawl.places
+WHERE kind = $1 AND place = $2
+
+-- name: forget places
+DELETE FROM pawl.places
+
+-- name: questions
+SELECT p.place
+FROM pawl.places p
+WHERE p.kind = 'asked' AND p.created_at > $1
+
+-- name: all leases
+SELECT l.item_id
+FROM pawl.leases l
+ORDER BY l.item_id
+LIMIT $1
+@lock
+
+-- name: all schedules
+WHERE s.id > $1
+ORDER BY s.id
+LIMIT $2
+@lock
+
+-- name: new secret
+UPDATE pawl.secrets
+SET value = $1
+WHERE name = 'task tokens'
