@@ -103,7 +103,7 @@ func ByKeys(ctx context.Context) context.Context {
 // IsByKeys returns what ByKeys has set.
 func IsByKeys(ctx context.Context) bool { return hintsOf(ctx).byKeys }
 
-// Once returns a context whose transactions run once: their code has told somebody else what it found
+// Once returns a context whose transactions run once: their code has told others what it found
 // and did. They do not end in order to run again with what they need.
 func Once(ctx context.Context) context.Context {
 	h := hintsOf(ctx)
