@@ -66,6 +66,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 			e := need[*engine.Engine](t)(engine.OpenWith(t.Context(),
 				with(t, server, "max_conns", fmt.Sprint(n), "application_name", name), engine.Options{Schema: schema}))
 			everything(t, e)
+			if e.Hears() != (n >= 4) {
+				t.Errorf("with %d connections it listens: %t", n, e.Hears())
+			}
 			if err := e.Close(); err != nil {
 				t.Error(err)
 			}
