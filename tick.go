@@ -17,6 +17,7 @@ type TickStats struct {
 	SweepStats
 	Fired   int64 `json:"fired"`   // schedules that were due
 	Relayed int64 `json:"relayed"` // events that sinks of relays have accepted
+	Pushed  int64 `json:"pushed"`  // items that workers were called with
 }
 
 // Again brings NextAt forward. The zero time changes nothing.

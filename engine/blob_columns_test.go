@@ -76,6 +76,7 @@ var plainColumns = map[string]string{
 	"tombstones":          "namespace",
 	"secrets":             "name value",
 	"retention_gate":      "reason",
+	"places":              "kind place how",
 	"queue_limits":        "namespace rules",
 	"gates":               "namespace pointer key",
 	"firings":             "schedule_id namespace outcome error",

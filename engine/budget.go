@@ -124,10 +124,10 @@ var errBudgetBusy = &pawl.Error{Code: pawl.CodeUnavailable, Op: "budget", Messag
 
 // ReserveBudget reserves an amount; see pawl.BudgetSpender.
 func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.ReserveCall) (pawl.Reserved, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "reserve"); err != nil {
 		return pawl.Reserved{}, err
 	}
-	call = idform.Call(call)
 	if err := rules.CheckReserve(budget, &call); err != nil {
 		return pawl.Reserved{}, err
 	}
@@ -164,10 +164,10 @@ func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.Res
 
 // SettleBudget records what was spent; see pawl.BudgetSpender.
 func (e *Engine) SettleBudget(ctx context.Context, budget string, call pawl.SettleCall) (pawl.Settled, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "settle"); err != nil {
 		return pawl.Settled{}, err
 	}
-	call = idform.Call(call)
 	if err := rules.CheckSettle(budget, &call); err != nil {
 		return pawl.Settled{}, err
 	}

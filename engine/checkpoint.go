@@ -12,10 +12,10 @@ import (
 
 // Checkpoint saves checkpoints under leases; see pawl.Recorder.
 func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "checkpoint"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	large := func(c pawl.CheckpointCall) bool { return len(c.Snapshot) >= pawl.MinBlobBytes }
 	if !slices.ContainsFunc(calls, large) {
 		return e.checkpointSmall(ctx, calls)

@@ -47,10 +47,10 @@ func (e *Engine) createChildren(ctx context.Context, out []pawl.Result[pawl.Task
 
 // Spawn creates children under leases; see pawl.Spawner.
 func (e *Engine) Spawn(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "spawn"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "create", calls, subjectOfTask, (*Engine).spawnAll)
 }
 

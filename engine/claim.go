@@ -24,10 +24,10 @@ import (
 // when SQLite's change counter moves. In addition, one of the claims that wait for the
 // same work polls with back-off for all of them.
 func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, error) {
+	idform.In(&req)
 	if err := e.acts(ctx, "claim"); err != nil {
 		return nil, err
 	}
-	idform.In(&req)
 	s, err := e.newClaimOp(ctx, &req) // a copy of it would be on the stack as long as the claim waits
 	if err == nil {
 		err = s.claim(ctx)

@@ -19,20 +19,20 @@ const (
 
 // OpenEffect gives an attempt the right to send an effect; see pawl.EffectSender.
 func (e *Engine) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl.OpenedEffect, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "open"); err != nil {
 		return pawl.OpenedEffect{}, err
 	}
-	call = idform.Call(call)
 	return e.OpenEffectFor(ctx, call, 0)
 }
 
 // OpenEffectFor is OpenEffect for a gate, which sends in place of the attempt under a lease of its own of
 // that many seconds; see KeepEffect. 0 = the attempt sends.
 func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, gateSeconds int) (pawl.OpenedEffect, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "open"); err != nil {
 		return pawl.OpenedEffect{}, err
 	}
-	call = idform.Call(call)
 	if err := ledger.CheckOpen(&call); err != nil {
 		return pawl.OpenedEffect{}, err
 	}
@@ -80,10 +80,10 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gate
 
 // EffectDone reports that an effect happened; see pawl.EffectSender.
 func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDoneCall) (pawl.EffectRecord, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "report"); err != nil {
 		return pawl.EffectRecord{}, err
 	}
-	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectDone, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Answer: call.Answer, Amount: call.Amount}
 	return e.reportEffect(ctx, id, &r)
@@ -91,10 +91,10 @@ func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDone
 
 // EffectFailed reports that an effect did not happen; see pawl.EffectSender.
 func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFailedCall) (pawl.EffectRecord, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "report"); err != nil {
 		return pawl.EffectRecord{}, err
 	}
-	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectFailed, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Error: &call.Error}
 	return e.reportEffect(ctx, id, &r)
@@ -102,10 +102,10 @@ func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFa
 
 // EffectUnknown reports that it is not known whether an effect happened; see pawl.EffectSender.
 func (e *Engine) EffectUnknown(ctx context.Context, id string, call pawl.EffectUnknownCall) (pawl.EffectRecord, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "report"); err != nil {
 		return pawl.EffectRecord{}, err
 	}
-	call = idform.Call(call)
 	r := ledger.Report{State: pawl.EffectUnknown, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
 		Error: call.Error}
 	return e.reportEffect(ctx, id, &r)
@@ -149,10 +149,10 @@ func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, 
 // KeepEffect extends the lease of a gate that sends an effect. It is lease_lost if the effect is not
 // open for the gate any more.
 func (e *Engine) KeepEffect(ctx context.Context, id string, f pawl.Fence, seconds int) error {
+	f = idform.Call(f)
 	if err := e.acts(ctx, "keep"); err != nil {
 		return err
 	}
-	f = idform.Call(f)
 	c := pawl.CallerOf(ctx)
 	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (none struct{}, _ effects, err error) {
 		now, err := tx.Now(ctx)

@@ -16,10 +16,10 @@ import (
 
 // Complete completes items with their results; see pawl.Finisher.
 func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "complete"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	calls = pawl.Provenant(ctx, calls)
 	if hasProvenance(calls) {
 		return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).Complete)
@@ -96,10 +96,10 @@ func childOf(m *store.Moved) []string {
 
 // Fail fails attempts; see pawl.Finisher.
 func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "fail"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "fail", calls, subjectOfMove, (*Engine).fail)
 }
 
@@ -131,10 +131,10 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 // Release gives items back, at once or after a delay. This is not counted as a failure; see
 // pawl.Leaser.
 func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "release"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return leave(ctx, e, store.VerbRelease, e.committers.leave, calls, func(p *pawl.ReleaseCall) pawl.Fence { return p.Fence },
 		func(p *pawl.ReleaseCall) any { return p.DelaySeconds }, (*rules.Fields).Release, func(p *pawl.ReleaseCall, l *store.Leave) {
 			if p.DelaySeconds > 0 {
@@ -146,10 +146,10 @@ func (e *Engine) Release(ctx context.Context, calls []pawl.ReleaseCall) ([]pawl.
 
 // Suspend gives items back until a time, a signal or the end of children; see pawl.Leaser.
 func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "suspend"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	if !slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Children != nil }) {
 		return e.suspend(ctx, calls)
 	}

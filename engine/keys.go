@@ -17,10 +17,10 @@ import (
 
 // BeginKeys opens idempotency keys; see pawl.KeyBegin and docs/contract.md §5.
 func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.Result[pawl.KeyBegun], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "begin"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	c := pawl.CallerOf(ctx)
 	return each(ctx, "begin", calls, func(ctx context.Context, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
 		if err := cmp.Or(rules.CheckKeyBegin(k), rules.CheckKeyScope(k)); err != nil {

@@ -16,10 +16,10 @@ import (
 
 // StartMessages begins messages under leases; see pawl.Messenger.
 func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]pawl.Result[pawl.Message], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "start"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return eachIn(ctx, &answers{op: "message", unbounded: true}, calls, e.startMessage)
 }
 

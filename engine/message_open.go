@@ -16,10 +16,10 @@ import (
 
 // OpenMessages opens messages that tasks have themselves; see pawl.Messenger.
 func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]pawl.Result[pawl.OpenedMessage], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "open"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return each(ctx, "open", calls, func(ctx context.Context, c *pawl.OpenCall) (out pawl.OpenedMessage, err error) {
 		if err := rules.CheckOpen(c); err != nil {
 			return out, err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -232,6 +233,27 @@ func TestWhichFilesAreCopies(t *testing.T) {
 					t.Errorf("quarantined: %v", got)
 				}
 			})
+		})
+	}
+}
+
+// Engines that open a new database at the same time agree about its place.
+func TestManyEnginesBeginAPlace(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, which)
+			engines := make([]*engine.Engine, 8)
+			var all sync.WaitGroup
+			for i := range engines {
+				all.Go(func() { engines[i] = p.open() })
+			}
+			all.Wait()
+			for i, e := range engines {
+				if s, err := e.Identity(t.Context()); err != nil || s.Quarantined || len(s.KnownPlaces) != 1 {
+					t.Errorf("engine %d: %+v, %v", i, s, err)
+				}
+			}
 		})
 	}
 }

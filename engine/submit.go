@@ -16,10 +16,10 @@ import (
 
 // Submit hands in results that must be accepted; see pawl.Deliverer.
 func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "submit"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "submit", calls, subjectOfMove,
 		eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
 			if err := cmp.Or(rules.CheckSubmit(c), e.referItem(ctx, "submit", c.ItemID, blobsIn(c.Result))); err != nil {
@@ -40,10 +40,10 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 
 // Finalize puts an item's parts together and submits the outcome; see pawl.Deliverer.
 func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "finalize"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "finalize", calls, subjectOfMove,
 		eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
 			if err := rules.CheckFinalize(c); err != nil {
@@ -74,10 +74,10 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 
 // SubmitParts hands in parts of results; see pawl.Deliverer.
 func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl.Result[pawl.ItemPart], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "submit_parts"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	return eachIn(ctx, &answers{op: "part", unbounded: true}, calls, e.putPart)
 }
 

@@ -13,10 +13,10 @@ import (
 // Heartbeat extends leases; see pawl.Leaser. The last worker of a cancelled item gets an
 // answer that says so, not an error (docs/contract.md §3).
 func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]pawl.Result[pawl.Beat], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "heartbeat"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	defer e.took(ctx, "heartbeat", e.began(), nil)
 	c := pawl.CallerOf(ctx)
 	ctx = store.For(ctx, store.Heartbeats)
@@ -54,10 +54,10 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 
 // Progress reports how far items are; see pawl.Recorder.
 func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]pawl.Result[pawl.Moved], error) {
+	calls = idform.Calls(calls)
 	if err := e.acts(ctx, "progress"); err != nil {
 		return nil, err
 	}
-	calls = idform.Calls(calls)
 	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
 	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{
 		op:        "progress",

@@ -37,10 +37,14 @@ func Server(t testing.TB) string {
 // Main runs a package's tests. Tests of one run use the same databases one after the other, with
 // the connections and prepared statements of the test before: its rows are removed in between. A
 // test that fails, changes the schema or leaves a transaction open has its database to itself. So do
-// tests with OpenReal, whose SQLite files are copies. Everything is removed at the end.
+// tests with OpenReal, whose SQLite files are copies. Everything is removed at the
+// end. The variable PAWL_IDENTITY is trust, unless it is set.
 //
 //	func TestMain(m *testing.M) { pawltest.Main(m) }
 func Main(m *testing.M) {
+	if os.Getenv("PAWL_IDENTITY") == "" { // its databases are copies, and tests reach them under several names
+		_ = os.Setenv("PAWL_IDENTITY", engine.IdentityTrust)
+	}
 	pool.kept, pool.free = true, map[Database][]*kept{}
 	code := m.Run()
 	if err := empty(); err != nil {

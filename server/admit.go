@@ -48,7 +48,10 @@ func (s *server) asCaller(r *http.Request) (*http.Request, error) {
 			api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}
 	}
 	if !s.free[r.URL.Path] && !strings.HasPrefix(r.URL.Path, inboundPath) {
-		pass, err := s.gate.EnterRequest(r)
+		pass, leased, err := s.byLease(r)
+		if !leased {
+			pass, err = s.gate.EnterRequest(r)
+		}
 		pass = pass.Asking(asked)
 		r = r.WithContext(access.With(r.Context(), pass))
 		if _, door := s.opts.At[r.URL.Path]; door && err == nil {

@@ -71,7 +71,7 @@ func (s *server) verified(r *http.Request) (*http.Request, *pawl.KeyBegin, error
 	if h.delivery.Challenge != "" {
 		return r.WithContext(ctx), nil, nil
 	}
-	if q, ok := s.svc.(quarantined); ok { // no worker of a copy may take what a delivery makes
+	if q, ok := s.svc.(quarantined); ok { // the original has the same delivery
 		if err := q.Acts(ctx, "inbound"); err != nil {
 			return r, nil, err
 		}

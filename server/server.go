@@ -76,6 +76,8 @@ type Options struct {
 	Inbound map[string]*inbound.Source
 	// Relay delivers once what the feed has, for a tick: relay.Once. Nil = ticks deliver nothing.
 	Relay func(context.Context) (sent int64, next time.Time, err error)
+	// Push calls workers once with what is queued, for a tick. Nil = ticks call none.
+	Push func(context.Context) (pushed int64, next time.Time, err error)
 	// Version is the program's version, for the API's description. "" = "dev".
 	Version string
 	// Gauges are read for GET /metrics, at most every few seconds. Nil = the gauges of the

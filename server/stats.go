@@ -160,6 +160,11 @@ func (s *server) ticks() {
 // tick does what is due, and lets the relays deliver what the feed has then.
 func (s *server) tick(ctx context.Context, svc pawl.Service) (pawl.Ticked, error) {
 	out, err := svc.Tick(ctx)
+	if err == nil && s.opts.Push != nil {
+		var again time.Time
+		out.Did.Pushed, again, err = s.opts.Push(ctx)
+		out.Again(again)
+	}
 	if err != nil || s.opts.Relay == nil {
 		return out, err
 	}

@@ -4,24 +4,17 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/relay"
 )
 
@@ -58,53 +51,22 @@ const (
 
 // New returns a sink. A bad URL or secret is an invalid error.
 func New(o Options) (relay.Sink, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, pawl.Invalid("/relay", "a webhook's URL must begin with https:// or http://")
-	}
 	if len(o.Secrets) == 0 {
 		return nil, pawl.Invalid("/relay", "a webhook needs a secret to sign with")
 	}
-	s := &sink{url: o.URL, slots: make(chan struct{}, max(o.Concurrency, 1))}
-	if o.Concurrency <= 0 {
-		s.slots = make(chan struct{}, 8)
-	}
-	for _, secret := range o.Secrets {
-		key, err := standardwebhooks.NewWebhook(secret)
-		if err != nil || !strings.HasPrefix(secret, prefix) || len(secret) < len(prefix)+32 {
-			return nil, pawl.Invalid("/relay", "a webhook's secret must be %s followed by the base64 of 24 to 64 bytes", prefix)
-		}
-		s.keys = append(s.keys, key)
+	slots := o.Concurrency
+	if slots <= 0 {
+		slots = 8
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 15 * time.Second
 	}
-	dialer := &net.Dialer{Timeout: o.Timeout}
-	if !o.AllowPrivate {
-		dialer.ControlContext = refusePrivate
-	}
-	s.client = &http.Client{
-		Timeout: o.Timeout,
-		// No Proxy: it would dial instead of us, and the address would not be checked.
-		Transport: &http.Transport{
-			DialContext:            dialer.DialContext,
-			ForceAttemptHTTP2:      true,
-			TLSHandshakeTimeout:    o.Timeout,
-			MaxIdleConnsPerHost:    cap(s.slots),
-			IdleConnTimeout:        time.Minute,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return s, nil
+	p, err := NewPoster(o, slots)
+	return &sink{poster: p, slots: make(chan struct{}, slots)}, err
 }
 
-const prefix = "whsec_"
-
 type sink struct {
-	url    string
-	keys   []*standardwebhooks.Webhook
-	client *http.Client
+	poster *Poster
 	slots  chan struct{}
 }
 
@@ -147,34 +109,15 @@ func (s *sink) post(ctx context.Context, m relay.Message) error {
 	if len(m.Body) > maxBody {
 		return pawl.Permanent(fmt.Errorf("the event has %d bytes; at most %d are allowed", len(m.Body), maxBody))
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(m.Body))
-	if err != nil {
-		return err
-	}
-	now := clock.Now()
-	signatures := make([]string, len(s.keys))
-	for i, key := range s.keys {
-		if signatures[i], err = key.Sign(m.ID(), now, m.Body); err != nil {
-			return err
-		}
-	}
-	req.Header.Set("Content-Type", relay.MediaType)
-	req.Header.Set("User-Agent", "pawl")
+	header := http.Header{"Content-Type": {relay.MediaType}}
 	if m.TraceParent != "" {
-		req.Header.Set("Traceparent", m.TraceParent)
+		header.Set("Traceparent", m.TraceParent)
 	}
 	if m.TraceState != "" {
-		req.Header.Set("Tracestate", m.TraceState)
+		header.Set("Tracestate", m.TraceState)
 	}
-	req.Header.Set(standardwebhooks.HeaderWebhookID, m.ID())
-	req.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	req.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
-	res, err := s.client.Do(req)
+	res, err := s.poster.Post(ctx, m.ID(), m.Body, header)
 	if err != nil {
-		var u *url.Error // its text contains the URL, which may hold a secret
-		if errors.As(err, &u) {
-			err = u.Err
-		}
 		return err
 	}
 	defer res.Body.Close()
@@ -194,27 +137,15 @@ func resultOf(res *http.Response) error {
 	case code/100 == 3:
 		return errors.Join(err, errors.New("redirects are not followed"))
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
-		return retryAfterHeader(err, res.Header.Get("Retry-After"))
-	}
-	return err
-}
-
-// maxRetryAfter is the longest delay that a receiver may ask for.
-const maxRetryAfter = time.Hour
-
-// retryAfterHeader applies Retry-After, in seconds or as a date.
-func retryAfterHeader(err error, header string) error {
-	if n, bad := strconv.Atoi(header); bad == nil && n > 0 {
-		return pawl.RetryAfter(min(time.Duration(min(n, 1<<20))*time.Second, maxRetryAfter), err)
-	}
-	if at, bad := http.ParseTime(header); bad == nil {
-		return pawl.RetryAfter(min(max(at.Sub(clock.Now()), 0), maxRetryAfter), err)
+		if after := RetryAfter(res.Header); after > 0 {
+			return pawl.RetryAfter(after, err)
+		}
 	}
 	return err
 }
 
 // Close implements relay.Sink.
 func (s *sink) Close() error {
-	s.client.CloseIdleConnections()
+	s.poster.Close()
 	return nil
 }

@@ -71,7 +71,7 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 	}
 	g.asks = at.Address != ""
 	if !known(rows, at) {
-		if rows, err = g.enter(ctx); err != nil {
+		if at, rows, err = g.enter(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -110,15 +110,15 @@ func (g *Guard) read(ctx context.Context) (at store.Place, rows []store.PlaceRow
 	return at, rows, err
 }
 
-// enter makes the place known if the database has none, or expects this one. It returns nil then.
-func (g *Guard) enter(ctx context.Context) (left []store.PlaceRow, err error) {
+// enter makes the place known if the database has none, or expects this one. It returns the place, and the rows, nil in
+// that case.
+func (g *Guard) enter(ctx context.Context) (at store.Place, left []store.PlaceRow, err error) {
 	d := g.options.DB.Dialect()
 	err = g.options.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if _, err := store.LockFeed(ctx, tx); err != nil { // one engine at a time
 			return err
 		}
-		at, err := d.Place(ctx, tx, false)
-		if err != nil {
+		if at, err = d.Place(ctx, tx, false); err != nil {
 			return err
 		}
 		if left, err = store.Places(ctx, tx); err != nil || known(left, at) {
@@ -145,7 +145,7 @@ func (g *Guard) enter(ctx context.Context) (left []store.PlaceRow, err error) {
 		}
 		return put(ctx, tx, d, how)
 	})
-	return left, err
+	return at, left, err
 }
 
 // put makes the present place known.
@@ -319,7 +319,7 @@ func (g *Guard) watch(ctx context.Context) {
 func (g *Guard) look(ctx context.Context) (may bool) {
 	at, rows, err := g.read(ctx)
 	if err == nil && !known(rows, at) && find(rows, store.PlaceExpected, at.Named) >= 0 {
-		if _, err = g.enter(ctx); err == nil {
+		if _, _, err = g.enter(ctx); err == nil {
 			at, rows, err = g.read(ctx)
 		}
 	}

@@ -132,6 +132,10 @@ func (a *App) loadFile(k *koanf.Koanf, flags *pflag.FlagSet, known []string) err
 			if !isUpstreamMember(member) {
 				return unknownKey(name, key, prefixed(strings.TrimSuffix(key, member), KeysOf(reflect.TypeFor[UpstreamConfig](), "")))
 			}
+		} else if member, pushed := pushMember(key); pushed {
+			if !isPushMember(member) {
+				return unknownKey(name, key, prefixed(strings.TrimSuffix(key, member), KeysOf(reflect.TypeFor[PushConfig](), "")))
+			}
 		} else if !strings.HasPrefix(key, "gate.tools.") && !slices.Contains(known, key) && !isSection(key, known) { // check reads those
 			return unknownKey(name, key, known)
 		}
@@ -152,10 +156,10 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 			i := slices.Index(names, name)
 			switch {
 			case value == "": // as good as not set
-			case i >= 0 && slices.Contains([]string{"serve.inbound", "gate.upstreams", "gate.tools"}, known[i]):
+			case i >= 0 && slices.Contains([]string{"serve.inbound", "gate.upstreams", "gate.tools", "push"}, known[i]):
 				var sources map[string]any
 				if json.Unmarshal([]byte(value), &sources) != nil { // an error could show a secret
-					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources, upstreams or tools", name)))
+					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources, upstreams, tools or targets", name)))
 				}
 				return known[i], sources
 			case i >= 0 && words(known[i]):

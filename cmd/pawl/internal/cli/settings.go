@@ -40,6 +40,8 @@ type Config struct {
 	Record recordConfig `koanf:"record"`
 	Gate   gateConfig   `koanf:"gate"`
 
+	Push map[string]PushConfig `koanf:"push"`
+
 	DBGiven bool // the database was named, not taken by default
 }
 
@@ -188,6 +190,8 @@ var Settings = []Setting{
 		More: "In the variable as JSON. [Its members](effects.md#the-gate)"},
 	{Key: "gate.tools", Help: "rules for tools of MCP servers behind `pawl gate mcp`, each under its name",
 		More: "In the variable as JSON. [Its members](effects.md#tools-of-mcp-servers)"},
+	{Key: "push", Help: "URLs that `pawl serve` calls with the items of a type, each under its type",
+		More: "In the variable as JSON. [Its members](push.md)"},
 	{Key: "serve.rate_per_agent", Flag: "rate-per-agent", Help: "calls per second of one worker or actor (default: no limit)"},
 	{Key: "serve.mcp_tools", Flag: "mcp-tools", Help: "tools at /mcp for agents without an API key: worker (default), approver or all",
 		More: "[Sets of tools](mcp.md#sets-of-tools)"},

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-work/pawl/inbound"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/gctune"
+	"github.com/pawl-work/pawl/internal/push"
 	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/relay"
 	"github.com/pawl-work/pawl/server"
@@ -92,7 +93,11 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	if err != nil {
 		return err
 	}
-	h := handler(ctx, a, s, gate, hooks, users.Provider, effects, sinks)
+	calls, err := pusher(a, s)
+	if err != nil {
+		return err
+	}
+	h := handler(ctx, a, s, gate, hooks, users.Provider, effects, sinks, calls)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
@@ -100,6 +105,9 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 		defer stop()
 		if e, ok := s.(*engine.Engine); ok && len(sinks) > 0 {
 			relayed.Go(func() { _ = relay.Run(relaying, relayOptions(a, e, sinks)) }) // the sinks were checked
+		}
+		if calls != nil {
+			relayed.Go(func() { calls.Run(relaying) })
 		}
 		so := server.ServeOptions{Log: log, Guarded: guarded, CertFile: o.TLSCert, KeyFile: o.TLSKey, Notice: o.Notice}
 		so.Listening = func(at net.Addr) {
@@ -115,7 +123,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 
 // handler returns the HTTP handler: the API with MCP and the dashboard.
 func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source,
-	provider *signin.Provider, effects func(http.Handler) http.Handler, sinks []relay.SinkOptions) http.Handler {
+	provider *signin.Provider, effects func(http.Handler) http.Handler, sinks []relay.SinkOptions, calls *push.Pusher) http.Handler {
 	e, _ := s.(*engine.Engine)
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
@@ -133,6 +141,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		Gate:        gate,
 		Inbound:     hooks,
 		Relay:       onceRelayed(a, e, sinks),
+		Push:        oncePushed(calls),
 		Limits:      server.Limits(o.ServerLimits),
 
 		TracerProvider: a.Traces,

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/db"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/push"
 	"github.com/pawl-work/pawl/internal/terminal"
 	"github.com/pawl-work/pawl/relay"
 )
@@ -29,7 +30,7 @@ func TickCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {
+			return cli.With(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 				out, err := tick(ctx, a, s, sinks)
 				if err != nil {
 					return err
@@ -40,7 +41,8 @@ func TickCommand(a *cli.App) *cobra.Command {
 					if out.NextAt != nil {
 						next = terminal.Time(*out.NextAt)
 					}
-					terminal.Fields(w, "fired", fmt.Sprint(out.Did.Fired), "relayed", fmt.Sprint(out.Did.Relayed), "call again at", next)
+					terminal.Fields(w, "fired", fmt.Sprint(out.Did.Fired), "relayed", fmt.Sprint(out.Did.Relayed), "pushed",
+						fmt.Sprint(out.Did.Pushed), "call again at", next)
 				})
 			})(cmd, args)
 		})
@@ -48,9 +50,17 @@ func TickCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func tick(ctx context.Context, a *cli.App, s pawl.Sweeper, sinks []relay.SinkOptions) (pawl.Ticked, error) {
+func tick(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions) (pawl.Ticked, error) {
 	out, err := s.Tick(ctx)
 	e, own := s.(*engine.Engine)
+	if err == nil && own { // a server has called its own
+		var calls *push.Pusher
+		if calls, err = pusher(a, s); err == nil && calls != nil {
+			var again time.Time
+			out.Did.Pushed, again, err = calls.Once(ctx)
+			out.Again(again)
+		}
+	}
 	if err != nil || !own || len(sinks) == 0 {
 		return out, err
 	}

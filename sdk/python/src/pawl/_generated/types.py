@@ -4295,6 +4295,7 @@ class _TickStats(TypedDict):
     given_up: int
     keys_pruned: int
     pruned: int
+    pushed: int
     recovered: int
     relayed: int
     scan_duration_ms: int

@@ -1,0 +1,49 @@
+// A worker that Pawl calls: a plain HTTP handler. It answers with the result, or with 202 and reports
+// the result later, under the token of the lease.
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { createServer } from "node:http";
+
+const secret = process.env.PUSH_SECRET ?? "";
+const pawl = process.env.PAWL_SERVER ?? "http://127.0.0.1:7033";
+
+interface Item {
+  id: string;
+  worker_id: string;
+  attempt: number;
+  input: { words: string[]; slow?: boolean };
+}
+
+/** Whether the request is signed with the secret, by Standard Webhooks, and is not old. */
+function signed(headers: Record<string, string | string[] | undefined>, body: string): boolean {
+  const [id, at] = [String(headers["webhook-id"]), String(headers["webhook-timestamp"])];
+  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+  const want = createHmac("sha256", key).update(`${id}.${at}.${body}`).digest();
+  const given = String(headers["webhook-signature"]).split(" ").map((s) => Buffer.from(s.replace("v1,", ""), "base64"));
+  return Math.abs(Date.now() / 1000 - Number(at)) < 300 && given.some((g) => g.length === want.length && timingSafeEqual(g, want));
+}
+
+async function later(item: Item, token: string, result: unknown): Promise<void> {
+  await fetch(`${pawl}/v1/items/${item.id}:complete`, {
+    method: "POST",
+    headers: { authorization: token, "content-type": "application/json" },
+    body: JSON.stringify({ worker_id: item.worker_id, attempt: item.attempt, result }),
+  });
+}
+
+const server = createServer(async (request, response) => {
+  let body = "";
+  for await (const chunk of request) body += chunk;
+  if (!signed(request.headers, body)) return response.writeHead(401).end();
+  const item = JSON.parse(body) as Item;
+  const result = { text: item.input.words.join(" "), by: "typescript" };
+  if (item.input.slow) {
+    response.writeHead(202).end();
+    return void later(item, String(request.headers.authorization), result);
+  }
+  response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(result));
+});
+
+server.listen(Number(process.env.PORT ?? 8080), "127.0.0.1", () => {
+  const at = server.address();
+  console.log(`http://127.0.0.1:${typeof at === "object" ? at?.port : ""}`);
+});

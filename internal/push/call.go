@@ -1,0 +1,185 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/relay/webhook"
+)
+
+var (
+	errStopping = errors.New("the server stops")
+	errOver     = errors.New("the item was cancelled, or the attempt has ended")
+)
+
+const (
+	maxMessage = 500 // bytes of an answer that a failure has
+	reportTime = 10 * time.Second
+)
+
+// call sends a claimed item, and reports what comes of it. again is when the item is due again, as far as
+// that is known.
+func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again time.Time) {
+	ctx = pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace, ActorType: pawl.ActorWorker, ActorID: p.worker})
+	calling, stop := context.WithCancelCause(ctx)
+	beating := make(chan struct{})
+	go func() {
+		defer close(beating)
+		p.beat(calling, stop, lease)
+	}()
+	status, body, after, err := post(calling, l, lease)
+	cause := context.Cause(calling)
+	stop(nil)
+	<-beating
+	if errors.Is(cause, errOver) {
+		p.o.Log.Info("a call was stopped: its item was cancelled, or its attempt has ended", "item_id", lease.ID, "attempt", lease.Attempt)
+		return again
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
+	defer cancel()
+	if errors.Is(cause, errStopping) {
+		p.report(ctx, lease, "release", func() error {
+			return first(p.o.Service.Release(ctx, []pawl.ReleaseCall{{Fence: lease.Fence()}}))
+		})
+		return again
+	}
+	l.circuit.note(err == nil && status < 500, clock.Now())
+	return p.settle(ctx, lease, status, body, after, err)
+}
+
+// beat keeps the lease while the call runs, and stops the call when it is of no use any more.
+func (p *Pusher) beat(ctx context.Context, stop context.CancelCauseFunc, lease pawl.Lease) {
+	for sleep(ctx, p.beats) {
+		rs, err := p.o.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: lease.Fence()}})
+		if err == nil && len(rs) == 1 {
+			err = rs[0].Err
+		}
+		code := pawl.CodeOf(err)
+		if code == pawl.CodeLeaseLost || code == pawl.CodeNotFound || code == pawl.CodeConflict || err == nil && rs[0].Value.Cancelled {
+			stop(errOver)
+			return
+		}
+	}
+}
+
+// post sends the item and reads the answer.
+func post(ctx context.Context, l *line, lease pawl.Lease) (status int, body []byte, after time.Duration, err error) {
+	item, err := json.Marshal(lease)
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + lease.Token}}
+	if lease.TraceParent != "" {
+		header.Set("Traceparent", lease.TraceParent)
+	}
+	if lease.TraceState != "" {
+		header.Set("Tracestate", lease.TraceState)
+	}
+	res, err := l.poster.Post(ctx, lease.ID+"."+strconv.Itoa(lease.Attempt), item, header)
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(res.Body, pawl.MaxPayloadBytes+1))
+	return res.StatusCode, bytes.TrimSpace(body), webhook.RetryAfter(res.Header), err
+}
+
+// settle does what an answer says. 200 is the result, 202 means that the callee reports itself.
+func (p *Pusher) settle(ctx context.Context, lease pawl.Lease, status int, body []byte, after time.Duration, err error) time.Time {
+	late := net.Error(nil)
+	switch {
+	case errors.As(err, &late) && late.Timeout() || errors.Is(err, context.DeadlineExceeded):
+		return p.fail(ctx, lease, pawl.Failure{Code: "timeout", Message: "the callee did not answer in time"}, true, 0)
+	case err != nil:
+		return p.fail(ctx, lease, pawl.Failure{Code: "unreachable", Message: "the callee was not reached: " + err.Error()}, true, 0)
+	case status == http.StatusAccepted:
+		return lease.LeaseExpiresAt
+	case status/100 == 2 && len(body) > pawl.MaxPayloadBytes:
+		return p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: "the answer is too large for a result"}, false, 0)
+	case status/100 == 2 && len(body) > 0 && !json.Valid(body):
+		return p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: "the answer is no JSON"}, false, 0)
+	case status/100 == 2:
+		p.complete(ctx, lease, body)
+		return time.Time{}
+	default:
+		again := status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
+		message := fmt.Sprintf("the callee answered %d", status)
+		if len(body) > 0 {
+			message += ": " + string(bytes.ToValidUTF8(body[:min(len(body), maxMessage)], nil))
+		}
+		return p.fail(ctx, lease, pawl.Failure{Code: "http_" + strconv.Itoa(status), Message: message}, again, after)
+	}
+}
+
+// complete hands in a result. An item whose result needs acceptance is submitted.
+func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) {
+	if len(result) == 0 {
+		result = []byte("null")
+	}
+	var refused *pawl.Error
+	p.report(ctx, lease, "complete", func() error {
+		err := first(p.o.Service.Complete(ctx, []pawl.CompleteCall{{Fence: lease.Fence(), Result: result}}))
+		if errors.As(err, &refused) && refused.Code == pawl.CodeConflict && slices.Contains(refused.Allowed, "submit") {
+			err = first(p.o.Service.Submit(ctx, []pawl.SubmitCall{{Fence: lease.Fence(), Result: result}}))
+		}
+		return err
+	})
+}
+
+// fail fails the attempt, and returns when the item is due again.
+func (p *Pusher) fail(ctx context.Context, lease pawl.Lease, why pawl.Failure, again bool, after time.Duration) (due time.Time) {
+	call := pawl.FailCall{Fence: lease.Fence(), Error: why, Retryable: &again}
+	if ms := after.Milliseconds(); again && ms > 0 {
+		call.RetryAfterMS = &ms
+	}
+	p.report(ctx, lease, "fail", func() error {
+		rs, err := p.o.Service.Fail(ctx, []pawl.FailCall{call})
+		if err == nil && len(rs) == 1 && rs[0].Value.RunAt != nil {
+			due = *rs[0].Value.RunAt
+		}
+		return first(rs, err)
+	})
+	return due
+}
+
+// report reports an outcome, again while the database does not answer. An attempt that has ended
+// meanwhile, because the callee reported itself or was late, stays as it is.
+func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do func() error) {
+	for {
+		err := do()
+		code := pawl.CodeOf(err)
+		switch {
+		case err == nil:
+			return
+		case code == pawl.CodeLeaseLost || code == pawl.CodeConflict || code == pawl.CodeNotFound:
+			p.o.Log.Info("the attempt of a call has ended already", "item_id", lease.ID, "attempt", lease.Attempt, "error", err)
+			return
+		case code == pawl.CodeInvalid && verb != "fail":
+			p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: err.Error()}, false, 0)
+			return
+		case !code.Info().Retryable && code != pawl.CodeInternal || !sleep(ctx, claimAgain):
+			p.o.Log.Warn("the outcome of a call could not be reported; its lease runs out", "item_id", lease.ID, "attempt", lease.Attempt,
+				"verb", verb, "error", err)
+			return
+		}
+	}
+}
+
+// first is the answer to a batch of one.
+func first[R any](rs []pawl.Result[R], err error) error {
+	if err == nil && len(rs) == 1 {
+		err = rs[0].Err
+	}
+	return err
+}

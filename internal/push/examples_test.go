@@ -1,0 +1,77 @@
+package push
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
+)
+
+// node is a Node that runs TypeScript.
+func node(t *testing.T) string {
+	out, err := exec.Command("../npm", "internal/node").Output()
+	if err != nil {
+		t.Fatalf("internal/npm: %v", err)
+	}
+	return filepath.Join(filepath.SplitList(strings.TrimSpace(string(out)))[0], "node")
+}
+
+func TestTheExamples(t *testing.T) {
+	for name, program := range map[string]func(*testing.T) string{
+		"function.py": func(*testing.T) string { return "python3" },
+		"function.ts": node,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.Open(t, pawltest.SQLite)
+			api := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet}))
+			t.Cleanup(api.Close)
+			cmd := exec.Command(program(t), "../../examples/push/"+name)
+			cmd.Env = append(os.Environ(), "PORT=0", "PUSH_SECRET="+secret, "PAWL_SERVER="+api.URL, "NODE_NO_WARNINGS=1")
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			})
+			url, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			pusher, err := New(Options{Service: p.Service, Log: quiet,
+				Targets: map[string]Target{typ: {URL: strings.TrimSpace(url), Secret: secret, AllowPrivate: true}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, payload := range []string{`{"words":["a","b"]}`, `{"words":["c","d"],"slow":true}`} {
+				task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ, Payload: json.RawMessage(payload)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				once(t, pusher)
+				it := itemOf(t, p, task.ID)
+				for end := time.Now().Add(20 * time.Second); it.State == pawl.ItemLeased && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+					it = itemOf(t, p, task.ID)
+				}
+				if it.State != pawl.ItemCompleted || !strings.Contains(string(it.Result), `"text"`) {
+					t.Errorf("%s: %s %s %+v", payload, it.State, it.Result, it.Error)
+				}
+			}
+		})
+	}
+}
