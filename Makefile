@@ -45,7 +45,7 @@ vet: ## format, vet, staticcheck
 	go tool -modfile=tools.mod staticcheck ./...
 
 nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the suite behind a pooler, payments of processes that stop
-	PAWL_WALK=2m $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
+	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
 	PAWL_KILLS=500 $(TESTENV) -count=1 -timeout 1h -run '^TestPaymentsOfProcessesThatStop$$' ./internal/gate
 

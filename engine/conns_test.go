@@ -56,6 +56,7 @@ func backends(t *testing.T, server, application string) (stop func() int64) {
 // A process never has more connections than max_conns, whatever it does at the same time, and with two
 // it still does everything.
 func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 3, 4, 8} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +66,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 			e := need[*engine.Engine](t)(engine.OpenWith(t.Context(),
 				with(t, server, "max_conns", fmt.Sprint(n), "application_name", name), engine.Options{Schema: schema}))
 			everything(t, e)
+			if e.Hears() != (n >= 4) {
+				t.Errorf("with %d connections it listens: %t", n, e.Hears())
+			}
 			if err := e.Close(); err != nil {
 				t.Error(err)
 			}

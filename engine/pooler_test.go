@@ -40,6 +40,7 @@ func pooled(t *testing.T) (pooler, server, schema string) {
 // Behind a pooler of transactions an engine does everything, also when it has to find out what it is,
 // and leaves no setting, prepared statement or lock on a session, where another program would meet it.
 func TestBehindAPoolerOfTransactions(t *testing.T) {
+	t.Parallel()
 	for name, params := range map[string][]string{
 		"stated":    {"pool_mode", "transaction"},
 		"found out": {},

@@ -67,6 +67,7 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 		return false, nil
 	}
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		r := r // the transaction may be repeated
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -228,7 +228,7 @@ func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.C
 	case <-s.wants:
 	}
 	ran := false
-	err := s.DB.Whole(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := s.DB.Whole(store.Once(ctx), func(ctx context.Context, tx store.Tx) error {
 		if ran {
 			return errRunAgain
 		}

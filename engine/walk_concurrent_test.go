@@ -32,7 +32,11 @@ import (
 func TestConcurrentWalk(t *testing.T) {
 	length, seed := walkSettings(t)
 	t.Logf("PAWL_WALK_SEED=%d", seed)
-	for _, which := range pawltest.Databases {
+	databases := pawltest.Databases
+	if os.Getenv("PAWL_TEST_POOLED") == "1" {
+		databases = append(slices.Clone(databases), pawltest.Pooled)
+	}
+	for _, which := range databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			w := newConcurrentWalk(t, which, seed)
@@ -108,6 +112,7 @@ type concurrentWalk struct {
 	orders      *walkOrders
 	sendLasting func()    // sends the signal with a blob
 	killer      *pgx.Conn // nil on SQLite
+	own         string    // where its own transactions are begun
 	name        string    // of the engines' connections
 	stop        func()
 
@@ -138,9 +143,9 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 	p := pawltest.OpenWith(t, which, engine.Options{Types: walkTypes, Log: quiet})
 	w := &concurrentWalk{T: t, p: p, seed: seed, name: fmt.Sprint("pawl_walk_", os.Getpid()),
 		calls: make([]int, len(walkVerbs)), refused: make([]int, len(walkVerbs))}
-	if which == pawltest.Postgres {
+	if which != pawltest.SQLite {
 		var err error
-		if w.killer, err = pgx.Connect(t.Context(), p.URL); err != nil {
+		if w.killer, err = pgx.Connect(t.Context(), pawltest.Server(t)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = w.killer.Close(context.Background()) })
@@ -150,6 +155,9 @@ func newConcurrentWalk(t *testing.T, which pawltest.Database, seed uint64) *conc
 		}
 		p.URL += mark + "application_name=" + w.name
 		soonDeadlocked(t, p)
+		if w.own = p.URL; which == pawltest.Pooled {
+			w.own = pawltest.Server(t)
+		}
 	}
 	w.orders = newWalkOrders(t, w)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ func (w *concurrentWalk) begin(ctx context.Context, e *engine.Engine) (*walkTx, 
 		}
 		return &walkTx{e.In(tx), tx.Commit, func() { _ = tx.Rollback() }, func(err error) error { return err }}, nil
 	}
-	c, err := pgx.Connect(ctx, w.p.URL)
+	c, err := pgx.Connect(ctx, w.own)
 	if err != nil {
 		return nil, cut(c, err)
 	}

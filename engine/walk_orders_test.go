@@ -86,7 +86,7 @@ func (w *concurrentWalk) order(ctx context.Context, draw *rand.Rand, _ pawl.Serv
 		}
 		return tx.Commit()
 	}
-	c, err := pgx.Connect(ctx, w.p.URL)
+	c, err := pgx.Connect(ctx, w.own)
 	if err != nil {
 		return cut(c, err)
 	}

@@ -51,6 +51,7 @@ type hints struct {
 	purpose         Purpose
 	lockWait, limit time.Duration
 	byKeys          bool
+	once            bool
 }
 
 type hintsKey struct{}
@@ -101,3 +102,14 @@ func ByKeys(ctx context.Context) context.Context {
 
 // IsByKeys returns what ByKeys has set.
 func IsByKeys(ctx context.Context) bool { return hintsOf(ctx).byKeys }
+
+// Once returns a context whose transactions run once: their code has told others what it found
+// and did. They do not end in order to run again with what they need.
+func Once(ctx context.Context) context.Context {
+	h := hintsOf(ctx)
+	h.once = true
+	return context.WithValue(ctx, hintsKey{}, h)
+}
+
+// IsOnce returns what Once has set.
+func IsOnce(ctx context.Context) bool { return hintsOf(ctx).once }

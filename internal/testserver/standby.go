@@ -41,6 +41,9 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 		err = os.WriteFile(filepath.Join(dir, "password"), password, 0o600)
 	}
 	if err == nil {
+		copied.port, err = freePort()
+	}
+	if err == nil {
 		err = copied.start(ctx, bin, who)
 	}
 	if err != nil {

@@ -110,38 +110,76 @@ func (s *session) MakeQueues(ctx context.Context, names []store.QueueName) (bool
 	return true, errNewNames
 }
 
-// makeAlone inserts names outside of a transaction: on the same connection, or for a caller's
-// transaction on another one.
+// makeAlone inserts names for a statement or a transaction that does not run again.
 func (s *session) makeAlone(ctx context.Context, actors []store.ActorName, queues []store.QueueName) error {
-	if s.pool == nil {
-		return s.dictionary.makeBeside(ctx, actors, queues)
+	if s.one {
+		beside, err := s.dictionary.makeBeside(ctx, s, actors, queues)
+		s.inserted = s.inserted || !beside
+		return err
 	}
-	err := s.dictionary.insert(ctx, s, actors, queues)
+	err := s.dictionary.insert(ctx, s, actors, queues) // committed by itself
 	if err == nil {
 		s.dictionary.learn(actors, queues)
 	}
 	return err
 }
 
-// makeBeside inserts names for a caller's own transaction.
-func (d *dictionary) makeBeside(ctx context.Context, actors []store.ActorName, queues []store.QueueName) error {
-	return classify(d.db.makeNames(ctx, &newNames{actors: actors, queues: queues}))
+// makeBeside inserts names while a transaction is open, on another connection if one is free. It does
+// not wait for one, because the others may wait for this transaction's. Then it returns false: the
+// transaction has the names, others wait for them until its end, and it remembers none.
+func (d *dictionary) makeBeside(ctx context.Context, tx store.Tx, actors []store.ActorName, queues []store.QueueName) (bool, error) {
+	p := d.db.cold
+	if !p.slots.try(p.use) {
+		return false, d.insert(ctx, tx, actors, queues)
+	}
+	defer p.slots.give(p.use)
+	within, cancel := context.WithTimeout(ctx, p.limit/4)
+	defer cancel()
+	c, err := p.conns.Acquire(within)
+	if err != nil {
+		return false, d.insert(ctx, tx, actors, queues)
+	}
+	defer c.Release()
+	err = d.insert(ctx, &session{on: c, rewrite: p.dialect.Rewrite, pool: p, limit: p.limit}, actors, queues)
+	if err == nil {
+		d.learn(actors, queues)
+	}
+	return true, err
 }
 
 // MakeActors implements store.Dictionary for a transaction of database/sql.
 func (s *sqlSession) MakeActors(ctx context.Context, names []store.ActorName) (bool, error) {
-	if s.dictionary == nil {
-		return false, nil
-	}
-	return true, s.dictionary.makeBeside(ctx, names, nil)
+	return s.makeNames(ctx, names, nil)
 }
 
 // MakeQueues implements store.Dictionary.
 func (s *sqlSession) MakeQueues(ctx context.Context, names []store.QueueName) (bool, error) {
+	return s.makeNames(ctx, nil, names)
+}
+
+func (s *sqlSession) makeNames(ctx context.Context, actors []store.ActorName, queues []store.QueueName) (bool, error) {
 	if s.dictionary == nil {
 		return false, nil
 	}
-	return true, s.dictionary.makeBeside(ctx, nil, names)
+	beside, err := s.dictionary.makeBeside(ctx, s, actors, queues)
+	s.inserted = s.inserted || !beside
+	return true, err
+}
+
+// Known implements store.Dictionary.
+func (s *sqlSession) Known() *store.Names {
+	if s.inserted {
+		return nil
+	}
+	return s.dictionary.Known()
+}
+
+// Known implements store.Dictionary.
+func (s *session) Known() *store.Names {
+	if s.inserted {
+		return nil
+	}
+	return s.dictionary.Known()
 }
 
 // insert inserts rows of the dictionary.

@@ -175,6 +175,9 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 	}
 	defer free()
 	s := &session{rewrite: p.dialect.Rewrite, one: true, view: kind == reading, pool: p, limit: left, dictionary: &p.dictionary, asked: names}
+	if store.IsOnce(ctx) {
+		s.asked = nil
+	}
 	begin, end := p.bound(ctx, s.limit)
 	tx, err := c.BeginTx(begin, p.settings.begin[kind])
 	end()

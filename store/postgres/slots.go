@@ -155,6 +155,17 @@ func (s *slots) take(ctx context.Context, u use) (waited bool, err error) {
 	return true, nil // it was granted at the same time
 }
 
+// try takes a slot if there is one at once.
+func (s *slots) try(u use) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting[u]) > 0 || !s.fits(u) {
+		return false
+	}
+	s.held[u]++
+	return true
+}
+
 // give gives a slot back, and grants what fits now.
 func (s *slots) give(u use) {
 	s.mu.Lock()

@@ -18,6 +18,7 @@ type sqlSession struct {
 	rewrite func(string) string
 	now     int64
 	*dictionary
+	inserted bool // see session
 }
 
 // Exec implements store.Tx.

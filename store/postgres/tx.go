@@ -190,6 +190,7 @@ type session struct {
 	pool        *pool // nil = a caller's transaction, which has its own limits
 	limit       time.Duration
 	*dictionary           // nil = the transaction itself inserts names
+	inserted    bool      // the transaction itself has inserted names, which may be rolled back
 	asked       *newNames // of a transaction that runs again; nil = names are inserted at once
 }
 
