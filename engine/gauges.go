@@ -50,7 +50,7 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	if e.Quarantined() {
 		still = 1
 	}
-	out = append(out, pawl.Gauge{Name: "pawl_quarantined", Help: "1 while nothing acts, because the database is a copy or was moved.", Value: still})
+	out = append(out, pawl.Gauge{Name: "pawl_quarantined", Help: "1 while nothing acts: the database is a copy or was moved.", Value: still})
 	relays, err := e.relayGauges(ctx, at)
 	return append(out, relays...), err
 }
