@@ -44,8 +44,9 @@ vet: ## format, vet, staticcheck
 	@for m in contrib/*/go.mod examples/*/go.mod; do echo "go vet $${m%/go.mod}" && (cd "$${m%/go.mod}" && go vet ./...) || exit 1; done
 	go tool -modfile=tools.mod staticcheck ./...
 
-nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk
+nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the suite behind a pooler
 	PAWL_WALK=2m $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
+	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
 
 cross: ## vet and build for Windows and macOS
 	@for os in windows darwin; do echo "GOOS=$$os go vet, go build" && GOOS=$$os go vet ./... && GOOS=$$os go build -o /dev/null ./cmd/pawl || exit 1; done

@@ -204,6 +204,9 @@ type EffectDecider interface {
 type EffectReader interface {
 	GetEffect(ctx context.Context, id string) (EffectRecord, error)
 	ListEffects(ctx context.Context, f EffectFilter) (List[EffectRecord], error)
+	// EffectReceipt proves what became of an effect, without a database. It is not_found until the events of
+	// the effect are under a signed checkpoint: a second at most while a server signs.
+	EffectReceipt(ctx context.Context, id string) (EffectReceipt, error)
 }
 
 // EffectOf returns the id of the effect that an error is about; "" = none.

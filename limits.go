@@ -76,6 +76,7 @@ const (
 	MaxBudgetNameLen   = 120
 	MaxEffectNameLen   = 200
 	MaxEffectSenders   = 100
+	MaxReceiptEvents   = 1000
 	MaxUnitLen         = 60
 	MinPriority        = -32768
 	MaxPriority        = 32767
@@ -241,6 +242,7 @@ var Limits = []Limit{
 	{"budget_amount", MaxBudgetAmount, "units", "the limit of a budget, and an amount that is reserved or settled"},
 	{"budget_name", MaxBudgetNameLen, "characters", "name of a budget"},
 	{"effect_name", MaxEffectNameLen, "characters", "name of an effect"},
+	{"receipt_events", MaxReceiptEvents, "events", "of one effect, in its receipt"},
 	{"effect_senders", MaxEffectSenders, "claims", "that opened an effect and whose reports it takes: the newest"},
 	{"budget_unit", MaxUnitLen, "characters", "unit of a budget"},
 	{"cron", MaxCronLen, "characters", "a cron expression"},

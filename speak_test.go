@@ -76,7 +76,7 @@ func (i *item) written(n int) string {
 	return strings.Join(out, " ")
 }
 
-func must[T any](t *testing.T, v T, err error) T {
+func mustT[T any](t *testing.T, v T, err error) T {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func must[T any](t *testing.T, v T, err error) T {
 func TestACharacterCutBetweenTwoCallsComesOutWhole(t *testing.T) {
 	i := newItem()
 	m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
-	must(t, m, err)
+	mustT(t, m, err)
 	face := "😀"
 	for _, part := range []string{"a" + face[:1], face[1:2], "", face[2:3], face[3:] + "b"} {
 		if err := m.Text(part); err != nil {
@@ -102,13 +102,13 @@ func TestACharacterCutBetweenTwoCallsComesOutWhole(t *testing.T) {
 func TestWhatIsNoTextBecomesAReplacementCharacter(t *testing.T) {
 	i := newItem()
 	m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
-	must(t, m, err)
+	mustT(t, m, err)
 	_ = m.Text("a\xffb\x00c")
 	_ = m.Text("half \xf0\x9f")
 	_ = m.Reasoning("hm\xe2")
 	_ = m.ToolCall("c1", "look", map[string]int{"n": 1})
 	_ = m.Text("\xf0\x9f")
-	must(t, pawl.CheckpointRef{}, m.Finish(t.Context(), nil))
+	mustT(t, pawl.CheckpointRef{}, m.Finish(t.Context(), nil))
 	want := "text:a\uFFFDb\uFFFDc text:half  text:\uFFFD reasoning:hm reasoning:\uFFFD tool_call:look{\"n\":1} text:\uFFFD"
 	if got := i.written(0); got != want {
 		t.Errorf("written\n%q, want\n%q", got, want)
@@ -121,7 +121,7 @@ func FuzzTextIsTheSameHoweverItIsCut(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, size uint8) {
 		i := newItem()
 		m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
-		must(t, m, err)
+		mustT(t, m, err)
 		n := int(size)%8 + 1
 		cost.Check(t, len(text), func() {
 			for rest := text; rest != ""; {
@@ -150,29 +150,29 @@ func TestAnEndedMessageIsNotSaidAgain(t *testing.T) {
 	first := i.attempt(1)
 	for _, text := range []string{"one", "two"} {
 		m, err := pawl.StartMessage(first, pawl.Reply{Model: "m"})
-		must(t, m, err)
+		mustT(t, m, err)
 		_ = m.Text(text)
 		if _, err := m.Step(first, nil); err != nil || m.StepNumber() != 1 {
 			t.Fatal(m.StepNumber(), err)
 		}
 		if text == "one" {
-			must(t, m, m.Finish(first, nil))
+			mustT(t, m, m.Finish(first, nil))
 		}
 	}
 	second := i.attempt(2)
 	m, err := pawl.StartMessage(second, pawl.Reply{})
-	if must(t, m, err); !m.Ended() || m.ID() != "msg_1" || m.StepNumber() != 1 || m.Model() != "m" {
+	if mustT(t, m, err); !m.Ended() || m.ID() != "msg_1" || m.StepNumber() != 1 || m.Model() != "m" {
 		t.Errorf("the first: %+v", m)
 	}
 	_, err = m.Step(second, nil)
 	if err := errors.Join(err, m.Text("one"), m.ToolCall("a", "b", nil), m.Finish(second, nil)); err != nil {
 		t.Errorf("said again: %v", err)
 	}
-	if m, err = pawl.StartMessage(second, pawl.Reply{}); must(t, m, err).ID() != "msg_2" || m.Ended() {
+	if m, err = pawl.StartMessage(second, pawl.Reply{}); mustT(t, m, err).ID() != "msg_2" || m.Ended() {
 		t.Errorf("the second: %+v", m)
 	}
 	_ = m.Text("more")
-	if m, err = pawl.StartMessage(second, pawl.Reply{}); must(t, m, err).ID() != "msg_3" {
+	if m, err = pawl.StartMessage(second, pawl.Reply{}); mustT(t, m, err).ID() != "msg_3" {
 		t.Errorf("the third: %+v", m)
 	}
 	if i.written(0) != "text:one" || i.written(1) != "text:two text:more" {
@@ -191,7 +191,7 @@ func TestAStoppedMessageIsNotBegunAgain(t *testing.T) {
 func TestWhatNoChunkHoldsIsRefusedAtOnce(t *testing.T) {
 	i := newItem()
 	m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})
-	must(t, m, err)
+	mustT(t, m, err)
 	for name, err := range map[string]error{
 		"a function":  m.ToolCall("a", "b", func() {}),
 		"2 MiB":       m.ToolResult("a", "b", strings.Repeat("x", 2<<20), false),
@@ -280,7 +280,7 @@ func TestAStepOfAMessageIsWrittenOnce(t *testing.T) {
 func TestAStepOfAMessageThatWouldBeWrittenTwiceIsRefused(t *testing.T) {
 	ctx := newItem().attempt(1)
 	m, err := pawl.StartMessage(ctx, pawl.Reply{})
-	must(t, m, err)
+	mustT(t, m, err)
 	write := func(context.Context) (int, error) { return 1, m.Text("a") }
 	for name, want := range map[string]func() error{
 		"is called before the step has ended": func() error {
@@ -303,7 +303,7 @@ func TestAStepOfAMessageThatWouldBeWrittenTwiceIsRefused(t *testing.T) {
 			}
 			_, err = pawl.MessageStep(ctx, m, "s4", write)
 			_, stepErr := m.Step(ctx, nil)
-			must(t, 0, stepErr) // a step without a name ends them
+			mustT(t, 0, stepErr) // a step without a name ends them
 			return err
 		},
 	} {
@@ -320,10 +320,10 @@ func TestAStepOfAMessageKnowsItsMessageAndArguments(t *testing.T) {
 	i := newItem()
 	ctx := i.attempt(1)
 	m, err := pawl.StartMessage(ctx, pawl.Reply{})
-	must(t, m, err)
+	mustT(t, m, err)
 	one := func(context.Context) (int, error) { return 1, nil }
-	must(t, 0, failure(pawl.Step(ctx, "item", one)))
-	must(t, 0, failure(pawl.MessageStep(ctx, m, "said", one, map[string]any{"model": "a", "n": 1}, 2)))
+	mustT(t, 0, failure(pawl.Step(ctx, "item", one)))
+	mustT(t, 0, failure(pawl.MessageStep(ctx, m, "said", one, map[string]any{"model": "a", "n": 1}, 2)))
 	for want, got := range map[string]error{
 		`taken by a checkpoint of type tool_executed`: failure(pawl.MessageStep(ctx, m, "item", one)),
 		`taken by a checkpoint of type iteration_end`: failure(pawl.Step(ctx, "said", one)),
@@ -333,9 +333,9 @@ func TestAStepOfAMessageKnowsItsMessageAndArguments(t *testing.T) {
 			t.Errorf("%s: %v", want, got)
 		}
 	}
-	must(t, m, m.Finish(ctx, nil))
+	mustT(t, m, m.Finish(ctx, nil))
 	other, err := pawl.StartMessage(ctx, pawl.Reply{})
-	must(t, other, err)
+	mustT(t, other, err)
 	if err := failure(pawl.MessageStep(ctx, other, "said", one, map[string]any{"model": "a", "n": 1}, 2)); err == nil ||
 		!strings.Contains(err.Error(), "taken by a step of message "+m.ID()) {
 		t.Error(err)

@@ -35,10 +35,10 @@ func TestVectorsOfArguments(t *testing.T) {
 		for n := range v.Args {
 			args[n] = v.Args[n]
 		}
-		must(t, 0, failure(pawl.Step(i.attempt(1), "n", func(context.Context) (int, error) { return 1, nil }, args...)))
+		mustT(t, 0, failure(pawl.Step(i.attempt(1), "n", func(context.Context) (int, error) { return 1, nil }, args...)))
 		var got struct{ Args map[string]string }
 		if m := i.saved[0].Metadata; len(m) > 0 {
-			must(t, 0, json.Unmarshal(m, &got))
+			mustT(t, 0, json.Unmarshal(m, &got))
 		} else {
 			got.Args = map[string]string{}
 		}
@@ -62,7 +62,7 @@ func TestAStepThatChangedNamesWhatDiffers(t *testing.T) {
 		"for other arguments; give the step": {{}, {1}},
 	} {
 		i := newItem()
-		must(t, 0, failure(pawl.Step(i.attempt(1), "n", one, args[0]...)))
+		mustT(t, 0, failure(pawl.Step(i.attempt(1), "n", one, args[0]...)))
 		err := failure(pawl.Step(i.attempt(2), "n", one, args[1]...))
 		if err == nil || !strings.Contains(err.Error(), want) || retries(err) {
 			t.Errorf("%s: %v", want, err)
@@ -85,7 +85,7 @@ func TestVectorsOfContents(t *testing.T) {
 		for _, f := range v.Frames {
 			var frame pawl.MessageFrame
 			to := map[string]any{"": &frame, "abandoned": &frame.Abandoned, "snapshot": &frame.Snapshot, "end": &frame.End}[f.Event]
-			must(t, 0, json.Unmarshal(f.Data, to))
+			mustT(t, 0, json.Unmarshal(f.Data, to))
 			c.Apply(frame)
 		}
 		types := make([]string, 0)

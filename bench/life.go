@@ -59,6 +59,16 @@ func pawlLife(
 	n, batch int,
 	fill func(*runningEngine, context.Context, int, int) (time.Duration, error),
 ) (create, drain time.Duration, err error) {
+	return lifeAt(ctx, url, url, n, batch, fill)
+}
+
+// lifeAt is pawlLife at the URL of a pooler; server is that of the server behind it.
+func lifeAt(
+	ctx context.Context,
+	url, server string,
+	n, batch int,
+	fill func(*runningEngine, context.Context, int, int) (time.Duration, error),
+) (create, drain time.Duration, err error) {
 	h, err := openEngine(ctx, url)
 	if err != nil {
 		return 0, 0, err
@@ -73,7 +83,7 @@ func pawlLife(
 	if !strings.HasPrefix(url, "postgres") {
 		return create, drain, nil
 	}
-	done, err := one(ctx, url, "pawl done")
+	done, err := one(ctx, server, "pawl done")
 	if err == nil && done != int64(n) {
 		err = fmt.Errorf("%d of %d items are completed", done, n)
 	}

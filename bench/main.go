@@ -49,6 +49,7 @@ var sections = []section{
 	{"life", 80 * time.Second, (*bench).life},
 	{"log", 25 * time.Second, (*bench).log},
 	{"single", 30 * time.Second, (*bench).single},
+	{"pooled", 20 * time.Second, (*bench).pooled},
 	{"pickup", 65 * time.Second, (*bench).pickups},
 	{"retirement", 20 * time.Second, (*bench).retirement},
 	{"leases", 25 * time.Second, (*bench).leases},

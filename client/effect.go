@@ -51,3 +51,8 @@ func (c *Client) GetEffect(ctx context.Context, id string) (pawl.EffectRecord, e
 func (c *Client) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
 	return read[pawl.List[pawl.EffectRecord]](ctx, c, "list_effects", "", api.EffectQueryOf(f))
 }
+
+// EffectReceipt proves what became of an effect; see pawl.EffectReader.
+func (c *Client) EffectReceipt(ctx context.Context, id string) (pawl.EffectReceipt, error) {
+	return read[pawl.EffectReceipt](ctx, c, "effect_receipt", id, nil)
+}

@@ -83,7 +83,7 @@ type server struct {
 }
 
 // stillPages do not change while they are open.
-var stillPages = []string{"legend", "confirm", "problem", "login", "onward", "selected", "bulk"}
+var stillPages = []string{"legend", "confirm", "problem", "login", "onward", "selected", "bulk", "effect"}
 
 // pageTimeout bounds the reads of one page.
 const pageTimeout = 10 * time.Second
@@ -152,6 +152,8 @@ func (d *server) routes(api http.Handler) http.Handler {
 		"/ui/tasks/bulk":         {"bulk", d.confirmBulk},
 		"/ui/items":              {"items", d.items},
 		"/ui/approvals":          {"approvals", d.approvals},
+		"/ui/effects":            {"effects", d.effects},
+		"/ui/effects/{id}":       {"effect", d.effect},
 		"/ui/failures":           {"failures", d.failures},
 		"/ui/dead-letters":       {"failures", d.deadLetters},
 		"/ui/items/selected":     {"selected", d.confirmSelection},
@@ -225,7 +227,7 @@ func (d *server) routeForms(mux *http.ServeMux) {
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/messages/{id}/stop", d.perform)
-	for _, pages := range []string{"/ui/queues/", "/ui/schedules/", "/ui/relays/", "/ui/keys/"} {
+	for _, pages := range []string{"/ui/queues/", "/ui/schedules/", "/ui/relays/", "/ui/keys/", "/ui/effects/"} {
 		mux.HandleFunc("POST "+pages+"{id}/{verb}", d.performSwitch(pages))
 	}
 }

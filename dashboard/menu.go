@@ -24,6 +24,7 @@ var menu = []menuGroup{
 		{"/ui/tasks", "Tasks", []string{"tasks", "task", "message", "confirm", "bulk"}},
 		{"/ui/items", "Items", []string{"items", "item", "selected"}},
 		{"/ui/approvals", "Approvals", []string{"approvals"}},
+		{"/ui/effects", "Effects", []string{"effects", "effect"}},
 		{"/ui/failures", "Failures", []string{"failures"}},
 		{"/ui/dead-letters", "Dead letters", nil},
 	}},

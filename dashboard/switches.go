@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -11,14 +12,16 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// pageSwitch is what an operator can do on a page, by one button or form.
+// pageSwitch is what a user can do on a page, by one button or form.
 type pageSwitch struct {
-	global bool // it concerns all namespaces
+	role   string // "" = operator
+	global bool   // it concerns all namespaces
 	do     func(ctx context.Context, d *server, id string, form url.Values) error
 }
 
 // switches are named by their path, without the id. No page asks whether one is meant: they
-// can be undone or repeated, except that a key is revoked for good, which its form confirms.
+// can be undone or repeated, except that a key is revoked for good, which its form confirms, and that
+// decisions about effects are made on a page that shows the effect.
 var switches = map[string]pageSwitch{
 	"/ui/queues/pause":     {do: ignored(Service.PauseQueue)},
 	"/ui/queues/resume":    {do: ignored(Service.ResumeQueue)},
@@ -28,6 +31,9 @@ var switches = map[string]pageSwitch{
 	"/ui/schedules/run":    {do: ignored(Service.RunSchedule)},
 	"/ui/relays/resume":    {global: true, do: ignored(Service.ResumeRelay)},
 	"/ui/keys/revoke":      {global: true, do: revokeKey},
+	"/ui/effects/approve":  {role: "approver", do: approveEffect},
+	"/ui/effects/reject":   {role: "approver", do: rejectEffect},
+	"/ui/effects/resolve":  {role: "approver", do: resolveEffect},
 }
 
 // ignored leaves out the answer of a call: its page is read again.
@@ -42,7 +48,7 @@ func ignored[V any](call func(Service, context.Context, string) (V, error)) func
 func (d *server) performSwitch(pages string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		op, known := switches[pages+r.PathValue("verb")]
-		r, err := d.authorizeFor(r, "operator", op.global)
+		r, err := d.authorizeFor(r, cmp.Or(op.role, "operator"), op.global)
 		if err != nil {
 			d.deny(w, r, err)
 			return

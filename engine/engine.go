@@ -103,6 +103,17 @@ func (w *notifyingDB) fits(ctx context.Context) error {
 type Options struct {
 	// Schema is PostgreSQL's schema; "" = the URL's or DB_SCHEMA's, else pawl.
 	Schema string
+	// MaxConns bounds the connections of this engine to PostgreSQL, at least 2; 0 = the URL's
+	// parameter max_conns, else 8. Below 4 the engine polls instead of listening for the work of
+	// other processes.
+	MaxConns int
+	// ListenURL is where the engine listens for the work of other processes when PostgreSQL is behind
+	// a pooler of transactions; "" = the URL's parameter listen_url. Without one, the engine polls.
+	ListenURL string
+	// Pool is a *pgxpool.Pool of the program, whose connections the engine then uses instead of own
+	// ones, at most MaxConns. It leaves their settings as they are, and the pool open. Of the URL only
+	// the scheme counts then, postgres:.
+	Pool any
 	// Migrate is what Open does about the schema. "" or "up" migrates it to the newest
 	// version; "off" only verifies that this program can run on it.
 	Migrate string
@@ -120,7 +131,7 @@ type Options struct {
 	Sweep *pawl.SweepOptions
 	// PollInterval is the longest time that a waiting call may miss what another process
 	// has committed: on PostgreSQL, work whose notice is lost, and the change of a task that
-	// a call waits for. 0 = 250 ms.
+	// a call waits for. 0 = 250 ms; 1 s for claims of an engine that does not listen.
 	PollInterval time.Duration
 	// MaxTypes limits the types with queued work in one namespace, as far as this engine
 	// knows them. A task of one more type is refused with the code limit. 0 =
@@ -228,7 +239,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		o.Log = slog.Default()
 	}
 	if o.PollInterval <= 0 {
-		o.PollInterval = 250 * time.Millisecond
+		o.PollInterval = defaultPoll
 	}
 	if o.MaxTypes <= 0 {
 		o.MaxTypes = pawl.DefaultMaxTypes
@@ -307,7 +318,8 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 			sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing, KeepMode: o.KeepFileMode},
 		)
 	case "postgres", "postgresql":
-		return postgres.Open(ctx, url, postgres.Options{Schema: o.Schema, Log: o.Log})
+		return postgres.Open(ctx, url, postgres.Options{Schema: o.Schema, MaxConns: o.MaxConns, ListenURL: o.ListenURL,
+			Pool: o.Pool, Log: o.Log})
 	}
 	return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "a database URL begins with sqlite: or postgres://"}
 }

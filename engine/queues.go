@@ -2,10 +2,17 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/internal/watch"
+)
+
+// The defaults of Options.PollInterval. A claim that waits polls less and less often.
+const (
+	defaultPoll = 250 * time.Millisecond
+	deafPoll    = time.Second // of claims, without notices
 )
 
 // openHub creates the hub and the queues, which waiting callers of this process use.
@@ -13,14 +20,21 @@ func (e *Engine) openHub() {
 	d := e.db.Dialect()
 	o := watch.Options{Log: e.log, OnRemote: func(t watch.Topic) { e.queues.Elsewhere(t) }}
 	if d.Notices {
-		o.Notify, o.Listen = d.Notify, d.Listen
+		o.Notify = d.Notify
+	}
+	if d.Listens {
+		o.Listen = d.Listen
 	}
 	if d.DataVersion {
 		o.Version = d.Changed
 	}
+	poll := e.opts.PollInterval
+	if poll == defaultPoll && d.Notices && !d.Listens {
+		poll = deafPoll
+	}
 	e.hub = watch.New(o)
 	e.limits = &limits{}
-	e.queues = queue.New(queue.Options{Hub: e.hub, View: e.queueView(), MaxTypes: e.opts.MaxTypes, PollInterval: e.opts.PollInterval})
+	e.queues = queue.New(queue.Options{Hub: e.hub, View: e.queueView(), MaxTypes: e.opts.MaxTypes, PollInterval: poll})
 }
 
 // queueView returns the function that reads what is queued: in the transaction of e, if

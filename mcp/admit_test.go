@@ -199,6 +199,10 @@ func TestWallsToolByTool(t *testing.T) {
 			t.Fatal(ls, err)
 		}
 		held := args{"item_id": ls[0].ID, "worker_id": "w", "attempt": 1}
+		effect, err := p.Service.OpenEffect(theirs, pawl.OpenEffectCall{ItemID: ls[0].ID, WorkerID: "w", Attempt: 1, Name: "e", RequestHash: "h"})
+		if err != nil {
+			t.Fatal(err)
+		}
 		about := map[string]args{
 			"work_get": {"task_id": task.ID}, "work_wait": {"task_id": task.ID, "wait_seconds": 0},
 			"work_approve": {"task_id": task.ID, "version": 1}, "work_cancel": {"task_id": task.ID},
@@ -209,8 +213,11 @@ func TestWallsToolByTool(t *testing.T) {
 			"work_fail": with(held, "error", "x"), "work_resume": {"item_id": ls[0].ID}, "work_list_parts": {"item_id": ls[0].ID},
 			"work_logs": {"task_id": task.ID}, "work_read": {"tool": "work_get", "arguments": args{"task_id": task.ID}, "path": "/task"},
 			"work_why": {"id": ls[0].ID}, "work_fork": {"task_id": task.ID, "checkpoint": 0},
-			"work_spawn": with(held, "key", "k", "type", "a"),
-			"work_list":  {}, "work_types": {}, "work_checkout": {"worker_id": "w"},
+			"work_spawn":   with(held, "key", "k", "type", "a"),
+			"work_effects": {}, "work_effect_open": with(held, "name", "e", "request_hash", "h"),
+			"work_effect_report":  with(held, "effect_id", effect.ID, "state", "done"),
+			"work_effect_resolve": {"effect_id": effect.ID, "decision": "happened"},
+			"work_list":           {}, "work_types": {}, "work_checkout": {"worker_id": "w"},
 		}
 		for tool := range mcp.ToolRoles() {
 			in, ok := about[tool]

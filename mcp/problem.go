@@ -20,6 +20,7 @@ type problem struct {
 	Holder       *string      `json:"holder,omitempty"`
 	Attempt      *int         `json:"attempt,omitempty"`
 	Reason       string       `json:"reason,omitempty"`
+	EffectID     string       `json:"effect_id,omitempty"`
 	Retryable    bool         `json:"retryable"`
 	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
 }
@@ -33,7 +34,7 @@ type refusal struct {
 func problemOf(p api.Problem, err error) problem {
 	out := problem{
 		Code: p.Code, Title: p.Title, Detail: p.Detail, Errors: renamed(p.Errors), State: p.State, Allowed: p.Allowed,
-		Holder: p.Holder, Attempt: p.Attempt, Reason: p.Reason, Retryable: p.Code.Info().Retryable,
+		Holder: p.Holder, Attempt: p.Attempt, Reason: p.Reason, EffectID: p.EffectID, Retryable: p.Code.Info().Retryable,
 	}
 	var e *pawl.Error
 	if errors.As(err, &e) {
@@ -57,6 +58,7 @@ func renamed(fields []pawl.Field) []pawl.Field {
 var next = map[pawl.Code]string{
 	pawl.CodeInvalid:         "Correct it and call again; nothing else has changed.",
 	pawl.CodeLeaseLost:       "Stop working on this item; check out again.",
+	pawl.CodeEffectUnknown:   "Do not make the call again; a person says with work_effect_resolve whether it happened.",
 	pawl.CodeNotFound:        "Look it up with work_list or work_get.",
 	pawl.CodeUnauthenticated: "Ask the operator for an API key.",
 	pawl.CodeForbidden:       "Ask a user who has the role.",

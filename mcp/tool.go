@@ -29,7 +29,7 @@ type tool struct {
 // tools are the rows of the table of tools, in its order, with what implements them. Each
 // file has the list of the tools that it implements.
 var tools = sync.OnceValue(func() []tool {
-	out, err := implemented(api.Routes, taskTools(), itemTools(), acceptTools(), derivedTools(), typeTools())
+	out, err := implemented(api.Routes, taskTools(), itemTools(), acceptTools(), derivedTools(), typeTools(), effectTools())
 	if err != nil {
 		panic(err) // the table and the lists are part of the program
 	}

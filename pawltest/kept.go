@@ -22,6 +22,7 @@ import (
 type kept struct {
 	url    string
 	schema *schema // nil on SQLite
+	pooled bool
 	db     store.DB
 	clock  atomic.Pointer[func() time.Time] // of SQLite
 	log    atomic.Pointer[slog.Handler]
@@ -37,7 +38,8 @@ const resetLimit = 20 * time.Second
 // keptOptions says whether an engine with these options can use a database of the pool: they
 // say nothing about how the database is opened.
 func keptOptions(o engine.Options) bool {
-	return o.Schema == "" && o.Migrate == "" && !o.Existing && !o.KeepFileMode && o.DB == nil
+	return o.Schema == "" && o.Migrate == "" && !o.Existing && !o.KeepFileMode && o.DB == nil && o.MaxConns == 0 &&
+		o.ListenURL == "" && o.Pool == nil
 }
 
 // take returns a database of the pool. Without Main there is none.
@@ -80,6 +82,7 @@ func newKept(t testing.TB, which Database) (k *kept, err error) {
 	}
 	k.url = Server(t)
 	k.schema = freshSchema(t, k.url)
+	k.url, k.pooled = which.url(t, k.url), which == Pooled
 	if k.db, err = engine.OpenDB(context.Background(), k.url, engine.Options{Schema: k.schema.name, Log: log}); err != nil {
 		return nil, err
 	}
@@ -139,6 +142,9 @@ func (k *kept) release(sound bool) {
 func (k *kept) which() Database {
 	if k.schema == nil {
 		return SQLite
+	}
+	if k.pooled {
+		return Pooled
 	}
 	return Postgres
 }

@@ -35,6 +35,9 @@ type Database string
 const (
 	SQLite   Database = "sqlite"
 	Postgres Database = "postgres"
+	// Pooled is Postgres behind a pooler that gives each transaction to any of its sessions. The URL
+	// there is in the environment variable PAWL_TEST_POOLER. It is not one of Databases.
+	Pooled Database = "pooled"
 )
 
 // Databases lists all databases, in the order in which Each runs them.
@@ -122,9 +125,10 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 		t.Cleanup(func() { k.release(p.sound()) })
 	case which == SQLite:
 		p.URL = "sqlite:" + freshFile(t)
-	case which == Postgres:
+	case which == Postgres, which == Pooled:
 		p.URL = Server(t)
 		p.schema = freshSchema(t, p.URL)
+		p.URL = which.url(t, p.URL)
 		t.Cleanup(func() { p.must(p.schema.release(!own && p.sound())) })
 	default:
 		t.Fatalf("pawltest: no database %q", which)

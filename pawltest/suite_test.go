@@ -1,6 +1,7 @@
 package pawltest_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -47,3 +48,16 @@ func TestADatabaseIsAsNewAfterTheSuite(t *testing.T) { pooledIsNew(t) }
 
 // The suite and the tests before make every move of the tables, on each database.
 func TestMovesAreThoseListed(t *testing.T) { pawltest.MovesAreThoseListed(t) }
+
+// Behind a pooler of transactions with four sessions the promises hold too: those about time and
+// waiting always, and all of them with PAWL_TEST_POOLED=1.
+func TestBehaviourBehindAPooler(t *testing.T) {
+	run := suite.RunTimed
+	if os.Getenv("PAWL_TEST_POOLED") == "1" {
+		run = suite.Run
+	}
+	run(t, func(t *testing.T) (pawl.Service, suite.Clock) {
+		p := pawltest.Open(t, pawltest.Pooled)
+		return p.Service, p
+	})
+}

@@ -24,6 +24,9 @@ func (s *server) effects() {
 	add(s, "get_effect", func(ctx context.Context, in *member) (*answer[pawl.EffectRecord], error) {
 		return reply(s.svc.GetEffect(ctx, in.ID))
 	})
+	add(s, "effect_receipt", func(ctx context.Context, in *member) (*answer[pawl.EffectReceipt], error) {
+		return reply(s.svc.EffectReceipt(ctx, in.ID))
+	})
 	type opening struct{ Body pawl.OpenEffectCall }
 	change(s, "open_effect", func(ctx context.Context, svc pawl.Service, in *opening) (*answer[pawl.OpenedEffect], error) {
 		if k := callOf(ctx).keyed; k != nil {

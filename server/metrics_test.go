@@ -129,11 +129,11 @@ func TestMetricsOfCommitsPoolsAndStreams(t *testing.T) {
 		if most := value(`(?m)^pawl_pool_max_connections\{pool="(?:read|hot)"\} (\S+)$`); most < 1 {
 			t.Errorf("a pool has at most %v connections", most)
 		}
-		if value(`(?m)^pawl_pool_connections\{pool="(?:read|hot)",state="in_use"\} (\S+)$`)+
-			value(`(?m)^pawl_pool_connections\{pool="(?:read|hot)",state="idle"\} (\S+)$`) < 1 {
+		if value(`(?m)^pawl_pool_connections\{pool="(?:read|all)",state="in_use"\} (\S+)$`)+
+			value(`(?m)^pawl_pool_connections\{pool="(?:read|all)",state="idle"\} (\S+)$`) < 1 {
 			t.Error("a pool has no connections after calls")
 		}
-		if waits := value(`(?m)^pawl_pool_waits_total\{pool="(?:write|hot)"\} (\S+)$`); waits < 1 {
+		if waits := value(`(?m)^pawl_pool_waits_total\{pool="(?:write|all)"\} (\S+)$`); waits < 1 {
 			t.Errorf("%v of %d concurrent calls waited", waits, n)
 		}
 		stream := openFeed(t, srv, "")

@@ -55,7 +55,7 @@ var kinds = map[string]string{
 		"get_message item_messages list_items get_item why_item resume_item item_parts item_events item_provenance list_events " +
 		"list_checkpoints list_failures list_workers stats series suggest_leases log_checkpoint log_task log_consistency list_sweeps " +
 		"prunable list_archives list_relays list_queues get_queue list_budgets get_budget budget_spending list_schedules get_schedule " +
-		"list_effects get_effect " +
+		"list_effects get_effect effect_receipt " +
 		"schedule_firings list_types get_type check_token list_keys get_key plain_task plain_task_events metrics",
 	"gather": "get_keys doctor", // doctor: one at a time
 	"stream": "follow_message chat resume_chat get_blob",
@@ -77,14 +77,15 @@ var kinds = map[string]string{
 	"page": "/ui/{$} /ui/tasks /ui/tasks/{id} /ui/tasks/bulk /ui/items /ui/approvals /ui/failures /ui/dead-letters /ui/items/selected " +
 		"/ui/items/{id} /ui/messages/{id} /ui/workers /ui/types /ui/queues /ui/queues/{id} /ui/schedules /ui/schedules/{id} " +
 		"/ui/budgets /ui/budgets/{id} /ui/legend /ui/tasks/{id}/{verb} /ui/items/{id}/{verb} /ui/messages/{id}/stop /ui/ /ui/sweeps " +
-		"/ui/relays /ui/keys",
+		"/ui/relays /ui/keys /ui/effects /ui/effects/{id}",
 	"part": "/ui/messages/{id}/stream /ui/blobs/{id} /ui/login /ui/live /ui/static/ /ui/oidc/login",
 	"form": "POST:/ui/view POST:/ui/namespace POST:/ui/logout POST:/ui/login POST:/ui/tasks/bulk POST:/ui/items/selected " +
 		"POST:/ui/tasks/{id}/{verb} POST:/ui/items/{id}/{verb} POST:/ui/messages/{id}/stop /ui/queues/ /ui/schedules/ /ui/relays/ " +
-		"/ui/keys/",
+		"/ui/keys/ /ui/effects/",
 	"tool": "work_propose work_fork work_cancel work_checkout work_heartbeat work_progress work_checkpoint work_complete work_fail " +
-		"work_release work_spawn work_submit work_submit_part work_finalize work_approve work_reject",
-	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs work_types",
+		"work_release work_spawn work_submit work_submit_part work_finalize work_approve work_reject " +
+		"work_effect_open work_effect_report work_effect_resolve",
+	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs work_types work_effects",
 	"wait": "work_wait",
 }
 

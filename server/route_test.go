@@ -79,6 +79,10 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("log_checkpoint", "", ""); r.json["size"] == nil { // sweep has signed it
 		t.Errorf("log_checkpoint: %s", r.text)
 	}
+	done := h.do(200, "GET", "/v1/effects?state=done&limit=1", "").items()[0]["id"].(string)
+	if r := call("effect_receipt", done, ""); r.json["checkpoint"] == nil {
+		t.Errorf("effect_receipt: %s", r.text)
+	}
 	task := h.do(201, "POST", "/v1/tasks", `{"type":"logged"}`).json["id"].(string)
 	if r := call("log_task", task, ""); r.json["proofs"] == nil {
 		t.Errorf("log_task: %s", r.text)

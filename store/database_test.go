@@ -63,7 +63,8 @@ func (third) Dialect() *store.Dialect {
 		ChecksFile:     true,
 		DataVersion:    true,
 		Notices:        true,
-		// Called only with DataVersion or Notices.
+		Listens:        true,
+		// Called only with DataVersion, Notices or Listens.
 		Changed: func(context.Context) (int64, error) { panic("to do") },
 		Notify:  func(context.Context, []string) error { panic("to do") },
 		Listen:  func(context.Context, func(), func(string)) error { panic("to do") },

@@ -90,3 +90,12 @@ WHERE f.gone = 0 AND f.state = 'waiting' OR @undecided(f)
 GROUP BY f.namespace, f.state
 ORDER BY f.namespace, f.state
 LIMIT $1
+
+-- PostgreSQL writes the data of those that it makes unknown with spaces.
+-- name: events of effect
+SELECT e.id
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.move IN @events(item 'effect_opened', 'effect_done', 'effect_failed', 'effect_unknown', 'effect_resolved')
+  AND (e.data LIKE $2 OR e.data LIKE $3)
+ORDER BY e.id
+LIMIT $4

@@ -145,7 +145,8 @@ type Dialect struct {
 	RoundTrips     bool // a read costs a round trip: concurrent reads are worth sharing
 	ChecksFile     bool // the database can search its own file for damage
 	DataVersion    bool // Changed detects what other processes write
-	Notices        bool // processes notify each other of work, by Notify and Listen
+	Notices        bool // processes notify each other of work, by Notify
+	Listens        bool // with Notices: this process can receive them, by Listen
 
 	// Changed returns a number that differs when another process may have written in the
 	// meantime. Without DataVersion it always returns 0, and waiting calls poll.
@@ -153,7 +154,7 @@ type Dialect struct {
 	// Look is a View for statements that need no common snapshot.
 	Look func(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// Notify sends short hints to other processes. Listen receives them until ctx or its
-	// connection ends, and calls ready when it has begun. Without Notices both do nothing.
+	// connection ends, and calls ready when it has begun. Each is called only if it can work.
 	Notify func(ctx context.Context, payloads []string) error
 	Listen func(ctx context.Context, ready func(), heard func(payload string)) error
 	// Commits says in which order transactions become visible. It is nil where event numbers

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/demo"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/effect"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/event"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/gate"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/idempotency"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/item"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/key"
@@ -59,6 +60,7 @@ func root(a *cli.App) *cobra.Command {
 		queue.Command(a),
 		budget.Command(a),
 		effect.Command(a),
+		gate.Command(a),
 		schedule.Command(a),
 		bulk.Command(a),
 		relay.Command(a),
@@ -71,9 +73,7 @@ func root(a *cli.App) *cobra.Command {
 		db.AdoptCommand(a),
 		db.CompactCommand(a),
 		db.MigrateCommand(a),
-		db.StatsCommand(
-			a,
-		),
+		db.StatsCommand(a),
 		top.Command(a),
 		db.ProvenanceCommand(a),
 		db.VerifyCommand(a),

@@ -24,7 +24,7 @@ for (const name of Object.keys(pagesOf({}))) {
 
 test("empty pages are accessible and name a command", async ({ page }) => {
   const empty = await start("-empty");
-  for (const path of ["/ui/", "/ui/queues", "/ui/schedules", "/ui/budgets", "/ui/workers", "/ui/types", "/ui/relays", "/ui/keys"]) {
+  for (const path of ["/ui/", "/ui/queues", "/ui/schedules", "/ui/budgets", "/ui/effects", "/ui/workers", "/ui/types", "/ui/relays", "/ui/keys"]) {
     await page.goto(empty.url + path);
     expect.soft(await faults(page), path).toEqual([]);
     await expect.soft(page.locator("#main .empty code").first(), path).toContainText("pawl ");

@@ -47,6 +47,8 @@ export const pagesOf = showcase => ({
   schedules: "/ui/schedules",
   schedule: "/ui/schedules/sync-tickets",
   budgets: "/ui/budgets",
+  effects: "/ui/effects",
+  effect: `/ui/effects/${showcase.effect}`,
   budget: "/ui/budgets/models?by=model",
   workers: "/ui/workers",
   types: "/ui/types",

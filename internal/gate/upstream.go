@@ -69,7 +69,7 @@ func (u Upstream) check(name string, getenv func(string) string) (*upstream, err
 		return nil, at("/changed", "must be ask or new")
 	}
 	for header, value := range u.Headers {
-		secret, err := resolve(value, getenv)
+		secret, err := Resolve(value, getenv)
 		if err != nil {
 			return nil, at("/headers/"+header, "%v", err)
 		}
@@ -78,8 +78,8 @@ func (u Upstream) check(name string, getenv func(string) string) (*upstream, err
 	return out, nil
 }
 
-// resolve returns what a value of the configuration stands for. Its error shows no secret.
-func resolve(value string, getenv func(string) string) (string, error) {
+// Resolve returns what a value of the configuration stands for. Its error shows no secret.
+func Resolve(value string, getenv func(string) string) (string, error) {
 	if name, is := strings.CutPrefix(value, "env:"); is {
 		if secret := getenv(name); secret != "" {
 			return secret, nil

@@ -103,9 +103,32 @@ func (f *filler) research() {
 	held, _ := f.claim("w-report-1", "summarise-report", 3600)
 	progress, stage := 40, "reading"
 	only[pawl.Moved](f)(f.Progress(f, []pawl.ProgressCall{{Fence: held.Fence(), Progress: &progress, Stage: &stage}}))
+	f.effects(held)
 	slept, _ := f.claim("w-report-2", "summarise-report", 3600)
 	until := f.clock.now().Add(2 * time.Hour)
 	only[pawl.Moved](f)(f.Suspend(f, []pawl.SuspendCall{{Fence: slept.Fence(), Until: &until}}))
+}
+
+// effects leaves one effect of each state.
+func (f *filler) effects(l pawl.Lease) {
+	open := func(name string, approve bool) string {
+		out, err := f.OpenEffect(f, pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Name: name, Approve: approve,
+			RequestHash: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"})
+		f.check(err)
+		return out.ID
+	}
+	_, err := f.EffectDone(f, open("buy-report", false), pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt,
+		Answer: asJSON(`{"invoice":"R-2204","eur":40}`)})
+	f.check(err)
+	_, err = f.EffectFailed(f, open("mail-author", false), pawl.EffectFailedCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt,
+		Error: pawl.Failure{Code: "refused", Message: "the mailbox does not exist"}})
+	f.check(err)
+	f.shown["effect"] = open("order-measurement", false)
+	_, err = f.EffectUnknown(f, f.shown["effect"], pawl.EffectUnknownCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt,
+		Error: &pawl.Failure{Message: "the connection was closed without an answer"}})
+	f.check(err)
+	open("publish", true)
+	open("upload", false)
 }
 
 func (f *filler) checkpoint(l pawl.Lease, name, snapshot string) {

@@ -21,6 +21,9 @@ func missing() []string {
 			packages = append(packages, "postgresql")
 		}
 	}
+	if _, err := testserver.FindPgBouncer(); err != nil {
+		packages = append(packages, "pgbouncer")
+	}
 	for _, b := range brokers {
 		if _, err := b.find(); err != nil && os.Getenv(b.variable) == "" {
 			packages = append(packages, b.debian)

@@ -1,5 +1,5 @@
 // Command testenv runs `go test` with the servers that the tests need. It sets
-// PAWL_TEST_POSTGRES, PAWL_TEST_RABBITMQ and PAWL_TEST_NATS; for each that is not set
+// PAWL_TEST_POSTGRES, PAWL_TEST_POOLER, PAWL_TEST_RABBITMQ and PAWL_TEST_NATS; for each that is not set
 // it starts a temporary server. Its arguments are those of `go test`, and its own:
 //
 //	-raced    run the tests of the list in raced.go once more, with the race detector
@@ -61,20 +61,8 @@ func run(args []string) int {
 	defer leave()
 	env, stopBrokers := startBrokers(ctx, env, report)
 	defer stopBrokers()
-	if os.Getenv("PAWL_TEST_POSTGRES") == "" {
-		server, err := testserver.Start(ctx, testserver.Options{})
-		if err != nil {
-			report.CouldNot("PostgreSQL", err.Error())
-		} else {
-			defer func() {
-				if err := server.Stop(); err != nil {
-					note("%v", err)
-				}
-			}()
-			note("PostgreSQL %s in %s", server.Version, server.Dir)
-			env = append(env, "PAWL_TEST_POSTGRES="+server.URL)
-		}
-	}
+	env, stopPostgres := startPostgres(ctx, env, report)
+	defer stopPostgres()
 	env, forget := withProgram(ctx, args, env)
 	defer forget()
 	env = withPrism(env)

@@ -16,6 +16,9 @@ func TestBrokersLeaveNothing(t *testing.T) {
 	}{
 		"RabbitMQ": {FindRabbitMQ, NewRabbitMQ},
 		"NATS":     {FindNATS, NewNATS},
+		"PgBouncer": {FindPgBouncer, func() (*Broker, error) {
+			return NewPooler(t.Context(), "postgres://nobody@127.0.0.1:1/none", 1) // it answers without a server
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -405,6 +405,14 @@ var effects = noun{"effects", []promise{
 		w.ok(err, "next page")
 		w.same([]any{len(list.Items), list.Items[0].ID, list.Next}, []any{1, ids[0], ""}, "the second page")
 	}},
+	{"an effect has no receipt before its events are signed", func(w *fixture) {
+		w.oneItem()
+		opened := w.openEffect(w.claim("w1"), "charge")
+		_, err := w.svc.EffectReceipt(w.ctx, opened.ID)
+		w.refused(err, pawl.CodeNotFound)
+		_, err = w.svc.EffectReceipt(w.ctx, "eff_0")
+		w.refused(err, pawl.CodeNotFound)
+	}},
 	{"a call waits while the effect is open elsewhere", func(w *fixture) {
 		w.oneItem()
 		l := w.claim("w1")

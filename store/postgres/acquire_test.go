@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -18,17 +16,14 @@ func TestAWaitForAConnectionShortensTheStatement(t *testing.T) {
 	if url == "" {
 		t.Skip("PAWL_TEST_POSTGRES is not set")
 	}
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const limit, held = 80 * time.Second, 300 * time.Millisecond
-	d := &db{}
-	p, err := d.pool(cfg, poolKind{name: "hot", conns: 1, session: everySession, limit: limit, lock: time.Second})
+	opened, err := Open(t.Context(), url, Options{MaxConns: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	defer opened.Close()
+	p := opened.(*db).hot
+	p.limit = limit
 	_, left, free, err := p.acquire(t.Context(), false)
 	if err != nil || left != p.limit {
 		t.Fatalf("with a free connection a statement has %v of %v, %v", left, p.limit, err)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -33,6 +35,7 @@ type trackedConn struct {
 	heard atomic.Int64 // when the server last sent data, in microseconds
 	mute  *time.Timer  // closes a connection without a first answer; nil = the connection may stay silent
 	of    *trackedConns
+	spare atomic.Bool // the server may be silent for long
 }
 
 // dial opens every connection of the database.
@@ -74,10 +77,21 @@ func (w *trackedConns) closeSilent(silent time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.open {
-		if c.heard.Load() <= before {
+		if c.heard.Load() <= before && !c.spare.Load() {
 			_ = c.Conn.Close()
 			delete(w.open, c)
 		}
+	}
+}
+
+// spare says whether the server may be silent on a connection for long.
+func (w *trackedConns) spare(c *pgx.Conn, is bool) {
+	wire := c.PgConn().Conn()
+	if t, ok := wire.(interface{ NetConn() net.Conn }); ok { // TLS
+		wire = t.NetConn()
+	}
+	if t, ok := wire.(*trackedConn); ok {
+		t.spare.Store(is)
 	}
 }
 
@@ -98,5 +112,24 @@ func (c *trackedConn) Close() error {
 	if c.mute != nil {
 		c.mute.Stop()
 	}
+	c.await()
 	return c.Conn.Close()
+}
+
+// closeLimit is how long Close waits for the server.
+const closeLimit = 250 * time.Millisecond
+
+// await waits until the server has ended the session, so that a connection after this one is not one
+// too many.
+func (c *trackedConn) await() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.Conn.SetReadDeadline(clock.Now().Add(closeLimit)) != nil {
+		return
+	}
+	rest := make([]byte, 512)
+	for {
+		if _, err := c.Conn.Read(rest); err != nil {
+			return
+		}
+	}
 }

@@ -12,20 +12,21 @@ import (
 
 // capabilities describes what PostgreSQL can do: many concurrent writers, a round trip for
 // each call, and notices between processes.
-func (d *db) capabilities(conn *pgx.ConnConfig, schema string) store.Dialect {
+func (d *db) capabilities(t target) store.Dialect {
+	schema := t.schema
 	return store.Dialect{
-		Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(schema), Migrator: d.migrator(d.unhurried, schema),
-		ParallelWrites: true, RoundTrips: true, Notices: true, Commits: d.commits(),
+		Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(schema), Migrator: d.migrator(schema),
+		ParallelWrites: true, RoundTrips: true, Notices: true, Listens: d.listens, Commits: d.commits(),
 		Changed:  func(context.Context) (int64, error) { return 0, nil },
 		Look:     d.Auto,
 		Notify:   d.notifier(schema),
-		Listen:   listener(conn, schema),
+		Listen:   d.listener(t.listen, schema),
 		Warnings: func(ctx context.Context) ([]store.Warning, error) { return d.warnings(ctx, schema) },
 		Guard:    func() { d.guarded.Store(true) },
 		OnCommit: func(func(int)) {},
 		Forget:   d.dictionary.names.Forget,
 		Pools:    d.poolStates,
-		Place:    placeOf(conn),
+		Place:    placeOf(t.config.ConnConfig),
 		Shrink:   func(context.Context, store.Tx) (bool, error) { return false, nil }, // autovacuum does it
 		Compact:  func(ctx context.Context) (int64, error) { return d.compact(ctx, schema) },
 		Snapshot: func(ctx context.Context, tx store.Tx) (of bool, err error) {

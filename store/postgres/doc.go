@@ -1,7 +1,7 @@
 // Package postgres keeps Pawl in PostgreSQL 14 or newer, through pgx. All tables are in a
 // schema of their own, and all times come from one clock, pawl.now().
 //
-// It uses prepared statements, SET and session-level advisory locks. A pooler between Pawl
-// and the server must therefore use session pooling, not transaction pooling. The login
-// needs no right beyond creating objects in the schema.
+// Where a connection is a session, it has settings and prepared statements, and one of them listens.
+// Behind a pooler of transactions nothing relies on a session: settings go with the statements, in
+// the same transaction. The login needs no right beyond creating objects in the schema.
 package postgres

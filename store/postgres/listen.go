@@ -16,13 +16,10 @@ func channel(schema string) string { return "pawl_ready_" + schema[:min(len(sche
 // whole database at commit.
 func (d *db) notifier(schema string) func(ctx context.Context, payloads []string) error {
 	return func(ctx context.Context, payloads []string) error {
-		ctx, end := d.background.bound(ctx, d.background.limit)
-		defer end()
-		_, err := d.background.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) p", channel(schema), payloads)
-		if err != nil {
-			return classify(err)
-		}
-		return nil
+		return classify(d.background.single(ctx, func(s *session) error {
+			_, err := s.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) p", channel(schema), payloads)
+			return err
+		}))
 	}
 }
 
@@ -30,16 +27,15 @@ func (d *db) notifier(schema string) func(ctx context.Context, payloads []string
 // still answers.
 const pingEvery = 5 * time.Second
 
-// listener receives hints on a connection of its own, until ctx or the connection ends. It
-// needs a session: behind a transaction pooler it receives nothing, and waiting claims
-// poll.
-func listener(conn *pgx.ConnConfig, schema string) func(ctx context.Context, ready func(), heard func(payload string)) error {
+// listener receives hints, until ctx or the connection ends. It needs a session, which it has for
+// that time.
+func (d *db) listener(of *pgx.ConnConfig, schema string) func(ctx context.Context, ready func(), heard func(payload string)) error {
 	return func(ctx context.Context, ready func(), heard func(payload string)) error {
-		c, err := pgx.ConnectConfig(ctx, conn.Copy())
+		c, free, err := d.hold(ctx, of)
 		if err != nil {
 			return classify(err)
 		}
-		defer c.Close(context.WithoutCancel(ctx))
+		defer free()
 		within, cancel := context.WithTimeout(ctx, dialLimit)
 		defer cancel()
 		if _, err := c.Exec(within, "LISTEN "+pgx.Identifier{channel(schema)}.Sanitize()); err != nil {
@@ -62,6 +58,30 @@ func listener(conn *pgx.ConnConfig, schema string) func(ctx context.Context, rea
 			}
 		}
 	}
+}
+
+// hold takes a connection for long: one of the pool's, or a new one. free closes it.
+func (d *db) hold(ctx context.Context, of *pgx.ConnConfig) (c *pgx.Conn, free func(), err error) {
+	if of != nil {
+		if c, err = pgx.ConnectConfig(ctx, of.Copy()); err != nil {
+			return nil, nil, err
+		}
+		return c, func() { _ = c.Close(context.WithoutCancel(ctx)) }, nil
+	}
+	if _, err := d.slots.take(ctx, useSession); err != nil {
+		return nil, nil, err
+	}
+	pooled, err := d.conns.Acquire(ctx)
+	if err != nil {
+		d.slots.give(useSession)
+		return nil, nil, err
+	}
+	d.wires.spare(pooled.Conn(), true)
+	return pooled.Conn(), func() {
+		_ = pooled.Conn().Close(context.WithoutCancel(ctx))
+		pooled.Release()
+		d.slots.give(useSession)
+	}, nil
 }
 
 // ping checks whether the server still answers.

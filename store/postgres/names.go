@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -16,9 +17,9 @@ var namesFile embed.FS
 // namesSQL are the statements that insert rows of the dictionaries.
 var namesSQL = store.Texts(namesFile, "names.sql")
 
-// dictionary implements store.Dictionary for the transactions of a database. Names are
-// inserted on a connection of their own: each transaction finds the row at once, and no
-// transaction holds a name until its end while others wait for it.
+// dictionary remembers the names that have rows, for all transactions of a database. A name is
+// inserted before the transaction that needs it, or by itself: each transaction finds the row at
+// once, and no transaction holds a name until its end while others wait for it.
 type dictionary struct {
 	db    *db
 	names store.Names
@@ -32,53 +33,147 @@ func (d *dictionary) Known() *store.Names {
 	return &d.names
 }
 
+// newNames are the names that a transaction needs and that may have no row yet. It ends, they are
+// inserted, and it runs again: with two connections, two transactions that each need another
+// connection would wait for each other.
+type newNames struct {
+	actors []store.ActorName
+	queues []store.QueueName
+	made   map[any]bool
+}
+
+// errNewNames ends a transaction that needs names.
+var errNewNames = &pawl.Error{Code: pawl.CodeUnavailable, Message: "names are inserted first"}
+
+func (n *newNames) any() bool { return n != nil && len(n.actors)+len(n.queues) > 0 }
+
+// missing returns those of some names that were not inserted for this transaction.
+func missing[T comparable](n *newNames, names []T) (out []T) {
+	for _, name := range names {
+		if !n.made[name] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// makeNames inserts what a transaction has asked for.
+func (d *db) makeNames(ctx context.Context, n *newNames) error {
+	err := d.coldPool(ctx).do(ctx, nil, changing, true, func(ctx context.Context, tx store.Tx) error {
+		return d.dictionary.insert(ctx, tx, n.actors, n.queues)
+	})
+	if err == nil {
+		if n.made == nil {
+			n.made = map[any]bool{}
+		}
+		for _, a := range n.actors {
+			n.made[a] = true
+		}
+		for _, q := range n.queues {
+			n.made[q] = true
+		}
+		d.dictionary.learn(n.actors, n.queues)
+	}
+	n.actors, n.queues = nil, nil
+	return err
+}
+
 // MakeActors implements store.Dictionary.
-func (d *dictionary) MakeActors(ctx context.Context, names []store.ActorName) (bool, error) {
-	if d == nil {
+func (s *session) MakeActors(ctx context.Context, names []store.ActorName) (bool, error) {
+	if s.dictionary == nil {
 		return false, nil
 	}
-	kinds, texts := make([]string, len(names)), make([]string, len(names))
-	for i, n := range names {
-		kinds[i], texts[i] = n.Kind, n.Name
+	if s.asked == nil {
+		return true, s.makeAlone(ctx, names, nil)
 	}
-	if err := d.add(ctx, namesSQL["actors"], kinds, texts); err != nil {
-		return true, err
+	more := missing(s.asked, names)
+	if len(more) == 0 {
+		return true, nil
 	}
-	for _, n := range names {
-		d.names.Learn(n, store.NoNumber)
-	}
-	return true, nil
+	s.asked.actors = append(s.asked.actors, more...)
+	return true, errNewNames
 }
 
 // MakeQueues implements store.Dictionary.
-func (d *dictionary) MakeQueues(ctx context.Context, names []store.QueueName) (bool, error) {
-	if d == nil {
+func (s *session) MakeQueues(ctx context.Context, names []store.QueueName) (bool, error) {
+	if s.dictionary == nil {
 		return false, nil
 	}
-	namespaces, types := make([]string, len(names)), make([]string, len(names))
-	for i, n := range names {
-		namespaces[i], types[i] = n.Namespace, n.Type
+	if s.asked == nil {
+		return true, s.makeAlone(ctx, nil, names)
 	}
-	if err := d.add(ctx, namesSQL["queues"], namespaces, types); err != nil {
-		return true, err
+	more := missing(s.asked, names)
+	if len(more) == 0 {
+		return true, nil
 	}
-	for _, n := range names {
-		d.names.LearnQueue(n, store.NoNumber)
-	}
-	return true, nil
+	s.asked.queues = append(s.asked.queues, more...)
+	return true, errNewNames
 }
 
-// add inserts rows of a dictionary, in a transaction of its own.
-func (d *dictionary) add(ctx context.Context, query string, first, second []string) error {
-	p := d.db.names
-	c, left, free, err := p.acquire(ctx, false)
-	if err != nil {
-		return classify(err)
+// makeAlone inserts names outside of a transaction: on the same connection, or for a caller's
+// transaction on another one.
+func (s *session) makeAlone(ctx context.Context, actors []store.ActorName, queues []store.QueueName) error {
+	if s.pool == nil {
+		return s.dictionary.makeBeside(ctx, actors, queues)
 	}
-	defer free()
-	s := &session{on: c, rewrite: d.db.dialect.Rewrite, pool: p, limit: left}
-	_, err = s.Exec(ctx, query, first, second)
+	err := s.dictionary.insert(ctx, s, actors, queues)
+	if err == nil {
+		s.dictionary.learn(actors, queues)
+	}
 	return err
+}
+
+// makeBeside inserts names for a caller's own transaction.
+func (d *dictionary) makeBeside(ctx context.Context, actors []store.ActorName, queues []store.QueueName) error {
+	return classify(d.db.makeNames(ctx, &newNames{actors: actors, queues: queues}))
+}
+
+// MakeActors implements store.Dictionary for a transaction of database/sql.
+func (s *sqlSession) MakeActors(ctx context.Context, names []store.ActorName) (bool, error) {
+	if s.dictionary == nil {
+		return false, nil
+	}
+	return true, s.dictionary.makeBeside(ctx, names, nil)
+}
+
+// MakeQueues implements store.Dictionary.
+func (s *sqlSession) MakeQueues(ctx context.Context, names []store.QueueName) (bool, error) {
+	if s.dictionary == nil {
+		return false, nil
+	}
+	return true, s.dictionary.makeBeside(ctx, nil, names)
+}
+
+// insert inserts rows of the dictionary.
+func (d *dictionary) insert(ctx context.Context, tx store.Tx, actors []store.ActorName, queues []store.QueueName) error {
+	if len(actors) > 0 {
+		kinds, texts := make([]string, len(actors)), make([]string, len(actors))
+		for i, n := range actors {
+			kinds[i], texts[i] = n.Kind, n.Name
+		}
+		if _, err := tx.Exec(ctx, namesSQL["actors"], kinds, texts); err != nil {
+			return err
+		}
+	}
+	if len(queues) == 0 {
+		return nil
+	}
+	namespaces, types := make([]string, len(queues)), make([]string, len(queues))
+	for i, n := range queues {
+		namespaces[i], types[i] = n.Namespace, n.Type
+	}
+	_, err := tx.Exec(ctx, namesSQL["queues"], namespaces, types)
+	return err
+}
+
+// learn remembers names whose rows are committed.
+func (d *dictionary) learn(actors []store.ActorName, queues []store.QueueName) {
+	for _, n := range actors {
+		d.names.Learn(n, store.NoNumber)
+	}
+	for _, n := range queues {
+		d.names.LearnQueue(n, store.NoNumber)
+	}
 }
 
 // classified is classify. When a statement did not find the row of a name, it also forgets

@@ -29,28 +29,41 @@ type Options struct {
 	// Schema is the schema of Pawl's tables: lower-case letters, digits and underscores, at
 	// most 63. "" = the URL's parameter schema, else pawl.
 	Schema string
-	// MaxConns bounds the connections for calls, at least 4; 0 = 10. Six tenths of them are
-	// for hot verbs. In addition, heartbeats have up to 2 connections, sweeps and the feed up
-	// to 3, and LISTEN and new names have one each.
+	// MaxConns bounds the connections of this database in this process, at least 2; 0 = the URL's
+	// parameter max_conns, else 8. From 4 on, one of them is for LISTEN.
 	MaxConns int
+	// ListenURL is where LISTEN connects to, for a URL that is a pooler's; "" = the URL's parameter
+	// listen_url, else the URL itself if a connection there is a session.
+	ListenURL string
+	// Pool is a *pgxpool.Pool of the embedding program, whose connections are then used instead of own
+	// ones. They keep their settings. Close leaves the pool open.
+	Pool any
 	// Log gets one line per retried transaction; nil = slog.Default.
 	Log *slog.Logger
 }
 
-const oldestServer = 140000
+const (
+	oldestServer = 140000
+	defaultConns = 8
+	leastConns   = 2 // a migration needs one beside the one that has the lock of migrations
+	mostConns    = 10_000
+)
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// db implements store.DB with several pools. Auto uses the hot connections, whose plans
-// cannot change. Do and View use the cold ones. The others are reserved, see
-// store.Purpose.
+// db implements store.DB. Auto and Whole are hot: the planner has no choice in their statements.
+// Do and View are cold. What differs is set by their transactions. See store.Purpose for the others.
 type db struct {
+	mode                   mode
+	conns                  *pgxpool.Pool
+	slots                  *slots
 	hot, cold              *pool
 	heartbeats, background *pool
-	names                  *pool // one connection, on which no statement waits for another transaction of Pawl
+	session                string // the settings of a session
+	probing                atomic.Bool
 	dictionary             dictionary
-	plain                  *sql.DB         // for migrations, which have no time limits
-	unhurried              *pgx.ConnConfig // the configuration of plain
+	plain                  *sql.DB // for migrations, which have no time limits
+	listens                bool
 	wires                  trackedConns
 	dialect                store.Dialect
 	log                    *slog.Logger
@@ -64,82 +77,89 @@ type db struct {
 // schema name or a server that is too old, and an unavailable error for a server that does
 // not answer. It does not migrate.
 func Open(ctx context.Context, url string, o Options) (store.DB, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+	t, err := targetOf(url, o)
 	if err != nil {
-		// Without err, which repeats the URL with its password.
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the URL is not one of a PostgreSQL database"}
-	}
-	params := cfg.ConnConfig.RuntimeParams
-	if o.Schema == "" {
-		o.Schema = params["schema"]
-	}
-	if o.Schema == "" {
-		o.Schema = "pawl"
-	}
-	delete(params, "schema")
-	if !identifier.MatchString(o.Schema) {
-		return nil, pawl.Invalid("/schema", "%q is not a schema's name: lower-case letters, digits and underscores, at most 63", o.Schema)
-	}
-	if params["application_name"] == "" {
-		params["application_name"] = "pawl"
-	}
-	if o.MaxConns == 0 {
-		o.MaxConns = 10
+		return nil, err
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	d := &db{log: o.Log}
-	if err := d.connect(cfg, int32(max(4, o.MaxConns))); err != nil {
-		return nil, classify(err)
-	}
-	d.dialect = d.capabilities(cfg.ConnConfig, o.Schema)
-	if err = d.checkSessions(ctx); err == nil {
-		err = d.check(ctx)
+	d, err := open(ctx, t, o)
+	if errors.Is(err, errSpread) && t.mode == "" {
+		o.Log.InfoContext(ctx, "a pooler of transactions answers there: pool_mode=transaction is used")
+		t.mode = modeTransaction
+		d, err = open(ctx, t, o)
 	}
 	if err != nil {
-		d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// connect creates the pools, which open their connections on first use.
-func (d *db) connect(cfg *pgxpool.Config, total int32) (err error) {
-	one := cfg.ConnConfig
+func open(ctx context.Context, t target, o Options) (*db, error) {
+	d := &db{log: o.Log}
+	switch {
+	case t.own != nil:
+		d.mode = borrowed
+	case t.mode == modeTransaction:
+		d.mode = transactions
+	}
+	err := d.connect(t)
+	if err == nil {
+		d.dialect = d.capabilities(t)
+		err = d.checkSessions(ctx)
+	}
+	if err == nil {
+		err = d.check(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(classify(err), d.Close())
+	}
+	return d, nil
+}
+
+// connect creates the pool, which opens its connections on first use.
+func (d *db) connect(t target) (err error) {
+	one := t.config.ConnConfig
 	one.DialFunc = d.wires.dial
 	if one.ConnectTimeout == 0 {
 		one.ConnectTimeout = dialLimit
 	}
 	d.wires.first = one.ConnectTimeout
-	set := func(name string, d time.Duration) time.Duration {
+	given := func(name string, d time.Duration) time.Duration {
 		if ms, err := strconv.Atoi(one.RuntimeParams[name]); err == nil && ms > 0 {
 			d = time.Duration(ms) * time.Millisecond
 		}
 		return d
 	}
-	hot := poolKind{"hot", total - total*4/10, hotSession, set("statement_timeout", hotLimit), set("lock_timeout", hotLock)}
-	cold := poolKind{"cold", total * 4 / 10, everySession, set("statement_timeout", coldLimit), set("lock_timeout", coldLock)}
+	hot := poolKind{"hot", useHot, usePatientHot, given("statement_timeout", hotLimit), given("lock_timeout", hotLock), false}
+	cold := poolKind{"cold", useCold, usePatientCold, given("statement_timeout", coldLimit), given("lock_timeout", coldLock), true}
 	beats, background := hot, cold
-	beats.name, background.name = "heartbeats", "background"
-	beats.conns, background.conns, background.lock = 2, 3, hot.lock
-	names := cold
-	names.name, names.conns = "names", 1
-	var errs [5]error
-	d.hot, errs[0] = d.pool(cfg, hot)
-	d.cold, errs[1] = d.pool(cfg, cold)
-	d.heartbeats, errs[2] = d.pool(cfg, beats)
-	d.background, errs[3] = d.pool(cfg, background)
-	d.names, errs[4] = d.pool(cfg, names)
+	beats.name, beats.use, beats.patient = "heartbeats", useHeartbeats, usePatientHeartbeats
+	background.name, background.use, background.patient, background.lock = "background", useBackground, usePatientBackground, hot.lock
+	if d.mode == transactions { // a pooler accepts few parameters; each transaction sets these
+		for _, name := range []string{"statement_timeout", "lock_timeout"} {
+			delete(one.RuntimeParams, name)
+		}
+		one.DefaultQueryExecMode, one.StatementCacheCapacity = pgx.QueryExecModeCacheDescribe, 0
+	}
+	d.listens = t.conns >= listensFrom && (d.mode == sessions || t.listen != nil || d.mode == borrowed)
+	pooled := t.conns
+	if d.listens && t.listen != nil {
+		pooled-- // LISTEN has a connection beside the pool
+	}
+	d.slots, d.session = newSlots(pooled, d.listens && t.listen == nil), ofSession(hot)
+	d.hot, d.cold, d.heartbeats, d.background = d.kind(hot), d.kind(cold), d.kind(beats), d.kind(background)
 	d.dictionary.db = d
-	d.unhurried = one.Copy()
-	d.unhurried.DialFunc = new(trackedConns).dial // these connections are never closed for silence
-	d.plain = stdlib.OpenDB(*d.unhurried, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, everySession+"; SET statement_timeout = 0; SET lock_timeout = 0")
-		return err
-	}))
-	d.plain.SetMaxIdleConns(0)
-	return errors.Join(errs[:]...)
+	if d.conns = t.own; t.own == nil {
+		d.conns, err = d.newPool(t.config, int32(pooled))
+	}
+	if err == nil {
+		d.plain = sql.OpenDB(unhurried{d, stdlib.GetPoolConnector(d.conns)})
+		d.plain.SetMaxIdleConns(0)
+		d.plain.SetMaxOpenConns(1) // with the lock of migrations these are two, and there may be no more
+	}
+	return err
 }
 
 // check asks the server for its version, encoding and rights.
@@ -147,9 +167,11 @@ func (d *db) check(ctx context.Context) error {
 	var version int
 	var encoding string
 	var named bool
-	err := d.cold.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), "+
-		"has_function_privilege('pg_control_system()', 'EXECUTE') AND "+
-		"has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')").Scan(&version, &encoding, &named)
+	err := d.cold.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), "+
+			"has_function_privilege('pg_control_system()', 'EXECUTE') AND "+
+			"has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')").Scan(&version, &encoding, &named)
+	})
 	switch {
 	case err != nil:
 		return classify(err)
@@ -169,16 +191,20 @@ func (d *db) Dialect() *store.Dialect { return &d.dialect }
 
 // Close implements store.DB. It waits for the calls in progress.
 func (d *db) Close() error {
-	err := d.plain.Close()
-	for _, p := range d.pools() {
-		p.Close()
+	if d.plain == nil {
+		return nil
 	}
+	err := d.plain.Close()
+	if d.mode == borrowed {
+		return err
+	}
+	d.conns.Close()
 	return err
 }
 
-func (d *db) migrator(conn *pgx.ConnConfig, schema string) store.Migrator {
+func (d *db) migrator(schema string) store.Migrator {
 	files, table := scripts(schema)
-	return classified{store.NewMigrator(migrationDB{d.plain, files, schema, table, conn}, files, table)}
+	return classified{store.NewMigrator(migrationDB{d, files, schema, table}, files, table)}
 }
 
 // scripts returns the migrations of a schema and the name of its table of migrations.

@@ -182,11 +182,17 @@ func TestQueriesByKeys(t *testing.T) {
 	all := func(ctx context.Context, tx store.Tx, others, byKeys string) error {
 		return errors.Join(look(ctx, tx, others), look(store.ByKeys(ctx), tx, byKeys), look(ctx, tx, others))
 	}
+	auto := func(ctx context.Context, tx store.Tx) error { // the default; the server for tests has another
+		_, err := store.Row(ctx, tx, []any{new(string)}, "SELECT set_config('plan_cache_mode', 'auto', true)")
+		return err
+	}
 	err := errors.Join(
 		h.db.View(t.Context(), func(ctx context.Context, tx store.Tx) error {
-			return all(ctx, tx, "auto on", "force_generic_plan off")
+			return errors.Join(auto(ctx, tx), all(ctx, tx, "auto on", "force_generic_plan off"))
 		}),
-		h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error { return all(ctx, tx, "auto off", "auto off") }),
+		h.db.Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			return errors.Join(auto(ctx, tx), all(ctx, tx, "auto off", "auto off"))
+		}),
 		h.db.Whole(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			return all(ctx, tx, "force_generic_plan off", "force_generic_plan off")
 		}))
@@ -337,7 +343,7 @@ func TestContexts(t *testing.T) {
 	defer db.Close()
 	hold, held := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
-	for range 3 {
+	for range 2 { // one of four listens, and one is for heartbeats
 		all.Go(func() {
 			_ = db.Auto(t.Context(), func(context.Context, store.Tx) error { held <- struct{}{}; <-hold; return nil })
 		})

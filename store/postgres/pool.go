@@ -32,77 +32,49 @@ const (
 	idleTxLimit = "60s"
 )
 
-// The planner must not choose the plans of the hot statements. It estimates their arrays
-// at ten elements, and a plan made while a table was empty is quadratic later. The hot
-// statements check a row again after they lock it, which relies on read committed.
-const (
-	everySession = `SET default_transaction_isolation = 'read committed'; SET jit = off; SET idle_in_transaction_session_timeout = '` +
-		idleTxLimit + `'`
-	hotSession = everySession + `; SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off`
-	// A cold change finds its rows by their keys too: a plan from when a table was empty would
-	// read the whole table for each row. Lists use the planner's own choice on the same
-	// connections.
-	beginColdChange = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
-)
-
-// The settings of a query of a view that finds its rows by keys, and of the others.
-var (
-	byKeysOn  = setLocally("force_generic_plan", "off")
-	byKeysOff = setLocally("auto", "on")
-)
-
-func setLocally(plans, others string) string {
-	text := "SELECT set_config('plan_cache_mode', '" + plans + "', true)"
-	for _, way := range []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin"} {
-		text += ", set_config('enable_" + way + "', '" + others + "', true)"
-	}
-	return text
-}
-
-// pool has connections of one kind.
+// pool is what one kind of calls needs of the connections, which all kinds share.
 type pool struct {
-	*pgxpool.Pool
-	name   string
-	failed atomic.Int64  // when a call got no connection, in microseconds; 0 = the newest call got one
-	frozen func()        // called when the server does not answer
-	limit  time.Duration // the limit of a statement
-	lock   time.Duration // how long a statement waits for a lock
-	*dictionary
-	slots chan struct{} // bounds the calls that may wait long for a lock, so that they leave connections to others
+	*db
+	name         string
+	use, patient use           // of its slots
+	failed       atomic.Int64  // when a call got no connection, in microseconds; 0 = the newest call got one
+	waits        atomic.Int64  // the calls that waited for a connection
+	limit        time.Duration // how long a statement may take, as this process waits for it
+	lock         time.Duration // how long a statement waits for a lock
+	settings     settings
 }
 
-// poolKind is the difference between pools.
+// poolKind is the difference between kinds of calls.
 type poolKind struct {
-	name        string
-	conns       int32
-	session     string
-	limit, lock time.Duration
+	name         string
+	use, patient use
+	limit, lock  time.Duration
+	cold         bool
 }
 
-func (d *db) pool(cfg *pgxpool.Config, k poolKind) (*pool, error) {
+func (d *db) kind(k poolKind) *pool {
+	return &pool{db: d, name: k.name, use: k.use, patient: k.patient, limit: k.limit * 5 / 4, lock: k.lock, settings: d.settingsOf(k)}
+}
+
+// newPool creates the connections of all kinds, which are opened on first use.
+func (d *db) newPool(cfg *pgxpool.Config, most int32) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
-	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = k.conns, 0, 0
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = most, 0, 0
 	if cfg.MaxConnIdleTime == poolDefaultIdle { // a pooler in front may have fewer sessions than all servers together would keep
 		cfg.MaxConnIdleTime, cfg.HealthCheckPeriod = idleTime, idleTime/6
 	}
-	p := &pool{name: k.name, dictionary: &d.dictionary, frozen: d.frozen,
-		limit: k.limit * 5 / 4, lock: k.lock, slots: make(chan struct{}, max(1, k.conns-max(1, k.conns/3)))}
-	session := fmt.Sprintf("%s; SET statement_timeout = %d; SET lock_timeout = %d", k.session, k.limit.Milliseconds(), k.lock.Milliseconds())
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		register(c.TypeMap())
-		return d.begin(ctx, c, session)
+		return d.begin(ctx, c)
 	}
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // PrepareConn does it
 	cfg.AfterRelease = func(c *pgx.Conn) bool {
-		c.PgConn().CustomData()[releasedAt] = clock.Now()
-		return true
+		data := c.PgConn().CustomData()
+		data[releasedAt] = clock.Now()
+		return data[foreign] == nil
 	}
-	cfg.PrepareConn = p.usable
-	var err error
-	p.Pool, err = pgxpool.NewWithConfig(context.Background(), cfg)
-	return p, err
+	cfg.PrepareConn = d.usable
+	return pgxpool.NewWithConfig(context.Background(), cfg)
 }
 
 // exhaustedFor is how long a pool counts as exhausted after a call that got no connection.
@@ -123,13 +95,13 @@ var (
 // or a pooler that gives this process no more connections.
 func (p *pool) exhausted() *pawl.Error {
 	p.failed.Store(clock.Now().UnixMicro())
-	s := p.Stat()
+	s := p.conns.Stat()
 	n, most := s.AcquiredConns()+s.IdleConns(), s.MaxConns()
 	e := &pawl.Error{Code: pawl.CodeUnavailable, Err: store.ErrDown,
-		Message: fmt.Sprintf("all %d connections for %s are in use, and none became free in time", most, p.name)}
+		Message: fmt.Sprintf("all %d connections for %s are in use, and none became free in time", p.slots.most(p.use), p.name)}
 	if n < most && s.ConstructingConns() > 0 {
-		e.Message = fmt.Sprintf("the database, or a pooler in front of it, gave no connection for %s in time: this process has %d of %d of "+
-			"that kind; allow more sessions there", p.name, n, most)
+		e.Message = fmt.Sprintf("the database, or a pooler in front of it, gave no connection for %s in time: this process has %d of %d; "+
+			"allow more sessions there, or fewer here with max_conns in the URL", p.name, n, most)
 	}
 	return e
 }
@@ -153,20 +125,25 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left
 	began := clock.Now()
 	within, cancel := context.WithTimeoutCause(ctx, p.limit*3/4, errNoConn)
 	defer cancel()
-	leave := func() {}
+	u := p.use
 	if patient {
-		select {
-		case p.slots <- struct{}{}:
-			leave = func() { <-p.slots }
-		case <-within.Done():
-			if err = context.Cause(within); errors.Is(err, errNoConn) {
-				err = p.exhausted()
+		u = p.patient
+	}
+	waited, err := p.slots.take(within, u)
+	if waited {
+		p.waits.Add(1)
+	}
+	if err == nil {
+		if c, err = p.conns.Acquire(within); err == nil && p.mode == borrowed {
+			if err = p.admit(within, c.Conn()); err != nil {
+				c.Release()
 			}
-			return nil, 0, nil, err
+		}
+		if err != nil {
+			p.slots.give(u)
 		}
 	}
-	if c, err = p.Acquire(within); err != nil {
-		leave()
+	if err != nil {
 		if errors.Is(context.Cause(within), errNoConn) {
 			err = p.exhausted()
 		}
@@ -177,20 +154,29 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left
 	if waited := clock.Now().Sub(began); waited > promptly {
 		left = max(p.limit-waited, p.limit/4)
 	}
-	return c, left, func() { c.Release(); leave() }, nil
+	return c, left, func() { c.Release(); p.slots.give(u) }, nil
+}
+
+// single runs fn on a connection whose statements commit by themselves.
+func (p *pool) single(ctx context.Context, fn func(s *session) error) error {
+	c, left, free, err := p.acquire(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer free()
+	return fn(&session{on: c, rewrite: p.dialect.Rewrite, pool: p, limit: left, dictionary: &p.dictionary})
 }
 
 // do runs fn in a transaction. patient says that it may wait long for a lock.
-func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOptions, patient bool,
-	fn func(ctx context.Context, tx store.Tx) error) error {
+func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient bool, fn func(ctx context.Context, tx store.Tx) error) error {
 	c, left, free, err := p.acquire(ctx, patient)
 	if err != nil {
 		return err
 	}
 	defer free()
-	s := &session{rewrite: rewrite, one: true, view: o.AccessMode == pgx.ReadOnly, pool: p, limit: left, dictionary: p.dictionary}
+	s := &session{rewrite: p.dialect.Rewrite, one: true, view: kind == reading, pool: p, limit: left, dictionary: &p.dictionary, asked: names}
 	begin, end := p.bound(ctx, s.limit)
-	tx, err := c.BeginTx(begin, o)
+	tx, err := c.BeginTx(begin, p.settings.begin[kind])
 	end()
 	if err != nil {
 		return err
@@ -205,7 +191,11 @@ func (p *pool) do(ctx context.Context, rewrite func(string) string, o pgx.TxOpti
 	if err := s.follow(ctx); err != nil {
 		return err
 	}
-	if err := fn(ctx, s); err != nil {
+	err = fn(ctx, s)
+	if names.any() { // also when fn went on without them
+		return errNewNames
+	}
+	if err != nil {
 		return err
 	}
 	commit, end := p.bound(ctx, s.limit)
@@ -252,23 +242,26 @@ func (d *db) reset() bool {
 		return false
 	}
 	d.lastReset = now
-	for _, p := range d.pools() {
-		p.Reset()
+	if d.mode != borrowed {
+		d.conns.Reset()
 	}
 	return true
 }
 
-func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background, d.names} }
+func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background} }
 
+// poolStates has the connections of each kind, and before them those of the process. An idle
+// connection is of no kind.
 func (d *db) poolStates() []pawl.Pool {
-	out := []pawl.Pool{}
+	all := d.conns.Stat()
+	out := []pawl.Pool{{Name: "all", Max: int(all.MaxConns()), InUse: int(all.AcquiredConns()), Idle: int(all.IdleConns()),
+		Waits: all.EmptyAcquireCount()}}
 	for _, p := range d.pools() {
-		s := p.Stat()
-		state := pawl.Pool{Name: p.name, Max: int(s.MaxConns()), InUse: int(s.AcquiredConns()), Idle: int(s.IdleConns()),
-			Waits: s.EmptyAcquireCount()}
+		state := pawl.Pool{Name: p.name, Max: p.slots.most(p.use), InUse: p.slots.inUse(p.use, p.patient), Waits: p.waits.Load()}
 		if at := p.failed.Load(); at > clock.Now().Add(-exhaustedFor).UnixMicro() {
 			state.Exhausted = fmt.Sprintf("a call got no connection for %s in time", p.name)
 		}
+		out[0].Waits += state.Waits
 		out = append(out, state)
 	}
 	return out

@@ -118,15 +118,67 @@ func (p *pooler) serve(c net.Conn) {
 }
 
 func advises(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "session pooling") && !strings.Contains(err.Error(), "backup")
+	return err != nil && strings.Contains(err.Error(), "pool_mode=transaction") && !strings.Contains(err.Error(), "backup")
 }
 
-// A pooler that distributes the statements of one connection over several sessions is
-// refused at the start, whatever the number of its sessions.
+// A pooler that distributes the statements of one connection over several sessions is found
+// at the start, whatever the number of its sessions, and then nothing relies on a session.
+func TestAPoolerOfTransactionsIsFound(t *testing.T) {
+	h := newDatabase(t)
+	for _, sessions := range []int{2, 3, 8} {
+		_, address := newPooler(t, sessions, false)
+		db, err := postgres.Open(t.Context(), address, postgres.Options{Schema: h.schema, Log: quiet})
+		if err != nil {
+			t.Fatalf("%d sessions: %v", sessions, err)
+		}
+		if db.Dialect().Listens {
+			t.Errorf("%d sessions: it listens", sessions)
+		}
+		for range 20 {
+			for _, run := range []func(context.Context, func(context.Context, store.Tx) error) error{db.Auto, db.Do, db.Whole, db.View} {
+				if err := run(t.Context(), func(ctx context.Context, tx store.Tx) error {
+					var level, plans string
+					_, err := store.Row(ctx, tx, []any{&level, &plans}, "SELECT current_setting('statement_timeout'), current_setting('jit')")
+					if level == "0" || plans != "off" {
+						t.Errorf("settings %s, %s", level, plans)
+					}
+					return err
+				}); err != nil {
+					t.Fatalf("%d sessions: %v", sessions, err)
+				}
+			}
+		}
+		if _, err := db.Dialect().Migrator.Up(t.Context()); err != nil {
+			t.Errorf("%d sessions: %v", sessions, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		keepsNothing(t, address)
+	}
+}
+
+// keepsNothing looks at the next session of a pooler as another program does.
+func keepsNothing(t *testing.T, address string) {
+	t.Helper()
+	c, err := pgconn.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	results, err := c.Exec(t.Context(), "SELECT name FROM pg_settings WHERE source = 'session' AND name <> 'client_encoding' "+
+		"UNION ALL SELECT name FROM pg_prepared_statements WHERE statement NOT LIKE '%pg_settings%' AND name <> '' "+
+		"UNION ALL SELECT 'a lock' FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()").ReadAll()
+	if err != nil || len(results) != 1 || len(results[0].Rows) > 0 {
+		t.Errorf("a session keeps %s, %v", results[0].Rows, err)
+	}
+}
+
+// With pool_mode=session such a pooler is refused.
 func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	for _, sessions := range []int{1, 2, 3, 8} {
 		_, address := newPooler(t, sessions, false)
-		db, err := postgres.Open(t.Context(), address, postgres.Options{Log: quiet})
+		db, err := postgres.Open(t.Context(), address+"?pool_mode=session", postgres.Options{Log: quiet})
 		if err == nil {
 			_ = db.Close()
 		}

@@ -12,19 +12,26 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// errPooler is the error for a transaction pooler, which distributes the statements of one
-// connection over several sessions. Settings, prepared statements, LISTEN and the lock of
-// migrations would then belong to the sessions of others.
-func errPooler() error { return pawl.Invalid("/url", useSessions) }
+// errSpread is in the error of a pooler of transactions, which gives the statements of one
+// connection to several sessions. Settings, prepared statements and LISTEN would then belong to the
+// sessions of others.
+var errSpread = errors.New("several sessions answer on one connection")
 
-const useSessions = "a pooler of transactions answers there: it gives the statements of one connection to several sessions of the " +
-	"server; " +
-	"use session pooling (pool_mode=session in PgBouncer), or connect to the server itself"
+func errPooler() error {
+	e := pawl.Invalid("/url", useTransactions)
+	e.Err = errSpread
+	return e
+}
+
+const useTransactions = "a pooler of transactions answers there: it gives the statements of one connection to several sessions of the " +
+	"server; add pool_mode=transaction to the URL, or connect to the server itself or to a pooler of sessions"
 
 // The keys of the data that is stored with a connection.
 const (
 	releasedAt = "pawl released at"
 	backendID  = "pawl backend"
+	isSet      = "pawl settings" // the session has its settings
+	foreign    = "pawl foreign"  // the session has other settings, and is closed when it is released
 )
 
 // backend returns the process id of the server's session, after it has run other
@@ -40,18 +47,16 @@ func backend(ctx context.Context, c *pgx.Conn, statements string) (pid string, e
 	return pid, nil
 }
 
-// begin sets the settings of a new connection.
-func (d *db) begin(ctx context.Context, c *pgx.Conn, settings string) error {
+// begin refuses a new connection if a migration has excluded this program.
+func (d *db) begin(ctx context.Context, c *pgx.Conn) error {
+	if !d.guarded.Load() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
-	pid, err := backend(ctx, c, settings+";")
-	c.PgConn().CustomData()[backendID] = pid
-	if err != nil || !d.guarded.Load() {
-		return err
-	}
 	var x store.Migration
 	newest := d.dialect.Migrator.Newest()
-	err = c.QueryRow(ctx, d.dialect.Rewrite(store.Excluding), pgx.QueryExecModeExec, newest).Scan(&x.ID, &x.Description, &x.Oldest)
+	err := c.QueryRow(ctx, d.dialect.Rewrite(store.Excluding), pgx.QueryExecModeExec, newest).Scan(&x.ID, &x.Description, &x.Oldest)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
@@ -61,34 +66,73 @@ func (d *db) begin(ctx context.Context, c *pgx.Conn, settings string) error {
 	return store.Excluded(x, newest)
 }
 
-// usable says whether a connection that was idle still answers, and from the same session.
-func (p *pool) usable(ctx context.Context, c *pgx.Conn) (bool, error) {
-	at, used := c.PgConn().CustomData()[releasedAt].(time.Time)
+// admit is begin for a connection of the embedding program, once.
+func (d *db) admit(ctx context.Context, c *pgx.Conn) error {
+	data := c.PgConn().CustomData()
+	if data[isSet] != nil || !d.guarded.Load() {
+		return nil
+	}
+	err := d.begin(ctx, c)
+	if err == nil {
+		data[isSet] = true
+	}
+	return err
+}
+
+// usable sets the settings of a new session, and says whether a connection that was idle still
+// answers, and from the same session.
+func (d *db) usable(ctx context.Context, c *pgx.Conn) (bool, error) {
+	data := c.PgConn().CustomData()
+	if d.mode == sessions && data[isSet] == nil && !d.probing.Load() {
+		ctx, cancel := context.WithTimeout(ctx, dialLimit)
+		defer cancel()
+		pid, err := backend(ctx, c, d.session)
+		if err != nil {
+			return false, err
+		}
+		data[isSet] = true
+		return d.same(c, pid)
+	}
+	at, used := data[releasedAt].(time.Time)
 	if !used || clock.Now().Sub(at) < pingAfter {
 		return true, nil
 	}
-	ctx, end := p.bound(ctx, min(pingLimit, p.limit))
+	ctx, end := d.hot.bound(ctx, min(pingLimit, d.hot.limit))
 	defer end()
 	pid, err := backend(ctx, c, "")
 	if err != nil {
 		return false, nil // the pool replaces the connection
 	}
-	return same(c, pid)
+	return d.same(c, pid)
 }
 
-func same(c *pgx.Conn, pid string) (bool, error) {
-	if pid != c.PgConn().CustomData()[backendID] {
+// same checks that a connection's session is the one that answered first.
+func (d *db) same(c *pgx.Conn, pid string) (bool, error) {
+	if d.mode != sessions {
+		return true, nil
+	}
+	data := c.PgConn().CustomData()
+	if data[backendID] == nil {
+		data[backendID] = pid
+	}
+	if pid != data[backendID] {
 		return false, errPooler()
 	}
 	return true, nil
 }
 
-// checkSessions refuses a transaction pooler: a connection whose session changes, or two
+// checkSessions finds a pooler of transactions: a connection whose session changes, or two
 // connections with the same session. While the second connection is in a transaction, a
-// pooler cannot give its session to the first.
+// pooler cannot give its session to the first. The sessions have no settings of Pawl yet, because
+// they may be those of others.
 func (d *db) checkSessions(ctx context.Context) error {
+	if d.mode != sessions {
+		return nil
+	}
+	d.probing.Store(true)
+	defer d.probing.Store(false)
 	var conns [2]*pgx.Conn
-	for i, p := range []*pool{d.hot, d.cold} { // one connection of each pool: a pool may have only one
+	for i, p := range []*pool{d.hot, d.background} { // each may have one, also when there are two in all
 		c, _, free, err := p.acquire(ctx, false)
 		if err != nil {
 			return classify(err)
@@ -98,19 +142,19 @@ func (d *db) checkSessions(ctx context.Context) error {
 	}
 	ctx, end := d.cold.bound(ctx, d.cold.limit)
 	defer end()
-	if conns[0].PgConn().CustomData()[backendID] == conns[1].PgConn().CustomData()[backendID] {
-		return errPooler()
-	}
-	for _, ask := range []struct {
+	for i, ask := range []struct {
 		conn       int
 		statements string
-	}{{0, ""}, {0, ""}, {1, "BEGIN;"}, {0, ""}, {1, ""}, {1, "ROLLBACK;"}, {1, ""}} {
+	}{{0, ""}, {1, ""}, {0, ""}, {1, "BEGIN;"}, {0, ""}, {1, ""}, {1, "ROLLBACK;"}, {1, ""}} {
 		pid, err := backend(ctx, conns[ask.conn], ask.statements)
 		if err != nil {
 			return classify(err)
 		}
-		if _, err := same(conns[ask.conn], pid); err != nil {
+		if _, err := d.same(conns[ask.conn], pid); err != nil {
 			return err
+		}
+		if i == 1 && pid == conns[0].PgConn().CustomData()[backendID] {
+			return errPooler()
 		}
 	}
 	return nil

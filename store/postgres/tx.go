@@ -19,68 +19,66 @@ import (
 // tries bounds how often a transaction runs in all when it loses deadlocks.
 const tries = 10
 
-var (
-	changing = pgx.TxOptions{BeginQuery: beginColdChange}
-	writing  = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
-	reading  = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-)
-
 // Do implements store.DB.
 func (d *db) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, changing, true, fn) })
+	return d.again(ctx, func(names *newNames) error { return d.coldPool(ctx).do(ctx, names, changing, true, fn) })
 }
 
-// Whole implements store.DB. It uses a hot connection, for its hot verbs. Because it has
+// Whole implements store.DB. It is hot, for its hot verbs. Because it has
 // other statements too, it waits for locks as long as cold transactions do.
 func (d *db) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if store.LockWaitOf(ctx) == 0 {
 		ctx = store.WithLockWait(ctx, d.cold.lock)
 	}
-	return d.again(ctx, func() error { return d.hotPool(ctx).do(ctx, d.dialect.Rewrite, writing, true, fn) })
+	return d.again(ctx, func(names *newNames) error { return d.hotPool(ctx).do(ctx, names, writing, true, fn) })
 }
 
 // View implements store.DB.
 func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func() error { return d.coldPool(ctx).do(ctx, d.dialect.Rewrite, reading, false, fn) })
+	return d.again(ctx, func(names *newNames) error { return d.coldPool(ctx).do(ctx, names, reading, false, fn) })
+}
+
+// read is View for statements of this package, which know the driver.
+func (p *pool) read(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return p.do(ctx, &newNames{}, reading, false, func(ctx context.Context, tx store.Tx) error {
+		return fn(ctx, tx.(*session).on.(pgx.Tx))
+	})
 }
 
 // Auto implements store.DB. A statement that lost a deadlock has done nothing, so fn runs
 // again, as in Do.
 func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	for n := 1; ; n++ {
-		if again, err := d.runsAgain(ctx, n, d.auto(ctx, fn)); !again {
-			return err
+	return d.again(ctx, func(names *newNames) error {
+		p := d.hotPool(ctx)
+		if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have its own settings
+			return p.do(ctx, names, writing, wait > p.lock, fn)
 		}
-	}
-}
-
-// auto is one try of Auto.
-func (d *db) auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	p := d.hotPool(ctx)
-	if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have its own settings
-		return p.do(ctx, d.dialect.Rewrite, writing, wait > p.lock, fn)
-	}
-	c, left, free, err := p.acquire(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer free()
-	return fn(ctx, &session{on: c, rewrite: d.dialect.Rewrite, pool: p, limit: left, dictionary: p.dictionary})
+		return p.single(ctx, func(s *session) error { return fn(ctx, s) })
+	})
 }
 
 // again runs a transaction again while it loses to other transactions, at most tries
-// times.
-func (d *db) again(ctx context.Context, run func() error) error {
-	for n := 1; ; n++ {
-		if again, err := d.runsAgain(ctx, n, run()); !again {
+// times, and when the names that it needs have been inserted. Then it has written nothing.
+func (d *db) again(ctx context.Context, run func(names *newNames) error) error {
+	var names newNames
+	for n := 1; ; {
+		err := run(&names)
+		if names.any() {
+			if err = d.makeNames(ctx, &names); err == nil {
+				continue
+			}
+		}
+		again, err := d.runsAgain(ctx, n, &names, err)
+		if !again {
 			return err
 		}
+		n++
 	}
 }
 
 // runsAgain reports whether a transaction runs again after try n, which returned err, and
 // waits before that. Otherwise it returns the error, classified.
-func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
+func (d *db) runsAgain(ctx context.Context, n int, names *newNames, err error) (bool, error) {
 	if err == nil {
 		return false, nil
 	}
@@ -89,6 +87,7 @@ func (d *db) runsAgain(ctx context.Context, n int, err error) (bool, error) {
 	if unknownName(err) {
 		lost = true
 		d.dictionary.names.Forget()
+		*names = newNames{}
 	}
 	if pg != nil && inRecovery(pg) { // the primary is another server now
 		d.reset()
@@ -190,7 +189,8 @@ type session struct {
 	now         int64
 	pool        *pool // nil = a caller's transaction, which has its own limits
 	limit       time.Duration
-	*dictionary // nil = the transaction itself inserts names
+	*dictionary           // nil = the transaction itself inserts names
+	asked       *newNames // of a transaction that runs again; nil = names are inserted at once
 }
 
 // bound returns ctx with the time limit of one statement. A limit that a wait for the connection
@@ -209,18 +209,24 @@ func (s *session) bound(ctx context.Context) (context.Context, func()) {
 func (s *session) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	ctx, end := s.bound(ctx)
 	defer end()
+	if before := s.before(); before != "" {
+		return s.execAfter(ctx, before, s.rewrite(query), args)
+	}
 	tag, err := s.on.Exec(ctx, s.rewrite(query), args...)
 	return tag.RowsAffected(), s.classified(err)
 }
 
 // Query implements store.Tx.
 func (s *session) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
-	byKeys := s.view && store.IsByKeys(ctx)
+	before, after := s.before(), ""
+	if s.view && store.IsByKeys(ctx) {
+		before, after = byKeysOn, byKeysOff
+	}
 	ctx, end := s.bound(ctx)
 	var r pgx.Rows
 	var err error
-	if query = s.rewrite(query); byKeys {
-		r, end, err = s.queryByKeys(ctx, end, query, args)
+	if query = s.rewrite(query); before != "" {
+		r, end, err = s.queryBetween(ctx, end, before, query, args, after)
 	} else {
 		r, err = s.on.Query(ctx, query, args...)
 	}
@@ -231,13 +237,42 @@ func (s *session) Query(ctx context.Context, query string, args ...any) (store.R
 	return rows{r, end, s.dictionary}, nil
 }
 
-// queryByKeys runs a query of a view whose rows are found by keys, as a cold change finds them,
-// and with one plan for all keys: to plan a query of the views takes longer than to run it.
-func (s *session) queryByKeys(ctx context.Context, end func(), query string, args []any) (pgx.Rows, func(), error) {
+// before returns the query that sets the settings of a statement outside of a transaction, where its
+// connection does not keep them. Both are sent together and are one transaction.
+func (s *session) before() string {
+	if s.one || s.pool == nil {
+		return ""
+	}
+	return s.pool.settings.before
+}
+
+// execAfter is Exec after a query that sets settings.
+func (s *session) execAfter(ctx context.Context, before, query string, args []any) (int64, error) {
 	var b pgx.Batch
-	b.Queue(byKeysOn)
+	b.Queue(before)
 	b.Queue(query, args...)
-	b.Queue(byKeysOff)
+	all := s.on.SendBatch(ctx, &b)
+	_, err := all.Exec()
+	var tag pgconn.CommandTag
+	if err == nil {
+		tag, err = all.Exec()
+	}
+	if closed := all.Close(); err == nil {
+		err = closed
+	}
+	return tag.RowsAffected(), s.classified(err)
+}
+
+// queryBetween runs a query after one that sets settings, and before another one. In a view, a query
+// whose rows are found by keys is planned as in a cold change, and with one plan for all keys: to plan
+// a query of the views takes longer than to run it.
+func (s *session) queryBetween(ctx context.Context, end func(), before, query string, args []any, after string) (pgx.Rows, func(), error) {
+	var b pgx.Batch
+	b.Queue(before)
+	b.Queue(query, args...)
+	if after != "" {
+		b.Queue(after)
+	}
 	all := s.on.SendBatch(ctx, &b)
 	closed := func() {
 		_ = all.Close() // the rows have an error of the query too
@@ -259,6 +294,9 @@ func (s *session) ExecEach(ctx context.Context, query string, all [][]any) error
 	for len(all) > 0 {
 		n := min(chunk, len(all))
 		var b pgx.Batch
+		if before := s.before(); before != "" {
+			b.Queue(before)
+		}
 		for rest := all[:n]; len(rest) > 0; {
 			wide, rows := widened(text, len(rest))
 			b.Queue(wide, slices.Concat(rest[:rows]...)...)

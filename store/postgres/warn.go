@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -29,10 +31,14 @@ type setup struct {
 // warnings lists settings of the server that put a promise at risk.
 func (d *db) warnings(ctx context.Context, schema string) ([]store.Warning, error) {
 	s := setup{asked: clock.Now()}
-	if err := d.cold.QueryRow(ctx, feedSQL["set-up"]).Scan(&s.now, &s.commit, &s.async, &s.sync, &s.unseen); err != nil {
+	err := d.cold.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, feedSQL["set-up"]).Scan(&s.now, &s.commit, &s.async, &s.sync, &s.unseen)
+		s.answered = clock.Now()
+		return err
+	})
+	if err != nil {
 		return nil, classify(err)
 	}
-	s.answered = clock.Now()
 	more, err := d.vacuum(ctx, schema, defaultBounds)
 	return append(s.warnings(), more...), err
 }
@@ -80,7 +86,10 @@ func (d *db) vacuum(ctx context.Context, schema string, b bounds) (out []store.W
 	var off bool
 	var held *string
 	var age *float64
-	if err := d.cold.QueryRow(ctx, warnSQL["transactions"], b.snapshot.Seconds()).Scan(&off, &held, &age); err != nil {
+	err = d.cold.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, warnSQL["transactions"], b.snapshot.Seconds()).Scan(&off, &held, &age)
+	})
+	if err != nil {
 		return nil, classify(err)
 	}
 	if off {
@@ -94,20 +103,23 @@ func (d *db) vacuum(ctx context.Context, schema string, b bounds) (out []store.W
 				"slower", *held, time.Duration(*age*float64(time.Second)).Round(time.Second)),
 			Command: `psql -c "SELECT pg_terminate_backend(` + *held + `)"`})
 	}
-	rows, err := d.cold.Query(ctx, warnSQL["dead rows"], schema, b.dead, tablesWarned)
-	if err != nil {
-		return nil, classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var table, name string
-		var dead, live int64
-		if err := rows.Scan(&table, &name, &dead, &live); err != nil {
-			return nil, classify(err)
+	err = d.cold.read(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, warnSQL["dead rows"], schema, b.dead, tablesWarned)
+		if err != nil {
+			return err
 		}
-		out = append(out, store.Warning{Code: "bloat",
-			Detail:  fmt.Sprintf("table %s has %d dead rows and %d live ones: autovacuum is behind", table, dead, live),
-			Command: `psql -c 'VACUUM ` + name + `'`})
-	}
-	return out, classify(rows.Err())
+		defer rows.Close()
+		for rows.Next() {
+			var table, name string
+			var dead, live int64
+			if err := rows.Scan(&table, &name, &dead, &live); err != nil {
+				return err
+			}
+			out = append(out, store.Warning{Code: "bloat",
+				Detail:  fmt.Sprintf("table %s has %d dead rows and %d live ones: autovacuum is behind", table, dead, live),
+				Command: `psql -c 'VACUUM ` + name + `'`})
+		}
+		return rows.Err()
+	})
+	return out, classify(err)
 }

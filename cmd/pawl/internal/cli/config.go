@@ -136,7 +136,7 @@ func (a *App) loadFile(k *koanf.Koanf, flags *pflag.FlagSet, known []string) err
 			if !isPushMember(member) {
 				return unknownKey(name, key, prefixed(strings.TrimSuffix(key, member), KeysOf(reflect.TypeFor[PushConfig](), "")))
 			}
-		} else if !slices.Contains(known, key) && !isSection(key, known) {
+		} else if !strings.HasPrefix(key, "gate.tools.") && !slices.Contains(known, key) && !isSection(key, known) { // check reads those
 			return unknownKey(name, key, known)
 		}
 	}
@@ -156,10 +156,10 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 			i := slices.Index(names, name)
 			switch {
 			case value == "": // as good as not set
-			case i >= 0 && (known[i] == "serve.inbound" || known[i] == "gate.upstreams" || known[i] == "push"):
+			case i >= 0 && slices.Contains([]string{"serve.inbound", "gate.upstreams", "gate.tools", "push"}, known[i]):
 				var sources map[string]any
 				if json.Unmarshal([]byte(value), &sources) != nil { // an error could show a secret
-					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources, upstreams or targets", name)))
+					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources, upstreams, tools or targets", name)))
 				}
 				return known[i], sources
 			case i >= 0 && words(known[i]):
@@ -178,6 +178,9 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 func (c Config) check() error {
 	if c.Output != "table" && c.Output != "json" {
 		return Invalid("output must be table or json, not %q", c.Output)
+	}
+	if _, err := c.Gate.Rules(); err != nil {
+		return err
 	}
 	if c.Serve.Auth != "" && c.Serve.Auth != "required" {
 		return Invalid("serve.auth must be \"required\" or empty, not %q", c.Serve.Auth)

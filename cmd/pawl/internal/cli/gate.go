@@ -1,17 +1,65 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl/internal/gate"
+	"github.com/pawl-work/pawl/internal/mcpgate"
+	"github.com/pawl-work/pawl/internal/strictjson"
 )
 
 // gateConfig names the services that agents call through the gate.
 type gateConfig struct {
 	Upstreams map[string]UpstreamConfig `koanf:"upstreams"`
+	Tools     map[string]any            `koanf:"tools"`
+}
+
+// toolConfig says what becomes of calls of an MCP tool. See mcpgate.Tool.
+type toolConfig struct {
+	Deny       bool   `json:"deny"`
+	Read       bool   `json:"read"`
+	Repeatable bool   `json:"repeatable"`
+	Approve    bool   `json:"approve"`
+	Budget     string `json:"budget"`
+	Amount     int64  `json:"amount"`
+}
+
+// Rules returns the rules of tools for the gate.
+func (c gateConfig) Rules() (map[string]mcpgate.Tool, error) {
+	out := map[string]mcpgate.Tool{}
+	return out, toolRules(out, "", c.Tools)
+}
+
+// toolRules adds the rules below a name. A name with dots is in as many maps, one in the other.
+func toolRules(out map[string]mcpgate.Tool, name string, in map[string]any) error {
+	rule := map[string]any{}
+	for member, value := range in {
+		deeper, is := value.(map[string]any)
+		if !is {
+			rule[member] = value
+			continue
+		}
+		if err := toolRules(out, strings.TrimPrefix(name+"."+member, "."), deeper); err != nil {
+			return err
+		}
+	}
+	if len(rule) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(rule)
+	if err != nil {
+		return Invalid("gate.tools.%s cannot be read: %v", name, err)
+	}
+	var t toolConfig
+	if err := strictjson.Read(text, &t); err != nil || name == "" {
+		return Invalid("gate.tools.%s has a member that is not known, or of another kind: deny, read, repeatable, approve, budget, amount", name)
+	}
+	out[name] = mcpgate.Tool(t)
+	return nil
 }
 
 // UpstreamConfig defines a service behind the gate. See gate.Upstream.

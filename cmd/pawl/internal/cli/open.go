@@ -47,6 +47,7 @@ func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
 func (a *App) EngineOptions() engine.Options {
 	return engine.Options{
 		Schema:              a.Config.Schema,
+		ListenURL:           a.Config.ListenURL,
 		Migrate:             a.Config.Migrate,
 		KeepFileMode:        a.Config.KeepMode,
 		Identity:            a.Config.Identity,
@@ -148,6 +149,10 @@ func ShownURL(db, schema string) string {
 	for name := range q {
 		if strings.Contains(strings.ToLower(name), "password") {
 			q.Set(name, "xxxxx")
+			changed = true
+		}
+		if name == "listen_url" {
+			q.Set(name, ShownURL(q.Get(name), ""))
 			changed = true
 		}
 	}

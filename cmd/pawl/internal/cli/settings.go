@@ -17,6 +17,7 @@ import (
 type Config struct {
 	DB         string `koanf:"db"`
 	Schema     string `koanf:"schema"`
+	ListenURL  string `koanf:"listen_url"`
 	Migrate    string `koanf:"migrate"`
 	KeepMode   bool   `koanf:"keep_file_mode"`
 	Identity   string `koanf:"identity"`
@@ -153,6 +154,9 @@ type Setting struct {
 var Settings = []Setting{
 	{Key: "db", Flag: "db", Help: "database: sqlite:FILE or postgres://… (default " + defaultDB + ")"},
 	{Key: "schema", Flag: "schema", Help: "PostgreSQL: the schema of Pawl's tables (default pawl)"},
+	{Key: "listen_url", Flag: "listen-url",
+		Help: "PostgreSQL behind a pooler of transactions: a URL past it, to listen for other processes' work",
+		More: "[hosting.md](hosting.md)"},
 	{Key: "server", Flag: "server", Help: "a pawl server's URL, or unix:/path of its socket, instead of a database"},
 	{Key: "key", Flag: "key", Help: "API key for --server"},
 	{Key: "ca", Flag: "ca", Help: "PEM file of the certificate authority that signed the certificate of --server",
@@ -184,6 +188,8 @@ var Settings = []Setting{
 		More: "In the variable as JSON. [Its members](flow.md#webhooks-in)"},
 	{Key: "gate.upstreams", Help: "services that agents call through the gate, each under its name",
 		More: "In the variable as JSON. [Its members](effects.md#the-gate)"},
+	{Key: "gate.tools", Help: "rules for tools of MCP servers behind `pawl gate mcp`, each under its name",
+		More: "In the variable as JSON. [Its members](effects.md#tools-of-mcp-servers)"},
 	{Key: "push", Help: "URLs that `pawl serve` calls with the items of a type, each under its type",
 		More: "In the variable as JSON. [Its members](push.md)"},
 	{Key: "serve.rate_per_agent", Flag: "rate-per-agent", Help: "calls per second of one worker or actor (default: no limit)"},

@@ -16,7 +16,7 @@ import (
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
 	return cli.Noun("effect", "Effects: calls to the outside, and whether they happened", effectList(a), effectGet(a), effectApprove(a),
-		effectReject(a), effectResolve(a))
+		effectReject(a), effectResolve(a), effectReceipt(a), effectVerify(a))
 }
 
 const head = "ID\tSTATE\tNAME\tITEM\tATTEMPT\tSENT\tCREATED\tNOTE"

@@ -41,6 +41,10 @@ class AsyncEffectCalls:
         """Reads an effect: whether it happened, and who says so."""
         return await self._call.call("get_effect", id)
 
+    async def effect_receipt(self, id: str) -> t.EffectReceipt:
+        """Proves what became of an effect: its events in the signed log."""
+        return await self._call.call("effect_receipt", id)
+
     async def open_effect(
         self,
         lease: t.Fence,

@@ -103,11 +103,14 @@ __all__ = [
     "DeleteTaskQuery",
     "DoctorCall",
     "DoctorReport",
+    "EffectActor",
     "EffectDecision",
     "EffectDoneCall",
     "EffectFailedCall",
+    "EffectReceipt",
     "EffectRecord",
     "EffectReport",
+    "EffectStatement",
     "EffectUnknownCall",
     "ErrorCode",
     "Event",
@@ -237,6 +240,7 @@ __all__ = [
     "Queue",
     "QueueSeries",
     "Rate",
+    "ReceiptEvent",
     "Received",
     "RefusedEvent",
     "RejectBody",
@@ -1289,6 +1293,19 @@ class DoctorReport(TypedDict):
     warnings: list[Warning]
 
 
+class _EffectActor(TypedDict):
+    at: str
+    type: str
+
+
+class EffectActor(_EffectActor, total=False):
+    """EffectActor of the server's description."""
+
+    attempt: int
+    id: str
+    key_id: str
+
+
 class EffectDecision(TypedDict, total=False):
     """EffectDecision of the server's description."""
 
@@ -1315,6 +1332,15 @@ class EffectFailedCall(TypedDict):
     error: str | Failure
     item_id: str
     worker_id: str
+
+
+class EffectReceipt(TypedDict):
+    """EffectReceipt of the server's description."""
+
+    checkpoint: str
+    effect: EffectStatement
+    events: list[ReceiptEvent]
+    format: str
 
 
 class _EffectRecord(TypedDict):
@@ -1367,6 +1393,31 @@ class EffectReport(_EffectReport, total=False):
     answer: Any
     answer_hash: str
     error: str | Failure
+
+
+class _EffectStatement(TypedDict):
+    events: int
+    id: str
+    item_id: str
+    key: str
+    name: str
+    namespace: str
+    request_hash: str
+    sendings: int
+    state: str
+    task_id: str
+
+
+class EffectStatement(_EffectStatement, total=False):
+    """EffectStatement of the server's description."""
+
+    answer_hash: str
+    approved_by: EffectActor
+    contradicts: bool
+    decided_by: EffectActor
+    ended_at: str
+    outcome: str
+    sent_by: EffectActor
 
 
 class _EffectUnknownCall(TypedDict):
@@ -3043,6 +3094,15 @@ class Rate(_Rate, total=False):
     """Rate of the server's description."""
 
     burst: int
+
+
+class ReceiptEvent(TypedDict):
+    """ReceiptEvent of the server's description."""
+
+    event_id: str
+    hashes: list[str]
+    index: int
+    leaf: str
 
 
 class Received(TypedDict, total=False):

@@ -42,6 +42,10 @@ class EffectCalls:
         """Reads an effect: whether it happened, and who says so."""
         return self._call.call("get_effect", id)
 
+    def effect_receipt(self, id: str) -> t.EffectReceipt:
+        """Proves what became of an effect: its events in the signed log."""
+        return self._call.call("effect_receipt", id)
+
     def open_effect(
         self,
         lease: t.Fence,

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/translog"
+)
+
+// EffectReceipt proves what became of an effect; see pawl.EffectReader. The statement is made from the
+// leaves alone, as by those who check it.
+func (e *Engine) EffectReceipt(ctx context.Context, id string) (pawl.EffectReceipt, error) {
+	known, err := e.knownLog(nil)
+	if err != nil {
+		return pawl.EffectReceipt{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.EffectReceipt, error) {
+		none := pawl.EffectReceipt{}
+		f, err := store.GetEffect(ctx, tx, ns, id)
+		if err != nil {
+			return none, err
+		}
+		root, c, err := e.signedRoot(ctx, tx, known)
+		if err != nil {
+			return none, err
+		}
+		list, all, err := store.ProveEffect(ctx, tx, root, &f)
+		switch {
+		case err != nil:
+			return none, err
+		case !all:
+			return none, &pawl.Error{Code: pawl.CodeNotFound, Op: "receipt", EffectID: id,
+				Message: "the events of effect " + id + " are not all under a signed checkpoint yet"}
+		case len(list) == 0:
+			return none, &pawl.Error{Code: pawl.CodeNotFound, Op: "receipt", EffectID: id,
+				Message: "effect " + id + " stands for effect " + string(f.Source) + " of the original, which has the receipt"}
+		}
+		r := pawl.EffectReceipt{Format: pawl.EffectReceiptFormat, Checkpoint: c.Note}
+		leaves := make([]translog.Leaf, len(list))
+		for i, p := range list {
+			if leaves[i], err = translog.ReadLeaf(p.Leaf); err != nil {
+				return none, err
+			}
+			r.Events = append(r.Events, pawl.ReceiptEvent{EventID: p.EventID, Index: p.EventProof.Leaf,
+				Leaf: base64.StdEncoding.EncodeToString(p.Leaf), Hashes: encode(p.Proof)})
+		}
+		if r.Effect, err = translog.StateOf(leaves); err == nil && r.Effect.State != f.State {
+			err = &pawl.Error{Code: pawl.CodeConflict, Op: "receipt", EffectID: id, State: string(f.State),
+				Message: "effect " + id + " is " + string(f.State) + ", and its events say " + string(r.Effect.State)}
+		}
+		return r, err
+	})
+}

@@ -1,0 +1,333 @@
+package mcpgate_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/mcpgate"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// shop is an MCP server that counts what it does.
+type shop struct {
+	mu    sync.Mutex
+	calls map[string]int
+	cut   func() // closes the connection
+}
+
+func (s *shop) count(tool string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[tool]++
+	return s.calls[tool]
+}
+
+func (s *shop) of(tool string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[tool]
+}
+
+func said(text string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+func (s *shop) server() *sdk.Server {
+	srv := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, nil)
+	schema := json.RawMessage(`{"type":"object"}`)
+	for name, a := range map[string]*sdk.ToolAnnotations{"look": {ReadOnlyHint: true}, "pay": nil, "set": {IdempotentHint: true}, "wipe": nil,
+		"ship": nil, "tip": nil} {
+		srv.AddTool(&sdk.Tool{Name: name, InputSchema: schema, Annotations: a},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				s.count(name)
+				return said(name + " done"), nil
+			})
+	}
+	slow := func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.count("slow")
+		if token := req.Params.GetProgressToken(); token != nil {
+			_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2})
+		}
+		return said("slow done"), nil
+	}
+	srv.AddTool(&sdk.Tool{Name: "slow", InputSchema: schema}, slow)
+	srv.AddTool(&sdk.Tool{Name: "stop", InputSchema: schema}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.count("stop")
+		s.cut()
+		return said("stop done"), nil
+	})
+	return srv
+}
+
+// bench is a client and a server with the gate between them.
+type bench struct {
+	*testing.T
+	*shop
+	p       *pawltest.Pawl
+	client  *sdk.ClientSession
+	session *mcpgate.Session
+	ended   chan error
+	told    chan float64 // progress
+}
+
+// through connects a client of a revision with the shop, over stdin and stdout or HTTP.
+func through(t *testing.T, p *pawltest.Pawl, revision string, overHTTP bool, o mcpgate.Options) *bench {
+	t.Helper()
+	b := &bench{T: t, shop: &shop{calls: map[string]int{}}, p: p, ended: make(chan error, 1), told: make(chan float64, 9)}
+	ctx, session, err := mcpgate.Begin(t.Context(), p.Service, "shop", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.session = session; o.Fence.ItemID == "" {
+		o.Fence = session.Fence
+	}
+	o.Name, o.Ledger, o.Log = "shop", p.Service, quiet
+	proxy, err := mcpgate.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromClient, toGate := io.Pipe()
+	fromGate, toClient := io.Pipe()
+	var server mcpgate.Conn
+	if overHTTP {
+		h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server() }, nil)
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer s3cr3t" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			h.ServeHTTP(w, r)
+		}))
+		b.cut = srv.CloseClientConnections
+		t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+		server = mcpgate.Remote(ctx, srv.URL, http.Header{"Authorization": {"Bearer s3cr3t"}})
+	} else {
+		toServer, out := io.Pipe()
+		in, fromServer := io.Pipe()
+		b.cut = func() { fromServer.Close() }
+		go func() { _ = b.server().Run(ctx, &sdk.IOTransport{Reader: toServer, Writer: fromServer}) }()
+		server = mcpgate.Lines(in, out, out.Close)
+	}
+	go func() {
+		err := proxy.Run(ctx, mcpgate.Lines(fromClient, toClient, toClient.Close), server)
+		_ = session.End(context.WithoutCancel(ctx), err)
+		b.ended <- err
+	}()
+	c := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { b.told <- r.Params.Progress }})
+	b.client, err = c.Connect(t.Context(), &sdk.IOTransport{Reader: fromGate, Writer: toGate},
+		&sdk.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// end closes the client and waits for the gate.
+func (b *bench) end() {
+	b.Helper()
+	_ = b.client.Close()
+	select {
+	case <-b.ended:
+	case <-time.After(time.Minute):
+		b.Fatal("the gate does not end")
+	}
+}
+
+func (b *bench) call(tool string, arguments any) (*sdk.CallToolResult, string) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
+	defer cancel()
+	res, err := b.client.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		b.Fatalf("%s: %v", tool, err)
+	}
+	text, _ := res.Content[0].(*sdk.TextContent)
+	return res, text.Text
+}
+
+func (b *bench) effects() map[string]pawl.EffectRecord {
+	b.Helper()
+	list, err := b.p.Service.ListEffects(b.Context(), pawl.EffectFilter{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := map[string]pawl.EffectRecord{}
+	for _, f := range list.Items {
+		out[strings.TrimPrefix(f.Name, "shop ")] = f
+	}
+	return out
+}
+
+// eachWay runs a test over both transports and in both revisions.
+func eachWay(t *testing.T, fn func(t *testing.T, revision string, overHTTP bool)) {
+	t.Helper()
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		for name, overHTTP := range map[string]bool{"stdio": false, "http": true} {
+			t.Run(revision+"/"+name, func(t *testing.T) { fn(t, revision, overHTTP) })
+		}
+	}
+}
+
+// Calls of tools that change something are effects; others pass. The session's task is completed at the end.
+func TestCallsAreEffects(t *testing.T) {
+	eachWay(t, func(t *testing.T, revision string, overHTTP bool) {
+		p := pawltest.Open(t, pawltest.SQLite)
+		b := through(t, p, revision, overHTTP, mcpgate.Options{Tools: map[string]mcpgate.Tool{"wi*": {Deny: true}}})
+		for _, tool := range []string{"look", "pay", "set"} {
+			if _, text := b.call(tool, map[string]any{"n": 1}); text != tool+" done" {
+				t.Errorf("%s answers %s", tool, text)
+			}
+		}
+		if res, text := b.call("wipe", nil); !res.IsError || !strings.Contains(text, "forbidden") || b.of("wipe") != 0 {
+			t.Errorf("a denied tool: %s, called %d times", text, b.of("wipe"))
+		}
+		tools, err := b.client.ListTools(t.Context(), nil)
+		if err != nil || len(tools.Tools) != 7 {
+			t.Errorf("the list has %d tools (%v)", len(tools.Tools), err)
+		}
+		params := &sdk.CallToolParams{Name: "slow"}
+		params.SetProgressToken("t")
+		if _, err := b.client.CallTool(t.Context(), params); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-b.told:
+		case <-time.After(30 * time.Second):
+			t.Error("progress does not pass")
+		}
+		effects := b.effects()
+		if f := effects["pay"]; f.State != pawl.EffectDone || f.Repeatable || !strings.Contains(string(f.Answer), "pay done") {
+			t.Errorf("pay is %+v", f)
+		}
+		if f := effects["set"]; f.State != pawl.EffectDone || !f.Repeatable {
+			t.Errorf("set is %+v", f)
+		}
+		if _, is := effects["look"]; is || len(effects) != 3 {
+			t.Errorf("the effects are %v", effects)
+		}
+		b.end()
+		task, err := p.Service.GetTask(t.Context(), effects["pay"].TaskID)
+		if err != nil || task.Type != "gate.shop" || task.State != pawl.TaskCompleted {
+			t.Errorf("the session's task is %s, %s (%v)", task.Type, task.State, err)
+		}
+	})
+}
+
+// A later attempt at the same item gets what was recorded, and nothing is called again.
+func TestALaterAttemptGetsTheAnswer(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "agent"}); err != nil {
+		t.Fatal(err)
+	}
+	claim := func() pawl.Fence {
+		ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"agent"}})
+		if err != nil || len(ls) != 1 {
+			t.Fatal(ls, err)
+		}
+		return ls[0].Fence()
+	}
+	f := claim()
+	b := through(t, p, "2025-11-25", false, mcpgate.Options{Fence: f})
+	b.call("pay", map[string]any{"n": 1})
+	b.call("pay", map[string]any{"n": 1}) // another one
+	b.end()
+	if b.of("pay") != 2 {
+		t.Fatalf("two equal calls of an attempt are %d", b.of("pay"))
+	}
+	if _, err := p.Service.Release(t.Context(), []pawl.ReleaseCall{{Fence: f}}); err != nil {
+		t.Fatal(err)
+	}
+	again := through(t, p, "2026-07-28", false, mcpgate.Options{Fence: claim()})
+	for range 2 {
+		res, text := again.call("pay", map[string]any{"n": 1})
+		if text != "pay done" || res.Meta[mcpgate.ReplayedMeta] != true || res.Meta[mcpgate.EffectMeta] == nil {
+			t.Errorf("it answers %s, %v", text, res.Meta)
+		}
+	}
+	if again.of("pay") != 0 {
+		t.Error("it was called again")
+	}
+	again.call("pay", map[string]any{"n": 1})
+	if again.of("pay") != 1 {
+		t.Error("a third equal call was not sent")
+	}
+	again.end()
+}
+
+// A server that ends without an answer leaves an unknown effect, which is not called again.
+func TestAServerThatStopsLeavesAnUnknownEffect(t *testing.T) {
+	eachWay(t, func(t *testing.T, revision string, overHTTP bool) {
+		p := pawltest.Open(t, pawltest.SQLite)
+		b := through(t, p, revision, overHTTP, mcpgate.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		res, err := b.client.CallTool(ctx, &sdk.CallToolParams{Name: "stop"})
+		if overHTTP && (err != nil || !res.IsError) || !overHTTP && err == nil {
+			t.Errorf("the call answers %+v, %v", res, err)
+		}
+		if overHTTP {
+			if _, text := b.call("stop", nil); !strings.Contains(text, "effect_unknown") {
+				t.Errorf("again it answers %s", text)
+			}
+		}
+		b.end()
+		if f := b.effects()["stop"]; f.State != pawl.EffectUnknown || b.of("stop") != 1 {
+			t.Errorf("it is %s, called %d times", f.State, b.of("stop"))
+		}
+	})
+}
+
+// A person approves a call, or rejects it; a budget limits what calls cost.
+func TestCallsAreApprovedAndCost(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	if _, err := p.Service.PutBudget(t.Context(), "eur", pawl.NewBudget{Unit: "EUR", Limit: 5}); err != nil {
+		t.Fatal(err)
+	}
+	b := through(t, p, "2025-11-25", false, mcpgate.Options{Wait: time.Millisecond, Tools: map[string]mcpgate.Tool{
+		"pay": {Approve: true}, "ship": {Approve: true}, "tip": {Budget: "eur", Amount: 3}}})
+	ann := pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "ann"})
+	for _, tool := range []string{"pay", "ship"} {
+		if res, text := b.call(tool, nil); !res.IsError || !strings.Contains(text, "waits for a person") || b.of(tool) != 0 {
+			t.Errorf("before the approval: %s", text)
+		}
+	}
+	effects := b.effects()
+	if _, err := p.Service.ApproveEffect(ann, effects["pay"].ID, pawl.EffectDecision{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Service.RejectEffect(ann, effects["ship"].ID, pawl.EffectDecision{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := b.call("pay", nil); text != "pay done" {
+		t.Errorf("approved: %s", text)
+	}
+	if res, text := b.call("ship", nil); !res.IsError || !strings.Contains(text, "forbidden") || b.of("ship") != 0 {
+		t.Errorf("rejected: %s", text)
+	}
+	if _, text := b.call("tip", nil); text != "tip done" {
+		t.Errorf("within the budget: %s", text)
+	}
+	if res, text := b.call("tip", nil); !res.IsError || !strings.Contains(text, "budget_exhausted") || b.of("tip") != 1 {
+		t.Errorf("over the budget: %s, %d", text, b.of("tip"))
+	}
+	b.end()
+	for pattern, tool := range map[string]mcpgate.Tool{"[": {}, "a": {Amount: 1}, "b": {Budget: "eur"}} {
+		if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{pattern: tool}}); err == nil {
+			t.Errorf("the rule %s %+v is accepted", pattern, tool)
+		}
+	}
+}

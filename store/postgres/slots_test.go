@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// With any number of connections, none of the uses is shut out by the others, and all of them together
+// never have more than there are. Of three, one is for heartbeats, and the others wait for two.
+func TestTheUsesShareTheSlots(t *testing.T) {
+	for n := leastConns; n <= 20; n++ {
+		listens := n >= listensFrom
+		s := newSlots(n, listens)
+		if listens {
+			hold(t, s, useSession)
+		}
+		for _, u := range []use{usePatientCold, useCold, usePatientHot, useHot, usePatientBackground, useBackground} { // calls that hang
+			for range n {
+				hold(t, s, u)
+			}
+		}
+		held := s.inUse(useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground, useSession)
+		if held > n {
+			t.Errorf("%d connections: %d in use", n, held)
+		}
+		if n >= 3 && !hold(t, s, useHeartbeats) {
+			t.Errorf("%d connections: none is left for a heartbeat: %v", n, s.held)
+		}
+		free := n - s.held[useSession]
+		if free != 3 && s.inUse(useBackground, usePatientBackground) == 0 || s.inUse(useHot, usePatientHot, useCold, usePatientCold) == 0 {
+			t.Errorf("%d connections: %v", n, s.held)
+		}
+		for u := range uses {
+			if s.most(u) < 1 {
+				t.Errorf("%d connections: use %d has none", n, u)
+			}
+		}
+	}
+}
+
+// hold takes a slot if there is one.
+func hold(t *testing.T, s *slots, u use) bool {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.take(ctx, u)
+	return err == nil
+}
+
+// Who waits gets a slot in the order of arrival, a heartbeat before the others; who gives up leaves
+// no trace.
+func TestSlotsAreGrantedInOrder(t *testing.T) {
+	s := newSlots(2, false)
+	hold(t, s, useHot)
+	hold(t, s, useBackground)
+	got := make(chan use, 4)
+	for i, u := range []use{useBackground, useHot, useHeartbeats} {
+		go func() {
+			if _, err := s.take(t.Context(), u); err == nil {
+				got <- u
+			}
+		}()
+		waitFor(t, func() bool { return s.queued() == i+1 })
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := s.take(gone, useHot); ended <- err }()
+	waitFor(t, func() bool { return s.queued() == 4 })
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a caller that gave up has a slot")
+	}
+	s.give(useHot)
+	if u := <-got; u != useHeartbeats {
+		t.Errorf("the first is %d", u)
+	}
+	s.give(useHeartbeats)
+	if u := <-got; u != useHot {
+		t.Errorf("the second is %d", u) // background has its one
+	}
+	s.give(useBackground)
+	if u := <-got; u != useBackground {
+		t.Errorf("the third is %d", u)
+	}
+	s.give(useHot)
+	s.give(useBackground)
+	if n := s.inUse(useHeartbeats, useHot, useBackground); n != 0 || s.queued() != 0 {
+		t.Errorf("%d in use, %d wait", n, s.queued())
+	}
+}
+
+func (s *slots) queued() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.waiting {
+		n += len(w)
+	}
+	return n
+}
+
+func waitFor(t *testing.T, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not happen")
+		}
+	}
+}
