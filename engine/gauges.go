@@ -46,6 +46,11 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	if err != nil {
 		return nil, err
 	}
+	still := 0.0
+	if e.Quarantined() {
+		still = 1
+	}
+	out = append(out, pawl.Gauge{Name: "pawl_quarantined", Help: "1 while nothing acts: the database is a copy or was moved.", Value: still})
 	relays, err := e.relayGauges(ctx, at)
 	return append(out, relays...), err
 }

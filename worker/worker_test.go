@@ -196,6 +196,29 @@ func TestClaimsGoOnWhenTheDatabaseComesBack(t *testing.T) {
 	}
 }
 
+// A worker of a database that is quarantined waits until it is adopted, and says so once a minute.
+func TestAWorkerWaitsForAnAdoption(t *testing.T) {
+	var log strings.Builder
+	err := runWorker(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, runFor(0), func(t *testing.T, f *fake) {
+		f.set(func() {
+			f.down = func(string) error {
+				if time.Since(f.start) < 150*time.Second {
+					return pawl.ErrQuarantined
+				}
+				return nil
+			}
+		})
+		f.add("t", `1`)
+		advance(160 * time.Second)
+		if f.state("itm_0") != pawl.ItemCompleted {
+			t.Error("not done")
+		}
+	})
+	if n := strings.Count(log.String(), "is quarantined"); err != nil || n != 3 {
+		t.Errorf("%d lines, %v:\n%s", n, err, log.String())
+	}
+}
+
 func TestRefusedClaimsEndTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -408,6 +410,22 @@ def test_a_worker_whose_claims_are_refused_says_why(shared: Server) -> None:
     worker.add("x", lambda: None)
     with pytest.raises(pawl.InvalidError):
         worker.run()
+
+
+def test_a_worker_of_a_copy_waits_until_it_is_adopted(shared: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Server(db=f"sqlite:{tmp_path}/one.db", env={"PAWL_IDENTITY": "check"}):
+        pass
+    shutil.copy(tmp_path / "one.db", tmp_path / "copy.db")
+    copy = f"sqlite:{tmp_path}/copy.db"
+    with Server(db=copy, env={"PAWL_IDENTITY": "check"}) as server, pawl.Client(server.url) as client:
+        task = client.create_task("x")
+        with pytest.raises(pawl.QuarantinedError, match="pawl adopt --as-copy"):
+            client.claim("w")
+        with Running(server, {"x": lambda: 7}):
+            until(lambda: "is quarantined" in caplog.text)
+            subprocess.run([server.binary, "adopt", "--db", copy], check=True, capture_output=True)
+            until(lambda: client.get_task(task["id"])["state"] == "completed")
+    assert caplog.text.count("is quarantined") == 1
 
 
 def test_a_worker_is_in_the_list_of_workers(shared: Server, client: pawl.Client, kind: str) -> None:

@@ -1,15 +1,31 @@
 // What work() makes of items, and that nothing the server refuses goes unsaid.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { copyFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { fence, must, once, partialResult, pawl, PawlError, Permanent, RetryAfter, taskResult, work, type Job, type Schemas } from "../src/index.ts";
-import { databases, Fixture, until } from "./fixture.ts";
+import { databases, Fixture, kill, until } from "./fixture.ts";
 import { create, itemOf, works } from "./works.ts";
 
 const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
 const inTime = { timeout: 120_000 };
+
+test("a worker of a copy waits until it is adopted", inTime, async () => {
+  await using fixture = await Fixture.open("sqlite");
+  await kill((await fixture.serve()).child);
+  const file = join(fixture.dir, "work.db");
+  await copyFile(file, `${file}.copy`);
+  await rename(`${file}.copy`, file); // another file, in the place of the original
+  const p = pawl((await fixture.serve()).url);
+  const task = await create(p, "t");
+  const adopting = pause(500).then(() => promisify(execFile)(join(bin, "pawl"), ["adopt", "--db", fixture.db]));
+  const { log } = await works(p, "t", async () => 7, async () => (await task()).state === "completed");
+  await adopting;
+  assert.equal(log.filter((line) => line.includes("is quarantined")).length, 1, log.join("\n"));
+});
 
 for (const database of databases) {
   test(`a result is submitted where its type wants it accepted (${database})`, inTime, async () => {

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from . import types as t
 from ._async.client import AsyncClient
 from ._async.context import AsyncContext
-from ._errors import ConflictError, ItemCancelled, LeaseLostError, NotFoundError, PawlError, Permanent, QuarantinedError, Suspended
+from ._errors import (
+    ConflictError,
+    ItemCancelled,
+    LeaseLostError,
+    NotFoundError,
+    PawlError,
+    Permanent,
+    QuarantinedError,
+    Suspended,
+)
 from ._handlers import Handler, Threads
 from ._heartbeats import Heartbeats
 from ._job import Job, State

@@ -1,0 +1,201 @@
+package engine_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+)
+
+// openAt opens a SQLite database at a time.
+func (p place) openAt(now time.Time) *engine.Engine {
+	p.t.Helper()
+	e, err := engine.OpenWith(p.t.Context(), p.url, engine.Options{Identity: "check", Clock: func() time.Time { return now },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// scheduledCopy is a copy, two hours later, of a database with two schedules, one of them for one time that is
+// over then, and a relay.
+func scheduledCopy(t *testing.T) (c place, e *engine.Engine) {
+	p := newPlace(t, pawltest.SQLite)
+	first := p.openAt(pawltest.Start)
+	soon := pawltest.Start.Add(time.Minute)
+	for name, s := range map[string]pawl.NewSchedule{"often": {EverySeconds: 600}, "once": {At: &soon}} {
+		s.Name, s.Task = name, pawl.NewTask{Type: "tick"}
+		if _, err := first.CreateSchedule(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makeTask(t, first, "a")
+	r, ok, err := first.TakeRelay(t.Context(), "bus", "fake", "one", time.Hour)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	r.Position = 1
+	if ok, err := first.KeepRelay(t.Context(), r, time.Hour); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = p.copied()
+	e = c.openAt(pawltest.Start.Add(2 * time.Hour))
+	makeTask(t, e, "b") // in quarantine
+	if _, ok, err := e.TakeRelay(t.Context(), "bus", "fake", "one", time.Hour); ok || err != nil {
+		t.Errorf("a relay in quarantine: %v, %v", ok, err)
+	}
+	return c, e
+}
+
+func ticks(t *testing.T, e *engine.Engine) int {
+	t.Helper()
+	l, err := e.ListTasks(t.Context(), pawl.TaskFilter{Types: []string{"tick"}, Page: pawl.Page{Limit: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(l.Items)
+}
+
+func TestAnAdoptedCopyBeginsFromNow(t *testing.T) {
+	_, e := scheduledCopy(t)
+	out, err := e.Adopt(t.Context(), false)
+	if err != nil || out.Schedules != 2 || out.Epoch != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if _, err := e.Sweep(t.Context()); err != nil || ticks(t, e) != 0 {
+		t.Errorf("%d ticks of the past, %v", ticks(t, e), err)
+	}
+	now := pawltest.Start.Add(2 * time.Hour)
+	if s, err := e.GetSchedule(t.Context(), "often"); err != nil || len(s.Next) == 0 || !s.Next[0].After(now) {
+		t.Errorf("the next tick: %v, %v", s.Next, err)
+	}
+	if s, err := e.GetSchedule(t.Context(), "once"); err != nil || len(s.Next) != 0 {
+		t.Errorf("one that is over: %v, %v", s.Next, err)
+	}
+	l, err := e.ListRelays(t.Context())
+	if err != nil || len(l.Items) != 1 || l.Items[0].DisabledAt == nil || !strings.Contains(l.Items[0].Error, "pawl relay resume") {
+		t.Fatalf("%+v, %v", l.Items, err)
+	}
+	if _, err := e.ResumeRelay(t.Context(), "bus"); err != nil {
+		t.Fatal(err)
+	}
+	if r, ok, err := e.TakeRelay(t.Context(), "bus", "fake", "two", time.Hour); err != nil || !ok || r.Epoch != 1 || r.Position != 1 {
+		t.Errorf("the relay: %+v, %v, %v", r, ok, err)
+	}
+}
+
+// What both histories share keeps its epoch; what the copy was given since is of the new one. A reader of the
+// original's history is told where to go on.
+func TestEventsOfAnAdoptedCopyAreOfANewEpoch(t *testing.T) {
+	_, e := scheduledCopy(t)
+	if _, err := e.Adopt(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	later := makeTask(t, e, "c")
+	all := int64(0)
+	l, err := e.ListEvents(t.Context(), pawl.EventFilter{After: &all, Page: pawl.Page{Limit: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := int64(0)
+	for _, ev := range l.Items {
+		if ev.Epoch == 0 {
+			shared = ev.Position
+		}
+		if ev.TaskID == later.ID && ev.Epoch != 1 {
+			t.Errorf("an event of the new history has epoch %d", ev.Epoch)
+		}
+	}
+	if shared == 0 || l.Items[len(l.Items)-1].Epoch != 1 {
+		t.Errorf("the events: %+v", l.Items)
+	}
+	ahead := shared + 100
+	_, err = e.ListEvents(t.Context(), pawl.EventFilter{After: &ahead})
+	if at, ok := pawl.RestartOf(err); !ok || at != (pawl.FeedPosition{Epoch: 1, Position: shared}) {
+		t.Errorf("a reader of the original: %v, %v", at, err)
+	}
+	if v, err := e.VerifyLog(t.Context(), -1, nil); err != nil || !v.Intact || len(v.Forks) != 1 {
+		t.Errorf("the log: %+v, %v", v, err)
+	}
+	if r, err := e.Doctor(t.Context(), pawl.DoctorCall{}); err != nil || !r.Clean {
+		t.Errorf("doctor: %+v, %v", r, err)
+	}
+}
+
+func TestACopyForTestsFiresNothing(t *testing.T) {
+	c, e := scheduledCopy(t)
+	out, err := e.Adopt(t.Context(), true)
+	if err != nil || *out.Adopted != "copy" || out.Schedules != 2 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	check := func(e *engine.Engine) {
+		t.Helper()
+		if s, err := e.GetSchedule(t.Context(), "often"); err != nil || s.PausedAt == nil {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if _, err := e.ResumeSchedule(t.Context(), "often"); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("a schedule goes on: %v", err)
+		}
+		if _, err := e.ResumeRelay(t.Context(), "bus"); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("a relay goes on: %v", err)
+		}
+		if _, ok, err := e.TakeRelay(t.Context(), "new", "fake", "one", time.Hour); ok || err != nil {
+			t.Errorf("a relay: %v, %v", ok, err)
+		}
+		if _, err := e.Sweep(t.Context()); err != nil || ticks(t, e) != 0 {
+			t.Errorf("%d ticks, %v", ticks(t, e), err)
+		}
+	}
+	check(e)
+	if _, err := e.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "new", EverySeconds: 1, Task: pawl.NewTask{Type: "tick"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(c.openAt(pawltest.Start.Add(24 * time.Hour)))
+}
+
+// An approval that applies nothing is given in quarantine, and one that applies is refused and changes nothing.
+func TestApprovalsInQuarantine(t *testing.T) {
+	p := newPlace(t, pawltest.SQLite)
+	ids := map[string]string{}
+	p.use(func(e *engine.Engine) {
+		for name, mode := range map[string]pawl.ApplyMode{"plain": pawl.ApplyNone, "applied": pawl.ApplyItem} {
+			typ := pawl.Type{Name: name, Approval: pawl.Approval{Mode: pawl.ApprovalManual}, Apply: pawl.Apply{Mode: mode}}
+			if rs, err := e.PutTypes(t.Context(), []pawl.Type{typ}); err != nil || rs[0].Err != nil {
+				t.Fatal(err, rs)
+			}
+			ids[name] = makeTask(t, e, name).ID
+		}
+		got, err := e.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Limit: 2})
+		if err != nil || len(got) != 2 {
+			t.Fatal(got, err)
+		}
+		for _, l := range got {
+			rs, err := e.Submit(t.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Result: []byte("1")}})
+			if err != nil || rs[0].Err != nil {
+				t.Fatal(err, rs)
+			}
+		}
+	})
+	e := p.copied().open()
+	rs, err := e.ApproveTasks(t.Context(), []pawl.ApproveCall{{TaskID: ids["plain"]}, {TaskID: ids["applied"]}})
+	if err != nil || rs[0].Err != nil || rs[0].Value.State != pawl.TaskCompleted || !errors.Is(rs[1].Err, pawl.ErrQuarantined) {
+		t.Errorf("%+v, %v", rs, err)
+	}
+	if task, err := e.GetTask(t.Context(), ids["applied"]); err != nil || task.State != pawl.TaskSubmitted {
+		t.Errorf("%v, %v", task.State, err)
+	}
+}
