@@ -41,7 +41,7 @@ var notWalked = map[string]string{
 	"Resume":        onlyReads, "ResumePage": onlyReads, "CheckToken": onlyReads, "ListRelays": onlyReads,
 	"ListTasks": onlyReads, "GetKeys": onlyReads, "FollowEvents": onlyReads, "FollowMessage": onlyReads, "OpenBlob": onlyReads,
 	"Why":       onlyReads,
-	"GetEffect": onlyReads, "ListEffects": onlyReads,
+	"GetEffect": onlyReads, "ListEffects": onlyReads, "EffectReceipt": onlyReads,
 	"OpenEffect": withEffects, "EffectDone": withEffects, "EffectFailed": withEffects, "EffectUnknown": withEffects,
 	"ApproveEffect": withEffects, "RejectEffect": withEffects, "ResolveEffect": withEffects,
 	"LogCheckpoint": onlyReads, "ProveTask": onlyReads, "ProveLog": onlyReads,
