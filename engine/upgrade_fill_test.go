@@ -321,7 +321,7 @@ var emptyTables = map[string]string{
 func (f *filling) missing() (out []string) {
 	tables := `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
 	if f.p.Database == pawltest.Postgres {
-		tables = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()`
+		tables = `SELECT tablename FROM pg_tables WHERE schemaname = '` + f.p.Schema + `'`
 	}
 	f.do(f.p.Engine.DB().View(f.ctx, func(ctx context.Context, tx store.Tx) error {
 		names, err := texts(ctx, tx, tables)
