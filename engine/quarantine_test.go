@@ -351,7 +351,8 @@ var acting = map[string]bool{
 	"Claim": true, "Heartbeat": true, "Release": true, "Suspend": true, "Complete": true, "Fail": true, "Submit": true, "SubmitParts": true,
 	"Finalize": true, "Progress": true, "Checkpoint": true, "StartMessages": true, "OpenMessages": true, "Append": true, "StepMessages": true,
 	"FinishMessages": true, "ReserveBudget": true, "SettleBudget": true, "OpenEffect": true, "EffectDone": true, "EffectFailed": true,
-	"EffectUnknown": true, "ApproveEffect": true, "Spawn": true, "SendSignals": true, "RunSchedule": true, "Sweep": true, "Tick": true,
+	"EffectUnknown": true,
+	"EffectReceipt": false, "ApproveEffect": true, "Spawn": true, "SendSignals": true, "RunSchedule": true, "Sweep": true, "Tick": true,
 	"RestoreArchive": false, "Bulk": true, "BeginKeys": true, "RenewKeys": true, "CompleteKeys": true, "FailKeys": true,
 
 	"CreateTasks": false, "AddItems": false, "CancelTasks": false, "UpdateTasks": false, "CloneTasks": false, "CheckpointTasks": false,
