@@ -368,7 +368,7 @@ var acting = map[string]bool{
 	"ListRelays": false, "GetTask": false, "ListTasks": false, "TaskResult": false, "PartialResult": false,
 	"GetType": false, "ListTypes": false,
 	"GetQueue": false, "ListQueues": false, "GetBudget": false, "ListBudgets": false, "BudgetSpending": false,
-	"GetEffect": false, "ListEffects": false, "EffectReceipt": false, "GetSchedule": false, "ListSchedules": false, "ListFirings": false, "GetItem": false,
+	"GetEffect": false, "ListEffects": false, "GetSchedule": false, "ListSchedules": false, "ListFirings": false, "GetItem": false,
 	"ListItems": false, "Why": false, "ListEvents": false, "FollowEvents": false, "ListCheckpoints": false, "ListParts": false,
 	"ListProvenance": false, "CountCheckpoints": false, "ListWorkers": false, "ListKeys": false, "ListSweeps": false, "Stats": false,
 	"Series": false, "SuggestLeases": false, "ListFailures": false, "GetMessage": false, "ListMessages": false, "FollowMessage": false,
