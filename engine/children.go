@@ -213,8 +213,9 @@ func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most, patience
 	}
 	for after := ""; !p.Deletes; {
 		var live []string
+		from := after
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			live, after, err = p.Next(ctx, tx, after, childPage)
+			live, after, err = p.Next(ctx, tx, from, childPage)
 			return err
 		})
 		if err == nil {
@@ -348,8 +349,9 @@ func (e *Engine) liveChild(ctx context.Context, p *store.PassedOn) (id string, e
 func (e *Engine) deleteChildrenOf(ctx context.Context, p *store.PassedOn, reason string, held *heldChildren,
 	most *atomic.Int64) (gone bool, err error) {
 	for after := ""; ; {
+		from := after
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			_, after, err = p.Next(ctx, tx, after, childPage)
+			_, after, err = p.Next(ctx, tx, from, childPage)
 			return err
 		})
 		if err != nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -67,6 +68,13 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gate
 		err = e.withLockedItem(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			out, refused, err = ledger.Open(ctx, tx, g, &opening)
 			return err
+		})
+	}
+	if err == nil && e.scope != nil && errors.Is(refused, pawl.ErrEffectUnknown) {
+		e.scope.refusals = append(e.scope.refusals, func(ctx context.Context, e *Engine) error {
+			return e.withLockedItem(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+				return ledger.Doubt(ctx, tx, g, call.Key)
+			})
 		})
 	}
 	if err == nil {

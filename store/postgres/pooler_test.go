@@ -178,7 +178,14 @@ func keepsNothing(t *testing.T, address string) {
 func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	for _, sessions := range []int{1, 2, 3, 8} {
 		_, address := newPooler(t, sessions, false)
-		db, err := postgres.Open(t.Context(), address+"?pool_mode=session", postgres.Options{Log: quiet})
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := u.Query()
+		q.Set("pool_mode", "session")
+		u.RawQuery = q.Encode()
+		db, err := postgres.Open(t.Context(), u.String(), postgres.Options{Log: quiet})
 		if err == nil {
 			_ = db.Close()
 		}

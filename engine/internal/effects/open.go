@@ -132,6 +132,17 @@ func doubt(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.Effec
 		Message: fmt.Sprintf("effect %s was decided not to have happened, and its sender says that it did", f.ID)}, nil
 }
 
+// Doubt makes the effect of a key unknown, if there are still two statements about it: a refused Open has found them, and
+// what it wrote was rolled back.
+func Doubt(ctx context.Context, tx store.Tx, g *store.LockedItem, key string) error {
+	f, found, err := store.LockEffectOfKey(ctx, tx, g.Namespace, g.ItemID, key)
+	if err != nil || !found || !doubted(&f) {
+		return err
+	}
+	_, err = doubt(ctx, tx, g, &f)
+	return err
+}
+
 // reserve reserves what the sending may cost. Each sending has a reservation of its own.
 func reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow, call *Opening) (refused, err error) {
 	f.Budget, f.Amount, f.Reservation = store.Text(call.Budget), nil, ""
