@@ -76,3 +76,6 @@ func WaitLess(t *testing.T) {
 	closeWait = 100 * time.Millisecond
 	t.Cleanup(func() { closeWait = was })
 }
+
+// RunTransactionsTwice makes each second transaction of an engine run twice.
+func RunTransactionsTwice() { twice = true }

@@ -1,7 +1,9 @@
 package pawltest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -69,7 +71,28 @@ func (l *lent) call(run func() error) error {
 
 // Do implements store.DB.
 func (l *lent) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return l.call(func() error { return l.DB.Do(ctx, fn) })
+	return l.call(func() error { return again(ctx, l.DB.Do, fn) })
+}
+
+// twice makes each second transaction run twice, as after a deadlock: the first time it is rolled back. It is for tests of
+// this package.
+var (
+	twice bool
+	runs  atomic.Int64
+
+	errAgain = errors.New("pawltest: the transaction runs again")
+)
+
+func again(ctx context.Context, do func(context.Context, func(context.Context, store.Tx) error) error,
+	fn func(ctx context.Context, tx store.Tx) error) error {
+	if !twice || runs.Add(1)%2 == 0 {
+		return do(ctx, fn)
+	}
+	err := do(ctx, func(ctx context.Context, tx store.Tx) error { return cmp.Or(fn(ctx, tx), errAgain) })
+	if errors.Is(err, errAgain) {
+		err = do(ctx, fn)
+	}
+	return err
 }
 
 // Auto implements store.DB.
@@ -79,7 +102,7 @@ func (l *lent) Auto(ctx context.Context, fn func(ctx context.Context, tx store.T
 
 // Whole implements store.DB.
 func (l *lent) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return l.call(func() error { return l.DB.Whole(ctx, fn) })
+	return l.call(func() error { return again(ctx, l.DB.Whole, fn) })
 }
 
 // View implements store.DB.

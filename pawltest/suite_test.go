@@ -10,8 +10,12 @@ import (
 	"github.com/pawl-work/pawl/pawltest/suite"
 )
 
-func TestMain(m *testing.M) { pawltest.Main(m) }
+func TestMain(m *testing.M) {
+	pawltest.RunTransactionsTwice()
+	pawltest.Main(m)
+}
 
+// The promises hold also if transactions run again, as they do after a deadlock. The client's suite runs each once.
 func TestBehaviour(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
