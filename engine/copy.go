@@ -175,8 +175,9 @@ func (p *copyParts) stageItems(ctx context.Context) error {
 		return nil
 	}
 	for after, more := store.BeforeItems(), true; more; {
+		from := after
 		err := p.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			after, more, err = p.staged.StageNeeds(ctx, tx, p.byKey, after)
+			after, more, err = p.staged.StageNeeds(ctx, tx, p.byKey, from)
 			return err
 		})
 		if err != nil {

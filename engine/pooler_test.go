@@ -115,8 +115,8 @@ func TestAnEngineBehindAPoolerListensElsewhere(t *testing.T) {
 func TestAnEngineOnTheProgramsPool(t *testing.T) {
 	t.Parallel()
 	server, schema := pawltest.Place(t, pawltest.Postgres)
-	own := need[*pgxpool.Pool](t)(pgxpool.New(t.Context(), with(t, server, "statement_timeout", "54321", "pool_max_conns", "5",
-		"application_name", schema)))
+	own := need[*pgxpool.Pool](t)(pgxpool.New(t.Context(), with(t, server, "statement_timeout", "54321", "plan_cache_mode", "auto",
+		"pool_max_conns", "5", "application_name", schema)))
 	defer own.Close()
 	stop := backends(t, server, schema)
 	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), "postgres:", engine.Options{Schema: schema, Pool: own}))
