@@ -157,14 +157,20 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left
 	return c, left, func() { c.Release(); p.slots.give(u) }, nil
 }
 
+// alone returns a connection whose statements commit by themselves. free gives it back.
+func (p *pool) alone(ctx context.Context) (s *session, free func(), err error) {
+	c, left, free, err := p.acquire(ctx, false)
+	return &session{on: c, rewrite: p.dialect.Rewrite, pool: p, limit: left, dictionary: &p.dictionary}, free, err
+}
+
 // single runs fn on a connection whose statements commit by themselves.
 func (p *pool) single(ctx context.Context, fn func(s *session) error) error {
-	c, left, free, err := p.acquire(ctx, false)
+	s, free, err := p.alone(ctx)
 	if err != nil {
 		return err
 	}
 	defer free()
-	return fn(&session{on: c, rewrite: p.dialect.Rewrite, pool: p, limit: left, dictionary: &p.dictionary})
+	return fn(s)
 }
 
 // do runs fn in a transaction. patient says that it may wait long for a lock.

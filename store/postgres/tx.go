@@ -48,32 +48,55 @@ func (p *pool) read(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx)
 // Auto implements store.DB. A statement that lost a deadlock has done nothing, so fn runs
 // again, as in Do.
 func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func(names *newNames) error {
-		p := d.hotPool(ctx)
-		if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have its own settings
-			return p.do(ctx, names, writing, wait > p.lock, fn)
+	for r := (rerun{}); ; {
+		if d.ended(ctx, &r, d.auto(ctx, &r.names, fn)) {
+			return r.err
 		}
-		return p.single(ctx, func(s *session) error { return fn(ctx, s) })
-	})
+	}
 }
 
-// again runs a transaction again while it loses to other transactions, at most tries
-// times, and when the names that it needs have been inserted. Then it has written nothing.
-func (d *db) again(ctx context.Context, run func(names *newNames) error) error {
-	var names newNames
-	for n := 1; ; {
-		err := run(&names)
-		if names.any() {
-			if err = d.makeNames(ctx, &names); err == nil {
-				continue
-			}
-		}
-		again, err := d.runsAgain(ctx, n, &names, err)
-		if !again {
-			return err
-		}
-		n++
+// auto is one try of Auto.
+func (d *db) auto(ctx context.Context, names *newNames, fn func(ctx context.Context, tx store.Tx) error) error {
+	p := d.hotPool(ctx)
+	if wait := store.LockWaitOf(ctx); wait > 0 || store.LimitOf(ctx) > p.limit { // only a transaction can have its own settings
+		return p.do(ctx, names, writing, wait > p.lock, fn)
 	}
+	s, free, err := p.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
+	return fn(ctx, s)
+}
+
+// again runs a transaction until it has ended.
+func (d *db) again(ctx context.Context, run func(names *newNames) error) error {
+	for r := (rerun{}); ; {
+		if d.ended(ctx, &r, run(&r.names)) {
+			return r.err
+		}
+	}
+}
+
+// rerun is a transaction that may run several times.
+type rerun struct {
+	lost  int // how often it has lost
+	names newNames
+	err   error // why it ended
+}
+
+// ended reports whether a transaction has ended with err. Otherwise it runs again: it lost to other transactions, less than
+// tries times, or the names that it needs have been inserted. Then it has written nothing.
+func (d *db) ended(ctx context.Context, r *rerun, err error) bool {
+	if r.names.any() {
+		if err = d.makeNames(ctx, &r.names); err == nil {
+			return false
+		}
+	}
+	r.lost++
+	again, err := d.runsAgain(ctx, r.lost, &r.names, err)
+	r.err = err
+	return !again
 }
 
 // runsAgain reports whether a transaction runs again after try n, which returned err, and
@@ -92,7 +115,7 @@ func (d *db) runsAgain(ctx context.Context, n int, names *newNames, err error) (
 	if pg != nil && inRecovery(pg) { // the primary is another server now
 		d.reset()
 	}
-	unsent := n == 1 && pgconn.SafeToRetry(err) // the pooled connection was broken before the first statement
+	unsent := pgconn.SafeToRetry(err) // the pooled connection was broken before the first statement, as others may be
 	if n == tries || !lost && !unsent {
 		return false, classify(err)
 	}
