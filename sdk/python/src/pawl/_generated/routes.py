@@ -104,6 +104,7 @@ ROUTES = {
     "item_messages": Route("item_messages", "GET", "/v1/items/{id}/messages", False, False, True, False, False, False),
     "list_effects": Route("list_effects", "GET", "/v1/effects", False, False, True, False, False, False),
     "get_effect": Route("get_effect", "GET", "/v1/effects/{id}", False, False, True, False, False, False),
+    "effect_receipt": Route("effect_receipt", "GET", "/v1/effects/{id}/receipt", False, False, True, False, False, False),
     "open_effect": Route("open_effect", "POST", "/v1/effects:open", True, True, False, False, False, True),
     "report_effect_done": Route("report_effect_done", "POST", "/v1/effects/{id}:done", True, False, True, False, False, False),
     "report_effect_failed": Route("report_effect_failed", "POST", "/v1/effects/{id}:failed", True, False, True, False, False, False),
