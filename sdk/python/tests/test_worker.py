@@ -412,7 +412,9 @@ def test_a_worker_whose_claims_are_refused_says_why(shared: Server) -> None:
         worker.run()
 
 
-def test_a_worker_of_a_copy_waits_until_it_is_adopted(shared: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_of_a_copy_waits_until_it_is_adopted(
+    shared: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with Server(db=f"sqlite:{tmp_path}/one.db", env={"PAWL_IDENTITY": "check"}):
         pass
     shutil.copy(tmp_path / "one.db", tmp_path / "copy.db")
