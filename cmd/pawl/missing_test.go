@@ -18,7 +18,8 @@ import (
 // Commands that may create the database, and those that open none.
 var (
 	creators = []string{"pawl serve", "pawl demo", "pawl mcp", "pawl migrate up", "pawl task create", "pawl gate mcp"}
-	openNone = []string{"pawl version", "pawl migrate sql", "pawl completion", "pawl help", "pawl demo-agent", "pawl archive verify", "pawl effect verify"}
+	openNone = []string{"pawl version", "pawl migrate sql", "pawl completion", "pawl help", "pawl demo-agent", "pawl archive verify",
+		"pawl effect verify"}
 )
 
 // flagsFor are the flags and arguments without which a command is refused before it
