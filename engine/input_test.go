@@ -73,6 +73,8 @@ func TestAURLThatIsNoneIsInvalidOrUnavailable(t *testing.T) {
 	}
 }
 
+var waitUntil = until // a test below has a variable of its name
+
 // The server's connections are cut again and again while workers work. Every call is
 // either carried out or returns unavailable. Afterwards nothing is lost.
 func TestPostgresGoneAndBack(t *testing.T) {
@@ -120,7 +122,8 @@ func TestPostgresGoneAndBack(t *testing.T) {
 		}
 	}
 	work.Wait()
-	time.Sleep(1500 * time.Millisecond) // a connection that was idle for a second is checked before it is used
+	cut := time.Now() // a connection that was idle for a second is checked before it is used
+	waitUntil(t, "connections are not idle for long", func() bool { return time.Since(cut) > 1500*time.Millisecond })
 	t.Logf("%d carried out, %d unavailable", done.Load(), refused.Load())
 	if done.Load() == 0 {
 		t.Error("nothing was carried out")
