@@ -73,8 +73,6 @@ func TestAURLThatIsNoneIsInvalidOrUnavailable(t *testing.T) {
 	}
 }
 
-var waitUntil = until // a test below has a variable of its name
-
 // The server's connections are cut again and again while workers work. Every call is
 // either carried out or returns unavailable. Afterwards nothing is lost.
 func TestPostgresGoneAndBack(t *testing.T) {
@@ -87,9 +85,9 @@ func TestPostgresGoneAndBack(t *testing.T) {
 	var work sync.WaitGroup
 	var done, refused atomic.Int64
 	results := sync.Map{}
-	until, last := time.Now().Add(time.Duration(times(3, 30))*time.Second), time.Now().Add(time.Minute)
+	end, last := time.Now().Add(time.Duration(times(3, 30))*time.Second), time.Now().Add(time.Minute)
 	more := func() bool { // a busy machine may need more time and longer pauses to make progress
-		return time.Now().Before(until) || done.Load() == 0 && time.Now().Before(last)
+		return time.Now().Before(end) || done.Load() == 0 && time.Now().Before(last)
 	}
 	for n := range 4 {
 		work.Go(func() {
@@ -112,7 +110,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 		})
 	}
 	for pause := 100 * time.Millisecond; more(); {
-		if time.Now().After(until) {
+		if time.Now().After(end) {
 			pause *= 2
 		}
 		time.Sleep(pause)
@@ -123,7 +121,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 	}
 	work.Wait()
 	cut := time.Now() // a connection that was idle for a second is checked before it is used
-	waitUntil(t, "connections are not idle for long", func() bool { return time.Since(cut) > 1500*time.Millisecond })
+	until(t, "connections are not idle for long", func() bool { return time.Since(cut) > 1500*time.Millisecond })
 	t.Logf("%d carried out, %d unavailable", done.Load(), refused.Load())
 	if done.Load() == 0 {
 		t.Error("nothing was carried out")
