@@ -168,8 +168,13 @@ func (c *call) unknown(ctx context.Context, id string, why error) {
 }
 
 // report sends a report until it is recorded, for as long as a gate's lease lasts.
-func (c *call) report(ctx context.Context, send func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(c.g.Lease)*time.Second)
+func (c *call) report(ctx context.Context, send func(context.Context) error) error {
+	return Report(ctx, time.Duration(c.g.Lease)*time.Second, send)
+}
+
+// Report sends a report until it is recorded or refused, for at most a time: also when ctx has ended.
+func Report(ctx context.Context, within time.Duration, send func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if err = send(ctx); err == nil || pawl.CodeOf(err) != pawl.CodeUnavailable {

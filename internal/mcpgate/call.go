@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/gate"
 )
 
 // call takes a call of a tool: it passes it on, or makes it an effect.
@@ -178,7 +179,7 @@ func (p *Proxy) answer(ctx context.Context, m *message, f *flight) {
 		p.toClient(ctx, m.text)
 		return
 	}
-	err := p.report(ctx, func(ctx context.Context) error {
+	err := gate.Report(ctx, endTime, func(ctx context.Context) error {
 		_, err := p.Ledger.EffectDone(ctx, f.effect, pawl.EffectDoneCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
 			Attempt: p.Fence.Attempt, Answer: m.Result})
 		return err
@@ -233,7 +234,7 @@ func marked(answer json.RawMessage, effect string, replayed bool) json.RawMessag
 }
 
 func (p *Proxy) failed(ctx context.Context, id, code, why string) {
-	err := p.report(ctx, func(ctx context.Context) error {
+	err := gate.Report(ctx, endTime, func(ctx context.Context) error {
 		_, err := p.Ledger.EffectFailed(ctx, id, pawl.EffectFailedCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
 			Attempt: p.Fence.Attempt, Error: pawl.Failure{Code: code, Message: why}})
 		return err
@@ -244,28 +245,12 @@ func (p *Proxy) failed(ctx context.Context, id, code, why string) {
 }
 
 func (p *Proxy) unknown(ctx context.Context, id, why string) {
-	err := p.report(ctx, func(ctx context.Context) error {
+	err := gate.Report(ctx, endTime, func(ctx context.Context) error {
 		_, err := p.Ledger.EffectUnknown(ctx, id, pawl.EffectUnknownCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
 			Attempt: p.Fence.Attempt, Error: &pawl.Failure{Code: "no_answer", Message: why}})
 		return err
 	})
 	if err != nil { // the lease ends, and then it is unknown too
 		p.Log.WarnContext(ctx, "what became of an effect could not be recorded", "effect", id, "error", err)
-	}
-}
-
-// report sends a report until it is recorded, for a bounded time.
-func (p *Proxy) report(ctx context.Context, send func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-	defer cancel()
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if err = send(ctx); err == nil || pawl.CodeOf(err) != pawl.CodeUnavailable {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-		}
 	}
 }

@@ -156,7 +156,7 @@ var arrows = map[string][]string{
 	"internal/idform":     {},
 	"internal/jsonscan":   {},
 	"internal/strictjson": {"", "internal/jsonscan"},
-	"internal/mcpgate":    {"", "internal/clock", "internal/strictjson"},
+	"internal/mcpgate":    {"", "internal/clock", "internal/gate", "internal/strictjson"},
 	"internal/nearest":    {},
 	"internal/sdk":        {"internal/testserver"},
 	"internal/measure":    {""},
