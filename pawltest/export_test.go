@@ -60,9 +60,7 @@ func Own(t testing.TB, which Database) *Pawl {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool.mu.Lock()
-	pool.free[which] = append(pool.free[which], k)
-	pool.mu.Unlock()
+	put(which, k)
 	p := Open(t, which)
 	if p.URL != k.url || p.schema != k.schema {
 		t.Fatal("another test has taken it")

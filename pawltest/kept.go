@@ -48,9 +48,10 @@ func take(t testing.TB, which Database) *kept {
 	pool.mu.Lock()
 	kept, all := pool.kept, pool.free[which]
 	if n := len(all); n > 0 {
+		k := all[n-1] // after the unlock, another may stand there
 		pool.free[which] = all[:n-1]
 		pool.mu.Unlock()
-		return all[n-1]
+		return k
 	}
 	pool.mu.Unlock()
 	if !kept {
@@ -61,6 +62,12 @@ func take(t testing.TB, which Database) *kept {
 		t.Fatalf("pawltest: %v", err)
 	}
 	return k
+}
+
+func put(which Database, k *kept) {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	pool.free[which] = append(pool.free[which], k)
 }
 
 func newKept(t testing.TB, which Database) (k *kept, err error) {
@@ -131,9 +138,7 @@ func (k *kept) lend(o *engine.Options, now func() time.Time) {
 // uses it.
 func (k *kept) release(sound bool) {
 	if sound && k.lent.left() && k.clean() == nil {
-		pool.mu.Lock()
-		pool.free[k.which()] = append(pool.free[k.which()], k)
-		pool.mu.Unlock()
+		put(k.which(), k)
 		return
 	}
 	go func() { _ = k.drop() }() // a call in progress delays it

@@ -45,7 +45,7 @@ var raced = []struct {
 		"TestStreamBeatsAndCutsTheSlow", "TestAThousandStreams", "TestAReaderWhoTakesNothing", "TestRevocationEndsWaitsAndStreams",
 		"TestClaimsThatWait", "TestBodiesInFlightAreBounded",
 	}},
-	{packages: []string{"./pawltest", "./client"}, tests: []string{"TestBehaviour"},
+	{packages: []string{"./pawltest", "./client"}, tests: []string{"TestBehaviour", "TestThePoolLendsADatabaseOnce"},
 		under: "^(sqlite|postgres)$/^(waiting_for_work|messages|readers|feed|races)$"},
 }
 

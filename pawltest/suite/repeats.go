@@ -25,6 +25,7 @@ func completeWith(result string) anyFence {
 
 func failWith(c pawl.FailCall) anyFence {
 	return func(w *fixture, f pawl.Fence) (pawl.Moved, error) {
+		c := c // of this call alone: two may be in progress
 		c.Fence = f
 		return first(w.svc.Fail(w.ctx, []pawl.FailCall{c}))
 	}
