@@ -410,6 +410,22 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 	return f, func() { _ = f.Close() }, nil
 }
 
+// Body reads the archive of a task from its file.
+func (s *Sweeper) Body(path, sha256 string) ([]byte, error) {
+	var a store.Archived
+	a.Path, a.SHA256 = path, sha256
+	in, done, err := s.source(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	body, err := io.ReadAll(io.LimitReader(in, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = errors.New("the archive is too large to be stored in the database")
+	}
+	return body, err
+}
+
 func unreadable(taskID string, err error) error {
 	return &pawl.Error{
 		Code:    pawl.CodeInternal,

@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/relocate"
+)
+
+const (
+	// fenceWait bounds how long a call waits while a move keeps what it changes from changing.
+	fenceWait = 15 * time.Second
+	// fenceLook is how often such a call tries again.
+	fenceLook = 50 * time.Millisecond
+	// relocationsEvery is how often a server looks whether its database was moved.
+	relocationsEvery = time.Second
+)
+
+// relocations are the moves of a database, as this process knows them. The zero value knows none.
+type relocations struct {
+	known  atomic.Pointer[[]relocate.Relocation]
+	exempt atomic.Bool // the process is the mover
+}
+
+// refuse returns why a transaction of a caller may not run: what it is about was moved to another
+// database, or is not there yet.
+func (r *relocations) refuse(ctx context.Context) error {
+	list := r.known.Load()
+	if list == nil || r.exempt.Load() {
+		return nil
+	}
+	ns := pawl.CallerOf(ctx).Namespace
+	for i := range *list {
+		x := &(*list)[i]
+		switch {
+		case x.Namespace != "" && (x.Namespace != ns || ofAll(ctx)):
+		case x.Left():
+			return movedTo(x)
+		case x.Side == relocate.Target && x.Moving():
+			return &pawl.Error{Code: pawl.CodeUnavailable, Message: "a move from another database fills this one and is not over",
+				RetryAfter: time.Second}
+		}
+	}
+	return nil
+}
+
+type allKey struct{}
+
+// forAll marks a call that is about no namespace.
+func forAll(ctx context.Context) context.Context { return context.WithValue(ctx, allKey{}, true) }
+
+func ofAll(ctx context.Context) bool {
+	return store.PurposeOf(ctx) == store.Background || ctx.Value(allKey{}) != nil
+}
+
+func movedTo(x *relocate.Relocation) error {
+	what := "the database was moved"
+	if x.Namespace != "" {
+		what = "the namespace " + x.Namespace + " was moved"
+	}
+	if x.URL != "" {
+		what += " to " + x.URL
+	} else {
+		what += " to another database"
+	}
+	return &pawl.Error{Code: pawl.CodeMoved, Message: what, URL: x.URL}
+}
+
+// lookForMoves reads the moves of the database.
+func (w *notifyingDB) lookForMoves(ctx context.Context) error {
+	var list []relocate.Relocation
+	err := w.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		list, err = relocate.List(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	was := w.moves.known.Load()
+	if len(list) == 0 && was == nil {
+		return nil
+	}
+	w.moves.known.Store(&list)
+	return nil
+}
+
+// unfenced runs a transaction that writes. While a move refuses it, it is tried again.
+func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
+	for began := clock.Now(); ; {
+		if err := w.moves.refuse(ctx); err != nil {
+			return err
+		}
+		err := run()
+		if err == nil || !errors.Is(err, store.ErrFenced) || w.moves.exempt.Load() {
+			return err
+		}
+		if lookErr := w.lookForMoves(ctx); lookErr != nil {
+			return errors.Join(err, lookErr)
+		}
+		if err := w.moves.refuse(ctx); err != nil {
+			return err
+		}
+		if !w.moves.moving() || clock.Now().Sub(began) > fenceWait {
+			return err
+		}
+		timer := time.NewTimer(fenceLook)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// moving reports whether a move is not over.
+func (r *relocations) moving() bool {
+	list := r.known.Load()
+	if list == nil {
+		return false
+	}
+	for _, x := range *list {
+		if x.Moving() {
+			return true
+		}
+	}
+	return false
+}
+
+// Move says how Relocate moves.
+type Move struct {
+	Namespace string // "" = the whole database
+	URL       string // what callers of the source are told; "" = nothing
+	// Step is told each step that is done, for tests.
+	Step func(name string)
+}
+
+// Relocate moves everything in the database of e, or one namespace, into that of to, while servers run
+// on both. Afterwards all calls to the source are refused with pawl.ErrMoved. A move that was
+// interrupted goes on when it is called again. Neither engine may be used for anything else meanwhile.
+func (e *Engine) Relocate(ctx context.Context, to *Engine, m Move) (relocate.Result, error) {
+	if err := e.acts(ctx, "move"); err != nil {
+		return relocate.Result{}, err
+	}
+	if err := to.acts(ctx, "move"); err != nil {
+		return relocate.Result{}, err
+	}
+	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem, Namespace: m.Namespace})
+	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
+	o := relocate.Options{From: e.notifyingDB.DB, To: to.notifyingDB.DB, Namespace: m.Namespace, URL: m.URL,
+		NewID: func() string { return e.ids.next("mov") }, Log: e.log,
+		Settle: e.feed.Log, Check: to.checkMoved, Archive: e.sweeper.Body, Step: m.Step}
+	for _, x := range []struct {
+		e     *Engine
+		named *string
+	}{{e, &o.FromNamed}, {to, &o.ToNamed}} {
+		x.e.notifyingDB.moves.exempt.Store(true)
+		defer x.e.notifyingDB.moves.exempt.Store(false)
+		at, err := x.e.where(ctx)
+		if err != nil {
+			return relocate.Result{}, err
+		}
+		*x.named = at
+	}
+	out, err := relocate.Move(ctx, o)
+	if err == nil {
+		err = errors.Join(e.notifyingDB.lookForMoves(ctx), to.notifyingDB.lookForMoves(ctx))
+	}
+	return out, err
+}
+
+// where says where the database is, without passwords.
+func (e *Engine) where(ctx context.Context) (out string, err error) {
+	err = e.notifyingDB.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		p, err := e.db.Dialect().Place(ctx, tx, false)
+		if out = p.Named; p.Schema != 0 {
+			out += fmt.Sprintf(" (schema %d)", p.Schema)
+		}
+		return err
+	})
+	return out, err
+}
+
+// checkMoved examines a database that a move has filled.
+func (e *Engine) checkMoved(ctx context.Context) error {
+	breaches, err := e.Check(ctx)
+	if err != nil || len(breaches) == 0 {
+		return err
+	}
+	b := breaches[0]
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "move", Allowed: []string{},
+		Message: fmt.Sprintf("`pawl doctor` finds %d breaches in the target; if the source has them too, repair it first: %s: %s: %s",
+			len(breaches), b.Rule, b.Subject, b.Found)}
+}
+
+// learnMoves looks whether the database was moved, or was filled by a move, and says so once.
+func (e *Engine) learnMoves(ctx context.Context) {
+	before := e.notifyingDB.moves.refuse(ctx)
+	if err := e.notifyingDB.lookForMoves(ctx); err != nil {
+		e.logError(ctx, "looking whether the database was moved failed; retrying", err)
+		return
+	}
+	switch after := e.notifyingDB.moves.refuse(ctx); {
+	case before == nil && after != nil:
+		e.log.WarnContext(ctx, "nothing acts here", "why", after)
+	case before != nil && after == nil: // a move has filled the database
+		e.db.Dialect().Forget()
+		if err := e.adopted(ctx); err != nil {
+			e.logError(ctx, "reading the database that a move has filled failed", err)
+		}
+		e.log.InfoContext(ctx, "the move is over: the database acts")
+	}
+}
+
+// unfinishedAfter is how long a move may take before the doctor speaks of it.
+const unfinishedAfter = time.Hour
+
+// unfinishedMove says that a move was begun long ago and is not over; nil = there is none.
+func (e *Engine) unfinishedMove(ctx context.Context) (w *Warning, err error) {
+	err = e.notifyingDB.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		w = nil
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		list, err := relocate.List(ctx, tx)
+		for _, x := range list {
+			if x.Step == relocate.Done || now-x.ChangedAt < unfinishedAfter.Microseconds() {
+				continue
+			}
+			way := map[string]string{relocate.Source: "to", relocate.Target: "from"}[x.Side]
+			detail := fmt.Sprintf("a move %s %s is not over, and has been in the step %s since %s (docs/moving.md)", way, x.Peer, x.Step,
+				store.Stamp(x.ChangedAt).Format(time.RFC3339))
+			w = &Warning{Code: "move_unfinished", Detail: detail, Command: "pawl move"}
+		}
+		return err
+	})
+	return w, err
+}

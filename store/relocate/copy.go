@@ -1,0 +1,255 @@
+package relocate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// copy copies all rows, and then what has changed meanwhile, until little is left.
+func (m *mover) copy(ctx context.Context) error {
+	list := moved(m.Namespace)
+	first := max(0, slices.IndexFunc(list, func(t table) bool { return t.name == m.target.Detail.Table }))
+	for _, t := range list[first:] {
+		if m.target.Detail.All {
+			break
+		}
+		if err := m.bulk(ctx, t); err != nil {
+			return err
+		}
+		m.Step("copied " + t.name)
+	}
+	if !m.target.Detail.All {
+		err := within(ctx, m.to.db, m.target.ID, func(ctx context.Context, tx store.Tx) error {
+			return setDetail(ctx, tx, &m.target, Detail{All: true})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	m.Step("copied")
+	for n := fewChanges; n >= fewChanges; {
+		var err error
+		if n, err = m.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	m.Step("caught up")
+	return nil
+}
+
+// bulk copies the rows of a table, from where it was interrupted.
+func (m *mover) bulk(ctx context.Context, t table) error {
+	r, w := reader{m.from, t, m.Namespace}, m.writer(t)
+	var after []any
+	var err error
+	if d := m.target.Detail; d.Table == t.name && d.After != nil {
+		if after, err = r.resume(d.After); err != nil {
+			return err
+		}
+	}
+	for tries := 0; ; {
+		var rows []row
+		err := m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			rows, err = r.after(ctx, tx, after)
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		last := r.key(rows[len(rows)-1])
+		err = m.within(ctx, func(ctx context.Context, tx store.Tx) error {
+			if err := m.write(ctx, tx, r, w, rows); err != nil {
+				return err
+			}
+			return setDetail(ctx, tx, &m.target, Detail{Table: t.name, After: text(last)})
+		})
+		if refersToMissing(err) && tries < rounds { // a row that is not copied yet, or that another has replaced
+			tries++
+			if _, err = m.catchUp(ctx); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		after, tries = last, 0
+		m.Step("batch")
+	}
+}
+
+// within runs fn in a transaction of the target.
+func (m *mover) within(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	err := within(ctx, m.to.db, m.target.ID, func(ctx context.Context, tx store.Tx) error {
+		m.numbers.forget()
+		return fn(ctx, tx)
+	})
+	if err != nil {
+		m.numbers.forget()
+	}
+	return err
+}
+
+func (m *mover) writer(t table) writer { return writer{m.to, t, t.stage(m.Namespace)} }
+
+// write writes rows into the target. Those of a namespace get the numbers of the target.
+func (m *mover) write(ctx context.Context, tx store.Tx, r reader, w writer, rows []row) (err error) {
+	if r.name == "archives" {
+		m.bodies(r, rows)
+	}
+	if m.Namespace != "" && r.maps != nil {
+		if rows, err = m.numbers.renumber(ctx, tx, r, rows); err != nil {
+			return err
+		}
+	}
+	if err := w.put(ctx, tx, r.columns[r.name], rows); err != nil {
+		return fmt.Errorf("table %s: %w", r.name, err)
+	}
+	return nil
+}
+
+// bodies puts archives into their rows: the files are beside the source.
+func (m *mover) bodies(r reader, rows []row) {
+	at := func(name string) int {
+		return slices.IndexFunc(r.columns[r.name], func(c store.TableColumn) bool { return c.Name == name })
+	}
+	path, body, sum := at("path"), at("body"), at("sha256")
+	for _, values := range rows {
+		file, inFile := values[path].(string)
+		if !inFile {
+			continue
+		}
+		found, err := m.Archive(file, values[sum].(string))
+		if err != nil {
+			m.Log.Warn("an archive cannot be read; its row is moved without it", "file", file, "error", err)
+			continue
+		}
+		values[path], values[body] = nil, found
+	}
+}
+
+// refersToMissing reports whether the target refused rows because of other rows.
+func refersToMissing(err error) bool {
+	code := pawl.CodeOf(err)
+	return err != nil && (code == pawl.CodeConflict || code == pawl.CodeInternal)
+}
+
+// change is what a trigger has noted.
+type change struct {
+	id         int64
+	named, key string
+}
+
+// catchUp copies the rows anew that were noted. It returns how many changes it has found.
+func (m *mover) catchUp(ctx context.Context) (n int, err error) {
+	for {
+		var found []change
+		fresh, gone := map[string][]row{}, map[string][][]any{}
+		err := m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			found, fresh, gone = nil, map[string][]row{}, map[string][][]any{}
+			err := store.EachRow(ctx, tx, func(rows store.Rows) error {
+				var c change
+				err := rows.Scan(&c.id, &c.named, &c.key)
+				found = append(found, c)
+				return err
+			}, fmt.Sprintf("SELECT id, named, key\nFROM pawl.relocation_changes\nORDER BY id\nLIMIT %d", rowsAtOnce))
+			if err != nil {
+				return err
+			}
+			return m.present(ctx, tx, found, fresh, gone)
+		})
+		if err != nil || len(found) == 0 {
+			return n, err
+		}
+		if err := m.apply(ctx, fresh, gone); err != nil {
+			return n, err
+		}
+		var ids [][]any
+		for _, c := range found {
+			ids = append(ids, []any{c.id})
+		}
+		err = m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			return tx.ExecEach(ctx, "DELETE FROM pawl.relocation_changes\nWHERE id = $1", ids)
+		})
+		if err != nil {
+			return n, err
+		}
+		n += len(found)
+		m.Step("changes")
+		if len(found) < rowsAtOnce {
+			return n, nil
+		}
+	}
+}
+
+// present reads the rows that were noted as they are now, and which of them are gone.
+func (m *mover) present(ctx context.Context, tx store.Tx, found []change, fresh map[string][]row, gone map[string][][]any) error {
+	keys := map[string]map[string]bool{}
+	for _, c := range found {
+		if keys[c.named] == nil {
+			keys[c.named] = map[string]bool{}
+		}
+		keys[c.named][c.key] = true
+	}
+	for _, t := range moved(m.Namespace) {
+		r := reader{m.from, t, m.Namespace}
+		for text := range keys[t.name] {
+			key, err := r.parse(text)
+			if err != nil {
+				return err
+			}
+			rows, err := r.at(ctx, tx, [][]any{key})
+			if err != nil {
+				return err
+			}
+			fresh[t.name] = append(fresh[t.name], rows...)
+			if len(rows) == 0 || t.fixed && t.name != "task_events" {
+				gone[t.name] = append(gone[t.name], key)
+			}
+		}
+	}
+	return nil
+}
+
+// apply writes into the target what present has found: first what is gone, from the last table to the
+// first.
+func (m *mover) apply(ctx context.Context, fresh map[string][]row, gone map[string][][]any) error {
+	return m.within(ctx, func(ctx context.Context, tx store.Tx) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO pawl.retention_gate (reason)\nVALUES ('move')"); err != nil {
+			return err
+		}
+		list := moved(m.Namespace)
+		var events [][]any
+		for _, t := range slices.Backward(list) {
+			keys := gone[t.name]
+			if m.Namespace != "" && t.maps != nil {
+				var err error
+				if keys, err = m.numbers.keys(ctx, tx, reader{m.from, t, m.Namespace}, keys); err != nil {
+					return err
+				}
+			}
+			if m.Namespace != "" && t.name == "task_events" {
+				events = keys
+				continue
+			}
+			if err := m.writer(t).remove(ctx, tx, keys, m.Namespace); err != nil {
+				return fmt.Errorf("table %s: %w", t.name, err)
+			}
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM pawl.retention_gate"); err != nil {
+			return err
+		}
+		if err := removeEvents(ctx, tx, events); err != nil {
+			return err
+		}
+		for _, t := range list {
+			if err := m.write(ctx, tx, reader{m.from, t, m.Namespace}, m.writer(t), fresh[t.name]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

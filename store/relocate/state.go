@@ -1,0 +1,122 @@
+package relocate
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
+)
+
+// The sides of a move.
+const (
+	Source = "source"
+	Target = "target"
+)
+
+// The steps of a move.
+const (
+	Copying = "copying" // the source is used, and its rows are copied
+	Fenced  = "fenced"  // the source refuses changes
+	Flipped = "flipped" // the target has what moves
+	Done    = "done"
+)
+
+// Relocation is a row of relocations: one side of a move.
+type Relocation struct {
+	ID, Side  string
+	Namespace string // "" = the whole database
+	Step      string
+	Peer      string // what store.Place.Named is of the other side
+	URL       string // what callers are told; "" = nothing
+	Detail    Detail
+	CreatedAt int64
+	ChangedAt int64
+}
+
+// Detail says in the target how far its rows are copied.
+type Detail struct {
+	Table string `json:"table,omitempty"` // the table whose rows are being copied
+	After []any  `json:"after,omitempty"` // the key of the last one
+	All   bool   `json:"all,omitempty"`   // all tables were copied once
+}
+
+// Moving reports whether the move is not over.
+func (r Relocation) Moving() bool { return r.Step != Done && (r.Side == Target || r.Step != Flipped) }
+
+// Left reports whether the source has given away what moves.
+func (r Relocation) Left() bool { return r.Side == Source && (r.Step == Flipped || r.Step == Done) }
+
+const relocationColumns = "id, side, namespace, step, peer, url, detail, created_at, changed_at"
+
+// List reads all moves that a database knows, oldest first.
+func List(ctx context.Context, tx store.Tx) (out []Relocation, err error) {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
+		var r Relocation
+		var url store.Text
+		var detail string
+		if err := rows.Scan(&r.ID, &r.Side, &r.Namespace, &r.Step, &r.Peer, &url, &detail, &r.CreatedAt, &r.ChangedAt); err != nil {
+			return err
+		}
+		r.URL = string(url)
+		out = append(out, r)
+		return json.Unmarshal([]byte(detail), &out[len(out)-1].Detail)
+	}, "SELECT "+relocationColumns+"\nFROM pawl.relocations\nORDER BY created_at, id")
+	return out, err
+}
+
+func put(ctx context.Context, tx store.Tx, r *Relocation) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	r.CreatedAt, r.ChangedAt = now, now
+	_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations ("+relocationColumns+")\nVALUES ($1, $2, $3, $4, $5, $6, '{}', $7, $7)",
+		r.ID, r.Side, r.Namespace, r.Step, r.Peer, store.Text(r.URL), now)
+	return err
+}
+
+func setStep(ctx context.Context, tx store.Tx, r *Relocation, step string, fenced time.Duration) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var until *int64
+	if step == Fenced {
+		at := clock.Now().Add(fenced).UnixMicro()
+		until = &at
+	}
+	r.Step, r.ChangedAt = step, now
+	_, err = tx.Exec(ctx, "UPDATE pawl.relocations\nSET step = $2, fenced_until = $3, changed_at = $4, url = $5\nWHERE id = $1",
+		r.ID, step, until, now, store.Text(r.URL))
+	return err
+}
+
+// within runs fn in a transaction of the mover, which the triggers of the move let pass.
+func within(ctx context.Context, db store.DB, id string, fn func(ctx context.Context, tx store.Tx) error) error {
+	return db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := setOpen(ctx, tx, id, 1); err != nil {
+			return err
+		}
+		if err := fn(ctx, tx); err != nil {
+			return err
+		}
+		return setOpen(ctx, tx, id, 0)
+	})
+}
+
+func setOpen(ctx context.Context, tx store.Tx, id string, open int) error {
+	_, err := tx.Exec(ctx, "UPDATE pawl.relocations\nSET open = $2\nWHERE id = $1", id, open)
+	return err
+}
+
+func setDetail(ctx context.Context, tx store.Tx, r *Relocation, d Detail) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	r.Detail = d
+	_, err = tx.Exec(ctx, "UPDATE pawl.relocations\nSET detail = $2\nWHERE id = $1", r.ID, string(text))
+	return err
+}
