@@ -181,6 +181,15 @@ func TestAMovedDatabaseHasTheSameRows(t *testing.T) {
 // twice.
 func TestAMoveGoesOnAfterEachStep(t *testing.T) {
 	t.Parallel()
+	for _, namespace := range []string{"", pawl.DefaultNamespace} {
+		t.Run("of namespace "+namespace, func(t *testing.T) {
+			t.Parallel()
+			goesOn(t, namespace)
+		})
+	}
+}
+
+func goesOn(t *testing.T, namespace string) {
 	eachMove(t, func(t *testing.T, from, to *pawltest.Pawl) {
 		for i := range 30 {
 			need[pawl.Task](t)(pawl.Create(t.Context(), from.Service, pawl.NewTask{Type: "work", Payload: json.RawMessage(fmt.Sprint(i))}))
@@ -191,7 +200,7 @@ func TestAMoveGoesOnAfterEachStep(t *testing.T) {
 		died := map[string]bool{}
 		for done := false; !done; {
 			done = dies(func() {
-				out = moveAll(t, from, to, engine.Move{Step: func(name string) {
+				out = moveAll(t, from, to, engine.Move{Namespace: namespace, Step: func(name string) {
 					if !died[name] {
 						died[name] = true
 						panic(diedAt(name))

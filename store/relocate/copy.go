@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -31,10 +32,14 @@ func (m *mover) copy(ctx context.Context) error {
 		}
 	}
 	m.Step("copied")
-	for n := fewChanges; n >= fewChanges; {
-		var err error
-		if n, err = m.catchUp(ctx); err != nil {
+	for range rounds { // others may write faster than this copies: then the fence is long
+		began := clock.Now()
+		n, err := m.catchUp(ctx)
+		if err != nil {
 			return err
+		}
+		if n < fewChanges || clock.Now().Sub(began) < shortRound {
+			break
 		}
 	}
 	m.Step("caught up")
@@ -143,8 +148,16 @@ type change struct {
 	named, key string
 }
 
-// catchUp copies the rows anew that were noted. It returns how many changes it has found.
+// catchUp copies the rows anew that were noted before the call. It returns how many changes it has found.
 func (m *mover) catchUp(ctx context.Context) (n int, err error) {
+	var newest int64
+	err = m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(ctx, tx, []any{&newest}, "SELECT COALESCE(MAX(id), 0)\nFROM pawl.relocation_changes")
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
 	for {
 		var found []change
 		fresh, gone := map[string][]row{}, map[string][][]any{}
@@ -155,7 +168,7 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 				err := rows.Scan(&c.id, &c.named, &c.key)
 				found = append(found, c)
 				return err
-			}, fmt.Sprintf("SELECT id, named, key\nFROM pawl.relocation_changes\nORDER BY id\nLIMIT %d", rowsAtOnce))
+			}, fmt.Sprintf("SELECT id, named, key\nFROM pawl.relocation_changes\nWHERE id <= $1\nORDER BY id\nLIMIT %d", rowsAtOnce), newest)
 			if err != nil {
 				return err
 			}
@@ -167,14 +180,7 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 		if err := m.apply(ctx, fresh, gone); err != nil {
 			return n, err
 		}
-		var ids [][]any
-		for _, c := range found {
-			ids = append(ids, []any{c.id})
-		}
-		err = m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			return tx.ExecEach(ctx, "DELETE FROM pawl.relocation_changes\nWHERE id = $1", ids)
-		})
-		if err != nil {
+		if err := m.forget(ctx, found); err != nil {
 			return n, err
 		}
 		n += len(found)
@@ -183,6 +189,27 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 			return n, nil
 		}
 	}
+}
+
+// forget removes the notes of changes that were copied.
+func (m *mover) forget(ctx context.Context, found []change) error {
+	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		for rest := found; len(rest) > 0; {
+			n := 1
+			if len(rest) >= rowsOfStatement {
+				n = rowsOfStatement
+			}
+			var ids []any
+			for _, c := range rest[:n] {
+				ids = append(ids, c.id)
+			}
+			if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes\nWHERE id IN ("+marks(1, n)+")", ids...); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+		return nil
+	})
 }
 
 // present reads the rows that were noted as they are now, and which of them are gone.
@@ -196,17 +223,25 @@ func (m *mover) present(ctx context.Context, tx store.Tx, found []change, fresh 
 	}
 	for _, t := range moved(m.Namespace) {
 		r := reader{m.from, t, m.Namespace}
+		var list [][]any
 		for text := range keys[t.name] {
 			key, err := r.parse(text)
 			if err != nil {
 				return err
 			}
-			rows, err := r.at(ctx, tx, [][]any{key})
-			if err != nil {
-				return err
-			}
-			fresh[t.name] = append(fresh[t.name], rows...)
-			if len(rows) == 0 || t.fixed && t.name != "task_events" {
+			list = append(list, key)
+		}
+		rows, err := r.at(ctx, tx, list)
+		if err != nil {
+			return err
+		}
+		there := map[string]bool{}
+		for _, values := range rows {
+			there[fmt.Sprint(r.key(values)...)] = true
+		}
+		fresh[t.name] = rows
+		for _, key := range list {
+			if !there[fmt.Sprint(key...)] || t.fixed && t.name != "task_events" {
 				gone[t.name] = append(gone[t.name], key)
 			}
 		}

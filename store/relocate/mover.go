@@ -15,6 +15,8 @@ const (
 	fenceTime = time.Minute
 	// fewChanges is how many changes are left when the source is fenced.
 	fewChanges = 500
+	// shortRound is how long the last copy before the fence may take.
+	shortRound = time.Second
 	// rounds bounds how often changes that were written beside the fence are copied.
 	rounds = 20
 )

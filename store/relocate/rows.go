@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -146,40 +147,60 @@ func (r reader) after(ctx context.Context, tx store.Tx, key []any) ([]row, error
 
 // at reads the rows that have one of the keys.
 func (r reader) at(ctx context.Context, tx store.Tx, keys [][]any) (out []row, err error) {
-	columns := r.columns[r.name]
-	by := keyOf(columns)
-	where, args := r.where()
-	n := len(args)
-	for _, c := range by {
-		if where != "" {
-			where += " AND "
+	for len(keys) > 0 {
+		n := 1
+		if len(keys) >= rowsOfStatement {
+			n = rowsOfStatement // two texts for each table
 		}
-		n++
-		where += fmt.Sprintf("t.%s = $%d", c.Name, n)
-	}
-	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t\nWHERE %s", list("t.", namesOf(columns)), r.name, where)
-	for _, key := range keys {
-		of := slices.Clone(args)
-		for i, v := range key {
-			of = append(of, r.fences().Value(by[i], v))
-		}
-		found, err := r.rows(ctx, tx, query, of...)
+		found, err := r.among(ctx, tx, keys[:n])
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
+		out, keys = append(out, found...), keys[n:]
 	}
 	return out, nil
 }
 
-func (r reader) rows(ctx context.Context, tx store.Tx, query string, args ...any) (out []row, err error) {
+func (r reader) among(ctx context.Context, tx store.Tx, keys [][]any) ([]row, error) {
+	columns := r.columns[r.name]
+	by := keyOf(columns)
+	where, args := r.where()
+	if where != "" {
+		where += " AND "
+	}
+	var values []string
+	for _, key := range keys {
+		values = append(values, "("+marks(len(args)+1, len(by))+")")
+		for i, v := range key {
+			args = append(args, r.fences().Value(by[i], v))
+		}
+	}
+	where += "(" + list("t.", namesOf(by)) + ") IN (VALUES " + strings.Join(values, ", ") + ")"
+	if len(by) == 1 {
+		where = strings.ReplaceAll(strings.ReplaceAll(where, "(VALUES (", "("), "), (", ", ")
+		where = strings.TrimSuffix(where, "))") + ")"
+	}
+	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t\nWHERE %s", list("t.", namesOf(columns)), r.name, where)
+	return r.every(ctx, tx, query, args...)
+}
+
+// every reads all rows of a query, whatever their size.
+func (r reader) every(ctx context.Context, tx store.Tx, query string, args ...any) ([]row, error) {
+	return r.upTo(ctx, tx, math.MaxInt, query, args...)
+}
+
+func (r reader) rows(ctx context.Context, tx store.Tx, query string, args ...any) ([]row, error) {
+	return r.upTo(ctx, tx, bytesAtOnce, query, args...)
+}
+
+func (r reader) upTo(ctx context.Context, tx store.Tx, most int, query string, args ...any) (out []row, err error) {
 	n, size := len(r.columns[r.name]), 0
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	for size < bytesAtOnce && rows.Next() {
+	for size < most && rows.Next() {
 		values, to := make(row, n), make([]any, n)
 		for i := range values {
 			to[i] = &values[i]
