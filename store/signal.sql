@@ -83,7 +83,7 @@ WHERE namespace = $1 AND name = $2 AND key = $3 AND sent_at < $4
     WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1))
 
 -- A call that waits for a signal leaves a row of it, see above. These are the next rows, and
--- whether one was never sent and nobody waits for it any more.
+-- whether one was never sent and no item waits for it any more.
 -- name: signals after
 SELECT s.namespace, s.name, s.key, CASE WHEN s.sent_at IS NULL AND s.created_at < $4 AND NOT EXISTS (
     SELECT 1 FROM pawl.waiting g

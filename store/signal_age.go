@@ -38,7 +38,7 @@ func RemoveOldSignals(ctx context.Context, tx Tx, before int64, ofBudgets bool, 
 }
 
 // SignalsAfter reads up to limit signals after a given one, in order, and returns those of them that were never sent,
-// are older than a time, and have nobody waiting for them.
+// are older than a time, and that no item waits for.
 func SignalsAfter(ctx context.Context, tx Tx, after Signal, before int64, limit int) (unsent []Signal, last Signal, n int, err error) {
 	last = after
 	err = eachRow(ctx, tx, signalSQL["signals after"], []any{after.Namespace, after.Name, after.Key, before, limit}, func(rows Rows) error {
@@ -52,7 +52,7 @@ func SignalsAfter(ctx context.Context, tx Tx, after Signal, before int64, limit 
 	return unsent, last, n, err
 }
 
-// ForgetSignals removes those of the signals, which are in order, that were never sent and have nobody waiting for them.
+// ForgetSignals removes those of the signals, which are in order, that were never sent and that no item waits for.
 // It locks each one before it looks, as RemoveOldSignals does.
 func ForgetSignals(ctx context.Context, tx Tx, signals []Signal) error {
 	for _, s := range signals {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// A wait for a signal leaves a row, which goes when the signal was never sent and nobody waits for it any more.
+// A wait for a signal leaves a row, which goes when the signal was never sent and no item waits for it any more.
 func TestUnsentSignalsAreRemoved(t *testing.T) {
 	each(t, func(h *fixture) {
 		var tasks []string
