@@ -108,6 +108,22 @@ var rooms = []room{
 		all(s.svc.Suspend(s.ctx, []pawl.SuspendCall{{Fence: l.Fence(), Children: wait}}))
 	}},
 
+	{name: "child of a task that waits for it", one: "made", new: func(s *subject, t *pawl.NewTask) {
+		s.parent = s.claim(pawl.ClaimRequest{TaskID: must(pawl.Create(s.user, s.svc, pawl.NewTask{Type: "parent"})).ID}, 1)[0]
+		t.ParentID = s.parent.TaskID
+	}, fill: func(s *subject, _ pawl.Lease) {
+		wait := &pawl.ChildWait{IDs: []string{s.task.ID}, OnFailure: "continue"}
+		all(s.svc.Suspend(s.ctx, []pawl.SuspendCall{{Fence: s.parent.Fence(), Children: wait}}))
+	}},
+	{name: "made by a schedule", one: "made", new: func(s *subject, _ *pawl.NewTask) {
+		s.make = func(t pawl.NewTask) pawl.Task {
+			must(s.svc.CreateSchedule(s.user, pawl.NewSchedule{Name: "now and then", Cron: "@yearly", Task: t}))
+			must(s.svc.RunSchedule(s.user, "now and then"))
+			must(0, s.svc.DeleteSchedule(s.user, "now and then"))
+			return must(s.svc.ListTasks(s.user, pawl.TaskFilter{Types: []string{subjectType}})).Items[0]
+		}
+	}},
+
 	// Money, and effects.
 	{name: "reservation", setup: budget, fill: func(s *subject, l pawl.Lease) { s.reserve(l, 10, "open") }},
 	{name: "settled reservation", setup: budget, fill: func(s *subject, l pawl.Lease) {

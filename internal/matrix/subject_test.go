@@ -25,7 +25,9 @@ type subject struct {
 	user   context.Context // of people
 	judge  context.Context // of another person, who may approve
 	task   pawl.Task
-	judged bool // its items are submitted and approved
+	judged bool                         // its items are submitted and approved
+	parent pawl.Lease                   // the item that waits for the task
+	make   func(pawl.NewTask) pawl.Task // nil = the task is created
 	blobs  []string
 	kept   map[string]json.RawMessage // everything before it was archived
 }
@@ -83,7 +85,11 @@ func newSubject(t testing.TB, which pawltest.Database, rooms ...room) *subject {
 			r.new(s, &n)
 		}
 	}
-	s.task = must(pawl.Create(s.user, s.svc, n))
+	if s.make != nil {
+		s.task = s.make(n)
+	} else {
+		s.task = must(pawl.Create(s.user, s.svc, n))
+	}
 	leases := s.claim(pawl.ClaimRequest{TaskID: s.task.ID}, max(2, len(rooms)))
 	slices.SortFunc(leases, func(a, b pawl.Lease) int { return strings.Compare(a.Key, b.Key) })
 	for k, r := range rooms {

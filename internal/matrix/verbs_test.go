@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 )
 
 // verb is something that happens to a whole task.
@@ -36,6 +37,33 @@ var verbs = []verb{
 	{"add items", func(s *subject) {
 		if !s.get().State.Ended() {
 			_, _ = s.svc.AddItems(s.user, []pawl.AddItems{{TaskID: s.task.ID, Items: []pawl.NewItem{{Key: "added", Input: raw("9")}}}})
+		}
+	}},
+	{"a day passes", func(s *subject) { s.p.Advance(25 * time.Hour); s.sweep() }},
+	{"another server goes on", func(s *subject) { s.svc = s.p.Another(engine.Options{}) }},
+	{"bulk cancel", func(s *subject) { s.bulk(pawl.BulkCancel) }},
+	{"bulk delete", func(s *subject) { s.bulk(pawl.BulkDelete) }},
+	{"pause and resume", func(s *subject) {
+		must(s.svc.PauseQueue(s.user, subjectType))
+		must(0, s.svc.PauseNamespace(s.user))
+		s.p.Advance(2 * time.Hour)
+		s.sweep()
+		must(0, s.svc.ResumeNamespace(s.user))
+		must(s.svc.ResumeQueue(s.user, subjectType))
+	}},
+	{"prune checkpoints", func(s *subject) {
+		if !s.get().State.Ended() {
+			all(s.svc.PruneCheckpoints(s.user, []pawl.CheckpointPrune{{TaskID: s.task.ID, Rules: []pawl.PruneRule{{Keep: 0}}}}))
+		}
+	}},
+	{"reject for rework", func(s *subject) {
+		for range 3 {
+			s.sweep()
+			s.work()
+		}
+		if s.get().ReadyForApproval {
+			why := []pawl.Complaint{{Code: "bad", Message: "bad"}}
+			all(s.svc.RejectTasks(s.judge, []pawl.RejectCall{{TaskID: s.task.ID, Errors: why, AllowRework: true}}))
 		}
 	}},
 	{"cancel", func(s *subject) { s.cancel() }},
@@ -86,6 +114,12 @@ func (s *subject) endLeases(end func(i pawl.Item)) {
 
 func (s *subject) items() []pawl.Item {
 	return must(s.svc.ListItems(s.user, pawl.ItemFilter{TaskID: s.task.ID})).Items
+}
+
+// bulk changes all tasks of the type in the background.
+func (s *subject) bulk(verb string) {
+	must(s.svc.Bulk(s.user, pawl.BulkCall{Verb: verb, Force: verb == pawl.BulkDelete, Filter: pawl.BulkFilter{Type: pawl.Texts{subjectType}}}))
+	must(0, s.p.Engine.RunBulks(s.ctx))
 }
 
 func (s *subject) revoke(i pawl.Item) {
