@@ -211,6 +211,7 @@ type core struct {
 	waits         *taskwait.Waits
 	schemas       schema.Cache
 	types         typeCache
+	named         namedTypes
 	sweeper       *sweep.Sweeper
 	resting       restingSchedules
 	schedulesDue  chan struct{} // tells the loop of Run that a schedule may be due
