@@ -14,7 +14,9 @@ import (
 type room struct {
 	name string
 	// one is of rooms of which a task has one at most: the same word excludes each other
-	one   string
+	one string
+	// not is the word of rooms that it does not go with
+	not   string
 	setup func(s *subject)                  // before the task is created
 	new   func(s *subject, t *pawl.NewTask) // what the creation says
 	fill  func(s *subject, l pawl.Lease)    // by the worker that holds an item
@@ -45,7 +47,7 @@ var rooms = []room{
 	{name: "released", ends: true, fill: func(s *subject, l pawl.Lease) {
 		all(s.svc.Release(s.ctx, []pawl.ReleaseCall{{Fence: l.Fence(), DelaySeconds: 600}}))
 	}},
-	{name: "completed", ends: true, one: "result", fill: func(s *subject, l pawl.Lease) { s.complete(l) }},
+	{name: "completed", ends: true, not: "judged", fill: func(s *subject, l pawl.Lease) { s.complete(l) }},
 	{name: "failed once", ends: true, fill: func(s *subject, l pawl.Lease) { s.fail(l, true) }},
 	{name: "failed", ends: true, fill: func(s *subject, l pawl.Lease) { s.fail(l, false) }},
 	{name: "buried", ends: true, fill: func(s *subject, l pawl.Lease) {
@@ -61,7 +63,7 @@ var rooms = []room{
 	{name: "signal sent", fill: func(s *subject, l pawl.Lease) {
 		all(s.svc.SendSignals(s.user, []pawl.SignalCall{{Name: "go", Key: l.ID, Payload: raw(`"gone"`)}}))
 	}},
-	{name: "dependent item", new: func(_ *subject, t *pawl.NewTask) {
+	{name: "dependent item", not: "judged", new: func(_ *subject, t *pawl.NewTask) {
 		t.Items = append(t.Items, pawl.NewItem{Key: "after", After: []string{"k0", "k1"}, Input: raw("2")})
 	}},
 	{name: "deadline", one: "deadline", new: func(s *subject, t *pawl.NewTask) {
@@ -156,8 +158,8 @@ var rooms = []room{
 	}},
 
 	// Acceptance.
-	{name: "part", one: "result", setup: judged, fill: func(s *subject, l pawl.Lease) { s.part(l) }},
-	{name: "submitted", one: "result", setup: judged, ends: true, fill: func(s *subject, l pawl.Lease) { s.part(l); s.submit(l) }},
+	{name: "part", one: "judged", setup: judged, fill: func(s *subject, l pawl.Lease) { s.part(l) }},
+	{name: "submitted", one: "judged", setup: judged, ends: true, fill: func(s *subject, l pawl.Lease) { s.part(l); s.submit(l) }},
 
 	// Names.
 	{name: "unique key", one: "name", new: func(_ *subject, t *pawl.NewTask) {
