@@ -60,6 +60,7 @@ type Sweeper struct {
 	gatesSeen      int64           // the last key of a queue with limits that was looked at
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
+	frames         sync.Pool // of *zstd.Encoder, for frames of segments
 }
 
 // ReadSigned reads the newest signed checkpoint. Without one it is the zero value.
