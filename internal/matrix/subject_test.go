@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -68,7 +70,7 @@ func exhausted(s *subject, err error) pawl.Exhausted {
 // first room, k1 the second one.
 func newSubject(t testing.TB, which pawltest.Database, rooms ...room) *subject {
 	t.Helper()
-	p := pawltest.Open(t, which)
+	p := pawltest.OpenWith(t, which, engine.Options{TransparencyLog: engine.LogOptions{Key: filepath.Join(t.TempDir(), "key")}})
 	s := &subject{TB: t, p: p, svc: p.Service, ctx: t.Context()}
 	s.user = pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "ann"})
 	s.judge = pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "eve"})
