@@ -21,7 +21,7 @@ var whole = os.Getenv("PAWL_TORTURE") == "1"
 // Each room alone, under each verb; short, under some of them, fewer on PostgreSQL.
 func TestRooms(t *testing.T) {
 	for d, which := range pawltest.Databases {
-		every := 2 + 5*d
+		every := 2 + 9*d
 		t.Run(string(which), func(t *testing.T) {
 			for n, r := range rooms {
 				t.Run(r.name, func(t *testing.T) {
