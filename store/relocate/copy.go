@@ -102,7 +102,7 @@ func (m *mover) writer(t table) writer { return writer{m.to, t, t.stage(m.Namesp
 
 // write writes rows into the target. Those of a namespace get the numbers of the target.
 func (m *mover) write(ctx context.Context, tx store.Tx, r reader, w writer, rows []row) (err error) {
-	if r.name == "archives" {
+	if r.name == "archives" || r.name == "segments" {
 		m.bodies(r, rows)
 	}
 	if m.Namespace != "" && r.maps != nil {

@@ -116,6 +116,7 @@ var tables = []table{
 	{name: "message_chunks", of: "message"},
 	{name: "checkpoints", of: "namespace", fixed: true},
 	{name: "archives", of: "namespace"},
+	{name: "segments", of: "namespace", numbered: true, maps: map[string]string{"id": "segments"}},
 	{name: "ready", of: "queue", acts: true, maps: ofState},
 	{name: "scheduled", of: "queue", acts: true, maps: ofState},
 	{name: "waiting", of: "queue", acts: true, maps: ofState},
