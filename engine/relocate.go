@@ -155,7 +155,7 @@ func (e *Engine) Relocate(ctx context.Context, to *Engine, m Move) (relocate.Res
 	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
 	o := relocate.Options{From: e.notifyingDB.DB, To: to.notifyingDB.DB, Namespace: m.Namespace, URL: m.URL,
 		NewID: func() string { return e.ids.next("mov") }, Log: e.log,
-		Settle: e.feed.Log, Check: to.checkMoved, Archive: e.sweeper.Body, Step: m.Step}
+		Settle: e.feed.Log, Check: to.checkMoved, Archive: e.sweeper.Body, Renumber: e.sweeper.Renumber, Step: m.Step}
 	for _, x := range []struct {
 		e     *Engine
 		named *string

@@ -103,7 +103,9 @@ func (m *mover) writer(t table) writer { return writer{m.to, t, t.stage(m.Namesp
 // write writes rows into the target. Those of a namespace get the numbers of the target.
 func (m *mover) write(ctx context.Context, tx store.Tx, r reader, w writer, rows []row) (err error) {
 	if r.name == "archives" || r.name == "segments" {
-		m.bodies(r, rows)
+		if err := m.bodies(ctx, tx, r, rows); err != nil {
+			return err
+		}
 	}
 	if m.Namespace != "" && r.maps != nil {
 		if rows, err = m.numbers.renumber(ctx, tx, r, rows); err != nil {
@@ -116,24 +118,48 @@ func (m *mover) write(ctx context.Context, tx store.Tx, r reader, w writer, rows
 	return nil
 }
 
-// bodies puts archives into their rows: the files are beside the source.
-func (m *mover) bodies(r reader, rows []row) {
-	at := func(name string) int {
-		return slices.IndexFunc(r.columns[r.name], func(c store.TableColumn) bool { return c.Name == name })
-	}
-	path, body, sum := at("path"), at("body"), at("sha256")
+// bodies puts archives into their rows: the files are beside the source. Those of a namespace get the numbers
+// that their events have in the target. An archive that cannot be read moves as it is.
+func (m *mover) bodies(ctx context.Context, tx store.Tx, r reader, rows []row) error {
 	for _, values := range rows {
-		file, inFile := values[path].(string)
-		if !inFile {
+		of := func(name string) *any {
+			i := slices.IndexFunc(r.columns[r.name], func(c store.TableColumn) bool { return c.Name == name })
+			if i < 0 {
+				return new(any)
+			}
+			return &values[i]
+		}
+		path, body, sum, contents := of("path"), of("body"), of("sha256"), of("contents")
+		file, inFile := (*path).(string)
+		if inFile {
+			found, err := m.Archive(file, (*sum).(string))
+			if err != nil {
+				m.Log.Warn("an archive cannot be read; its row is moved without it", "file", file, "error", err)
+				continue
+			}
+			*path, *body = nil, found
+		}
+		stored, there := (*body).([]byte)
+		if m.Namespace == "" || !there {
 			continue
 		}
-		found, err := m.Archive(file, values[sum].(string))
+		frames, _ := (*contents).([]byte)
+		var failed error // of the database, and not of the archive
+		g, err := m.Renumber(stored, frames, func(ids []int64) (now map[int64]int64, err error) {
+			now, failed = m.numbers.draw(ctx, tx, "task_events", ids)
+			return now, failed
+		})
+		if failed != nil {
+			return failed
+		}
 		if err != nil {
-			m.Log.Warn("an archive cannot be read; its row is moved without it", "file", file, "error", err)
+			m.Log.Warn("an archive cannot be read; it is moved as it is", "table", r.name, "error", err)
 			continue
 		}
-		values[path], values[body] = nil, found
+		*body, *of("bytes"), *sum = g.Body, g.Bytes, g.SHA256
+		*contents = store.PackFrames(g.Frames)
 	}
+	return nil
 }
 
 // refersToMissing reports whether the target refused rows because of other rows.

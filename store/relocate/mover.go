@@ -36,6 +36,8 @@ type Options struct {
 	Check func(ctx context.Context) error
 	// Archive reads an archive of the source from its file.
 	Archive func(path, sha256 string) ([]byte, error)
+	// Renumber gives the events of an archive the numbers that number returns for theirs.
+	Renumber func(body, contents []byte, number func(ids []int64) (map[int64]int64, error)) (store.Segment, error)
 	// Step is told each step that is done, for tests; nil = not called.
 	Step func(name string)
 }

@@ -124,8 +124,18 @@ func (n *numbers) renumber(ctx context.Context, tx store.Tx, r reader, rows []ro
 		}
 		return nil, nil
 	}
-	if r.maps["id"] != "" && len(rows) > 0 {
-		if err := n.draw(ctx, tx, r, rows); err != nil {
+	for i, c := range r.columns[r.name] { // those of events may be of an archived task, or of one that was deleted
+		kind := r.maps[c.Name]
+		if kind == "" || named[kind] != nil {
+			continue
+		}
+		var ids []int64
+		for _, values := range rows {
+			if id, is := values[i].(int64); is {
+				ids = append(ids, id)
+			}
+		}
+		if _, err := n.draw(ctx, tx, kind, ids); err != nil {
 			return nil, err
 		}
 	}
@@ -149,40 +159,42 @@ func (n *numbers) renumber(ctx context.Context, tx store.Tx, r reader, rows []ro
 	return out, nil
 }
 
-// draw gives numbers to rows that have none in the target.
-func (n *numbers) draw(ctx context.Context, tx store.Tx, r reader, rows []row) error {
-	at := slices.IndexFunc(r.columns[r.name], func(c store.TableColumn) bool { return c.Name == "id" })
-	ids := map[int64]bool{}
-	low, high := rows[0][at].(int64), rows[0][at].(int64)
-	for _, values := range rows {
-		id := values[at].(int64)
-		low, high = min(low, id), max(high, id)
-		ids[id] = true
+// draw returns the numbers in the target of rows of a table. Those that have none get one.
+func (n *numbers) draw(ctx context.Context, tx store.Tx, kind string, ids []int64) (map[int64]int64, error) {
+	out := map[int64]int64{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	fresh := map[int64]bool{}
+	for _, id := range ids {
+		fresh[id] = true
 	}
 	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var was, now int64
 		err := rows.Scan(&was, &now)
-		n.learn(r.name, was, now)
-		delete(ids, was)
+		if fresh[was] {
+			out[was] = now
+			delete(fresh, was)
+		}
 		return err
-	}, "SELECT was, now\nFROM pawl.relocation_numbers\nWHERE kind = $1 AND was >= $2 AND was <= $3", r.name, low, high)
-	if err != nil {
-		return err
+	}, "SELECT was, now\nFROM pawl.relocation_numbers\nWHERE kind = $1 AND was >= $2 AND was <= $3", kind, slices.Min(ids), slices.Max(ids))
+	if err == nil && len(fresh) > 0 {
+		var drawn []int64
+		drawn, err = n.m.to.fences().Draw(ctx, tx, kind, len(fresh))
+		var args [][]any
+		for i, was := range slices.Sorted(maps.Keys(fresh)) {
+			if err != nil {
+				return nil, err
+			}
+			out[was] = drawn[i]
+			args = append(args, []any{kind, was, drawn[i]})
+		}
+		err = tx.ExecEach(ctx, putNumber, args)
 	}
-	fresh := slices.Sorted(maps.Keys(ids))
-	if len(fresh) == 0 {
-		return nil
+	for was, now := range out {
+		n.learn(kind, was, now)
 	}
-	drawn, err := n.m.to.fences().Draw(ctx, tx, r.name, len(fresh))
-	if err != nil {
-		return err
-	}
-	var args [][]any
-	for i, was := range fresh {
-		n.learn(r.name, was, drawn[i])
-		args = append(args, []any{r.name, was, drawn[i]})
-	}
-	return tx.ExecEach(ctx, putNumber, args)
+	return out, err
 }
 
 // keys gives the keys of removed rows the numbers of the target. A row that the target does not have has none.

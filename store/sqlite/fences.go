@@ -32,6 +32,13 @@ var fences = store.Fences{
 		for i := range int64(n) {
 			out = append(out, last+1+i)
 		}
+		if err == nil {
+			_, err = tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = $2 WHERE name = $1", table, last+int64(n))
+		}
+		if err == nil && last == 0 {
+			_, err = tx.Exec(ctx, "INSERT INTO sqlite_sequence (name, seq) SELECT $1, $2\nWHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = $1)",
+				table, int64(n))
+		}
 		return out, err
 	},
 	Stage: func(table, as string, columns []store.TableColumn) []string {
