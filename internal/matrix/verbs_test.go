@@ -82,20 +82,14 @@ var verbs = []verb{
 		s.drive()
 		s.archive()
 		s.copies()
-		before := s.kept
-		for _, a := range must(s.svc.ListArchives(s.user, pawl.Page{})).Items { // its children too
-			must(s.svc.RestoreArchive(s.user, a.TaskID))
-		}
-		if diff := cmp.Diff(before, s.everything()); diff != "" {
-			s.Errorf("restored, it is not what it was (-before +restored):\n%s", diff)
-		}
+		s.restore()
 		s.copies()
 	}},
 	{"archive a restored one", func(s *subject) {
 		for range 2 {
 			s.drive()
 			s.archive()
-			must(s.svc.RestoreArchive(s.user, s.task.ID))
+			s.restore()
 		}
 		s.remove()
 	}},
@@ -179,6 +173,17 @@ func (s *subject) archive() {
 		}
 	}
 	s.Fatalf("after 300 days it is %s and not archived", s.get().State)
+}
+
+// restore brings the task back, with its children, and compares it with what it was.
+func (s *subject) restore() {
+	s.Helper()
+	for _, a := range must(s.svc.ListArchives(s.user, pawl.Page{})).Items {
+		must(s.svc.RestoreArchive(s.user, a.TaskID))
+	}
+	if diff := cmp.Diff(s.kept, s.everything()); diff != "" {
+		s.Errorf("restored, it is not what it was (-before +restored):\n%s", diff)
+	}
 }
 
 // everything returns all that readers see of the task.
