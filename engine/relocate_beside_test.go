@@ -122,7 +122,7 @@ func TestCallsBesideAMove(t *testing.T) {
 				_, err := from.Engine.Relocate(t.Context(), to.Engine, engine.Move{Namespace: namespace})
 				close(over)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("%v: %v", err, errors.Unwrap(err))
 					stop()
 				}
 				calling.Wait()

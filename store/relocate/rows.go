@@ -168,18 +168,16 @@ func (r reader) among(ctx context.Context, tx store.Tx, keys [][]any) ([]row, er
 	if where != "" {
 		where += " AND "
 	}
-	var values []string
+	var some []string // PostgreSQL would take parameters in VALUES for texts
 	for _, key := range keys {
-		values = append(values, "("+marks(len(args)+1, len(by))+")")
+		var all []string
 		for i, v := range key {
 			args = append(args, r.fences().Value(by[i], v))
+			all = append(all, fmt.Sprintf("t.%s = $%d", by[i].Name, len(args)))
 		}
+		some = append(some, strings.Join(all, " AND "))
 	}
-	where += "(" + list("t.", namesOf(by)) + ") IN (VALUES " + strings.Join(values, ", ") + ")"
-	if len(by) == 1 {
-		where = strings.ReplaceAll(strings.ReplaceAll(where, "(VALUES (", "("), "), (", ", ")
-		where = strings.TrimSuffix(where, "))") + ")"
-	}
+	where += "(" + strings.Join(some, " OR ") + ")"
 	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t\nWHERE %s", list("t.", namesOf(columns)), r.name, where)
 	return r.every(ctx, tx, query, args...)
 }
