@@ -77,12 +77,8 @@ func (m *mover) receive(ctx context.Context) error {
 // leave removes the rows of a namespace from the source, and the triggers. Only new tasks are refused from then
 // on, for processes that have not learned that the namespace is gone.
 func (m *mover) leave(ctx context.Context) error {
-	timer := time.NewTimer(learnTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := m.tell(ctx); err != nil {
+		return err
 	}
 	list := moved(m.Namespace)
 	slices.SortStableFunc(list, func(a, b table) int { return cmp.Compare(rank(a), rank(b)) }) // last what acts
@@ -113,6 +109,23 @@ func (m *mover) leave(ctx context.Context) error {
 			}
 		}
 		return nil
+	})
+}
+
+// tell waits until servers of the source have learned of the move: they would find rows missing.
+func (m *mover) tell(ctx context.Context) error {
+	if m.source.Detail.Told { // before an interruption
+		return nil
+	}
+	timer := time.NewTimer(learnTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		return setDetail(ctx, tx, &m.source, Detail{Told: true})
 	})
 }
 

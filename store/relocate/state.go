@@ -35,11 +35,12 @@ type Relocation struct {
 	ChangedAt int64
 }
 
-// Detail says in the target how far its rows are copied.
+// Detail says in the target how far its rows are copied, and in the source how far they are removed.
 type Detail struct {
 	Table string `json:"table,omitempty"` // the table whose rows are being copied
 	After []any  `json:"after,omitempty"` // the key of the last one
 	All   bool   `json:"all,omitempty"`   // all tables were copied once
+	Told  bool   `json:"told,omitempty"`  // servers of the source had the time to learn of the move
 }
 
 // Moving reports whether the move is not over.
