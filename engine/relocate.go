@@ -25,7 +25,15 @@ const (
 // relocations are the moves of a database, as this process knows them. The zero value knows none.
 type relocations struct {
 	known  atomic.Pointer[[]relocate.Relocation]
-	exempt atomic.Bool // the process is the mover
+	exempt atomic.Bool  // the process is the mover
+	looked atomic.Int64 // when a call that waits has read them
+	fence  atomic.Pointer[fence]
+}
+
+// fence is that of a whole database, as this process has found it.
+type fence struct {
+	until int64 // by the clock of the database
+	found time.Time
 }
 
 // refuse returns why a transaction of a caller may not run: what it is about was moved to another
@@ -86,36 +94,87 @@ func (w *notifyingDB) lookForMoves(ctx context.Context) error {
 	if len(list) == 0 && was == nil {
 		return nil
 	}
-	w.moves.known.Store(&list)
+	w.moves.learn(list)
 	return nil
 }
 
-// unfenced runs a transaction that writes. While a move refuses it, it is tried again.
+// unfenced runs a transaction that writes. While a move refuses it, it waits, and is tried again.
 func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
+	if w.moves.exempt.Load() {
+		return run()
+	}
 	for began := clock.Now(); ; {
 		if err := w.moves.refuse(ctx); err != nil {
 			return err
 		}
-		err := run()
-		if err == nil || !errors.Is(err, store.ErrFenced) || w.moves.exempt.Load() {
+		err := error(store.ErrFenced)
+		if !w.moves.fenced() {
+			err = run()
+		}
+		if err == nil || !errors.Is(err, store.ErrFenced) {
 			return err
 		}
-		if lookErr := w.lookForMoves(ctx); lookErr != nil {
-			return errors.Join(err, lookErr)
+		if once(&w.moves.looked, fenceLook/2) {
+			if lookErr := w.lookForMoves(ctx); lookErr != nil {
+				return errors.Join(err, lookErr)
+			}
 		}
 		if err := w.moves.refuse(ctx); err != nil {
 			return err
 		}
-		if !w.moves.moving() || clock.Now().Sub(began) > fenceWait {
+		if !w.moves.moving() {
 			return err
+		}
+		if clock.Now().Sub(began) > fenceWait {
+			return waited(err)
 		}
 		timer := time.NewTimer(fenceLook)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return err
+			return waited(err)
 		}
+	}
+}
+
+// waited says why a call that has waited for a move was not done.
+func waited(err error) error {
+	if pawl.CodeOf(err) != pawl.CodeInternal {
+		return err
+	}
+	return &pawl.Error{Code: pawl.CodeUnavailable, Message: "what the call changes is being moved to another database",
+		RetryAfter: time.Second, Err: err}
+}
+
+// once reports whether nothing was done for a time, and notes that it is done now.
+func once(at *atomic.Int64, pause time.Duration) bool {
+	was, now := at.Load(), clock.Now().UnixNano()
+	return now-was >= int64(pause) && at.CompareAndSwap(was, now)
+}
+
+// fenced reports whether the whole database refuses changes. Calls that tried would draw numbers of events all
+// the time, and the log, which looks for these events, would never be ready to move. A mover that is alive
+// renews the fence; the time is counted by this process, because clocks differ.
+func (r *relocations) fenced() bool {
+	f := r.fence.Load()
+	return f != nil && clock.Now().Sub(f.found) < relocate.FenceTime
+}
+
+// learn notes the moves of the database.
+func (r *relocations) learn(list []relocate.Relocation) {
+	r.known.Store(&list)
+	until := int64(0)
+	for _, x := range list {
+		if x.Side == relocate.Source && x.Namespace == "" && x.Step == relocate.Fenced {
+			until = x.Fence
+		}
+	}
+	switch f := r.fence.Load(); {
+	case until == 0:
+		r.fence.Store(nil)
+	case f == nil || f.until != until:
+		r.fence.Store(&fence{until, clock.Now()})
 	}
 }
 

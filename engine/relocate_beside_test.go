@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +100,7 @@ func TestCallsBesideAMove(t *testing.T) {
 					running.Go(func() { _ = e.Run(run) })
 				}
 				over := make(chan struct{})
+				var failed atomic.Bool
 				var callers []*caller
 				for i := range 4 {
 					c := &caller{t: t, ctx: t.Context(), name: fmt.Sprint("w", i), at: server, to: second, finished: map[string]int{}}
@@ -108,7 +110,7 @@ func TestCallsBesideAMove(t *testing.T) {
 							c.round(n)
 							select {
 							case <-over:
-								if c.moved {
+								if c.moved || failed.Load() {
 									return
 								}
 							default:
@@ -120,6 +122,7 @@ func TestCallsBesideAMove(t *testing.T) {
 					need[pawl.Task](t)(pawl.Create(t.Context(), server, pawl.NewTask{Type: "work", Payload: json.RawMessage("0")}))
 				}
 				_, err := from.Engine.Relocate(t.Context(), to.Engine, engine.Move{Namespace: namespace})
+				failed.Store(err != nil)
 				close(over)
 				if err != nil {
 					t.Errorf("%v: %v", err, errors.Unwrap(err))
@@ -128,6 +131,9 @@ func TestCallsBesideAMove(t *testing.T) {
 				calling.Wait()
 				stop()
 				running.Wait()
+				if err != nil {
+					return
+				}
 				counted := 0
 				for _, c := range callers {
 					for _, id := range c.made {

@@ -158,7 +158,7 @@ func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 }
 
 func (e *Engine) logError(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && e.notifyingDB.moves.refuse(forAll(ctx)) == nil { // Run has said that nothing acts
 		e.log.WarnContext(ctx, what, "error", err)
 	}
 }

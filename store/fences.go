@@ -27,6 +27,8 @@ type Fences struct {
 	Tables func(ctx context.Context, tx Tx) ([]string, error)
 	// Columns lists the columns of a table.
 	Columns func(ctx context.Context, tx Tx, table string) ([]TableColumn, error)
+	// Clock is the time in a trigger, in microseconds, whatever Tx.Now says.
+	Clock string
 	// Watch returns the statements that make a table's triggers: each change runs the condition
 	// refuse, which refers to the row as $row and to the time as @clock, and is refused with ErrFenced where it is true,
 	// and is noted in relocation_changes while noted is true.

@@ -20,6 +20,7 @@ const movingLock = "hashtextextended('pawl.relocations'::regclass::oid::text, 20
 var fences = store.Fences{
 	Tables:  fencedTables,
 	Columns: columns,
+	Clock:   present,
 	Watch:   watchTable,
 	Unwatch: func(table string) []string {
 		return []string{"DROP TRIGGER IF EXISTS moving_" + table + " ON pawl." + table, "DROP FUNCTION IF EXISTS pawl.moving_" + table + "()"}

@@ -134,10 +134,17 @@ func (m *mover) empty(ctx context.Context, tx store.Tx) error {
 // watch makes the triggers of a side.
 func (m *mover) watch(ctx context.Context, tx store.Tx, s *side) error {
 	for _, t := range moved(m.Namespace) {
-		for _, text := range s.fences().Watch(t.name, s.columns[t.name], refusal(t, m.Namespace), noted) {
-			if _, err := tx.Exec(ctx, text); err != nil {
-				return err
-			}
+		if err := m.watchOne(ctx, tx, s, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mover) watchOne(ctx context.Context, tx store.Tx, s *side, t table) error {
+	for _, text := range s.fences().Watch(t.name, s.columns[t.name], refusal(t, m.Namespace), noted) {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -171,11 +178,18 @@ func refusal(t table, namespace string) string {
 	return "EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.open = 0 AND (" + steps + "))"
 }
 
-// beginSource makes the triggers that note changes. What is committed before is copied with the bulk.
+// beginSource makes the triggers that note changes. Each table has a transaction, because that of all would wait for
+// writers that wait for it. What was written before the move begins is committed then, and is copied with the bulk.
 func (m *mover) beginSource(ctx context.Context) error {
+	for _, t := range moved(m.Namespace) {
+		err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return m.watchOne(ctx, tx, m.from, t) })
+		if err != nil {
+			return err
+		}
+	}
 	m.source = Relocation{ID: m.target.ID, Side: Source, Namespace: m.Namespace, Step: Copying, Peer: m.ToNamed, URL: m.URL}
 	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := m.watch(ctx, tx, m.from); err != nil {
+		if err := m.from.fences().Last(ctx, tx); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes"); err != nil {

@@ -3,7 +3,9 @@ package relocate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -14,6 +16,7 @@ import (
 func (m *mover) copy(ctx context.Context) error {
 	list := moved(m.Namespace)
 	first := max(0, slices.IndexFunc(list, func(t table) bool { return t.name == m.target.Detail.Table }))
+	m.ordered = m.Namespace == "" || m.target.Detail.All || first > slices.IndexFunc(list, func(t table) bool { return t.name == events })
 	for _, t := range list[first:] {
 		if m.target.Detail.All {
 			break
@@ -21,6 +24,7 @@ func (m *mover) copy(ctx context.Context) error {
 		if err := m.bulk(ctx, t); err != nil {
 			return err
 		}
+		m.ordered = m.ordered || t.name == events
 		m.Step("copied " + t.name)
 	}
 	if !m.target.Detail.All {
@@ -50,27 +54,44 @@ func (m *mover) copy(ctx context.Context) error {
 func (m *mover) bulk(ctx context.Context, t table) error {
 	r, w := reader{m.from, t, m.Namespace}, m.writer(t)
 	var after []any
-	var err error
-	if d := m.target.Detail; d.Table == t.name && d.After != nil {
+	d := m.target.Detail
+	if d.Table == t.name && d.After != nil {
+		var err error
 		if after, err = r.resume(d.After); err != nil {
 			return err
 		}
 	}
+	bound, err := m.bound(ctx, t)
+	if err != nil {
+		return err
+	}
+	seen := map[int64]bool{}
 	for tries := 0; ; {
 		var rows []row
 		err := m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			rows, err = r.after(ctx, tx, after)
 			return err
 		})
-		if err != nil || len(rows) == 0 {
+		if err != nil {
 			return err
+		}
+		if bound != 0 {
+			rows = slices.DeleteFunc(rows, func(values row) bool { return r.key(values)[0].(int64) > bound })
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		if known, err := m.waits(ctx, r, rows, seen); err != nil {
+			return err
+		} else if !known { // the rows are read again after their events
+			continue
 		}
 		last := r.key(rows[len(rows)-1])
 		err = m.within(ctx, func(ctx context.Context, tx store.Tx) error {
 			if err := m.write(ctx, tx, r, w, rows); err != nil {
 				return err
 			}
-			return setDetail(ctx, tx, &m.target, Detail{Table: t.name, After: text(last)})
+			return setDetail(ctx, tx, &m.target, Detail{Table: t.name, After: text(last), Bound: bound})
 		})
 		if refersToMissing(err) && tries < rounds { // a row that is not copied yet, or that another has replaced
 			tries++
@@ -84,6 +105,58 @@ func (m *mover) bulk(ctx context.Context, t table) error {
 		after, tries = last, 0
 		m.Step("batch")
 	}
+}
+
+// bound returns the number of the last event that bulk copies. All that are visible later, and have
+// a lower number than a visible one of their task, are below it: so numbers are drawn in the order of each task.
+func (m *mover) bound(ctx context.Context, t table) (newest int64, err error) {
+	if m.Namespace == "" || t.name != events {
+		return 0, nil
+	}
+	if d := m.target.Detail; d.Table == t.name && d.Bound != 0 {
+		return d.Bound, nil
+	}
+	err = m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(ctx, tx, []any{&newest}, "SELECT COALESCE(MAX(id), -1)\nFROM pawl.task_events")
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return newest, within(ctx, m.to.db, m.target.ID, func(ctx context.Context, tx store.Tx) error {
+		return setDetail(ctx, tx, &m.target, Detail{Table: t.name, Bound: newest})
+	})
+}
+
+// waits copies changes if rows have numbers of events that are not in the target and not in seen: these
+// events may be among the changes. It adds them to seen, and reports whether nothing was copied.
+func (m *mover) waits(ctx context.Context, r reader, rows []row, seen map[int64]bool) (known bool, err error) {
+	if m.Namespace == "" || r.name == events || !slices.Contains(slices.Collect(maps.Values(r.maps)), events) {
+		return true, nil
+	}
+	known = true
+	err = m.to.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		for _, values := range rows {
+			for i, c := range r.columns[r.name] {
+				id, is := values[i].(int64)
+				if !is || r.maps[c.Name] != events || seen[id] {
+					continue
+				}
+				_, found, err := m.numbers.now(ctx, tx, events, id)
+				if err != nil {
+					return err
+				}
+				if !found {
+					known, seen[id] = false, true
+				}
+			}
+		}
+		return nil
+	})
+	if err == nil && !known {
+		_, err = m.catchUp(ctx)
+	}
+	return known, err
 }
 
 // within runs fn in a transaction of the target.
@@ -146,7 +219,7 @@ func (m *mover) bodies(ctx context.Context, tx store.Tx, r reader, rows []row) e
 		frames, _ := (*contents).([]byte)
 		var failed error // of the database, and not of the archive
 		g, err := m.Renumber(stored, frames, func(ids []int64) (now map[int64]int64, err error) {
-			now, failed = m.numbers.draw(ctx, tx, "task_events", ids)
+			now, failed = m.numbers.draw(ctx, tx, events, ids, false)
 			return now, failed
 		})
 		if failed != nil {
@@ -174,8 +247,18 @@ type change struct {
 	named, key string
 }
 
-// catchUp copies the rows anew that were noted before the call. It returns how many changes it has found.
+// catchUp copies the rows anew that were noted before the call. It returns how many changes it has found. Before
+// the events are copied, their changes are left: an event would get a lower number than an earlier one of its task.
 func (m *mover) catchUp(ctx context.Context) (n int, err error) {
+	left := ""
+	for _, t := range moved(m.Namespace) {
+		if !m.ordered && t.ofEvents() {
+			left += ", '" + t.name + "'"
+		}
+	}
+	if left != "" {
+		left = " AND named NOT IN (" + strings.TrimPrefix(left, ", ") + ")"
+	}
 	var newest int64
 	err = m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		_, err := store.Row(ctx, tx, []any{&newest}, "SELECT COALESCE(MAX(id), 0)\nFROM pawl.relocation_changes")
@@ -194,7 +277,7 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 				err := rows.Scan(&c.id, &c.named, &c.key)
 				found = append(found, c)
 				return err
-			}, fmt.Sprintf("SELECT id, named, key\nFROM pawl.relocation_changes\nWHERE id <= $1\nORDER BY id\nLIMIT %d", rowsAtOnce), newest)
+			}, fmt.Sprintf("SELECT id, named, key\nFROM pawl.relocation_changes\nWHERE id <= $1%s\nORDER BY id\nLIMIT %d", left, rowsAtOnce), newest)
 			if err != nil {
 				return err
 			}
@@ -267,7 +350,7 @@ func (m *mover) present(ctx context.Context, tx store.Tx, found []change, fresh 
 		}
 		fresh[t.name] = rows
 		for _, key := range list {
-			if !there[fmt.Sprint(key...)] || t.fixed && t.name != "task_events" {
+			if !there[fmt.Sprint(key...)] || t.fixed && t.name != events {
 				gone[t.name] = append(gone[t.name], key)
 			}
 		}
@@ -283,7 +366,7 @@ func (m *mover) apply(ctx context.Context, fresh map[string][]row, gone map[stri
 			return err
 		}
 		list := moved(m.Namespace)
-		var events [][]any
+		var removed [][]any
 		for _, t := range slices.Backward(list) {
 			keys := gone[t.name]
 			if m.Namespace != "" && t.maps != nil {
@@ -292,8 +375,8 @@ func (m *mover) apply(ctx context.Context, fresh map[string][]row, gone map[stri
 					return err
 				}
 			}
-			if m.Namespace != "" && t.name == "task_events" {
-				events = keys
+			if m.Namespace != "" && t.name == events {
+				removed = keys
 				continue
 			}
 			if err := m.writer(t).remove(ctx, tx, keys, m.Namespace); err != nil {
@@ -303,7 +386,7 @@ func (m *mover) apply(ctx context.Context, fresh map[string][]row, gone map[stri
 		if _, err := tx.Exec(ctx, "DELETE FROM pawl.retention_gate"); err != nil {
 			return err
 		}
-		if err := removeEvents(ctx, tx, events); err != nil {
+		if err := removeEvents(ctx, tx, removed); err != nil {
 			return err
 		}
 		for _, t := range list {

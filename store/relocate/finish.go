@@ -35,7 +35,7 @@ func (m *mover) finish(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes"); err != nil {
 			return err
 		}
-		return setStep(ctx, tx, &m.source, Done, 0)
+		return setStep(ctx, tx, &m.source, Done, "", 0)
 	})
 	if err == nil && m.Namespace != "" {
 		err = m.Check(ctx)
@@ -46,7 +46,7 @@ func (m *mover) finish(ctx context.Context) error {
 // receive makes the rows that wait the target's own.
 func (m *mover) receive(ctx context.Context) error {
 	return m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := setStep(ctx, tx, &m.target, Done, 0); err != nil {
+		if err := setStep(ctx, tx, &m.target, Done, "", 0); err != nil {
 			return err
 		}
 		if m.Namespace == "" {
@@ -147,7 +147,7 @@ func (m *mover) clear(ctx context.Context, tx store.Tx, t table) (int, error) {
 	for _, values := range rows {
 		keys = append(keys, values)
 	}
-	if t.name == "task_events" {
+	if t.name == events {
 		return len(rows), removeEvents(ctx, tx, keys)
 	}
 	if _, err := tx.Exec(ctx, "INSERT INTO pawl.retention_gate (reason)\nVALUES ('move')"); err != nil {

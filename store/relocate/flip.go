@@ -51,19 +51,20 @@ func (m *mover) fence(ctx context.Context) error {
 		if err := m.from.fences().Last(ctx, tx); err != nil {
 			return err
 		}
-		return setStep(ctx, tx, &m.source, Fenced, fenceTime)
+		return setStep(ctx, tx, &m.source, Fenced, m.from.fences().Clock, FenceTime)
 	})
 }
 
 func (m *mover) unfence(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return setStep(ctx, tx, &m.source, Copying, 0) })
+	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return setStep(ctx, tx, &m.source, Copying, "", 0) })
 }
 
-// rest copies what is left behind the fence: the last changes, and the positions of the last events.
+// rest copies what is left behind the fence: the last changes, and the positions of the last events. Servers
+// that have not learned of the fence give events positions for a moment still.
 func (m *mover) rest(ctx context.Context) error {
-	for range rounds {
+	for began := clock.Now(); clock.Now().Sub(began) < FenceTime/2; {
 		if _, err := m.catchUp(ctx); err != nil {
 			return err
 		}
@@ -141,7 +142,7 @@ func (m *mover) adapt(ctx context.Context) error {
 				continue
 			}
 			least := int64(0)
-			if t.name == "task_events" { // the newest ones may be gone
+			if t.name == events { // the newest ones may be gone
 				s, err := store.ReadFeed(ctx, tx)
 				if err != nil {
 					return err
@@ -169,7 +170,7 @@ func (m *mover) flip(ctx context.Context) (flipped bool, err error) {
 			return err
 		}
 		flipped, m.source.URL = true, m.URL
-		return setStep(ctx, tx, &m.source, Flipped, 0)
+		return setStep(ctx, tx, &m.source, Flipped, "", 0)
 	})
 	return flipped, err
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// fenceTime is how long the source refuses changes at most, when the mover has died.
-	fenceTime = time.Minute
+	// FenceTime is how long the source refuses changes at most, when the mover has died.
+	FenceTime = time.Minute
 	// fewChanges is how many changes are left when the source is fenced.
 	fewChanges = 500
 	// shortRound is how long the last copy before the fence may take.
@@ -57,6 +57,7 @@ type mover struct {
 	from, to       *side
 	source, target Relocation
 	numbers        *numbers
+	ordered        bool // the events that were there first have their numbers
 	result         Result
 }
 

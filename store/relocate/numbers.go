@@ -135,7 +135,7 @@ func (n *numbers) renumber(ctx context.Context, tx store.Tx, r reader, rows []ro
 				ids = append(ids, id)
 			}
 		}
-		if _, err := n.draw(ctx, tx, kind, ids); err != nil {
+		if _, err := n.draw(ctx, tx, kind, ids, r.name == kind); err != nil {
 			return nil, err
 		}
 	}
@@ -159,8 +159,10 @@ func (n *numbers) renumber(ctx context.Context, tx store.Tx, r reader, rows []ro
 	return out, nil
 }
 
-// draw returns the numbers in the target of rows of a table. Those that have none get one.
-func (n *numbers) draw(ctx context.Context, tx store.Tx, kind string, ids []int64) (map[int64]int64, error) {
+// draw returns the numbers in the target of rows of a table. Those that have none get one. inserted says that
+// the transaction inserts the rows: then those that the target does not have get new ones, because readers of the
+// feed, and the log, may be past the numbers that an archive of the task had drawn.
+func (n *numbers) draw(ctx context.Context, tx store.Tx, kind string, ids []int64, inserted bool) (map[int64]int64, error) {
 	out := map[int64]int64{}
 	if len(ids) == 0 {
 		return out, nil
@@ -178,6 +180,9 @@ func (n *numbers) draw(ctx context.Context, tx store.Tx, kind string, ids []int6
 		}
 		return err
 	}, "SELECT was, now\nFROM pawl.relocation_numbers\nWHERE kind = $1 AND was >= $2 AND was <= $3", kind, slices.Min(ids), slices.Max(ids))
+	if err == nil && inserted {
+		err = n.absent(ctx, tx, kind, out, fresh)
+	}
 	if err == nil && len(fresh) > 0 {
 		var drawn []int64
 		drawn, err = n.m.to.fences().Draw(ctx, tx, kind, len(fresh))
@@ -195,6 +200,25 @@ func (n *numbers) draw(ctx context.Context, tx store.Tx, kind string, ids []int6
 		n.learn(kind, was, now)
 	}
 	return out, err
+}
+
+// absent finds numbers whose rows the target does not have, and moves them from known to fresh.
+func (n *numbers) absent(ctx context.Context, tx store.Tx, kind string, known map[int64]int64, fresh map[int64]bool) error {
+	if kind != events { // rows that no reader follows
+		return nil
+	}
+	for was, now := range known {
+		var id int64
+		there, err := store.Row(ctx, tx, []any{&id}, "SELECT id\nFROM pawl."+kind+"\nWHERE id = $1", now)
+		if err != nil {
+			return err
+		}
+		if !there {
+			fresh[was] = true
+			delete(known, was)
+		}
+	}
+	return nil
 }
 
 // keys gives the keys of removed rows the numbers of the target. A row that the target does not have has none.

@@ -3,9 +3,9 @@ package relocate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
-	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -31,6 +31,7 @@ type Relocation struct {
 	Peer      string // what store.Place.Named is of the other side
 	URL       string // what callers are told; "" = nothing
 	Detail    Detail
+	Fence     int64 // until when changes of the source are refused; 0 = they are not
 	CreatedAt int64
 	ChangedAt int64
 }
@@ -40,7 +41,10 @@ type Detail struct {
 	Table string `json:"table,omitempty"` // the table whose rows are being copied
 	After []any  `json:"after,omitempty"` // the key of the last one
 	All   bool   `json:"all,omitempty"`   // all tables were copied once
-	Told  bool   `json:"told,omitempty"`  // servers of the source had the time to learn of the move
+	// Bound is the number of the newest event when the copy of the events of a namespace began. Newer
+	// ones are copied with the changes: so those of a task keep their order. -1 = there was none.
+	Bound int64 `json:"bound,omitempty"`
+	Told  bool  `json:"told,omitempty"` // servers of the source had the time to learn of the move
 }
 
 // Moving reports whether the move is not over.
@@ -49,7 +53,7 @@ func (r Relocation) Moving() bool { return r.Step != Done && (r.Side == Target |
 // Left reports whether the source has given away what moves.
 func (r Relocation) Left() bool { return r.Side == Source && (r.Step == Flipped || r.Step == Done) }
 
-const relocationColumns = "id, side, namespace, step, peer, url, detail, created_at, changed_at"
+const relocationColumns = "id, side, namespace, step, peer, url, detail, COALESCE(fenced_until, 0), created_at, changed_at"
 
 // List reads all moves that a database knows, oldest first.
 func List(ctx context.Context, tx store.Tx) (out []Relocation, err error) {
@@ -57,7 +61,7 @@ func List(ctx context.Context, tx store.Tx) (out []Relocation, err error) {
 		var r Relocation
 		var url store.Text
 		var detail string
-		if err := rows.Scan(&r.ID, &r.Side, &r.Namespace, &r.Step, &r.Peer, &url, &detail, &r.CreatedAt, &r.ChangedAt); err != nil {
+		if err := rows.Scan(&r.ID, &r.Side, &r.Namespace, &r.Step, &r.Peer, &url, &detail, &r.Fence, &r.CreatedAt, &r.ChangedAt); err != nil {
 			return err
 		}
 		r.URL = string(url)
@@ -73,24 +77,24 @@ func put(ctx context.Context, tx store.Tx, r *Relocation) error {
 		return err
 	}
 	r.CreatedAt, r.ChangedAt = now, now
-	_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations ("+relocationColumns+")\nVALUES ($1, $2, $3, $4, $5, $6, '{}', $7, $7)",
+	_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations (id, side, namespace, step, peer, url, detail, created_at, changed_at)\nVALUES ($1, $2, $3, $4, $5, $6, '{}', $7, $7)",
 		r.ID, r.Side, r.Namespace, r.Step, r.Peer, store.Text(r.URL), now)
 	return err
 }
 
-func setStep(ctx context.Context, tx store.Tx, r *Relocation, step string, fenced time.Duration) error {
+// setStep notes a step. The fence of the source ends after a time, by the clock of its database.
+func setStep(ctx context.Context, tx store.Tx, r *Relocation, step string, clock string, fenced time.Duration) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
 	}
-	var until *int64
+	until := "NULL"
 	if step == Fenced {
-		at := clock.Now().Add(fenced).UnixMicro()
-		until = &at
+		until = fmt.Sprintf("%s + %d", clock, fenced.Microseconds())
 	}
 	r.Step, r.ChangedAt = step, now
-	_, err = tx.Exec(ctx, "UPDATE pawl.relocations\nSET step = $2, fenced_until = $3, changed_at = $4, url = $5\nWHERE id = $1",
-		r.ID, step, until, now, store.Text(r.URL))
+	_, err = tx.Exec(ctx, "UPDATE pawl.relocations\nSET step = $2, fenced_until = "+until+", changed_at = $3, url = $4\nWHERE id = $1",
+		r.ID, step, now, store.Text(r.URL))
 	return err
 }
 

@@ -4,6 +4,7 @@
 package relocate
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -66,7 +67,8 @@ func (t table) stage(namespace string) string {
 }
 
 // Every table of the schema has a row here, in an order in which each row comes after those that
-// it refers to. A test compares it with the schema.
+// it refers to. Archives come after the events: numbers of events that are there are drawn with them. A
+// test compares the list with the schema.
 var tables = []table{
 	{name: "moves", do: stays},             // the codes of the program
 	{name: "schema_migrations", do: stays}, // the same on both sides
@@ -115,8 +117,6 @@ var tables = []table{
 	{name: "messages", of: "namespace"},
 	{name: "message_chunks", of: "message"},
 	{name: "checkpoints", of: "namespace", fixed: true},
-	{name: "archives", of: "namespace"},
-	{name: "segments", of: "namespace", numbered: true, maps: map[string]string{"id": "segments"}},
 	{name: "ready", of: "queue", acts: true, maps: ofState},
 	{name: "scheduled", of: "queue", acts: true, maps: ofState},
 	{name: "waiting", of: "queue", acts: true, maps: ofState},
@@ -127,6 +127,8 @@ var tables = []table{
 		maps: map[string]string{"id": "task_events", "actor": "actors", "queue_id": "queues"}},
 	{name: "tombstones", of: "namespace", maps: map[string]string{"event_id": "task_events"}},
 	{name: "provenances", of: "namespace", maps: map[string]string{"event_id": "task_events"}},
+	{name: "archives", of: "namespace"},
+	{name: "segments", of: "namespace", numbered: true, maps: map[string]string{"id": "segments"}},
 	{name: "idempotency_keys", of: "namespace", acts: true},
 	{name: "queue_minutes", late: true},
 	{name: "totals", late: true},
@@ -140,10 +142,18 @@ var tables = []table{
 	{name: "relay_cursors", do: seeded, late: true},
 }
 
+// events is the table of events.
+const events = "task_events"
+
 var (
 	byQueue = map[string]string{"queue_id": "queues"}
 	ofState = map[string]string{"queue_id": "queues", "worker": "actors", "gate": "gates"}
 )
+
+// ofEvents reports whether rows have numbers of events, which a namespace gets anew.
+func (t table) ofEvents() bool {
+	return t.name == "archives" || t.name == "segments" || slices.Contains(slices.Collect(maps.Values(t.maps)), events)
+}
 
 // Unanswered lists the tables of a schema without a row in tables, and the rows without a table.
 func Unanswered(schema []string) (out []string) {

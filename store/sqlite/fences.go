@@ -14,6 +14,7 @@ import (
 var fences = store.Fences{
 	Tables:  fencedTables,
 	Columns: columns,
+	Clock:   present,
 	Watch:   watchTable,
 	Unwatch: func(table string) (out []string) {
 		for _, op := range []string{"insert", "update", "delete"} {
