@@ -103,6 +103,7 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 	if w.moves.exempt.Load() {
 		return run()
 	}
+	looked := false // after the refusal: what is known may be older
 	for began := clock.Now(); ; {
 		if err := w.moves.refuse(ctx); err != nil {
 			return err
@@ -114,7 +115,8 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 		if err == nil || !errors.Is(err, store.ErrFenced) {
 			return err
 		}
-		if once(&w.moves.looked, fenceLook/2) {
+		if again := once(&w.moves.looked, fenceLook/2); again || !looked {
+			looked = true
 			if lookErr := w.lookForMoves(ctx); lookErr != nil {
 				return errors.Join(err, lookErr)
 			}

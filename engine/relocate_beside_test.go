@@ -102,12 +102,15 @@ func TestCallsBesideAMove(t *testing.T) {
 				over := make(chan struct{})
 				var failed atomic.Bool
 				var callers []*caller
-				for i := range 4 {
+				for i := range 3 {
 					c := &caller{t: t, ctx: t.Context(), name: fmt.Sprint("w", i), at: server, to: second, finished: map[string]int{}}
 					callers = append(callers, c)
 					calling.Go(func() {
+						pace := time.NewTicker(10 * time.Millisecond)
+						defer pace.Stop()
 						for n := 0; ; n++ {
 							c.round(n)
+							<-pace.C
 							select {
 							case <-over:
 								if c.moved || failed.Load() {

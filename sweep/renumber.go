@@ -94,6 +94,8 @@ func unproved(line []byte) ([]byte, error) {
 	if err := json.Unmarshal(line, &l); err != nil {
 		return nil, errors.Join(errFrame, err)
 	}
-	line, err := json.Marshal(&store.SegmentLog{Table: l.Table, Tasks: l.Tasks, Counts: make([]int, len(l.Counts)), Events: store.Pack(nil), Leaves: store.Pack(nil)})
+	line, err := json.Marshal(&store.SegmentLog{
+		Table: l.Table, Tasks: l.Tasks, Counts: make([]int, len(l.Counts)), Events: store.Pack(nil), Leaves: store.Pack(nil),
+	})
 	return append(line, '\n'), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -36,15 +37,17 @@ func (m *mover) copy(ctx context.Context) error {
 		}
 	}
 	m.Step("copied")
-	for range rounds { // others may write faster than this copies: then the fence is long
+	last := math.MaxInt
+	for range rounds {
 		began := clock.Now()
 		n, err := m.catchUp(ctx)
 		if err != nil {
 			return err
 		}
-		if n < fewChanges || clock.Now().Sub(began) < shortRound {
+		if n < fewChanges || clock.Now().Sub(began) < shortRound || n > last/2 { // others write about as fast as this copies
 			break
 		}
+		last = n
 	}
 	m.Step("caught up")
 	return nil

@@ -77,7 +77,8 @@ func put(ctx context.Context, tx store.Tx, r *Relocation) error {
 		return err
 	}
 	r.CreatedAt, r.ChangedAt = now, now
-	_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations (id, side, namespace, step, peer, url, detail, created_at, changed_at)\nVALUES ($1, $2, $3, $4, $5, $6, '{}', $7, $7)",
+	_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations (id, side, namespace, step, peer, url, detail, created_at, changed_at)\n"+
+		"VALUES ($1, $2, $3, $4, $5, $6, '{}', $7, $7)",
 		r.ID, r.Side, r.Namespace, r.Step, r.Peer, store.Text(r.URL), now)
 	return err
 }

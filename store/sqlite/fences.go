@@ -37,8 +37,8 @@ var fences = store.Fences{
 			_, err = tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = $2 WHERE name = $1", table, last+int64(n))
 		}
 		if err == nil && last == 0 {
-			_, err = tx.Exec(ctx, "INSERT INTO sqlite_sequence (name, seq) SELECT $1, $2\nWHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = $1)",
-				table, int64(n))
+			_, err = tx.Exec(ctx, "INSERT INTO sqlite_sequence (name, seq) SELECT $1, $2\n"+
+				"WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = $1)", table, int64(n))
 		}
 		return out, err
 	},
