@@ -108,7 +108,8 @@ func (m *mover) stages(ctx context.Context, tx store.Tx) error {
 	return err
 }
 
-// empty refuses a target that has rows, and removes those that every database has.
+// empty refuses a target that has rows. Those that every database has stay until others come in their place: a database
+// without them cannot be opened.
 func (m *mover) empty(ctx context.Context, tx store.Tx) error {
 	for _, t := range moved(m.Namespace) {
 		r := reader{m.to, t, m.Namespace}
@@ -121,11 +122,6 @@ func (m *mover) empty(ctx context.Context, tx store.Tx) error {
 				return conflict("the target has rows of the namespace %s: table %s", m.Namespace, t.name)
 			}
 			return conflict("the target is not empty: table %s has %d rows", t.name, n)
-		}
-		if n > 0 && m.Namespace == "" {
-			if _, err := tx.Exec(ctx, "DELETE FROM pawl."+t.name); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

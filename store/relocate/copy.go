@@ -81,7 +81,8 @@ func (m *mover) bulk(ctx context.Context, t table) error {
 		if bound != 0 {
 			rows = slices.DeleteFunc(rows, func(values row) bool { return r.key(values)[0].(int64) > bound })
 		}
-		if len(rows) == 0 {
+		first := after == nil && m.Namespace == "" && t.do == seeded
+		if len(rows) == 0 && !first {
 			return nil
 		}
 		if known, err := m.waits(ctx, r, rows, seen); err != nil {
@@ -89,8 +90,16 @@ func (m *mover) bulk(ctx context.Context, t table) error {
 		} else if !known { // the rows are read again after their events
 			continue
 		}
-		last := r.key(rows[len(rows)-1])
+		var last []any
+		if len(rows) > 0 {
+			last = r.key(rows[len(rows)-1])
+		}
 		err = m.within(ctx, func(ctx context.Context, tx store.Tx) error {
+			if first { // those that the target has had from the beginning
+				if _, err := tx.Exec(ctx, "DELETE FROM pawl."+t.name); err != nil {
+					return err
+				}
+			}
 			if err := m.write(ctx, tx, r, w, rows); err != nil {
 				return err
 			}
@@ -105,8 +114,10 @@ func (m *mover) bulk(ctx context.Context, t table) error {
 		if err != nil {
 			return err
 		}
-		after, tries = last, 0
 		m.Step("batch")
+		if after, tries = last, 0; after == nil {
+			return nil
+		}
 	}
 }
 
