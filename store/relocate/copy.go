@@ -94,17 +94,7 @@ func (m *mover) bulk(ctx context.Context, t table) error {
 		if len(rows) > 0 {
 			last = r.key(rows[len(rows)-1])
 		}
-		err = m.within(ctx, func(ctx context.Context, tx store.Tx) error {
-			if first { // those that the target has had from the beginning
-				if _, err := tx.Exec(ctx, "DELETE FROM pawl."+t.name); err != nil {
-					return err
-				}
-			}
-			if err := m.write(ctx, tx, r, w, rows); err != nil {
-				return err
-			}
-			return setDetail(ctx, tx, &m.target, Detail{Table: t.name, After: text(last), Bound: bound})
-		})
+		err = m.batch(ctx, r, w, rows, first, Detail{Table: t.name, After: text(last), Bound: bound})
 		if refersToMissing(err) && tries < rounds { // a row that is not copied yet, or that another has replaced
 			tries++
 			if _, err = m.catchUp(ctx); err == nil {
@@ -119,6 +109,21 @@ func (m *mover) bulk(ctx context.Context, t table) error {
 			return nil
 		}
 	}
+}
+
+// batch writes rows, and notes that it did. The first one of a table that every database has rows of replaces those.
+func (m *mover) batch(ctx context.Context, r reader, w writer, rows []row, first bool, d Detail) error {
+	return m.within(ctx, func(ctx context.Context, tx store.Tx) error {
+		if first {
+			if _, err := tx.Exec(ctx, "DELETE FROM pawl."+r.name); err != nil {
+				return err
+			}
+		}
+		if err := m.write(ctx, tx, r, w, rows); err != nil {
+			return err
+		}
+		return setDetail(ctx, tx, &m.target, d)
+	})
 }
 
 // bound returns the number of the last event that bulk copies. All that are visible later, and have
