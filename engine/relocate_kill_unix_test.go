@@ -47,8 +47,8 @@ func moveUntilKilled(e *engine.Engine) error {
 	return err
 }
 
-// A mover that is killed with SIGKILL at each of its steps (in the short form at those of two tables) loses nothing, and nothing is there twice. Both
-// databases never act at the same time.
+// A mover that is killed with SIGKILL at each of its steps loses nothing, and nothing is there twice. Both
+// databases never act at the same time. The short form leaves out the steps of most tables.
 func TestKilledMoversLoseNothing(t *testing.T) {
 	t.Parallel()
 	for _, way := range [][2]pawltest.Database{{pawltest.SQLite, pawltest.Postgres}, {pawltest.Postgres, pawltest.SQLite}} {
