@@ -72,6 +72,9 @@ func (s *server) statsRoutes() {
 	change(s, "restore_archive", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Task], error) {
 		return reply(svc.RestoreArchive(ctx, in.ID))
 	})
+	change(s, "delete_archive", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
+		return &nothing{}, svc.DeleteArchive(ctx, in.ID)
+	})
 }
 
 // empty and emptyOn are calls whose body is empty: {} or none.

@@ -159,10 +159,21 @@ func NewestSegments(ctx context.Context, tx Tx, limit int) ([]Segment, error) {
 	return segments(ctx, tx, "newest segments", limit)
 }
 
-// LockSegment locks a segment until the transaction ends.
-func LockSegment(ctx context.Context, tx Tx, id int64) error {
-	_, err := Ints(ctx, tx, segmentSQL["lock segment"], id)
-	return err
+// LockArchives locks the segments that may have a task, before its archives are deleted. A task that is
+// there, or that one which is there is linked to, is a conflict: the other needs its archive.
+func LockArchives(ctx context.Context, tx Tx, namespace, taskID string) error {
+	if _, err := Ints(ctx, tx, segmentSQL["lock segments around"], namespace, TaskID(taskID)); err != nil {
+		return err
+	}
+	there, err := TaskIDs(ctx, tx, segmentSQL["tasks that need an archive"], TaskID(taskID))
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	message := "task " + taskID + " is there: its archive is needed until the task is deleted"
+	if there[0] != taskID {
+		message = "task " + there[0] + " is there, and is linked to " + taskID + ", its parent or child"
+	}
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "delete", Message: message, Allowed: []string{}}
 }
 
 // ChangeSegment stores other contents of a segment, and removes it when they have no task.

@@ -160,6 +160,61 @@ func TestDamagedSegments(t *testing.T) {
 	})
 }
 
+// A task that is deleted out of a segment is gone from its bytes; the others, and their proofs, stay.
+func TestATaskIsDeletedOutOfASegment(t *testing.T) {
+	inBoth(t, func(h *fixture) {
+		ids, before := h.retired(40)
+		sorted := slices.Sorted(slices.Values(ids))
+		for i, id := range sorted {
+			if i%2 == 0 {
+				continue
+			}
+			path := h.archive(id).Segment.Path
+			h.OK(h.DeleteArchive(h.Context(), "default", id))
+			if err := h.DeleteArchive(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeNotFound {
+				t.Errorf("deleted again: %v", err)
+			}
+			if err := h.Restore(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeNotFound {
+				t.Errorf("restored: %v", err)
+			}
+			if _, err := os.Stat(path); path != "" && err == nil {
+				t.Errorf("%s is still there", path)
+			}
+		}
+		for _, line := range h.unzip(h.segmentBody(h.archive(sorted[0]))) {
+			if strings.Contains(line, sorted[1]) {
+				t.Errorf("it is still there: %s", line)
+			}
+		}
+		l, err := h.List(h.Context(), "default", pawl.Page{Limit: 100})
+		h.OK(err)
+		h.same(len(l.Items), 20, "listed")
+		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
+		h.OK(h.Restore(h.Context(), "default", sorted[2]))
+		h.same(h.dump(sorted[2]), before[slices.Index(ids, sorted[2])], "what came back")
+		if err := h.DeleteArchive(h.Context(), "default", sorted[2]); pawl.CodeOf(err) != pawl.CodeConflict {
+			t.Errorf("the archive of a task that is there: %v", err)
+		}
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 1, "pruned again")
+		h.OK(h.DeleteArchive(h.Context(), "default", sorted[2])) // its own archive, and the older one in the segment
+		if err := h.Restore(h.Context(), "default", sorted[2]); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("the older archive is there: %v", err)
+		}
+		for i := 0; i < 40; i += 2 {
+			if i != 2 {
+				h.OK(h.DeleteArchive(h.Context(), "default", sorted[i]))
+			}
+		}
+		h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 0, "segments left")
+		files, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+		h.OK(err)
+		if h.Options.ArchiveDir != "" {
+			h.same(len(files), 0, "files left")
+		}
+	})
+}
+
 // errStatement is what the refused statement fails with.
 var errStatement = errors.New("the statement is refused")
 
