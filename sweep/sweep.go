@@ -56,6 +56,7 @@ type Sweeper struct {
 	resettled      bool            // there are no more tasks for resettle
 	feedSeen       int64           // the last page of the feed that was checked
 	uniquesSeen    store.UniqueKey // the last unique key that was looked at
+	signalsSeen    store.Signal    // the last signal that was looked at
 	gatesSeen      int64           // the last key of a queue with limits that was looked at
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder

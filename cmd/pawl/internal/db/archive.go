@@ -52,7 +52,9 @@ func archiveDelete(a *cli.App) *cobra.Command {
 		"delete TASK",
 		"Delete what is archived of a task, which cannot be restored then",
 		cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.ArchiveKeeper, args []string) error { return s.DeleteArchive(ctx, args[0]) }),
+		cli.With(a, func(ctx context.Context, s pawl.ArchiveKeeper, args []string) error {
+			return s.DeleteArchive(ctx, args[0])
+		}),
 	)
 }
 
