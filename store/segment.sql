@@ -30,6 +30,12 @@ SELECT SUBSTR(body, CAST($2 AS integer), CAST($3 AS integer))
 FROM pawl.segments
 WHERE id = $1
 
+-- name: lock archive
+SELECT task_id
+FROM pawl.archives
+WHERE task_id = $1
+@lock
+
 -- name: lock segments around
 SELECT id
 FROM pawl.segments

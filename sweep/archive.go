@@ -420,9 +420,14 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 func (s *Sweeper) openFile(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" { // the directory was moved
-		f, err = os.Open(filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path)))
+		f, err = os.Open(s.moved(path))
 	}
 	return f, err
+}
+
+// moved returns where an archive's file is when its directory was moved.
+func (s *Sweeper) moved(path string) string {
+	return filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path))
 }
 
 func unreadable(taskID string, err error) error {

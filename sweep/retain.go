@@ -413,7 +413,11 @@ func (s *Sweeper) removeFile(ctx context.Context, path string) {
 	if path == "" {
 		return
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" {
+		err = os.Remove(s.moved(path))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", path, "error", err)
 	}
 }

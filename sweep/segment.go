@@ -178,7 +178,10 @@ func (p *pass) retireSegment(ctx context.Context, t *together) (rest []string, e
 		return err
 	})
 	if err != nil {
-		p.discardSegment(ctx, s)
+		p.discardSegment(ctx, s, func(ctx context.Context, tx store.Tx) error {
+			_, err := store.LockTasksLast(ctx, tx, t.ids())
+			return err
+		})
 		if errors.Is(err, errChanged) {
 			return t.ids(), nil
 		}
@@ -329,14 +332,14 @@ func (s *Sweeper) keepSegment(g *store.Segment, at time.Time) error {
 }
 
 // discardSegment removes the file of a segment that was not recorded. The transaction that was to record it may
-// have committed: then it stays.
-func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment) {
+// have committed, or still do so: lock waits for its end. Then the file stays.
+func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment, lock func(context.Context, store.Tx) error) {
 	if g.Path == "" {
 		return
 	}
 	var used bool
 	err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
-		if _, err = store.LockTasksLast(ctx, tx, g.TaskIDs()); err == nil {
+		if err = lock(ctx, tx); err == nil {
 			used, err = store.SegmentIsUsed(ctx, tx, g)
 		}
 		return err

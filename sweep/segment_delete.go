@@ -2,10 +2,12 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl/store"
@@ -15,7 +17,7 @@ import (
 var errRewritten = errors.New("the segment was changed meanwhile")
 
 // DeleteArchive removes all archives of a task that is not there any more: its own, and its rows in segments.
-// The task cannot be restored afterwards. A task that was restored, and one that a task which is there
+// The task cannot be restored afterwards. A task that is there, and one that a task which is there
 // is linked to, is a conflict.
 func (s *Sweeper) DeleteArchive(ctx context.Context, namespace, taskID string) error {
 	for {
@@ -27,60 +29,79 @@ func (s *Sweeper) DeleteArchive(ctx context.Context, namespace, taskID string) e
 }
 
 func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) error {
-	a, err := readArchive(ctx, s.DB, namespace, taskID)
-	if err != nil {
-		return err
-	}
+	var own store.Archived
 	var in []store.Segment
-	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	read := func(ctx context.Context, tx store.Tx) (err error) {
+		if own, err = store.GetArchive(ctx, tx, namespace, taskID); err != nil {
+			return err
+		}
 		in, err = store.SegmentsOf(ctx, tx, namespace, taskID)
 		return err
-	})
-	if err != nil {
+	}
+	if err := s.DB.View(ctx, read); err != nil {
 		return err
 	}
-	later := make([]*store.Segment, len(in))
-	for i := range in {
-		if later[i], err = s.withoutTask(ctx, &in[i], taskID); err != nil {
-			return unreadable(taskID, err)
+	path, sums, before := own.Path, sumsOf(own, in), in
+	later, err := s.segmentsWithout(ctx, before, taskID)
+	if err != nil { // perhaps it was changed meanwhile
+		if now := s.DB.View(ctx, read); now != nil || !slices.Equal(sumsOf(own, in), sums) {
+			err = cmp.Or(now, errRewritten)
 		}
-	}
-	err = s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
-		if err := store.LockArchives(ctx, tx, namespace, taskID); err != nil {
-			return err
-		}
-		now, err := store.SegmentsOf(ctx, tx, namespace, taskID)
-		if err != nil {
-			return err
-		}
-		if len(now) != len(in) {
-			return errRewritten
-		}
-		for i := range now {
-			if now[i].SHA256 != in[i].SHA256 {
-				return errRewritten
-			}
-			if err := store.ChangeSegment(ctx, tx, later[i]); err != nil {
+	} else {
+		err = s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+			if err := store.LockArchives(ctx, tx, namespace, taskID); err != nil {
 				return err
 			}
-		}
-		return store.ForgetArchives(ctx, tx, []string{taskID})
-	})
-	files := later
-	if err == nil {
-		files = nil
-		for i := range in {
-			files = append(files, &in[i])
-		}
-		if a.Segment == nil {
-			s.removeFile(ctx, a.Path)
-		}
-		s.Log.InfoContext(ctx, "archive deleted", "task_id", taskID, "namespace", namespace)
+			if err := read(ctx, tx); err != nil {
+				return err
+			}
+			if !slices.Equal(sumsOf(own, in), sums) {
+				return errRewritten
+			}
+			if err := store.NeedsArchive(ctx, tx, taskID); err != nil {
+				return err
+			}
+			for _, g := range later {
+				if err := store.ChangeSegment(ctx, tx, g); err != nil {
+					return err
+				}
+			}
+			return store.ForgetArchives(ctx, tx, []string{taskID})
+		})
 	}
-	for _, g := range files {
+	if err != nil {
+		for _, g := range later {
+			s.discardSegment(ctx, g, func(ctx context.Context, tx store.Tx) error { return store.LockArchives(ctx, tx, namespace, taskID) })
+		}
+		return err
+	}
+	s.Log.InfoContext(ctx, "archive deleted", "task_id", taskID, "namespace", namespace)
+	s.removeFile(ctx, path) // its own, or that of the newest segment
+	for _, g := range before {
 		s.removeFile(ctx, g.Path)
 	}
-	return err
+	return nil
+}
+
+// sumsOf returns the checksums of what has a task.
+func sumsOf(own store.Archived, in []store.Segment) []string {
+	sums := []string{own.Path, own.SHA256}
+	for _, g := range in {
+		sums = append(sums, g.SHA256)
+	}
+	return sums
+}
+
+// segmentsWithout returns what segments become without a task, also those before an error.
+func (s *Sweeper) segmentsWithout(ctx context.Context, in []store.Segment, taskID string) (out []*store.Segment, err error) {
+	for i := range in {
+		g, err := s.withoutTask(ctx, &in[i], taskID)
+		if err != nil {
+			return out, unreadable(taskID, err)
+		}
+		out = append(out, g)
+	}
+	return out, nil
 }
 
 // withoutTask returns what a segment becomes without a task: its frame is written anew, and the last one. The other

@@ -312,3 +312,108 @@ func TestTwoServersRetireTheSameTasks(t *testing.T) {
 		h.same(h.dump(ids[3]), before, "what came back")
 	})
 }
+
+// servers runs a call on two servers at once, and returns their errors.
+func (h *fixture) servers(calls ...func(s *sweep.Sweeper) error) []error {
+	ended := make(chan error)
+	for i, call := range calls {
+		s := h.Sweeper
+		if i > 0 {
+			s = &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log}
+		}
+		go func() { ended <- call(s) }()
+	}
+	var out []error
+	for range calls {
+		out = append(out, <-ended)
+	}
+	return out
+}
+
+// allRestore restores the tasks, and compares them with what they were.
+func (h *fixture) allRestore(ids []string, before [][]string, but ...string) {
+	h.Helper()
+	for i, id := range ids {
+		if !slices.Contains(but, id) {
+			h.OK(h.Restore(h.Context(), "default", id))
+			h.same(h.dump(id), before[i], "what came back")
+		}
+	}
+}
+
+// A delete that fails in any of its statements has changed nothing; if its answer is lost, the other tasks stay.
+func TestADeleteFailsInEachStatement(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+		ids, before := h.retired(20)
+		files := func() []string {
+			all, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+			h.OK(err)
+			return all
+		}
+		db, was := h.DB, files()
+		statements := 0
+		for ; ; statements++ {
+			r := &refusing{db, statements}
+			h.DB = r
+			err := h.DeleteArchive(h.Context(), "default", ids[7])
+			h.DB = db
+			if r.left >= 0 {
+				h.OK(err)
+				break
+			}
+			if !errors.Is(err, errStatement) {
+				t.Fatalf("statement %d: %v", statements, err)
+			}
+			h.same(files(), was, "files")
+			h.same(h.archive(ids[7]).TaskID, ids[7], "the archive")
+		}
+		if statements < 6 {
+			t.Errorf("only %d statements", statements)
+		}
+		lost := false
+		h.DB = &lostAnswer{db, func() bool {
+			now := !lost
+			lost = true
+			return now
+		}}
+		if err := h.DeleteArchive(h.Context(), "default", ids[8]); !errors.Is(err, store.ErrLost) {
+			t.Errorf("a lost answer: %v", err)
+		}
+		h.DB = db
+		h.allRestore(ids, before, ids[7], ids[8])
+	})
+}
+
+// Two servers that delete at once delete each what it was asked to, and the same only once.
+func TestTwoServersDeleteOutOfASegment(t *testing.T) {
+	inBoth(t, func(h *fixture) {
+		ids, before := h.retired(20)
+		deletes := func(id string) func(s *sweep.Sweeper) error {
+			return func(s *sweep.Sweeper) error { return s.DeleteArchive(h.Context(), "default", id) }
+		}
+		for i := 0; i < 12; i += 2 {
+			h.OK(errors.Join(h.servers(deletes(ids[i]), deletes(ids[i+1]))...))
+		}
+		errs := h.servers(deletes(ids[12]), deletes(ids[12]))
+		slices.SortFunc(errs, func(a, b error) int { return len(pawl.CodeOf(a)) - len(pawl.CodeOf(b)) })
+		if errs[0] != nil || pawl.CodeOf(errs[1]) != pawl.CodeNotFound {
+			t.Errorf("deleted twice: %v", errs)
+		}
+		for _, id := range ids[13:16] { // beside a restore of the same task
+			done := 0
+			for _, err := range h.servers(deletes(id), func(s *sweep.Sweeper) error { return s.Restore(h.Context(), "default", id) }) {
+				switch pawl.CodeOf(err) {
+				case "":
+					done++
+				case pawl.CodeConflict, pawl.CodeNotFound:
+				default:
+					t.Errorf("deleted and restored at once: %v", err)
+				}
+			}
+			h.same(done, 1, "one of the two")
+		}
+		h.allRestore(ids, before, ids[:16]...)
+		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
+	})
+}
