@@ -56,5 +56,6 @@ func (e *Engine) DeleteArchive(ctx context.Context, taskID string) error {
 	if err := e.notInTx("delete"); err != nil {
 		return err
 	}
-	return e.sweeper.DeleteArchive(ctx, pawl.CallerOf(ctx).Namespace, idform.Task(taskID))
+	taskID = idform.Task(taskID)
+	return e.sweeper.DeleteArchive(ctx, pawl.CallerOf(ctx).Namespace, taskID)
 }

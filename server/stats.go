@@ -69,6 +69,10 @@ func (s *server) statsRoutes() {
 	add(s, "list_archives", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Archive]], error) {
 		return page(s.svc.ListArchives(ctx, in.Page()))
 	})
+	s.archiveRoutes()
+}
+
+func (s *server) archiveRoutes() {
 	change(s, "restore_archive", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Task], error) {
 		return reply(svc.RestoreArchive(ctx, in.ID))
 	})
