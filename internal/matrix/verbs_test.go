@@ -88,6 +88,7 @@ var verbs = []verb{
 	{"archive a restored one", func(s *subject) {
 		for range 2 {
 			s.drive()
+			s.company()
 			s.archive()
 			s.restore()
 		}
@@ -156,6 +157,15 @@ func (s *subject) copies() {
 		if diff := cmp.Diff(before, s.everything()); diff != "" {
 			s.Errorf("its copies changed it:\n%s", diff)
 		}
+	}
+}
+
+// company ends another task, which goes into the same segment of the archive.
+func (s *subject) company() {
+	s.Helper()
+	must(pawl.Create(s.user, s.svc, pawl.NewTask{Type: "company"}))
+	for _, l := range s.claim(pawl.ClaimRequest{Types: []string{"company"}}, 1) {
+		must(pawl.Complete(s.ctx, s.svc, l.Fence(), nil))
 	}
 }
 
