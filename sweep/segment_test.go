@@ -341,6 +341,37 @@ func (h *fixture) allRestore(ids []string, before [][]string, but ...string) {
 	}
 }
 
+// before is a database that calls a function before its next transaction that writes.
+type before struct {
+	store.DB
+	call func()
+}
+
+func (b *before) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	call := b.call
+	b.call = func() {}
+	call()
+	return b.DB.Do(ctx, fn)
+}
+
+// Another server changes the segment after a delete has read it: both tasks are gone.
+func TestTwoDeletesOutOfOneReading(t *testing.T) {
+	inBoth(t, func(h *fixture) {
+		ids, was := h.retired(20)
+		db := h.DB
+		h.DB = &before{db, func() {
+			other := &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Log: h.Log}
+			h.OK(other.DeleteArchive(h.Context(), "default", ids[1]))
+		}}
+		h.OK(h.DeleteArchive(h.Context(), "default", ids[0]))
+		h.DB = db
+		for _, id := range ids[:2] {
+			h.same(pawl.CodeOf(h.Restore(h.Context(), "default", id)), pawl.CodeNotFound, "a deleted task comes back")
+		}
+		h.allRestore(ids, was, ids[:2]...)
+	})
+}
+
 // A delete that fails in any of its statements has changed nothing; if its answer is lost, the other tasks stay.
 func TestADeleteFailsInEachStatement(t *testing.T) {
 	each(t, func(h *fixture) {
