@@ -76,6 +76,12 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("get_blob", put.str("address"), ""); r.text != "bytes" {
 		t.Errorf("get_blob: %s", r.text)
 	}
+	call("create_stream", "s", `[1]`)
+	call("append_stream", "s", `2`)
+	if r := call("read_stream", "s", ""); r.text != "[1,2]" {
+		t.Errorf("read_stream: %s", r.text)
+	}
+	call("delete_stream", "s", "")
 	if r := call("log_checkpoint", "", ""); r.json["size"] == nil { // sweep has signed it
 		t.Errorf("log_checkpoint: %s", r.text)
 	}

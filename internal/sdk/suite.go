@@ -29,6 +29,7 @@ var suites = []suite{
 	{name: "pydantic-ai", command: []string{"./sdk/python/run", "frameworks/test_pydantic_ai.py"}, counts: pytest},
 	{name: "openai-agents", command: []string{"./sdk/python/run", "frameworks/test_openai_agents.py"}, counts: pytest},
 	{name: "langgraph-js", command: []string{"./sdk/langgraph/run"}, counts: vitest, foreign: true},
+	{name: "durable-streams", command: []string{"./sdk/streams/run"}, counts: vitest},
 	{name: "workflow-world", command: []string{"./sdk/workflow/run"}, counts: vitest},
 }
 
