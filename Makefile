@@ -44,9 +44,10 @@ vet: ## format, vet, staticcheck
 	@for m in contrib/*/go.mod examples/*/go.mod; do echo "go vet $${m%/go.mod}" && (cd "$${m%/go.mod}" && go vet ./...) || exit 1; done
 	go tool -modfile=tools.mod staticcheck ./...
 
-nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the suite behind a pooler, payments of processes that stop
+nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the matrix of features, the suite behind a pooler, payments of processes that stop
 	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
+	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h ./internal/matrix
 	PAWL_KILLS=500 $(TESTENV) -count=1 -timeout 1h -run '^TestPaymentsOfProcessesThatStop$$' ./internal/gate
 
 cross: ## vet and build for Windows and macOS

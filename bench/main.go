@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/testserver"
 )
@@ -51,6 +52,7 @@ var sections = []section{
 	{"single", 30 * time.Second, (*bench).single},
 	{"pooled", 20 * time.Second, (*bench).pooled},
 	{"pickup", 65 * time.Second, (*bench).pickups},
+	{"sustained", 45 * time.Second, (*bench).sustained},
 	{"retirement", 20 * time.Second, (*bench).retirement},
 	{"leases", 25 * time.Second, (*bench).leases},
 	{"steps", 20 * time.Second, (*bench).stepsOfBoth},
@@ -75,6 +77,9 @@ var children = map[string]func(args []string, in io.Reader, out io.Writer) error
 }
 
 func main() {
+	if err := os.Setenv("PAWL_IDENTITY", engine.IdentityTrust); err != nil { // its databases are copies of a template
+		panic(err)
+	}
 	if len(os.Args) > 1 {
 		if as, ok := children[os.Args[1]]; ok {
 			if err := as(os.Args[2:], os.Stdin, os.Stdout); err != nil {
@@ -103,7 +108,7 @@ func run() int {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	pick, err := regexp.Compile(*only)
 	if err == nil {
 		b.report, err = newReport(os.Stdout, filepath.Join(b.docs, "performance.md"))

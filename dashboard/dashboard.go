@@ -44,6 +44,9 @@ type Service interface {
 type Options struct {
 	// Gate authorizes requests by the API key of their session. Nil requires no key.
 	Gate *access.Gate
+	// Prefix is where a program serves the pages inside a site of its own, for example /admin/pawl: they are at
+	// /admin/pawl/ui/ then. "" = /ui/.
+	Prefix string
 	// SessionIdle ends a session that was not used for that long (0 = an hour).
 	// SessionLength bounds every session (0 = 12 hours).
 	SessionIdle, SessionLength time.Duration
@@ -94,7 +97,8 @@ const maxForm = 64 << 10
 // New returns middleware for an API handler. It answers /ui/ and the paths below it,
 // redirects browsers from / to /ui/, and passes all other requests to the API. Message
 // streams of the pages come from the API too. It refuses forms of other origins. It
-// does not check the Host header: see server.Options.
+// does not check the Host header: see server.Options. With a prefix, /ui/ and / are those
+// below it.
 func New(svc Service, o Options) func(api http.Handler) http.Handler {
 	if o.Gate == nil {
 		o.Gate = access.New(access.Options{Log: o.Log})
@@ -118,21 +122,25 @@ func New(svc Service, o Options) func(api http.Handler) http.Handler {
 	if o.Stopping == nil {
 		o.Stopping = context.Background()
 	}
+	if o.Prefix = strings.Trim(o.Prefix, "/"); o.Prefix != "" {
+		o.Prefix = "/" + o.Prefix
+	}
 	d := &server{
 		svc:      svc,
 		opts:     o,
 		hints:    newHints(svc),
-		pages:    parse(),
+		pages:    parse(o.Prefix),
 		sessions: newSessions(o.Secret, cmp.Or(o.SessionIdle, time.Hour), cmp.Or(o.SessionLength, 12*time.Hour)),
 	}
 	return func(api http.Handler) http.Handler {
-		pages := d.routes(api)
+		pages := underPrefix(o.Prefix, d.routes(api))
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			path, below := strings.CutPrefix(r.URL.Path, o.Prefix)
 			switch {
-			case strings.HasPrefix(r.URL.Path, "/ui/"):
+			case below && strings.HasPrefix(path, "/ui/"):
 				pages.ServeHTTP(w, r)
-			case r.URL.Path == "/ui", r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
-				http.Redirect(w, r, "/ui/", http.StatusSeeOther)
+			case below && (path == "/ui" || path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")):
+				http.Redirect(w, r, o.Prefix+"/ui/", http.StatusSeeOther)
 			default:
 				api.ServeHTTP(w, r)
 			}

@@ -17,11 +17,13 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// parse parses the templates: one file for each page, the layout and the parts that pages share.
-func parse() map[string]*template.Template {
+// parse parses the templates: one file for each page, the layout and the parts that pages share. Their links begin with
+// the prefix.
+func parse(prefix string) map[string]*template.Template {
 	shared, _ := fs.Glob(files, "templates/*.part.html") // embedded: they are there
 	shared = append(shared, "templates/layout.html", "templates/parts.html")
-	shell := template.Must(template.New("").Funcs(funcs).ParseFS(files, shared...))
+	own := template.FuncMap{"prefix": func() string { return prefix }}
+	shell := template.Must(template.New("").Funcs(funcs).Funcs(own).ParseFS(files, shared...))
 	pages := map[string]*template.Template{}
 	names, _ := fs.Glob(files, "templates/*.html") // embedded: they are there
 	for _, name := range names {

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -119,6 +120,9 @@ func (d *server) firstUse(ctx context.Context, f flow) (bool, error) {
 
 // onward shows a page that leads to an address, as if the user had followed a link on it.
 func (d *server) onward(w http.ResponseWriter, r *http.Request, title, to string) {
+	if strings.HasPrefix(to, "/ui/") {
+		to = d.opts.Prefix + to
+	}
 	d.render(w, &request{Request: r, pass: access.Of(r.Context())}, http.StatusOK, "onward", &struct{ Title, To string }{title, to})
 }
 

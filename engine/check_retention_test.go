@@ -49,12 +49,13 @@ func TestDoctorFindsLostArchives(t *testing.T) {
 			if a.Path == "" {
 				break
 			}
+			// They are in one segment.
 			if err := os.Truncate(a.Path, 10); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if p.Database == pawltest.Postgres {
-			if err := p.Exec(`UPDATE pawl.archives SET body = substr(body, 1, 10)`); err != nil {
+			if err := p.Exec(`UPDATE pawl.segments SET body = substr(body, 1, 10)`); err != nil {
 				t.Fatal(err)
 			}
 		}

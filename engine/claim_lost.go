@@ -42,7 +42,7 @@ func (e *Engine) standBack(ctx context.Context, group []claimCall, queues []stor
 	var calls []claimCall
 	for _, c := range group {
 		at := lost[c.who.WorkerID]
-		if until := at + leaveTo.Microseconds(); c.waited && at > c.left && until > now {
+		if until := at + e.leaveTo.Microseconds(); c.waited && at > c.left && until > now {
 			c.next.own, c.next.lost = until-now, at
 		} else {
 			calls = append(calls, c)

@@ -195,6 +195,7 @@ type core struct {
 	hub         *watch.Hub
 	queues      *queue.Queues
 	limits      *limits
+	leaveTo     time.Duration // the constant, but in tests
 	// answering has the idempotency keys of calls in flight in this process:
 	// [3]string{namespace, scope, key}.
 	answering     sync.Map
@@ -210,6 +211,7 @@ type core struct {
 	waits         *taskwait.Waits
 	schemas       schema.Cache
 	types         typeCache
+	named         namedTypes
 	sweeper       *sweep.Sweeper
 	resting       restingSchedules
 	schedulesDue  chan struct{} // tells the loop of Run that a schedule may be due
@@ -260,7 +262,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, schedulesDue: make(chan struct{}, 1),
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, schedulesDue: make(chan struct{}, 1),
 		bulkMade: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())

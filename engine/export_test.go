@@ -135,6 +135,9 @@ func (e *Engine) Lose() (lose func(undone, unknown int32)) {
 	}
 }
 
+// LeaveTo changes how long a claim leaves what its worker lost to others.
+func (e *Engine) LeaveTo(d time.Duration) { e.leaveTo = d }
+
 // FoundNothing reports whether a claim of types has found that there is no work of them, and
 // none has come since.
 func (e *Engine) FoundNothing(types ...string) bool {

@@ -94,11 +94,15 @@ func (e *Engine) rulesFor(ctx context.Context, namespace, name string) (*typeRul
 }
 
 // rulesToCreate is rulesFor, and refuses an unregistered type if only registered ones
-// are allowed.
+// are allowed. Otherwise it warns of one that is new.
 func (e *Engine) rulesToCreate(ctx context.Context, namespace, name string) (*typeRules, error) {
 	r, err := e.rulesFor(ctx, namespace, name)
-	if err == nil && r == nil && e.opts.RegisteredTypesOnly {
+	switch {
+	case err != nil || r != nil:
+	case e.opts.RegisteredTypesOnly:
 		err = pawl.Invalid("/type", "%s", e.unregistered(ctx, namespace, name))
+	default:
+		e.warnOfNewType(ctx, namespace, name)
 	}
 	return r, err
 }

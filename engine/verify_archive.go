@@ -11,7 +11,8 @@ import (
 
 // ArchiveVerification is the result of VerifyArchive.
 type ArchiveVerification struct {
-	TaskID    string `json:"task_id"`
+	TaskID    string `json:"task_id"` // of a segment, its first task
+	Tasks     int    `json:"tasks"`
 	Namespace string `json:"namespace"`
 	Intact    bool   `json:"intact"`
 	Events    int    `json:"events"` // in the archive
@@ -25,7 +26,35 @@ type ArchiveVerification struct {
 	Unproved []string `json:"unproved_values,omitempty"`
 }
 
-// VerifyArchive proves that the events of an archive's file are in the transparency log, under
+// verifySegment is VerifyArchive for the file of a segment.
+func verifySegment(file string, keys []string) (ArchiveVerification, error) {
+	v := ArchiveVerification{Faults: []LogFault{}}
+	var s store.SegmentReader
+	if err := sweep.ReadArchive(file, s.Line); err != nil {
+		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the segment cannot be read: " + err.Error(), Err: err}
+	}
+	v.Tasks = len(s.Tasks)
+	if v.Tasks > 0 {
+		v.TaskID, v.Namespace = s.Tasks[0].TaskID, s.Tasks[0].Namespace
+	}
+	c, err := translog.Open(s.Log.Checkpoint, keys)
+	if err != nil {
+		v.Faults = append(v.Faults, LogFault{Kind: store.FaultRoot,
+			Found: "the segment has no checkpoint that one of the given keys has signed: " + err.Error()})
+	} else {
+		v.Checkpoint = &LogCheckpoint{Origin: c.Origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: s.Log.Checkpoint}
+	}
+	var faults []LogFault
+	v.Events, v.Proved, faults = s.Check(store.LogRoot{Size: c.Size, Root: c.Root})
+	for _, a := range s.Tasks {
+		v.Unproved = append(v.Unproved, a.Unproved...)
+	}
+	v.Faults = append(v.Faults, faults...)
+	v.Intact = len(v.Faults) == 0
+	return v, nil
+}
+
+// VerifyArchive proves that the events of the file of an archive, or of a segment, are in the transparency log, under
 // the checkpoint that the archive has. It proves inclusion, not completeness: an event that was
 // removed together with its place in the last line is not missed. It needs no database. keys are
 // the public keys of which one must have signed the checkpoint; a text of several, one a line,
@@ -36,10 +65,22 @@ func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
 	if err != nil {
 		return v, err
 	}
+	segment := false
+	err = sweep.ReadArchive(file, func(line []byte) error {
+		segment = segment || store.EndsSegment(line)
+		return nil
+	})
+	if err == nil && segment {
+		return verifySegment(file, keys)
+	}
 	var a store.ArchiveReader
-	if err := sweep.ReadArchive(file, a.Line); err != nil {
+	if err == nil {
+		err = sweep.ReadArchive(file, a.Line)
+	}
+	if err != nil {
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the archive cannot be read: " + err.Error(), Err: err}
 	}
+	v.Tasks = 1
 	v.TaskID, v.Namespace, v.Events = a.TaskID, a.Namespace, a.Events()
 	v.Faults = append(v.Faults, a.Faults()...)
 	noProof := func(found string) (ArchiveVerification, error) {

@@ -410,7 +410,7 @@ func (r *Restorer) Done(ctx context.Context, tx Tx) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, archiveSQL["mark restored"], TaskID(r.TaskID), now); err != nil {
+	if _, err := tx.Exec(ctx, archiveSQL["mark restored"], TaskID(r.TaskID), r.Namespace, now); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, tombstoneSQL["mark tombstones restored"], TaskID(r.TaskID), now)

@@ -403,10 +403,12 @@ WHERE namespace = $1 AND task_id < $2
 ORDER BY task_id DESC
 LIMIT $3
 
+-- A task of a segment has no row before: the row has no checksum, path or body.
 -- name: mark restored
-UPDATE pawl.archives
-SET restored_at = $2
-WHERE task_id = $1
+INSERT INTO pawl.archives (task_id, namespace, bytes, sha256, created_at, restored_at)
+VALUES ($1, $2, 0, '', 0, $3)
+ON CONFLICT (task_id) DO UPDATE
+SET restored_at = excluded.restored_at
 
 -- A link to a task that was deleted meanwhile is none.
 -- name: remove links to none

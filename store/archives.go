@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -14,6 +15,10 @@ type Archived struct {
 	pawl.Archive
 	Namespace string // of the task; KeepArchives stores it, and nothing reads it
 	Body      []byte
+	// Segment has the archive; nil = the task has one of its own. Parts are then the compressed bytes of the
+	// task's frame and of the last one, if the segment is in the table.
+	Segment *Segment
+	Parts   [][]byte
 }
 
 // KeepArchives stores the rows of archives. They replace the rows of older archives of the same
@@ -48,12 +53,22 @@ func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
 	return err
 }
 
-// GetArchive reads a task's archive.
+// GetArchive reads a task's archive: its own, or the newest of the segments.
 func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived, error) {
-	var a Archived
+	a := Archived{Namespace: namespace}
 	found, err := Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], TaskID(taskID), namespace)
-	if err == nil && !found {
-		err = pawl.NotFound("archive of task", taskID)
+	if err != nil || found && (a.Path != "" || a.Body != nil) {
+		return a, err
+	}
+	in, err := SegmentsOf(ctx, tx, namespace, taskID)
+	if err != nil || len(in) == 0 {
+		return a, cmp.Or(err, error(pawl.NotFound("archive of task", taskID)))
+	}
+	s, restored := &in[0], a.RestoredAt
+	a.Segment, a.Archive = s, s.archive(taskID)
+	a.RestoredAt = restored
+	if s.Path == "" {
+		a.Parts, err = s.ReadParts(ctx, tx, s.FrameOf(taskID), len(s.Frames)-1)
 	}
 	return a, err
 }
@@ -65,20 +80,32 @@ func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit in
 	if _, ok := last.Bytes(); !ok { // NULL would read as the end of the list
 		return nil, notACursor()
 	}
-	rows, err := tx.Query(ctx, archiveSQL["archives before"], namespace, last, limit)
+	var out []pawl.Archive
+	err := eachRow(ctx, tx, archiveSQL["archives before"], []any{namespace, last, limit}, func(rows Rows) error {
+		var a pawl.Archive
+		err := rows.Scan(archiveDest(&a)...)
+		out = append(out, a)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	var out []pawl.Archive
-	for rows.Next() {
-		var a pawl.Archive
-		if err := rows.Scan(archiveDest(&a)...); err != nil {
-			return nil, err
-		}
-		out = append(out, a)
+	in, err := archivedBefore(ctx, tx, namespace, last, limit)
+	if err != nil {
+		return nil, err
 	}
-	return out, rows.Err()
+	for i, a := range out {
+		if s := in[a.TaskID]; s != nil && a.SHA256 == "" {
+			out[i] = s.archive(a.TaskID)
+			out[i].RestoredAt = a.RestoredAt
+		}
+		delete(in, a.TaskID)
+	}
+	for id, s := range in {
+		out = append(out, s.archive(id))
+	}
+	slices.SortFunc(out, func(a, b pawl.Archive) int { return cmp.Compare(b.TaskID, a.TaskID) })
+	return out[:min(len(out), limit)], nil
 }
 
 func archiveDest(a *pawl.Archive) []any {

@@ -20,6 +20,14 @@ SELECT id
 FROM pawl.queues
 WHERE namespace = $1 AND type = $2
 
+-- The types of a namespace, the given one first.
+-- name: types of queues
+SELECT type
+FROM pawl.queues
+WHERE namespace = $1
+ORDER BY CASE WHEN type = $2 THEN 0 ELSE 1 END, type
+LIMIT $3
+
 -- name: name of queue
 SELECT namespace, type
 FROM pawl.queues

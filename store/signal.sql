@@ -82,6 +82,17 @@ WHERE namespace = $1 AND name = $2 AND key = $3 AND sent_at < $4
     SELECT 1 FROM pawl.waiting g
     WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1))
 
+-- A call that waits for a signal leaves a row of it, see above. These are the next rows, and
+-- whether one was never sent and no item waits for it any more.
+-- name: signals after
+SELECT s.namespace, s.name, s.key, CASE WHEN s.sent_at IS NULL AND s.created_at < $4 AND NOT EXISTS (
+    SELECT 1 FROM pawl.waiting g
+    WHERE g.signal = s.name AND COALESCE(g.signal_key, '') = s.key AND g.queue_id IN @queues_of(s.namespace)) THEN 1 ELSE 0 END
+FROM pawl.signals s
+WHERE (s.namespace, s.name, s.key) > ($1, $2, $3)
+ORDER BY s.namespace, s.name, s.key
+LIMIT $5
+
 -- name: count old signals
 SELECT COUNT(*)
 FROM pawl.signals

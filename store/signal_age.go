@@ -37,6 +37,37 @@ func RemoveOldSignals(ctx context.Context, tx Tx, before int64, ofBudgets bool, 
 	return removed, nil
 }
 
+// SignalsAfter reads up to limit signals after a given one, in order, and returns those of them that were never sent,
+// are older than a time, and that no item waits for.
+func SignalsAfter(ctx context.Context, tx Tx, after Signal, before int64, limit int) (unsent []Signal, last Signal, n int, err error) {
+	last = after
+	err = eachRow(ctx, tx, signalSQL["signals after"], []any{after.Namespace, after.Name, after.Key, before, limit}, func(rows Rows) error {
+		var over int
+		err := rows.Scan(&last.Namespace, &last.Name, &last.Key, &over)
+		if n++; over == 1 {
+			unsent = append(unsent, last)
+		}
+		return err
+	})
+	return unsent, last, n, err
+}
+
+// ForgetSignals removes those of the signals, which are in order, that were never sent and that no item waits for.
+// It locks each one before it looks, as RemoveOldSignals does.
+func ForgetSignals(ctx context.Context, tx Tx, signals []Signal) error {
+	for _, s := range signals {
+		var at *int64
+		_, err := Row(ctx, tx, []any{&at}, signalSQL["lock signal"], s.Namespace, s.Name, s.Key)
+		if err == nil {
+			_, err = tx.Exec(ctx, signalSQL["forget signal"], s.Namespace, s.Name, s.Key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func readSignals(ctx context.Context, tx Tx, text string, args []any) (out []Signal, err error) {
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

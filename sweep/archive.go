@@ -164,38 +164,9 @@ func (s *Sweeper) writeAlone(ctx context.Context, taskID string, signed store.Si
 // read reads tasks, and passes the lines of their archives to line, those of a task in their order.
 func (s *Sweeper) read(ctx context.Context, tx store.Tx, tasks []string, signed store.SignedRoot,
 	line func(a *writeResult, row []byte) error) ([]writeResult, error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	extents, err := store.Extents(ctx, tx, tasks)
-	if err != nil {
-		return nil, err
-	}
-	leaving, err := store.AreBeingDeleted(ctx, tx, tasks)
-	if err != nil {
-		return nil, err
-	}
-	out, by := make([]writeResult, len(tasks)), make(map[string]*writeResult, len(tasks))
-	var there []string
-	for i, id := range tasks {
-		a := &out[i]
-		a.at, a.TaskID, a.CreatedAt = i, id, time.UnixMicro(now).UTC()
-		a.extent = extents[id]
-		if a.Namespace = a.extent.Namespace; a.Namespace == "" {
-			continue
-		}
-		if slices.Contains(leaving, id) {
-			a.err = errBeingDeleted
-			continue
-		}
-		there, by[id] = append(there, id), a
-	}
-	if len(there) == 0 {
-		return out, nil
-	}
-	if err := store.ReadTasks(ctx, tx, there, func(id string, row []byte) error { return line(by[id], row) }); err != nil {
-		return nil, err
+	out, there, by, err := readRows(ctx, tx, tasks, line)
+	if err != nil || len(there) == 0 {
+		return out, err
 	}
 	logs, flaws, err := store.ReadArchiveLogs(ctx, tx, signed, there)
 	if err != nil {
@@ -213,6 +184,41 @@ func (s *Sweeper) read(ctx context.Context, tx store.Tx, tasks []string, signed 
 		}
 	}
 	return out, nil
+}
+
+// readRows reads tasks without the lines of the log. there are those that exist and are not being deleted.
+func readRows(ctx context.Context, tx store.Tx, tasks []string, line func(a *writeResult, row []byte) error,
+) (out []writeResult, there []string, by map[string]*writeResult, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	extents, err := store.Extents(ctx, tx, tasks)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	leaving, err := store.AreBeingDeleted(ctx, tx, tasks)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	out, by = make([]writeResult, len(tasks)), make(map[string]*writeResult, len(tasks))
+	for i, id := range tasks {
+		a := &out[i]
+		a.at, a.TaskID, a.CreatedAt = i, id, time.UnixMicro(now).UTC()
+		a.extent = extents[id]
+		if a.Namespace = a.extent.Namespace; a.Namespace == "" {
+			continue
+		}
+		if slices.Contains(leaving, id) {
+			a.err = errBeingDeleted
+			continue
+		}
+		there, by[id] = append(there, id), a
+	}
+	if len(there) == 0 {
+		return out, nil, nil, nil
+	}
+	return out, there, by, store.ReadTasks(ctx, tx, there, func(id string, row []byte) error { return line(by[id], row) })
 }
 
 // archiveWriter is an archive being written.
@@ -319,6 +325,9 @@ func diskError(err error) error {
 
 // load checks an archive and passes its lines to each.
 func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
+	if a.Segment != nil {
+		return s.loadFromSegment(a, each)
+	}
 	in, done, err := s.source(a)
 	if err != nil {
 		return err
@@ -389,10 +398,7 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 		}
 		return bytes.NewReader(a.Body), func() {}, nil
 	}
-	f, err := os.Open(a.Path)
-	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" { // the directory was moved
-		f, err = os.Open(filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(a.Path)), filepath.Base(a.Path)))
-	}
+	f, err := s.openFile(a.Path)
 	if err != nil {
 		return nil, nil, unreadable(a.TaskID, err)
 	}
@@ -408,6 +414,15 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 		return nil, nil, unreadable(a.TaskID, err)
 	}
 	return f, func() { _ = f.Close() }, nil
+}
+
+// openFile opens the file of an archive or segment.
+func (s *Sweeper) openFile(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" { // the directory was moved
+		f, err = os.Open(filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path)))
+	}
+	return f, err
 }
 
 func unreadable(taskID string, err error) error {

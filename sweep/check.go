@@ -12,6 +12,8 @@ import (
 const (
 	// checkedArchives bounds the archives that a check reads: the newest ones.
 	checkedArchives = 1000
+	// checkedSegments bounds the segments that a check reads: the newest ones.
+	checkedSegments = 20
 	// checkedTasks bounds the tasks that one read of the check of retention covers.
 	checkedTasks = 20_000
 )
@@ -33,17 +35,27 @@ func breaches(rule string, report func(store.Breach)) func(taskID, found string)
 
 func (s *Sweeper) checkArchives(ctx context.Context, report func(taskID, found string)) error {
 	var all []store.TaskRef
+	var segments []store.Segment
 	var signed store.SignedRoot
 	read, err := s.signed()
 	if err != nil {
 		return err
 	}
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if all, err = store.ArchivesToCheck(ctx, tx, checkedArchives); err == nil && len(all) > 0 {
+		if all, err = store.ArchivesToCheck(ctx, tx, checkedArchives); err != nil {
+			return err
+		}
+		if segments, err = store.NewestSegments(ctx, tx, checkedSegments); err == nil && len(all)+len(segments) > 0 {
 			signed, err = read(ctx, tx)
 		}
 		return err
 	})
+	for i := range segments {
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+		err = s.checkSegment(ctx, &segments[i], signed, report)
+	}
 	for _, t := range all {
 		if err != nil || ctx.Err() != nil {
 			break
@@ -51,6 +63,40 @@ func (s *Sweeper) checkArchives(ctx context.Context, report func(taskID, found s
 		err = s.checkArchive(ctx, t, signed, report)
 	}
 	return err
+}
+
+// checkSegment reads a whole segment, and each archive in it by itself if that fails: the frames of others may be sound.
+func (s *Sweeper) checkSegment(ctx context.Context, g *store.Segment, signed store.SignedRoot, report func(taskID, found string)) error {
+	var there []string
+	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		there, err = store.TasksThere(ctx, tx, g.TaskIDs())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	gone := slices.DeleteFunc(g.TaskIDs(), func(id string) bool { return slices.Contains(there, id) })
+	r, unread := s.readSegment(ctx, g)
+	of := map[string]*store.ArchiveReader{}
+	if unread == nil {
+		for _, a := range r.Tasks {
+			of[a.TaskID] = a
+		}
+	}
+	for _, id := range gone {
+		a := of[id]
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case a == nil || a.Namespace != g.Namespace:
+			if err := s.checkArchive(ctx, store.TaskRef{ID: id, Namespace: g.Namespace}, signed, report); err != nil {
+				return err
+			}
+		default:
+			checkProofs(a, signed, id, report)
+		}
+	}
+	return nil
 }
 
 // checkArchive reads an archive as a restore does. A task that is restored meanwhile has none to check.
@@ -71,21 +117,26 @@ func (s *Sweeper) checkArchive(ctx context.Context, t store.TaskRef, signed stor
 		report(t.ID, "it is the archive of "+r.TaskID)
 		return nil
 	}
+	checkProofs(&r, signed, t.ID, report)
+	return nil
+}
+
+// checkProofs compares the events of an archive with its proofs, if a known key has signed their checkpoint.
+func checkProofs(r *store.ArchiveReader, signed store.SignedRoot, taskID string, report func(taskID, found string)) {
 	if r.Log == nil || r.Log.Checkpoint == "" || signed.Open == nil {
-		return nil
+		return
 	}
 	root, known := signed.Open(r.Log.Checkpoint)
 	if !known {
-		return nil
+		return
 	}
 	_, faults := r.Check(root)
 	for _, f := range faults {
 		if f.Kind == store.FaultChanged || f.Kind == store.FaultMissing {
-			report(t.ID, fmt.Sprintf("%s: %s", f.EventID, f.Found))
+			report(taskID, fmt.Sprintf("%s: %s", f.EventID, f.Found))
 			break
 		}
 	}
-	return nil
 }
 
 // checkRetention searches for tasks that the cursors of retention have passed.

@@ -224,14 +224,22 @@ var errChanged = errors.New("the task changed while it was archived")
 // errUnfinished means that a task got consequences that are still to come.
 var errUnfinished = errors.New("the task has consequences that are still to come")
 
-// retire archives tasks and removes them. The archives are durable before the
-// transaction that records them and removes the first rows.
+// retire archives tasks and removes them: small ones together in segments, others each in an archive of its
+// own. What is archived is durable before the transaction that records it and removes the first rows.
 func (p *pass) retire(ctx context.Context, tasks []string) error {
 	slices.Sort(tasks) // rows are locked in this order
 	signed, err := p.newestSigned(ctx)
-	if err != nil {
+	if err == nil && len(tasks) > 1 {
+		tasks, err = p.retireTogether(ctx, tasks, signed)
+	}
+	if err != nil || len(tasks) == 0 {
 		return err
 	}
+	return p.retireApart(ctx, tasks, signed)
+}
+
+// retireApart archives tasks each by itself, and removes them.
+func (p *pass) retireApart(ctx context.Context, tasks []string, signed store.SignedRoot) error {
 	all, err := p.writeAll(ctx, tasks, signed)
 	var written, beingDeleted []archived
 	for _, a := range all {
@@ -396,12 +404,17 @@ func (p *pass) discard(ctx context.Context, written []archived) {
 // removeFiles removes the files of archives that no row refers to.
 func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
 	for _, a := range unneeded {
-		if a.Path == "" {
-			continue
-		}
-		if err := os.Remove(a.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			p.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", a.Path, "error", err)
-		}
+		p.removeFile(ctx, a.Path)
+	}
+}
+
+// removeFile removes the file of an archive, if it has one.
+func (s *Sweeper) removeFile(ctx context.Context, path string) {
+	if path == "" {
+		return
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", path, "error", err)
 	}
 }
 

@@ -139,6 +139,9 @@ func (h *fixture) unpack(taskID string) (lines []string) {
 	h.Helper()
 	a := h.archive(taskID)
 	body := a.Body
+	if a.Segment != nil {
+		return h.unpackSegment(a)
+	}
 	if h.Options.ArchiveDir != "" {
 		if !strings.HasPrefix(a.Path, h.Options.ArchiveDir) || len(body) > 0 {
 			h.Errorf("the archive is at %q, with %d bytes in the table", a.Path, len(body))
@@ -149,6 +152,30 @@ func (h *fixture) unpack(taskID string) (lines []string) {
 	}
 	sum := sha256.Sum256(body)
 	h.same([]any{a.SHA256, a.Bytes}, []any{hex.EncodeToString(sum[:]), len(body)}, "checksum and size")
+	return h.unzip(body)
+}
+
+// unpackSegment reads the rows of a task in its segment.
+func (h *fixture) unpackSegment(a store.Archived) (lines []string) {
+	h.Helper()
+	body := h.segmentBody(a)
+	sum := sha256.Sum256(body)
+	h.same([]any{a.SHA256, a.Segment.Bytes}, []any{hex.EncodeToString(sum[:]), len(body)}, "checksum and size")
+	mine := false
+	for _, line := range h.unzip(body) {
+		if strings.HasPrefix(line, `{"table":"tasks",`) || strings.HasPrefix(line, `{"table":"segment",`) {
+			mine = strings.HasPrefix(line, `{"table":"tasks","id":"`+a.TaskID+`"`)
+		}
+		if mine {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// unzip returns the lines of a compressed text.
+func (h *fixture) unzip(body []byte) (lines []string) {
+	h.Helper()
 	zip, err := zstd.NewReader(bytes.NewReader(body))
 	h.OK(err)
 	defer zip.Close()
@@ -167,7 +194,9 @@ func TestRestoreRefusesWhatIsNotThatTask(t *testing.T) {
 		ids := h.solos(2, 3)
 		h.complete(h.claim(2)...)
 		h.Advance(31 * day)
-		h.pass()
+		for _, id := range ids { // each has an archive of its own
+			h.OK(h.Retire(h.Context(), id))
+		}
 		try := func(what, id string, code pawl.Code) {
 			t.Helper()
 			if err := h.Restore(h.Context(), "default", id); pawl.CodeOf(err) != code {

@@ -32,5 +32,36 @@ func (p *pass) signals(ctx context.Context) error {
 			p.stats.SignalsPruned += n
 		}
 	}
+	return p.unsentSignals(ctx)
+}
+
+// unsentBatches bounds the signals that one pass looks at.
+const unsentBatches = 20
+
+// unsentSignals removes what is left of signals that items waited for and that were never sent.
+func (p *pass) unsentSignals(ctx context.Context) error {
+	for range unsentBatches {
+		var unsent []store.Signal
+		var n int
+		last := p.signalsSeen
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err == nil {
+				unsent, last, n, err = store.SignalsAfter(ctx, tx, p.signalsSeen, ago(now, p.Options.RetainSignals), batch)
+			}
+			return err
+		})
+		for ; err == nil && len(unsent) > 0; unsent = unsent[min(signalBatch, len(unsent)):] {
+			some := unsent[:min(signalBatch, len(unsent))]
+			err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.ForgetSignals(ctx, tx, some) })
+		}
+		if err != nil {
+			return p.logError(ctx, "unsent signals", err)
+		}
+		if p.signalsSeen = last; n < batch {
+			p.signalsSeen = store.Signal{} // from the start in the next pass
+			return nil
+		}
+	}
 	return nil
 }

@@ -56,9 +56,11 @@ type Sweeper struct {
 	resettled      bool            // there are no more tasks for resettle
 	feedSeen       int64           // the last page of the feed that was checked
 	uniquesSeen    store.UniqueKey // the last unique key that was looked at
+	signalsSeen    store.Signal    // the last signal that was looked at
 	gatesSeen      int64           // the last key of a queue with limits that was looked at
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
+	frames         sync.Pool // of *zstd.Encoder, for frames of segments
 }
 
 // ReadSigned reads the newest signed checkpoint. Without one it is the zero value.

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// CallbackPath is the path of ProviderOptions.RedirectURL.
+// CallbackPath is the path of ProviderOptions.RedirectURL, behind the prefix of the dashboard.
 const CallbackPath = "/ui/oidc/callback"
 
 // ProviderOptions configure a Provider. Issuer, ClientID and RedirectURL are required.
@@ -50,8 +50,8 @@ func NewProvider(o ProviderOptions) (*Provider, error) {
 	if err := checkURL(o.RedirectURL); err != nil {
 		return nil, err
 	}
-	if u, err := url.Parse(o.RedirectURL); err != nil || u.Path != CallbackPath || u.RawQuery != "" || u.Fragment != "" {
-		return nil, pawl.Invalid("", "the redirect URL %q must have the path %s", o.RedirectURL, CallbackPath)
+	if u, err := url.Parse(o.RedirectURL); err != nil || !strings.HasSuffix(u.Path, CallbackPath) || u.RawQuery != "" || u.Fragment != "" {
+		return nil, pawl.Invalid("", "the redirect URL %q must have a path that ends with %s", o.RedirectURL, CallbackPath)
 	}
 	if err := checkURL(o.AfterLogout); o.AfterLogout != "" && err != nil {
 		return nil, err

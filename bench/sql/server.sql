@@ -42,3 +42,13 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <
 SELECT xact_commit + xact_rollback
 FROM pg_stat_database
 WHERE datname = current_database()
+-- name: bytes
+SELECT pg_database_size(current_database())
+-- name: river clean
+DELETE FROM river_job
+WHERE id IN (
+  SELECT id
+  FROM river_job
+  WHERE state = 'completed' AND finalized_at < now()
+  ORDER BY id
+  LIMIT 1000)

@@ -120,7 +120,7 @@ export function keepCurrent(main) {
   }
 
   function listen() {
-    source = new EventSource("/ui/live");
+    source = new EventSource(new URL("../live", import.meta.url));
     source.addEventListener("changed", read);
     source.onopen = () => { if (!paused) say("live"); };
     source.onerror = () => { if (!paused) say("polled"); };

@@ -1,0 +1,287 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/pawl-work/pawl/internal/durable"
+	"github.com/pawl-work/pawl/store"
+)
+
+// together are tasks of one namespace that are read to be archived in one segment.
+type together struct {
+	namespace string
+	tasks     []archived
+	lines     [][]byte // of each, without that of the log
+	log       *store.SegmentLog
+	at        int64 // when they were read
+}
+
+func (t *together) ids() []string { return idsOf(t.tasks) }
+
+// retireTogether archives tasks in segments, one for each namespace, and removes them. rest are those that
+// need archives of their own, or that changed meanwhile.
+func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.SignedRoot) (rest []string, err error) {
+	all, rest, err := p.readSegments(ctx, tasks, signed)
+	if errors.Is(err, errTogether) || errors.Is(err, store.ErrManyRows) {
+		half := len(tasks) / 2
+		for _, some := range [][]string{tasks[:half], tasks[half:]} {
+			more := some
+			if err = nil; len(some) > 1 {
+				more, err = p.retireTogether(ctx, some, signed)
+			}
+			if rest = append(rest, more...); err != nil {
+				return nil, err
+			}
+		}
+		return rest, nil
+	}
+	if errors.Is(err, store.ErrNotProved) { // perhaps for one of them
+		return tasks, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		if len(t.tasks) == 1 {
+			rest = append(rest, t.ids()...)
+			continue
+		}
+		left, err := p.retireSegment(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		rest = append(rest, left...)
+	}
+	slices.Sort(rest)
+	return rest, nil
+}
+
+// readSegments reads tasks by their namespaces.
+func (p *pass) readSegments(ctx context.Context, tasks []string, signed store.SignedRoot) (out []*together, own []string, err error) {
+	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out = nil
+		if own, err = store.OwnArchives(ctx, tx, tasks); err != nil {
+			return err
+		}
+		some := tasks
+		if len(own) > 0 {
+			some = slices.DeleteFunc(slices.Clone(tasks), func(id string) bool { return slices.Contains(own, id) })
+		}
+		lines, size := make([]bytes.Buffer, len(some)), 0
+		read, there, _, err := readRows(ctx, tx, some, func(a *writeResult, row []byte) error {
+			if size += len(row); size > maxTogether {
+				return errTogether
+			}
+			_, err := lines[a.at].Write(row)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(there) < len(some) {
+			own = append(own, slices.DeleteFunc(slices.Clone(some), func(id string) bool { return slices.Contains(there, id) })...)
+		}
+		of := map[string]*together{}
+		for i := range read {
+			a := &read[i]
+			if a.Namespace == "" || a.err != nil {
+				continue
+			}
+			t := of[a.Namespace]
+			if t == nil {
+				t = &together{namespace: a.Namespace, at: a.CreatedAt.UnixMicro()}
+				of[a.Namespace] = t
+			}
+			t.tasks, t.lines = append(t.tasks, a.archived), append(t.lines, lines[i].Bytes())
+		}
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			t := of[name]
+			if t.log, err = store.ReadSegmentLog(ctx, tx, signed, t.ids()); err != nil {
+				return err
+			}
+			out = append(out, t)
+		}
+		return nil
+	})
+	return out, own, err
+}
+
+// retireSegment archives tasks in a segment and removes them. If some of them changed after they were read,
+// it retires the others; rest are these.
+func (p *pass) retireSegment(ctx context.Context, t *together) (rest []string, err error) {
+	s, err := p.writeSegment(t)
+	if err != nil {
+		return nil, err
+	}
+	var unneeded []string
+	var changed []string
+	var ended store.ChildrenEnded
+	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
+		if ended, err = store.EndRemoved(ctx, tx, t.ids()); err != nil {
+			return err
+		}
+		unneeded, changed, err = recordSegment(ctx, tx, t, s)
+		return err
+	})
+	if err != nil {
+		p.discardSegment(ctx, s)
+		return nil, err
+	}
+	p.childrenEnded(ctx, ended)
+	if len(changed) > 0 {
+		p.discardSegment(ctx, s)
+		return t.ids(), nil
+	}
+	for _, path := range unneeded {
+		p.removeFile(ctx, path)
+	}
+	p.stats.TasksPruned += int64(len(t.tasks))
+	return nil, nil
+}
+
+// recordSegment stores a segment and removes the rows of its tasks, unless some of them changed after they
+// were read: then it does nothing. It locks the tasks before it looks, because another server may be
+// retiring them too. unneeded are the files of their previous archives.
+func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segment) (unneeded, changed []string, err error) {
+	ids := t.ids()
+	there, err := store.LockTasksLast(ctx, tx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	leaving, err := store.AreBeingDeleted(ctx, tx, there)
+	if err != nil {
+		return nil, nil, err
+	}
+	extents, err := store.Extents(ctx, tx, there)
+	if err != nil {
+		return nil, nil, err
+	}
+	pending, err := store.Unfinished(ctx, tx, there)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := store.OwnArchives(ctx, tx, there)
+	if err != nil {
+		return nil, nil, err
+	}
+	changed = slices.Concat(leaving, pending, own)
+	for _, a := range t.tasks {
+		if extents[a.TaskID] != a.extent {
+			changed = append(changed, a.TaskID)
+		}
+	}
+	if len(changed) > 0 {
+		return nil, changed, nil
+	}
+	if unneeded, err = store.ArchivePaths(ctx, tx, ids); err != nil {
+		return nil, nil, err
+	}
+	if err := store.ForgetArchives(ctx, tx, ids); err != nil {
+		return nil, nil, err
+	}
+	if err := store.PutSegment(ctx, tx, s); err != nil {
+		return nil, nil, err
+	}
+	return unneeded, nil, store.RemoveTasks(ctx, tx, ids, deleteBatch)
+}
+
+// writeSegment makes the segment of tasks, and its file durable.
+func (s *Sweeper) writeSegment(t *together) (*store.Segment, error) {
+	zip, err := s.frameEncoder()
+	if err != nil {
+		return nil, err
+	}
+	defer s.frames.Put(zip)
+	out := &store.Segment{Namespace: t.namespace, CreatedAt: t.at}
+	var plain []byte
+	for i := 0; i < len(t.tasks); i += store.TasksOfFrame {
+		end := min(i+store.TasksOfFrame, len(t.tasks))
+		plain = plain[:0]
+		for _, lines := range t.lines[i:end] {
+			plain = append(plain, lines...)
+		}
+		addFrame(out, zip, plain, idsOf(t.tasks[i:end]))
+	}
+	line, err := json.Marshal(t.log)
+	if err != nil {
+		return nil, err
+	}
+	addFrame(out, zip, append(line, '\n'), nil)
+	return out, s.keepSegment(out, time.UnixMicro(t.at))
+}
+
+// addFrame compresses the lines of tasks into the next frame of a segment.
+func addFrame(s *store.Segment, zip *zstd.Encoder, lines []byte, tasks []string) {
+	at := len(s.Body)
+	s.Body = zip.EncodeAll(lines, s.Body)
+	s.Frames = append(s.Frames, store.Frame{Size: int64(len(s.Body) - at), Sum: sha256.Sum256(s.Body[at:]), Tasks: tasks})
+}
+
+// frameEncoder returns an encoder that gives each frame its checksum and size.
+func (s *Sweeper) frameEncoder() (*zstd.Encoder, error) {
+	if zip, ok := s.frames.Get().(*zstd.Encoder); ok {
+		return zip, nil
+	}
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+}
+
+// keepSegment completes a segment whose frames are there: with a directory, its body becomes a durable file.
+func (s *Sweeper) keepSegment(g *store.Segment, at time.Time) error {
+	sum := sha256.Sum256(g.Body)
+	g.Bytes, g.SHA256 = int64(len(g.Body)), hex.EncodeToString(sum[:])
+	if s.Options.ArchiveDir == "" {
+		return nil
+	}
+	dir := filepath.Join(s.Options.ArchiveDir, at.UTC().Format("2006-01"))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return diskError(err)
+	}
+	f, err := os.CreateTemp(dir, "segment.*.part")
+	if err != nil {
+		return diskError(err)
+	}
+	_, err = f.Write(g.Body)
+	path := filepath.Join(dir, s.NewID("seg")+archiveSuffix)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = durable.SyncDir(dir)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return diskError(err)
+	}
+	g.Path, g.Body = path, nil
+	return nil
+}
+
+// discardSegment removes the file of a segment that was not recorded. The transaction that was to record it may
+// have committed: then it stays.
+func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment) {
+	if g.Path == "" {
+		return
+	}
+	var used bool
+	err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
+		if _, err = store.LockTasksLast(ctx, tx, g.TaskIDs()); err == nil {
+			used, err = store.SegmentIsUsed(ctx, tx, g)
+		}
+		return err
+	})
+	if err == nil && !used {
+		s.removeFile(ctx, g.Path)
+	}
+}

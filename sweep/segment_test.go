@@ -1,0 +1,259 @@
+package sweep_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
+)
+
+// segmentBody returns the bytes of the segment of an archive.
+func (h *fixture) segmentBody(a store.Archived) (body []byte) {
+	h.Helper()
+	if a.Segment.Path != "" {
+		body, err := os.ReadFile(a.Segment.Path)
+		h.OK(err)
+		return body
+	}
+	h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) error {
+		_, err := store.Row(ctx, tx, []any{&body}, "SELECT body FROM pawl.segments WHERE id = $1", a.Segment.ID)
+		return err
+	}))
+	return body
+}
+
+// retired makes tasks of one item and retires them together.
+func (h *fixture) retired(n int) (ids []string, before [][]string) {
+	h.Helper()
+	ids = h.solos(n, 1)
+	h.complete(h.claim(n)...)
+	for _, id := range ids {
+		before = append(before, h.dump(id))
+	}
+	h.Advance(31 * day)
+	h.same(h.pass().TasksPruned, n, "pruned")
+	return ids, before
+}
+
+// inBoth runs a test with segments in a directory and in the table.
+func inBoth(t *testing.T, fn func(h *fixture)) {
+	for _, where := range []string{"directory", "table"} {
+		t.Run(where, func(t *testing.T) {
+			each(t, func(h *fixture) {
+				if where == "directory" {
+					h.Options.ArchiveDir = filepath.Join(h.TempDir(), "archives")
+				}
+				fn(h)
+			})
+		})
+	}
+}
+
+// Tasks that retention removes together share a segment. Each is listed, and comes back as it was, in any
+// order; archived again, the newest counts.
+func TestSegmentsKeepTasks(t *testing.T) {
+	inBoth(t, func(h *fixture) {
+		ids, before := h.retired(40)
+		h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 1, "segments")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.archives"), 0, "archives of their own")
+		for _, table := range hangingTables {
+			h.same(h.count("SELECT COUNT(*) FROM pawl."+table), 0, "rows left in "+table)
+		}
+		var listed []string
+		for page := (pawl.Page{Limit: 7}); ; {
+			l, err := h.List(h.Context(), "default", page)
+			h.OK(err)
+			for _, a := range l.Items {
+				if a.Bytes <= 0 || a.SHA256 == "" || a.RestoredAt != nil {
+					h.Errorf("%+v", a)
+				}
+				listed = append(listed, a.TaskID)
+			}
+			if page.Cursor = l.Next; l.Next == "" {
+				break
+			}
+		}
+		sorted := slices.Sorted(slices.Values(ids))
+		slices.Reverse(sorted)
+		h.same(listed, sorted, "listed")
+		for _, i := range []int{39, 0, 17} {
+			h.OK(h.Restore(h.Context(), "default", ids[i]))
+			h.same(h.dump(ids[i]), before[i], "what came back")
+			h.same(h.archive(ids[i]).RestoredAt, h.Now(), "restored at")
+			if err := h.Restore(h.Context(), "default", ids[i]); pawl.CodeOf(err) != pawl.CodeConflict {
+				h.Errorf("restored again: %v", err)
+			}
+		}
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 3, "pruned again")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 2, "segments, after that")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.archives"), 0, "rows of restored tasks, after that")
+		h.same(h.archive(ids[17]).Segment.ID, 2, "the segment that counts")
+		l, err := h.List(h.Context(), "default", pawl.Page{Limit: 100})
+		h.OK(err)
+		h.same(len(l.Items), 40, "listed again")
+		h.OK(h.Restore(h.Context(), "default", ids[17]))
+		h.same(h.dump(ids[17]), before[17], "what came back the second time")
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 1, "pruned alone")
+		h.same(h.archive(ids[17]).Segment, nil, "the segment of a task with an archive of its own")
+		h.OK(h.Restore(h.Context(), "default", ids[17]))
+		h.same(h.dump(ids[17]), before[17], "what came back the third time")
+	})
+}
+
+// A segment that is missing, cut off, changed, or another one is said to be so by a restore.
+func TestDamagedSegments(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+		ids, before := h.retired(40)
+		path := h.archive(ids[0]).Segment.Path
+		whole, err := os.ReadFile(path)
+		h.OK(err)
+		_, _ = h.retired(40)
+		others, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+		h.OK(err)
+		other, err := os.ReadFile(others[slices.IndexFunc(others, func(p string) bool { return p != path })])
+		h.OK(err)
+		changed := bytes.Clone(whole)
+		changed[len(changed)/4] ^= 1
+		for name, x := range map[string]struct {
+			bytes []byte
+			says  string
+		}{
+			"missing":             {nil, "no such file"},
+			"cut off":             {whole[:len(whole)/8], "cut off"},
+			"changed":             {append([]byte{whole[0] ^ 1}, changed[1:]...), "checksum"},
+			"of another database": {other, "is another one"},
+		} {
+			if h.OK(os.Remove(path)); x.bytes != nil {
+				h.OK(os.WriteFile(path, x.bytes, 0o600))
+			}
+			id := slices.Min(ids)
+			if err := h.Restore(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeInternal || !strings.Contains(err.Error(), x.says) ||
+				!strings.Contains(err.Error(), id) {
+				h.Errorf("%s: %v", name, err)
+			}
+			h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, name+": tasks")
+			found := 0
+			h.OK(h.Check(h.Context(), func(b store.Breach) {
+				if found++; !strings.Contains(b.Found, x.says) {
+					h.Errorf("%s: doctor says %+v", name, b)
+				}
+			}))
+			if found == 0 {
+				h.Errorf("%s: doctor says nothing", name)
+			}
+			h.OK(os.WriteFile(path, whole, 0o600))
+		}
+		h.OK(h.Restore(h.Context(), "default", ids[0]))
+		h.same(h.dump(ids[0]), before[0], "what came back in the end")
+		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
+	})
+}
+
+// errStatement is what the refused statement fails with.
+var errStatement = errors.New("the statement is refused")
+
+// refusing is a database whose transactions fail at one of their statements, as if the process died there.
+type refusing struct {
+	store.DB
+	left int // the statements before that
+}
+
+func (r *refusing) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	return r.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error { return fn(ctx, &refusingTx{tx, r}) })
+}
+
+type refusingTx struct {
+	store.Tx
+	r *refusing
+}
+
+func (t *refusingTx) next() error {
+	if t.r.left--; t.r.left == -1 {
+		return errStatement
+	}
+	return nil
+}
+
+func (t *refusingTx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if err := t.next(); err != nil {
+		return 0, err
+	}
+	return t.Tx.Exec(ctx, query, args...)
+}
+
+func (t *refusingTx) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	if err := t.next(); err != nil {
+		return nil, err
+	}
+	return t.Tx.Query(ctx, query, args...)
+}
+
+// A retirement that fails in any of its statements leaves the tasks as they were and no file; the next one retires them.
+func TestARetirementFailsInEachStatement(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+		ids := h.solos(20, 1)
+		h.complete(h.claim(20)...)
+		h.Advance(31 * day)
+		before := h.dump(ids[7])
+		db := h.DB
+		statements := 0
+		for ; ; statements++ {
+			r := &refusing{db, statements}
+			h.DB = r
+			err := h.Retire(h.Context(), ids...)
+			h.DB = db
+			if r.left >= 0 {
+				h.OK(err)
+				break
+			}
+			if !errors.Is(err, errStatement) {
+				t.Fatalf("statement %d: %v", statements, err)
+			}
+			h.same(h.dump(ids[7]), before, "the task")
+			h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 0, "segments")
+			files, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+			h.OK(err)
+			h.same(len(files), 0, "files")
+		}
+		if statements < 10 {
+			t.Errorf("only %d statements", statements)
+		}
+		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, "tasks left")
+		h.OK(h.Restore(h.Context(), "default", ids[7]))
+		h.same(h.dump(ids[7]), before, "what came back")
+	})
+}
+
+// Two servers that retire the same tasks keep one archive of each, and each task comes back.
+func TestTwoServersRetireTheSameTasks(t *testing.T) {
+	each(t, func(h *fixture) {
+		ids := h.solos(30, 1)
+		h.complete(h.claim(30)...)
+		before := h.dump(ids[3])
+		h.Advance(31 * day)
+		other := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log}
+		both := make(chan error)
+		for _, s := range []*sweep.Sweeper{h.Sweeper, other} {
+			go func() { both <- s.Retire(h.Context(), ids...) }()
+		}
+		h.OK(errors.Join(<-both, <-both))
+		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, "tasks left")
+		l, err := h.List(h.Context(), "default", pawl.Page{Limit: 100})
+		h.OK(err)
+		h.same(len(l.Items), 30, "listed")
+		h.OK(h.Restore(h.Context(), "default", ids[3]))
+		h.same(h.dump(ids[3]), before, "what came back")
+	})
+}
