@@ -358,7 +358,8 @@ func sendPage(r *http.Request, st *stream, v *streamView, a *streamAsk, p *strea
 	}
 	body := v.body(content)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_ = http.NewResponseController(st.ResponseWriter).SetWriteDeadline(clock.Now().Add(slowest + time.Duration(len(body))*time.Microsecond*100))
+	patience := slowest + time.Duration(len(body))*100*time.Microsecond
+	_ = http.NewResponseController(st.ResponseWriter).SetWriteDeadline(clock.Now().Add(patience))
 	st.WriteHeader(http.StatusOK)
 	_, _ = st.Write(body) // the reader may have gone
 	return nil
