@@ -341,6 +341,7 @@ type pageData struct {
 	Query                                   url.Values
 	Menu                                    []menuGroup
 	Commands                                []string // that show the same
+	Quarantine                              string   // why nothing acts; "" = the database acts
 	Data                                    any
 }
 
@@ -381,6 +382,9 @@ func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
 	}
 	if k := v.pass.Key; k != nil {
 		s.KeyName, s.AnyNamespace, s.Proxied = cmp.Or(k.Name, k.ID), v.pass.Roams(), access.Proxied(v.Request)
+	}
+	if e, ok := d.svc.(interface{ QuarantineReason() string }); ok {
+		s.Quarantine = e.QuarantineReason()
 	}
 	var b bytes.Buffer
 	if err := d.pages[page].ExecuteTemplate(&b, part, s); err != nil {

@@ -73,6 +73,7 @@ var plainColumns = map[string]string{
 	"log_checkpoints":     "signer note",
 	"log_removals":        "counts",
 	"archives":            "namespace path sha256",
+	"segments":            "namespace path sha256", // of tasks without references to blobs
 	"tombstones":          "namespace",
 	"secrets":             "name value",
 	"retention_gate":      "reason",

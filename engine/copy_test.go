@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -246,13 +247,18 @@ func TestACopyIsSeenWithItsTask(t *testing.T) {
 				}})
 				dies.Store(true)
 				gone := make(chan struct{})
+				var answered error
 				go func() {
 					defer close(gone)
-					_, _ = e.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: of.ID, Checkpoints: true}})
+					rs, err := e.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: of.ID, Checkpoints: true}})
+					for _, r := range rs {
+						err = errors.Join(err, r.Err)
+					}
+					answered = errors.Join(err, errors.New("and the process did not die"))
 				}()
 				<-gone
-				if n := stagedRows(t, p); n < 1000 {
-					t.Fatalf("%d rows were written", n)
+				if n := stagedRows(t, p); n < 1000 || answered != nil {
+					t.Fatalf("%d rows were written; the clone answered %v", n, answered)
 				}
 				if n := count(); n != 2_050 {
 					t.Errorf("%d items are listed", n)

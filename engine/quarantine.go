@@ -38,6 +38,9 @@ func (e *Engine) Acts(ctx context.Context, op string) error { return e.acts(ctx,
 // Quarantined reports whether the database is quarantined: reads work, and nothing acts.
 func (e *Engine) Quarantined() bool { return e.guard.Quarantined() }
 
+// QuarantineReason says why the database is quarantined; "" = it is not.
+func (e *Engine) QuarantineReason() string { return e.guard.Why() }
+
 // Identity says where the database is, and whether it may act there. It waits until an engine
 // that knows the database could have answered.
 func (e *Engine) Identity(ctx context.Context) (identity.State, error) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/pawl-work/pawl"
@@ -34,9 +35,10 @@ func (n *namedTypes) first(t store.TypeName) bool {
 }
 
 // warnOfNewType logs a warning if a task has a type that no program has named: it is not registered, no task had it before,
-// and no worker has said that it takes it. Often the name is misspelt, and the task would wait for ever.
+// and no worker has said that it takes it. Often the name is misspelt, and the task would wait for ever. Types of Pawl's
+// own tasks need no naming.
 func (e *Engine) warnOfNewType(ctx context.Context, namespace, name string) {
-	if !e.named.first(store.TypeName{Namespace: namespace, Name: name}) {
+	if strings.HasPrefix(name, pawl.ReservedPrefix) || !e.named.first(store.TypeName{Namespace: namespace, Name: name}) {
 		return
 	}
 	known, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {

@@ -52,6 +52,11 @@ func TestATypeThatNoProgramHasNamed(t *testing.T) {
 					t.Errorf("a task of %s: the log has %q, want %q", typ, got, want)
 				}
 			}
+			need[pawl.Task](t)(p.Engine.Bulk(t.Context(), pawl.BulkCall{Verb: pawl.BulkCancel,
+				Filter: pawl.BulkFilter{Type: pawl.Texts{"letter"}}}))
+			if got := log.take(); got != "" {
+				t.Errorf("a bulk call: the log has %q", got)
+			}
 			if again := create(p.Engine, "anything"); again != "" {
 				t.Errorf("again: %q", again)
 			}

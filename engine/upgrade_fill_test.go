@@ -170,9 +170,14 @@ func (f *filling) types() {
 	}
 }
 
-// archived leaves archives, what stays of deleted tasks, and a pass of the sweep.
+// archived leaves archives, of one task and of two together, what stays of deleted tasks, and passes of the sweep.
 func (f *filling) archived() {
-	for _, n := range []int{0, 2} {
+	f.retired(0)
+	f.retired(0, 2)
+}
+
+func (f *filling) retired(sizes ...int) {
+	for _, n := range sizes {
 		task := f.create("old", n, nil)
 		for _, l := range f.claim(task, max(1, n)) {
 			f.do(errOf(f.p.Service.Complete(f.ctx, []pawl.CompleteCall{{Fence: l.Fence(), Result: json.RawMessage("1")}})))

@@ -211,3 +211,14 @@ func TestStreamsOfACopyKeepStill(t *testing.T) {
 		t.Errorf("an append: %s", r.text)
 	}
 }
+
+// streamsAnswer makes, appends to, reads and deletes a stream.
+func (h *testServer) streamsAnswer(call caller) {
+	h.Helper()
+	call("create_stream", "s", `[1]`)
+	call("append_stream", "s", `2`)
+	if r := call("read_stream", "s", ""); r.text != "[1,2]" {
+		h.Errorf("read_stream: %s", r.text)
+	}
+	call("delete_stream", "s", "")
+}

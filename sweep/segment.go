@@ -31,22 +31,10 @@ type together struct {
 func (t *together) ids() []string { return idsOf(t.tasks) }
 
 // retireTogether archives tasks in segments, one for each namespace, and removes them. rest are those that
-// need archives of their own, or that changed meanwhile.
+// need archives of their own, or that changed meanwhile. It fails if they have too much to be archived together: halve
+// then tries each half.
 func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.SignedRoot) (rest []string, err error) {
 	all, rest, err := p.readSegments(ctx, tasks, signed)
-	if errors.Is(err, errTogether) || errors.Is(err, store.ErrManyRows) {
-		half := len(tasks) / 2
-		for _, some := range [][]string{tasks[:half], tasks[half:]} {
-			more := some
-			if err = nil; len(some) > 1 {
-				more, err = p.retireTogether(ctx, some, signed)
-			}
-			if rest = append(rest, more...); err != nil {
-				return nil, err
-			}
-		}
-		return rest, nil
-	}
 	if errors.Is(err, store.ErrNotProved) { // perhaps for one of them
 		return tasks, nil
 	}

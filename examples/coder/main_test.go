@@ -54,7 +54,7 @@ func TestAnAgentContinuesAnother(t *testing.T) {
 	}
 	run(t, dir, "pawl", "migrate", "up")
 	run(t, dir, "pawl", "type", "put", definition)
-	run(t, dir, "pawl", "type", "set", typ, "--lease", "2s")
+	run(t, dir, "pawl", "type", "set", typ, "--lease", "4s")
 	payload, err := json.Marshal(map[string]string{"folder": folder})
 	if err != nil {
 		t.Fatal(err)

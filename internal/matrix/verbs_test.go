@@ -82,20 +82,15 @@ var verbs = []verb{
 		s.drive()
 		s.archive()
 		s.copies()
-		before := s.kept
-		for _, a := range must(s.svc.ListArchives(s.user, pawl.Page{})).Items { // its children too
-			must(s.svc.RestoreArchive(s.user, a.TaskID))
-		}
-		if diff := cmp.Diff(before, s.everything()); diff != "" {
-			s.Errorf("restored, it is not what it was (-before +restored):\n%s", diff)
-		}
+		s.restore()
 		s.copies()
 	}},
 	{"archive a restored one", func(s *subject) {
 		for range 2 {
 			s.drive()
+			s.company()
 			s.archive()
-			must(s.svc.RestoreArchive(s.user, s.task.ID))
+			s.restore()
 		}
 		s.remove()
 	}},
@@ -165,6 +160,15 @@ func (s *subject) copies() {
 	}
 }
 
+// company ends another task, which goes into the same segment of the archive.
+func (s *subject) company() {
+	s.Helper()
+	must(pawl.Create(s.user, s.svc, pawl.NewTask{Type: "company"}))
+	for _, l := range s.claim(pawl.ClaimRequest{Types: []string{"company"}}, 1) {
+		must(pawl.Complete(s.ctx, s.svc, l.Fence(), nil))
+	}
+}
+
 // archive lets time pass until retention has removed the task, and notes what it was before.
 func (s *subject) archive() {
 	s.Helper()
@@ -179,6 +183,17 @@ func (s *subject) archive() {
 		}
 	}
 	s.Fatalf("after 300 days it is %s and not archived", s.get().State)
+}
+
+// restore brings the task back, with its children, and compares it with what it was.
+func (s *subject) restore() {
+	s.Helper()
+	for _, a := range must(s.svc.ListArchives(s.user, pawl.Page{})).Items {
+		must(s.svc.RestoreArchive(s.user, a.TaskID))
+	}
+	if diff := cmp.Diff(s.kept, s.everything()); diff != "" {
+		s.Errorf("restored, it is not what it was (-before +restored):\n%s", diff)
+	}
 }
 
 // everything returns all that readers see of the task.
