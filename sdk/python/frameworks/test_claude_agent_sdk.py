@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
+from typing import Any, cast
 
-from claude_agent_sdk import SessionKey
+from claude_agent_sdk import SessionKey, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
 
 import pawl
@@ -41,13 +41,13 @@ def test_processes_write_one_session(shared: pawl.testing.Server) -> None:
     """No entry is lost or stored twice, and the summary has what all of them wrote."""
 
     async def check() -> None:
-        at = key()
+        at, title = key(), cast(SessionStoreEntry, {"type": "title", "customTitle": "named"})
         stores = [PawlSessionStore(shared.url) for _ in range(3)]
         await asyncio.gather(*(s.append(at, [entry(4 * k + n) for n in range(6)]) for k, s in enumerate(stores)))
-        await stores[0].append(at, [{"type": "title", "customTitle": "named"}])
+        await stores[0].append(at, [title])
         await stores[1].append(at, [entry(3)])
         loaded = await stores[2].load(at)
-        assert loaded is not None and sorted(e.get("n", -1) for e in loaded) == [-1, *range(14)]
+        assert loaded is not None and sorted(cast(int, e.get("n", -1)) for e in loaded) == [-1, *range(14)]
         [summary] = [s for s in await stores[2].list_session_summaries("p") if s["session_id"] == at["session_id"]]
         assert summary["data"]["custom_title"] == "named"
         for s in stores:
