@@ -42,14 +42,15 @@ func TestServersWriteOneStream(t *testing.T) {
 		other.do(200, "POST", "/v1/streams/a/b", "2", producer(0, 1)...)
 		h.do(204, "POST", "/v1/streams/a/b", "2", producer(0, 1)...) // it was accepted by the other
 		h.do(200, "POST", "/v1/streams/a/b", "3", producer(0, 2)...)
-		other.do(409, "POST", "/v1/streams/a/b", "5", producer(0, 4)...)
-		other.do(200, "POST", "/v1/streams/a/b", "4", producer(1, 0)...)
-		h.do(403, "POST", "/v1/streams/a/b", "x", producer(0, 3)...)
-		h.do(204, "POST", "/v1/streams/a/b", "5", plainText("Stream-Closed", "true")...)
-		if r := other.do(200, "GET", "/v1/streams/a/b", ""); r.text != "12345" || r.Header.Get("Stream-Closed") != "true" {
+		other.do(200, "POST", "/v1/streams/a/b", "4", producer(0, 3)...) // a gap by what it knew itself
+		other.do(409, "POST", "/v1/streams/a/b", "6", producer(0, 5)...)
+		other.do(200, "POST", "/v1/streams/a/b", "5", producer(1, 0)...)
+		h.do(403, "POST", "/v1/streams/a/b", "x", producer(0, 4)...)
+		h.do(204, "POST", "/v1/streams/a/b", "6", plainText("Stream-Closed", "true")...)
+		if r := other.do(200, "GET", "/v1/streams/a/b", ""); r.text != "123456" || r.Header.Get("Stream-Closed") != "true" {
 			t.Errorf("read %q, closed %q", r.text, r.Header.Get("Stream-Closed"))
 		}
-		other.do(409, "POST", "/v1/streams/a/b", "6", plainText()...)
+		other.do(409, "POST", "/v1/streams/a/b", "7", plainText()...)
 	})
 }
 
