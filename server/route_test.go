@@ -437,6 +437,10 @@ func (h *testServer) itemsAnswer(call caller, results reader) {
 	if r := call("restore_archive", task, ""); r.str("id") != task {
 		h.Errorf("restored: %s", r.text)
 	}
+	h.do(409, "DELETE", "/v1/archives/"+task, "")
+	h.do(204, "DELETE", "/v1/tasks/"+task, "")
+	call("delete_archive", task, "")
+	h.do(404, "DELETE", "/v1/archives/"+task, "")
 }
 
 // relaysAnswer takes the place of a relay that is disabled.

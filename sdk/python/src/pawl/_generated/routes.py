@@ -145,6 +145,7 @@ ROUTES = {
     "doctor": Route("doctor", "POST", "/v1/doctor", False, False, True, True, False, False),
     "list_archives": Route("list_archives", "GET", "/v1/archives", False, False, True, False, False, False),
     "restore_archive": Route("restore_archive", "POST", "/v1/archives/{id}:restore", True, True, False, True, False, False),
+    "delete_archive": Route("delete_archive", "DELETE", "/v1/archives/{id}", True, True, False, True, False, False),
     "list_relays": Route("list_relays", "GET", "/v1/relays", False, False, True, False, False, False),
     "resume_relay": Route("resume_relay", "POST", "/v1/relays/{id}:resume", True, True, False, True, False, False),
     "forget_relay": Route("forget_relay", "DELETE", "/v1/relays/{id}", True, True, False, True, False, False),
