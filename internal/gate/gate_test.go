@@ -436,6 +436,67 @@ func TestAChangedRequestAsks(t *testing.T) {
 	})
 }
 
+// Only the effect itself is its counterpart: neither another request under its key, nor one that was never sent, nor one
+// that failed.
+func TestWhatIsACounterpart(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, nil)
+		l := d.lease("w1")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`, "Pawl-Effect-Key", "order-1"), 200, "")
+		d.release(l)
+		l = d.lease("w2")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`, "Pawl-Effect-Key", "order-1"), 422, "key_reused")
+		a := d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`, "Pawl-Effect-Key", "order-2"), 202, "waiting") // is asked, never sent
+		d.paid(1)
+		d.release(l)
+		l = d.lease("w3")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`, "Pawl-Effect-Key", "order-1"), 200, `{"charge":1}`)
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":7}`, "Pawl-Effect-Key", "order-3"), 200, `{"charge":2}`)
+		if _, err := p.Engine.ApproveEffect(t.Context(), a.Header.Get("Pawl-Effect"), pawl.EffectDecision{}); err != nil {
+			t.Fatal(err)
+		}
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`, "Pawl-Effect-Key", "order-2"), 200, `{"charge":3}`)
+		d.release(l)
+		l = d.lease("w4")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":8}`), 202, "waiting") // three have no counterpart
+		d.paid(3)
+	})
+}
+
+// An upstream with changed: new sends what no earlier attempt has sent.
+func TestAChangedRequestIsNew(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, func(u *gate.Upstream) { u.Changed = "new" })
+		l := d.lease("w1")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`), 200, "")
+		d.release(l)
+		d.want(d.do("POST", "/charge", d.lease("w2").Token, `{"amount":6}`), 200, `{"charge":2}`)
+	})
+}
+
+// A fork of a task finds the effects that the original has sent through the gate, and does not act again by itself.
+func TestAForkDoesNotPayAgainAtTheGate(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, nil)
+		l := d.lease("w1")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`), 200, `{"charge":1}`)
+		if _, err := pawl.Complete(t.Context(), p.Engine, l.Fence(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if rs, err := p.Engine.ForkTasks(t.Context(), []pawl.TaskFork{{TaskID: l.TaskID}}); err != nil || rs[0].Err != nil {
+			t.Fatal(rs, err)
+		}
+		l = d.lease("w2")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`), 202, "waiting")
+		a := d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`), 200, `{"charge":1}`)
+		if a.Header.Get("Pawl-Replayed") != "true" {
+			t.Errorf("the headers are %v", a.Header)
+		}
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":7}`), 200, `{"charge":2}`)
+		d.paid(2)
+	})
+}
+
 func TestARefusedEffectMayBeSentAgain(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		d := open(t, p, nil)

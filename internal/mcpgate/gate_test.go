@@ -331,3 +331,45 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 		}
 	}
 }
+
+// A later attempt that calls something else, while a call of an earlier one has no counterpart, asks a person.
+func TestAChangedCallAsks(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "agent"}); err != nil {
+			t.Fatal(err)
+		}
+		attempt := func(tools map[string]mcpgate.Tool, fn func(b *bench)) {
+			t.Helper()
+			ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"agent"}})
+			if err != nil || len(ls) != 1 {
+				t.Fatal(ls, err)
+			}
+			b := through(t, p, "2025-11-25", false, mcpgate.Options{Fence: ls[0].Fence(), Tools: tools, Wait: time.Millisecond})
+			fn(b)
+			b.end()
+			if _, err := p.Service.Release(t.Context(), []pawl.ReleaseCall{{Fence: ls[0].Fence()}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		attempt(nil, func(b *bench) { b.call("pay", map[string]any{"n": 1}) })
+		attempt(nil, func(b *bench) {
+			if res, text := b.call("pay", map[string]any{"n": 2}); !res.IsError || !strings.Contains(text, "waits for a person") {
+				t.Errorf("a changed call answers %s", text)
+			}
+			if _, text := b.call("pay", map[string]any{"n": 1}); text != "pay done" || b.of("pay") != 0 {
+				t.Errorf("the counterpart answers %s, called %d times", text, b.of("pay"))
+			}
+			if _, text := b.call("ship", nil); text != "ship done" {
+				t.Errorf("with all counterparts it answers %s", text)
+			}
+		})
+		attempt(map[string]mcpgate.Tool{"*": {Changed: "new"}}, func(b *bench) {
+			if _, text := b.call("tip", nil); text != "tip done" {
+				t.Errorf("as a new call it answers %s", text)
+			}
+		})
+	})
+	if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{"pay": {Changed: "maybe"}}}); err == nil {
+		t.Error("another word is accepted")
+	}
+}

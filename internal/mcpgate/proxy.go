@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/gate"
 )
 
 // Members of _meta.
@@ -22,7 +23,10 @@ const (
 )
 
 // Ledger is where the gate records effects.
-type Ledger interface{ pawl.EffectSender }
+type Ledger interface {
+	pawl.EffectSender
+	pawl.EffectReader
+}
 
 // Conn is a connection to a client or a server.
 type Conn interface {
@@ -43,6 +47,7 @@ type Options struct {
 	Name   string // of the server, in names of effects
 	Ledger Ledger
 	Fence  pawl.Fence // the claim that the calls belong to
+	Own    bool       // the gate has made the task for itself: there was no attempt before
 	Tools  map[string]Tool
 	Log    *slog.Logger  // nil = slog.Default
 	Wait   time.Duration // how long a call waits for an approval, or for an equal call; 0 = 45 s
@@ -60,9 +65,9 @@ type Proxy struct {
 	hints    map[string]hints
 	flights  map[string]*flight // by the id of the request
 	lists    map[string]bool    // ids of requests for lists of tools
-	answered map[string]int     // how many equal calls were answered, by their digest
 	going    map[string]string  // effects of calls that asked for input, by the effect's key
 	calls    sync.WaitGroup
+	sent     *gate.Requests
 }
 
 // flight is a request that the server has not answered.
@@ -92,7 +97,7 @@ func New(o Options) (*Proxy, error) {
 		o.Wait = waitTime
 	}
 	return &Proxy{Options: o, own: "pawl-gate-" + rand.Text() + "-", hints: map[string]hints{}, flights: map[string]*flight{},
-		lists: map[string]bool{}, answered: map[string]int{}, going: map[string]string{}}, nil
+		lists: map[string]bool{}, going: map[string]string{}, sent: gate.NewRequests(o.Own)}, nil
 }
 
 // Run passes messages until one of the two ends. What the server has not answered then is unknown.

@@ -20,6 +20,7 @@ type Tool struct {
 	Approve    bool   // a person approves each call
 	Budget     string // the budget that each call costs; "" = none
 	Amount     int64  // what it costs
+	Changed    string // what becomes of a call that no earlier attempt made: ask (default) or new; see docs/effects.md
 }
 
 // checkTools refuses rules that cannot work.
@@ -31,6 +32,9 @@ func checkTools(tools map[string]Tool) error {
 		}
 		if (t.Budget == "") != (t.Amount == 0) || t.Amount < 0 {
 			return pawl.Invalid(at+"/amount", "must be a number above 0, and go with a budget")
+		}
+		if t.Changed != "" && t.Changed != "ask" && t.Changed != "new" {
+			return pawl.Invalid(at+"/changed", "must be ask or new")
 		}
 	}
 	return nil

@@ -26,6 +26,7 @@ type toolConfig struct {
 	Approve    bool   `json:"approve"`
 	Budget     string `json:"budget"`
 	Amount     int64  `json:"amount"`
+	Changed    string `json:"changed"`
 }
 
 // Rules returns the rules of tools for the gate.
@@ -56,7 +57,7 @@ func toolRules(out map[string]mcpgate.Tool, name string, in map[string]any) erro
 	}
 	var t toolConfig
 	if err := strictjson.Read(text, &t); err != nil || name == "" {
-		return Invalid("gate.tools.%s has a member that is not known, or of another kind: deny, read, repeatable, approve, budget, amount", name)
+		return Invalid("gate.tools.%s has a member that is not known, or of another kind: deny, read, repeatable, approve, budget, amount, changed", name)
 	}
 	out[name] = mcpgate.Tool(t)
 	return nil
