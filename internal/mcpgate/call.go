@@ -136,7 +136,7 @@ func (p *Proxy) open(ctx context.Context, c *toolCall, f *flight, rule Tool, rep
 		RequestHash: f.digest, Repeatable: repeatable, Budget: rule.Budget, Amount: rule.Amount, Approve: rule.Approve || ask}
 	end := clock.Now().Add(p.Wait)
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		out, err = p.Ledger.OpenEffect(ctx, call)
+		out, err = p.openAsSender(ctx, call)
 		waits := err == nil && !out.Send && (out.State == pawl.EffectOpen || out.State == pawl.EffectWaiting)
 		if !waits || end.Sub(clock.Now()) < pause {
 			return out, err

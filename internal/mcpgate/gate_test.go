@@ -25,7 +25,8 @@ var quiet = slog.New(slog.DiscardHandler)
 type shop struct {
 	mu    sync.Mutex
 	calls map[string]int
-	cut   func() // closes the connection
+	cut   func()        // closes the connection
+	hold  chan struct{} // if it is there, slow waits until it is closed
 }
 
 func (s *shop) count(tool string) int {
@@ -60,6 +61,9 @@ func (s *shop) server() *sdk.Server {
 		s.count("slow")
 		if token := req.Params.GetProgressToken(); token != nil {
 			_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2})
+		}
+		if s.hold != nil {
+			<-s.hold
 		}
 		return said("slow done"), nil
 	}
@@ -372,4 +376,55 @@ func TestAChangedCallAsks(t *testing.T) {
 	if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{"pay": {Changed: "maybe"}}}); err == nil {
 		t.Error("another word is accepted")
 	}
+}
+
+// The gate sends under a lease of its own, which it renews: an attempt that ends meanwhile changes nothing, and the
+// answer is recorded.
+func TestTheGateHasALeaseOfItsOwn(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		b := through(t, p, "2025-11-25", false, mcpgate.Options{Lease: 2})
+		b.hold = make(chan struct{})
+		answered := make(chan string, 1)
+		go func() {
+			_, text := b.call("slow", nil)
+			answered <- text
+		}()
+		state := func(want pawl.EffectState) (f pawl.EffectRecord) {
+			t.Helper()
+			for range 500 {
+				if f = b.effects()["slow"]; f.State == want {
+					return f
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			t.Fatalf("the effect is %q, want %q", f.State, want)
+			return f
+		}
+		f := state(pawl.EffectOpen)
+		if f.Sender != pawl.SentByGate || f.SentUntil == nil {
+			t.Fatalf("the effect is %+v", f)
+		}
+		if rs, err := p.Service.Release(t.Context(), []pawl.ReleaseCall{{Fence: b.session.Fence}}); err != nil || rs[0].Err != nil {
+			t.Fatal(rs, err)
+		}
+		for range 3 { // longer than one lease of the gate
+			p.Advance(time.Second)
+			until := *f.SentUntil
+			for n := 0; !f.SentUntil.After(until); n++ {
+				if f = state(pawl.EffectOpen); n == 500 || f.SentUntil == nil {
+					t.Fatal("the lease is not renewed")
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if _, err := p.Service.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(b.hold)
+		if text := <-answered; text != "slow done" {
+			t.Errorf("the call answers %s", text)
+		}
+		state(pawl.EffectDone)
+		b.end()
+	})
 }

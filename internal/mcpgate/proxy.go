@@ -51,6 +51,7 @@ type Options struct {
 	Tools  map[string]Tool
 	Log    *slog.Logger  // nil = slog.Default
 	Wait   time.Duration // how long a call waits for an approval, or for an equal call; 0 = 45 s
+	Lease  int           // of the gate on an effect that it sends, in seconds; 0 = 15
 }
 
 // Proxy passes messages between a client and a server.
@@ -76,6 +77,8 @@ type flight struct {
 	effect string
 	key    string
 	digest string
+
+	unknown bool // it was reported so: the call was cancelled, and its answer may still come
 }
 
 const (
@@ -96,6 +99,9 @@ func New(o Options) (*Proxy, error) {
 	if o.Wait <= 0 {
 		o.Wait = waitTime
 	}
+	if o.Lease <= 0 {
+		o.Lease = defaultLease
+	}
 	return &Proxy{Options: o, own: "pawl-gate-" + rand.Text() + "-", hints: map[string]hints{}, flights: map[string]*flight{},
 		lists: map[string]bool{}, going: map[string]string{}, sent: gate.NewRequests(o.Own)}, nil
 }
@@ -106,6 +112,13 @@ func (p *Proxy) Run(ctx context.Context, client, server Conn) error {
 	if l, ok := server.(losing); ok {
 		l.onLoss(p.lost)
 	}
+	keeping, end := context.WithCancel(context.WithoutCancel(ctx))
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		p.keep(keeping)
+	}()
+	defer func() { end(); <-kept }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	fromClient, fromServer := make(chan error, 1), make(chan error, 1)
@@ -266,6 +279,7 @@ func (p *Proxy) cancelled(ctx context.Context, m *message) {
 		}
 		p.mu.Lock()
 		still := p.flights[id] == f
+		f.unknown = still
 		p.mu.Unlock()
 		if still {
 			p.unknown(context.WithoutCancel(ctx), f.effect, "the client cancelled the call, and the server has not answered it")
