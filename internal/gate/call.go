@@ -63,7 +63,7 @@ func (c *call) request(ctx context.Context, key string) *http.Request {
 // effect sends a request that changes something, once, or answers what was recorded.
 func (c *call) effect(ctx context.Context) {
 	c.identify()
-	amount, err := c.u.price(c.body)
+	amount, err := c.u.price(c.r.Method, c.at, c.body)
 	if err != nil {
 		refuse(c.w, c.r, err)
 		return
@@ -74,7 +74,10 @@ func (c *call) effect(ctx context.Context) {
 		return
 	}
 	open := pawl.OpenEffectCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID, Attempt: c.fence.Attempt, Name: c.name(), Key: c.key,
-		RequestHash: c.digest, Repeatable: c.u.Repeatable, Budget: c.u.Budget, Amount: amount, Approve: c.u.Approve || ask}
+		RequestHash: c.digest, Repeatable: c.u.Repeatable, Approve: c.u.Approve || ask}
+	if amount > 0 {
+		open.Budget, open.Amount = c.u.Budget, amount
+	}
 	out, err := c.open(ctx, open)
 	if e := pawl.EffectOf(err); e != "" && pawl.CodeOf(err) == pawl.CodeEffectUnknown && c.u.Probe != "" {
 		if c.probe(ctx, e) {

@@ -125,6 +125,11 @@ func (p *Proxy) open(ctx context.Context, c *toolCall, f *flight, rule Tool, rep
 	if runes := []rune(name); len(runes) > pawl.MaxEffectNameLen {
 		name = string(runes[:pawl.MaxEffectNameLen])
 	}
+	if rule.AmountAt != "" {
+		if rule.Amount, err = gate.AmountAt(c.Arguments, rule.AmountAt); err != nil {
+			return out, err
+		}
+	}
 	ask := false
 	if rule.Changed != "new" && !rule.Approve {
 		ask, err = p.sent.Changed(ctx, p.Ledger, gate.Request{Fence: p.Fence, Upstream: p.Name, Key: f.key, Digest: f.digest})

@@ -302,7 +302,7 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := through(t, p, "2025-11-25", false, mcpgate.Options{Wait: time.Millisecond, Tools: map[string]mcpgate.Tool{
-		"pay": {Approve: true}, "ship": {Approve: true}, "tip": {Budget: "eur", Amount: 3}}})
+		"pay": {Approve: true}, "ship": {Approve: true}, "tip": {Budget: "eur", Amount: 3}, "set": {Budget: "eur", AmountAt: "/n"}}})
 	ann := pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "ann"})
 	for _, tool := range []string{"pay", "ship"} {
 		if res, text := b.call(tool, nil); !res.IsError || !strings.Contains(text, "waits for a person") || b.of(tool) != 0 {
@@ -325,11 +325,24 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 	if _, text := b.call("tip", nil); text != "tip done" {
 		t.Errorf("within the budget: %s", text)
 	}
+	if res, text := b.call("set", map[string]any{"n": 3}); !res.IsError || !strings.Contains(text, "budget_exhausted") {
+		t.Errorf("its argument is over the budget: %s", text)
+	}
+	if res, text := b.call("set", map[string]any{}); !res.IsError || !strings.Contains(text, "invalid") || b.of("set") != 0 {
+		t.Errorf("without the argument: %s, %d", text, b.of("set"))
+	}
+	if _, text := b.call("set", map[string]any{"n": 1}); text != "set done" {
+		t.Errorf("its argument is within the budget: %s", text)
+	}
+	if budget, err := p.Service.GetBudget(t.Context(), "eur"); err != nil || budget.Spent != 4 || budget.Reserved != 0 {
+		t.Errorf("the budget is %+v (%v)", budget, err)
+	}
 	if res, text := b.call("tip", nil); !res.IsError || !strings.Contains(text, "budget_exhausted") || b.of("tip") != 1 {
 		t.Errorf("over the budget: %s, %d", text, b.of("tip"))
 	}
 	b.end()
-	for pattern, tool := range map[string]mcpgate.Tool{"[": {}, "a": {Amount: 1}, "b": {Budget: "eur"}} {
+	for pattern, tool := range map[string]mcpgate.Tool{"[": {}, "a": {Amount: 1}, "b": {Budget: "eur"},
+		"c": {Budget: "eur", AmountAt: "n"}, "d": {AmountAt: "/n"}, "e": {Budget: "eur", Amount: 1, AmountAt: "/n"}} {
 		if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{pattern: tool}}); err == nil {
 			t.Errorf("the rule %s %+v is accepted", pattern, tool)
 		}
