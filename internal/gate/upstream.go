@@ -126,7 +126,7 @@ func (u *Upstream) checkPrices(at func(member, format string, args ...any) error
 	}
 	for i, p := range u.Prices {
 		if call, amount := splitPrice(p); !isCall(call) || !isAmount(amount) {
-			return at("/prices/"+strconv.Itoa(i), "is %q; it must be METHOD /path AMOUNT, where the amount is a number above 0, or a JSON Pointer", p)
+			return at("/prices/"+strconv.Itoa(i), "is %q; it must be METHOD /path AMOUNT: a number above 0, or a JSON Pointer", p)
 		}
 	}
 	return nil

@@ -57,7 +57,8 @@ func toolRules(out map[string]mcpgate.Tool, name string, in map[string]any) erro
 	}
 	var t toolConfig
 	if err := strictjson.Read(text, &t); err != nil || name == "" {
-		return Invalid("gate.tools.%s has a member that is not known, or of another kind: deny, read, repeatable, approve, budget, amount, changed", name)
+		return Invalid("gate.tools.%s has a member that is not known, or of another kind: "+
+			"deny, read, repeatable, approve, budget, amount, changed", name)
 	}
 	out[name] = mcpgate.Tool{Deny: t.Deny, Read: t.Read, Repeatable: t.Repeatable, Approve: t.Approve, Budget: t.Budget, Changed: t.Changed}
 	return setAmount(out, name, t.Amount)
