@@ -35,9 +35,8 @@ def not_sent() -> Iterator[None]:
         yield
     except Exception as e:
         cause = e.reason if isinstance(e, URLError) else e
-        if isinstance(e, NEVER_SENT) or isinstance(cause, NO_CONNECTION):
-            if not _redirected(e):
-                raise NotDone(str(e) or type(e).__qualname__) from e
+        if (isinstance(e, NEVER_SENT) or isinstance(cause, NO_CONNECTION)) and not _redirected(e):
+            raise NotDone(str(e) or type(e).__qualname__) from e
         raise
 
 
@@ -46,7 +45,7 @@ def _redirected(e: BaseException) -> bool:
     at = e.__traceback__
     while at is not None:
         name, values = at.tb_frame.f_code.co_name, at.tb_frame.f_locals
-        if name == "http_error_302" or name == "_send_handling_redirects" and values.get("history"):
+        if name == "http_error_302" or (name == "_send_handling_redirects" and values.get("history")):
             return True
         at = at.tb_next
     return False
