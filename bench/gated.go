@@ -144,6 +144,9 @@ func (b *bench) callsThrough(ctx context.Context, url string, fn func(call func(
 	if err != nil {
 		return err
 	}
+	if !strings.HasPrefix(url, "sqlite:") { // as many connections as the bare commits have
+		url += fmt.Sprintf("%smax_conns=%d", map[bool]string{true: "&", false: "?"}[strings.Contains(url, "?")], crowd)
+	}
 	s, err := b.serve(ctx, url, "-upstream", service.URL)
 	if err != nil {
 		return err
