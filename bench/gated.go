@@ -90,7 +90,7 @@ func paceAndCrowd(rate, slow, fast int, call func(i int) error, paced *latency, 
 
 // bareCommits gives fn a call that commits one row, twice.
 func (b *bench) bareCommits(ctx context.Context, url string, fn func(two func(i int) error) error) error {
-	const create, insert = "CREATE TABLE bare (n INTEGER, payload TEXT)", "INSERT INTO bare VALUES ($1, $2)"
+	create, insert := text("bare table"), text("bare insert")
 	twice := func(commit func(i int) error) func(i int) error {
 		return func(i int) error { return errors.Join(commit(i), commit(i)) }
 	}
