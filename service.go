@@ -62,6 +62,7 @@ type Operator interface {
 	ScheduleKeeper
 	TypeKeeper
 	Sweeper
+	ArchiveKeeper
 	RelayKeeper
 }
 
@@ -314,7 +315,7 @@ type TypeKeeper interface {
 	RemoveTypes(ctx context.Context, names []string) ([]Result[string], error)
 }
 
-// Sweeper runs sweeps, restores archived tasks and checks the database.
+// Sweeper runs sweeps and checks the database.
 type Sweeper interface {
 	Sweep(ctx context.Context) (SweepStats, error)
 	// Tick does once what a running server does all the time: a sweep, schedules, the feed, and
@@ -328,8 +329,15 @@ type Sweeper interface {
 	// Doctor checks the invariants of the whole database, all its namespaces, and lists what puts
 	// a guarantee at risk. It changes nothing.
 	Doctor(ctx context.Context, call DoctorCall) (DoctorReport, error)
+}
+
+// ArchiveKeeper reads, restores and deletes the archives of tasks that retention has removed.
+type ArchiveKeeper interface {
 	ListArchives(ctx context.Context, page Page) (List[Archive], error)
 	RestoreArchive(ctx context.Context, taskID string) (Task, error)
+	// DeleteArchive removes what is archived of a task, which cannot be restored then. A task that is
+	// there is a conflict, and so is one whose parent or child is there.
+	DeleteArchive(ctx context.Context, taskID string) error
 }
 
 // RelayKeeper manages the relays, which deliver events to other systems. They belong to

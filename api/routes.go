@@ -9,7 +9,7 @@ import (
 // Routes lists all HTTP calls. A verb of a collection (/v1/items:complete) is the batch form
 // of the verb of its member (/v1/items/{id}:complete). It takes {items: […]} and answers
 // {results: […]}, each call on its own.
-var Routes = slices.Concat(workRoutes, messageRoutes, effectRoutes, otherRoutes)
+var Routes = slices.Concat(workRoutes, messageRoutes, streamRoutes, effectRoutes, otherRoutes)
 
 // workRoutes are the calls about tasks and items.
 var workRoutes = []Route{
@@ -349,6 +349,8 @@ var otherRoutes = []Route{
 		Means: "List archived tasks, newest first."},
 	{Name: "restore_archive", Method: post, Path: "/v1/archives/{id}:restore", Role: Operator, Success: 200,
 		Means: "Bring an archived task back.", Traits: Steps},
+	{Name: "delete_archive", Method: del, Path: "/v1/archives/{id}", Role: Operator, Success: 204,
+		Means: "Remove what is archived of a task. It cannot be restored then.", Traits: Steps},
 
 	{Name: "list_relays", Method: get, Path: "/v1/relays", Role: Operator, Success: 200,
 		Means: "Say where the relays stand, which send events to other systems.", Traits: Global},

@@ -57,14 +57,20 @@ func (c *Client) Doctor(ctx context.Context, call pawl.DoctorCall) (pawl.DoctorR
 	return write[pawl.DoctorReport](ctx, c, "doctor", "", call)
 }
 
-// ListArchives lists archived tasks; see pawl.Sweeper.
+// ListArchives lists archived tasks; see pawl.ArchiveKeeper.
 func (c *Client) ListArchives(ctx context.Context, page pawl.Page) (pawl.List[pawl.Archive], error) {
 	return read[pawl.List[pawl.Archive]](ctx, c, "list_archives", "", api.PagingOf(page))
 }
 
-// RestoreArchive brings an archived task back; see pawl.Sweeper.
+// RestoreArchive brings an archived task back; see pawl.ArchiveKeeper.
 func (c *Client) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, error) {
 	return read[pawl.Task](ctx, c, "restore_archive", taskID, nil)
+}
+
+// DeleteArchive removes what is archived of a task; see pawl.ArchiveKeeper.
+func (c *Client) DeleteArchive(ctx context.Context, taskID string) error {
+	_, err := read[struct{}](ctx, c, "delete_archive", taskID, nil)
+	return err
 }
 
 // ListRelays lists the relays with their positions; see pawl.RelayKeeper.

@@ -50,3 +50,12 @@ func (e *Engine) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, 
 	}
 	return e.GetTask(ctx, taskID)
 }
+
+// DeleteArchive removes what is archived of a task; see sweep.DeleteArchive.
+func (e *Engine) DeleteArchive(ctx context.Context, taskID string) error {
+	taskID = idform.Task(taskID)
+	if err := e.notInTx("delete"); err != nil {
+		return err
+	}
+	return e.sweeper.DeleteArchive(ctx, pawl.CallerOf(ctx).Namespace, taskID)
+}

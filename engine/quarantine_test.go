@@ -353,7 +353,8 @@ var acting = map[string]bool{
 	"FinishMessages": true, "ReserveBudget": true, "SettleBudget": true, "OpenEffect": true, "EffectDone": true, "EffectFailed": true,
 	"EffectUnknown": true,
 	"EffectReceipt": false, "ApproveEffect": true, "Spawn": true, "SendSignals": true, "RunSchedule": true, "Sweep": true, "Tick": true,
-	"RestoreArchive": false, "Bulk": true, "BeginKeys": true, "RenewKeys": true, "CompleteKeys": true, "FailKeys": true,
+	"RestoreArchive": false, "DeleteArchive": false,
+	"Bulk": true, "BeginKeys": true, "RenewKeys": true, "CompleteKeys": true, "FailKeys": true,
 
 	"CreateTasks": false, "AddItems": false, "CancelTasks": false, "UpdateTasks": false, "CloneTasks": false, "CheckpointTasks": false,
 	"AppendCheckpoints": false, "PruneCheckpoints": false, "ForkTasks": false, "StopMessages": false,

@@ -78,6 +78,15 @@ func TestASegmentProvesItsEvents(t *testing.T) {
 			t.Errorf("with another key: %+v, %v", got, err)
 		}
 		c.ok(c.Service.RestoreArchive(c.Context(), ids[7]))
+		for _, id := range []string{ids[0], ids[8], ids[19]} {
+			c.ok(nil, c.Service.DeleteArchive(c.Context(), id))
+		}
+		got, err = engine.VerifyArchive(c.segmentFile(ids[1]), keys)
+		c.ok(nil, err)
+		if !got.Intact || got.Tasks != 17 || got.Events != 51 || got.Proved != 51 {
+			t.Errorf("without the tasks that were deleted: %+v", got)
+		}
+		c.ok(c.Service.RestoreArchive(c.Context(), ids[9]))
 		if r, err := c.Service.Doctor(c.Context(), pawl.DoctorCall{}); err != nil || len(r.Breaches) > 0 {
 			t.Errorf("doctor: %+v, %v", r, err)
 		}

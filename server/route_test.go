@@ -76,6 +76,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("get_blob", put.str("address"), ""); r.text != "bytes" {
 		t.Errorf("get_blob: %s", r.text)
 	}
+	h.streamsAnswer(call)
 	if r := call("log_checkpoint", "", ""); r.json["size"] == nil { // sweep has signed it
 		t.Errorf("log_checkpoint: %s", r.text)
 	}
@@ -436,6 +437,10 @@ func (h *testServer) itemsAnswer(call caller, results reader) {
 	if r := call("restore_archive", task, ""); r.str("id") != task {
 		h.Errorf("restored: %s", r.text)
 	}
+	h.do(409, "DELETE", "/v1/archives/"+task, "")
+	h.do(204, "DELETE", "/v1/tasks/"+task, "")
+	call("delete_archive", task, "")
+	h.do(404, "DELETE", "/v1/archives/"+task, "")
 }
 
 // relaysAnswer takes the place of a relay that is disabled.
@@ -771,8 +776,8 @@ func (h *testServer) messagesAnswer(call caller, results reader) {
 	task := made.str("id")
 	own := call("open_message", task, `{"role":"tool","thread":"own"}`)
 	by := fmt.Sprintf(`"writer":%q`, own.str("writer"))
-	if r := call("append", own.str("id"),
-		"{"+by+`,"offset":0,"chunks":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`); r.json["offset"] != 2.0 {
+	chunks := `,"offset":0,"chunks":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
+	if r := call("append", own.str("id"), "{"+by+chunks); r.json["offset"] != 2.0 {
 		h.Errorf("append by a writer: %s", r.text)
 	}
 	if r := call("finish_message", own.str("id"), "{"+by+"}"); r.str("status") != "complete" {

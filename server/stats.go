@@ -69,8 +69,15 @@ func (s *server) statsRoutes() {
 	add(s, "list_archives", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Archive]], error) {
 		return page(s.svc.ListArchives(ctx, in.Page()))
 	})
+	s.archiveRoutes()
+}
+
+func (s *server) archiveRoutes() {
 	change(s, "restore_archive", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Task], error) {
 		return reply(svc.RestoreArchive(ctx, in.ID))
+	})
+	change(s, "delete_archive", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
+		return &nothing{}, svc.DeleteArchive(ctx, in.ID)
 	})
 }
 

@@ -160,23 +160,72 @@ func nounOf(table, column string) *noun {
 }
 
 func encodeRow(table string, names []string, values []any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	fmt.Fprintf(&b, `{"table":%q`, table)
+	b := append(append(append(make([]byte, 0, 512), `{"table":"`...), table...), '"')
+	var err error
 	for i, name := range names {
+		if name == "move" {
+			if b, err = encodeMove(b, values[i]); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		v := values[i]
 		if raw, ok := v.([]byte); ok && !hasBytes(table, name) {
 			v = string(raw)
 		}
-		fmt.Fprintf(&b, `,%q:`, name)
-		if err := enc.Encode(v); err != nil {
+		b = append(append(append(b, `,"`...), name...), `":`...)
+		if b, err = encodeValue(b, v); err != nil {
 			return nil, err
 		}
-		b.Truncate(b.Len() - 1) // Encode's line feed
 	}
-	b.WriteString("}\n")
-	return b.Bytes(), nil
+	return append(b, "}\n"...), nil
+}
+
+// encodeValue encodes a value as encoding/json does, without a call of it for the usual ones.
+func encodeValue(b []byte, v any) ([]byte, error) {
+	if n, is := wholeNumber(v); is {
+		return strconv.AppendInt(b, n, 10), nil
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...), nil
+	case string:
+		at := len(b)
+		b = append(b, '"')
+		for i := range len(v) {
+			switch c := v[i]; {
+			case c == '"' || c == '\\':
+				b = append(b, '\\', c)
+			case c < ' ' || c > '~':
+				return encodeAny(b[:at], v)
+			default:
+				b = append(b, c)
+			}
+		}
+		return append(b, '"'), nil
+	}
+	return encodeAny(b, v)
+}
+
+// wholeNumber returns an integer of any of the sizes that columns have.
+func wholeNumber(v any) (n int64, is bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case int32:
+		return int64(v), true
+	case int16:
+		return int64(v), true
+	}
+	return 0, false
+}
+
+func encodeAny(b []byte, v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...), err
 }
 
 // hasBytes says whether a column has bytes; in an archive they are base64.

@@ -61,18 +61,31 @@ func ReadArchiveLogs(ctx context.Context, tx Tx, signed SignedRoot, taskIDs []st
 
 // archiveLogs returns the lines of tasks without proofs.
 func archiveLogs(ctx context.Context, tx Tx, taskIDs []string) (map[string]*ArchiveLog, error) {
+	events, err := EventsToRemove(ctx, tx, taskIDs)
+	if err != nil {
+		return nil, err
+	}
+	return logsOf(ctx, tx, events)
+}
+
+// EventsToRemove returns the numbers of the events of tasks that are removed with them.
+func EventsToRemove(ctx context.Context, tx Tx, taskIDs []string) (map[string][]int64, error) {
 	events := make(map[string][]int64, len(taskIDs))
-	var all []int64
 	r := rowsOfMany(taskIDs)
-	err := eachRow(ctx, tx, r.sql["numbers to remove"], []any{r.arg}, func(rows Rows) error {
+	return events, eachRow(ctx, tx, r.sql["numbers to remove"], []any{r.arg}, func(rows Rows) error {
 		var task string
 		var id int64
 		err := rows.Scan((*TaskID)(&task), &id)
-		events[task], all = append(events[task], id), append(all, id)
+		events[task] = append(events[task], id)
 		return err
 	})
-	if err != nil {
-		return nil, err
+}
+
+// logsOf returns the lines of tasks that have these events, without proofs.
+func logsOf(ctx context.Context, tx Tx, events map[string][]int64) (map[string]*ArchiveLog, error) {
+	var all []int64
+	for _, ids := range events {
+		all = append(all, ids...)
 	}
 	slices.Sort(all)
 	places, err := LeafIndexes(ctx, tx, all)

@@ -39,9 +39,13 @@ func ReadTasks(ctx context.Context, tx Tx, taskIDs []string, line func(taskID st
 		if err := rows.Scan((*TaskID)(&task), &items); err != nil || items == out[task] {
 			return err
 		}
-		return &pawl.Error{Code: pawl.CodeConflict, Op: "archive",
-			Message: fmt.Sprintf("task %s has %d items, and only %d of them have no work left", task, items, out[task])}
+		return workLeft(task, items, out[task])
 	})
+}
+
+func workLeft(task string, items, out int) error {
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "archive",
+		Message: fmt.Sprintf("task %s has %d items, and only %d of them have no work left", task, items, out)}
 }
 
 // tablesThere is a query that says for each of taskTables whether it has rows of a task.

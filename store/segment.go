@@ -159,10 +159,27 @@ func NewestSegments(ctx context.Context, tx Tx, limit int) ([]Segment, error) {
 	return segments(ctx, tx, "newest segments", limit)
 }
 
-// LockSegment locks a segment until the transaction ends.
-func LockSegment(ctx context.Context, tx Tx, id int64) error {
-	_, err := Ints(ctx, tx, segmentSQL["lock segment"], id)
+// LockArchives locks the archive of a task, and the segments that may have it, before one of these is restored or
+// deleted.
+func LockArchives(ctx context.Context, tx Tx, namespace, taskID string) error {
+	if _, err := TaskIDs(ctx, tx, segmentSQL["lock archive"], TaskID(taskID)); err != nil {
+		return err
+	}
+	_, err := Ints(ctx, tx, segmentSQL["lock segments around"], namespace, TaskID(taskID))
 	return err
+}
+
+// NeedsArchive returns a conflict if a task is there, or one that it is linked to: that one needs its archive.
+func NeedsArchive(ctx context.Context, tx Tx, taskID string) error {
+	there, err := TaskIDs(ctx, tx, segmentSQL["tasks that need an archive"], TaskID(taskID))
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	message := "task " + taskID + " is there: its archive is needed until the task is deleted"
+	if !slices.Contains(there, taskID) {
+		message = "task " + there[0] + " is there, and is linked to " + taskID + ", its parent or child"
+	}
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "delete", Message: message, Allowed: []string{}}
 }
 
 // ChangeSegment stores other contents of a segment, and removes it when they have no task.

@@ -30,11 +30,33 @@ SELECT SUBSTR(body, CAST($2 AS integer), CAST($3 AS integer))
 FROM pawl.segments
 WHERE id = $1
 
--- name: lock segment
+-- name: lock archive
+SELECT task_id
+FROM pawl.archives
+WHERE task_id = $1
+@lock
+
+-- name: lock segments around
 SELECT id
 FROM pawl.segments
-WHERE id = $1
+WHERE namespace = $1 AND high >= $2 AND low <= $2
+ORDER BY id
 @lock
+
+-- name: tasks that need an archive
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.id = $1
+UNION
+SELECT t.id
+FROM pawl.child_links l
+JOIN pawl.tasks t ON t.id = l.child_id
+WHERE l.parent_id = $1
+UNION
+SELECT t.id
+FROM pawl.child_links l
+JOIN pawl.tasks t ON t.id = l.parent_id
+WHERE l.child_id = $1
 
 -- name: change segment
 UPDATE pawl.segments
@@ -59,10 +81,6 @@ UNION
 SELECT p.task_id
 FROM pawl.parents p
 WHERE p.task_id @among_ids($1)
-UNION
-SELECT t.id
-FROM pawl.tasks t
-WHERE t.id @among_ids($1) AND t.parent_id IS NOT NULL
 UNION
 SELECT b.task_id
 FROM pawl.blob_refs b

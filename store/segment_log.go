@@ -37,9 +37,13 @@ type SegmentLog struct {
 // ErrNotProved means that the log is not the one that was signed, where it has the events of a segment.
 var ErrNotProved = errors.New("the events of the segment cannot be proved together")
 
-// ReadSegmentLog returns the last line of the segment of tasks, which are in order.
-func ReadSegmentLog(ctx context.Context, tx Tx, signed SignedRoot, taskIDs []string) (*SegmentLog, error) {
-	logs, err := archiveLogs(ctx, tx, taskIDs)
+// ReadSegmentLog returns the last line of the segment of tasks, which are in order and have these events.
+func ReadSegmentLog(ctx context.Context, tx Tx, signed SignedRoot, taskIDs []string, of map[string][]int64) (*SegmentLog, error) {
+	mine := make(map[string][]int64, len(taskIDs))
+	for _, id := range taskIDs {
+		mine[id] = of[id]
+	}
+	logs, err := logsOf(ctx, tx, mine)
 	if err != nil {
 		return nil, err
 	}

@@ -162,9 +162,13 @@ type Entry struct {
 }
 
 // RecordAfter reads up to limit events after an id, in order. It returns none when the
-// first of them is not older than before.
-func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int) ([]Entry, error) {
-	return entries(ctx, tx, sweepSQL["record after"], id, limit, before)
+// first of them is not older than before. Without newest it does not say which are the newest of their tasks.
+func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int, newest bool) ([]Entry, error) {
+	query := "record after"
+	if !newest {
+		query = "moves after"
+	}
+	return entries(ctx, tx, sweepSQL[query], id, limit, before)
 }
 
 // RecordAmong reads the events of ranges of numbers, in order.

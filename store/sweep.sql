@@ -82,6 +82,15 @@ WHERE e.id > $1
 ORDER BY e.id
 LIMIT $2
 
+-- The same for a reader that does not ask which events are the newest of their tasks.
+-- name: moves after
+SELECT e.id, e.created_at, e.task_id, e.namespace, e.move, 0
+FROM pawl.task_events e
+WHERE e.id > $1
+  AND (SELECT f.created_at FROM pawl.task_events f WHERE f.id > $1 ORDER BY f.id LIMIT 1) < $3
+ORDER BY e.id
+LIMIT $2
+
 -- name: record among
 SELECT e.id, e.created_at, e.task_id, e.namespace, e.move,
   CASE WHEN EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = e.task_id AND n.id > e.id) THEN 0 ELSE 1 END

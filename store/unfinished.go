@@ -13,7 +13,11 @@ var unfinishedSQL = Texts(sqlFiles, "unfinished.sql")
 // Unfinished returns those of the tasks that have consequences which are still to come, such as a
 // cancel that not all children have got. Retention leaves them until these are done.
 func Unfinished(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) {
-	return TaskIDs(ctx, tx, unfinishedSQL["unfinished"], TaskList(taskIDs), List(endedTasks))
+	others, err := NotPlain(ctx, tx, taskIDs) // plain tasks have none
+	if err != nil || len(others) == 0 {
+		return nil, err
+	}
+	return TaskIDs(ctx, tx, unfinishedSQL["unfinished"], TaskList(others), List(endedTasks))
 }
 
 // Extent is what a task has, as numbers that change with everything that is written to it.

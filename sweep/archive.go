@@ -164,9 +164,12 @@ func (s *Sweeper) writeAlone(ctx context.Context, taskID string, signed store.Si
 // read reads tasks, and passes the lines of their archives to line, those of a task in their order.
 func (s *Sweeper) read(ctx context.Context, tx store.Tx, tasks []string, signed store.SignedRoot,
 	line func(a *writeResult, row []byte) error) ([]writeResult, error) {
-	out, there, by, err := readRows(ctx, tx, tasks, line)
+	out, there, by, err := readHeads(ctx, tx, tasks)
 	if err != nil || len(there) == 0 {
 		return out, err
+	}
+	if err := store.ReadTasks(ctx, tx, there, func(id string, row []byte) error { return line(by[id], row) }); err != nil {
+		return nil, err
 	}
 	logs, flaws, err := store.ReadArchiveLogs(ctx, tx, signed, there)
 	if err != nil {
@@ -186,8 +189,8 @@ func (s *Sweeper) read(ctx context.Context, tx store.Tx, tasks []string, signed 
 	return out, nil
 }
 
-// readRows reads tasks without the lines of the log. there are those that exist and are not being deleted.
-func readRows(ctx context.Context, tx store.Tx, tasks []string, line func(a *writeResult, row []byte) error,
+// readHeads reads what tasks have. there are those that exist and are not being deleted.
+func readHeads(ctx context.Context, tx store.Tx, tasks []string,
 ) (out []writeResult, there []string, by map[string]*writeResult, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -215,10 +218,7 @@ func readRows(ctx context.Context, tx store.Tx, tasks []string, line func(a *wri
 		}
 		there, by[id] = append(there, id), a
 	}
-	if len(there) == 0 {
-		return out, nil, nil, nil
-	}
-	return out, there, by, store.ReadTasks(ctx, tx, there, func(id string, row []byte) error { return line(by[id], row) })
+	return out, there, by, nil
 }
 
 // archiveWriter is an archive being written.
@@ -420,7 +420,7 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 func (s *Sweeper) openFile(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" { // the directory was moved
-		f, err = os.Open(filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path)))
+		f, err = os.Open(s.moved(path))
 	}
 	return f, err
 }
@@ -439,6 +439,11 @@ func (s *Sweeper) Body(path, sha256 string) ([]byte, error) {
 		err = errors.New("the archive is too large to be stored in the database")
 	}
 	return body, err
+}
+
+// moved returns where an archive's file is when its directory was moved.
+func (s *Sweeper) moved(path string) string {
+	return filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path))
 }
 
 func unreadable(taskID string, err error) error {

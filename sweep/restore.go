@@ -35,15 +35,18 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 // A task that exists already, or one of whose ids
 // was reused, is a conflict.
 func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
-	a, err := readArchive(ctx, s.DB, namespace, taskID)
-	if err != nil {
-		return err
-	}
 	read, err := s.signed()
 	if err != nil {
 		return err
 	}
 	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := store.LockArchives(ctx, tx, namespace, taskID); err != nil { // it may be deleted meanwhile
+			return err
+		}
+		a, err := store.GetArchive(ctx, tx, namespace, taskID)
+		if err != nil {
+			return err
+		}
 		there, err := store.NamespaceOfTask(ctx, tx, taskID)
 		if err != nil {
 			return err
@@ -94,17 +97,17 @@ var errPeeked = errors.New("the archive was read")
 // transaction back. If the task has been restored, fn runs on its own rows, and archived is false.
 func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID string,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) error {
-	a, err := readArchive(ctx, db, namespace, taskID)
-	if err != nil {
-		return err
-	}
 	for again := true; ; again = false {
-		beside := false // its rows cannot be inserted: a restore that ends meanwhile inserts them
+		a, err := readArchive(ctx, db, namespace, taskID)
+		if err != nil {
+			return err
+		}
+		beside := false // a restore that ends meanwhile inserts its rows, or another task was deleted from its segment
 		err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			there, err := store.NamespaceOfTask(ctx, tx, taskID)
 			if err == nil && there == "" {
 				_, err = s.restore(ctx, tx, namespace, a)
-				beside = pawl.CodeOf(err) == pawl.CodeConflict
+				beside = pawl.CodeOf(err) == pawl.CodeConflict || pawl.CodeOf(err) == pawl.CodeInternal
 			}
 			if err == nil {
 				err = fn(ctx, tx, there == "")

@@ -19,8 +19,8 @@ import (
 // one.
 const deleteBatch = 5 * batch
 
-// retiredAtOnce is how many tasks are archived and removed together, if they are small: on SQLite their transaction takes some 20 ms.
-const retiredAtOnce = 200
+// retiredAtOnce is how many tasks are archived and removed together, if they are small: their transaction takes some 20 ms.
+const retiredAtOnce = 500
 
 // maxRetried bounds the tasks that a cursor remembers to try again. With more it stands still.
 const maxRetried = 10_000
@@ -152,7 +152,8 @@ type dueTasks struct {
 }
 
 func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) (due dueTasks, err error) {
-	at, read, err := p.eventsOlderThan(ctx, s.cursor, s.age)
+	resting := !pawl.TaskState(s.states[0]).Ended()
+	at, read, err := p.eventsOlderThan(ctx, s.cursor, s.age, resting)
 	if err != nil {
 		return due, err
 	}
@@ -167,7 +168,6 @@ func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.Type
 			return err
 		}
 		tasks = append(tasks, at.Again...)
-		resting := !pawl.TaskState(s.states[0]).Ended()
 		for _, e := range read.all() {
 			if resting && e.Newest || !resting && pawl.TaskState(e.TaskTo).Ended() {
 				tasks = append(tasks, e.TaskID)
@@ -413,7 +413,11 @@ func (s *Sweeper) removeFile(ctx context.Context, path string) {
 	if path == "" {
 		return
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" {
+		err = os.Remove(s.moved(path))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", path, "error", err)
 	}
 }

@@ -24,6 +24,8 @@ type together struct {
 	namespace string
 	tasks     []archived
 	lines     [][]byte // of each, without that of the log
+	plain     bool     // see store.NotPlain
+	events    []int64  // of all
 	log       *store.SegmentLog
 	at        int64 // when they were read
 }
@@ -56,81 +58,122 @@ func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.
 	return rest, nil
 }
 
-// readSegments reads tasks by their namespaces.
+// readSegments reads tasks by their namespaces, plain ones apart from others. own are those that need archives of their own.
 func (p *pass) readSegments(ctx context.Context, tasks []string, signed store.SignedRoot) (out []*together, own []string, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out = nil
-		if own, err = store.OwnArchives(ctx, tx, tasks); err != nil {
-			return err
-		}
-		some := tasks
-		if len(own) > 0 {
-			some = slices.DeleteFunc(slices.Clone(tasks), func(id string) bool { return slices.Contains(own, id) })
-		}
-		lines, size := make([]bytes.Buffer, len(some)), 0
-		read, there, _, err := readRows(ctx, tx, some, func(a *writeResult, row []byte) error {
-			if size += len(row); size > maxTogether {
-				return errTogether
-			}
-			_, err := lines[a.at].Write(row)
-			return err
-		})
+		out, own = nil, nil
+		others, err := store.NotPlain(ctx, tx, tasks)
 		if err != nil {
 			return err
 		}
-		if len(there) < len(some) {
-			own = append(own, slices.DeleteFunc(slices.Clone(some), func(id string) bool { return slices.Contains(there, id) })...)
+		if len(others) > 0 {
+			if own, err = store.OwnArchives(ctx, tx, others); err != nil {
+				return err
+			}
 		}
-		of := map[string]*together{}
+		some := without(tasks, own)
+		read, there, by, err := readHeads(ctx, tx, some)
+		if err != nil {
+			return err
+		}
+		own = append(own, without(some, there)...)
+		lines, size := make([]bytes.Buffer, len(some)), 0
+		line := func(id string, row []byte) error {
+			if size += len(row); size > maxTogether {
+				return errTogether
+			}
+			_, err := lines[by[id].at].Write(row)
+			return err
+		}
+		events, err := readEither(ctx, tx, there, others, line)
+		if err != nil {
+			return err
+		}
+		type kind struct {
+			namespace string
+			plain     bool
+		}
+		of := map[kind]*together{}
 		for i := range read {
 			a := &read[i]
 			if a.Namespace == "" || a.err != nil {
 				continue
 			}
-			t := of[a.Namespace]
+			_, other := slices.BinarySearch(others, a.TaskID)
+			t := of[kind{a.Namespace, !other}]
 			if t == nil {
-				t = &together{namespace: a.Namespace, at: a.CreatedAt.UnixMicro()}
-				of[a.Namespace] = t
+				t = &together{namespace: a.Namespace, plain: !other, at: a.CreatedAt.UnixMicro()}
+				of[kind{a.Namespace, !other}] = t
+				out = append(out, t)
 			}
 			t.tasks, t.lines = append(t.tasks, a.archived), append(t.lines, lines[i].Bytes())
+			t.events = append(t.events, events[a.TaskID]...)
 		}
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			t := of[name]
-			if t.log, err = store.ReadSegmentLog(ctx, tx, signed, t.ids()); err != nil {
+		for _, t := range out {
+			if t.log, err = store.ReadSegmentLog(ctx, tx, signed, t.ids(), events); err != nil {
 				return err
 			}
-			out = append(out, t)
 		}
 		return nil
 	})
 	return out, own, err
 }
 
-// retireSegment archives tasks in a segment and removes them. If some of them changed after they were read,
-// it retires the others; rest are these.
+// without returns the tasks that are not among others.
+func without(tasks, others []string) []string {
+	if len(others) == 0 {
+		return tasks
+	}
+	is := make(map[string]bool, len(others))
+	for _, id := range others {
+		is[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(tasks), func(id string) bool { return is[id] })
+}
+
+// readEither reads the rows of plain tasks and of others, and returns their events.
+func readEither(ctx context.Context, tx store.Tx, tasks, others []string, line func(id string, row []byte) error,
+) (events map[string][]int64, err error) {
+	plain := without(tasks, others)
+	events = map[string][]int64{}
+	if len(plain) > 0 {
+		if events, err = store.ReadPlain(ctx, tx, plain, line); err != nil {
+			return nil, err
+		}
+	}
+	rest := without(tasks, plain)
+	if len(rest) == 0 {
+		return events, nil
+	}
+	if err := store.ReadTasks(ctx, tx, rest, line); err != nil {
+		return nil, err
+	}
+	more, err := store.EventsToRemove(ctx, tx, rest)
+	maps.Copy(events, more)
+	return events, err
+}
+
+// retireSegment archives tasks in a segment and removes them. If some of them changed after they were
+// read, it does nothing and returns all of them: each is then looked at by itself.
 func (p *pass) retireSegment(ctx context.Context, t *together) (rest []string, err error) {
 	s, err := p.writeSegment(t)
 	if err != nil {
 		return nil, err
 	}
 	var unneeded []string
-	var changed []string
-	var ended store.ChildrenEnded
 	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
-		if ended, err = store.EndRemoved(ctx, tx, t.ids()); err != nil {
-			return err
-		}
-		unneeded, changed, err = recordSegment(ctx, tx, t, s)
+		unneeded, err = recordSegment(ctx, tx, t, s)
 		return err
 	})
 	if err != nil {
-		p.discardSegment(ctx, s)
+		p.discardSegment(ctx, s, func(ctx context.Context, tx store.Tx) error {
+			_, err := store.LockTasksLast(ctx, tx, t.ids())
+			return err
+		})
+		if errors.Is(err, errChanged) {
+			return t.ids(), nil
+		}
 		return nil, err
-	}
-	p.childrenEnded(ctx, ended)
-	if len(changed) > 0 {
-		p.discardSegment(ctx, s)
-		return t.ids(), nil
 	}
 	for _, path := range unneeded {
 		p.removeFile(ctx, path)
@@ -139,50 +182,70 @@ func (p *pass) retireSegment(ctx context.Context, t *together) (rest []string, e
 	return nil, nil
 }
 
-// recordSegment stores a segment and removes the rows of its tasks, unless some of them changed after they
-// were read: then it does nothing. It locks the tasks before it looks, because another server may be
-// retiring them too. unneeded are the files of their previous archives.
-func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segment) (unneeded, changed []string, err error) {
-	ids := t.ids()
-	there, err := store.LockTasksLast(ctx, tx, ids)
-	if err != nil {
-		return nil, nil, err
+// recordSegment stores a segment and removes the rows of its tasks; errChanged means that some of them changed
+// after they were read. It locks the tasks before it looks, because another server may be retiring them
+// too. unneeded are the files of their previous archives.
+func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segment) (unneeded []string, err error) {
+	ids, lock := t.ids(), store.LockTasksLast
+	if t.plain {
+		lock = store.LockPlain
 	}
-	leaving, err := store.AreBeingDeleted(ctx, tx, there)
+	there, err := lock(ctx, tx, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	extents, err := store.Extents(ctx, tx, there)
+	others, err := store.NotPlain(ctx, tx, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	pending, err := store.Unfinished(ctx, tx, there)
+	leaving, err := store.AreBeingDeleted(ctx, tx, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	own, err := store.OwnArchives(ctx, tx, there)
+	extents, err := store.Extents(ctx, tx, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	changed = slices.Concat(leaving, pending, own)
-	for _, a := range t.tasks {
-		if extents[a.TaskID] != a.extent {
-			changed = append(changed, a.TaskID)
+	if len(there) < len(ids) || t.plain && len(others) > 0 || len(leaving) > 0 ||
+		slices.ContainsFunc(t.tasks, func(a archived) bool { return extents[a.TaskID] != a.extent }) {
+		return nil, errChanged
+	}
+	if t.plain {
+		if err := store.PutSegment(ctx, tx, s); err != nil {
+			return nil, err
 		}
+		gone, err := store.RemovePlain(ctx, tx, ids, t.events)
+		if err == nil && !gone {
+			err = errChanged
+		}
+		return nil, err
 	}
-	if len(changed) > 0 {
-		return nil, changed, nil
+	return recordOthers(ctx, tx, ids, s)
+}
+
+// recordOthers is the rest of recordSegment for tasks that are not plain.
+func recordOthers(ctx context.Context, tx store.Tx, ids []string, s *store.Segment) (unneeded []string, err error) {
+	pending, err := store.Unfinished(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	own, err := store.OwnArchives(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(pending)+len(own) > 0 {
+		return nil, errChanged
 	}
 	if unneeded, err = store.ArchivePaths(ctx, tx, ids); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := store.ForgetArchives(ctx, tx, ids); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := store.PutSegment(ctx, tx, s); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return unneeded, nil, store.RemoveTasks(ctx, tx, ids, deleteBatch)
+	return unneeded, store.RemoveTasks(ctx, tx, ids, deleteBatch)
 }
 
 // writeSegment makes the segment of tasks, and its file durable.
@@ -257,14 +320,14 @@ func (s *Sweeper) keepSegment(g *store.Segment, at time.Time) error {
 }
 
 // discardSegment removes the file of a segment that was not recorded. The transaction that was to record it may
-// have committed: then it stays.
-func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment) {
+// have committed, or still do so: lock waits for its end. Then the file stays.
+func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment, lock func(context.Context, store.Tx) error) {
 	if g.Path == "" {
 		return
 	}
 	var used bool
 	err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
-		if _, err = store.LockTasksLast(ctx, tx, g.TaskIDs()); err == nil {
+		if err = lock(ctx, tx); err == nil {
 			used, err = store.SegmentIsUsed(ctx, tx, g)
 		}
 		return err

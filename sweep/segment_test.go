@@ -160,6 +160,61 @@ func TestDamagedSegments(t *testing.T) {
 	})
 }
 
+// A task that is deleted out of a segment is gone from its bytes; the others, and their proofs, stay.
+func TestATaskIsDeletedOutOfASegment(t *testing.T) {
+	inBoth(t, func(h *fixture) {
+		ids, before := h.retired(40)
+		sorted := slices.Sorted(slices.Values(ids))
+		for i, id := range sorted {
+			if i%2 == 0 {
+				continue
+			}
+			path := h.archive(id).Segment.Path
+			h.OK(h.DeleteArchive(h.Context(), "default", id))
+			if err := h.DeleteArchive(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeNotFound {
+				t.Errorf("deleted again: %v", err)
+			}
+			if err := h.Restore(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeNotFound {
+				t.Errorf("restored: %v", err)
+			}
+			if _, err := os.Stat(path); path != "" && err == nil {
+				t.Errorf("%s is still there", path)
+			}
+		}
+		for _, line := range h.unzip(h.segmentBody(h.archive(sorted[0]))) {
+			if strings.Contains(line, sorted[1]) {
+				t.Errorf("it is still there: %s", line)
+			}
+		}
+		l, err := h.List(h.Context(), "default", pawl.Page{Limit: 100})
+		h.OK(err)
+		h.same(len(l.Items), 20, "listed")
+		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
+		h.OK(h.Restore(h.Context(), "default", sorted[2]))
+		h.same(h.dump(sorted[2]), before[slices.Index(ids, sorted[2])], "what came back")
+		if err := h.DeleteArchive(h.Context(), "default", sorted[2]); pawl.CodeOf(err) != pawl.CodeConflict {
+			t.Errorf("the archive of a task that is there: %v", err)
+		}
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 1, "pruned again")
+		h.OK(h.DeleteArchive(h.Context(), "default", sorted[2])) // its own archive, and the older one in the segment
+		if err := h.Restore(h.Context(), "default", sorted[2]); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("the older archive is there: %v", err)
+		}
+		for i := 0; i < 40; i += 2 {
+			if i != 2 {
+				h.OK(h.DeleteArchive(h.Context(), "default", sorted[i]))
+			}
+		}
+		h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 0, "segments left")
+		files, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+		h.OK(err)
+		if h.Options.ArchiveDir != "" {
+			h.same(len(files), 0, "files left")
+		}
+	})
+}
+
 // errStatement is what the refused statement fails with.
 var errStatement = errors.New("the statement is refused")
 
@@ -255,5 +310,141 @@ func TestTwoServersRetireTheSameTasks(t *testing.T) {
 		h.same(len(l.Items), 30, "listed")
 		h.OK(h.Restore(h.Context(), "default", ids[3]))
 		h.same(h.dump(ids[3]), before, "what came back")
+	})
+}
+
+// servers runs a call on two servers at once, and returns their errors.
+func (h *fixture) servers(calls ...func(s *sweep.Sweeper) error) []error {
+	ended := make(chan error)
+	for i, call := range calls {
+		s := h.Sweeper
+		if i > 0 {
+			s = &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log}
+		}
+		go func() { ended <- call(s) }()
+	}
+	var out []error
+	for range calls {
+		out = append(out, <-ended)
+	}
+	return out
+}
+
+// allRestore restores the tasks, and compares them with what they were.
+func (h *fixture) allRestore(ids []string, before [][]string, but ...string) {
+	h.Helper()
+	for i, id := range ids {
+		if !slices.Contains(but, id) {
+			h.OK(h.Restore(h.Context(), "default", id))
+			h.same(h.dump(id), before[i], "what came back")
+		}
+	}
+}
+
+// before is a database that calls a function before its next transaction that writes.
+type before struct {
+	store.DB
+	call func()
+}
+
+func (b *before) Do(ctx context.Context, fn func(context.Context, store.Tx) error) error {
+	call := b.call
+	b.call = func() {}
+	call()
+	return b.DB.Do(ctx, fn)
+}
+
+// Another server changes the segment after a delete has read it: both tasks are gone.
+func TestTwoDeletesOutOfOneReading(t *testing.T) {
+	inBoth(t, func(h *fixture) {
+		ids, was := h.retired(20)
+		db := h.DB
+		h.DB = &before{db, func() {
+			other := &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Log: h.Log}
+			h.OK(other.DeleteArchive(h.Context(), "default", ids[1]))
+		}}
+		h.OK(h.DeleteArchive(h.Context(), "default", ids[0]))
+		h.DB = db
+		for _, id := range ids[:2] {
+			h.same(pawl.CodeOf(h.Restore(h.Context(), "default", id)), pawl.CodeNotFound, "a deleted task comes back")
+		}
+		h.allRestore(ids, was, ids[:2]...)
+	})
+}
+
+// A delete that fails in any of its statements has changed nothing; if its answer is lost, the other tasks stay.
+func TestADeleteFailsInEachStatement(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+		ids, before := h.retired(20)
+		files := func() []string {
+			all, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+			h.OK(err)
+			return all
+		}
+		db, was := h.DB, files()
+		statements := 0
+		for ; ; statements++ {
+			r := &refusing{db, statements}
+			h.DB = r
+			err := h.DeleteArchive(h.Context(), "default", ids[7])
+			h.DB = db
+			if r.left >= 0 {
+				h.OK(err)
+				break
+			}
+			if !errors.Is(err, errStatement) {
+				t.Fatalf("statement %d: %v", statements, err)
+			}
+			h.same(files(), was, "files")
+			h.same(h.archive(ids[7]).TaskID, ids[7], "the archive")
+		}
+		if statements < 6 {
+			t.Errorf("only %d statements", statements)
+		}
+		lost := false
+		h.DB = &lostAnswer{db, func() bool {
+			now := !lost
+			lost = true
+			return now
+		}}
+		if err := h.DeleteArchive(h.Context(), "default", ids[8]); !errors.Is(err, store.ErrLost) {
+			t.Errorf("a lost answer: %v", err)
+		}
+		h.DB = db
+		h.allRestore(ids, before, ids[7], ids[8])
+	})
+}
+
+// Two servers that delete at once delete each what it was asked to, and the same only once.
+func TestTwoServersDeleteOutOfASegment(t *testing.T) {
+	inBoth(t, func(h *fixture) {
+		ids, before := h.retired(20)
+		deletes := func(id string) func(s *sweep.Sweeper) error {
+			return func(s *sweep.Sweeper) error { return s.DeleteArchive(h.Context(), "default", id) }
+		}
+		for i := 0; i < 12; i += 2 {
+			h.OK(errors.Join(h.servers(deletes(ids[i]), deletes(ids[i+1]))...))
+		}
+		errs := h.servers(deletes(ids[12]), deletes(ids[12]))
+		slices.SortFunc(errs, func(a, b error) int { return len(pawl.CodeOf(a)) - len(pawl.CodeOf(b)) })
+		if errs[0] != nil || pawl.CodeOf(errs[1]) != pawl.CodeNotFound {
+			t.Errorf("deleted twice: %v", errs)
+		}
+		for _, id := range ids[13:16] { // beside a restore of the same task
+			done := 0
+			for _, err := range h.servers(deletes(id), func(s *sweep.Sweeper) error { return s.Restore(h.Context(), "default", id) }) {
+				switch pawl.CodeOf(err) {
+				case "":
+					done++
+				case pawl.CodeConflict, pawl.CodeNotFound:
+				default:
+					t.Errorf("deleted and restored at once: %v", err)
+				}
+			}
+			h.same(done, 1, "one of the two")
+		}
+		h.allRestore(ids, before, ids[:16]...)
+		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
 	})
 }

@@ -27,7 +27,7 @@ func (p *pass) stale(ctx context.Context) error {
 		return nil
 	}
 	for {
-		at, r, err := p.eventsOlderThan(ctx, staleCursor, p.Options.StaleAfter)
+		at, r, err := p.eventsOlderThan(ctx, staleCursor, p.Options.StaleAfter, true)
 		if err == nil && len(r.all()) > 0 {
 			err = p.markStale(ctx, at, r)
 		}
@@ -56,8 +56,9 @@ func (r *record) move(at *store.Cursor) {
 	at.Wait(r.more, r.done)
 }
 
-// eventsOlderThan returns what comes after a cursor of the events that are older than age.
-func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Duration) (at store.Cursor, r record, err error) {
+// eventsOlderThan returns what comes after a cursor of the events that are older than age. newest says whether
+// the reader needs to know which are the newest of their tasks.
+func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Duration, newest bool) (at store.Cursor, r record, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		r = record{}
 		now, err := tx.Now(ctx)
@@ -74,7 +75,7 @@ func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Dura
 				return err
 			}
 		}
-		r.page, err = store.RecordAfter(ctx, tx, at.Position, ago(now, age), batch)
+		r.page, err = store.RecordAfter(ctx, tx, at.Position, ago(now, age), batch, newest)
 		if young := slices.IndexFunc(r.page, func(e store.Entry) bool { return e.At >= ago(now, age) }); young >= 0 {
 			r.page = r.page[:young]
 		}

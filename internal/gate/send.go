@@ -20,7 +20,7 @@ var errOver = errors.New("the upstream's answer is over the gate's limit")
 // send sends the request of an opened effect, records what came of it, and then answers. It goes on when
 // the caller is gone: what the upstream answers is recorded.
 func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
-	c.meet(c.key)
+	c.mine().Meet(c.key)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.g.Timeout)
 	defer cancel()
 	sending, stop := context.WithCancel(ctx)
@@ -205,7 +205,7 @@ func (c *call) streamed(ctx context.Context, id string, res *http.Response) {
 	copyHeaders(c.w.Header(), res.Header)
 	c.w.WriteHeader(res.StatusCode)
 	stream(c.w, res.Body)
-	c.delivered()
+	c.mine().Count(c.digest)
 }
 
 // probe asks the upstream by the effect's key whether it happened, and reports what it says: 2xx = it did,

@@ -131,6 +131,7 @@ var arrows = map[string][]string{
 		"store",
 		"store/postgres",
 		"worker",
+		"internal/gate",
 		"internal/gctune",
 		"internal/testserver",
 		"server",

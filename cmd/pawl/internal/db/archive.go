@@ -18,12 +18,12 @@ import (
 
 // ArchiveCommand returns the command `pawl archive`.
 func ArchiveCommand(a *cli.App) *cobra.Command {
-	return cli.Noun("archive", "Tasks that were archived and removed", archiveList(a), archiveRestore(a), archiveVerify(a))
+	return cli.Noun("archive", "Tasks that were archived and removed", archiveList(a), archiveRestore(a), archiveDelete(a), archiveVerify(a))
 }
 
 func archiveList(a *cli.App) *cobra.Command {
 	var p cli.Pages
-	cmd := a.Verb("ls", "List archives", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {
+	cmd := a.Verb("ls", "List archives", cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.ArchiveKeeper, _ []string) error {
 		line := func(x pawl.Archive) string { return terminal.Row(x.TaskID, x.Bytes, x.CreatedAt, x.RestoredAt, x.Path) }
 		return cli.List(ctx, a, p, "TASK\tBYTES\tARCHIVED\tRESTORED\tPATH", line, s.ListArchives)
 	}))
@@ -37,12 +37,23 @@ func archiveRestore(a *cli.App) *cobra.Command {
 		"restore TASK",
 		"Restore an archived task",
 		cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.Sweeper, args []string) error {
+		cli.With(a, func(ctx context.Context, s pawl.ArchiveKeeper, args []string) error {
 			t, err := s.RestoreArchive(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			return a.Show(t, func(w io.Writer) { task.ShowTask(w, t) })
+		}),
+	)
+}
+
+func archiveDelete(a *cli.App) *cobra.Command {
+	return a.Verb(
+		"delete TASK",
+		"Delete what is archived of a task, which cannot be restored then",
+		cobra.ExactArgs(1),
+		cli.With(a, func(ctx context.Context, s pawl.ArchiveKeeper, args []string) error {
+			return s.DeleteArchive(ctx, args[0])
 		}),
 	)
 }
@@ -61,6 +72,9 @@ func archiveVerify(a *cli.App) *cobra.Command {
 			return shown(v.Intact, a.Show(v, func(w io.Writer) {
 				terminal.Fields(w, "task", v.TaskID, "namespace", v.Namespace, "events", strconv.Itoa(v.Events),
 					"proved under the checkpoint", strconv.Itoa(v.Proved))
+				if v.Tasks > 1 {
+					terminal.Fields(w, "tasks of the segment", strconv.Itoa(v.Tasks))
+				}
 				if v.Checkpoint != nil {
 					checkpoint(w, v.Checkpoint)
 				}

@@ -272,6 +272,10 @@ class AsyncOperationCalls:
         """Brings an archived task back."""
         return await self._call.call("restore_archive", task_id, {})
 
+    async def delete_archive(self, task_id: str) -> None:
+        """Removes what is archived of a task, which cannot be restored then."""
+        await self._call.call("delete_archive", task_id)
+
     def list_relays(self) -> AsyncPages[t.Relay]:
         """Says where the relays stand, which send events to other systems."""
         return AsyncPages(self._call, "list_relays", "", {})

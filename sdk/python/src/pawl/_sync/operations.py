@@ -273,6 +273,10 @@ class OperationCalls:
         """Brings an archived task back."""
         return self._call.call("restore_archive", task_id, {})
 
+    def delete_archive(self, task_id: str) -> None:
+        """Removes what is archived of a task, which cannot be restored then."""
+        self._call.call("delete_archive", task_id)
+
     def list_relays(self) -> Pages[t.Relay]:
         """Says where the relays stand, which send events to other systems."""
         return Pages(self._call, "list_relays", "", {})
