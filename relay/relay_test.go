@@ -352,7 +352,8 @@ func TestFilters(t *testing.T) {
 // An event that does not exist is refused: nothing would be delivered for it.
 func TestUnknownEventsAreRefused(t *testing.T) {
 	o := relay.Options{Sinks: []relay.SinkOptions{{Name: "s", Sink: &fakeSink{}, Events: []string{"completed", "complete"}}}}
-	if err := relay.Run(t.Context(), o); pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), `"complete"; did you mean completed`) {
+	err := relay.Run(t.Context(), o)
+	if pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), `"complete"; did you mean completed`) {
 		t.Error(err)
 	}
 }
