@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"worker":                   {"", "tracing"},
 	"worker/rabbitmq":          {""},
 	"agent":                    {"", "schema", "tracing"},
-	"relay":                    {"", "tracing"},
+	"relay":                    {"", "internal/nearest", "tracing"},
 	"relay/rabbitmq":           {"", "relay"},
 	"relay/nats":               {"", "relay"},
 	"relay/webhook":            {"", "relay"},

@@ -13,6 +13,7 @@ import (
 
 // giveAway fences the source, copies what is left, verifies the target and gives it away.
 func (m *mover) giveAway(ctx context.Context) (err error) {
+	clean := m.cleanEarly(ctx)
 	began := clock.Now()
 	defer func() {
 		if err != nil && !m.source.Left() {
@@ -27,7 +28,7 @@ func (m *mover) giveAway(ctx context.Context) (err error) {
 		if err := m.rest(ctx); err != nil {
 			return err
 		}
-		if err := m.verify(ctx); err != nil {
+		if err := m.verify(ctx, clean); err != nil {
 			return err
 		}
 		m.Step("verified")
@@ -78,8 +79,21 @@ func (m *mover) rest(ctx context.Context) error {
 	return conflict("the log of the source grows all the time, also behind its fence")
 }
 
-// verify compares the target with the source.
-func (m *mover) verify(ctx context.Context) error {
+// cleanEarly examines the target of a whole database while the source is used: behind the fence a large one would
+// keep writers waiting. Changes that are not copied yet may look like breaches: then it is examined there, too.
+func (m *mover) cleanEarly(ctx context.Context) bool {
+	if m.Namespace != "" {
+		return false
+	}
+	err := m.Check(ctx)
+	if err != nil {
+		m.Log.InfoContext(ctx, "the target is examined again while the source refuses changes", "why", err)
+	}
+	return err == nil
+}
+
+// verify compares the target with the source. clean: it was examined before.
+func (m *mover) verify(ctx context.Context, clean bool) error {
 	for _, t := range moved(m.Namespace) {
 		var counts [2]int64
 		for i, s := range []*side{m.from, m.to} {
@@ -106,7 +120,7 @@ func (m *mover) verify(ctx context.Context) error {
 	if err := m.compareLogs(ctx); err != nil {
 		return err
 	}
-	if err := m.adapt(ctx); err != nil {
+	if err := m.adapt(ctx); err != nil || clean {
 		return err
 	}
 	return m.Check(ctx)
