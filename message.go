@@ -391,6 +391,8 @@ type MessageFrame struct {
 	// went back in time, so that chunks that were read may be lost and their numbers given to others.
 	Snapshot *Message
 	End      *MessageEnd // the last frame
+	// Begin is in the first frame of an engine: the state of the message, and how many chunks it has so far.
+	Begin *MessageEnd
 }
 
 // Last is the number of the frame's last chunk.

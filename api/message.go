@@ -58,3 +58,6 @@ type ChunkFrame struct {
 	Offset int64        `json:"offset"` // number of the first chunk
 	Chunks []pawl.Chunk `json:"chunks"`
 }
+
+// StreamType is the type of the tasks that hold the streams of clients of Durable Streams.
+const StreamType = "stream"

@@ -1,5 +1,7 @@
 package api
 
+import "github.com/pawl-work/pawl"
+
 // messageRoutes are the calls about messages.
 var messageRoutes = []Route{
 	{Name: "start_message", Method: post, Path: "/v1/items/{id}/messages", Role: Claimer, Success: 201,
@@ -36,4 +38,20 @@ var messageRoutes = []Route{
 	},
 	{Name: "item_messages", Method: get, Path: "/v1/items/{id}/messages", Role: Reader, Success: 200,
 		Means: "List an item's messages in order."},
+}
+
+// streamRoutes are the calls of the Durable Streams protocol.
+var streamRoutes = []Route{
+	{Name: "create_stream", Method: put, Path: "/v1/streams/{id}", Role: Submitter, Success: 201,
+		Means: "Make a stream, or a fork of one, by the Durable Streams protocol.", Traits: NoKey | TakesBytes,
+		Found: "The stream is there already, with the same configuration."},
+	{Name: "append_stream", Method: post, Path: "/v1/streams/{id}", Role: Claimer, Success: 204,
+		Means: "Append to a stream that a client made, or close it.", Traits: NoKey | TakesBytes,
+		Refuses: []pawl.Code{pawl.CodeMethod}},
+	{Name: "read_stream", Method: get, Path: "/v1/streams/{id}", Role: Reader, Success: 200,
+		Means:  "Read a stream, or a message by its id, from an offset; live=long-poll and live=sse wait for more.",
+		Traits: PayloadOnly | Streams,
+		Stream: "With live=sse, events data and control in turn; otherwise what the stream has from the offset on, in its own content type."},
+	{Name: "delete_stream", Method: del, Path: "/v1/streams/{id}", Role: Operator, Success: 204,
+		Means: "Delete a stream that a client made.", Traits: NoKey, Refuses: []pawl.Code{pawl.CodeMethod}},
 }

@@ -9,7 +9,7 @@ import (
 // Routes lists all HTTP calls. A verb of a collection (/v1/items:complete) is the batch form
 // of the verb of its member (/v1/items/{id}:complete). It takes {items: […]} and answers
 // {results: […]}, each call on its own.
-var Routes = slices.Concat(workRoutes, messageRoutes, effectRoutes, otherRoutes)
+var Routes = slices.Concat(workRoutes, messageRoutes, streamRoutes, effectRoutes, otherRoutes)
 
 // workRoutes are the calls about tasks and items.
 var workRoutes = []Route{

@@ -17,6 +17,7 @@ type taskPage struct {
 	Result     *pawl.TaskResult
 	Tree       *tree
 	Timeline   *timeline
+	Graph      *graph
 	Work       section[pawl.Item]
 	Messages   section[pawl.Message]
 	Streaming  *messagePage // that is being written
@@ -49,12 +50,14 @@ func (d *server) task(v *request) (any, error) {
 		s.Streaming = &messagePage{Message: s.Messages.Items[i], Hidden: !v.pass.Payloads()}
 	}
 	s.Why = d.whyTask(v, s)
-	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
-	if err == nil { // otherwise the page is shown without it
-		s.Timeline = timelineOf(s.Work.Items, events, s.Steps.Items, s.Messages.Items)
-	}
 	if t.Children > 0 {
 		s.Tree = d.children(v, id)
+	}
+	s.Graph = graphOf(t, s.Work.Items, s.Tree)
+	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
+	if err == nil { // otherwise the page is shown without it
+		effects, _ := d.svc.ListEffects(ctx, pawl.EffectFilter{TaskID: id, Page: pawl.Page{Limit: manyRows}}) // what cannot be read is not drawn
+		s.Timeline = timelineOf(drawn{s.Work.Items, events, s.Steps.Items, s.Messages.Items, effects.Items, s.Tree})
 	}
 	if d.opts.Spending != nil {
 		spent, err := d.opts.Spending(ctx, id)

@@ -120,7 +120,11 @@ func undeclared(r *http.Request, status int, kind string) string {
 		}
 		response, described := d.responses[strconv.Itoa(status)]
 		kind, _, _ = strings.Cut(kind, ";")
-		switch _, named := response.Content[kind]; {
+		_, named := response.Content[kind]
+		if _, any := response.Content["*/*"]; any {
+			named = true
+		}
+		switch {
 		case status == http.StatusMethodNotAllowed:
 		case !described:
 			return fmt.Sprintf("%s %s: status %d is not described", d.method, d.path, status)

@@ -19,7 +19,7 @@ const someUUID = "0198f0c2-7d41-7abc-8def-0123456789ab"
 
 // otherNouns are the routes whose {id} is not a task's or an item's, by the start of the path.
 var otherNouns = []string{"/v1/messages/", "/v1/types/", "/v1/relays/", "/v1/queues/", "/v1/budgets/", "/v1/schedules/", "/v1/inbound/",
-	"/v1/idempotency-keys/", "/v1/blobs/", "/v1/effects/"}
+	"/v1/idempotency-keys/", "/v1/blobs/", "/v1/effects/", "/v1/streams/"}
 
 // Every route takes a UUID wherever it takes the id of a task or an item: in the path, in the
 // query and in the body. What it is said to take comes from the API's description, so a new

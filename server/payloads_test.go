@@ -58,7 +58,8 @@ func (h *testServer) aboutSecrets() (paths map[string]string) {
 	do("POST", "/v1/effects/"+effect+":done", `{"item_id":"`+held+`",`+strings.TrimPrefix(fence, "{")+`,"answer":$}`)
 	return map[string]string{"effects": effect, "budgets": "kept", "tasks": done, "items": held, "messages": message,
 		"idempotency-keys": "k", "types": "kept", "queues": "kept", "schedules": "s", "log": done,
-		"blobs": do("POST", "/v1/blobs", "bytes").str("address")} // not marked: who knows an address may read what it names
+		"streams": do("GET", "/v1/messages", "").items()[0]["id"].(string),
+		"blobs":   do("POST", "/v1/blobs", "bytes").str("address")} // not marked: who knows an address may read what it names
 }
 
 // No call shows a payload to a key that reads and claims, except those of the items it claimed
@@ -90,7 +91,7 @@ func TestNoRouteShowsPayloads(t *testing.T) {
 				if kind == "log" || r.Name == "effect_receipt" { // hashes, and no checkpoint without a key
 					continue
 				}
-				payload := slices.Contains([]string{"task_result", "follow_message", "resume_chat"}, r.Name)
+				payload := slices.Contains([]string{"task_result", "follow_message", "resume_chat", "read_stream"}, r.Name)
 				if payload && got.StatusCode != 403 || !payload && got.StatusCode != 200 {
 					t.Errorf("%s: %s %s", r.Name, got.Status, got.text)
 				}
@@ -115,6 +116,7 @@ func TestNoVerbShowsPayloads(t *testing.T) {
 	for _, r := range api.Routes {
 		if r.Role != api.Claimer || r.Method == "GET" || r.Name == "claim" || r.Name == "register_worker" ||
 			strings.HasPrefix(r.Path, "/v1/budgets/") || // which answer with numbers
+			r.Name == "append_stream" || // which answers with headers alone
 			strings.HasPrefix(r.Path, "/v1/effects") { // the effect of a worker's own claim is asked above
 			continue
 		}

@@ -58,8 +58,8 @@ var kinds = map[string]string{
 		"list_effects get_effect effect_receipt " +
 		"schedule_firings list_types get_type check_token list_keys get_key plain_task plain_task_events metrics",
 	"gather": "get_keys doctor", // doctor: one at a time
-	"stream": "follow_message chat resume_chat get_blob",
-	"upload": "put_blob",
+	"stream": "follow_message chat resume_chat get_blob read_stream",
+	"upload": "put_blob create_stream append_stream",
 	"write": "create_task update_task clone_task fork_task delete_task add_items cancel_task retry_task bury_task checkpoint_task " +
 		"append_task prune_task send_signal claim heartbeat progress checkpoint complete fail release suspend revoke_lease spawn_child " +
 		"submit submit_part finalize approve_task reject_task start_message open_message append step_message finish_message " +
@@ -67,7 +67,7 @@ var kinds = map[string]string{
 		"delete_archive open_effect report_effect_done report_effect_failed report_effect_unknown approve_effect reject_effect resolve_effect " +
 		"resume_namespace put_budget delete_budget reserve_budget settle_budget bulk create_schedule put_schedule pause_schedule " +
 		"resume_schedule run_schedule delete_schedule put_type remove_type begin_key renew_key complete_key fail_key plain_create_task " +
-		"plain_task_cancel plain_task_retry",
+		"plain_task_cancel plain_task_retry delete_stream",
 	"batch": "create_tasks update_tasks clone_tasks fork_tasks delete_tasks add_items_batch cancel_tasks retry_tasks bury_tasks " +
 		"checkpoint_tasks append_tasks prune_tasks send_signals heartbeat_items progress_items checkpoint_items complete_items " +
 		"fail_items release_items revoke_leases suspend_items spawn_children submit_items submit_parts finalize_items approve_tasks " +

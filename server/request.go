@@ -32,6 +32,9 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	r = s.traced(s.gate.Forwarded(withRequestID(w, r)))
 	ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 	defer s.logRequest(ww, r, clock.Now())
+	if preflight(ww, r) {
+		return
+	}
 	if err := s.guard(r); err != nil {
 		s.refuseUnread(ww, r, err)
 		return

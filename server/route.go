@@ -19,6 +19,7 @@ func (s *server) tidyURL(w http.ResponseWriter, r *http.Request) error {
 	if !plainText(r.URL.Path) {
 		return &pawl.Error{Code: pawl.CodeNotFound, Message: "the path is not plain text"}
 	}
+	oneSegment(r.URL)
 	path := r.URL.EscapedPath()
 	slash, colon := strings.LastIndexByte(path, '/'), strings.LastIndexByte(path, ':')
 	if slash >= 0 && colon > slash && strings.Count(path[slash:], ":") > 1 {

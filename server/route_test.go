@@ -76,6 +76,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 	if r := call("get_blob", put.str("address"), ""); r.text != "bytes" {
 		t.Errorf("get_blob: %s", r.text)
 	}
+	h.streamsAnswer(call)
 	if r := call("log_checkpoint", "", ""); r.json["size"] == nil { // sweep has signed it
 		t.Errorf("log_checkpoint: %s", r.text)
 	}
@@ -775,8 +776,8 @@ func (h *testServer) messagesAnswer(call caller, results reader) {
 	task := made.str("id")
 	own := call("open_message", task, `{"role":"tool","thread":"own"}`)
 	by := fmt.Sprintf(`"writer":%q`, own.str("writer"))
-	if r := call("append", own.str("id"),
-		"{"+by+`,"offset":0,"chunks":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`); r.json["offset"] != 2.0 {
+	chunks := `,"offset":0,"chunks":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
+	if r := call("append", own.str("id"), "{"+by+chunks); r.json["offset"] != 2.0 {
 		h.Errorf("append by a writer: %s", r.text)
 	}
 	if r := call("finish_message", own.str("id"), "{"+by+"}"); r.str("status") != "complete" {

@@ -97,6 +97,7 @@ type server struct {
 	page    func() []byte
 	metrics *metrics
 	frames  frames
+	writers streamWriters
 	bodies  bodies
 	uploads bodies
 	// nameless has the bodies of callers that a server with keys does not know.
@@ -138,6 +139,7 @@ func build(svc pawl.Service, o Options) *server {
 	s.accept()
 	s.messages()
 	s.chats()
+	s.streams()
 	s.record()
 	s.statsRoutes()
 	s.ticks()
@@ -274,8 +276,8 @@ func (s *server) operation(r api.Route) huma.Operation {
 		DefaultStatus:                r.Success,
 		Security:                     security(r),
 		Parameters:                   callerParams(r),
-		RejectUnknownQueryParameters: true,
-		MaxBodyBytes:                 -1, // toOperation has already read and bounded the body
+		RejectUnknownQueryParameters: r.Name != "read_stream", // the protocol wants them ignored
+		MaxBodyBytes:                 -1,                      // toOperation has already read and bounded the body
 		BodyReadTimeout:              -1,
 		SkipValidateBody:             true, // fits has validated it
 		Responses:                    streamsOf(r),

@@ -90,7 +90,9 @@ func (s *server) opened(ctx context.Context, w http.ResponseWriter, r *http.Requ
 func (st *stream) begin(position string, gone func()) error {
 	h := st.Header()
 	h.Set("Content-Type", eventStream)
-	h.Set("Cache-Control", "no-store")
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
 	h.Set("X-Accel-Buffering", "no")
 	st.ResponseWriter.WriteHeader(http.StatusOK)
 	st.begun = true

@@ -28,7 +28,9 @@ var suites = []suite{
 	{name: "langgraph-python", command: []string{"./sdk/python/run", "frameworks/test_langgraph.py"}, counts: pytest, foreign: true},
 	{name: "pydantic-ai", command: []string{"./sdk/python/run", "frameworks/test_pydantic_ai.py"}, counts: pytest},
 	{name: "openai-agents", command: []string{"./sdk/python/run", "frameworks/test_openai_agents.py"}, counts: pytest},
+	{name: "claude-agent-sdk", command: []string{"./sdk/python/run", "frameworks/test_claude_agent_sdk.py"}, counts: pytest},
 	{name: "langgraph-js", command: []string{"./sdk/langgraph/run"}, counts: vitest, foreign: true},
+	{name: "durable-streams", command: []string{"./sdk/streams/run"}, counts: vitest},
 	{name: "workflow-world", command: []string{"./sdk/workflow/run"}, counts: vitest},
 }
 

@@ -56,7 +56,7 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 		return err
 	}
 	defer leave()
-	if err := r.fn(pawl.MessageFrame{Offset: r.at}); err != nil {
+	if err := r.fn(pawl.MessageFrame{Offset: r.at, Begin: &pawl.MessageEnd{Status: row.Status, Offset: row.Offset}}); err != nil {
 		return err
 	}
 	for {

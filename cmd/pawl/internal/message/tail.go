@@ -61,6 +61,7 @@ type frameLine struct {
 	Abandoned *pawl.Cut        `json:"abandoned,omitempty"`
 	Snapshot  *pawl.Message    `json:"snapshot,omitempty"`
 	End       *pawl.MessageEnd `json:"end,omitempty"`
+	Begin     *pawl.MessageEnd `json:"-"`
 }
 
 // printFrame prints a frame: text as it arrives, or a line of JSON.

@@ -240,6 +240,7 @@ __all__ = [
     "Queue",
     "QueueSeries",
     "Rate",
+    "ReadStreamQuery",
     "ReceiptEvent",
     "Received",
     "RefusedEvent",
@@ -3094,6 +3095,13 @@ class Rate(_Rate, total=False):
     """Rate of the server's description."""
 
     burst: int
+
+
+class ReadStreamQuery(TypedDict, total=False):
+    """ReadStreamQuery of the server's description."""
+
+    offset: str
+    live: str
 
 
 class ReceiptEvent(TypedDict):

@@ -1,0 +1,225 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/server"
+	"github.com/pawl-work/pawl/sweep"
+)
+
+// The suite of the protocol itself runs in sdk/streams. These tests are of what is Pawl's.
+
+func plainText(headers ...string) []string {
+	return append([]string{"Content-Type", "text/plain"}, headers...)
+}
+
+func producer(epoch, seq int) []string {
+	return plainText("Producer-Id", "p", "Producer-Epoch", fmt.Sprint(epoch), "Producer-Seq", fmt.Sprint(seq))
+}
+
+func (r reply) next() string { return r.Header.Get("Stream-Next-Offset") }
+
+// Two servers write one stream: each knows what the other accepted.
+func TestServersWriteOneStream(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		other := &testServer{t, h.p, serve(t, h.p.Service, server.Options{})}
+		h.do(201, "PUT", "/v1/streams/a/b", "", plainText()...)
+		h.do(200, "POST", "/v1/streams/a/b", "1", producer(0, 0)...)
+		other.do(200, "POST", "/v1/streams/a/b", "2", producer(0, 1)...)
+		h.do(204, "POST", "/v1/streams/a/b", "2", producer(0, 1)...) // it was accepted by the other
+		h.do(200, "POST", "/v1/streams/a/b", "3", producer(0, 2)...)
+		other.do(200, "POST", "/v1/streams/a/b", "4", producer(0, 3)...) // a gap by what it knew itself
+		other.do(409, "POST", "/v1/streams/a/b", "6", producer(0, 5)...)
+		other.do(200, "POST", "/v1/streams/a/b", "5", producer(1, 0)...)
+		h.do(403, "POST", "/v1/streams/a/b", "x", producer(0, 4)...)
+		h.do(204, "POST", "/v1/streams/a/b", "6", plainText("Stream-Closed", "true")...)
+		if r := other.do(200, "GET", "/v1/streams/a/b", ""); r.text != "123456" || r.Header.Get("Stream-Closed") != "true" {
+			t.Errorf("read %q, closed %q", r.text, r.Header.Get("Stream-Closed"))
+		}
+		other.do(409, "POST", "/v1/streams/a/b", "7", plainText()...)
+	})
+}
+
+// Equal appends are appends: none is taken for the repetition of another.
+func TestEqualAppendsAreAllStored(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		other := &testServer{t, h.p, serve(t, h.p.Service, server.Options{})}
+		h.do(201, "PUT", "/v1/streams/same", "", plainText()...)
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() { []*testServer{h, other}[i%2].do(204, "POST", "/v1/streams/same", "x", plainText()...) })
+		}
+		all.Wait()
+		if r := h.do(200, "GET", "/v1/streams/same", ""); r.text != strings.Repeat("x", 20) {
+			t.Errorf("of 20 appends %d are there", len(r.text))
+		}
+	})
+}
+
+// A closed stream keeps its content and its offsets when the chunks of its message are removed.
+func TestAClosedStreamOutlivesItsChunks(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/j", `[1,{"a":2}]`)
+		next := h.do(204, "POST", "/v1/streams/j", `[3]`)
+		h.do(204, "POST", "/v1/streams/j", `{"last":true}`, "Stream-Closed", "true")
+		h.p.Advance(pawl.DefaultRetainChunks + time.Hour)
+		h.do(200, "POST", "/v1/sweeps", "")
+		if r := h.do(200, "GET", "/v1/streams/j", ""); r.text != `[1,{"a":2},3,{"last":true}]` || r.Header.Get("Stream-Closed") != "true" {
+			t.Errorf("read %s", r.text)
+		}
+		if r := h.do(200, "GET", "/v1/streams/j?offset="+next.next(), ""); r.text != `[{"last":true}]` {
+			t.Errorf("from an offset %s", r.text)
+		}
+	})
+}
+
+// A deleted stream is gone with its task. One with forks keeps its name until the last of them goes.
+func TestADeletedStreamGoesWithItsForks(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/source", "abc", plainText()...)
+		h.do(201, "PUT", "/v1/streams/fork", "", plainText("Stream-Forked-From", "/v1/streams/source")...)
+		h.do(204, "DELETE", "/v1/streams/source", "")
+		h.do(410, "GET", "/v1/streams/source", "")
+		h.do(409, "PUT", "/v1/streams/source", "", plainText()...)
+		if r := h.do(200, "GET", "/v1/streams/fork", ""); r.text != "abc" {
+			t.Errorf("the fork has %q", r.text)
+		}
+		h.do(204, "DELETE", "/v1/streams/fork", "")
+		h.do(404, "GET", "/v1/streams/source", "")
+		if left := h.do(200, "GET", "/v1/tasks?type=stream", "").items(); len(left) != 0 {
+			t.Errorf("%d tasks are left", len(left))
+		}
+	})
+}
+
+// A stream is a task: who cancels the task closes the stream.
+func TestACancelledStreamIsClosed(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/c", "said", plainText()...)
+		task := h.do(200, "GET", "/v1/tasks?type=stream", "").items()[0]["id"].(string)
+		if got := h.do(200, "POST", "/v1/claims", `{"worker_id":"w"}`).items(); len(got) != 0 {
+			t.Errorf("a worker gets the item of a stream: %v", got)
+		}
+		h.do(200, "POST", "/v1/tasks/"+task+":cancel", "")
+		h.p.Advance(sweep.OwnMessageGrace + time.Second)
+		h.do(200, "POST", "/v1/sweeps", "")
+		if r := h.do(200, "GET", "/v1/streams/c", ""); r.text != "said" || r.Header.Get("Stream-Closed") != "true" {
+			t.Errorf("read %q, closed %q", r.text, r.Header.Get("Stream-Closed"))
+		}
+		h.do(409, "POST", "/v1/streams/c", "more", plainText()...)
+		h.do(200, "PUT", "/v1/streams/c", "anew", plainText()...) // the name is taken until the stream is deleted
+		h.do(204, "DELETE", "/v1/streams/c", "")
+		h.do(201, "PUT", "/v1/streams/c", "anew", plainText()...)
+		if r := h.do(200, "GET", "/v1/streams/c", ""); r.text != "anew" {
+			t.Errorf("read %q", r.text)
+		}
+	})
+}
+
+// A message that a worker writes is read as a stream: what was abandoned is said in its place.
+func TestAWorkersMessageIsAStream(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "POST", "/v1/tasks", `{"type":"chat","reply":{}}`)
+		claim := func(worker string) map[string]any {
+			return h.do(200, "POST", "/v1/claims", `{"worker_id":"`+worker+`"}`).items()[0]
+		}
+		item := claim("w")
+		id := item["open_message"].(map[string]any)["id"].(string)
+		h.do(200, "POST", "/v1/messages/"+id+":append", `{"worker_id":"w","attempt":1,"offset":0,"chunks":[{"type":"text","text":"a"}]}`)
+		half := h.do(200, "GET", "/v1/streams/"+id, "")
+		h.do(200, "POST", "/v1/items/"+item["id"].(string)+":release", `{"worker_id":"w","attempt":1}`)
+		claim("v")
+		h.do(200, "POST", "/v1/messages/"+id+":append", `{"worker_id":"v","attempt":2,"offset":1,"chunks":[{"type":"text","text":"b"}]}`)
+		want := `[{"attempt":1,"from":0,"to":1,"type":"abandoned"},{"type":"text","text":"b"}]`
+		if r := h.do(200, "GET", "/v1/streams/"+id+"?offset="+half.next(), ""); r.text != want {
+			t.Errorf("read %s", r.text)
+		}
+		h.do(405, "POST", "/v1/streams/"+id, "[1]")
+		h.do(405, "DELETE", "/v1/streams/"+id, "")
+		h.do(404, "GET", "/v1/streams/msg_none", "")
+	})
+}
+
+// Streams need the roles that messages need, and stay in their namespace.
+func TestStreamsNeedTheirRoles(t *testing.T) {
+	h := gated(t, pawltest.Open(t, pawltest.SQLite), access.Options{})
+	_, maker := h.key(pawl.NewAPIKey{Roles: []string{"submitter"}})
+	_, writer := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
+	_, reader := h.key(pawl.NewAPIKey{Roles: []string{"reader"}, Payloads: true})
+	_, other := h.key(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: "elsewhere"})
+	for _, c := range []struct {
+		key, method, body string
+		status            int
+	}{
+		{writer, "PUT", "", 403}, {maker, "PUT", "", 201},
+		{maker, "POST", "x", 403}, {reader, "POST", "x", 403}, {writer, "POST", "x", 204},
+		{writer, "GET", "", 403}, {reader, "GET", "", 200},
+		{other, "GET", "", 404}, {other, "POST", "x", 404}, {other, "DELETE", "", 404},
+		{maker, "DELETE", "", 403}, {writer, "DELETE", "", 403},
+		{other, "PUT", "", 201}, {other, "DELETE", "", 204}, {reader, "GET", "", 200},
+	} {
+		if r := h.ask(c.key, c.method, "/v1/streams/mine", c.body, "Content-Type", "text/plain"); r.StatusCode != c.status {
+			t.Errorf("%s: %s, want %d: %s", c.method, r.Status, c.status, r.text)
+		}
+	}
+}
+
+// In a copy of a database streams are read, and not written.
+func TestStreamsOfACopyKeepStill(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	path := filepath.Join(t.TempDir(), "one.db")
+	open := func(path string) (*engine.Engine, *testServer) {
+		e, err := engine.OpenWith(t.Context(), "sqlite:"+path, engine.Options{Identity: "check", Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := httptest.NewServer(server.New(e, server.Options{Log: log}))
+		t.Cleanup(srv.Close)
+		return e, &testServer{T: t, srv: srv}
+	}
+	e, h := open(path)
+	h.do(201, "PUT", "/v1/streams/s", "before", plainText("Stream-TTL", "1")...)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path+".copy", file, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, h = open(path + ".copy")
+	defer e.Close()
+	if r := h.do(http.StatusOK, "GET", "/v1/streams/s", ""); r.text != "before" {
+		t.Errorf("read %q", r.text)
+	}
+	if r := h.do(503, "POST", "/v1/streams/s", "x", plainText()...); r.str("code") != "quarantined" {
+		t.Errorf("an append: %s", r.text)
+	}
+}
+
+// streamsAnswer makes, appends to, reads and deletes a stream.
+func (h *testServer) streamsAnswer(call caller) {
+	h.Helper()
+	call("create_stream", "s", `[1]`)
+	call("append_stream", "s", `2`)
+	if r := call("read_stream", "s", ""); r.text != "[1,2]" {
+		h.Errorf("read_stream: %s", r.text)
+	}
+	call("delete_stream", "s", "")
+}
