@@ -212,12 +212,7 @@ func (d *server) item(v *request) (any, error) {
 	if n := len(l.Attempts); n > 0 && l.Attempts[0].To == nil {
 		l.Attempts[0].LeaseRunsOut = it.LeaseExpiresAt
 	}
-	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
-	if err != nil {
-		return nil, err
-	}
-	effects, _ := d.svc.ListEffects(ctx, pawl.EffectFilter{ItemID: id, Page: pawl.Page{Limit: manyRows}}) // what cannot be read is not drawn
-	l.Timeline = timelineOf(drawn{[]pawl.Item{it}, events, l.Steps.Items, l.Messages.Items, effects.Items, nil})
+	l.Timeline = d.timeline(ctx, "", id, []pawl.Item{it}, l.Messages.Items, nil)
 	return l, nil
 }
 

@@ -54,11 +54,7 @@ func (d *server) task(v *request) (any, error) {
 		s.Tree = d.children(v, id)
 	}
 	s.Graph = graphOf(t, s.Work.Items, s.Tree)
-	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
-	if err == nil { // otherwise the page is shown without it
-		effects, _ := d.svc.ListEffects(ctx, pawl.EffectFilter{TaskID: id, Page: pawl.Page{Limit: manyRows}}) // what cannot be read is not drawn
-		s.Timeline = timelineOf(drawn{s.Work.Items, events, s.Steps.Items, s.Messages.Items, effects.Items, s.Tree})
-	}
+	s.Timeline = d.timeline(ctx, id, "", s.Work.Items, s.Messages.Items, s.Tree)
 	if d.opts.Spending != nil {
 		spent, err := d.opts.Spending(ctx, id)
 		s.Spent = sectionOf(pawl.List[pawl.TaskSpending]{Items: spent}, err)

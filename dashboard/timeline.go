@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -192,8 +193,32 @@ func (t *timeline) Legend() (out []timelineSign) {
 	return out
 }
 
-// drawn is what a timeline is drawn from: items, the newest events of their task, which are newest first, and the
-// checkpoints, which are newest first, messages, effects and children on the page.
+// maxTimelineSteps bounds the checkpoints that a timeline is drawn from: the newest.
+const maxTimelineSteps = 200
+
+// timeline draws items of a task or, with an item id, that item, with the messages and children on the page. nil: the page is
+// shown without it.
+func (d *server) timeline(
+	ctx context.Context, taskID, itemID string, items []pawl.Item, messages []pawl.Message, children *tree,
+) *timeline {
+	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: taskID, ItemID: itemID, Page: pawl.Page{Limit: maxTimelineEvents}})
+	if err != nil {
+		return nil
+	}
+	steps, err := d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{
+		TaskID: taskID, ItemID: itemID, Desc: true, Brief: true, Page: pawl.Page{Limit: maxTimelineSteps}})
+	if err != nil {
+		return nil
+	}
+	effects, err := d.svc.ListEffects(ctx, pawl.EffectFilter{TaskID: taskID, ItemID: itemID, Page: pawl.Page{Limit: manyRows}})
+	if err != nil {
+		return nil
+	}
+	return timelineOf(drawn{items, events, steps.Items, messages, effects.Items, children})
+}
+
+// drawn is what a timeline is drawn from: items, and of their task the newest events and checkpoints, which are newest
+// first, messages, effects and children.
 type drawn struct {
 	items    []pawl.Item
 	events   pawl.List[pawl.Event]

@@ -130,14 +130,15 @@ func (c *call) name() string {
 // idempotency key does not count: SDKs make a new one after a crash.
 func (c *call) identify() {
 	body := sha256.Sum256(c.body)
-	c.digest = digest(c.u.name, c.r.Method, c.at, c.r.URL.RawQuery, hex.EncodeToString(body[:]))
+	c.digest = Digest(c.u.name, c.r.Method, c.at, c.r.URL.RawQuery, hex.EncodeToString(body[:]))
 	if c.key = c.r.Header.Get(KeyHeader); c.key != "" {
 		return
 	}
 	c.key = KeyOf(c.fence.ItemID, c.digest, strconv.Itoa(c.mine().Answered(c.digest)))
 }
 
-func digest(parts ...string) string {
+// Digest is the SHA-256 of texts, hexadecimal. Where one ends and the next begins counts.
+func Digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:%s", len(p), p)

@@ -111,4 +111,4 @@ func earlier(ctx context.Context, ledger pawl.EffectReader, q Request) (sent []s
 
 // KeyOf is the key of an effect that has none of its own: of the item, so that a fork of its task finds the effects of
 // the original, and of the request, the answered-th of equal ones.
-func KeyOf(itemID, request, answered string) string { return itemID + "." + digest(request, answered) }
+func KeyOf(itemID, request, answered string) string { return itemID + "." + Digest(request, answered) }

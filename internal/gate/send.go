@@ -59,16 +59,23 @@ func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 
 // keep extends the gate's lease until the call ends.
 func (c *call) keep(ctx context.Context, id string) {
-	tick := time.NewTicker(time.Duration(c.g.Lease) * time.Second / 3)
+	Renew(ctx, c.g.Lease, func() {
+		if err := c.g.Ledger.KeepEffect(ctx, id, c.fence, c.g.Lease); err != nil && ctx.Err() == nil {
+			c.g.Log.WarnContext(ctx, "the lease of a gate was not extended", "effect", id, "error", err)
+		}
+	})
+}
+
+// Renew calls extend three times in the seconds of a lease, until the context ends.
+func Renew(ctx context.Context, seconds int, extend func()) {
+	tick := time.NewTicker(time.Duration(seconds) * time.Second / 3)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := c.g.Ledger.KeepEffect(ctx, id, c.fence, c.g.Lease); err != nil && ctx.Err() == nil {
-				c.g.Log.WarnContext(ctx, "the lease of a gate was not extended", "effect", id, "error", err)
-			}
+			extend()
 		}
 	}
 }

@@ -2,8 +2,6 @@ package mcpgate
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -80,20 +78,12 @@ func (p *Proxy) refuse(ctx context.Context, m *message, err error) {
 // identify returns the key and digest of a call: what the client says, or the item, the call, and how many
 // equal ones of this session were answered before.
 func (p *Proxy) identify(c *toolCall) *flight {
-	f := &flight{digest: digest(p.Name, c.Name, string(canonical(c.Arguments)))}
+	f := &flight{digest: gate.Digest(p.Name, c.Name, string(canonical(c.Arguments)))}
 	if own := c.Meta[KeyMeta]; own != nil && json.Unmarshal(own, &f.key) == nil && f.key != "" {
 		return f
 	}
 	f.key = gate.KeyOf(p.Fence.ItemID, f.digest, strconv.Itoa(p.sent.Answered(f.digest)))
 	return f
-}
-
-func digest(parts ...string) string {
-	h := sha256.New()
-	for _, part := range parts {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // takeOff notes a call that is sent now. It returns false if its id is that of another one.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/gate"
 )
 
 // A keeper is a Ledger that lets the gate send under a lease of its own: an engine. Over HTTP the attempt is the
@@ -33,20 +33,13 @@ func (p *Proxy) keep(ctx context.Context) {
 	if !can {
 		return
 	}
-	tick := time.NewTicker(time.Duration(p.Lease) * time.Second / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	gate.Renew(ctx, p.Lease, func() {
 		for _, id := range p.unanswered() {
 			if err := k.KeepEffect(ctx, id, p.Fence, p.Lease); err != nil && ctx.Err() == nil { // that of a cancelled call may be unknown by now
 				p.Log.WarnContext(ctx, "the lease of the gate was not extended", "effect", id, "error", err)
 			}
 		}
-	}
+	})
 }
 
 // unanswered returns the effects of calls that are not answered, also of those that wait for input.
