@@ -127,6 +127,23 @@ func TestAStepRunsOncePerItem(t *testing.T) {
 	}
 }
 
+// The checkpoint of a step says how long its function ran. Its arguments are beside it.
+func TestAStepSaysHowLongItRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newItem()
+		for name, d := range map[string]time.Duration{"slow": 1500 * time.Millisecond, "fast": 0} {
+			if _, err := pawl.Step(i.attempt(1), name, func(context.Context) (int, error) { time.Sleep(d); return 1, nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range i.saved {
+			if want := map[string]string{"slow": `{"took_ms":1500}`}[c.Name]; string(c.Metadata) != want {
+				t.Errorf("%s: metadata %s, want %s", c.Name, c.Metadata, want)
+			}
+		}
+	})
+}
+
 func TestAnErrorOfAStepIsNotSaved(t *testing.T) {
 	i, boom := newItem(), errors.New("boom")
 	if _, err := pawl.Step(i.attempt(1), "s", func(context.Context) (int, error) { return 0, boom }); !errors.Is(err, boom) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // Step runs fn once per item. Its result, any value that can be encoded as JSON (at most
@@ -78,7 +80,7 @@ func runStep[T any](
 		}
 		defer m.leaveStep()
 	}
-	returned := false
+	returned, began := false, clock.Now()
 	if h.steps != nil {
 		var end func(error)
 		inner, end = h.steps.BeginStep(inner, name)
@@ -91,6 +93,7 @@ func runStep[T any](
 	}
 	out, err = fn(inner)
 	returned = true
+	took := clock.Now().Sub(began)
 	if err != nil {
 		return out, err
 	}
@@ -100,12 +103,15 @@ func runStep[T any](
 	}
 	// The work is done: a context that ends now must not lose it. The fence decides
 	// whether it may still be written.
-	return out, h.saveStep(context.WithoutCancel(ctx), m, name, hashed, raw)
+	kept := stepMetadata{Args: hashed.parts, TookMS: took.Milliseconds()}
+	return out, h.saveStep(context.WithoutCancel(ctx), m, name, hashed, kept, raw)
 }
 
 // saveStep saves the result of a step of the item, or of the message m.
-func (h *attemptState) saveStep(ctx context.Context, m *MessageWriter, name string, args stepArgs, result json.RawMessage) error {
-	c := NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: args.hash, Snapshot: result, Metadata: stepMetadata{Args: args.parts}.json()}
+func (h *attemptState) saveStep(ctx context.Context, m *MessageWriter, name string, args stepArgs, kept stepMetadata,
+	result json.RawMessage,
+) error {
+	c := NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: args.hash, Snapshot: result, Metadata: kept.json()}
 	if m != nil {
 		return m.endNamed(ctx, h, c, args)
 	}

@@ -94,10 +94,11 @@ func argHashes(args []any, members bool) (map[string]string, error) {
 type stepMetadata struct {
 	Args      map[string]string `json:"args,omitempty"`
 	MessageID string            `json:"message_id,omitempty"` // of a step of a message
+	TookMS    int64             `json:"took_ms,omitempty"`    // how long the function ran, in milliseconds
 }
 
 func (m stepMetadata) json() json.RawMessage {
-	if len(m.Args) == 0 && m.MessageID == "" {
+	if len(m.Args) == 0 && m.MessageID == "" && m.TookMS == 0 {
 		return nil
 	}
 	raw, _ := json.Marshal(m) // plain values

@@ -64,6 +64,7 @@ var sections = []section{
 	{"messages", 40 * time.Second, (*bench).messages},
 	{"http", 0, (*bench).http},
 	{"mcp", 0, (*bench).mcp},
+	{"gate", 0, (*bench).gated},
 	{"sight", 60 * time.Second, (*bench).sight},
 	{"backlog", 0, (*bench).backlog},
 	{"bloat", 0, (*bench).bloat},

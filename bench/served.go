@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	effectgate "github.com/pawl-work/pawl/internal/gate"
 	"github.com/pawl-work/pawl/internal/gctune"
 	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/server"
@@ -31,12 +32,12 @@ type served struct {
 
 // serve starts a server and waits until it listens. The server writes its log to a file, with
 // one line per request as by default.
-func (b *bench) serve(ctx context.Context, database string) (*served, error) {
+func (b *bench) serve(ctx context.Context, database string, more ...string) (*served, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s := &served{cmd: exec.CommandContext(ctx, self, "serve", "-url", database, "-profile", b.serverProfile)}
+	s := &served{cmd: exec.CommandContext(ctx, self, append([]string{"serve", "-url", database, "-profile", b.serverProfile}, more...)...)}
 	b.admin.made++
 	if s.log, err = os.Create(filepath.Join(b.disk, fmt.Sprintf("serve_%d.log", b.admin.made))); err != nil {
 		return nil, err
@@ -74,6 +75,7 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	url := flags.String("url", "", "the database")
 	profile := flags.String("profile", "", "write a CPU profile here")
+	upstream := flags.String("upstream", "", "a service behind the gate, as pay")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -89,11 +91,19 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-		err = server.Serve(ctx, "127.0.0.1:0", server.New(h.Engine, server.Options{Stopping: ctx, Log: log,
-			At: map[string]http.Handler{"/mcp": mcp.New(h.Engine, mcp.Options{Stopping: ctx, Log: log, Tools: mcp.ToolsAll}).HTTP()}}),
-			server.ServeOptions{Log: log, Listening: func(at net.Addr) {
-				_, _ = fmt.Fprintln(out, at) // the parent process sees it if this fails
-			}})
+		var before http.Handler = server.New(h.Engine, server.Options{Stopping: ctx, Log: log,
+			At: map[string]http.Handler{"/mcp": mcp.New(h.Engine, mcp.Options{Stopping: ctx, Log: log, Tools: mcp.ToolsAll}).HTTP()}})
+		if *upstream != "" {
+			g, err := effectgate.New(effectgate.Options{Ledger: h.Engine, Stopping: ctx, Log: log,
+				Upstreams: map[string]effectgate.Upstream{"pay": {URL: *upstream, KeyHeader: "Idempotency-Key"}}})
+			if err != nil {
+				return errors.Join(err, h.stop())
+			}
+			before = g.Before(before)
+		}
+		err = server.Serve(ctx, "127.0.0.1:0", before, server.ServeOptions{Log: log, Listening: func(at net.Addr) {
+			_, _ = fmt.Fprintln(out, at) // the parent process sees it if this fails
+		}})
 		return errors.Join(err, h.stop())
 	})
 }

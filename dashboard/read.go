@@ -176,6 +176,7 @@ type attempt struct {
 // itemPage is an item with its attempts, parts, messages, checkpoints and events.
 type itemPage struct {
 	pawl.Item
+	Title    string    // of its task
 	Why      *pawl.Why // nil = it has ended
 	Attempts []attempt
 	Parts    section[pawl.ItemPart]
@@ -202,17 +203,16 @@ func (d *server) item(v *request) (any, error) {
 		Events:   sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: v.pageOf("events", manyRows)})),
 		Blobs:    d.blobs(v, it.Input, it.Result, it.AssembledResult),
 	}
+	if t, err := d.svc.GetTask(ctx, it.TaskID); err == nil { // otherwise its id is shown
+		l.Title = t.Title
+	}
 	if l.Attempts, err = d.readAttempts(ctx, id); err != nil {
 		return nil, err
 	}
 	if n := len(l.Attempts); n > 0 && l.Attempts[0].To == nil {
 		l.Attempts[0].LeaseRunsOut = it.LeaseExpiresAt
 	}
-	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{ItemID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
-	if err != nil {
-		return nil, err
-	}
-	l.Timeline = timelineOf([]pawl.Item{it}, events, l.Steps.Items, l.Messages.Items)
+	l.Timeline = d.timeline(ctx, "", id, []pawl.Item{it}, l.Messages.Items, nil)
 	return l, nil
 }
 

@@ -17,6 +17,7 @@ type taskPage struct {
 	Result     *pawl.TaskResult
 	Tree       *tree
 	Timeline   *timeline
+	Graph      *graph
 	Work       section[pawl.Item]
 	Messages   section[pawl.Message]
 	Streaming  *messagePage // that is being written
@@ -49,13 +50,11 @@ func (d *server) task(v *request) (any, error) {
 		s.Streaming = &messagePage{Message: s.Messages.Items[i], Hidden: !v.pass.Payloads()}
 	}
 	s.Why = d.whyTask(v, s)
-	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: id, Page: pawl.Page{Limit: maxTimelineEvents}})
-	if err == nil { // otherwise the page is shown without it
-		s.Timeline = timelineOf(s.Work.Items, events, s.Steps.Items, s.Messages.Items)
-	}
 	if t.Children > 0 {
 		s.Tree = d.children(v, id)
 	}
+	s.Graph = graphOf(t, s.Work.Items, s.Tree)
+	s.Timeline = d.timeline(ctx, id, "", s.Work.Items, s.Messages.Items, s.Tree)
 	if d.opts.Spending != nil {
 		spent, err := d.opts.Spending(ctx, id)
 		s.Spent = sectionOf(pawl.List[pawl.TaskSpending]{Items: spent}, err)

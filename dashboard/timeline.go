@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -30,12 +31,23 @@ type timeline struct {
 	Partial  bool // older events were not read
 }
 
-// timelineRow is an item of a timeline.
+// timelineRow is an item of a timeline, or with Children the children of its task.
 type timelineRow struct {
 	pawl.Item
-	Y     int
-	Spans []span
-	Marks []mark
+	Children bool
+	Y        int
+	Spans    []span
+	Marks    []mark
+	Bars     []bar
+	Left     int // bars that are not drawn
+}
+
+// Height is that of the row, in pixels.
+func (r timelineRow) Height() int {
+	if len(r.Bars) == 0 {
+		return timelineRowHeight
+	}
+	return timelineRowHeight + barHeight*len(r.Bars) + barHeight/2
 }
 
 // span is a time that an item spent in one state. An attempt is one span.
@@ -43,6 +55,7 @@ type span struct {
 	Kind        string // attempt, or the state of the item
 	Attempt     int
 	Worker      string
+	For         string // what it waits for
 	From        time.Time
 	To          *time.Time // nil = it goes on
 	How, Why    string     // of an attempt that ended: the event that ended it
@@ -97,6 +110,9 @@ func (s span) Describe() string {
 		fmt.Fprintf(&b, "attempt %d by %s", s.Attempt, cut(60, cmp.Or(s.Worker, "a worker")))
 	} else {
 		b.WriteString(s.Kind)
+		if s.For != "" {
+			b.WriteString(" " + cut(80, s.For))
+		}
 	}
 	fmt.Fprintf(&b, ", from %s", utc(s.From))
 	if s.To == nil {
@@ -110,12 +126,28 @@ func (s span) Describe() string {
 }
 
 // Height is that of the picture, in pixels.
-func (t *timeline) Height() int { return timelineAxis + timelineRowHeight*len(t.Rows) }
+func (t *timeline) Height() int {
+	height := timelineAxis
+	for _, r := range t.Rows {
+		height += r.Height()
+	}
+	return height
+}
+
+// Items is the number of rows that are items.
+func (t *timeline) Items() (n int) {
+	for _, r := range t.Rows {
+		if !r.Children {
+			n++
+		}
+	}
+	return n
+}
 
 // timelineSign is a sign of a timeline and what it means.
 type timelineSign struct {
 	Kind, How, Means string
-	Mark             bool
+	Mark, Bar        bool
 	Glyph            string
 }
 
@@ -135,14 +167,24 @@ var timelineSigns = []timelineSign{
 	{Kind: "part", Mark: true, Means: "part"},
 	{Kind: "message", Mark: true, Means: "message"},
 	{Kind: "heartbeat", Mark: true, Means: "last heartbeat"},
+	{Kind: "step", Bar: true, Means: "step"},
+	{Kind: "message", Bar: true, Means: "message being written"},
+	{Kind: "effect", Bar: true, Means: "effect"},
+	{Kind: "wait", Bar: true, Means: "wait"},
+	{Kind: "child", Bar: true, Means: "child task"},
 }
 
 // Legend lists the signs that are in the picture.
 func (t *timeline) Legend() (out []timelineSign) {
 	for _, sign := range timelineSigns {
 		shown := func(r timelineRow) bool {
-			return slices.ContainsFunc(r.Marks, func(m mark) bool { return sign.Mark && m.Kind == sign.Kind }) ||
-				slices.ContainsFunc(r.Spans, func(s span) bool { return !sign.Mark && s.Kind == sign.Kind && s.Glyph() == sign.Glyph })
+			switch {
+			case sign.Mark:
+				return slices.ContainsFunc(r.Marks, func(m mark) bool { return m.Kind == sign.Kind })
+			case sign.Bar:
+				return slices.ContainsFunc(r.Bars, func(l bar) bool { return l.Kind == sign.Kind })
+			}
+			return slices.ContainsFunc(r.Spans, func(s span) bool { return s.Kind == sign.Kind && s.Glyph() == sign.Glyph })
 		}
 		if slices.ContainsFunc(t.Rows, shown) {
 			out = append(out, sign)
@@ -151,35 +193,85 @@ func (t *timeline) Legend() (out []timelineSign) {
 	return out
 }
 
-// timelineOf draws items from the newest events of their task, which are newest first, and the
-// checkpoints and messages on the page.
-func timelineOf(items []pawl.Item, events pawl.List[pawl.Event], steps []pawl.Checkpoint, messages []pawl.Message) *timeline {
+// maxTimelineSteps bounds the checkpoints that a timeline is drawn from: the newest.
+const maxTimelineSteps = 200
+
+// timeline draws items of a task or, with an item id, that item, with the messages and children on the page. nil: the page is
+// shown without it.
+func (d *server) timeline(
+	ctx context.Context, taskID, itemID string, items []pawl.Item, messages []pawl.Message, children *tree,
+) *timeline {
+	events, err := d.svc.ListEvents(ctx, pawl.EventFilter{TaskID: taskID, ItemID: itemID, Page: pawl.Page{Limit: maxTimelineEvents}})
+	if err != nil {
+		return nil
+	}
+	steps, err := d.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{
+		TaskID: taskID, ItemID: itemID, Desc: true, Brief: true, Page: pawl.Page{Limit: maxTimelineSteps}})
+	if err != nil {
+		return nil
+	}
+	effects, err := d.svc.ListEffects(ctx, pawl.EffectFilter{TaskID: taskID, ItemID: itemID, Page: pawl.Page{Limit: manyRows}})
+	if err != nil {
+		return nil
+	}
+	return timelineOf(drawn{items, events, steps.Items, messages, effects.Items, children})
+}
+
+// drawn is what a timeline is drawn from: items, and of their task the newest events and checkpoints, which are newest
+// first, messages, effects and children.
+type drawn struct {
+	items    []pawl.Item
+	events   pawl.List[pawl.Event]
+	steps    []pawl.Checkpoint
+	messages []pawl.Message
+	effects  []pawl.EffectRecord
+	children *tree
+}
+
+func timelineOf(d drawn) *timeline {
+	items, events := d.items, d.events
 	if len(items) == 0 {
 		return nil
 	}
+	now := clock.Now()
 	byItem := map[string][]pawl.Event{}
 	for _, e := range slices.Backward(events.Items) {
 		byItem[e.ItemID] = append(byItem[e.ItemID], e)
 	}
-	marks := map[string][]mark{}
-	for _, c := range slices.Backward(steps) {
+	marks, steps, bars := map[string][]mark{}, map[string][]pawl.Checkpoint{}, map[string][]bar{}
+	for _, c := range slices.Backward(d.steps) {
+		steps[c.ItemID] = append(steps[c.ItemID], c)
 		marks[c.ItemID] = append(marks[c.ItemID], mark{Kind: "checkpoint", Label: cmp.Or(c.Name, c.Type), At: c.CreatedAt})
 	}
-	for _, m := range messages {
+	for _, m := range d.messages {
+		bars[m.ItemID] = append(bars[m.ItemID], messageBar(m))
 		marks[m.ItemID] = append(marks[m.ItemID], mark{Kind: "message", Label: "of the " + m.Role, At: m.CreatedAt})
 	}
+	for _, f := range d.effects {
+		bars[f.ItemID] = append(bars[f.ItemID], effectBar(f))
+	}
 	t := &timeline{From: items[0].CreatedAt, Partial: events.Next != ""}
-	for i, it := range items {
-		r := timelineRow{Item: it, Y: timelineAxis + i*timelineRowHeight}
+	for _, it := range items {
+		r := timelineRow{Item: it, Y: t.Height()}
 		if of := byItem[it.ID]; len(of) > 0 {
 			r.Spans, r.Marks = spansOf(it, of)
 		} else {
 			r.Spans = roughSpans(it)
 		}
 		r.Marks = append(marks[it.ID], r.Marks...)
+		starts := map[int]time.Time{}
+		for _, s := range r.Spans {
+			starts[s.Attempt] = s.From
+		}
+		r.put(slices.Concat(stepBars(steps[it.ID], starts), bars[it.ID], waitBars(r.Spans)), now)
 		t.Rows = append(t.Rows, r)
 	}
-	t.place(clock.Now())
+	if d.children != nil && len(d.children.Tasks) > 0 {
+		r := timelineRow{Children: true, Y: t.Height()}
+		r.put(childBars(d.children.Tasks), now)
+		t.Rows = append(t.Rows, r)
+	}
+	t.place(now)
 	return t
 }
 
@@ -195,6 +287,10 @@ func (t *timeline) place(now time.Time) {
 			for j := range t.Rows[i].Marks {
 				m := &t.Rows[i].Marks[j]
 				do(m.At, &m.At, &m.X, new(float64))
+			}
+			for j := range t.Rows[i].Bars {
+				l := &t.Rows[i].Bars[j]
+				do(l.From, l.To, &l.X, &l.Width)
 			}
 		}
 	}

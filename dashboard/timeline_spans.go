@@ -33,7 +33,11 @@ func spansOf(it pawl.Item, events []pawl.Event) (spans []span, marks []mark) {
 			case state == pawl.ItemLeased:
 				spans = append(spans, span{Kind: "attempt", Attempt: e.Attempt, Worker: e.ActorID, From: e.CreatedAt})
 			case !rests(state):
-				spans = append(spans, span{Kind: string(state), From: e.CreatedAt})
+				s := span{Kind: string(state), From: e.CreatedAt}
+				if e.Event == "suspended" {
+					s.For = waitIn(e.Data)
+				}
+				spans = append(spans, s)
 			}
 		}
 	}

@@ -387,17 +387,33 @@ func TestRetentionBesideUploads(t *testing.T) {
 			p := pawltest.OpenReal(t, which, engine.Options{Blobs: directory(t, t.TempDir())})
 			ctx, stop := context.WithCancel(t.Context())
 			var removing, all sync.WaitGroup
-			var removed atomic.Int64
+			var removed, passes, took atomic.Int64 // took is how long an upload and its reference last
 			removing.Go(func() {
 				for ctx.Err() == nil {
 					removed.Add(removeUnused(t, p))
+					passes.Add(1)
+					// On a slow machine, too, some uploads are referred to before the next round.
+					time.Sleep(time.Duration(rand.Int64N(2*took.Load() + 1)))
+				}
+			})
+			removing.Go(func() {
+				for ctx.Err() == nil {
+					removeBytes(t, p)
 				}
 			})
 			var kept sync.Map
 			rounds := 0
 			for ; rounds < times(10, 200) || removed.Load() < 5; rounds++ {
+				between := func() { time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) }
+				if rounds%2 == 0 { // nothing refers to the blob before it is removed
+					between = func() {
+						for n := passes.Load(); passes.Load() < n+2; {
+							time.Sleep(time.Millisecond)
+						}
+					}
+				}
 				for range 4 {
-					all.Go(func() { kept.Store(referred(t, p, uint64(rounds)), true) })
+					all.Go(func() { kept.Store(referred(t, p, uint64(rounds), between, &took), true) })
 				}
 				all.Wait()
 			}
@@ -417,7 +433,7 @@ func TestRetentionBesideUploads(t *testing.T) {
 	}
 }
 
-// removeUnused removes unused blobs and their bytes, however new they are.
+// removeUnused removes unused blobs, however new they are.
 func removeUnused(t *testing.T, p *pawltest.Pawl) (removed int64) {
 	err := p.Exec("UPDATE pawl.uploaded_blobs SET used_at = 0")
 	if err == nil {
@@ -434,26 +450,35 @@ func removeUnused(t *testing.T, p *pawltest.Pawl) (removed int64) {
 			return err
 		})
 	}
-	if err == nil {
-		err = p.Exec("UPDATE pawl.uploads SET used_at = 0 WHERE state = 2")
-	}
-	if err == nil && rand.IntN(4) == 0 {
-		_, err = p.Engine.Sweep(t.Context())
-	}
 	if err != nil {
 		t.Error(err)
 	}
 	return removed
 }
 
-// referred uploads a blob until a task refers to it, and reads it.
-func referred(t *testing.T, p *pawltest.Pawl, seed uint64) string {
-	for {
+// removeBytes removes the bytes of removed blobs, however new they are. A sweep has many
+// transactions: on a busy machine it lasts longer than many uploads.
+func removeBytes(t *testing.T, p *pawltest.Pawl) {
+	err := p.Exec("UPDATE pawl.uploads SET used_at = 0 WHERE state = 2")
+	if err == nil {
+		_, err = p.Engine.Sweep(t.Context())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// referred uploads a blob until a task refers to it, and reads it. The first time it calls
+// between before the task is created.
+func referred(t *testing.T, p *pawltest.Pawl, seed uint64, between func(), took *atomic.Int64) string {
+	for ; ; between = func() {} {
+		began := time.Now()
 		b, err := p.Engine.PutBlob(t.Context(), pawl.BlobUpload{Content: noise(seed, 1000)})
 		if err == nil {
-			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+			between()
 			_, err = pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "t", Payload: []byte(`{"$blob":"` + b.Address + `"}`)})
 		}
+		took.Store(min(int64(time.Since(began)), int64(time.Second)))
 		switch {
 		case errors.Is(err, pawl.ErrInvalid): // it was removed between the two calls
 			continue

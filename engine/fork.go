@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-work/pawl"
-	ledger "github.com/pawl-work/pawl/engine/internal/effects"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -99,8 +99,8 @@ func (e *Engine) referToEffects(rows []store.EffectRow, taskID string, copyOf ma
 			continue
 		}
 		key := f.Key
-		if key == ledger.DefaultKey(f.ItemID, f.Name) {
-			key = ledger.DefaultKey(item, f.Name)
+		if rest, own := strings.CutPrefix(key, f.ItemID); own { // a default key, or that of a gate: the copy's is of its own item
+			key = item + rest
 		}
 		out = append(out, f.Reference(e.ids.next("eff"), taskID, item, key))
 	}

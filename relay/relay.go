@@ -11,12 +11,15 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/tracing"
 )
 
@@ -76,7 +79,7 @@ type SinkOptions struct {
 	// MaxTries skips an event, as refused, after so many failures while other events
 	// were accepted; 0 = never: it is retried, and the later events of its task wait.
 	MaxTries int
-	// Namespaces, Types and Events filter the events; an empty list lets all through.
+	// Namespaces, Types and Events filter the events; an empty list lets all through. Events are names of pawl.Events.
 	Namespaces, Types, Events []string
 }
 
@@ -111,6 +114,25 @@ var sinkName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 func Check(name string) error {
 	if !sinkName.MatchString(name) {
 		return pawl.Invalid("/relay", "a sink's name must be 1 to 64 of a-z, 0-9, - and _, not %q", name)
+	}
+	return nil
+}
+
+// CheckEvents returns an invalid error if one of the names is not that of an event: nothing would ever be delivered for it.
+func CheckEvents(names []string) error {
+	known := make([]string, len(pawl.Events))
+	for i, e := range pawl.Events {
+		known[i] = e.Name
+	}
+	for _, name := range names {
+		if slices.Contains(known, name) {
+			continue
+		}
+		hint := ""
+		if near := nearest.Some(name, known); len(near) > 0 {
+			hint = "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return pawl.Invalid("/relay", "there is no event %q%s", name, hint)
 	}
 	return nil
 }
@@ -172,6 +194,9 @@ func (o Options) runners() (all []*runner, err error) {
 	seen := map[string]bool{}
 	for _, s := range o.Sinks {
 		if err := Check(s.Name); err != nil {
+			return nil, err
+		}
+		if err := CheckEvents(s.Events); err != nil {
 			return nil, err
 		}
 		if seen[s.Name] {

@@ -349,6 +349,15 @@ func TestFilters(t *testing.T) {
 	})
 }
 
+// An event that does not exist is refused: nothing would be delivered for it.
+func TestUnknownEventsAreRefused(t *testing.T) {
+	o := relay.Options{Sinks: []relay.SinkOptions{{Name: "s", Sink: &fakeSink{}, Events: []string{"completed", "complete"}}}}
+	err := relay.Run(t.Context(), o)
+	if pawl.CodeOf(err) != pawl.CodeInvalid || !strings.Contains(err.Error(), `"complete"; did you mean completed`) {
+		t.Error(err)
+	}
+}
+
 func TestNamesAreChecked(t *testing.T) {
 	for _, name := range []string{"", "A", "sweep.pass", "a b", strings.Repeat("a", 65)} {
 		if err := relay.Run(context.Background(), relay.Options{Sinks: singleSink(name, &fakeSink{})}); !errors.Is(err, pawl.ErrInvalid) {

@@ -108,6 +108,7 @@ var about = map[string]string{
 	"relays":           "Delivery of events.",
 	"queues":           "What is claimable, by type.",
 	"budgets":          "Allowances of tokens, money or requests.",
+	"streams":          "Messages, and streams that clients create, as Durable Streams.",
 	"effects":          "Calls to the outside that change something there.",
 	"schedules":        "Tasks at certain times.",
 	"inbound":          "Webhooks of other systems.",

@@ -24,7 +24,6 @@ type streamAppend struct {
 	producer string
 	epoch, n int64
 	closes   bool
-	made     bool // it is part of the making of the stream
 }
 
 func (a *streamAppend) closeOnly() bool { return a.closes && len(a.records) == 0 }

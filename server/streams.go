@@ -88,6 +88,7 @@ func (s *server) streams() {
 	add(s, "append_stream", answer(s.appendStream))
 	add(s, "delete_stream", answer(s.deleteStream))
 	add(s, "read_stream", func(_ context.Context, in *struct {
+		Name string `path:"id" doc:"The stream's name, which may have slashes; or a message's id."`
 		named
 		Offset string `query:"offset" doc:"Where to begin: -1, now, or what Stream-Next-Offset said."`
 		Live   string `query:"live" doc:"long-poll or sse: wait for more."`

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -75,7 +76,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) e
 		}
 		return err
 	}
-	s.Log.InfoContext(ctx, "archive deleted", "task_id", taskID, "namespace", namespace)
+	s.Log.InfoContext(ctx, "archive deleted", "task_id", taskID, "namespace", namespace, "actor", pawl.CallerOf(ctx).ActorID)
 	s.removeFile(ctx, path) // its own, or that of the newest segment
 	for _, g := range before {
 		s.removeFile(ctx, g.Path)

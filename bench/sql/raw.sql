@@ -57,3 +57,7 @@ CREATE TABLE bare (id integer PRIMARY KEY, body text NOT NULL)
 -- name: bare commit
 INSERT INTO bare (id, body)
 VALUES ($1, $2)
+-- name: bare table
+CREATE TABLE bare (n INTEGER, payload TEXT)
+-- name: bare insert
+INSERT INTO bare VALUES ($1, $2)

@@ -3,6 +3,7 @@
 import { follow } from "./message.js";
 import { keepCurrent } from "./refresh.js";
 import { showTimes } from "./times.js";
+import "./zoom.js";
 
 showTimes(document);
 setInterval(() => showTimes(document), 10_000);

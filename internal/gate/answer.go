@@ -79,13 +79,13 @@ func (c *call) give(status int, headers http.Header, body []byte) {
 		err = http.NewResponseController(c.w).Flush()
 	}
 	if err == nil && c.r.Context().Err() == nil {
-		c.delivered()
+		c.mine().Count(c.digest)
 	}
 }
 
 // replay returns a recorded answer. What a person said happened has any form: it is the body.
 func (c *call) replay(ctx context.Context, out pawl.OpenedEffect) {
-	c.meet(c.key)
+	c.mine().Meet(c.key)
 	var rec record
 	if json.Unmarshal(out.Answer, &rec) != nil || rec.Status == 0 {
 		c.give(http.StatusOK, http.Header{"Content-Type": {"application/json"}}, out.Answer)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -64,7 +63,7 @@ func (c *call) request(ctx context.Context, key string) *http.Request {
 // effect sends a request that changes something, once, or answers what was recorded.
 func (c *call) effect(ctx context.Context) {
 	c.identify()
-	amount, err := c.u.price(c.body)
+	amount, err := c.u.price(c.r.Method, c.at, c.body)
 	if err != nil {
 		refuse(c.w, c.r, err)
 		return
@@ -75,7 +74,10 @@ func (c *call) effect(ctx context.Context) {
 		return
 	}
 	open := pawl.OpenEffectCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID, Attempt: c.fence.Attempt, Name: c.name(), Key: c.key,
-		RequestHash: c.digest, Repeatable: c.u.Repeatable, Budget: c.u.Budget, Amount: amount, Approve: c.u.Approve || ask}
+		RequestHash: c.digest, Repeatable: c.u.Repeatable, Approve: c.u.Approve || ask}
+	if amount > 0 {
+		open.Budget, open.Amount = c.u.Budget, amount
+	}
 	out, err := c.open(ctx, open)
 	if e := pawl.EffectOf(err); e != "" && pawl.CodeOf(err) == pawl.CodeEffectUnknown && c.u.Probe != "" {
 		if c.probe(ctx, e) {
@@ -128,14 +130,15 @@ func (c *call) name() string {
 // idempotency key does not count: SDKs make a new one after a crash.
 func (c *call) identify() {
 	body := sha256.Sum256(c.body)
-	c.digest = digest(c.u.name, c.r.Method, c.at, c.r.URL.RawQuery, hex.EncodeToString(body[:]))
+	c.digest = Digest(c.u.name, c.r.Method, c.at, c.r.URL.RawQuery, hex.EncodeToString(body[:]))
 	if c.key = c.r.Header.Get(KeyHeader); c.key != "" {
 		return
 	}
-	c.key = digest(c.fence.ItemID, c.digest, strconv.Itoa(c.answered()))
+	c.key = KeyOf(c.fence.ItemID, c.digest, strconv.Itoa(c.mine().Answered(c.digest)))
 }
 
-func digest(parts ...string) string {
+// Digest is the SHA-256 of texts, hexadecimal. Where one ends and the next begins counts.
+func Digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:%s", len(p), p)
@@ -146,8 +149,10 @@ func digest(parts ...string) string {
 // maxAttempts bounds the attempts that a process remembers.
 const maxAttempts = 10_000
 
-// mine returns what this process knows of the attempt's requests. The caller holds the lock.
-func (c *call) mine() *requests {
+// mine returns what this process knows of the attempt's requests.
+func (c *call) mine() *Requests {
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
 	who := attempt{c.fence.ItemID, c.fence.Attempt}
 	mine := c.g.seen[who]
 	if mine == nil {
@@ -160,62 +165,19 @@ func (c *call) mine() *requests {
 			}
 			delete(c.g.seen, oldest)
 		}
-		mine = &requests{answered: map[string]int{}, met: map[string]bool{}}
+		mine = NewRequests(false)
 		c.g.seen[who] = mine
 	}
 	mine.last = clock.Now()
 	return mine
 }
 
-func (c *call) answered() int {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	return c.mine().answered[c.digest]
-}
-
-// delivered counts an answer that the caller has got: the next equal request is another one.
-func (c *call) delivered() {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	c.mine().answered[c.digest]++
-}
-
-// changed reports whether the attempt sends what no earlier attempt has sent, while an effect of an earlier
-// one on the same upstream has no counterpart yet: then a person is asked.
+// changed reports whether a person is asked because of what earlier attempts have sent; see Requests.Changed.
 func (c *call) changed(ctx context.Context) (bool, error) {
-	if c.fence.Attempt < 2 || c.u.Changed == "new" || c.u.Approve {
+	if c.u.Changed == "new" || c.u.Approve {
 		return false, nil
 	}
-	var cursor string
-	var earlier []string
-	for {
-		list, err := c.g.Ledger.ListEffects(ctx, pawl.EffectFilter{ItemID: c.fence.ItemID, Page: pawl.Page{Limit: pawl.MaxPage, Cursor: cursor}})
-		if err != nil {
-			return false, err
-		}
-		for _, f := range list.Items {
-			if f.Key == c.key {
-				c.meet(f.Key)
-				return false, nil
-			}
-			if strings.HasPrefix(f.Name, c.u.name+" ") && f.State != pawl.EffectFailed && f.Attempt < c.fence.Attempt {
-				earlier = append(earlier, f.Key)
-			}
-		}
-		if cursor = list.Next; cursor == "" {
-			break
-		}
-	}
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	met := c.mine().met
-	return slices.ContainsFunc(earlier, func(key string) bool { return !met[key] }), nil
-}
-
-func (c *call) meet(key string) {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	c.mine().met[key] = true
+	return c.mine().Changed(ctx, c.g.Ledger, Request{Fence: c.fence, Upstream: c.u.name, Key: c.key, Digest: c.digest})
 }
 
 // copyHeaders sets the headers of an answer, or the credentials of a request.

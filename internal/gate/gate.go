@@ -68,7 +68,7 @@ type Gate struct {
 	sends *http.Client
 
 	mu   sync.Mutex
-	seen map[attempt]*requests // what each attempt has sent through this process
+	seen map[attempt]*Requests // what each attempt has sent through this process
 }
 
 // attempt is one claim.
@@ -77,19 +77,12 @@ type attempt struct {
 	number int
 }
 
-// requests are those of an attempt: how many equal ones were answered, and the effects that it has met.
-type requests struct {
-	answered map[string]int
-	met      map[string]bool
-	last     time.Time
-}
-
 // defaultLease is the length of the gate's own lease in seconds. It is extended three times in that time.
 const defaultLease = 15
 
 // New returns a gate.
 func New(o Options) (*Gate, error) {
-	g := &Gate{Options: o, upstreams: map[string]*upstream{}, seen: map[attempt]*requests{}}
+	g := &Gate{Options: o, upstreams: map[string]*upstream{}, seen: map[attempt]*Requests{}}
 	if g.Getenv == nil {
 		g.Getenv = func(string) string { return "" }
 	}

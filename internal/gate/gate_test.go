@@ -336,6 +336,49 @@ func TestTheGateSpendsABudget(t *testing.T) {
 	})
 }
 
+// Each call has its own price: a fixed one, or a number of its body. What failed costs nothing.
+func TestCallsHavePrices(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		if _, err := p.Engine.PutBudget(t.Context(), "eur", pawl.NewBudget{Unit: "EUR", Limit: 30}); err != nil {
+			t.Fatal(err)
+		}
+		d := open(t, p, func(u *gate.Upstream) {
+			u.Effects, u.Budget = nil, "eur"
+			u.Prices = []string{"POST /mail/* 2", "POST /order /items/0/price", "DELETE /** 1"}
+		})
+		l := d.lease("w1")
+		spent := func(want int64) {
+			t.Helper()
+			if b, err := p.Engine.GetBudget(t.Context(), "eur"); err != nil || b.Spent != want || b.Reserved != 0 {
+				t.Errorf("the budget is %+v, want %d spent: %v", b, want, err)
+			}
+		}
+		d.want(d.do("POST", "/mail/ann", l.Token, `{}`), 200, "")
+		spent(2)
+		d.want(d.do("POST", "/order", l.Token, `{"items":[{"price":20}]}`), 200, "")
+		spent(22)
+		d.want(d.do("POST", "/other", l.Token, `{}`), 200, "") // has no price
+		spent(22)
+		d.want(d.do("POST", "/order", l.Token, `{"items":[{"price":9}]}`), 429, "budget_exhausted")
+		for _, body := range []string{`{"items":[{"price":1,"price":9}]}`,
+			`{"items":[{"price":1}],"payload":{"a":1,"a":2}}`, `{"items":[]}`, `{"items":[{"price":-1}]}`, `price=1`,
+			`{"items":[{"price":1}]} {"items":[{"price":9}]}`} {
+			d.want(d.do("POST", "/order", l.Token, body), 400, "invalid")
+		}
+		d.paid(3)
+		d.pay.answer = func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(402) }
+		d.want(d.do("DELETE", "/order/1", l.Token, ""), 402, "")
+		spent(22)
+	})
+	for _, u := range []gate.Upstream{{Prices: []string{"POST /a 1"}}, {Budget: "b", Prices: []string{"POST /a"}},
+		{Budget: "b", Prices: []string{"/a 1"}}, {Budget: "b", Prices: []string{"POST /a 0"}}, {Budget: "b"}, {Amount: "1"}} {
+		u.URL = "http://localhost"
+		if _, err := gate.New(gate.Options{Upstreams: map[string]gate.Upstream{"a": u}}); err == nil {
+			t.Errorf("the upstream %+v is accepted", u)
+		}
+	}
+}
+
 func TestAnUpstreamThatCannotBeReached(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		none, err := net.Listen("tcp", "127.0.0.1:0")
@@ -431,6 +474,67 @@ func TestAChangedRequestAsks(t *testing.T) {
 		l = d.lease("w2")
 		d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`), 202, "waiting")
 		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`), 200, `{"charge":1}`)
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":7}`), 200, `{"charge":2}`)
+		d.paid(2)
+	})
+}
+
+// Only the effect itself is its counterpart: neither another request under its key, nor one that was never sent, nor one
+// that failed.
+func TestWhatIsACounterpart(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, nil)
+		l := d.lease("w1")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`, "Pawl-Effect-Key", "order-1"), 200, "")
+		d.release(l)
+		l = d.lease("w2")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`, "Pawl-Effect-Key", "order-1"), 422, "key_reused")
+		a := d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`, "Pawl-Effect-Key", "order-2"), 202, "waiting") // is asked, never sent
+		d.paid(1)
+		d.release(l)
+		l = d.lease("w3")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`, "Pawl-Effect-Key", "order-1"), 200, `{"charge":1}`)
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":7}`, "Pawl-Effect-Key", "order-3"), 200, `{"charge":2}`)
+		if _, err := p.Engine.ApproveEffect(t.Context(), a.Header.Get("Pawl-Effect"), pawl.EffectDecision{}); err != nil {
+			t.Fatal(err)
+		}
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`, "Pawl-Effect-Key", "order-2"), 200, `{"charge":3}`)
+		d.release(l)
+		l = d.lease("w4")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":8}`), 202, "waiting") // three have no counterpart
+		d.paid(3)
+	})
+}
+
+// An upstream with changed: new sends what no earlier attempt has sent.
+func TestAChangedRequestIsNew(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, func(u *gate.Upstream) { u.Changed = "new" })
+		l := d.lease("w1")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`), 200, "")
+		d.release(l)
+		d.want(d.do("POST", "/charge", d.lease("w2").Token, `{"amount":6}`), 200, `{"charge":2}`)
+	})
+}
+
+// A fork of a task finds the effects that the original has sent through the gate, and does not act again by itself.
+func TestAForkDoesNotPayAgainAtTheGate(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, nil)
+		l := d.lease("w1")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`), 200, `{"charge":1}`)
+		if _, err := pawl.Complete(t.Context(), p.Engine, l.Fence(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if rs, err := p.Engine.ForkTasks(t.Context(), []pawl.TaskFork{{TaskID: l.TaskID}}); err != nil || rs[0].Err != nil {
+			t.Fatal(rs, err)
+		}
+		l = d.lease("w2")
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":6}`), 202, "waiting")
+		a := d.want(d.do("POST", "/charge", l.Token, `{"amount":5}`), 200, `{"charge":1}`)
+		if a.Header.Get("Pawl-Replayed") != "true" {
+			t.Errorf("the headers are %v", a.Header)
+		}
 		d.want(d.do("POST", "/charge", l.Token, `{"amount":7}`), 200, `{"charge":2}`)
 		d.paid(2)
 	})

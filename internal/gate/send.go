@@ -20,7 +20,7 @@ var errOver = errors.New("the upstream's answer is over the gate's limit")
 // send sends the request of an opened effect, records what came of it, and then answers. It goes on when
 // the caller is gone: what the upstream answers is recorded.
 func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
-	c.meet(c.key)
+	c.mine().Meet(c.key)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.g.Timeout)
 	defer cancel()
 	sending, stop := context.WithCancel(ctx)
@@ -59,16 +59,23 @@ func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 
 // keep extends the gate's lease until the call ends.
 func (c *call) keep(ctx context.Context, id string) {
-	tick := time.NewTicker(time.Duration(c.g.Lease) * time.Second / 3)
+	Renew(ctx, c.g.Lease, func() {
+		if err := c.g.Ledger.KeepEffect(ctx, id, c.fence, c.g.Lease); err != nil && ctx.Err() == nil {
+			c.g.Log.WarnContext(ctx, "the lease of a gate was not extended", "effect", id, "error", err)
+		}
+	})
+}
+
+// Renew calls extend three times in the seconds of a lease, until the context ends.
+func Renew(ctx context.Context, seconds int, extend func()) {
+	tick := time.NewTicker(time.Duration(seconds) * time.Second / 3)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := c.g.Ledger.KeepEffect(ctx, id, c.fence, c.g.Lease); err != nil && ctx.Err() == nil {
-				c.g.Log.WarnContext(ctx, "the lease of a gate was not extended", "effect", id, "error", err)
-			}
+			extend()
 		}
 	}
 }
@@ -205,7 +212,7 @@ func (c *call) streamed(ctx context.Context, id string, res *http.Response) {
 	copyHeaders(c.w.Header(), res.Header)
 	c.w.WriteHeader(res.StatusCode)
 	stream(c.w, res.Body)
-	c.delivered()
+	c.mine().Count(c.digest)
 }
 
 // probe asks the upstream by the effect's key whether it happened, and reports what it says: 2xx = it did,

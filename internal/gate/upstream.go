@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pawl-work/pawl"
 )
@@ -25,8 +28,11 @@ type Upstream struct {
 	Probe      string            // a path that is read with {key} to learn whether an unknown effect happened; "" = none
 	Budget     string            // the budget that each effect costs; "" = none
 	Amount     string            // what it costs: a number, or a JSON Pointer into the request's body
-	Approve    bool              // a person approves each effect before it is sent
-	Changed    string            // what becomes of a request that no earlier attempt sent: ask (default) or new; see docs/effects.md
+	// Prices are what calls cost, each METHOD /path AMOUNT, with a path as in Effects and an amount as above. The first
+	// that fits counts, then Amount; without either a call costs nothing.
+	Prices  []string
+	Approve bool   // a person approves each effect before it is sent
+	Changed string // what becomes of a request that no earlier attempt sent: ask (default) or new; see docs/effects.md
 }
 
 // upstream is an Upstream that was checked.
@@ -54,16 +60,12 @@ func (u Upstream) check(name string, getenv func(string) string) (*upstream, err
 		return nil, at("/url", "must be an http or https URL")
 	}
 	for i, e := range u.Effects {
-		method, pattern, two := strings.Cut(e, " ")
-		if _, err := path.Match(strings.TrimSuffix(pattern, "/**"), ""); !two || err != nil || method == "" || !strings.HasPrefix(pattern, "/") {
+		if !isCall(e) {
 			return nil, at("/effects/"+strconv.Itoa(i), "is %q; it must be METHOD /path", e)
 		}
 	}
-	if u.Amount != "" && u.Budget == "" {
-		return nil, at("/amount", "needs a budget")
-	}
-	if n, err := strconv.ParseInt(u.Amount, 10, 64); u.Budget != "" && !strings.HasPrefix(u.Amount, "/") && (err != nil || n < 1) {
-		return nil, at("/amount", "must be a number above 0, or a JSON Pointer into the request's body")
+	if err := u.checkPrices(at); err != nil {
+		return nil, err
 	}
 	if u.Changed != "" && u.Changed != "ask" && u.Changed != "new" {
 		return nil, at("/changed", "must be ask or new")
@@ -96,22 +98,65 @@ func Resolve(value string, getenv func(string) string) (string, error) {
 	return value, nil
 }
 
+// isCall reports whether a text is METHOD /path.
+func isCall(text string) bool {
+	method, pattern, two := strings.Cut(text, " ")
+	_, err := path.Match(strings.TrimSuffix(pattern, "/**"), "")
+	return two && err == nil && method != "" && strings.HasPrefix(pattern, "/")
+}
+
+// isAmount reports whether a text is a number above 0, or a JSON Pointer to one.
+func isAmount(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return strings.HasPrefix(text, "/") || err == nil && n > 0 && n <= pawl.MaxBudgetAmount
+}
+
+// checkPrices refuses prices that cannot be read.
+func (u *Upstream) checkPrices(at func(member, format string, args ...any) error) error {
+	if u.Budget == "" {
+		if u.Amount != "" {
+			return at("/amount", "needs a budget")
+		} else if len(u.Prices) > 0 {
+			return at("/prices", "need a budget")
+		}
+		return nil
+	}
+	if u.Amount == "" && len(u.Prices) == 0 || u.Amount != "" && !isAmount(u.Amount) {
+		return at("/amount", "must be a number above 0, or a JSON Pointer into the request's body")
+	}
+	for i, p := range u.Prices {
+		if call, amount := splitPrice(p); !isCall(call) || !isAmount(amount) {
+			return at("/prices/"+strconv.Itoa(i), "is %q; it must be METHOD /path AMOUNT: a number above 0, or a JSON Pointer", p)
+		}
+	}
+	return nil
+}
+
+// splitPrice returns the call and the amount of a price.
+func splitPrice(price string) (call, amount string) {
+	at := strings.LastIndex(price, " ")
+	return price[:max(at, 0)], price[at+1:]
+}
+
 // isEffect reports whether a call changes something.
 func (u *upstream) isEffect(method, at string) bool {
 	if len(u.Effects) == 0 {
 		return !slices.Contains(reading, method)
 	}
-	return slices.ContainsFunc(u.Effects, func(e string) bool {
-		want, pattern, _ := strings.Cut(e, " ")
-		if want != method {
-			return false
-		}
-		if prefix, any := strings.CutSuffix(pattern, "/**"); any { // with the prefix itself
-			return path.Clean(at) == path.Clean(prefix) || strings.HasPrefix(at, prefix+"/")
-		}
-		fits, _ := path.Match(path.Clean(pattern), path.Clean(at)) // it was checked
-		return fits
-	})
+	return slices.ContainsFunc(u.Effects, func(e string) bool { return fits(e, method, at) })
+}
+
+// fits reports whether a call is one of METHOD /path, which was checked.
+func fits(call, method, at string) bool {
+	want, pattern, _ := strings.Cut(call, " ")
+	if want != method {
+		return false
+	}
+	if prefix, rest := strings.CutSuffix(pattern, "/**"); rest { // with the prefix itself
+		return path.Clean(at) == path.Clean(prefix) || strings.HasPrefix(at, prefix+"/")
+	}
+	is, _ := path.Match(path.Clean(pattern), path.Clean(at))
+	return is
 }
 
 // address is where a call goes.
@@ -122,19 +167,33 @@ func (u *upstream) address(at, query string) string {
 	return to.String()
 }
 
-// price is what a request costs.
-func (u *upstream) price(body []byte) (int64, error) {
-	if u.Budget == "" {
+// price is what a request costs; 0 = nothing.
+func (u *upstream) price(method, at string, body []byte) (int64, error) {
+	amount := u.Amount
+	for _, p := range u.Prices {
+		if call, price := splitPrice(p); fits(call, method, at) {
+			amount = price
+			break
+		}
+	}
+	switch {
+	case u.Budget == "" || amount == "":
 		return 0, nil
+	case strings.HasPrefix(amount, "/"):
+		return AmountAt(body, amount)
 	}
-	if n, err := strconv.ParseInt(u.Amount, 10, 64); err == nil {
-		return n, nil
-	}
+	return strconv.ParseInt(amount, 10, 64)
+}
+
+// AmountAt returns the number above 0 that a JSON Pointer leads to. A text with a name twice is refused: who gets it
+// may read the other value.
+func AmountAt(text []byte, pointer string) (int64, error) {
 	var v any
-	dec := json.NewDecoder(strings.NewReader(string(body)))
+	sound := jsontext.Value(text).IsValid() // has no name twice, and nothing behind it
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	err := dec.Decode(&v)
-	for _, name := range strings.Split(u.Amount, "/")[1:] {
+	for _, name := range strings.Split(pointer, "/")[1:] {
 		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 		switch in := v.(type) {
 		case map[string]any:
@@ -150,8 +209,8 @@ func (u *upstream) price(body []byte) (int64, error) {
 	}
 	number, is := v.(json.Number)
 	n, bad := number.Int64()
-	if err != nil || !is || bad != nil || n < 1 {
-		return 0, pawl.Invalid(u.Amount, "the request costs what stands there: a whole number above 0")
+	if !sound || err != nil || !is || bad != nil || n < 1 {
+		return 0, pawl.Invalid(pointer, "the request costs what stands there: a whole number above 0")
 	}
 	return n, nil
 }

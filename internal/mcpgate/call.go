@@ -2,8 +2,6 @@ package mcpgate
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -42,6 +40,7 @@ func (p *Proxy) call(ctx context.Context, m *message) {
 	case err != nil:
 		p.refuse(ctx, m, err)
 	case out.Send:
+		p.sent.Meet(f.key)
 		f.effect = out.ID
 		if !p.takeOff(m, f) {
 			p.failed(ctx, out.ID, "not_sent", "the id of the request is that of another one")
@@ -50,7 +49,8 @@ func (p *Proxy) call(ctx context.Context, m *message) {
 		}
 		p.forwardCall(ctx, m, f)
 	case out.State == pawl.EffectDone:
-		p.counted(f)
+		p.sent.Meet(f.key)
+		p.sent.Count(f.digest)
 		p.toClient(ctx, responseTo(m.ID, marked(out.Answer, out.ID, true)))
 	default:
 		p.refuse(ctx, m, notNow(&out))
@@ -78,29 +78,12 @@ func (p *Proxy) refuse(ctx context.Context, m *message, err error) {
 // identify returns the key and digest of a call: what the client says, or the item, the call, and how many
 // equal ones of this session were answered before.
 func (p *Proxy) identify(c *toolCall) *flight {
-	f := &flight{digest: digest(p.Name, c.Name, string(canonical(c.Arguments)))}
+	f := &flight{digest: gate.Digest(p.Name, c.Name, string(canonical(c.Arguments)))}
 	if own := c.Meta[KeyMeta]; own != nil && json.Unmarshal(own, &f.key) == nil && f.key != "" {
 		return f
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f.key = digest(p.Fence.ItemID, f.digest, strconv.Itoa(p.answered[f.digest]))
+	f.key = gate.KeyOf(p.Fence.ItemID, f.digest, strconv.Itoa(p.sent.Answered(f.digest)))
 	return f
-}
-
-func digest(parts ...string) string {
-	h := sha256.New()
-	for _, part := range parts {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// counted counts an answer that the client gets: the next equal call is another one.
-func (p *Proxy) counted(f *flight) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answered[f.digest]++
 }
 
 // takeOff notes a call that is sent now. It returns false if its id is that of another one.
@@ -132,11 +115,23 @@ func (p *Proxy) open(ctx context.Context, c *toolCall, f *flight, rule Tool, rep
 	if runes := []rune(name); len(runes) > pawl.MaxEffectNameLen {
 		name = string(runes[:pawl.MaxEffectNameLen])
 	}
+	if rule.AmountAt != "" {
+		if rule.Amount, err = gate.AmountAt(c.Arguments, rule.AmountAt); err != nil {
+			return out, err
+		}
+	}
+	ask := false
+	if rule.Changed != "new" && !rule.Approve {
+		ask, err = p.sent.Changed(ctx, p.Ledger, gate.Request{Fence: p.Fence, Upstream: p.Name, Key: f.key, Digest: f.digest})
+		if err != nil {
+			return out, err
+		}
+	}
 	call := pawl.OpenEffectCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID, Attempt: p.Fence.Attempt, Name: name, Key: f.key,
-		RequestHash: f.digest, Repeatable: repeatable, Budget: rule.Budget, Amount: rule.Amount, Approve: rule.Approve}
+		RequestHash: f.digest, Repeatable: repeatable, Budget: rule.Budget, Amount: rule.Amount, Approve: rule.Approve || ask}
 	end := clock.Now().Add(p.Wait)
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		out, err = p.Ledger.OpenEffect(ctx, call)
+		out, err = p.openAsSender(ctx, call)
 		waits := err == nil && !out.Send && (out.State == pawl.EffectOpen || out.State == pawl.EffectWaiting)
 		if !waits || end.Sub(clock.Now()) < pause {
 			return out, err
@@ -191,7 +186,7 @@ func (p *Proxy) answer(ctx context.Context, m *message, f *flight) {
 			Message: "what became of effect " + f.effect + " could not be recorded"})
 		return
 	}
-	p.counted(f)
+	p.sent.Count(f.digest)
 	p.toClient(ctx, responseTo(m.ID, marked(m.Result, f.effect, false)))
 }
 

@@ -25,7 +25,8 @@ var quiet = slog.New(slog.DiscardHandler)
 type shop struct {
 	mu    sync.Mutex
 	calls map[string]int
-	cut   func() // closes the connection
+	cut   func()        // closes the connection
+	hold  chan struct{} // if it is there, slow waits until it is closed
 }
 
 func (s *shop) count(tool string) int {
@@ -60,6 +61,9 @@ func (s *shop) server() *sdk.Server {
 		s.count("slow")
 		if token := req.Params.GetProgressToken(); token != nil {
 			_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2})
+		}
+		if s.hold != nil {
+			<-s.hold
 		}
 		return said("slow done"), nil
 	}
@@ -298,7 +302,7 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := through(t, p, "2025-11-25", false, mcpgate.Options{Wait: time.Millisecond, Tools: map[string]mcpgate.Tool{
-		"pay": {Approve: true}, "ship": {Approve: true}, "tip": {Budget: "eur", Amount: 3}}})
+		"pay": {Approve: true}, "ship": {Approve: true}, "tip": {Budget: "eur", Amount: 3}, "set": {Budget: "eur", AmountAt: "/n"}}})
 	ann := pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "ann"})
 	for _, tool := range []string{"pay", "ship"} {
 		if res, text := b.call(tool, nil); !res.IsError || !strings.Contains(text, "waits for a person") || b.of(tool) != 0 {
@@ -321,13 +325,119 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 	if _, text := b.call("tip", nil); text != "tip done" {
 		t.Errorf("within the budget: %s", text)
 	}
+	if res, text := b.call("set", map[string]any{"n": 3}); !res.IsError || !strings.Contains(text, "budget_exhausted") {
+		t.Errorf("its argument is over the budget: %s", text)
+	}
+	if res, text := b.call("set", map[string]any{}); !res.IsError || !strings.Contains(text, "invalid") || b.of("set") != 0 {
+		t.Errorf("without the argument: %s, %d", text, b.of("set"))
+	}
+	if _, text := b.call("set", map[string]any{"n": 1}); text != "set done" {
+		t.Errorf("its argument is within the budget: %s", text)
+	}
+	if budget, err := p.Service.GetBudget(t.Context(), "eur"); err != nil || budget.Spent != 4 || budget.Reserved != 0 {
+		t.Errorf("the budget is %+v (%v)", budget, err)
+	}
 	if res, text := b.call("tip", nil); !res.IsError || !strings.Contains(text, "budget_exhausted") || b.of("tip") != 1 {
 		t.Errorf("over the budget: %s, %d", text, b.of("tip"))
 	}
 	b.end()
-	for pattern, tool := range map[string]mcpgate.Tool{"[": {}, "a": {Amount: 1}, "b": {Budget: "eur"}} {
+	for pattern, tool := range map[string]mcpgate.Tool{"[": {}, "a": {Amount: 1}, "b": {Budget: "eur"},
+		"c": {Budget: "eur", AmountAt: "n"}, "d": {AmountAt: "/n"}, "e": {Budget: "eur", Amount: 1, AmountAt: "/n"}} {
 		if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{pattern: tool}}); err == nil {
 			t.Errorf("the rule %s %+v is accepted", pattern, tool)
 		}
 	}
+}
+
+// A later attempt that calls something else, while a call of an earlier one has no counterpart, asks a person.
+func TestAChangedCallAsks(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "agent"}); err != nil {
+			t.Fatal(err)
+		}
+		attempt := func(tools map[string]mcpgate.Tool, fn func(b *bench)) {
+			t.Helper()
+			ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"agent"}})
+			if err != nil || len(ls) != 1 {
+				t.Fatal(ls, err)
+			}
+			b := through(t, p, "2025-11-25", false, mcpgate.Options{Fence: ls[0].Fence(), Tools: tools, Wait: time.Millisecond})
+			fn(b)
+			b.end()
+			if _, err := p.Service.Release(t.Context(), []pawl.ReleaseCall{{Fence: ls[0].Fence()}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		attempt(nil, func(b *bench) { b.call("pay", map[string]any{"n": 1}) })
+		attempt(nil, func(b *bench) {
+			if res, text := b.call("pay", map[string]any{"n": 2}); !res.IsError || !strings.Contains(text, "waits for a person") {
+				t.Errorf("a changed call answers %s", text)
+			}
+			if _, text := b.call("pay", map[string]any{"n": 1}); text != "pay done" || b.of("pay") != 0 {
+				t.Errorf("the counterpart answers %s, called %d times", text, b.of("pay"))
+			}
+			if _, text := b.call("ship", nil); text != "ship done" {
+				t.Errorf("with all counterparts it answers %s", text)
+			}
+		})
+		attempt(map[string]mcpgate.Tool{"*": {Changed: "new"}}, func(b *bench) {
+			if _, text := b.call("tip", nil); text != "tip done" {
+				t.Errorf("as a new call it answers %s", text)
+			}
+		})
+	})
+	if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{"pay": {Changed: "maybe"}}}); err == nil {
+		t.Error("another word is accepted")
+	}
+}
+
+// The gate sends under a lease of its own, which it renews: an attempt that ends meanwhile changes nothing, and the
+// answer is recorded.
+func TestTheGateHasALeaseOfItsOwn(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		b := through(t, p, "2025-11-25", false, mcpgate.Options{Lease: 2})
+		b.hold = make(chan struct{})
+		answered := make(chan string, 1)
+		go func() {
+			_, text := b.call("slow", nil)
+			answered <- text
+		}()
+		state := func(want pawl.EffectState) (f pawl.EffectRecord) {
+			t.Helper()
+			for range 500 {
+				if f = b.effects()["slow"]; f.State == want {
+					return f
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			t.Fatalf("the effect is %q, want %q", f.State, want)
+			return f
+		}
+		f := state(pawl.EffectOpen)
+		if f.Sender != pawl.SentByGate || f.SentUntil == nil {
+			t.Fatalf("the effect is %+v", f)
+		}
+		if rs, err := p.Service.Release(t.Context(), []pawl.ReleaseCall{{Fence: b.session.Fence}}); err != nil || rs[0].Err != nil {
+			t.Fatal(rs, err)
+		}
+		for range 3 { // longer than one lease of the gate
+			p.Advance(time.Second)
+			until := *f.SentUntil
+			for n := 0; !f.SentUntil.After(until); n++ {
+				if f = state(pawl.EffectOpen); n == 500 || f.SentUntil == nil {
+					t.Fatal("the lease is not renewed")
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if _, err := p.Service.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(b.hold)
+		if text := <-answered; text != "slow done" {
+			t.Errorf("the call answers %s", text)
+		}
+		state(pawl.EffectDone)
+		b.end()
+	})
 }

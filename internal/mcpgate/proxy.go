@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/gate"
 )
 
 // Members of _meta.
@@ -22,7 +23,10 @@ const (
 )
 
 // Ledger is where the gate records effects.
-type Ledger interface{ pawl.EffectSender }
+type Ledger interface {
+	pawl.EffectSender
+	pawl.EffectReader
+}
 
 // Conn is a connection to a client or a server.
 type Conn interface {
@@ -43,9 +47,11 @@ type Options struct {
 	Name   string // of the server, in names of effects
 	Ledger Ledger
 	Fence  pawl.Fence // the claim that the calls belong to
+	Own    bool       // the gate has made the task for itself: there was no attempt before
 	Tools  map[string]Tool
 	Log    *slog.Logger  // nil = slog.Default
 	Wait   time.Duration // how long a call waits for an approval, or for an equal call; 0 = 45 s
+	Lease  int           // of the gate on an effect that it sends, in seconds; 0 = 15
 }
 
 // Proxy passes messages between a client and a server.
@@ -60,9 +66,9 @@ type Proxy struct {
 	hints    map[string]hints
 	flights  map[string]*flight // by the id of the request
 	lists    map[string]bool    // ids of requests for lists of tools
-	answered map[string]int     // how many equal calls were answered, by their digest
 	going    map[string]string  // effects of calls that asked for input, by the effect's key
 	calls    sync.WaitGroup
+	sent     *gate.Requests
 }
 
 // flight is a request that the server has not answered.
@@ -71,6 +77,8 @@ type flight struct {
 	effect string
 	key    string
 	digest string
+
+	unknown bool // it was reported so: the call was cancelled, and its answer may still come
 }
 
 const (
@@ -91,8 +99,11 @@ func New(o Options) (*Proxy, error) {
 	if o.Wait <= 0 {
 		o.Wait = waitTime
 	}
+	if o.Lease <= 0 {
+		o.Lease = defaultLease
+	}
 	return &Proxy{Options: o, own: "pawl-gate-" + rand.Text() + "-", hints: map[string]hints{}, flights: map[string]*flight{},
-		lists: map[string]bool{}, answered: map[string]int{}, going: map[string]string{}}, nil
+		lists: map[string]bool{}, going: map[string]string{}, sent: gate.NewRequests(o.Own)}, nil
 }
 
 // Run passes messages until one of the two ends. What the server has not answered then is unknown.
@@ -101,6 +112,13 @@ func (p *Proxy) Run(ctx context.Context, client, server Conn) error {
 	if l, ok := server.(losing); ok {
 		l.onLoss(p.lost)
 	}
+	keeping, end := context.WithCancel(context.WithoutCancel(ctx))
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		p.keep(keeping)
+	}()
+	defer func() { end(); <-kept }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	fromClient, fromServer := make(chan error, 1), make(chan error, 1)
@@ -261,6 +279,7 @@ func (p *Proxy) cancelled(ctx context.Context, m *message) {
 		}
 		p.mu.Lock()
 		still := p.flights[id] == f
+		f.unknown = still
 		p.mu.Unlock()
 		if still {
 			p.unknown(context.WithoutCancel(ctx), f.effect, "the client cancelled the call, and the server has not answered it")

@@ -20,6 +20,8 @@ type Tool struct {
 	Approve    bool   // a person approves each call
 	Budget     string // the budget that each call costs; "" = none
 	Amount     int64  // what it costs
+	AmountAt   string // in place of Amount: a JSON Pointer into the call's arguments, where a number above 0 stands
+	Changed    string // what becomes of a call that no earlier attempt made: ask (default) or new; see docs/effects.md
 }
 
 // checkTools refuses rules that cannot work.
@@ -29,8 +31,12 @@ func checkTools(tools map[string]Tool) error {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return pawl.Invalid(at, "is not the name of a tool, or a pattern with *")
 		}
-		if (t.Budget == "") != (t.Amount == 0) || t.Amount < 0 {
-			return pawl.Invalid(at+"/amount", "must be a number above 0, and go with a budget")
+		priced := t.Amount > 0 && t.AmountAt == "" || t.Amount == 0 && strings.HasPrefix(t.AmountAt, "/")
+		if t.Budget == "" && (t.Amount != 0 || t.AmountAt != "") || t.Budget != "" && !priced {
+			return pawl.Invalid(at+"/amount", "must be a number above 0, or a JSON Pointer into the arguments, and go with a budget")
+		}
+		if t.Changed != "" && t.Changed != "ask" && t.Changed != "new" {
+			return pawl.Invalid(at+"/changed", "must be ask or new")
 		}
 	}
 	return nil

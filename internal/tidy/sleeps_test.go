@@ -67,6 +67,7 @@ var sleeps = map[string]struct {
 	"store/sqlite/wal_limit_test.go":            {1, expires},
 	"sweep/retain_failed_test.go":               {1, asks},
 	"internal/gate/gate_test.go":                {1, asks},
+	"internal/mcpgate/gate_test.go":             {2, asks},
 	"worker/effect_test.go":                     {1, asks},
 	"worker/fake_test.go":                       {1, bubble},
 	"worker/log_test.go":                        {1, bubble},

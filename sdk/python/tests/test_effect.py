@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
+import socket
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 import pawl
@@ -154,3 +161,66 @@ def test_effects_over_the_client(client: pawl.Client, kind: str) -> None:
     assert again["send"]
     assert client.effect_done(lease, again["id"], {"n": 1})["state"] == "done"
     assert client.get_effect(again["id"])["sendings"] == 2
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+    return port
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[http.server.BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """A service that reads each request and then does what it is told to."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            answer(self)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def over_urllib(url: str) -> Any:
+    return urllib.request.urlopen(urllib.request.Request(url, b"{}", method="POST"), timeout=1)
+
+
+def over_httpx(url: str) -> Any:
+    return httpx.post(url, content=b"{}", timeout=1, follow_redirects=True, trust_env=False)
+
+
+@pytest.mark.parametrize("post", [over_urllib, over_httpx])
+def test_what_was_not_sent(post: Callable[[str], Any]) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}/"
+    for url in (nowhere, "http://no-such-host.invalid/"):
+        with pytest.raises(pawl.NotDone) as e, pawl.not_sent():
+            post(url)
+        assert e.value.__cause__ is not None
+
+    def closes(h: http.server.BaseHTTPRequestHandler) -> None:
+        h.close_connection = True
+
+    def redirects(h: http.server.BaseHTTPRequestHandler) -> None:
+        h.send_response(303)
+        h.send_header("Location", nowhere)
+        h.end_headers()
+
+    def waits(h: http.server.BaseHTTPRequestHandler) -> None:
+        threading.Event().wait(2)
+
+    for answer in (closes, redirects, waits):
+        with answering(answer) as url, pytest.raises(Exception) as sent, pawl.not_sent():
+            post(url)
+        assert not isinstance(sent.value, pawl.NotDone), answer
+    with pytest.raises(ValueError), pawl.not_sent():
+        raise ValueError("of the handler itself")

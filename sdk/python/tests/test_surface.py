@@ -15,10 +15,15 @@ from pawl._generated.routes import ROUTES
 
 FOLDER = Path(__file__).resolve().parents[1]
 
-# Calls that are not for programs: browsers of the AI SDK, other services' webhooks, the older shape, a page.
+# Calls that are not for programs of ours: browsers of the AI SDK, clients of Durable Streams, other services' webhooks,
+# the older shape, a page.
 LEFT_OUT = {
     "chat",
     "resume_chat",
+    "create_stream",
+    "append_stream",
+    "read_stream",
+    "delete_stream",
     "receive_webhook",
     "plain_create_task",
     "plain_task",

@@ -19,10 +19,20 @@ import pytest
 
 import pawl
 import pawl.testing
+from pawl._steps import args_of
 
 from .conftest import Running, ended, state, until
 
 Server = pawl.testing.Server
+
+
+def test_a_step_says_how_long_it_ran() -> None:
+    """What a checkpoint keeps has the time and the arguments."""
+    args = args_of("s", None, [1], {})
+    slow = args.kept(time.monotonic() - 1.5)["metadata"]
+    assert 1500 <= slow.pop("took_ms") < 60_000
+    assert slow == {"args": dict(args.parts)}
+    assert "took_ms" not in args.kept()["metadata"]
 
 
 def error_of(item: pawl.types.ItemView) -> pawl.types.Failure:

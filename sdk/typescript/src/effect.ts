@@ -12,6 +12,26 @@ export class NotDone extends Error {
   override readonly name = "NotDone";
 }
 
+/** What undici, of which fetch is, says when no connection was made in time. */
+const noConnection = ["UND_ERR_CONNECT_TIMEOUT"];
+
+/**
+ * Returns `NotDone` in place of an error of fetch, http or net after which no request can have left: the name of the
+ * host is not known, or no connection was made. Any other error is returned as it is. Call fetch with
+ * `redirect: "manual"`: the error of a request that was redirected does not say that the one before it was answered.
+ */
+export function notSent(error: unknown): unknown {
+  return neverLeft(error) ? new NotDone(wordsOf(error), { cause: error }) : error;
+}
+
+function neverLeft(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError) return error.errors.length > 0 && error.errors.every(neverLeft); // one for each address
+  const { syscall, code } = error as NodeJS.ErrnoException;
+  if (syscall === "connect" || syscall === "getaddrinfo" || noConnection.includes(code ?? "")) return true;
+  return error instanceof TypeError && neverLeft(error.cause); // fetch failed
+}
+
 /** What the outside says about the key of an effect, and its answer if it happened. */
 export type Probed = { happened: false } | { happened: true; answer?: unknown };
 

@@ -1,5 +1,5 @@
 export { again, fence, must, pawl, PawlError, type Chunk, type Lease, type Message, type Pawl, type PawlCalls, type PawlOptions, type Problem, type Schemas } from "./client.ts";
-export { NotDone, type EffectOptions, type Probed } from "./effect.ts";
+export { NotDone, notSent, type EffectOptions, type Probed } from "./effect.ts";
 export { Permanent, RetryAfter } from "./failure.ts";
 export { followMessage, MessageContent } from "./follow.ts";
 export type { Refusal } from "./handin.ts";

@@ -175,8 +175,8 @@ class Writing implements MessageWriter {
       }
       this.#enter(name);
       try {
-        return await this.#steps.inside(name, () => fn(this), async (snapshot) => {
-          await this.#endStep(snapshot, { name, ...kept(hashed) });
+        return await this.#steps.inside(name, () => fn(this), async (snapshot, took) => {
+          await this.#endStep(snapshot, { name, ...kept(hashed, took) });
           const metadata = { args: hashed.parts, message_id: this.id };
           if (!this.#ended) this.#steps.remember(name, { type: "iteration_end", args_hash: hashed.hash, snapshot, metadata });
         });

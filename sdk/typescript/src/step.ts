@@ -52,15 +52,17 @@ export class Steps {
         replayedStep(name);
         return replayed<T>(name, known, hashed);
       }
-      return await this.inside(name, fn, (snapshot) => this.save(name, { type: "tool_executed", snapshot, ...kept(hashed) }));
+      return await this.inside(name, fn, (snapshot, took) => this.save(name, { type: "tool_executed", snapshot, ...kept(hashed, took) }));
     });
 
   /** Runs the function of a step and saves its result. */
-  inside<T>(name: string, fn: () => T | Promise<T>, save: (snapshot: unknown) => Promise<unknown>): Promise<T> {
+  inside<T>(name: string, fn: () => T | Promise<T>, save: (snapshot: unknown, took: number) => Promise<unknown>): Promise<T> {
     return inSpan(stepSpan(name), "INTERNAL", { "pawl.step.name": name, "pawl.item.id": this.#lease.id }, async () => {
+      const began = performance.now();
       const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], fn);
+      const took = Math.floor(performance.now() - began);
       const snapshot = plain(result); // what a later attempt gets
-      await save(snapshot);
+      await save(snapshot, took);
       return snapshot as T;
     });
   }
@@ -97,9 +99,10 @@ export class Steps {
   }
 }
 
-/** What a checkpoint keeps of a step's arguments. */
-export function kept({ hash, parts }: StepArgs): { args_hash: string; metadata?: { args: StepArgs["parts"] } } {
-  return { args_hash: hash, ...(Object.keys(parts).length > 0 ? { metadata: { args: parts } } : {}) };
+/** What a checkpoint keeps of a step's arguments, and how long its function ran, in milliseconds. */
+export function kept({ hash, parts }: StepArgs, took: number): { args_hash: string; metadata?: { args?: StepArgs["parts"]; took_ms?: number } } {
+  const metadata = { ...(Object.keys(parts).length > 0 ? { args: parts } : {}), ...(took > 0 ? { took_ms: took } : {}) };
+  return { args_hash: hash, ...(Object.keys(metadata).length > 0 ? { metadata } : {}) };
 }
 
 /** The saved result of a step, of the item or of a message. What does not fit the step is an error for good. */

@@ -1,7 +1,8 @@
 // Effects of handlers act once, or it is said that it is not known.
 import assert from "node:assert/strict";
+import { createServer, type Server } from "node:net";
 import { test } from "node:test";
-import { must, NotDone, pawl, type EffectOptions, type Job, type Pawl } from "../src/index.ts";
+import { must, NotDone, notSent, pawl, type EffectOptions, type Job, type Pawl } from "../src/index.ts";
 import { databases, Fixture } from "./fixture.ts";
 import { create, itemOf, works } from "./works.ts";
 
@@ -90,3 +91,29 @@ for (const database of databases) {
     }
   });
 }
+
+/** A server that does with each connection what it is told to, and its URL. */
+async function listening(server: Server): Promise<string> {
+  await new Promise<void>((then) => server.listen(0, "127.0.0.1", then));
+  const at = server.address();
+  return `http://127.0.0.1:${at && typeof at === "object" ? at.port : 0}/`;
+}
+
+test("what was not sent", { timeout: 60_000 }, async () => {
+  const post = (url: string) => fetch(url, { method: "POST", body: "{}", redirect: "manual" }).then(() => assert.fail("it answers"), notSent);
+  const gone = createServer();
+  const nowhere = await listening(gone);
+  await new Promise((then) => gone.close(then));
+  for (const url of [nowhere, "http://no-such-host.invalid/"]) {
+    const error = await post(url);
+    assert.ok(error instanceof NotDone && error.cause instanceof TypeError, url);
+  }
+  const closes = createServer((socket) => socket.once("data", () => socket.destroy()));
+  assert.ok(!((await post(await listening(closes))) instanceof NotDone));
+  closes.close();
+  const refused = Object.assign(new Error("refused"), { syscall: "connect" });
+  const reset = Object.assign(new Error("reset"), { syscall: "read" });
+  assert.ok(notSent(new AggregateError([refused, refused])) instanceof NotDone);
+  for (const error of [new AggregateError([refused, reset]), new AggregateError([]), reset, new Error("other", { cause: refused }), "text"])
+    assert.equal(notSent(error), error);
+});

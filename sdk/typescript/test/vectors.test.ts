@@ -6,6 +6,7 @@ import { argsOf } from "../src/args.ts";
 import { hashOf } from "../src/canonical.ts";
 import { must, pawl, PawlError, type Lease } from "../src/client.ts";
 import { MessageContent } from "../src/follow.ts";
+import { kept } from "../src/step.ts";
 
 function vectors<T>(name: string): T[] {
   return JSON.parse(readFileSync(new URL(`../../../testdata/vectors/${name}.json`, import.meta.url), "utf8")) as T[];
@@ -73,4 +74,10 @@ test("namespaces, actors and ids are written as in the vectors", async () => {
     const want = v.headers["Pawl-Namespace"];
     if (want) assert.equal(asked!.headers.get("Pawl-Namespace"), want, v.name);
   }
+});
+
+test("a step says how long it ran", () => {
+  const args = argsOf([1]);
+  assert.deepEqual(kept(args, 1500), { args_hash: args.hash, metadata: { args: args.parts, took_ms: 1500 } });
+  assert.deepEqual(kept(argsOf([]), 0), { args_hash: argsOf([]).hash });
 });

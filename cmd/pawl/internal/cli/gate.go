@@ -25,7 +25,8 @@ type toolConfig struct {
 	Repeatable bool   `json:"repeatable"`
 	Approve    bool   `json:"approve"`
 	Budget     string `json:"budget"`
-	Amount     int64  `json:"amount"`
+	Amount     any    `json:"amount"` // a number, or a JSON Pointer into the arguments
+	Changed    string `json:"changed"`
 }
 
 // Rules returns the rules of tools for the gate.
@@ -56,9 +57,29 @@ func toolRules(out map[string]mcpgate.Tool, name string, in map[string]any) erro
 	}
 	var t toolConfig
 	if err := strictjson.Read(text, &t); err != nil || name == "" {
-		return Invalid("gate.tools.%s has a member that is not known, or of another kind: deny, read, repeatable, approve, budget, amount", name)
+		return Invalid("gate.tools.%s has a member that is not known, or of another kind: "+
+			"deny, read, repeatable, approve, budget, amount, changed", name)
 	}
-	out[name] = mcpgate.Tool(t)
+	out[name] = mcpgate.Tool{Deny: t.Deny, Read: t.Read, Repeatable: t.Repeatable, Approve: t.Approve, Budget: t.Budget, Changed: t.Changed}
+	return setAmount(out, name, t.Amount)
+}
+
+// setAmount sets what calls of a tool cost.
+func setAmount(out map[string]mcpgate.Tool, name string, amount any) error {
+	t := out[name]
+	switch n := amount.(type) {
+	case nil:
+	case float64:
+		t.Amount = int64(n)
+		if float64(t.Amount) != n {
+			return Invalid("gate.tools.%s.amount must be a whole number", name)
+		}
+	case string:
+		t.AmountAt = n
+	default:
+		return Invalid("gate.tools.%s.amount must be a number, or a JSON Pointer", name)
+	}
+	out[name] = t
 	return nil
 }
 
@@ -72,6 +93,7 @@ type UpstreamConfig struct {
 	Probe      probeConfig    `koanf:"probe"`
 	Budget     string         `koanf:"budget"`
 	Amount     any            `koanf:"amount"` // a number, or a JSON Pointer into the request's body
+	Prices     []string       `koanf:"prices"` // METHOD /path AMOUNT each
 	Approve    bool           `koanf:"approve"`
 	Changed    string         `koanf:"changed"`
 }
@@ -83,7 +105,7 @@ type probeConfig struct {
 // Upstream returns the definition for the gate.
 func (c UpstreamConfig) Upstream() gate.Upstream {
 	out := gate.Upstream{URL: c.URL, Effects: c.Effects, KeyHeader: c.KeyHeader, Repeatable: c.Repeatable, Probe: c.Probe.Path,
-		Budget: c.Budget, Approve: c.Approve, Changed: c.Changed, Headers: map[string]string{}}
+		Budget: c.Budget, Prices: c.Prices, Approve: c.Approve, Changed: c.Changed, Headers: map[string]string{}}
 	if c.Amount != nil {
 		out.Amount = fmt.Sprint(c.Amount)
 	}

@@ -77,7 +77,7 @@ func serveMCP(ctx context.Context, a *cli.App, s pawl.Service, f *mcpFlags, args
 		if err != nil {
 			return err
 		}
-		o.Fence = session.Fence
+		o.Fence, o.Own = session.Fence, true
 		err = run(held, a, o, f, args)
 		return errors.Join(err, session.End(ctx, err))
 	}

@@ -61,6 +61,9 @@ func parseSink(name, address string, secrets []string) (relay.SinkOptions, error
 	}
 	p := &params{values: values}
 	sink := relay.SinkOptions{Name: name, Namespaces: p.list("namespaces"), Types: p.list("types"), Events: p.list("events")}
+	if err := relay.CheckEvents(sink.Events); err != nil {
+		return sink, err
+	}
 	scheme, _, _ := strings.Cut(address, ":")
 	if len(secrets) > 0 && scheme != "http" && scheme != "https" {
 		return sink, fmt.Errorf("only webhooks have secrets")

@@ -12,7 +12,7 @@ from ._async.keepalive import AsyncKeepAlive
 from ._async.message import AsyncMessageWriter
 from ._async.streams import AsyncEventStream, AsyncMessageStream
 from ._content import MessageContent
-from ._effects import NotDone, Probed
+from ._effects import NotDone, Probed, not_sent
 from ._errors import (
     BudgetExhaustedError,
     ConflictError,
@@ -110,6 +110,7 @@ __all__ = [
     "__version__",
     "format_time",
     "hash_of",
+    "not_sent",
     "parse_time",
     "types",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,10 +26,11 @@ class StepArgs:
     parts: Mapping[str, str]  # by JSON Pointer into the list of arguments
     names: Mapping[str, str]  # of the arguments, by their place
 
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """What the checkpoint keeps of them besides the hash."""
-        return {"metadata": {"args": dict(self.parts)}} if self.parts else {}
+    def kept(self, began: float | None = None) -> dict[str, Any]:
+        """What the checkpoint keeps of them, and how long the function ran that began at a time of `time.monotonic`."""
+        took = int((time.monotonic() - began) * 1000) if began is not None else 0
+        metadata = {**({"args": dict(self.parts)} if self.parts else {}), **({"took_ms": took} if took else {})}
+        return {"args_hash": self.hash, **({"metadata": metadata} if metadata else {})}
 
     def differing(self, saved: Mapping[str, Any]) -> list[str]:
         """The names of what differs; none if that is not known."""

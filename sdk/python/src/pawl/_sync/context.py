@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextvars
 import math
 import random
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
@@ -146,10 +147,11 @@ class Context:
                 saved = self._lookup(name)
                 if saved is None:
                     with _trace.step(name, self.item_id):
+                        began = time.monotonic()
                         result = _io.resolve(fn(*args, **kwargs))
+                        kept = hashed.kept(began)
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        more = {"args_hash": hashed.hash, **hashed.metadata}
-                        self._save("tool_executed", name, snapshot, despite=True, **more)
+                        self._save("tool_executed", name, snapshot, despite=True, **kept)
                 else:
                     snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)
@@ -312,8 +314,7 @@ class Context:
             parts[-1]["results"].append(child)
         parts[0]["parts"] = len(parts)
         for n in reversed(range(len(parts))):  # the first is saved last: with it, all are there
-            more = {"args_hash": hashed.hash, **hashed.metadata}
-            self._save("tool_executed", _part_name(name, n), parts[n], **more)
+            self._save("tool_executed", _part_name(name, n), parts[n], **hashed.kept())
 
     def reserve(
         self, budget: str, amount: int, key: str | None = None, **options: Unpack[t.ReserveOptions]

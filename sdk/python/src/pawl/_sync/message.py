@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
@@ -230,10 +231,11 @@ class MessageWriter:
                     self._enter(name)
                     try:
                         with _trace.step(name, c.item_id):
+                            began = time.monotonic()
                             result = _io.resolve(fn(self, *args, **kwargs))
+                            kept = hashed.kept(began)
                             snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                            more = {"args_hash": hashed.hash, **hashed.metadata}
-                            self._end_step(snapshot=snapshot, name=name, **more)
+                            self._end_step(snapshot=snapshot, name=name, **kept)
                     finally:
                         self._step = ""
                 else:
