@@ -104,6 +104,7 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 		return run()
 	}
 	looked := false // after the refusal: what is known may be older
+	free := false   // there is no move any more
 	for began := clock.Now(); ; {
 		if err := w.moves.refuse(ctx); err != nil {
 			return err
@@ -125,7 +126,11 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 			return err
 		}
 		if !w.moves.moving() {
-			return err
+			if free {
+				return waited(err)
+			}
+			free = true // the move was cancelled meanwhile
+			continue
 		}
 		if clock.Now().Sub(began) > fenceWait {
 			return waited(err)
@@ -214,24 +219,59 @@ func (e *Engine) Relocate(ctx context.Context, to *Engine, m Move) (relocate.Res
 	}
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem, Namespace: m.Namespace})
 	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
-	o := relocate.Options{From: e.notifyingDB.DB, To: to.notifyingDB.DB, Namespace: m.Namespace, URL: m.URL,
-		NewID: func() string { return e.ids.next("mov") }, Log: e.log,
-		Settle: e.feed.Log, Check: to.checkMoved, Archive: e.sweeper.Body, Renumber: e.sweeper.Renumber, Step: m.Step}
-	for _, x := range []struct {
-		e     *Engine
-		named *string
-	}{{e, &o.FromNamed}, {to, &o.ToNamed}} {
-		x.e.notifyingDB.moves.exempt.Store(true)
-		defer x.e.notifyingDB.moves.exempt.Store(false)
-		at, err := x.e.where(ctx)
-		if err != nil {
-			return relocate.Result{}, err
-		}
-		*x.named = at
+	o, err := e.moveOptions(ctx, to, m)
+	if err != nil {
+		return relocate.Result{}, err
 	}
+	defer e.moveAs(true)()
+	defer to.moveAs(true)()
 	out, err := relocate.Move(ctx, o)
 	if err == nil {
 		err = errors.Join(e.notifyingDB.lookForMoves(ctx), to.notifyingDB.lookForMoves(ctx))
+	}
+	return out, err
+}
+
+// moveAs makes the engine the mover, which no move refuses, or ends that. The function it returns does the opposite.
+func (e *Engine) moveAs(mover bool) (back func()) {
+	e.notifyingDB.moves.exempt.Store(mover)
+	return func() { e.notifyingDB.moves.exempt.Store(!mover) }
+}
+
+// moveOptions are those of a move, or of its end. to: nil = the target is not there.
+func (e *Engine) moveOptions(ctx context.Context, to *Engine, m Move) (o relocate.Options, err error) {
+	o = relocate.Options{From: e.notifyingDB.DB, Namespace: m.Namespace, URL: m.URL,
+		NewID: func() string { return e.ids.next("mov") }, Log: e.log,
+		Settle: e.feed.Log, Archive: e.sweeper.Body, Renumber: e.sweeper.Renumber, Step: m.Step}
+	if o.FromNamed, err = e.where(ctx); err != nil || to == nil {
+		return o, err
+	}
+	o.To, o.Check = to.notifyingDB.DB, to.checkMoved
+	o.ToNamed, err = to.where(ctx)
+	return o, err
+}
+
+// CancelMove gives a move up that is not over, for example because its target is lost: the database acts as before.
+// to: the target, which gets rid of what was copied of a namespace; nil = it is lost, or is thrown away.
+func (e *Engine) CancelMove(ctx context.Context, to *Engine, m Move) (out relocate.Cancelled, err error) {
+	if err := e.acts(ctx, "move"); err != nil {
+		return out, err
+	}
+	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem, Namespace: m.Namespace})
+	ctx = store.WithLimit(store.For(ctx, store.Background), passLimit)
+	o, err := e.moveOptions(ctx, to, m)
+	if err != nil {
+		return out, err
+	}
+	defer e.moveAs(true)()
+	if to != nil {
+		o.Settle = to.feed.Log
+		defer to.moveAs(true)()
+	}
+	out, err = relocate.Cancel(ctx, o)
+	err = errors.Join(err, e.notifyingDB.lookForMoves(ctx))
+	if err == nil && to != nil {
+		err = to.notifyingDB.lookForMoves(ctx)
 	}
 	return out, err
 }

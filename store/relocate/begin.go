@@ -25,8 +25,8 @@ func (m *mover) begin(ctx context.Context) error {
 		return err
 	}
 	for _, r := range at {
-		mine := func(x Relocation) bool { return x.ID == r.ID && x.Step != Done }
-		if r.Side == Target && r.Namespace == m.Namespace && r.Peer == m.FromNamed && (r.Moving() || slices.ContainsFunc(of, mine)) {
+		open := func(x Relocation) bool { return x.ID == r.ID && x.Step != Done }
+		if r.Side == Target && r.Namespace == m.Namespace && r.Peer == m.FromNamed && (r.Moving() || slices.ContainsFunc(of, open)) {
 			m.target = r
 		}
 	}
@@ -47,13 +47,14 @@ func (m *mover) begin(ctx context.Context) error {
 			return conflict("a move of the source to %s is not over: run it again", r.Peer)
 		}
 	}
-	if m.target.ID == "" {
-		if err := m.beginTarget(ctx, at); err != nil {
-			return err
-		}
+	if err := m.goOn(ctx); err != nil {
+		return err
 	}
 	m.Step("target")
 	if m.source.ID == "" {
+		if m.target.Detail.Table != "" || m.target.Detail.All { // then what has changed since was not noted
+			return conflict("the move was cancelled in the source, and what the target has is of before: move into an empty database")
+		}
 		if err := m.beginSource(ctx); err != nil {
 			return err
 		}
@@ -63,23 +64,45 @@ func (m *mover) begin(ctx context.Context) error {
 	return nil
 }
 
-// beginTarget checks that the target has nothing of what comes, and lets nothing else be written.
-func (m *mover) beginTarget(ctx context.Context, known []Relocation) error {
-	for _, r := range known {
-		if r.Moving() || r.Left() && r.Namespace == "" {
-			return conflict("the target takes part in another move, with %s", r.Peer)
-		}
+// goOn makes this process the one that goes on with a move, or begins it in the target. A mover that has not died writes
+// nothing any more: two of them would write older rows over newer ones.
+func (m *mover) goOn(ctx context.Context) error {
+	if m.target.ID == "" {
+		return m.beginTarget(ctx)
 	}
-	m.target = Relocation{ID: m.NewID(), Side: Target, Namespace: m.Namespace, Step: Copying, Peer: m.FromNamed}
+	err := m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return take(ctx, tx, &m.target, m.token) })
+	if err != nil || m.source.ID == "" {
+		return err
+	}
+	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return take(ctx, tx, &m.source, m.token) })
+}
+
+// beginTarget checks that the target has nothing of what comes, and lets nothing else be written.
+func (m *mover) beginTarget(ctx context.Context) error {
+	m.target = Relocation{ID: m.NewID(), Side: Target, Namespace: m.Namespace, Step: Copying, Peer: m.FromNamed, mover: m.token}
 	return m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if err := m.to.fences().Last(ctx, tx); err != nil {
 			return err
 		}
+		known, err := List(ctx, tx) // after the lock: another mover may have begun
+		if err != nil {
+			return err
+		}
+		for _, r := range known {
+			if r.Moving() || r.Left() && r.Namespace == "" {
+				return conflict("the target takes part in another move, with %s", r.Peer)
+			}
+		}
 		if m.Namespace == "" {
-			if err := m.watch(ctx, tx, m.to); err != nil {
-				return err
+			for _, t := range moved("") {
+				if err := m.watch(ctx, tx, m.to, t); err != nil {
+					return err
+				}
 			}
 		} else if err := m.stages(ctx, tx); err != nil {
+			return err
+		}
+		if err := m.comesBack(ctx, tx, known); err != nil {
 			return err
 		}
 		if err := m.empty(ctx, tx); err != nil {
@@ -87,6 +110,22 @@ func (m *mover) beginTarget(ctx context.Context, known []Relocation) error {
 		}
 		return put(ctx, tx, &m.target)
 	})
+}
+
+// comesBack forgets that the namespace has left from here: its tasks would be refused, and its keys are here still.
+func (m *mover) comesBack(ctx context.Context, tx store.Tx, known []Relocation) error {
+	for _, r := range known {
+		if r.Side != Source || r.Step != Done || r.Namespace == "" || r.Namespace != m.Namespace {
+			continue
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocations\nWHERE id = $1", r.ID); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM pawl.api_keys\nWHERE namespace = $1", m.Namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stages makes the tables where acting rows wait until the target has all.
@@ -127,18 +166,9 @@ func (m *mover) empty(ctx context.Context, tx store.Tx) error {
 	return nil
 }
 
-// watch makes the triggers of a side.
-func (m *mover) watch(ctx context.Context, tx store.Tx, s *side) error {
-	for _, t := range moved(m.Namespace) {
-		if err := m.watchOne(ctx, tx, s, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *mover) watchOne(ctx context.Context, tx store.Tx, s *side, t table) error {
-	for _, text := range s.fences().Watch(t.name, s.columns[t.name], refusal(t, m.Namespace), noted) {
+// watch makes the triggers of a table.
+func (m *mover) watch(ctx context.Context, tx store.Tx, s *side, t table) error {
+	for _, text := range s.fences().Watch(t.name, s.columns[t.name], refusal(t), noted) {
 		if _, err := tx.Exec(ctx, text); err != nil {
 			return err
 		}
@@ -146,12 +176,24 @@ func (m *mover) watchOne(ctx context.Context, tx store.Tx, s *side, t table) err
 	return nil
 }
 
-func (m *mover) unwatch(ctx context.Context, tx store.Tx, s *side) error {
+func unwatch(ctx context.Context, tx store.Tx, s *side, t table) error {
+	for _, text := range s.fences().Unwatch(t.name) {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unwatchSource removes the triggers of the source; refuses says that those of tasks refuse a namespace that has left. Each
+// table has a transaction, as when they were made.
+func (m *mover) unwatchSource(ctx context.Context, refuses bool) error {
 	for _, t := range moved(m.Namespace) {
-		for _, text := range s.fences().Unwatch(t.name) {
-			if _, err := tx.Exec(ctx, text); err != nil {
-				return err
-			}
+		if refuses && t.name == "tasks" {
+			continue
+		}
+		if err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return unwatch(ctx, tx, m.from, t) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -160,15 +202,16 @@ func (m *mover) unwatch(ctx context.Context, tx store.Tx, s *side) error {
 // noted is the condition by which a trigger notes a change.
 const noted = "EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.side = 'source' AND r.step IN ('copying', 'fenced'))"
 
-// refusal is the condition by which a trigger refuses a change.
-func refusal(t table, namespace string) string {
+// refusal is the condition by which a trigger refuses a change. It is the same in every move: a namespace that has left
+// stays refused beside the next one.
+func refusal(t table) string {
 	steps := "r.side = 'target' AND r.step <> 'done' OR r.side = 'source' AND r.step IN ('flipped', 'done')"
 	if !t.late {
 		steps += " OR r.side = 'source' AND r.step = 'fenced' AND r.fenced_until > @clock"
 	}
 	of := "r.namespace = ''"
-	if namespace != "" {
-		of = sameNamespace[t.of]
+	if t.of != "" {
+		of = "(" + of + " OR " + sameNamespace[t.of] + ")"
 	}
 	steps = "(" + steps + ") AND " + of
 	return "EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.open = 0 AND (" + steps + "))"
@@ -178,15 +221,24 @@ func refusal(t table, namespace string) string {
 // writers that wait for it. What was written before the move begins is committed then, and is copied with the bulk.
 func (m *mover) beginSource(ctx context.Context) error {
 	for _, t := range moved(m.Namespace) {
-		err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return m.watchOne(ctx, tx, m.from, t) })
+		err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return m.watch(ctx, tx, m.from, t) })
 		if err != nil {
 			return err
 		}
 	}
-	m.source = Relocation{ID: m.target.ID, Side: Source, Namespace: m.Namespace, Step: Copying, Peer: m.ToNamed, URL: m.URL}
+	m.source = Relocation{ID: m.target.ID, Side: Source, Namespace: m.Namespace, Step: Copying, Peer: m.ToNamed, URL: m.URL, mover: m.token}
 	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if err := m.from.fences().Last(ctx, tx); err != nil {
 			return err
+		}
+		known, err := List(ctx, tx) // after the lock: another mover may have begun
+		if err != nil {
+			return err
+		}
+		for _, r := range known {
+			if r.Side == Source && (r.Step != Done || r.Namespace == "" || r.Namespace == m.Namespace) {
+				return conflict("a move of the source to %s is not over: run it again", r.Peer)
+			}
 		}
 		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes"); err != nil {
 			return err

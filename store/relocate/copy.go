@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// copy copies all rows, and then what has changed meanwhile, until little is left.
+// copy copies all rows.
 func (m *mover) copy(ctx context.Context) error {
 	list := moved(m.Namespace)
 	first := max(0, slices.IndexFunc(list, func(t table) bool { return t.name == m.target.Detail.Table }))
@@ -29,7 +29,7 @@ func (m *mover) copy(ctx context.Context) error {
 		m.Step("copied " + t.name)
 	}
 	if !m.target.Detail.All {
-		err := within(ctx, m.to.db, m.target.ID, func(ctx context.Context, tx store.Tx) error {
+		err := within(ctx, m.to.db, &m.target, func(ctx context.Context, tx store.Tx) error {
 			return setDetail(ctx, tx, &m.target, Detail{All: true})
 		})
 		if err != nil {
@@ -37,6 +37,11 @@ func (m *mover) copy(ctx context.Context) error {
 		}
 	}
 	m.Step("copied")
+	return nil
+}
+
+// catchUpBeside copies what has changed while the source is used, until little is left.
+func (m *mover) catchUpBeside(ctx context.Context) error {
 	last := math.MaxInt
 	for range rounds {
 		began := clock.Now()
@@ -142,7 +147,7 @@ func (m *mover) bound(ctx context.Context, t table) (newest int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return newest, within(ctx, m.to.db, m.target.ID, func(ctx context.Context, tx store.Tx) error {
+	return newest, within(ctx, m.to.db, &m.target, func(ctx context.Context, tx store.Tx) error {
 		return setDetail(ctx, tx, &m.target, Detail{Table: t.name, Bound: newest})
 	})
 }
@@ -180,7 +185,7 @@ func (m *mover) waits(ctx context.Context, r reader, rows []row, seen map[int64]
 
 // within runs fn in a transaction of the target.
 func (m *mover) within(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	err := within(ctx, m.to.db, m.target.ID, func(ctx context.Context, tx store.Tx) error {
+	err := within(ctx, m.to.db, &m.target, func(ctx context.Context, tx store.Tx) error {
 		m.numbers.forget()
 		return fn(ctx, tx)
 	})
@@ -322,6 +327,9 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 // forget removes the notes of changes that were copied.
 func (m *mover) forget(ctx context.Context, found []change) error {
 	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := keep(ctx, tx, &m.source); err != nil { // they may be those of a later move
+			return err
+		}
 		for rest := found; len(rest) > 0; {
 			n := 1
 			if len(rest) >= rowsOfStatement {

@@ -32,10 +32,11 @@ func (m *mover) finish(ctx context.Context) error {
 		}
 	}
 	err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes"); err != nil {
+		if err := setStep(ctx, tx, &m.source, Done, "", 0); err != nil {
 			return err
 		}
-		return setStep(ctx, tx, &m.source, Done, "", 0)
+		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes")
+		return err
 	})
 	if err == nil && m.Namespace != "" {
 		err = m.Check(ctx)
@@ -50,7 +51,12 @@ func (m *mover) receive(ctx context.Context) error {
 			return err
 		}
 		if m.Namespace == "" {
-			return m.unwatch(ctx, tx, m.to)
+			for _, t := range moved("") {
+				if err := unwatch(ctx, tx, m.to, t); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		for _, t := range moved(m.Namespace) {
 			as := t.stage(m.Namespace)
@@ -64,10 +70,6 @@ func (m *mover) receive(ctx context.Context) error {
 			if _, err := tx.Exec(ctx, "DROP TABLE pawl."+as); err != nil {
 				return err
 			}
-		}
-		// What was moved away from here before is back.
-		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocations\nWHERE side = 'source' AND namespace = $1", m.Namespace); err != nil {
-			return err
 		}
 		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_numbers")
 		return err
@@ -86,30 +88,12 @@ func (m *mover) leave(ctx context.Context) error {
 		if t.name == "queues" || t.name == "api_keys" {
 			continue // counters of the queues stay, and who has a key is told where to go
 		}
-		for n := clearedAtOnce; n >= clearedAtOnce; {
-			err := within(ctx, m.from.db, m.source.ID, func(ctx context.Context, tx store.Tx) (err error) {
-				n, err = m.clear(ctx, tx, t)
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("table %s: %w", t.name, err)
-			}
+		if err := m.clearAll(ctx, m.from, &m.source, t); err != nil {
+			return err
 		}
 		m.Step("cleared " + t.name)
 	}
-	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		for _, t := range moved(m.Namespace) {
-			if t.name == "tasks" {
-				continue
-			}
-			for _, text := range m.from.fences().Unwatch(t.name) {
-				if _, err := tx.Exec(ctx, text); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+	return m.unwatchSource(ctx, true)
 }
 
 // tell waits until servers of the source have learned of the move: they would find rows missing.
@@ -136,9 +120,9 @@ func rank(t table) int {
 	return 0
 }
 
-// clear removes some rows of a table from the source.
-func (m *mover) clear(ctx context.Context, tx store.Tx, t table) (int, error) {
-	r := reader{m.from, t, m.Namespace}
+// clear removes some rows of a table from one side.
+func (m *mover) clear(ctx context.Context, tx store.Tx, s *side, t table) (int, error) {
+	r := reader{s, t, m.Namespace}
 	rows, err := r.some(ctx, tx, clearedAtOnce)
 	if err != nil || len(rows) == 0 {
 		return 0, err
@@ -153,7 +137,7 @@ func (m *mover) clear(ctx context.Context, tx store.Tx, t table) (int, error) {
 	if _, err := tx.Exec(ctx, "INSERT INTO pawl.retention_gate (reason)\nVALUES ('move')"); err != nil {
 		return 0, err
 	}
-	if err := (writer{m.from, t, t.name}).remove(ctx, tx, keys, ""); err != nil {
+	if err := (writer{s, t, t.name}).remove(ctx, tx, keys, ""); err != nil {
 		return 0, err
 	}
 	_, err = tx.Exec(ctx, "DELETE FROM pawl.retention_gate")

@@ -14,6 +14,11 @@ import (
 // giveAway fences the source, copies what is left, verifies the target and gives it away.
 func (m *mover) giveAway(ctx context.Context) (err error) {
 	clean := m.cleanEarly(ctx)
+	if m.Namespace == "" { // that took time
+		if err := m.catchUpBeside(ctx); err != nil {
+			return err
+		}
+	}
 	began := clock.Now()
 	defer func() {
 		if err != nil && !m.source.Left() {
@@ -150,7 +155,7 @@ func (m *mover) compareLogs(ctx context.Context) error {
 
 // adapt changes in the target what differs by database.
 func (m *mover) adapt(ctx context.Context) error {
-	return within(ctx, m.to.db, m.target.ID, func(ctx context.Context, tx store.Tx) error {
+	return within(ctx, m.to.db, &m.target, func(ctx context.Context, tx store.Tx) error {
 		for _, t := range moved(m.Namespace) {
 			if !t.numbered {
 				continue

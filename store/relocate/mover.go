@@ -30,7 +30,7 @@ type Options struct {
 	URL                string // what callers of the source are told; "" = nothing
 	NewID              func() string
 	Log                *slog.Logger
-	// Settle gives all events of the source their positions and leaves.
+	// Settle gives all events of the source their positions and leaves; those of the target, when a move is cancelled.
 	Settle func(ctx context.Context) error
 	// Check examines the target, before it has what moves.
 	Check func(ctx context.Context) error
@@ -57,13 +57,15 @@ type mover struct {
 	from, to       *side
 	source, target Relocation
 	numbers        *numbers
-	ordered        bool // the events that were there first have their numbers
+	token          string // this process, in the rows of the move
+	ordered        bool   // the events that were there first have their numbers
 	result         Result
 }
 
 // Move moves a database or a namespace. It goes on with a move that was interrupted.
 func Move(ctx context.Context, o Options) (Result, error) {
 	m := &mover{Options: o, from: &side{db: o.From}, to: &side{db: o.To}}
+	m.token = m.NewID()
 	m.numbers = &numbers{m: m}
 	m.numbers.forget()
 	if m.Step == nil {
@@ -80,6 +82,9 @@ func Move(ctx context.Context, o Options) (Result, error) {
 	}
 	if !m.source.Left() {
 		if err := m.copy(ctx); err != nil {
+			return m.result, err
+		}
+		if err := m.catchUpBeside(ctx); err != nil {
 			return m.result, err
 		}
 		if err := m.giveAway(ctx); err != nil {

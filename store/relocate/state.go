@@ -34,6 +34,8 @@ type Relocation struct {
 	Fence     int64 // until when changes of the source are refused; 0 = they are not
 	CreatedAt int64
 	ChangedAt int64
+
+	mover string // the process that moves
 }
 
 // Detail says in the target how far its rows are copied, and in the source how far they are removed.
@@ -77,9 +79,9 @@ func put(ctx context.Context, tx store.Tx, r *Relocation) error {
 		return err
 	}
 	r.CreatedAt, r.ChangedAt = now, now
-	_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations (id, side, namespace, step, peer, url, detail, created_at, changed_at)\n"+
-		"VALUES ($1, $2, $3, $4, $5, $6, '{}', $7, $7)",
-		r.ID, r.Side, r.Namespace, r.Step, r.Peer, store.Text(r.URL), now)
+	_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations (id, side, namespace, step, peer, url, mover, detail, created_at, changed_at)\n"+
+		"VALUES ($1, $2, $3, $4, $5, $6, $7, '{}', $8, $8)",
+		r.ID, r.Side, r.Namespace, r.Step, r.Peer, store.Text(r.URL), r.mover, now)
 	return err
 }
 
@@ -94,27 +96,54 @@ func setStep(ctx context.Context, tx store.Tx, r *Relocation, step string, clock
 		until = fmt.Sprintf("%s + %d", clock, fenced.Microseconds())
 	}
 	r.Step, r.ChangedAt = step, now
-	_, err = tx.Exec(ctx, "UPDATE pawl.relocations\nSET step = $2, fenced_until = "+until+", changed_at = $3, url = $4\nWHERE id = $1",
-		r.ID, step, now, store.Text(r.URL))
+	return mine(tx.Exec(ctx, "UPDATE pawl.relocations\nSET step = $3, fenced_until = "+until+", changed_at = $4, url = $5\nWHERE id = $1 AND mover = $2",
+		r.ID, r.mover, step, now, store.Text(r.URL)))
+}
+
+// mine returns why a mover may not go on, if no row of a move is its own any more.
+func mine(rows int64, err error) error {
+	if err == nil && rows == 0 {
+		return conflict("another `pawl move` goes on with this move, or has cancelled it")
+	}
+	return err
+}
+
+// keep refuses the transaction of a mover that is not the present one, and lets no other become it until the transaction ends.
+func keep(ctx context.Context, tx store.Tx, r *Relocation) error {
+	return mine(tx.Exec(ctx, "UPDATE pawl.relocations\nSET mover = $2\nWHERE id = $1 AND mover = $2", r.ID, r.mover))
+}
+
+// take makes a mover the one that goes on with a move. A mover that runs writes nothing to this side from then on. It
+// reads what that one has done.
+func take(ctx context.Context, tx store.Tx, r *Relocation, mover string) error {
+	if err := mine(tx.Exec(ctx, "UPDATE pawl.relocations\nSET mover = $2\nWHERE id = $1", r.ID, mover)); err != nil {
+		return err
+	}
+	list, err := List(ctx, tx)
+	for _, x := range list {
+		if x.ID == r.ID {
+			*r = x
+			r.mover = mover
+		}
+	}
 	return err
 }
 
 // within runs fn in a transaction of the mover, which the triggers of the move let pass.
-func within(ctx context.Context, db store.DB, id string, fn func(ctx context.Context, tx store.Tx) error) error {
+func within(ctx context.Context, db store.DB, r *Relocation, fn func(ctx context.Context, tx store.Tx) error) error {
 	return db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := setOpen(ctx, tx, id, 1); err != nil {
+		if err := setOpen(ctx, tx, r, 1); err != nil {
 			return err
 		}
 		if err := fn(ctx, tx); err != nil {
 			return err
 		}
-		return setOpen(ctx, tx, id, 0)
+		return setOpen(ctx, tx, r, 0)
 	})
 }
 
-func setOpen(ctx context.Context, tx store.Tx, id string, open int) error {
-	_, err := tx.Exec(ctx, "UPDATE pawl.relocations\nSET open = $2\nWHERE id = $1", id, open)
-	return err
+func setOpen(ctx context.Context, tx store.Tx, r *Relocation, open int) error {
+	return mine(tx.Exec(ctx, "UPDATE pawl.relocations\nSET open = $3\nWHERE id = $1 AND mover = $2", r.ID, r.mover, open))
 }
 
 func setDetail(ctx context.Context, tx store.Tx, r *Relocation, d Detail) error {
@@ -123,6 +152,5 @@ func setDetail(ctx context.Context, tx store.Tx, r *Relocation, d Detail) error 
 		return err
 	}
 	r.Detail = d
-	_, err = tx.Exec(ctx, "UPDATE pawl.relocations\nSET detail = $2\nWHERE id = $1", r.ID, string(text))
-	return err
+	return mine(tx.Exec(ctx, "UPDATE pawl.relocations\nSET detail = $3\nWHERE id = $1 AND mover = $2", r.ID, r.mover, string(text)))
 }

@@ -119,7 +119,8 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 			fmt.Fprintf(&body, "INSERT INTO relocation_changes (named, key) SELECT '%s', json_array(%s) WHERE %s;\n", table,
 				strings.Join(key, ", "), noted)
 		}
-		out = append(out, fmt.Sprintf("CREATE TRIGGER IF NOT EXISTS moving_%s_%s AFTER %s ON %s\nBEGIN\n%sEND", table, op, op, table, &body))
+		out = append(out, "DROP TRIGGER IF EXISTS moving_"+table+"_"+op, // that of an earlier move
+			fmt.Sprintf("CREATE TRIGGER moving_%s_%s AFTER %s ON %s\nBEGIN\n%sEND", table, op, op, table, &body))
 	}
 	return out
 }

@@ -5,7 +5,9 @@
 -- A move has a row on both sides. namespace: '' = the whole database. step says what is done: 'copying'
 -- = rows are copied while the source is used; 'fenced' = the source refuses changes; 'flipped' = the
 -- target has it; 'done' = nothing is left to do. peer is where the other side is, url what callers are
--- told. The fence falls by itself at fenced_until, when the mover has died. open = 1: the present transaction is the mover's; no other transaction ever sees that.
+-- told. The fence falls by itself at fenced_until, when the mover has died. mover is the process
+-- that moves: another one that goes on puts itself there, and the first one writes nothing any more. open = 1: the
+-- present transaction is the mover's; no other transaction ever sees that.
 CREATE TABLE pawl.relocations (
   id         text COLLATE "C" PRIMARY KEY,
   side       text COLLATE "C" NOT NULL CHECK (side IN ('source', 'target')),
@@ -14,6 +16,7 @@ CREATE TABLE pawl.relocations (
   peer       text COLLATE "C" NOT NULL,
   url        text COLLATE "C",
   fenced_until bigint,
+  mover      text COLLATE "C" NOT NULL DEFAULT '',
   open       smallint NOT NULL DEFAULT 0 CHECK (open IN (0, 1)),
   detail     text COLLATE "C" NOT NULL DEFAULT '{}',
   created_at bigint NOT NULL,
