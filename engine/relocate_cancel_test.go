@@ -169,7 +169,7 @@ func TestANamespaceComesBack(t *testing.T) {
 	eachMove(t, func(t *testing.T, from, to *pawltest.Pawl) {
 		to.Advance(from.Now().Sub(to.Now()))
 		made, l := work(t, from)
-		if _, _, err := from.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "k", Role: pawl.RoleWorker}); err != nil {
+		if _, _, err := from.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "k", Roles: []string{"reader"}}); err != nil {
 			t.Fatal(err)
 		}
 		moveAll(t, from, to, engine.Move{Namespace: pawl.DefaultNamespace})
