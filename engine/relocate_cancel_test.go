@@ -57,7 +57,11 @@ func TestACancelledMoveLeavesTheSource(t *testing.T) {
 	eachScope(t, func(t *testing.T, from, to *pawltest.Pawl, namespace string) {
 		made, l := work(t, from)
 		other, target := from.Another(engine.Options{}), to.Another(engine.Options{})
-		for _, step := range []string{"copied tasks", "verified"} {
+		steps := []string{"copied tasks", "verified"}
+		if namespace == "" {
+			steps = steps[1:] // a target that has a part is not sound, and every database of a test is examined
+		}
+		for _, step := range steps {
 			_, err := from.Engine.Relocate(t.Context(), to.Engine, engine.Move{Namespace: namespace, Step: func(name string) {
 				if name == step {
 					need[relocate.Cancelled](t)(other.CancelMove(t.Context(), nil, engine.Move{Namespace: namespace}))
@@ -76,6 +80,9 @@ func TestACancelledMoveLeavesTheSource(t *testing.T) {
 				t.Errorf("a second cancel: %v", err)
 			}
 			if namespace == "" {
+				if err := to.Engine.ForgetMoves(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 				to = pawltest.OpenNew(t, to.Database, withKey(t))
 				to.Advance(from.Now().Sub(to.Now()))
 				target = to.Another(engine.Options{})

@@ -267,7 +267,7 @@ func boolInt(b bool) int {
 // acts reports whether a database lets a task be created.
 func acts(t *testing.T, p *pawltest.Pawl) bool {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
 	if err := p.Engine.LookForMoves(t.Context()); err != nil {
 		t.Fatal(err)

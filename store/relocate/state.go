@@ -96,7 +96,8 @@ func setStep(ctx context.Context, tx store.Tx, r *Relocation, step string, clock
 		until = fmt.Sprintf("%s + %d", clock, fenced.Microseconds())
 	}
 	r.Step, r.ChangedAt = step, now
-	return mine(tx.Exec(ctx, "UPDATE pawl.relocations\nSET step = $3, fenced_until = "+until+", changed_at = $4, url = $5\nWHERE id = $1 AND mover = $2",
+	return mine(tx.Exec(ctx, "UPDATE pawl.relocations\n"+
+		"SET step = $3, fenced_until = "+until+", changed_at = $4, url = $5\nWHERE id = $1 AND mover = $2",
 		r.ID, r.mover, step, now, store.Text(r.URL)))
 }
 
