@@ -15,13 +15,18 @@ import (
 // sendsOne opens an effect for its attempt, or for a gate, and reports it.
 func sendsOne(t *testing.T, svc *engine.Engine, l pawl.Lease, key string, seconds int, state pawl.EffectState) pawl.EffectRecord {
 	t.Helper()
-	out := need[pawl.OpenedEffect](t)(svc.OpenEffectFor(t.Context(), pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt,
-		Name: `pay "all" of <it>`, Key: key, RequestHash: "h", Repeatable: seconds > 0}, seconds))
+	call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Name: `pay "all" of <it>`, Key: key, RequestHash: "h",
+		Repeatable: seconds > 0}
+	out := need[pawl.OpenedEffect](t)(svc.OpenEffectFor(t.Context(), call, seconds))
 	if !out.Send || out.State != pawl.EffectOpen || out.Key != key {
 		t.Fatalf("the answer is %+v", out)
 	}
 	f := need[pawl.EffectRecord](t)(svc.GetEffect(t.Context(), out.ID))
-	if seconds > 0 && (f.SentUntil == nil || f.SentUntil.Sub(*f.OpenedAt) != time.Duration(seconds)*time.Second) || seconds == 0 && f.SentUntil != nil {
+	held := time.Duration(0)
+	if f.SentUntil != nil {
+		held = f.SentUntil.Sub(*f.OpenedAt)
+	}
+	if held != time.Duration(seconds)*time.Second {
 		t.Fatalf("the sender has %v from %v on", f.SentUntil, f.OpenedAt)
 	}
 	why := pawl.Failure{Code: "c", Message: "m"}
@@ -33,7 +38,8 @@ func sendsOne(t *testing.T, svc *engine.Engine, l pawl.Lease, key string, second
 	case pawl.EffectFailed:
 		_, err = svc.EffectFailed(t.Context(), out.ID, pawl.EffectFailedCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Error: why})
 	case pawl.EffectUnknown:
-		_, err = svc.EffectUnknown(t.Context(), out.ID, pawl.EffectUnknownCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Error: &why})
+		_, err = svc.EffectUnknown(t.Context(), out.ID, pawl.EffectUnknownCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt,
+			Error: &why})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -38,8 +38,8 @@ func (Verbs) OpenEffect(ctx context.Context, tx store.Tx, f store.Fence, e *stor
 	if gateSeconds > 0 {
 		until = store.GateUntil(now, gateSeconds)
 	}
-	n, err := tx.Exec(ctx, effectOpen, e.ID, f.Namespace, e.Key, e.Name, task, item, e.RequestHash, e.Repeatable, e.Sender, f.WorkerID, f.Attempt,
-		e.KeyID, until, e.Senders, now)
+	n, err := tx.Exec(ctx, effectOpen, e.ID, f.Namespace, e.Key, e.Name, task, item, e.RequestHash, e.Repeatable, e.Sender, f.WorkerID,
+		f.Attempt, e.KeyID, until, e.Senders, now)
 	if err == nil && n == 1 && gateSeconds == 0 {
 		_, err = tx.Exec(ctx, effectCount, item, 1)
 	}
@@ -63,8 +63,8 @@ func (Verbs) ReportEffect(ctx context.Context, tx store.Tx, f store.Fence, e *st
 	}
 	var solo int
 	item := store.ItemID(f.ItemID)
-	found, err = store.Row(ctx, tx, append([]any{&solo}, e.Unreported()...), effectLook, e.ID, f.Namespace, item, f.WorkerID, f.Attempt, e.KeyID,
-		worker)
+	found, err = store.Row(ctx, tx, append([]any{&solo}, e.Unreported()...), effectLook, e.ID, f.Namespace, item, f.WorkerID, f.Attempt,
+		e.KeyID, worker)
 	if err != nil || !found {
 		return false, err
 	}
