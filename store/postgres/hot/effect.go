@@ -20,7 +20,7 @@ func (Verbs) OpenEffect(ctx context.Context, tx store.Tx, f store.Fence, e *stor
 	err error) {
 	var now int64
 	done, err = store.Row(ctx, tx, []any{&now}, openEffectSQL, store.ItemID(f.ItemID), f.Namespace, f.WorkerID, f.Attempt, e.ID, e.Key, e.Name,
-		e.RequestHash, e.Repeatable, e.Sender, e.KeyID, gateSeconds, e.Senders, data)
+		e.RequestHash, e.Repeatable, e.Sender, e.KeyID, *store.GateUntil(0, gateSeconds), e.Senders, data)
 	return done, err
 }
 

@@ -8,7 +8,7 @@ i AS (
   INSERT INTO pawl.effects (id, namespace, key, name, task_id, item_id, request_hash, state, repeatable, sender, worker_id, attempt, key_id,
     sent_until, sendings, senders, opened_at, created_at)
   SELECT $5::text, k.namespace, $6::text, $7::text, k.task_id, k.item_id, $8::text, 'open', $9::smallint, $10::text, $3::text, k.attempt, $11::text,
-    CASE WHEN $10::text = 'gate' THEN n.now + $12::bigint * 1000000 END, 1, $13::text, n.now, n.now
+    CASE WHEN $10::text = 'gate' THEN n.now + $12::bigint END, 1, $13::text, n.now, n.now
   FROM k, n
   WHERE k.lease_expires_at > n.now
     AND NOT EXISTS (SELECT 1 FROM pawl.effects f WHERE f.item_id = k.item_id AND f.key = $6::text AND f.copied = 1)
