@@ -56,7 +56,8 @@ func Fresh(call *Opening, by store.Actor) (f store.EffectRow, data store.Text, u
 		return f, "", false
 	}
 	f = store.EffectRow{ID: call.ID, Key: call.Key, Name: call.Name, ItemID: call.ItemID, RequestHash: call.RequestHash,
-		State: pawl.EffectOpen, Sender: pawl.SentByAttempt, WorkerID: call.WorkerID, Attempt: call.Attempt, KeyID: store.Text(by.Key), Sendings: 1}
+		State: pawl.EffectOpen, Sender: pawl.SentByAttempt, WorkerID: call.WorkerID, Attempt: call.Attempt,
+		KeyID: store.Text(by.Key), Sendings: 1}
 	if call.Repeatable {
 		f.Repeatable = 1
 	}
