@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -160,4 +161,39 @@ func TestBulkDeleteOfManyTasks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The rows of a task are removed by their keys, although the planner takes ready for empty: not by a walk over
+// all that is queued for each of its rows.
+func TestARemovalWithOldStatisticsReadsOnce(t *testing.T) {
+	t.Parallel()
+	p := pawltest.OpenNew(t, pawltest.Postgres, engine.Options{})
+	ctx := t.Context()
+	need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "first"}))
+	for _, table := range []string{"tasks", "items", "ready", "scheduled", "waiting", "leases", "parked_items", "finished_items"} {
+		ok(t, p.Exec("ALTER TABLE pawl."+table+" SET (autovacuum_enabled = false)"))
+		ok(t, p.Exec("ANALYZE pawl."+table))
+	}
+	var n int64
+	remove := func(ids []string) {
+		ok(t, p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			err := store.RemoveTasks(ctx, tx, ids, 2000)
+			if err == nil {
+				_, err = store.Row(ctx, tx, []any{&n}, "SELECT pg_stat_get_xact_tuples_returned('pawl.ready_pkey'::regclass)")
+			}
+			return err
+		}))
+	}
+	for range 10 { // then the plan stays
+		remove([]string{"tsk_01KG4K4280YWBX2XQQZKWHJXBD"})
+	}
+	createMany(t, p, "many", 2000)
+	var ids []string
+	for _, task := range need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(ctx, pawl.TaskFilter{Types: []string{"many"}, Page: pawl.Page{Limit: 200}})).Items {
+		ids = append(ids, task.ID)
+	}
+	remove(ids)
+	if n == 0 || n > 20_000 {
+		t.Errorf("%d rows of ready were read to remove %d", n, len(ids))
+	}
 }

@@ -244,8 +244,11 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 // stepsThere is a query that says for each step of removal whether it has rows to remove. It is
 // made from the steps: each takes its rows from a query with a limit, $2.
 var stepsThere = exists(removal, func(step string) string {
-	_, query, _ := strings.Cut(archiveSQL[step], "IN (")
-	query, _, _ = strings.Cut(query, "LIMIT $2")
+	query, _, _ := strings.Cut(archiveSQL[step], "LIMIT $2")
+	if at := strings.LastIndex(query, "@among_rows"); at >= 0 {
+		return query[at+len("@among_rows"):]
+	}
+	_, query, _ = strings.Cut(query, "IN (")
 	return query
 })
 
