@@ -189,7 +189,8 @@ func TestARemovalWithOldStatisticsReadsOnce(t *testing.T) {
 	}
 	createMany(t, p, "many", 2000)
 	var ids []string
-	for _, task := range need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(ctx, pawl.TaskFilter{Types: []string{"many"}, Page: pawl.Page{Limit: 200}})).Items {
+	some := pawl.TaskFilter{Types: []string{"many"}, Page: pawl.Page{Limit: 200}}
+	for _, task := range need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(ctx, some)).Items {
 		ids = append(ids, task.ID)
 	}
 	remove(ids)
