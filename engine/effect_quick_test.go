@@ -131,8 +131,7 @@ func TestTheUsualEffectIsOneStatement(t *testing.T) {
 			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
 			l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
 			sendsOne(t, p.Engine, l, "first", 15, pawl.EffectDone)
-			most := map[pawltest.Database]int64{pawltest.SQLite: 3}[which]
-			most = max(1, most)
+			most := map[pawltest.Database]int64{pawltest.SQLite: 3, pawltest.Postgres: 1}[which]
 			call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", Key: "k", RequestHash: "h"}
 			before := statements.Load()
 			out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffectFor(t.Context(), call, 15))

@@ -180,14 +180,12 @@ WHERE id IN (SELECT id FROM pawl.messages WHERE task_id = $1 LIMIT $2)
 DELETE FROM pawl.provenances
 WHERE id IN (SELECT id FROM pawl.provenances WHERE task_id = $1 LIMIT $2)
 
--- The lists are read first, and for each item its row is looked up. With a join, statistics of an
--- empty table made the planner walk over all rows for each row.
+-- Each row is looked up by its key. With a join, statistics of an empty table made the planner walk
+-- over all rows for each row.
 -- name: remove ready
 DELETE FROM pawl.ready
-WHERE queue_id @among_rows SELECT w.queue_id FROM pawl.all_items w WHERE w.task_id = $1 @end_rows
-  AND rank @among_rows SELECT w.rank FROM pawl.item_ranks w WHERE w.task_id = $1 @end_rows
-  AND item_id @among_rows
-    SELECT w.id
+WHERE @ready_rows
+    SELECT @ready_row
     FROM pawl.item_ranks w
     WHERE w.task_id = $1
       AND (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id) IS NOT NULL

@@ -31,9 +31,7 @@ LIMIT $4
 -- name: still queued too long
 SELECT r.item_id
 FROM pawl.ready r
-WHERE r.queue_id @among_rows SELECT w.queue_id FROM pawl.all_items w WHERE w.id IN @ids($1) @end_rows
-  AND r.rank @among_rows SELECT w.rank FROM pawl.item_ranks w WHERE w.id IN @ids($1) @end_rows
-  AND r.item_id @among_ids($1)
+WHERE (r.queue_id, r.rank, r.item_id) IN (SELECT w.queue_id, w.rank, w.id FROM pawl.item_ranks w WHERE w.id IN @ids($1))
   AND r.since + r.schedule_to_start * CAST(1000000 AS bigint) <= $2
 ORDER BY r.item_id
 @lock

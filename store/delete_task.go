@@ -245,10 +245,11 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 // made from the steps: each takes its rows from a query with a limit, $2.
 var stepsThere = exists(removal, func(step string) string {
 	query, _, _ := strings.Cut(archiveSQL[step], "LIMIT $2")
-	if at := strings.LastIndex(query, "@among_rows"); at >= 0 {
-		return query[at+len("@among_rows"):]
+	for _, begins := range []string{"@among_rows", "@ready_rows", "IN ("} {
+		if _, rows, found := strings.Cut(query, begins); found {
+			return rows
+		}
 	}
-	_, query, _ = strings.Cut(query, "IN (")
 	return query
 })
 
