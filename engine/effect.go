@@ -44,6 +44,9 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 	if e.scope != nil { // inside a transaction there are no waits
 		wait = 0
 	}
+	if out, done, err := e.openFresh(ctx, &call, gateSeconds); done || err != nil {
+		return out, err
+	}
 	until := e.ids.now().Add(wait)
 	for pause := effectPause; ; pause = min(2*pause, maxEffectPause) {
 		out, err := e.openEffect(ctx, &call, gateSeconds)
@@ -59,6 +62,21 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 		case <-timer.C:
 		}
 	}
+}
+
+// openFresh opens an effect whose key is new, in one statement. done is false when the call may mean something else.
+func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, done bool, err error) {
+	c := pawl.CallerOf(ctx)
+	f, data, usual := ledger.Fresh(&ledger.Opening{OpenEffectCall: call, ID: e.ids.next("eff"), GateSeconds: gateSeconds},
+		actor(c, pawl.ActorWorker, call.WorkerID))
+	if !usual {
+		return out, false, nil
+	}
+	_, done, err = quickly(ctx, e, func(ctx context.Context, tx store.Tx, hot store.Hot) (none struct{}, done bool, err error) {
+		done, err = hot.OpenEffect(ctx, tx, fenceRow(c, call.Fence()), &f, gateSeconds, data)
+		return none, done, err
+	})
+	return ledger.Sending(&f), done, err
 }
 
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, err error) {
@@ -129,6 +147,19 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 	}
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorWorker, r.Fence.WorkerID)
+	if usual, is := ledger.Usual(id, r, by); is {
+		f, done, err := quickly(ctx, e, func(ctx context.Context, tx store.Tx, hot store.Hot) (f store.EffectRow, done bool, err error) {
+			f = usual
+			done, err = hot.ReportEffect(ctx, tx, fenceRow(c, r.Fence), &f)
+			return f, done, err
+		})
+		if done && err == nil {
+			e.follow(ctx, effects{})
+		}
+		if done || err != nil {
+			return f.Effect(), err
+		}
+	}
 	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
 		f, err := store.LockEffect(ctx, tx, c.Namespace, id)
 		if err == nil {

@@ -208,7 +208,8 @@ type core struct {
 	answering     sync.Map
 	seen          seenWorkers
 	stored        storedStats
-	leaseKeys     leaseKeys
+	leaseKeys     ofAttempts[string]     // the API keys that attempts were claimed with
+	claimants     ofAttempts[tokenClaim] // of attempts whose tokens were used
 	claimKeys     claimKeys
 	tokens        *tokens          // set by start
 	guard         *identity.Guard  // set by start

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -145,6 +146,9 @@ func (e *Engine) FoundNothing(types ...string) bool {
 	empty, _ := e.queues.IsEmpty(pawl.DefaultNamespace, types, e.queues.Next(pawl.DefaultNamespace))
 	return empty
 }
+
+// TryAgain makes the claims that wait try again.
+func (e *Engine) TryAgain() { e.hub.Wake(watch.Work(pawl.DefaultNamespace)) }
 
 // SignPauses returns the pauses of a signer whose next n signatures are refused.
 func SignPauses(n int) (out []time.Duration) {

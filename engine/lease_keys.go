@@ -8,32 +8,31 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// leaseKeys caches the API keys that attempts were claimed with, which never change. When
-// it is full, the older half is dropped.
-type leaseKeys struct {
+// ofAttempts caches what never changes of an attempt. When it is full, the older half is dropped.
+type ofAttempts[V any] struct {
 	mu       sync.Mutex
-	new, old map[store.Attempt]string
+	new, old map[store.Attempt]V
 }
 
-const leaseKeysKept = 50_000
+const attemptsKept = 50_000
 
-func (o *leaseKeys) note(a store.Attempt, key string) {
+func (o *ofAttempts[V]) note(a store.Attempt, v V) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.new == nil || len(o.new) >= leaseKeysKept {
-		o.old, o.new = o.new, map[store.Attempt]string{}
+	if o.new == nil || len(o.new) >= attemptsKept {
+		o.old, o.new = o.new, map[store.Attempt]V{}
 	}
-	o.new[a] = key
+	o.new[a] = v
 }
 
-func (o *leaseKeys) of(a store.Attempt) (string, bool) {
+func (o *ofAttempts[V]) of(a store.Attempt) (V, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	key, known := o.new[a]
+	v, known := o.new[a]
 	if !known {
-		key, known = o.old[a]
+		v, known = o.old[a]
 	}
-	return key, known
+	return v, known
 }
 
 // noteKeys remembers the API key of claims.

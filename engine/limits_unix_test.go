@@ -66,6 +66,9 @@ func TestLimitsHoldWhileProcessesDie(t *testing.T) {
 			running.Wait()
 			ctx, stop := context.WithCancel(t.Context())
 			running.Go(func() { _ = w.engines[0].Run(ctx) })
+			until(t, "a tick makes a task", func() bool {
+				return len(need[pawl.List[pawl.Task]](t)(w.engines[0].ListTasks(ctx, pawl.TaskFilter{Types: []string{"tick"}})).Items) > 0
+			})
 			need[pawl.Schedule](t)(w.engines[0].PauseSchedule(t.Context(), "tick"))
 			w.held()
 			w.eachTickOnce()

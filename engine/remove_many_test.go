@@ -1,13 +1,17 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -160,4 +164,67 @@ func TestBulkDeleteOfManyTasks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The rows of queued items are found by their keys when they leave the queue or are removed, although the planner
+// takes ready for empty: not by a walk over all that is queued.
+func TestQueuedRowsAreLookedUpWithOldStatistics(t *testing.T) {
+	for name, find := range map[string]func(ctx context.Context, tx store.Tx, ids []string) error{
+		"removed": func(ctx context.Context, tx store.Tx, ids []string) error {
+			return store.RemoveTasks(ctx, tx, ids, 2000)
+		},
+		"taken": func(ctx context.Context, tx store.Tx, ids []string) error {
+			items := make([]string, len(ids))
+			for i, id := range ids {
+				items[i] = "itm_" + strings.TrimPrefix(id, "tsk_")
+			}
+			_, err := store.Take(ctx, tx, items, []string{string(pawl.ItemQueued)})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenNew(t, pawltest.Postgres, engine.Options{})
+			ctx := t.Context()
+			createMany(t, p, "ended", 500)
+			need[pawl.Task](t)(p.Engine.Bulk(ctx, bulkOf("ended", pawl.BulkCancel)))
+			ok(t, p.Engine.RunBulks(ctx))
+			first := need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "first"}))
+			for _, table := range []string{"tasks", "items", "ready", "scheduled", "waiting", "leases", "parked_items", "finished_items"} {
+				ok(t, p.Exec("ALTER TABLE pawl."+table+" SET (autovacuum_enabled = false)"))
+				ok(t, p.Exec("ANALYZE pawl."+table))
+			}
+			read := func(ids []string) int { // rows of the index of ready
+				var before, after int
+				undone := errors.New("undone")
+				count := "SELECT pg_stat_get_xact_tuples_returned('pawl.ready_pkey'::regclass)" // of this connection, since its counts were sent
+				err := p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
+					if _, err := store.Row(ctx, tx, []any{&before}, count); err != nil {
+						return err
+					}
+					if err := find(ctx, tx, ids); err != nil {
+						return err
+					}
+					_, err := store.Row(ctx, tx, []any{&after}, count)
+					return cmp.Or(err, undone)
+				})
+				if !errors.Is(err, undone) {
+					t.Fatal(err)
+				}
+				return after - before
+			}
+			for range 10 { // then the plan stays
+				read([]string{first.ID})
+			}
+			createMany(t, p, "many", 2000)
+			var ids []string
+			some := pawl.TaskFilter{Types: []string{"many"}, Page: pawl.Page{Limit: 100}}
+			for _, task := range need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(ctx, some)).Items {
+				ids = append(ids, task.ID)
+			}
+			if n := read(ids); n < len(ids) || n > 10*len(ids) {
+				t.Errorf("%d rows of ready were read to find %d", n, len(ids))
+			}
+		})
+	}
 }

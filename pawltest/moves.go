@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -32,8 +33,8 @@ func leaves(m pawl.Move, made move) bool {
 
 // noteMoves adds the moves of the test's database. A move that is not in the tables fails the
 // test.
-func (p *Pawl) noteMoves() {
-	found, err := p.recordedMoves(context.Background())
+func (p *Pawl) noteMoves(e *engine.Engine) {
+	found, err := recordedMoves(context.Background(), e)
 	if err != nil {
 		p.t.Errorf("pawltest: the moves cannot be read: %v", err)
 	}
@@ -52,8 +53,8 @@ func (p *Pawl) noteMoves() {
 	}
 }
 
-func (p *Pawl) recordedMoves(ctx context.Context) (out []move, err error) {
-	err = p.Engine.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
+func recordedMoves(ctx context.Context, e *engine.Engine) (out []move, err error) {
+	err = e.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
 		out = nil
 		rows, err := tx.Query(ctx, `SELECT CASE WHEN class = 'task' THEN 'task' ELSE 'item' END, event, COALESCE(from_state, ''), to_state
 			FROM pawl.event_rows WHERE to_state IS NOT NULL

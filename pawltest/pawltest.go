@@ -65,6 +65,8 @@ type Pawl struct {
 	schema *schema // nil on SQLite
 	flows  bool    // it uses the machine's clock
 
+	checks engine.Options // of the engine that checks the database when the test ends; without a DB it is Engine
+
 	tampered bool
 	analyzed bool // the planner has statistics that the test wanted
 
@@ -138,6 +140,8 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 	}
 	if k != nil {
 		k.lend(&o, p.Now)
+	} else if which == Postgres && !own {
+		p.checks = p.schema.checks(t, p.URL, o)
 	}
 	p.Engine = p.Another(o)
 	p.Service = p.Engine
@@ -219,8 +223,12 @@ func (p *Pawl) sound() bool { return !p.t.Failed() && !p.tampered && !p.analyzed
 
 // check checks the invariants and the transparency log of the database.
 func (p *Pawl) check() {
-	p.noteMoves()
-	breaches, err := p.Engine.Check(context.Background())
+	e := p.Engine
+	if p.checks.DB != nil {
+		e = p.Another(p.checks)
+	}
+	p.noteMoves(e)
+	breaches, err := e.Check(context.Background())
 	if err != nil {
 		p.t.Errorf("pawltest: check: %v", err)
 	}
@@ -229,7 +237,7 @@ func (p *Pawl) check() {
 	if p.tampered {
 		breaches = slices.DeleteFunc(breaches, func(b engine.Breach) bool { return b.Rule == "totals" })
 	} else {
-		if broken, _, err = p.Engine.CheckLog(context.Background(), -1); err != nil {
+		if broken, _, err = e.CheckLog(context.Background(), -1); err != nil {
 			p.t.Errorf("pawltest: check of the log: %v", err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/store"
 )
 
 // Server returns the URL of the PostgreSQL server for tests. Without a server the test is
@@ -120,8 +121,9 @@ func freshFile(t testing.TB) string {
 type schema struct {
 	name  string
 	conn  *pgx.Conn
-	print string // see fingerprint; "" = it is not learned
-	holds bool   // its clock is the one of holdClock
+	print string   // see fingerprint; "" = it is not learned
+	holds bool     // its clock is the one of holdClock
+	db    store.DB // see checks
 }
 
 // freshSchema returns an empty schema that is migrated.
@@ -191,8 +193,31 @@ func (s *schema) exec(query string, args ...any) error {
 	return nil
 }
 
+// checks returns the options of an engine that checks the database of an engine with o. Its
+// connections stay with the schema: to plan the statements of a check costs more than most tests.
+func (s *schema) checks(t testing.TB, url string, o engine.Options) engine.Options {
+	t.Helper()
+	if !pool.kept {
+		return engine.Options{}
+	}
+	if s.db == nil {
+		var err error
+		if s.db, err = engine.OpenDB(context.Background(), url, engine.Options{Schema: s.name}); err != nil {
+			t.Fatalf("pawltest: %v", err)
+		}
+	}
+	s.db.Dialect().Forget()
+	o.DB, o.Types, o.Statement = lend(s.db), nil, nil
+	return o
+}
+
 func (s *schema) drop() error {
 	defer func() { _ = s.conn.Close(context.Background()) }()
+	if s.db != nil {
+		if err := s.db.Close(); err != nil {
+			return err
+		}
+	}
 	return s.exec(`DROP SCHEMA IF EXISTS ` + s.name + ` CASCADE`)
 }
 

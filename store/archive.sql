@@ -180,34 +180,46 @@ WHERE id IN (SELECT id FROM pawl.messages WHERE task_id = $1 LIMIT $2)
 DELETE FROM pawl.provenances
 WHERE id IN (SELECT id FROM pawl.provenances WHERE task_id = $1 LIMIT $2)
 
+-- Each row is looked up by its key. With a join, statistics of an empty table made the planner walk
+-- over all rows for each row.
 -- name: remove ready
 DELETE FROM pawl.ready
-WHERE (queue_id, rank, item_id) IN (
-  SELECT r.queue_id, r.rank, r.item_id
-  FROM pawl.item_ranks w
-  JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id
-  WHERE w.task_id = $1
-  LIMIT $2)
+WHERE @ready_rows
+    SELECT @ready_row
+    FROM pawl.item_ranks w
+    WHERE w.task_id = $1
+      AND (SELECT 1 FROM pawl.ready r WHERE r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id) IS NOT NULL
+    LIMIT $2 @end_rows
 
 -- name: remove scheduled
 DELETE FROM pawl.scheduled
-WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.scheduled p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id @among_rows
+    SELECT w.id FROM pawl.all_items w WHERE w.task_id = $1 AND (SELECT 1 FROM pawl.scheduled p WHERE p.item_id = w.id) IS NOT NULL
+    LIMIT $2 @end_rows
 
 -- name: remove waiting
 DELETE FROM pawl.waiting
-WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.waiting p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id @among_rows
+    SELECT w.id FROM pawl.all_items w WHERE w.task_id = $1 AND (SELECT 1 FROM pawl.waiting p WHERE p.item_id = w.id) IS NOT NULL
+    LIMIT $2 @end_rows
 
 -- name: remove leases
 DELETE FROM pawl.leases
-WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.leases p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id @among_rows
+    SELECT w.id FROM pawl.all_items w WHERE w.task_id = $1 AND (SELECT 1 FROM pawl.leases p WHERE p.item_id = w.id) IS NOT NULL
+    LIMIT $2 @end_rows
 
 -- name: remove parked_items
 DELETE FROM pawl.parked_items
-WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.parked_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id @among_rows
+    SELECT w.id FROM pawl.all_items w WHERE w.task_id = $1 AND (SELECT 1 FROM pawl.parked_items p WHERE p.item_id = w.id) IS NOT NULL
+    LIMIT $2 @end_rows
 
 -- name: remove finished_items
 DELETE FROM pawl.finished_items
-WHERE item_id IN (SELECT w.id FROM pawl.all_items w JOIN pawl.finished_items p ON p.item_id = w.id WHERE w.task_id = $1 LIMIT $2)
+WHERE item_id @among_rows
+    SELECT w.id FROM pawl.all_items w WHERE w.task_id = $1 AND (SELECT 1 FROM pawl.finished_items p WHERE p.item_id = w.id) IS NOT NULL
+    LIMIT $2 @end_rows
 
 -- The key of an effect stays, so that nothing acts again with it.
 -- name: keep keys of effects

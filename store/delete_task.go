@@ -244,8 +244,12 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 // stepsThere is a query that says for each step of removal whether it has rows to remove. It is
 // made from the steps: each takes its rows from a query with a limit, $2.
 var stepsThere = exists(removal, func(step string) string {
-	_, query, _ := strings.Cut(archiveSQL[step], "IN (")
-	query, _, _ = strings.Cut(query, "LIMIT $2")
+	query, _, _ := strings.Cut(archiveSQL[step], "LIMIT $2")
+	for _, begins := range []string{"@among_rows", "@ready_rows", "IN ("} {
+		if _, rows, found := strings.Cut(query, begins); found {
+			return rows
+		}
+	}
 	return query
 })
 

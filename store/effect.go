@@ -61,6 +61,13 @@ func (f *EffectRow) targets() []any {
 		&f.LateReport, &f.Copied, &f.Source, &f.Gone, &f.OpenedAt, &f.EndedAt, &f.CreatedAt}
 }
 
+// Unreported returns the fields of an effect that neither its report nor the fence of its sender says.
+func (f *EffectRow) Unreported() []any {
+	return []any{&f.Key, &f.Name, (*TaskID)(&f.TaskID), &f.RequestHash, &f.Repeatable, &f.Sender, &f.SentUntil, &f.Sendings, &f.Senders,
+		&f.Approval, &f.DecidedBy, &f.Budget, &f.Amount, &f.Outcome, &f.Comment, &f.Late, &f.Contradicts, &f.LateReport, &f.Copied, &f.Source,
+		&f.OpenedAt, &f.EndedAt, &f.CreatedAt}
+}
+
 // Effect returns the row as the interfaces show it.
 func (f *EffectRow) Effect() pawl.EffectRecord {
 	out := pawl.EffectRecord{ID: f.ID, Name: f.Name, Key: f.Key, TaskID: f.TaskID, ItemID: f.ItemID, RequestHash: f.RequestHash,

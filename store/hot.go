@@ -94,6 +94,7 @@ type Hot interface {
 	// Leave takes items out of leases by fail, release or suspend: see the type Leave.
 	Leave(ctx context.Context, tx Tx, calls []Leave) ([]Moved, error)
 	BudgetVerbs
+	EffectVerbs
 }
 
 // BudgetVerbs are the hot verbs of budgets. They carry out the usual call: the fence holds, the
@@ -106,6 +107,19 @@ type Hot interface {
 type BudgetVerbs interface {
 	Reserve(ctx context.Context, tx Tx, f Fence, id, budget string, c *pawl.ReserveCall) (out pawl.Reserved, done bool, err error)
 	Settle(ctx context.Context, tx Tx, f Fence, budget string, c *pawl.SettleCall) (out pawl.Settled, done bool, err error)
+}
+
+// EffectVerbs are the hot verbs of effects. They carry out the usual call, in which nothing is decided: the effect of
+// the key is new, or the effect is open and was sent by the call's attempt, whose lease is there, and it has
+// reserved nothing. The actor is the worker. done is false when anything is different: then nothing was changed, and
+// the ledger of effects decides. The lease is locked first, then the effect; the clock is read after both.
+type EffectVerbs interface {
+	// OpenEffect inserts an effect that is open, with the event effect_opened of data. gateSeconds is the length of
+	// the lease of a gate; 0 = the attempt sends, and the effect is counted on its lease.
+	OpenEffect(ctx context.Context, tx Tx, f Fence, e *EffectRow, gateSeconds int, data Text) (done bool, err error)
+	// ReportEffect sets state, answer and error of the effect that e names by its id and by the API key of its sender,
+	// with the event of the state. It sets the other fields of e to those of the row.
+	ReportEffect(ctx context.Context, tx Tx, f Fence, e *EffectRow) (done bool, err error)
 }
 
 // Timed is the list of time-driven verbs. Both work in bounded batches and are safe to run

@@ -2,21 +2,10 @@
 -- The columns are listed in state_table.go and item_columns.go. Rows of leases and of
 -- waiting are locked in the order of item ids, as the hot verbs do: see store.Hot.
 
--- The rows are found once, in a materialized list. With statistics from when the table was
--- empty, the planner would otherwise find them again for each row of the table.
+-- Each row is looked up by its key, whatever the planner believes of the table.
 -- name: take ready
-WITH held AS MATERIALIZED (
-  SELECT r.queue_id, r.rank, r.item_id
-  FROM (
-    SELECT id, queue_id, @new_rank(priority) AS rank FROM pawl.all_items WHERE id IN @ids($1)
-    UNION ALL
-    SELECT id, queue_id, @requeue_rank(priority) FROM pawl.all_items WHERE id IN @ids($1)
-    UNION ALL
-    SELECT id, queue_id, @lowered_rank(priority) FROM pawl.all_items WHERE id IN @ids($1)
-  ) w
-  JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id)
 DELETE FROM pawl.ready
-WHERE (queue_id, rank, item_id) IN (SELECT queue_id, rank, item_id FROM held)
+WHERE @ready_rows SELECT @ready_row FROM pawl.item_ranks w WHERE w.id IN @ids($1) @end_rows
 RETURNING @columns(ready), @namespace_of(queue_id), @type_of(queue_id), @priority_of(rank, item_id)
 
 -- name: take scheduled

@@ -79,6 +79,16 @@ func (c *call) effect(ctx context.Context) {
 		open.Budget, open.Amount = c.u.Budget, amount
 	}
 	out, err := c.open(ctx, open)
+	if err != nil && pawl.EffectOf(err) == "" {
+		if now, who, lost := c.g.caller(c.r, false); lost != nil {
+			err = lost
+		} else if who != c.fence { // the database went back to a time before the claim that was remembered
+			again := *c
+			again.fence = who
+			again.effect(now)
+			return
+		}
+	}
 	if e := pawl.EffectOf(err); e != "" && pawl.CodeOf(err) == pawl.CodeEffectUnknown && c.u.Probe != "" {
 		if c.probe(ctx, e) {
 			out, err = c.open(ctx, open)

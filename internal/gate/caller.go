@@ -12,10 +12,15 @@ import (
 )
 
 // caller returns who acts: the bearer of the token of a lease, or the claim that the headers name beside
-// an API key, or without one where the server requires none. The claim must be the current one.
-func (g *Gate) caller(r *http.Request) (context.Context, pawl.Fence, error) {
+// an API key, or without one where the server requires none. The claim must be the current one. With opens, that was
+// so once: the transaction that opens an effect compares the claim again.
+func (g *Gate) caller(r *http.Request, opens bool) (context.Context, pawl.Fence, error) {
 	if token := access.Bearer(r.Header); token != "" && r.Header.Get(ItemHeader) == "" {
-		t, err := g.Ledger.FindToken(r.Context(), token)
+		find := g.Ledger.FindToken
+		if opens {
+			find = g.Ledger.ClaimOfToken
+		}
+		t, err := find(r.Context(), token)
 		if err != nil {
 			if code := pawl.CodeOf(err); code == pawl.CodeInvalid || code == pawl.CodeNotFound {
 				err = &pawl.Error{Code: pawl.CodeUnauthenticated, Op: "gate", Message: "this is no token of a lease of this database"}
@@ -47,7 +52,17 @@ func (g *Gate) caller(r *http.Request) (context.Context, pawl.Fence, error) {
 			"Authorization: Bearer, or " + strings.Join([]string{ItemHeader, WorkerHeader, AttemptHeader}, ", ")}
 	}
 	ctx := pawl.As(r.Context(), who)
+	if opens && g.knows(f) {
+		return ctx, f, nil
+	}
 	return ctx, f, g.Ledger.HoldsLease(ctx, f)
+}
+
+// knows reports whether an attempt has sent something through this process.
+func (g *Gate) knows(f pawl.Fence) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen[attempt{f.ItemID, f.Attempt}] != nil
 }
 
 // dropped are headers that are not passed on, in either direction.

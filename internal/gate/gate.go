@@ -41,6 +41,8 @@ type Ledger interface {
 	KeepEffect(ctx context.Context, id string, f pawl.Fence, seconds int) error
 	// FindToken returns the claim of a task token of any namespace.
 	FindToken(ctx context.Context, token string) (pawl.TaskToken, error)
+	// ClaimOfToken is FindToken without a look whether the claim is still the current one.
+	ClaimOfToken(ctx context.Context, token string) (pawl.TaskToken, error)
 	// HoldsLease refuses a claim that is not the current one.
 	HoldsLease(ctx context.Context, f pawl.Fence) error
 }
@@ -134,7 +136,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, &pawl.Error{Code: pawl.CodeNotFound, Op: "gate", Message: "there is no upstream " + name})
 		return
 	}
-	ctx, who, err := g.caller(r)
+	effect := u.isEffect(r.Method, "/"+rest)
+	ctx, who, err := g.caller(r, effect)
 	if err != nil {
 		refuse(w, r, err)
 		return
@@ -154,7 +157,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has an empty segment, . or .."})
 		return
 	}
-	if u.isEffect(r.Method, c.at) {
+	if effect {
 		c.effect(ctx)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -555,3 +556,34 @@ func TestARefusedEffectMayBeSentAgain(t *testing.T) {
 }
 
 var _ gate.Ledger = (*engine.Engine)(nil)
+
+// The claim of a token is read once for all requests. Another token of its attempt is refused, and so is the token when
+// the claim has ended.
+func TestAClaimThatIsRememberedIsStillChecked(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			var statements atomic.Int64
+			p := pawltest.OpenWith(t, which, engine.Options{Statement: func(string) { statements.Add(1) }})
+			d := open(t, p, nil)
+			l := d.lease("w1")
+			d.want(d.do("POST", "/charge", l.Token, `{"amount":1}`), 200, `{"charge":1}`)
+			most := map[pawltest.Database]int64{pawltest.SQLite: 6, pawltest.Postgres: 2}[which]
+			before := statements.Load()
+			d.want(d.do("POST", "/charge", l.Token, `{"amount":2}`), 200, `{"charge":2}`)
+			if n := statements.Load() - before; n > most {
+				t.Errorf("a request is %d statements, want at most %d", n, most)
+			}
+			end := "0"
+			if strings.HasSuffix(l.Token, end) {
+				end = "1"
+			}
+			d.want(d.do("POST", "/charge", l.Token[:len(l.Token)-1]+end, `{"amount":3}`), 401, "unauthenticated")
+			if rs, err := p.Engine.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence()}}); err != nil || rs[0].Err != nil {
+				t.Fatal(rs, err)
+			}
+			d.want(d.do("POST", "/charge", l.Token, `{"amount":4}`), 409, "lease_lost")
+			d.paid(2)
+		})
+	}
+}

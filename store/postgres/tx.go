@@ -177,6 +177,9 @@ func rewriteFor(schema string) func(string) string {
 		"@known_types", shared("known_types"), "@known_type", shared("known_type"),
 		"@held", shared("held"), "@begun", shared("begun"), "@counted", shared("counted"), "@settling", shared("settling"),
 		"@among_rows", "= ANY(ARRAY(", "@end_rows", "))", // with IN, the planner may walk over the whole task
+		// The rows of ready that a query finds by their keys, w, are locked: then they keep their places.
+		"@ready_rows", "ctid = ANY(ARRAY(", "@ready_row", "(SELECT r.ctid FROM "+quoted+
+			"ready r WHERE r.queue_id = w.queue_id AND r.rank = w.rank AND r.item_id = w.id FOR UPDATE)",
 		"@hex(", "encode(", "@)", ", 'hex')",
 		"@each(", "jsonb_array_elements(", "@object(", "json_build_object(", "@array(", "json_build_array(", "@group(", "json_agg(",
 		"pawl.", quoted, "@uuid", "uuid", "@lock", "FOR UPDATE", "@exclusive", "FOR NO KEY UPDATE",

@@ -20,6 +20,7 @@ var rewrite = store.Rewriter(map[string]string{
 }, "@uuid", "BLOB", "@each(", "json_each(",
 	"@object(", "json_object(", "@array(", "json_array(", "@group(", "json_group_array(",
 	"@among_rows", "IN (", "@end_rows", ")",
+	"@ready_rows", "(queue_id, rank, item_id) IN (", "@ready_row", "w.queue_id, w.rank, w.id",
 	"@hex(", "lower(hex(", "@)", "))",
 	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "", "@transaction", "0",
 	"@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -47,6 +48,28 @@ func Open(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) 
 	}
 	return answer(&f, true), nil, nil
 }
+
+// Fresh returns the effect of a call whose key is new, and what the event says, if that is all the call can mean: it
+// costs nothing and needs no approval. The database opens it only if the key is new; see store.EffectVerbs.
+func Fresh(call *Opening, by store.Actor) (f store.EffectRow, data store.Text, usual bool) {
+	if call.Budget != "" || call.Approve || by.Type != pawl.ActorWorker || by.ID != call.WorkerID {
+		return f, "", false
+	}
+	f = store.EffectRow{ID: call.ID, Key: call.Key, Name: call.Name, ItemID: call.ItemID, RequestHash: call.RequestHash,
+		State: pawl.EffectOpen, Sender: pawl.SentByAttempt, WorkerID: call.WorkerID, Attempt: call.Attempt,
+		KeyID: store.Text(by.Key), Sendings: 1}
+	if call.Repeatable {
+		f.Repeatable = 1
+	}
+	if call.GateSeconds > 0 {
+		f.Sender = pawl.SentByGate
+	}
+	f.OpenedBy(store.EffectSender{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Key: by.Key})
+	return f, store.Text(rules.Encode(f.Facts())), true
+}
+
+// Sending is the answer to the caller that sends an effect now.
+func Sending(f *store.EffectRow) pawl.OpenedEffect { return answer(f, true) }
 
 func answer(f *store.EffectRow, send bool) pawl.OpenedEffect {
 	e := f.Effect()

@@ -58,6 +58,22 @@ func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by st
 	return keep(ctx, tx, f, r, by, now)
 }
 
+// Usual returns the effect as a report of its sender leaves it, if the sender is the worker. The database changes it only
+// if it is open and of this attempt, and has reserved nothing; see store.EffectVerbs.
+func Usual(id string, r *Report, by store.Actor) (f store.EffectRow, usual bool) {
+	if by.Type != pawl.ActorWorker || by.ID != r.Fence.WorkerID {
+		return f, false
+	}
+	f = store.EffectRow{ID: id, State: r.State, KeyID: store.Text(by.Key)}
+	if r.Error != nil {
+		f.Error = store.Text(rules.Encode(r.Error))
+	}
+	if r.State == pawl.EffectDone {
+		f.Done(rules.OrNull(r.Answer))
+	}
+	return f, true
+}
+
 // decide sets the state that a report says.
 func decide(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by store.Actor, now int64) error {
 	was := f.State
