@@ -86,76 +86,69 @@ func (c *caller) round(n int) {
 
 // Calls beside a move lose nothing: what was answered before it is in the target, and each item is completed once.
 func TestCallsBesideAMove(t *testing.T) {
-	t.Parallel()
-	for _, namespace := range []string{"", pawl.DefaultNamespace} {
-		t.Run("of namespace "+namespace, func(t *testing.T) {
-			t.Parallel()
-			eachMove(t, func(t *testing.T, from, to *pawltest.Pawl) {
-				to.Advance(from.Now().Sub(to.Now()))
-				run, stop := context.WithCancel(t.Context())
-				defer stop()
-				var running, calling sync.WaitGroup
-				server, second := from.Another(engine.Options{}), to.Another(engine.Options{})
-				for _, e := range []*engine.Engine{server, second} {
-					running.Go(func() { _ = e.Run(run) })
-				}
-				over := make(chan struct{})
-				var failed atomic.Bool
-				var callers []*caller
-				for i := range 3 {
-					c := &caller{t: t, ctx: t.Context(), name: fmt.Sprint("w", i), at: server, to: second, finished: map[string]int{}}
-					callers = append(callers, c)
-					calling.Go(func() {
-						pace := time.NewTicker(10 * time.Millisecond)
-						defer pace.Stop()
-						for n := 0; ; n++ {
-							c.round(n)
-							<-pace.C
-							select {
-							case <-over:
-								if c.moved || failed.Load() {
-									return
-								}
-							default:
-							}
+	eachScope(t, func(t *testing.T, from, to *pawltest.Pawl, namespace string) {
+		run, stop := context.WithCancel(t.Context())
+		defer stop()
+		var running, calling sync.WaitGroup
+		server, second := from.Another(engine.Options{}), to.Another(engine.Options{})
+		for _, e := range []*engine.Engine{server, second} {
+			running.Go(func() { _ = e.Run(run) })
+		}
+		over := make(chan struct{})
+		var failed atomic.Bool
+		var callers []*caller
+		for i := range 3 {
+			c := &caller{t: t, ctx: t.Context(), name: fmt.Sprint("w", i), at: server, to: second, finished: map[string]int{}}
+			callers = append(callers, c)
+			calling.Go(func() {
+				pace := time.NewTicker(10 * time.Millisecond)
+				defer pace.Stop()
+				for n := 0; ; n++ {
+					c.round(n)
+					<-pace.C
+					select {
+					case <-over:
+						if c.moved || failed.Load() {
+							return
 						}
-					})
-				}
-				for range 50 {
-					need[pawl.Task](t)(pawl.Create(t.Context(), server, pawl.NewTask{Type: "work", Payload: json.RawMessage("0")}))
-				}
-				_, err := from.Engine.Relocate(t.Context(), to.Engine, engine.Move{Namespace: namespace})
-				failed.Store(err != nil)
-				close(over)
-				if err != nil {
-					t.Errorf("%v: %v", err, errors.Unwrap(err))
-					stop()
-				}
-				calling.Wait()
-				stop()
-				running.Wait()
-				if err != nil {
-					return
-				}
-				counted := 0
-				for _, c := range callers {
-					for _, id := range c.made {
-						if _, err := to.Service.GetTask(t.Context(), id); err != nil {
-							t.Errorf("the task %s of %s: %v", id, c.name, err)
-						}
+					default:
 					}
-					counted += len(c.made)
-					for id, attempt := range c.finished {
-						it, err := to.Service.GetItem(t.Context(), id)
-						if err != nil || it.State != "completed" || it.Attempt != attempt || it.LastWorkerID != c.name {
-							t.Errorf("the item %s of %s, attempt %d: %s %d %s %v", id, c.name, attempt, it.State, it.Attempt, it.LastWorkerID, err)
-						}
-					}
-				}
-				if counted == 0 {
-					t.Error("no call was made")
 				}
 			})
-		})
-	}
+		}
+		for range 50 {
+			need[pawl.Task](t)(pawl.Create(t.Context(), server, pawl.NewTask{Type: "work", Payload: json.RawMessage("0")}))
+		}
+		_, err := from.Engine.Relocate(t.Context(), to.Engine, engine.Move{Namespace: namespace})
+		failed.Store(err != nil)
+		close(over)
+		if err != nil {
+			t.Errorf("%v: %v", err, errors.Unwrap(err))
+			stop()
+		}
+		calling.Wait()
+		stop()
+		running.Wait()
+		if err != nil {
+			return
+		}
+		counted := 0
+		for _, c := range callers {
+			for _, id := range c.made {
+				if _, err := to.Service.GetTask(t.Context(), id); err != nil {
+					t.Errorf("the task %s of %s: %v", id, c.name, err)
+				}
+			}
+			counted += len(c.made)
+			for id, attempt := range c.finished {
+				it, err := to.Service.GetItem(t.Context(), id)
+				if err != nil || it.State != "completed" || it.Attempt != attempt || it.LastWorkerID != c.name {
+					t.Errorf("the item %s of %s, attempt %d: %s %d %s %v", id, c.name, attempt, it.State, it.Attempt, it.LastWorkerID, err)
+				}
+			}
+		}
+		if counted == 0 {
+			t.Error("no call was made")
+		}
+	})
 }

@@ -48,11 +48,16 @@ func moveUntilKilled(e *engine.Engine) error {
 }
 
 // A mover that is killed with SIGKILL at each of its steps loses nothing, and nothing is there twice. Both
-// databases never act at the same time. The short form leaves out the steps of most tables.
+// databases never act at the same time. The short form has one way for each scope,
+// and leaves out the steps of most tables.
 func TestKilledMoversLoseNothing(t *testing.T) {
 	t.Parallel()
-	for _, way := range [][2]pawltest.Database{{pawltest.SQLite, pawltest.Postgres}, {pawltest.Postgres, pawltest.SQLite}} {
-		for _, namespace := range []string{"", pawl.DefaultNamespace} {
+	ways := [][2]pawltest.Database{{pawltest.SQLite, pawltest.Postgres}, {pawltest.Postgres, pawltest.SQLite}}
+	for i, way := range ways {
+		for j, namespace := range []string{"", pawl.DefaultNamespace} {
+			if i != j && times(1, 20) == 1 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s to %s, namespace %s", way[0], way[1], namespace), func(t *testing.T) {
 				t.Parallel()
 				for range times(1, 20) {
