@@ -81,7 +81,13 @@ func Move(ctx context.Context, o Options) (Result, error) {
 		return m.result, nil
 	}
 	if !m.source.Left() {
+		if err := m.Settle(ctx); err != nil { // if no server runs at the source, nothing else does it before the fence
+			return m.result, err
+		}
 		if err := m.copy(ctx); err != nil {
+			return m.result, err
+		}
+		if err := m.Settle(ctx); err != nil {
 			return m.result, err
 		}
 		if err := m.catchUpBeside(ctx); err != nil {
