@@ -23,6 +23,7 @@ const (
 	CodeLeaseLost       Code = "lease_lost"
 	CodeEffectUnknown   Code = "effect_unknown"
 	CodeKeyInFlight     Code = "key_in_flight"
+	CodeMoved           Code = "moved"
 	CodePrecondition    Code = "precondition"
 	CodeTooLarge        Code = "too_large"
 	CodeMediaType       Code = "media_type"
@@ -59,6 +60,8 @@ var Errors = []ErrorInfo{
 		"It is not known whether the effect happened, and it may not be repeated; a person decides with `pawl effect resolve`. " +
 			"`effect_id` names it."},
 	{CodeKeyInFlight, 409, 4, true, "Another call with this idempotency key is in flight."},
+	{CodeMoved, 410, 4, false,
+		"The database, or the namespace, was moved to another one by `pawl move`; `url` says where, if the operator has said it."},
 	{CodePrecondition, 412, 4, false, "If-Match names an old version."},
 	{CodeTooLarge, 413, 2, false, "The body is over its limit."},
 	{CodeMediaType, 415, 2, false, "The body is not application/json."},
@@ -130,6 +133,7 @@ type Error struct {
 	RetryAfter time.Duration // limit, unavailable, key_in_flight: when to try again; 0 = unknown
 	Exhausted  *Exhausted    // budget_exhausted: what is left of the budget
 	TaskID     string        // conflict of a create with unique: the older task
+	URL        string        // moved: where callers are to go, "" = not known
 	EffectID   string        // effect_unknown: the effect
 	Kept       []int64       // of a fork: the numbers of the checkpoints that are left, at most the newest 100; of an append: that of the name
 	Err        error         // the cause, for logs; never sent
@@ -149,6 +153,7 @@ var (
 	ErrEffectUnknown   = &Error{Code: CodeEffectUnknown}
 	ErrKeyInFlight     = &Error{Code: CodeKeyInFlight}
 	ErrKeyReused       = &Error{Code: CodeKeyReused}
+	ErrMoved           = &Error{Code: CodeMoved}
 	ErrPrecondition    = &Error{Code: CodePrecondition}
 	ErrTooLarge        = &Error{Code: CodeTooLarge}
 	ErrLimit           = &Error{Code: CodeLimit}

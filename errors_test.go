@@ -15,12 +15,13 @@ import (
 func TestErrorsAreTheContracts(t *testing.T) {
 	http := map[pawl.Code]int{
 		"invalid": 400, "unauthenticated": 401, "forbidden": 403, "not_found": 404, "method": 405, "conflict": 409, "lease_lost": 409,
-		"key_in_flight": 409, "precondition": 412, "too_large": 413, "media_type": 415, "key_reused": 422, "key_required": 428,
+		"key_in_flight": 409, "precondition": 412, "moved": 410, "too_large": 413, "media_type": 415, "key_reused": 422, "key_required": 428,
 		"limit": 429, "budget_exhausted": 429, "effect_unknown": 409, "internal": 500, "unavailable": 503, "quarantined": 503,
 	}
 	exit := map[pawl.Code]int{
 		"invalid": 2, "not_found": 3, "conflict": 4, "lease_lost": 4, "key_in_flight": 4, "key_reused": 4, "key_required": 4,
-		"precondition": 4, "unauthenticated": 5, "forbidden": 5, "limit": 6, "budget_exhausted": 6, "unavailable": 6, "quarantined": 6,
+		"precondition": 4, "moved": 4,
+		"unauthenticated": 5, "forbidden": 5, "limit": 6, "budget_exhausted": 6, "unavailable": 6, "quarantined": 6,
 		"effect_unknown": 4, "internal": 70,
 		"method": 2, "too_large": 2, "media_type": 2, // usage
 	}

@@ -47,6 +47,7 @@ type Problem struct {
 	// Of a create with unique: the older task. With budget_exhausted: the one by which the item asks a person.
 	TaskID string `json:"task_id,omitempty"`
 
+	URL      string `json:"url,omitempty"`       // of moved: where callers are to go
 	EffectID string `json:"effect_id,omitempty"` // of effect_unknown, and of refusals about an effect
 
 	// of a fork: the numbers of the checkpoints that are left, oldest first; at most the newest 100
@@ -83,7 +84,7 @@ func ProblemOf(err error, instance string) Problem {
 	case e.Code == pawl.CodeConflict && e.State != "" && e.Allowed == nil:
 		p.Allowed = []string{}
 	}
-	p.TaskID, p.EffectID, p.Kept = e.TaskID, e.EffectID, e.Kept
+	p.TaskID, p.EffectID, p.URL, p.Kept = e.TaskID, e.EffectID, e.URL, e.Kept
 	if e.Restart != nil {
 		p.Position = e.Restart.String()
 	}
@@ -149,6 +150,7 @@ func (p Problem) Err() error {
 		Reason:   p.Reason,
 		Expected: p.Expected,
 		TaskID:   p.TaskID,
+		URL:      p.URL,
 		EffectID: p.EffectID,
 		Kept:     p.Kept,
 	}

@@ -65,6 +65,7 @@ var sections = []section{
 	{"http", 0, (*bench).http},
 	{"mcp", 0, (*bench).mcp},
 	{"gate", 0, (*bench).gated},
+	{"move", 0, (*bench).moves},
 	{"sight", 60 * time.Second, (*bench).sight},
 	{"backlog", 0, (*bench).backlog},
 	{"bloat", 0, (*bench).bloat},

@@ -68,6 +68,7 @@ func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, err
 	var row store.APIKeyRow
 	var found bool
 	var now int64
+	ctx = forAll(ctx)
 	err := e.db.View(store.For(ctx, store.Heartbeats), func(ctx context.Context, tx store.Tx) (err error) { // not queued behind other reads
 		if now, err = tx.Now(ctx); err != nil {
 			return err

@@ -12,6 +12,7 @@ func (e *Engine) Doctor(ctx context.Context, call pawl.DoctorCall) (pawl.DoctorR
 	if err := e.notInTx("doctor"); err != nil {
 		return out, err
 	}
+	ctx = forAll(ctx)
 	events := pawl.DefaultDoctorEvents
 	if call.Events != nil {
 		events = max(*call.Events, -1)

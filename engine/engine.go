@@ -38,6 +38,7 @@ type notifyingDB struct {
 	wake      func()
 	statement func(query string) // Options.Statement
 	excluded  atomic.Pointer[error]
+	moves     relocations
 }
 
 // Do implements store.DB.
@@ -45,7 +46,7 @@ func (w *notifyingDB) Do(ctx context.Context, fn func(ctx context.Context, tx st
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
-	return w.wrote(w.DB.Do(ctx, w.statements(fn)))
+	return w.wrote(w.unfenced(ctx, func() error { return w.DB.Do(ctx, w.statements(fn)) }))
 }
 
 // Auto implements store.DB.
@@ -53,7 +54,7 @@ func (w *notifyingDB) Auto(ctx context.Context, fn func(ctx context.Context, tx 
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
-	return w.wrote(w.DB.Auto(ctx, w.statements(fn)))
+	return w.wrote(w.unfenced(ctx, func() error { return w.DB.Auto(ctx, w.statements(fn)) }))
 }
 
 // Whole implements store.DB.
@@ -61,13 +62,16 @@ func (w *notifyingDB) Whole(ctx context.Context, fn func(ctx context.Context, tx
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
-	return w.wrote(w.DB.Whole(ctx, w.statements(fn)))
+	return w.wrote(w.unfenced(ctx, func() error { return w.DB.Whole(ctx, w.statements(fn)) }))
 }
 
 // View implements store.DB.
 func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := w.excluded.Load(); err != nil {
 		return *err
+	}
+	if err := w.moves.refuse(ctx); err != nil {
+		return err
 	}
 	return w.learn(w.DB.View(ctx, w.statements(fn)))
 }
@@ -76,6 +80,9 @@ func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx 
 func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	if err := w.excluded.Load(); err != nil {
 		return *err
+	}
+	if err := w.moves.refuse(ctx); err != nil {
+		return err
 	}
 	return w.learn(w.Dialect().Look(ctx, w.statements(fn)))
 }
@@ -359,6 +366,9 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	if err == nil {
 		e.guard, err = e.openGuard(ctx)
+	}
+	if err == nil {
+		err = e.notifyingDB.lookForMoves(ctx)
 	}
 	return err
 }

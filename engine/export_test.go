@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -172,4 +173,16 @@ func (e *Engine) AgeGates(d time.Duration) {
 			e.limits.gates[k] = g
 		}
 	}
+}
+
+// LookForMoves reads the moves of the database.
+func (e *Engine) LookForMoves(ctx context.Context) error { return e.notifyingDB.lookForMoves(ctx) }
+
+// ForgetMoves removes what the database knows of moves.
+func (e *Engine) ForgetMoves(ctx context.Context) error {
+	err := e.notifyingDB.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocations")
+		return err
+	})
+	return errors.Join(err, e.notifyingDB.lookForMoves(ctx))
 }

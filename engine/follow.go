@@ -39,6 +39,9 @@ func (e *Engine) FollowEvents(
 		if ctx.Err() != nil {
 			return nil
 		}
+		if err == nil {
+			err = e.notifyingDB.moves.refuse(ctx)
+		}
 		if err != nil {
 			return err
 		}

@@ -85,6 +85,11 @@ func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) {
 	if why := e.guard.Why(); why != "" {
 		out = append([]Warning{{Code: "quarantined", Detail: "nothing acts: " + why, Command: "pawl adopt"}}, out...)
 	}
+	if stale, err := e.unfinishedMove(ctx); err != nil {
+		return out, err
+	} else if stale != nil {
+		out = append([]Warning{*stale}, out...)
+	}
 	w, err := e.epochWarning(ctx)
 	if err != nil || w == nil {
 		return out, err

@@ -106,6 +106,8 @@ func beProcess(role string) int {
 			err = bulkUntilKilled(e)
 		case "limits":
 			err = limitsUntilKilled(e)
+		case "mover":
+			err = moveUntilKilled(e)
 		case "frozen":
 			err = freezeAndThaw(e)
 		}

@@ -24,7 +24,7 @@ func (e *Engine) openGuard(ctx context.Context) (*identity.Guard, error) {
 	case how != "" && how != "check":
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "an identity is check or trust"}
 	}
-	return identity.Open(ctx, identity.Options{DB: e.db, Log: e.log, Lifted: e.adopted})
+	return identity.Open(ctx, identity.Options{DB: e.notifyingDB.DB, Log: e.log, Lifted: e.adopted})
 }
 
 // acts refuses a call that acts, while the database is quarantined. Every verb that acts begins

@@ -47,15 +47,21 @@ func (e *Engine) Run(ctx context.Context) error {
 	var passes sync.WaitGroup
 	defer passes.Wait()
 	e.beginLoops(ctx, &passes)
-	var lastSeen time.Time
+	var lastSeen, lookedAt time.Time
 	for ctx.Err() == nil {
 		wait := peek
-		if next, err := e.quick(ctx); err != nil {
+		if clock.Now().Sub(lookedAt) >= relocationsEvery {
+			lookedAt = clock.Now()
+			e.learnMoves(ctx)
+		}
+		if e.notifyingDB.moves.refuse(ctx) != nil {
+			// nothing is to be done here
+		} else if next, err := e.quick(ctx); err != nil {
 			e.logError(ctx, "the sweep failed; retrying", err)
 		} else {
 			wait = min(wait, max(next, time.Millisecond))
 		}
-		if clock.Now().Sub(lastSeen) >= 5*time.Second {
+		if clock.Now().Sub(lastSeen) >= 5*time.Second && e.notifyingDB.moves.refuse(ctx) == nil {
 			lastSeen = clock.Now()
 			if err := e.notifyingDB.fits(ctx); err != nil {
 				e.logError(ctx, "checking the schema failed; retrying", err)
@@ -152,7 +158,7 @@ func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 }
 
 func (e *Engine) logError(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && e.notifyingDB.moves.refuse(forAll(ctx)) == nil { // Run has said that nothing acts
 		e.log.WarnContext(ctx, what, "error", err)
 	}
 }

@@ -88,7 +88,9 @@ var errTypeChanged = &pawl.Error{
 // register registers the types of Options.
 func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
 	for i := range types {
-		if _, err := e.putType(ctx, pawl.DefaultNamespace, types[i]); err != nil {
+		if _, err := e.putType(ctx, pawl.DefaultNamespace, types[i]); pawl.CodeOf(err) == pawl.CodeMoved {
+			return nil // a server starts, and says so
+		} else if err != nil {
 			return fmt.Errorf("type %s: %w", types[i].Name, err)
 		}
 	}

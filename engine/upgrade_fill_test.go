@@ -314,12 +314,15 @@ func (f *filling) besides() {
 
 // emptyTables are the tables in which no call leaves a row that stays, with the reason.
 var emptyTables = map[string]string{
-	"log_pages":      "the newest pages stay in the feed, and SQLite's are all new",
-	"budget_totals":  "has what reservations spent that ended 30 days ago",
-	"child_cancels":  "the call that ends a wait carries its cancels out",
-	"places":         "has rows only where a database is not trusted; a copy of it would be quarantined",
-	"retention_gate": "has a row during a removal only",
-	"test_clock":     "is of the tests",
+	"relocations":        "of a move",
+	"relocation_changes": "of a move",
+	"relocation_numbers": "of a move",
+	"log_pages":          "the newest pages stay in the feed, and SQLite's are all new",
+	"budget_totals":      "has what reservations spent that ended 30 days ago",
+	"child_cancels":      "the call that ends a wait carries its cancels out",
+	"places":             "has rows only where a database is not trusted; a copy of it would be quarantined",
+	"retention_gate":     "has a row during a removal only",
+	"test_clock":         "is of the tests",
 }
 
 // missing returns the tables without a row, and the states that no item is in.

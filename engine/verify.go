@@ -155,7 +155,7 @@ func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVe
 		return v, err
 	}
 	var w store.LogWalk
-	ctx = store.WithLimit(ctx, checkLimit)
+	ctx = forAll(store.WithLimit(ctx, checkLimit))
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		l, err := readLog(ctx, tx)
 		if err != nil {

@@ -21,6 +21,7 @@ type problem struct {
 	Attempt      *int         `json:"attempt,omitempty"`
 	Reason       string       `json:"reason,omitempty"`
 	EffectID     string       `json:"effect_id,omitempty"`
+	URL          string       `json:"url,omitempty"`
 	Retryable    bool         `json:"retryable"`
 	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
 }
@@ -34,7 +35,7 @@ type refusal struct {
 func problemOf(p api.Problem, err error) problem {
 	out := problem{
 		Code: p.Code, Title: p.Title, Detail: p.Detail, Errors: renamed(p.Errors), State: p.State, Allowed: p.Allowed,
-		Holder: p.Holder, Attempt: p.Attempt, Reason: p.Reason, EffectID: p.EffectID, Retryable: p.Code.Info().Retryable,
+		Holder: p.Holder, Attempt: p.Attempt, Reason: p.Reason, EffectID: p.EffectID, URL: p.URL, Retryable: p.Code.Info().Retryable,
 	}
 	var e *pawl.Error
 	if errors.As(err, &e) {
@@ -68,6 +69,7 @@ var next = map[pawl.Code]string{
 	pawl.CodeKeyRequired:     "Send a key in _meta as " + KeyMeta + ".",
 	pawl.CodeLimit:           "Wait, then call again.",
 	pawl.CodeUnavailable:     "Call again in a moment.",
+	pawl.CodeMoved:           "Tell the operator; the work is elsewhere now.",
 	pawl.CodeQuarantined:     "Tell the operator; reads work.",
 	pawl.CodeInternal:        "This is an error in Pawl, not in your call; tell the operator.",
 }

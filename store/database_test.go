@@ -55,6 +55,7 @@ func (third) Dialect() *store.Dialect {
 		Compact:  func(context.Context) (int64, error) { panic("to do") },
 		Snapshot: func(context.Context, store.Tx) (bool, error) { panic("to do") },
 		Place:    func(context.Context, store.Tx, bool) (store.Place, error) { panic("to do") },
+		Fences:   &store.Fences{},
 		Wrap:     func(any) store.Tx { panic("to do") },
 		// Capabilities. The zero value means that the database lacks it.
 		GroupCommits:   true,

@@ -22,6 +22,10 @@ const (
 // transaction holds, for example on a row. The statement has changed nothing.
 var ErrLocked = errors.New("locked by another transaction")
 
+// ErrFenced is in the error of a change that a trigger refuses, for example one of a move. The
+// statement has changed nothing.
+var ErrFenced = errors.New("a trigger refuses the change")
+
 // ErrLost is in the error of a statement whose connection ended or could not be made. A
 // second try gets another connection. It is not always known what the statement has done.
 var ErrLost = errors.New("the connection to the database is lost")

@@ -141,6 +141,16 @@ func RenewTokenSecret(ctx context.Context, tx Tx, secret string) error {
 	return err
 }
 
+// LeaveServer forgets which server has given the positions of events: the next one goes on, without a new epoch.
+func LeaveServer(ctx context.Context, tx Tx) error {
+	s, err := LockFeed(ctx, tx)
+	if err != nil || s.Server == (Server{}) {
+		return err
+	}
+	s.Server = Server{}
+	return moveFeed(ctx, tx, s.MovedAt, s)
+}
+
 // RaiseEpoch begins a new epoch of the feed after a position, up to which the present history
 // and that of the original are the same. The feed is locked then.
 func RaiseEpoch(ctx context.Context, tx Tx, after int64) (int64, error) {

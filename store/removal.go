@@ -30,6 +30,20 @@ func logRemoval(ctx context.Context, tx Tx, taskIDs []string, ids []int64) error
 	return err
 }
 
+// RemoveEvents removes events of tasks, and records in the log which ones.
+func RemoveEvents(ctx context.Context, tx Tx, taskIDs []string, ids []int64) error {
+	return gated(ctx, tx, "move", func() error {
+		if err := logRemoval(ctx, tx, taskIDs, ids); err != nil {
+			return err
+		}
+		rows := make([][]any, len(ids))
+		for i, id := range ids {
+			rows[i] = []any{id}
+		}
+		return tx.ExecEach(ctx, "DELETE FROM pawl.task_events\nWHERE id = $1", rows)
+	})
+}
+
 // TakeRemovals makes one record of the first removals, or restorations, that are not in the
 // log yet. The record gets the next leaf. It returns the record's number, below zero, or
 // nothing. Others may wait still. The feed is locked. An older program does not say what its

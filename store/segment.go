@@ -68,8 +68,8 @@ func (s *Segment) span() (low, high TaskID) {
 	return TaskID(slices.Min(ids)), TaskID(slices.Max(ids))
 }
 
-// packFrames writes the sizes, checksums and tasks of frames.
-func packFrames(frames []Frame) []byte {
+// PackFrames writes the sizes, checksums and tasks of frames.
+func PackFrames(frames []Frame) []byte {
 	var out []byte
 	for _, f := range frames {
 		out = binary.AppendUvarint(out, uint64(f.Size))
@@ -83,8 +83,8 @@ func packFrames(frames []Frame) []byte {
 	return out
 }
 
-// unpackFrames reads what packFrames wrote.
-func unpackFrames(packed []byte) (out []Frame, err error) {
+// UnpackFrames reads what PackFrames wrote.
+func UnpackFrames(packed []byte) (out []Frame, err error) {
 	in := bytes.NewReader(packed)
 	for in.Len() > 0 {
 		var f Frame
@@ -115,7 +115,7 @@ var errBadContents = errors.New("the contents of a segment cannot be read")
 // PutSegment stores a new segment.
 func PutSegment(ctx context.Context, tx Tx, s *Segment) error {
 	low, high := s.span()
-	_, err := tx.Exec(ctx, segmentSQL["put segment"], s.Namespace, low, high, packFrames(s.Frames), Text(s.Path), s.Body, s.Bytes,
+	_, err := tx.Exec(ctx, segmentSQL["put segment"], s.Namespace, low, high, PackFrames(s.Frames), Text(s.Path), s.Body, s.Bytes,
 		s.SHA256, s.CreatedAt)
 	return err
 }
@@ -187,7 +187,7 @@ func ChangeSegment(ctx context.Context, tx Tx, s *Segment) (err error) {
 	if len(s.TaskIDs()) == 0 {
 		_, err = tx.Exec(ctx, segmentSQL["remove segment"], s.ID)
 	} else {
-		_, err = tx.Exec(ctx, segmentSQL["change segment"], s.ID, packFrames(s.Frames), Text(s.Path), s.Body, s.Bytes, s.SHA256)
+		_, err = tx.Exec(ctx, segmentSQL["change segment"], s.ID, PackFrames(s.Frames), Text(s.Path), s.Body, s.Bytes, s.SHA256)
 	}
 	return err
 }
@@ -218,7 +218,7 @@ func segments(ctx context.Context, tx Tx, query string, args ...any) (out []Segm
 		if err != nil {
 			return err
 		}
-		if s.Frames, err = unpackFrames(contents); err != nil {
+		if s.Frames, err = UnpackFrames(contents); err != nil {
 			return &pawl.Error{Code: pawl.CodeInternal, Op: "read", Message: fmt.Sprintf("segment %d of the archives cannot be read: %v", s.ID, err)}
 		}
 		out = append(out, s)

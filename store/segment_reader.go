@@ -22,6 +22,11 @@ func BeginsArchive(line []byte) (taskID string, begins bool) {
 	return string(id), true
 }
 
+// EndsArchive says whether a line is the last one of an archive, with its proofs.
+func EndsArchive(line []byte) bool {
+	return bytes.HasPrefix(line, []byte(`{"table":"`+logLine+`",`))
+}
+
 // EndsSegment says whether a line is the last one of a segment.
 func EndsSegment(line []byte) bool {
 	return bytes.HasPrefix(line, []byte(`{"table":"`+segmentLine+`",`))

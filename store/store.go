@@ -183,6 +183,8 @@ type Dialect struct {
 	// Place reads where the database is. With renew, and where the place has a file beside the database, that
 	// file is written anew.
 	Place func(ctx context.Context, tx Tx, renew bool) (Place, error)
+	// Fences are what moves of rows to another database need.
+	Fences *Fences
 	// Wrap returns a Tx of a transaction that a caller began on the same database, or nil when
 	// the value is no such transaction.
 	Wrap func(tx any) Tx

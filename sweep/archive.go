@@ -425,6 +425,22 @@ func (s *Sweeper) openFile(path string) (*os.File, error) {
 	return f, err
 }
 
+// Body reads the archive of a task from its file.
+func (s *Sweeper) Body(path, sha256 string) ([]byte, error) {
+	var a store.Archived
+	a.Path, a.SHA256 = path, sha256
+	in, done, err := s.source(a)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	body, err := io.ReadAll(io.LimitReader(in, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = errors.New("the archive is too large to be stored in the database")
+	}
+	return body, err
+}
+
 // moved returns where an archive's file is when its directory was moved.
 func (s *Sweeper) moved(path string) string {
 	return filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path))

@@ -71,6 +71,7 @@ func root(a *cli.App) *cobra.Command {
 		db.BackupCommand(a),
 		db.StatusCommand(a),
 		db.AdoptCommand(a),
+		db.MoveCommand(a),
 		db.CompactCommand(a),
 		db.MigrateCommand(a),
 		db.StatsCommand(a),

@@ -131,6 +131,7 @@ var stays = []string{
 // ofNoTask are the tables of which no row belongs to a task that is there, and task_results, which a task has when it ends.
 var ofNoTask = []string{
 	"api_keys", "archives", "budget_totals", "child_cancels", "feed_pages", "firings", "log_checkpoints", "log_pages",
-	"log_removals", "log_runs", "log_tiles", "paused_namespaces", "places", "queue_minutes", "relay_cursors", "retention_gate",
+	"log_removals", "log_runs", "log_tiles", "paused_namespaces", "places", "queue_minutes", "relay_cursors", "relocation_changes",
+	"relocation_numbers", "relocations", "retention_gate",
 	"schedules", "segments", "sweeps", "task_results", "tombstones", "totals", "workers",
 }

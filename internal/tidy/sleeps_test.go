@@ -24,6 +24,7 @@ var sleeps = map[string]struct {
 	"dashboard/access_test.go":                  {2, asks},
 	"engine/await_task_test.go":                 {6, "it looks for statements while nothing happens, and calls wait before the end comes"},
 	"engine/await_test.go":                      {1, nothing},
+	"engine/relocate_beside_test.go":            {1, asks},
 	"engine/blob_stores_test.go":                {1, chance},
 	"engine/budget_ask_test.go":                 {2, asks},
 	"engine/bulk_busy_test.go":                  {1, asks},

@@ -61,6 +61,7 @@ var verdicts = map[string]meaning{
 	"22021":     {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
 	"22P05":     {pawl.CodeInvalid, "a text holds a character the database cannot keep"},
 	"23":        {pawl.CodeInternal, "the database refused the change"},
+	fenced:      {pawl.CodeUnavailable, "what the call changes is being moved to another database"},
 	"23505":     {pawl.CodeConflict, "there is one already"},
 }
 
@@ -90,6 +91,9 @@ func classify(err error) error {
 		}
 		if pg.Code == lockTimeout {
 			err = fmt.Errorf("%w: %w", store.ErrLocked, err)
+		}
+		if pg.Code == fenced {
+			err = fmt.Errorf("%w: %w", store.ErrFenced, err)
 		}
 		if strings.HasPrefix(pg.Code, rolledBack) || unknownName(pg) {
 			err = fmt.Errorf("%w: %w", store.ErrRolledBack, err)
@@ -122,7 +126,7 @@ func classify(err error) error {
 // succeed at the same time.
 func ofOneCall(pg *pgconn.PgError) bool {
 	switch pg.Code {
-	case lockTimeout, canceled, "25P03", "25P04", "55006", "72000":
+	case lockTimeout, fenced, canceled, "25P03", "25P04", "55006", "72000":
 		return true
 	}
 	return strings.HasPrefix(pg.Code, rolledBack) || unknownName(pg)

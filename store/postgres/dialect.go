@@ -27,6 +27,7 @@ func (d *db) capabilities(t target) store.Dialect {
 		Forget:   d.dictionary.names.Forget,
 		Pools:    d.poolStates,
 		Place:    placeOf(t.config.ConnConfig),
+		Fences:   &fences,
 		Shrink:   func(context.Context, store.Tx) (bool, error) { return false, nil }, // autovacuum does it
 		Compact:  func(ctx context.Context) (int64, error) { return d.compact(ctx, schema) },
 		Snapshot: func(ctx context.Context, tx store.Tx) (of bool, err error) {

@@ -24,6 +24,7 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		Forget:   d.forget,
 		Pools:    d.poolStates,
 		Place:    d.place,
+		Fences:   &fences,
 		Shrink:   shrink,
 		Compact:  d.compact,
 		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes

@@ -82,6 +82,9 @@ func classify(err error) error {
 	if code != 0 && !broken(err) {
 		err = store.Undone{Err: err}
 	}
+	if code == lib.SQLITE_CONSTRAINT_TRIGGER {
+		err = fmt.Errorf("%w: %w", store.ErrFenced, err)
+	}
 	if down {
 		err = fmt.Errorf("%w: %w", store.ErrDown, err)
 	}

@@ -140,6 +140,7 @@ type problem struct {
 	Holder       string       `json:"holder,omitempty"`
 	Attempt      int          `json:"attempt,omitempty"`
 	Reason       string       `json:"reason,omitempty"`
+	URL          string       `json:"url,omitempty"`
 	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
 	Refused      []refusal    `json:"refused,omitempty"`
 }
@@ -160,6 +161,7 @@ func problemOf(e *pawl.Error) problem {
 		Holder:       e.Holder,
 		Attempt:      e.Attempt,
 		Reason:       e.Reason,
+		URL:          e.URL,
 		RetryAfterMS: e.RetryAfter.Milliseconds(),
 	}
 }

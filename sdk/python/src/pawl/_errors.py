@@ -123,6 +123,17 @@ class KeyInFlightError(PawlError):
     code = "key_in_flight"
 
 
+class MovedError(PawlError):
+    """The database, or the namespace, was moved to another one."""
+
+    code = "moved"
+
+    @property
+    def url(self) -> str:
+        """Where to go; "" = the operator has not said it."""
+        return str(self.problem.get("url") or "")
+
+
 class PreconditionError(PawlError):
     """The version that was asked for is an old one."""
 
@@ -198,6 +209,7 @@ CODES: dict[str, type[PawlError]] = {
         ConflictError,
         LeaseLostError,
         KeyInFlightError,
+        MovedError,
         PreconditionError,
         TooLargeError,
         KeyReusedError,

@@ -215,6 +215,7 @@ ERRORS = {
     "lease_lost": (409, False, "This claim is not the current one; stop working and claim again. `reason` is taken, expired or released."),
     "effect_unknown": (409, False, "It is not known whether the effect happened, and it may not be repeated; a person decides with `pawl effect resolve`. `effect_id` names it."),
     "key_in_flight": (409, True, "Another call with this idempotency key is in flight."),
+    "moved": (410, False, "The database, or the namespace, was moved to another one by `pawl move`; `url` says where, if the operator has said it."),
     "precondition": (412, False, "If-Match names an old version."),
     "too_large": (413, False, "The body is over its limit."),
     "media_type": (415, False, "The body is not application/json."),

@@ -379,6 +379,7 @@ ErrorCode = Literal[
     "lease_lost",
     "effect_unknown",
     "key_in_flight",
+    "moved",
     "precondition",
     "too_large",
     "media_type",
@@ -2974,6 +2975,7 @@ class Problem(_Problem, total=False):
     signal_key: str
     state: str
     task_id: str
+    url: str
 
 
 class _ProgressBody(TypedDict):

@@ -1,0 +1,171 @@
+package relocate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// learnTime is how long servers of the source may need to learn of the move.
+	learnTime = 2 * time.Second
+	// clearedAtOnce is how many rows of the source one transaction removes.
+	clearedAtOnce = 1000
+)
+
+// finish lets the target act, and ends what the move has needed.
+func (m *mover) finish(ctx context.Context) error {
+	if m.target.Step != Done {
+		if err := m.receive(ctx); err != nil {
+			return err
+		}
+	}
+	m.Step("received")
+	if m.Namespace != "" {
+		if err := m.leave(ctx); err != nil {
+			return err
+		}
+	}
+	err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := setStep(ctx, tx, &m.source, Done, "", 0); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes")
+		return err
+	})
+	if err == nil && m.Namespace != "" {
+		err = m.Check(ctx)
+	}
+	return err
+}
+
+// receive makes the rows that wait the target's own.
+func (m *mover) receive(ctx context.Context) error {
+	return m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := setStep(ctx, tx, &m.target, Done, "", 0); err != nil {
+			return err
+		}
+		if m.Namespace == "" {
+			for _, t := range moved("") {
+				if err := unwatch(ctx, tx, m.to, t); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for _, t := range moved(m.Namespace) {
+			as := t.stage(m.Namespace)
+			if as == t.name {
+				continue
+			}
+			columns := strings.Join(namesOf(m.to.columns[t.name]), ", ")
+			if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO pawl.%s (%s)\nSELECT %s\nFROM pawl.%s", t.name, columns, columns, as)); err != nil {
+				return fmt.Errorf("table %s: %w", t.name, err)
+			}
+			if _, err := tx.Exec(ctx, "DROP TABLE pawl."+as); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_numbers")
+		return err
+	})
+}
+
+// leave removes the rows of a namespace from the source, and the triggers. Only new tasks are refused from then
+// on, for processes that have not learned that the namespace is gone.
+func (m *mover) leave(ctx context.Context) error {
+	if err := m.tell(ctx); err != nil {
+		return err
+	}
+	list := moved(m.Namespace)
+	slices.SortStableFunc(list, func(a, b table) int { return cmp.Compare(rank(a), rank(b)) }) // last what acts
+	for _, t := range slices.Backward(list) {
+		if t.name == "queues" || t.name == "api_keys" {
+			continue // counters of the queues stay, and who has a key is told where to go
+		}
+		if err := m.clearAll(ctx, m.from, &m.source, t); err != nil {
+			return err
+		}
+		m.Step("cleared " + t.name)
+	}
+	return m.unwatchSource(ctx, true)
+}
+
+// tell waits until servers of the source have learned of the move: they would find rows missing.
+func (m *mover) tell(ctx context.Context) error {
+	if m.source.Detail.Told { // before an interruption
+		return nil
+	}
+	timer := time.NewTimer(learnTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		return setDetail(ctx, tx, &m.source, Detail{Told: true})
+	})
+}
+
+func rank(t table) int {
+	if t.acts {
+		return 1
+	}
+	return 0
+}
+
+// clear removes some rows of a table from one side.
+func (m *mover) clear(ctx context.Context, tx store.Tx, s *side, t table) (int, error) {
+	r := reader{s, t, m.Namespace}
+	rows, err := r.some(ctx, tx, clearedAtOnce)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	var keys [][]any
+	for _, values := range rows {
+		keys = append(keys, values)
+	}
+	if t.name == events {
+		return len(rows), removeEvents(ctx, tx, keys)
+	}
+	if _, err := tx.Exec(ctx, "INSERT INTO pawl.retention_gate (reason)\nVALUES ('move')"); err != nil {
+		return 0, err
+	}
+	if err := (writer{s, t, t.name}).remove(ctx, tx, keys, ""); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, "DELETE FROM pawl.retention_gate")
+	return len(rows), err
+}
+
+// removeEvents removes events as retention does: the log keeps their leaves, and knows that they are gone.
+func removeEvents(ctx context.Context, tx store.Tx, keys [][]any) error {
+	var ids []int64
+	var tasks []string
+	seen := map[store.TaskID]bool{}
+	for _, key := range keys {
+		id := key[0].(int64)
+		var task store.TaskID
+		found, err := store.Row(ctx, tx, []any{&task}, "SELECT task_id\nFROM pawl.task_events\nWHERE id = $1", id)
+		if err != nil {
+			return err
+		}
+		if found {
+			ids = append(ids, id)
+		}
+		if found && !seen[task] {
+			seen[task] = true
+			tasks = append(tasks, string(task))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return store.RemoveEvents(ctx, tx, tasks, ids)
+}

@@ -1,0 +1,191 @@
+// Package relocate moves the rows of a database, or of one namespace, to another database while the
+// source is used. Triggers in the source note the key of each row that changes. All rows are copied; then
+// the rows whose keys were noted are copied again, until none is left while the source refuses changes.
+package relocate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// table is what a move does with a table.
+type table struct {
+	name string
+	do   what
+	of   string // how a row belongs to a namespace, one of in; "" = it moves with the whole database only
+	// fixed rows never change; they are only inserted and removed.
+	fixed bool
+	// numbered says that the column id is a number that new rows draw.
+	numbered bool
+	// late rows are written by the process that gives events their positions and leaves. That goes on while
+	// the source is fenced.
+	late bool
+	// acts says that rows let something happen by themselves. Those of a namespace appear in the
+	// target in the moment when it has all.
+	acts bool
+	// maps are columns whose numbers the target gives anew when a namespace moves, and the
+	// dictionary that they refer to.
+	maps map[string]string
+}
+
+// what is done with a table.
+type what int
+
+const (
+	copied what = iota
+	seeded      // copied; an empty target has rows, which are removed
+	stays       // of the database, and not of what is in it
+)
+
+// in are the conditions by which a row t belongs to a namespace.
+var in = map[string]string{
+	"namespace": "t.namespace = $1",
+	"queue":     "EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = t.queue_id AND q.namespace = $1)",
+	"item": "(EXISTS (SELECT 1 FROM pawl.items i WHERE i.id = t.item_id AND i.namespace = $1)" + // the only item of a task has the task's id
+		" OR EXISTS (SELECT 1 FROM pawl.tasks k WHERE k.id = t.item_id AND k.namespace = $1))",
+	"message": "EXISTS (SELECT 1 FROM pawl.messages m WHERE m.id = t.message_id AND m.namespace = $1)",
+	"upload":  "EXISTS (SELECT 1 FROM pawl.uploads u WHERE u.id = t.upload_id AND u.namespace = $1)",
+}
+
+// sameNamespace are the conditions by which a changed row $row belongs to the namespace of a move r.
+var sameNamespace = map[string]string{
+	"namespace": "$row.namespace = r.namespace",
+	"queue":     "EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = $row.queue_id AND q.namespace = r.namespace)",
+	"item": "(EXISTS (SELECT 1 FROM pawl.items i WHERE i.id = $row.item_id AND i.namespace = r.namespace)" +
+		" OR EXISTS (SELECT 1 FROM pawl.tasks k WHERE k.id = $row.item_id AND k.namespace = r.namespace))",
+	"message": "EXISTS (SELECT 1 FROM pawl.messages m WHERE m.id = $row.message_id AND m.namespace = r.namespace)",
+	"upload":  "EXISTS (SELECT 1 FROM pawl.uploads u WHERE u.id = $row.upload_id AND u.namespace = r.namespace)",
+}
+
+// stage is the name of the table where the rows of an acting table of a namespace wait.
+func (t table) stage(namespace string) string {
+	if namespace == "" || !t.acts {
+		return t.name
+	}
+	return "moved_" + t.name
+}
+
+// Every table of the schema has a row here, in an order in which each row comes after those that
+// it refers to. Archives come after the events: numbers of events that are there are drawn with them. A
+// test compares the list with the schema.
+var tables = []table{
+	{name: "moves", do: stays},             // the codes of the program
+	{name: "schema_migrations", do: stays}, // the same on both sides
+	{name: "places", do: stays},            // where the database is
+	{name: "retention_gate", do: stays},    // of one transaction
+	{name: "relocations", do: stays},       // moves
+	{name: "relocation_numbers", do: stays},
+	{name: "relocation_changes", do: stays}, // of a move
+	{name: "gate_hints", do: stays},         // the target's triggers make them
+	{name: "secrets", do: seeded},
+	{name: "api_keys", of: "namespace"},
+	{name: "actors", do: seeded, numbered: true},
+	{name: "queues", do: seeded, of: "namespace", numbered: true, maps: map[string]string{"id": "queues"}},
+	{name: "workers", do: seeded},
+	{name: "sweeps", do: seeded, numbered: true},
+	{name: "paused_namespaces", of: "namespace"},
+	{name: "types", of: "namespace"},
+	{name: "queue_limits", of: "namespace", maps: byQueue},
+	{name: "gates", of: "namespace", numbered: true, maps: map[string]string{"id": "gates", "queue_id": "queues"}},
+	{name: "budgets", of: "namespace"},
+	{name: "schedules", of: "namespace", acts: true},
+	{name: "tasks", of: "namespace", maps: byQueue},
+	{name: "items", of: "namespace", maps: byQueue},
+	{name: "task_counters", of: "namespace", acts: true},
+	{name: "task_results", of: "namespace"},
+	{name: "parents", of: "namespace", acts: true},
+	{name: "child_links", of: "namespace", acts: true},
+	{name: "child_waits", of: "namespace", acts: true},
+	{name: "child_cancels", of: "namespace", acts: true},
+	{name: "awaited_children", of: "item", acts: true},
+	{name: "item_deps", of: "item", acts: true},
+	{name: "deadlines", of: "namespace", acts: true},
+	{name: "uniques", of: "namespace"},
+	{name: "uploads", of: "namespace"},
+	{name: "upload_pieces", of: "upload"},
+	{name: "uploaded_blobs", of: "namespace"},
+	{name: "blobs", of: "namespace"},
+	{name: "blob_refs", of: "namespace"},
+	{name: "signals", of: "namespace", acts: true},
+	{name: "firings", of: "namespace", acts: true},
+	{name: "budget_reservations", of: "namespace", acts: true},
+	{name: "budget_totals", of: "namespace"},
+	{name: "budget_questions", of: "namespace", acts: true},
+	{name: "effects", of: "namespace", acts: true},
+	{name: "item_parts", of: "namespace"},
+	{name: "messages", of: "namespace"},
+	{name: "message_chunks", of: "message"},
+	{name: "checkpoints", of: "namespace", fixed: true},
+	{name: "ready", of: "queue", acts: true, maps: ofState},
+	{name: "scheduled", of: "queue", acts: true, maps: ofState},
+	{name: "waiting", of: "queue", acts: true, maps: ofState},
+	{name: "parked_items", of: "queue", acts: true, maps: ofState},
+	{name: "finished_items", of: "queue", fixed: true, acts: true, maps: map[string]string{"queue_id": "queues", "worker": "actors"}},
+	{name: "leases", of: "namespace", acts: true, maps: ofState},
+	{name: "task_events", of: "namespace", fixed: true, numbered: true,
+		maps: map[string]string{"id": "task_events", "actor": "actors", "queue_id": "queues"}},
+	{name: "tombstones", of: "namespace", maps: map[string]string{"event_id": "task_events"}},
+	{name: "provenances", of: "namespace", maps: map[string]string{"event_id": "task_events"}},
+	{name: "archives", of: "namespace"},
+	{name: "segments", of: "namespace", numbered: true, maps: map[string]string{"id": "segments"}},
+	{name: "idempotency_keys", of: "namespace", acts: true},
+	{name: "queue_minutes", late: true},
+	{name: "totals", late: true},
+	{name: "feed_pages", late: true},
+	{name: "log_pages", late: true},
+	{name: "log_removals", late: true, numbered: true},
+	{name: "log_runs", late: true},
+	{name: "log_tiles", late: true, fixed: true},
+	{name: "log_epochs", do: seeded, late: true},
+	{name: "log_checkpoints", do: seeded, late: true},
+	{name: "relay_cursors", do: seeded, late: true},
+}
+
+// events is the table of events.
+const events = "task_events"
+
+var (
+	byQueue = map[string]string{"queue_id": "queues"}
+	ofState = map[string]string{"queue_id": "queues", "worker": "actors", "gate": "gates"}
+)
+
+// ofEvents reports whether rows have numbers of events, which a namespace gets anew.
+func (t table) ofEvents() bool {
+	return t.name == "archives" || t.name == "segments" || slices.Contains(slices.Collect(maps.Values(t.maps)), events)
+}
+
+// Unanswered lists the tables of a schema without a row in tables, and the rows without a table.
+func Unanswered(schema []string) (out []string) {
+	for _, name := range schema {
+		if strings.HasPrefix(name, "moved_") {
+			continue // of a move that is not over
+		}
+		if !slices.ContainsFunc(tables, func(t table) bool { return t.name == name }) {
+			out = append(out, name)
+		}
+	}
+	for _, t := range tables {
+		if !slices.Contains(schema, t.name) {
+			out = append(out, t.name)
+		}
+	}
+	return out
+}
+
+// Moved lists the tables that move with a whole database, or with a namespace.
+func Moved(namespace string) (out []string) {
+	for _, t := range moved(namespace) {
+		out = append(out, t.name)
+	}
+	return out
+}
+
+func moved(namespace string) (out []table) {
+	for _, t := range tables {
+		if t.do != stays && (namespace == "" || t.of != "") {
+			out = append(out, t)
+		}
+	}
+	return out
+}
