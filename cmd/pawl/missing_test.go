@@ -15,11 +15,11 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 )
 
-// Commands that may create the database, and those that open none.
+// Commands that may create the database, and those that do not open the one of --db.
 var (
 	creators = []string{"pawl serve", "pawl demo", "pawl mcp", "pawl migrate up", "pawl task create", "pawl gate mcp"}
 	openNone = []string{"pawl version", "pawl migrate sql", "pawl completion", "pawl help", "pawl demo-agent", "pawl archive verify",
-		"pawl effect verify"}
+		"pawl effect verify", "pawl move"} // testdata/script/move.txtar has a mistyped --from
 )
 
 // flagsFor are the flags and arguments without which a command is refused before it
