@@ -125,6 +125,9 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 		if err := w.moves.refuse(ctx); err != nil {
 			return err
 		}
+		if ofAll(ctx) && !w.moves.fenced() { // of one namespace: the work of the others goes on without it
+			return err
+		}
 		if !w.moves.moving() {
 			if free {
 				return waited(err)
@@ -133,6 +136,9 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 			continue
 		}
 		if clock.Now().Sub(began) > fenceWait {
+			if ofAll(ctx) {
+				return errWhole
+			}
 			return waited(err)
 		}
 		timer := time.NewTimer(fenceLook)
@@ -144,6 +150,10 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 		}
 	}
 }
+
+// errWhole says of work for all namespaces that none of it can be done: it is not store.ErrFenced, after which the rows of
+// others are tried.
+var errWhole = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database is being moved to another one", RetryAfter: time.Second}
 
 // waited says why a call that has waited for a move was not done.
 func waited(err error) error {

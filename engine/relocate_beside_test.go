@@ -116,6 +116,22 @@ func TestCallsBesideAMove(t *testing.T) {
 				}
 			})
 		}
+		if namespace != "" { // what others do does not keep a namespace from moving
+			others := pawl.As(t.Context(), pawl.Caller{Namespace: "others"})
+			calling.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+						if _, err := pawl.Create(others, server, pawl.NewTask{Type: "other", Payload: json.RawMessage("0")}); err != nil {
+							t.Errorf("a call in another namespace: %v", err)
+							return
+						}
+					}
+				}
+			})
+		}
 		for range 50 {
 			need[pawl.Task](t)(pawl.Create(t.Context(), server, pawl.NewTask{Type: "work", Payload: json.RawMessage("0")}))
 		}
@@ -150,5 +166,36 @@ func TestCallsBesideAMove(t *testing.T) {
 		if counted == 0 {
 			t.Error("no call was made")
 		}
+	})
+}
+
+// A move copies rows that take the place of others in a unique index.
+func TestAMoveBesideReplacedRows(t *testing.T) {
+	eachScope(t, func(t *testing.T, from, to *pawltest.Pawl, namespace string) {
+		const n = 8
+		beside := from.Another(engine.Options{})
+		var made []string
+		create := func(i int) {
+			task := need[pawl.Task](t)(pawl.Create(t.Context(), beside, pawl.NewTask{Type: "same", Payload: json.RawMessage(fmt.Sprint(i)), Dedupe: pawl.Dedupe{All: true}}))
+			made = append(made, task.ID)
+		}
+		for i := range n {
+			create(i)
+		}
+		moveAll(t, from, to, engine.Move{Namespace: namespace, Step: func(name string) {
+			if name != "copied tasks" {
+				return
+			}
+			for i := range n {
+				need[pawl.Task](t)(pawl.Cancel(t.Context(), beside, made[i], ""))
+				create(i)
+			}
+		}})
+		for _, id := range made {
+			if _, err := to.Service.GetTask(t.Context(), id); err != nil {
+				t.Errorf("the task %s: %v", id, err)
+			}
+		}
+		soundLog(t, to)
 	})
 }

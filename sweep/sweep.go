@@ -218,13 +218,15 @@ func stopsStep(ctx context.Context, err error) bool {
 }
 
 // mustStop reports whether the caller gave up or the database is unavailable. A lock that is
-// not granted does not count as unavailable.
+// not granted, and a row that is being moved, do not count as unavailable.
 func mustStop(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !locked(err)
 }
 
-// locked reports whether another transaction locks a row: the next sweep tries again.
-func locked(err error) bool { return errors.Is(err, store.ErrLocked) }
+// locked reports whether another transaction locks a row, or its namespace is being moved: the next sweep tries again.
+func locked(err error) bool {
+	return errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFenced)
+}
 
 // lockWait bounds the wait for each lock of rows that can wait for the next pass.
 const lockWait = 100 * time.Millisecond

@@ -115,12 +115,13 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 		for _, c := range keyOf(columns) {
 			key = append(key, row+"."+c.Name)
 		}
+		of := strings.NewReplacer("$row", row, "@clock", present).Replace
 		not := map[string]string{"OLD": "INSERT", "NEW": "DELETE"}[row]
 		fmt.Fprintf(&body, `  IF TG_OP <> '%s' THEN
     IF %s THEN RAISE EXCEPTION 'pawl: %s is being moved' USING ERRCODE = '%s'; END IF;
     IF %s THEN INSERT INTO pawl.relocation_changes (named, key) VALUES ('%s', jsonb_build_array(%s)::text); END IF;
   END IF;
-`, not, strings.NewReplacer("$row", row, "@clock", present).Replace(refuse), table, fenced, noted, table, strings.Join(key, ", "))
+`, not, of(refuse), table, fenced, of(noted), table, strings.Join(key, ", "))
 	}
 	return []string{
 		fmt.Sprintf("CREATE OR REPLACE FUNCTION pawl.moving_%s() RETURNS trigger LANGUAGE plpgsql AS $moving$\nBEGIN\n"+

@@ -168,7 +168,7 @@ func (m *mover) empty(ctx context.Context, tx store.Tx) error {
 
 // watch makes the triggers of a table.
 func (m *mover) watch(ctx context.Context, tx store.Tx, s *side, t table) error {
-	for _, text := range s.fences().Watch(t.name, s.columns[t.name], refusal(t), noted) {
+	for _, text := range s.fences().Watch(t.name, s.columns[t.name], refusal(t), noted(t)) {
 		if _, err := tx.Exec(ctx, text); err != nil {
 			return err
 		}
@@ -199,8 +199,17 @@ func (m *mover) unwatchSource(ctx context.Context, refuses bool) error {
 	return nil
 }
 
-// noted is the condition by which a trigger notes a change.
-const noted = "EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.side = 'source' AND r.step IN ('copying', 'fenced'))"
+// noted is the condition by which a trigger notes a change. A row whose owner is gone may be of any namespace.
+func noted(t table) string {
+	of := "r.namespace = ''"
+	if t.of != "" {
+		of += " OR " + sameNamespace[t.of]
+	}
+	if gone := ownerGone[t.of]; gone != "" {
+		of += " OR " + gone
+	}
+	return "EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.side = 'source' AND r.step IN ('copying', 'fenced') AND (" + of + "))"
+}
 
 // refusal is the condition by which a trigger refuses a change. It is the same in every move: a namespace that has left
 // stays refused beside the next one.

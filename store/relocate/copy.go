@@ -220,11 +220,10 @@ func (m *mover) write(ctx context.Context, tx store.Tx, r reader, w writer, rows
 func (m *mover) bodies(ctx context.Context, tx store.Tx, r reader, rows []row) error {
 	for _, values := range rows {
 		of := func(name string) *any {
-			i := slices.IndexFunc(r.columns[r.name], func(c store.TableColumn) bool { return c.Name == name })
-			if i < 0 {
-				return new(any)
+			if i := r.index(name); i >= 0 {
+				return &values[i]
 			}
-			return &values[i]
+			return new(any)
 		}
 		path, body, sum, contents := of("path"), of("body"), of("sha256"), of("contents")
 		file, inFile := (*path).(string)
@@ -370,6 +369,9 @@ func (m *mover) present(ctx context.Context, tx store.Tx, found []change, fresh 
 		rows, err := r.at(ctx, tx, list)
 		if err != nil {
 			return err
+		}
+		if free := frees[t.name]; free != nil {
+			slices.SortStableFunc(rows, func(a, b row) int { return rank(free(r.column(b))) - rank(free(r.column(a))) })
 		}
 		there := map[string]bool{}
 		for _, values := range rows {

@@ -83,7 +83,7 @@ func (m *mover) leave(ctx context.Context) error {
 		return err
 	}
 	list := moved(m.Namespace)
-	slices.SortStableFunc(list, func(a, b table) int { return cmp.Compare(rank(a), rank(b)) }) // last what acts
+	slices.SortStableFunc(list, func(a, b table) int { return cmp.Compare(rank(a.acts), rank(b.acts)) }) // last what acts
 	for _, t := range slices.Backward(list) {
 		if t.name == "queues" || t.name == "api_keys" {
 			continue // counters of the queues stay, and who has a key is told where to go
@@ -113,8 +113,8 @@ func (m *mover) tell(ctx context.Context) error {
 	})
 }
 
-func rank(t table) int {
-	if t.acts {
+func rank(late bool) int {
+	if late {
 		return 1
 	}
 	return 0

@@ -231,9 +231,19 @@ func (r reader) count(ctx context.Context, tx store.Tx) (n int64, err error) {
 func (r reader) key(values row) (out []any) {
 	columns := r.columns[r.name]
 	for _, k := range keyOf(columns) {
-		out = append(out, values[slices.IndexFunc(columns, func(c store.TableColumn) bool { return c.Name == k.Name })])
+		out = append(out, values[r.index(k.Name)])
 	}
 	return out
+}
+
+// index is where a column is in a row; below 0 = the table does not have it.
+func (r reader) index(column string) int {
+	return slices.IndexFunc(r.columns[r.name], func(c store.TableColumn) bool { return c.Name == column })
+}
+
+// column returns a function that reads a column of a row.
+func (r reader) column(values row) func(name string) any {
+	return func(name string) any { return values[r.index(name)] }
 }
 
 // parse reads the text of a key that a trigger has noted, or Detail.
@@ -368,7 +378,13 @@ func (w writer) remove(ctx context.Context, tx store.Tx, keys [][]any, namespace
 	if len(args) == 0 {
 		return nil
 	}
-	return tx.ExecEach(ctx, "DELETE FROM pawl."+w.as+" AS t\nWHERE "+strings.Join(where, " AND "), args)
+	of := "\nWHERE " + strings.Join(where, " AND ")
+	if w.name == "leases" { // the effects of a lease that moves are not lost with it: those of one that counts them would be
+		if err := tx.ExecEach(ctx, "UPDATE pawl."+w.as+" AS t\nSET effects = 0"+of+" AND t.effects <> 0", args); err != nil {
+			return err
+		}
+	}
+	return tx.ExecEach(ctx, "DELETE FROM pawl."+w.as+" AS t"+of, args)
 }
 
 // resume reads a key that Detail has.

@@ -58,6 +58,22 @@ var sameNamespace = map[string]string{
 	"upload":  "EXISTS (SELECT 1 FROM pawl.uploads u WHERE u.id = $row.upload_id AND u.namespace = r.namespace)",
 }
 
+// ownerGone are the conditions by which the row that says what namespace $row belongs to was removed before it.
+var ownerGone = map[string]string{
+	"queue": "NOT EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = $row.queue_id)",
+	"item": "NOT EXISTS (SELECT 1 FROM pawl.items i WHERE i.id = $row.item_id)" +
+		" AND NOT EXISTS (SELECT 1 FROM pawl.tasks k WHERE k.id = $row.item_id)",
+	"message": "NOT EXISTS (SELECT 1 FROM pawl.messages m WHERE m.id = $row.message_id)",
+	"upload":  "NOT EXISTS (SELECT 1 FROM pawl.uploads u WHERE u.id = $row.upload_id)",
+}
+
+// frees says of the tables with a unique index over some of their rows whether a row is not in it. Such rows are written
+// first: the ones that take their place may be among the same changes.
+var frees = map[string]func(of func(column string) any) bool{
+	"item_parts": func(of func(string) any) bool { return of("superseded_at") != nil },
+	"tasks":      func(of func(string) any) bool { return of("dedupes") == int64(0) },
+}
+
 // stage is the name of the table where the rows of an acting table of a namespace wait.
 func (t table) stage(namespace string) string {
 	if namespace == "" || !t.acts {

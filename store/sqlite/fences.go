@@ -114,10 +114,10 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 				}
 				key = append(key, v)
 			}
-			when := strings.NewReplacer("$row", row, "@clock", present).Replace(refuse)
-			fmt.Fprintf(&body, "SELECT RAISE(ABORT, 'pawl: %s is being moved') WHERE %s;\n", table, when)
+			of := strings.NewReplacer("$row", row, "@clock", present).Replace
+			fmt.Fprintf(&body, "SELECT RAISE(ABORT, 'pawl: %s is being moved') WHERE %s;\n", table, of(refuse))
 			fmt.Fprintf(&body, "INSERT INTO relocation_changes (named, key) SELECT '%s', json_array(%s) WHERE %s;\n", table,
-				strings.Join(key, ", "), noted)
+				strings.Join(key, ", "), of(noted))
 		}
 		out = append(out, "DROP TRIGGER IF EXISTS moving_"+table+"_"+op, // that of an earlier move
 			fmt.Sprintf("CREATE TRIGGER moving_%s_%s AFTER %s ON %s\nBEGIN\n%sEND", table, op, op, table, &body))

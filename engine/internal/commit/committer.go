@@ -85,6 +85,7 @@ func New[Row, Ans any](o Options[Row, Ans]) *Committer[Row, Ans] {
 
 // request has the rows of one call, numbered 0…n-1, and its answers.
 type request[Row, Ans any] struct {
+	ctx       context.Context // says who calls; it does not end
 	rows      []Row
 	out       []Ans
 	err       error
@@ -142,14 +143,14 @@ func (c *Committer[Row, Ans]) inTransaction(ctx context.Context, db store.DB, ro
 
 // enqueue adds a request to the queue, and begins a flush if fewer than maxFlushes run.
 func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) {
-	req.done = make(chan struct{})
+	req.ctx, req.done = context.WithoutCancel(ctx), make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, req)
 	if c.options.Ungrouped || c.running < maxFlushes {
 		c.running++
 		c.flushes.Add(1)
-		go c.run(context.WithoutCancel(ctx))
+		go c.run(req.ctx)
 	}
 }
 
@@ -181,10 +182,10 @@ func (c *Committer[Row, Ans]) withdraw(ctx context.Context, req *request[Row, An
 func (c *Committer[Row, Ans]) run(ctx context.Context) {
 	defer c.flushes.Done()
 	for group := c.nextBatch(); len(group) > 0; group = c.nextBatch() {
-		for left := c.together(ctx, group); len(left) > 0; {
+		for left := c.together(group); len(left) > 0; {
 			part := left[0]
-			err := c.attempt(c.groupWait(ctx), part)
-			left = append(c.tried(ctx, part, err), left[1:]...)
+			err := c.attempt(c.groupWait(part[0].ctx), part) // alone, a request is refused or not for its own caller
+			left = append(c.tried(part[0].ctx, part, err), left[1:]...)
 		}
 		c.answer(ctx, group, false)
 	}

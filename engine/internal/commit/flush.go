@@ -13,13 +13,13 @@ import (
 
 // together starts the group's requests that must run alone. It returns the others as one
 // part, or no part if there are none.
-func (c *Committer[Row, Ans]) together(ctx context.Context, group []*request[Row, Ans]) [][]*request[Row, Ans] {
+func (c *Committer[Row, Ans]) together(group []*request[Row, Ans]) [][]*request[Row, Ans] {
 	part := slices.DeleteFunc(slices.Clone(group), func(req *request[Row, Ans]) bool {
 		c.mu.Lock()
 		separate := c.separateOf(req) != nil
 		c.mu.Unlock()
 		if separate {
-			c.runAlone(ctx, req)
+			c.runAlone(req.ctx, req)
 		}
 		return separate
 	})
@@ -75,6 +75,8 @@ func wroteNothing(err error) bool {
 	var undone store.Undone
 	var own *pawl.Error
 	switch code := pawl.CodeOf(err); {
+	case errors.Is(err, store.ErrFenced): // a row of one namespace that is being moved
+		return true
 	case code == pawl.CodeUnavailable:
 		return false
 	case errors.As(err, &undone):
