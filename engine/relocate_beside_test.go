@@ -176,7 +176,8 @@ func TestAMoveBesideReplacedRows(t *testing.T) {
 		beside := from.Another(engine.Options{})
 		var made []string
 		create := func(i int) {
-			task := need[pawl.Task](t)(pawl.Create(t.Context(), beside, pawl.NewTask{Type: "same", Payload: json.RawMessage(fmt.Sprint(i)), Dedupe: pawl.Dedupe{All: true}}))
+			n := pawl.NewTask{Type: "same", Payload: json.RawMessage(fmt.Sprint(i)), Dedupe: pawl.Dedupe{All: true}}
+			task := need[pawl.Task](t)(pawl.Create(t.Context(), beside, n))
 			made = append(made, task.ID)
 		}
 		for i := range n {
