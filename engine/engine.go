@@ -70,7 +70,7 @@ func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx 
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
-	if err := w.moves.refuse(ctx); err != nil {
+	if err := w.refuse(ctx); err != nil {
 		return err
 	}
 	return w.learn(w.DB.View(ctx, w.statements(fn)))
@@ -81,7 +81,7 @@ func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx 
 	if err := w.excluded.Load(); err != nil {
 		return *err
 	}
-	if err := w.moves.refuse(ctx); err != nil {
+	if err := w.refuse(ctx); err != nil {
 		return err
 	}
 	return w.learn(w.Dialect().Look(ctx, w.statements(fn)))

@@ -36,9 +36,9 @@ type fence struct {
 	found time.Time
 }
 
-// refuse returns why a transaction of a caller may not run: what it is about was moved to another
-// database, or is not there yet.
-func (r *relocations) refuse(ctx context.Context) error {
+// of finds the move for which a transaction of a caller may not run: what it is about was moved to another database, or
+// is not there yet.
+func (r *relocations) of(ctx context.Context) *relocate.Relocation {
 	list := r.known.Load()
 	if list == nil || r.exempt.Load() {
 		return nil
@@ -46,16 +46,35 @@ func (r *relocations) refuse(ctx context.Context) error {
 	ns := pawl.CallerOf(ctx).Namespace
 	for i := range *list {
 		x := &(*list)[i]
-		switch {
-		case x.Namespace != "" && (x.Namespace != ns || ofAll(ctx)):
-		case x.Left():
-			return movedTo(x)
-		case x.Side == relocate.Target && x.Moving():
-			return &pawl.Error{Code: pawl.CodeUnavailable, Message: "a move from another database fills this one and is not over",
-				RetryAfter: time.Second}
+		about := x.Namespace == "" || x.Namespace == ns && !ofAll(ctx)
+		if about && (x.Left() || x.Side == relocate.Target && x.Moving()) {
+			return x
 		}
 	}
 	return nil
+}
+
+// refuse returns why a transaction of a caller may not run.
+func (r *relocations) refuse(ctx context.Context) error {
+	switch x := r.of(ctx); {
+	case x == nil:
+		return nil
+	case x.Left():
+		return movedTo(x)
+	default:
+		return &pawl.Error{Code: pawl.CodeUnavailable, Message: "a move from another database fills this one and is not over",
+			RetryAfter: time.Second}
+	}
+}
+
+// refuse is that of the moves. A namespace may be there by now, which a process without a server learns here alone.
+func (w *notifyingDB) refuse(ctx context.Context) error {
+	if x := w.moves.of(ctx); x != nil && x.Namespace != "" && !x.Left() && once(&w.moves.looked, fenceLook) {
+		if err := w.lookForMoves(ctx); err != nil {
+			return err
+		}
+	}
+	return w.moves.refuse(ctx)
 }
 
 type allKey struct{}
@@ -106,7 +125,7 @@ func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
 	looked := false // after the refusal: what is known may be older
 	free := false   // there is no move any more
 	for began := clock.Now(); ; {
-		if err := w.moves.refuse(ctx); err != nil {
+		if err := w.refuse(ctx); err != nil {
 			return err
 		}
 		err := error(store.ErrFenced)

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // caller makes tasks and works on them, in the source until it is told that they were moved, and in the
@@ -198,5 +199,107 @@ func TestAMoveBesideReplacedRows(t *testing.T) {
 			}
 		}
 		soundLog(t, to)
+	})
+}
+
+// Effects that are reported beside a move stay reported, and open ones stay open: their leases move, and do not end.
+func TestAMoveBesideEffects(t *testing.T) {
+	eachScope(t, func(t *testing.T, from, to *pawltest.Pawl, namespace string) {
+		beside := from.Another(engine.Options{})
+		open := func(key string) (pawl.Lease, string) {
+			need[pawl.Task](t)(pawl.Create(t.Context(), beside, pawl.NewTask{Type: key, Payload: json.RawMessage("0")}))
+			l := leases(t, beside, pawl.ClaimRequest{WorkerID: "w", Types: []string{key}, LeaseSeconds: 3600}, 1)[0]
+			call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", Key: key, RequestHash: "h"}
+			return l, need[pawl.OpenedEffect](t)(beside.OpenEffect(t.Context(), call)).ID
+		}
+		done, reported := open("reported")
+		_, left := open("open")
+		moveAll(t, from, to, engine.Move{Namespace: namespace, Step: func(name string) {
+			switch name {
+			case "copied":
+				need[pawl.EffectRecord](t)(beside.EffectDone(t.Context(), reported, pawl.EffectDoneCall{ItemID: done.ID, WorkerID: "w", Attempt: 1}))
+				if _, err := first(beside.Complete(t.Context(), []pawl.CompleteCall{{Fence: done.Fence()}})); err != nil {
+					t.Error(err)
+				}
+			case "cleared leases":
+				err := from.Engine.DB().View(store.For(t.Context(), store.Background), func(ctx context.Context, tx store.Tx) error {
+					n, err := store.Ints(ctx, tx, "SELECT COUNT(*) FROM pawl.effects WHERE state = 'unknown'")
+					if err == nil && n[0] != 0 {
+						t.Errorf("%d effects of the source are unknown", n[0])
+					}
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}})
+		for id, want := range map[string]pawl.EffectState{reported: pawl.EffectDone, left: pawl.EffectOpen} {
+			if f := need[pawl.EffectRecord](t)(to.Engine.GetEffect(t.Context(), id)); f.State != want {
+				t.Errorf("the effect %s is %s and not %s", f.Key, f.State, want)
+			}
+		}
+		soundLog(t, to)
+	})
+}
+
+// While a move fills a target, a program that has not learned of it writes nothing of the namespace there, and others write.
+func TestATargetTakesNothingBesideAMove(t *testing.T) {
+	eachScope(t, func(t *testing.T, from, to *pawltest.Pawl, namespace string) {
+		made, l := work(t, from)
+		beside := to.Another(engine.Options{})
+		timetable := pawl.NewSchedule{Name: "nightly", Cron: "0 3 * * *", Task: pawl.NewTask{Type: "night"}}
+		need[pawl.Schedule](t)(from.Service.PutSchedule(t.Context(), timetable))
+		timetable.Cron = "0 4 * * *"
+		moveAll(t, from, to, engine.Move{Namespace: namespace, Step: func(name string) {
+			if name != "copied" {
+				return
+			}
+			if _, err := beside.PutSchedule(t.Context(), timetable); pawl.CodeOf(err) != pawl.CodeUnavailable {
+				t.Errorf("a schedule in the target: %v", err)
+			}
+			others := pawl.As(t.Context(), pawl.Caller{Namespace: "others"})
+			_, err := beside.PutSchedule(others, timetable)
+			if mine := namespace != ""; (err == nil) != mine {
+				t.Errorf("a schedule of another namespace in the target: %v", err)
+			}
+		}})
+		if _, err := to.Service.PutSchedule(t.Context(), timetable); err != nil {
+			t.Errorf("a schedule after the move: %v", err)
+		}
+		if namespace != "" {
+			if s := need[pawl.Schedule](t)(beside.GetSchedule(t.Context(), timetable.Name)); s.Cron != timetable.Cron {
+				t.Errorf("a program without a server reads %+v", s)
+			}
+		}
+		there(t, to, made, l)
+	})
+}
+
+// Leases of other namespaces end while rows of the one that moves are refused.
+func TestSweepsGoOnBesideAMove(t *testing.T) {
+	t.Parallel()
+	runs := func(from, to pawltest.Database) bool { return from != to }
+	someMoves(t, runs, func(t *testing.T, from, to *pawltest.Pawl) {
+		to.Advance(from.Now().Sub(to.Now()))
+		beside := from.Another(engine.Options{})
+		others := pawl.As(t.Context(), pawl.Caller{Namespace: "others"})
+		var got pawl.Lease
+		for _, ctx := range []context.Context{t.Context(), others} {
+			need[pawl.Task](t)(pawl.Create(ctx, beside, pawl.NewTask{Type: "work", Payload: json.RawMessage("0")}))
+			got = need[[]pawl.Lease](t)(beside.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"work"}, LeaseSeconds: 60}))[0]
+		}
+		moveAll(t, from, to, engine.Move{Namespace: pawl.DefaultNamespace, Step: func(name string) {
+			if name != "flipped" {
+				return
+			}
+			from.Advance(time.Hour)
+			if _, err := beside.Sweep(others); err != nil {
+				t.Errorf("a sweep: %v", err)
+			}
+			if it := need[pawl.Item](t)(beside.GetItem(others, got.ID)); it.State == "leased" {
+				t.Errorf("the lease of another namespace did not end: %s", it.State)
+			}
+		}})
 	})
 }

@@ -1,12 +1,35 @@
 package store
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"slices"
+)
 
 // TableColumn is a column of a table, as the schema has it.
 type TableColumn struct {
 	Name string
 	Kind ColumnKind
 	Key  int // its place in the primary key; 0 = it is not in it
+}
+
+// KeyColumns returns the columns of the primary key, in its order.
+func KeyColumns(columns []TableColumn) (key []TableColumn) {
+	for _, c := range columns {
+		if c.Key > 0 {
+			key = append(key, c)
+		}
+	}
+	slices.SortFunc(key, func(a, b TableColumn) int { return cmp.Compare(a.Key, b.Key) })
+	return key
+}
+
+// ColumnNames returns the names of columns.
+func ColumnNames(columns []TableColumn) (out []string) {
+	for _, c := range columns {
+		out = append(out, c.Name)
+	}
+	return out
 }
 
 // ColumnKind is what the values of a column are.

@@ -1,10 +1,8 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl/store"
@@ -39,7 +37,7 @@ var fences = store.Fences{
 	},
 	Stage: func(table, as string, columns []store.TableColumn) []string {
 		return []string{"CREATE TABLE IF NOT EXISTS pawl." + as + " (LIKE pawl." + table + ", PRIMARY KEY (" +
-			strings.Join(names(keyOf(columns)), ", ") + "))"}
+			strings.Join(store.ColumnNames(store.KeyColumns(columns)), ", ") + "))"}
 	},
 	Value: func(c store.TableColumn, v any) any {
 		if b, ok := v.([]byte); ok && c.Kind == store.UUIDColumn && len(b) == 16 {
@@ -85,24 +83,6 @@ ORDER BY a.attnum`)
 	return out, err
 }
 
-// keyOf returns the columns of the primary key, in its order.
-func keyOf(columns []store.TableColumn) (key []store.TableColumn) {
-	for _, c := range columns {
-		if c.Key > 0 {
-			key = append(key, c)
-		}
-	}
-	slices.SortFunc(key, func(a, b store.TableColumn) int { return cmp.Compare(a.Key, b.Key) })
-	return key
-}
-
-func names(columns []store.TableColumn) (out []string) {
-	for _, c := range columns {
-		out = append(out, c.Name)
-	}
-	return out
-}
-
 // present is the time in a trigger.
 const present = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
@@ -112,7 +92,7 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 	var body strings.Builder
 	for _, row := range []string{"OLD", "NEW"} {
 		var key []string
-		for _, c := range keyOf(columns) {
+		for _, c := range store.KeyColumns(columns) {
 			key = append(key, row+"."+c.Name)
 		}
 		of := strings.NewReplacer("$row", row, "@clock", present).Replace

@@ -50,9 +50,14 @@ func (m *mover) begin(ctx context.Context) error {
 	if err := m.goOn(ctx); err != nil {
 		return err
 	}
+	if m.Namespace != "" && !m.target.Detail.begun() {
+		if err := m.guard(ctx); err != nil {
+			return err
+		}
+	}
 	m.Step("target")
 	if m.source.ID == "" {
-		if m.target.Detail.Table != "" || m.target.Detail.All { // then what has changed since was not noted
+		if m.target.Detail.begun() { // then what has changed since was not noted
 			return conflict("the move was cancelled in the source, and what the target has is of before: move into an empty database")
 		}
 		if err := m.beginSource(ctx); err != nil {
@@ -109,6 +114,20 @@ func (m *mover) beginTarget(ctx context.Context) error {
 			return err
 		}
 		return put(ctx, tx, &m.target)
+	})
+}
+
+// guard makes the triggers of a target that others use, where nothing else may be written in the namespace. Each table has
+// a transaction, as in the source. What was written before is found then.
+func (m *mover) guard(ctx context.Context) error {
+	if err := m.watchAll(ctx, m.to); err != nil {
+		return err
+	}
+	return m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := m.to.fences().Last(ctx, tx); err != nil {
+			return err
+		}
+		return m.empty(ctx, tx)
 	})
 }
 
@@ -176,23 +195,35 @@ func (m *mover) watch(ctx context.Context, tx store.Tx, s *side, t table) error 
 	return nil
 }
 
-func unwatch(ctx context.Context, tx store.Tx, s *side, t table) error {
-	for _, text := range s.fences().Unwatch(t.name) {
-		if _, err := tx.Exec(ctx, text); err != nil {
+// watchAll makes the triggers of all tables. Each table has a transaction, because that of all would wait for writers
+// that wait for it.
+func (m *mover) watchAll(ctx context.Context, s *side) error {
+	for _, t := range moved(m.Namespace) {
+		if err := s.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return m.watch(ctx, tx, s, t) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unwatchSource removes the triggers of the source; refuses says that those of tasks refuse a namespace that has left. Each
-// table has a transaction, as when they were made.
-func (m *mover) unwatchSource(ctx context.Context, refuses bool) error {
+// unwatchAll removes the triggers. Those of tasks stay where they refuse a namespace that has left.
+func (m *mover) unwatchAll(ctx context.Context, s *side) error {
 	for _, t := range moved(m.Namespace) {
-		if refuses && t.name == "tasks" {
-			continue
-		}
-		if err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return unwatch(ctx, tx, m.from, t) }); err != nil {
+		err := s.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			if t.name == "tasks" {
+				list, err := List(ctx, tx)
+				if err != nil || slices.ContainsFunc(list, Relocation.Left) {
+					return err
+				}
+			}
+			for _, text := range s.fences().Unwatch(t.name) {
+				if _, err := tx.Exec(ctx, text); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -203,9 +234,9 @@ func (m *mover) unwatchSource(ctx context.Context, refuses bool) error {
 func noted(t table) string {
 	of := "r.namespace = ''"
 	if t.of != "" {
-		of += " OR " + sameNamespace[t.of]
+		of += " OR " + belongs(t.of, "$row", "r.namespace")
 	}
-	if gone := ownerGone[t.of]; gone != "" {
+	if gone := orphaned(t.of, "$row"); gone != "" {
 		of += " OR " + gone
 	}
 	return "EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.side = 'source' AND r.step IN ('copying', 'fenced') AND (" + of + "))"
@@ -220,20 +251,16 @@ func refusal(t table) string {
 	}
 	of := "r.namespace = ''"
 	if t.of != "" {
-		of = "(" + of + " OR " + sameNamespace[t.of] + ")"
+		of = "(" + of + " OR " + belongs(t.of, "$row", "r.namespace") + ")"
 	}
 	steps = "(" + steps + ") AND " + of
 	return "EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.open = 0 AND (" + steps + "))"
 }
 
-// beginSource makes the triggers that note changes. Each table has a transaction, because that of all would wait for
-// writers that wait for it. What was written before the move begins is committed then, and is copied with the bulk.
+// beginSource makes the triggers that note changes. What was written before the move begins is committed then, and is copied with the bulk.
 func (m *mover) beginSource(ctx context.Context) error {
-	for _, t := range moved(m.Namespace) {
-		err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return m.watch(ctx, tx, m.from, t) })
-		if err != nil {
-			return err
-		}
+	if err := m.watchAll(ctx, m.from); err != nil {
+		return err
 	}
 	m.source = Relocation{ID: m.target.ID, Side: Source, Namespace: m.Namespace, Step: Copying, Peer: m.ToNamed, URL: m.URL, mover: m.token}
 	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {

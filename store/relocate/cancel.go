@@ -27,9 +27,9 @@ func Cancel(ctx context.Context, o Options) (Cancelled, error) {
 	if err := m.from.read(ctx); err != nil {
 		return Cancelled{}, err
 	}
-	refuses, err := m.cancelSource(ctx)
+	err := m.cancelSource(ctx)
 	if err == nil {
-		err = m.unwatchSource(ctx, refuses)
+		err = m.unwatchAll(ctx, m.from)
 	}
 	if err == nil && m.target.ID == "" && o.To == nil {
 		err = &pawl.Error{Code: pawl.CodeNotFound, Op: "move", Message: "there is no move to cancel"}
@@ -48,10 +48,10 @@ func Cancel(ctx context.Context, o Options) (Cancelled, error) {
 	return out, err
 }
 
-// cancelSource removes what the source knows of the move. refuses: triggers of other namespaces are needed still.
-func (m *mover) cancelSource(ctx context.Context) (refuses bool, err error) {
-	err = m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		refuses, m.target = false, Relocation{}
+// cancelSource removes what the source knows of the move.
+func (m *mover) cancelSource(ctx context.Context) error {
+	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		m.target = Relocation{}
 		if err := m.from.fences().Last(ctx, tx); err != nil {
 			return err
 		}
@@ -65,8 +65,7 @@ func (m *mover) cancelSource(ctx context.Context) (refuses bool, err error) {
 				return conflict("the source is the target of a move from %s that is not over", r.Peer)
 			case r.Side == Source && r.Left() && (r.Namespace == "" || r.Namespace == m.Namespace):
 				return conflict("the switch to %s has happened and cannot be cancelled: run the move again to its end", r.Peer)
-			case r.Side == Source && r.Left():
-				refuses = true
+			case r.Side == Source && r.Left(): // another namespace
 			case r.Side == Source && r.Namespace == m.Namespace:
 				m.target = r
 			case r.Side == Source:
@@ -82,7 +81,6 @@ func (m *mover) cancelSource(ctx context.Context) (refuses bool, err error) {
 		_, err = tx.Exec(ctx, "DELETE FROM pawl.relocation_changes")
 		return err
 	})
-	return refuses, err
 }
 
 // cancelTarget removes what was copied of a namespace, in the target. A whole database that was copied in part is
@@ -117,7 +115,7 @@ func (m *mover) cancelTarget(ctx context.Context) (cleared bool, err error) {
 			return false, err
 		}
 	}
-	return true, m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		for _, t := range list {
 			if as := t.stage(m.Namespace); as != t.name {
 				if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS pawl."+as); err != nil {
@@ -130,6 +128,10 @@ func (m *mover) cancelTarget(ctx context.Context) (cleared bool, err error) {
 		}
 		return mine(tx.Exec(ctx, "DELETE FROM pawl.relocations\nWHERE id = $1 AND mover = $2", m.target.ID, m.token))
 	})
+	if err == nil {
+		err = m.unwatchAll(ctx, m.to)
+	}
+	return err == nil, err
 }
 
 // clearAll removes the rows of the namespace from a table.

@@ -25,6 +25,9 @@ func (m *mover) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := m.unwatchAll(ctx, m.to); err != nil {
+		return err
+	}
 	m.Step("received")
 	if m.Namespace != "" {
 		if err := m.leave(ctx); err != nil {
@@ -51,11 +54,6 @@ func (m *mover) receive(ctx context.Context) error {
 			return err
 		}
 		if m.Namespace == "" {
-			for _, t := range moved("") {
-				if err := unwatch(ctx, tx, m.to, t); err != nil {
-					return err
-				}
-			}
 			return nil
 		}
 		for _, t := range moved(m.Namespace) {
@@ -63,7 +61,7 @@ func (m *mover) receive(ctx context.Context) error {
 			if as == t.name {
 				continue
 			}
-			columns := strings.Join(namesOf(m.to.columns[t.name]), ", ")
+			columns := strings.Join(store.ColumnNames(m.to.columns[t.name]), ", ")
 			if _, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO pawl.%s (%s)\nSELECT %s\nFROM pawl.%s", t.name, columns, columns, as)); err != nil {
 				return fmt.Errorf("table %s: %w", t.name, err)
 			}
@@ -93,7 +91,7 @@ func (m *mover) leave(ctx context.Context) error {
 		}
 		m.Step("cleared " + t.name)
 	}
-	return m.unwatchSource(ctx, true)
+	return m.unwatchAll(ctx, m.from)
 }
 
 // tell waits until servers of the source have learned of the move: they would find rows missing.

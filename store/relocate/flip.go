@@ -13,11 +13,9 @@ import (
 
 // giveAway fences the source, copies what is left, verifies the target and gives it away.
 func (m *mover) giveAway(ctx context.Context) (err error) {
-	clean := m.cleanEarly(ctx)
-	if m.Namespace == "" { // that took time
-		if err := m.catchUpBeside(ctx); err != nil {
-			return err
-		}
+	clean, err := m.cleanEarly(ctx)
+	if err != nil {
+		return err
 	}
 	began := clock.Now()
 	defer func() {
@@ -85,16 +83,19 @@ func (m *mover) rest(ctx context.Context) error {
 }
 
 // cleanEarly examines the target of a whole database while the source is used: behind the fence a large one would
-// keep writers waiting. Changes that are not copied yet may look like breaches: then it is examined there, too.
-func (m *mover) cleanEarly(ctx context.Context) bool {
-	if m.Namespace != "" {
-		return false
+// keep writers waiting. Changes that are not copied yet may look like breaches: then it is examined again, in the end
+// behind the fence.
+func (m *mover) cleanEarly(ctx context.Context) (clean bool, err error) {
+	for n := 0; m.Namespace == "" && !clean && n < examinations; n++ {
+		why := m.Check(ctx)
+		if clean = why == nil; !clean {
+			m.Log.InfoContext(ctx, "the target is examined again", "why", why)
+		}
+		if err := m.catchUpBeside(ctx); err != nil { // the examination took time
+			return false, err
+		}
 	}
-	err := m.Check(ctx)
-	if err != nil {
-		m.Log.InfoContext(ctx, "the target is examined again while the source refuses changes", "why", err)
-	}
-	return err == nil
+	return clean, nil
 }
 
 // verify compares the target with the source. clean: it was examined before.

@@ -17,6 +17,8 @@ const (
 	fewChanges = 500
 	// shortRound is how long the last copy before the fence may take.
 	shortRound = time.Second
+	// examinations is how often the target of a whole database is examined before the fence, until it is clean.
+	examinations = 3
 	// rounds bounds how often changes that were written beside the fence are copied.
 	rounds = 20
 )

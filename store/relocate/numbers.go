@@ -226,7 +226,7 @@ func (n *numbers) keys(ctx context.Context, tx store.Tx, r reader, keys [][]any)
 	if named[r.name] != nil {
 		return nil, nil // the rows of dictionaries stay
 	}
-	columns := keyOf(r.columns[r.name])
+	columns := store.KeyColumns(r.columns[r.name])
 	for _, key := range keys {
 		key, all := slices.Clone(key), true
 		for i, c := range columns {

@@ -2,7 +2,6 @@ package relocate
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -78,23 +77,6 @@ func (s *side) read(ctx context.Context) error {
 	})
 }
 
-func keyOf(columns []store.TableColumn) (key []store.TableColumn) {
-	for _, c := range columns {
-		if c.Key > 0 {
-			key = append(key, c)
-		}
-	}
-	slices.SortFunc(key, func(a, b store.TableColumn) int { return cmp.Compare(a.Key, b.Key) })
-	return key
-}
-
-func namesOf(columns []store.TableColumn) (out []string) {
-	for _, c := range columns {
-		out = append(out, c.Name)
-	}
-	return out
-}
-
 // list joins names with a prefix.
 func list(prefix string, names []string) string {
 	return prefix + strings.Join(names, ", "+prefix)
@@ -120,19 +102,19 @@ func (r reader) where() (text string, args []any) {
 	if r.namespace == "" {
 		return "", nil
 	}
-	return in[r.of], []any{r.namespace}
+	return belongs(r.of, "t", "$1"), []any{r.namespace}
 }
 
 // after reads rows whose keys follow one; nil = from the first one.
 func (r reader) after(ctx context.Context, tx store.Tx, key []any) ([]row, error) {
 	columns := r.columns[r.name]
-	keys := keyOf(columns)
+	keys := store.KeyColumns(columns)
 	where, args := r.where()
 	if key != nil {
 		if where != "" {
 			where += " AND "
 		}
-		where += "(" + list("t.", namesOf(keys)) + ") > (" + marks(len(args)+1, len(keys)) + ")"
+		where += "(" + list("t.", store.ColumnNames(keys)) + ") > (" + marks(len(args)+1, len(keys)) + ")"
 		for i, v := range key {
 			args = append(args, r.fences().Value(keys[i], v))
 		}
@@ -140,8 +122,8 @@ func (r reader) after(ctx context.Context, tx store.Tx, key []any) ([]row, error
 	if where != "" {
 		where = "\nWHERE " + where
 	}
-	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t%s\nORDER BY %s\nLIMIT %d", list("t.", namesOf(columns)), r.name, where,
-		list("t.", namesOf(keys)), rowsAtOnce)
+	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t%s\nORDER BY %s\nLIMIT %d", list("t.", store.ColumnNames(columns)), r.name, where,
+		list("t.", store.ColumnNames(keys)), rowsAtOnce)
 	return r.rows(ctx, tx, query, args...)
 }
 
@@ -163,7 +145,7 @@ func (r reader) at(ctx context.Context, tx store.Tx, keys [][]any) (out []row, e
 
 func (r reader) among(ctx context.Context, tx store.Tx, keys [][]any) ([]row, error) {
 	columns := r.columns[r.name]
-	by := keyOf(columns)
+	by := store.KeyColumns(columns)
 	where, args := r.where()
 	if where != "" {
 		where += " AND "
@@ -178,7 +160,7 @@ func (r reader) among(ctx context.Context, tx store.Tx, keys [][]any) ([]row, er
 		some = append(some, strings.Join(all, " AND "))
 	}
 	where += "(" + strings.Join(some, " OR ") + ")"
-	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t\nWHERE %s", list("t.", namesOf(columns)), r.name, where)
+	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t\nWHERE %s", list("t.", store.ColumnNames(columns)), r.name, where)
 	return r.every(ctx, tx, query, args...)
 }
 
@@ -230,7 +212,7 @@ func (r reader) count(ctx context.Context, tx store.Tx) (n int64, err error) {
 // key returns the key of a row.
 func (r reader) key(values row) (out []any) {
 	columns := r.columns[r.name]
-	for _, k := range keyOf(columns) {
+	for _, k := range store.KeyColumns(columns) {
 		out = append(out, values[r.index(k.Name)])
 	}
 	return out
@@ -258,7 +240,7 @@ func (r reader) parse(text string) ([]any, error) {
 }
 
 func (r reader) typed(key []any) (_ []any, err error) {
-	columns := keyOf(r.columns[r.name])
+	columns := store.KeyColumns(r.columns[r.name])
 	if len(key) != len(columns) {
 		return nil, fmt.Errorf("table %s: a key has %d values", r.name, len(key))
 	}
@@ -313,13 +295,13 @@ func (w writer) put(ctx context.Context, tx store.Tx, columns []store.TableColum
 			set = append(set, c.Name+" = excluded."+c.Name)
 		}
 	}
-	end := "\nON CONFLICT (" + strings.Join(namesOf(keyOf(own)), ", ") + ") DO "
+	end := "\nON CONFLICT (" + strings.Join(store.ColumnNames(store.KeyColumns(own)), ", ") + ") DO "
 	if w.fixed || len(set) == 0 {
 		end += "NOTHING"
 	} else {
 		end += "UPDATE\nSET " + strings.Join(set, ", ")
 	}
-	head := "INSERT INTO pawl." + w.as + " (" + strings.Join(namesOf(kinds), ", ") + ")\nVALUES "
+	head := "INSERT INTO pawl." + w.as + " (" + strings.Join(store.ColumnNames(kinds), ", ") + ")\nVALUES "
 	var many [][]any
 	for len(rows) >= rowsOfStatement {
 		many = append(many, w.values(kinds, rows[:rowsOfStatement]))
@@ -357,7 +339,7 @@ func (w writer) values(kinds []store.TableColumn, rows []row) []any {
 // remove removes the rows with these keys, of the namespace if it is given.
 func (w writer) remove(ctx context.Context, tx store.Tx, keys [][]any, namespace string) error {
 	var where []string
-	by := keyOf(w.columns[w.name])
+	by := store.KeyColumns(w.columns[w.name])
 	for i, c := range by {
 		where = append(where, fmt.Sprintf("t.%s = $%d", c.Name, i+1))
 	}
@@ -373,7 +355,7 @@ func (w writer) remove(ctx context.Context, tx store.Tx, keys [][]any, namespace
 		args = append(args, of)
 	}
 	if namespace != "" && w.as == w.name { // rows of other namespaces stay
-		where = append(where, strings.ReplaceAll(in[w.of], "$1", fmt.Sprintf("$%d", len(by)+1)))
+		where = append(where, belongs(w.of, "t", fmt.Sprintf("$%d", len(by)+1)))
 	}
 	if len(args) == 0 {
 		return nil
@@ -399,7 +381,7 @@ func (r reader) resume(after []any) ([]any, error) {
 // some reads the keys of up to limit rows.
 func (r reader) some(ctx context.Context, tx store.Tx, limit int) (out []row, err error) {
 	where, args := r.where()
-	keys := namesOf(keyOf(r.columns[r.name]))
+	keys := store.ColumnNames(store.KeyColumns(r.columns[r.name]))
 	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
 		values, to := make(row, len(keys)), make([]any, len(keys))
 		for i := range values {

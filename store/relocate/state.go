@@ -49,6 +49,9 @@ type Detail struct {
 	Told  bool  `json:"told,omitempty"` // servers of the source had the time to learn of the move
 }
 
+// begun reports whether rows were copied.
+func (d Detail) begun() bool { return d.Table != "" || d.All }
+
 // Moving reports whether the move is not over.
 func (r Relocation) Moving() bool { return r.Step != Done && (r.Side == Target || r.Step != Flipped) }
 

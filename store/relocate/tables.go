@@ -4,6 +4,7 @@
 package relocate
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 type table struct {
 	name string
 	do   what
-	of   string // how a row belongs to a namespace, one of in; "" = it moves with the whole database only
+	of   string // how a row belongs to a namespace: "namespace" = by its column, else one of owners; "" = it moves with the whole database only
 	// fixed rows never change; they are only inserted and removed.
 	fixed bool
 	// numbered says that the column id is a number that new rows draw.
@@ -38,33 +39,35 @@ const (
 	stays       // of the database, and not of what is in it
 )
 
-// in are the conditions by which a row t belongs to a namespace.
-var in = map[string]string{
-	"namespace": "t.namespace = $1",
-	"queue":     "EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = t.queue_id AND q.namespace = $1)",
-	"item": "(EXISTS (SELECT 1 FROM pawl.items i WHERE i.id = t.item_id AND i.namespace = $1)" + // the only item of a task has the task's id
-		" OR EXISTS (SELECT 1 FROM pawl.tasks k WHERE k.id = t.item_id AND k.namespace = $1))",
-	"message": "EXISTS (SELECT 1 FROM pawl.messages m WHERE m.id = t.message_id AND m.namespace = $1)",
-	"upload":  "EXISTS (SELECT 1 FROM pawl.uploads u WHERE u.id = t.upload_id AND u.namespace = $1)",
+// owners are the rows that say what namespace a row belongs to, by table.of: those with its column as their id. The only
+// item of a task has the task's id.
+var owners = map[string]struct {
+	column string
+	tables []string
+}{
+	"queue":   {"queue_id", []string{"queues"}},
+	"item":    {"item_id", []string{"items", "tasks"}},
+	"message": {"message_id", []string{"messages"}},
+	"upload":  {"upload_id", []string{"uploads"}},
 }
 
-// sameNamespace are the conditions by which a changed row $row belongs to the namespace of a move r.
-var sameNamespace = map[string]string{
-	"namespace": "$row.namespace = r.namespace",
-	"queue":     "EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = $row.queue_id AND q.namespace = r.namespace)",
-	"item": "(EXISTS (SELECT 1 FROM pawl.items i WHERE i.id = $row.item_id AND i.namespace = r.namespace)" +
-		" OR EXISTS (SELECT 1 FROM pawl.tasks k WHERE k.id = $row.item_id AND k.namespace = r.namespace))",
-	"message": "EXISTS (SELECT 1 FROM pawl.messages m WHERE m.id = $row.message_id AND m.namespace = r.namespace)",
-	"upload":  "EXISTS (SELECT 1 FROM pawl.uploads u WHERE u.id = $row.upload_id AND u.namespace = r.namespace)",
+// belongs is the condition by which a row belongs to a namespace.
+func belongs(of, row, namespace string) string {
+	if of == "namespace" {
+		return row + ".namespace = " + namespace
+	}
+	return "(" + owned(of, row, "EXISTS", " AND o.namespace = "+namespace, " OR ") + ")"
 }
 
-// ownerGone are the conditions by which the row that says what namespace $row belongs to was removed before it.
-var ownerGone = map[string]string{
-	"queue": "NOT EXISTS (SELECT 1 FROM pawl.queues q WHERE q.id = $row.queue_id)",
-	"item": "NOT EXISTS (SELECT 1 FROM pawl.items i WHERE i.id = $row.item_id)" +
-		" AND NOT EXISTS (SELECT 1 FROM pawl.tasks k WHERE k.id = $row.item_id)",
-	"message": "NOT EXISTS (SELECT 1 FROM pawl.messages m WHERE m.id = $row.message_id)",
-	"upload":  "NOT EXISTS (SELECT 1 FROM pawl.uploads u WHERE u.id = $row.upload_id)",
+// orphaned is the condition by which the row that says what namespace a row belongs to is gone; "" = there is none.
+func orphaned(of, row string) string { return owned(of, row, "NOT EXISTS", "", " AND ") }
+
+func owned(of, row, exists, and, join string) string {
+	var all []string
+	for _, name := range owners[of].tables {
+		all = append(all, fmt.Sprintf("%s (SELECT 1 FROM pawl.%s o WHERE o.id = %s.%s%s)", exists, name, row, owners[of].column, and))
+	}
+	return strings.Join(all, join)
 }
 
 // frees says of the tables with a unique index over some of their rows whether a row is not in it. Such rows are written

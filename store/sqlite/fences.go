@@ -1,10 +1,8 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl/store"
@@ -44,7 +42,7 @@ var fences = store.Fences{
 	},
 	Stage: func(table, as string, columns []store.TableColumn) []string {
 		return []string{"CREATE TABLE IF NOT EXISTS " + as + " AS SELECT * FROM " + table + " LIMIT 0",
-			"CREATE UNIQUE INDEX IF NOT EXISTS " + as + "_key ON " + as + " (" + strings.Join(names(keyOf(columns), ""), ", ") + ")"}
+			"CREATE UNIQUE INDEX IF NOT EXISTS " + as + "_key ON " + as + " (" + strings.Join(store.ColumnNames(store.KeyColumns(columns)), ", ") + ")"}
 	},
 	Value: func(_ store.TableColumn, v any) any { return v },
 }
@@ -76,24 +74,6 @@ func columns(ctx context.Context, tx store.Tx, table string) (out []store.TableC
 	return out, err
 }
 
-// keyOf returns the columns of the primary key, in its order.
-func keyOf(columns []store.TableColumn) (key []store.TableColumn) {
-	for _, c := range columns {
-		if c.Key > 0 {
-			key = append(key, c)
-		}
-	}
-	slices.SortFunc(key, func(a, b store.TableColumn) int { return cmp.Compare(a.Key, b.Key) })
-	return key
-}
-
-func names(columns []store.TableColumn, of string) (out []string) {
-	for _, c := range columns {
-		out = append(out, of+c.Name)
-	}
-	return out
-}
-
 // present is the time in a trigger.
 const present = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
 
@@ -107,7 +87,7 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 				continue
 			}
 			var key []string
-			for _, c := range keyOf(columns) {
+			for _, c := range store.KeyColumns(columns) {
 				v := row + "." + c.Name
 				if c.Kind == store.BytesColumn {
 					v = "hex(" + v + ")"
