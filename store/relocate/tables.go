@@ -14,7 +14,9 @@ import (
 type table struct {
 	name string
 	do   what
-	of   string // how a row belongs to a namespace: "namespace" = by its column, else one of owners; "" = it moves with the whole database only
+	// of is how a row belongs to a namespace: "namespace" = by its column, else one of owners; "" = it moves with the whole
+	// database only.
+	of string
 	// fixed rows never change; they are only inserted and removed.
 	fixed bool
 	// numbered says that the column id is a number that new rows draw.

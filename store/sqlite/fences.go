@@ -41,8 +41,9 @@ var fences = store.Fences{
 		return out, err
 	},
 	Stage: func(table, as string, columns []store.TableColumn) []string {
+		key := strings.Join(store.ColumnNames(store.KeyColumns(columns)), ", ")
 		return []string{"CREATE TABLE IF NOT EXISTS " + as + " AS SELECT * FROM " + table + " LIMIT 0",
-			"CREATE UNIQUE INDEX IF NOT EXISTS " + as + "_key ON " + as + " (" + strings.Join(store.ColumnNames(store.KeyColumns(columns)), ", ") + ")"}
+			"CREATE UNIQUE INDEX IF NOT EXISTS " + as + "_key ON " + as + " (" + key + ")"}
 	},
 	Value: func(_ store.TableColumn, v any) any { return v },
 }
