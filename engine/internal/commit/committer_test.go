@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -38,7 +39,8 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	})
 	var calls sync.WaitGroup
 	call := func(id int) {
-		calls.Go(func() { _, errs[id] = l.Do(context.Background(), nil, []testRow{{id: id}}) })
+		ctx := pawl.As(context.Background(), pawl.Caller{Namespace: namespaceOf(id)})
+		calls.Go(func() { _, errs[id] = l.Do(ctx, nil, []testRow{{id: id}}) })
 	}
 	for id := range maxFlushes {
 		call(5 + id)
@@ -99,6 +101,26 @@ func TestARefusedGroupIsRunInHalves(t *testing.T) {
 		}
 	}
 }
+
+// A namespace that was moved away is refused for its own callers alone.
+func TestACallOfAGroupIsRefusedForItsOwnCaller(t *testing.T) {
+	errs, _ := gathered(t, func(ctx context.Context, ids []int) error {
+		if pawl.CallerOf(ctx).Namespace == namespaceOf(3) {
+			return &pawl.Error{Code: pawl.CodeMoved}
+		}
+		if slices.Contains(ids, 3) { // the database looks at the rows, and not at the caller
+			return store.ErrFenced
+		}
+		return nil
+	})
+	for id, err := range errs {
+		if errors.Is(err, pawl.ErrMoved) != (id == 3) || id != 3 && err != nil {
+			t.Errorf("call %d: %v", id, err)
+		}
+	}
+}
+
+func namespaceOf(id int) string { return fmt.Sprint("ns", id) }
 
 // A panic is an error of its group. The process and the group committer go on.
 func TestAPanicEndsItsGroupOnly(t *testing.T) {
