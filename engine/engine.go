@@ -43,26 +43,29 @@ type notifyingDB struct {
 
 // Do implements store.DB.
 func (w *notifyingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := w.excluded.Load(); err != nil {
-		return *err
+	a := w.attempts()
+	for fn = w.statements(fn); a.next(ctx); {
+		a.err = w.DB.Do(ctx, fn)
 	}
-	return w.wrote(w.unfenced(ctx, func() error { return w.DB.Do(ctx, w.statements(fn)) }))
+	return w.wrote(a.err)
 }
 
 // Auto implements store.DB.
 func (w *notifyingDB) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := w.excluded.Load(); err != nil {
-		return *err
+	a := w.attempts()
+	for fn = w.statements(fn); a.next(ctx); {
+		a.err = w.DB.Auto(ctx, fn)
 	}
-	return w.wrote(w.unfenced(ctx, func() error { return w.DB.Auto(ctx, w.statements(fn)) }))
+	return w.wrote(a.err)
 }
 
 // Whole implements store.DB.
 func (w *notifyingDB) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := w.excluded.Load(); err != nil {
-		return *err
+	a := w.attempts()
+	for fn = w.statements(fn); a.next(ctx); {
+		a.err = w.DB.Whole(ctx, fn)
 	}
-	return w.wrote(w.unfenced(ctx, func() error { return w.DB.Whole(ctx, w.statements(fn)) }))
+	return w.wrote(a.err)
 }
 
 // View implements store.DB.

@@ -117,56 +117,87 @@ func (w *notifyingDB) lookForMoves(ctx context.Context) error {
 	return nil
 }
 
-// unfenced runs a transaction that writes. While a move refuses it, it waits, and is tried again.
-func (w *notifyingDB) unfenced(ctx context.Context, run func() error) error {
-	if w.moves.exempt.Load() {
-		return run()
+// attempts are those of one transaction that writes. While a move refuses it, it waits, and is tried again.
+type attempts struct {
+	w      *notifyingDB
+	err    error // of the last attempt
+	tried  bool
+	exempt bool
+	began  time.Time
+	looked bool // after the refusal: what is known may be older
+	free   bool // there is no move any more
+}
+
+func (w *notifyingDB) attempts() attempts {
+	return attempts{w: w, exempt: w.moves.exempt.Load()}
+}
+
+// next says whether the transaction is to be run. If not, err is its answer.
+func (a *attempts) next(ctx context.Context) bool {
+	if !a.tried {
+		a.tried = true
+		if err := a.w.excluded.Load(); err != nil {
+			a.err = *err
+			return false
+		}
+	} else if a.exempt || !errors.Is(a.err, store.ErrFenced) || !a.wait(ctx) {
+		return false
 	}
-	looked := false // after the refusal: what is known may be older
-	free := false   // there is no move any more
-	for began := clock.Now(); ; {
-		if err := w.refuse(ctx); err != nil {
-			return err
+	for !a.exempt {
+		if a.err = a.w.refuse(ctx); a.err != nil {
+			return false
 		}
-		err := error(store.ErrFenced)
-		if !w.moves.fenced() {
-			err = run()
+		if !a.w.moves.fenced() {
+			break
 		}
-		if err == nil || !errors.Is(err, store.ErrFenced) {
-			return err
+		if a.err = store.ErrFenced; !a.wait(ctx) {
+			return false
 		}
-		if again := once(&w.moves.looked, fenceLook/2); again || !looked {
-			looked = true
-			if lookErr := w.lookForMoves(ctx); lookErr != nil {
-				return errors.Join(err, lookErr)
-			}
+	}
+	return true
+}
+
+// wait ends when a refused transaction is to be tried again. It returns false if it is not: err says why.
+func (a *attempts) wait(ctx context.Context) bool {
+	moves := &a.w.moves
+	if again := once(&moves.looked, fenceLook/2); again || !a.looked {
+		a.looked = true
+		if err := a.w.lookForMoves(ctx); err != nil {
+			a.err = errors.Join(a.err, err)
+			return false
 		}
-		if err := w.moves.refuse(ctx); err != nil {
-			return err
-		}
-		if ofAll(ctx) && !w.moves.fenced() { // of one namespace: the work of the others goes on without it
-			return err
-		}
-		if !w.moves.moving() {
-			if free {
-				return waited(err)
-			}
-			free = true // the move was cancelled meanwhile
-			continue
-		}
-		if clock.Now().Sub(began) > fenceWait {
-			if ofAll(ctx) {
-				return errWhole
-			}
-			return waited(err)
-		}
-		timer := time.NewTimer(fenceLook)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return waited(err)
-		}
+	}
+	if err := moves.refuse(ctx); err != nil {
+		a.err = err
+		return false
+	}
+	if ofAll(ctx) && !moves.fenced() { // of one namespace: the work of the others goes on without it
+		return false
+	}
+	if !moves.moving() && !a.free {
+		a.free = true // the move was cancelled meanwhile
+		return true
+	}
+	if a.began.IsZero() {
+		a.began = clock.Now()
+	}
+	late := clock.Now().Sub(a.began) > fenceWait
+	if late && ofAll(ctx) {
+		a.err = errWhole
+		return false
+	}
+	if late || !moves.moving() {
+		a.err = waited(a.err)
+		return false
+	}
+	timer := time.NewTimer(fenceLook)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		a.err = waited(a.err)
+		return false
 	}
 }
 
