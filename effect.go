@@ -121,6 +121,7 @@ type OpenedEffect struct {
 	Key        string          `json:"key"`
 	State      EffectState     `json:"state"`
 	Send       bool            `json:"send"`
+	Sending    int             `json:"sending,omitempty"` // with send: the number of this sending, for the report; from 1
 	Answer     json.RawMessage `json:"answer,omitempty"`
 	AnswerHash string          `json:"answer_hash,omitempty"`
 	Error      *Failure        `json:"error,omitempty"`
@@ -131,8 +132,9 @@ type EffectDoneCall struct {
 	ItemID   string          `json:"item_id"`
 	WorkerID string          `json:"worker_id"`
 	Attempt  int             `json:"attempt"`
-	Answer   json.RawMessage `json:"answer,omitempty"` // at most MaxPayloadBytes; nil = null
-	Amount   *int64          `json:"amount,omitempty"` // what it cost; nil = what was reserved
+	Sending  int             `json:"sending,omitempty"` // that it is about, as OpenedEffect says; 0 = the newest of the attempt
+	Answer   json.RawMessage `json:"answer,omitempty"`  // at most MaxPayloadBytes; nil = null
+	Amount   *int64          `json:"amount,omitempty"`  // what it cost; nil = what was reserved
 }
 
 // EffectFailedCall reports that an effect did not happen.
@@ -140,6 +142,7 @@ type EffectFailedCall struct {
 	ItemID   string  `json:"item_id"`
 	WorkerID string  `json:"worker_id"`
 	Attempt  int     `json:"attempt"`
+	Sending  int     `json:"sending,omitempty"` // as in EffectDoneCall
 	Error    Failure `json:"error"`
 }
 
@@ -148,6 +151,7 @@ type EffectUnknownCall struct {
 	ItemID   string   `json:"item_id"`
 	WorkerID string   `json:"worker_id"`
 	Attempt  int      `json:"attempt"`
+	Sending  int      `json:"sending,omitempty"` // as in EffectDoneCall
 	Error    *Failure `json:"error,omitempty"`
 }
 

@@ -143,12 +143,12 @@ func send[T any](ctx context.Context, s EffectSession, opened OpenedEffect,
 		if bad != nil {
 			return out, Permanent(bad)
 		}
-		_, err = s.EffectDone(reporting, opened.ID, EffectDoneCall{Answer: answer})
+		_, err = s.EffectDone(reporting, opened.ID, EffectDoneCall{Sending: opened.Sending, Answer: answer})
 	case errors.As(err, &sure):
-		_, bad := s.EffectFailed(reporting, opened.ID, EffectFailedCall{Error: Failure{Message: err.Error()}})
+		_, bad := s.EffectFailed(reporting, opened.ID, EffectFailedCall{Sending: opened.Sending, Error: Failure{Message: err.Error()}})
 		err = errors.Join(err, bad)
 	default:
-		_, bad := s.EffectUnknown(reporting, opened.ID, EffectUnknownCall{Error: &Failure{Message: err.Error()}})
+		_, bad := s.EffectUnknown(reporting, opened.ID, EffectUnknownCall{Sending: opened.Sending, Error: &Failure{Message: err.Error()}})
 		err = errors.Join(err, bad)
 	}
 	return out, err

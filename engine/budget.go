@@ -147,7 +147,7 @@ func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.Res
 		err = e.withLockedItem(ctx, call.Fence(), "reserve", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			out, exhausted, err = g.Reserve(ctx, tx, id, budget, &call)
 			if asks = (effects{}); err == nil {
-				asks, err = e.askForBudget(ctx, tx, g, &call, exhausted)
+				asks, err = e.asks(ctx, tx, g, "reserve", &call, exhausted)
 			}
 			return err
 		})

@@ -53,6 +53,31 @@ func (e *Engine) askForBudget(ctx context.Context, tx store.Tx, g *store.LockedI
 	return out, nil
 }
 
+// asks is askForBudget for a refused call. If the call is rolled back, it asks again.
+func (e *Engine) asks(ctx context.Context, tx store.Tx, g *store.LockedItem, op string, call *pawl.ReserveCall, refusal error) (effects, error) {
+	var r *pawl.Error
+	if e.scope == nil || !errors.As(refusal, &r) || r.Exhausted == nil {
+		return e.askForBudget(ctx, tx, g, call, refusal)
+	}
+	plain, before := *r, *r.Exhausted
+	out, err := e.askForBudget(ctx, tx, g, call, refusal)
+	if err == nil && r.Exhausted.TaskID != "" {
+		e.scope.refusals = append(e.scope.refusals, func(ctx context.Context, e *Engine) error {
+			*r, *plain.Exhausted = plain, before
+			var out effects
+			err := e.withLockedItem(ctx, call.Fence(), op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+				out, err = e.askForBudget(ctx, tx, g, call, r)
+				return err
+			})
+			if err == nil {
+				e.follow(ctx, out)
+			}
+			return err
+		})
+	}
+	return out, err
+}
+
 // openQuestion creates the task by which the items of a budget ask, the locked one first. It
 // returns its id.
 func (e *Engine) openQuestion(ctx context.Context, tx store.Tx, g *store.LockedItem, call *pawl.ReserveCall, x *pawl.Exhausted,

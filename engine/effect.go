@@ -37,6 +37,10 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 	if err := ledger.CheckOpen(&call); err != nil {
 		return pawl.OpenedEffect{}, err
 	}
+	if e.scope != nil && e.scope.own {
+		return pawl.OpenedEffect{}, &pawl.Error{Code: pawl.CodeInvalid, Op: "open",
+			Message: "an effect is not opened inside a transaction: the right to send must be committed before it is sent"}
+	}
 	if err := e.ours(ctx, call.Fence()); err != nil {
 		return pawl.OpenedEffect{}, err
 	}
@@ -82,9 +86,14 @@ func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall, gateS
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, err error) {
 	opening := ledger.Opening{OpenEffectCall: call, ID: e.ids.next("eff"), Reservation: e.ids.next("rsv"), GateSeconds: gateSeconds}
 	refused := store.ErrMoreLost
+	var asks effects
 	for err == nil && refused == store.ErrMoreLost {
 		err = e.withLockedItem(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			out, refused, err = ledger.Open(ctx, tx, g, &opening)
+			if asks = (effects{}); err == nil {
+				asks, err = e.asks(ctx, tx, g, "open", &pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt,
+					Amount: call.Amount}, refused)
+			}
 			return err
 		})
 	}
@@ -96,6 +105,7 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gate
 		})
 	}
 	if err == nil {
+		e.follow(ctx, asks)
 		err = refused // a value: what it found out about lost reservations is committed
 	}
 	if err != nil {
@@ -111,7 +121,7 @@ func (e *Engine) EffectDone(ctx context.Context, id string, call pawl.EffectDone
 		return pawl.EffectRecord{}, err
 	}
 	r := ledger.Report{State: pawl.EffectDone, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
-		Answer: call.Answer, Amount: call.Amount}
+		Sending: call.Sending, Answer: call.Answer, Amount: call.Amount}
 	return e.reportEffect(ctx, id, &r)
 }
 
@@ -122,7 +132,7 @@ func (e *Engine) EffectFailed(ctx context.Context, id string, call pawl.EffectFa
 		return pawl.EffectRecord{}, err
 	}
 	r := ledger.Report{State: pawl.EffectFailed, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
-		Error: &call.Error}
+		Sending: call.Sending, Error: &call.Error}
 	return e.reportEffect(ctx, id, &r)
 }
 
@@ -133,13 +143,13 @@ func (e *Engine) EffectUnknown(ctx context.Context, id string, call pawl.EffectU
 		return pawl.EffectRecord{}, err
 	}
 	r := ledger.Report{State: pawl.EffectUnknown, Fence: pawl.Fence{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt},
-		Error: call.Error}
+		Sending: call.Sending, Error: call.Error}
 	return e.reportEffect(ctx, id, &r)
 }
 
 func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) (pawl.EffectRecord, error) {
 	op := string(r.State)
-	if err := ledger.CheckReport(op, r.Fence, r.Answer, r.Amount, r.Error); err != nil {
+	if err := ledger.CheckReport(op, r.Fence, r.Sending, r.Answer, r.Amount, r.Error); err != nil {
 		return pawl.EffectRecord{}, err
 	}
 	if err := e.referItem(ctx, op, r.Fence.ItemID, blobsIn(r.Answer)); err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
@@ -161,21 +171,39 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 		}
 	}
 	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
-		f, err := store.LockEffect(ctx, tx, c.Namespace, id)
+		f, err := store.GetEffect(ctx, tx, c.Namespace, id)
+		var sent store.Sent
+		tells := f.State == pawl.EffectUnknown && (probes(&f, r) || r.Decides(&f, by))
+		if err == nil && tells { // those who wait for what is unknown; their signal is locked first
+			sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: pawl.EffectSignal, Key: id}, "null", by)
+		}
+		if err == nil {
+			f, err = store.LockEffect(ctx, tx, c.Namespace, id)
+		}
 		if err == nil {
 			err = e.mayProbe(ctx, tx, &f, r)
+		}
+		if err == nil && !tells && f.State == pawl.EffectUnknown && r.Decides(&f, by) {
+			err = errEffectBusy // it was open until now
 		}
 		if err == nil {
 			err = ledger.Take(ctx, tx, &f, r, by)
 		}
-		return f.Effect(), effects{}, err
+		return f.Effect(), effects{queued: sent.Woken}, err
 	})
 }
 
-// mayProbe lets the holder of the lease of an unknown effect's item report what a probe has found out, as if it
-// had opened the effect. In a fork only a person decides.
+var errEffectBusy = &pawl.Error{Code: pawl.CodeUnavailable, Op: "report", Message: "another call is changing the effect; try again"}
+
+// probes says that the holder of the lease of an effect's item may report what a probe has found out. In a fork only a
+// person decides.
+func probes(f *store.EffectRow, r *ledger.Report) bool {
+	return f.State == pawl.EffectUnknown && f.Copied == 0 && f.ItemID == r.Fence.ItemID && r.State != pawl.EffectUnknown
+}
+
+// mayProbe lets the holder of the lease report what a probe has found out, as if it had opened the effect.
 func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, r *ledger.Report) error {
-	if f.State != pawl.EffectUnknown || f.Copied == 1 || f.ItemID != r.Fence.ItemID || r.State == pawl.EffectUnknown {
+	if !probes(f, r) {
 		return nil
 	}
 	_, held, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), r.Fence))

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -66,7 +67,7 @@ func said(t *testing.T, p *pawltest.Pawl, f pawl.EffectRecord) string {
 }
 
 // The one statement that opens or reports an effect leaves the same row and the same events as the statements that decide
-// about all calls, which run in a caller's transaction.
+// about all calls, which run under an idempotency key.
 func TestTheUsualEffectIsWrittenAlike(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "one"}))
@@ -78,11 +79,12 @@ func TestTheUsualEffectIsWrittenAlike(t *testing.T) {
 				for _, state := range []pawl.EffectState{pawl.EffectDone, pawl.EffectFailed, pawl.EffectUnknown} {
 					n++
 					quick := sendsOne(t, p.Engine, l, fmt.Sprint("a-", n), seconds, state)
-					own := beginOwn(t, p)
-					long := sendsOne(t, own.Service.(*engine.Engine), l, fmt.Sprint("b-", n), seconds, state)
-					if err := own.commit(); err != nil {
-						t.Fatal(err)
-					}
+					var long pawl.EffectRecord
+					need[pawl.Answer](t)(once(p.Engine.Idempotent(t.Context(), pawl.KeyBegin{Scope: "test", Key: fmt.Sprint(n), RequestHash: "h"},
+						func(_ context.Context, svc pawl.Service) (*pawl.Answer, error) {
+							long = sendsOne(t, svc.(*engine.Engine), l, fmt.Sprint("b-", n), seconds, state)
+							return &pawl.Answer{}, nil
+						})))
 					if a, b := said(t, p, quick), said(t, p, long); a != b || strings.Count(a, "effect_") < 2 {
 						t.Errorf("%s, %d seconds, %s: the statement leaves\n%s\nthe others\n%s", typ, seconds, state, a, b)
 					}
@@ -98,6 +100,8 @@ func TestTheUsualEffectIsWrittenAlike(t *testing.T) {
 		}
 	})
 }
+
+func once(answer pawl.Answer, _ bool, err error) (pawl.Answer, error) { return answer, err }
 
 // The statement of the usual call opens nothing for a lease that has ended and that no sweep has seen yet, and decides
 // nothing about an effect that is decided.

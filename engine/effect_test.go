@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -247,6 +248,77 @@ func TestATaskIsKeptWhileAGateSends(t *testing.T) {
 		}
 		if _, err := first(p.Engine.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}})); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// An effect is not opened in a caller's transaction: its right to send would be undone with it, after the effect was sent.
+func TestNoEffectIsOpenedInATransaction(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		tx := beginOwn(t, p)
+		_, err := tx.OpenEffect(t.Context(), pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", RequestHash: "h"})
+		if !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("opened: %v", err)
+		}
+		tx.rollback()
+	})
+}
+
+// The API key that opened an effect may not approve it, under any name.
+func TestAnAPIKeyApprovesNoEffectOfItsOwn(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
+		agent := pawl.As(t.Context(), pawl.Caller{Key: "key_1"})
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffect(agent, pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay",
+			RequestHash: "h", Approve: true}))
+		approve := func(key string) error {
+			boss := pawl.As(t.Context(), pawl.Caller{Key: key, ActorType: pawl.ActorUser, ActorID: "service"})
+			_, err := p.Engine.ApproveEffect(boss, out.ID, pawl.EffectDecision{})
+			return err
+		}
+		if err := approve("key_1"); !errors.Is(err, pawl.ErrForbidden) {
+			t.Errorf("its own key: %v", err)
+		}
+		if err := approve("key_2"); err != nil {
+			t.Errorf("another key: %v", err)
+		}
+	})
+}
+
+// A call under an idempotency key that asks for more of a budget is rolled back, and its question stays.
+func TestAQuestionOfARefusedCallStays(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Budget](t)(p.Engine.PutBudget(t.Context(), "eur", pawl.NewBudget{Unit: "EUR", Limit: 10, OnExhausted: pawl.ExhaustedAsk}))
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		asked := map[string]bool{}
+		for name, call := range map[string]func(ctx context.Context, svc pawl.Service) error{
+			"open": func(ctx context.Context, svc pawl.Service) error {
+				_, err := svc.OpenEffect(ctx, pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", RequestHash: "h",
+					Budget: "eur", Amount: 60})
+				return err
+			},
+			"reserve": func(ctx context.Context, svc pawl.Service) error {
+				_, err := svc.ReserveBudget(ctx, "eur", pawl.ReserveCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Amount: 60, Key: "k"})
+				return err
+			},
+		} {
+			_, _, err := p.Engine.Idempotent(t.Context(), pawl.KeyBegin{Scope: "test", Key: name, RequestHash: "h"},
+				func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) { return nil, call(ctx, svc) })
+			var e *pawl.Error
+			if !errors.As(err, &e) || e.Exhausted == nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if n := strings.Count(e.Message, "asks for it"); n != 1 {
+				t.Errorf("%s: %q", name, e.Message)
+			}
+			asked[need[pawl.Task](t)(p.Engine.GetTask(t.Context(), e.Exhausted.TaskID)).ID] = true
+		}
+		if len(asked) != 1 {
+			t.Errorf("%d tasks ask", len(asked))
 		}
 	})
 }

@@ -60,6 +60,7 @@ func openEffect(ctx context.Context, s *Server, in openEffectIn) (pawl.OpenedEff
 type reportEffectIn struct {
 	holding
 	EffectID string           `json:"effect_id"`
+	Sending  int              `json:"sending,omitempty" jsonschema:"the number that opening it has answered"`
 	State    pawl.EffectState `json:"state" jsonschema:"done: it happened; failed: it is certain that it did not; unknown"`
 	Answer   json.RawMessage  `json:"answer,omitempty" jsonschema:"of done: any JSON"`
 	Amount   *int64           `json:"amount,omitempty" jsonschema:"of done: what it cost, if it differs"`
@@ -80,15 +81,15 @@ func reportEffect(ctx context.Context, s *Server, in reportEffectIn) (out effect
 		err = pawl.Invalid("/error", "is for failed or unknown")
 	case in.State == pawl.EffectDone:
 		out.Effect, err = s.svc.EffectDone(ctx, in.EffectID, pawl.EffectDoneCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt,
-			Answer: in.Answer, Amount: in.Amount})
+			Sending: in.Sending, Answer: in.Answer, Amount: in.Amount})
 	case in.State == pawl.EffectFailed && in.Error == nil:
 		err = pawl.Invalid("/error", "is required for failed")
 	case in.State == pawl.EffectFailed:
 		out.Effect, err = s.svc.EffectFailed(ctx, in.EffectID, pawl.EffectFailedCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt,
-			Error: *in.Error})
+			Sending: in.Sending, Error: *in.Error})
 	case in.State == pawl.EffectUnknown:
 		out.Effect, err = s.svc.EffectUnknown(ctx, in.EffectID, pawl.EffectUnknownCall{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt,
-			Error: in.Error})
+			Sending: in.Sending, Error: in.Error})
 	default:
 		err = pawl.Invalid("/state", "is %q; it must be done, failed or unknown", in.State)
 	}

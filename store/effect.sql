@@ -9,9 +9,13 @@ FROM pawl.effects f
 
 -- name: insert
 INSERT INTO pawl.effects (id, namespace, key, name, task_id, item_id, request_hash, state, repeatable, sender, worker_id, attempt,
-  sendings, senders, approval, budget, amount, copied, source, answer, answer_hash, opened_at, ended_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+  key_id, sendings, senders, approval, budget, amount, copied, source, answer, answer_hash, opened_at, ended_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
 ON CONFLICT DO NOTHING
+
+-- name: forget
+DELETE FROM pawl.effects
+WHERE id = $1
 
 -- name: write
 UPDATE pawl.effects

@@ -25,8 +25,9 @@ type call struct {
 	at    string // the path at the upstream
 	body  []byte
 
-	digest string // of the request
-	key    string
+	digest  string // of the request
+	key     string
+	sending int // its number, once it may be sent
 }
 
 // openSeconds is how long a request waits while an equal one is being sent.

@@ -21,6 +21,7 @@ var errOver = errors.New("the upstream's answer is over the gate's limit")
 // the caller is gone: what the upstream answers is recorded.
 func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 	c.mine().Meet(c.key)
+	c.sending = out.Sending
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.g.Timeout)
 	defer cancel()
 	sending, stop := context.WithCancel(ctx)
@@ -86,7 +87,7 @@ func (c *call) done(ctx context.Context, id string, res *http.Response, body []b
 	if err == nil {
 		err = c.report(ctx, func(ctx context.Context) error {
 			_, err := c.g.Ledger.EffectDone(ctx, id, pawl.EffectDoneCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID,
-				Attempt: c.fence.Attempt, Answer: answer})
+				Attempt: c.fence.Attempt, Sending: c.sending, Answer: answer})
 			return err
 		})
 	}
@@ -107,7 +108,7 @@ func notRecorded(id string) error {
 func (c *call) failed(ctx context.Context, id string, res *http.Response, body []byte) {
 	err := c.report(ctx, func(ctx context.Context) error {
 		_, err := c.g.Ledger.EffectFailed(ctx, id, pawl.EffectFailedCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID,
-			Attempt: c.fence.Attempt, Error: pawl.Failure{Code: "refused", Message: "the upstream answered " + res.Status}})
+			Attempt: c.fence.Attempt, Sending: c.sending, Error: pawl.Failure{Code: "refused", Message: "the upstream answered " + res.Status}})
 		return err
 	})
 	if err != nil {
@@ -127,7 +128,7 @@ func (c *call) notAnswered(ctx context.Context, id string, err error) {
 	}
 	err = c.report(ctx, func(ctx context.Context) error {
 		_, err := c.g.Ledger.EffectFailed(ctx, id, pawl.EffectFailedCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID,
-			Attempt: c.fence.Attempt, Error: pawl.Failure{Code: "not_sent", Message: bare(err).Error()}})
+			Attempt: c.fence.Attempt, Sending: c.sending, Error: pawl.Failure{Code: "not_sent", Message: bare(err).Error()}})
 		return err
 	})
 	if err != nil {
@@ -157,7 +158,7 @@ func bare(err error) error {
 func (c *call) unknown(ctx context.Context, id string, why error) {
 	_ = c.report(ctx, func(ctx context.Context) error { // if it fails, the lease ends, and then it is unknown too
 		_, err := c.g.Ledger.EffectUnknown(ctx, id, pawl.EffectUnknownCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID,
-			Attempt: c.fence.Attempt, Error: &pawl.Failure{Code: "no_answer", Message: why.Error()}})
+			Attempt: c.fence.Attempt, Sending: c.sending, Error: &pawl.Failure{Code: "no_answer", Message: why.Error()}})
 		return err
 	})
 	if why == errOver {
@@ -201,7 +202,7 @@ func (c *call) streamed(ctx context.Context, id string, res *http.Response) {
 	if err == nil {
 		err = c.report(ctx, func(ctx context.Context) error {
 			_, err := c.g.Ledger.EffectDone(ctx, id, pawl.EffectDoneCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID,
-				Attempt: c.fence.Attempt, Answer: answer})
+				Attempt: c.fence.Attempt, Sending: c.sending, Answer: answer})
 			return err
 		})
 	}

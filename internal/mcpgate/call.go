@@ -41,9 +41,9 @@ func (p *Proxy) call(ctx context.Context, m *message) {
 		p.refuse(ctx, m, err)
 	case out.Send:
 		p.sent.Meet(f.key)
-		f.effect = out.ID
+		f.effect, f.sending = out.ID, out.Sending
 		if !p.takeOff(m, f) {
-			p.failed(ctx, out.ID, "not_sent", "the id of the request is that of another one")
+			p.failed(ctx, f, "not_sent", "the id of the request is that of another one")
 			p.toClient(ctx, errorTo(m.ID, codeInvalidRequest, "a request with this id is not answered yet"))
 			return
 		}
@@ -176,7 +176,7 @@ func (p *Proxy) answer(ctx context.Context, m *message, f *flight) {
 	}
 	err := gate.Report(ctx, endTime, func(ctx context.Context) error {
 		_, err := p.Ledger.EffectDone(ctx, f.effect, pawl.EffectDoneCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
-			Attempt: p.Fence.Attempt, Answer: m.Result})
+			Attempt: p.Fence.Attempt, Sending: f.sending, Answer: m.Result})
 		return err
 	})
 	if err != nil { // it happened, and nothing says so
@@ -201,7 +201,7 @@ func (p *Proxy) refused(ctx context.Context, m *message, f *flight) {
 	}
 	_ = json.Unmarshal(m.Error, &e) // an error of another form has no code
 	if slices.Contains(notRun, e.Code) {
-		p.failed(ctx, f.effect, "refused", fmt.Sprintf("the server answered %d: %s", e.Code, e.Message))
+		p.failed(ctx, f, "refused", fmt.Sprintf("the server answered %d: %s", e.Code, e.Message))
 		p.toClient(ctx, m.text)
 		return
 	}
@@ -228,14 +228,14 @@ func marked(answer json.RawMessage, effect string, replayed bool) json.RawMessag
 	return encode(result)
 }
 
-func (p *Proxy) failed(ctx context.Context, id, code, why string) {
+func (p *Proxy) failed(ctx context.Context, f *flight, code, why string) {
 	err := gate.Report(ctx, endTime, func(ctx context.Context) error {
-		_, err := p.Ledger.EffectFailed(ctx, id, pawl.EffectFailedCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
-			Attempt: p.Fence.Attempt, Error: pawl.Failure{Code: code, Message: why}})
+		_, err := p.Ledger.EffectFailed(ctx, f.effect, pawl.EffectFailedCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
+			Attempt: p.Fence.Attempt, Sending: f.sending, Error: pawl.Failure{Code: code, Message: why}})
 		return err
 	})
 	if err != nil {
-		p.Log.ErrorContext(ctx, "what became of an effect could not be recorded", "effect", id, "error", err)
+		p.Log.ErrorContext(ctx, "what became of an effect could not be recorded", "effect", f.effect, "error", err)
 	}
 }
 

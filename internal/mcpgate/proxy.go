@@ -73,10 +73,11 @@ type Proxy struct {
 
 // flight is a request that the server has not answered.
 type flight struct {
-	own    chan<- *message // of the proxy itself; nil = it is a call of a tool
-	effect string
-	key    string
-	digest string
+	own     chan<- *message // of the proxy itself; nil = it is a call of a tool
+	effect  string
+	sending int // its number
+	key     string
+	digest  string
 
 	unknown bool // it was reported so: the call was cancelled, and its answer may still come
 }

@@ -30,6 +30,76 @@ var effectSenders = noun{"senders of effects", []promise{
 		w.effectFailed(second, opened.ID) // the present sender knows
 		w.effect(opened.ID, pawl.EffectFailed)
 	}},
+	{"what an earlier sending of the same attempt did not do says nothing about the present one", func(w *fixture) {
+		w.oneItem()
+		l := w.claim("w1")
+		opened := w.openEffect(l, "charge")
+		failed := pawl.EffectFailedCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Sending: opened.Sending,
+			Error: pawl.Failure{Message: "refused"}}
+		report := func() {
+			w.Helper()
+			_, err := w.svc.EffectFailed(w.ctx, opened.ID, failed)
+			w.ok(err, "failed")
+		}
+		report()
+		w.same(w.openEffect(l, "charge").Sending, 2, "sending")
+		report() // again: its answer was lost
+		w.effect(opened.ID, pawl.EffectOpen)
+		again, err := w.svc.OpenEffect(w.ctx, openCall(l, "charge"))
+		w.ok(err, "open")
+		w.same([]any{again.State, again.Send}, []any{pawl.EffectOpen, false}, "state, send")
+		failed.Sending = 2
+		report()
+		w.effect(opened.ID, pawl.EffectFailed)
+		failed.Sending = -1
+		_, err = w.svc.EffectFailed(w.ctx, opened.ID, failed)
+		w.invalid(err, "/sending")
+	}},
+	{"a late report that decides wakes the item that waits", func(w *fixture) {
+		w.oneItem()
+		first := w.claim("w1")
+		opened := w.openEffect(first, "charge")
+		w.release(first)
+		next := w.claim("w2")
+		_, err := w.svc.OpenEffect(w.ctx, openCall(next, "charge"))
+		w.refused(err, pawl.CodeEffectUnknown)
+		w.suspendFor(next, pawl.EffectSignal, opened.ID)
+		_, err = w.svc.EffectUnknown(w.ctx, opened.ID, pawl.EffectUnknownCall{ItemID: first.ID, WorkerID: first.WorkerID,
+			Attempt: first.Attempt})
+		w.ok(err, "unknown")
+		w.same(w.item(next.ID).State, pawl.ItemWaiting, "state: it is not known yet")
+		w.effectDone(first, opened.ID, `"ch_1"`)
+		w.same(w.item(next.ID).State, pawl.ItemQueued, "state")
+		out, err := w.svc.OpenEffect(w.ctx, openCall(w.claim("w3"), "charge"))
+		w.ok(err, "open")
+		w.same(string(out.Answer), `"ch_1"`, "the answer")
+	}},
+	{"what an earlier sending has reserved is not spent if it did not happen", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 1000})
+		w.oneItem()
+		open := func(l pawl.Lease) pawl.OpenedEffect {
+			w.Helper()
+			call := openCall(l, "charge")
+			call.Repeatable, call.Budget, call.Amount = true, "b", 60
+			out, err := w.svc.OpenEffect(w.ctx, call)
+			w.ok(err, "open")
+			w.same(out.Send, true, "send")
+			return out
+		}
+		first := w.claim("w1")
+		opened := open(first)
+		w.release(first)
+		second := w.claim("w2")
+		open(second)
+		w.budgetIs(1000, 0, 120)
+		w.effectFailed(first, opened.ID)
+		w.budgetIs(1000, 0, 60)
+		w.release(second)
+		third := w.claim("w3")
+		open(third)
+		w.effectDone(third, opened.ID, "1") // once: the outside recognises the key
+		w.budgetIs(1000, 60, 0)
+	}},
 	{"what its sender says after a decision that it did not happen is asked about before it is sent again", func(w *fixture) {
 		w.oneItem()
 		first := w.claim("w1")

@@ -33,9 +33,12 @@ func CheckOpen(c *pawl.OpenEffectCall) error {
 func DefaultKey(itemID, name string) string { return itemID + "/" + name }
 
 // CheckReport checks a report about an effect.
-func CheckReport(op string, fence pawl.Fence, answer json.RawMessage, amount *int64, failure *pawl.Failure) error {
+func CheckReport(op string, fence pawl.Fence, sending int, answer json.RawMessage, amount *int64, failure *pawl.Failure) error {
 	var f rules.Fields
 	f.FenceOf("/item_id", fence)
+	if sending < 0 {
+		f.Add("/sending", "is %d; it must not be negative", sending)
+	}
 	if len(answer) > 0 {
 		f.JSON("/answer", answer, pawl.MaxPayloadBytes)
 	}

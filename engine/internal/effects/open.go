@@ -37,10 +37,16 @@ func Open(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) 
 		return out, refused, err
 	}
 	send, err := maySend(&f, call)
+	if err == nil && send && call.Approve && f.Approval == store.EffectNeedsNone { // it was opened without
+		err, send = ask(ctx, tx, g, &f), false
+	}
 	if err != nil || !send {
 		return answer(&f, false), nil, err
 	}
-	if refused, err = reserve(ctx, tx, g, &f, call); err != nil || refused != nil {
+	if refused, err = reserve(ctx, tx, g, &f, call); err == nil && refused != nil && f.ID == call.ID {
+		err = f.Forget(ctx, tx) // nothing of a new one is left
+	}
+	if err != nil || refused != nil {
 		return out, refused, err
 	}
 	if err := begin(ctx, tx, g, &f, call); err != nil {
@@ -74,7 +80,9 @@ func Sending(f *store.EffectRow) pawl.OpenedEffect { return answer(f, true) }
 func answer(f *store.EffectRow, send bool) pawl.OpenedEffect {
 	e := f.Effect()
 	out := pawl.OpenedEffect{ID: f.ID, Key: f.Key, State: f.State, Send: send}
-	if !send {
+	if send {
+		out.Sending = f.Sendings
+	} else {
 		out.Answer, out.AnswerHash, out.Error = e.Answer, e.AnswerHash, e.Error
 	}
 	return out
@@ -90,7 +98,7 @@ func findOrInsert(ctx context.Context, tx store.Tx, g *store.LockedItem, call *O
 		}
 		f = store.EffectRow{ID: call.ID, Namespace: g.Namespace, Key: call.Key, Name: call.Name, TaskID: g.TaskID, ItemID: g.ItemID,
 			RequestHash: call.RequestHash, State: pawl.EffectWaiting, Sender: pawl.SentByAttempt, WorkerID: g.WorkerID, Attempt: g.Attempt,
-			Senders: "[]", CreatedAt: g.Now}
+			KeyID: store.Text(g.By.Key), Senders: "[]", CreatedAt: g.Now}
 		if call.Approve {
 			f.Approval = store.EffectAsked
 		}
@@ -99,14 +107,32 @@ func findOrInsert(ctx context.Context, tx store.Tx, g *store.LockedItem, call *O
 		}
 		made, err := store.InsertEffect(ctx, tx, &f)
 		if err == nil && made && call.Approve {
-			facts := f.Facts()
-			facts.Reason = "approval"
-			err = f.Record(ctx, tx, g.Now, "effect_opened", g.By, facts)
+			err = recordAsked(ctx, tx, g, &f)
 		}
 		if err != nil || made {
 			return f, err
 		}
 	}
+}
+
+// ask makes an effect one that a person must approve before it is sent again.
+func ask(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow) error {
+	if f.State == pawl.EffectUnknown {
+		return &pawl.Error{Code: pawl.CodeEffectUnknown, Op: "open", State: string(f.State), Allowed: []string{"resolve"}, EffectID: f.ID,
+			Message: fmt.Sprintf("it is not known whether effect %s happened, and it needs an approval to be repeated", f.ID)}
+	}
+	f.State, f.Approval, f.Error, f.EndedAt = pawl.EffectWaiting, store.EffectAsked, "", nil
+	f.TaskID, f.ItemID, f.WorkerID, f.Attempt, f.KeyID = g.TaskID, g.ItemID, g.WorkerID, g.Attempt, store.Text(g.By.Key)
+	if err := f.Write(ctx, tx); err != nil {
+		return err
+	}
+	return recordAsked(ctx, tx, g, f)
+}
+
+func recordAsked(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow) error {
+	facts := f.Facts()
+	facts.AnswerHash, facts.Reason = "", "approval"
+	return f.Record(ctx, tx, g.Now, "effect_opened", g.By, facts)
 }
 
 // maySend says whether the state of an effect lets a caller send it. A fork or clone never repeats what
@@ -174,7 +200,7 @@ func reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.Eff
 	}
 	amount := call.Amount
 	out, refused, err := g.Reserve(ctx, tx, call.Reservation, call.Budget, &pawl.ReserveCall{ItemID: g.ItemID, WorkerID: g.WorkerID,
-		Attempt: g.Attempt, Amount: amount, Key: fmt.Sprintf("%s#%d", f.ID, f.Sendings+1)})
+		Attempt: g.Attempt, Amount: amount, Key: f.SpendKey()})
 	f.Amount, f.Reservation = &amount, store.Text(out.Reservation)
 	return refused, err
 }

@@ -12,12 +12,13 @@ import (
 
 // Report is what a sender says about an effect.
 type Report struct {
-	State  pawl.EffectState // done, failed or unknown
-	Fence  pawl.Fence
-	Answer json.RawMessage // of done; nil = null
-	Amount *int64          // of done: what it cost; nil = what was reserved
-	Error  *pawl.Failure   // of failed and unknown
-	Holds  bool            // the caller holds the lease of the effect's item: it may have probed
+	State   pawl.EffectState // done, failed or unknown
+	Fence   pawl.Fence
+	Sending int             // its number; 0 = the newest of the attempt
+	Answer  json.RawMessage // of done; nil = null
+	Amount  *int64          // of done: what it cost; nil = what was reserved
+	Error   *pawl.Failure   // of failed and unknown
+	Holds   bool            // the caller holds the lease of the effect's item: it may have probed
 
 	contradicts bool // it says that a sending happened after which the effect was sent again
 }
@@ -30,7 +31,7 @@ var events = map[pawl.EffectState]string{
 // with the current lease: what a sender knows is never refused. It decides an effect that is open or
 // unknown; beside a decision it is kept.
 func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by store.Actor) error {
-	sender := store.EffectSender{ItemID: r.Fence.ItemID, WorkerID: r.Fence.WorkerID, Attempt: r.Fence.Attempt, Key: by.Key}
+	sender := r.sender(by)
 	if !f.Sent(sender) && !r.Holds {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: string(r.State), Reason: pawl.ReasonTaken, State: string(f.State), Holder: f.WorkerID,
 			Attempt: f.Attempt, EffectID: f.ID, Message: fmt.Sprintf("effect %s was not opened by this claim", f.ID)}
@@ -39,23 +40,52 @@ func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by st
 	if err != nil {
 		return err
 	}
-	present := r.Holds || f.ItemID == sender.ItemID && f.WorkerID == sender.WorkerID && f.Attempt == sender.Attempt
-	undecided := f.State == pawl.EffectOpen || f.State == pawl.EffectUnknown && f.Outcome == ""
-	switch {
-	case undecided && !present && r.State == pawl.EffectFailed: // it knows of its own sending, and not of the present one
-		return keep(ctx, tx, f, r, by, now)
-	case undecided && !present && r.State == pawl.EffectUnknown:
-		return nil
-	case undecided && !present && f.Repeatable == 0: // it was sent again because it had not happened
-		f.Contradicts, r.contradicts = 1, true
+	present := r.present(f, sender)
+	if !present && r.State == pawl.EffectFailed {
+		if err := f.SettleEarlier(ctx, tx, r.about(f, sender)); err != nil {
+			return err
+		}
 	}
 	switch {
-	case f.State == pawl.EffectOpen, f.State == pawl.EffectUnknown && f.Outcome == "" && r.State != pawl.EffectUnknown:
+	case r.Decides(f, by):
+		if !present && f.Repeatable == 0 { // it was sent again because it had not happened
+			f.Contradicts, r.contradicts = 1, true
+		}
 		return decide(ctx, tx, f, r, by, now)
 	case f.State == pawl.EffectWaiting || r.State == pawl.EffectUnknown || same(f, r, sender):
 		return nil
 	}
 	return keep(ctx, tx, f, r, by, now)
+}
+
+func (r *Report) sender(by store.Actor) store.EffectSender {
+	return store.EffectSender{ItemID: r.Fence.ItemID, WorkerID: r.Fence.WorkerID, Attempt: r.Fence.Attempt, Key: by.Key}
+}
+
+// present reports whether a report is about the newest sending of an effect.
+func (r *Report) present(f *store.EffectRow, s store.EffectSender) bool {
+	earlier := r.Sending > 0 && r.Sending < f.Sendings
+	return r.Holds || !earlier && f.ItemID == s.ItemID && f.WorkerID == s.WorkerID && f.Attempt == s.Attempt
+}
+
+// about returns the number of the sending that a report is about; 0 = it is not known.
+func (r *Report) about(f *store.EffectRow, s store.EffectSender) int {
+	if r.Sending > 0 {
+		return r.Sending
+	}
+	return f.SendingOf(s)
+}
+
+// Decides reports whether a report decides an effect. What an earlier sender says of failed or unknown is about its own
+// sending, and not about the present one.
+func (r *Report) Decides(f *store.EffectRow, by store.Actor) bool {
+	switch {
+	case f.State != pawl.EffectOpen && (f.State != pawl.EffectUnknown || f.Outcome != ""):
+		return false
+	case r.State != pawl.EffectDone && !r.present(f, r.sender(by)):
+		return false
+	}
+	return f.State == pawl.EffectOpen || r.State != pawl.EffectUnknown
 }
 
 // Usual returns the effect as a report of its sender leaves it, if the sender is the worker. The database changes it only
@@ -64,7 +94,7 @@ func Usual(id string, r *Report, by store.Actor) (f store.EffectRow, usual bool)
 	if by.Type != pawl.ActorWorker || by.ID != r.Fence.WorkerID {
 		return f, false
 	}
-	f = store.EffectRow{ID: id, State: r.State, KeyID: store.Text(by.Key)}
+	f = store.EffectRow{ID: id, State: r.State, KeyID: store.Text(by.Key), Sendings: r.Sending}
 	if r.Error != nil {
 		f.Error = store.Text(rules.Encode(r.Error))
 	}

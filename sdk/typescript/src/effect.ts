@@ -98,17 +98,18 @@ export class Effects {
   /** Calls the function and reports what came of it, also if the lease is over by then. */
   async #send<T>(opened: Opened, fn: (key: string) => T | Promise<T>): Promise<unknown> {
     const params = { path: { id: opened.id } };
+    const sending = opened.sending ? { sending: opened.sending } : {}; // an older server knows none
     let answer: unknown;
     try {
       answer = plain(await fn(opened.key));
     } catch (error) {
-      const body = { ...this.#held(), error: { message: wordsOf(error) } };
+      const body = { ...this.#held(), ...sending, error: { message: wordsOf(error) } };
       const report = () =>
         error instanceof NotDone ? this.#pawl.POST("/v1/effects/{id}:failed", { params, body }) : this.#pawl.POST("/v1/effects/{id}:unknown", { params, body });
       await again(report).catch(() => {}); // the error of fn says more; the end of the attempt makes it unknown
       throw error;
     }
-    await again(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer } }));
+    await again(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), ...sending, answer } }));
     return answer;
   }
 

@@ -34,7 +34,7 @@ func (Verbs) ReportEffect(ctx context.Context, tx store.Tx, f store.Fence, e *st
 		more = `,"reason":"sender"`
 	}
 	done, err = store.Row(ctx, tx, e.Unreported(), reportEffectSQL, store.ItemID(f.ItemID), f.Namespace, f.WorkerID, f.Attempt, e.ID, e.KeyID,
-		string(e.State), e.Answer, e.AnswerHash, e.Error, more)
+		string(e.State), e.Answer, e.AnswerHash, e.Error, more, e.Sendings)
 	if done {
 		e.Namespace, e.ItemID, e.WorkerID, e.Attempt = f.Namespace, f.ItemID, f.WorkerID, f.Attempt
 	}

@@ -13,7 +13,8 @@ f AS MATERIALIZED (
       OFFSET 0
       FOR UPDATE) f
   WHERE f.namespace = k.namespace AND f.item_id = k.item_id AND f.worker_id = $3::text AND f.attempt = k.attempt
-    AND f.key_id IS NOT DISTINCT FROM $6::text AND f.state = 'open' AND f.gone = 0 AND f.reservation IS NULL),
+    AND f.key_id IS NOT DISTINCT FROM $6::text AND f.state = 'open' AND f.gone = 0 AND f.reservation IS NULL
+    AND $12::int IN (0, f.sendings)),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM f) locked),
 u AS (
   UPDATE pawl.effects

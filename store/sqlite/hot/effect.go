@@ -64,7 +64,7 @@ func (Verbs) ReportEffect(ctx context.Context, tx store.Tx, f store.Fence, e *st
 	var solo int
 	item := store.ItemID(f.ItemID)
 	found, err = store.Row(ctx, tx, append([]any{&solo}, e.Unreported()...), effectLook, e.ID, f.Namespace, item, f.WorkerID, f.Attempt,
-		e.KeyID, worker)
+		e.KeyID, worker, e.Sendings)
 	if err != nil || !found {
 		return false, err
 	}

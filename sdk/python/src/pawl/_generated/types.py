@@ -1325,15 +1325,20 @@ class EffectDoneCall(_EffectDoneCall, total=False):
 
     amount: int
     answer: Any
+    sending: int
 
 
-class EffectFailedCall(TypedDict):
-    """EffectFailedCall of the server's description."""
-
+class _EffectFailedCall(TypedDict):
     attempt: int
     error: str | Failure
     item_id: str
     worker_id: str
+
+
+class EffectFailedCall(_EffectFailedCall, total=False):
+    """EffectFailedCall of the server's description."""
+
+    sending: int
 
 
 class EffectReceipt(TypedDict):
@@ -1432,6 +1437,7 @@ class EffectUnknownCall(_EffectUnknownCall, total=False):
     """EffectUnknownCall of the server's description."""
 
     error: str | Failure
+    sending: int
 
 
 class _Event(TypedDict):
@@ -2795,6 +2801,7 @@ class OpenedEffect(_OpenedEffect, total=False):
     answer: Any
     answer_hash: str
     error: str | Failure
+    sending: int
 
 
 class _OpenedMessage(TypedDict):

@@ -65,21 +65,25 @@ class EffectCalls:
         return self._call.call("open_effect", body=body, wait=float(min(max(wait_seconds, 0), WAIT_SECONDS)))
 
     def effect_done(
-        self, lease: t.Fence, id: str, answer: Any = None, *, amount: int | None = None
+        self, lease: t.Fence, id: str, answer: Any = None, *, amount: int | None = None, sending: int | None = None
     ) -> t.EffectRecord:
-        """Reports that an effect happened. A late report is kept, never refused."""
-        return self._call.call(
-            "report_effect_done", id, {**_held(lease), "answer": answer, **_set(amount=amount)}
-        )
+        """Reports that an effect happened. `sending` is that of open_effect. A late report is kept, never refused."""
+        body = {**_held(lease), "answer": answer, **_set(amount=amount, sending=sending)}
+        return self._call.call("report_effect_done", id, body)
 
-    def effect_failed(self, lease: t.Fence, id: str, error: str | t.Failure) -> t.EffectRecord:
-        """Reports that an effect is known not to have happened."""
-        return self._call.call("report_effect_failed", id, {**_held(lease), "error": _failure(error)})
+    def effect_failed(
+        self, lease: t.Fence, id: str, error: str | t.Failure, *, sending: int | None = None
+    ) -> t.EffectRecord:
+        """Reports that an effect is known not to have happened. `sending` is that of open_effect."""
+        body = {**_held(lease), "error": _failure(error), **_set(sending=sending)}
+        return self._call.call("report_effect_failed", id, body)
 
-    def effect_unknown(self, lease: t.Fence, id: str, error: str | t.Failure | None = None) -> t.EffectRecord:
-        """Reports that it is not known whether an effect happened."""
+    def effect_unknown(
+        self, lease: t.Fence, id: str, error: str | t.Failure | None = None, *, sending: int | None = None
+    ) -> t.EffectRecord:
+        """Reports that it is not known whether an effect happened. `sending` is that of open_effect."""
         more = {} if error is None else {"error": _failure(error)}
-        return self._call.call("report_effect_unknown", id, {**_held(lease), **more})
+        return self._call.call("report_effect_unknown", id, {**_held(lease), **more, **_set(sending=sending)})
 
     def approve_effect(self, id: str, *, comment: str | None = None) -> t.EffectRecord:
         """Lets an effect be sent that waits for it."""
@@ -156,19 +160,19 @@ class Effect:
 
     def _send(self, opened: t.OpenedEffect, fn: Callable[[str], T]) -> Any:
         """Calls the function and reports what came of it, also if the claim is over by then."""
-        reports, lease, id = self._reports(), self.ctx.lease, opened["id"]
+        reports, lease, id, sending = self._reports(), self.ctx.lease, opened["id"], opened.get("sending")
         try:
             answer = loads(dumps(_io.resolve(fn(opened["key"])), f"the answer of effect {self.name!r}"))
         except BaseException as e:
             try:
                 if isinstance(e, NotDone):
-                    reports.effect_failed(lease, id, text_of(e))
+                    reports.effect_failed(lease, id, text_of(e), sending=sending)
                 else:
-                    reports.effect_unknown(lease, id, text_of(e))
+                    reports.effect_unknown(lease, id, text_of(e), sending=sending)
             except PawlError:
                 pass  # what fn raised says more; the end of the attempt makes it unknown
             raise
-        reports.effect_done(lease, id, answer)
+        reports.effect_done(lease, id, answer, sending=sending)
         return answer
 
     def _reconcile(self, e: EffectUnknownError) -> t.OpenedEffect:
