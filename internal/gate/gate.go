@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -153,8 +152,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{g: g, u: u, w: w, r: r, fence: who, at: "/" + rest, body: body}
-	if clean := path.Clean(c.at); c.at != clean && c.at != clean+"/" { // the upstream may take it for the path of an effect
-		refuse(w, r, &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has an empty segment, . or .."})
+	if err := c.otherwise(); err != nil {
+		refuse(w, r, err)
 		return
 	}
 	if effect {
