@@ -22,7 +22,7 @@ type call struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	fence pawl.Fence
-	at    string // the path at the upstream
+	at    place
 	body  []byte
 
 	digest string // of the request
@@ -128,7 +128,7 @@ func (c *call) open(ctx context.Context, open pawl.OpenEffectCall) (out pawl.Ope
 
 // name is the name of the effect: its upstream, method and path.
 func (c *call) name() string {
-	name := c.u.name + " " + c.r.Method + " " + c.at
+	name := c.u.name + " " + c.r.Method + " " + c.at.shown()
 	if runes := []rune(name); len(runes) > pawl.MaxEffectNameLen {
 		name = string(runes[:pawl.MaxEffectNameLen])
 	}
@@ -140,7 +140,7 @@ func (c *call) name() string {
 // idempotency key does not count: SDKs make a new one after a crash.
 func (c *call) identify() {
 	body := sha256.Sum256(c.body)
-	c.digest = Digest(c.u.name, c.r.Method, c.at, c.r.URL.RawQuery, hex.EncodeToString(body[:]))
+	c.digest = Digest(append([]string{c.u.name, c.r.Method, c.at.text, c.r.URL.RawQuery, hex.EncodeToString(body[:])}, c.at.differs()...)...)
 	if c.key = c.r.Header.Get(KeyHeader); c.key != "" {
 		return
 	}

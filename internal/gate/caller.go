@@ -81,10 +81,10 @@ func (c *call) otherwise() error {
 			return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the header " + name + " may give the request another method or path"}
 		}
 	}
-	if clean := path.Clean(c.at); c.at != clean && c.at != clean+"/" {
+	if clean := path.Clean(c.at.text); c.at.text != clean && c.at.text != clean+"/" {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has an empty segment, . or .."}
 	}
-	if strings.Contains(c.at, ";") && len(c.u.Effects)+len(c.u.Prices) > 0 { // without them, no path counts
+	if strings.Contains(c.at.text, ";") && len(c.u.Effects)+len(c.u.Prices) > 0 { // without them, no path counts
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has parameters (;), and effects or prices go by the path"}
 	}
 	return nil

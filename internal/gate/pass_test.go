@@ -1,8 +1,12 @@
 package gate_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
 	"testing"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/gate"
 	"github.com/pawl-work/pawl/pawltest"
 )
@@ -22,4 +26,44 @@ func TestARequestIsWhatItsLineSays(t *testing.T) {
 	}
 	d.paid(0)
 	d.want(d.do("POST", "/orders/7", l.Token, `{}`), 200, `{"charge":1}`)
+}
+
+// A slash that came escaped ends no segment. It goes to the upstream as it came, and the request is another one than that
+// with a plain slash. Because some services read both alike, it is an effect, and costs, if either reading does.
+func TestAnEscapedSlashStays(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	if _, err := p.Engine.PutBudget(t.Context(), "eur", pawl.NewBudget{Unit: "EUR", Limit: 100}); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, p, func(u *gate.Upstream) {
+		u.URL += "/v1%2Fa/"
+		u.Effects = []string{"DELETE /projects/*", "DELETE /orders/*"}
+		u.Budget, u.Prices = "eur", []string{"DELETE /orders/* 1", "DELETE /* 5"}
+	})
+	var sent []string
+	d.pay.answer = func(_ http.ResponseWriter, r *http.Request, _ int) { sent = append(sent, r.RequestURI) }
+	l := d.lease("w1")
+	hashes := map[string]bool{}
+	for path, amount := range map[string]int64{"/projects/group%2Fapp": 0, "/projects/group%252Fapp": 0, "/projects/a%20b~%2C": 0,
+		"/orders%2f7": 5, "/orders/7": 1} {
+		f := d.effect(d.want(d.do("DELETE", path, l.Token, ""), 200, ""), pawl.EffectDone)
+		if f.Amount != amount || sent[len(sent)-1] != "/v1%2Fa"+path {
+			t.Errorf("%s costs %d and went out as %s", path, f.Amount, sent[len(sent)-1])
+		}
+		hashes[f.RequestHash] = true
+	}
+	if len(hashes) != 5 {
+		t.Errorf("%d digests of 5 requests", len(hashes))
+	}
+	if a := d.do("DELETE", "/projects/group/app", l.Token, ""); a.StatusCode != 200 || a.Header.Get("Pawl-Effect") != "" {
+		t.Errorf("a path of three segments is an effect: %d %v", a.StatusCode, a.Header)
+	}
+	for _, path := range []string{"/projects/..%2fx", "/projects/a%2F%2Fb", "/projects/%2E%2E", "/%2Forders/7"} {
+		d.want(d.do("DELETE", path, l.Token, ""), 400, "invalid")
+	}
+	// A digest of an ordinary path is that of its decoded text: what was recorded stays recorded.
+	none := sha256.Sum256(nil)
+	if old := gate.Digest("pay", "DELETE", "/projects/a b~,", "", hex.EncodeToString(none[:])); !hashes[old] {
+		t.Error("the digest of an ordinary path is another one")
+	}
 }
