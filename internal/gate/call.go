@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -190,10 +191,16 @@ func (c *call) changed(ctx context.Context) (bool, error) {
 	return c.mine().Changed(ctx, c.g.Ledger, Request{Fence: c.fence, Upstream: c.u.name, Key: c.key, Digest: c.digest})
 }
 
-// copyHeaders sets the headers of an answer, or the credentials of a request.
+// copyHeaders sets the headers of a request or an answer that are passed on, or the credentials of a request.
 func copyHeaders(to, from http.Header) {
+	var hop []string // what from says for its connection alone
+	for _, names := range from["Connection"] {
+		for name := range strings.SplitSeq(names, ",") {
+			hop = append(hop, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		}
+	}
 	for name, values := range from {
-		if !slices.Contains(dropped, name) {
+		if !slices.Contains(dropped, name) && !slices.Contains(hop, name) {
 			to[name] = values
 		}
 	}

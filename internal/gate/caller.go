@@ -90,15 +90,17 @@ func (c *call) otherwise() error {
 	return nil
 }
 
-// dropped are headers that are not passed on, in either direction.
+// dropped are headers that are not passed on, in either direction: those of a connection, cookies, and what only the
+// gate says.
 var dropped = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
-	"Transfer-Encoding", "Upgrade", "Content-Length", "Set-Cookie"}
+	"Transfer-Encoding", "Upgrade", "Content-Length", "Set-Cookie", EffectHeader, ReplayedHeader}
 
 // passed returns the headers of a request that go to the upstream: not those that are for Pawl, and none of
 // the caller's credentials.
 func passed(h http.Header) http.Header {
-	out := h.Clone()
-	for _, name := range append([]string{"Authorization", "Cookie", "Idempotency-Key", "Accept-Encoding", "Forwarded"}, dropped...) {
+	out := http.Header{}
+	copyHeaders(out, h)
+	for _, name := range []string{"Authorization", "Cookie", "Idempotency-Key", "Accept-Encoding", "Forwarded"} {
 		out.Del(name)
 	}
 	for name := range out {

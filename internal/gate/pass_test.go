@@ -3,6 +3,7 @@ package gate_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -65,5 +66,40 @@ func TestAnEscapedSlashStays(t *testing.T) {
 	none := sha256.Sum256(nil)
 	if old := gate.Digest("pay", "DELETE", "/projects/a b~,", "", hex.EncodeToString(none[:])); !hashes[old] {
 		t.Error("the digest of an ordinary path is another one")
+	}
+}
+
+// What the gate says of an effect is its own, and what an upstream says for its connection alone is not passed on.
+func TestAnUpstreamDoesNotSpeakForTheGate(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	d := open(t, p, nil)
+	l := d.lease("w1")
+	var got http.Header
+	says := func(status int, kind string) {
+		d.pay.answer = func(w http.ResponseWriter, r *http.Request, _ int) {
+			got = r.Header
+			for name, value := range map[string]string{"Pawl-Effect": "eff_other", "Pawl-Replayed": "true", "Connection": "x-hop, Other",
+				"X-Hop": "1", "X-Own": "1", "Set-Cookie": "a=b", "Content-Type": kind} {
+				w.Header().Set(name, value)
+			}
+			w.WriteHeader(status)
+		}
+	}
+	for n, status := range []int{200, 200, 400} {
+		says(status, []string{"text/plain", "text/event-stream", "text/plain"}[n])
+		a := d.do("POST", "/charge", l.Token, fmt.Sprint(n), "X-Mine", "1", "X-Also", "1", "Connection", "x-mine")
+		if id := a.Header.Get("Pawl-Effect"); id == "" || id == "eff_other" || a.Header.Get("Pawl-Replayed") != "" {
+			t.Errorf("%d: the upstream speaks for the gate: %v", n, a.Header)
+		}
+		if a.Header.Get("Set-Cookie") != "" || a.Header.Get("X-Own") != "1" {
+			t.Errorf("%d: the answer has the headers %v", n, a.Header)
+		}
+		if got.Get("X-Mine") != "" || got.Get("X-Also") != "1" {
+			t.Errorf("%d: the upstream got the headers %v", n, got)
+		}
+	}
+	// Of a connection that ends, net/http hides which headers are its own.
+	if a := d.do("POST", "/other", l.Token, ""); a.Header.Get("Pawl-Effect") != "" || a.Header.Get("X-Hop") != "" || a.Header.Get("X-Own") != "1" {
+		t.Errorf("a read has the headers %v", a.Header)
 	}
 }
