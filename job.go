@@ -82,6 +82,10 @@ func (j Job[In, Out]) SpawnAll(ctx context.Context, key string, in []In, with ..
 // AwaitAll waits in a handler for children that SpawnAll has made, and returns their results in
 // their order; see AwaitChildren, whose name and suspension it has. If one of them comes to
 // nothing, the item fails.
+//
+// A result that is larger than MaxChildResult, or of a task of many items, is read from the child: in each attempt, and
+// over HTTP with the role reader. Of many items it is their list, or an object if all have keys; see TaskResult. One that
+// cannot be read, because the child is gone or the API key sees no payloads, is an error.
 func (j Job[In, Out]) AwaitAll(ctx context.Context, name string, ids []string) ([]Out, error) {
 	done, err := AwaitChildren(ctx, name, ChildWait{IDs: ids})
 	if err != nil {
@@ -89,11 +93,38 @@ func (j Job[In, Out]) AwaitAll(ctx context.Context, name string, ids []string) (
 	}
 	out := make([]Out, len(done))
 	for i := range done {
-		if out[i], err = j.decode(done[i].Result); err != nil {
+		result := done[i].Result
+		if done[i].Omitted {
+			if result, err = omittedResult(ctx, done[i].ID); err != nil {
+				return nil, err
+			}
+		}
+		if out[i], err = j.decode(result); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// omittedResult reads the result of a child that has one which is not in its ChildResult.
+func omittedResult(ctx context.Context, id string) (json.RawMessage, error) {
+	h, err := attemptOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := h.Session.(ResultSession)
+	if !ok {
+		return nil, &Error{Code: CodeInvalid, Op: "result", Message: "the result of " + id + " is left out, and this session reads no results"}
+	}
+	r, err := s.TaskResult(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	// No result that is left out is null. A key that sees no payloads gets null for each.
+	if len(r.Payload) == 0 || string(r.Payload) == "null" {
+		return nil, &Error{Code: CodeForbidden, Op: "result", Message: "the result of " + id + " is left out, and hidden from this API key"}
+	}
+	return r.Payload, nil
 }
 
 // Await waits until a task has ended, as the function Await does, and returns its result. If the

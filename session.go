@@ -63,6 +63,13 @@ type StepSession interface {
 	ReplayedStep(ctx context.Context, name string)
 }
 
+// ResultSession is what a Session implements too if its handler may read the results of other tasks. Job.AwaitAll reads
+// those with it that a ChildResult leaves out.
+type ResultSession interface {
+	// TaskResult returns the result of a completed task.
+	TaskResult(ctx context.Context, taskID string) (TaskResult, error)
+}
+
 // MessageSession is the part of a Session that writes messages.
 type MessageSession interface {
 	// BeginMessage starts a message of the item; the session adds the fence.

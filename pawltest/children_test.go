@@ -72,6 +72,44 @@ func TestTheNextWaitIsNotTheLast(t *testing.T) {
 	}
 }
 
+// A result that a wait leaves out is read from the child. One that cannot be read is an error, and not the zero value.
+func TestAResultThatIsLeftOut(t *testing.T) {
+	texts := pawl.NewJob[int, string]("text")
+	s := pawltest.NewSession(pawl.Lease{Type: "book"})
+	wait := func(ctx context.Context, key string, ends pawl.ChildResult) (string, error) {
+		ids, err := texts.SpawnAll(ctx, key, []int{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := texts.AwaitAll(ctx, key+" ended", ids); !errors.Is(err, pawl.ErrSuspended) {
+			t.Fatal(err)
+		}
+		ends.Key = key + "/0"
+		s.EndChild(ends)
+		s.Next()
+		got, err := texts.AwaitAll(s.Context(t.Context()), key+" ended", ids)
+		if err != nil {
+			return "", err
+		}
+		return got[0], nil
+	}
+	large := `"` + strings.Repeat("x", pawl.MaxChildResult) + `"`
+	if got, err := wait(s.Context(t.Context()), "large", pawl.ChildResult{Result: []byte(large)}); err != nil || len(got) != len(large)-2 {
+		t.Error(len(got), err)
+	}
+	if got, err := wait(s.Context(t.Context()), "hidden", pawl.ChildResult{Omitted: true}); !errors.Is(err, pawl.ErrForbidden) {
+		t.Errorf("a hidden result is %q: %v", got, err)
+	}
+	bare := pawl.WithSession(t.Context(), struct{ pawl.Session }{s}) // reads no results
+	ids, err := texts.SpawnAll(bare, "large", []int{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := texts.AwaitAll(bare, "large ended", ids); !errors.Is(err, pawl.ErrInvalid) {
+		t.Errorf("a session that reads no results answers %q: %v", got, err)
+	}
+}
+
 // A handler may wait several times, also for the same children. Later attempts get the results
 // that the earlier waits had.
 func TestEachCrashOfAHandlerThatWaitsForChildren(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // EndChild ends a child that the handler spawned under the key of c. Without a State it has
-// completed. A handler that waits for enough children goes on in its Next attempt.
+// completed. A result over pawl.MaxChildResult, or with Omitted, is left out of what AwaitChildren returns. A handler that waits for enough children goes on in its Next attempt.
 func (s *Session) EndChild(c pawl.ChildResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,6 +24,27 @@ func (s *Session) EndChild(c pawl.ChildResult) {
 		s.ended = map[string]pawl.ChildResult{}
 	}
 	s.ended[c.ID] = c
+}
+
+// TaskResult implements pawl.ResultSession: it reads the result of a child that has ended.
+func (s *Session) TaskResult(_ context.Context, id string) (pawl.TaskResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ended := s.ended[id]
+	if !ended {
+		return pawl.TaskResult{}, pawl.ErrNotFound
+	} else if c.State != pawl.TaskCompleted {
+		return pawl.TaskResult{}, &pawl.Error{Code: pawl.CodeConflict, Op: "result", State: string(c.State), Message: "it came to no result"}
+	}
+	return pawl.TaskResult{TaskID: id, Payload: c.Result, CreatedAt: s.Clock}, nil
+}
+
+// shown is a child as the database answers it: without a large result.
+func shown(c pawl.ChildResult) pawl.ChildResult {
+	if c.Omitted || len(c.Result) > pawl.MaxChildResult {
+		c.Result, c.Omitted = nil, true
+	}
+	return c
 }
 
 func childID(at int) string { return fmt.Sprint("tsk_c", at+1) }
@@ -60,7 +81,7 @@ func (s *Session) childrenState() *pawl.ChildrenState {
 	}
 	for _, id := range ids {
 		if c, ended := s.ended[id]; ended {
-			if out.Items, out.Ended = append(out.Items, c), out.Ended+1; c.State != pawl.TaskCompleted {
+			if out.Items, out.Ended = append(out.Items, shown(c)), out.Ended+1; c.State != pawl.TaskCompleted {
 				out.Failed++
 			}
 		}

@@ -3,6 +3,8 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +106,56 @@ func TestAJobHasItsTypes(t *testing.T) {
 		s, err := adds.Schedule(ctx, p.Engine, daily, sumArgs{[]int{1}})
 		if err != nil || !s.Created || s.Task.Type != "sum" || s.Task.Priority != 3 || string(s.Task.Payload) != `{"Of":[1]}` {
 			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// A result that is left out of what a wait returns, because it is large or that of many items, is read from its task.
+func TestAJobReadsResultsThatAreLeftOut(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		texts, lists := pawl.NewJob[int, string]("text"), pawl.NewJob[int, []int]("list")
+		two := func(n *pawl.NewTask) {
+			n.Payload, n.Items = nil, []pawl.NewItem{{Input: []byte("2")}, {Input: []byte("3")}}
+		}
+		all := func(ctx context.Context, _ int) (out []int, err error) {
+			ids, err := texts.SpawnAll(ctx, "text", []int{pawl.MaxChildResult, 5})
+			if err != nil {
+				return nil, err
+			}
+			many, err := lists.Spawn(ctx, "list", 0, two)
+			if err != nil {
+				return nil, err
+			}
+			got, err := texts.AwaitAll(ctx, "texts", ids)
+			if err != nil {
+				return nil, err
+			}
+			for _, text := range got {
+				out = append(out, len(text))
+			}
+			list, err := lists.AwaitAll(ctx, "lists", []string{many.ID})
+			if err != nil {
+				return nil, err
+			}
+			return append(out, list[0]...), nil
+		}
+		serving, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() {
+			done <- worker.Run(serving, p.Engine, worker.Handle("all", all),
+				worker.Handle(texts, func(_ context.Context, n int) (string, error) { return strings.Repeat("x", n), nil }),
+				worker.Handle("list", func(_ context.Context, n int) (int, error) { return 10 * n, nil }))
+		}()
+		task := p.Create(pawl.NewTask{Type: "all", Payload: []byte("0")})
+		got, err := pawl.NewJob[int, []int]("all").Await(ctx, p.Engine, task.ID)
+		if want := []int{pawl.MaxChildResult, 5, 20, 30}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, want %v: %v", got, want, err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -103,6 +103,24 @@ func (s *session) SettleBudget(ctx context.Context, budget string, call pawl.Set
 	return out, err
 }
 
+// TaskResult implements pawl.ResultSession.
+func (s *session) TaskResult(ctx context.Context, taskID string) (out pawl.TaskResult, err error) {
+	reader, ok := s.w.claimer.(interface {
+		TaskResult(ctx context.Context, id string) (pawl.TaskResult, error)
+	})
+	if !ok {
+		return out, &pawl.Error{Code: pawl.CodeInvalid, Op: "result", Message: "what this worker claims from reads no results"}
+	}
+	var refused error // says nothing about the claim
+	_, err = s.retryUntilLost(ctx, func(ctx context.Context) error {
+		if out, refused = reader.TaskResult(ctx, taskID); isTransient(refused) {
+			return refused
+		}
+		return nil
+	})
+	return out, cmp.Or(err, refused)
+}
+
 // callAboutOthers is retryUntilLost for a call that names other things than the item: a budget,
 // a child, the task as a parent. That one of these is missing or in another state does not
 // end the claim. If the refusal is about the claim after all, the next heartbeat finds out.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -22,7 +23,7 @@ type call struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	fence pawl.Fence
-	at    string // the path at the upstream
+	at    place
 	body  []byte
 
 	digest  string // of the request
@@ -129,7 +130,7 @@ func (c *call) open(ctx context.Context, open pawl.OpenEffectCall) (out pawl.Ope
 
 // name is the name of the effect: its upstream, method and path.
 func (c *call) name() string {
-	name := c.u.name + " " + c.r.Method + " " + c.at
+	name := c.u.name + " " + c.r.Method + " " + c.at.shown()
 	if runes := []rune(name); len(runes) > pawl.MaxEffectNameLen {
 		name = string(runes[:pawl.MaxEffectNameLen])
 	}
@@ -141,7 +142,7 @@ func (c *call) name() string {
 // idempotency key does not count: SDKs make a new one after a crash.
 func (c *call) identify() {
 	body := sha256.Sum256(c.body)
-	c.digest = Digest(c.u.name, c.r.Method, c.at, c.r.URL.RawQuery, hex.EncodeToString(body[:]))
+	c.digest = Digest(append([]string{c.u.name, c.r.Method, c.at.text, c.r.URL.RawQuery, hex.EncodeToString(body[:])}, c.at.differs()...)...)
 	if c.key = c.r.Header.Get(KeyHeader); c.key != "" {
 		return
 	}
@@ -191,10 +192,16 @@ func (c *call) changed(ctx context.Context) (bool, error) {
 	return c.mine().Changed(ctx, c.g.Ledger, Request{Fence: c.fence, Upstream: c.u.name, Key: c.key, Digest: c.digest})
 }
 
-// copyHeaders sets the headers of an answer, or the credentials of a request.
+// copyHeaders sets the headers of a request or an answer that are passed on, or the credentials of a request.
 func copyHeaders(to, from http.Header) {
+	var hop []string // what from says for its connection alone
+	for _, names := range from["Connection"] {
+		for name := range strings.SplitSeq(names, ",") {
+			hop = append(hop, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		}
+	}
 	for name, values := range from {
-		if !slices.Contains(dropped, name) {
+		if !slices.Contains(dropped, name) && !slices.Contains(hop, name) {
 			to[name] = values
 		}
 	}

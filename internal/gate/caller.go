@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"net/http"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,15 +67,40 @@ func (g *Gate) knows(f pawl.Fence) bool {
 	return g.seen[attempt{f.ItemID, f.Attempt}] != nil
 }
 
-// dropped are headers that are not passed on, in either direction.
+// others are headers by which some services take another method, or another path, than those of the request. A name
+// with _ is one of them too: some services read it as -.
+var others = []string{"x-http-method-override", "x-http-method", "x-method-override", "x-method", "x-original-method", "x-original-url",
+	"x-original-uri", "x-original-path", "x-rewrite-url", "x-rewrite-uri", "x-rewrite-path", "x-override-url", "x-http-path-override",
+	"x-envoy-original-path"}
+
+// otherwise refuses a request that the upstream may take for another one than the gate does: for an effect that would
+// have no record, no price and no approval.
+func (c *call) otherwise() error {
+	for name := range c.r.Header {
+		if slices.Contains(others, strings.ReplaceAll(strings.ToLower(name), "_", "-")) {
+			return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the header " + name + " may give the request another method or path"}
+		}
+	}
+	if clean := path.Clean(c.at.text); c.at.text != clean && c.at.text != clean+"/" {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has an empty segment, . or .."}
+	}
+	if strings.Contains(c.at.text, ";") && len(c.u.Effects)+len(c.u.Prices) > 0 { // without them, no path counts
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has parameters (;), and effects or prices go by the path"}
+	}
+	return nil
+}
+
+// dropped are headers that are not passed on, in either direction: those of a connection, cookies, and what only the
+// gate says.
 var dropped = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
-	"Transfer-Encoding", "Upgrade", "Content-Length", "Set-Cookie"}
+	"Transfer-Encoding", "Upgrade", "Content-Length", "Set-Cookie", EffectHeader, ReplayedHeader}
 
 // passed returns the headers of a request that go to the upstream: not those that are for Pawl, and none of
 // the caller's credentials.
 func passed(h http.Header) http.Header {
-	out := h.Clone()
-	for _, name := range append([]string{"Authorization", "Cookie", "Idempotency-Key", "Accept-Encoding", "Forwarded"}, dropped...) {
+	out := http.Header{}
+	copyHeaders(out, h)
+	for _, name := range []string{"Authorization", "Cookie", "Idempotency-Key", "Accept-Encoding", "Forwarded"} {
 		out.Del(name)
 	}
 	for name := range out {

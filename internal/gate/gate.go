@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -130,13 +129,14 @@ func (g *Gate) Before(next http.Handler) http.Handler {
 
 // ServeHTTP implements http.Handler.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
+	name, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), Prefix), "/")
+	name, at := unescape(name), placeOf("/"+rest)
 	u := g.upstreams[name]
 	if u == nil {
 		refuse(w, r, &pawl.Error{Code: pawl.CodeNotFound, Op: "gate", Message: "there is no upstream " + name})
 		return
 	}
-	effect := u.isEffect(r.Method, "/"+rest)
+	effect := u.isEffect(r.Method, at)
 	ctx, who, err := g.caller(r, effect)
 	if err != nil {
 		refuse(w, r, err)
@@ -152,9 +152,9 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
-	c := &call{g: g, u: u, w: w, r: r, fence: who, at: "/" + rest, body: body}
-	if clean := path.Clean(c.at); c.at != clean && c.at != clean+"/" { // the upstream may take it for the path of an effect
-		refuse(w, r, &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has an empty segment, . or .."})
+	c := &call{g: g, u: u, w: w, r: r, fence: who, at: at, body: body}
+	if err := c.otherwise(); err != nil {
+		refuse(w, r, err)
 		return
 	}
 	if effect {

@@ -139,11 +139,11 @@ func splitPrice(price string) (call, amount string) {
 }
 
 // isEffect reports whether a call changes something.
-func (u *upstream) isEffect(method, at string) bool {
+func (u *upstream) isEffect(method string, at place) bool {
 	if len(u.Effects) == 0 {
 		return !slices.Contains(reading, method)
 	}
-	return slices.ContainsFunc(u.Effects, func(e string) bool { return fits(e, method, at) })
+	return slices.ContainsFunc(u.Effects, func(e string) bool { return fits(e, method, at.split) || fits(e, method, at.text) })
 }
 
 // fits reports whether a call is one of METHOD /path, which was checked.
@@ -160,15 +160,25 @@ func fits(call, method, at string) bool {
 }
 
 // address is where a call goes.
-func (u *upstream) address(at, query string) string {
+func (u *upstream) address(at place, query string) string {
 	to := *u.base
-	to.Path, to.RawPath = strings.TrimSuffix(to.Path, "/")+at, ""
+	to.Path, to.RawPath = strings.TrimSuffix(to.Path, "/")+at.text, strings.TrimSuffix(to.EscapedPath(), "/")+at.sent
 	to.RawQuery = query
 	return to.String()
 }
 
-// price is what a request costs; 0 = nothing.
-func (u *upstream) price(method, at string, body []byte) (int64, error) {
+// price is what a request costs; 0 = nothing. If its path has two readings, it is the higher price.
+func (u *upstream) price(method string, at place, body []byte) (int64, error) {
+	price, err := u.priceOf(method, at.text, body)
+	if err != nil || at.split == at.text {
+		return price, err
+	}
+	other, err := u.priceOf(method, at.split, body)
+	return max(price, other), err
+}
+
+// priceOf is the price of one reading of a path.
+func (u *upstream) priceOf(method, at string, body []byte) (int64, error) {
 	amount := u.Amount
 	for _, p := range u.Prices {
 		if call, price := splitPrice(p); fits(call, method, at) {

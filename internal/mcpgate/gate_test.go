@@ -349,6 +349,20 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 	}
 }
 
+// A * in a rule stands for any characters of a name, a slash too: a server chooses the names.
+func TestARuleFitsNamesWithASlash(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	b := through(t, p, "2025-11-25", false, mcpgate.Options{Wait: time.Millisecond, Tools: map[string]mcpgate.Tool{
+		"*": {Approve: true}, "delete_*": {Deny: true}, "a/?/[bc]*": {Deny: true}, "x?y": {Deny: true}}})
+	for name, want := range map[string]string{"fs/write": "waits for a person", "/": "waits for a person", "delete_all/now": "forbidden",
+		"delete_/": "forbidden", "a/b/c/d": "forbidden", "x/y": "forbidden", "a/b/x": "waits for a person"} {
+		if res, text := b.call(name, nil); !res.IsError || !strings.Contains(text, want) {
+			t.Errorf("%s answers %s, want %s", name, text, want)
+		}
+	}
+	b.end()
+}
+
 // A later attempt that calls something else, while a call of an earlier one has no counterpart, asks a person.
 func TestAChangedCallAsks(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {

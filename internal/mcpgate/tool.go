@@ -46,7 +46,7 @@ func checkTools(tools map[string]Tool) error {
 func (p *Proxy) rule(name string) (out Tool) {
 	best := -1
 	for pattern, t := range p.Tools {
-		if fits, _ := path.Match(pattern, name); pattern == name || fits && len(pattern) > best {
+		if pattern == name || fits(pattern, name) && len(pattern) > best {
 			out, best = t, len(pattern)
 			if pattern == name {
 				return t
@@ -54,6 +54,14 @@ func (p *Proxy) rule(name string) (out Tool) {
 		}
 	}
 	return out
+}
+
+// fits reports whether a pattern, which was checked, fits the name of a tool. In a path a * ends at a slash. In a name a
+// slash is a character as others: else a server could choose names that no rule fits.
+func fits(pattern, name string) bool {
+	plain := strings.NewReplacer("/", "\x00")
+	is, _ := path.Match(plain.Replace(pattern), plain.Replace(name))
+	return is
 }
 
 // hints are the annotations of a tool that say whether it changes something.
