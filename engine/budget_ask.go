@@ -54,7 +54,8 @@ func (e *Engine) askForBudget(ctx context.Context, tx store.Tx, g *store.LockedI
 }
 
 // asks is askForBudget for a refused call. If the call is rolled back, it asks again.
-func (e *Engine) asks(ctx context.Context, tx store.Tx, g *store.LockedItem, op string, call *pawl.ReserveCall, refusal error) (effects, error) {
+func (e *Engine) asks(ctx context.Context, tx store.Tx, g *store.LockedItem, op string, call *pawl.ReserveCall,
+	refusal error) (effects, error) {
 	var r *pawl.Error
 	if e.scope == nil || !errors.As(refusal, &r) || r.Exhausted == nil {
 		return e.askForBudget(ctx, tx, g, call, refusal)

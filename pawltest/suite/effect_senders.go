@@ -132,4 +132,45 @@ var effectSenders = noun{"senders of effects", []promise{
 		f = w.effect(opened.ID, pawl.EffectDone)
 		w.same([]any{f.Contradicts, string(f.Answer), string(f.LateReport.Answer)}, []any{true, `"ch_1"`, `"ch_2"`}, "beside the decision")
 	}},
+	{"an effect that was sent without an approval waits for one before it is sent again", func(w *fixture) {
+		w.oneItem()
+		l := w.claim("w1")
+		w.effectFailed(l, w.openEffect(l, "charge").ID)
+		call := openCall(l, "charge")
+		call.Approve = true
+		waiting, err := w.svc.OpenEffect(w.ctx, call)
+		w.ok(err, "open")
+		w.same([]any{waiting.State, waiting.Send}, []any{pawl.EffectWaiting, false}, "state, send")
+		ann := w.as(pawl.ActorUser, "ann")
+		_, err = ann.svc.ApproveEffect(ann.ctx, waiting.ID, pawl.EffectDecision{})
+		w.ok(err, "approve")
+		opened, err := w.svc.OpenEffect(w.ctx, call)
+		w.ok(err, "open")
+		w.same([]any{opened.Send, opened.Sending}, []any{true, 2}, "send, sending")
+		w.release(l) // it is unknown, and was approved
+
+		other := openCall(w.claim("w2"), "refund")
+		other.Repeatable = true
+		first, err := w.svc.OpenEffect(w.ctx, other)
+		w.ok(err, "open")
+		_, err = w.svc.EffectUnknown(w.ctx, first.ID, pawl.EffectUnknownCall{ItemID: other.ItemID, WorkerID: other.WorkerID,
+			Attempt: other.Attempt})
+		w.ok(err, "unknown")
+		other.Approve = true
+		_, err = w.svc.OpenEffect(w.ctx, other) // a rejection could not say that it did not happen
+		w.refused(err, pawl.CodeEffectUnknown)
+	}},
+	{"an effect asks for more of its budget, and leaves nothing if it is refused", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 10, OnExhausted: pawl.ExhaustedAsk})
+		w.oneItem()
+		call := openCall(w.claim("w1"), "charge")
+		call.Budget, call.Amount = "b", 60
+		_, err := w.svc.OpenEffect(w.ctx, call)
+		x := w.refused(err, pawl.CodeBudgetExhausted).Exhausted
+		w.same([]any{x.TaskID != "", x.SignalKey != ""}, []any{true, true}, "the task that asks, the signal")
+		w.same(w.task(x.TaskID).Type, pawl.TypeBudget, "its type")
+		list, err := w.svc.ListEffects(w.ctx, pawl.EffectFilter{})
+		w.ok(err, "list")
+		w.same(len(list.Items), 0, "effects")
+	}},
 }}
