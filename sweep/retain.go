@@ -31,7 +31,8 @@ const maxRetried = 10_000
 // too young. The event that ended a task leads to it; a failed task is found by its
 // newest event, and has not changed either since its newest checkpoint or chunk. A task that cannot be
 // archived stays, is counted, and is tried again by the next pass. So is one with consequences that
-// are still to come: see store.Unfinished. A restored task is kept for one more retention.
+// are still to come: see store.Unfinished. A restored task is kept for one more retention,
+// from the restore or from its newest event.
 func (p *pass) retain(ctx context.Context) error {
 	own, err := p.retentions(ctx)
 	if err != nil {
