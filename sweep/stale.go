@@ -144,8 +144,10 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, r record) error {
 	p.stats.Stale += marked
 	for _, e := range r.all() {
 		if e.Event == "deleted" {
-			if err := p.resume(ctx, e.Namespace, e.TaskID); err != nil {
+			if err := p.resume(ctx, e.Namespace, e.TaskID); mustStop(ctx, err) {
 				return err
+			} else if err != nil { // what wrote the mark tries again: see deletions
+				p.logResume(ctx, e.TaskID, err)
 			}
 		}
 	}
