@@ -55,10 +55,11 @@ LEFT JOIN pawl.task_counters k ON k.task_id = t.id
 WHERE t.id @among_ids($1)
 
 -- Those of the tasks that are in a state and have no event after a time, and whether their newest
--- checkpoint and chunks are no younger either.
+-- checkpoint and chunks are no younger either; and those that have one, but with a number of at most $4.
 -- name: resting since
 SELECT r.id,
-  CASE WHEN COALESCE((SELECT c.created_at FROM pawl.checkpoints c WHERE c.task_id = r.id ORDER BY c.seq DESC LIMIT 1), 0) <= $3
+  CASE WHEN (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
+    AND COALESCE((SELECT c.created_at FROM pawl.checkpoints c WHERE c.task_id = r.id ORDER BY c.seq DESC LIMIT 1), 0) <= $3
     AND NOT EXISTS (
       SELECT 1
       FROM pawl.messages m
@@ -66,7 +67,8 @@ SELECT r.id,
     THEN 1 ELSE 0 END
 FROM pawl.task_rows r
 WHERE r.id @among_ids($1) AND r.state = $2
-  AND (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
+  AND ((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
+    OR (SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = r.id) <= $4)
 
 -- Tasks of a page that have ended or failed, whose newest event is at most $3, and that were not restored.
 -- $4: the states.

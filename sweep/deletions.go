@@ -65,5 +65,6 @@ func (p *pass) logResume(ctx context.Context, taskID string, err error) {
 		return
 	}
 	p.stats.Errors++
-	p.Log.ErrorContext(ctx, "a deletion that was interrupted could not be carried on; the next sweep tries again", "task_id", taskID, "error", err)
+	p.Log.ErrorContext(ctx, "a deletion that was interrupted could not be carried on; the next sweep tries again",
+		"task_id", taskID, "error", err)
 }

@@ -179,7 +179,9 @@ func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.Type
 			return nil
 		}
 		if resting {
-			if tasks, due.later, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age)); err != nil {
+			next := at
+			read.move(&next)
+			if tasks, due.later, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age), next.Position); err != nil {
 				return err
 			}
 		}

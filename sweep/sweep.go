@@ -107,8 +107,8 @@ type step func(p *pass, ctx context.Context) error
 var (
 	quick = []step{(*pass).deadlines, (*pass).expire, (*pass).effects, (*pass).queuedTooLong, (*pass).due, (*pass).giveUp, (*pass).messages}
 	slow  = []step{
-		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies, (*pass).budgets,
-		(*pass).effectKeys,
+		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
+		(*pass).budgets, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
 		(*pass).tombstones, (*pass).feed, (*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,

@@ -345,6 +345,9 @@ func TestWorkersAreForgotten(t *testing.T) {
 // An event that was written while the clock was ahead keeps no other from being read at its time.
 func TestAnEventAheadOfTheClockStopsNothing(t *testing.T) {
 	each(t, func(h *fixture) {
+		if h.Database == pawltest.SQLite {
+			return // its clock does not go back
+		}
 		h.Options.BuryAfter = 0
 		h.Advance(365 * day)
 		h.solos(2, 1)
@@ -362,8 +365,10 @@ func TestAnEventAheadOfTheClockStopsNothing(t *testing.T) {
 		h.same(h.pass().TasksPruned, 0, "pruned too early")
 		h.Advance(day)
 		h.same(h.pass().TasksPruned, 2, "pruned: what ended before the clock was right counts as of the next event")
-		h.Advance(425 * day)
-		h.same(h.pass().TasksPruned, 0, "failed tasks pruned before 90 days after their newest event")
+		for _, d := range []time.Duration{100, 324} {
+			h.Advance(d * day)
+			h.same(h.pass().TasksPruned, 0, "failed tasks pruned before 90 days after their newest event")
+		}
 		h.Advance(day)
 		h.same(h.pass().TasksPruned, 1, "failed tasks pruned after that")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks that are left")
