@@ -295,6 +295,9 @@ func (p *pass) removeTasks(ctx context.Context, written []archived) (unfinished 
 		if ended, err = store.EndRemoved(ctx, tx, idsOf(written)); err == nil {
 			unneeded, unfinished, err = retireTasks(ctx, tx, written)
 		}
+		for i := range written {
+			written[i].sent = written[i].sent || err == nil
+		}
 		return err
 	})
 	if errors.Is(err, store.ErrManyRows) {
@@ -382,10 +385,16 @@ func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, un
 	return unneeded, unfinished, err
 }
 
-// discard removes the files of archives that were not recorded. The transaction that was
-// to record them may have committed: the lock on the task waits for it. If that cannot
+// discard removes the files of archives that were not recorded. If the commit of the transaction that was
+// to record them was sent, it may have committed: the lock on the task waits for it. If that cannot
 // be found out, the files stay; they do no harm.
 func (p *pass) discard(ctx context.Context, written []archived) {
+	sent := func(a archived) bool { return a.sent }
+	p.removeFiles(ctx, slices.DeleteFunc(slices.Clone(written), sent))
+	if !slices.ContainsFunc(written, sent) {
+		return
+	}
+	written = slices.DeleteFunc(slices.Clone(written), func(a archived) bool { return !a.sent })
 	var unneeded []archived
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
 		ids := idsOf(written)
