@@ -36,7 +36,7 @@ func ArchivePaths(ctx context.Context, tx Tx, taskIDs []string) ([]string, error
 	return Strings(ctx, tx, archiveSQL["paths of archives"], TaskList(taskIDs))
 }
 
-// RestoredBy lists up to limit tasks that were restored by the given time, have not been
+// RestoredBy lists up to limit tasks that were restored by the given time, have no younger event, have not been
 // archived again, and are in one of the states or no longer exist. Mostly there are none:
 // then PostgreSQL does not plan the statement, which takes it 25 ms.
 func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int) ([]string, error) {

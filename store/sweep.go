@@ -162,13 +162,20 @@ type Entry struct {
 }
 
 // RecordAfter reads up to limit events after an id, in order. It returns none when the
-// first of them is not older than before. Without newest it does not say which are the newest of their tasks.
-func RecordAfter(ctx context.Context, tx Tx, id, before int64, limit int, newest bool) ([]Entry, error) {
+// first of them is not older than before, unless its time is after ahead: the clock was wrong when it was written.
+// Without newest it does not say which are the newest of their tasks.
+func RecordAfter(ctx context.Context, tx Tx, id, before, ahead int64, limit int, newest bool) ([]Entry, error) {
 	query := "record after"
 	if !newest {
 		query = "moves after"
 	}
-	return entries(ctx, tx, sweepSQL[query], id, limit, before)
+	return entries(ctx, tx, sweepSQL[query], id, limit, before, ahead)
+}
+
+// TimeAfter returns the time of the first event after an id whose time is not after ahead; 0 = there is none.
+func TimeAfter(ctx context.Context, tx Tx, id, ahead int64) (at int64, err error) {
+	_, err = Row(ctx, tx, []any{&at}, sweepSQL["time after"], id, ahead)
+	return at, err
 }
 
 // RecordAmong reads the events of ranges of numbers, in order.

@@ -78,7 +78,7 @@ SELECT e.id, e.created_at, e.task_id, e.namespace, e.move,
   CASE WHEN EXISTS (SELECT 1 FROM pawl.task_events n WHERE n.task_id = e.task_id AND n.id > e.id) THEN 0 ELSE 1 END
 FROM pawl.task_events e
 WHERE e.id > $1
-  AND (SELECT f.created_at FROM pawl.task_events f WHERE f.id > $1 ORDER BY f.id LIMIT 1) < $3
+  AND (SELECT f.created_at FROM pawl.task_events f WHERE f.id > $1 ORDER BY f.id LIMIT 1) NOT BETWEEN $3 AND $4
 ORDER BY e.id
 LIMIT $2
 
@@ -87,9 +87,17 @@ LIMIT $2
 SELECT e.id, e.created_at, e.task_id, e.namespace, e.move, 0
 FROM pawl.task_events e
 WHERE e.id > $1
-  AND (SELECT f.created_at FROM pawl.task_events f WHERE f.id > $1 ORDER BY f.id LIMIT 1) < $3
+  AND (SELECT f.created_at FROM pawl.task_events f WHERE f.id > $1 ORDER BY f.id LIMIT 1) NOT BETWEEN $3 AND $4
 ORDER BY e.id
 LIMIT $2
+
+-- The time of the first event after a number that is not ahead of the clock.
+-- name: time after
+SELECT e.created_at
+FROM pawl.task_events e
+WHERE e.id > $1 AND e.created_at <= $2
+ORDER BY e.id
+LIMIT 1
 
 -- name: record among
 SELECT e.id, e.created_at, e.task_id, e.namespace, e.move,

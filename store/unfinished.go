@@ -39,10 +39,10 @@ func Extents(ctx context.Context, tx Tx, taskIDs []string) (map[string]Extent, e
 }
 
 // RestingSince returns those of the given tasks that are in the state and have not changed after the
-// given time. changed are those that have no event after it, but a checkpoint or chunks: no later event
-// leads to them.
-func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by int64) (resting, changed []string, err error) {
-	err = eachRow(ctx, tx, unfinishedSQL["resting since"], []any{TaskList(taskIDs), state, by}, func(rows Rows) error {
+// given time. changed are those that have no event after it, but a checkpoint or chunks, or whose newest event
+// is after it, although its number is at most passed: no later event leads to them.
+func RestingSince(ctx context.Context, tx Tx, taskIDs []string, state string, by, passed int64) (resting, changed []string, err error) {
+	err = eachRow(ctx, tx, unfinishedSQL["resting since"], []any{TaskList(taskIDs), state, by, passed}, func(rows Rows) error {
 		var task string
 		var rests int
 		err := rows.Scan((*TaskID)(&task), &rests)

@@ -2,7 +2,8 @@
 
 -- Those of the tasks with consequences that are still to come: a cancel or a delete that their children,
 -- or they as children, have not got; a step of the engine; an open message that has to be
--- ended; a reservation that has to be settled; an effect of which it is not known whether it happened. $2: the final states.
+-- ended; a reservation that has to be settled; an effect of which it is not known whether it happened; an item that
+-- waits, or has waited, for it as a child, and may still ask for its result: it has neither ended nor failed. $2: the final states.
 -- name: unfinished
 SELECT p.task_id
 FROM pawl.parents p
@@ -37,6 +38,12 @@ UNION
 SELECT f.task_id
 FROM pawl.effects f
 WHERE f.task_id @among_ids($1) AND @undecided(f)
+UNION
+SELECT a.child_id
+FROM pawl.awaited_children a
+WHERE a.child_id @among_ids($1) AND (a.state IS NULL OR a.state = 'completed')
+  AND NOT EXISTS (SELECT 1 FROM pawl.finished_items f WHERE f.item_id = a.item_id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.parked_items k WHERE k.item_id = a.item_id AND k.state IN (@state(failed), @state(dead_lettered)))
 
 -- What a task has: its newest event, and what may be written without one, which is checkpoints and
 -- chunks. An archive that was read before has all of it if none of this has changed.
@@ -48,10 +55,11 @@ LEFT JOIN pawl.task_counters k ON k.task_id = t.id
 WHERE t.id @among_ids($1)
 
 -- Those of the tasks that are in a state and have no event after a time, and whether their newest
--- checkpoint and chunks are no younger either.
+-- checkpoint and chunks are no younger either; and those that have one, but with a number of at most $4.
 -- name: resting since
 SELECT r.id,
-  CASE WHEN COALESCE((SELECT c.created_at FROM pawl.checkpoints c WHERE c.task_id = r.id ORDER BY c.seq DESC LIMIT 1), 0) <= $3
+  CASE WHEN (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
+    AND COALESCE((SELECT c.created_at FROM pawl.checkpoints c WHERE c.task_id = r.id ORDER BY c.seq DESC LIMIT 1), 0) <= $3
     AND NOT EXISTS (
       SELECT 1
       FROM pawl.messages m
@@ -59,7 +67,8 @@ SELECT r.id,
     THEN 1 ELSE 0 END
 FROM pawl.task_rows r
 WHERE r.id @among_ids($1) AND r.state = $2
-  AND (SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
+  AND ((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = r.id ORDER BY e.id DESC LIMIT 1) <= $3
+    OR (SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = r.id) <= $4)
 
 -- Tasks of a page that have ended or failed, whose newest event is at most $3, and that were not restored.
 -- $4: the states.

@@ -50,6 +50,7 @@ const (
 type archived struct {
 	store.Archived
 	extent store.Extent
+	sent   bool // the commit of a transaction that records it
 }
 
 // errBeingDeleted is returned for a task whose deletion has begun: what is left of it must

@@ -91,27 +91,21 @@ func (h *fixture) uncounted(taskID string) {
 	h.same(h.state(taskID), pawl.TaskCompleted, "child")
 }
 
-// A child that is removed before its end was counted counts as what it was.
+// A child that is deleted before its end was counted counts as what it was. Retention leaves it.
 func TestARemovedChildCountsAsWhatItWas(t *testing.T) {
 	child := pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`)}
-	for name, remove := range map[string]func(h *fixture, id string) error{
-		"archived": func(h *fixture, id string) error { return h.Retire(h.Context(), id) },
-		"deleted": func(h *fixture, id string) error {
-			return h.Delete(h.Context(), "default", id, store.Deletion{Actor: store.Actor{Type: pawl.ActorSystem}})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(h *fixture) {
-				l, ids := h.waits(pawl.ChildWait{}, child)
-				h.uncounted(ids[0])
-				h.OK(remove(h, ids[0]))
-				h.same(h.Item(l.ID).State, pawl.ItemQueued, "the item that waited")
-				s, err := h.Service.Resume(h.Context(), l.ID)
-				h.OK(err)
-				h.same(s.Children.Items, []pawl.ChildResult{{ID: ids[0], State: pawl.TaskCompleted, Omitted: true}}, "the children that ended")
-			})
-		})
-	}
+	each(t, func(h *fixture) {
+		l, ids := h.waits(pawl.ChildWait{}, child)
+		h.uncounted(ids[0])
+		if err := h.Retire(h.Context(), ids[0]); err == nil {
+			t.Error("the child was archived")
+		}
+		h.OK(h.Delete(h.Context(), "default", ids[0], store.Deletion{Actor: store.Actor{Type: pawl.ActorSystem}}))
+		h.same(h.Item(l.ID).State, pawl.ItemQueued, "the item that waited")
+		s, err := h.Service.Resume(h.Context(), l.ID)
+		h.OK(err)
+		h.same(s.Children.Items, []pawl.ChildResult{{ID: ids[0], State: pawl.TaskCompleted, Omitted: true}}, "the children that ended")
+	})
 }
 
 // A transaction that has changed the counters of one task does not lock the waiting items of another,
@@ -132,5 +126,30 @@ func TestDependentsOfEachTaskHaveATransactionOfTheirOwn(t *testing.T) {
 			h.same(h.count("SELECT COUNT(DISTINCT CAST(xmin AS text)) FROM pawl.parked_items WHERE left_by = 'dependency'"), 2, "transactions")
 			h.same(h.count("SELECT COUNT(DISTINCT CAST(xmin AS text)) FROM pawl.task_counters"), 2, "transactions of counters")
 		}
+	})
+}
+
+// What children have done is kept as long as the item that waits for them may ask for it.
+func TestAChildStaysWhileItsParentWaits(t *testing.T) {
+	each(t, func(h *fixture) {
+		child := pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`)}
+		l, ids := h.waits(pawl.ChildWait{}, child, child)
+		h.complete(h.claim(1)...)
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 0, "pruned while the parent waits for another child")
+		ls, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}})
+		h.OK(err)
+		h.complete(ls...)
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 0, "pruned before the parent went on")
+		s, err := h.Service.Resume(h.Context(), l.ID)
+		h.OK(err)
+		result := json.RawMessage(`"done <&> \u2028"`)
+		h.same(s.Children.Items, []pawl.ChildResult{{ID: ids[0], State: pawl.TaskCompleted, Result: result},
+			{ID: ids[1], State: pawl.TaskCompleted, Result: result}}, "the children that ended")
+		ls, err = h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "p", Types: []string{"parent"}})
+		h.OK(err)
+		h.complete(ls...)
+		h.same(h.pass().TasksPruned, 2, "pruned after the parent has ended")
 	})
 }

@@ -1,6 +1,8 @@
 package sweep_test
 
 import (
+	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // Numbers of events are drawn before the transaction ends. A task that ended in a transaction which
@@ -49,6 +52,51 @@ func TestALongTransactionHidesNoEventFromTheSweep(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What retention writes beside a row that another transaction holds does not stay: each file in the directory of
+// archives is one that the database knows.
+func TestNoFileStaysBesideARowThatIsHeld(t *testing.T) {
+	for name, large := range map[string]bool{"in segments": false, "in archives of their own": true} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(h *fixture) {
+				if h.Database != pawltest.Postgres {
+					return // transactions follow each other
+				}
+				ctx := h.Context()
+				h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+				ids := h.solos(4, 3)
+				if large { // tasks with children have archives of their own
+					for _, id := range ids {
+						h.exec("INSERT INTO pawl.parents (task_id, namespace, depth, children, todo) VALUES ($1, 'default', 1, 1, 0)", store.TaskID(id))
+					}
+				}
+				h.complete(h.claim(4)...)
+				h.Advance(31 * day)
+				conn, err := pgx.Connect(ctx, h.URL)
+				h.OK(err)
+				defer conn.Close(ctx)
+				_, err = conn.Exec(ctx, "SET search_path = "+h.Schema)
+				h.OK(err)
+				tx, err := conn.Begin(ctx)
+				h.OK(err)
+				_, err = tx.Exec(ctx, "SELECT 1 FROM tasks ORDER BY id LIMIT 1 FOR UPDATE")
+				h.OK(err)
+				h.same(h.pass().TasksPruned, 3, "pruned beside it")
+				h.same(h.pass().TasksPruned, 0, "pruned by the next pass")
+				h.OK(tx.Rollback(ctx))
+				h.same(h.pass().TasksPruned, 1, "pruned after it")
+				var known []string
+				h.OK(h.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+					known, err = store.Strings(ctx, tx, "SELECT path FROM pawl.archives UNION ALL SELECT path FROM pawl.segments ORDER BY 1")
+					return err
+				}))
+				files, err := filepath.Glob(filepath.Join(h.Options.ArchiveDir, "*", "*"))
+				h.OK(err)
+				h.same(files, known, "files")
+			})
+		})
+	}
 }
 
 func (h *fixture) gone(id string) {

@@ -31,7 +31,8 @@ const maxRetried = 10_000
 // too young. The event that ended a task leads to it; a failed task is found by its
 // newest event, and has not changed either since its newest checkpoint or chunk. A task that cannot be
 // archived stays, is counted, and is tried again by the next pass. So is one with consequences that
-// are still to come: see store.Unfinished. A restored task is kept for one more retention.
+// are still to come: see store.Unfinished. A restored task is kept for one more retention,
+// from the restore or from its newest event.
 func (p *pass) retain(ctx context.Context) error {
 	own, err := p.retentions(ctx)
 	if err != nil {
@@ -178,7 +179,9 @@ func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.Type
 			return nil
 		}
 		if resting {
-			if tasks, due.later, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age)); err != nil {
+			next := at
+			read.move(&next)
+			if tasks, due.later, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age), next.Position); err != nil {
 				return err
 			}
 		}
@@ -292,6 +295,9 @@ func (p *pass) removeTasks(ctx context.Context, written []archived) (unfinished 
 		if ended, err = store.EndRemoved(ctx, tx, idsOf(written)); err == nil {
 			unneeded, unfinished, err = retireTasks(ctx, tx, written)
 		}
+		for i := range written {
+			written[i].sent = written[i].sent || err == nil
+		}
 		return err
 	})
 	if errors.Is(err, store.ErrManyRows) {
@@ -379,10 +385,16 @@ func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, un
 	return unneeded, unfinished, err
 }
 
-// discard removes the files of archives that were not recorded. The transaction that was
-// to record them may have committed: the lock on the task waits for it. If that cannot
+// discard removes the files of archives that were not recorded. If the commit of the transaction that was
+// to record them was sent, it may have committed: the lock on the task waits for it. If that cannot
 // be found out, the files stay; they do no harm.
 func (p *pass) discard(ctx context.Context, written []archived) {
+	sent := func(a archived) bool { return a.sent }
+	p.removeFiles(ctx, slices.DeleteFunc(slices.Clone(written), sent))
+	if !slices.ContainsFunc(written, sent) {
+		return
+	}
+	written = slices.DeleteFunc(slices.Clone(written), func(a archived) bool { return !a.sent })
 	var unneeded []archived
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
 		ids := idsOf(written)

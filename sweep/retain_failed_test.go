@@ -86,6 +86,28 @@ func TestRetentionOfFailedTasks(t *testing.T) {
 	})
 }
 
+// A restored task that is retried is kept for its time from its new end, not from the restore.
+func TestARestoredTaskThatGoesOnIsKeptFromItsEnd(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.BuryAfter = 0
+		h.Options.RetainFailed = day
+		id := h.solos(1, 1)[0]
+		h.fail(h.claim(1)...)
+		h.Advance(day + time.Second)
+		h.same(h.pass().TasksPruned, 1, "pruned after the failure")
+		h.OK(h.Restore(h.Context(), "default", id))
+		_, err := pawl.Retry(h.Context(), h.Service, id)
+		h.OK(err)
+		h.Advance(31 * day)
+		h.complete(h.claim(1)...)
+		h.same(h.pass().TasksPruned, 0, "pruned at its end")
+		h.Advance(30*day - time.Minute)
+		h.same(h.pass().TasksPruned, 0, "pruned less than 30 days after its end")
+		h.Advance(time.Minute + time.Second)
+		h.same(h.pass().TasksPruned, 1, "pruned more than 30 days after its end")
+	})
+}
+
 func TestTypesSayHowLongFailedTasksAreKept(t *testing.T) {
 	each(t, func(h *fixture) {
 		h.Options.BuryAfter = 0

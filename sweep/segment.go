@@ -161,12 +161,14 @@ func (p *pass) retireSegment(ctx context.Context, t *together) (rest []string, e
 		return nil, err
 	}
 	var unneeded []string
+	sent := false
 	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
 		unneeded, err = recordSegment(ctx, tx, t, s)
+		sent = sent || err == nil
 		return err
 	})
 	if err != nil {
-		p.discardSegment(ctx, s, func(ctx context.Context, tx store.Tx) error {
+		p.discardSegment(ctx, s, sent, func(ctx context.Context, tx store.Tx) error {
 			_, err := store.LockTasksLast(ctx, tx, t.ids())
 			return err
 		})
@@ -319,10 +321,14 @@ func (s *Sweeper) keepSegment(g *store.Segment, at time.Time) error {
 	return nil
 }
 
-// discardSegment removes the file of a segment that was not recorded. The transaction that was to record it may
-// have committed, or still do so: lock waits for its end. Then the file stays.
-func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment, lock func(context.Context, store.Tx) error) {
+// discardSegment removes the file of a segment that was not recorded. If the commit of a transaction that was to record
+// it was sent, this may have committed, or still do so: lock waits for its end. Then the file stays.
+func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment, sent bool, lock func(context.Context, store.Tx) error) {
 	if g.Path == "" {
+		return
+	}
+	if !sent {
+		s.removeFile(ctx, g.Path)
 		return
 	}
 	var used bool

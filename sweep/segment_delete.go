@@ -44,6 +44,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) e
 	}
 	path, sums, before := own.Path, sumsOf(own, in), in
 	later, err := s.segmentsWithout(ctx, before, taskID)
+	sent := false
 	if err != nil { // perhaps it was changed meanwhile
 		if now := s.DB.View(ctx, read); now != nil || !slices.Equal(sumsOf(own, in), sums) {
 			err = cmp.Or(now, errRewritten)
@@ -67,12 +68,16 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) e
 					return err
 				}
 			}
-			return store.ForgetArchives(ctx, tx, []string{taskID})
+			err := store.ForgetArchives(ctx, tx, []string{taskID})
+			sent = sent || err == nil
+			return err
 		})
 	}
 	if err != nil {
 		for _, g := range later {
-			s.discardSegment(ctx, g, func(ctx context.Context, tx store.Tx) error { return store.LockArchives(ctx, tx, namespace, taskID) })
+			s.discardSegment(ctx, g, sent, func(ctx context.Context, tx store.Tx) error {
+				return store.LockArchives(ctx, tx, namespace, taskID)
+			})
 		}
 		return err
 	}

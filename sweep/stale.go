@@ -75,9 +75,8 @@ func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Dura
 				return err
 			}
 		}
-		r.page, err = store.RecordAfter(ctx, tx, at.Position, ago(now, age), batch, newest)
-		if young := slices.IndexFunc(r.page, func(e store.Entry) bool { return e.At >= ago(now, age) }); young >= 0 {
-			r.page = r.page[:young]
+		if r.page, err = store.RecordAfter(ctx, tx, at.Position, ago(now, age), aheadOf(now), batch, newest); err == nil {
+			r.page, err = older(ctx, tx, r.page, ago(now, age), aheadOf(now))
 		}
 		if err != nil || commits == nil {
 			return err
@@ -85,6 +84,40 @@ func (p *pass) eventsOlderThan(ctx context.Context, cursor string, age time.Dura
 		return r.findLate(ctx, tx, &at, oldest, next, ago(now, age))
 	})
 	return at, r, err
+}
+
+// clockError is how far the times of events may be ahead of the clock by which they are read. If they are further, the
+// clock was wrong when they were written.
+const clockError = time.Hour
+
+func aheadOf(now int64) int64 { return now + clockError.Microseconds() }
+
+// older returns the events of a page that come before the first one that is too young. One that was written while the
+// clock was ahead counts as of the next one that was not: it would stop the reader until its time comes.
+func older(ctx context.Context, tx store.Tx, page []store.Entry, before, ahead int64) ([]store.Entry, error) {
+	first := -1 // of those ahead of the clock that no other has followed yet
+	for i, e := range page {
+		switch {
+		case e.At > ahead:
+			if first < 0 {
+				first = i
+			}
+		case e.At >= before && first >= 0:
+			return page[:first], nil
+		case e.At >= before:
+			return page[:i], nil
+		default:
+			first = -1
+		}
+	}
+	if first < 0 {
+		return page, nil
+	}
+	at, err := store.TimeAfter(ctx, tx, page[len(page)-1].ID, ahead)
+	if at == 0 || at >= before {
+		page = page[:first]
+	}
+	return page, err
 }
 
 // findLate reads the events that have become visible since the cursor passed them, and notes the numbers
@@ -144,8 +177,10 @@ func (p *pass) markStale(ctx context.Context, at store.Cursor, r record) error {
 	p.stats.Stale += marked
 	for _, e := range r.all() {
 		if e.Event == "deleted" {
-			if err := p.resume(ctx, e.Namespace, e.TaskID); err != nil {
+			if err := p.resume(ctx, e.Namespace, e.TaskID); mustStop(ctx, err) {
 				return err
+			} else if err != nil { // what wrote the mark tries again: see deletions
+				p.logResume(ctx, e.TaskID, err)
 			}
 		}
 	}

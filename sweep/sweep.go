@@ -51,13 +51,14 @@ type Sweeper struct {
 	types          store.RegistryStamp // the version of the types that kept was read from
 	kept           map[store.TypeVersion]pawl.Retention
 	checkpointScan checkpointScan
-	blobsAt        int64           // when all blobs were looked at last, by the database's clock
-	recounted      string          // the last waiting item whose counters were compared
-	resettled      bool            // there are no more tasks for resettle
-	feedSeen       int64           // the last page of the feed that was checked
-	uniquesSeen    store.UniqueKey // the last unique key that was looked at
-	signalsSeen    store.Signal    // the last signal that was looked at
-	gatesSeen      int64           // the last key of a queue with limits that was looked at
+	blobsAt        int64            // when all blobs were looked at last, by the database's clock
+	recounted      string           // the last waiting item whose counters were compared
+	resettled      bool             // there are no more tasks for resettle
+	feedSeen       int64            // the last page of the feed that was checked
+	uniquesSeen    store.UniqueKey  // the last unique key that was looked at
+	signalsSeen    store.Signal     // the last signal that was looked at
+	gatesSeen      int64            // the last key of a queue with limits that was looked at
+	deleted        store.Tombstoned // up to here no deletion was interrupted
 	unsaved        unsaved
 	encoders       sync.Pool // of *zstd.Encoder
 	frames         sync.Pool // of *zstd.Encoder, for frames of segments
@@ -106,8 +107,8 @@ type step func(p *pass, ctx context.Context) error
 var (
 	quick = []step{(*pass).deadlines, (*pass).expire, (*pass).effects, (*pass).queuedTooLong, (*pass).due, (*pass).giveUp, (*pass).messages}
 	slow  = []step{
-		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).keys, (*pass).copies, (*pass).budgets,
-		(*pass).effectKeys,
+		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
+		(*pass).budgets, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
 		(*pass).tombstones, (*pass).feed, (*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,

@@ -341,3 +341,36 @@ func TestWorkersAreForgotten(t *testing.T) {
 		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE worker_id = 'w1100'"), 0, "the worker seen before the others")
 	})
 }
+
+// An event that was written while the clock was ahead keeps no other from being read at its time.
+func TestAnEventAheadOfTheClockStopsNothing(t *testing.T) {
+	each(t, func(h *fixture) {
+		if h.Database == pawltest.SQLite {
+			return // its clock does not go back
+		}
+		h.Options.BuryAfter = 0
+		h.Advance(365 * day)
+		h.solos(2, 1)
+		ls := h.claim(2)
+		h.complete(ls[0])
+		h.fail(ls[1])
+		h.Advance(-365 * day)
+		h.solos(1, 1)
+		h.complete(h.claim(1)...)
+		open := h.solos(1, 1)[0]
+		h.Advance(day + time.Second)
+		h.same(h.pass().Stale, 1, "stale")
+		h.same(len(h.events(pawl.EventFilter{TaskID: open, Event: "stale"})), 1, "the open task")
+		h.Advance(28 * day)
+		h.same(h.pass().TasksPruned, 0, "pruned too early")
+		h.Advance(day)
+		h.same(h.pass().TasksPruned, 2, "pruned: what ended before the clock was right counts as of the next event")
+		for _, d := range []time.Duration{100, 324} {
+			h.Advance(d * day)
+			h.same(h.pass().TasksPruned, 0, "failed tasks pruned before 90 days after their newest event")
+		}
+		h.Advance(day)
+		h.same(h.pass().TasksPruned, 1, "failed tasks pruned after that")
+		h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 1, "tasks that are left")
+	})
+}
