@@ -9,8 +9,8 @@ import (
 )
 
 // EndChild ends a child that the handler spawned under the key of c. Without a State it has
-// completed. A result over pawl.MaxChildResult, or with Omitted, is left out of what AwaitChildren returns.
-// A handler that waits for enough children goes on in its Next attempt.
+// completed. A result over pawl.MaxChildResult, or with Omitted, is left out of what
+// AwaitChildren returns. A handler that waits for enough children goes on in its Next attempt.
 func (s *Session) EndChild(c pawl.ChildResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,11 +18,14 @@ type Requests struct {
 	answered map[string]int  // how many equal requests were answered, by their digest
 	met      map[string]bool // the effects that the attempt has sent or got the answer of, by their key
 	first    bool            // no earlier attempt at the item has an effect
+	// before are the keys of all effects that earlier attempts have sent to a service, also of those that failed. They are
+	// read once: earlier attempts send nothing any more.
+	before map[string][]string
 }
 
 // NewRequests returns those of an attempt that has sent nothing. first says that no attempt was before it.
 func NewRequests(first bool) *Requests {
-	return &Requests{answered: map[string]int{}, met: map[string]bool{}, first: first}
+	return &Requests{answered: map[string]int{}, met: map[string]bool{}, before: map[string][]string{}, first: first}
 }
 
 // Answered returns how many requests with a digest were answered.
@@ -75,36 +78,50 @@ func (r *Requests) Changed(ctx context.Context, ledger pawl.EffectReader, q Requ
 		}
 		return false, nil
 	}
-	sent, some, err := earlier(ctx, ledger, q)
+	if r.settled(q.Upstream) {
+		return false, nil
+	}
+	sent, happened, some, err := earlier(ctx, ledger, q)
 	if err != nil {
 		return false, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.first = !some // earlier attempts open no effects any more
-	return slices.ContainsFunc(sent, func(key string) bool { return !r.met[key] }), nil
+	r.before[q.Upstream] = sent
+	return slices.ContainsFunc(happened, func(key string) bool { return !r.met[key] }), nil
 }
 
-// earlier returns the keys of effects that earlier attempts have sent to the service, and that may have happened,
+// settled reports whether each effect that earlier attempts have sent to a service is known, and has its counterpart.
+func (r *Requests) settled(upstream string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, known := r.before[upstream]
+	return known && !slices.ContainsFunc(before, func(key string) bool { return !r.met[key] })
+}
+
+// earlier returns the keys of effects that earlier attempts have sent to the service, and of those that may have happened,
 // and whether earlier attempts have any effects.
-func earlier(ctx context.Context, ledger pawl.EffectReader, q Request) (sent []string, some bool, err error) {
+func earlier(ctx context.Context, ledger pawl.EffectReader, q Request) (sent, happened []string, some bool, err error) {
 	for cursor := ""; ; {
 		list, err := ledger.ListEffects(ctx, pawl.EffectFilter{ItemID: q.Fence.ItemID, Page: pawl.Page{Limit: pawl.MaxPage, Cursor: cursor}})
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		for _, f := range list.Items {
 			if f.Attempt >= q.Fence.Attempt {
 				continue
 			}
 			some = true
-			happened := f.State != pawl.EffectFailed && (f.Sendings > 0 || f.Source != "")
-			if happened && strings.HasPrefix(f.Name, q.Upstream+" ") {
-				sent = append(sent, f.Key)
+			if f.Sendings == 0 && f.Source == "" || !strings.HasPrefix(f.Name, q.Upstream+" ") {
+				continue
+			}
+			if sent = append(sent, f.Key); f.State != pawl.EffectFailed {
+				happened = append(happened, f.Key)
 			}
 		}
 		if cursor = list.Next; cursor == "" {
-			return sent, some, nil
+			return sent, happened, some, nil
 		}
 	}
 }

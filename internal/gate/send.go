@@ -239,6 +239,9 @@ func (c *call) probe(ctx context.Context, id string) bool {
 		return false
 	}
 	sender := pawl.Fence{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt}
+	if f.ItemID == c.fence.ItemID { // who holds the lease may say what a probe has found out; the sender's API key may be another
+		sender = c.fence
+	}
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
 		answer, err := c.record(ctx, res, body)

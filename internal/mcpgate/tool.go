@@ -42,18 +42,18 @@ func checkTools(tools map[string]Tool) error {
 	return nil
 }
 
-// rule returns the rule of a tool: of its name, or else of the longest pattern that fits.
-func (p *Proxy) rule(name string) (out Tool) {
-	best := -1
-	for pattern, t := range p.Tools {
-		if pattern == name || fits(pattern, name) && len(pattern) > best {
-			out, best = t, len(pattern)
-			if pattern == name {
-				return t
-			}
+// rule returns the rule of a tool: of its name, or else of the longest pattern that fits, of several the first by name.
+func (p *Proxy) rule(name string) Tool {
+	if t, is := p.Tools[name]; is {
+		return t
+	}
+	best := ""
+	for pattern := range p.Tools {
+		if fits(pattern, name) && (len(pattern) > len(best) || len(pattern) == len(best) && pattern < best) {
+			best = pattern
 		}
 	}
-	return out
+	return p.Tools[best]
 }
 
 // fits reports whether a pattern, which was checked, fits the name of a tool. In a path a * ends at a slash. In a name a
