@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -57,7 +58,8 @@ type archived struct {
 // not be archived.
 var errBeingDeleted = errors.New("the deletion of the task has begun")
 
-// maxTogether bounds the rows, in bytes, of tasks that are read together and held in memory.
+// maxTogether bounds the rows, in bytes, of tasks that are read together and held in memory, and the archives of
+// several tasks that are held for the database. Each writer may pass that by the archive that it writes.
 const maxTogether = 8 << 20
 
 // errTogether means that tasks have too much to be held in memory together.
@@ -68,7 +70,8 @@ var errTogether = errors.New("the tasks have too many bytes to be archived toget
 // Each task has a result of its own: one whose deletion has begun is errBeingDeleted, and one that does not exist has no
 // namespace. The last line of an archive proves the task's events under the signed root.
 //
-// Small tasks are read together, with one statement for each table; others each alone, as a stream.
+// Small tasks are read together, with one statement for each table; others each alone, as a stream. If the archives of
+// these are too large to be held for the database together, some have the error errTogether.
 func (s *Sweeper) writeAll(ctx context.Context, tasks []string, signed store.SignedRoot) ([]writeResult, error) {
 	out, lines, err := s.readTogether(ctx, tasks, signed)
 	alone := errors.Is(err, errTogether)
@@ -77,13 +80,20 @@ func (s *Sweeper) writeAll(ctx context.Context, tasks []string, signed store.Sig
 	}
 	var all errgroup.Group
 	all.SetLimit(archiveWriters)
+	var held atomic.Int64
 	for i := range out {
 		all.Go(func() error {
-			if a := &out[i]; alone {
+			a := &out[i]
+			if alone && len(tasks) > 1 && held.Load() > maxTogether {
+				a.err = errTogether
+				return nil
+			}
+			if alone {
 				*a = s.writeAlone(ctx, tasks[i], signed)
 			} else if a.err == nil && a.Namespace != "" {
 				a.err = s.writeLines(&a.Archived, lines[i].Bytes())
 			}
+			held.Add(int64(len(a.Body)))
 			return nil
 		})
 	}
