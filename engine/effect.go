@@ -172,6 +172,9 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 	}
 	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
 		f, err := store.GetEffect(ctx, tx, c.Namespace, id)
+		if err == nil && f.State != pawl.EffectOpen { // nothing else keeps the task beside retention
+			err = store.LockTaskRow(ctx, tx, c.Namespace, f.TaskID)
+		}
 		var sent store.Sent
 		tells := f.State == pawl.EffectUnknown && (probes(&f, r) || r.Decides(&f, by))
 		if err == nil && tells { // those who wait for what is unknown; their signal is locked first

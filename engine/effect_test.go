@@ -322,3 +322,36 @@ func TestAQuestionOfARefusedCallStays(t *testing.T) {
 		}
 	})
 }
+
+// A late report beside the removal of its task is in the archive, or the task stays.
+func TestALateReportBesideRetentionIsKept(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffect(t.Context(), pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay",
+			RequestHash: "h"}))
+		need[pawl.EffectRecord](t)(p.Engine.EffectFailed(t.Context(), out.ID, pawl.EffectFailedCall{ItemID: l.ID, WorkerID: "w", Attempt: 1,
+			Error: pawl.Failure{Message: "no"}}))
+		need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Engine, l.Fence(), nil))
+		p.Advance(31 * 24 * time.Hour)
+		tx := beginOwn(t, p)
+		need[pawl.EffectRecord](t)(tx.EffectDone(t.Context(), out.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Answer: []byte("1")}))
+		swept := make(chan error, 1)
+		go func() {
+			_, err := p.Engine.Sweep(context.WithoutCancel(t.Context()))
+			swept <- err
+		}()
+		if p.Database == pawltest.Postgres {
+			waitForLock(t, p)
+		}
+		if err := errors.Join(tx.commit(), <-swept); err != nil {
+			t.Fatal(err)
+		}
+		p.Advance(24 * time.Hour)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		need[pawl.Task](t)(p.Engine.RestoreArchive(t.Context(), task.ID))
+		if f := need[pawl.EffectRecord](t)(p.Engine.GetEffect(t.Context(), out.ID)); f.LateReport == nil || !f.Contradicts {
+			t.Errorf("the report is lost: %+v", f)
+		}
+	})
+}
