@@ -328,14 +328,15 @@ func TestALateReportBesideRetentionIsKept(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
 		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
-		out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffect(t.Context(), pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay",
-			RequestHash: "h"}))
+		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", RequestHash: "h"}
+		out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffect(t.Context(), call))
 		need[pawl.EffectRecord](t)(p.Engine.EffectFailed(t.Context(), out.ID, pawl.EffectFailedCall{ItemID: l.ID, WorkerID: "w", Attempt: 1,
 			Error: pawl.Failure{Message: "no"}}))
 		need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Engine, l.Fence(), nil))
 		p.Advance(31 * 24 * time.Hour)
 		tx := beginOwn(t, p)
-		need[pawl.EffectRecord](t)(tx.EffectDone(t.Context(), out.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Answer: []byte("1")}))
+		done := pawl.EffectDoneCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Answer: []byte("1")}
+		need[pawl.EffectRecord](t)(tx.EffectDone(t.Context(), out.ID, done))
 		swept := make(chan error, 1)
 		go func() {
 			_, err := p.Engine.Sweep(context.WithoutCancel(t.Context()))
