@@ -1,5 +1,6 @@
 -- Effects. A transaction that changes an effect locks the lease of its item first, if it is there,
--- then the effect, then its budget. A signal is locked before all of these.
+-- then the effect, then its budget. A signal is locked before all of these, and a
+-- task before the signal.
 
 -- name: effects
 SELECT f.id, f.namespace, f.key, f.name, f.task_id, f.item_id, f.request_hash, f.state, f.repeatable, f.sender, f.worker_id, f.attempt,

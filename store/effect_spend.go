@@ -7,12 +7,13 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// SendingOf returns the number of the newest sending of a claim; 0 = it has none, or is not remembered.
-func (f *EffectRow) SendingOf(s EffectSender) int {
+// SendingOf returns the number n if that sending is one of a claim, or the number of the claim's newest sending if n is 0.
+// 0 = the claim has none, or it is not remembered.
+func (f *EffectRow) SendingOf(s EffectSender, n int) int {
 	list := f.senders()
 	for i := len(list) - 1; i >= 0; i-- {
-		if list[i] == s {
-			return f.Sendings - len(list) + 1 + i
+		if at := f.Sendings - len(list) + 1 + i; list[i] == s && (n == 0 || n == at) {
+			return at
 		}
 	}
 	return 0

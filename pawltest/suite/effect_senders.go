@@ -91,7 +91,10 @@ var effectSenders = noun{"senders of effects", []promise{
 		w.release(first)
 		second := w.claim("w2")
 		open(second)
-		w.budgetIs(1000, 0, 120)
+		_, err := w.svc.EffectFailed(w.ctx, opened.ID, pawl.EffectFailedCall{ItemID: second.ID, WorkerID: second.WorkerID,
+			Attempt: second.Attempt, Sending: 1, Error: pawl.Failure{Message: "of another"}})
+		w.ok(err, "failed")
+		w.budgetIs(1000, 0, 120) // it does not know of that one
 		w.effectFailed(first, opened.ID)
 		w.budgetIs(1000, 0, 60)
 		w.release(second)

@@ -42,7 +42,7 @@ func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by st
 	}
 	present := r.present(f, sender)
 	if !present && r.State == pawl.EffectFailed {
-		if err := f.SettleEarlier(ctx, tx, r.about(f, sender)); err != nil {
+		if err := f.SettleEarlier(ctx, tx, f.SendingOf(sender, r.Sending)); err != nil {
 			return err
 		}
 	}
@@ -66,14 +66,6 @@ func (r *Report) sender(by store.Actor) store.EffectSender {
 func (r *Report) present(f *store.EffectRow, s store.EffectSender) bool {
 	earlier := r.Sending > 0 && r.Sending < f.Sendings
 	return r.Holds || !earlier && f.ItemID == s.ItemID && f.WorkerID == s.WorkerID && f.Attempt == s.Attempt
-}
-
-// about returns the number of the sending that a report is about; 0 = it is not known.
-func (r *Report) about(f *store.EffectRow, s store.EffectSender) int {
-	if r.Sending > 0 {
-		return r.Sending
-	}
-	return f.SendingOf(s)
 }
 
 // Decides reports whether a report decides an effect. What an earlier sender says of failed or unknown is about its own
