@@ -101,6 +101,5 @@ func WriteRelay(ctx context.Context, tx Tx, now int64, r pawl.Relay) error {
 
 // ForgetRelay removes all stored data of a relay.
 func ForgetRelay(ctx context.Context, tx Tx, sink string) error {
-	_, err := tx.Exec(ctx, relaySQL["forget relay"], relayPrefix+sink)
-	return err
+	return ForgetCursor(ctx, tx, relayPrefix+sink)
 }

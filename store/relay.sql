@@ -23,7 +23,3 @@ LIMIT $1
 UPDATE pawl.relay_cursors
 SET position = $2, detail = $3, updated_at = $4
 WHERE sink = $1
-
--- name: forget relay
-DELETE FROM pawl.relay_cursors
-WHERE sink = $1

@@ -102,6 +102,12 @@ func (c *Cursor) Wait(more, done []Unseen) {
 	c.Unseen = out
 }
 
+// KeepAgain replaces those of the tasks to try again that were looked at by those of them that are still to be tried.
+func (c *Cursor) KeepAgain(looked, again []string) {
+	others := slices.DeleteFunc(c.Again, func(id string) bool { return slices.Contains(looked, id) })
+	c.Again = slices.Compact(slices.Sorted(slices.Values(append(others, again...))))
+}
+
 // ReadCursor reads a cursor. A cursor that was never moved is at the beginning.
 func ReadCursor(ctx context.Context, tx Tx, name string) (Cursor, error) {
 	return readCursor(ctx, tx, name, "cursor")
@@ -133,6 +139,35 @@ func MoveCursor(ctx context.Context, tx Tx, now int64, name string, c Cursor) er
 		return err
 	}
 	_, err = tx.Exec(ctx, sweepSQL["move cursor"], name, c.Position, string(detail), now)
+	return err
+}
+
+// SetAside keeps tasks of a cursor that are to be tried again in a list of their own: a cursor whose position is 0.
+func SetAside(ctx context.Context, tx Tx, now int64, cursor, id string, tasks []string) error {
+	list := cursor + aside + id
+	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], list); err != nil {
+		return err
+	}
+	return MoveCursor(ctx, tx, now, list, Cursor{Again: tasks})
+}
+
+// aside is what comes between the name of a cursor and the id of a list of its tasks.
+const aside = ".left."
+
+// ListsOf returns the names of up to limit lists of tasks of a cursor that were set aside, first those that were looked at
+// longest ago.
+func ListsOf(ctx context.Context, tx Tx, cursor string, limit int) (lists []string, err error) {
+	from := cursor + aside
+	err = eachRow(ctx, tx, sweepSQL["lists of"], []any{from, from[:len(from)-1] + "/", limit}, func(rows Rows) error {
+		lists = append(lists, "")
+		return rows.Scan(&lists[len(lists)-1])
+	})
+	return lists, err
+}
+
+// ForgetCursor removes a cursor.
+func ForgetCursor(ctx context.Context, tx Tx, name string) error {
+	_, err := tx.Exec(ctx, sweepSQL["forget cursor"], name)
 	return err
 }
 

@@ -68,6 +68,17 @@ UPDATE pawl.relay_cursors
 SET position = $2, detail = $3, updated_at = $4
 WHERE sink = $1 AND position <= $2
 
+-- name: lists of
+SELECT sink
+FROM pawl.relay_cursors
+WHERE sink >= $1 AND sink < $2
+ORDER BY updated_at, sink
+LIMIT $3
+
+-- name: forget cursor
+DELETE FROM pawl.relay_cursors
+WHERE sink = $1
+
 -- name: take tick
 UPDATE pawl.relay_cursors
 SET position = position + 1, updated_at = $2

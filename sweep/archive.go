@@ -465,3 +465,24 @@ func unreadable(taskID string, err error) error {
 		Err:     err,
 	}
 }
+
+// removeFiles removes the files of archives that no row refers to.
+func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
+	for _, a := range unneeded {
+		p.removeFile(ctx, a.Path)
+	}
+}
+
+// removeFile removes the file of an archive, if it has one.
+func (s *Sweeper) removeFile(ctx context.Context, path string) {
+	if path == "" {
+		return
+	}
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" {
+		err = os.Remove(s.moved(path))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", path, "error", err)
+	}
+}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/pawl-work/pawl"
@@ -145,15 +146,25 @@ func (s *Sweeper) checkRetention(ctx context.Context, report func(taskID, found 
 	if err != nil {
 		return err
 	}
-	cursors, furthest := map[string]store.Cursor{}, int64(0)
+	type tried struct{ cursor, taskID string }
+	cursors, again, furthest := map[string]store.Cursor{}, map[tried]bool{}, int64(0)
 	spans := s.retentionSpans(own)
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		for _, x := range spans {
-			at, err := store.ReadCursor(ctx, tx, x.cursor)
+			lists, err := store.ListsOf(ctx, tx, x.cursor, math.MaxInt32)
 			if err != nil {
 				return err
 			}
-			cursors[x.cursor], furthest = at, max(furthest, at.Position)
+			for _, name := range append(lists, x.cursor) {
+				at, err := store.ReadCursor(ctx, tx, name)
+				if err != nil {
+					return err
+				}
+				for _, id := range at.Again {
+					again[tried{x.cursor, id}] = true
+				}
+				cursors[name], furthest = at, max(furthest, at.Position)
+			}
 		}
 		return nil
 	})
@@ -166,7 +177,7 @@ func (s *Sweeper) checkRetention(ctx context.Context, report func(taskID, found 
 				for _, x := range spans {
 					at := cursors[x.cursor]
 					if slices.Contains(x.states, t.State) && x.own(own[t.Type]) == x.seconds && at.Position >= t.Last &&
-						!slices.Contains(at.Again, t.TaskID) && !at.Has(t.Last) {
+						!again[tried{x.cursor, t.TaskID}] && !at.Has(t.Last) {
 						report(t.TaskID, "it is "+t.State+", and the cursor "+x.cursor+" has passed its events")
 					}
 				}

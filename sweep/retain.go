@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -22,17 +20,14 @@ const deleteBatch = 5 * batch
 // retiredAtOnce is how many tasks are archived and removed together, if they are small: their transaction takes some 20 ms.
 const retiredAtOnce = 500
 
-// maxRetried bounds the tasks that a cursor remembers to try again. With more it stands still.
-const maxRetried = 10_000
-
 // retain archives and removes tasks that ended, failed or were dead-lettered, and have
 // not changed since, longer ago than their retention: that of the options, or of their
 // type. For each retention it reads the event log in order, up to the events that are
 // too young. The event that ended a task leads to it; a failed task is found by its
 // newest event, and has not changed either since its newest checkpoint or chunk. A task that cannot be
 // archived stays, is counted, and is tried again by the next pass. So is one with consequences that
-// are still to come: see store.Unfinished. A restored task is kept for one more retention,
-// from the restore or from its newest event.
+// are still to come: see store.Unfinished. Many of them are set aside: see retainAside. A restored task is
+// kept for one more retention, from the restore or from its newest event.
 func (p *pass) retain(ctx context.Context) error {
 	own, err := p.retentions(ctx)
 	if err != nil {
@@ -50,7 +45,7 @@ func (p *pass) retain(ctx context.Context) error {
 }
 
 // retentionSpans returns all retentions: those of the options, and those of types.
-func (s *Sweeper) retentionSpans(own map[store.TypeVersion]pawl.Retention) (all []retentionSpan) {
+func (s *Sweeper) retentionSpans(own retentions) (all []retentionSpan) {
 	for _, k := range []retentionRule{
 		{retainCursor, ended, s.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
 		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, s.Options.RetainFailed,
@@ -73,6 +68,9 @@ func (s *Sweeper) retentionSpans(own map[store.TypeVersion]pawl.Retention) (all 
 // ended are the final states of tasks.
 var ended = []string{string(pawl.TaskCompleted), string(pawl.TaskRejected), string(pawl.TaskCancelled)}
 
+// retentions are those that types set.
+type retentions = map[store.TypeVersion]pawl.Retention
+
 // retentionRule is how long tasks in some states are kept, and the cursor of its reader. own
 // returns a type's own retention, in seconds.
 type retentionRule struct {
@@ -89,7 +87,10 @@ type retentionSpan struct {
 	seconds int
 }
 
-func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) error {
+func (p *pass) retainFor(ctx context.Context, s retentionSpan, own retentions) error {
+	if err := p.retainAside(ctx, s, own); err != nil {
+		return err
+	}
 	for {
 		due, err := p.dueTasks(ctx, s, own)
 		if err != nil || len(due.tasks)+len(due.later)+len(due.read.page)+len(due.read.done) == 0 {
@@ -102,33 +103,41 @@ func (p *pass) retainFor(ctx context.Context, s retentionSpan, own map[store.Typ
 			}
 			continue
 		}
-		again := due.later
-		retire := func(ctx context.Context, tasks []string) error {
-			err := p.retire(ctx, tasks)
-			if len(tasks) == 1 && (locked(err) || errors.Is(err, errChanged) || errors.Is(err, errUnfinished)) {
-				again, err = append(again, tasks[0]), nil
-			}
-			return err
+		again, err := p.retireDue(ctx, due)
+		if err == nil {
+			err = p.advanceCursor(ctx, s.cursor, &due, again)
 		}
-		for some := range slices.Chunk(due.tasks, retiredAtOnce) {
-			err := halve(ctx, p, some, retire, func(id string, err error) {
-				again = append(again, id)
-				p.Log.ErrorContext(ctx, "a task could not be archived and stays", "task_id", id, "error", err)
-			})
-			if err != nil {
-				return err
-			}
-		}
-		moved, err := p.advanceCursor(ctx, s.cursor, &due, again)
-		if err != nil || !moved || len(due.read.page) < batch {
+		if err != nil || len(due.read.page) < batch {
 			return err
 		}
 	}
 }
 
+// retireDue archives and removes the tasks that are due. It returns those that are to be tried again.
+func (p *pass) retireDue(ctx context.Context, due dueTasks) (again []string, err error) {
+	again = due.later
+	retire := func(ctx context.Context, tasks []string) error {
+		err := p.retire(ctx, tasks)
+		if len(tasks) == 1 && (locked(err) || errors.Is(err, errChanged) || errors.Is(err, errUnfinished)) {
+			again, err = append(again, tasks[0]), nil
+		}
+		return err
+	}
+	for some := range slices.Chunk(due.tasks, retiredAtOnce) {
+		err := halve(ctx, p, some, retire, func(id string, err error) {
+			again = append(again, id)
+			p.Log.ErrorContext(ctx, "a task could not be archived and stays", "task_id", id, "error", err)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return again, nil
+}
+
 // retentions returns the retentions that types set. Versions of a type never change, so
 // they are read again only when there are new ones.
-func (p *pass) retentions(ctx context.Context) (own map[store.TypeVersion]pawl.Retention, err error) {
+func (p *pass) retentions(ctx context.Context) (own retentions, err error) {
 	p.typesMu.Lock()
 	defer p.typesMu.Unlock()
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -152,9 +161,8 @@ type dueTasks struct {
 	left         []string // by the passes before, among the others
 }
 
-func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.TypeVersion]pawl.Retention) (due dueTasks, err error) {
-	resting := !pawl.TaskState(s.states[0]).Ended()
-	at, read, err := p.eventsOlderThan(ctx, s.cursor, s.age, resting)
+func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own retentions) (due dueTasks, err error) {
+	at, read, err := p.eventsOlderThan(ctx, s.cursor, s.age, s.resting())
 	if err != nil {
 		return due, err
 	}
@@ -170,53 +178,63 @@ func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own map[store.Type
 		}
 		tasks = append(tasks, at.Again...)
 		for _, e := range read.all() {
-			if resting && e.Newest || !resting && pawl.TaskState(e.TaskTo).Ended() {
+			if s.resting() && e.Newest || !s.resting() && pawl.TaskState(e.TaskTo).Ended() {
 				tasks = append(tasks, e.TaskID)
 			}
 		}
-		slices.Sort(tasks)
-		if tasks = slices.Compact(tasks); len(tasks) == 0 {
-			return nil
-		}
-		if resting {
-			next := at
-			read.move(&next)
-			if tasks, due.later, err = store.RestingSince(ctx, tx, tasks, s.states[0], ago(now, s.age), next.Position); err != nil {
-				return err
-			}
-		}
-		if len(own) > 0 {
-			of, err := store.TypesOfTasks(ctx, tx, append(tasks[:len(tasks):len(tasks)], due.later...))
-			if err != nil {
-				return err
-			}
-			others := func(id string) bool { return s.own(own[of[id]]) != s.seconds }
-			tasks, due.later = slices.DeleteFunc(tasks, others), slices.DeleteFunc(due.later, others)
-		}
-		pending, err := store.Unfinished(ctx, tx, tasks)
-		due.later = append(due.later, pending...)
-		due.tasks = slices.DeleteFunc(tasks, func(id string) bool { return slices.Contains(pending, id) })
+		read.move(&at)
+		due.tasks, due.later, err = s.sort(ctx, tx, tasks, ago(now, s.age), at.Position, own)
 		return err
 	})
 	return due, err
 }
 
-// advanceCursor moves a cursor past a page. It keeps the tasks to try again, which no later event leads
-// to, and those that a pass of another server has left meanwhile. If these are too many, it moves nothing:
-// the next pass reads the page again.
-func (p *pass) advanceCursor(ctx context.Context, cursor string, due *dueTasks, again []string) (moved bool, err error) {
-	if len(again) > maxRetried {
-		p.Log.WarnContext(ctx, "retention waits: too many tasks are due that cannot be removed yet", "tasks", len(again), "cursor", cursor)
-		return false, nil
+// resting reports whether the tasks have not ended, so that they may change.
+func (s *retentionSpan) resting() bool { return !pawl.TaskState(s.states[0]).Ended() }
+
+// sort returns those of the tasks that are due, and those that are left: see dueTasks. They must not have changed after
+// by; a change with a number above passed is still to be read.
+func (s *retentionSpan) sort(ctx context.Context, tx store.Tx, tasks []string, by, passed int64, own retentions) (
+	due, later []string, err error,
+) {
+	slices.Sort(tasks)
+	if tasks = slices.Compact(tasks); len(tasks) == 0 {
+		return nil, nil, nil
 	}
-	return true, p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+	if s.resting() {
+		if tasks, later, err = store.RestingSince(ctx, tx, tasks, s.states[0], by, passed); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(own) > 0 {
+		of, err := store.TypesOfTasks(ctx, tx, append(tasks[:len(tasks):len(tasks)], later...))
+		if err != nil {
+			return nil, nil, err
+		}
+		others := func(id string) bool { return s.own(own[of[id]]) != s.seconds }
+		tasks, later = slices.DeleteFunc(tasks, others), slices.DeleteFunc(later, others)
+	}
+	pending, err := store.Unfinished(ctx, tx, tasks)
+	later = append(later, pending...)
+	return slices.DeleteFunc(tasks, func(id string) bool { return slices.Contains(pending, id) }), later, err
+}
+
+// advanceCursor moves a cursor past a page. It keeps the tasks to try again, which no later event leads
+// to, and those that a pass of another server has left meanwhile.
+func (p *pass) advanceCursor(ctx context.Context, cursor string, due *dueTasks, again []string) error {
+	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		at, err := store.LockCursor(ctx, tx, cursor)
 		if err != nil {
 			return err
 		}
 		due.read.move(&at)
-		others := slices.DeleteFunc(at.Again, func(id string) bool { return slices.Contains(due.left, id) })
-		at.Again = slices.Compact(slices.Sorted(slices.Values(append(others, again...))))
+		at.KeepAgain(due.left, again)
+		for len(at.Again) > batch {
+			if err := store.SetAside(ctx, tx, now, cursor, p.NewID("left"), at.Again[:batch]); err != nil {
+				return err
+			}
+			at.Again = at.Again[batch:]
+		}
 		return store.MoveCursor(ctx, tx, now, cursor, at)
 	})
 }
@@ -410,27 +428,6 @@ func (p *pass) discard(ctx context.Context, written []archived) {
 	})
 	if err == nil {
 		p.removeFiles(ctx, unneeded)
-	}
-}
-
-// removeFiles removes the files of archives that no row refers to.
-func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
-	for _, a := range unneeded {
-		p.removeFile(ctx, a.Path)
-	}
-}
-
-// removeFile removes the file of an archive, if it has one.
-func (s *Sweeper) removeFile(ctx context.Context, path string) {
-	if path == "" {
-		return
-	}
-	err := os.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" {
-		err = os.Remove(s.moved(path))
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", path, "error", err)
 	}
 }
 
