@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
@@ -62,6 +64,39 @@ func TestSeparationOfDuties(t *testing.T) {
 				if errors.Is(err, pawl.ErrForbidden) != c.refused || !c.refused && err != nil {
 					t.Errorf("refused: %v (%v), want %v", errors.Is(err, pawl.ErrForbidden), err, c.refused)
 				}
+			})
+		})
+	}
+}
+
+// An actor that replaced the payload of a task has asked for what is approved. One that changed its title has not.
+func TestWhoReplacedThePayloadMayNotApprove(t *testing.T) {
+	user := func(name string) pawl.Caller { return pawl.Caller{ActorType: pawl.ActorUser, ActorID: name} }
+	for name, with := range map[string]pawl.NewTask{
+		"replace":  {Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "k", OnConflict: pawl.OnConflictReplace}},
+		"debounce": {Debounce: &pawl.Debounce{Key: "k", Seconds: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withType(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{}, func(o typeFixture) {
+				var task pawl.Task
+				for payload, who := range []string{"ana", "ben"} {
+					with.Type, with.Payload = "report", fmt.Append(nil, payload)
+					task = need[pawl.Task](t)(pawl.Create(pawl.As(o.Context(), user(who)), o.Engine, with))
+				}
+				title := "t"
+				_, err := pawltest.First(o.Engine.UpdateTasks(pawl.As(o.Context(), user("cid")), []pawl.TaskUpdate{{TaskID: task.ID, Title: &title}}))
+				o.OK(err)
+				o.Advance(time.Minute)
+				need[pawl.SweepStats](t)(o.Engine.Sweep(o.Context()))
+				o.submit(leases(t, o.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)[0], "1")
+				for _, who := range []string{"ana", "ben"} {
+					_, err := pawltest.First(o.Engine.ApproveTasks(pawl.As(o.Context(), user(who)), []pawl.ApproveCall{{TaskID: task.ID}}))
+					if !errors.Is(err, pawl.ErrForbidden) {
+						t.Errorf("%s: %v", who, err)
+					}
+				}
+				_, err = pawltest.First(o.Engine.ApproveTasks(pawl.As(o.Context(), user("cid")), []pawl.ApproveCall{{TaskID: task.ID}}))
+				o.OK(err)
 			})
 		})
 	}

@@ -290,7 +290,7 @@ func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error
 	return Row(ctx, tx, []any{&one}, decideSQL["has event"], TaskID(taskID), event)
 }
 
-// AskedFor says whether an actor requested a task: under the actor's name or by its API
+// AskedFor says whether an actor requested a task, or replaced its payload: under the actor's name or by its API
 // key. An agent without an API key counts as every agent without one.
 func AskedFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
 	return tookPart(ctx, tx, "asked for", taskID, who)

@@ -95,7 +95,8 @@ WHERE t.id = $1 AND t.requested_by_id = $2
 UNION ALL
 SELECT 1
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.move IN @events(item 'proposed', 'planned') AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
+WHERE e.task_id = $1 AND (e.move IN @events(item 'proposed', 'planned') OR e.move IN @events(task 'updated') AND e.diff LIKE '%"payload":{"from":"sha256:%')
+  AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
 LIMIT 1
 
 -- name: worked on

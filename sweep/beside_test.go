@@ -2,6 +2,8 @@ package sweep_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -95,4 +97,42 @@ func TestTheEndOfAMessageBesideTheRemovalOfItsTask(t *testing.T) {
 			t.Error("the message was not listed")
 		}
 	})
+}
+
+// A message that another transaction holds, or that cannot be read, keeps no later one open.
+func TestOneMessageKeepsNoOtherOpen(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.solos(3, 1)
+		ls := h.claim(3)
+		h.fail(ls...)
+		for i, l := range ls {
+			h.exec("INSERT INTO pawl.messages (id, namespace, task_id, item_id, role, state, created_at) "+
+				"VALUES ($1, 'default', $2, $3, 'assistant', 'streaming', 5)", fmt.Sprint("msg_", i), store.TaskID(l.TaskID), store.ItemID(l.ID))
+		}
+		broken := errors.New("its chunks cannot be read")
+		n := 0
+		err := sweep.EndOrphanedMessages(h.Context(), failingDB{h.DB, func() error {
+			if n++; n <= 2 {
+				return []error{store.ErrLocked, broken}[n-1]
+			}
+			return nil
+		}}, nil, "")
+		if !errors.Is(err, broken) {
+			t.Errorf("%v", err)
+		}
+		h.same(h.count("SELECT COUNT(*) FROM pawl.messages WHERE state = 'streaming'"), 2, "open messages")
+	})
+}
+
+// failingDB fails some transactions that write.
+type failingDB struct {
+	store.DB
+	fails func() error
+}
+
+func (f failingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if err := f.fails(); err != nil {
+		return err
+	}
+	return f.DB.Do(ctx, fn)
 }

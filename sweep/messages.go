@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -15,7 +16,7 @@ func (p *pass) messages(ctx context.Context) error {
 }
 
 // EndOrphanedMessages ends the open messages whose items need no more work: of the given
-// items, of a task, or all.
+// items, of a task, or all. One whose row another transaction locks is left to the next pass.
 func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskID string) error {
 	for {
 		var orphans []store.OrphanedMessage
@@ -26,20 +27,30 @@ func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskI
 		if err != nil {
 			return err
 		}
-		ended := 0
-		for _, s := range orphans {
-			err := db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.EndOrphanedMessage(ctx, tx, s) })
-			if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // its task may have been removed meanwhile
-				return err
-			}
-			if err == nil {
-				ended++
-			}
-		}
-		if len(orphans) < batch || ended == 0 {
-			return nil
+		ended, err := endEach(ctx, orphans, func(ctx context.Context, s store.OrphanedMessage) error {
+			return db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.EndOrphanedMessage(ctx, tx, s) })
+		})
+		if err != nil || len(orphans) < batch || ended == 0 {
+			return err
 		}
 	}
+}
+
+// endEach ends messages, each in a transaction of its own: one that cannot be ended keeps no other from it. It returns
+// how many have ended and the first error, and ends early only if the rest is pointless.
+func endEach(ctx context.Context, orphans []store.OrphanedMessage, end func(context.Context, store.OrphanedMessage) error) (ended int, err error) {
+	for _, s := range orphans {
+		switch failed := end(store.WithLockWait(ctx, lockWait), s); {
+		case failed == nil:
+			ended++
+		case mustStop(ctx, failed):
+			return ended, failed
+		case locked(failed), pawl.CodeOf(failed) == pawl.CodeNotFound: // its task was removed meanwhile
+		default:
+			err = cmp.Or(err, failed)
+		}
+	}
+	return ended, err
 }
 
 // OwnMessageGrace is how long the writers of messages that a task has itself may go on after
@@ -61,18 +72,10 @@ func (p *pass) ownMessages(ctx context.Context) error {
 			return err
 		})
 		ended := 0
-		for _, s := range orphans {
-			if err != nil {
-				break
-			}
-			err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-				return store.EndOwnOrphan(ctx, tx, now, by, s)
+		if err == nil {
+			ended, err = endEach(ctx, orphans, func(ctx context.Context, s store.OrphanedMessage) error {
+				return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return store.EndOwnOrphan(ctx, tx, now, by, s) })
 			})
-			if pawl.CodeOf(err) == pawl.CodeNotFound { // its task was removed meanwhile
-				err = nil
-			} else {
-				ended++
-			}
 		}
 		if err != nil || len(orphans) < batch || ended == 0 {
 			return p.logError(ctx, "messages of tasks", err)
