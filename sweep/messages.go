@@ -38,7 +38,9 @@ func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskI
 
 // endEach ends messages, each in a transaction of its own: one that cannot be ended keeps no other from it. It returns
 // how many have ended and the first error, and ends early only if the rest is pointless.
-func endEach(ctx context.Context, orphans []store.OrphanedMessage, end func(context.Context, store.OrphanedMessage) error) (ended int, err error) {
+func endEach(ctx context.Context, orphans []store.OrphanedMessage, end func(context.Context, store.OrphanedMessage) error) (
+	ended int, err error,
+) {
 	for _, s := range orphans {
 		switch failed := end(store.WithLockWait(ctx, lockWait), s); {
 		case failed == nil:
