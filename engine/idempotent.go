@@ -189,6 +189,9 @@ func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row sto
 	if err != nil {
 		return err
 	}
+	if err := useIn(ctx, tx, now, "answer", blobsIn(a.Body)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
+		return err // the answer is kept, whatever it refers to
+	}
 	kept, err := store.SettleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
 	if err != nil || kept {
 		return err

@@ -456,3 +456,30 @@ func TestBlobsOfWhatIsNoTaskStay(t *testing.T) {
 		need[pawl.Key](t)(first(p.Engine.CompleteKeys(ctx, []pawl.KeyDone{{Key: "m", Token: b.Token, Response: missing}})))
 	})
 }
+
+// The answer of a call under a key uses its blobs, also those that were used last long before.
+func TestBlobsOfAnAnswerStay(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		var made []string
+		for n := range uint64(2) {
+			made = append(made, need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: noise(n, 1000)})).Address)
+		}
+		p.Advance(pawl.DefaultRetainBlobs + time.Hour)
+		_, _, err := p.Engine.Idempotent(ctx, pawl.KeyBegin{Scope: "s", Key: "k", RequestHash: "h"},
+			func(context.Context, pawl.Service) (*pawl.Answer, error) {
+				return &pawl.Answer{Code: 200, Type: "application/json", Body: []byte(`{"payload":{"$blob":"` + made[0] + `"}}`)}, nil
+			})
+		done(t, err)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		for i, address := range made {
+			_, r, err := p.Engine.OpenBlob(ctx, address)
+			if err == nil {
+				r.Close()
+			}
+			if there := err == nil; there != (i == 0) {
+				t.Errorf("blob %d: %v", i, err)
+			}
+		}
+	})
+}

@@ -129,19 +129,47 @@ func UseUpload(ctx context.Context, tx Tx, now int64, namespace string, address 
 	return n == 1, err
 }
 
-// heldByTexts returns the names of a namespace's blobs that texts without a task refer to, of blobs
-// that were not used since a time. UseUpload may not have written the use of a text that is half of
-// pawl.DefaultRetainBlobs newer.
-func heldByTexts(ctx context.Context, tx Tx, namespace string, by, now int64) (map[string]bool, error) {
-	texts, err := Strings(ctx, tx, uploadSQL["texts that refer"], namespace, "%"+pawl.BlobMember+"%",
-		by+pawl.DefaultRetainBlobs.Microseconds()/2, now)
-	held := map[string]bool{}
-	for _, text := range texts {
-		for _, name := range pawl.BlobsIn([]byte(text)) {
-			held[name] = true
+// TextHolds are the blobs that texts without a task refer to. It reads those of a namespace once: a text that is stored
+// later uses its blobs, so that RemoveUploadedBlobs leaves them.
+type TextHolds struct {
+	namespace string
+	names     map[string]bool
+}
+
+// Others returns those of the blobs, which are in order and were not used since a time, that no text refers to.
+// UseUpload may not have written the use of a text that is half of pawl.DefaultRetainBlobs newer.
+func (h *TextHolds) Others(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (others []BlobPlace, err error) {
+	for _, b := range idle {
+		if h.names == nil || h.namespace != b.Namespace {
+			if err := h.read(ctx, tx, b.Namespace, by+pawl.DefaultRetainBlobs.Microseconds()/2); err != nil {
+				return nil, err
+			}
+		}
+		if !h.names[BlobName(b.Address)] {
+			others = append(others, b)
 		}
 	}
-	return held, err
+	return others, nil
+}
+
+func (h *TextHolds) read(ctx context.Context, tx Tx, namespace string, stored int64) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	err = eachRow(ctx, tx, uploadSQL["texts that refer"], []any{namespace, "%" + pawl.BlobMember + "%", stored, now}, func(rows Rows) error {
+		var text []byte
+		err := rows.Scan(&text)
+		for _, name := range pawl.BlobsIn(text) {
+			names[name] = true
+		}
+		return err
+	})
+	if err == nil {
+		h.namespace, h.names = namespace, names
+	}
+	return err
 }
 
 // FindUpload finds the object that has the bytes of a blob.
@@ -187,24 +215,15 @@ func IdleUploadedBlobs(ctx context.Context, tx Tx, by int64, after BlobPlace, li
 	return idleBlobs(ctx, tx, uploadSQL["page of unused"], after, limit, by)
 }
 
-// RemoveUploadedBlobs makes those of the given blobs unreadable that nothing refers to and that
-// were not used since a time. Their bytes are removed later, as those of uploads that were cut
+// RemoveUploadedBlobs makes those of the given blobs unreadable that no task refers to and that
+// were not used since a time. The caller leaves those out that texts hold: see TextHolds. Their bytes are removed later, as those of uploads that were cut
 // off.
 func RemoveUploadedBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (removed int64, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return 0, err
 	}
-	var held map[string]bool
-	for i, b := range idle {
-		if i == 0 || b.Namespace != idle[i-1].Namespace {
-			if held, err = heldByTexts(ctx, tx, b.Namespace, by, now); err != nil {
-				return removed, err
-			}
-		}
-		if held[BlobName(b.Address)] {
-			continue
-		}
+	for _, b := range idle {
 		if _, err := tx.Exec(ctx, uploadSQL["forget references"], b.Namespace, b.Address, by); err != nil {
 			return removed, err
 		}

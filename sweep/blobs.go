@@ -34,7 +34,15 @@ func (p *pass) blobs(ctx context.Context) error {
 		return p.logError(ctx, "blobs", err)
 	}
 	by := began - pawl.DefaultRetainBlobs.Microseconds()
-	for _, kind := range []unusedBlobs{{store.IdleBlobs, store.RemoveBlobs}, {store.IdleUploadedBlobs, store.RemoveUploadedBlobs}} {
+	var held store.TextHolds
+	uploaded := func(ctx context.Context, tx store.Tx, by int64, after store.BlobPlace, limit int) ([]store.BlobPlace, store.BlobPlace, error) {
+		idle, next, err := store.IdleUploadedBlobs(ctx, tx, by, after, limit)
+		if err == nil {
+			idle, err = held.Others(ctx, tx, by, idle)
+		}
+		return idle, next, err
+	}
+	for _, kind := range []unusedBlobs{{store.IdleBlobs, store.RemoveBlobs}, {uploaded, store.RemoveUploadedBlobs}} {
 		for place, first := (store.BlobPlace{}), true; first || place.Address != nil; first = false {
 			var idle []store.BlobPlace
 			err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {

@@ -76,7 +76,9 @@ func (p *pass) ownMessages(ctx context.Context) error {
 		ended := 0
 		if err == nil {
 			ended, err = endEach(ctx, orphans, func(ctx context.Context, s store.OrphanedMessage) error {
-				return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return store.EndOwnOrphan(ctx, tx, now, by, s) })
+				return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+					return store.EndOwnOrphan(ctx, tx, now, by, s)
+				})
 			})
 		}
 		if err != nil || len(orphans) < batch || ended == 0 {
