@@ -98,6 +98,7 @@ type server struct {
 	metrics *metrics
 	frames  frames
 	writers streamWriters
+	clock   dbClock
 	bodies  bodies
 	uploads bodies
 	// nameless has the bodies of callers that a server with keys does not know.
@@ -128,6 +129,7 @@ func build(svc pawl.Service, o Options) *server {
 		largeUpload: largeUpload(svc), tracer: tracing.Tracer(o.TracerProvider),
 		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{}, batches: map[string]bool{},
 	}
+	s.clock.reader, _ = svc.(timeReader)
 	s.nameless.max = max(o.BodiesInFlight/namelessPart, 1)
 	s.gate.BoundReads(o.ReadsPerKey)
 	s.mux.Use(s.requests, middleware.GetHead)

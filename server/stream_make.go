@@ -3,6 +3,8 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -103,7 +105,8 @@ func (c *clientStream) matches(want *streamConfig) bool {
 	return c.Fork == nil || *c.Fork == *want.Fork
 }
 
-// fill writes what a stream begins with, unless it has it, and returns its end.
+// fill writes what a stream begins with, unless it has it, and returns its end. Only the content that the stream was made
+// with is written: a source may have grown since, and another client may ask for the same name.
 func (s *server) fill(ctx context.Context, st *clientStream, records []streamRecord) (done appendDone, err error) {
 	w := s.writers.of(st.task)
 	w.mu.Lock()
@@ -112,9 +115,14 @@ func (s *server) fill(ctx context.Context, st *clientStream, records []streamRec
 		if err := s.catchUp(ctx, st, w); err != nil {
 			return done, err
 		}
-		if w.at >= st.Initial || w.at >= int64(len(records)) {
+		if w.at >= st.Initial {
 			return appendDone{next: streamOffset(w.epoch, w.at), closed: w.closed || w.ended}, nil
 		}
+		if n := int64(len(records)); n < st.Initial || st.Start != "" && st.Start != startOf(records[:st.Initial]) {
+			return done, &pawl.Error{Code: pawl.CodeUnavailable, RetryAfter: time.Second,
+				Message: "another client makes the stream, with other content; DELETE gives its name up"}
+		}
+		records := records[:st.Initial]
 		call := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: *w.message.Load(), Writer: w.token}, Offset: w.at}
 		for size, i := 0, w.at; i < int64(len(records)) && size < streamPageBytes && len(call.Chunks) < pawl.MaxChunksPerCall; i++ {
 			c := records[i].chunk()
@@ -170,8 +178,18 @@ func (s *server) wanted(r *http.Request, data []byte) (*streamConfig, []streamRe
 		own[0].Write = &streamWrite{Of: len(own), Closed: c.Closed}
 	}
 	all := append(inherited, own...)
-	c.Initial = int64(len(all))
+	c.Initial, c.Start = int64(len(all)), startOf(all)
 	return c, all, nil
+}
+
+// startOf is the digest of what a stream begins with; "" = nothing.
+func startOf(records []streamRecord) string {
+	if len(records) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(records) // their JSON was read as JSON
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // lives reads how long a stream lives.

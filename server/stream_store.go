@@ -14,7 +14,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
-	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // streamConfig is the payload of a stream's task: what the stream was made with.
@@ -26,6 +25,7 @@ type streamConfig struct {
 	Closed      bool        `json:"closed,omitempty"`
 	Initial     int64       `json:"initial,omitempty"`   // chunks that it is made with: until they are there, it is not
 	Inherited   int64       `json:"inherited,omitempty"` // those of them that are the source's
+	Start       string      `json:"start,omitempty"`     // their digest: only a PUT with the same content writes them
 	Fork        *streamFork `json:"fork,omitempty"`
 }
 
@@ -59,11 +59,14 @@ func streamHash(name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// streamFields are the fields of a task that say what its stream is.
+var streamFields = []string{"id", "version", "payload", "metadata", "created_at"}
+
 // findStream returns the stream of a name, also a deleted one that has forks; nil = there is none.
-// One that has expired is removed.
+// One that has expired is removed, and so is a deleted one whose last fork went with its task.
 func (s *server) findStream(ctx context.Context, name string) (*clientStream, error) {
 	l, err := s.svc.ListTasks(ctx, pawl.TaskFilter{Types: []string{api.StreamType}, InputHash: streamHash(name),
-		Fields: []string{"id", "payload", "metadata", "created_at"}, Page: pawl.Page{Limit: 1}})
+		Fields: streamFields, Page: pawl.Page{Limit: 1}})
 	if err != nil || len(l.Items) == 0 {
 		return nil, err
 	}
@@ -71,17 +74,31 @@ func (s *server) findStream(ctx context.Context, name string) (*clientStream, er
 	if st == nil || st.Name != name {
 		return nil, nil
 	}
-	if st.deleted || !st.expired(clock.Now()) {
-		return st, nil
+	var version *int
+	if !st.deleted {
+		over, err := s.expired(ctx, st)
+		if err != nil || !over {
+			return st, err
+		}
+		version = &l.Items[0].Version
 	}
-	err = s.removeStream(ctx, st)
-	if errors.Is(err, pawl.ErrQuarantined) || errors.Is(err, pawl.ErrNotFound) {
+	removed, err := s.removeStream(ctx, st, version)
+	if errors.Is(err, pawl.ErrQuarantined) || errors.Is(err, pawl.ErrNotFound) || errors.Is(err, pawl.ErrPrecondition) {
 		err = nil
 	}
-	if st.deleted {
+	if st.deleted && !removed {
 		return st, err
 	}
 	return nil, err
+}
+
+// expired says whether a stream's time is over by the database's clock, which is read again before it is said.
+func (s *server) expired(ctx context.Context, st *clientStream) (bool, error) {
+	now, err := s.clock.now(ctx, false)
+	if err == nil && st.expired(now) {
+		now, err = s.clock.now(ctx, true)
+	}
+	return err == nil && st.expired(now), err
 }
 
 // streamOf reads a stream's task; nil = it is none.
@@ -116,12 +133,17 @@ func (c *clientStream) expired(now time.Time) bool {
 
 // touch notes an access to a stream with a time to live, which begins anew.
 func (s *server) touch(ctx context.Context, st *clientStream) {
-	now := clock.Now()
-	if st == nil || st.TTLSeconds == nil || now.Sub(st.used) < time.Duration(*st.TTLSeconds)*time.Second/touchPart {
+	if st == nil || st.TTLSeconds == nil {
+		return
+	}
+	now, err := s.clock.now(ctx, false)
+	if err == nil && now.Sub(st.used) < time.Duration(*st.TTLSeconds)*time.Second/touchPart {
 		return
 	}
 	marks, _ := json.Marshal(streamMarks{UsedAt: &now}) // times always marshal
-	_, err := one(s.svc.UpdateTasks(context.WithoutCancel(ctx), []pawl.TaskUpdate{{TaskID: st.task, Metadata: marks}}))
+	if err == nil {
+		_, err = one(s.svc.UpdateTasks(context.WithoutCancel(ctx), []pawl.TaskUpdate{{TaskID: st.task, Metadata: marks}}))
+	}
 	if err != nil {
 		s.opts.Log.WarnContext(ctx, "an access to a stream is not noted", "task_id", st.task, "error", err)
 	}
@@ -134,35 +156,37 @@ const streamThread = "pawl.streams"
 func forkThread(task string) string { return "pawl.forks/" + task }
 
 // removeStream deletes a stream. One that has forks is marked: its name stays taken until they are
-// gone, and then it goes with the last of them.
-func (s *server) removeStream(ctx context.Context, st *clientStream) error {
+// gone, and then it goes with the last of them. One that has expired is marked too, in the version that was read: who used
+// it meanwhile keeps it.
+func (s *server) removeStream(ctx context.Context, st *clientStream, version *int) (removed bool, err error) {
 	forks, err := s.svc.ListMessages(ctx, pawl.MessageFilter{Thread: forkThread(st.task), Page: pawl.Page{Limit: 1}})
 	if err != nil {
-		return err
+		return false, err
 	}
-	if len(forks.Items) > 0 {
+	if has := len(forks.Items) > 0; has || version != nil {
 		marks, _ := json.Marshal(streamMarks{Deleted: true}) // it always marshals
-		if _, err = one(s.svc.UpdateTasks(ctx, []pawl.TaskUpdate{{TaskID: st.task, Metadata: marks}})); err == nil {
-			st.deleted = true
+		if _, err = one(s.svc.UpdateTasks(ctx, []pawl.TaskUpdate{{TaskID: st.task, Version: version, Metadata: marks}})); err != nil {
+			return false, err
 		}
-		return err
+		if st.deleted = true; has {
+			return false, nil
+		}
 	}
 	if _, err = one(s.svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: st.task, Force: true}})); err != nil {
-		return err
+		return false, err
 	}
 	s.writers.drop(st.task)
 	if st.Fork == nil {
-		return nil
+		return true, nil
 	}
-	source, err := s.svc.ListTasks(ctx, pawl.TaskFilter{IDs: []string{st.Fork.TaskID},
-		Fields: []string{"id", "payload", "metadata", "created_at"}, Page: pawl.Page{Limit: 1}})
+	source, err := s.svc.ListTasks(ctx, pawl.TaskFilter{IDs: []string{st.Fork.TaskID}, Fields: streamFields, Page: pawl.Page{Limit: 1}})
 	if err != nil || len(source.Items) == 0 {
-		return err
+		return true, err
 	}
 	if from := streamOf(&source.Items[0]); from != nil && from.deleted {
-		return s.removeStream(ctx, from)
+		_, err = s.removeStream(ctx, from, nil)
 	}
-	return nil
+	return true, err
 }
 
 // streamRecord is the data of a chunk of a stream that a client made: a piece of what was

@@ -240,6 +240,9 @@ func (s *server) appendTo(ctx context.Context, st *clientStream, a *streamAppend
 			}
 		}
 		done, err := w.check(a, st)
+		if w.at < st.Initial {
+			done, err = appendDone{}, pawl.NotFound("stream", st.Name) // it is being made, and is not there for readers either
+		}
 		if err != nil || done.repeated {
 			if !fresh {
 				continue // others may have written since

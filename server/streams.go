@@ -241,7 +241,7 @@ func (s *server) deleteStream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.removeStream(r.Context(), st); err != nil {
+	if _, err := s.removeStream(r.Context(), st, nil); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

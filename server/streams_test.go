@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -102,6 +103,76 @@ func TestADeletedStreamGoesWithItsForks(t *testing.T) {
 		h.do(404, "GET", "/v1/streams/source", "")
 		if left := h.do(200, "GET", "/v1/tasks?type=stream", "").items(); len(left) != 0 {
 			t.Errorf("%d tasks are left", len(left))
+		}
+	})
+}
+
+// A deleted source goes too if its last fork goes in another way, as its task.
+func TestADeletedStreamGoesWithTheTasksOfItsForks(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/source", "abc", plainText()...)
+		h.do(201, "PUT", "/v1/streams/fork", "", plainText("Stream-Forked-From", "/v1/streams/source")...)
+		h.do(204, "DELETE", "/v1/streams/source", "")
+		for _, task := range h.do(200, "GET", "/v1/tasks?type=stream", "").items() {
+			if task["title"] == "fork" {
+				h.do(204, "DELETE", "/v1/tasks/"+task["id"].(string)+"?force=true", "")
+			}
+		}
+		h.do(404, "GET", "/v1/streams/source", "")
+		h.do(201, "PUT", "/v1/streams/source", "new", plainText()...)
+	})
+}
+
+// A server whose clock is wrong keeps streams for their time by the database's clock.
+func TestTheTimeOfStreamsIsTheDatabases(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/s", "a", plainText("Stream-TTL", "600")...)
+		h.do(201, "PUT", "/v1/streams/idle", "a", plainText("Stream-TTL", "600")...)
+		for range 3 { // each access is noted, so that its time begins anew
+			h.p.Advance(5 * time.Minute)
+			fresh := &testServer{t, h.p, serve(t, h.p.Service, server.Options{})} // it has not read the clock yet
+			if r := fresh.do(200, "GET", "/v1/streams/s", ""); r.text != "a" {
+				t.Errorf("read %q", r.text)
+			}
+		}
+		fresh := &testServer{t, h.p, serve(t, h.p.Service, server.Options{})}
+		fresh.do(404, "GET", "/v1/streams/idle", "")
+	})
+}
+
+// heldAppends holds the first append until it is told to go on.
+type heldAppends struct {
+	pawl.Service
+	held, release chan struct{}
+	once          sync.Once
+}
+
+func (s *heldAppends) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
+	s.once.Do(func() { close(s.held); <-s.release })
+	return s.Service.Append(ctx, calls)
+}
+
+// What a stream is made with is written as its maker sent it: no other client comes in between.
+func TestAStreamBeginsWithWhatItWasMadeWith(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		svc := &heldAppends{Service: h.p.Service, held: make(chan struct{}), release: make(chan struct{})}
+		maker := &testServer{t, h.p, serve(t, svc, server.Options{})}
+		made := make(chan struct{})
+		go func() {
+			defer close(made)
+			maker.do(201, "PUT", "/v1/streams/s", "first", plainText()...)
+		}()
+		<-svc.held
+		for _, content := range []string{"", "other"} {
+			h.do(503, "PUT", "/v1/streams/s", content, plainText()...)
+		}
+		h.do(404, "POST", "/v1/streams/s", "second", plainText()...)
+		close(svc.release)
+		<-made
+		h.do(200, "PUT", "/v1/streams/s", "", plainText()...)
+		h.do(204, "POST", "/v1/streams/s", ", second", plainText()...)
+		if r := h.do(200, "GET", "/v1/streams/s", ""); r.text != "first, second" {
+			t.Errorf("read %q", r.text)
 		}
 	})
 }

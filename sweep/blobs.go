@@ -35,9 +35,10 @@ func (p *pass) blobs(ctx context.Context) error {
 	}
 	by := began - pawl.DefaultRetainBlobs.Microseconds()
 	var held store.TextHolds
-	uploaded := func(ctx context.Context, tx store.Tx, by int64, after store.BlobPlace, limit int) ([]store.BlobPlace, store.BlobPlace, error) {
-		idle, next, err := store.IdleUploadedBlobs(ctx, tx, by, after, limit)
-		if err == nil {
+	uploaded := func(ctx context.Context, tx store.Tx, by int64, after store.BlobPlace, limit int) (
+		idle []store.BlobPlace, next store.BlobPlace, err error,
+	) {
+		if idle, next, err = store.IdleUploadedBlobs(ctx, tx, by, after, limit); err == nil {
 			idle, err = held.Others(ctx, tx, by, idle)
 		}
 		return idle, next, err
