@@ -216,8 +216,8 @@ func IdleUploadedBlobs(ctx context.Context, tx Tx, by int64, after BlobPlace, li
 }
 
 // RemoveUploadedBlobs makes those of the given blobs unreadable that no task refers to and that
-// were not used since a time. The caller leaves those out that texts hold: see TextHolds. Their bytes are removed later, as those of uploads that were cut
-// off.
+// were not used since a time. The caller leaves those out that texts hold: see TextHolds.
+// Their bytes are removed later, as those of uploads that were cut off.
 func RemoveUploadedBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (removed int64, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
