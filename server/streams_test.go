@@ -157,6 +157,8 @@ func TestAStreamBeginsWithWhatItWasMadeWith(t *testing.T) {
 	eachBlobServer(t, func(t *testing.T, h *testServer) {
 		svc := &heldAppends{Service: h.p.Service, held: make(chan struct{}), release: make(chan struct{})}
 		maker := &testServer{t, h.p, serve(t, svc, server.Options{})}
+		release := sync.OnceFunc(func() { close(svc.release) })
+		t.Cleanup(release) // before the server waits for its calls
 		made := make(chan struct{})
 		go func() {
 			defer close(made)
@@ -167,7 +169,7 @@ func TestAStreamBeginsWithWhatItWasMadeWith(t *testing.T) {
 			h.do(503, "PUT", "/v1/streams/s", content, plainText()...)
 		}
 		h.do(404, "POST", "/v1/streams/s", "second", plainText()...)
-		close(svc.release)
+		release()
 		<-made
 		h.do(200, "PUT", "/v1/streams/s", "", plainText()...)
 		h.do(204, "POST", "/v1/streams/s", ", second", plainText()...)
