@@ -37,6 +37,7 @@ type copyParts struct {
 	copyOf map[string]string // the copies of items that may have checkpoints
 	byKey  map[string]string // the items that have keys
 	needs  bool
+	pruned int64 // checkpoints of the original that were removed before
 }
 
 // copyInParts writes the items and checkpoints of a copy, and returns its draft.
@@ -82,7 +83,9 @@ func (p *copyParts) run(ctx context.Context) error {
 			apart, err = true, nil
 		}
 		if err == nil && p.checkpoints {
-			p.at, err = store.NewestCheckpoint(ctx, tx, p.taskID, p.at)
+			if p.at, err = store.NewestCheckpoint(ctx, tx, p.taskID, p.at); err == nil {
+				p.pruned, err = store.Pruned(ctx, tx, p.taskID)
+			}
 		}
 		return err
 	})
@@ -230,7 +233,7 @@ func (p *copyParts) stageCheckpoints(ctx context.Context) error {
 		var rows []store.CheckpointRow
 		var lowest int64
 		err := p.e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			rows, lowest, err = store.CheckpointsToCopy(ctx, tx, ns, p.taskID, below, later)
+			rows, lowest, err = store.CheckpointsToCopy(ctx, tx, ns, p.taskID, below, p.pruned, later)
 			return err
 		})
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -317,6 +318,41 @@ func TestACopyThatIsOvertakenIsRefused(t *testing.T) {
 				}})
 				_, err := first(e.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: of}}))
 				if code := pawl.CodeOf(err); code != pawl.CodeUnavailable && code != pawl.CodeNotFound {
+					t.Errorf("%v", err)
+				}
+				if n := stagedRows(t, p); n > 0 {
+					t.Errorf("%d rows are left", n)
+				}
+			})
+		})
+	}
+}
+
+// A copy with checkpoints has those that were there when it began, or is refused.
+func TestACopyBesideAPruneIsRefused(t *testing.T) {
+	for name, change := range map[string]func(context.Context, *engine.Engine, string) error{
+		"pruned": func(ctx context.Context, e *engine.Engine, of string) error {
+			_, err := first(e.PruneCheckpoints(ctx, []pawl.CheckpointPrune{{TaskID: of, Rules: []pawl.PruneRule{{Prefix: "c", Keep: 300}}}}))
+			return err
+		},
+		"replaced": func(ctx context.Context, e *engine.Engine, of string) error {
+			again := pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Name: "c1299", Snapshot: json.RawMessage(`1`)}
+			_, err := first(e.AppendCheckpoints(ctx, []pawl.CheckpointAppend{{TaskID: of,
+				Checkpoints: []pawl.AppendedCheckpoint{{OnConflict: pawl.OnConflictReplace, NewCheckpoint: again}}}}))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+				of := large(t, p, 2_600).ID
+				var once sync.Once
+				e := p.Another(engine.Options{Statement: func(query string) {
+					if strings.Contains(query, "FROM pawl.checkpoints c") && strings.Contains(query, "ORDER BY c.seq DESC") && strings.Contains(query, "snapshot") {
+						once.Do(func() { done(t, change(context.WithoutCancel(t.Context()), p.Engine, of)) })
+					}
+				}})
+				_, err := first(e.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: of, Checkpoints: true}}))
+				if code := pawl.CodeOf(err); code != pawl.CodeUnavailable {
 					t.Errorf("%v", err)
 				}
 				if n := stagedRows(t, p); n > 0 {

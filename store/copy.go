@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -267,8 +268,9 @@ func (c *Copy) BeginItems(ctx context.Context, tx Tx, now int64, like *NewItem) 
 
 // CheckpointsToCopy reads the checkpoints of a task below a number that one transaction copies, those
 // with the highest numbers, in the order of their numbers. later has the messages whose steps were
-// read: see readWords. lowest is the number below which the rest is; 0 = there is none.
-func CheckpointsToCopy(ctx context.Context, tx Tx, namespace, taskID string, below int64,
+// read: see readWords. lowest is the number below which the rest is; 0 = there is none. A task of which not just pruned
+// checkpoints were removed is refused: a copy has what was there when it began.
+func CheckpointsToCopy(ctx context.Context, tx Tx, namespace, taskID string, below, pruned int64,
 	later map[string]bool) (out []CheckpointRow, lowest int64, err error) {
 	var w where
 	w.and("c.namespace = ?", namespace)
@@ -281,6 +283,10 @@ func CheckpointsToCopy(ctx context.Context, tx Tx, namespace, taskID string, bel
 	}
 	if err := StillWhole(ctx, tx, namespace, taskID); err != nil {
 		return nil, 0, err
+	}
+	if now, err := Pruned(ctx, tx, taskID); err != nil || now != pruned {
+		return nil, 0, cmp.Or(err, error(&pawl.Error{Code: pawl.CodeUnavailable, Op: "copy",
+			Message: "checkpoints of the task were removed while it was copied; try again"}))
 	}
 	if len(rows) == most {
 		lowest = rows[most-1].Sequence

@@ -95,6 +95,12 @@ func NewestCheckpoint(ctx context.Context, tx Tx, taskID string, at int64) (newe
 	return newest, err
 }
 
+// Pruned returns how many checkpoints of a task were removed.
+func Pruned(ctx context.Context, tx Tx, taskID string) (n int64, err error) {
+	_, err = Row(ctx, tx, []any{&n}, forkSQL["pruned"], TaskID(taskID))
+	return n, err
+}
+
 // StillWhole refuses a task of which rows may have been removed already.
 func StillWhole(ctx context.Context, tx Tx, namespace, taskID string) error {
 	leaving, err := BeingDeleted(ctx, tx, taskID)

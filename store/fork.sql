@@ -3,6 +3,11 @@ SELECT checkpoints
 FROM pawl.task_counters
 WHERE task_id = $1
 
+-- name: pruned
+SELECT pruned
+FROM pawl.task_counters
+WHERE task_id = $1
+
 -- name: numbers left
 SELECT seq
 FROM pawl.checkpoints
