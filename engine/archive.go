@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/store"
 )
 
 // archivesBeside is the suffix of the archive directory that belongs to a SQLite file.
@@ -57,5 +58,6 @@ func (e *Engine) DeleteArchive(ctx context.Context, taskID string) error {
 	if err := e.notInTx("delete"); err != nil {
 		return err
 	}
-	return e.sweeper.DeleteArchive(ctx, pawl.CallerOf(ctx).Namespace, taskID)
+	c := pawl.CallerOf(ctx)
+	return e.sweeper.DeleteArchive(ctx, c.Namespace, taskID, store.Deletion{Key: c.Key, Actor: actor(c, pawl.ActorUser, "")})
 }

@@ -23,12 +23,13 @@ type Deletion struct {
 
 // Tombstone is the data of an event `deleted`: what is kept of a deleted task.
 type Tombstone struct {
-	Key       string `json:"key_id,omitempty"` // the API key of the call
-	Bulk      string `json:"bulk,omitempty"`   // the task of the bulk call that deleted it
-	Type      string `json:"type"`
-	State     string `json:"state"`
-	Events    int64  `json:"events"`     // the number of events that the task had
-	LastEvent string `json:"last_event"` // the id of the last of these events
+	Key       string `json:"key_id,omitempty"`  // the API key of the call
+	Bulk      string `json:"bulk,omitempty"`    // the task of the bulk call that deleted it
+	Archive   bool   `json:"archive,omitempty"` // its archive was deleted: the task itself was not there any more
+	Type      string `json:"type,omitempty"`
+	State     string `json:"state,omitempty"`
+	Events    int64  `json:"events,omitempty"`     // the number of events that the task had
+	LastEvent string `json:"last_event,omitempty"` // the id of the last of these events
 	// the effects of which it was not known whether they had happened
 	UnknownEffects []string `json:"unknown_effects,omitempty"`
 }
@@ -99,15 +100,31 @@ func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 	if err != nil {
 		return err
 	}
-	events, rows := make([]Event, len(tasks)), make([][]any, len(tasks))
+	stones := make([]Tombstone, len(tasks))
 	for i, t := range tasks {
-		b := had[t.ID]
-		b.Key, b.Bulk, b.Type, b.State, b.UnknownEffects = by.Key, by.Bulk, t.Type, string(t.State), unknown[t.ID]
-		data, err := json.Marshal(b)
+		stones[i] = had[t.ID]
+		stones[i].Type, stones[i].State, stones[i].UnknownEffects = t.Type, string(t.State), unknown[t.ID]
+	}
+	return bury(ctx, tx, now, namespace, ids, stones, by)
+}
+
+// BuryArchived writes the tombstone of a task that is not there and whose archives are deleted, unless it has one.
+func BuryArchived(ctx context.Context, tx Tx, now int64, namespace, taskID string, by *Deletion) error {
+	if _, _, found, err := readTombstone(ctx, tx, taskID); err != nil || found {
+		return err
+	}
+	return bury(ctx, tx, now, namespace, []string{taskID}, []Tombstone{{Archive: true}}, by)
+}
+
+func bury(ctx context.Context, tx Tx, now int64, namespace string, ids []string, stones []Tombstone, by *Deletion) error {
+	events, rows := make([]Event, len(ids)), make([][]any, len(ids))
+	for i, id := range ids {
+		stones[i].Key, stones[i].Bulk = by.Key, by.Bulk
+		data, err := json.Marshal(stones[i])
 		if err != nil {
 			return err
 		}
-		events[i] = Event{Namespace: namespace, TaskID: t.ID, Event: "deleted", Actor: by.Actor, Message: Text(by.Reason), Data: Text(data)}
+		events[i] = Event{Namespace: namespace, TaskID: id, Event: "deleted", Actor: by.Actor, Message: Text(by.Reason), Data: Text(data)}
 	}
 	if err := Record(ctx, tx, now, events); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -19,17 +18,17 @@ var errRewritten = errors.New("the segment was changed meanwhile")
 
 // DeleteArchive removes all archives of a task that is not there any more: its own, and its rows in segments.
 // The task cannot be restored afterwards. A task that is there, and one that a task which is there
-// is linked to, is a conflict.
-func (s *Sweeper) DeleteArchive(ctx context.Context, namespace, taskID string) error {
+// is linked to, is a conflict. An event `deleted` stays, as of a task that is deleted.
+func (s *Sweeper) DeleteArchive(ctx context.Context, namespace, taskID string, by store.Deletion) error {
 	for {
-		err := s.deleteArchive(ctx, namespace, taskID)
+		err := s.deleteArchive(ctx, namespace, taskID, &by)
 		if !errors.Is(err, errRewritten) {
 			return err
 		}
 	}
 }
 
-func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) error {
+func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, by *store.Deletion) error {
 	var own store.Archived
 	var in []store.Segment
 	read := func(ctx context.Context, tx store.Tx) (err error) {
@@ -50,7 +49,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) e
 			err = cmp.Or(now, errRewritten)
 		}
 	} else {
-		err = s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+		err = s.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 			if err := store.LockArchives(ctx, tx, namespace, taskID); err != nil {
 				return err
 			}
@@ -69,6 +68,9 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) e
 				}
 			}
 			err := store.ForgetArchives(ctx, tx, []string{taskID})
+			if err == nil {
+				err = store.BuryArchived(ctx, tx, now, namespace, taskID, by)
+			}
 			sent = sent || err == nil
 			return err
 		})
@@ -81,7 +83,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string) e
 		}
 		return err
 	}
-	s.Log.InfoContext(ctx, "archive deleted", "task_id", taskID, "namespace", namespace, "actor", pawl.CallerOf(ctx).ActorID)
+	s.Log.InfoContext(ctx, "archive deleted", "task_id", taskID, "namespace", namespace, "actor", by.Actor.ID)
 	s.removeFile(ctx, path) // its own, or that of the newest segment
 	for _, g := range before {
 		s.removeFile(ctx, g.Path)

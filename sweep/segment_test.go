@@ -160,6 +160,8 @@ func TestDamagedSegments(t *testing.T) {
 	})
 }
 
+var byAnn = store.Deletion{Actor: store.Actor{Type: pawl.ActorUser, ID: "ann"}, Key: "key_a"}
+
 // A task that is deleted out of a segment is gone from its bytes; the others, and their proofs, stay.
 func TestATaskIsDeletedOutOfASegment(t *testing.T) {
 	inBoth(t, func(h *fixture) {
@@ -170,8 +172,8 @@ func TestATaskIsDeletedOutOfASegment(t *testing.T) {
 				continue
 			}
 			path := h.archive(id).Segment.Path
-			h.OK(h.DeleteArchive(h.Context(), "default", id))
-			if err := h.DeleteArchive(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeNotFound {
+			h.OK(h.DeleteArchive(h.Context(), "default", id, byAnn))
+			if err := h.DeleteArchive(h.Context(), "default", id, byAnn); pawl.CodeOf(err) != pawl.CodeNotFound {
 				t.Errorf("deleted again: %v", err)
 			}
 			if err := h.Restore(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeNotFound {
@@ -189,21 +191,30 @@ func TestATaskIsDeletedOutOfASegment(t *testing.T) {
 		l, err := h.List(h.Context(), "default", pawl.Page{Limit: 100})
 		h.OK(err)
 		h.same(len(l.Items), 20, "listed")
+		events, err := h.Service.ListEvents(h.Context(), pawl.EventFilter{TaskID: sorted[1]})
+		h.OK(err)
+		if len(events.Items) != 1 || events.Items[0].Event != "deleted" || events.Items[0].ActorID != "ann" ||
+			text(events.Items[0].Data) != `{"key_id":"key_a","archive":true}` {
+			t.Errorf("what is on record: %s", text(events.Items))
+		}
+		if _, err := h.Service.GetTask(h.Context(), sorted[1]); err == nil || !strings.Contains(err.Error(), "was deleted on") {
+			t.Errorf("the task: %v", err)
+		}
 		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
 		h.OK(h.Restore(h.Context(), "default", sorted[2]))
 		h.same(h.dump(sorted[2]), before[slices.Index(ids, sorted[2])], "what came back")
-		if err := h.DeleteArchive(h.Context(), "default", sorted[2]); pawl.CodeOf(err) != pawl.CodeConflict {
+		if err := h.DeleteArchive(h.Context(), "default", sorted[2], byAnn); pawl.CodeOf(err) != pawl.CodeConflict {
 			t.Errorf("the archive of a task that is there: %v", err)
 		}
 		h.Advance(31 * day)
 		h.same(h.pass().TasksPruned, 1, "pruned again")
-		h.OK(h.DeleteArchive(h.Context(), "default", sorted[2])) // its own archive, and the older one in the segment
+		h.OK(h.DeleteArchive(h.Context(), "default", sorted[2], byAnn)) // its own archive, and the older one in the segment
 		if err := h.Restore(h.Context(), "default", sorted[2]); pawl.CodeOf(err) != pawl.CodeNotFound {
 			t.Errorf("the older archive is there: %v", err)
 		}
 		for i := 0; i < 40; i += 2 {
 			if i != 2 {
-				h.OK(h.DeleteArchive(h.Context(), "default", sorted[i]))
+				h.OK(h.DeleteArchive(h.Context(), "default", sorted[i], byAnn))
 			}
 		}
 		h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 0, "segments left")
@@ -361,9 +372,9 @@ func TestTwoDeletesOutOfOneReading(t *testing.T) {
 		db := h.DB
 		h.DB = &before{db, func() {
 			other := &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Log: h.Log}
-			h.OK(other.DeleteArchive(h.Context(), "default", ids[1]))
+			h.OK(other.DeleteArchive(h.Context(), "default", ids[1], byAnn))
 		}}
-		h.OK(h.DeleteArchive(h.Context(), "default", ids[0]))
+		h.OK(h.DeleteArchive(h.Context(), "default", ids[0], byAnn))
 		h.DB = db
 		for _, id := range ids[:2] {
 			h.same(pawl.CodeOf(h.Restore(h.Context(), "default", id)), pawl.CodeNotFound, "a deleted task comes back")
@@ -387,7 +398,7 @@ func TestADeleteFailsInEachStatement(t *testing.T) {
 		for ; ; statements++ {
 			r := &refusing{db, statements}
 			h.DB = r
-			err := h.DeleteArchive(h.Context(), "default", ids[7])
+			err := h.DeleteArchive(h.Context(), "default", ids[7], byAnn)
 			h.DB = db
 			if r.left >= 0 {
 				h.OK(err)
@@ -408,7 +419,7 @@ func TestADeleteFailsInEachStatement(t *testing.T) {
 			lost = true
 			return now
 		}}
-		if err := h.DeleteArchive(h.Context(), "default", ids[8]); !errors.Is(err, store.ErrLost) {
+		if err := h.DeleteArchive(h.Context(), "default", ids[8], byAnn); !errors.Is(err, store.ErrLost) {
 			t.Errorf("a lost answer: %v", err)
 		}
 		h.DB = db
@@ -421,7 +432,7 @@ func TestTwoServersDeleteOutOfASegment(t *testing.T) {
 	inBoth(t, func(h *fixture) {
 		ids, before := h.retired(20)
 		deletes := func(id string) func(s *sweep.Sweeper) error {
-			return func(s *sweep.Sweeper) error { return s.DeleteArchive(h.Context(), "default", id) }
+			return func(s *sweep.Sweeper) error { return s.DeleteArchive(h.Context(), "default", id, byAnn) }
 		}
 		for i := 0; i < 12; i += 2 {
 			h.OK(errors.Join(h.servers(deletes(ids[i]), deletes(ids[i+1]))...))
