@@ -108,12 +108,17 @@ func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 	return bury(ctx, tx, now, namespace, ids, stones, by)
 }
 
-// BuryArchived writes the tombstone of a task that is not there and whose archives are deleted, unless it has one.
-func BuryArchived(ctx context.Context, tx Tx, now int64, namespace, taskID string, by *Deletion) error {
-	if _, _, found, err := readTombstone(ctx, tx, taskID); err != nil || found {
+// DeleteArchives removes the rows of the archives of a task that is not there. They leave a tombstone, unless the task has
+// one.
+func DeleteArchives(ctx context.Context, tx Tx, now int64, namespace, taskID string, by *Deletion) error {
+	_, _, found, err := readTombstone(ctx, tx, taskID)
+	if err == nil && !found {
+		err = bury(ctx, tx, now, namespace, []string{taskID}, []Tombstone{{Archive: true}}, by)
+	}
+	if err != nil {
 		return err
 	}
-	return bury(ctx, tx, now, namespace, []string{taskID}, []Tombstone{{Archive: true}}, by)
+	return ForgetArchives(ctx, tx, []string{taskID})
 }
 
 func bury(ctx context.Context, tx Tx, now int64, namespace string, ids []string, stones []Tombstone, by *Deletion) error {

@@ -67,10 +67,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, b
 					return err
 				}
 			}
-			err := store.ForgetArchives(ctx, tx, []string{taskID})
-			if err == nil {
-				err = store.BuryArchived(ctx, tx, now, namespace, taskID, by)
-			}
+			err := store.DeleteArchives(ctx, tx, now, namespace, taskID, by)
 			sent = sent || err == nil
 			return err
 		})
