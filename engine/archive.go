@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strings"
@@ -55,7 +56,7 @@ func (e *Engine) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, 
 // DeleteArchive removes what is archived of a task; see sweep.DeleteArchive.
 func (e *Engine) DeleteArchive(ctx context.Context, taskID string) error {
 	taskID = idform.Task(taskID)
-	if err := e.notInTx("delete"); err != nil {
+	if err := cmp.Or(e.notInTx("delete"), e.acts(ctx, "delete")); err != nil { // a copy knows the files of its original
 		return err
 	}
 	c := pawl.CallerOf(ctx)

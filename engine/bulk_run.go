@@ -89,6 +89,9 @@ func (e *Engine) runBulks(ctx context.Context, limit time.Duration) error {
 // takeBulks leases bulk calls and passes them to start, as long as there are any and more
 // says so.
 func (e *Engine) takeBulks(ctx context.Context, start func(*bulkRun), more func() bool) error {
+	if err := e.acts(ctx, "bulk"); err != nil {
+		return err
+	}
 	for taken := true; taken && more(); {
 		taken = false
 		var waiting []store.BulkItem

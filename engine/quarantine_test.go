@@ -353,7 +353,7 @@ var acting = map[string]bool{
 	"FinishMessages": true, "ReserveBudget": true, "SettleBudget": true, "OpenEffect": true, "EffectDone": true, "EffectFailed": true,
 	"EffectUnknown": true,
 	"EffectReceipt": false, "ApproveEffect": true, "Spawn": true, "SendSignals": true, "RunSchedule": true, "Sweep": true, "Tick": true,
-	"RestoreArchive": false, "DeleteArchive": false,
+	"RestoreArchive": false, "DeleteArchive": true, // the files of the original
 	"Bulk": true, "BeginKeys": true, "RenewKeys": true, "CompleteKeys": true, "FailKeys": true,
 
 	"CreateTasks": false, "AddItems": false, "CancelTasks": false, "UpdateTasks": false, "CloneTasks": false, "CheckpointTasks": false,
@@ -411,5 +411,8 @@ func TestEveryVerbThatActsIsRefused(t *testing.T) {
 		if got := errors.Is(err, pawl.ErrQuarantined); got != acts {
 			t.Errorf("%s: refused %v, acts %v: %v", name, got, acts, err)
 		}
+	}
+	if err := e.RunBulks(t.Context()); !errors.Is(err, pawl.ErrQuarantined) {
+		t.Errorf("RunBulks: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +83,21 @@ func TestStatisticsByTotalsAreExact(t *testing.T) {
 		counted = stats()
 		done(t, svc.Feed().CountOld(ctx, math.MaxInt))
 		same("after the old events were counted", counted)
+	})
+}
+
+// While the feed is far behind, the totals are those of its newest position: that is no breach.
+func TestDoctorWaitsForTheTotals(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+		done(t, p.Engine.Feed().Log(t.Context()))
+		for range 3 {
+			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a",
+				Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, 7000)}))
+		}
+		if got := need[[]engine.Breach](t)(p.Engine.Check(t.Context())); len(got) > 0 {
+			t.Errorf("%+v", got)
+		}
 	})
 }
 

@@ -26,7 +26,7 @@ const typesFresh = time.Second
 const maxVersions = 1000
 
 // typeCache has the newest version of each registered type, and the definitions of
-// versions that were used. Definitions never change. A create only asks the database, at
+// versions that were used. Definitions never change, bar those that a database has lost. A create only asks the database, at
 // most once a second, whether the registry has changed.
 type typeCache struct {
 	mu      sync.Mutex
@@ -193,6 +193,9 @@ func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stamp != stamp { // a database that lost versions may have others of their numbers now
+		c.known = nil
+	}
 	c.newest, c.stamp = newest, stamp
 	if c.changes == changes { // otherwise it may be older than a change made here
 		c.at = began

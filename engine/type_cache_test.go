@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
@@ -100,6 +102,29 @@ func TestATypeIsRegisteredWhileTheRegistryIsRead(t *testing.T) {
 		}
 		if _, err := pawl.Create(ctx, e, pawl.NewTask{Type: "strict", Payload: []byte(`1`)}); pawl.CodeOf(err) != pawl.CodeInvalid {
 			t.Errorf("a payload that the schema refuses: %v", err)
+		}
+	})
+}
+
+// A version that a database has lost and that was registered anew is the new one, also where the lost one was used.
+func TestALostVersionOfATypeIsForgotten(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		put := func(schema string) {
+			rs := need[[]pawl.Result[pawl.TypeRef]](t)(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "a", InputSchema: json.RawMessage(schema)}}))
+			done(t, rs[0].Err)
+		}
+		create := func() error {
+			_, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`)})
+			return err
+		}
+		put(`{"type":"integer"}`)
+		done(t, create())
+		done(t, p.Exec("DELETE FROM pawl.types"))
+		p.Advance(time.Second)
+		put(`{"type":"string"}`)
+		if err := create(); !errors.Is(err, pawl.ErrInvalid) {
+			t.Errorf("it has the rules of the version that was lost: %v", err)
 		}
 	})
 }

@@ -59,7 +59,10 @@ func (e *Engine) Compact(ctx context.Context) (freed int64, err error) {
 // engine over the copy finds them. If the file or the directory exists, that is a
 // conflict. On PostgreSQL it is invalid: use pg_dump.
 func (e *Engine) Backup(ctx context.Context, file string) error {
-	return sqlite.Backup(ctx, e.notifyingDB.DB, file, func(ctx context.Context, path string) error {
-		return sweep.CopyArchives(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)
+	var archives *sweep.ArchivesCopy
+	defer func() { archives.Remove() }()
+	return sqlite.Backup(ctx, e.notifyingDB.DB, file, func(ctx context.Context, path string) (_ func(context.Context) error, err error) {
+		archives, err = sweep.BeginCopy(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)
+		return archives.End, err
 	})
 }

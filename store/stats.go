@@ -86,7 +86,7 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 // states of items and tasks come from the totals, if the events are counted.
 func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
 	s := pawl.Stats{ItemsByState: map[pawl.ItemState]int64{}, TasksByState: map[pawl.TaskState]int64{}}
-	counted, known, err := readTotals(ctx, tx, namespace)
+	counted, known, _, err := readTotals(ctx, tx, namespace)
 	if err != nil {
 		return s, err
 	}
@@ -255,7 +255,7 @@ type Depth struct {
 // Depths counts the items of all namespaces that have not ended. A lease that has run out
 // counts as expired.
 func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
-	counted, known, err := readTotals(ctx, tx, "")
+	counted, known, _, err := readTotals(ctx, tx, "")
 	if err != nil {
 		return nil, err
 	}

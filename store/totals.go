@@ -258,32 +258,32 @@ const (
 // transaction reads one snapshot. They are exact, or those of the newest position if the feed
 // is working and more than maxUncounted events behind. known is false when nothing has counted the
 // events: no engine has run.
-func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known bool, err error) {
+func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known, exact bool, err error) {
 	s, err := ReadFeed(ctx, tx)
 	if err != nil || !s.Counting.Complete() {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	newest, err := NewestNumber(ctx, tx)
 	if err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	spans := append(slices.Clip(s.Gaps), Span{s.Top + 1, newest})
 	many, err := moreThan(ctx, tx, spans, maxUncounted)
 	if err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	out = totals{}
 	if err := out.read(ctx, tx, 1, "totals", namespace); err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	for after, more := int64(0), true; more; {
 		waiting, err := removals(ctx, tx, "removals to log", after, removalsAtOnce)
 		if err != nil {
-			return nil, false, err
+			return nil, false, false, err
 		}
 		for _, r := range waiting {
 			if r.counts == nil {
-				return nil, false, nil
+				return nil, false, false, nil
 			}
 			for k, n := range r.counts {
 				out[k] -= n
@@ -294,17 +294,17 @@ func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known
 	}
 	if many {
 		now, err := tx.Now(ctx)
-		return out, err == nil && now-s.MovedAt < maxDelay, err
+		return out, err == nil && now-s.MovedAt < maxDelay, false, err
 	}
 	for _, g := range spans {
 		if g.Low > g.High {
 			continue
 		}
 		if err := out.read(ctx, tx, 1, "count", g.Low, g.High); err != nil {
-			return nil, false, err
+			return nil, false, false, err
 		}
 	}
-	return out, true, nil
+	return out, true, true, nil
 }
 
 // moreThan reports whether spans have more events than most. Most numbers of a gap may belong to no

@@ -428,10 +428,11 @@ func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
 }
 
 // openFile opens the file of an archive or segment.
-func (s *Sweeper) openFile(path string) (*os.File, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" { // the directory was moved
-		f, err = os.Open(s.moved(path))
+func (s *Sweeper) openFile(path string) (f *os.File, err error) {
+	for _, path := range s.places(path) {
+		if f, err = os.Open(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
 	return f, err
 }
@@ -452,9 +453,13 @@ func (s *Sweeper) Body(path, sha256 string) ([]byte, error) {
 	return body, err
 }
 
-// moved returns where an archive's file is when its directory was moved.
-func (s *Sweeper) moved(path string) string {
-	return filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path))
+// places returns where an archive's file may be, first in the present directory: the directory was moved, or the database
+// is a copy, whose files are beside it, and the path that it has is that of the original's file.
+func (s *Sweeper) places(path string) []string {
+	if s.Options.ArchiveDir == "" {
+		return []string{path}
+	}
+	return []string{filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path)), path}
 }
 
 func unreadable(taskID string, err error) error {
@@ -473,16 +478,21 @@ func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
 	}
 }
 
-// removeFile removes the file of an archive, if it has one.
+// removeFile removes the file of an archive, if it has one. A file outside the directory may be that of another database,
+// of which this one is a copy.
 func (s *Sweeper) removeFile(ctx context.Context, path string) {
 	if path == "" {
 		return
 	}
-	err := os.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) && s.Options.ArchiveDir != "" {
-		err = os.Remove(s.moved(path))
+	places := s.places(path)
+	err := os.Remove(places[0])
+	if !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
+			s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", places[0], "error", err)
+		}
+		return
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", path, "error", err)
+	if _, err := os.Stat(path); err == nil {
+		s.Log.WarnContext(ctx, "an archive that is not needed any more is outside the directory for archives, and stays", "path", path)
 	}
 }

@@ -14,49 +14,86 @@ import (
 	"github.com/pawl-work/pawl/internal/durable"
 )
 
-// CopyArchives copies the archives in the directory from to the new directory to. The
-// copy is durable before it gets that name. If from does not exist, there is nothing to
-// copy.
-func CopyArchives(ctx context.Context, from, to string) error {
-	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// ArchivesCopy copies the archives of a database that is copied.
+type ArchivesCopy struct{ from, to, partial string }
+
+// BeginCopy copies the archives that are in the directory from now, before the database is copied: files that the copy
+// names may be removed while it is made. to must not exist. If from does not exist, there is nothing to copy. The caller
+// calls Remove in the end.
+func BeginCopy(ctx context.Context, from, to string) (*ArchivesCopy, error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return &pawl.Error{Code: pawl.CodeConflict, Op: "backup", Message: to + " exists already", Allowed: []string{}, Err: err}
+		return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "backup", Message: to + " exists already", Allowed: []string{}, Err: err}
 	}
-	partial, err := os.MkdirTemp(filepath.Dir(to), filepath.Base(to)+".*.partial")
+	c := &ArchivesCopy{from: from, to: to}
+	_, err := c.take(ctx)
 	if err != nil {
-		return notCopied(err)
+		c.Remove()
+		return nil, notCopied(err)
 	}
-	defer os.RemoveAll(partial)
-	dirs := []string{partial}
-	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		name, err := filepath.Rel(from, path)
-		dest := filepath.Join(partial, name)
-		switch {
-		case err != nil || path == from:
-			return err
-		case d.IsDir():
-			dirs = append(dirs, dest)
-			return os.Mkdir(dest, 0o700)
-		case !strings.HasSuffix(name, archiveSuffix): // unfinished, or not an archive
-			return nil
-		}
-		return copyFile(path, dest)
-	})
+	return c, nil
+}
+
+// End copies the archives that have come since, and gives the copy its name. It is durable before it gets it.
+func (c *ArchivesCopy) End(ctx context.Context) error {
+	dirs, err := c.take(ctx)
 	for _, dir := range dirs {
 		err = errors.Join(err, durable.SyncDir(dir))
 	}
-	if err == nil {
-		err = os.Rename(partial, to)
-	}
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(to))
+	if err == nil && c.partial != "" {
+		if err = os.Rename(c.partial, c.to); err == nil {
+			err = durable.SyncDir(filepath.Dir(c.to))
+		}
 	}
 	return notCopied(err)
+}
+
+// Remove removes what was copied, unless it has its name.
+func (c *ArchivesCopy) Remove() {
+	if c != nil && c.partial != "" {
+		_ = os.RemoveAll(c.partial)
+	}
+}
+
+// take copies the archives that are not there yet. It returns the directories of the copy.
+func (c *ArchivesCopy) take(ctx context.Context) (dirs []string, err error) {
+	if _, err := os.Stat(c.from); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if c.partial == "" {
+		if c.partial, err = os.MkdirTemp(filepath.Dir(c.to), filepath.Base(c.to)+".*.partial"); err != nil {
+			return nil, err
+		}
+	}
+	dirs = []string{c.partial}
+	return dirs, filepath.WalkDir(c.from, func(path string, d fs.DirEntry, err error) error {
+		if gone := errors.Is(err, fs.ErrNotExist); gone || err != nil || ctx.Err() != nil {
+			return errors.Join(ctx.Err(), unlessGone(err))
+		}
+		name, err := filepath.Rel(c.from, path)
+		dest := filepath.Join(c.partial, name)
+		switch {
+		case err != nil || path == c.from:
+			return err
+		case d.IsDir():
+			dirs = append(dirs, dest)
+			if err := os.Mkdir(dest, 0o700); !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		case strings.HasSuffix(name, archiveSuffix): // finished, and an archive
+			if _, err := os.Lstat(dest); errors.Is(err, fs.ErrNotExist) {
+				return unlessGone(copyFile(path, dest))
+			}
+		}
+		return nil
+	})
+}
+
+// unlessGone is the error of a file that is still there: one that was removed meanwhile is not needed any more.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func copyFile(from, to string) error {

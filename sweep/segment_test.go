@@ -459,3 +459,29 @@ func TestTwoServersDeleteOutOfASegment(t *testing.T) {
 		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
 	})
 }
+
+// A copy of the archives has what is removed, and what is added, while the database is copied.
+func TestACopyOfArchivesHasWhatIsRemovedMeanwhile(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+		to := filepath.Join(t.TempDir(), "copy")
+		ids, _ := h.retired(20)
+		before := h.archive(ids[0]).Segment.Path
+		c, err := sweep.BeginCopy(h.Context(), h.Options.ArchiveDir, to)
+		h.OK(err)
+		defer c.Remove()
+		h.OK(h.DeleteArchive(h.Context(), "default", ids[0], byAnn))
+		after := h.archive(ids[1]).Segment.Path
+		h.OK(c.End(h.Context()))
+		for _, path := range []string{before, after} {
+			name, err := filepath.Rel(h.Options.ArchiveDir, path)
+			h.OK(err)
+			if _, err := os.Stat(filepath.Join(to, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		if before == after {
+			t.Error("the segment has the same file")
+		}
+	})
+}

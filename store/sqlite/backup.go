@@ -13,9 +13,10 @@ import (
 
 // Backup writes a copy of an open database to the new file dest while other calls
 // continue. The copy has the state of one moment. When the file gets the name dest, the
-// copy is complete and on disk, and so is what more has copied besides. A dest that exists
-// is a conflict; a missing directory is invalid.
-func Backup(ctx context.Context, from store.DB, dest string, more func(ctx context.Context, dest string) error) error {
+// copy is complete and on disk, and so is what is copied besides: before begins that ahead of this moment, and what
+// it returns ends it after; nil = nothing. A dest that exists is a conflict; a missing directory is invalid.
+func Backup(ctx context.Context, from store.DB, dest string,
+	before func(ctx context.Context, dest string) (after func(context.Context) error, err error)) error {
 	d, ok := from.(*db)
 	if !ok {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "backup", Message: "only a SQLite database is copied this way; for PostgreSQL use pg_dump"}
@@ -33,6 +34,12 @@ func Backup(ctx context.Context, from store.DB, dest string, more func(ctx conte
 	}
 	defer os.Remove(partial.Name())
 	defer partial.Close()
+	after := func(context.Context) error { return nil }
+	if before != nil {
+		if after, err = before(ctx, dest); err != nil {
+			return err
+		}
+	}
 	if err := d.copyTo(ctx, partial.Name()); err != nil {
 		return err
 	}
@@ -42,10 +49,8 @@ func Backup(ctx context.Context, from store.DB, dest string, more func(ctx conte
 	if err := partial.Sync(); err != nil {
 		return notOnDisk(err)
 	}
-	if more != nil {
-		if err := more(ctx, dest); err != nil {
-			return err
-		}
+	if err := after(ctx); err != nil {
+		return err
 	}
 	if err := os.Rename(partial.Name(), dest); err != nil {
 		return notOnDisk(err)
