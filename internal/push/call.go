@@ -159,8 +159,12 @@ func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do f
 	for {
 		err := do()
 		code := pawl.CodeOf(err)
+		var refused *pawl.Error
 		switch {
 		case err == nil:
+			return
+		case errors.As(err, &refused) && refused.Reason == pawl.ReasonEffectOpen:
+			p.fail(ctx, lease, pawl.Failure{Code: pawl.ReasonEffectOpen, Message: refused.Message}, true, 0)
 			return
 		case code == pawl.CodeLeaseLost || code == pawl.CodeConflict || code == pawl.CodeNotFound:
 			p.o.Log.Info("the attempt of a call has ended already", "item_id", lease.ID, "attempt", lease.Attempt, "error", err)

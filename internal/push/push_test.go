@@ -325,6 +325,27 @@ func TestACallIsAStart(t *testing.T) {
 	})
 }
 
+// A result that comes while an effect of the attempt is open fails the attempt, which is repeated: it does not wait for the
+// end of the lease.
+func TestAResultWithAnOpenEffect(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := make1(t, p)
+		pusher := called(t, p, func(w http.ResponseWriter, r *http.Request) {
+			var item pawl.Lease
+			_ = json.NewDecoder(r.Body).Decode(&item)
+			open := pawl.OpenEffectCall{ItemID: item.ID, WorkerID: item.WorkerID, Attempt: item.Attempt, Name: "pay", Key: "k", RequestHash: "h"}
+			if _, err := p.Service.OpenEffect(context.WithoutCancel(r.Context()), open); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, `"done"`)
+		})
+		once(t, pusher)
+		if it := itemOf(t, p, task); it.State != pawl.ItemScheduled || it.Error == nil || it.Error.Code != pawl.ReasonEffectOpen {
+			t.Errorf("%s %+v", it.State, it.Error)
+		}
+	})
+}
+
 // An item that was cancelled between its claim and its call is not sent.
 func TestACancelledItemIsNotSent(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
