@@ -193,7 +193,7 @@ func (e *Engine) Tick(ctx context.Context) (pawl.Ticked, error) {
 	}
 	d, err := e.nextDue(ctx)
 	out := pawl.Ticked{Did: did}
-	for _, at := range []*int64{d.at, d.schedule} {
+	for _, at := range []*int64{d.at, d.schedule, e.resting.until(d.now)} {
 		if at != nil {
 			out.Again(store.Stamp(*at))
 		}
