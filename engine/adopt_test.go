@@ -214,13 +214,26 @@ func TestACopyForTestsFiresNothing(t *testing.T) {
 		}
 	}
 	check(e)
-	if _, err := e.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "new", EverySeconds: 1, Task: pawl.NewTask{Type: "tick"}}); err != nil {
-		t.Fatal(err)
+	rule := pawl.NewSchedule{Name: "new", EverySeconds: 1, Task: pawl.NewTask{Type: "tick"}}
+	if s := need[pawl.Schedule](t)(e.CreateSchedule(t.Context(), rule)); s.PausedAt == nil {
+		t.Errorf("a new schedule: %+v", s)
+	}
+	rule.Name = "put"
+	if s := need[pawl.Schedule](t)(e.PutSchedule(t.Context(), rule)); s.PausedAt == nil {
+		t.Errorf("a schedule that is put: %+v", s)
+	}
+	rule.EverySeconds = 2
+	if s := need[pawl.Schedule](t)(e.PutSchedule(t.Context(), rule)); s.PausedAt == nil {
+		t.Errorf("a schedule that is put again: %+v", s)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	check(c.openAt(pawltest.Start.Add(24 * time.Hour)))
+	e = c.openAt(pawltest.Start.Add(24 * time.Hour))
+	check(e)
+	if next := need[pawl.Ticked](t)(e.Tick(t.Context())).NextAt; next != nil && next.Before(pawltest.Start.Add(24*time.Hour)) {
+		t.Errorf("the next tick is to be at %v", next)
+	}
 }
 
 // An approval that applies nothing is given in quarantine, and one that applies is refused and changes nothing.
