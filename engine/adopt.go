@@ -33,7 +33,7 @@ func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
 	var out Adoption
 	if state, err := e.Identity(ctx); err != nil || !state.Quarantined {
 		if err == nil {
-			err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) (err error) {
 				out.Epoch, err = store.FeedEpoch(ctx, tx)
 				return err
 			})
