@@ -355,7 +355,7 @@ func (g *Gate) Refusals() map[Refusal]int64 {
 
 // use counts a use of an API key, and from time to time writes the counts.
 func (g *Gate) use(ctx context.Context, p Pass, refusals int64) {
-	if p.who != nil {
+	if p.who != nil || p.Key.ID == "" || g.o.Keys == nil { // no API key: that of the token of a lease has no id
 		return
 	}
 	now := clock.Now()

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/dashboard"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -141,6 +143,31 @@ func TestALogoutOutlivesARestart(t *testing.T) {
 		again.has(again.send("GET", "/ui/", nil, "Cookie", left.Name+"="+left.Value), 401, "your session has ended")
 		again.has(again.send("GET", "/ui/", nil, "Cookie", kept.Name+"="+kept.Value), 200)
 	})
+}
+
+// When the namespace of callers that name none was moved to another database, users of others log in and out here, and the
+// server is ready.
+func TestUsersStayWhenANamespaceMoves(t *testing.T) {
+	p := pawltest.OpenNew(t, pawltest.SQLite, engine.Options{})
+	h := open(t, p, true)
+	to := pawltest.OpenNew(t, pawltest.SQLite, engine.Options{})
+	if _, err := p.Engine.Relocate(t.Context(), to.Engine, engine.Move{Namespace: "default"}); err != nil {
+		t.Fatal(err)
+	}
+	h.has(h.get("/readyz"), 200)
+	_, token, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles, Namespace: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.has(h.post("/ui/login", "key", token), 200)
+	h.has(h.get("/ui/tasks"), 200)
+	address, err := url.Parse(h.srv.URL + "/ui/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := h.browser.Jar.Cookies(address)[0]
+	h.has(h.post("/ui/logout"), 401)
+	h.has(h.send("GET", "/ui/tasks", nil, "Cookie", left.Name+"="+left.Value), 401, "your session has ended")
 }
 
 // With a key that may only read, pages have no buttons and no payloads, and forms are refused.

@@ -10,6 +10,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
+// marks is the namespace of what once marks: none that callers have, which may be moved to another database.
+const marks = pawl.ReservedPrefix + "dashboard"
+
 // once marks in the database, if the service can, that something has happened, for as long as
 // lasts. It reports whether it had not happened before. Callers of the API cannot write such marks.
 func (d *server) once(ctx context.Context, kind, id string, lasts time.Duration) (first bool, err error) {
@@ -31,7 +34,7 @@ func (d *server) mark(ctx context.Context, kind, id string, lasts time.Duration,
 	name := hex.EncodeToString(sum[:])
 	seconds := int64(max(lasts, pawl.DefaultKeyLease)/time.Second) + 1
 	k := pawl.KeyBegin{Scope: pawl.ReservedPrefix + kind, Key: name, RequestHash: name, TTLSeconds: seconds}
-	_, before, err := keys.Idempotent(pawl.As(ctx, pawl.Caller{}), k,
+	_, before, err := keys.Idempotent(pawl.As(ctx, pawl.Caller{Namespace: marks}), k,
 		func(context.Context, pawl.Service) (*pawl.Answer, error) { return as, nil })
 	if pawl.CodeOf(err) == pawl.CodeKeyInFlight && as != nil {
 		return false, nil

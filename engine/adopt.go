@@ -33,7 +33,7 @@ func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
 	var out Adoption
 	if state, err := e.Identity(ctx); err != nil || !state.Quarantined {
 		if err == nil {
-			err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) (err error) {
 				out.Epoch, err = store.FeedEpoch(ctx, tx)
 				return err
 			})
@@ -181,20 +181,16 @@ func schedulesFromNow(ctx context.Context, tx store.Tx, asCopy bool) (n int64, e
 		after = rows[len(rows)-1].ID
 		changed := rows[:0]
 		for _, row := range rows {
-			if row.PausedAt != nil {
+			if row.PausedAt != nil && row.Queued == 0 {
 				continue
 			}
 			if err := store.DropQueuedTicks(ctx, tx, row.ID); err != nil {
 				return n, err
 			}
-			rule, err := ruleOf(&row)
-			if err != nil {
-				return n, err
-			}
 			row.Queued, row.UpdatedAt = 0, now
-			row.NextTick = nextTick(rule, now)
-			if row.NextAt = nextLook(rule, &row, now); asCopy {
-				row.PausedAt, row.NextAt = &now, nil
+			if row.PausedAt == nil {
+				beginFrom(&row, now, asCopy)
+				n++
 			}
 			changed = append(changed, row)
 		}
@@ -203,6 +199,19 @@ func schedulesFromNow(ctx context.Context, tx store.Tx, asCopy bool) (n int64, e
 				return n, err
 			}
 		}
-		n += int64(len(changed))
+	}
+}
+
+// beginFrom lets a schedule begin from now. One whose rule cannot be read any more has no next tick.
+func beginFrom(row *store.ScheduleRow, now int64, asCopy bool) {
+	row.NextTick, row.NextAt = nil, nil
+	if rule, err := ruleOf(row); err != nil {
+		row.Error, row.ErrorAt = failureText(err), &now
+	} else {
+		row.NextTick = nextTick(rule, now)
+		row.NextAt = nextLook(rule, row, now)
+	}
+	if asCopy {
+		row.PausedAt, row.NextAt = &now, nil
 	}
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // openAt opens a SQLite database at a time.
@@ -133,6 +135,60 @@ func TestEventsOfAnAdoptedCopyAreOfANewEpoch(t *testing.T) {
 	}
 }
 
+// Ticks that were queued before are dropped, those of a schedule that is paused too. A schedule whose rule cannot be read
+// any more has no next tick, and stops no adoption.
+func TestAnAdoptedCopyHasNoQueuedTicks(t *testing.T) {
+	for _, asCopy := range []bool{false, true} {
+		p := newPlace(t, pawltest.SQLite)
+		first := p.openAt(pawltest.Start)
+		for name, rule := range map[string]pawl.NewSchedule{
+			"paused": {EverySeconds: 600, Overlap: pawl.OverlapQueue}, "torn": {Cron: "0 3 * * *", Zone: "Europe/Berlin"},
+		} {
+			rule.Name, rule.Task = name, pawl.NewTask{Type: "tick"}
+			need[pawl.Schedule](t)(first.CreateSchedule(t.Context(), rule))
+		}
+		for n := range 2 {
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			first = p.openAt(pawltest.Start.Add(time.Duration(n+1) * 10 * time.Minute))
+			need[pawl.SweepStats](t)(first.Sweep(t.Context()))
+		}
+		if s := need[pawl.Schedule](t)(first.PauseSchedule(t.Context(), "paused")); s.Queued != 1 {
+			t.Fatalf("%d ticks are queued", s.Queued)
+		}
+		err := first.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE pawl.schedules SET definition = REPLACE(definition, 'Europe/Berlin', 'Nowhere/Berlin')")
+			return err
+		})
+		if err = errors.Join(err, first.Close()); err != nil {
+			t.Fatal(err)
+		}
+		e := p.copied().openAt(pawltest.Start.Add(2 * time.Hour))
+		if out, err := e.Adopt(t.Context(), asCopy); err != nil || out.Schedules != 1 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if s := need[pawl.Schedule](t)(e.GetSchedule(t.Context(), "paused")); s.Queued != 0 || s.PausedAt == nil {
+			t.Errorf("the paused schedule: %+v", s)
+		}
+		if s := need[pawl.Schedule](t)(e.GetSchedule(t.Context(), "torn")); len(s.Next) != 0 || s.Error == nil || (s.PausedAt != nil) != asCopy {
+			t.Errorf("the schedule without a rule: %+v", s)
+		}
+		if r := need[pawl.DoctorReport](t)(e.Doctor(t.Context(), pawl.DoctorCall{})); !r.Clean {
+			t.Errorf("doctor: %+v", r)
+		}
+		if asCopy {
+			continue
+		}
+		need[pawl.Schedule](t)(e.ResumeSchedule(t.Context(), "paused"))
+		list := need[pawl.List[pawl.Task]](t)(e.ListTasks(t.Context(), pawl.TaskFilter{}))
+		need[pawl.Task](t)(pawl.Cancel(t.Context(), e, list.Items[0].ID, ""))
+		if need[pawl.SweepStats](t)(e.Sweep(t.Context())); ticks(t, e) != 1 {
+			t.Errorf("%d tasks, one of them before the adoption", ticks(t, e))
+		}
+	}
+}
+
 func TestACopyForTestsFiresNothing(t *testing.T) {
 	c, e := scheduledCopy(t)
 	out, err := e.Adopt(t.Context(), true)
@@ -158,13 +214,26 @@ func TestACopyForTestsFiresNothing(t *testing.T) {
 		}
 	}
 	check(e)
-	if _, err := e.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "new", EverySeconds: 1, Task: pawl.NewTask{Type: "tick"}}); err != nil {
-		t.Fatal(err)
+	rule := pawl.NewSchedule{Name: "new", EverySeconds: 1, Task: pawl.NewTask{Type: "tick"}}
+	if s := need[pawl.Schedule](t)(e.CreateSchedule(t.Context(), rule)); s.PausedAt == nil {
+		t.Errorf("a new schedule: %+v", s)
+	}
+	rule.Name = "put"
+	if s := need[pawl.Schedule](t)(e.PutSchedule(t.Context(), rule)); s.PausedAt == nil {
+		t.Errorf("a schedule that is put: %+v", s)
+	}
+	rule.EverySeconds = 2
+	if s := need[pawl.Schedule](t)(e.PutSchedule(t.Context(), rule)); s.PausedAt == nil {
+		t.Errorf("a schedule that is put again: %+v", s)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	check(c.openAt(pawltest.Start.Add(24 * time.Hour)))
+	e = c.openAt(pawltest.Start.Add(24 * time.Hour))
+	check(e)
+	if next := need[pawl.Ticked](t)(e.Tick(t.Context())).NextAt; next != nil && next.Before(pawltest.Start.Add(24*time.Hour)) {
+		t.Errorf("the next tick is to be at %v", next)
+	}
 }
 
 // An approval that applies nothing is given in quarantine, and one that applies is refused and changes nothing.

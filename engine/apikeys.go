@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -35,7 +36,9 @@ func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.A
 		APIKey: pawl.APIKey{ID: id, Namespace: n.Namespace, Name: n.Name, Roles: n.Roles, Payloads: n.Payloads,
 			Rate: n.Rate, ActorType: n.ActorType, ActorID: n.ActorID},
 	}
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	about := pawl.CallerOf(ctx)
+	about.Namespace = n.Namespace
+	err = e.db.Do(pawl.As(ctx, about), func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -91,7 +94,7 @@ func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, err
 
 // ListAPIKeys lists the keys of all namespaces, newest first.
 func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		rows, err := store.ListAPIKeys(ctx, tx)
 		out = make([]pawl.APIKey, len(rows))
 		for i, r := range rows {
@@ -107,6 +110,7 @@ func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error)
 // key accepts it for at most one more second. A lease that is claimed in that second is
 // ended within another second.
 func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
+	ctx = forAll(ctx)
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -131,11 +135,22 @@ func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, 
 
 // UseAPIKeys records that keys have just been used.
 func (e *Engine) UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error {
-	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := e.db.Do(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
 		return store.UseAPIKeys(ctx, tx, uses, now)
 	})
+	if !errors.Is(err, store.ErrFenced) {
+		return err
+	}
+	if len(uses) > 1 { // a key of a namespace that is being moved; the move copies it as it is
+		for _, u := range uses {
+			if err := e.UseAPIKeys(ctx, []pawl.APIKeyUse{u}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -31,7 +31,7 @@ func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 			out = append(out, b)
 		}
 	}
-	ctx = store.WithLimit(ctx, checkLimit)
+	ctx = forAll(store.WithLimit(ctx, checkLimit))
 	err := store.Check(ctx, e.db, e.objectsOf, report)
 	if err == nil && found["file"] == 0 {
 		err = e.sweeper.Check(ctx, report)

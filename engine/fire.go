@@ -346,6 +346,18 @@ func (r *restingSchedules) ids(now int64) []string {
 	return slices.Collect(maps.Keys(r.tried))
 }
 
+// until is when the first rest ends; nil = nothing rests.
+func (r *restingSchedules) until(now int64) (first *int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tried {
+		if end := t.at + t.lasts; end > now && (first == nil || end < *first) {
+			first = &end
+		}
+	}
+	return first
+}
+
 // givesUp reports whether an error is not that of one schedule: the database as a whole cannot
 // serve, or ctx has ended.
 func givesUp(ctx context.Context, err error) bool {

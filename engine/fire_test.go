@@ -48,6 +48,9 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 		if got := outcomes(o, without, "hooked"); len(got) != 0 || s.Error == nil || s.Error.Code != string(pawl.CodeUnavailable) {
 			o.Errorf("without the hook: %v, %+v", got, s.Error)
 		}
+		if next := need[pawl.Ticked](o)(without.Tick(o.Context())).NextAt; next == nil || next.After(o.Now().Add(pawl.ScheduleGrace/2)) {
+			o.Errorf("the next tick is to be at %v, now %v: the hooked one rests for half of its grace", next, o.Now())
+		}
 		o.Advance(pawl.ScheduleGrace - time.Second)
 		need[pawl.SweepStats](o)(o.Engine.Sweep(o.Context()))
 		s = need[pawl.Schedule](o)(o.Engine.GetSchedule(o.Context(), "hooked"))

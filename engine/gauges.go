@@ -15,6 +15,7 @@ import (
 // and how far the feed and each relay are behind. The counts are those of the totals, as for
 // Stats.
 func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
+	ctx = forAll(ctx)
 	e.count(ctx)
 	var out []pawl.Gauge
 	var at int64

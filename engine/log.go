@@ -81,6 +81,7 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 	if e.opts.TransparencyLog.Key == "" {
 		return "", size, errNoKey
 	}
+	ctx = forAll(ctx)
 	grown := false
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		tree, err := store.ReadTree(ctx, tx)

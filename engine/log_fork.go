@@ -27,7 +27,7 @@ func (e *Engine) ForkLog(ctx context.Context) (LogFork, error) {
 		return LogFork{}, err
 	}
 	defer release()
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.db.Do(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		if _, err := store.LockFeed(ctx, tx); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (e *Engine) RotateLogKey(ctx context.Context) error {
 	}
 	defer release()
 	var l logState
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) (err error) {
 		l, err = readLog(ctx, tx)
 		return err
 	})

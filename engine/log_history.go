@@ -78,6 +78,7 @@ const repairLost = "`pawl log fork` begins a new history, which names the lost l
 // Warnings lists the conditions that put a guarantee at risk or slow work down, in all
 // namespaces: settings and state of the database, work that stands still. Nothing is changed.
 func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) {
+	ctx = forAll(ctx)
 	out, err := store.Warnings(ctx, e.db)
 	if err != nil {
 		return out, err

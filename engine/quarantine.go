@@ -101,7 +101,7 @@ func (e *Engine) keyOfLog(ctx context.Context) error {
 		return nil // it is made when the log is signed
 	}
 	var l logState
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err := e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) (err error) {
 		l, err = readLog(ctx, tx)
 		return err
 	})

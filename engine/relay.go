@@ -19,6 +19,7 @@ func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl t
 	if e.guard.Quarantined() || e.guard.Test() { // as if another holder had it
 		return r, false, nil
 	}
+	ctx = forAll(ctx)
 	free := func(r pawl.Relay, now int64) bool {
 		return r.DisabledAt == nil && (r.Holder == "" || r.Holder == holder || r.HeldUntil == nil || r.HeldUntil.UnixMicro() <= now)
 	}
@@ -66,6 +67,7 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 	if e.guard.Quarantined() || e.guard.Test() {
 		return false, nil
 	}
+	ctx = forAll(ctx)
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		r := r // the transaction may be repeated
 		now, err := tx.Now(ctx)
@@ -97,6 +99,10 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
 	what := "relay " + r.Sink + " is disabled"
+	if err := e.notifyingDB.moves.refuse(forOne(ctx)); err != nil { // the state of the relay is stored without it
+		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
+		return nil
+	}
 	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)}, "", &drafting{reserved: true})
 	if err != nil { // the type has rules that this task does not meet
 		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
@@ -114,6 +120,7 @@ func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay
 // ListRelays lists the relays and their positions; see pawl.RelayKeeper.
 func (e *Engine) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) {
 	out := pawl.List[pawl.Relay]{Items: []pawl.Relay{}}
+	ctx = forAll(ctx)
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		rs, err := store.ListRelays(ctx, tx, maxRelays)
 		out.Items = append(out.Items[:0], rs...)
@@ -174,7 +181,7 @@ func (e *Engine) changeRelay(
 	sink string,
 	fn func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error,
 ) (r pawl.Relay, err error) {
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.db.Do(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

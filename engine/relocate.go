@@ -82,6 +82,9 @@ type allKey struct{}
 // forAll marks a call that is about no namespace.
 func forAll(ctx context.Context) context.Context { return context.WithValue(ctx, allKey{}, true) }
 
+// forOne takes the mark of forAll away, for what such a call does in a namespace.
+func forOne(ctx context.Context) context.Context { return context.WithValue(ctx, allKey{}, nil) }
+
 func ofAll(ctx context.Context) bool {
 	return store.PurposeOf(ctx) == store.Background || ctx.Value(allKey{}) != nil
 }

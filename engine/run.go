@@ -193,7 +193,7 @@ func (e *Engine) Tick(ctx context.Context) (pawl.Ticked, error) {
 	}
 	d, err := e.nextDue(ctx)
 	out := pawl.Ticked{Did: did}
-	for _, at := range []*int64{d.at, d.schedule} {
+	for _, at := range []*int64{d.at, d.schedule, e.resting.until(d.now)} {
 		if at != nil {
 			out.Again(store.Stamp(*at))
 		}
@@ -258,7 +258,7 @@ func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.Sw
 			return pawl.List[pawl.SweepStats]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
 		}
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (pawl.List[pawl.SweepStats], error) {
+	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (pawl.List[pawl.SweepStats], error) {
 		rows, last, err := store.ListSweeps(ctx, tx, before, p.Limit)
 		out := pawl.List[pawl.SweepStats]{Items: rows}
 		if rows == nil {

@@ -31,7 +31,7 @@ func (e *Engine) CreateSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.S
 	}
 	created := false
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		created, err = addSchedule(ctx, tx, row, &s)
+		created, err = e.addSchedule(ctx, tx, row, &s)
 		return err
 	})
 	switch {
@@ -73,8 +73,8 @@ func (e *Engine) draftFirst(ctx context.Context, row *store.ScheduleRow, s *pawl
 	return nil
 }
 
-// addSchedule inserts a schedule; created is false if the namespace has one of the name.
-func addSchedule(ctx context.Context, tx store.Tx, row *store.ScheduleRow, s *pawl.NewSchedule) (created bool, err error) {
+// addSchedule inserts a schedule; created is false if the namespace has one of the name. In a copy for tests it is paused.
+func (e *Engine) addSchedule(ctx context.Context, tx store.Tx, row *store.ScheduleRow, s *pawl.NewSchedule) (created bool, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return false, err
@@ -86,6 +86,9 @@ func addSchedule(ctx context.Context, tx store.Tx, row *store.ScheduleRow, s *pa
 		return false, err
 	}
 	row.NextTick, row.NextAt = micros(&next), dueOf(rule, next)
+	if e.guard.Test() {
+		row.PausedAt, row.NextAt = &now, nil
+	}
 	if err := useIn(ctx, tx, now, "create schedule", blobsInText(row.Definition)); err != nil {
 		return false, err
 	}

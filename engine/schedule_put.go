@@ -30,7 +30,7 @@ func (e *Engine) PutSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Sche
 		created, unchanged = false, false
 		older, err = store.LockSchedule(ctx, tx, row.Namespace, row.Name)
 		if pawl.CodeOf(err) == pawl.CodeNotFound {
-			if created, err = addSchedule(ctx, tx, row, &s); created || err != nil {
+			if created, err = e.addSchedule(ctx, tx, row, &s); created || err != nil {
 				return err
 			}
 			older, err = store.LockSchedule(ctx, tx, row.Namespace, row.Name) // another call was first

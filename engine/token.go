@@ -38,7 +38,7 @@ func (t *tokens) use(secret string) {
 
 // readSecret reads the secret of the database.
 func (e *Engine) readSecret(ctx context.Context) error {
-	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	return e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		secret, err := store.TokenSecret(ctx, tx)
 		if err == nil {
 			e.tokens.use(secret)
@@ -144,7 +144,7 @@ func tokenParts(token string) (item string, attempt int, ok bool) {
 func (e *Engine) FindToken(ctx context.Context, token string) (pawl.TaskToken, error) {
 	var ns string
 	if item, _, ok := tokenParts(token); ok {
-		if err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if err := e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) (err error) {
 			ns, err = store.NamespaceOfItem(ctx, tx, item)
 			return err
 		}); err != nil {

@@ -39,7 +39,7 @@ func (e *Engine) objectsOf(place string) (objects.Store, error) {
 // UsedBlobStores returns the names of the object stores besides the database that have or had
 // blobs of the database.
 func (e *Engine) UsedBlobStores(ctx context.Context) (places []string, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		places, err = store.BlobPlaces(ctx, tx)
 		return err
 	})

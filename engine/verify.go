@@ -81,7 +81,7 @@ func (e *Engine) LogCheckpoint(ctx context.Context) (LogCheckpoint, error) {
 	if err != nil {
 		return LogCheckpoint{}, err
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (LogCheckpoint, error) {
+	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (LogCheckpoint, error) {
 		_, c, err := e.signedRoot(ctx, tx, known)
 		return c, err
 	})
@@ -275,7 +275,7 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the checkpoint cannot be used: " + err.Error(), Err: err}
 	}
 	v.Since = c.Size
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		l, err := readLog(ctx, tx)
 		if err != nil {
 			return err
@@ -324,7 +324,7 @@ func (e *Engine) ProveLog(ctx context.Context, from, to int64) (pawl.LogConsiste
 	if err != nil {
 		return pawl.LogConsistency{}, err
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (pawl.LogConsistency, error) {
+	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (pawl.LogConsistency, error) {
 		out := pawl.LogConsistency{From: from, To: to}
 		tree, err := store.ReadTree(ctx, tx)
 		if err != nil {

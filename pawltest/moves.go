@@ -34,7 +34,7 @@ func leaves(m pawl.Move, made move) bool {
 // noteMoves adds the moves of the test's database. A move that is not in the tables fails the
 // test.
 func (p *Pawl) noteMoves(e *engine.Engine) {
-	found, err := recordedMoves(context.Background(), e)
+	found, err := recordedMoves(store.For(context.Background(), store.Background), e) // of all namespaces, also of one that has left
 	if err != nil {
 		p.t.Errorf("pawltest: the moves cannot be read: %v", err)
 	}

@@ -17,7 +17,8 @@ const (
 	stopGrace          = 5 * time.Second // for the batch in flight when the relay is stopped
 	releaseTimeout     = 5 * time.Second // to release the lease
 	refusedLogInterval = time.Minute     // between two log lines about refused events
-	windowSize         = 1000            // events in memory
+	windowSize         = 1000            // events in memory, and in one page of them
+	maxOvertaken       = 10_000          // events that are read after one that is not done, for each of its failures
 	failingBatchSize   = 4               // messages of a batch while the sink fails
 	maxListedRefused   = 10
 	minBackoff         = 200 * time.Millisecond
@@ -32,6 +33,7 @@ type delivery struct {
 	epoch          int64     // of the window's positions
 	restart        bool      // the database went back in time: take the relay again and read its new position
 	idle           bool      // of Once: nothing is left to send now
+	accepted       int64     // events that the sink has accepted or refused for good
 	failures       int       // consecutive batches of which the sink accepted nothing
 	notBefore      time.Time // when the next batch may be sent
 	nextRefusedLog time.Time // when refused events may be logged again
@@ -44,7 +46,7 @@ func (r *runner) deliver(ctx context.Context, at pawl.Relay) (sent int64, next t
 		runner: r,
 		state:  newStateWriter(r.States, r.Lease, at),
 		epoch:  at.Epoch,
-		window: window{base: at.Position, last: at.Position},
+		window: window{last: at.Position},
 	}
 	holding, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
@@ -121,15 +123,17 @@ func (t *delivery) check(ctx context.Context, batch []*entry) (err error) {
 	at := pawl.FeedPosition{Epoch: t.epoch, Position: t.window.last}
 	if c, can := t.Source.(Checker); can && len(batch) > 0 {
 		err = c.Check(ctx, at)
-	} else if len(batch) > 0 && len(t.window.entries) >= windowSize { // nothing was read before it
+	} else if len(batch) > 0 && t.room() <= 0 { // nothing was read before it
 		_, err = t.Source.ReadAt(ctx, at, 1)
 	}
 	return err
 }
 
+func (t *delivery) room() int { return t.window.room(t.sink.MaxTries > 0) }
+
 // readEvents reads one page of events, as many as fit into the window.
 func (t *delivery) readEvents(ctx context.Context) (int, error) {
-	room := windowSize - len(t.window.entries)
+	room := t.room()
 	if room <= 0 {
 		return 0, nil
 	}
@@ -161,7 +165,7 @@ func (t *delivery) wait(ctx context.Context, now time.Time) {
 		ctx, cancel = context.WithTimeout(ctx, max(at.Sub(now), time.Millisecond))
 		defer cancel()
 	}
-	if len(t.window.entries) >= windowSize {
+	if t.room() <= 0 {
 		<-ctx.Done()
 		return
 	}
@@ -210,7 +214,7 @@ func (t *delivery) handleResults(ctx context.Context, batch []*entry, results []
 		switch {
 		case err == nil:
 			sent++
-			e.finish()
+			e.done = true
 		case !retryable:
 			refused = append(refused, t.markRefused(e, err))
 		default:
@@ -220,35 +224,59 @@ func (t *delivery) handleResults(ctx context.Context, batch []*entry, results []
 			}
 		}
 	}
-	now := clock.Now()
 	if failed != nil && ctx.Err() != nil && sent == 0 {
 		return // the relay was stopped; this says nothing about the sink
 	}
-	if accepted := sent+int64(len(refused)) > 0; accepted || failed == nil {
-		t.failures, t.notBefore = 0, time.Time{}
-		for i, e := range batch {
-			if !e.done {
-				e.failures++
-				e.notBefore = now.Add(backoff(e.failures))
-				if t.sink.MaxTries > 0 && e.failures >= t.sink.MaxTries {
-					refused = append(refused, t.markRefused(e, errors.Join(errGivenUp, results[i])))
-				}
-			}
+	before, failing := t.accepted, false
+	t.accepted += sent + int64(len(refused))
+	t.window.trim()
+	for i, e := range batch {
+		if e.done {
+			continue
 		}
-	} else {
+		if !e.tried {
+			e.tried, e.accepted = true, before
+		}
+		others := t.accepted > e.accepted // were accepted since e was last tried
+		e.accepted = t.accepted
+		if failing = failing || !others; others {
+			refused = append(refused, t.delay(e, results[i])...)
+		}
+	}
+	switch {
+	case t.accepted > before:
+		t.failures, t.notBefore = 0, time.Time{}
+	case failing:
 		t.failures++
-		t.notBefore = now.Add(max(backoff(t.failures), retryAfter))
+		t.notBefore = clock.Now().Add(max(backoff(t.failures), retryAfter))
 	}
 	t.saveOutcome(ctx, sent, refused, failed)
+}
+
+// delay counts a failure of an event while others were accepted, and gives the event up after MaxTries of them. A try for
+// which the sink named a time counts only when the event keeps others from being read.
+func (t *delivery) delay(e *entry, failed error) []pawl.RefusedEvent {
+	var pause time.Duration
+	if _, wait := pawl.RetryOf(failed); wait != nil {
+		pause = *wait
+	}
+	if pause == 0 || t.room() <= 0 {
+		e.failures++
+	}
+	e.notBefore = clock.Now().Add(max(backoff(e.failures), pause))
+	if t.sink.MaxTries > 0 && e.failures >= t.sink.MaxTries {
+		return []pawl.RefusedEvent{t.markRefused(e, errors.Join(errGivenUp, failed))}
+	}
+	return nil
 }
 
 var errGivenUp = errors.New("given up after too many failures while other events were accepted")
 
 // markRefused marks an event as done and returns its entry in the list of refused events.
 func (t *delivery) markRefused(e *entry, why error) pawl.RefusedEvent {
-	r := pawl.RefusedEvent{EventID: e.message.Event.ID, Position: e.position, Reason: why.Error(), At: clock.Now().UTC()}
-	e.finish()
-	return r
+	e.done = true
+	of := e.message.Event
+	return pawl.RefusedEvent{EventID: of.ID, Position: of.Position, Reason: why.Error(), At: clock.Now().UTC()}
 }
 
 // saveOutcome updates the relay's state after a batch, and logs what an operator must know.
@@ -307,6 +335,6 @@ func (t *delivery) advancePosition() {
 // backoff is the pause after so many failures. It doubles up to maxBackoff, with a jitter of
 // ±20 %.
 func backoff(failures int) time.Duration {
-	d := min(minBackoff<<min(failures-1, 20), maxBackoff)
+	d := min(minBackoff<<min(max(failures-1, 0), 20), maxBackoff)
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

@@ -9,19 +9,21 @@ import (
 
 // entry is one event that was read and is not confirmed yet.
 type entry struct {
-	position  int64
-	message   Message // empty once done
-	done      bool    // confirmed, refused or filtered out
-	failures  int     // failures while other events were accepted
+	before    int64 // position of the event that was read before it
+	index     int   // how many were read before it
+	message   Message
+	done      bool  // confirmed or refused
+	tried     bool  // sent at least once
+	accepted  int64 // how many events the sink had accepted when this one was last tried
+	failures  int   // failures while other events were accepted
 	notBefore time.Time
 }
 
-// window holds, in feed order, the events that were read and are not all done. It is all
-// that a relay keeps in memory.
+// window holds, in feed order, the events that were read and are not done. It is all that a relay keeps in memory.
 type window struct {
 	entries []*entry
-	base    int64 // position up to which all events are done
 	last    int64 // position of the newest event that was read
+	read    int   // how many events were read
 }
 
 // nextBatch returns the events to send now: for each task its first event that is not done,
@@ -31,7 +33,7 @@ func (w *window) nextBatch(now time.Time, limit int) []*entry {
 	var batch []*entry
 	seen := map[string]bool{}
 	for _, e := range w.entries {
-		if e.done || seen[e.message.Event.TaskID] {
+		if seen[e.message.Event.TaskID] {
 			continue
 		}
 		seen[e.message.Event.TaskID] = true
@@ -48,37 +50,46 @@ func (w *window) nextBatch(now time.Time, limit int) []*entry {
 // nextRetry is the earliest time at which a delayed entry may be sent.
 func (w *window) nextRetry() (at time.Time, ok bool) {
 	for _, e := range w.entries {
-		if !e.done && !e.notBefore.IsZero() && (!ok || e.notBefore.Before(at)) {
+		if !e.notBefore.IsZero() && (!ok || e.notBefore.Before(at)) {
 			at, ok = e.notBefore, true
 		}
 	}
 	return at, ok
 }
 
-// finish marks an entry done and drops its message.
-func (e *entry) finish() { e.done, e.message = true, Message{} }
-
-// trim removes the done entries at the front and returns the position up to which all
-// events are done.
+// trim removes the done entries and returns the position up to which all events are done.
 func (w *window) trim() int64 {
-	i := 0
-	for ; i < len(w.entries) && w.entries[i].done; i++ {
-		w.base = w.entries[i].position
+	w.entries = slices.DeleteFunc(w.entries, func(e *entry) bool { return e.done })
+	if len(w.entries) > 0 {
+		return w.entries[0].before
 	}
-	w.entries = slices.Delete(w.entries, 0, i)
-	return w.base
+	return w.last
 }
 
-// add appends an event that was read.
+// room is how many events may be read now. For a sink that gives up events (MaxTries), each counted failure of the first
+// one makes room for more: they show whether the sink accepts others.
+func (w *window) room(givesUp bool) int {
+	if len(w.entries) == 0 {
+		return windowSize
+	}
+	first := w.entries[0]
+	held, read := windowSize, windowSize
+	if givesUp {
+		held *= 1 + first.failures
+		read = maxOvertaken * (1 + first.failures)
+	}
+	return min(windowSize, held-len(w.entries), read-(w.read-first.index))
+}
+
+// add notes an event that was read, and holds it if it is wanted.
 func (w *window) add(origin string, e pawl.Event, wanted bool) error {
-	w.last = e.Position
-	x := &entry{position: e.Position, done: !wanted}
 	if wanted {
-		var err error
-		if x.message, err = compose(origin, e); err != nil {
+		m, err := compose(origin, e)
+		if err != nil {
 			return err
 		}
+		w.entries = append(w.entries, &entry{before: w.last, index: w.read, message: m})
 	}
-	w.entries = append(w.entries, x)
+	w.last, w.read = e.Position, w.read+1
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -32,17 +31,18 @@ func freePaths() map[string]bool {
 // check what the key permits: each operation does (see admit), and so does each handler of
 // Options.At. The returned request also serves to write a refusal.
 func (s *server) asCaller(r *http.Request) (*http.Request, error) {
-	ns, err1 := url.PathUnescape(r.Header.Get(api.NamespaceHeader))
-	actor, err2 := url.PathUnescape(r.Header.Get(api.ActorHeader))
-	if err1 != nil || err2 != nil || !plainText(ns+actor) || len(ns) > pawl.MaxIDLen || len(actor) > pawl.MaxIDLen {
-		return r, &pawl.Error{Code: pawl.CodeInvalid,
-			Message: api.NamespaceHeader + " and " + api.ActorHeader + " are to be percent-encoded text of at most 255 bytes"}
+	ns, err := access.Header(r.Header, api.NamespaceHeader)
+	if err != nil {
+		return r, err
+	}
+	actor, err := access.Header(r.Header, api.ActorHeader)
+	if err != nil {
+		return r, err
 	}
 	asked := pawl.Caller{Namespace: ns}
 	if actor != "" && !strings.Contains(actor, "/") {
 		actor += "/" // a type alone
 	}
-	var err error
 	if asked.ActorType, asked.ActorID, err = pawl.ParseActor(actor); err != nil {
 		return r, &pawl.Error{Code: pawl.CodeInvalid, Message: fmt.Sprintf("%s is type/id or type, and an id has no slash; possible types: %s",
 			api.ActorHeader, strings.Join(pawl.ActorTypes, ", "))}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -166,19 +167,20 @@ func (s *server) ticks() {
 
 // tick does what is due, and lets the relays deliver what the feed has then.
 func (s *server) tick(ctx context.Context, svc pawl.Service) (pawl.Ticked, error) {
-	out, err := svc.Tick(ctx)
-	if err == nil && s.opts.Push != nil {
+	var pushed error
+	out, ticked := svc.Tick(ctx)
+	if ticked == nil && s.opts.Push != nil {
 		var again time.Time
-		out.Did.Pushed, again, err = s.opts.Push(ctx)
+		out.Did.Pushed, again, pushed = s.opts.Push(ctx)
 		out.Again(again)
 	}
-	if err != nil || s.opts.Relay == nil {
-		return out, err
+	if s.opts.Relay == nil || ticked != nil {
+		return out, errors.Join(ticked, pushed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, relaysOfTick)
 	defer cancel()
 	sent, again, err := s.opts.Relay(ctx)
 	out.Did.Relayed += sent
 	out.Again(again)
-	return out, err
+	return out, errors.Join(pushed, err)
 }

@@ -31,6 +31,15 @@ func TestATickDrivesTheRelays(t *testing.T) {
 		if err != nil || got.Did.Relayed != 3 || got.NextAt == nil || !got.NextAt.Equal(again) {
 			t.Errorf("%+v, %v", got, err)
 		}
+		delivered, pushing := false, errors.New("the items of one type cannot be claimed")
+		both := httptest.NewServer(server.New(p.Service, server.Options{
+			Push:  func(context.Context) (int64, time.Time, error) { return 0, time.Time{}, pushing },
+			Relay: func(context.Context) (int64, time.Time, error) { delivered = true; return 1, again, nil },
+		}))
+		t.Cleanup(both.Close)
+		if _, err := client.New(both.URL, "").Tick(t.Context()); err == nil || !delivered {
+			t.Errorf("when a push fails, relays deliver: %v; the tick: %v", delivered, err)
+		}
 		fails = errors.New("the state cannot be read")
 		if _, err := c.Tick(t.Context()); err == nil || strings.Contains(err.Error(), "state cannot") {
 			t.Errorf("with relays that fail: %v", err)

@@ -47,7 +47,7 @@ func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64
 	return err
 }
 
-// TakeOverKey gives a key to another run when its holder is gone or has failed.
+// TakeOverKey gives a key to another run when its holder is gone or has failed. It does not expire before the run's lease ends.
 func TakeOverKey(ctx context.Context, tx Tx, namespace string, k KeyRow) error {
 	_, err := tx.Exec(ctx, keySQL["take over key"], namespace, k.Scope, k.Hash, k.Token, k.Locked)
 	return err

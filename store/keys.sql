@@ -26,7 +26,8 @@ WHERE namespace = $1 AND scope = $2 AND key_hash = $3
 
 -- name: take over key
 UPDATE pawl.idempotency_keys
-SET status = 'pending', token = $4, locked_until = $5, misses = misses + 1
+SET status = 'pending', token = $4, completed_at = NULL, locked_until = $5, misses = misses + 1,
+  expires_at = CASE WHEN expires_at < $5 THEN $5 ELSE expires_at END
 WHERE namespace = $1 AND scope = $2 AND key_hash = $3
 
 -- name: renew key

@@ -20,8 +20,8 @@ ORDER BY s.next_at
 LIMIT $2
 
 -- name: create schedule
-INSERT INTO pawl.schedules (id, namespace, name, definition, typed, version, next_tick, next_at, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $8)
+INSERT INTO pawl.schedules (id, namespace, name, definition, typed, version, next_tick, next_at, created_at, updated_at, paused_at)
+VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $8, $9)
 ON CONFLICT (namespace, name) DO NOTHING
 
 -- name: write schedule

@@ -109,7 +109,7 @@ func CountSchedules(ctx context.Context, tx Tx, namespace string, most int) (n i
 // CreateSchedule inserts a schedule. created is false if the namespace has one of the name.
 func CreateSchedule(ctx context.Context, tx Tx, r ScheduleRow) (created bool, err error) {
 	n, err := tx.Exec(ctx, scheduleSQL["create schedule"], r.ID, r.Namespace, r.Name, r.Definition, bit(r.Typed), r.NextTick, r.NextAt,
-		r.CreatedAt)
+		r.CreatedAt, r.PausedAt)
 	return n == 1, err
 }
 

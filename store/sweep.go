@@ -275,13 +275,17 @@ func RemoveExpiredKeys(ctx context.Context, tx Tx, now int64, limit int) (int64,
 	return tx.Exec(ctx, sweepSQL["remove expired keys"], now, limit)
 }
 
-// RemoveOldKeys removes up to limit keys without expiry that ended by the given time.
+// RemoveOldKeys removes up to limit keys without expiry that ended by the given time, or whose run was lost by then.
 func RemoveOldKeys(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
-	return tx.Exec(ctx, sweepSQL["remove old keys"], endedBy, limit)
+	n, err := tx.Exec(ctx, sweepSQL["remove old keys"], endedBy, limit)
+	if err != nil || n >= int64(limit) {
+		return n, err
+	}
+	left, err := tx.Exec(ctx, sweepSQL["remove left keys"], endedBy, int64(limit)-n)
+	return n + left, err
 }
 
-// CountOldKeys counts the keys that have expired and the keys without expiry that ended by
-// the given time.
+// CountOldKeys counts the keys that have expired, and those that RemoveOldKeys removes.
 func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err error) {
 	_, err = Row(ctx, tx, []any{&n}, sweepSQL["count old keys"], now, endedBy)
 	return n, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
-	"github.com/pawl-work/pawl/cmd/pawl/internal/worker"
 	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/internal/terminal"
 )
@@ -104,7 +103,7 @@ func TestUnusedDBVariablesAreNamed(t *testing.T) {
 
 func TestProgramsDoNotGetSecrets(t *testing.T) {
 	env := []string{"PATH=/bin", "PAWL_KEY=k", "PAWL_DB=d", "PAWL_SERVER=s", "DB_PASSWORD=p", "API_PG_DB_URL=u", "HOME=/"}
-	if got := strings.Join(worker.ProgramEnv(env, []string{"PAWL_SERVER"}), " "); got != "PATH=/bin PAWL_SERVER=s HOME=/" {
+	if got := strings.Join(cli.ProgramEnv(env, []string{"PAWL_SERVER"}), " "); got != "PATH=/bin PAWL_SERVER=s HOME=/" {
 		t.Errorf("programs get %s", got)
 	}
 }

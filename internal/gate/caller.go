@@ -34,7 +34,11 @@ func (g *Gate) caller(r *http.Request, opens bool) (context.Context, pawl.Fence,
 		who := pawl.Caller{Namespace: t.Namespace, ActorType: pawl.ActorWorker, ActorID: t.WorkerID}
 		return pawl.As(r.Context(), who), pawl.Fence{ItemID: t.ItemID, WorkerID: t.WorkerID, Attempt: t.Attempt}, nil
 	}
-	who := pawl.Caller{Namespace: r.Header.Get(api.NamespaceHeader)}
+	ns, err := access.Header(r.Header, api.NamespaceHeader)
+	if err != nil {
+		return nil, pawl.Fence{}, err
+	}
+	who := pawl.Caller{Namespace: ns}
 	if g.Keys != nil {
 		pass, err := g.Keys.EnterRequest(r)
 		if err == nil {

@@ -208,6 +208,24 @@ func TestAnEffectKeyIsTheIdentity(t *testing.T) {
 	})
 }
 
+// The header of the namespace is percent-encoded, as at the API.
+func TestTheNamespaceAtTheGateIsEncoded(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		d := open(t, p, nil)
+		team := pawl.As(t.Context(), pawl.Caller{Namespace: "team ä"})
+		if _, err := pawl.Create(team, p.Engine, pawl.NewTask{Type: "agent"}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := p.Engine.Claim(team, pawl.ClaimRequest{WorkerID: "w1"})
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		claim := []string{"Pawl-Item", list[0].ID, "Pawl-Worker", "w1", "Pawl-Attempt", "1", "Pawl-Namespace"}
+		d.want(d.do("POST", "/charge", "", `{}`, append(claim, "team%20%C3%A4")...), 200, `{"charge":1}`)
+		d.want(d.do("POST", "/charge", "", `{}`, append(claim, "team%2")...), 400, "invalid")
+	})
+}
+
 func TestWhoActsAtTheGate(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		d := open(t, p, nil)

@@ -272,6 +272,22 @@ func TestALaterAttemptGetsTheAnswer(t *testing.T) {
 	again.end()
 }
 
+// A session that cannot begin leaves no task that no worker would ever claim.
+func TestASessionThatCannotBeginLeavesNoTask(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		if _, err := p.Service.PauseQueue(t.Context(), "gate.shop"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := mcpgate.Begin(t.Context(), p.Service, "shop", quiet); pawl.CodeOf(err) != pawl.CodeConflict {
+			t.Errorf("a session of a paused queue: %v", err)
+		}
+		list, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{Types: []string{"gate.shop"}})
+		if err != nil || len(list.Items) != 1 || list.Items[0].State != pawl.TaskCancelled {
+			t.Errorf("%+v, %v", list.Items, err)
+		}
+	})
+}
+
 // A server that ends without an answer leaves an unknown effect, which is not called again.
 func TestAServerThatStopsLeavesAnUnknownEffect(t *testing.T) {
 	eachWay(t, func(t *testing.T, revision string, overHTTP bool) {

@@ -35,7 +35,7 @@ type Session struct {
 const sessionLease = 30
 
 // Begin makes a task gate.NAME with one item, claims it, and keeps its lease until End. The context ends when
-// the lease is lost.
+// the lease is lost. A task that it cannot claim is cancelled.
 func Begin(ctx context.Context, svc Holder, name string, log *slog.Logger) (context.Context, *Session, error) {
 	task, err := pawl.Create(ctx, svc, pawl.NewTask{Type: TypePrefix + name, Title: "Calls of tools through the gate " + name, MaxAttempts: 1})
 	if err != nil {
@@ -45,10 +45,14 @@ func Begin(ctx context.Context, svc Holder, name string, log *slog.Logger) (cont
 	worker := fmt.Sprintf("gate-%s-%s-%d", name, host, os.Getpid())
 	leases, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: worker, TaskID: task.ID, LeaseSeconds: sessionLease})
 	if err == nil && len(leases) != 1 {
-		err = &pawl.Error{Code: pawl.CodeConflict, Op: "gate", TaskID: task.ID, Message: "another worker has claimed task " + task.ID}
+		err = &pawl.Error{Code: pawl.CodeConflict, Op: "gate", TaskID: task.ID, Message: "task " + task.ID +
+			" was not claimed: its namespace or its queue is paused or at a limit, or another worker has it"}
 	}
-	if err != nil {
-		return ctx, nil, err
+	if err != nil { // no worker claims the task
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		_, failed := pawl.Cancel(ending, svc, task.ID, "the session of the gate did not begin")
+		return ctx, nil, errors.Join(err, failed)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	s := &Session{Fence: leases[0].Fence(), svc: svc, log: log, every: sessionLease * time.Second / 3, stop: stop, ended: make(chan struct{})}

@@ -34,9 +34,12 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again tim
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace, ActorType: pawl.ActorWorker, ActorID: p.worker})
 	calling, stop := context.WithCancelCause(ctx)
 	beating := make(chan struct{})
+	p.renew(calling, stop, lease) // it has started from here on: if it is lost, that counts
 	go func() {
 		defer close(beating)
-		p.beat(calling, stop, lease)
+		for sleep(calling, p.beats) {
+			p.renew(calling, stop, lease)
+		}
 	}()
 	status, body, after, err := post(calling, l, lease)
 	cause := context.Cause(calling)
@@ -58,18 +61,15 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again tim
 	return p.settle(ctx, lease, status, body, after, err)
 }
 
-// beat keeps the lease while the call runs, and stops the call when it is of no use any more.
-func (p *Pusher) beat(ctx context.Context, stop context.CancelCauseFunc, lease pawl.Lease) {
-	for sleep(ctx, p.beats) {
-		rs, err := p.o.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: lease.Fence()}})
-		if err == nil && len(rs) == 1 {
-			err = rs[0].Err
-		}
-		code := pawl.CodeOf(err)
-		if code == pawl.CodeLeaseLost || code == pawl.CodeNotFound || code == pawl.CodeConflict || err == nil && rs[0].Value.Cancelled {
-			stop(errOver)
-			return
-		}
+// renew keeps the lease, and stops the call when it is of no use any more.
+func (p *Pusher) renew(ctx context.Context, stop context.CancelCauseFunc, lease pawl.Lease) {
+	rs, err := p.o.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: lease.Fence()}})
+	if err == nil && len(rs) == 1 {
+		err = rs[0].Err
+	}
+	code := pawl.CodeOf(err)
+	if code == pawl.CodeLeaseLost || code == pawl.CodeNotFound || code == pawl.CodeConflict || err == nil && rs[0].Value.Cancelled {
+		stop(errOver)
 	}
 }
 
@@ -159,8 +159,12 @@ func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do f
 	for {
 		err := do()
 		code := pawl.CodeOf(err)
+		var refused *pawl.Error
 		switch {
 		case err == nil:
+			return
+		case errors.As(err, &refused) && refused.Reason == pawl.ReasonEffectOpen:
+			p.fail(ctx, lease, pawl.Failure{Code: pawl.ReasonEffectOpen, Message: refused.Message}, true, 0)
 			return
 		case code == pawl.CodeLeaseLost || code == pawl.CodeConflict || code == pawl.CodeNotFound:
 			p.o.Log.Info("the attempt of a call has ended already", "item_id", lease.ID, "attempt", lease.Attempt, "error", err)

@@ -65,7 +65,8 @@ func TestTheExamples(t *testing.T) {
 				}
 				once(t, pusher)
 				it := itemOf(t, p, task.ID)
-				for end := time.Now().Add(20 * time.Second); it.State == pawl.ItemLeased && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				end := time.Now().Add(20 * time.Second)
+				for ; it.State == pawl.ItemInProgress && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					it = itemOf(t, p, task.ID)
 				}
 				if it.State != pawl.ItemCompleted || !strings.Contains(string(it.Result), `"text"`) {

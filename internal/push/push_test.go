@@ -83,7 +83,7 @@ func TestWhatAnAnswerDoes(t *testing.T) {
 		"an empty result":       {status: 200, state: pawl.ItemCompleted, result: "null"},
 		"no content":            {status: 204, state: pawl.ItemCompleted, result: "null"},
 		"no JSON":               {status: 200, body: "done", state: pawl.ItemFailed, code: "invalid_result"},
-		"it reports itself":     {status: 202, state: pawl.ItemLeased},
+		"it reports itself":     {status: 202, state: pawl.ItemInProgress},
 		"refused":               {status: 422, body: "no such page", state: pawl.ItemFailed, code: "http_422"},
 		"redirected":            {status: 302, state: pawl.ItemFailed, code: "http_302"},
 		"not found":             {status: 404, state: pawl.ItemFailed, code: "http_404"},
@@ -295,6 +295,70 @@ func TestACallEndsWhenItsItemIsCancelled(t *testing.T) {
 	if it := itemOf(t, p, task); it.State != pawl.ItemCancelled {
 		t.Errorf("%s", it.State)
 	}
+}
+
+// A call counts as a start, also of an item that counts as not started so far, as one of a claim that has waited: when the
+// server dies in the call, an item with one attempt is not queued again.
+func TestACallIsAStart(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ, Payload: json.RawMessage("1"), MaxAttempts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pusher := called(t, p, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			p.Advance(time.Hour) // no heartbeat comes in time, as if the server had died
+			if _, err := p.Service.Sweep(context.WithoutCancel(r.Context())); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(202)
+		})
+		ask := pawl.ClaimRequest{WorkerID: pusher.worker, Types: []string{typ}, LeaseSeconds: 60, Prefetch: true}
+		leases, err := p.Service.Claim(t.Context(), ask)
+		if err != nil || len(leases) != 1 {
+			t.Fatal(leases, err)
+		}
+		pusher.call(t.Context(), pusher.lines[0], leases[0])
+		if it := itemOf(t, p, task.ID); it.State != pawl.ItemFailed {
+			t.Errorf("%s", it.State)
+		}
+	})
+}
+
+// A result that comes while an effect of the attempt is open fails the attempt, which is repeated: it does not wait for the
+// end of the lease.
+func TestAResultWithAnOpenEffect(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := make1(t, p)
+		pusher := called(t, p, func(w http.ResponseWriter, r *http.Request) {
+			var item pawl.Lease
+			_ = json.NewDecoder(r.Body).Decode(&item)
+			open := pawl.OpenEffectCall{ItemID: item.ID, WorkerID: item.WorkerID, Attempt: item.Attempt, Name: "pay", Key: "k", RequestHash: "h"}
+			if _, err := p.Service.OpenEffect(context.WithoutCancel(r.Context()), open); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, `"done"`)
+		})
+		once(t, pusher)
+		if it := itemOf(t, p, task); it.State != pawl.ItemScheduled || it.Error == nil || it.Error.Code != pawl.ReasonEffectOpen {
+			t.Errorf("%s %+v", it.State, it.Error)
+		}
+	})
+}
+
+// An item that was cancelled between its claim and its call is not sent.
+func TestACancelledItemIsNotSent(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	task := make1(t, p)
+	pusher := called(t, p, func(http.ResponseWriter, *http.Request) { t.Error("it is called") })
+	leases, err := pusher.claim(t.Context(), pusher.lines[0], 1, 0)
+	if err != nil || len(leases) != 1 {
+		t.Fatal(leases, err)
+	}
+	if _, err := p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: task}}); err != nil {
+		t.Fatal(err)
+	}
+	pusher.call(t.Context(), pusher.lines[0], leases[0])
 }
 
 func TestAnItemIsReleasedWhenTheServerStops(t *testing.T) {

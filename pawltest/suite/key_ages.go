@@ -51,6 +51,43 @@ var keyAges = noun{"the age of keys", []promise{
 		_, err := w.key("", "k")
 		w.refused(err, pawl.CodeNotFound)
 	}},
+	{"a key does not expire while a run holds it that took it over", func(w *fixture) {
+		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: 60, LockSeconds: 60}
+		b := w.beginRun(ask)
+		w.advance(30 * time.Second)
+		_, err := first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token}}))
+		w.ok(err, "fail")
+		w.advance(25 * time.Second)
+		next := w.beginRun(ask)
+		for range 2 {
+			w.advance(20 * time.Second)
+			w.sweep()
+			w.refused(w.tryBegin(ask), pawl.CodeKeyInFlight)
+		}
+		w.finishKey(pawl.KeyDone{Key: "k", Token: next.Token, Response: raw(`1`)})
+	}},
+	{"a key without expiry is removed seven days after the lease of a run that never ended", func(w *fixture) {
+		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1})
+		w.advance(7 * 24 * time.Hour)
+		w.sweep()
+		_, err := w.key("", "k")
+		w.ok(err, "the key")
+		w.advance(2 * time.Minute)
+		w.atLeast(w.sweep().KeysPruned, 1, "keys pruned") // an interface may have had keys of its own
+		_, err = w.key("", "k")
+		w.refused(err, pawl.CodeNotFound)
+	}},
+	{"a key without expiry is kept while a run holds it, however long ago one failed", func(w *fixture) {
+		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1}
+		b := w.beginRun(ask)
+		_, err := first(w.svc.FailKeys(w.ctx, []pawl.KeyDone{{Key: "k", Token: b.Token}}))
+		w.ok(err, "fail")
+		w.advance(7*24*time.Hour - time.Second)
+		w.beginRun(ask)
+		w.advance(2 * time.Second)
+		w.sweep()
+		w.refused(w.tryBegin(ask), pawl.CodeKeyInFlight)
+	}},
 	{"the sweep removes what has expired", func(w *fixture) {
 		for _, k := range []string{"a", "b"} {
 			w.beginRun(pawl.KeyBegin{Key: k, RequestHash: "h"})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -31,10 +32,18 @@ const Kind = "nats"
 const answerTime = 10 * time.Second
 
 // New returns a sink. It connects at the first Send; after that the NATS library
-// reconnects by itself.
+// reconnects by itself. A malformed URL is an invalid error.
 func New(o Options) (relay.Sink, error) {
 	if o.URL == "" {
 		return nil, pawl.Invalid("/relay", "no NATS URL")
+	}
+	for server := range strings.SplitSeq(o.URL, ",") {
+		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
+			server = "nats://" + server // as the NATS library does
+		}
+		if _, err := url.Parse(server); err != nil {
+			return nil, pawl.Invalid("/relay", "not a NATS URL") // err contains the URL and its password
+		}
 	}
 	if o.Stream == "" {
 		o.Stream = "PAWL"

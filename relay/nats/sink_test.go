@@ -17,6 +17,21 @@ import (
 	natsrelay "github.com/pawl-work/pawl/relay/nats"
 )
 
+// A URL that cannot be read is refused, and its password is not in the error: the state of a relay shows errors.
+func TestAMalformedURLIsRefused(t *testing.T) {
+	for _, url := range []string{"nats://pawl:s3cret%zz@localhost", "nats://localhost,nats://pawl:s3cret,2@localhost",
+		"pawl:s3 cret@localhost", "nats://pawl:s3cret@local host", ""} {
+		if _, err := natsrelay.New(natsrelay.Options{URL: url}); pawl.CodeOf(err) != pawl.CodeInvalid || strings.Contains(err.Error(), "s3") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	for _, url := range []string{"nats://localhost", "localhost:4222", "tls://pawl:secret@localhost:4222, nats://other"} {
+		if _, err := natsrelay.New(natsrelay.Options{URL: url}); err != nil {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
 // The sink creates the stream, and subjects name the event. A message that is sent twice is stored
 // once. A message of another Pawl with the same number is a different one. A message that is too
 // large is refused permanently.

@@ -65,6 +65,16 @@ func (a *App) EngineOptions() engine.Options {
 // each falls back to the next.
 var families = []string{"DB_", "API_PG_DB_"}
 
+// ProgramEnv returns the environment of programs that Pawl starts. It leaves out Pawl's own settings, which may contain
+// keys and passwords, except the variables that are named.
+func ProgramEnv(env, named []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		ours := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		return !slices.Contains(named, name) && (ours("PAWL_") || slices.ContainsFunc(families, ours))
+	})
+}
+
 // NameDatabase sets the database from DB_URL, or from DB_HOST and its like, if no
 // setting names one. It returns the variables of the family that it does not use.
 func (a *App) NameDatabase(cfg *Config) (unused []string) {

@@ -148,11 +148,7 @@ const endTime = 5 * time.Second
 // start runs a server as a program. Its environment has none of Pawl's settings, which may have keys in them.
 func start(a *cli.App, args []string) (mcpgate.Conn, error) {
 	cmd := exec.Command(args[0], args[1:]...)
-	for _, v := range a.Env {
-		if !strings.HasPrefix(v, "PAWL_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd.Env = cli.ProgramEnv(a.Env, nil)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

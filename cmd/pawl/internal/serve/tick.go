@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/db"
 	"github.com/pawl-work/pawl/engine"
-	"github.com/pawl-work/pawl/internal/push"
 	"github.com/pawl-work/pawl/internal/terminal"
 	"github.com/pawl-work/pawl/relay"
 )
@@ -53,25 +53,26 @@ func TickCommand(a *cli.App) *cobra.Command {
 func tick(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions) (pawl.Ticked, error) {
 	out, err := s.Tick(ctx)
 	e, own := s.(*engine.Engine)
-	if err == nil && own { // a server has called its own
-		var calls *push.Pusher
-		if calls, err = pusher(a, s); err == nil && calls != nil {
-			var again time.Time
-			out.Did.Pushed, again, err = calls.Once(ctx)
-			out.Again(again)
-		}
+	if err != nil || !own { // a server has called its own
+		return out, err
 	}
-	if err != nil || !own || len(sinks) == 0 {
+	calls, err := pusher(a, s)
+	if err == nil && calls != nil {
+		var again time.Time
+		out.Did.Pushed, again, err = calls.Once(ctx)
+		out.Again(again)
+	}
+	if len(sinks) == 0 {
 		return out, err
 	}
 	deliver := onceRelayed(a, e, sinks)
-	sent, again, err := deliver(ctx)
+	sent, again, failed := deliver(ctx)
 	out.Did.Relayed = sent
 	out.Again(again)
 	for _, sink := range sinks {
 		_ = sink.Sink.Close() // what it has confirmed is stored
 	}
-	return out, err
+	return out, errors.Join(err, failed)
 }
 
 // onceRelayed delivers once to the configured sinks. There is none: it is nil.

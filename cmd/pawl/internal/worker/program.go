@@ -153,16 +153,6 @@ func programInput(ctx context.Context) (pawl.Lease, []byte, error) {
 	return lease, raw, err
 }
 
-// ProgramEnv returns the environment of programs. It leaves out the worker's own
-// settings, which may contain keys and passwords, except the variables that are named.
-func ProgramEnv(env, named []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return !slices.Contains(named, name) &&
-			slices.ContainsFunc([]string{"PAWL_", "DB_", "API_PG_DB_"}, func(p string) bool { return strings.HasPrefix(name, p) })
-	})
-}
-
 // command is the program for one item, in a process group of its own. When ctx ends, the
 // group is asked to stop, and killed after the grace.
 func (p program) command(ctx context.Context, l pawl.Lease) *exec.Cmd {

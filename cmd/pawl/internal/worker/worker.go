@@ -33,7 +33,7 @@ func Command(a *cli.App) *cobra.Command {
 			return cli.Invalid("%v", err)
 		}
 		return cli.Traced(a, cli.With(a, func(ctx context.Context, s pawl.Claimer, args []string) error {
-			p := program{args: args, stderr: a.Stderr, env: ProgramEnv(a.Env, a.Config.Worker.PassEnv), grace: stopGrace, log: a.Log()}
+			p := program{args: args, stderr: a.Stderr, env: cli.ProgramEnv(a.Env, a.Config.Worker.PassEnv), grace: stopGrace, log: a.Log()}
 			p.types, _ = s.(typeReader)
 			if err := childproc.KillChildrenAtEnd(); err != nil {
 				return err
