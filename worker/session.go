@@ -59,7 +59,9 @@ func (s *session) Progress(ctx context.Context, call pawl.ProgressCall) error {
 // Suspend gives the lease up. Heartbeats stop first, so that none is answered with
 // lease_lost for a lease that the worker gave up.
 func (s *session) Suspend(ctx context.Context, call pawl.SuspendCall) error {
-	s.w.drain(s.j)
+	if err := s.w.drain(s.j); err != nil {
+		return err
+	}
 	if !s.setState(jobRunning, jobSuspended) {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: "suspend", Message: "the claim is over"}
 	}
