@@ -102,9 +102,10 @@ export class Messages {
     return writing;
   }
 
-  /** Saves what is written and not saved. */
+  /** Saves what is written and not saved. It throws why that was refused, unless the message was stopped. */
   async flush(): Promise<void> {
     for (const m of this.#open) await m.flush();
+    for (const m of this.#open) m.check();
   }
 }
 
@@ -224,6 +225,11 @@ class Writing implements MessageWriter {
 
   async flush(): Promise<void> {
     if (!this.#ended) await this.#writer.flush();
+  }
+
+  check(): void {
+    const { aborted, reason } = this.#lost.signal;
+    if (this.#writer.unsaved && aborted && !(reason instanceof Stopped)) throw reason;
   }
 }
 

@@ -11,7 +11,7 @@ import { Messages, type MessageOptions, type MessageWriter } from "./message.ts"
 import { Sleeps, type SignalWait } from "./sleeps.ts";
 import { Steps } from "./step.ts";
 import { attempt } from "./trace.ts";
-import { Waits, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
+import { Suspended, Waits, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
 import { Stopped } from "./writer.ts";
 
 export interface WorkOptions {
@@ -257,10 +257,10 @@ async function outcomeOf(job: Job, messages: Messages, handle: (job: Job) => Pro
     await messages.flush();
     return lost() ? undefined : resultOf(result);
   } catch (error) {
-    await messages.flush();
+    const unsaved = await messages.flush().then(() => undefined, (why: unknown) => why);
     if (over.reason instanceof Ending) return { verb: "release" };
     if (over.reason instanceof Stopped || error instanceof Stopped) return resultOf(null);
     if (lost() || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
-    return failureOf(error);
+    return failureOf(error instanceof Suspended ? (unsaved ?? error) : error);
   }
 }
