@@ -1,4 +1,4 @@
-import { again, fence, PawlError, type Lease, type Pawl } from "./client.ts";
+import { fence, PawlError, report, type Lease, type Pawl } from "./client.ts";
 import { Permanent, RetryAfter, wordsOf } from "./failure.ts";
 import { plain } from "./json.ts";
 import { Suspended, type Suspension } from "./waits.ts";
@@ -49,7 +49,7 @@ function unfit(message: string): Outcome {
 export async function handIn(pawl: Pawl, lease: Lease, outcome: Outcome, signal: AbortSignal, refused: (verb: Outcome["verb"], error: unknown) => void): Promise<Outcome | undefined> {
   for (;;) {
     try {
-      await again(() => post(pawl, lease, outcome), signal);
+      await report(() => post(pawl, lease, outcome), signal);
       return outcome;
     } catch (error) {
       const next = insteadOf(outcome, error);

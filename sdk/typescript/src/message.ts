@@ -1,4 +1,4 @@
-import { again, fence, PawlError, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
+import { again, fence, PawlError, report, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
 import { argsOf } from "./args.ts";
 import { plain } from "./json.ts";
 import { messagesOf } from "./resume.ts";
@@ -237,7 +237,7 @@ class Writing implements MessageWriter {
 export async function finish(pawl: Pawl, lease: Lease, id: string, usage: Usage | undefined, signal: AbortSignal): Promise<Message> {
   const params = { path: { id } };
   try {
-    return await again(() => pawl.POST("/v1/messages/{id}:finish", { params, body: { ...fence(lease), ...(usage ? { usage } : {}) } }), signal);
+    return await report(() => pawl.POST("/v1/messages/{id}:finish", { params, body: { ...fence(lease), ...(usage ? { usage } : {}) } }), signal);
   } catch (error) {
     if (!(error instanceof PawlError) || error.code !== "conflict") throw error;
     return again(() => pawl.GET("/v1/messages/{id}", { params }), signal);

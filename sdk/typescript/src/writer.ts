@@ -1,4 +1,4 @@
-import { again, fence, PawlError, type Chunk, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { fence, PawlError, report, type Chunk, type Lease, type Pawl, type Schemas } from "./client.ts";
 
 /** Thrown into a generation whose message somebody has stopped. */
 export class Stopped extends Error {
@@ -63,7 +63,7 @@ export class Writer {
     this.#size = 0;
     const saved = await this.try(async () => {
       const body = { ...fence(this.#lease), offset: this.#offset, chunks };
-      const said = await again(() => this.#pawl.POST("/v1/messages/{id}:append", { params: { path: { id: this.#id } }, body }), this.#lost.signal);
+      const said = await report(() => this.#pawl.POST("/v1/messages/{id}:append", { params: { path: { id: this.#id } }, body }), this.#lost.signal);
       this.#offset = said.offset;
       return true;
     });
@@ -82,7 +82,7 @@ export class Writer {
     await this.try(async () => {
       const body = { ...fence(this.#lease), snapshot, ...named };
       const once = { "Idempotency-Key": `${this.#id}:step:${number}:${this.#lease.attempt}` }; // a step counts, so it is not to be saved twice
-      await again(() => this.#pawl.POST("/v1/messages/{id}:step", { params: { path: { id: this.#id }, header: once }, body }), this.#lost.signal);
+      await report(() => this.#pawl.POST("/v1/messages/{id}:step", { params: { path: { id: this.#id }, header: once }, body }), this.#lost.signal);
     });
   }
 
