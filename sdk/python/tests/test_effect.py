@@ -138,6 +138,17 @@ def test_a_report_is_sent_again(
     assert (len(outside.keys), failing) == (2, [])
 
 
+def test_a_result_beside_an_open_effect_fails_the_attempt(shared: Server, client: pawl.Client, kind: str) -> None:
+    def pays(ctx: pawl.Context) -> int:
+        client.open_effect(ctx.lease, "charge", "h1")
+        return 7
+
+    with Running(shared, {kind: pays}):
+        task = ended(client, client.create_task(kind, max_attempts=1), "failed")
+    assert "of this attempt is open" in str(task["error"])
+    assert [e["state"] for e in client.list_effects(task_id=task["id"])] == ["unknown"]
+
+
 def test_another_task_gets_the_answer_of_a_key(shared: Server, client: pawl.Client, kind: str) -> None:
     outside = Outside()
 

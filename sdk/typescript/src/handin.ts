@@ -83,6 +83,7 @@ function insteadOf(outcome: Outcome, error: unknown): Outcome | undefined {
   if (!(error instanceof PawlError) || (outcome.verb !== "complete" && outcome.verb !== "submit")) return undefined;
   const { code, problem } = error;
   if (outcome.verb === "complete" && code === "conflict" && problem.allowed?.includes("submit")) return { ...outcome, verb: "submit" };
+  if (problem.reason === "effect_open") return failureOf(error); // the next attempt decides about the effect
   if (code !== "invalid" && code !== "too_large") return undefined;
   const where = problem.errors?.map((e) => `${e.pointer}: ${e.message}`).join("; ");
   return unfit(`the result was refused: ${where || problem.detail}`);
