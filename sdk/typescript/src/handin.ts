@@ -43,8 +43,8 @@ function unfit(message: string): Outcome {
 /**
  * Hands in what an item came to, until `signal` ends; `refused` is told of every call
  * that was refused. A result is submitted where the item's type wants it accepted; one
- * that the server does not take fails the item for good, and says why. It answers with
- * what the server took, if it took something.
+ * that the server does not take fails the item for good, and says why. A suspension that it
+ * does not take fails the attempt. It answers with what the server took, if it took something.
  */
 export async function handIn(pawl: Pawl, lease: Lease, outcome: Outcome, signal: AbortSignal, refused: (verb: Outcome["verb"], error: unknown) => void): Promise<Outcome | undefined> {
   for (;;) {
@@ -80,6 +80,7 @@ function post(pawl: Pawl, lease: Lease, { verb, ...said }: Outcome): Promise<{ d
 
 /** What to hand in when an outcome was refused. */
 function insteadOf(outcome: Outcome, error: unknown): Outcome | undefined {
+  if (outcome.verb === "suspend" && error instanceof PawlError && error.code !== "lease_lost") return failureOf(error);
   if (!(error instanceof PawlError) || (outcome.verb !== "complete" && outcome.verb !== "submit")) return undefined;
   const { code, problem } = error;
   if (outcome.verb === "complete" && code === "conflict" && problem.allowed?.includes("submit")) return { ...outcome, verb: "submit" };
