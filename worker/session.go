@@ -167,7 +167,7 @@ func (s *session) setState(from, to jobState) bool {
 // retryUntilLost retries a call until it is answered, the context or the worker ends,
 // or the claim is over. It reports whether a try before the last may have succeeded.
 func (s *session) retryUntilLost(ctx context.Context, do func(context.Context) error) (unsure bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(pawl.OneCall(ctx))
 	defer cancel()
 	defer context.AfterFunc(s.w.callCtx, cancel)()
 	for n := 1; ; n++ {
