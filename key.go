@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"time"
@@ -146,4 +147,18 @@ func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, f
 		_, err := one(keys.CompleteKeys(ctx, []KeyDone{done}))
 		return err
 	})
+}
+
+type keyOfTries struct{}
+
+// OneCall returns a context whose calls are tries of one call. A client that makes idempotency keys
+// gives them one, so that a try whose answer was lost is not carried out twice.
+func OneCall(ctx context.Context) context.Context {
+	return context.WithValue(ctx, keyOfTries{}, rand.Text())
+}
+
+// KeyOfTries returns the key that OneCall made; "" = none.
+func KeyOfTries(ctx context.Context) string {
+	key, _ := ctx.Value(keyOfTries{}).(string)
+	return key
 }

@@ -5,6 +5,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -129,19 +130,20 @@ func (r *request) repeats() bool {
 }
 
 // keyed gives a mutating call its idempotency key: that of its context, or one that the client
-// makes. n tells the requests of one call apart.
+// makes, which the tries of pawl.OneCall share. n tells the requests of one call apart.
 func (c *Client) keyed(ctx context.Context, r *request, n int) {
 	if !r.route.Mutates() {
 		return
 	}
-	if key, _ := ctx.Value(keyOfCall{}).(string); key != "" {
-		if r.key = key; n > 0 {
-			r.key += "#" + strconv.Itoa(n)
-		}
-		r.brief = false
-	} else if !c.opts.NoKeys && !r.route.Has(api.NoOwnKey|api.Repeatable) {
-		r.key, r.brief = rand.Text(), true
+	key, _ := ctx.Value(keyOfCall{}).(string)
+	own := key == "" && !c.opts.NoKeys && !r.route.Has(api.NoOwnKey|api.Repeatable)
+	if own {
+		key = cmp.Or(pawl.KeyOfTries(ctx), rand.Text())
 	}
+	if key != "" && n > 0 {
+		key += "#" + strconv.Itoa(n)
+	}
+	r.key, r.brief = key, own
 }
 
 type keyOfCall struct{}

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,4 +104,36 @@ func probing(happened bool, err error) pawl.EffectOptions {
 	return pawl.EffectOptions{Probe: func(context.Context, string) (pawl.Probed, error) {
 		return pawl.Probed{Happened: happened, Answer: 7}, err
 	}}
+}
+
+// A handler returns while an effect of its attempt is open: the server refuses the result, and the
+// attempt fails with what it said.
+func TestAResultBesideAnOpenEffectFailsTheAttempt(t *testing.T) {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+		task, _ := createChat(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })
+		goOn, ended := make(chan bool), make(chan error, 1)
+		runChatWorker(t, c, worker.Options{}, func(ctx context.Context) error {
+			sends := make(chan bool)
+			go func() {
+				_, err := pawl.Effect(ctx, "charge", pawl.EffectOptions{}, func(context.Context, string) (int, error) {
+					close(sends)
+					<-goOn
+					return 7, nil
+				})
+				ended <- err
+			}()
+			<-sends
+			return nil
+		})
+		it := waitForState(t, p, task, pawl.ItemFailed)
+		if it.Error == nil || !strings.Contains(it.Error.Message, "of this attempt is open") {
+			t.Errorf("%+v", it.Error)
+		}
+		list, err := p.Engine.ListEffects(t.Context(), pawl.EffectFilter{States: []pawl.EffectState{pawl.EffectUnknown}})
+		if err != nil || len(list.Items) != 1 {
+			t.Errorf("%+v, %v", list.Items, err)
+		}
+		close(goOn)
+		receive(t, ended)
+	})
 }

@@ -88,7 +88,9 @@ func (w *runner) run(j *job, l pawl.Lease) {
 // finish sends the handler's messages, reports its result and frees its slot.
 func (w *runner) finish(j *job, out json.RawMessage, err error, start time.Time) {
 	j.took = clock.Now().Sub(start)
-	w.drain(j)
+	if refused := w.drain(j); err == nil {
+		err = refused
+	}
 	w.mu.Lock()
 	j.endWriters(errClaimOver)
 	before := j.state

@@ -128,17 +128,25 @@ func (w *runner) appended(p *messageWriter, a pawl.Appended, err error) {
 	}
 }
 
-// drain waits until the handler's chunks are accepted, at most until its lease
-// expires.
-func (w *runner) drain(j *job) {
+// drain waits until the handler's chunks are accepted, at most until its lease expires. It
+// returns why chunks were not accepted, unless their message was stopped or the claim is over.
+func (w *runner) drain(j *job) (refused error) {
 	w.mu.Lock()
 	writers, left := j.writers, j.lease.expiresAt.Sub(clock.Now())
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(w.callCtx, left)
 	defer cancel()
 	for _, p := range writers {
-		_ = p.flush(ctx) // appended has handled the error
+		if err := p.flush(ctx); refused == nil && err != errFinished && !errors.Is(err, pawl.ErrStopped) {
+			refused = err
+		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j.state != jobRunning {
+		return nil
+	}
+	return refused
 }
 
 // stopMessages ends the writers of messages that a heartbeat's answer lists as

@@ -533,3 +533,37 @@ func TestWhatIsRefusedIsToldAtTheNextCall(t *testing.T) {
 		waitUntil(t, "the message has ended", func() bool { return message().Status == pawl.MessageError })
 	})
 }
+
+// A handler that returns, or suspends its item, while its last words are refused: the message is
+// not to end without them as if it were complete.
+func TestRefusedLastWordsFailTheAttempt(t *testing.T) {
+	eachService(t, func(t *testing.T, p *pawltest.Pawl, c pawl.Claimer) {
+		for name, last := range map[string]func(context.Context) error{
+			"returns":  func(context.Context) error { return nil },
+			"suspends": func(ctx context.Context) error { return pawl.Sleep(ctx, "rest", time.Hour) },
+		} {
+			task, message := createChat(t, p, func(n *pawl.NewTask) { n.MaxAttempts = 1 })
+			stop := runChatWorker(t, limitClaims(1, c), worker.Options{FlushEvery: time.Second}, func(ctx context.Context) error {
+				m, err := pawl.StartMessage(ctx, pawl.Reply{})
+				if err != nil {
+					return err
+				}
+				if err := m.Write(pawl.Chunk{Type: pawl.ChunkText, Text: "a\x00"}); err != nil {
+					return err
+				}
+				return last(ctx)
+			})
+			waitUntil(t, "the attempt ends", func() bool {
+				state := only(t, p, task).State
+				return state != pawl.ItemQueued && state != pawl.ItemLeased && state != pawl.ItemInProgress
+			})
+			if it := only(t, p, task); it.State != pawl.ItemFailed || !strings.Contains(it.Error.Message, "NUL") {
+				t.Fatalf("%s: %s, %v", name, it.State, it.Error)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			waitUntil(t, "the message has ended", func() bool { return message().Status == pawl.MessageError })
+		}
+	})
+}

@@ -199,7 +199,10 @@ func (w *runner) handleAnswer(h *result, err error) (again bool) {
 	case h.verb <= submit && (code == pawl.CodeInvalid || code == pawl.CodeTooLarge):
 		message := "the result was refused: " + refusalText(err)
 		j.log.Warn("the result was refused, and its item fails", "error", message)
-		return w.failInstead(h, CodeInvalidResult, message)
+		return h.failInstead(pawl.Permanent(Failed(pawl.Failure{Code: CodeInvalidResult, Message: message})))
+	case h.verb <= submit && code == pawl.CodeConflict && errors.As(err, &e) && e.Reason == pawl.ReasonEffectOpen:
+		j.log.Warn("the result was refused, and its attempt fails", "error", err)
+		return h.failInstead(err) // which makes the effect unknown: the next attempt decides about it
 	case h.verb == complete && code == pawl.CodeConflict && errors.As(err, &e) && pawl.ItemState(e.State).Leased():
 		h.verb, h.retryAt = submit, time.Time{} // a lease forbids complete only if the type's results need acceptance
 		return true
@@ -258,10 +261,10 @@ func refusalText(err error) string {
 	return strings.Join(out, "; ")
 }
 
-// failInstead turns a refused result into a permanent failure with the reason.
-func (w *runner) failInstead(h *result, code, message string) bool {
+// failInstead turns a refused result into a failure with an error; it is to be sent again.
+func (h *result) failInstead(err error) (again bool) {
 	h.verb, h.payload, h.maybeDone, h.retryAt = fail, nil, false, time.Time{}
-	h.failure = failCall(h.job.fence, pawl.Permanent(Failed(pawl.Failure{Code: code, Message: message})))
+	h.failure = failCall(h.job.fence, err)
 	return true
 }
 

@@ -59,7 +59,9 @@ func (s *session) Progress(ctx context.Context, call pawl.ProgressCall) error {
 // Suspend gives the lease up. Heartbeats stop first, so that none is answered with
 // lease_lost for a lease that the worker gave up.
 func (s *session) Suspend(ctx context.Context, call pawl.SuspendCall) error {
-	s.w.drain(s.j)
+	if err := s.w.drain(s.j); err != nil {
+		return err
+	}
 	if !s.setState(jobRunning, jobSuspended) {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: "suspend", Message: "the claim is over"}
 	}
@@ -165,7 +167,7 @@ func (s *session) setState(from, to jobState) bool {
 // retryUntilLost retries a call until it is answered, the context or the worker ends,
 // or the claim is over. It reports whether a try before the last may have succeeded.
 func (s *session) retryUntilLost(ctx context.Context, do func(context.Context) error) (unsure bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(pawl.OneCall(ctx))
 	defer cancel()
 	defer context.AfterFunc(s.w.callCtx, cancel)()
 	for n := 1; ; n++ {

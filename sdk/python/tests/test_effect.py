@@ -15,6 +15,9 @@ import pytest
 
 import pawl
 import pawl.testing
+from pawl import _rules
+from pawl._async.connection import AsyncCall
+from pawl._sync.connection import Call
 
 from .conftest import Running, ended, until
 
@@ -106,6 +109,44 @@ def handler(outside: Outside, options: dict[str, Any], is_async: bool) -> Any:
         return await ctx.effect("charge", outside.pay, request={"eur": 20}, **options)
 
     return other if is_async else plain
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_report_is_sent_again(
+    shared: Server, client: pawl.Client, kind: str, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = [
+        (name, error)
+        for name in ("report_effect_failed", "report_effect_done")
+        for error in (_rules.away(name, httpx.ReadTimeout("slow")), pawl.InternalError("a fault"))
+    ]
+
+    def first_failing(once: Any) -> Any:
+        def instead(call: Any, r: _rules.Request, raw: bool) -> Any:
+            if failing and r.route.name == failing[0][0]:
+                raise failing.pop(0)[1]
+            return once(call, r, raw)
+
+        return instead
+
+    for call in (AsyncCall, Call):
+        monkeypatch.setattr(call, "_once", first_failing(call._once))
+    outside = Outside(pawl.NotDone("refused"))
+    client.put_type(kind, {"backoff": {"base_seconds": 1, "max_seconds": 1}})
+    with Running(shared, {kind: handler(outside, {}, is_async)}):
+        ended(client, client.create_task(kind, max_attempts=2))
+    assert (len(outside.keys), failing) == (2, [])
+
+
+def test_a_result_beside_an_open_effect_fails_the_attempt(shared: Server, client: pawl.Client, kind: str) -> None:
+    def pays(ctx: pawl.Context) -> int:
+        client.open_effect(ctx.lease, "charge", "h1")
+        return 7
+
+    with Running(shared, {kind: pays}):
+        task = ended(client, client.create_task(kind, max_attempts=1), "failed")
+    assert "of this attempt is open" in str(task["error"])
+    assert [e["state"] for e in client.list_effects(task_id=task["id"])] == ["unknown"]
 
 
 def test_another_task_gets_the_answer_of_a_key(shared: Server, client: pawl.Client, kind: str) -> None:

@@ -5,21 +5,24 @@ import { now } from "./clock.ts";
 const { url, headers } = workerData as { url: string; headers: { [name: string]: string } };
 const timers = new Map<number, NodeJS.Timeout>();
 
-/** What the worker says: of a lease whose heartbeats are to begin, with every, or to end. */
-export type Told = { n: number; id?: string; body?: string; every?: number };
+/** When heartbeats are sent, in ms: the first, and then one after each `every`. One that is not answered within `limit` has failed. */
+export type Pace = { first: number; every: number; limit: number };
+
+/** What the worker says: of a lease whose heartbeats are to begin, with a pace, or to end. */
+export type Told = { n: number; id?: string; body?: string; pace?: Pace };
 
 /** What became of a heartbeat. */
 export type Beat = { n: number; at: number; status?: number; retryAfter?: string; said?: unknown; error?: string };
 
-parentPort?.on("message", ({ n, id = "", body = "", every }: Told) => {
-  clearInterval(timers.get(n));
+parentPort?.on("message", ({ n, id = "", body = "", pace }: Told) => {
+  clearTimeout(timers.get(n));
   timers.delete(n);
-  if (every === undefined) return;
+  if (!pace) return;
   const beat = async () => {
     const at = now();
     let answer: Beat = { n, at };
     try {
-      const request = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body, redirect: "manual" as const };
+      const request = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body, redirect: "manual" as const, signal: AbortSignal.timeout(pace.limit) };
       const response = await fetch(`${url}/v1/items/${encodeURIComponent(id)}:heartbeat`, request);
       const said: unknown = await response.json().catch(() => undefined);
       answer = { ...answer, status: response.status, retryAfter: response.headers.get("Retry-After") ?? "", said };
@@ -28,5 +31,9 @@ parentPort?.on("message", ({ n, id = "", body = "", every }: Told) => {
     }
     parentPort?.postMessage(answer);
   };
-  timers.set(n, setInterval(() => void beat(), every));
+  const begin = () => {
+    timers.set(n, setInterval(() => void beat(), pace.every));
+    void beat();
+  };
+  timers.set(n, setTimeout(begin, pace.first));
 });

@@ -102,20 +102,31 @@ export async function must<T>(call: Promise<Answer<T>>): Promise<T> {
   throw new PawlError({ type: "about:blank", title, detail: title, status: response.status, code }, after);
 }
 
+const passing = ["unavailable", "limit", "key_in_flight"]; // an earlier try may be the call that has the key
+
 /**
- * `must`, tried again while the server cannot be reached or asks for patience: for
- * calls that may be repeated. It waits as long as the server says, and ends with
- * `signal`, or without one after ten tries, about 10 s.
+ * `must`, tried again while the server cannot be reached, asks for patience or is still in an
+ * earlier call with the idempotency key: for calls that may be repeated. It waits as long as the
+ * server says, and ends with `signal`, or without one after ten tries, about 10 s.
  */
-export async function again<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
+export function again<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
+  return repeat(passing, call, signal);
+}
+
+/** `again` for what a worker reports, which is lost otherwise: also after an internal error of the server. */
+export function report<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
+  return repeat([...passing, "internal"], call, signal);
+}
+
+async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
   for (let n = 0; ; n++) {
     let asked = 0;
     try {
       return await must(call());
     } catch (error) {
       if (error instanceof PawlError) asked = error.retryAfter * 1000;
-      const passing = error instanceof TypeError || (error instanceof PawlError && (error.code === "unavailable" || error.code === "limit"));
-      if (!passing || signal?.aborted || (!signal && n === 9)) throw error;
+      const passes = error instanceof TypeError || (error instanceof PawlError && codes.includes(error.code));
+      if (!passes || signal?.aborted || (!signal && n === 9)) throw error;
     }
     await pause(Math.max(Math.min(50 * 2 ** n, 2000), asked), undefined, signal ? { signal } : {});
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { again, fence, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { again, fence, PawlError, report, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { hashOf } from "./canonical.ts";
 import { Permanent, wordsOf } from "./failure.ts";
 import { plain } from "./json.ts";
@@ -104,12 +104,12 @@ export class Effects {
       answer = plain(await fn(opened.key));
     } catch (error) {
       const body = { ...this.#held(), ...sending, error: { message: wordsOf(error) } };
-      const report = () =>
+      const told = () =>
         error instanceof NotDone ? this.#pawl.POST("/v1/effects/{id}:failed", { params, body }) : this.#pawl.POST("/v1/effects/{id}:unknown", { params, body });
-      await again(report).catch(() => {}); // the error of fn says more; the end of the attempt makes it unknown
+      await report(told).catch(() => {}); // the error of fn says more; the end of the attempt makes it unknown
       throw error;
     }
-    await again(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), ...sending, answer } }));
+    await report(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), ...sending, answer } }));
     return answer;
   }
 
@@ -132,8 +132,8 @@ export class Effects {
   async #probed(id: string, found: Probed): Promise<void> {
     const params = { path: { id } };
     try {
-      if (found.happened) await again(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer: plain(found.answer) } }));
-      else await again(() => this.#pawl.POST("/v1/effects/{id}:failed", { params, body: { ...this.#held(), error: { code: "probe", message: "the outside does not know it" } } }));
+      if (found.happened) await report(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer: plain(found.answer) } }));
+      else await report(() => this.#pawl.POST("/v1/effects/{id}:failed", { params, body: { ...this.#held(), error: { code: "probe", message: "the outside does not know it" } } }));
     } catch (error) {
       if (error instanceof PawlError && error.code === "lease_lost") throw decided(id); // this attempt may not say so, as in a fork
       throw error;

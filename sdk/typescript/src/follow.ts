@@ -60,7 +60,7 @@ export async function* followMessage(pawl: Pawl, id: string, signal?: AbortSigna
   const place = placeOf(pawl);
   if (!place) throw new Error("followMessage needs a client that was made without fetch");
   const content = new MessageContent();
-  let after = -1;
+  let after = ""; // the id of the last frame: EPOCH-NUMBER, or the number alone in the first epoch
   let told = -1; // the end of the last cut: a reader that comes back there gets it again
   for (let failures = 0; ; ) {
     try {
@@ -76,7 +76,8 @@ export async function* followMessage(pawl: Pawl, id: string, signal?: AbortSigna
             yield content;
           }
         }
-        if (last) after = Number(last);
+        if (event === "snapshot") told = -1; // in a later epoch, numbers are given anew
+        if (last) after = last;
         if (event === "end") return;
       }
     } catch (error) {
@@ -96,13 +97,13 @@ interface Frame {
 }
 
 /** The frames of one connection. */
-async function* connect({ url, headers }: { url: string; headers: Record<string, string> }, id: string, after: number, signal?: AbortSignal): AsyncGenerator<Frame> {
+async function* connect({ url, headers }: { url: string; headers: Record<string, string> }, id: string, after: string, signal?: AbortSignal): AsyncGenerator<Frame> {
   const quiet = new AbortController();
   const timer = setTimeout(() => quiet.abort(new Error("the stream is silent")), silence);
   try {
-    const to = `${url}/v1/messages/${encodeURIComponent(id)}/stream?after=${after}`;
+    const to = `${url}/v1/messages/${encodeURIComponent(id)}/stream`;
     const until = signal ? AbortSignal.any([signal, quiet.signal]) : quiet.signal;
-    const response = await fetch(to, { headers: { ...headers, accept: "text/event-stream" }, redirect: "manual", signal: until });
+    const response = await fetch(to, { headers: { ...headers, accept: "text/event-stream", ...(after ? { "Last-Event-ID": after } : {}) }, redirect: "manual", signal: until });
     if (!response.ok || !response.body) throw await refusal(response);
     const decoder = new TextDecoder();
     let rest = "";

@@ -1,4 +1,4 @@
-import { again, fence, PawlError, type Lease, type Pawl } from "./client.ts";
+import { fence, PawlError, report, type Lease, type Pawl } from "./client.ts";
 import { Permanent, RetryAfter, wordsOf } from "./failure.ts";
 import { plain } from "./json.ts";
 import { Suspended, type Suspension } from "./waits.ts";
@@ -43,13 +43,13 @@ function unfit(message: string): Outcome {
 /**
  * Hands in what an item came to, until `signal` ends; `refused` is told of every call
  * that was refused. A result is submitted where the item's type wants it accepted; one
- * that the server does not take fails the item for good, and says why. It answers with
- * what the server took, if it took something.
+ * that the server does not take fails the item for good, and says why. A suspension that it
+ * does not take fails the attempt. It answers with what the server took, if it took something.
  */
 export async function handIn(pawl: Pawl, lease: Lease, outcome: Outcome, signal: AbortSignal, refused: (verb: Outcome["verb"], error: unknown) => void): Promise<Outcome | undefined> {
   for (;;) {
     try {
-      await again(() => post(pawl, lease, outcome), signal);
+      await report(() => post(pawl, lease, outcome), signal);
       return outcome;
     } catch (error) {
       const next = insteadOf(outcome, error);
@@ -80,9 +80,11 @@ function post(pawl: Pawl, lease: Lease, { verb, ...said }: Outcome): Promise<{ d
 
 /** What to hand in when an outcome was refused. */
 function insteadOf(outcome: Outcome, error: unknown): Outcome | undefined {
+  if (outcome.verb === "suspend" && error instanceof PawlError && error.code !== "lease_lost") return failureOf(error);
   if (!(error instanceof PawlError) || (outcome.verb !== "complete" && outcome.verb !== "submit")) return undefined;
   const { code, problem } = error;
   if (outcome.verb === "complete" && code === "conflict" && problem.allowed?.includes("submit")) return { ...outcome, verb: "submit" };
+  if (problem.reason === "effect_open") return failureOf(error); // the next attempt decides about the effect
   if (code !== "invalid" && code !== "too_large") return undefined;
   const where = problem.errors?.map((e) => `${e.pointer}: ${e.message}`).join("; ");
   return unfit(`the result was refused: ${where || problem.detail}`);

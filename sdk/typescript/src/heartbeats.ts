@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import type { Beat, Told } from "./beat.ts";
+import type { Beat, Pace, Told } from "./beat.ts";
 import { now } from "./clock.ts";
 import { fence, must, placeOf, type Lease, type Pawl, type Schemas } from "./client.ts";
 
@@ -10,7 +10,7 @@ type Answered = (at: number, said: Promise<Heartbeat>) => void;
 
 interface Kept {
   lease: Lease;
-  every: number;
+  pace: Pace;
   answered: Answered;
   timer?: NodeJS.Timeout;
 }
@@ -47,9 +47,11 @@ export class Heartbeats {
   /** Keeps a lease alive until the function that it returns is called. */
   keep(lease: Lease, every: number, answered: Answered): () => void {
     const n = ++this.#last;
-    const kept: Kept = { lease, every, answered };
+    // The first one comes soon: it tells the server that the item was begun.
+    const pace = { first: Math.min(every, 1000), every, limit: Math.min(Math.max(every, 500), 10_000) };
+    const kept: Kept = { lease, pace, answered };
     this.#kept.set(n, kept);
-    if (this.#thread) this.#tell({ n, id: lease.id, body: JSON.stringify(fence(lease)), every });
+    if (this.#thread) this.#tell({ n, id: lease.id, body: JSON.stringify(fence(lease)), pace });
     else this.#here(kept);
     return () => {
       this.#kept.delete(n);
@@ -64,8 +66,16 @@ export class Heartbeats {
 
   /** Sends the heartbeats from the event loop. */
   #here(kept: Kept): void {
+    const { first, every, limit } = kept.pace;
     const params = { path: { id: kept.lease.id } };
-    kept.timer = setInterval(() => kept.answered(now(), must(this.#pawl.POST("/v1/items/{id}:heartbeat", { params, body: fence(kept.lease) }))), kept.every);
+    const beat = () => {
+      const call = { params, body: fence(kept.lease), signal: AbortSignal.timeout(limit) };
+      kept.answered(now(), must(this.#pawl.POST("/v1/items/{id}:heartbeat", call)));
+    };
+    kept.timer = setTimeout(() => {
+      kept.timer = setInterval(beat, every);
+      beat();
+    }, first);
   }
 
   async end(): Promise<void> {

@@ -1,7 +1,6 @@
-import { now } from "./clock.ts";
-import { PawlError, type Lease, type Pawl } from "./client.ts";
+import type { Lease, Pawl } from "./client.ts";
 import { Heartbeats } from "./heartbeats.ts";
-import { Cancelled } from "./worker.ts";
+import { keepLease } from "./lease.ts";
 
 export interface KeepAliveOptions {
   /** Between two heartbeats; by default a tenth of the lease. */
@@ -23,7 +22,6 @@ export interface KeepAlive {
 }
 
 const shared = new WeakMap<Pawl, { beats: Heartbeats; leases: number }>(); // one thread for all leases of a client
-const longest = 2 ** 31 - 1; // of a timer
 
 /**
  * Keeps a lease of `POST /v1/claims` alive, until `stop` or until it is lost: the server says so, it has
@@ -40,44 +38,23 @@ export function keepAlive(pawl: Pawl, lease: Lease, { intervalMs, maxFailures = 
   own.leases++;
   let running = true;
   let lost: Error | undefined;
-  let failures = 0;
-  let until = now() + Date.parse(lease.lease_expires_at) - Date.parse(lease.server_time);
-  let timer: NodeJS.Timeout | undefined;
   const stop = () => {
     if (!running) return;
     running = false;
-    clearTimeout(timer);
-    rest();
+    kept.stop();
     if (--own.leases > 0) return;
     shared.delete(pawl);
     void own.beats.end();
   };
-  const lose = (reason: Error) => {
-    if (!running) return;
-    stop();
-    lost = reason;
-    onLost?.(reason);
-  };
-  const watch = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => (now() < until ? watch() : lose(gone("the lease has ended, and no heartbeat was answered"))), Math.min(Math.max(until - now(), 1), longest));
-    timer.unref();
-  };
-  const rest = own.beats.keep(lease, every, async (at, said) => {
-    try {
-      const beat = await said;
-      failures = 0;
-      until = at + ms;
-      if (beat.cancelled) lose(new Cancelled("the item was cancelled"));
-      else if (running) watch();
-    } catch (error) {
-      const code = error instanceof PawlError ? error.code : "";
-      if (code === "lease_lost") lose(error as PawlError);
-      else if (code === "not_found" || code === "conflict") lose(gone((error as PawlError).message));
-      else if (++failures >= maxFailures) lose(gone(`${failures} heartbeats in a row failed`));
-    }
+  const kept = keepLease(own.beats, lease, {
+    ...(intervalMs === undefined ? {} : { every: intervalMs }),
+    maxFailures,
+    lost: (reason) => {
+      stop();
+      lost = reason;
+      onLost?.(reason);
+    },
   });
-  watch();
   return {
     get running() {
       return running;
@@ -87,8 +64,4 @@ export function keepAlive(pawl: Pawl, lease: Lease, { intervalMs, maxFailures = 
     },
     stop,
   };
-}
-
-function gone(detail: string): PawlError {
-  return new PawlError({ type: "about:blank", title: "lease lost", detail, status: 409, code: "lease_lost" });
 }

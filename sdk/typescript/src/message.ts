@@ -1,4 +1,4 @@
-import { again, fence, PawlError, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
+import { again, fence, PawlError, report, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
 import { argsOf } from "./args.ts";
 import { plain } from "./json.ts";
 import { messagesOf } from "./resume.ts";
@@ -102,9 +102,10 @@ export class Messages {
     return writing;
   }
 
-  /** Saves what is written and not saved. */
+  /** Saves what is written and not saved. It throws why that was refused, unless the message was stopped. */
   async flush(): Promise<void> {
     for (const m of this.#open) await m.flush();
+    for (const m of this.#open) m.check();
   }
 }
 
@@ -225,13 +226,18 @@ class Writing implements MessageWriter {
   async flush(): Promise<void> {
     if (!this.#ended) await this.#writer.flush();
   }
+
+  check(): void {
+    const { aborted, reason } = this.#lost.signal;
+    if (this.#writer.unsaved && aborted && !(reason instanceof Stopped)) throw reason;
+  }
 }
 
 /** Ends a message; one that has ended meanwhile is as it is. */
 export async function finish(pawl: Pawl, lease: Lease, id: string, usage: Usage | undefined, signal: AbortSignal): Promise<Message> {
   const params = { path: { id } };
   try {
-    return await again(() => pawl.POST("/v1/messages/{id}:finish", { params, body: { ...fence(lease), ...(usage ? { usage } : {}) } }), signal);
+    return await report(() => pawl.POST("/v1/messages/{id}:finish", { params, body: { ...fence(lease), ...(usage ? { usage } : {}) } }), signal);
   } catch (error) {
     if (!(error instanceof PawlError) || error.code !== "conflict") throw error;
     return again(() => pawl.GET("/v1/messages/{id}", { params }), signal);

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { ToolSet } from "ai";
-import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { fence, report, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { begin, type Going } from "./trace.ts";
 import type { Writer } from "./writer.ts";
 
@@ -88,7 +88,7 @@ async function keep({ pawl, lease, writer, signal }: Memory, name: string, tool_
   const snapshot = { tool_name, input: input ?? null, output: output ?? null };
   const body = { ...fence(lease), type: "tool_executed" as const, name, snapshot };
   const header = { "Idempotency-Key": randomUUID() }; // a call whose answer was lost saves nothing twice
-  await writer.try(() => again(() => pawl.POST("/v1/items/{id}:checkpoint", { params: { path: { id: lease.id }, header }, body }), signal));
+  await writer.try(() => report(() => pawl.POST("/v1/items/{id}:checkpoint", { params: { path: { id: lease.id }, header }, body }), signal));
   signal.throwIfAborted();
 }
 

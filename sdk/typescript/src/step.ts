@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { argsOf, differing, type StepArgs } from "./args.ts";
-import { again, fence, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { fence, report, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { Permanent } from "./failure.ts";
 import { plain } from "./json.ts";
 import { savedSteps } from "./resume.ts";
@@ -81,7 +81,7 @@ export class Steps {
   async save(name: string, said: Omit<Saved, "attempt">): Promise<Schemas["CheckpointRef"]> {
     const header = { "Idempotency-Key": randomUUID() }; // a call whose answer was lost saves nothing twice
     const call = { params: { path: { id: this.#lease.id }, header }, body: { ...fence(this.#lease), ...said, name } };
-    const ref = await again(() => this.pawl.POST("/v1/items/{id}:checkpoint", call)); // also when the lease is in doubt: the server decides
+    const ref = await report(() => this.pawl.POST("/v1/items/{id}:checkpoint", call)); // also when the lease is in doubt: the server decides
     this.remember(name, said);
     return ref;
   }

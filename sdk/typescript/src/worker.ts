@@ -6,11 +6,12 @@ import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handi
 import { wordsOf } from "./failure.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { plain } from "./json.ts";
+import { Cancelled, keepLease } from "./lease.ts";
 import { Messages, type MessageOptions, type MessageWriter } from "./message.ts";
 import { Sleeps, type SignalWait } from "./sleeps.ts";
 import { Steps } from "./step.ts";
 import { attempt } from "./trace.ts";
-import { Waits, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
+import { Suspended, Waits, type ChildResult, type ChildWait, type Reservation } from "./waits.ts";
 import { Stopped } from "./writer.ts";
 
 export interface WorkOptions {
@@ -107,11 +108,6 @@ export interface Job {
   effect<T>(name: string, options: EffectOptions, fn: (key: string) => T | Promise<T>): Promise<T>;
 }
 
-/** The item was cancelled while it was done. */
-export class Cancelled extends Error {
-  override readonly name = "Cancelled";
-}
-
 /** The item is to be given back: the worker ends. */
 class Ending extends Error {}
 
@@ -202,23 +198,15 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
   const stop = () => over.abort(ending.reason);
   if (ending.aborted) stop();
   ending.addEventListener("abort", stop, { once: true });
-  const ms = lease.lease_seconds * 1000;
-  let until = now() + ms;
-  const left = () => until - now();
-  const rest = beats.keep(lease, ms / 10, async (at, said) => {
-    try {
-      const h = await said;
-      until = at + ms;
-      if (h.cancelled) over.abort(new Cancelled("the item was cancelled"));
-      if (h.stopped.length > 0) over.abort(new Stopped());
-    } catch (error) {
-      if (over.signal.aborted) return; // it was handed in meanwhile
-      const lost = error instanceof PawlError && error.code === "lease_lost";
-      refused("heartbeat", error);
-      if (lost || left() < 0) over.abort(error); // nobody can say that it is still ours
-    }
-    if (over.signal.aborted) rest();
+  const { left, stop: rest } = keepLease(beats, lease, {
+    extended: ({ stopped }) => {
+      if (stopped.length > 0) over.abort(new Stopped());
+    },
+    failed: (error) => refused("heartbeat", error),
+    lost: (reason) => over.abort(reason),
   });
+  over.signal.addEventListener("abort", rest, { once: true });
+  if (over.signal.aborted) rest();
   const began = now();
   log.info("pawl: an item is begun", about);
   const steps = new Steps(pawl, lease);
@@ -239,7 +227,6 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
     else log.error("pawl: what an item came to was not taken", { ...about, duration_ms, verb: outcome.verb });
   } finally {
     over.abort();
-    rest();
     ending.removeEventListener("abort", stop);
   }
 }
@@ -270,10 +257,10 @@ async function outcomeOf(job: Job, messages: Messages, handle: (job: Job) => Pro
     await messages.flush();
     return lost() ? undefined : resultOf(result);
   } catch (error) {
-    await messages.flush();
+    const unsaved = await messages.flush().then(() => undefined, (why: unknown) => why);
     if (over.reason instanceof Ending) return { verb: "release" };
     if (over.reason instanceof Stopped || error instanceof Stopped) return resultOf(null);
     if (lost() || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
-    return failureOf(error);
+    return failureOf(error instanceof Suspended ? (unsaved ?? error) : error);
   }
 }

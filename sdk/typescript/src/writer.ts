@@ -1,4 +1,4 @@
-import { again, fence, PawlError, type Chunk, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { fence, PawlError, report, type Chunk, type Lease, type Pawl, type Schemas } from "./client.ts";
 
 /** Thrown into a generation whose message somebody has stopped. */
 export class Stopped extends Error {
@@ -34,13 +34,14 @@ export class Writer {
   }
 
   /** Takes a chunk; it waits only when much is waiting to be sent. */
-  async say(chunk: Chunk): Promise<void> {
+  async say({ ...chunk }: Chunk): Promise<void> {
+    if (chunk.text) chunk.text = chunk.text.replaceAll("\0", "\ufffd"); // the server takes halves of characters, and no NUL
     const last = this.#queue.at(-1);
     const size = JSON.stringify(chunk).length;
     if (last?.text !== undefined && chunk.text !== undefined && last.type === chunk.type && last.text.length < most) {
       last.text += chunk.text;
     } else {
-      this.#queue.push({ ...chunk });
+      this.#queue.push(chunk);
     }
     this.#size += size;
     if (this.#size > most) return this.flush();
@@ -60,11 +61,18 @@ export class Writer {
     const chunks = this.#queue;
     this.#queue = [];
     this.#size = 0;
-    await this.try(async () => {
+    const saved = await this.try(async () => {
       const body = { ...fence(this.#lease), offset: this.#offset, chunks };
-      const said = await again(() => this.#pawl.POST("/v1/messages/{id}:append", { params: { path: { id: this.#id } }, body }), this.#lost.signal);
+      const said = await report(() => this.#pawl.POST("/v1/messages/{id}:append", { params: { path: { id: this.#id } }, body }), this.#lost.signal);
       this.#offset = said.offset;
+      return true;
     });
+    if (!saved) this.#queue.unshift(...chunks);
+  }
+
+  /** Something that was said is not saved; after flush it never will be. */
+  get unsaved(): boolean {
+    return this.#queue.length > 0;
   }
 
   /** Saves a step, by its number, after all that was said in it. */
@@ -74,7 +82,7 @@ export class Writer {
     await this.try(async () => {
       const body = { ...fence(this.#lease), snapshot, ...named };
       const once = { "Idempotency-Key": `${this.#id}:step:${number}:${this.#lease.attempt}` }; // a step counts, so it is not to be saved twice
-      await again(() => this.#pawl.POST("/v1/messages/{id}:step", { params: { path: { id: this.#id }, header: once }, body }), this.#lost.signal);
+      await report(() => this.#pawl.POST("/v1/messages/{id}:step", { params: { path: { id: this.#id }, header: once }, body }), this.#lost.signal);
     });
   }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer, type Server } from "node:net";
 import { test } from "node:test";
-import { must, NotDone, notSent, pawl, type EffectOptions, type Job, type Pawl } from "../src/index.ts";
+import { fence, must, NotDone, notSent, pawl, type EffectOptions, type Job, type Pawl } from "../src/index.ts";
 import { databases, Fixture } from "./fixture.ts";
 import { create, itemOf, works } from "./works.ts";
 
@@ -75,6 +75,20 @@ for (const database of databases) {
     );
     const { spent } = await must(p.GET("/v1/budgets/{id}", { params: { path: { id: "eur" } } }));
     assert.equal(spent, 20);
+  });
+
+  test(`a result beside an open effect fails the attempt (${database})`, { timeout: 60_000 }, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const task = await create(p, "pays", { max_attempts: 1 });
+    const { said } = await works(p, "pays", async ({ lease }: Job) => {
+      await must(p.POST("/v1/effects:open", { body: { item_id: lease.id, ...fence(lease), name: "charge", request_hash: "h1" } }));
+      return 7;
+    }, async () => (await task()).state === "failed");
+    const { error } = await itemOf(p, await task());
+    assert.match((error as { message: string }).message, /of this attempt is open/);
+    const { items } = await must(p.GET("/v1/effects", { params: { query: { task_id: (await task()).id } } }));
+    assert.deepEqual([items.map((e) => e.state), said], [["unknown"], ["complete conflict"]]);
   });
 
   test(`another task gets the answer of a key (${database})`, { timeout: 60_000 }, async () => {

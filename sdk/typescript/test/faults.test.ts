@@ -136,3 +136,29 @@ for (const database of databases) {
     assert.deepEqual([item.result, item.attempt], ["ab", 1]);
   });
 }
+
+for (const code of ["key_in_flight", "internal"] as const) {
+  test(`what a worker reports is sent again after ${code}`, inTime, async () => {
+    await using fixture = await Fixture.open("sqlite");
+    const { url } = await fixture.serve();
+    const status = code === "internal" ? 500 : 409;
+    const told = new Set<string>();
+    const p = pawl(url, {
+      fetch: async (request) => {
+        const verb = (request as Request).url.split(":").at(-1)!;
+        if (!["append", "step", "finish", "done", "complete"].includes(verb) || told.has(verb)) return fetch(request);
+        told.add(verb); // the first call of each verb
+        return Response.json({ type: "about:blank", title: code, detail: code, status, code }, { status });
+      },
+    });
+    const task = await create(p, "told", { reply: {}, max_attempts: 1 });
+    const { said } = await works(p, "told", async ({ message, effect }: Job) => {
+      const m = await message();
+      await m.text("all words");
+      await m.step();
+      await m.finish();
+      return effect("charge", {}, () => 7);
+    }, async () => ["completed", "failed"].includes((await task()).state!));
+    assert.deepEqual([(await itemOf(p, await task())).result, said, told.size], [7, [], 5]);
+  });
+}

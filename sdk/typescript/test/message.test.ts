@@ -67,4 +67,27 @@ for (const database of databases) {
     const { error } = await itemOf(p, await task());
     assert.deepEqual([(await task()).state, error ?? undefined], ["completed", undefined]);
   });
+
+  test(`last words that are refused fail the attempt (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const ends: [string, (job: Job) => unknown][] = [["returned", () => "done"], ["suspended", ({ sleep }) => sleep("rest", 3600)]];
+    for (const [type, end] of ends) {
+      const task = await create(p, type, { max_attempts: 1 });
+      await works(p, type, async (job: Job) => {
+        const m = await job.message({ flushMs: 1000 });
+        await m.text("fine");
+        await m.write({ type: "song" });
+        return end(job);
+      }, async () => !["queued", "leased", "in_progress"].includes((await itemOf(p, await task())).state!));
+      const { state, error } = await itemOf(p, await task());
+      assert.deepEqual([state, (error as { code?: string } | undefined)?.code], ["failed", "invalid"], type);
+    }
+
+    // What no text of a message may have is replaced.
+    const odd = await create(p, "odd");
+    await works(p, "odd", async ({ message }: Job) => (await message()).text("a \0"), async () => (await odd()).state === "completed");
+    const { items } = await must(p.GET("/v1/messages", { params: { query: { task_id: (await odd()).id } } }));
+    assert.deepEqual((items[0]!.content as { text: string }[]).map((c) => c.text), ["a \ufffd"]);
+  });
 }

@@ -5,6 +5,7 @@ export class Proxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #open = new Set<Socket>();
   #cut = false;
+  #silent = false;
   #dropping = 0;
   dropped = 0;
 
@@ -19,6 +20,7 @@ export class Proxy implements AsyncDisposable {
       }
       near.pipe(far);
       far.on("data", (bytes) => {
+        if (this.#silent) return;
         if (this.#dropping > 0) {
           this.#dropping--;
           this.dropped++;
@@ -41,6 +43,11 @@ export class Proxy implements AsyncDisposable {
   /** The next n answers are lost on their way. */
   dropAnswers(n: number): void {
     this.#dropping = n;
+  }
+
+  /** No answer comes back any more; connections stay open. */
+  silence(): void {
+    this.#silent = true;
   }
 
   cut(): void {

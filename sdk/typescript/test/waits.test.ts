@@ -77,6 +77,20 @@ for (const database of databases) {
     assert.deepEqual([(await task.item()).result, suspensions], [["open", "completed"], 1]);
   });
 
+  test(`a suspension that is refused fails the attempt (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const cases: [string, string, (job: Job) => Promise<unknown>][] = [
+      ["gone", "not_found", ({ awaitChildren }) => awaitChildren("children", { ids: ["tsk_01ARZ3NDEKTSV4RRFFQ69G5FAV"] })],
+      ["long", "invalid", ({ waitFor }) => waitFor("answer", "asked", { key: "x".repeat(10_000) })],
+    ];
+    for (const [type, code, wait] of cases) {
+      const task = await create(p, type, { max_attempts: 1 });
+      await works(p, { [type]: wait }, async () => (await task.state()) === "failed");
+      assert.equal(((await task.item()).error as { code: string }).code, code, type);
+    }
+  });
+
   test(`a function reserves of a budget and settles (${database})`, inTime, async () => {
     await using fixture = await Fixture.open(database);
     const p = pawl((await fixture.serve()).url);

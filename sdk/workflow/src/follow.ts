@@ -11,18 +11,19 @@ export interface Frame {
  * has ended. A stream that breaks goes on where it broke.
  */
 export async function* follow(place: { url: string; headers: Record<string, string> }, id: string, from: number, signal: AbortSignal): AsyncGenerator<Frame> {
-  let query = from < 0 ? `last=${-from}` : `after=${from - 1}`;
+  const query = from < 0 ? `last=${-from}` : `after=${from - 1}`;
+  const known: { "Last-Event-ID"?: string } = {}; // goes before the query
   let at = Math.max(from, 0);
   for (let failures = 0; !signal.aborted; ) {
     try {
-      const response = await fetch(`${place.url}/v1/messages/${id}/stream?${query}`, { headers: { ...place.headers, accept: "text/event-stream" }, signal });
+      const response = await fetch(`${place.url}/v1/messages/${id}/stream?${query}`, { headers: { ...place.headers, ...known, accept: "text/event-stream" }, signal });
       if (response.status >= 400 && response.status < 500 && response.status !== 429) throw new Refused(await response.text());
       if (!response.ok || !response.body) throw new Error(`${response.status}`);
       for await (const { id: last, event, data } of frames(response.body)) {
         failures = 0;
         if (last !== "") {
-          query = `after=${last}`;
-          if (!data) at = Number(last) + 1;
+          known["Last-Event-ID"] = last;
+          if (!data) at = Number(last.split("-").at(-1)) + 1; // EPOCH-NUMBER in a later epoch than the first
         }
         if (!data) continue;
         const value = JSON.parse(data);

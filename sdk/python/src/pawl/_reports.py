@@ -118,6 +118,9 @@ class Reports:
             log.warning("the result was refused, and its item fails: %s", said, extra=about(job))
             fail = failed(job, Permanent(f"the result was refused: {said}", code="invalid_result"))
             return self._instead(o, "fail", fail.body)
+        if o.verb in ("complete", "submit") and isinstance(e, ConflictError) and e.reason == "effect_open":
+            log.warning("the result was refused, and its attempt fails: %s", e, extra=about(job))
+            return self._instead(o, "fail", {"error": {"code": e.code, "message": e.message}})
         if o.verb == "complete" and isinstance(e, ConflictError) and e.state in ("leased", "in_progress"):
             return self._instead(o, "submit", o.body)  # the type's results need acceptance
         if isinstance(e, ConflictError):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ from .._codec import decode, hints_of
 from .._effects import EffectOptions, NotDone, Probed
 from .._errors import BudgetExhaustedError, EffectUnknownError, InvalidError, LeaseLostError, PawlError, Permanent
 from .._json import dumps, hash_of, loads
+from .._lease import transient
 from .._outcome import text_of
 from . import _io
 from .connection import Call, Pages
@@ -160,19 +162,20 @@ class Effect:
 
     def _send(self, opened: t.OpenedEffect, fn: Callable[[str], T]) -> Any:
         """Calls the function and reports what came of it, also if the claim is over by then."""
-        reports, lease, id, sending = self._reports(), self.ctx.lease, opened["id"], opened.get("sending")
+        lease, id, sending = self.ctx.lease, opened["id"], opened.get("sending")
         try:
             answer = loads(dumps(_io.resolve(fn(opened["key"])), f"the answer of effect {self.name!r}"))
         except BaseException as e:
             try:
+                why = text_of(e)
                 if isinstance(e, NotDone):
-                    reports.effect_failed(lease, id, text_of(e), sending=sending)
+                    self._report(lambda calls: calls.effect_failed(lease, id, why, sending=sending))
                 else:
-                    reports.effect_unknown(lease, id, text_of(e), sending=sending)
+                    self._report(lambda calls: calls.effect_unknown(lease, id, why, sending=sending))
             except PawlError:
                 pass  # what fn raised says more; the end of the attempt makes it unknown
             raise
-        reports.effect_done(lease, id, answer, sending=sending)
+        self._report(lambda calls: calls.effect_done(lease, id, answer, sending=sending))
         return answer
 
     def _reconcile(self, e: EffectUnknownError) -> t.OpenedEffect:
@@ -192,19 +195,30 @@ class Effect:
         raise AssertionError("a suspended handler goes on")
 
     def _probed(self, id: str, found: Probed) -> t.OpenedEffect:
-        reports, lease = self._reports(), self.ctx.lease
+        lease = self.ctx.lease
         try:
             if found.happened:
-                reports.effect_done(lease, id, loads(dumps(found.answer, "the answer of the probe")))
+                answer = loads(dumps(found.answer, "the answer of the probe"))
+                self._report(lambda calls: calls.effect_done(lease, id, answer))
             else:
                 error: t.Failure = {"code": "probe", "message": "the outside does not know it"}
-                reports.effect_failed(lease, id, error)
+                self._report(lambda calls: calls.effect_failed(lease, id, error))
         except LeaseLostError:  # this attempt may not say so, as in a fork
             self._suspend(id)
         return self._open(0)
 
-    def _reports(self) -> EffectCalls:
-        return self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=REPORT_TRIES)
+    def _report(self, send: Callable[[EffectCalls], object]) -> None:
+        """Sends a report, also when the claim is over, and again after what may pass: it is lost otherwise."""
+        calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1)
+        for n in range(REPORT_TRIES):
+            try:
+                _io.resolve(send(calls))
+                return
+            except PawlError as e:
+                if n == REPORT_TRIES - 1 or not transient(e):
+                    raise
+                wait = max(min(0.05 * 2.0**n, 5.0) * (0.75 + random.random() / 2), e.retry_after)
+            _io.sleep(wait)
 
     def _suspend(self, id: str) -> None:
         self.ctx._suspend(signal="pawl.effect", key=id)
