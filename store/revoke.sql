@@ -15,10 +15,10 @@ ORDER BY l.item_id
 LIMIT $3
 @lock
 
--- name: leases of revoked keys
+-- name: leases of ended keys
 SELECT l.item_id
 FROM pawl.leases l
-WHERE l.key_id IN (SELECT k.id FROM pawl.api_keys k WHERE k.revoked_at IS NOT NULL) AND l.lease_expires_at > $1
+WHERE l.key_id IN (SELECT k.id FROM pawl.api_keys k WHERE k.revoked_at IS NOT NULL OR k.expires_at <= $1) AND l.lease_expires_at > $1
 ORDER BY l.item_id
 LIMIT $2
 @lock
