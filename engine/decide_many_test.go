@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -60,24 +62,71 @@ func (o typeFixture) dying(fn func(e *engine.Engine)) {
 	<-gone
 }
 
-// A process dies after the transaction of a rejection, which moves a part of the items. A sweep moves the others.
-func TestARejectionOfManyItemsGoesOnAfterACrash(t *testing.T) {
-	o := reports(t)
-	task := o.submitted(store.DecideBatch + 1)
-	o.dying(func(e *engine.Engine) {
-		no := []pawl.Complaint{{Code: "no", Message: "no"}}
-		_, err := first(e.RejectTasks(t.Context(), []pawl.RejectCall{{TaskID: task.ID, Errors: no}}))
-		t.Errorf("the rejection answered: %v", err)
+// A process dies after the transaction of a decision, which moves a part of the items. A sweep moves the others. Until
+// then a cancel is refused and moves none of them.
+func TestADecisionAboutManyItemsGoesOnAfterACrash(t *testing.T) {
+	for to, decide := range map[pawl.TaskState]func(ctx context.Context, e *engine.Engine, task string) error{
+		pawl.TaskRejected: func(ctx context.Context, e *engine.Engine, task string) error {
+			no := []pawl.Complaint{{Code: "no", Message: "no"}}
+			_, err := first(e.RejectTasks(ctx, []pawl.RejectCall{{TaskID: task, Errors: no}}))
+			return err
+		},
+		pawl.TaskCompleted: func(ctx context.Context, e *engine.Engine, task string) error {
+			_, err := first(e.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: task}}))
+			return err
+		},
+	} {
+		t.Run(string(to), func(t *testing.T) {
+			const more = 300 // a cancel of a task moves all but the last 250 of its items ahead
+			o := reports(t)
+			task := o.submitted(store.DecideBatch + more)
+			o.dying(func(e *engine.Engine) { t.Errorf("the decision answered: %v", decide(t.Context(), e, task.ID)) })
+			left := func() int {
+				return o.count("SELECT COUNT(*) FROM pawl.item_rows WHERE state IN ('submitted', 'accepted')")
+			}
+			if o.state(task.ID, to); left() != more {
+				t.Errorf("%d items are left by the decision", left())
+			}
+			filter := pawl.ItemFilter{TaskID: task.ID, States: map[pawl.TaskState][]pawl.ItemState{
+				pawl.TaskRejected: {pawl.ItemSubmitted}, pawl.TaskCompleted: {pawl.ItemAccepted}}[to]}
+			one := need[pawl.List[pawl.Item]](t)(o.Engine.ListItems(t.Context(), filter)).Items[0].ID
+			for _, items := range [][]string{{one}, nil} {
+				_, err := first(o.Engine.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID, ItemIDs: items}}))
+				if no := (*pawl.Error)(nil); !errors.As(err, &no) || no.Code != pawl.CodeConflict || no.State != string(to) || left() != more {
+					t.Errorf("a cancel of %d named items: %v, %d items are left", len(items), err, left())
+				}
+			}
+			need[pawl.SweepStats](t)(o.Engine.Sweep(t.Context()))
+			if n := o.count("SELECT COUNT(*) FROM pawl.item_rows WHERE state <> '" + string(to) + "'"); n != 0 {
+				t.Errorf("%d items of the task are not %s", n, to)
+			}
+			if n := o.count("SELECT COUNT(*) FROM pawl.task_counters WHERE todo = 1"); n != 0 {
+				t.Errorf("%d tasks wait for a step", n)
+			}
+		})
+	}
+}
+
+// A task is complete whose type ignores failed items. A cancel is refused, and moves none of them.
+func TestACancelMovesNoItemsOfAnEndedTask(t *testing.T) {
+	withType(t, `{"name":"report","on_item_failure":"ignore"}`, pawl.Hooks{}, func(o typeFixture) {
+		task, ls := o.task(300)
+		var fails []pawl.FailCall
+		no := false
+		for _, l := range ls[1:] {
+			fails = append(fails, pawl.FailCall{Fence: l.Fence(), Error: pawl.Failure{Message: "no"}, Retryable: &no})
+		}
+		need[[]pawl.Result[pawl.Moved]](o.T)(o.Engine.Fail(o.Context(), fails))
+		need[pawl.Moved](o.T)(pawl.Complete(o.Context(), o.Engine, ls[0].Fence(), nil))
+		o.state(task.ID, pawl.TaskCompleted)
+		for _, items := range [][]string{{ls[1].ID}, nil} {
+			_, err := first(o.Engine.CancelTasks(o.Context(), []pawl.TaskCall{{TaskID: task.ID, ItemIDs: items}}))
+			if !errors.Is(err, pawl.ErrConflict) {
+				o.Errorf("a cancel of %d named items: %v", len(items), err)
+			}
+			if n := o.count("SELECT COUNT(*) FROM pawl.item_rows WHERE state = 'failed'"); n != len(fails) {
+				o.Errorf("after a cancel of %d named items %d items are failed, want %d", len(items), n, len(fails))
+			}
+		}
 	})
-	submitted := func() int { return o.count("SELECT COUNT(*) FROM pawl.item_rows WHERE state = 'submitted'") }
-	if o.state(task.ID, pawl.TaskRejected); submitted() != 1 {
-		t.Errorf("%d items are left by the decision", submitted())
-	}
-	need[pawl.SweepStats](t)(o.Engine.Sweep(t.Context()))
-	if n := submitted(); n != 0 {
-		t.Errorf("%d items of a rejected task are submitted", n)
-	}
-	if n := o.count("SELECT COUNT(*) FROM pawl.task_counters WHERE todo = 1"); n != 0 {
-		t.Errorf("%d tasks wait for a step", n)
-	}
 }
