@@ -108,7 +108,7 @@ func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error)
 // RevokeAPIKey revokes a key for good and ends the leases that were claimed with it.
 // Their items are queued again; this is not counted as a failure. A server that knows the
 // key accepts it for at most one more second. A lease that is claimed in that second is
-// ended within another second.
+// ended within another second. A lease that another transaction locks is left to the sweep, for which it is due at once.
 func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
 	ctx = forAll(ctx)
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {

@@ -1,12 +1,15 @@
 package engine_test
 
 import (
+	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // A delete by force deletes at most 1,000 children in the call, of all generations. The others, and the
@@ -91,4 +94,40 @@ func TestManyChildrenEndTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pass that began during the call, before the call had left the task to the background, deletes the
+// rest of the children. The task follows them all the same.
+func TestADeleteByForceIsNotForgottenByAPassBesideIt(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		parent := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+		calls := make([]pawl.NewTask, 1010)
+		for i := range calls {
+			calls[i] = pawl.NewTask{Type: "a", ParentID: parent.ID}
+		}
+		for len(calls) > 0 {
+			n := min(len(calls), 1000)
+			need[[]pawl.Result[pawl.Task]](t)(p.Engine.CreateTasks(ctx, calls[:n]))
+			calls = calls[n:]
+		}
+		ok(t, p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error { // the call's first step
+			_, err := store.PassOn(ctx, tx, parent.ID, true)
+			return err
+		}))
+		var called atomic.Bool
+		beside := p.Another(engine.Options{Statement: func(query string) {
+			if strings.Contains(query, "l.doomed = 1") && called.CompareAndSwap(false, true) { // the pass has listed the parent
+				need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: parent.ID, Force: true, Reason: "why"}})))
+			}
+		}})
+		need[pawl.SweepStats](t)(beside.Sweep(ctx))
+		if !called.Load() {
+			t.Error("the pass deleted no children")
+		}
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		if n := (typeFixture{T: t, Pawl: p}).count("SELECT COUNT(*) FROM pawl.tasks"); n != 0 {
+			t.Errorf("%d tasks are left", n)
+		}
+	})
 }

@@ -78,13 +78,13 @@ func (k *claimKeys) wait() {
 	k.work.Wait()
 }
 
-// endRevoked ends the leases of those of ids that are revoked.
+// endRevoked ends the leases of those of ids that are revoked or have expired.
 func (e *Engine) endRevoked(ctx context.Context, ids []string) error {
-	revoked, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
-		return store.RevokedOf(ctx, tx, ids)
+	ended, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
+		return store.EndedOf(ctx, tx, ids)
 	})
-	for i := 0; err == nil && i < len(revoked); i++ {
-		err = e.revokeKey(ctx, revoked[i], system)
+	for i := 0; err == nil && i < len(ended); i++ {
+		err = e.revokeKey(ctx, ended[i], system)
 	}
 	return err
 }

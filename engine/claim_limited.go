@@ -37,7 +37,7 @@ func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []stor
 	if err := e.seesLeases(ctx); err != nil {
 		return nil, nil, err
 	}
-	parts := e.parts(queues, limited)
+	parts := partsOf(e, queues, limited, func(q store.Queue) store.Queue { return q })
 	for _, part := range parts {
 		rest := remaining(group, out)
 		if len(rest.calls) == 0 || full(out) {
@@ -65,14 +65,14 @@ func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []stor
 	return out, plain, err
 }
 
-// parts divides queues in claim order: those without limits together, at their best rank, and
-// each type with limits. Of equal ranks, another one is first each time.
-func (e *Engine) parts(queues []store.Queue, limited map[string]*store.LimitedQueue) [][]store.Queue {
-	at, out := map[string]int{}, [][]store.Queue(nil)
-	for _, q := range queues {
+// partsOf divides queues, or items, in claim order: those without limits together, at their best rank, and
+// each type with limits. Of equal ranks, another one is first each time. of returns the type and the rank.
+func partsOf[T any](e *Engine, all []T, limited map[string]*store.LimitedQueue, of func(T) store.Queue) [][]T {
+	at, out := map[string]int{}, [][]T(nil)
+	for _, q := range all {
 		name := "" // no type
-		if limited[q.Type] != nil {
-			name = q.Type
+		if typ := of(q).Type; limited[typ] != nil {
+			name = typ
 		}
 		i, known := at[name]
 		if !known {
@@ -82,7 +82,7 @@ func (e *Engine) parts(queues []store.Queue, limited map[string]*store.LimitedQu
 		out[i] = append(out[i], q)
 	}
 	same := 1
-	for same < len(out) && out[same][0].Rank == out[0][0].Rank {
+	for same < len(out) && of(out[same][0]).Rank == of(out[0][0]).Rank {
 		same++
 	}
 	n := int(e.limits.rotation.Add(1)) % same
@@ -125,34 +125,29 @@ func (e *Engine) seesLeases(ctx context.Context) error {
 	})
 }
 
-// claimPicked claims named items.
-func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store.Pick) ([]store.Claimed, error) {
+// claimPicked claims named items, which are in claim order, as claimFrom does from queues.
+func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store.Pick) (out []store.Claimed, err error) {
 	limited, err := e.limitsOf(ctx, wish.namespace)
 	if err != nil {
 		return nil, err
 	}
-	var plain []store.Pick
-	byType := map[string][]store.Pick{}
-	for _, p := range picks {
-		if limited[p.Type] == nil {
-			plain = append(plain, p)
-		} else {
-			byType[p.Type] = append(byType[p.Type], p)
-		}
-	}
-	if len(byType) > 0 {
+	if slices.ContainsFunc(picks, func(p store.Pick) bool { return limited[p.Type] != nil }) {
 		if err := e.seesLeases(ctx); err != nil {
 			return nil, err
 		}
 	}
-	out, err := e.claimPlain(ctx, wish, plain)
-	for typ, mine := range byType {
+	parts := partsOf(e, picks, limited, func(p store.Pick) store.Queue { return store.Queue{Type: p.Type, Rank: p.Rank} })
+	for _, part := range parts {
 		call := *wish
 		if call.who.Limit -= len(out); err != nil || call.who.Limit <= 0 || full(out) {
 			break
 		}
 		var rows []store.Claimed
-		rows, err = e.claimLimited(ctx, []claimCall{call}, limited[typ], mine, len(byType) == 1 && len(plain) == 0)
+		if q := limited[part[0].Type]; q != nil {
+			rows, err = e.claimLimited(ctx, []claimCall{call}, q, part, len(parts) == 1)
+		} else {
+			rows, err = e.claimPlain(ctx, &call, part)
+		}
 		out = append(out, rows...)
 	}
 	if len(out) > 0 {

@@ -372,11 +372,15 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 func (d *taskDecision) reject(ctx context.Context, tx store.Tx, v verdictBy, reasons []pawl.Complaint) (effects, error) {
 	data := store.Text(rules.Encode(map[string]any{"errors": reasons}))
 	failure := store.Text(rules.Encode(pawl.Failure{Code: "rejected", Message: reasons[0].Message, Detail: rules.Encode(reasons)}))
-	to := store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure}
+	to := store.TaskMove{Event: "rejected", To: "rejected", Actor: v.by, Message: store.Text(v.comment), Data: data, Error: failure,
+		Todo: true}
 	if err := d.Move(ctx, tx, to); err != nil {
 		return effects{}, err
 	}
 	out, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "rejected", From: "submitted", To: "rejected", Actor: v.by, Data: data})
+	if err == nil && !more {
+		err = d.ClearTodo(ctx, tx)
+	}
 	return out.andAdvance(d.TaskID, more), err
 }
 

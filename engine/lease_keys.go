@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/pawl-work/pawl"
@@ -60,6 +62,21 @@ func (e *Engine) holdsLease(ctx context.Context, tx store.Tx, it store.ItemRow) 
 	}
 	keys, err := store.KeysOfLeases(ctx, tx, []string{it.ID})
 	return keys[store.Attempt{ItemID: it.ID, N: it.Attempt}] == key, err
+}
+
+// keyLasts refuses the lease of an item that was claimed with an API key that has ended; the sweep is about to end it.
+func (e *Engine) keyLasts(ctx context.Context, item string) error {
+	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		keys, err := store.KeysOfLeases(ctx, tx, []string{item})
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		ended, err := store.EndedOf(ctx, tx, slices.Collect(maps.Values(keys)))
+		if err == nil && len(ended) > 0 {
+			err = &pawl.Error{Code: pawl.CodeLeaseLost, Reason: pawl.ReasonReleased, Message: string(store.EndedKey)}
+		}
+		return err
+	})
 }
 
 // leasesOfOtherKeys returns an error for each fence whose lease was claimed with

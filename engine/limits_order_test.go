@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -60,4 +61,29 @@ func TestOrderHoldsFromItsStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A claim that names a task takes its items in claim order, whether their queues have limits or not.
+func TestAClaimOfATaskKeepsPrioritiesAmongItsQueues(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		for _, typ := range []string{"a", "b", "c"} {
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, typ, pawl.QueuePatch(`{"concurrency":100}`)))
+		}
+		order := []string{"c", "free", "a", "b"}
+		task := pawl.NewTask{Type: "free"}
+		for i, typ := range order {
+			task.Items = append(task.Items, pawl.NewItem{Type: typ, Priority: new(len(order) - i)})
+		}
+		for range 8 { // limited queues had a random order
+			made := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, task))
+			var got []string
+			for range order {
+				got = append(got, leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: made.ID}, 1)[0].Type)
+			}
+			if !slices.Equal(got, order) {
+				t.Fatalf("claimed %v, want %v", got, order)
+			}
+		}
+	})
 }

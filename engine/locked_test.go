@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,8 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // stranger is a connection that locks rows of Pawl and does not end its transaction.
@@ -105,20 +109,7 @@ func TestALockedRowStopsOnlyItsOwnCalls(t *testing.T) {
 				_, err := p.Service.GetTask(ctx, blocked.TaskID)
 				return err
 			})
-			soon(t, "sweep and feed", func(ctx context.Context) error {
-				err := p.Service.FollowEvents(ctx, pawl.EventFilter{}, func(_ pawl.FeedPosition, events []pawl.Event) error {
-					for _, e := range events {
-						if e.Event == "lease_expired" {
-							return errFound
-						}
-					}
-					return nil
-				})
-				if errors.Is(err, errFound) {
-					return nil
-				}
-				return errors.Join(errors.New("no lease expired"), err)
-			})
+			soon(t, "sweep and feed", func(ctx context.Context) error { return leaseExpires(ctx, p) })
 			late.Wait()
 			if d := clock.Now().Sub(begun); d > 30*time.Second {
 				t.Errorf("the blocked calls took %v", d)
@@ -130,3 +121,108 @@ func TestALockedRowStopsOnlyItsOwnCalls(t *testing.T) {
 }
 
 var errFound = errors.New("found")
+
+// leaseExpires follows the events until one says that a lease has expired.
+func leaseExpires(ctx context.Context, p *pawltest.Pawl) error {
+	err := p.Service.FollowEvents(ctx, pawl.EventFilter{}, func(_ pawl.FeedPosition, events []pawl.Event) error {
+		for _, e := range events {
+			if e.Event == "lease_expired" {
+				return errFound
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errFound) {
+		return nil
+	}
+	return errors.Join(errors.New("no lease expired"), err)
+}
+
+// A step that the engine owes a task waits for a lock, and leases expire meanwhile.
+func TestAnOwedStepHoldsUpNoLease(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	ctx := t.Context()
+	task := need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "t", Items: items(2)}))
+	waits, expired := make(chan struct{}), make(chan struct{})
+	begun := sync.OnceFunc(func() { close(waits) })
+	e := p.Another(engine.Options{MaxConns: 16, Statement: func(query string) {
+		if strings.Contains(query, "k.ready_for_approval, k.todo") { // the lock of the task
+			begun()
+			<-expired
+		}
+	}})
+	ok(t, p.Exec("UPDATE pawl.task_counters SET todo = 1 WHERE task_id = $1", store.TaskID(task.ID)))
+	running, stop := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() { _ = e.Run(running) })
+	defer work.Wait()
+	defer stop()
+	defer close(expired)
+	<-waits
+	need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "short", MaxAttempts: 9}))
+	leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w", Types: []string{"short"}, LeaseSeconds: 1}, 1)
+	soon(t, "expire a lease", func(ctx context.Context) error { return leaseExpires(ctx, p) })
+}
+
+// A sweep leaves steps that are owed to many tasks, which another transaction locks, to the next one, and soon takes
+// that of another task.
+func TestASweepLeavesManyLockedTasks(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	const locked = 30
+	calls := slices.Repeat([]pawl.NewTask{{Type: "t", Items: items(2)}}, locked+1)
+	all := need[[]pawl.Result[pawl.Task]](t)(p.Service.CreateTasks(t.Context(), calls))
+	ok(t, p.Exec("UPDATE pawl.task_counters SET todo = 1"))
+	stranger(t, p, "SELECT FROM tasks WHERE id <> id($1) FOR UPDATE", all[locked].Value.ID)
+	soon(t, "sweep", func(ctx context.Context) error {
+		_, err := p.Service.Sweep(ctx)
+		return err
+	})
+	if n := (typeFixture{T: t, Pawl: p}).count("SELECT COUNT(*) FROM pawl.task_counters WHERE todo = 1"); n != locked {
+		t.Errorf("%d tasks wait for a step, want %d", n, locked)
+	}
+}
+
+// A lease that another transaction locks keeps no other lease of its API key from ending, neither in the call that
+// revokes the key nor in a sweep. A sweep ends it later.
+func TestALockedLeaseOfARevokedKeyStopsNoOther(t *testing.T) {
+	for name, revoke := range map[string]func(ctx context.Context, p *pawltest.Pawl, key string) error{
+		"call": func(ctx context.Context, p *pawltest.Pawl, key string) error {
+			_, err := p.Engine.RevokeAPIKey(ctx, key)
+			return err
+		},
+		"sweep": func(ctx context.Context, p *pawltest.Pawl, key string) error {
+			if err := p.Exec("UPDATE pawl.api_keys SET revoked_at = 1"); err != nil {
+				return err
+			}
+			_, err := p.Service.Sweep(ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pawltest.OpenReal(t, pawltest.Postgres)
+			ctx := t.Context()
+			key, _, err := p.Engine.CreateAPIKey(ctx, pawl.NewAPIKey{Name: "w", Roles: []string{"claimer"}})
+			ok(t, err)
+			need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "t", Items: items(3)}))
+			closed := p.Another(engine.Options{}) // it does not look at the key again
+			ls := need[[]pawl.Lease](t)(closed.Claim(pawl.As(ctx, pawl.Caller{Key: key.ID}), pawl.ClaimRequest{WorkerID: "w", Limit: 3}))
+			ok(t, closed.Close())
+			unlock := stranger(t, p, "SELECT FROM leases WHERE item_id = id($1) FOR UPDATE", ls[0].ID)
+			soon(t, "end the others", func(ctx context.Context) error { return revoke(ctx, p, key.ID) })
+			states := func() (out []pawl.ItemState) {
+				for _, l := range ls {
+					out = append(out, need[pawl.Item](t)(p.Service.GetItem(ctx, l.ID)).State)
+				}
+				return out
+			}
+			if got := states(); !slices.Equal(got, []pawl.ItemState{pawl.ItemLeased, pawl.ItemQueued, pawl.ItemQueued}) {
+				t.Errorf("beside a locked lease: %v", got)
+			}
+			unlock()
+			need[pawl.SweepStats](t)(p.Service.Sweep(ctx))
+			if got := states(); got[0] != pawl.ItemQueued {
+				t.Errorf("afterwards: %v", got)
+			}
+		})
+	}
+}

@@ -83,7 +83,7 @@ func (e *Engine) revokeKey(ctx context.Context, id string, by store.Actor) error
 			if err != nil || len(items) == 0 {
 				return 0, effects{}, err
 			}
-			_, queued, err := store.RevokeLeases(ctx, tx, items, by, store.RevokedKey)
+			_, queued, err := store.RevokeLeases(ctx, tx, items, by, store.EndedKey)
 			return len(queued), effects{queued: queued}, err
 		})
 		if err != nil || n == 0 {

@@ -174,3 +174,51 @@ func TestARevokedKeyHoldsNothing(t *testing.T) {
 		}
 	})
 }
+
+// The leases of a key that expires end with it, and their task tokens: at once by FindToken, and by the sweep that
+// is due at that time. A lease of another key stays.
+func TestAnExpiredKeyHoldsNothing(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, s := t.Context(), p.Service
+		task := need[pawl.Task](t)(pawl.Create(ctx, s, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 2)}))
+		var ls []pawl.Lease
+		for _, expires := range []time.Duration{time.Hour, 3 * time.Hour} {
+			key, _, err := p.Engine.CreateAPIKey(ctx, pawl.NewAPIKey{Name: "w", Roles: []string{"claimer"}, Expires: expires})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed := p.Another(engine.Options{}) // it does not look at the key again
+			theirs := pawl.As(ctx, pawl.Caller{Key: key.ID})
+			ls = append(ls, need[[]pawl.Lease](t)(closed.Claim(theirs,
+				pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, LeaseSeconds: 4 * 3600}))...)
+			if err := closed.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Advance(59 * time.Minute)
+		for _, l := range ls {
+			need[pawl.TaskToken](t)(p.Engine.FindToken(ctx, l.Token))
+		}
+		if at := need[pawl.Ticked](t)(p.Engine.Tick(ctx)).NextAt; at == nil || at.Sub(p.Now()) > time.Minute {
+			t.Errorf("at %s the next sweep is due at %v", p.Now(), at)
+		}
+		p.Advance(time.Minute)
+		if _, err := p.Engine.FindToken(ctx, ls[0].Token); !errors.Is(err, pawl.ErrLeaseLost) {
+			t.Errorf("the token of a lease of an expired key: %v", err)
+		}
+		need[pawl.TaskToken](t)(p.Engine.FindToken(ctx, ls[1].Token))
+		need[pawl.SweepStats](t)(s.Sweep(ctx))
+		for i, want := range []pawl.ItemState{pawl.ItemQueued, pawl.ItemLeased} {
+			if it := need[pawl.Item](t)(s.GetItem(ctx, ls[i].ID)); it.State != want || it.Failures != 0 {
+				t.Errorf("item %d is %s with %d failures, want %s", i, it.State, it.Failures, want)
+			}
+		}
+		if _, err := first(s.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})); !errors.Is(err, pawl.ErrLeaseLost) {
+			t.Errorf("a heartbeat: %v", err)
+		}
+		events := need[pawl.List[pawl.Event]](t)(s.ListEvents(ctx, pawl.EventFilter{TaskID: task.ID, Event: "lease_revoked"}))
+		if len(events.Items) != 1 || events.Items[0].ItemID != ls[0].ID {
+			t.Errorf("events lease_revoked: %+v", events.Items)
+		}
+	})
+}

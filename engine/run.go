@@ -21,6 +21,7 @@ const peek = 500 * time.Millisecond
 const (
 	passLimit = 10 * time.Minute // of one statement in a whole pass
 	peekLimit = 10 * time.Second // of the statement that asks what falls due
+	often     = 5 * time.Second  // between two looks at what other processes may have left
 )
 
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
@@ -61,16 +62,13 @@ func (e *Engine) Run(ctx context.Context) error {
 		} else {
 			wait = min(wait, max(next, time.Millisecond))
 		}
-		if clock.Now().Sub(lastSeen) >= 5*time.Second && e.notifyingDB.moves.refuse(ctx) == nil {
+		if clock.Now().Sub(lastSeen) >= often && e.notifyingDB.moves.refuse(ctx) == nil {
 			lastSeen = clock.Now()
 			if err := e.notifyingDB.fits(ctx); err != nil {
 				e.logError(ctx, "checking the schema failed; retrying", err)
 			}
 			if err := e.flushSeen(ctx); err != nil {
 				e.logError(ctx, "writing the worker registry failed; retrying", err)
-			}
-			if err := e.advanceAll(ctx); err != nil {
-				e.logError(ctx, "advancing tasks failed; retrying", err)
 			}
 			if err := e.putBacklog(ctx); err != nil {
 				e.logError(ctx, "counting the backlog failed; retrying", err)
@@ -102,6 +100,7 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { e.scheduleLoop(ctx) })
 	passes.Go(func() { e.bulkLoop(ctx) })
+	passes.Go(func() { e.advanceLoop(ctx) })
 	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -24,14 +25,33 @@ func (e *Engine) advanceSoon(ctx context.Context, taskID string) {
 func (e *Engine) advanceItem(ctx context.Context, taskID string, item *store.StateRow) *store.StateRow {
 	item, err := e.advance(context.WithoutCancel(ctx), taskID, item)
 	if err != nil {
-		e.log.WarnContext(ctx, "a task is left to the sweep", "task_id", taskID, "error", err)
+		e.leftAside(ctx, "a task is left to the sweep", err, "task_id", taskID)
 	}
 	return item
 }
 
+// advanceLoop takes the steps that are owed until ctx ends. It is beside the loop of Run, in which leases expire: a step
+// may wait for rows that other transactions lock.
+func (e *Engine) advanceLoop(ctx context.Context) {
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if e.notifyingDB.moves.refuse(ctx) == nil {
+			if err := e.advanceAll(ctx); err != nil {
+				e.logError(ctx, "advancing tasks failed; retrying", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
 // advanceAll takes every step that is owed and handles approvals that were not decided
-// in time.
+// in time. It leaves tasks that other transactions lock to the next call.
 func (e *Engine) advanceAll(ctx context.Context) error {
+	ctx = store.WithLockWait(ctx, lockedRow)
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
 	}
@@ -53,7 +73,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 		}
 		for _, t := range late {
 			if err := e.expireApproval(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID); err != nil {
-				e.logError(ctx, "expiring an approval failed; retrying", err)
+				e.leftAside(ctx, "expiring an approval failed; retrying", err, "task_id", t.ID)
 			}
 		}
 		for _, t := range owed {

@@ -116,6 +116,9 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 	if err == nil {
 		err = rules.CheckFence(rules.Item(it), pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
 	}
+	if err == nil {
+		err = e.keyLasts(ctx, item)
+	}
 	if err != nil {
 		return pawl.TaskToken{}, err
 	}

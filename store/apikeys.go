@@ -53,9 +53,13 @@ func RevokeAPIKey(ctx context.Context, tx Tx, id string, now int64) (bool, error
 	return n == 1, err
 }
 
-// RevokedOf returns those of the given keys that are revoked.
-func RevokedOf(ctx context.Context, tx Tx, ids []string) ([]string, error) {
-	return Strings(ctx, tx, apiKeySQL["revoked of"], List(ids))
+// EndedOf returns those of the given keys that are revoked or have expired.
+func EndedOf(ctx context.Context, tx Tx, ids []string) ([]string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Strings(ctx, tx, apiKeySQL["ended of"], List(ids), now)
 }
 
 // UseAPIKeys records the time of the last use of keys, and their refusals.

@@ -12,10 +12,10 @@ SELECT k.id, k.namespace, k.name, k.roles, k.payloads, k.rate, k.actor_type, k.a
 FROM pawl.api_keys k
 WHERE k.id = $1
 
--- name: revoked of
+-- name: ended of
 SELECT k.id
 FROM pawl.api_keys k
-WHERE k.id IN @list($1) AND k.revoked_at IS NOT NULL
+WHERE k.id IN @list($1) AND (k.revoked_at IS NOT NULL OR k.expires_at <= $2)
 
 -- name: revoke api key
 UPDATE pawl.api_keys

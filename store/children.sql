@@ -142,10 +142,11 @@ UPDATE pawl.parents
 SET todo = 2, delete_by = $2
 WHERE task_id = $1
 
+-- A parent that is to be removed after its children stays: the next pass removes it.
 -- name: passed on
 UPDATE pawl.parents
 SET todo = 0
-WHERE task_id = $1 AND todo = $2
+WHERE task_id = $1 AND todo = $2 AND delete_by IS NULL
 
 -- name: cancelled parents
 SELECT p.namespace, p.task_id, NULL, p.todo, p.delete_by

@@ -62,6 +62,7 @@ func stageOf(c *Change) Text {
 // Apply carries out a Change: the items' rows, their events, and the task's counters,
 // state and event.
 //
+// A cancel moves nothing of a task that has ended, which may have failed items, or items that its decision still moves.
 // A cancel of a whole task continues until no item is left that could run, and cancels the
 // task whatever the states of its items are. When a cancel of items cancels the last item
 // of a task, the task's plan or apply item is cancelled too.
@@ -72,7 +73,7 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 	}
 	t, err := lockTask(ctx, tx, c)
 	out := Applied{Found: t.found, Task: t.state}
-	if err != nil || !t.found {
+	if err != nil || !t.found || c.Verb == "cancel" && pawl.TaskState(t.state).Ended() {
 		return out, err
 	}
 	for {

@@ -189,7 +189,7 @@ LIMIT $2
 SELECT i.id
 FROM pawl.task_counters k
 JOIN pawl.item_rows i ON i.task_id = k.task_id
-WHERE k.task_id = $1 AND k.namespace = $2 AND k.items > $3 AND i.kind = 'work' AND i.state IN @list($4)
+WHERE k.task_id = $1 AND k.namespace = $2 AND k.items > $3 AND k.state IN @from(task cancel) AND i.kind = 'work' AND i.state IN @list($4)
 ORDER BY CASE WHEN i.state IN @from(item retry) THEN 0 ELSE 1 END, i.id
 
 -- name: unsettled tasks

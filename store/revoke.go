@@ -9,8 +9,8 @@ import (
 
 var revokeSQL = Texts(sqlFiles, "revoke.sql")
 
-// RevokedKey is the reason with which a lease of a revoked API key ends.
-const RevokedKey = Text("its API key was revoked")
+// EndedKey is the reason with which a lease ends with its API key.
+const EndedKey = Text("its API key was revoked or has expired")
 
 var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+ReturnItem("l.item_id", "l.", ""), 1)
 
@@ -33,7 +33,8 @@ func LiveLease(ctx context.Context, tx Tx, namespace, itemID string) (attempt in
 	return attempt, workerID, item, until > now, err
 }
 
-// LeasesOfKey locks up to limit live leases that were claimed with an API key.
+// LeasesOfKey locks up to limit live leases that were claimed with an API key. It leaves out those that another
+// transaction locks.
 func LeasesOfKey(ctx context.Context, tx Tx, keyID string, limit int) ([]string, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
@@ -42,13 +43,26 @@ func LeasesOfKey(ctx context.Context, tx Tx, keyID string, limit int) ([]string,
 	return ItemIDs(ctx, tx, revokeSQL["leases of key"], keyID, now, limit)
 }
 
-// LeasesOfRevokedKeys locks up to limit live leases of API keys that are revoked.
-func LeasesOfRevokedKeys(ctx context.Context, tx Tx, limit int) ([]string, error) {
+// EndedKeysHold reports whether an API key that is revoked or has expired has live leases. It locks none.
+func EndedKeysHold(ctx context.Context, tx Tx) (bool, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	ids, err := ItemIDs(ctx, tx, endedHold, now, 1)
+	return len(ids) > 0, err
+}
+
+var endedHold = strings.Replace(revokeSQL["leases of ended keys"], "@skip", "", 1)
+
+// LeasesOfEndedKeys locks up to limit live leases of API keys that are revoked or have expired. It leaves out those
+// that another transaction locks.
+func LeasesOfEndedKeys(ctx context.Context, tx Tx, limit int) ([]string, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ItemIDs(ctx, tx, revokeSQL["leases of revoked keys"], now, limit)
+	return ItemIDs(ctx, tx, revokeSQL["leases of ended keys"], now, limit)
 }
 
 // RevokeLeases ends leases that this transaction has locked. Their items are queued again,

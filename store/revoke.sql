@@ -1,5 +1,6 @@
--- Leases are ended before their time. Their rows are locked first: the statement waits for
--- a concurrent call that moves such an item, and then does not find the item's lease.
+-- Leases are ended before their time. Their rows are locked first. The statement for one item waits for
+-- a concurrent call that moves it, and then does not find the item's lease. Those for the leases of keys
+-- leave locked ones to the next sweep.
 
 -- name: lease
 SELECT l.attempt, @name_of(l.worker), l.lease_expires_at /* item */
@@ -13,12 +14,12 @@ FROM pawl.leases l
 WHERE l.key_id = $1 AND l.lease_expires_at > $2
 ORDER BY l.item_id
 LIMIT $3
-@lock
+@skip
 
--- name: leases of revoked keys
+-- name: leases of ended keys
 SELECT l.item_id
 FROM pawl.leases l
-WHERE l.key_id IN (SELECT k.id FROM pawl.api_keys k WHERE k.revoked_at IS NOT NULL) AND l.lease_expires_at > $1
+WHERE l.key_id IN (SELECT k.id FROM pawl.api_keys k WHERE k.revoked_at IS NOT NULL OR k.expires_at <= $1) AND l.lease_expires_at > $1
 ORDER BY l.item_id
 LIMIT $2
-@lock
+@skip

@@ -12,7 +12,7 @@ import (
 
 var sweepSQL = Texts(sqlFiles, "sweep.sql")
 
-// NextDue returns the earliest time at which something is due: a lease that ends, or a
+// NextDue returns the earliest time at which something is due: a lease that ends, itself or with its API key, or a
 // scheduled or waiting item. A time that is not after now means at once. nil means that
 // nothing has a time. schedule is the time of the first schedule,
 // without the resting ones.

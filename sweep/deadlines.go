@@ -45,12 +45,12 @@ func (p *pass) late(ctx context.Context, what string,
 			p.Log.ErrorContext(ctx, "the sweep skipped a task", "step", what, "task_id", c.TaskID, "error", err)
 		}
 		solo := func(l store.Late) bool { return l.Solo }
-		if err := halve(ctx, p, tasksOf(only(found, solo)), run, failed); err != nil {
+		brief := store.WithLockWait(ctx, lockWait)
+		if err := halve(brief, p, tasksOf(only(found, solo)), run, failed); err != nil {
 			return err
 		}
 		// Leases are locked before counters: a transaction that has changed the counters of one
 		// task must not lock the leases of another.
-		brief := store.WithLockWait(ctx, lockWait)
 		for _, c := range tasksOf(slices.DeleteFunc(found, solo)) {
 			if err := halve(brief, p, []store.Change{c}, run, failed); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // late makes all deadlines pass.
@@ -70,6 +72,40 @@ func TestFailedStepDoesNotStopThePass(t *testing.T) {
 		h.exec("ALTER TABLE pawl.deadlines_away RENAME TO deadlines")
 		if err == nil || s.ExpiredFound != 1 {
 			h.Errorf("expired %d, %v; want 1 and the error of the step deadlines", s.ExpiredFound, err)
+		}
+	})
+}
+
+// waitsDB notes the longest wait for a lock that a transaction may have. 0 is the database's setting.
+type waitsDB struct {
+	store.DB
+	longest time.Duration
+}
+
+func (d *waitsDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	wait := store.LockWaitOf(ctx)
+	if wait == 0 {
+		wait = time.Hour
+	}
+	d.longest = max(d.longest, wait)
+	return d.DB.Do(ctx, fn)
+}
+
+// A late task that another transaction locks does not hold up the leases that expire after it.
+func TestLateTasksWaitBrieflyForLocks(t *testing.T) {
+	each(t, func(h *fixture) {
+		at := time.Now().Add(time.Hour)
+		call := pawl.NewTask{Type: "a", Payload: json.RawMessage(`{}`), Deadline: &at}
+		h.Create(call)
+		call.Items = make([]pawl.NewItem, 2)
+		h.Create(call)
+		h.late()
+		db := &waitsDB{DB: h.DB}
+		s, err := h.server(db).Quick(h.Context())
+		h.OK(err)
+		h.same(s.GivenUp, 3, "given up")
+		if db.longest > time.Second/2 {
+			h.Errorf("a transaction waited up to %s for a lock", db.longest)
 		}
 	})
 }

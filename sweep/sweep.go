@@ -105,9 +105,12 @@ type pass struct {
 type step func(p *pass, ctx context.Context) error
 
 var (
-	quick = []step{(*pass).deadlines, (*pass).expire, (*pass).effects, (*pass).queuedTooLong, (*pass).due, (*pass).giveUp, (*pass).messages}
-	slow  = []step{
-		(*pass).revoked, (*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
+	quick = []step{
+		(*pass).deadlines, (*pass).expire, (*pass).revoked, (*pass).effects, (*pass).queuedTooLong, (*pass).due, (*pass).giveUp,
+		(*pass).messages,
+	}
+	slow = []step{
+		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
 		(*pass).budgets, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
@@ -143,8 +146,8 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 	return p.stats, p.report(ctx)
 }
 
-// Quick does what cannot wait for the next pass: it expires leases, queues due items and
-// gives up items that can never run. It stores statistics only if a lease had expired or
+// Quick does what cannot wait for the next pass: it ends leases that have expired or whose API
+// key has, queues due items and gives up items that can never run. It stores statistics only if a lease had expired or
 // an error occurred.
 func (s *Sweeper) Quick(ctx context.Context) (pawl.SweepStats, error) {
 	p, began := &pass{Sweeper: s, onReady: s.OnReady, hurried: true}, clock.Now()
