@@ -76,19 +76,19 @@ func (e *Engine) SignLog(ctx context.Context) (string, error) {
 	return note, err
 }
 
-// signLog signs the log if it is larger than size.
+// signLog signs the log if it has not size leaves. One that has fewer than were signed is refused.
 func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed int64, err error) {
 	if e.opts.TransparencyLog.Key == "" {
 		return "", size, errNoKey
 	}
 	ctx = forAll(ctx)
-	grown := false
+	changed := false
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		tree, err := store.ReadTree(ctx, tx)
-		grown = err == nil && tree.Size > size
+		changed = err == nil && tree.Size != size
 		return err
 	})
-	if err != nil || !grown {
+	if err != nil || !changed {
 		return "", size, err
 	}
 	release, err := e.lockKey(ctx)
