@@ -136,14 +136,18 @@ func TasksThere(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) 
 	return TaskIDs(ctx, tx, segmentSQL["tasks that are there"], TaskList(taskIDs))
 }
 
-// SegmentsOf returns the segments that have a task, the newest first.
+// SegmentsOf returns the segments that have a task, the newest first. Many may have tasks of before and after it: tasks
+// that ended together were not created together.
 func SegmentsOf(ctx context.Context, tx Tx, namespace, taskID string) (out []Segment, err error) {
-	all, err := segments(ctx, tx, "segments around", namespace, TaskID(taskID))
-	for _, s := range all {
+	id, ok := TaskID(taskID).Bytes()
+	if !ok {
+		return nil, nil
+	}
+	err = eachSegment(ctx, tx, id[:], func(s Segment) {
 		if s.FrameOf(taskID) >= 0 {
 			out = append(out, s)
 		}
-	}
+	}, "segments around", namespace, TaskID(taskID))
 	return out, err
 }
 
@@ -159,13 +163,18 @@ func NewestSegments(ctx context.Context, tx Tx, limit int) ([]Segment, error) {
 	return segments(ctx, tx, "newest segments", limit)
 }
 
-// LockArchives locks the archive of a task, and the segments that may have it, before one of these is restored or
+// LockArchives locks the archive of a task, and the segments that have it, before one of these is restored or
 // deleted.
 func LockArchives(ctx context.Context, tx Tx, namespace, taskID string) error {
 	if _, err := TaskIDs(ctx, tx, segmentSQL["lock archive"], TaskID(taskID)); err != nil {
 		return err
 	}
-	_, err := Ints(ctx, tx, segmentSQL["lock segments around"], namespace, TaskID(taskID))
+	in, err := SegmentsOf(ctx, tx, namespace, taskID)
+	for _, s := range slices.Backward(in) { // in the order of their ids
+		if err == nil {
+			_, err = Ints(ctx, tx, segmentSQL["lock segment"], s.ID)
+		}
+	}
 	return err
 }
 
@@ -210,7 +219,13 @@ func (s *Segment) ReadBody(ctx context.Context, tx Tx) (body []byte, err error) 
 }
 
 func segments(ctx context.Context, tx Tx, query string, args ...any) (out []Segment, err error) {
-	err = eachRow(ctx, tx, segmentSQL[query], args, func(rows Rows) error {
+	err = eachSegment(ctx, tx, nil, func(s Segment) { out = append(out, s) }, query, args...)
+	return out, err
+}
+
+// eachSegment passes on the segments whose contents have some bytes.
+func eachSegment(ctx context.Context, tx Tx, has []byte, fn func(Segment), query string, args ...any) error {
+	return eachRow(ctx, tx, segmentSQL[query], args, func(rows Rows) error {
 		var s Segment
 		var low, high TaskID
 		var contents []byte
@@ -218,13 +233,15 @@ func segments(ctx context.Context, tx Tx, query string, args ...any) (out []Segm
 		if err != nil {
 			return err
 		}
+		if !bytes.Contains(contents, has) {
+			return nil
+		}
 		if s.Frames, err = UnpackFrames(contents); err != nil {
 			return &pawl.Error{Code: pawl.CodeInternal, Op: "read", Message: fmt.Sprintf("segment %d of the archives cannot be read: %v", s.ID, err)}
 		}
-		out = append(out, s)
+		fn(s)
 		return nil
 	})
-	return out, err
 }
 
 // archive returns the archive of one of its tasks, as lists show it. Its bytes are its share.

@@ -36,11 +36,10 @@ FROM pawl.archives
 WHERE task_id = $1
 @lock
 
--- name: lock segments around
+-- name: lock segment
 SELECT id
 FROM pawl.segments
-WHERE namespace = $1 AND high >= $2 AND low <= $2
-ORDER BY id
+WHERE id = $1
 @lock
 
 -- name: tasks that need an archive

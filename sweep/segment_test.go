@@ -9,8 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
 )
@@ -483,5 +487,34 @@ func TestACopyOfArchivesHasWhatIsRemovedMeanwhile(t *testing.T) {
 		if before == after {
 			t.Error("the segment has the same file")
 		}
+	})
+}
+
+// Tasks that ended together were not created together: many segments have tasks of before and after one. Only those that
+// have it are locked.
+func TestSegmentsAroundATaskAreLeft(t *testing.T) {
+	each(t, func(h *fixture) {
+		if h.Database != pawltest.Postgres {
+			return // transactions follow each other
+		}
+		h.solos(40, 1)
+		for range 2 {
+			h.complete(h.claim(20)...)
+			h.Advance(31 * day)
+			h.same(h.pass().TasksPruned, 20, "pruned")
+		}
+		h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 2, "segments")
+		h.exec("UPDATE pawl.segments SET low = (SELECT MIN(low) FROM pawl.segments), high = (SELECT MAX(high) FROM pawl.segments)")
+		l, err := h.List(h.Context(), "default", pawl.Page{Limit: 1})
+		h.OK(err)
+		id := l.Items[0].TaskID
+		conn, err := pgx.Connect(h.Context(), h.URL)
+		h.OK(err)
+		defer conn.Close(h.Context())
+		tx, err := conn.Begin(h.Context())
+		h.OK(err)
+		_, err = tx.Exec(h.Context(), "SELECT 1 FROM "+h.Schema+".segments WHERE id <> $1 FOR UPDATE", h.archive(id).Segment.ID)
+		h.OK(err)
+		h.OK(h.DeleteArchive(store.WithLockWait(h.Context(), time.Second), "default", id, byAnn))
 	})
 }
