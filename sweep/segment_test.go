@@ -504,7 +504,8 @@ func TestSegmentsAroundATaskAreLeft(t *testing.T) {
 			h.same(h.pass().TasksPruned, 20, "pruned")
 		}
 		h.same(h.count("SELECT COUNT(*) FROM pawl.segments"), 2, "segments")
-		h.exec("UPDATE pawl.segments SET low = (SELECT MIN(low) FROM pawl.segments), high = (SELECT MAX(high) FROM pawl.segments)")
+		h.exec("UPDATE pawl.segments SET low = (SELECT low FROM pawl.segments ORDER BY low LIMIT 1), " +
+			"high = (SELECT high FROM pawl.segments ORDER BY high DESC LIMIT 1)")
 		l, err := h.List(h.Context(), "default", pawl.Page{Limit: 1})
 		h.OK(err)
 		id := l.Items[0].TaskID
