@@ -36,15 +36,28 @@ func ArchivePaths(ctx context.Context, tx Tx, taskIDs []string) ([]string, error
 	return Strings(ctx, tx, archiveSQL["paths of archives"], TaskList(taskIDs))
 }
 
-// RestoredBy lists up to limit tasks that were restored by the given time, have no younger event, have not been
+// Restored is a task that was restored, in the order of these times.
+type Restored struct {
+	At     int64
+	TaskID string
+}
+
+// RestoredBy lists up to limit tasks behind one that were restored by the given time, have no younger event, have not been
 // archived again, and are in one of the states or no longer exist. Mostly there are none:
 // then PostgreSQL does not plan the statement, which takes it 25 ms.
-func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, limit int) ([]string, error) {
+func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, after Restored, limit int) (out []Restored, err error) {
 	var first int64
 	if _, err := Row(ctx, tx, []any{&first}, archiveSQL["first restored"]); err != nil || first == 0 || first > by {
 		return nil, err
 	}
-	return TaskIDs(ctx, tx, archiveSQL["restored by"], by, List(states), limit)
+	args := []any{by, List(states), limit, after.At, FromTask(after.TaskID)}
+	err = eachRow(ctx, tx, archiveSQL["restored by"], args, func(rows Rows) error {
+		var r Restored
+		err := rows.Scan(&r.At, (*TaskID)(&r.TaskID))
+		out = append(out, r)
+		return err
+	})
+	return out, err
 }
 
 // ForgetRestored removes a task that no longer exists from the list that RestoredBy reads.

@@ -52,3 +52,26 @@ func TestManyTasksThatCannotGoYetAreSetAside(t *testing.T) {
 		h.same(h.pass().TasksPruned, 2, "pruned at last: a child and the parent")
 	})
 }
+
+// Many restored tasks of a type with a longer retention keep no other restored task.
+func TestRestoredTasksOfALongRetentionHideNoOther(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.OK(h.put(pawl.Type{Name: "long", Retention: pawl.Retention{TaskSeconds: 365 * 24 * 3600}}))
+		create := func(typ string, n int) {
+			rs, err := h.Service.CreateTasks(h.Context(), slices.Repeat([]pawl.NewTask{{Type: typ, Payload: json.RawMessage(`{}`)}}, n))
+			h.OK(err)
+			for _, r := range rs {
+				h.OK(r.Err)
+			}
+			h.complete(h.claim(n)...)
+		}
+		create("long", 500)
+		create("long", 500)
+		create("a", 1)
+		h.exec("INSERT INTO pawl.archives (task_id, namespace, path, bytes, sha256, created_at, restored_at) " +
+			"SELECT id, namespace, 'none', 0, '', 1, CASE WHEN type = 'a' THEN 2 ELSE 1 END FROM pawl.tasks")
+		h.exec("INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at) SELECT 'sweep.retain', MAX(id), '{}', 0 FROM pawl.task_events")
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 1, "pruned")
+	})
+}

@@ -91,6 +91,9 @@ func (p *pass) retainFor(ctx context.Context, s retentionSpan, own retentions) e
 	if err := p.retainAside(ctx, s, own); err != nil {
 		return err
 	}
+	if err := p.retainRestored(ctx, s, own); err != nil {
+		return err
+	}
 	for {
 		due, err := p.dueTasks(ctx, s, own)
 		if err != nil || len(due.tasks)+len(due.later)+len(due.read.page)+len(due.read.done) == 0 {
@@ -152,8 +155,8 @@ func (p *pass) retentions(ctx context.Context) (own retentions, err error) {
 	return own, err
 }
 
-// dueTasks are the tasks whose retention has passed: those that were left before, those that were
-// restored, and those of the next page of the event log. later are those that are left: they have
+// dueTasks are the tasks whose retention has passed: those that were left before,
+// and those of the next page of the event log. later are those that are left: they have
 // consequences that are still to come, or got checkpoints or chunks after their newest event.
 type dueTasks struct {
 	tasks, later []string
@@ -172,11 +175,7 @@ func (p *pass) dueTasks(ctx context.Context, s retentionSpan, own retentions) (d
 		if err != nil {
 			return err
 		}
-		tasks, err := store.RestoredBy(ctx, tx, ago(now, s.age), s.states, batch)
-		if err != nil {
-			return err
-		}
-		tasks = append(tasks, at.Again...)
+		tasks := slices.Clone(at.Again)
 		for _, e := range read.all() {
 			if s.resting() && e.Newest || !s.resting() && pawl.TaskState(e.TaskTo).Ended() {
 				tasks = append(tasks, e.TaskID)
