@@ -70,7 +70,8 @@ func TestRestoredTasksOfALongRetentionHideNoOther(t *testing.T) {
 		create("a", 1)
 		h.exec("INSERT INTO pawl.archives (task_id, namespace, path, bytes, sha256, created_at, restored_at) " +
 			"SELECT id, namespace, 'none', 0, '', 1, CASE WHEN type = 'a' THEN 2 ELSE 1 END FROM pawl.tasks")
-		h.exec("INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at) SELECT 'sweep.retain', MAX(id), '{}', 0 FROM pawl.task_events")
+		h.exec("INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at) " +
+			"SELECT 'sweep.retain', MAX(id), '{}', 0 FROM pawl.task_events")
 		h.Advance(31 * day)
 		h.same(h.pass().TasksPruned, 1, "pruned")
 	})
