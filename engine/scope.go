@@ -48,7 +48,7 @@ func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	}
 	return s.part(ctx, func() error {
 		err := fn(ctx, s.tx)
-		if s.lost == nil && errors.Is(err, store.ErrRolledBack) {
+		if s.lost == nil && (errors.Is(err, store.ErrRolledBack) || !s.own && errors.Is(err, store.ErrFenced)) {
 			s.lost = err // the whole call runs again
 		}
 		return err
@@ -181,6 +181,9 @@ var (
 	errAnswered = errors.New("answered already")
 	// errRunAgain makes a call run again, outside any transaction, after its own was lost.
 	errRunAgain = errors.New("the call runs again")
+	// errLostAgain is the error of a call whose transaction was lost scopeTries times.
+	errLostAgain = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the transaction lost to others again and again",
+		Err: store.Undone{Err: store.ErrRolledBack}}
 	// errGoexit is the error of a call that ends its goroutine.
 	errGoexit = &pawl.Error{Code: pawl.CodeInternal, Message: "the call ended its goroutine"}
 	// errEnded is the error of a scope that is used after its transaction has ended.
@@ -196,16 +199,23 @@ const scopeTries = 10
 // is e itself. Otherwise together makes a new scope and returns it; the caller passes it
 // to finish. The transaction begins when a verb first writes, so decoding and checks
 // before that hold no transaction. It begins with first (nil = nothing). If first returns
-// errAnswered, fn writes nothing, and what first wrote is committed.
+// errAnswered, fn writes nothing, and what first wrote is committed. While a move refuses what
+// the transaction changes, together waits, and runs fn again.
 func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Context, e *Engine) error) (*scope, error) {
 	if e.scope != nil {
 		return nil, fn(ctx, e)
 	}
-	for try := 1; ; try++ {
+	a := e.notifyingDB.attempts()
+	for tries := 0; ; {
 		s := &scope{DB: e.db, single: true, wants: make(chan struct{}), ready: make(chan error)}
-		err := s.run(ctx, &Engine{core: e.core, db: s, scope: s, origin: e.origin, bulk: e.bulk}, first, fn)
-		if !errors.Is(err, errRunAgain) || try == scopeTries {
-			return s, err
+		a.err = s.run(ctx, &Engine{core: e.core, db: s, scope: s, origin: e.origin, bulk: e.bulk}, first, fn)
+		switch {
+		case errors.Is(a.err, errRunAgain):
+			if tries++; tries == scopeTries {
+				return s, errLostAgain
+			}
+		case s.tx == nil || !a.again(ctx): // what did not begin has waited
+			return s, a.err
 		}
 	}
 }
