@@ -29,6 +29,8 @@ type scope struct {
 	// effects inside the engine: the caller gets the verb's answer while the transaction
 	// goes on, and a later rollback of a part or of the whole has to drop it.
 	after []func()
+	// finally runs when the transaction has ended, whatever its outcome.
+	finally []func()
 
 	key      string                                        // the idempotency key of the call; "" = none
 	free     func(context.Context, store.Tx) (bool, error) // reports whether the call may still begin its key; nil = it has none
@@ -162,6 +164,16 @@ func (e *Engine) after(fn func()) {
 	fn()
 }
 
+// finally runs fn when the transaction of e has ended, even if that was rolled back; without a scope, that is
+// now. fn writes in transactions of its own: one inside the scope's would wait for it on SQLite.
+func (e *Engine) finally(fn func()) {
+	if e.scope != nil {
+		e.scope.finally = append(e.scope.finally, fn)
+		return
+	}
+	fn()
+}
+
 // InTransaction reports whether the verbs of e share one transaction.
 func (e *Engine) InTransaction() bool { return e.scope != nil }
 
@@ -226,6 +238,11 @@ func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Contex
 func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.Context, e *Engine) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer func() {
+		for _, fn := range s.finally {
+			fn()
+		}
+	}()
 	done := make(chan error, 1)
 	go func() {
 		err := error(errGoexit)
