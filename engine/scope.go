@@ -35,6 +35,7 @@ type scope struct {
 	key      string                                        // the idempotency key of the call; "" = none
 	free     func(context.Context, store.Tx) (bool, error) // reports whether the call may still begin its key; nil = it has none
 	own      bool                                          // it is the caller's own transaction, of any isolation level
+	admits   func(context.Context) error                   // returns why a part may not run in the caller's own; nil = it may
 	single   bool                                          // it has only one part: an error of the part may undo the whole
 	wait     time.Duration                                 // how long a claim in it would have waited
 	waited   bool                                          // a claim in it has waited before
@@ -128,18 +129,22 @@ func (s *scope) Auto(ctx context.Context, fn func(ctx context.Context, tx store.
 
 // View implements store.DB. Before the transaction begins, each read runs outside it.
 func (s *scope) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	switch {
-	case !s.begun:
+	if !s.begun {
 		return s.DB.View(ctx, fn)
-	case s.refused != nil:
-		return s.refused
+	}
+	if err := s.begin(ctx); err != nil {
+		return err
 	}
 	return fn(ctx, s.tx)
 }
 
-// begin begins the transaction before its first write and waits until it has begun.
+// begin begins the transaction before its first write and waits until it has begun. Afterwards it says whether
+// another part may run.
 func (s *scope) begin(ctx context.Context) error {
-	if s.begun {
+	switch {
+	case s.begun && s.refused == nil && s.admits != nil:
+		return s.admits(ctx)
+	case s.begun:
 		return s.refused
 	}
 	s.begun = true
