@@ -276,7 +276,7 @@ func (e *Engine) copyEnded(ctx context.Context, d *draft, r pawl.Result[pawl.Tas
 	if err == nil && r.Err == nil && !r.Value.Deduplicated {
 		pawl.CountRows(ctx, max(0, d.rows()-1)) // the call itself counts as one
 	} else if d.staged != nil {
-		e.dropCopy(ctx, d.staged)
+		e.finally(func() { e.dropCopy(ctx, d.staged) })
 	}
 }
 

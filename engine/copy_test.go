@@ -206,6 +206,37 @@ func TestALargeTaskIsCopiedOnceForItsKey(t *testing.T) {
 	})
 }
 
+// A copy under an idempotency key that is not made, because another task has its key, leaves no row: they are removed
+// when its transaction has ended, which on SQLite keeps all others from writing.
+func TestAKeyedCopyThatIsNotMadeLeavesNothing(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		of := large(t, p, 2_050)
+		clone := func(key, onConflict string) (answer pawl.Answer, err error) {
+			answer, _, err = p.Engine.Idempotent(t.Context(), pawl.KeyBegin{Scope: "POST x", Key: key, RequestHash: "h"},
+				func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+					made, err := first(svc.CloneTasks(ctx, []pawl.TaskClone{{TaskID: of.ID, Checkpoints: true,
+						Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "u", OnConflict: onConflict}}}))
+					return &pawl.Answer{Code: 201, Type: "text/plain", Body: []byte(made.ID)}, err
+				})
+			return answer, err
+		}
+		made := need[pawl.Answer](t)(clone("k1", pawl.OnConflictReturn))
+		again := need[pawl.Answer](t)(clone("k2", pawl.OnConflictReturn))
+		if string(made.Body) != string(again.Body) {
+			t.Errorf("two copies: %s %s", made.Body, again.Body)
+		}
+		if n := stagedRows(t, p); n > 0 {
+			t.Errorf("%d rows are left of the second copy", n)
+		}
+		if _, err := clone("k3", pawl.OnConflictReject); !errors.Is(err, pawl.ErrConflict) {
+			t.Errorf("the third copy: %v", err)
+		}
+		if n := stagedRows(t, p); n > 0 {
+			t.Errorf("%d rows are left of the third copy", n)
+		}
+	})
+}
+
 // stagedRows counts the rows that belong to no task.
 func stagedRows(t *testing.T, p *pawltest.Pawl) (n int) {
 	t.Helper()

@@ -70,10 +70,7 @@ func (w *notifyingDB) Whole(ctx context.Context, fn func(ctx context.Context, tx
 
 // View implements store.DB.
 func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := w.excluded.Load(); err != nil {
-		return *err
-	}
-	if err := w.refuse(ctx); err != nil {
+	if err := w.admits(ctx); err != nil {
 		return err
 	}
 	return w.learn(w.DB.View(ctx, w.statements(fn)))
@@ -81,13 +78,32 @@ func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx 
 
 // look is View for statements that need no common snapshot; see store.Dialect.
 func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := w.excluded.Load(); err != nil {
-		return *err
-	}
-	if err := w.refuse(ctx); err != nil {
+	if err := w.admits(ctx); err != nil {
 		return err
 	}
 	return w.learn(w.Dialect().Look(ctx, w.statements(fn)))
+}
+
+// admits returns why no transaction of a caller may run.
+func (w *notifyingDB) admits(ctx context.Context) error {
+	if err := w.excluded.Load(); err != nil {
+		return *err
+	}
+	return w.refuse(ctx)
+}
+
+// admission is admits for the parts of tx, a transaction that a caller began itself. It looks at the schema
+// once: such a transaction is on a connection that no one else examines.
+func (w *notifyingDB) admission(tx store.Tx) func(ctx context.Context) error {
+	fits := false
+	return func(ctx context.Context) error {
+		err := w.admits(ctx)
+		if err == nil && !fits {
+			err = w.learn(store.CheckSchema(ctx, tx, w.Dialect().Migrator))
+			fits = err == nil
+		}
+		return err
+	}
 }
 
 // wrote wakes the feed after a transaction that may have written and that returned err.

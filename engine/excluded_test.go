@@ -80,6 +80,29 @@ func TestAnExcludedProgramLearnsWhenItWrites(t *testing.T) {
 	tooNew(t, "a read after it", err)
 }
 
+// In a caller's own transaction, which is on no connection of the program, it learns of it at its first call there.
+func TestAnExcludedProgramLearnsInATransaction(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			p := newcomer(t, which)
+			writes, reads := p.Another(engine.Options{}), p.Another(engine.Options{})
+			alter(t, p, exclude)
+			tx := beginOwnIn(t, p, writes)
+			_, err := tx.Create(t.Context(), pawl.NewTask{Type: "t"})
+			tooNew(t, "create", err)
+			tx.rollback()
+			_, err = writes.ListTasks(t.Context(), pawl.TaskFilter{})
+			tooNew(t, "a read after it, outside", err)
+			tx = beginOwnIn(t, p, reads)
+			_, err = tx.ListTasks(t.Context(), pawl.TaskFilter{})
+			tooNew(t, "a read", err)
+			_, err = tx.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w"})
+			tooNew(t, "claim", err)
+			tx.rollback()
+		})
+	}
+}
+
 // newcomer has a schema that no other test uses afterwards: its migrations are not
 // put back.
 func newcomer(t *testing.T, which pawltest.Database) *pawltest.Pawl {

@@ -143,7 +143,7 @@ func (a *attempts) next(ctx context.Context) bool {
 			a.err = *err
 			return false
 		}
-	} else if a.exempt || !errors.Is(a.err, store.ErrFenced) || !a.wait(ctx) {
+	} else if store.IsOnce(ctx) || !a.again(ctx) {
 		return false
 	}
 	for !a.exempt {
@@ -158,6 +158,11 @@ func (a *attempts) next(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// again reports whether what has ended with err is to run again, after a wait.
+func (a *attempts) again(ctx context.Context) bool {
+	return !a.exempt && errors.Is(a.err, store.ErrFenced) && a.wait(ctx)
 }
 
 // wait ends when a refused transaction is to be tried again. It returns false if it is not: err says why.

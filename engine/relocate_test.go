@@ -312,6 +312,14 @@ func TestANamespaceMoves(t *testing.T) {
 		if _, err := from.Service.GetTask(t.Context(), "tsk_00000000000000000000000000"); pawl.CodeOf(err) != pawl.CodeMoved {
 			t.Errorf("a read of the source: %v", err)
 		}
+		tx := beginOwn(t, from)
+		if _, err := tx.GetTask(t.Context(), "tsk_00000000000000000000000000"); pawl.CodeOf(err) != pawl.CodeMoved {
+			t.Errorf("a read of the source in a transaction: %v", err)
+		}
+		if _, err := tx.ListTasks(other, pawl.TaskFilter{}); err != nil {
+			t.Errorf("a read of the other namespace in the same: %v", err)
+		}
+		tx.rollback()
 		soundLog(t, to)
 		soundLog(t, from)
 		archives := need[pawl.List[pawl.Archive]](t)(to.Engine.ListArchives(t.Context(), pawl.Page{})).Items

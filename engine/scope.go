@@ -29,10 +29,13 @@ type scope struct {
 	// effects inside the engine: the caller gets the verb's answer while the transaction
 	// goes on, and a later rollback of a part or of the whole has to drop it.
 	after []func()
+	// finally runs when the transaction has ended, whatever its outcome.
+	finally []func()
 
 	key      string                                        // the idempotency key of the call; "" = none
 	free     func(context.Context, store.Tx) (bool, error) // reports whether the call may still begin its key; nil = it has none
 	own      bool                                          // it is the caller's own transaction, of any isolation level
+	admits   func(context.Context) error                   // returns why a part may not run in the caller's own; nil = it may
 	single   bool                                          // it has only one part: an error of the part may undo the whole
 	wait     time.Duration                                 // how long a claim in it would have waited
 	waited   bool                                          // a claim in it has waited before
@@ -48,7 +51,7 @@ func (s *scope) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx
 	}
 	return s.part(ctx, func() error {
 		err := fn(ctx, s.tx)
-		if s.lost == nil && errors.Is(err, store.ErrRolledBack) {
+		if s.lost == nil && (errors.Is(err, store.ErrRolledBack) || !s.own && errors.Is(err, store.ErrFenced)) {
 			s.lost = err // the whole call runs again
 		}
 		return err
@@ -126,18 +129,22 @@ func (s *scope) Auto(ctx context.Context, fn func(ctx context.Context, tx store.
 
 // View implements store.DB. Before the transaction begins, each read runs outside it.
 func (s *scope) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	switch {
-	case !s.begun:
+	if !s.begun {
 		return s.DB.View(ctx, fn)
-	case s.refused != nil:
-		return s.refused
+	}
+	if err := s.begin(ctx); err != nil {
+		return err
 	}
 	return fn(ctx, s.tx)
 }
 
-// begin begins the transaction before its first write and waits until it has begun.
+// begin begins the transaction before its first write and waits until it has begun. Afterwards it says whether
+// another part may run.
 func (s *scope) begin(ctx context.Context) error {
-	if s.begun {
+	switch {
+	case s.begun && s.refused == nil && s.admits != nil:
+		return s.admits(ctx)
+	case s.begun:
 		return s.refused
 	}
 	s.begun = true
@@ -162,6 +169,16 @@ func (e *Engine) after(fn func()) {
 	fn()
 }
 
+// finally runs fn when the transaction of e has ended, even if that was rolled back; without a scope, that is
+// now. fn writes in transactions of its own: one inside the scope's would wait for it on SQLite.
+func (e *Engine) finally(fn func()) {
+	if e.scope != nil {
+		e.scope.finally = append(e.scope.finally, fn)
+		return
+	}
+	fn()
+}
+
 // InTransaction reports whether the verbs of e share one transaction.
 func (e *Engine) InTransaction() bool { return e.scope != nil }
 
@@ -181,6 +198,9 @@ var (
 	errAnswered = errors.New("answered already")
 	// errRunAgain makes a call run again, outside any transaction, after its own was lost.
 	errRunAgain = errors.New("the call runs again")
+	// errLostAgain is the error of a call whose transaction was lost scopeTries times.
+	errLostAgain = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the transaction lost to others again and again",
+		Err: store.Undone{Err: store.ErrRolledBack}}
 	// errGoexit is the error of a call that ends its goroutine.
 	errGoexit = &pawl.Error{Code: pawl.CodeInternal, Message: "the call ended its goroutine"}
 	// errEnded is the error of a scope that is used after its transaction has ended.
@@ -196,16 +216,23 @@ const scopeTries = 10
 // is e itself. Otherwise together makes a new scope and returns it; the caller passes it
 // to finish. The transaction begins when a verb first writes, so decoding and checks
 // before that hold no transaction. It begins with first (nil = nothing). If first returns
-// errAnswered, fn writes nothing, and what first wrote is committed.
+// errAnswered, fn writes nothing, and what first wrote is committed. While a move refuses what
+// the transaction changes, together waits, and runs fn again.
 func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Context, e *Engine) error) (*scope, error) {
 	if e.scope != nil {
 		return nil, fn(ctx, e)
 	}
-	for try := 1; ; try++ {
+	a := e.notifyingDB.attempts()
+	for tries := 0; ; {
 		s := &scope{DB: e.db, single: true, wants: make(chan struct{}), ready: make(chan error)}
-		err := s.run(ctx, &Engine{core: e.core, db: s, scope: s, origin: e.origin, bulk: e.bulk}, first, fn)
-		if !errors.Is(err, errRunAgain) || try == scopeTries {
-			return s, err
+		a.err = s.run(ctx, &Engine{core: e.core, db: s, scope: s, origin: e.origin, bulk: e.bulk}, first, fn)
+		switch {
+		case errors.Is(a.err, errRunAgain):
+			if tries++; tries == scopeTries {
+				return s, errLostAgain
+			}
+		case s.tx == nil || !a.again(ctx): // what did not begin has waited
+			return s, a.err
 		}
 	}
 }
@@ -216,6 +243,11 @@ func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Contex
 func (s *scope) run(ctx context.Context, e *Engine, first, fn func(ctx context.Context, e *Engine) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer func() {
+		for _, fn := range s.finally {
+			fn()
+		}
+	}()
 	done := make(chan error, 1)
 	go func() {
 		err := error(errGoexit)

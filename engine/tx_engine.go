@@ -45,6 +45,7 @@ func (e *Engine) In(tx any) *TxEngine {
 			Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, s.Dialect().Name),
 		}
 	}
+	s.admits = e.notifyingDB.admission(s.tx)
 	return &TxEngine{Service: &Engine{core: e.core, db: s, scope: s}, scope: s}
 }
 

@@ -28,17 +28,23 @@ type ownTx struct {
 // beginOwn begins a transaction on the database of p.
 func beginOwn(t *testing.T, p *pawltest.Pawl) ownTx {
 	t.Helper()
+	return beginOwnIn(t, p, p.Engine)
+}
+
+// beginOwnIn is beginOwn for another engine on the database.
+func beginOwnIn(t *testing.T, p *pawltest.Pawl, e *engine.Engine) ownTx {
+	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	if p.Database == pawltest.SQLite {
 		db := need[*sql.DB](t)(sql.Open("sqlite", strings.TrimPrefix(p.URL, "sqlite:")))
 		t.Cleanup(func() { db.Close() })
 		tx := need[*sql.Tx](t)(db.BeginTx(ctx, nil))
-		return ownTx{p.Engine.In(tx), func(query string) error { _, err := tx.Exec(query); return err }, tx.Commit, tx.Rollback}
+		return ownTx{e.In(tx), func(query string) error { _, err := tx.Exec(query); return err }, tx.Commit, tx.Rollback}
 	}
 	c := need[*pgx.Conn](t)(pgx.Connect(ctx, p.URL))
 	t.Cleanup(func() { c.Close(ctx) })
 	tx := need[pgx.Tx](t)(c.Begin(ctx))
-	return ownTx{p.Engine.In(tx), func(query string) error { _, err := tx.Exec(ctx, query); return err },
+	return ownTx{e.In(tx), func(query string) error { _, err := tx.Exec(ctx, query); return err },
 		func() error { return tx.Commit(ctx) }, func() error { return tx.Rollback(ctx) }}
 }
 
