@@ -324,7 +324,7 @@ const moreItems = 100
 
 // claimPicks claims the named item, or the best items of the named task.
 func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.ClaimRequest) ([]store.Claimed, error) {
-	limited, err := e.limitsOf(ctx, wish.namespace)
+	limited, err := e.limitsOf(ctx, nil, wish.namespace)
 	if err != nil {
 		return nil, err
 	}
