@@ -88,7 +88,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	s.e.seen.note(s.caller.Namespace, req.WorkerID)
+	s.e.noteWorker(ctx, s.caller.Namespace, req.WorkerID)
 	s.waits = req.WaitSeconds > 0
 	if s.e.scope != nil { // the wait takes place outside the transaction
 		req.WaitSeconds = 0
@@ -324,7 +324,7 @@ const moreItems = 100
 
 // claimPicks claims the named item, or the best items of the named task.
 func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.ClaimRequest) ([]store.Claimed, error) {
-	limited, err := e.limitsOf(ctx, wish.namespace)
+	limited, err := e.limitsOf(ctx, nil, wish.namespace)
 	if err != nil {
 		return nil, err
 	}

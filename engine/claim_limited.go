@@ -25,7 +25,7 @@ func (n *nextStart) sooner(at, now int64) {
 // one by one, each at its best rank. plain has the rows from queues without limits. A queue of
 // which another transaction locks the limits stops no other.
 func (e *Engine) claimFrom(ctx context.Context, group []claimCall, queues []store.Queue) (out, plain []store.Claimed, err error) {
-	limited, err := e.limitsOf(ctx, group[0].namespace)
+	limited, err := e.limitsOf(ctx, nil, group[0].namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) seesLeases(ctx context.Context) error {
 
 // claimPicked claims named items, which are in claim order, as claimFrom does from queues.
 func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store.Pick) (out []store.Claimed, err error) {
-	limited, err := e.limitsOf(ctx, wish.namespace)
+	limited, err := e.limitsOf(ctx, nil, wish.namespace)
 	if err != nil {
 		return nil, err
 	}

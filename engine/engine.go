@@ -399,7 +399,7 @@ func (e *Engine) Close() error {
 	e.running.Lock() // waits until Run has returned
 	defer e.running.Unlock()
 	e.guard.Close()
-	e.committers.wait()
+	e.committers.close()
 	e.feed.Close()
 	e.watcher.Close()
 	e.waits.Close()

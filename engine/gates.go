@@ -27,11 +27,16 @@ type knownGate struct {
 }
 
 // gates returns gates of a queue, and remembers those whose rows are committed. A transaction of the
-// caller's adds none itself where others write beside it: they would wait for it.
+// caller's adds none itself where others write beside it, unless no connection is free: they would wait
+// for it.
 func (e *Engine) gates(ctx context.Context, tx store.Tx, namespace string, q *store.LimitedQueue,
 	keys []string) (out map[string]store.Gate, err error) {
-	if e.scope != nil && e.db.Dialect().ParallelWrites {
-		return e.root.gates(ctx, nil, namespace, q, keys)
+	beside, err := e.beside(ctx, func(ctx context.Context) error {
+		out, err = e.root.gates(ctx, nil, namespace, q, keys)
+		return err
+	})
+	if beside {
+		return out, err
 	}
 	if tx != nil {
 		return store.Gates(ctx, tx, namespace, q, keys)

@@ -21,7 +21,7 @@ type groupCommitters struct {
 	await      *commit.Committer[store.Leave, store.Moved] // suspends for signals
 	children   *commit.Committer[store.EndedChild, store.ChildrenEnded]
 	read       *commit.Committer[readCall, readAnswer]
-	all        []interface{ Wait() } // all of the above
+	all        []interface{ Close() } // all of the above, claim before leave: it releases what no caller takes
 }
 
 // newGroupCommitter returns a group committer of a verb whose groups run on e.
@@ -82,9 +82,9 @@ func (e *Engine) openGroupCommitters() {
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
 }
 
-// wait waits until no flush is running.
-func (c *groupCommitters) wait() {
+// close refuses further calls and waits until no flush is running.
+func (c *groupCommitters) close() {
 	for _, one := range c.all {
-		one.Wait()
+		one.Close()
 	}
 }

@@ -46,8 +46,9 @@ type namespaceLimits struct {
 	queues map[string]*store.LimitedQueue // by type
 }
 
-// limitsOf returns the queues with limits of a namespace.
-func (e *Engine) limitsOf(ctx context.Context, namespace string) (map[string]*store.LimitedQueue, error) {
+// limitsOf returns the queues with limits of a namespace. In a transaction it reads them there (tx; nil = in none, or in
+// that of e): it would wait for another connection.
+func (e *Engine) limitsOf(ctx context.Context, tx store.Tx, namespace string) (map[string]*store.LimitedQueue, error) {
 	l := e.limits
 	l.mu.Lock()
 	known := l.known[namespace]
@@ -57,13 +58,19 @@ func (e *Engine) limitsOf(ctx context.Context, namespace string) (map[string]*st
 	}
 	began := clock.Now()
 	fresh := &namespaceLimits{until: began.Add(limitsFresh), queues: map[string]*store.LimitedQueue{}}
-	err := e.queueView()(ctx, func(ctx context.Context, tx store.Tx) error {
+	read := func(ctx context.Context, tx store.Tx) error {
 		queues, err := store.LimitedQueues(ctx, tx, namespace)
 		for i := range queues {
 			fresh.queues[queues[i].Type] = &queues[i]
 		}
 		return err
-	})
+	}
+	var err error
+	if tx != nil {
+		err = read(ctx, tx)
+	} else {
+		err = e.queueView()(ctx, read)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +214,7 @@ func (e *Engine) claimedBeside(ctx context.Context, namespace string, rows []sto
 	e.after(func() {
 		e, ctx := e.root, context.WithoutCancel(ctx)
 		e.limits.drop(namespace)
-		limited, err := e.limitsOf(ctx, namespace)
+		limited, err := e.limitsOf(ctx, nil, namespace)
 		for typ := range types {
 			if q := limited[typ]; err == nil && q != nil {
 				err = e.giveLeasesGates(ctx, namespace, *q)
@@ -286,7 +293,7 @@ func (e *Engine) gateDrafts(ctx context.Context, tx store.Tx, drafts []draft) er
 	}
 	slices.Sort(of)
 	for _, ns := range of {
-		queues, err := e.limitsOf(ctx, ns)
+		queues, err := e.limitsOf(ctx, tx, ns)
 		if err == nil && len(queues) > 0 {
 			err = e.gateItems(ctx, tx, queues, keyedItems(drafts, ns))
 		}
@@ -325,7 +332,7 @@ func (e *Engine) insertMore(ctx context.Context, tx store.Tx, items []store.NewI
 }
 
 func (e *Engine) gateMore(ctx context.Context, tx store.Tx, items []store.NewItem) error {
-	queues, err := e.limitsOf(ctx, items[0].Namespace)
+	queues, err := e.limitsOf(ctx, tx, items[0].Namespace)
 	if err != nil || !slices.ContainsFunc(items, func(i store.NewItem) bool { return queues[i.Type] != nil }) {
 		return err
 	}

@@ -80,18 +80,21 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 }
 
 // useBefore marks blobs as used before a transaction of the caller's refers to them, where others write
-// beside it: they would wait until it ends to do the same.
+// beside it: they would wait until it ends to do the same. If no connection is free, that transaction does it.
 func (e *Engine) useBefore(ctx context.Context, addresses [][]byte) error {
-	if len(addresses) == 0 || e.scope == nil || !e.db.Dialect().ParallelWrites {
+	if len(addresses) == 0 {
 		return nil
 	}
-	return e.root.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		for i := 0; err == nil && i < len(addresses); i++ {
-			_, err = store.UseUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, addresses[i])
-		}
-		return err
+	_, err := e.beside(ctx, func(ctx context.Context) error {
+		return e.root.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			for i := 0; err == nil && i < len(addresses); i++ {
+				_, err = store.UseUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, addresses[i])
+			}
+			return err
+		})
 	})
+	return err
 }
 
 // referIn is referTask in a transaction of the caller, which is to be rolled back if it

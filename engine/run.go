@@ -272,6 +272,10 @@ func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.Sw
 
 // Stats returns the statistics of the caller's namespace.
 func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
+	checkpoints, keys, err := e.storedStats(ctx)
+	if err != nil {
+		return pawl.Stats{}, err
+	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Stats, error) {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -281,9 +285,7 @@ func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
 		if err != nil {
 			return s, err
 		}
-		if s.Checkpoints, s.Keys, err = e.stored.get(ctx, tx, ns); err != nil {
-			return s, err
-		}
+		s.Checkpoints, s.Keys = checkpoints, keys
 		s.Sweeps, err = store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)
 		s.Sweeps.IsRunning = s.Sweeps.IsRunning || e.active.Load()
 		return s, err

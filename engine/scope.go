@@ -37,6 +37,7 @@ type scope struct {
 	own      bool                                          // it is the caller's own transaction, of any isolation level
 	admits   func(context.Context) error                   // returns why a part may not run in the caller's own; nil = it may
 	single   bool                                          // it has only one part: an error of the part may undo the whole
+	alone    bool                                          // nothing runs beside it any more
 	wait     time.Duration                                 // how long a claim in it would have waited
 	waited   bool                                          // a claim in it has waited before
 	claimed  bool                                          // a claim in it took items
@@ -177,6 +178,24 @@ func (e *Engine) finally(fn func()) {
 		return
 	}
 	fn()
+}
+
+// beside runs a transaction of its own before what a transaction of the caller's does, where both can
+// write. It reports false if that transaction has to do the same itself: no connection was free. From
+// then on it does so always, because others would wait for what it has written.
+func (e *Engine) beside(ctx context.Context, fn func(ctx context.Context) error) (bool, error) {
+	if e.scope == nil || e.scope.alone || !e.db.Dialect().ParallelWrites {
+		return false, nil
+	}
+	if e.scope.begun {
+		ctx = store.IfFree(ctx)
+	}
+	err := fn(ctx)
+	e.scope.alone = errors.Is(err, store.ErrNoneFree)
+	if e.scope.alone {
+		err = nil
+	}
+	return !e.scope.alone, err
 }
 
 // InTransaction reports whether the verbs of e share one transaction.

@@ -11,15 +11,17 @@ import (
 )
 
 // storedStats keeps the numbers of checkpoints and keys of namespaces, which are counted row by
-// row. Large counts are kept for a hundred times as long as they took.
+// row. Large counts are kept for a hundred times as long as they took, failures for ten times as long.
 type storedStats struct {
 	mu   sync.Mutex
-	kept map[string]storedCount
+	kept map[string]*storedCount
 }
 
 type storedCount struct {
+	turn        chan struct{} // is full while a caller counts; it guards what follows
 	checkpoints int64
 	keys        pawl.KeyStats
+	err         error
 	until       time.Time
 }
 
@@ -30,19 +32,43 @@ const (
 	maxStoredCounts = 1000
 )
 
-func (s *storedStats) get(ctx context.Context, tx store.Tx, namespace string) (int64, pawl.KeyStats, error) {
+func (s *storedStats) of(namespace string) *storedCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	began := clock.Now()
-	if k, found := s.kept[namespace]; found && began.Before(k.until) {
-		return k.checkpoints, k.keys, nil
-	}
-	checkpoints, keys, err := store.StoredStats(ctx, tx, namespace)
-	if err == nil && checkpoints+keys.Pending+keys.Completed+keys.Failed > smallCount {
+	k := s.kept[namespace]
+	if k == nil {
 		if s.kept == nil || len(s.kept) >= maxStoredCounts {
-			s.kept = map[string]storedCount{}
+			s.kept = map[string]*storedCount{}
 		}
-		s.kept[namespace] = storedCount{checkpoints, keys, began.Add(101 * clock.Now().Sub(began))}
+		k = &storedCount{turn: make(chan struct{}, 1)}
+		s.kept[namespace] = k
 	}
-	return checkpoints, keys, err
+	return k
+}
+
+// storedStats returns the numbers of the caller's namespace. One caller counts at a time; the others
+// wait without a connection.
+func (e *Engine) storedStats(ctx context.Context) (int64, pawl.KeyStats, error) {
+	k := e.stored.of(pawl.CallerOf(ctx).Namespace)
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return 0, pawl.KeyStats{}, ctx.Err()
+	}
+	began := clock.Now()
+	if began.Before(k.until) {
+		return k.checkpoints, k.keys, k.err
+	}
+	_, k.err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (_ struct{}, err error) {
+		k.checkpoints, k.keys, err = store.StoredStats(ctx, tx, ns)
+		return struct{}{}, err
+	})
+	switch took := clock.Now().Sub(began); {
+	case k.err != nil && ctx.Err() == nil:
+		k.until = began.Add(11 * took)
+	case k.err == nil && k.checkpoints+k.keys.Pending+k.keys.Completed+k.keys.Failed > smallCount:
+		k.until = began.Add(101 * took)
+	}
+	return k.checkpoints, k.keys, k.err
 }

@@ -46,7 +46,7 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 	out, _, err := v.do(ctx, e, calls)
 	for i := range out {
 		if err == nil && out[i].Err == nil {
-			e.seen.note(c.Namespace, calls[i].WorkerID)
+			e.noteWorker(ctx, c.Namespace, calls[i].WorkerID)
 		}
 	}
 	return out, err

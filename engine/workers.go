@@ -3,29 +3,57 @@ package engine
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
 // seenWorkers collects the workers that called, to be written every few seconds instead
 // of with every claim and heartbeat.
 type seenWorkers struct {
-	mu   sync.Mutex
-	seen map[store.SeenWorker]bool
+	mu    sync.Mutex
+	seen  map[store.SeenWorker]bool
+	since time.Time // of the first one
+	later time.Time // before it no call writes them again, after a failure
 }
 
-func (r *seenWorkers) note(namespace, workerID string) {
+// A call itself writes the workers when there are maxSeen, or the first one came seenAge ago: Run, which
+// writes them more often, may be in another process. Beyond maxSeen none is added.
+const (
+	maxSeen = 1000
+	seenAge = time.Minute
+)
+
+// note adds workers. It reports whether they are to be written.
+func (r *seenWorkers) note(workers ...store.SeenWorker) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.seen) == 0 {
+		r.seen, r.since = map[store.SeenWorker]bool{}, clock.Now()
+	}
+	for _, w := range workers {
+		if len(r.seen) < maxSeen {
+			r.seen[w] = true
+		}
+	}
+	now := clock.Now()
+	return now.After(r.later) && (len(r.seen) >= maxSeen || now.Sub(r.since) >= seenAge)
+}
+
+// noteWorker notes that a worker called.
+func (e *Engine) noteWorker(ctx context.Context, namespace, workerID string) {
 	if workerID == "" || len(workerID) > pawl.MaxIDLen {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.seen == nil {
-		r.seen = map[store.SeenWorker]bool{}
+	if !e.seen.note(store.SeenWorker{Namespace: namespace, WorkerID: workerID}) || e.scope != nil {
+		return
 	}
-	r.seen[store.SeenWorker{Namespace: namespace, WorkerID: workerID}] = true
+	if err := e.flushSeen(ctx); err != nil {
+		e.logError(ctx, "writing the worker registry failed; retrying", err)
+	}
 }
 
 func (r *seenWorkers) take() []store.SeenWorker {
@@ -39,19 +67,31 @@ func (r *seenWorkers) take() []store.SeenWorker {
 	return out
 }
 
+// putBack keeps workers that could not be written.
+func (r *seenWorkers) putBack(seen []store.SeenWorker) {
+	r.note(seen...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.later = clock.Now().Add(seenAge / 6)
+}
+
 // flushSeen writes the workers that called since the last time.
 func (e *Engine) flushSeen(ctx context.Context) error {
 	seen := e.seen.take()
 	if len(seen) == 0 {
 		return nil
 	}
-	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
 		return store.PutSeenWorkers(ctx, tx, seen, now)
 	})
+	if err != nil {
+		e.seen.putBack(seen)
+	}
+	return err
 }
 
 // RegisterWorker adds a worker to the registry; see pawl.Recorder.

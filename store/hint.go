@@ -22,6 +22,10 @@ const (
 // transaction holds, for example on a row. The statement has changed nothing.
 var ErrLocked = errors.New("locked by another transaction")
 
+// ErrNoneFree is in the error of a transaction that was to run only if a connection is free. It has not
+// begun.
+var ErrNoneFree = errors.New("no connection is free")
+
 // ErrFenced is in the error of a change that a trigger refuses, for example one of a move. The
 // statement has changed nothing.
 var ErrFenced = errors.New("a trigger refuses the change")
@@ -56,6 +60,7 @@ type hints struct {
 	lockWait, limit time.Duration
 	byKeys          bool
 	once            bool
+	ifFree          bool
 }
 
 type hintsKey struct{}
@@ -117,3 +122,15 @@ func Once(ctx context.Context) context.Context {
 
 // IsOnce returns what Once has set.
 func IsOnce(ctx context.Context) bool { return hintsOf(ctx).once }
+
+// IfFree returns a context whose transactions do not wait for a connection: if none is free, they fail
+// with ErrNoneFree. A caller that is in another transaction needs it: those that have the connections
+// may wait for that one.
+func IfFree(ctx context.Context) context.Context {
+	h := hintsOf(ctx)
+	h.ifFree = true
+	return context.WithValue(ctx, hintsKey{}, h)
+}
+
+// IsIfFree returns what IfFree has set.
+func IsIfFree(ctx context.Context) bool { return hintsOf(ctx).ifFree }

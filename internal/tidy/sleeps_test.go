@@ -33,6 +33,7 @@ var sleeps = map[string]struct {
 	"engine/cancel_test.go":                     {1, chance},
 	"engine/cancel_unix_test.go":                {1, asks},
 	"engine/children_concurrent_test.go":        {1, asks},
+	"engine/conns_two_test.go":                  {1, "limits are known for half a second"},
 	"engine/crash_unix_test.go":                 {1, expires},
 	"engine/delete_refused_test.go":             {1, nothing},
 	"engine/idempotent_test.go":                 {1, asks},

@@ -129,7 +129,12 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left
 	if patient {
 		u = p.patient
 	}
-	waited, err := p.slots.take(within, u)
+	var waited bool
+	if !store.IsIfFree(ctx) {
+		waited, err = p.slots.take(within, u)
+	} else if !p.slots.try(u) {
+		err = store.ErrNoneFree
+	}
 	if waited {
 		p.waits.Add(1)
 	}

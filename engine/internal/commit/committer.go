@@ -37,6 +37,7 @@ type Committer[Row, Ans any] struct {
 	mu       sync.Mutex
 	waiting  []*request[Row, Ans]
 	running  int
+	closed   bool // no request is accepted
 	flushes  sync.WaitGroup
 	locked   time.Time                // when a group last met a lock; zero = never
 	separate map[string]*separateItem // by item
@@ -100,8 +101,20 @@ func (c *Committer[Row, Ans]) Ord(r *Row) *int { return c.options.Ord(r) }
 // RowOf returns the answer's field for the index of its row.
 func (c *Committer[Row, Ans]) RowOf(a *Ans) *int { return c.options.RowOf(a) }
 
-// Wait waits until no flush is running.
-func (c *Committer[Row, Ans]) Wait() { c.flushes.Wait() }
+// Close refuses further requests and those that wait, and waits until no flush is running.
+func (c *Committer[Row, Ans]) Close() {
+	c.mu.Lock()
+	c.closed = true
+	for _, req := range c.waiting {
+		req.err = errClosed
+		close(req.done)
+	}
+	c.waiting = nil
+	c.mu.Unlock()
+	c.flushes.Wait()
+}
+
+var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the engine is closed"}
 
 // Do runs rows, numbered 0…n-1, and returns the store's answers. On the Committer's own
 // database they run together with the other waiting requests. Any other db is the
@@ -115,18 +128,32 @@ func (c *Committer[Row, Ans]) Do(ctx context.Context, db store.DB, rows []Row) (
 	}
 	req := &request[Row, Ans]{rows: rows}
 	if c.options.Ungrouped && c.options.Orphaned == nil {
-		c.flushes.Add(1)
+		if !c.begin() {
+			return nil, errClosed
+		}
 		defer c.flushes.Done()
 		err := c.attempt(ctx, []*request[Row, Ans]{req})
 		return req.out, err
 	}
-	c.enqueue(ctx, req)
+	if err := c.enqueue(ctx, req); err != nil {
+		return nil, err
+	}
 	select {
 	case <-req.done:
 		return req.out, req.err
 	case <-ctx.Done():
 		return c.withdraw(ctx, req)
 	}
+}
+
+// begin counts a flush of the caller's goroutine. It reports false if the Committer is closed.
+func (c *Committer[Row, Ans]) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.flushes.Add(1) // never beside the Wait of Close
+	}
+	return !c.closed
 }
 
 // inTransaction runs rows in the caller's transaction. A panic goes on to the caller.
@@ -142,16 +169,20 @@ func (c *Committer[Row, Ans]) inTransaction(ctx context.Context, db store.DB, ro
 }
 
 // enqueue adds a request to the queue, and begins a flush if fewer than maxFlushes run.
-func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) {
+func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) error {
 	req.ctx, req.done = context.WithoutCancel(ctx), make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
 	c.waiting = append(c.waiting, req)
 	if c.options.Ungrouped || c.running < maxFlushes {
 		c.running++
 		c.flushes.Add(1)
 		go c.run(req.ctx)
 	}
+	return nil
 }
 
 // withdraw answers the caller of a request whose ctx has ended. It removes the request if

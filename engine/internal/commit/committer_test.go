@@ -56,7 +56,7 @@ func gathered(t *testing.T, run func(ctx context.Context, ids []int) error) (err
 	}
 	close(hold)
 	calls.Wait()
-	l.Wait()
+	l.flushes.Wait()
 	if _, err := l.Do(context.Background(), nil, []testRow{{id: 4}}); err != nil && errs[4] == nil {
 		t.Errorf("a later call: %v", err)
 	}
@@ -166,7 +166,7 @@ func TestAnUngroupedCall(t *testing.T) {
 	if out, err := c.Do(t.Context(), nil, []testRow{{id: 2}, {id: 1}}); err != nil || out[0].id != 1 {
 		t.Errorf("afterwards: %v, %v", out, err)
 	}
-	c.Wait()
+	c.flushes.Wait()
 }
 
 // caller is a caller's transaction. It notes which of its methods runs a verb.
