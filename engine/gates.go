@@ -11,7 +11,7 @@ import (
 const (
 	maxGates = 100_000 // that are remembered
 	// gateFresh is how long this process uses the number of a gate that it has read. A sweep removes
-	// gates that were idle for much longer.
+	// gates that were idle for much longer, and a failover may lose new ones.
 	gateFresh = 5 * time.Minute
 )
 
@@ -20,10 +20,10 @@ type gateKey struct {
 	pointer, key string
 }
 
-// knownGate is the number of a gate. That of a queue without keys is never removed.
+// knownGate is the number of a gate.
 type knownGate struct {
 	id    int64
-	until time.Time // zero = without end
+	until time.Time
 }
 
 // gates returns gates of a queue, and remembers those whose rows are committed. A transaction of the
@@ -60,7 +60,7 @@ func (l *limits) gate(k gateKey) (int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g, known := l.gates[k]
-	if known && !g.until.IsZero() && clock.Now().After(g.until) {
+	if known && clock.Now().After(g.until) {
 		delete(l.gates, k)
 		return 0, false
 	}
@@ -73,11 +73,7 @@ func (l *limits) learn(k gateKey, id int64, now time.Time) {
 	if l.gates == nil || len(l.gates) >= maxGates {
 		l.gates = map[gateKey]knownGate{}
 	}
-	g := knownGate{id: id}
-	if k.pointer != "" {
-		g.until = now.Add(gateFresh)
-	}
-	l.gates[k] = g
+	l.gates[k] = knownGate{id, now.Add(gateFresh)}
 }
 
 // forgetGates forgets all gates: a sweep has removed some.
