@@ -275,17 +275,13 @@ func RemoveExpiredKeys(ctx context.Context, tx Tx, now int64, limit int) (int64,
 	return tx.Exec(ctx, sweepSQL["remove expired keys"], now, limit)
 }
 
-// RemoveOldKeys removes up to limit keys without expiry that ended by the given time, or whose run was lost by then.
+// RemoveOldKeys removes up to limit keys without expiry that ended by the given time.
 func RemoveOldKeys(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
-	n, err := tx.Exec(ctx, sweepSQL["remove old keys"], endedBy, limit)
-	if err != nil || n >= int64(limit) {
-		return n, err
-	}
-	left, err := tx.Exec(ctx, sweepSQL["remove left keys"], endedBy, int64(limit)-n)
-	return n + left, err
+	return tx.Exec(ctx, sweepSQL["remove old keys"], endedBy, limit)
 }
 
-// CountOldKeys counts the keys that have expired, and those that RemoveOldKeys removes.
+// CountOldKeys counts the keys that have expired and the keys without expiry that ended by
+// the given time.
 func CountOldKeys(ctx context.Context, tx Tx, now, endedBy int64) (n int64, err error) {
 	_, err = Row(ctx, tx, []any{&n}, sweepSQL["count old keys"], now, endedBy)
 	return n, err

@@ -152,21 +152,10 @@ WHERE (namespace, scope, key_hash) IN (
   LIMIT $2
   @skip)
 
--- name: remove left keys
-DELETE FROM pawl.idempotency_keys
-WHERE (namespace, scope, key_hash) IN (
-  SELECT namespace, scope, key_hash
-  FROM pawl.idempotency_keys
-  WHERE expires_at IS NULL AND completed_at IS NULL AND locked_until <= $1
-  LIMIT $2
-  @skip)
-
 -- name: count old keys
 SELECT COUNT(*)
 FROM pawl.idempotency_keys
-WHERE expires_at <= $1
-  OR (expires_at IS NULL AND completed_at <= $2)
-  OR (expires_at IS NULL AND completed_at IS NULL AND locked_until <= $2)
+WHERE expires_at <= $1 OR (expires_at IS NULL AND completed_at <= $2)
 
 -- name: counters until
 SELECT task_id

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// keys removes expired idempotency keys, and keys without an expiry whose call ended, or whose run was lost,
+// keys removes expired idempotency keys, and keys without an expiry whose call ended
 // longer than RetainKeys ago.
 func (p *pass) keys(ctx context.Context) error {
 	err := p.remove(ctx, "expired keys", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {

@@ -33,8 +33,7 @@ func createFullTask(h *fixture) pawl.Task {
 		l := h.claim(1)[0]
 		h.save(l, pawl.ToolExecuted, "step")
 		h.save(l, pawl.ManualCheckpoint, "")
-		key := pawl.KeyBegin{Key: l.ID, RequestHash: "h", TaskID: task.ID, ItemID: l.ID, TTLSeconds: 90 * 86400}
-		_, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{key})
+		_, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Key: l.ID, RequestHash: "h", TaskID: task.ID, ItemID: l.ID, TTLSeconds: -1}})
 		h.OK(err)
 		h.exec("INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) "+
 			"VALUES ($1, 'default', $2, 'p', 3, 'validated', '{}', 'w', 1, 5)", "prt_"+l.ID, l.ID)

@@ -66,17 +66,6 @@ var keyAges = noun{"the age of keys", []promise{
 		}
 		w.finishKey(pawl.KeyDone{Key: "k", Token: next.Token, Response: raw(`1`)})
 	}},
-	{"a key without expiry is removed seven days after the lease of a run that never ended", func(w *fixture) {
-		w.beginRun(pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1})
-		w.advance(7 * 24 * time.Hour)
-		w.sweep()
-		_, err := w.key("", "k")
-		w.ok(err, "the key")
-		w.advance(2 * time.Minute)
-		w.atLeast(w.sweep().KeysPruned, 1, "keys pruned") // an interface may have had keys of its own
-		_, err = w.key("", "k")
-		w.refused(err, pawl.CodeNotFound)
-	}},
 	{"a key without expiry is kept while a run holds it, however long ago one failed", func(w *fixture) {
 		ask := pawl.KeyBegin{Key: "k", RequestHash: "h", TTLSeconds: -1}
 		b := w.beginRun(ask)
