@@ -48,8 +48,9 @@ func TestKeyedCallsWaitForAMove(t *testing.T) {
 					if step != "fenced" {
 						return
 					}
+					var tried sync.WaitGroup
 					for name, call := range calls {
-						var tries atomic.Int64
+						tries := new(atomic.Int64)
 						e := from.Another(engine.Options{Statement: func(query string) {
 							if !strings.HasPrefix(query, "SELECT") {
 								tries.Add(1) // the first change of each try is refused
@@ -64,14 +65,17 @@ func TestKeyedCallsWaitForAMove(t *testing.T) {
 							}
 							answers <- err
 						})
-						for waits := true; waits && tries.Load() < 12; {
-							select {
-							case <-ended:
-								waits = false // its answer is looked at below
-							case <-time.After(10 * time.Millisecond):
+						tried.Go(func() {
+							for waits := true; waits && tries.Load() < 12; {
+								select {
+								case <-ended:
+									waits = false // its answer is looked at below
+								case <-time.After(10 * time.Millisecond):
+								}
 							}
-						}
+						})
 					}
+					tried.Wait()
 					if cancelled {
 						if _, err := other.CancelMove(t.Context(), nil, engine.Move{Namespace: ns}); err != nil {
 							t.Error(err)

@@ -211,6 +211,9 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 	if err != nil {
 		return effects{}, err
 	}
+	if err := d.e.waitForOthers(ctx, tx); err != nil {
+		return effects{}, err
+	}
 	done, err := d.rules.apply(hookCtx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
 	end(err)
 	if err != nil {
@@ -226,6 +229,14 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 		out.applied = func(ctx context.Context) { hook(ctx, task, done) }
 	}
 	return out, err
+}
+
+// waitForOthers ends the bound of waits for locks: what a hook changes is not Pawl's, and its error fails the task.
+func (e *Engine) waitForOthers(ctx context.Context, tx store.Tx) error {
+	if store.LockWaitOf(ctx) == 0 || !e.db.Dialect().ParallelWrites {
+		return nil
+	}
+	return store.WaitForLocks(ctx, tx)
 }
 
 // applyByItem queues the apply item, or takes over its result.

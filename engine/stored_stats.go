@@ -11,7 +11,7 @@ import (
 )
 
 // storedStats keeps the numbers of checkpoints and keys of namespaces, which are counted row by
-// row. Large counts are kept for a hundred times as long as they took, failures for ten times as long.
+// row. Large counts are kept for a hundred times as long as they took, failures of the count itself for ten times as long.
 type storedStats struct {
 	mu   sync.Mutex
 	kept map[string]*storedCount
@@ -28,6 +28,8 @@ type storedCount struct {
 const (
 	// smallCount is how many rows a count has that is not kept.
 	smallCount = 20_000
+	// maxFailedCount bounds how long a failure is kept.
+	maxFailedCount = time.Minute
 	// maxStoredCounts bounds the namespaces.
 	maxStoredCounts = 1000
 )
@@ -65,8 +67,8 @@ func (e *Engine) storedStats(ctx context.Context) (int64, pawl.KeyStats, error) 
 		return struct{}{}, err
 	})
 	switch took := clock.Now().Sub(began); {
-	case k.err != nil && ctx.Err() == nil:
-		k.until = began.Add(11 * took)
+	case k.err != nil && ctx.Err() == nil && !store.IsDown(k.err):
+		k.until = began.Add(min(11*took, maxFailedCount))
 	case k.err == nil && k.checkpoints+k.keys.Pending+k.keys.Completed+k.keys.Failed > smallCount:
 		k.until = began.Add(101 * took)
 	}

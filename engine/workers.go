@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,12 +50,14 @@ func (e *Engine) noteWorker(ctx context.Context, namespace, workerID string) {
 	if workerID == "" || len(workerID) > pawl.MaxIDLen {
 		return
 	}
-	if !e.seen.note(store.SeenWorker{Namespace: namespace, WorkerID: workerID}) || e.scope != nil {
+	if !e.seen.note(store.SeenWorker{Namespace: namespace, WorkerID: workerID}) {
 		return
 	}
-	if err := e.flushSeen(ctx); err != nil {
-		e.logError(ctx, "writing the worker registry failed; retrying", err)
-	}
+	e.after(func() {
+		if err := e.root.flushSeen(store.WithLockWait(context.WithoutCancel(ctx), lockedRow)); err != nil {
+			e.logError(ctx, "writing the worker registry failed; retrying", err)
+		}
+	})
 }
 
 func (r *seenWorkers) take() []store.SeenWorker {
@@ -64,6 +68,9 @@ func (r *seenWorkers) take() []store.SeenWorker {
 		out = append(out, s)
 	}
 	r.seen = nil
+	slices.SortFunc(out, func(a, b store.SeenWorker) int { // others write rows of them in this order too
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.WorkerID, b.WorkerID))
+	})
 	return out
 }
 

@@ -260,7 +260,7 @@ func (t *delivery) delay(e *entry, failed error) []pawl.RefusedEvent {
 	if _, wait := pawl.RetryOf(failed); wait != nil {
 		pause = *wait
 	}
-	if pause == 0 || t.room() <= 0 {
+	if pause == 0 || e == t.window.entries[0] && t.room() <= 0 {
 		e.failures++
 	}
 	e.notBefore = clock.Now().Add(max(backoff(e.failures), pause))

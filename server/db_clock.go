@@ -30,15 +30,18 @@ func (c *dbClock) now(ctx context.Context, fresh bool) (time.Time, error) {
 	if c.reader == nil {
 		return clock.Now(), nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	here := clock.Now()
-	if age := here.Sub(c.read); !fresh && !c.read.IsZero() && age >= 0 && age < clockAge {
-		return here.Add(c.ahead), nil
+	c.mu.Lock()
+	ahead, age := c.ahead, here.Sub(c.read)
+	c.mu.Unlock()
+	if !fresh && age >= 0 && age < clockAge {
+		return here.Add(ahead), nil
 	}
 	there, err := c.reader.Now(ctx)
 	if err == nil {
+		c.mu.Lock()
 		c.ahead, c.read = there.Sub(here), here
+		c.mu.Unlock()
 	}
 	return there, err
 }

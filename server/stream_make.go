@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func (s *server) createStream(w http.ResponseWriter, r *http.Request) error {
 	if !st.matches(want) {
 		return streamConflict("the stream exists with another configuration", nil)
 	}
-	tail, err := s.fill(ctx, st, records)
+	tail, err := s.fill(ctx, st, want, records)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,9 @@ func (c *clientStream) matches(want *streamConfig) bool {
 
 // fill writes what a stream begins with, unless it has it, and returns its end. Only the content that the stream was made
 // with is written: a source may have grown since, and another client may ask for the same name.
-func (s *server) fill(ctx context.Context, st *clientStream, records []streamRecord) (done appendDone, err error) {
+func (s *server) fill(ctx context.Context, st *clientStream, want *streamConfig, records []streamRecord) (done appendDone, err error) {
+	records = slices.Concat(records[:min(st.Inherited, want.Inherited)], records[want.Inherited:])
+	sameStart := int64(len(records)) == st.Initial && (st.Start == "" || st.Start == startOf(records))
 	w := s.writers.of(st.task)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,11 +121,10 @@ func (s *server) fill(ctx context.Context, st *clientStream, records []streamRec
 		if w.at >= st.Initial {
 			return appendDone{next: streamOffset(w.epoch, w.at), closed: w.closed || w.ended}, nil
 		}
-		if n := int64(len(records)); n < st.Initial || st.Start != "" && st.Start != startOf(records[:st.Initial]) {
+		if !sameStart {
 			return done, &pawl.Error{Code: pawl.CodeUnavailable, RetryAfter: time.Second,
 				Message: "another client makes the stream, with other content; DELETE gives its name up"}
 		}
-		records := records[:st.Initial]
 		call := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: *w.message.Load(), Writer: w.token}, Offset: w.at}
 		for size, i := 0, w.at; i < int64(len(records)) && size < streamPageBytes && len(call.Chunks) < pawl.MaxChunksPerCall; i++ {
 			c := records[i].chunk()

@@ -83,7 +83,10 @@ func (s *server) findStream(ctx context.Context, name string) (*clientStream, er
 		version = &l.Items[0].Version
 	}
 	removed, err := s.removeStream(ctx, st, version)
-	if errors.Is(err, pawl.ErrQuarantined) || errors.Is(err, pawl.ErrNotFound) || errors.Is(err, pawl.ErrPrecondition) {
+	if errors.Is(err, pawl.ErrPrecondition) { // it was used meanwhile
+		return s.findStream(ctx, name)
+	}
+	if errors.Is(err, pawl.ErrQuarantined) || errors.Is(err, pawl.ErrNotFound) {
 		err = nil
 	}
 	if st.deleted && !removed {
@@ -94,6 +97,9 @@ func (s *server) findStream(ctx context.Context, name string) (*clientStream, er
 
 // expired says whether a stream's time is over by the database's clock, which is read again before it is said.
 func (s *server) expired(ctx context.Context, st *clientStream) (bool, error) {
+	if st.TTLSeconds == nil && st.ExpiresAt == "" {
+		return false, nil
+	}
 	now, err := s.clock.now(ctx, false)
 	if err == nil && st.expired(now) {
 		now, err = s.clock.now(ctx, true)

@@ -91,6 +91,12 @@ func WithLockWait(ctx context.Context, d time.Duration) context.Context {
 // LockWaitOf returns the bound that WithLockWait has set.
 func LockWaitOf(ctx context.Context) time.Duration { return hintsOf(ctx).lockWait }
 
+// WaitForLocks has the rest of a transaction wait for locks as long as one without WithLockWait does at most: 3 s.
+func WaitForLocks(ctx context.Context, tx Tx) error {
+	_, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '3000', true)")
+	return err
+}
+
 // WithLimit bounds the run time of each statement. 0 = the database's setting.
 func WithLimit(ctx context.Context, d time.Duration) context.Context {
 	h := hintsOf(ctx)

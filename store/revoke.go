@@ -43,26 +43,23 @@ func LeasesOfKey(ctx context.Context, tx Tx, keyID string, limit int) ([]string,
 	return ItemIDs(ctx, tx, revokeSQL["leases of key"], keyID, now, limit)
 }
 
-// EndedKeysHold reports whether an API key that is revoked or has expired has live leases. It locks none.
-func EndedKeysHold(ctx context.Context, tx Tx) (bool, error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-	ids, err := ItemIDs(ctx, tx, endedHold, now, 1)
-	return len(ids) > 0, err
-}
-
-var endedHold = strings.Replace(revokeSQL["leases of ended keys"], "@skip", "", 1)
-
-// LeasesOfEndedKeys locks up to limit live leases of API keys that are revoked or have expired. It leaves out those
-// that another transaction locks.
+// LeasesOfEndedKeys returns up to limit live leases of API keys that are revoked or have expired. It locks none.
 func LeasesOfEndedKeys(ctx context.Context, tx Tx, limit int) ([]string, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return ItemIDs(ctx, tx, revokeSQL["leases of ended keys"], now, limit)
+}
+
+// LockOfEndedKeys locks those of the leases that LeasesOfEndedKeys still returns, bar those that another transaction
+// locks.
+func LockOfEndedKeys(ctx context.Context, tx Tx, itemIDs []string) ([]string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ItemIDs(ctx, tx, revokeSQL["leases of ended keys among"], now, ItemList(itemIDs))
 }
 
 // RevokeLeases ends leases that this transaction has locked. Their items are queued again,

@@ -6,7 +6,9 @@ SELECT MIN(x.at), (SELECT MIN(next_at) FROM pawl.schedules WHERE next_at IS NOT 
 FROM (
   SELECT MIN(lease_expires_at) AS at FROM pawl.leases
   UNION ALL
-  SELECT MIN(COALESCE(revoked_at, expires_at)) FROM pawl.api_keys WHERE id IN (SELECT key_id FROM pawl.leases WHERE key_id IS NOT NULL)
+  SELECT MIN(COALESCE(revoked_at, expires_at))
+  FROM pawl.api_keys
+  WHERE (revoked_at IS NOT NULL OR expires_at IS NOT NULL) AND id IN (SELECT key_id FROM pawl.leases WHERE key_id IS NOT NULL)
   UNION ALL
   SELECT MIN(sent_until) FROM pawl.effects WHERE state = 'open' AND sent_until IS NOT NULL
   UNION ALL

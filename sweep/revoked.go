@@ -10,31 +10,37 @@ import (
 // revoked ends leases of API keys that have expired, or that are revoked: a server may have granted
 // them in the second before it learned of the revocation, or another transaction locked them then.
 func (p *pass) revoked(ctx context.Context) error {
+	ctx = store.WithLockWait(ctx, lockWait)
 	for {
-		var queued []store.DueItem
-		held := false
+		var leased []string
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			held, err = store.EndedKeysHold(ctx, tx)
+			leased, err = store.LeasesOfEndedKeys(ctx, tx, batch)
 			return err
 		})
-		if err == nil && held {
-			err = p.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-				items, err := store.LeasesOfEndedKeys(ctx, tx, batch)
+		ended := 0
+		end := func(ctx context.Context, some []string) error {
+			var queued []store.DueItem
+			err := p.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+				items, err := store.LockOfEndedKeys(ctx, tx, some)
 				if err != nil || len(items) == 0 {
 					return err
 				}
 				_, queued, err = store.RevokeLeases(ctx, tx, items, store.Actor{Type: pawl.ActorSystem}, store.EndedKey)
 				return err
 			})
-		}
-		if err != nil && !stopsStep(ctx, err) {
-			p.stats.Errors++
-			p.Log.WarnContext(ctx, "leases of ended API keys could not be ended; retrying", "error", err)
-			return nil
-		}
-		if err != nil || len(queued) == 0 {
+			if err == nil {
+				ended += len(queued)
+				p.itemsReady(queued)
+			}
 			return err
 		}
-		p.itemsReady(queued)
+		if err == nil && len(leased) > 0 {
+			err = halve(ctx, p, leased, end, func(item string, err error) {
+				p.Log.WarnContext(ctx, "the lease of an ended API key could not be ended; retrying", "item_id", item, "error", err)
+			})
+		}
+		if err != nil || ended == 0 {
+			return p.logError(ctx, "leases of ended keys", err)
+		}
 	}
 }

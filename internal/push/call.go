@@ -110,8 +110,7 @@ func (p *Pusher) settle(ctx context.Context, lease pawl.Lease, status int, body 
 	case status/100 == 2 && len(body) > 0 && !json.Valid(body):
 		return p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: "the answer is no JSON"}, false, 0)
 	case status/100 == 2:
-		p.complete(ctx, lease, body)
-		return time.Time{}
+		return p.complete(ctx, lease, body)
 	default:
 		again := status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 		message := fmt.Sprintf("the callee answered %d", status)
@@ -123,12 +122,13 @@ func (p *Pusher) settle(ctx context.Context, lease pawl.Lease, status int, body 
 }
 
 // complete hands in a result. An item whose result needs acceptance is submitted.
-func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) {
+// It returns when the item is due again, if the result is refused.
+func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) time.Time {
 	if len(result) == 0 {
 		result = []byte("null")
 	}
 	var refused *pawl.Error
-	p.report(ctx, lease, "complete", func() error {
+	return p.report(ctx, lease, "complete", func() error {
 		err := first(p.o.Service.Complete(ctx, []pawl.CompleteCall{{Fence: lease.Fence(), Result: result}}))
 		if errors.As(err, &refused) && refused.Code == pawl.CodeConflict && slices.Contains(refused.Allowed, "submit") {
 			err = first(p.o.Service.Submit(ctx, []pawl.SubmitCall{{Fence: lease.Fence(), Result: result}}))
@@ -154,28 +154,27 @@ func (p *Pusher) fail(ctx context.Context, lease pawl.Lease, why pawl.Failure, a
 }
 
 // report reports an outcome, again while the database does not answer. An attempt that has ended
-// meanwhile, because the callee reported itself or was late, stays as it is.
-func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do func() error) {
+// meanwhile, because the callee reported itself or was late, stays as it is. It returns when the item is due again after
+// an outcome that was refused.
+func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do func() error) (due time.Time) {
 	for {
 		err := do()
 		code := pawl.CodeOf(err)
 		var refused *pawl.Error
 		switch {
 		case err == nil:
-			return
+			return due
 		case errors.As(err, &refused) && refused.Reason == pawl.ReasonEffectOpen:
-			p.fail(ctx, lease, pawl.Failure{Code: pawl.ReasonEffectOpen, Message: refused.Message}, true, 0)
-			return
+			return p.fail(ctx, lease, pawl.Failure{Code: pawl.ReasonEffectOpen, Message: refused.Message}, true, 0)
 		case code == pawl.CodeLeaseLost || code == pawl.CodeConflict || code == pawl.CodeNotFound:
 			p.o.Log.Info("the attempt of a call has ended already", "item_id", lease.ID, "attempt", lease.Attempt, "error", err)
-			return
+			return due
 		case code == pawl.CodeInvalid && verb != "fail":
-			p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: err.Error()}, false, 0)
-			return
+			return p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: err.Error()}, false, 0)
 		case !code.Info().Retryable && code != pawl.CodeInternal || !sleep(ctx, claimAgain):
 			p.o.Log.Warn("the outcome of a call could not be reported; its lease runs out", "item_id", lease.ID, "attempt", lease.Attempt,
 				"verb", verb, "error", err)
-			return
+			return due
 		}
 	}
 }
