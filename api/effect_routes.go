@@ -33,7 +33,7 @@ var effectRoutes = []Route{
 		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
 	{Name: "report_effect_failed", Method: post, Path: "/v1/effects/{id}:failed", Role: Claimer, Success: 200,
 		Means:   "Report that an effect is known not to have happened.",
-		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
+		Refuses: []pawl.Code{pawl.CodeLeaseLost}}, // without its sending, a late repetition would be about a later one
 	{Name: "report_effect_unknown", Method: post, Path: "/v1/effects/{id}:unknown", Role: Claimer, Success: 200,
 		Means:   "Report that it is not known whether an effect happened.",
 		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},

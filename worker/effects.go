@@ -2,12 +2,16 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
 
 // reportTries is how often a report about an effect is sent at most.
 const reportTries = 8
+
+// longestWait is the longest Retry-After that a report waits for: its handler waits with it.
+const longestWait = 2 * time.Minute
 
 // OpenEffect implements pawl.EffectSession. It is sent once: the answer to a repetition would not say that
 // the handler is to send.
@@ -43,10 +47,13 @@ func (s *session) EffectUnknown(ctx context.Context, id string, call pawl.Effect
 	})
 }
 
-// report sends a report about an effect, also when the lease is over: it is never refused for that.
+// report sends a report about an effect, also when the lease is over: it is never refused for that. That of a probe names
+// no sending: all tries have one idempotency key, so that one that comes late is not about a later sending.
 func (s *session) report(ctx context.Context, do func(context.Context) error) (err error) {
+	ctx = pawl.OneCall(ctx)
 	for n := 1; n <= reportTries; n++ {
-		if err = withTimeout(ctx, callTimeout, do); err == nil || !isTransient(err) || !sleep(ctx, retryBackoff.after(n, err)) {
+		err = withTimeout(ctx, callTimeout, do)
+		if err == nil || !isTransient(err) || retryAfter(err) > longestWait || !sleep(ctx, retryBackoff.after(n, err)) {
 			break
 		}
 	}

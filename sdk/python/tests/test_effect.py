@@ -8,7 +8,8 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ import pawl
 import pawl.testing
 from pawl import _rules
 from pawl._async.connection import AsyncCall
+from pawl._sync import effects
 from pawl._sync.connection import Call
 
 from .conftest import Running, ended, until
@@ -136,6 +138,57 @@ def test_a_report_is_sent_again(
     with Running(shared, {kind: handler(outside, {}, is_async)}):
         ended(client, client.create_task(kind, max_attempts=2))
     assert (len(outside.keys), failing) == (2, [])
+
+
+def test_a_late_try_of_a_report_of_a_probe_decides_nothing(
+    shared: Server, client: pawl.Client, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[httpx.Request] = []
+
+    def without_the_first(once: Any) -> Any:
+        def instead(call: Any, r: _rules.Request, raw: bool) -> Any:
+            if r.route.name == "report_effect_failed" and not late:
+                headers = _rules.headers_of(call.config, r)
+                late.append(httpx.Request("POST", _rules.url_of(call.config, r), headers=headers, content=r.body))
+                raise _rules.away(r.route.name, httpx.ReadTimeout("slow"))
+            return once(call, r, raw)
+
+        return instead
+
+    monkeypatch.setattr(Call, "_once", without_the_first(Call._once))
+    states: list[str] = []
+
+    def pay(key: str) -> int:
+        if not late:
+            raise cut()
+        with httpx.Client() as other:
+            other.send(late[0]).raise_for_status()
+        states.extend(e["state"] for e in client.list_effects(key=key))
+        return 7
+
+    def pays(ctx: pawl.Context) -> int:
+        with contextlib.suppress(OSError):
+            ctx.effect("charge", pay, probe=probing(False))
+        return ctx.effect("charge", pay, probe=probing(False))
+
+    with Running(shared, {kind: pays}):
+        ended(client, client.create_task(kind, max_attempts=1))
+    assert states == ["open"]
+
+
+def test_a_report_does_not_wait_for_as_long_as_a_server_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(effects._io, "sleep", waits.append)
+    errors = [pawl.UnavailableError("busy", op="report_effect_done", retry_after=s) for s in (1.0, 120.0, 120.5, 0.0)]
+
+    def report(_: object) -> None:
+        raise errors.pop(0)
+
+    with pawl.Client("http://localhost:1") as away:
+        effect = effects.Effect(cast(Any, SimpleNamespace(client=away)), "charge", cast(Any, None), None)
+        with pytest.raises(pawl.UnavailableError):
+            effect._report(report)
+    assert (waits, len(errors)) == ([1.0, 120.0], 1)
 
 
 def test_a_result_beside_an_open_effect_fails_the_attempt(shared: Server, client: pawl.Client, kind: str) -> None:

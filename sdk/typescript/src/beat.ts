@@ -5,7 +5,10 @@ import { now } from "./clock.ts";
 const { url, headers } = workerData as { url: string; headers: { [name: string]: string } };
 const timers = new Map<number, NodeJS.Timeout>();
 
-/** When heartbeats are sent, in ms: the first, and then one after each `every`. One that is not answered within `limit` has failed. */
+/**
+ * When heartbeats are sent, in ms: the first, and then one `every` ms after the one before, but not before that has been
+ * answered. One that is not answered within `limit` has failed.
+ */
 export type Pace = { first: number; every: number; limit: number };
 
 /** What the worker says: of a lease whose heartbeats are to begin, with a pace, or to end. */
@@ -30,10 +33,7 @@ parentPort?.on("message", ({ n, id = "", body = "", pace }: Told) => {
       answer = { ...answer, error: error instanceof Error ? error.message : String(error) };
     }
     parentPort?.postMessage(answer);
+    if (timers.has(n)) timers.set(n, setTimeout(beat, Math.max(at + pace.every - now(), 0)));
   };
-  const begin = () => {
-    timers.set(n, setInterval(() => void beat(), pace.every));
-    void beat();
-  };
-  timers.set(n, setTimeout(begin, pace.first));
+  timers.set(n, setTimeout(beat, pace.first));
 });

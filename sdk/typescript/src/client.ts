@@ -102,12 +102,14 @@ export async function must<T>(call: Promise<Answer<T>>): Promise<T> {
   throw new PawlError({ type: "about:blank", title, detail: title, status: response.status, code }, after);
 }
 
+const longestWait = 120_000; // ms that a call without a signal waits for at once
+
 const passing = ["unavailable", "limit", "key_in_flight"]; // an earlier try may be the call that has the key
 
 /**
  * `must`, tried again while the server cannot be reached, asks for patience or is still in an
  * earlier call with the idempotency key: for calls that may be repeated. It waits as long as the
- * server says, and ends with `signal`, or without one after ten tries, about 10 s.
+ * server says, and ends with `signal`, or without one after ten tries, about 10 s, or when the server asks for more than 2 min.
  */
 export function again<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
   return repeat(passing, call, signal);
@@ -126,7 +128,7 @@ async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal
     } catch (error) {
       if (error instanceof PawlError) asked = error.retryAfter * 1000;
       const passes = error instanceof TypeError || (error instanceof PawlError && codes.includes(error.code));
-      if (!passes || signal?.aborted || (!signal && n === 9)) throw error;
+      if (!passes || signal?.aborted || (!signal && (n === 9 || asked > longestWait))) throw error;
     }
     await pause(Math.max(Math.min(50 * 2 ** n, 2000), asked), undefined, signal ? { signal } : {});
   }

@@ -131,9 +131,10 @@ export class Effects {
 
   async #probed(id: string, found: Probed): Promise<void> {
     const params = { path: { id } };
+    const header = { "Idempotency-Key": randomUUID() }; // it names no sending: a try that comes late would be about a later one
     try {
       if (found.happened) await report(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer: plain(found.answer) } }));
-      else await report(() => this.#pawl.POST("/v1/effects/{id}:failed", { params, body: { ...this.#held(), error: { code: "probe", message: "the outside does not know it" } } }));
+      else await report(() => this.#pawl.POST("/v1/effects/{id}:failed", { params: { ...params, header }, body: { ...this.#held(), error: { code: "probe", message: "the outside does not know it" } } }));
     } catch (error) {
       if (error instanceof PawlError && error.code === "lease_lost") throw decided(id); // this attempt may not say so, as in a fork
       throw error;

@@ -12,7 +12,7 @@ interface Kept {
   lease: Lease;
   pace: Pace;
   answered: Answered;
-  timer?: NodeJS.Timeout;
+  timer?: NodeJS.Timeout | undefined; // of the next one; undefined = there is none any more
 }
 
 /**
@@ -55,7 +55,8 @@ export class Heartbeats {
     else this.#here(kept);
     return () => {
       this.#kept.delete(n);
-      clearInterval(kept.timer);
+      clearTimeout(kept.timer);
+      kept.timer = undefined;
       this.#tell({ n });
     };
   }
@@ -68,14 +69,17 @@ export class Heartbeats {
   #here(kept: Kept): void {
     const { first, every, limit } = kept.pace;
     const params = { path: { id: kept.lease.id } };
-    const beat = () => {
-      const call = { params, body: fence(kept.lease), signal: AbortSignal.timeout(limit) };
-      kept.answered(now(), must(this.#pawl.POST("/v1/items/{id}:heartbeat", call)));
+    const beat = async () => {
+      const at = now();
+      const late = new AbortController();
+      const timer = setTimeout(() => setImmediate(() => late.abort(new Error("no answer in time"))), limit); // one that is there is read first
+      const said = must(this.#pawl.POST("/v1/items/{id}:heartbeat", { params, body: fence(kept.lease), signal: late.signal }));
+      kept.answered(at, said);
+      await said.catch(() => {}); // heartbeats that overlap would fail together
+      clearTimeout(timer);
+      if (kept.timer) kept.timer = setTimeout(beat, Math.max(at + every - now(), 0));
     };
-    kept.timer = setTimeout(() => {
-      kept.timer = setInterval(beat, every);
-      beat();
-    }, first);
+    kept.timer = setTimeout(beat, first);
   }
 
   async end(): Promise<void> {

@@ -31,6 +31,7 @@ const longest = 2 ** 31 - 1; // of a timer
 export function keepLease(beats: Heartbeats, lease: Lease, keeping: Keeping): { left: () => number; stop: () => void } {
   const { every = lease.lease_seconds * 100, maxFailures = 3 } = keeping;
   let end = endOf(lease, now()) ?? Infinity;
+  let newest = -Infinity;
   let failures = 0;
   let over = false;
   let timer: NodeJS.Timeout | undefined;
@@ -61,7 +62,8 @@ export function keepLease(beats: Heartbeats, lease: Lease, keeping: Keeping): { 
     } catch (e) {
       error = e;
     }
-    if (over) return;
+    if (over || at < newest) return;
+    newest = at;
     if (!beat) {
       keeping.failed?.(error);
       const reason = lossOf(error) ?? (++failures >= maxFailures ? gone(`${failures} heartbeats in a row failed`) : undefined);

@@ -25,6 +25,9 @@ test("a refusal says how long to wait", async () => {
   const refusal = await again(() => p.GET("/v1/tasks"), AbortSignal.abort()).catch((error: unknown) => error);
   assert.ok(refusal instanceof PawlError);
   assert.deepEqual([refusal.code, refusal.retryAfter], ["limit", 7]);
+
+  const closed = pawl("http://127.0.0.1:1", { fetch: async () => new Response("busy", { status: 503, headers: { "Retry-After": "121" } }) });
+  await assert.rejects(again(() => closed.GET("/v1/tasks")), { code: "unavailable", retryAfter: 121 });
 });
 
 for (const database of databases) {

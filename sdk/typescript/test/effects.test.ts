@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:net";
 import { test } from "node:test";
 import { fence, must, NotDone, notSent, pawl, type EffectOptions, type Job, type Pawl } from "../src/index.ts";
 import { databases, Fixture } from "./fixture.ts";
-import { create, itemOf, works } from "./works.ts";
+import { create, ended, itemOf, works } from "./works.ts";
 
 interface Case {
   options?: EffectOptions;
@@ -89,6 +89,30 @@ for (const database of databases) {
     assert.match((error as { message: string }).message, /of this attempt is open/);
     const { items } = await must(p.GET("/v1/effects", { params: { query: { task_id: (await task()).id } } }));
     assert.deepEqual([items.map((e) => e.state), said], [["unknown"], ["complete conflict"]]);
+  });
+
+  test(`a late try of a report of a probe decides nothing (${database})`, { timeout: 60_000 }, async () => {
+    await using fixture = await Fixture.open(database);
+    let late: Request | undefined;
+    const p = pawl((await fixture.serve()).url, {
+      fetch: async (request) => {
+        if (late || !(request as Request).url.endsWith(":failed")) return fetch(request);
+        late = request as Request;
+        throw new TypeError("no answer");
+      },
+    });
+    const task = await create(p, "pays", { max_attempts: 1 });
+    const states: unknown[] = [];
+    await works(p, "pays", async ({ effect }: Job) => {
+      const pay = async () => {
+        if (!late) throw cut;
+        assert.equal((await fetch(late)).status, 200);
+        states.push(...(await must(p.GET("/v1/effects", {}))).items.map((e) => e.state));
+      };
+      await assert.rejects(effect("charge", { probe: probe(false) }, pay), cut);
+      await effect("charge", { probe: probe(false) }, pay);
+    }, ended(p, task));
+    assert.deepEqual(states, ["open"]);
   });
 
   test(`another task gets the answer of a key (${database})`, { timeout: 60_000 }, async () => {

@@ -165,7 +165,7 @@ for (const database of databases) {
       for (const end = performance.now() + 4000; performance.now() < end; ); // the event loop does not run
       await pause(100); // the lease had time to end, but for what was answered meanwhile
       return lease.attempt;
-    }, ended(p, task), { leaseSeconds: 1 });
+    }, ended(p, task), { leaseSeconds: 3 });
     assert.equal((await itemOf(p, await task())).result, 1);
   });
 

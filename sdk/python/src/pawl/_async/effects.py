@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +15,7 @@ from .._errors import BudgetExhaustedError, EffectUnknownError, InvalidError, Le
 from .._json import dumps, hash_of, loads
 from .._lease import transient
 from .._outcome import text_of
+from .._rules import LONGEST_WAIT
 from . import _io
 from .connection import AsyncCall, AsyncPages
 from .items import _set, fence
@@ -201,20 +203,25 @@ class AsyncEffect:
                 await self._report(lambda calls: calls.effect_done(lease, id, answer))
             else:
                 error: t.Failure = {"code": "probe", "message": "the outside does not know it"}
-                await self._report(lambda calls: calls.effect_failed(lease, id, error))
+                await self._report(lambda calls: calls.effect_failed(lease, id, error), key=secrets.token_hex(16))
         except LeaseLostError:  # this attempt may not say so, as in a fork
             await self._suspend(id)
         return await self._open(0)
 
-    async def _report(self, send: Callable[[AsyncEffectCalls], Awaitable[Any] | object]) -> None:
-        """Sends a report, also when the claim is over, and again after what may pass: it is lost otherwise."""
-        calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1)
+    async def _report(
+        self, send: Callable[[AsyncEffectCalls], Awaitable[Any] | object], key: str | None = None
+    ) -> None:
+        """Sends a report, also when the claim is over, and again after what may pass: it is lost otherwise.
+
+        One that names no sending needs a key: a try that comes late would be about a later sending.
+        """
+        calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1, idempotency_key=key)
         for n in range(REPORT_TRIES):
             try:
                 await _io.resolve(send(calls))
                 return
             except PawlError as e:
-                if n == REPORT_TRIES - 1 or not transient(e):
+                if n == REPORT_TRIES - 1 or not transient(e) or e.retry_after > LONGEST_WAIT:
                     raise
                 wait = max(min(0.05 * 2.0**n, 5.0) * (0.75 + random.random() / 2), e.retry_after)
             await _io.sleep(wait)

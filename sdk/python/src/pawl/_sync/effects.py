@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from .._errors import BudgetExhaustedError, EffectUnknownError, InvalidError, Le
 from .._json import dumps, hash_of, loads
 from .._lease import transient
 from .._outcome import text_of
+from .._rules import LONGEST_WAIT
 from . import _io
 from .connection import Call, Pages
 from .items import _set, fence
@@ -202,20 +204,25 @@ class Effect:
                 self._report(lambda calls: calls.effect_done(lease, id, answer))
             else:
                 error: t.Failure = {"code": "probe", "message": "the outside does not know it"}
-                self._report(lambda calls: calls.effect_failed(lease, id, error))
+                self._report(lambda calls: calls.effect_failed(lease, id, error), key=secrets.token_hex(16))
         except LeaseLostError:  # this attempt may not say so, as in a fork
             self._suspend(id)
         return self._open(0)
 
-    def _report(self, send: Callable[[EffectCalls], object]) -> None:
-        """Sends a report, also when the claim is over, and again after what may pass: it is lost otherwise."""
-        calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1)
+    def _report(
+        self, send: Callable[[EffectCalls], object], key: str | None = None
+    ) -> None:
+        """Sends a report, also when the claim is over, and again after what may pass: it is lost otherwise.
+
+        One that names no sending needs a key: a try that comes late would be about a later sending.
+        """
+        calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1, idempotency_key=key)
         for n in range(REPORT_TRIES):
             try:
                 _io.resolve(send(calls))
                 return
             except PawlError as e:
-                if n == REPORT_TRIES - 1 or not transient(e):
+                if n == REPORT_TRIES - 1 or not transient(e) or e.retry_after > LONGEST_WAIT:
                     raise
                 wait = max(min(0.05 * 2.0**n, 5.0) * (0.75 + random.random() / 2), e.retry_after)
             _io.sleep(wait)
