@@ -18,7 +18,7 @@ import pawl
 import pawl.testing
 from pawl import _rules
 from pawl._async.connection import AsyncCall
-from pawl._sync import effects
+from pawl._sync import _io, effects
 from pawl._sync.connection import Call
 
 from .conftest import Running, ended, until
@@ -178,7 +178,7 @@ def test_a_late_try_of_a_report_of_a_probe_decides_nothing(
 
 def test_a_report_does_not_wait_for_as_long_as_a_server_likes(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(effects._io, "sleep", waits.append)
+    monkeypatch.setattr(_io, "sleep", waits.append)
     errors = [pawl.UnavailableError("busy", op="report_effect_done", retry_after=s) for s in (1.0, 120.0, 120.5, 0.0)]
 
     def report(_: object) -> None:
