@@ -194,10 +194,17 @@ func (w *concurrentWalk) holdFamilies(draw *rand.Rand, held *walkHeld) {
 	_, err := first(svc.CancelTasks(asOperator(ctx), []pawl.TaskCall{{TaskID: parents[1]}}))
 	w.accept(err)
 	w.endTogether(w.record.children[parents[0]], w.record.children[parents[2]])
-	if got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "last", TaskID: parents[2]}); err != nil || len(got) == 0 {
-		w.Errorf("the children of %s have ended beside those of a locked parent, and it waits: %v", parents[2], err)
-	} else {
-		w.accept(deliver(ctx, svc, claimOf(&got[0])))
+	for try := range 3 { // a process that counts both may hold one while it waits for the other: the next pass counts it
+		got, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "last", TaskID: parents[2]})
+		if w.accept(err); len(got) > 0 {
+			w.accept(deliver(ctx, svc, claimOf(&got[0])))
+			break
+		}
+		if try == 2 {
+			w.Errorf("the children of %s have ended beside those of a locked parent, and it waits", parents[2])
+		}
+		_, err = svc.Sweep(ctx)
+		w.accept(err)
 	}
 	w.p.Advance(2 * time.Minute)
 }
