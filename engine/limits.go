@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -46,8 +47,8 @@ type namespaceLimits struct {
 	queues map[string]*store.LimitedQueue // by type
 }
 
-// limitsOf returns the queues with limits of a namespace. In a transaction it reads them there (tx; nil = in none, or in
-// that of e): it would wait for another connection.
+// limitsOf returns the queues with limits of a namespace. In a transaction (tx; nil = in none, or in that of e) it waits for
+// no other connection: if none is free, it reads them there. That may see gates that are rolled back, and is not kept.
 func (e *Engine) limitsOf(ctx context.Context, tx store.Tx, namespace string) (map[string]*store.LimitedQueue, error) {
 	l := e.limits
 	l.mu.Lock()
@@ -65,11 +66,14 @@ func (e *Engine) limitsOf(ctx context.Context, tx store.Tx, namespace string) (m
 		}
 		return err
 	}
-	var err error
+	beside := ctx
 	if tx != nil {
+		beside = store.IfFree(ctx)
+	}
+	err := e.queueView()(beside, read)
+	inside := tx != nil && errors.Is(err, store.ErrNoneFree)
+	if inside {
 		err = read(ctx, tx)
-	} else {
-		err = e.queueView()(ctx, read)
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +83,7 @@ func (e *Engine) limitsOf(ctx context.Context, tx store.Tx, namespace string) (m
 	if l.known == nil || len(l.known) >= pawl.MaxKnownNames {
 		l.known = map[string]*namespaceLimits{}
 	}
-	if e.scope == nil { // a transaction of the caller's may see what is not committed
+	if e.scope == nil && !inside { // a transaction may see what is not committed
 		l.known[namespace] = fresh
 	}
 	return fresh.queues, nil

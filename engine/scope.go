@@ -187,7 +187,7 @@ func (e *Engine) beside(ctx context.Context, fn func(ctx context.Context) error)
 	if e.scope == nil || e.scope.alone || !e.db.Dialect().ParallelWrites {
 		return false, nil
 	}
-	if e.scope.begun {
+	if e.scope.begun && !e.scope.own { // the caller's own has none of Pawl's connections
 		ctx = store.IfFree(ctx)
 	}
 	err := fn(ctx)
