@@ -192,3 +192,6 @@ func (e *Engine) SignAfter(ctx context.Context, size int64) error {
 	_, _, err := e.signLog(ctx, size)
 	return err
 }
+
+// ForgetGates has this process read the numbers of keys again, as after some minutes.
+func (e *Engine) ForgetGates() { e.limits.forgetGates() }

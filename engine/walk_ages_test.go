@@ -229,11 +229,19 @@ func (w *concurrentWalk) makeLasting() {
 	w.sendLasting()
 }
 
+// hoursPass moves the time on. The processes know the numbers of keys for some minutes, which pass too.
+func (w *concurrentWalk) hoursPass(d time.Duration) {
+	w.p.Advance(d)
+	for _, e := range append(w.engines[:], w.p.Engine) {
+		e.ForgetGates()
+	}
+}
+
 // monthsPass lets a day pass, in which no blob may be removed that something refers to, and then the
 // longest retention. Several passes then remove what is left of deleted tasks at once.
 func (w *concurrentWalk) monthsPass() {
 	w.Helper()
-	w.p.Advance(pawl.DefaultRetainBlobs + time.Hour)
+	w.hoursPass(pawl.DefaultRetainBlobs + time.Hour)
 	_, err := w.p.Service.Sweep(w.Context())
 	w.accept(err)
 	for n, address := range w.blobs {
@@ -244,7 +252,7 @@ func (w *concurrentWalk) monthsPass() {
 		}
 		w.accept(r.Close())
 	}
-	w.p.Advance(pawl.DefaultRetainFailed + time.Hour)
+	w.hoursPass(pawl.DefaultRetainFailed + time.Hour)
 	w.together(func(e *engine.Engine) error { // the step of a pass that removes them
 		return e.DB().Do(w.Context(), func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)

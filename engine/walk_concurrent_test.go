@@ -387,7 +387,7 @@ func (w *concurrentWalk) settle(held *walkHeld) {
 			w.accept(err)
 		}
 		if w.finishAll(ctx, svc) == 0 {
-			w.p.Advance(time.Hour)
+			w.hoursPass(time.Hour)
 		}
 	}
 	w.Errorf("tasks never end, though everything is retried, approved, signalled and worked on; held: %+v", held)
