@@ -23,11 +23,11 @@ func (p *pass) retainAside(ctx context.Context, s retentionSpan, own retentions)
 		lists, err = store.ListsOf(ctx, tx, s.cursor, limit)
 		return err
 	})
+	if err != nil {
+		return err
+	}
 	for _, list := range lists {
-		var due dueTasks
-		if err == nil {
-			due, err = p.dueAside(ctx, s, list, own)
-		}
+		due, err := p.dueAside(ctx, s, list, own)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (p *pass) retainAside(ctx context.Context, s retentionSpan, own retentions)
 			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // dueAside are the tasks of a list that was set aside.
