@@ -128,62 +128,121 @@ func RuleOf(name string) Rule {
 // pageItems is the least number of items that one page of tasks covers.
 const pageItems = 20_000
 
+// fewItems is how many items a database has at most whose rules are all checked in one snapshot: a
+// transaction for each rule would cost more than its search.
+const fewItems = 1_000
+
+// checking is one check of a database.
+type checking struct {
+	db     DB
+	report func(Breach)
+}
+
 // Check searches for violations of every rule and passes them to report as they are found.
-// Each search is one statement in its own snapshot. It covers about 20,000 items and the
-// rest of the last task among them, so Check can run beside all other work. A task whose
+// Each search is one statement in its own snapshot, but in a small database they share one. It covers about
+// 20,000 items and the rest of the last task among them, so Check can run beside all other work. A task whose
 // deletion has begun, or that is still being copied, is skipped. blobs returns the object store of a name.
 func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, error), report func(Breach)) error {
-	damaged := false
-	for _, r := range Rules {
-		if r.Name == "blob contents" && !damaged {
-			if err := r.changedBlobs(ctx, db, report); err != nil {
-				return err
-			}
-			if err := r.changedUploads(ctx, db, blobs, report); err != nil {
-				return err
-			}
-			continue
-		}
-		if r.Name == "totals" {
-			if err := r.wrongTotals(ctx, db, report); err != nil {
-				return err
-			}
-			continue
-		}
-		if r.Name == RuleArchive || r.Name == RuleRetention {
-			continue
-		}
-		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && !db.Dialect().ChecksFile {
-			continue
-		}
-		if err := r.search(ctx, db, func(b Breach) { damaged = damaged || r.Name == "file"; report(b) }); err != nil {
-			return err
-		}
-		if damaged { // the other contents of a damaged file are not reliable, and some cannot be read
-			return nil
-		}
+	c := checking{db, report}
+	sound, err := c.file(ctx)
+	if err != nil || !sound { // the other contents of a damaged file are not reliable, and some cannot be read
+		return err
 	}
-	for after := firstTask; after != LastTask; {
-		until := LastTask
-		err := db.View(ctx, func(ctx context.Context, tx Tx) error {
-			_, err := Row(ctx, tx, []any{(*TaskID)(&until)}, checkSQL["page of tasks"], TaskID(after), pageItems)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		for _, r := range Rules {
-			if !strings.Contains(checkSQL[r.Name], "$2") {
-				continue
-			}
-			if err := r.search(ctx, db, report, TaskID(after), TaskID(until)); err != nil {
+	few, err := c.pageAfter(ctx, firstTask, fewItems)
+	if err != nil {
+		return err
+	}
+	small := few == LastTask
+	for after, first := firstTask, true; after != LastTask; first = false {
+		until := few
+		if !small {
+			if until, err = c.pageAfter(ctx, after, pageItems); err != nil {
 				return err
 			}
+		}
+		if err := c.rules(ctx, small, first, []any{TaskID(after), TaskID(until)}); err != nil {
+			return err
 		}
 		after = until
 	}
+	blob := RuleOf("blob contents")
+	if err := blob.changedBlobs(ctx, db, report); err != nil {
+		return err
+	}
+	return blob.changedUploads(ctx, db, blobs, report)
+}
+
+// look carries out searches in one snapshot, and reports what they found.
+func (c *checking) look(ctx context.Context, searches ...search) error {
+	var found []Breach
+	err := c.db.View(ctx, func(ctx context.Context, tx Tx) error {
+		found = found[:0] // it may run again
+		for _, s := range searches {
+			if err := s(ctx, tx, func(b Breach) { found = append(found, b) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, b := range found {
+		c.report(b)
+	}
+	return err
+}
+
+type search func(ctx context.Context, tx Tx, report func(Breach)) error
+
+// file checks the file of a database that is one.
+func (c *checking) file(ctx context.Context) (sound bool, err error) {
+	r, sound := RuleOf("file"), true
+	if !c.db.Dialect().ChecksFile {
+		return true, nil
+	}
+	to := checking{c.db, func(b Breach) { sound = false; c.report(b) }}
+	if err = to.look(ctx, r.search(nil)); errors.Is(err, pawl.ErrInternal) { // it is so damaged that the check itself fails
+		to.report(Breach{Rule: r.Name, Subject: "the file", Found: err.Error(), Repair: r.Repair})
+		err = nil
+	}
+	return sound, err
+}
+
+// pageAfter returns the last task of the page of at least n items behind a task.
+func (c *checking) pageAfter(ctx context.Context, after string, n int) (until string, err error) {
+	until = LastTask
+	return until, c.db.View(ctx, func(ctx context.Context, tx Tx) error {
+		_, err := Row(ctx, tx, []any{(*TaskID)(&until)}, checkSQL["page of tasks"], TaskID(after), n)
+		return err
+	})
+}
+
+// rules checks the rules about the tasks of one page, and with the first page those about the whole database.
+func (c *checking) rules(ctx context.Context, small, first bool, page []any) error {
+	var all []search
+	for _, r := range Rules {
+		paged := strings.Contains(checkSQL[r.Name], "$2")
+		switch {
+		case slices.Contains(searchedApart, r.Name):
+		case paged:
+			all = append(all, r.search(page))
+		case first && r.Name == "totals":
+			all = append(all, r.wrongTotals)
+		case first:
+			all = append(all, r.search(nil))
+		}
+	}
+	if small {
+		return c.look(ctx, all...)
+	}
+	for _, s := range all {
+		if err := c.look(ctx, s); err != nil {
+			return err
+		}
+	}
 	return nil
 }
+
+// searchedApart are the rules that are not one statement each in the snapshot of a page.
+var searchedApart = []string{"file", "blob contents", RuleArchive, RuleRetention}
 
 // isPassing says whether a task is being deleted, or being made.
 func isPassing(ctx context.Context, tx Tx, taskID string) (bool, error) {
@@ -194,8 +253,9 @@ func isPassing(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	return is, err
 }
 
-func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...any) error {
-	err := db.View(ctx, func(ctx context.Context, tx Tx) error {
+// search returns the search for violations of a rule that is one statement.
+func (r Rule) search(page []any) search {
+	return func(ctx context.Context, tx Tx, report func(Breach)) error {
 		found, err := r.find(ctx, tx, page)
 		if err != nil {
 			return err
@@ -212,12 +272,7 @@ func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...an
 			}
 		}
 		return nil
-	})
-	if r.Name == "file" && errors.Is(err, pawl.ErrInternal) { // the file is so damaged that the check itself fails
-		report(Breach{Rule: r.Name, Subject: "the file", Found: err.Error(), Repair: r.Repair})
-		return nil
 	}
-	return err
 }
 
 // changedBlobs compares every blob with its address.

@@ -16,28 +16,26 @@ const fewEnough = 100_000
 // namespaceState is a state of items or tasks in a namespace, or "events".
 type namespaceState struct{ namespace, state string }
 
-// wrongTotals compares the totals with the rows, in one snapshot. While a task is being deleted, and while
-// many events are not counted yet, they differ.
-func (r Rule) wrongTotals(ctx context.Context, db DB, report func(Breach)) error {
-	return db.View(ctx, func(ctx context.Context, tx Tx) error {
-		counted, _, exact, err := readTotals(ctx, tx, "")
-		if err != nil || !exact {
-			return err
-		}
-		wrong, err := differing(ctx, tx, counted)
-		if err != nil || len(wrong) == 0 {
-			return err
-		}
-		var id int64
-		if deleting, err := Row(ctx, tx, []any{&id}, checkSQL["deletion"]); err != nil || deleting {
-			return err
-		}
-		for _, b := range wrong {
-			b.Rule, b.Repair = r.Name, r.Repair
-			report(b)
-		}
-		return nil
-	})
+// wrongTotals compares the totals with the rows. While a task is being deleted, and while many events are not
+// counted yet, they differ.
+func (r Rule) wrongTotals(ctx context.Context, tx Tx, report func(Breach)) error {
+	counted, _, exact, err := readTotals(ctx, tx, "")
+	if err != nil || !exact {
+		return err
+	}
+	wrong, err := differing(ctx, tx, counted)
+	if err != nil || len(wrong) == 0 {
+		return err
+	}
+	var id int64
+	if deleting, err := Row(ctx, tx, []any{&id}, checkSQL["deletion"]); err != nil || deleting {
+		return err
+	}
+	for _, b := range wrong {
+		b.Rule, b.Repair = r.Name, r.Repair
+		report(b)
+	}
+	return nil
 }
 
 // differing returns where the totals differ from the rows.

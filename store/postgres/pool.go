@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -189,8 +188,9 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 	if store.IsOnce(ctx) {
 		s.asked = nil
 	}
+	options := s.follow(ctx, kind)
 	begin, end := p.bound(ctx, s.limit)
-	tx, err := c.BeginTx(begin, p.settings.begin[kind])
+	tx, err := c.BeginTx(begin, options)
 	end()
 	if err != nil {
 		return err
@@ -202,9 +202,6 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 		_ = tx.Rollback(ctx)
 	}()
 	s.on = tx
-	if err := s.follow(ctx); err != nil {
-		return err
-	}
 	err = fn(ctx, s)
 	if names.any() { // also when fn went on without them
 		return errNewNames
@@ -217,24 +214,17 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 	return tx.Commit(commit)
 }
 
-// follow applies the hints of ctx to a transaction.
-func (s *session) follow(ctx context.Context) error {
-	if wait := store.LockWaitOf(ctx); wait > 0 {
-		if _, err := s.Exec(ctx, "SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(wait.Milliseconds(), 10)); err != nil {
-			return err
-		}
-	}
-	limit := store.LimitOf(ctx)
+// follow applies the hints of ctx to a transaction, and returns how it begins.
+func (s *session) follow(ctx context.Context, kind txKind) pgx.TxOptions {
+	limit, longer := store.LimitOf(ctx), time.Duration(0)
 	if limit > s.limit {
-		if _, err := s.Exec(ctx, "SELECT set_config('statement_timeout', $1, true)", strconv.FormatInt(limit.Milliseconds(), 10)); err != nil {
-			return err
-		}
+		longer = limit
 		limit = limit * 5 / 4
 	}
 	if limit > 0 {
 		s.limit = limit
 	}
-	return nil
+	return s.pool.settings.own(kind, longer, store.LockWaitOf(ctx))
 }
 
 // frozen closes every connection on which the server has been silent. A call that waits

@@ -17,16 +17,23 @@ const (
 	borrowed                 // the connections are the embedding program's, which has settings of its own
 )
 
-// setting is one setting of the server.
+// setting is one setting of the server. The value "" is the server's own.
 type setting struct{ name, value string }
+
+func (s setting) literal(own string) string {
+	if s.value == "" {
+		return own
+	}
+	return "'" + s.value + "'"
+}
 
 // The planner must not choose the plans of the hot statements. It estimates their arrays
 // at ten elements, and a plan made while a table was empty is quadratic later. A cold change finds
-// its rows by their keys too. Lists use the planner's own choice.
+// its rows by their keys too. Lists use the planner's own choice, as the server is configured.
 var (
 	always   = []setting{{"jit", "off"}, {"idle_in_transaction_session_timeout", idleTxLimit}}
 	fixed    = []setting{{"plan_cache_mode", "force_generic_plan"}}
-	auto     = []setting{{"plan_cache_mode", "auto"}}
+	auto     = []setting{{"plan_cache_mode", ""}}
 	indexes  = ways("off")
 	anything = ways("on")
 )
@@ -49,7 +56,7 @@ func setLocally(all ...[]setting) string {
 	var parts []string
 	for _, some := range all {
 		for _, s := range some {
-			parts = append(parts, fmt.Sprintf("set_config('%s', '%s', true)", s.name, s.value))
+			parts = append(parts, fmt.Sprintf("set_config('%s', %s, true)", s.name, s.literal("NULL")))
 		}
 	}
 	return "SELECT " + strings.Join(parts, ", ")
@@ -60,7 +67,7 @@ func set(how string, all ...[]setting) string {
 	var b strings.Builder
 	for _, some := range all {
 		for _, s := range some {
-			fmt.Fprintf(&b, "%s %s = '%s'; ", how, s.name, s.value)
+			fmt.Fprintf(&b, "%s %s = %s; ", how, s.name, s.literal("DEFAULT"))
 		}
 	}
 	return b.String()
@@ -68,6 +75,18 @@ func set(how string, all ...[]setting) string {
 
 func limits(statement, lock time.Duration) []setting {
 	return []setting{{"statement_timeout", fmt.Sprint(statement.Milliseconds())}, {"lock_timeout", fmt.Sprint(lock.Milliseconds())}}
+}
+
+// own returns the beginning of a transaction that has limits of its own (0 = those of its kind).
+func (s *settings) own(kind txKind, statement, lock time.Duration) pgx.TxOptions {
+	begin := s.begin[kind]
+	if statement > 0 {
+		begin.BeginQuery += "; " + strings.TrimSuffix(set("SET LOCAL", limits(statement, 0)[:1]), "; ")
+	}
+	if lock > 0 {
+		begin.BeginQuery += "; " + strings.TrimSuffix(set("SET LOCAL", limits(0, lock)[1:]), "; ")
+	}
+	return begin
 }
 
 // txKind is a kind of transaction.
