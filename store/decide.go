@@ -248,6 +248,20 @@ func (c *TaskDecision) AsideItem(ctx context.Context, tx Tx, kind string) (Aside
 	return a, found, err
 }
 
+// BuryAside dead-letters the task, which failed when it was planned or applied, with the item that did it.
+func (c *TaskDecision) BuryAside(ctx context.Context, tx Tx, by Actor) error {
+	const to = "dead_lettered"
+	it, found, err := c.AsideItem(ctx, tx, c.FailedIn)
+	if err == nil {
+		err = c.Move(ctx, tx, TaskMove{Event: to, To: to, Actor: by, FailedIn: Text(c.FailedIn)})
+	}
+	if err != nil || !found || it.State != "failed" {
+		return err
+	}
+	_, _, err = c.MoveItems(ctx, tx, ItemMove{Event: to, From: it.State, To: to, IDs: []string{it.ID}, Actor: by})
+	return err
+}
+
 // PutResult stores the result of applying as the task's result.
 func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) error {
 	_, err := tx.Exec(ctx, decideSQL["put result"], TaskID(c.TaskID), c.Namespace, payload, c.Now)

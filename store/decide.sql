@@ -14,7 +14,7 @@ LIMIT 1
 
 -- name: move task
 UPDATE pawl.task_counters
-SET state = $2, version = version + 1, todo = $3, ready_for_approval = 0, decide_by = NULL, failed_in = $4, error = $5,
+SET state = $2, version = version + 1, todo = $3, ready_for_approval = 0, decide_by = NULL, failed_in = $4, error = CASE WHEN $2 = 'dead_lettered' THEN error ELSE $5 END,
   applied_at = CASE WHEN $2 = 'applied' THEN $7 ELSE applied_at END, completed_at = $6, updated_at = $7
 WHERE task_id = $1
 
