@@ -206,7 +206,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt, Event: m.Event,
 			From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
 	}
-	if err := Put(ctx, tx, held); err != nil {
+	if err := putMoved(ctx, tx, c.Now, held); err != nil {
 		return nil, nil, err
 	}
 	if err := Record(ctx, tx, c.Now, events); err != nil {
