@@ -298,10 +298,10 @@ func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef,
 	return out, rows.Err()
 }
 
-// TaskHasEvent says whether a task has an event of the given name.
-func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error) {
+// Escalated says whether the approval of a task was escalated since its results were submitted.
+func Escalated(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	var one int
-	return Row(ctx, tx, []any{&one}, decideSQL["has event"], TaskID(taskID), event)
+	return Row(ctx, tx, []any{&one}, decideSQL["escalated"], TaskID(taskID))
 }
 
 // AskedFor says whether an actor requested a task, or replaced its payload: under the actor's name or by its API

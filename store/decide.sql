@@ -82,10 +82,12 @@ INSERT INTO pawl.task_results (task_id, namespace, payload, created_at)
 VALUES ($1, $2, $3, $4)
 ON CONFLICT (task_id) DO UPDATE SET payload = $3, created_at = $4
 
--- name: has event
+-- Not before the results were submitted: an escalation ends with a rework.
+-- name: escalated
 SELECT 1
-FROM pawl.event_rows e
-WHERE e.task_id = $1 AND e.event = $2
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.move IN @events(task 'escalated')
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_events s WHERE s.task_id = $1 AND s.id > e.id AND s.move IN @events(item submit))
 LIMIT 1
 
 -- name: asked for
