@@ -12,7 +12,7 @@ import (
 )
 
 // backoffs returns the back-off, without jitter, of each failing item whose type sets its
-// own. If no type is registered, it reads nothing more.
+// own. If no type was ever registered, it reads nothing more: a task keeps the version of a type that was removed.
 func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[string]time.Duration, error) {
 	newest, err := e.newestTypes(ctx)
 	if err != nil {
@@ -24,7 +24,7 @@ func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[strin
 			ids = append(ids, calls[i].ItemID)
 		}
 	}
-	if len(newest) == 0 || len(ids) == 0 || len(ids) > pawl.MaxItemsPerCall {
+	if len(newest) == 0 && !e.types.used() || len(ids) == 0 || len(ids) > pawl.MaxItemsPerCall {
 		return nil, nil
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (map[string]time.Duration, error) {

@@ -5,52 +5,73 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
 // apart changes the tasks of state.Apart, each by a call of the verb in a transaction of its own,
-// so that no lock is held for longer than one task takes.
+// so that no lock is held for longer than one task takes. Those that another transaction locks stay in state.Apart, and are
+// not tried again for bulkReport.
 func (r *bulkRun) apart(ctx context.Context) error {
-	if len(r.state.Apart) == 0 {
-		return nil
-	}
-	before, tasks := r.state, []bulkTask(nil)
+	before, tasks, left, now := r.state, []bulkTask(nil), []bulkTask(nil), clock.Now()
 	for _, t := range before.Apart {
-		if r.touched[t.ID] && r.call.Verb != pawl.BulkCancel && r.call.Verb != pawl.BulkDelete { // these may be half done
+		if at, held := r.held[t.ID]; held && now.Sub(at) < bulkReport {
+			left = append(left, t)
+		} else if r.touched[t.ID] && r.call.Verb != pawl.BulkCancel && r.call.Verb != pawl.BulkDelete { // these may be half done
 			r.state.Matched, r.state.Changed = r.state.Matched+1, r.state.Changed+1
 		} else {
 			tasks = append(tasks, t)
 		}
 	}
-	if err := r.each(ctx, tasks); err != nil {
+	if len(left) == len(before.Apart) {
+		return nil
+	}
+	locked, err := r.each(ctx, tasks)
+	if left = append(left, locked...); err == nil && len(left) > bulkLeft {
+		err = &pawl.Error{Code: pawl.CodeUnavailable, Op: "bulk", Message: "other transactions lock too many of the tasks"}
+	}
+	if err != nil {
 		r.state = before
 		return err
 	}
-	r.state.Apart, r.touched = nil, nil
+	r.state.Apart, now = left, clock.Now()
+	for _, t := range tasks {
+		delete(r.held, t.ID)
+	}
+	for _, t := range locked {
+		if r.held == nil {
+			r.held = map[string]time.Time{}
+		}
+		r.held[t.ID] = now
+	}
 	return r.save(ctx)
 }
 
-// each applies the verb to tasks one by one.
-func (r *bulkRun) each(ctx context.Context, tasks []bulkTask) error {
-	ctx = pawl.As(ctx, r.caller)
+// each applies the verb to tasks one by one. It returns those that another transaction locks.
+func (r *bulkRun) each(ctx context.Context, tasks []bulkTask) (locked []bulkTask, err error) {
+	ctx = store.WithLockWait(pawl.As(ctx, r.caller), lockedRow)
 	writers := 1
 	if r.e.db.Dialect().ParallelWrites {
 		writers = bulkWriters
 	}
 	var mu sync.Mutex
-	return inParts(ctx, tasks, writers, func(part []bulkTask) error {
+	err = inParts(ctx, tasks, writers, func(part []bulkTask) error {
 		errs, err := r.verb(ctx, part)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		return r.count(part, errs)
+		some, err := r.count(part, errs)
+		locked = append(locked, some...)
+		return err
 	})
+	return locked, err
 }
 
 // inParts calls do with the parts of tasks, at most a number of them at a time. After an error it
@@ -207,20 +228,25 @@ func (r *bulkRun) onlyGroup(ctx context.Context, calls []pawl.TaskCall) (left []
 	return left, at, err
 }
 
-// count counts outcomes. It returns an error that is not about a task: the step is then repeated.
-func (r *bulkRun) count(tasks []bulkTask, errs []error) error {
+// count counts outcomes, and returns the tasks that another transaction locks. It returns an error that is not about a task:
+// the step is then repeated.
+func (r *bulkRun) count(tasks []bulkTask, errs []error) (locked []bulkTask, err error) {
 	for _, err := range errs {
-		if code := pawl.CodeOf(err); err != nil && (code == pawl.CodeUnavailable || errors.Is(err, context.Canceled)) {
-			return err
+		if code := pawl.CodeOf(err); code == pawl.CodeUnavailable && !errors.Is(err, store.ErrLocked) || errors.Is(err, context.Canceled) {
+			return nil, err
 		}
 	}
 	for i, err := range errs {
+		if errors.Is(err, store.ErrLocked) {
+			locked = append(locked, tasks[i])
+			continue
+		}
 		if r.touched[tasks[i].ID] && pawl.CodeOf(err) == pawl.CodeConflict {
 			err = nil // this call has cancelled it before
 		}
 		r.state.count(tasks[i].ID, err)
 	}
-	return nil
+	return locked, nil
 }
 
 // count counts the outcome of a task.

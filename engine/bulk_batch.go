@@ -38,7 +38,7 @@ func (r *bulkRun) batch(ctx context.Context, tasks []pawl.Task) (n int, err erro
 // most returns how many tasks the next batch has at most.
 func (r *bulkRun) most() int {
 	switch {
-	case len(r.state.Apart) > 0:
+	case len(r.state.Apart) > len(r.held):
 		return bulkApart
 	case r.e.db.Dialect().ParallelWrites:
 		return bulkLocked
@@ -136,7 +136,13 @@ func (s *bulkState) add(tasks []pawl.Task, of map[string]error) {
 }
 
 // change applies the verb to tasks, as the calls of the verb do, with the same statements for all.
+// Its own rows are locked by then: the tasks that others lock are not waited for as long.
 func (r *bulkRun) change(ctx context.Context, tx store.Tx, ids []string) (out outcomes, err error) {
+	if r.e.db.Dialect().ParallelWrites {
+		if err := store.BoundLockWait(ctx, tx, lockedRow); err != nil {
+			return out, err
+		}
+	}
 	held, err := store.LockTasks(ctx, tx, r.item.Namespace, ids)
 	if err != nil {
 		return out, err
@@ -279,4 +285,23 @@ func (r *bulkRun) goOn(ctx context.Context) error {
 		return err
 	}
 	return r.apart(ctx)
+}
+
+// rest changes the tasks that other transactions have locked so far, as soon as they are free.
+func (r *bulkRun) rest(ctx context.Context) error {
+	for len(r.state.Apart) > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockedRow):
+		}
+		err := r.apart(ctx)
+		if err == nil {
+			err = r.report(ctx, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -27,6 +27,7 @@ const (
 	bulkCount   = 1000                  // tasks at least of a statement that counts
 	bulkCounts  = 5000                  // and at most
 	bulkApart   = 100                   // tasks of a batch at most that are changed apart
+	bulkLeft    = 1000                  // tasks at most that other transactions lock and that are left to the end
 	bulkPart    = 20                    // tasks of one call of a verb, or of the statements of a batch between two looks at the clock
 	bulkWriters = 4                     // calls at the same time, where transactions write concurrently
 )
@@ -144,8 +145,9 @@ type bulkRun struct {
 	call     pawl.BulkCall
 	filter   pawl.TaskFilter
 	state    bulkState
-	size     int             // tasks of the next batch
-	touched  map[string]bool // of state.Apart, what this call has changed before it was interrupted
+	size     int                  // tasks of the next batch
+	touched  map[string]bool      // of state.Apart, what this call has changed before it was interrupted
+	held     map[string]time.Time // of state.Apart, what another transaction locked, and when it was tried
 	reported time.Time
 }
 
@@ -258,6 +260,9 @@ func (r *bulkRun) steps(ctx context.Context) error {
 		if err := r.report(ctx, p.Done); err != nil {
 			return err
 		}
+	}
+	if err := r.rest(ctx); err != nil {
+		return err
 	}
 	rs, err := r.e.Complete(ctx, []pawl.CompleteCall{{Fence: r.fence, Result: rules.Encode(r.state.BulkResult)}})
 	return cmp.Or(err, firstError(rs))

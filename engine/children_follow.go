@@ -139,7 +139,7 @@ func stopsAll(ctx context.Context, err error) bool {
 // error.
 func (e *Engine) leftAside(ctx context.Context, what string, err error, args ...any) {
 	args = append(args, "error", err)
-	if errors.Is(err, store.ErrLocked) {
+	if errors.Is(err, store.ErrLocked) || errors.Is(err, errNoHook) {
 		e.log.DebugContext(ctx, what, args...)
 	} else {
 		e.log.WarnContext(ctx, what, args...)

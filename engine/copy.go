@@ -267,7 +267,7 @@ func (s *staged) begin(ctx context.Context, tx store.Tx, now int64) error {
 	if err := s.BeginItems(ctx, tx, now, &s.like); err != nil {
 		return err
 	}
-	return store.SearchAgain(ctx, tx, s.like.Namespace) // the items have no gates yet
+	return store.SearchCopies(ctx, tx, store.TaskID(s.TaskID)) // the items have no gates yet
 }
 
 // copyEnded counts the rows of a copy that was made for the caller's rate, and removes what was

@@ -266,7 +266,7 @@ func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by sto
 	escalated := false
 	if d.rules.EscalationWidens() {
 		var err error
-		if escalated, err = store.TaskHasEvent(ctx, tx, d.TaskID, "escalated"); err != nil {
+		if escalated, err = store.Escalated(ctx, tx, d.TaskID); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,11 @@ func (r *typeRules) noHook(name string) error {
 	return &pawl.Error{
 		Code:    pawl.CodeUnavailable,
 		Message: fmt.Sprintf("the type %s needs the hook %s, which this process does not have", r.Name, name),
+		Err:     errNoHook,
 	}
 }
+
+var errNoHook = errors.New("another process may have the hook")
 
 // looksAtItems reports whether a decision needs the items' results.
 func (r *typeRules) looksAtItems() bool {
@@ -50,9 +53,6 @@ func (r *typeRules) approves(ctx context.Context, t pawl.Task, items []pawl.Item
 
 // apply carries out the task with the hooks BeforeApply and Apply.
 func (r *typeRules) apply(ctx context.Context, a pawl.Application) (out pawl.Applied, err error) {
-	if r.hooks.Apply == nil {
-		return out, r.noHook("Apply")
-	}
 	err = guarded(func() error {
 		if r.hooks.BeforeApply != nil {
 			if err := r.hooks.BeforeApply(ctx, a); err != nil {

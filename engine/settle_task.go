@@ -203,6 +203,9 @@ func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects,
 
 // applyByHook applies the task by the hook Apply, in this transaction.
 func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, error) {
+	if d.rules.hooks.Apply == nil { // no failure of the task: it is left to a process that has the hook
+		return effects{}, d.rules.noHook("Apply")
+	}
 	task, items, err := d.load(ctx, tx, "accepted")
 	if err != nil {
 		return effects{}, err

@@ -128,3 +128,15 @@ func TestALostVersionOfATypeIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A task keeps its version of a type: its back-off counts also when no type is registered any more.
+func TestTheBackoffOfARemovedTypeStays(t *testing.T) {
+	withType(t, `{"name":"report","backoff":{"base_seconds":1000}}`, pawl.Hooks{}, func(o typeFixture) {
+		_, ls := o.task(1)
+		o.OK(second(first(o.Engine.RemoveTypes(o.Context(), []string{"report"}))))
+		m := need[pawl.Moved](o.T)(first(o.Engine.Fail(o.Context(), []pawl.FailCall{{Fence: ls[0].Fence(), Error: pawl.Failure{Message: "no"}}})))
+		if it := o.item(m.ID, pawl.ItemScheduled); it.RunAt == nil || it.RunAt.Before(o.Now().Add(5*time.Minute)) {
+			o.Errorf("it is tried again at %v", it.RunAt)
+		}
+	})
+}

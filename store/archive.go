@@ -450,7 +450,7 @@ func (r *Restorer) Done(ctx context.Context, tx Tx) error {
 	if !r.seen {
 		return damaged(r.TaskID, fmt.Errorf("it has no task"))
 	}
-	for _, step := range []string{"remove links to none", "link again", "count links again"} {
+	for _, step := range []string{"plan again", "remove links to none", "link again", "count links again"} {
 		if _, err := tx.Exec(ctx, archiveSQL[step], TaskID(r.TaskID)); err != nil {
 			return err
 		}

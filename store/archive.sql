@@ -416,6 +416,12 @@ ORDER BY task_id DESC
 LIMIT $3
 
 -- A task of a segment has no row before: the row has no checksum, path or body.
+-- Archives do not say that a task is being planned: it has no items then. One that is cancelled or dead-lettered is that too.
+-- name: plan again
+UPDATE pawl.task_counters
+SET planning = 1
+WHERE task_id = $1 AND items = 0
+
 -- name: mark restored
 INSERT INTO pawl.archives (task_id, namespace, bytes, sha256, created_at, restored_at)
 VALUES ($1, $2, 0, '', 0, $3)

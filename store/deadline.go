@@ -22,6 +22,22 @@ func PutDeadlines(ctx context.Context, tx Tx, items []NewItem) error {
 	return tx.ExecEach(ctx, deadlineSQL["put deadline"], rows)
 }
 
+// putMoved is Put for items that an operator or an approver moves. It removes the deadlines that have passed of those that
+// are queued again: also one that no sweep has seen is not applied to them.
+func putMoved(ctx context.Context, tx Tx, now int64, moved []StateRow) error {
+	var ids []string
+	for i := range moved {
+		if moved[i].State == "queued" {
+			ids = append(ids, moved[i].ItemID)
+		}
+	}
+	if err := Put(ctx, tx, moved); err != nil || len(ids) == 0 {
+		return err
+	}
+	_, err := tx.Exec(ctx, deadlineSQL["forget passed deadlines"], ItemList(ids), now)
+	return err
+}
+
 // Late is an item that must be given up at a time: its deadline, or when it has been queued
 // for too long.
 type Late struct {

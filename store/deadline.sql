@@ -18,6 +18,10 @@ DELETE FROM pawl.deadlines
 WHERE item_id IN @ids($1)
 RETURNING item_id
 
+-- name: forget passed deadlines
+DELETE FROM pawl.deadlines
+WHERE item_id IN @ids($1) AND at <= $2
+
 -- name: queued too long
 SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, r.since + r.schedule_to_start * CAST(1000000 AS bigint), r.solo
 FROM pawl.ready r

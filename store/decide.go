@@ -206,7 +206,7 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 		events[i] = Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt, Event: m.Event,
 			From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
 	}
-	if err := Put(ctx, tx, held); err != nil {
+	if err := putMoved(ctx, tx, c.Now, held); err != nil {
 		return nil, nil, err
 	}
 	if err := Record(ctx, tx, c.Now, events); err != nil {
@@ -248,6 +248,20 @@ func (c *TaskDecision) AsideItem(ctx context.Context, tx Tx, kind string) (Aside
 	return a, found, err
 }
 
+// BuryAside dead-letters the task, which failed when it was planned or applied, with the item that did it.
+func (c *TaskDecision) BuryAside(ctx context.Context, tx Tx, by Actor) error {
+	const to = "dead_lettered"
+	it, found, err := c.AsideItem(ctx, tx, c.FailedIn)
+	if err == nil {
+		err = c.Move(ctx, tx, TaskMove{Event: to, To: to, Actor: by, FailedIn: Text(c.FailedIn)})
+	}
+	if err != nil || !found || it.State != "failed" {
+		return err
+	}
+	_, _, err = c.MoveItems(ctx, tx, ItemMove{Event: to, From: it.State, To: to, IDs: []string{it.ID}, Actor: by})
+	return err
+}
+
 // PutResult stores the result of applying as the task's result.
 func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) error {
 	_, err := tx.Exec(ctx, decideSQL["put result"], TaskID(c.TaskID), c.Namespace, payload, c.Now)
@@ -284,10 +298,10 @@ func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef,
 	return out, rows.Err()
 }
 
-// TaskHasEvent says whether a task has an event of the given name.
-func TaskHasEvent(ctx context.Context, tx Tx, taskID, event string) (bool, error) {
+// Escalated says whether the approval of a task was escalated since its results were submitted.
+func Escalated(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	var one int
-	return Row(ctx, tx, []any{&one}, decideSQL["has event"], TaskID(taskID), event)
+	return Row(ctx, tx, []any{&one}, decideSQL["escalated"], TaskID(taskID))
 }
 
 // AskedFor says whether an actor requested a task, or replaced its payload: under the actor's name or by its API

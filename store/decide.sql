@@ -14,7 +14,7 @@ LIMIT 1
 
 -- name: move task
 UPDATE pawl.task_counters
-SET state = $2, version = version + 1, todo = $3, ready_for_approval = 0, decide_by = NULL, failed_in = $4, error = $5,
+SET state = $2, version = version + 1, todo = $3, ready_for_approval = 0, decide_by = NULL, failed_in = $4, error = CASE WHEN $2 = 'dead_lettered' THEN error ELSE $5 END,
   applied_at = CASE WHEN $2 = 'applied' THEN $7 ELSE applied_at END, completed_at = $6, updated_at = $7
 WHERE task_id = $1
 
@@ -82,10 +82,12 @@ INSERT INTO pawl.task_results (task_id, namespace, payload, created_at)
 VALUES ($1, $2, $3, $4)
 ON CONFLICT (task_id) DO UPDATE SET payload = $3, created_at = $4
 
--- name: has event
+-- Not before the results were submitted: an escalation ends with a rework.
+-- name: escalated
 SELECT 1
-FROM pawl.event_rows e
-WHERE e.task_id = $1 AND e.event = $2
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.move IN @events(task 'escalated')
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_events s WHERE s.task_id = $1 AND s.id > e.id AND s.move IN @events(item submit))
 LIMIT 1
 
 -- name: asked for

@@ -182,10 +182,19 @@ func boundStarts(ctx context.Context, tx Tx, was *queueLimits, q *LimitedQueue, 
 
 // SearchAgain has the queues of a task's failed items, which a retry queues again, searched soon for
 // items without a gate. Other queues are left: a claim in an open transaction may lock their rows.
-func SearchAgain(ctx context.Context, tx Tx, taskID string) error {
+func SearchAgain(ctx context.Context, tx Tx, id TaskID) error {
+	return searchSoon(ctx, tx, "search again", id)
+}
+
+// SearchCopies is SearchAgain for all items of a task of many, which are new.
+func SearchCopies(ctx context.Context, tx Tx, id TaskID) error {
+	return searchSoon(ctx, tx, "search copies", id)
+}
+
+func searchSoon(ctx context.Context, tx Tx, query string, id TaskID) error {
 	now, err := NowAgain(ctx, tx)
 	if err == nil {
-		_, err = tx.Exec(ctx, limitsSQL["search again"], TaskID(taskID), now)
+		_, err = tx.Exec(ctx, limitsSQL[query], id, now)
 	}
 	return err
 }

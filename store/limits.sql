@@ -73,6 +73,11 @@ UPDATE pawl.queue_limits
 SET changed_at = $2
 WHERE queue_id IN (SELECT p.queue_id FROM pawl.parked_items p WHERE p.task_id = $1)
 
+-- name: search copies
+UPDATE pawl.queue_limits
+SET changed_at = $2
+WHERE queue_id IN (SELECT w.queue_id FROM pawl.items w WHERE w.task_id = $1)
+
 -- name: only items
 SELECT w.task_id, w.id
 FROM pawl.items w

@@ -173,7 +173,7 @@ func (m *moved) write(ctx context.Context, tx Tx, now int64) error {
 			return err
 		}
 	}
-	if err := Put(ctx, tx, m.held); err != nil {
+	if err := putMoved(ctx, tx, now, m.held); err != nil {
 		return err
 	}
 	if err := Record(ctx, tx, now, m.events); err != nil {

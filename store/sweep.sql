@@ -47,9 +47,17 @@ LIMIT $2
 -- name: failed before
 SELECT since, item_id, task_id, @namespace_of(queue_id)
 FROM pawl.parked_items
-WHERE state = @state(failed) AND since <= $1 AND (since, item_id) > ($2, $3)
+WHERE state = @state(failed) AND solo < 2 AND since <= $1 AND (since, item_id) > ($2, $3)
 ORDER BY since, item_id
 LIMIT $4
+
+-- Tasks that failed when they were planned or applied, with the item that did it, if an item does.
+-- name: failed aside before
+SELECT k.task_id, k.namespace
+FROM pawl.task_counters k
+WHERE k.state = 'failed' AND k.failed_in IS NOT NULL AND k.completed_at <= $1 AND k.task_id > $2
+ORDER BY k.task_id
+LIMIT $3
 
 -- name: cursor
 SELECT position, detail

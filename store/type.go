@@ -277,7 +277,12 @@ func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]
 	return out, rows.Err()
 }
 
-// StillToRun returns up to limit items of a task that have work left.
+// StillToRun returns up to limit items of a task that have work left, if an item has failed since a caller's last retry
+// of one: nil if none has.
 func StillToRun(ctx context.Context, tx Tx, taskID string, limit int) ([]string, error) {
+	var since int
+	if _, err := Row(ctx, tx, []any{&since}, typeSQL["failed since retry"], TaskID(taskID)); err != nil || since == 0 {
+		return nil, err
+	}
 	return ItemIDs(ctx, tx, typeSQL["still to run"], TaskID(taskID), List(openStates), limit)
 }

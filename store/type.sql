@@ -73,6 +73,19 @@ WHERE k.state = 'open' AND k.failed > 0 AND t.type_version > 0 AND k.task_id > $
 ORDER BY k.task_id
 LIMIT $4
 
+-- The newest failure of the items that are failed, not with a dependency, or the newest retry by a caller: 1 = the failure
+-- is newer. An item that failed before a retry is no reason to cancel what that retry has queued.
+-- name: failed since retry
+SELECT CASE WHEN e.move IN @events(item retry) THEN 0 ELSE 1 END
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.item_id IS NOT NULL
+  AND (e.move IN @events(item retry) AND @kind_of(e.actor) <> 'system'
+    OR e.move IN @events(item fail, expire) AND EXISTS (
+      SELECT 1 FROM pawl.parked_items r
+      WHERE r.item_id = e.item_id AND r.state = @state(failed) AND COALESCE(r.left_by, '') <> 'dependency'))
+ORDER BY e.id DESC
+LIMIT 1
+
 -- name: still to run
 SELECT i.id
 FROM pawl.item_rows i

@@ -9,10 +9,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// bury dead-letters items that failed longer than BuryAfter ago.
+// bury dead-letters items that failed longer than BuryAfter ago, and tasks that were not planned or applied then.
 func (p *pass) bury(ctx context.Context) error {
 	if p.Options.BuryAfter <= 0 {
 		return nil
+	}
+	if err := p.buryAside(ctx); err != nil {
+		return err
 	}
 	var last store.Resting
 	for {
@@ -35,6 +38,51 @@ func (p *pass) bury(ctx context.Context) error {
 		}
 		last = found[len(found)-1]
 	}
+}
+
+func (p *pass) buryAside(ctx context.Context) error {
+	for after := ""; ; {
+		var found []store.TaskRef
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err == nil {
+				found, err = store.FailedAsideBefore(ctx, tx, ago(now, p.Options.BuryAfter), after, batch)
+			}
+			return err
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		after = found[len(found)-1].ID
+		err = halve(ctx, p, found, p.buryTasksAside, func(t store.TaskRef, err error) {
+			p.Log.ErrorContext(ctx, "the sweep skipped a task", "step", "bury", "task_id", t.ID, "error", err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (p *pass) buryTasksAside(ctx context.Context, tasks []store.TaskRef) error {
+	var buried int64
+	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+		buried = 0
+		for _, t := range tasks {
+			c, found, err := store.OpenDecision(ctx, tx, t.Namespace, t.ID)
+			if err == nil && found && c.State == string(pawl.TaskFailed) && c.FailedIn != "" {
+				buried++
+				err = c.BuryAside(ctx, tx, store.Actor{Type: pawl.ActorSystem})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		p.stats.Buried += buried
+	}
+	return err
 }
 
 func (p *pass) buryTasks(ctx context.Context, changes []store.Change) error {

@@ -62,7 +62,7 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if err != nil {
 			return err
 		}
-		if err := store.SearchAgain(ctx, tx, taskID); err != nil { // its items have no gates yet
+		if err := store.SearchAgain(ctx, tx, store.TaskID(taskID)); err != nil { // its items have no gates yet
 			return err
 		}
 		return store.LogRestored(ctx, tx, taskID, signed, r.Log)

@@ -215,3 +215,32 @@ func TestARetryWaitsForTheRemoval(t *testing.T) {
 		}
 	})
 }
+
+// A task that was not planned is planned again when it was archived and restored.
+func TestARestoredTaskCanBePlanned(t *testing.T) {
+	each(t, func(h *fixture) {
+		h.Options.BuryAfter = 0
+		h.Options.RetainFailed = day
+		h.OK(h.put(pawl.Type{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem, MaxAttempts: 1}}))
+		id := h.Create(pawl.NewTask{Type: "planned", Payload: json.RawMessage(`1`)}).ID
+		plan := func() pawl.Lease {
+			return h.ClaimN(1, pawl.ClaimRequest{WorkerID: "p", Types: []string{"planned.plan"}})[0]
+		}
+		h.fail(plan())
+		h.Advance(day + time.Second)
+		h.same(h.pass().TasksPruned, 1, "pruned")
+		h.OK(h.Restore(h.Context(), "default", id))
+		found, err := h.Engine.Check(h.Context())
+		h.OK(err)
+		h.same(found, []any(nil), "breaches")
+		_, err = pawl.Retry(h.Context(), h.Service, id)
+		h.OK(err)
+		more := pawl.AddItems{TaskID: id, Items: []pawl.NewItem{{Input: json.RawMessage(`2`)}}}
+		_, err = pawltest.First(h.Service.AddItems(h.Context(), []pawl.AddItems{more}))
+		h.same(pawl.CodeOf(err), pawl.CodeConflict, "items are added before it is planned")
+		_, err = pawl.Complete(h.Context(), h.Service, plan().Fence(), json.RawMessage(`{"items":[{"input":1}]}`))
+		h.OK(err)
+		h.complete(h.claim(1)...)
+		h.same(h.state(id), pawl.TaskCompleted, "the task")
+	})
+}

@@ -1,0 +1,101 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/pawl-work/pawl"
+)
+
+// chain creates a task with the item a, the item b that needs a, and the item c.
+func (o typeFixture) chain() pawl.Task {
+	o.Helper()
+	return need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Items: []pawl.NewItem{
+		{Key: "a", Input: []byte(`1`)}, {Key: "b", Input: []byte(`2`), After: []string{"a"}}, {Key: "c", Input: []byte(`3`)}}}))
+}
+
+// keyed returns the items of a task by their keys.
+func (o typeFixture) keyed(taskID string) map[string]pawl.Item {
+	o.Helper()
+	out := map[string]pawl.Item{}
+	for _, it := range need[pawl.List[pawl.Item]](o.T)(o.Engine.ListItems(o.Context(), pawl.ItemFilter{TaskID: taskID})).Items {
+		out[it.Key] = it
+	}
+	return out
+}
+
+func (o typeFixture) take(taskID string, n int) []pawl.Lease {
+	o.Helper()
+	return leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: taskID, Limit: n}, n)
+}
+
+// failNow fails items for good, in one call.
+func (o typeFixture) failNow(ls ...pawl.Lease) {
+	o.Helper()
+	no := false
+	calls := make([]pawl.FailCall, len(ls))
+	for i, l := range ls {
+		calls[i] = pawl.FailCall{Fence: l.Fence(), Error: pawl.Failure{Message: "no"}, Retryable: &no}
+	}
+	for _, r := range need[[]pawl.Result[pawl.Moved]](o.T)(o.Engine.Fail(o.Context(), calls)) {
+		o.OK(r.Err)
+	}
+}
+
+func (o typeFixture) finish(ls ...pawl.Lease) {
+	o.Helper()
+	for _, l := range ls {
+		need[pawl.Moved](o.T)(pawl.Complete(o.Context(), o.Engine, l.Fence(), []byte(`1`)))
+	}
+}
+
+func (o typeFixture) sweep() pawl.SweepStats {
+	o.Helper()
+	return need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
+}
+
+func (o typeFixture) retry(taskID string, items ...string) {
+	o.Helper()
+	need[pawl.Task](o.T)(first(o.Engine.RetryTasks(o.Context(), []pawl.TaskCall{{TaskID: taskID, ItemIDs: items}})))
+}
+
+// A type cancels the other items of a task when one has failed. A failure that is older than a retry cancels none of the
+// items that the retry has queued; a later one does.
+func TestAFailureBeforeARetryCancelsNothing(t *testing.T) {
+	const def = `{"name":"report","on_item_failure":"cancel","max_attempts":1}`
+	t.Run("what failed with it", func(t *testing.T) {
+		withType(t, def, pawl.Hooks{}, func(o typeFixture) {
+			task := o.chain()
+			for _, l := range o.take(task.ID, 2) {
+				if l.Key == "a" {
+					o.failNow(l)
+				}
+			}
+			o.state(task.ID, pawl.TaskFailed)
+			o.retry(task.ID)
+			o.sweep()
+			ids := o.keyed(task.ID)
+			o.item(ids["a"].ID, pawl.ItemQueued)
+			o.item(ids["b"].ID, pawl.ItemFailed)
+			o.finish(o.take(task.ID, 1)...)
+			o.sweep()
+			o.finish(o.take(task.ID, 1)...)
+			o.state(task.ID, pawl.TaskCompleted)
+		})
+	})
+	t.Run("another item", func(t *testing.T) {
+		withType(t, def, pawl.Hooks{}, func(o typeFixture) {
+			task, ls := o.task(3)
+			o.failNow(ls[0], ls[1])
+			o.item(ls[2].ID, pawl.ItemCancelled)
+			o.retry(task.ID, ls[0].ID)
+			o.sweep()
+			o.item(ls[0].ID, pawl.ItemQueued)
+			o.retry(task.ID, ls[1].ID)
+			o.failNow(o.take(task.ID, 1)...)
+			if n := o.count("SELECT COUNT(*) FROM pawl.item_rows WHERE state = 'cancelled'"); n != 2 {
+				o.Errorf("%d items are cancelled after a failure that is newer than the retry", n)
+			}
+			o.state(task.ID, pawl.TaskFailed)
+		})
+	})
+}
