@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -179,4 +180,39 @@ func TestAPageIsBounded(t *testing.T) {
 		t.Errorf("%s, %d bytes", got.Status, len(got.text))
 	}
 	h.has(h.get("/ui/tasks/"+task.ID), 200)
+}
+
+// The evidence, author and model of an item are shown however many others were handed in.
+func TestAReviewOfManyItemsIsWhole(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	only[pawl.TypeRef](t)(h.p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "page", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}))
+	const all = 1100 // more than a page of events
+	task := h.p.Create(pawl.NewTask{Type: "page", Items: make([]pawl.NewItem, all)})
+	place := map[string]int{}
+	f := pawl.ItemFilter{TaskID: task.ID, Page: pawl.Page{Limit: 100}}
+	last := ""
+	for range all / 100 {
+		list, err := h.p.Service.ListItems(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, f.Cursor = f.Cursor, list.Next
+		for _, it := range list.Items {
+			place[it.ID] = len(place)
+		}
+	}
+	for range all / 100 {
+		var calls []pawl.SubmitCall
+		for _, l := range h.p.ClaimN(100, pawl.ClaimRequest{WorkerID: "w", Types: []string{"page"}, Limit: 100}) {
+			n := fmt.Sprint(place[l.ID])
+			calls = append(calls, pawl.SubmitCall{Fence: l.Fence(), Result: json.RawMessage(`1`), Evidence: json.RawMessage(`"evidence ` + n + `"`),
+				Provenance: &pawl.Provenance{Model: "model-" + n}})
+		}
+		rs, err := h.p.Service.Submit(t.Context(), calls)
+		if err != nil || rs[0].Err != nil || len(rs) != 100 {
+			t.Fatal(err)
+		}
+	}
+	h.has(h.get("/ui/approvals"), 200, "evidence 0", "model-0<", "evidence 9", "model-9<", "worker/w")
+	h.has(h.get("/ui/approvals?items="+url.QueryEscape(last)), 200, "evidence 1000", "model-1000<", "evidence 1009", "model-1009<")
 }
