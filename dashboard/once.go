@@ -28,7 +28,9 @@ func (d *server) once(ctx context.Context, kind, id string, lasts time.Duration)
 	seconds := int64(max(lasts, pawl.DefaultKeyLease)/time.Second) + 1
 	k := pawl.KeyBegin{Scope: name.Scope, Key: name.Key, RequestHash: name.Key, TTLSeconds: seconds}
 	_, before, err := keys.Idempotent(pawl.As(ctx, pawl.Caller{Namespace: marks}), k,
-		func(context.Context, pawl.Service) (*pawl.Answer, error) { return &pawl.Answer{Code: http.StatusNoContent}, nil })
+		func(context.Context, pawl.Service) (*pawl.Answer, error) {
+			return &pawl.Answer{Code: http.StatusNoContent}, nil
+		})
 	if pawl.CodeOf(err) == pawl.CodeKeyInFlight {
 		return false, nil
 	}
