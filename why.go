@@ -39,7 +39,7 @@ const (
 	WhyQueued        = "queued"         // a live worker can claim it
 	WhyRunning       = "running"        // a worker holds it and has called lately
 	WhyStalled       = "stalled"        // its worker has missed DefaultStaleBeats heartbeats, or its lease is over and not swept
-	WhyFailed        = "failed"         // it is failed or dead_lettered
+	WhyFailed        = "failed"         // it is failed or dead_lettered, or its task is since it could not be planned or applied
 	WhyNeedsApproval = "needs_approval" // its result was submitted, and its task waits for a decision
 	WhyEnded         = "ended"          // its state is final
 )

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -142,6 +143,33 @@ func TestALogoutOutlivesARestart(t *testing.T) {
 		again.has(again.send("GET", "/ui/", nil, "Cookie", left.Name+"="+left.Value), 401, "your session has ended")
 		again.has(again.send("GET", "/ui/", nil, "Cookie", left.Name+"="+left.Value), 401, "your session has ended")
 		again.has(again.send("GET", "/ui/", nil, "Cookie", kept.Name+"="+kept.Value), 200)
+	})
+}
+
+// Several servers look at the same time whether a session was ended: none ends it.
+func TestChecksAtOnceEndNoSession(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		servers := make([]*fixture, 6)
+		for i := range servers {
+			servers[i] = open(t, p, true)
+			servers[i].browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		}
+		_, token, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "ann", Roles: pawl.KeyRoles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			c := servers[0].post("/ui/login", "key", token).Cookies()[0]
+			var all sync.WaitGroup
+			for _, h := range servers {
+				all.Go(func() {
+					if got := h.send("GET", "/ui/legend", nil, "Cookie", c.Name+"="+c.Value); got.StatusCode != 200 {
+						t.Errorf("a check beside others: %s", got.Status)
+					}
+				})
+			}
+			all.Wait()
+		}
 	})
 }
 

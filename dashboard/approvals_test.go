@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -14,13 +15,18 @@ import (
 // proposed creates a task that waits for a decision about a change, with evidence.
 func (h *fixture) proposed(title string) pawl.Lease {
 	h.Helper()
+	return h.proposedWith(title, `{"summary":"one line","before":"a\nb","after":"a\nc"}`)
+}
+
+func (h *fixture) proposedWith(title, result string) pawl.Lease {
+	h.Helper()
 	only[pawl.TypeRef](h.T)(h.p.Service.PutTypes(h.Context(), []pawl.Type{{Name: "change", Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 		Apply: pawl.Apply{Mode: pawl.ApplyItem}, ResultSchema: json.RawMessage(`{"type":"object","required":["after"]}`)}}))
 	h.p.Create(pawl.NewTask{Type: "change", Title: title})
 	l := h.claim("change")
 	only[pawl.Moved](h.T)(h.p.Service.Submit(h.Context(), []pawl.SubmitCall{{Fence: l.Fence(), Notes: "the old one was wrong",
 		Evidence: json.RawMessage(`{"tests":"12 of 12"}`),
-		Result:   json.RawMessage(`{"summary":"one line","before":"a\nb","after":"a\nc"}`)}}))
+		Result:   json.RawMessage(result)}}))
 	return l
 }
 
@@ -146,4 +152,67 @@ func TestAMessageShowsTheCut(t *testing.T) {
 			t.Errorf("the cut is not between the attempts: %s", fmt.Sprint(at("secret words"), at("broke off here"), at("a second beginning")))
 		}
 	})
+}
+
+// A result whose diff has many operations, each of which names a large value, is shown in bounded space.
+func TestOfManyOperationsTheFirstAreShown(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	l := h.proposedWith("many", `{"after":1,"before":"`+strings.Repeat("x", 64<<10)+`","operations":[{"op":"replace","path":"","value":1}`+
+		strings.Repeat(`,{}`, 2000)+`]}`)
+	if got := h.get("/ui/approvals"); len(got.text) > 1<<20 {
+		t.Errorf("the page has %d bytes", len(got.text))
+	} else {
+		h.has(got, 200, l.TaskID, "There are more operations")
+	}
+}
+
+// A page that would be very large is refused.
+func TestAPageIsBounded(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	only[pawl.TypeRef](t)(h.p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "essay", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}))
+	task := h.p.Create(pawl.NewTask{Type: "essay", Items: make([]pawl.NewItem, 7)})
+	for range 7 {
+		l := h.claim("essay")
+		only[pawl.Moved](t)(h.p.Service.Submit(t.Context(), []pawl.SubmitCall{
+			{Fence: l.Fence(), Result: json.RawMessage(`"` + strings.Repeat("'", pawl.MaxPayloadBytes-2) + `"`)}}))
+	}
+	if got := h.get("/ui/approvals"); got.StatusCode != 413 || !strings.Contains(got.text, "the page would have more than") {
+		t.Errorf("%s, %d bytes", got.Status, len(got.text))
+	}
+	h.has(h.get("/ui/tasks/"+task.ID), 200)
+}
+
+// The evidence, author and model of an item are shown however many others were handed in.
+func TestAReviewOfManyItemsIsWhole(t *testing.T) {
+	h := open(t, pawltest.Open(t, pawltest.SQLite), false)
+	only[pawl.TypeRef](t)(h.p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "page", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}}))
+	const all = 1100 // more than a page of events
+	task := h.p.Create(pawl.NewTask{Type: "page", Items: make([]pawl.NewItem, all)})
+	place := map[string]int{}
+	f := pawl.ItemFilter{TaskID: task.ID, Page: pawl.Page{Limit: 100}}
+	last := ""
+	for range all / 100 {
+		list, err := h.p.Service.ListItems(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, f.Cursor = f.Cursor, list.Next
+		for _, it := range list.Items {
+			place[it.ID] = len(place)
+		}
+	}
+	for range all / 100 {
+		var calls []pawl.SubmitCall
+		for _, l := range h.p.ClaimN(100, pawl.ClaimRequest{WorkerID: "w", Types: []string{"page"}, Limit: 100}) {
+			n := fmt.Sprint(place[l.ID])
+			calls = append(calls, pawl.SubmitCall{Fence: l.Fence(), Result: json.RawMessage(`1`), Evidence: json.RawMessage(`"evidence ` + n + `"`),
+				Provenance: &pawl.Provenance{Model: "model-" + n}})
+		}
+		rs, err := h.p.Service.Submit(t.Context(), calls)
+		if err != nil || rs[0].Err != nil || len(rs) != 100 {
+			t.Fatal(err)
+		}
+	}
+	h.has(h.get("/ui/approvals"), 200, "evidence 0", "model-0<", "evidence 9", "model-9<", "worker/w")
+	h.has(h.get("/ui/approvals?items="+url.QueryEscape(last)), 200, "evidence 1000", "model-1000<", "evidence 1009", "model-1009<")
 }

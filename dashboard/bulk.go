@@ -104,6 +104,7 @@ type bulkPage struct {
 	Count  int64
 	Filter url.Values
 	Back   string
+	Force  bool // tasks are deleted that have not ended
 }
 
 // Words are the filter for people, one text for each condition.
@@ -131,6 +132,11 @@ func (v *request) bulkCall(form url.Values) (*bulkPage, pawl.BulkCall, error) {
 	p := &bulkPage{selectVerb: verbs[i], Filter: filterQuery(form)}
 	p.Back = "/ui/tasks?" + p.Filter.Encode()
 	c := pawl.BulkCall{Verb: p.Verb, Filter: filter, Reason: strings.TrimSpace(form.Get("reason"))}
+	if p.Force = p.Verb == pawl.BulkDelete && form.Get("force") != ""; p.Force {
+		c.Force = true
+		p.Means = "They are deleted with all their data, also those that have not ended, with their children that have not ended. " +
+			"This cannot be undone."
+	}
 	if p.Verb == setPriority {
 		priority, err := strconv.Atoi(strings.TrimSpace(form.Get("priority")))
 		if err != nil && form.Get("priority") != "" {

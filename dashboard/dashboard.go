@@ -10,6 +10,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"log/slog"
@@ -348,6 +349,10 @@ type pageData struct {
 // render answers with a whole page.
 func (d *server) render(w http.ResponseWriter, v *request, status int, page string, data any) {
 	html, err := d.html(v, "layout", page, data)
+	if pawl.CodeOf(err) == pawl.CodeTooLarge && page != "problem" {
+		d.showError(w, v.Request, err)
+		return
+	}
 	if err != nil {
 		http.Error(w, "this page could not be rendered; see the server's log", http.StatusInternalServerError)
 		return
@@ -386,12 +391,27 @@ func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
 	if e, ok := d.svc.(interface{ QuarantineReason() string }); ok {
 		s.Quarantine = e.QuarantineReason()
 	}
-	var b bytes.Buffer
-	if err := d.pages[page].ExecuteTemplate(&b, part, s); err != nil {
+	var b boundedBuffer
+	if err := d.pages[page].ExecuteTemplate(&b, part, s); pawl.CodeOf(err) == pawl.CodeTooLarge {
+		return nil, err
+	} else if err != nil {
 		d.opts.Log.ErrorContext(v.Context(), "dashboard page could not be rendered", "page", page, "error", err)
 		return nil, err
 	}
-	return bytes.Map(replaceControl, b.Bytes()), nil
+	return bytes.Map(replaceControl, b.kept.Bytes()), nil
+}
+
+// maxPage bounds the bytes of a page. The lists on it have bounds of their own, and HTML may have five
+// bytes for a byte of them.
+const maxPage = 32 << 20
+
+type boundedBuffer struct{ kept bytes.Buffer }
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.kept.Len()+len(p) > maxPage {
+		return 0, &pawl.Error{Code: pawl.CodeTooLarge, Message: fmt.Sprintf("the page would have more than %d bytes", maxPage)}
+	}
+	return b.kept.Write(p)
 }
 
 // showError renders an error as a page.

@@ -5,13 +5,41 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/pawl-work/pawl/internal/jsonscan"
 )
 
 // diff is the diff of an event or a result; its operations are those of RFC 6902.
 type diff struct {
 	Summary       string
 	Before, After json.RawMessage
-	Operations    []operation
+	Operations    operations
+}
+
+// maxOperations is how many operations of a diff are shown.
+const maxOperations = 200
+
+// operations are the first operations of a diff.
+type operations struct {
+	List []operation
+	More bool
+}
+
+// UnmarshalJSON reads the first operations alone: a diff may have hundreds of thousands.
+func (o *operations) UnmarshalJSON(raw []byte) error {
+	list := json.NewDecoder(bytes.NewReader(raw))
+	if begin, err := list.Token(); err != nil || begin != json.Delim('[') {
+		return err
+	}
+	for len(o.List) < maxOperations && list.More() {
+		var op operation
+		if err := list.Decode(&op); err != nil {
+			return err
+		}
+		o.List = append(o.List, op)
+	}
+	o.More = list.More()
+	return nil
 }
 
 type operation struct {
@@ -23,34 +51,17 @@ type operation struct {
 // parseDiff parses a diff; nil if raw is not one.
 func parseDiff(raw json.RawMessage) *diff {
 	var c diff
-	if json.Unmarshal(raw, &c) != nil || c.Before == nil && c.After == nil && len(c.Operations) == 0 {
+	if json.Unmarshal(raw, &c) != nil || c.Before == nil && c.After == nil && len(c.Operations.List) == 0 {
 		return nil
 	}
-	for i := range c.Operations {
-		c.Operations[i].Old = valueAt(c.Before, c.Operations[i].Path)
+	paths := make([]string, len(c.Operations.List))
+	for i, op := range c.Operations.List {
+		paths[i] = op.Path
+	}
+	for i, old := range jsonscan.Select(c.Before, paths) {
+		c.Operations.List[i].Old = old
 	}
 	return &c
-}
-
-// valueAt evaluates a JSON Pointer; nil = not found.
-func valueAt(raw json.RawMessage, path string) json.RawMessage {
-	if path == "" {
-		return raw
-	}
-	for token := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-		var object map[string]json.RawMessage
-		var list []json.RawMessage
-		switch n, err := strconv.Atoi(token); {
-		case json.Unmarshal(raw, &object) == nil && object != nil:
-			raw = object[token]
-		case err == nil && json.Unmarshal(raw, &list) == nil && n >= 0 && n < len(list):
-			raw = list[n]
-		default:
-			return nil
-		}
-	}
-	return raw
 }
 
 // diffLine is a line of a comparison: Op is "add", "remove" or "" for both.

@@ -19,7 +19,12 @@ type failureVerb struct{ Verb, Label string }
 
 // Address is that of the page that asks whether a verb is meant for a group.
 func (f failureVerb) Address(g pawl.FailureGroup) string {
-	return "/ui/tasks/bulk?" + url.Values{"verb": {f.Verb}, "failure": {g.Failure}}.Encode()
+	q := url.Values{"verb": {f.Verb}, "failure": {g.Failure}}
+	if f.Verb == pawl.BulkDelete { // a dead letter can be retried: it has not ended, and is deleted by force alone
+		q.Set("state", string(pawl.TaskDeadLettered))
+		q.Set("force", "1")
+	}
+	return "/ui/tasks/bulk?" + q.Encode()
 }
 
 func (d *server) failures(v *request) (any, error) {

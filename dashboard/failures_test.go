@@ -2,7 +2,10 @@ package dashboard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"html"
+	"regexp"
 	"testing"
 	"time"
 
@@ -67,6 +70,47 @@ func TestAGroupOfFailuresIsRetried(t *testing.T) {
 		h.has(got, 200, "the feed has a")
 		h.hasNot(got, "verb=retry")
 		h.has(h.post("/ui/tasks/bulk", "verb", "retry", "failure", name), 403, "operator")
+	})
+}
+
+// The tasks of a group of dead letters are deleted, and no others that have an item of the group.
+func TestAGroupOfDeadLettersIsDeleted(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		l := h.refusedBy("the feed is gone")
+		only[pawl.Task](t)(p.Service.BuryTasks(t.Context(), []pawl.TaskCall{{TaskID: l.TaskID}}))
+		only[pawl.TypeRef](t)(p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "fetch", OnItemFailure: pawl.FailureIgnore}}))
+		kept := h.p.Create(pawl.NewTask{Type: "fetch", MaxAttempts: 1, Items: make([]pawl.NewItem, 2)})
+		bad, good := h.claim("fetch"), h.claim("fetch")
+		only[pawl.Moved](t)(p.Service.Fail(t.Context(), []pawl.FailCall{
+			{Fence: bad.Fence(), Error: pawl.Failure{Code: "net", Message: "the feed is gone"}}}))
+		only[pawl.Moved](t)(p.Service.Complete(t.Context(), []pawl.CompleteCall{{Fence: good.Fence()}}))
+		if task, err := p.Service.GetTask(t.Context(), kept.ID); err != nil || task.State != pawl.TaskCompleted {
+			t.Fatal(task.State, err)
+		}
+		if _, err := p.Service.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		link := regexp.MustCompile(`href="(/ui/tasks/bulk\?[^"]*verb=delete[^"]*)"`).FindStringSubmatch(h.get("/ui/dead-letters").text)
+		if link == nil {
+			t.Fatal("no link to delete the group")
+		}
+		asked := h.get(html.UnescapeString(link[1]))
+		h.has(asked, 200, "delete 1 task?", "This cannot be undone")
+		var fields []string
+		for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(asked.text, -1) {
+			fields = append(fields, m[1], html.UnescapeString(m[2]))
+		}
+		h.has(h.post("/ui/tasks/bulk", fields...), 200, pawl.TypeBulk)
+		if err := p.Engine.RunBulks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Service.GetTask(t.Context(), l.TaskID); !errors.Is(err, pawl.ErrNotFound) {
+			t.Errorf("the dead-lettered task: %v", err)
+		}
+		if _, err := p.Service.GetTask(t.Context(), kept.ID); err != nil {
+			t.Errorf("the completed task: %v", err)
+		}
 	})
 }
 

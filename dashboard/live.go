@@ -92,8 +92,11 @@ func sendFrame(w http.ResponseWriter, frame string) bool {
 	}
 	out := http.NewResponseController(w)
 	_ = out.SetWriteDeadline(clock.Now().Add(pageTimeout)) // not every ResponseWriter has deadlines
-	_, err := fmt.Fprint(w, frame)
-	return err == nil && out.Flush() == nil
+	if _, err := fmt.Fprint(w, frame); err != nil || out.Flush() != nil {
+		return false
+	}
+	_ = out.SetWriteDeadline(time.Time{}) // over HTTP/2 it would end the stream while there is nothing to send
+	return true
 }
 
 // liveName is what identifies the caller of a stream; "" = the server takes calls without a key.

@@ -76,7 +76,7 @@ func (d *server) stillOpen(ctx context.Context, s session) error {
 		return nil
 	}
 	over, err := d.happened(ctx, logout, s.ID)
-	if pawl.CodeOf(err) == pawl.CodeKeyInFlight || over { // in flight: it is ended just now
+	if over {
 		d.sessions.end(s)
 		return errEnded
 	}

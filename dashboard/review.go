@@ -38,7 +38,9 @@ func (d *server) reviewItems(v *request, taskID string) (section[reviewItem], er
 	}
 	for _, it := range items.Items {
 		h := reviewItem{Item: it}
-		h.addSubmission(submitted.Items, records.Items)
+		if err := d.addSubmission(ctx, &h, submitted, records); err != nil {
+			return out, err
+		}
 		if len(it.PartsRequired) > 0 || len(it.AssembledResult) > 0 {
 			h.Parts = sectionOf(d.svc.ListParts(ctx, pawl.PartFilter{ItemID: it.ID, Page: pawl.Page{Limit: pawl.MaxParts}}))
 		}
@@ -47,28 +49,44 @@ func (d *server) reviewItems(v *request, taskID string) (section[reviewItem], er
 	return out, nil
 }
 
-// addSubmission adds the evidence, notes and author of the item's newest submission. The events
-// are newest first.
-func (h *reviewItem) addSubmission(submitted []pawl.Event, records []pawl.ProvenanceRecord) {
-	i := slices.IndexFunc(submitted, func(e pawl.Event) bool { return e.ItemID == h.ID })
-	if i < 0 {
-		return
+// addSubmission adds the evidence, notes and author of the item's newest submission. The lists are
+// those of the task, events newest first; where they end before, those of the item are read.
+func (d *server) addSubmission(ctx context.Context, h *reviewItem, submitted pawl.List[pawl.Event],
+	records pawl.List[pawl.ProvenanceRecord]) (err error) {
+	ofItem := func(e pawl.Event) bool { return e.ItemID == h.ID }
+	if !slices.ContainsFunc(submitted.Items, ofItem) && submitted.Next != "" {
+		f := pawl.EventFilter{ItemID: h.ID, Event: "submitted", Page: pawl.Page{Limit: 1}}
+		if submitted, err = d.svc.ListEvents(ctx, f); err != nil {
+			return err
+		}
 	}
-	e := submitted[i]
+	i := slices.IndexFunc(submitted.Items, ofItem)
+	if i < 0 {
+		return nil
+	}
+	e := submitted.Items[i]
 	var said struct {
 		Evidence json.RawMessage
 		Notes    string
 	}
 	_ = json.Unmarshal(e.Data, &said) // empty without evidence and notes
 	h.Evidence, h.Notes, h.By = said.Evidence, said.Notes, e.ActorType+"/"+e.ActorID
-	for _, p := range records {
-		if p.EventID == e.ID {
-			h.Model = p.Model
-			if p.AgentName != "" {
-				h.By += " (" + strings.TrimSpace(p.AgentName+" "+p.AgentVersion) + ")"
-			}
+	ofEvent := func(p pawl.ProvenanceRecord) bool { return p.EventID == e.ID }
+	f := pawl.ProvenanceFilter{ItemID: h.ID, Page: pawl.Page{Limit: pawl.MaxPage}}
+	for records.Next != "" && !slices.ContainsFunc(records.Items, ofEvent) {
+		if records, err = d.svc.ListProvenance(ctx, f); err != nil {
+			return err
+		}
+		f.Cursor = records.Next
+	}
+	if i := slices.IndexFunc(records.Items, ofEvent); i >= 0 {
+		p := records.Items[i]
+		h.Model = p.Model
+		if p.AgentName != "" {
+			h.By += " (" + strings.TrimSpace(p.AgentName+" "+p.AgentVersion) + ")"
 		}
 	}
+	return nil
 }
 
 // readAttempts reads an item's attempts from the events that begin and end them.

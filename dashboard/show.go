@@ -37,6 +37,7 @@ func parse(prefix string) map[string]*template.Template {
 var funcs = template.FuncMap{
 	"escape": escape, "ago": ago, "utc": utc, "iso": iso, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) },
 	"full":  func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
+	"brief": func(raw json.RawMessage) string { return pretty(maxOperand, raw) },
 	"piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf,
 	"alone": alone, "host": hostOf,
 	"actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
@@ -136,7 +137,8 @@ func ago(t any) string {
 const (
 	maxPayload       = 64 << 10
 	maxPayloadInList = 8 << 10
-	maxIndent        = 40 // deeper JSON is not indented
+	maxOperand       = 1 << 10 // of an operation of a diff
+	maxIndent        = 40      // deeper JSON is not indented
 )
 
 // cut truncates a text to n characters.
@@ -155,7 +157,7 @@ func cut(n int, s string) string {
 func pretty(most int, raw json.RawMessage) string {
 	var b bytes.Buffer
 	size := len(raw)
-	if size <= maxPayload && depthOf(raw) <= maxIndent && json.Indent(&b, raw, "", "  ") == nil {
+	if size <= min(maxPayload, 4*most) && depthOf(raw) <= maxIndent && json.Indent(&b, raw, "", "  ") == nil {
 		raw = b.Bytes()
 	}
 	if len(raw) <= most {

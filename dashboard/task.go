@@ -183,10 +183,13 @@ func (d *server) steps(v *request, f pawl.CheckpointFilter) steps {
 func (s steps) IsFrom(n int64) bool { return s.from == strconv.FormatInt(n, 10) }
 func (s steps) IsTo(n int64) bool   { return s.to == strconv.FormatInt(n, 10) }
 
-// comparison is the difference between two checkpoints.
-type comparison struct {
-	From, To pawl.Checkpoint
-	diff
+// comparison is two checkpoints that are compared.
+type comparison struct{ From, To pawl.Checkpoint }
+
+// Lines are the difference. It is made when it is shown: the snapshots are hidden by then from
+// callers who may not see them.
+func (c *comparison) Lines() []diffLine {
+	return (&diff{Before: c.From.Snapshot, After: c.To.Snapshot}).Lines()
 }
 
 // compare compares the checkpoints whose numbers are in the parameters from and to.
@@ -202,7 +205,7 @@ func (d *server) compare(v *request, id string) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &comparison{from, to, diff{Before: from.Snapshot, After: to.Snapshot}}, nil
+	return &comparison{from, to}, nil
 }
 
 // checkpoint reads the checkpoint of a task whose number is in a parameter.

@@ -114,6 +114,11 @@ func TestCheckpointsAreComparedAndForked(t *testing.T) {
 		h.has(h.get(page+"?from=x&to=2"), 400, "must be the number of a checkpoint")
 		h.has(h.post(page+"/fork", "checkpoint", "1"), 403, "submitter")
 
+		h.login(pawl.NewAPIKey{Roles: []string{"reader"}})
+		got = h.get(page + "?from=1&to=2")
+		h.has(got, 200, "From checkpoint 1 to 2")
+		h.hasNot(got, "hits")
+
 		h.login(submitter)
 		h.has(h.get(page), 200, `href="`+page+`/fork?checkpoint=2"`)
 		h.has(h.get(page+"/fork?checkpoint=9"), 404, "the task has no checkpoint 9")

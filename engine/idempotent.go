@@ -114,6 +114,19 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 	return free, err
 }
 
+// Answered reports whether the answer to a call with a key is stored. It does not begin the key: a call
+// that is in flight has no answer yet.
+func (e *Engine) Answered(ctx context.Context, k pawl.KeyName) (bool, error) {
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (bool, error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return false, err
+		}
+		row, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
+		return found && row.Code != nil && row.Status == pawl.KeyCompleted && (row.Expires == 0 || row.Expires > now), err
+	})
+}
+
 // IdempotentSteps is Idempotent for a call that runs in several transactions. Its key is
 // begun before them and its answer is stored after them. In between, the key's lease is
 // renewed, and the answer is stored again if that fails. If the process dies, or cannot

@@ -73,6 +73,28 @@ func TestOneKeyAtTwoServers(t *testing.T) {
 	})
 }
 
+// A look at a key does not begin it, and takes a call in flight for one without an answer.
+func TestAnswered(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		e := p.Engine
+		answered := func() bool { return need[bool](t)(e.Answered(t.Context(), pawl.KeyName{Scope: "test", Key: "k"})) }
+		if answered() {
+			t.Error("before the call")
+		}
+		_, replayed, err := createOnce(t.Context(), e, "k", func() {
+			if p.Database != pawltest.SQLite && answered() {
+				t.Error("while the call is in flight")
+			}
+		})
+		if ok(t, err); replayed || !answered() {
+			t.Errorf("after the call, replayed %t", replayed)
+		}
+		if p.Advance(pawl.DefaultKeyTTL + time.Second); answered() {
+			t.Error("after the key has expired")
+		}
+	})
+}
+
 // What a refused call wrote is undone with it, and its key is free.
 func TestARefusedCallLeavesNothing(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {

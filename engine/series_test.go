@@ -123,3 +123,37 @@ func TestBacklogIsCountedOnceAMinute(t *testing.T) {
 		}
 	})
 }
+
+// The backlog of a queue that was emptied is zero, in steps of a minute and in longer ones.
+func TestTheBacklogOfAnEmptiedQueueIsZero(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		p.Advance(time.Hour - p.Now().Sub(p.Now().Truncate(time.Hour))) // to the beginning of an hour
+		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`)}))
+		begin := p.Now()
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = p.Engine.Run(ctx) })
+		defer running.Wait()
+		defer stop()
+		backlog := func(step time.Duration, want int64) {
+			t.Helper()
+			for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				s := need[[]pawl.QueueSeries](t)(p.Engine.Series(t.Context(), pawl.SeriesQuery{Since: begin, Step: step}))
+				if len(s) == 1 {
+					if b := s[0].Points[len(s[0].Points)-1].Backlog; b != nil && b.Queued == want {
+						return
+					}
+				}
+				if time.Now().After(until) {
+					t.Fatalf("the backlog is not %d: %+v", want, s)
+				}
+			}
+		}
+		p.Advance(time.Minute)
+		backlog(time.Minute, 1)
+		need[[]pawl.Result[pawl.Task]](t)(p.Engine.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}}))
+		p.Advance(time.Minute)
+		backlog(time.Minute, 0)
+		backlog(time.Hour, 0)
+	})
+}

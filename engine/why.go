@@ -78,6 +78,11 @@ func (x *explainer) item(ctx context.Context, id string, depth int) (rules.Expla
 		err = x.waiting(ctx, &f, depth)
 	case pawl.ItemSubmitted, pawl.ItemAccepted:
 		err = x.submitted(ctx, &f, depth)
+	case pawl.ItemFailed, pawl.ItemDeadLettered:
+		var id string
+		if id, err = store.FailedDependency(ctx, x.tx, f.Item.ID); err == nil {
+			err = x.because(ctx, &f, id, depth)
+		}
 	}
 	return rules.Explain(f), err
 }
@@ -172,14 +177,8 @@ func (x *explainer) because(ctx context.Context, f *rules.WhyFacts, id string, d
 func (x *explainer) submitted(ctx context.Context, f *rules.WhyFacts, depth int) error {
 	t := &f.Task
 	if f.Item.State == pawl.ItemSubmitted && t.State == pawl.TaskSubmitted {
-		row, err := store.GetType(ctx, x.tx, x.ns, t.Type, t.TypeVersion)
-		if err != nil || row.Version == 0 {
-			return err
-		}
-		typ, err := row.Type(t.Type)
-		if at := t.LastTransitionedAt.Add(time.Duration(typ.Approval.ExpiresSeconds) * time.Second); at.After(f.Now) {
-			f.DecideBy = &at
-		}
+		var err error
+		f.DecideBy, err = store.DecideBy(ctx, x.tx, t.ID)
 		return err
 	}
 	f.Pending = t.ItemsOpen

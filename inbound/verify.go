@@ -168,10 +168,8 @@ func (s *Source) identify(d *Delivery, h http.Header, at string) {
 	switch {
 	case ofHeader:
 		d.ID = h.Get(name)
-		at = ""
 	case s.o.ID == "body":
 		d.ID = ""
-		at = ""
 	case s.o.ID != "":
 		d.ID = text(pick(d.Body, s.o.ID))
 	case s.o.Form == stripe:
@@ -182,7 +180,10 @@ func (s *Source) identify(d *Delivery, h http.Header, at string) {
 	if s.o.Form == slack && text(pick(d.Body, "/type")) == "url_verification" { // https://api.slack.com/events/url_verification
 		d.Challenge = text(pick(d.Body, "/challenge"))
 	}
-	if d.ID == "" { // of Slack: the same request has the same time
+	if s.o.ID != "" || s.o.Form != slack { // Slack sends the same request with the same time, others sign anew
+		at = ""
+	}
+	if d.ID == "" {
 		d.ID = hashed(at, d.Body)
 	} else if !utf8.ValidString(d.ID) || utf8.RuneCountInString(d.ID) > pawl.MaxKeyLen || strings.ContainsRune(d.ID, 0) {
 		d.ID = hashed(d.ID, nil)

@@ -126,7 +126,8 @@ func TestWhatADeliveryBecomes(t *testing.T) {
 		t.Errorf("challenge: %+v", d)
 	}
 	hash := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("\n"+body)))
-	for id, want := range map[string]string{"/order/id": "7", "body": hash, "header:x-slack-request-timestamp": "100", "header:X-None": hash} {
+	for id, want := range map[string]string{"/order/id": "7", "body": hash, "header:x-slack-request-timestamp": "100", "header:X-None": hash,
+		"/none": hash} {
 		o := slack
 		o.ID = id
 		if d := verify(source(t, o), body); d.ID != want {

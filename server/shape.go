@@ -27,24 +27,13 @@ func (s *server) readTasks() {
 			return nil, pawl.Invalid("/limit", "is at most %d with include", pawl.DefaultPage)
 		}
 		f.Fields = in.Fields
-		list, err := s.svc.ListTasks(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		out := pawl.List[api.TaskView]{Items: make([]api.TaskView, len(list.Items)), Next: list.Next}
-		bytes := 0
-		for i, t := range list.Items {
-			if out.Items[i], err = s.view(ctx, t, in.Include); err != nil {
-				return nil, err
-			}
-			if bytes += sizeOf(out.Items[i].Included); bytes > pawl.MaxPageBytes && i > 0 {
-				out.Items, f.Limit = out.Items[:i], i
-				list, err := s.svc.ListTasks(ctx, f) // the page ends early: this reads its cursor
-				out.Next = list.Next
-				return &answer[pawl.List[api.TaskView]]{out}, err
-			}
-		}
-		return reply(out, nil)
+		return page(viewed(f.Limit, func(limit int) (pawl.List[pawl.Task], error) {
+			f.Limit = limit
+			return s.svc.ListTasks(ctx, f)
+		}, func(t pawl.Task) (api.TaskView, int, error) {
+			v, err := s.view(ctx, t, in.Include)
+			return v, sizeOf(v.Included), err
+		}))
 	})
 	add(s, "get_task", func(ctx context.Context, in *struct {
 		ID string `path:"id" doc:"The id."`
@@ -61,6 +50,34 @@ func (s *server) readTasks() {
 		v, err := s.view(ctx, t, in.Include)
 		return &taskView{etag(t), v}, err
 	})
+}
+
+// viewed lists rows with what the caller asked to include. view returns a row and about how many bytes
+// that has. A page ends early when it has as many bytes as a page may have. Then it is read again with
+// as many rows as had room, for its cursor: others may be its first rows by then.
+func viewed[T, V any](limit int, list func(limit int) (pawl.List[T], error), view func(T) (V, int, error)) (pawl.List[V], error) {
+	for {
+		l, err := list(limit)
+		if err != nil {
+			return pawl.List[V]{}, err
+		}
+		out := pawl.List[V]{Items: make([]V, 0, len(l.Items)), Next: l.Next, Incomplete: l.Incomplete}
+		bytes := 0
+		for _, row := range l.Items {
+			v, n, err := view(row)
+			if err != nil {
+				return out, err
+			}
+			if bytes += n; bytes > pawl.MaxPageBytes && len(out.Items) > 0 {
+				break
+			}
+			out.Items = append(out.Items, v)
+		}
+		if len(out.Items) == len(l.Items) {
+			return out, nil
+		}
+		limit = len(out.Items)
+	}
 }
 
 // taskView is a task as its caller has shaped it.
@@ -177,7 +194,7 @@ func sparse(ctx huma.Context, _ string, v any) (any, error) {
 }
 
 func onlyAll[T any](l pawl.List[T], keep []string) (any, error) {
-	out := pawl.List[json.RawMessage]{Items: make([]json.RawMessage, len(l.Items)), Next: l.Next}
+	out := pawl.List[json.RawMessage]{Items: make([]json.RawMessage, len(l.Items)), Next: l.Next, Incomplete: l.Incomplete}
 	for i, v := range l.Items {
 		var err error
 		if out.Items[i], err = only(v, keep); err != nil {

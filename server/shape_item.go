@@ -7,39 +7,30 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// itemViews lists items with what the caller asked to include. A page ends early when that has
-// as many bytes as a page may have.
+// itemViews lists items with what the caller asked to include.
 func (s *server) itemViews(ctx context.Context, f pawl.ItemFilter, include []string) (pawl.List[api.ItemView], error) {
-	var out pawl.List[api.ItemView]
 	if len(include) > 0 && f.Limit > pawl.DefaultPage {
-		return out, pawl.Invalid("/limit", "is at most %d with include", pawl.DefaultPage)
+		return pawl.List[api.ItemView]{}, pawl.Invalid("/limit", "is at most %d with include", pawl.DefaultPage)
 	}
-	list, err := s.svc.ListItems(ctx, f)
-	if err != nil {
-		return out, err
+	return viewed(f.Limit, func(limit int) (pawl.List[pawl.Item], error) {
+		f.Limit = limit
+		return s.svc.ListItems(ctx, f)
+	}, func(it pawl.Item) (api.ItemView, int, error) {
+		v, err := s.viewItem(ctx, it, include)
+		return v, sizeOfItem(v.Included), err
+	})
+}
+
+// sizeOfItem returns about how many bytes the included values have.
+func sizeOfItem(in *api.ItemIncluded) int {
+	if in == nil {
+		return 0
 	}
-	out.Items, out.Next = make([]api.ItemView, len(list.Items)), list.Next
-	bytes := 0
-	for i, it := range list.Items {
-		if out.Items[i], err = s.viewItem(ctx, it, include); err != nil {
-			return out, err
-		}
-		in := out.Items[i].Included
-		if in == nil {
-			continue
-		}
-		bytes += sizeOfRecord(in.Parts, in.Events, in.Checkpoints, in.Provenances)
-		for m := range in.Messages {
-			bytes += len(in.Messages[m].Content)
-		}
-		if bytes > pawl.MaxPageBytes && i > 0 {
-			out.Items, f.Limit = out.Items[:i], i
-			list, err := s.svc.ListItems(ctx, f) // the page ends early: this reads its cursor
-			out.Next = list.Next
-			return out, err
-		}
+	n := sizeOfRecord(in.Parts, in.Events, in.Checkpoints, in.Provenances)
+	for i := range in.Messages {
+		n += len(in.Messages[i].Content)
 	}
-	return out, nil
+	return n
 }
 
 // viewItem adds to an item what the caller asked to include. An item that was deleted meanwhile

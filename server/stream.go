@@ -143,7 +143,11 @@ func (st *stream) write(frames []byte) error {
 	if _, err := st.ResponseWriter.Write(frames); err != nil {
 		return err
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	_ = out.SetWriteDeadline(time.Time{}) // over HTTP/2 it would end the stream while there is nothing to send
+	return nil
 }
 
 // lapse sends the last frame of a stream whose key has ended.
@@ -166,7 +170,7 @@ func (st *stream) end() {
 	if st.timer != nil {
 		st.timer.Stop()
 	}
-	if st.begun && !st.ended { // the deadline may have passed, and the end of the answer is still to be written
+	if st.begun && !st.ended { // the end of the answer is still to be written
 		_ = http.NewResponseController(st.ResponseWriter).SetWriteDeadline(clock.Now().Add(slowest))
 	}
 	st.ended = true

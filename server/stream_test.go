@@ -396,6 +396,27 @@ func TestAStreamEndsWithItsKey(t *testing.T) {
 	})
 }
 
+// Over HTTP/2 a deadline of writes ends a stream also while nothing is written: a silence may be longer
+// than a reader may take for a frame.
+func TestASilentStreamGoesOnOverHTTP2(t *testing.T) {
+	t.Cleanup(server.Impatient(900*time.Millisecond, 300*time.Millisecond))
+	p := pawltest.Open(t, pawltest.SQLite)
+	srv := httptest.NewUnstartedServer(server.New(p.Service, server.Options{Log: slog.New(slog.DiscardHandler)}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	s := openFeed(t, srv, "?after=0")
+	for i := range 3 {
+		if text := s.frame(); text == "" {
+			t.Fatalf("the stream ends after %d frames", i)
+		}
+	}
+	p.Create(pawl.NewTask{Type: "a"})
+	if e, ok := s.next(); !ok || e.Event != "proposed" {
+		t.Errorf("the next event is %+v, %t", e, ok)
+	}
+}
+
 // frame returns the next frame of any stream; "" at its end.
 func (p *eventStream) frame() string {
 	var b strings.Builder

@@ -50,6 +50,20 @@ FROM (
 ) x
 LEFT JOIN pawl.items w ON w.id = x.first
 
+-- name: failed dependency
+SELECT d.needs_id
+FROM pawl.parked_items r
+JOIN pawl.item_deps d ON d.item_id = r.item_id
+WHERE r.item_id = $1 AND r.left_by = 'dependency'
+  AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))
+ORDER BY d.needs_id
+LIMIT 1
+
+-- name: decide by
+SELECT decide_by
+FROM pawl.task_counters
+WHERE task_id = $1
+
 -- name: waits for children
 SELECT w.item_id, w.ended, w.total
 FROM pawl.child_waits w

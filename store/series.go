@@ -263,14 +263,19 @@ type QueueBacklog struct {
 	pawl.Backlog
 }
 
-// ReadBacklog counts the items of all queues, unless the backlog of the minute is stored already.
+// backlogSought is within how many minutes the last backlog is looked for. It bounds the rows that are read
+// where no queue has a backlog.
+const backlogSought = 24 * 60
+
+// ReadBacklog counts the items of all queues that have some, or had when they were counted last, unless
+// the backlog of the minute is stored already.
 // It reads the narrow tables: about 100 ms for a million items.
 func ReadBacklog(ctx context.Context, tx Tx, minute int64) (out []QueueBacklog, err error) {
 	var last int64
 	if _, err := Row(ctx, tx, []any{&last}, seriesSQL["last backlog"], minute); err != nil || last >= minute {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, seriesSQL["backlog"])
+	rows, err := tx.Query(ctx, seriesSQL["backlog"], minute-backlogSought)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ SELECT COALESCE(MAX(minute), 0)
 FROM pawl.queue_minutes
 WHERE minute >= $1 AND queued IS NOT NULL
 
+-- A queue that is empty now, and was not when the backlog was counted last, since the minute $1, has zeros.
 -- name: backlog
 SELECT queue_id, CAST(SUM(queued) AS bigint), CAST(SUM(leased) AS bigint), CAST(SUM(waiting) AS bigint), CAST(SUM(scheduled) AS bigint)
 FROM (
@@ -40,6 +41,15 @@ FROM (
   UNION ALL SELECT queue_id, 0, COUNT(*), 0, 0 FROM pawl.leases GROUP BY queue_id
   UNION ALL SELECT queue_id, 0, 0, COUNT(*), 0 FROM pawl.waiting GROUP BY queue_id
   UNION ALL SELECT queue_id, 0, 0, 0, COUNT(*) FROM pawl.scheduled GROUP BY queue_id
+  UNION ALL SELECT m.queue_id, 0, 0, 0, 0
+  FROM pawl.queue_minutes m
+  WHERE m.minute = (
+    SELECT l.minute
+    FROM pawl.queue_minutes l
+    WHERE l.minute >= $1 AND l.queued IS NOT NULL
+    ORDER BY l.minute DESC
+    LIMIT 1)
+    AND m.queued + m.leased + m.waiting + m.scheduled > 0
 ) b
 GROUP BY queue_id
 ORDER BY queue_id

@@ -25,6 +25,20 @@ func ReadWait(ctx context.Context, tx Tx, id string) (w Wait, err error) {
 	return w, err
 }
 
+// FailedDependency returns the first item that has not completed and for which a failed item did not run;
+// "" = none.
+func FailedDependency(ctx context.Context, tx Tx, id string) (first string, err error) {
+	_, err = Row(ctx, tx, []any{(*ItemID)(&first)}, blockedSQL["failed dependency"], ItemID(id))
+	return first, err
+}
+
+// DecideBy returns when the approval of a task expires; nil = it does not.
+func DecideBy(ctx context.Context, tx Tx, taskID string) (*time.Time, error) {
+	var at *int64
+	_, err := Row(ctx, tx, []any{&at}, blockedSQL["decide by"], TaskID(taskID))
+	return stampOf(at), err
+}
+
 // FirstOfKey returns the first item in the order of a queued item's key that has not ended; ""
 // if the item has no key.
 func FirstOfKey(ctx context.Context, tx Tx, id string) (first string, err error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -79,6 +81,57 @@ func (w *whyFixture) typ(t pawl.Type) {
 	w.OK(rs[0].Err)
 }
 
+// decided makes a task whose result is submitted, and approves it if asked.
+func (w *whyFixture) decided(n pawl.NewTask, how pawl.Apply, approve bool) (id string) {
+	w.Helper()
+	w.typ(pawl.Type{Approval: pawl.Approval{Mode: pawl.ApprovalManual, ExpiresSeconds: 3600}, Apply: how})
+	id = w.task(n)
+	rs, err := w.svc.Submit(w.ctx, []pawl.SubmitCall{{Fence: w.claim(300), Result: json.RawMessage(`1`)}})
+	w.OK(err)
+	w.OK(rs[0].Err)
+	if approve {
+		ts, err := w.svc.ApproveTasks(w.ctx, []pawl.ApproveCall{{TaskID: id}})
+		w.OK(err)
+		w.OK(ts[0].Err)
+	}
+	return id
+}
+
+// whyHooks refuse tasks by their titles.
+var whyHooks = pawl.Hooks{
+	Check: func(_ context.Context, t pawl.Task, _ []pawl.Item) ([]pawl.Complaint, error) {
+		if t.Title == "thin" {
+			return []pawl.Complaint{{Code: "thin", Message: "one page is too few"}}, nil
+		}
+		return nil, nil
+	},
+	Apply: func(context.Context, pawl.Application) (pawl.Applied, error) {
+		return pawl.Applied{}, errors.New("the disk is full")
+	},
+}
+
+func (w *whyFixture) sweep() {
+	w.Helper()
+	_, err := w.svc.(pawl.Sweeper).Sweep(w.ctx)
+	w.OK(err)
+}
+
+// itemOf returns the id of the item of a key, failedOf that of the item that failed.
+func (w *whyFixture) itemOf(task, key string) string {
+	return w.find(task, func(it pawl.Item) bool { return it.Key == key })
+}
+
+func (w *whyFixture) failedOf(task string) string {
+	return w.find(task, func(it pawl.Item) bool { return it.State == pawl.ItemFailed })
+}
+
+func (w *whyFixture) find(task string, which func(pawl.Item) bool) string {
+	w.Helper()
+	l, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{TaskID: task})
+	w.OK(err)
+	return l.Items[slices.IndexFunc(l.Items, which)].ID
+}
+
 var whyCases = []whyCase{
 	{pawl.BlockedByNoWorker, "no live worker takes", func(w *whyFixture) string { return w.task(pawl.NewTask{}) }, pawl.WhyEnded, false},
 	{pawl.WhyQueued, "a live worker takes", func(w *whyFixture) string { return w.task(pawl.NewTask{}) }, pawl.WhyQueued, false},
@@ -113,6 +166,33 @@ var whyCases = []whyCase{
 		w.OK(rs[0].Err)
 		return id
 	}, pawl.WhyEnded, true},
+	{pawl.WhyNeedsApproval, "its checks have not passed: check_failed: one page is too few", func(w *whyFixture) string {
+		return w.decided(pawl.NewTask{Title: "thin"}, pawl.Apply{}, false)
+	}, pawl.BlockedByNoWorker, false},
+	{pawl.WhyFailed, "Its task failed when it was applied: apply_failed: the disk is full", func(w *whyFixture) string {
+		return w.decided(pawl.NewTask{Title: "full"}, pawl.Apply{Mode: pawl.ApplyGo}, true)
+	}, pawl.WhyFailed, true}, // the process of the command has no hook
+	{pawl.WhyFailed, "Its task failed when it was applied: boom: disk <full>", func(w *whyFixture) string {
+		id := w.decided(pawl.NewTask{}, pawl.Apply{Mode: pawl.ApplyItem}, true)
+		w.fail(w.ClaimN(1, pawl.ClaimRequest{WorkerID: "w1", Types: []string{w.typeName + ".apply"}})[0].Fence(), false)
+		return id
+	}, pawl.BlockedByNoWorker, true},
+	{pawl.WhyFailed, "An item that it depends on has not completed. Item", func(w *whyFixture) string {
+		id := w.task(pawl.NewTask{Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}})
+		w.live()
+		w.fail(w.claim(300), false)
+		w.sweep()
+		return w.itemOf(id, "b")
+	}, pawl.WhyFailed, true},
+	{pawl.WhyFailed, "Its task is completed, which is final", func(w *whyFixture) string {
+		w.typ(pawl.Type{OnItemFailure: pawl.FailureIgnore})
+		id := w.task(pawl.NewTask{Items: []pawl.NewItem{{Key: "a"}, {Key: "b"}}})
+		f := w.claim(300)
+		w.fail(w.claim(300), false)
+		_, err := w.svc.Complete(w.ctx, []pawl.CompleteCall{{Fence: f}})
+		w.OK(err)
+		return w.failedOf(id)
+	}, pawl.WhyFailed, false},
 	{pawl.WhyEnded, "It is cancelled", func(w *whyFixture) string {
 		id := w.task(pawl.NewTask{})
 		_, err := w.svc.CancelTasks(w.ctx, []pawl.TaskCall{{TaskID: id}})
@@ -250,15 +330,21 @@ func TestWhy(t *testing.T) {
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
-			p := pawltest.OpenReal(t, which)
+			hooks := map[string]pawl.Hooks{}
+			for i := range whyCases {
+				hooks[typeOfWhy(i)] = whyHooks
+			}
+			p := pawltest.OpenReal(t, which, engine.Options{Hooks: hooks})
 			for i, c := range whyCases {
 				t.Run(c.reason, func(t *testing.T) {
-					checkWhy(t, p, "why "+string(rune('a'+i)), c)
+					checkWhy(t, p, typeOfWhy(i), c)
 				})
 			}
 		})
 	}
 }
+
+func typeOfWhy(i int) string { return "why " + string(rune('a'+i)) }
 
 func checkWhy(t *testing.T, p *pawltest.Pawl, typ string, c whyCase) {
 	w := &whyFixture{t, t.Context(), p.Service, p.Calls, typ}

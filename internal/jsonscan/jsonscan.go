@@ -153,8 +153,12 @@ func want(which int, pointer string) wanted {
 func (s *selection) look(i int, from []wanted) int {
 	return members(s.raw, i, func(name []byte, index, at int) (end int) {
 		var here, below []wanted
+		number := ""
+		if name == nil {
+			number = strconv.Itoa(index)
+		}
 		for _, w := range from {
-			if name != nil && !is(name, w.path[0]) || name == nil && w.path[0] != strconv.Itoa(index) {
+			if name != nil && !is(name, w.path[0]) || name == nil && w.path[0] != number {
 				continue
 			}
 			s.out[w.which] = nil // an earlier member with the same name does not count

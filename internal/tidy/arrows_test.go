@@ -77,7 +77,7 @@ var arrows = map[string][]string{
 		"internal/strictjson", "tracing"},
 	"mcp": {"", "api", "access", "schema", "internal/idform", "internal/jsonscan", "internal/nearest",
 		"internal/strictjson", "tracing"},
-	"dashboard":              {"", "api", "access", "access/signin"},
+	"dashboard":              {"", "api", "access", "access/signin", "internal/jsonscan"},
 	"mcp/conformance":        {"", "engine", "mcp", "worker"},
 	"cmd/pawl":               {"cmd/pawl/internal/*"},
 	"cmd/pawl/internal/*":    {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own

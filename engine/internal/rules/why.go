@@ -22,7 +22,7 @@ type WhyFacts struct {
 	SignalKey  string
 	Budget     *pawl.Budget // that it waits for
 	Question   string       // the task by which it asks for more of the budget
-	Cause      *Explanation // of the item that it waits for
+	Cause      *Explanation // of the item that it waits for, or that failed before it
 	Pending    int          // of a submitted item: how many items of its task have work left
 	DecideBy   *time.Time   // of a submitted item: when its approval expires
 	BuryAfter  time.Duration
@@ -40,6 +40,8 @@ func Explain(f WhyFacts) Explanation {
 	it := &f.Item
 	e := Explanation{Why: pawl.Why{ItemID: it.ID, Status: it.Status, Since: it.UpdatedAt}}
 	switch {
+	case f.Task.FailedIn != "" && f.Task.State.Over() && !f.Task.State.Ended() && (!it.State.Ended() || it.Kind == f.Task.FailedIn):
+		f.aside(&e)
 	case it.State.Ended():
 		f.ended(&e)
 	case it.State == pawl.ItemFailed || it.State == pawl.ItemDeadLettered:
@@ -79,11 +81,7 @@ func (f *WhyFacts) history() string {
 		out = fmt.Sprintf("Worker %s held it last, in attempt %d.", last, it.Attempt)
 	}
 	if it.Error != nil {
-		text := strings.TrimSuffix(clip(cmp.Or(it.Error.Message, it.Error.Code), 400), ".")
-		if it.Error.Code != "" && it.Error.Message != "" {
-			text = it.Error.Code + ": " + text
-		}
-		out = strings.Join(sentences(out, fmt.Sprintf("Failure %d of %d, the last error: %s.", it.Failures, it.MaxAttempts, text)), " ")
+		out = strings.Join(sentences(out, fmt.Sprintf("Failure %d of %d, the last error%s.", it.Failures, it.MaxAttempts, said(it.Error))), " ")
 	}
 	return out
 }
@@ -111,12 +109,26 @@ func (f *WhyFacts) ended(e *Explanation) {
 
 func (f *WhyFacts) failed(e *Explanation) {
 	it := &f.Item
-	e.Reason = pawl.WhyFailed
-	e.Command = f.command("task retry", []string{"--item", it.ID}, it.TaskID)
 	if it.CompletedAt != nil {
 		e.Since = *it.CompletedAt
 	}
-	if it.State == pawl.ItemDeadLettered {
+	f.stays(e, it.State == pawl.ItemDeadLettered)
+	e.Command = f.command("task retry", []string{"--item", it.ID}, it.TaskID)
+	switch {
+	case f.Task.State.Ended():
+		e.NextAt, e.Detail = nil, fmt.Sprintf("Its task is %s, which is final. A copy of the task can start again.", f.Task.State)
+		e.Command = f.command("task clone", nil, it.TaskID)
+	case f.Cause != nil:
+		e.Detail = "It goes on when what it depends on has completed, or is retried then if it was dead-lettered."
+		f.because(e)
+		e.Detail = "An item that it depends on has not completed. " + e.Detail
+	}
+}
+
+// stays says that something failed, or was dead-lettered, and how long it stays so.
+func (f *WhyFacts) stays(e *Explanation, dead bool) {
+	e.Reason = pawl.WhyFailed
+	if dead {
 		e.Headline, e.Detail = "It is dead-lettered.", "It stays so until it is retried, cancelled or removed with its task."
 		return
 	}
@@ -126,6 +138,27 @@ func (f *WhyFacts) failed(e *Explanation) {
 		e.NextAt, e.Detail = &at, fmt.Sprintf("It is dead-lettered %s after it failed, unless it is retried or cancelled before.",
 			f.BuryAfter)
 	}
+}
+
+// aside explains an item of a task that could not be planned or applied.
+func (f *WhyFacts) aside(e *Explanation) {
+	e.Since = f.Task.LastTransitionedAt
+	f.stays(e, f.Task.State == pawl.TaskDeadLettered)
+	how := map[string]string{pawl.KindPlan: "planned", pawl.KindApply: "applied"}[f.Task.FailedIn]
+	e.Headline = fmt.Sprintf("Its task failed when it was %s%s.", how, said(f.Task.Error))
+	e.Command = f.command("task retry", nil, f.Item.TaskID)
+}
+
+// said returns a failure as the end of a sentence.
+func said(f *pawl.Failure) string {
+	if f == nil {
+		return ""
+	}
+	text := strings.TrimSuffix(clip(cmp.Or(f.Message, f.Code), 400), ".")
+	if f.Code != "" && f.Message != "" {
+		text = f.Code + ": " + text
+	}
+	return ": " + text
 }
 
 // leased explains an item that a worker holds.
@@ -191,10 +224,11 @@ func (f *WhyFacts) submitted(e *Explanation) {
 	default:
 		e.NextAt = f.DecideBy
 		e.Headline = "Its result is submitted, and its task waits for an approval."
-		if !f.Task.ReadyForApproval {
-			e.Headline = "Its result is submitted, and its task waits for a decision; its checks have not passed."
-		}
 		e.Command = f.command("task approve", nil, it.TaskID)
+		if !f.Task.ReadyForApproval {
+			e.Headline = "Its result is submitted, and its task waits for a decision; its checks have not passed" + said(f.Task.Error) + "."
+			e.Command = f.command("task reject", []string{"--rework", "--error", "checks=its checks have not passed"}, it.TaskID)
+		}
 	}
 	if e.Command == "" {
 		e.Command = f.command("task cancel", nil, it.TaskID)

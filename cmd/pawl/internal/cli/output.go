@@ -86,7 +86,7 @@ func List[T any](
 	err := p.Each(func(page pawl.Page) (string, error) {
 		got, err := fetch(ctx, page)
 		out.Items = append(out.Items, got.Items...)
-		out.Next = got.Next
+		out.Next, out.Incomplete = got.Next, got.Incomplete
 		return got.Next, err
 	})
 	if err != nil {
