@@ -495,3 +495,19 @@ worker.run()
         [sys.executable, "-c", program, "warnings"], check=True, capture_output=True, text=True
     ).stderr
     assert "INFO" not in told
+
+
+def test_a_fork_does_not_run_its_saved_steps_again(shared: Server, client: pawl.Client, kind: str) -> None:
+    """It goes on in its first attempt already."""
+    ran: list[str] = []
+    task = client.create_task(kind)
+
+    def work(ctx: pawl.Context) -> None:
+        for name in ("fetch", "charge", "send"):
+            ctx.step(name, ran.append, name)
+
+    drain(shared, kind, work)
+    fork = client.fork_task(task["id"], checkpoint=2)
+    assert drain(shared, kind, work).completed == 1
+    assert ran == ["fetch", "charge", "send", "send"]
+    assert client.get_task(fork["id"])["state"] == "completed"

@@ -86,9 +86,9 @@ export class Steps {
     return ref;
   }
 
-  /** What earlier attempts saved, by name; the first has nothing to resume. */
+  /** What earlier attempts saved, by name; the first has nothing to resume, unless its task is a fork. */
   async #left(): Promise<{ [name: string]: Saved }> {
-    if (this.#lease.attempt === 1) return {};
+    if (this.#lease.attempt === 1 && !this.#lease.forked) return {};
     this.#earlier ??= savedSteps(this.pawl, this.#lease.id);
     try {
       return await this.#earlier;
