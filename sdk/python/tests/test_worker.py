@@ -511,3 +511,38 @@ def test_a_fork_does_not_run_its_saved_steps_again(shared: Server, client: pawl.
     assert drain(shared, kind, work).completed == 1
     assert ran == ["fetch", "charge", "send", "send"]
     assert client.get_task(fork["id"])["state"] == "completed"
+
+
+class Unfit(pydantic.BaseModel):
+    """A result that pydantic cannot write."""
+
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    value: Any
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_cannot_be_reported_frees_its_slot(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
+    """Errors other than TypeError on the way to JSON, and delays without an end."""
+    loop: list[Any] = []
+    loop.append(loop)
+    results = {"model": Unfit(value=object()), "digits": 10**5000, "depth": loop, "surrogate": "\ud800"}
+    raised = {"later": pawl.RetryAfter(float("inf"), "later"), "asleep": pawl.Snooze(float("inf"))}
+    raised["code"] = pawl.Permanent("no", code=7)  # type: ignore[arg-type]
+    raised["detail"] = pawl.Permanent("no", detail=10**5000)
+
+    def work(name: str) -> Any:
+        if name in raised:
+            raise raised[name]
+        return results.get(name)
+
+    async def work_async(name: str) -> Any:
+        return work(name)
+
+    tasks = {name: client.create_task(kind, name)["id"] for name in [*results, *raised, "good"]}
+    with Running(shared, {kind: work_async if is_async else work}, concurrency=1):
+        until(lambda: client.get_task(tasks["good"])["state"] == "completed")
+        items = {name: next(iter(client.list_items(task_id=id))) for name, id in tasks.items()}
+    for name in [*results, "code", "detail"]:
+        assert items[name]["state"] == "failed", (name, items[name])
+        assert name == "detail" or error_of(items[name])["code"] == "invalid_result"
+    assert [items["later"]["state"], items["asleep"]["state"]] == ["scheduled", "scheduled"]
