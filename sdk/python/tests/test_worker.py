@@ -19,6 +19,7 @@ import pytest
 
 import pawl
 import pawl.testing
+from pawl._async.connection import AsyncCall
 from pawl._steps import args_of
 
 from .conftest import Running, ended, state, until
@@ -546,3 +547,69 @@ def test_what_cannot_be_reported_frees_its_slot(shared: Server, client: pawl.Cli
         assert items[name]["state"] == "failed", (name, items[name])
         assert name == "detail" or error_of(items[name])["code"] == "invalid_result"
     assert [items["later"]["state"], items["asleep"]["state"]] == ["scheduled", "scheduled"]
+
+
+class Slow:
+    """Calls of one route that take a while."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, route: str, seconds: float = 0.3) -> None:
+        self.began = threading.Event()
+        once = AsyncCall._once
+
+        async def instead(call: Any, r: Any, raw: bool) -> Any:
+            if r.route.name == route:
+                self.began.set()
+                await asyncio.sleep(seconds)
+            return await once(call, r, raw)
+
+        monkeypatch.setattr(AsyncCall, "_once", instead)
+
+
+@pytest.mark.parametrize("route", ["checkpoint", "report_effect_done", "complete_key", "step_message"])
+def test_the_end_of_the_grace_loses_nothing_that_is_done(
+    shared: Server, client: pawl.Client, kind: str, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(monkeypatch, route)
+    ran: list[str] = []
+    after: list[str] = []
+
+    async def work(ctx: pawl.AsyncContext) -> int:
+        if route == "checkpoint":
+            await ctx.step("pay", ran.append, "paid")
+        elif route == "report_effect_done":
+            await ctx.effect("pay", ran.append)
+        elif route == "complete_key":
+            await ctx.client.once(kind, None, ran.append, "paid")
+        else:
+            message = await ctx.message()
+            await message.named_step("pay", lambda _: ran.append("paid"))
+        after.append("not cancelled")
+        return 7
+
+    task = client.create_task(kind, reply={})
+    with Running(shared, {kind: work}, stop_grace=0.0):
+        assert slow.began.wait(30)
+    assert (ran, after, state(client, task)) == ([*ran[:1]], [], "queued")
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert len(ran) == 1
+
+
+def test_a_timeout_of_the_caller_loses_no_words(
+    shared: Server, client: pawl.Client, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Slow(monkeypatch, "append", 0.2)
+
+    async def work(ctx: pawl.AsyncContext) -> None:
+        message = await ctx.message()
+        await message.text("one ")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(message.flush(), 0.05)
+        await message.text("two")
+        await message.finish()
+
+    task = client.create_task(kind, reply={}, max_attempts=1)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    [message] = client.list_messages(task_id=task["id"])
+    assert [p.get("text") for p in message["content"] or []] == ["one two"]

@@ -156,7 +156,7 @@ class AsyncContext:
                         result = await _io.resolve(fn(*args, **kwargs))
                         kept = hashed.kept(began)
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        await self._save("tool_executed", name, snapshot, despite=True, **kept)
+                        await _io.finish(self._save("tool_executed", name, snapshot, despite=True, **kept))
                 else:
                     snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)

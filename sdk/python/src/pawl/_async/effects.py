@@ -218,6 +218,9 @@ class AsyncEffect:
 
         One that names no sending needs a key: a try that comes late would be about a later sending.
         """
+        await _io.finish(self._tell(send, key))
+
+    async def _tell(self, send: Callable[[AsyncEffectCalls], Awaitable[Any] | object], key: str | None) -> Any:
         calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1, idempotency_key=key)
         for n in itertools.count(1):
             try:

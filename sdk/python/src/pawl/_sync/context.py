@@ -151,7 +151,7 @@ class Context:
                         result = _io.resolve(fn(*args, **kwargs))
                         kept = hashed.kept(began)
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        self._save("tool_executed", name, snapshot, despite=True, **kept)
+                        _io.finish(self._save("tool_executed", name, snapshot, despite=True, **kept))
                 else:
                     snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)

@@ -219,6 +219,9 @@ class Effect:
 
         One that names no sending needs a key: a try that comes late would be about a later sending.
         """
+        _io.finish(self._tell(send, key))
+
+    def _tell(self, send: Callable[[EffectCalls], object], key: str | None) -> Any:
         calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1, idempotency_key=key)
         for n in itertools.count(1):
             try:
