@@ -128,6 +128,8 @@ type Lease struct {
 	Token   string      `json:"token"`             // proves to other services that the item is being worked on: see TaskToken
 	Error   *Failure    `json:"error,omitempty"`   // the item's last error
 	Reasons []Complaint `json:"reasons,omitempty"` // why the item was sent back for rework, the last time
+	// the task began with the checkpoints of another one, so the first attempt may have a resume state
+	Forked bool `json:"forked,omitempty"`
 	// the W3C trace context of the call that created the task; "" = it had none
 	TraceParent string `json:"traceparent,omitempty"`
 	TraceState  string `json:"tracestate,omitempty"`
@@ -135,6 +137,10 @@ type Lease struct {
 
 // Fence returns the fence of this claim.
 func (l Lease) Fence() Fence { return Fence{l.ID, l.WorkerID, l.Attempt} }
+
+// Resumes reports whether something may have been left for this attempt to resume from: by an earlier
+// one, or by the task that its task is a fork of. Else its resume state has no checkpoints.
+func (l Lease) Resumes() bool { return l.Attempt > 1 || l.Forked }
 
 // HeartbeatCall extends a lease; LeaseSeconds 0 = the length of the claim.
 type HeartbeatCall struct {

@@ -111,7 +111,7 @@ func ItemFrom(ctx context.Context) (Lease, error) {
 
 // ResumeFrom returns what earlier attempts of the item left: the newest checkpoints by
 // type and the named steps. It is read once per attempt, and not at all in the first
-// attempt.
+// attempt, unless its task is a fork.
 func ResumeFrom(ctx context.Context) (ResumeState, error) {
 	h, err := attemptOf(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func (h *attemptState) resume(ctx context.Context) (ResumeState, error) {
 	}
 	lease := h.Lease()
 	state := ResumeState{ItemID: lease.ID, TaskID: lease.TaskID, Attempt: lease.Attempt}
-	if lease.Attempt > 1 {
+	if lease.Resumes() {
 		var err error
 		if state, err = h.Session.Resume(ctx); err != nil {
 			return ResumeState{}, err

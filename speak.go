@@ -75,7 +75,7 @@ func (h *attemptState) readMessages(ctx context.Context) error {
 		return nil
 	}
 	read := h.resume
-	if h.Lease().Attempt == 1 {
+	if !h.Lease().Resumes() {
 		read = h.Session.Resume
 	}
 	state, err := read(ctx)

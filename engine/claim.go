@@ -425,6 +425,7 @@ func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Clai
 			OpenMessage:    openMessage(r.Said),
 			Stopped:        strings.Fields(string(store.StoppedIn(r.Said))),
 			Token:          tokens[i],
+			Forked:         r.Forked,
 		}
 		out[i].TraceParent, out[i].TraceState = store.TraceOf(r.Trace)
 		if r.Error != "" {

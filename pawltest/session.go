@@ -56,7 +56,10 @@ func NewSession(l pawl.Lease) *Session {
 
 // Context returns the context of a handler that works in the session. Each call is a new run
 // of the handler: its saved steps are replayed.
-func (s *Session) Context(ctx context.Context) context.Context { return pawl.WithSession(ctx, s) }
+func (s *Session) Context(ctx context.Context) context.Context {
+	s.Item.Forked = s.Item.Forked || len(s.Checkpoints) > 0
+	return pawl.WithSession(ctx, s)
+}
 
 // Next starts the item's next attempt, after a failure, a sleep or a signal. A sleep, or a
 // wait with a time limit, is over then.

@@ -78,3 +78,12 @@ func TestSession(t *testing.T) {
 		t.Errorf("with a lost lease: %v", err)
 	}
 }
+
+func TestSessionResumesFromCheckpointsInItsFirstAttempt(t *testing.T) {
+	s := pawltest.NewSession(pawl.Lease{})
+	s.Checkpoints = []pawl.Checkpoint{{Type: pawl.ToolExecuted, Name: "fetch", Sequence: 1, Snapshot: json.RawMessage(`7`)}}
+	got, err := pawl.Step(s.Context(t.Context()), "fetch", func(context.Context) (int, error) { return 0, errors.New("it ran again") })
+	if got != 7 || err != nil {
+		t.Errorf("%d, %v", got, err)
+	}
+}

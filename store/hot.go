@@ -222,6 +222,7 @@ type Claimed struct {
 	Said                              Text // its open message or newest stopped one: state, id, chunks and step number, separated by spaces
 	Error, Reasons                    Text // the last failure, and the reasons of the last rework, as JSON
 	Trace                             Text // of its task; see TraceOf
+	Forked                            bool // its task has checkpoints of another one
 	AcquiredAt, LeaseExpiresAt        int64
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// reportTries is how often a report about an effect is sent at most.
+// reportTries is how often a report about an effect is sent at most when the lease is over.
 const reportTries = 8
 
 // longestWait is the longest Retry-After that a report waits for: its handler waits with it.
@@ -47,11 +47,12 @@ func (s *session) EffectUnknown(ctx context.Context, id string, call pawl.Effect
 	})
 }
 
-// report sends a report about an effect, also when the lease is over: it is never refused for that. That of a probe names
+// report sends a report about an effect while the lease may be valid, and some times when it is over: it is never
+// refused for that. That of a probe names
 // no sending: all tries have one idempotency key, so that one that comes late is not about a later sending.
 func (s *session) report(ctx context.Context, do func(context.Context) error) (err error) {
 	ctx = pawl.OneCall(ctx)
-	for n := 1; n <= reportTries; n++ {
+	for n := 1; n <= reportTries || s.w.mayHold(s.j); n++ {
 		err = withTimeout(ctx, callTimeout, do)
 		if err == nil || !isTransient(err) || retryAfter(err) > longestWait || !sleep(ctx, retryBackoff.after(n, err)) {
 			break

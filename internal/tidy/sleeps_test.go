@@ -18,6 +18,7 @@ var sleeps = map[string]struct {
 	"client/crash_unix_test.go":                 {2, chance},
 	"client/judged_test.go":                     {1, asks},
 	"client/vectors_test.go":                    {1, chance},
+	"cmd/pawl/internal/worker/exec_test.go":     {1, "a database that is slow to save a checkpoint"},
 	"cmd/pawl/internal/top/screen_unix_test.go": {2, nothing},
 	"cmd/pawl/script_test.go":                   {1, expires},
 	"cmd/pawl/why_test.go":                      {3, expires},

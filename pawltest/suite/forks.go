@@ -67,7 +67,8 @@ var forks = noun{"forks", []promise{
 		state, err := w.svc.Resume(w.ctx, next.ID)
 		w.ok(err, "resume")
 		w.same([]any{string(state.Steps["one"].Snapshot), state.Steps["one"].ArgsHash, string(state.Steps["one"].Metadata), len(state.Steps),
-			state.Newest.Sequence, next.Attempt}, []any{large, "h", `{"m":1}`, 2, int64(2), 1}, "what its worker resumes from")
+			state.Newest.Sequence, next.Attempt, next.Forked, l.Forked}, []any{large, "h", `{"m":1}`, 2, int64(2), 1, true, false},
+			"what its worker resumes from")
 		w.same(w.save(next, pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "three", Snapshot: raw(`4`)}).Sequence, int64(3),
 			"the number after it")
 		w.complete(next, `2`)
@@ -79,6 +80,9 @@ var forks = noun{"forks", []promise{
 		got := w.fork(of.ID, 0)
 		w.same([]any{got.ForkedFrom, *got.ForkedAt, len(w.checkpointsOf(got.ID))}, []any{of.ID, int64(0), 0}, "the fork")
 		w.same(*w.task(got.ID).ForkedAt, int64(0), "read back")
+		l, err := w.svc.Claim(w.ctx, pawl.ClaimRequest{WorkerID: "w1", TaskID: got.ID})
+		w.ok(err, "claim")
+		w.same(l[0].Forked, false, "its lease: there is nothing to resume")
 		again := w.fork(got.ID, 0)
 		w.same(again.ForkedFrom, got.ID, "a fork of a fork")
 	}},
@@ -98,6 +102,7 @@ var forks = noun{"forks", []promise{
 			state, err := w.svc.Resume(w.ctx, it.ID)
 			w.ok(err, "resume")
 			w.same([]any{string(state.Steps["s"].Snapshot), it.State}, []any{`"of ` + it.Key + `"`, pawl.ItemQueued}, "item "+it.Key)
+			w.same(w.claimItem("w1", it.ID).Forked, true, "what its worker is told")
 		}
 	}},
 	{"the step of a message is a plain checkpoint in a fork", func(w *fixture) {
@@ -126,6 +131,15 @@ var forks = noun{"forks", []promise{
 		other := w.in("other")
 		_, err = first(other.svc.ForkTasks(other.ctx, []pawl.TaskFork{{TaskID: l.TaskID}}))
 		w.refused(err, pawl.CodeNotFound)
+	}},
+	{"the lease of a clone with checkpoints says that there is something to resume, also in a queue with limits", func(w *fixture) {
+		w.limit("a", `{"concurrency":10}`)
+		of := w.create(pawl.NewTask{Type: "a", Payload: raw(`1`)})
+		l := w.claim("w1")
+		w.save(l, pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: "s", Snapshot: raw(`1`)})
+		_, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: of.ID, Checkpoints: true}}))
+		w.ok(err, "clone")
+		w.same([]bool{l.Forked, w.claim("w1").Forked}, []bool{false, true}, "the task, and its clone")
 	}},
 	{"a fork takes no unique key", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Payload: raw(`1`), Unique: &pawl.Unique{By: "key", Key: "k"}})

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
+from agents import Agent, ModelRetrySettings, ModelSettings, RunConfig, Runner, function_tool, set_tracing_disabled
 from agents.items import TResponseInputItem
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.usage import Usage
@@ -141,6 +141,62 @@ def test_no_call_is_made_twice(shared: pawl.testing.Server, client: pawl.Client,
         assert "response.output_text.delta" in first and first.count("response.completed") == 2
         assert "response.output_text.delta" not in second and second.count("response.completed") == 2
         assert first.count("run_item_stream_event") == second.count("run_item_stream_event") == 3
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_model_that_is_asked_again_keeps_the_names_of_its_turns(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, streamed: bool
+) -> None:
+    """A second attempt asks no model again of which a try of the first one failed."""
+    ran.clear()
+    model = ScriptedModel([RuntimeError("busy"), *script()])
+    settings = ModelSettings(retry=ModelRetrySettings(max_retries=2, policy=lambda _: True))
+
+    async def told(event: Any) -> None:
+        pass
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        agent = Agent(name="adder", model=model, model_settings=settings, tools=[add])
+        result = await run(ctx, agent, "1 + 2?", on_event=told if streamed else None)
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0, "once more")
+        return result.final_output
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "It is three."
+    assert ran == ["add 1 2"] and len(model.calls) == 3
+    names = [c["name"] for c in client.task_checkpoints(task["id"]) if "name" in c]
+    assert names == ["run model 1", "run tool c1", "run model 2"]
+
+
+class Broken(ScriptedModel):
+    """Its first stream breaks off."""
+
+    broken = False
+
+    async def stream_response(self, *args: Any, **kwargs: Any) -> Any:
+        if self.broken:
+            async for event in super().stream_response(*args, **kwargs):
+                yield event
+        self.broken = True
+
+
+def test_a_stream_that_breaks_off_is_no_turn(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    client.put_type(kind, {"backoff": {"base_seconds": 1, "max_seconds": 1}})
+    model = Broken([[assistant_message("It is three.")]])
+
+    async def told(event: Any) -> None:
+        pass
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        return (await run(ctx, Agent(name="adder", model=model), "1 + 2?", on_event=told)).final_output
+
+    task = client.create_task(kind, max_attempts=3)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "It is three."
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -17,6 +17,7 @@ import pytest
 import pawl
 import pawl.testing
 from pawl import _rules
+from pawl._async import effects as async_effects
 from pawl._async.connection import AsyncCall
 from pawl._sync import _io, effects
 from pawl._sync.connection import Call
@@ -138,6 +139,30 @@ def test_a_report_is_sent_again(
     with Running(shared, {kind: handler(outside, {}, is_async)}):
         ended(client, client.create_task(kind, max_attempts=2))
     assert (len(outside.keys), failing) == (2, [])
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_report_is_sent_while_the_lease_holds(
+    shared: Server, client: pawl.Client, kind: str, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = [_rules.away("report_effect_done", httpx.ConnectError("refused")) for _ in range(3)]
+
+    def first_failing(once: Any) -> Any:
+        def instead(call: Any, r: _rules.Request, raw: bool) -> Any:
+            if failing and r.route.name == "report_effect_done":
+                raise failing.pop()
+            return once(call, r, raw)
+
+        return instead
+
+    for call in (AsyncCall, Call):
+        monkeypatch.setattr(call, "_once", first_failing(call._once))
+    for module in (async_effects, effects):
+        monkeypatch.setattr(module, "REPORT_TRIES", 1)
+    outside = Outside()
+    with Running(shared, {kind: handler(outside, {}, is_async)}):
+        done = ended(client, client.create_task(kind, max_attempts=1))
+    assert (done["state"], len(outside.keys), failing) == ("completed", 1, [])
 
 
 def test_a_late_try_of_a_report_of_a_probe_decides_nothing(

@@ -19,6 +19,7 @@ import pytest
 
 import pawl
 import pawl.testing
+from pawl._async.connection import AsyncCall
 from pawl._steps import args_of
 
 from .conftest import Running, ended, state, until
@@ -495,3 +496,120 @@ worker.run()
         [sys.executable, "-c", program, "warnings"], check=True, capture_output=True, text=True
     ).stderr
     assert "INFO" not in told
+
+
+def test_a_fork_does_not_run_its_saved_steps_again(shared: Server, client: pawl.Client, kind: str) -> None:
+    """It goes on in its first attempt already."""
+    ran: list[str] = []
+    task = client.create_task(kind)
+
+    def work(ctx: pawl.Context) -> None:
+        for name in ("fetch", "charge", "send"):
+            ctx.step(name, ran.append, name)
+
+    drain(shared, kind, work)
+    fork = client.fork_task(task["id"], checkpoint=2)
+    assert drain(shared, kind, work).completed == 1
+    assert ran == ["fetch", "charge", "send", "send"]
+    assert client.get_task(fork["id"])["state"] == "completed"
+
+
+class Unfit(pydantic.BaseModel):
+    """A result that pydantic cannot write."""
+
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    value: Any
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_cannot_be_reported_frees_its_slot(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
+    """Errors other than TypeError on the way to JSON, and delays without an end."""
+    loop: list[Any] = []
+    loop.append(loop)
+    results = {"model": Unfit(value=object()), "digits": 10**5000, "depth": loop, "surrogate": "\ud800"}
+    raised = {"later": pawl.RetryAfter(float("inf"), "later"), "asleep": pawl.Snooze(float("inf"))}
+    raised["code"] = pawl.Permanent("no", code=7)  # type: ignore[arg-type]
+    raised["detail"] = pawl.Permanent("no", detail=10**5000)
+
+    def work(name: str) -> Any:
+        if name in raised:
+            raise raised[name]
+        return results.get(name)
+
+    async def work_async(name: str) -> Any:
+        return work(name)
+
+    tasks = {name: client.create_task(kind, name)["id"] for name in [*results, *raised, "good"]}
+    with Running(shared, {kind: work_async if is_async else work}, concurrency=1):
+        until(lambda: client.get_task(tasks["good"])["state"] == "completed")
+        items = {name: next(iter(client.list_items(task_id=id))) for name, id in tasks.items()}
+    for name in [*results, "code", "detail"]:
+        assert items[name]["state"] == "failed", (name, items[name])
+        assert name == "detail" or error_of(items[name])["code"] == "invalid_result"
+    assert [items["later"]["state"], items["asleep"]["state"]] == ["scheduled", "scheduled"]
+
+
+class Slow:
+    """Calls of one route that take a while."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, route: str, seconds: float = 0.3) -> None:
+        self.began = threading.Event()
+        once = AsyncCall._once
+
+        async def instead(call: Any, r: Any, raw: bool) -> Any:
+            if r.route.name == route:
+                self.began.set()
+                await asyncio.sleep(seconds)
+            return await once(call, r, raw)
+
+        monkeypatch.setattr(AsyncCall, "_once", instead)
+
+
+@pytest.mark.parametrize("route", ["checkpoint", "report_effect_done", "complete_key", "step_message"])
+def test_the_end_of_the_grace_loses_nothing_that_is_done(
+    shared: Server, client: pawl.Client, kind: str, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(monkeypatch, route)
+    ran: list[str] = []
+    after: list[str] = []
+
+    async def work(ctx: pawl.AsyncContext) -> int:
+        if route == "checkpoint":
+            await ctx.step("pay", ran.append, "paid")
+        elif route == "report_effect_done":
+            await ctx.effect("pay", ran.append)
+        elif route == "complete_key":
+            await ctx.client.once(kind, None, ran.append, "paid")
+        else:
+            message = await ctx.message()
+            await message.named_step("pay", lambda _: ran.append("paid"))
+        after.append("not cancelled")
+        return 7
+
+    task = client.create_task(kind, reply={})
+    with Running(shared, {kind: work}, stop_grace=0.0):
+        assert slow.began.wait(30)
+    assert (ran, after, state(client, task)) == ([*ran[:1]], [], "queued")
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert len(ran) == 1
+
+
+def test_a_timeout_of_the_caller_loses_no_words(
+    shared: Server, client: pawl.Client, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Slow(monkeypatch, "append", 0.2)
+
+    async def work(ctx: pawl.AsyncContext) -> None:
+        message = await ctx.message()
+        await message.text("one ")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(message.flush(), 0.05)
+        await message.text("two")
+        await message.finish()
+
+    task = client.create_task(kind, reply={}, max_attempts=1)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    [message] = client.list_messages(task_id=task["id"])
+    assert [p.get("text") for p in message["content"] or []] == ["one two"]

@@ -115,12 +115,15 @@ export function again<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): 
   return repeat(passing, call, signal);
 }
 
-/** `again` for what a worker reports, which is lost otherwise: also after an internal error of the server. */
-export function report<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
-  return repeat([...passing, "internal"], call, signal);
+/**
+ * `again` for what a worker reports, which is lost otherwise: also after an internal error of the server. Without a
+ * signal it is tried for as long as there is something `left` of the lease, and at least ten times.
+ */
+export function report<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal, left?: () => number): Promise<T> {
+  return repeat([...passing, "internal"], call, signal, left);
 }
 
-async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
+async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal?: AbortSignal, left = () => 0): Promise<T> {
   for (let n = 0; ; n++) {
     let asked = 0;
     try {
@@ -128,7 +131,7 @@ async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal
     } catch (error) {
       if (error instanceof PawlError) asked = error.retryAfter * 1000;
       const passes = error instanceof TypeError || (error instanceof PawlError && codes.includes(error.code));
-      if (!passes || signal?.aborted || (!signal && (n === 9 || asked > longestWait))) throw error;
+      if (!passes || signal?.aborted || (!signal && ((n >= 9 && left() <= 0) || asked > longestWait))) throw error;
     }
     await pause(Math.max(Math.min(50 * 2 ** n, 2000), asked), undefined, signal ? { signal } : {});
   }

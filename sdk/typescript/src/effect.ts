@@ -59,10 +59,13 @@ type Opened = Schemas["OpenedEffect"];
 export class Effects {
   readonly #pawl: Pawl;
   readonly #lease: Lease;
+  readonly #left: () => number;
 
-  constructor(pawl: Pawl, lease: Lease) {
+  /** `left` is how many ms the lease has: a report is tried for that long. */
+  constructor(pawl: Pawl, lease: Lease, left: () => number) {
     this.#pawl = pawl;
     this.#lease = lease;
+    this.#left = left;
   }
 
   /** See Job.effect. */
@@ -106,10 +109,10 @@ export class Effects {
       const body = { ...this.#held(), ...sending, error: { message: wordsOf(error) } };
       const told = () =>
         error instanceof NotDone ? this.#pawl.POST("/v1/effects/{id}:failed", { params, body }) : this.#pawl.POST("/v1/effects/{id}:unknown", { params, body });
-      await report(told).catch(() => {}); // the error of fn says more; the end of the attempt makes it unknown
+      await report(told, undefined, this.#left).catch(() => {}); // the error of fn says more; the end of the attempt makes it unknown
       throw error;
     }
-    await report(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), ...sending, answer } }));
+    await report(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), ...sending, answer } }), undefined, this.#left);
     return answer;
   }
 
@@ -133,8 +136,8 @@ export class Effects {
     const params = { path: { id } };
     const header = { "Idempotency-Key": randomUUID() }; // it names no sending: a try that comes late would be about a later one
     try {
-      if (found.happened) await report(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer: plain(found.answer) } }));
-      else await report(() => this.#pawl.POST("/v1/effects/{id}:failed", { params: { ...params, header }, body: { ...this.#held(), error: { code: "probe", message: "the outside does not know it" } } }));
+      if (found.happened) await report(() => this.#pawl.POST("/v1/effects/{id}:done", { params, body: { ...this.#held(), answer: plain(found.answer) } }), undefined, this.#left);
+      else await report(() => this.#pawl.POST("/v1/effects/{id}:failed", { params: { ...params, header }, body: { ...this.#held(), error: { code: "probe", message: "the outside does not know it" } } }), undefined, this.#left);
     } catch (error) {
       if (error instanceof PawlError && error.code === "lease_lost") throw decided(id); // this attempt may not say so, as in a fork
       throw error;

@@ -84,11 +84,10 @@ function isStream(v: unknown): v is AsyncIterable<unknown> {
 }
 
 async function keep({ pawl, lease, writer, signal }: Memory, name: string, tool_name: string, input: unknown, output: unknown): Promise<void> {
-  signal.throwIfAborted();
   const snapshot = { tool_name, input: input ?? null, output: output ?? null };
   const body = { ...fence(lease), type: "tool_executed" as const, name, snapshot };
   const header = { "Idempotency-Key": randomUUID() }; // a call whose answer was lost saves nothing twice
-  await writer.try(() => report(() => pawl.POST("/v1/items/{id}:checkpoint", { params: { path: { id: lease.id }, header }, body }), signal));
+  await writer.try(() => report(() => pawl.POST("/v1/items/{id}:checkpoint", { params: { path: { id: lease.id }, header }, body }), signal)); // also when the signal has ended: the tool has run
   signal.throwIfAborted();
 }
 

@@ -14,14 +14,17 @@ export type Saved = Pick<Schemas["Checkpoint"], "type" | "args_hash" | "attempt"
 export class Steps {
   readonly pawl: Pawl;
   readonly #lease: Lease;
+  readonly #patience: () => number;
   readonly #inside = new AsyncLocalStorage<string[]>();
   readonly #turns = new Map<string, Promise<void>>();
   readonly #saved = new Map<string, Saved>();
   #earlier: Promise<{ [name: string]: Schemas["Checkpoint"] }> | undefined;
 
-  constructor(pawl: Pawl, lease: Lease) {
+  /** `left` is how many ms the lease has: a checkpoint is tried for that long. */
+  constructor(pawl: Pawl, lease: Lease, left: () => number) {
     this.pawl = pawl;
     this.#lease = lease;
+    this.#patience = left;
   }
 
   /** The name of the innermost step that the caller is in; "" = none. */
@@ -81,14 +84,14 @@ export class Steps {
   async save(name: string, said: Omit<Saved, "attempt">): Promise<Schemas["CheckpointRef"]> {
     const header = { "Idempotency-Key": randomUUID() }; // a call whose answer was lost saves nothing twice
     const call = { params: { path: { id: this.#lease.id }, header }, body: { ...fence(this.#lease), ...said, name } };
-    const ref = await report(() => this.pawl.POST("/v1/items/{id}:checkpoint", call)); // also when the lease is in doubt: the server decides
+    const ref = await report(() => this.pawl.POST("/v1/items/{id}:checkpoint", call), undefined, this.#patience); // also when the lease is in doubt: the server decides
     this.remember(name, said);
     return ref;
   }
 
-  /** What earlier attempts saved, by name; the first has nothing to resume. */
+  /** What earlier attempts saved, by name; the first has nothing to resume, unless its task is a fork. */
   async #left(): Promise<{ [name: string]: Saved }> {
-    if (this.#lease.attempt === 1) return {};
+    if (this.#lease.attempt === 1 && !this.#lease.forked) return {};
     this.#earlier ??= savedSteps(this.pawl, this.#lease.id);
     try {
       return await this.#earlier;

@@ -130,7 +130,7 @@ async function place(pawl: Pawl, lease: Lease, signal: AbortSignal) {
     ? await again(() => pawl.GET("/v1/messages/{id}", { params: { path: { id } } }), signal)
     : await must(pawl.POST("/v1/items/{id}/messages", { params: { path }, body: { ...fence(lease), role: "assistant" } }));
   const none: { [name: string]: Schemas["Checkpoint"] } = {};
-  if (lease.attempt === 1 && message.step_number === 0) return { message, steps: [] as StepSnapshot[], known: none };
+  if (lease.attempt === 1 && !lease.forked && message.step_number === 0) return { message, steps: [] as StepSnapshot[], known: none };
   const known = await savedSteps(pawl, lease.id, signal);
   const steps = Array.from({ length: message.step_number }, (_, n) => {
     const saved = known[`step:${n + 1}`];

@@ -209,10 +209,11 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
   if (over.signal.aborted) rest();
   const began = now();
   log.info("pawl: an item is begun", about);
-  const steps = new Steps(pawl, lease);
+  const patience = () => (ending.aborted ? 0 : left());
+  const steps = new Steps(pawl, lease, patience);
   const messages = new Messages(pawl, lease, over.signal, steps);
   try {
-    const job = jobOf(pawl, lease, over.signal, steps, messages);
+    const job = jobOf(pawl, lease, over.signal, steps, messages, patience);
     const outcome = await span.within(() => outcomeOf(job, messages, handle));
     span.end(outcome, over.signal.reason instanceof Cancelled);
     if (!outcome) {
@@ -232,10 +233,10 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
 }
 
 /** What a handler gets. */
-function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps, { message }: Messages): Job {
+function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps, { message }: Messages, left: () => number): Job {
   const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
   const { sleep, waitFor } = new Sleeps(lease, steps);
-  const { effect } = new Effects(pawl, lease);
+  const { effect } = new Effects(pawl, lease, left);
   const params = { path: { id: lease.id } };
   return {
     pawl, lease, abortSignal, step: steps.run, sleep, waitFor, message, spawn, awaitChildren, reserve, effect,

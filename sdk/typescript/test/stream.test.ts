@@ -3,8 +3,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import { tool } from "ai";
+import { z } from "zod";
 import { conversation, pawlStream } from "../src/ai.ts";
-import { must, pawl, PawlError, work, type Message, type Pawl, type Schemas } from "../src/index.ts";
+import { must, pawl, PawlError, work, type Lease, type Message, type Pawl, type Schemas } from "../src/index.ts";
+import { recorded } from "../src/replay.ts";
+import { Writer } from "../src/writer.ts";
 import { model, reference, reply, tools } from "./agent.ts";
 import { databases, Fixture, kill, until } from "./fixture.ts";
 
@@ -184,6 +188,18 @@ async function once(p: Pawl, task: string, log: string): Promise<void> {
     assert.equal(Math.max(...runs), c.attempt, `${call} ran in ${runs}, its result was kept in ${c.attempt}`);
   }
 }
+
+test("a tool that has run when the signal ends is kept", async () => {
+  const saved: unknown[] = [];
+  const p = pawl("http://x", { fetch: async (request) => (saved.push(await (request as Request).json()), Response.json({ id: "ckp_1", sequence: 1 }, { status: 201 })) });
+  const lease = { id: "itm_1", attempt: 1, worker_id: "w1" } as Lease;
+  const over = new AbortController();
+  const writer = new Writer(p, lease, { id: "msg_1", offset: 0 }, 100, new AbortController());
+  const pay = tool({ inputSchema: z.object({}), execute: () => (over.abort(new Error("the worker stops")), "paid") });
+  const { execute } = recorded({ pay }, { pawl: p, lease, writer, signal: over.signal, steps: {}, step: 1 }).pay;
+  await assert.rejects(async () => execute!({}, { toolCallId: "c1", messages: [] } as unknown as Parameters<NonNullable<typeof execute>>[1]), /the worker stops/);
+  assert.deepEqual(saved.map((c) => (c as { snapshot: { output: string } }).snapshot.output), ["paid"]);
+});
 
 test("a conversation is what stands of it", { timeout: 60_000 }, async () => {
   await using fixture = await Fixture.open("sqlite");

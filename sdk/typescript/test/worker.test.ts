@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { fence, must, once, partialResult, pawl, PawlError, Permanent, RetryAfter, taskResult, work, type Job, type Schemas } from "../src/index.ts";
 import { databases, Fixture, kill, until } from "./fixture.ts";
-import { create, itemOf, works } from "./works.ts";
+import { create, ended, itemOf, works } from "./works.ts";
 
 const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
 const inTime = { timeout: 120_000 };
@@ -96,6 +96,20 @@ for (const database of databases) {
       const result = await read(p, (await whole()).id);
       assert.deepEqual([result.payload, result.partial], ["all", undefined]);
     }
+  });
+
+  test(`a fork does not run its saved steps again (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const task = await create(p, "import");
+    const ran: string[] = [];
+    const handle = async ({ step }: Job) => {
+      for (const name of ["fetch", "charge", "send"]) await step(name, () => ran.push(name));
+    };
+    await works(p, "import", handle, ended(p, task));
+    const { id } = await must(p.POST("/v1/tasks/{id}:fork", { params: { path: { id: (await task()).id } }, body: { checkpoint: 2 } }));
+    await works(p, "import", handle, ended(p, () => must(p.GET("/v1/tasks/{id}", { params: { path: { id } } }))));
+    assert.deepEqual(ran, ["fetch", "charge", "send", "send"]);
   });
 
   test(`a step runs once for its item (${database})`, inTime, async () => {

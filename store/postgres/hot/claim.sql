@@ -66,11 +66,11 @@ event AS (
   FROM r)
 SELECT r.who, r.seconds, r.item_id, r.task_id, ($4::text[])[array_position((SELECT ids FROM q), r.queue_id)], w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), LEAST((SELECT now FROM n) + seconds * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint),
-  r.said, r.error, w.reasons, w.trace_parent,
+  r.said, r.error, w.reasons, w.trace_parent, COALESCE(w.forked, false),
   CASE WHEN octet_length(w.input) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(w.reasons), 0) > $15::int THEN ('bytes of ' || r.item_id)::int END
 FROM r
 LEFT JOIN LATERAL (
-  SELECT NULL::text AS key, t.input, t.reasons, t.trace_parent FROM pawl.tasks t WHERE r.task_id = r.item_id AND t.id = r.item_id AND t.solo = 1
+  SELECT NULL::text AS key, t.input, t.reasons, t.trace_parent, t.forked_at > 0 AS forked FROM pawl.tasks t WHERE r.task_id = r.item_id AND t.id = r.item_id AND t.solo = 1
   UNION ALL
-  SELECT w.key, w.input, w.reasons, (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = w.task_id) FROM pawl.items w WHERE w.id = r.item_id
+  SELECT w.key, w.input, w.reasons, t.trace_parent, t.forked_at > 0 FROM pawl.items w LEFT JOIN pawl.tasks t ON t.id = w.task_id WHERE w.id = r.item_id
   LIMIT 1) w ON true

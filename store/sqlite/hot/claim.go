@@ -33,11 +33,12 @@ type claimed struct {
 	startedAt, since               *int64
 	err, key, reasons, said, trace store.Text
 	input                          string
+	forked                         *int
 }
 
 func (r *claimed) targets() []any {
 	return slices.Concat([]any{&r.rank, &r.priority, &r.itemID, &r.taskID}, store.Targets(r.Columns()), []any{
-		&r.startedAt, &r.since, &r.err, &r.key, &r.input, &r.trace, &r.reasons, &r.said})
+		&r.startedAt, &r.since, &r.err, &r.key, &r.input, &r.trace, &r.forked, &r.reasons, &r.said})
 }
 
 // batch is what a claim has taken so far. It is full when it has its rows, or with the row
@@ -246,6 +247,7 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, even
 		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: r.priority,
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: seconds,
 		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, Trace: r.trace, AcquiredAt: now, LeaseExpiresAt: expires,
+		Forked: r.forked != nil && *r.forked > 0,
 	}, err
 }
 

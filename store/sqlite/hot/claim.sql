@@ -3,6 +3,7 @@ SELECT r.rank, @priority_of(r.rank, r.item_id), r.item_id, r.task_id, @columns(r
   CASE WHEN r.solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = r.item_id) END,
   CASE r.solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = r.item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = r.item_id) END,
   (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = r.task_id),
+  (SELECT t.forked_at > 0 FROM pawl.tasks t WHERE t.id = r.task_id),
   CASE WHEN r.rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = r.item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
@@ -25,6 +26,7 @@ RETURNING rank, @priority_of(rank, item_id), item_id, task_id, @columns(carried)
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
   (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),
+  (SELECT t.forked_at > 0 FROM pawl.tasks t WHERE t.id = ready.task_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
@@ -40,6 +42,7 @@ RETURNING rank, @priority_of(rank, item_id), item_id, task_id, @columns(carried)
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
   (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),
+  (SELECT t.forked_at > 0 FROM pawl.tasks t WHERE t.id = ready.task_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -79,11 +80,12 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r, w, err := os.Pipe()
+	pipe, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
+	defer pipe.Close()
+	r := &reportPipe{File: pipe, grace: p.grace}
 	out, tail := &childproc.HeadBuffer{Limit: pawl.MaxPayloadBytes}, &childproc.TailBuffer{Limit: 8 << 10}
 	cmd := p.command(ctx, lease)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), out, io.MultiWriter(tail, p.stderr)
@@ -111,10 +113,12 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 	if ctx.Err() != nil || left {
 		childproc.Kill(cmd) // processes of the group that have not ended
 	}
-	_ = r.SetReadDeadline(clock.Now().Add(p.grace)) // a process that the program left may hold it open
+	r.programEnded()
 	report := <-reports
-	if errors.Is(report, os.ErrDeadlineExceeded) {
+	if report != nil {
 		childproc.Kill(cmd)
+	}
+	if errors.Is(report, os.ErrDeadlineExceeded) {
 		left, report = true, nil
 	}
 	if report != nil {
@@ -128,6 +132,35 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 			"item_id", lease.ID, "attempt", lease.Attempt, "waited", p.grace)
 	}
 	return outcome(err, out, tail)
+}
+
+// reportPipe is where a program's reports are read. A process that the program left may hold it open: once the
+// program has ended, a read waits for new bytes no longer than the grace, and no more is read than a pipe holds.
+// So all that the program wrote itself is read, however long the reports before it take.
+type reportPipe struct {
+	*os.File
+	grace time.Duration
+	ended atomic.Bool
+	after int // bytes read since the program ended
+}
+
+// maxPipe is how many bytes a pipe holds at most: /proc/sys/fs/pipe-max-size.
+const maxPipe = 1 << 20
+
+func (r *reportPipe) programEnded() {
+	r.ended.Store(true)
+	_ = r.SetReadDeadline(clock.Now().Add(r.grace)) // of a read that waits
+}
+
+func (r *reportPipe) Read(b []byte) (n int, err error) {
+	if r.ended.Load() {
+		if r.after >= maxPipe {
+			return 0, os.ErrDeadlineExceeded
+		}
+		_ = r.SetReadDeadline(clock.Now().Add(r.grace))
+		defer func() { r.after += n }()
+	}
+	return r.File.Read(b)
 }
 
 // programInput returns the stdin of a program.
@@ -265,6 +298,9 @@ func listen(ctx context.Context, r io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			if rest, _ := io.ReadAll(dec.Buffered()); len(bytes.TrimSpace(rest)) > 0 {
+				return badReport(n, io.ErrUnexpectedEOF)
+			}
 			return err
 		} else if err == nil {
 			err = strictjson.Read(line, &x)

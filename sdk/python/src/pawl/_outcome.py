@@ -14,7 +14,7 @@ Verb = Literal["complete", "submit", "fail", "release"]
 
 MAX_MESSAGE = 8 << 10
 MAX_DETAIL = 16 << 10
-MAX_DELAY_MS = 10 * 366 * 86_400_000
+MAX_DELAY_MS = 10 * 365 * 86_400_000
 
 
 @dataclasses.dataclass
@@ -40,17 +40,27 @@ def completed(job: Job, result: Any) -> Outcome:
     try:
         tree = plain(result, "the result")
         size = len(dumps(tree, "the result"))
-    except TypeError as e:
-        return failed(job, Permanent(str(e), code="invalid_result"))
+    except Exception as e:  # a model, an int of 4,300 digits and a depth raise other errors than TypeError
+        said = text_of(e) if isinstance(e, TypeError) else f"the result is not JSON: {text_of(e)}"
+        return failed(job, Permanent(said, code="invalid_result"))
     return Outcome(job, "complete", {"result": tree}, size)
 
 
 def failed(job: Job, e: BaseException) -> Outcome:
-    """The outcome of what a handler raised."""
+    """The outcome of what a handler raised. It does not raise itself: the job would never end."""
+    try:
+        return _failed(job, e)
+    except Exception as broken:
+        said = f"what the handler raised, a {type(e).__qualname__}, cannot be reported: {text_of(broken)}"
+        return _failed(job, Permanent(said, code="invalid_result"))
+
+
+def _failed(job: Job, e: BaseException) -> Outcome:
     if isinstance(e, MessageStopped):
         return completed(job, None)
     if isinstance(e, Snooze):
-        return Outcome(job, "release", {"delay_seconds": max(round(e.seconds), 0)} if e.seconds > 0 else {})
+        delay = _whole(e.seconds, MAX_DELAY_MS // 1000)
+        return Outcome(job, "release", {"delay_seconds": delay} if e.seconds > 0 else {})
     error: dict[str, Any] = {"message": text_of(e)}
     if isinstance(e, (Permanent, RetryAfter)):
         code, detail = e.code, e.detail
@@ -65,8 +75,13 @@ def failed(job: Job, e: BaseException) -> Outcome:
     if isinstance(e, (Permanent, StepChangedError)):
         body["retryable"] = False
     if isinstance(e, RetryAfter):
-        body["retry_after_ms"] = min(max(round(e.seconds * 1000), 0), MAX_DELAY_MS)
+        body["retry_after_ms"] = _whole(e.seconds * 1000, MAX_DELAY_MS)
     return Outcome(job, "fail", body)
+
+
+def _whole(delay: float, most: int) -> int:
+    """A delay as a whole number of at least 0; infinity is the most."""
+    return round(min(delay, most)) if delay > 0 else 0
 
 
 def text_of(e: BaseException) -> str:
@@ -88,9 +103,10 @@ def detail_of(detail: Any) -> Any:
     """The detail of an error, or None if the server would refuse it."""
     try:
         data = dumps(detail, "the detail")
-    except TypeError:
+        tree = plain(detail)
+    except Exception:
         return None
-    return plain(detail) if len(data) <= 3 * MAX_DETAIL and b"\\u0000" not in data else None
+    return tree if len(data) <= 3 * MAX_DETAIL and b"\\u0000" not in data else None
 
 
 def clean(text: str, most: int) -> str:

@@ -296,8 +296,10 @@ class Runner:
             error = e
         job.on_end = None
         outcome = self._outcome(job, result, error)
-        span.end(job, outcome)
-        self._ended(job, outcome, began)
+        try:
+            span.end(job, outcome)
+        finally:
+            self._ended(job, outcome, began)
 
     def _run_plain(self, job: Job, handler: Handler, began: float) -> None:
         """Runs a plain function, in a thread."""

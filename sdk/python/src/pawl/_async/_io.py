@@ -24,6 +24,23 @@ async def resolve(value: Awaitable[T] | T) -> T:
     return await value if inspect.isawaitable(value) else value
 
 
+async def finish(value: Awaitable[T]) -> T:
+    """Awaits the saving of what was done, also while the caller is cancelled: the cancellation is raised after it."""
+    saving = asyncio.ensure_future(value)
+    cancelled: asyncio.CancelledError | None = None
+    while not saving.done():
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError as e:
+            cancelled = e
+        except Exception:
+            break  # it is raised below
+    if cancelled is not None and not saving.cancelled():
+        saving.exception()  # it is known
+        raise cancelled
+    return saving.result()
+
+
 class Timer:
     """Calls a function once, after a time, unless it is cancelled."""
 

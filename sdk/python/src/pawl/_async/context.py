@@ -118,12 +118,12 @@ class AsyncContext:
         return self._job.now()
 
     async def resume(self) -> t.ResumeState:
-        """What earlier attempts left. It is read once, and not at all in the first attempt."""
+        """What earlier attempts left. It is read once, and in a first attempt only if the task is a fork."""
         async with self._reading:
             if self._state is not None:
                 return self._state
             state = _nothing(self._job.lease)
-            if self.attempt > 1:
+            if self.attempt > 1 or self._job.lease.get("forked"):
                 state = await self._read_state()
             self._state = state
             for name, saved in state["steps"].items():
@@ -156,7 +156,7 @@ class AsyncContext:
                         result = await _io.resolve(fn(*args, **kwargs))
                         kept = hashed.kept(began)
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        await self._save("tool_executed", name, snapshot, despite=True, **kept)
+                        await _io.finish(self._save("tool_executed", name, snapshot, despite=True, **kept))
                 else:
                     snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)

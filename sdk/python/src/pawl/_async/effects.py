@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -211,19 +212,25 @@ class AsyncEffect:
     async def _report(
         self, send: Callable[[AsyncEffectCalls], Awaitable[Any] | object], key: str | None = None
     ) -> None:
-        """Sends a report, also when the claim is over, and again after what may pass: it is lost otherwise.
+        """Sends a report, and again after what may pass: it is lost otherwise.
+
+        It is sent for as long as the lease may be valid, and some times when the claim is over.
 
         One that names no sending needs a key: a try that comes late would be about a later sending.
         """
+        await _io.finish(self._tell(send, key))
+
+    async def _tell(self, send: Callable[[AsyncEffectCalls], Awaitable[Any] | object], key: str | None) -> Any:
         calls = self.ctx.client.with_options(timeout=REPORT_TIMEOUT, tries=1, idempotency_key=key)
-        for n in range(REPORT_TRIES):
+        for n in itertools.count(1):
             try:
                 await _io.resolve(send(calls))
                 return
             except PawlError as e:
-                if n == REPORT_TRIES - 1 or not transient(e) or e.retry_after > LONGEST_WAIT:
+                over = n >= REPORT_TRIES and not self.ctx._job.may_hold()
+                if over or not transient(e) or e.retry_after > LONGEST_WAIT:
                     raise
-                wait = max(min(0.05 * 2.0**n, 5.0) * (0.75 + random.random() / 2), e.retry_after)
+                wait = max(min(0.05 * 2.0 ** min(n - 1, 10), 5.0) * (0.75 + random.random() / 2), e.retry_after)
             await _io.sleep(wait)
 
     async def _suspend(self, id: str) -> None:

@@ -69,6 +69,7 @@ class AsyncMessageWriter:
         self._ref = ref
         self._mutex = threading.Lock()  # guards what follows
         self._waiting: list[t.Chunk] = []
+        self._unsent: list[t.Chunk] = []  # that are being sent, or were when the caller was cancelled
         self._size = 0
         self._timer: Any = None
         self._error: Exception | None = None
@@ -177,12 +178,12 @@ class AsyncMessageWriter:
                     if self._timer is not None:
                         self._timer.cancel()
                         self._timer = None
-                    chunks = self._take()
+                    chunks = self._unsent = self._unsent or self._take()
                 if not chunks:
                     return
                 body = {**self._context._fence(), "offset": self._offset, "chunks": chunks}
                 said = await self._ask("append", body)
-                self._offset = said["offset"]
+                self._offset, self._unsent = said["offset"], []
 
     def _take(self) -> list[t.Chunk]:
         size, n = 0, 0
@@ -249,7 +250,7 @@ class AsyncMessageWriter:
                             result = await _io.resolve(fn(self, *args, **kwargs))
                             kept = hashed.kept(began)
                             snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                            await self._end_step(snapshot=snapshot, name=name, **kept)
+                            await _io.finish(self._end_step(snapshot=snapshot, name=name, **kept))
                     finally:
                         self._step = ""
                 else:

@@ -58,7 +58,7 @@ class AsyncOnce(AsyncOperationCalls):
                 pass  # what fn raised says more
             raise
         try:
-            await renewal.complete(result)
+            await _io.finish(renewal.complete(result))
         finally:
             renewal.end()
         out: T = decode(kind, result)
@@ -96,7 +96,7 @@ class _Renewal:
             self._missed = 0
         self._timer = _io.Timer(self._every, self._renew)
 
-    async def complete(self, result: Any) -> None:
+    async def complete(self, result: Any) -> Any:
         """Keeps the result, and tries that again while the key is held."""
         body = {"token": self._body["token"], "scope": SCOPE, "response": result}
         pause = 0.05

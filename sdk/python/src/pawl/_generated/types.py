@@ -2043,6 +2043,7 @@ class Lease(_Lease, total=False):
     """Lease of the server's description."""
 
     error: str | Failure
+    forked: bool
     key: str
     open_message: OpenMessage
     reasons: list[Complaint]

@@ -119,12 +119,12 @@ class Context:
         return self._job.now()
 
     def resume(self) -> t.ResumeState:
-        """What earlier attempts left. It is read once, and not at all in the first attempt."""
+        """What earlier attempts left. It is read once, and in a first attempt only if the task is a fork."""
         with self._reading:
             if self._state is not None:
                 return self._state
             state = _nothing(self._job.lease)
-            if self.attempt > 1:
+            if self.attempt > 1 or self._job.lease.get("forked"):
                 state = self._read_state()
             self._state = state
             for name, saved in state["steps"].items():
@@ -151,7 +151,7 @@ class Context:
                         result = _io.resolve(fn(*args, **kwargs))
                         kept = hashed.kept(began)
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        self._save("tool_executed", name, snapshot, despite=True, **kept)
+                        _io.finish(self._save("tool_executed", name, snapshot, despite=True, **kept))
                 else:
                     snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)

@@ -70,6 +70,7 @@ class MessageWriter:
         self._ref = ref
         self._mutex = threading.Lock()  # guards what follows
         self._waiting: list[t.Chunk] = []
+        self._unsent: list[t.Chunk] = []  # that are being sent, or were when the caller was cancelled
         self._size = 0
         self._timer: Any = None
         self._error: Exception | None = None
@@ -178,12 +179,12 @@ class MessageWriter:
                     if self._timer is not None:
                         self._timer.cancel()
                         self._timer = None
-                    chunks = self._take()
+                    chunks = self._unsent = self._unsent or self._take()
                 if not chunks:
                     return
                 body = {**self._context._fence(), "offset": self._offset, "chunks": chunks}
                 said = self._ask("append", body)
-                self._offset = said["offset"]
+                self._offset, self._unsent = said["offset"], []
 
     def _take(self) -> list[t.Chunk]:
         size, n = 0, 0
@@ -235,7 +236,7 @@ class MessageWriter:
                             result = _io.resolve(fn(self, *args, **kwargs))
                             kept = hashed.kept(began)
                             snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                            self._end_step(snapshot=snapshot, name=name, **kept)
+                            _io.finish(self._end_step(snapshot=snapshot, name=name, **kept))
                     finally:
                         self._step = ""
                 else:

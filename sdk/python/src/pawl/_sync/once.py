@@ -59,7 +59,7 @@ class Once(OperationCalls):
                 pass  # what fn raised says more
             raise
         try:
-            renewal.complete(result)
+            _io.finish(renewal.complete(result))
         finally:
             renewal.end()
         out: T = decode(kind, result)
@@ -97,7 +97,7 @@ class _Renewal:
             self._missed = 0
         self._timer = _io.Timer(self._every, self._renew)
 
-    def complete(self, result: Any) -> None:
+    def complete(self, result: Any) -> Any:
         """Keeps the result, and tries that again while the key is held."""
         body = {"token": self._body["token"], "scope": SCOPE, "response": result}
         pause = 0.05

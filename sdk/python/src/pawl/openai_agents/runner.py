@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool, RunConfig, Runner, RunResult, RunResultStreaming
+from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse, ToolApprovalItem, TResponseInputItem, TResponseStreamEvent
 from agents.memory import Session, SessionABC
 from agents.models.interface import Model, ModelProvider
@@ -114,9 +115,16 @@ class _Steps:
         return name if len(name) <= MAX_NAME else "sha256-" + hashlib.sha256(name.encode()).hexdigest()
 
     def next(self, what: str) -> str:
-        """The name of the next call of a kind. Calls of models and of the session come one after the other."""
+        """The name of the next call of a kind. Calls of the session, as those of models, come one after the other."""
         n = self._counts[what] = self._counts.get(what, 0) + 1
         return self.named(f"{what} {n}")
+
+    async def turn(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """The next turn of a model. A call that failed has none: a retry in the same attempt has its name again."""
+        n = self._counts.get("model", 0) + 1
+        saved = await self.ctx.step(self.named(f"model {n}"), call)
+        self._counts["model"] = n
+        return saved
 
     def model(self, model: Model) -> Model:
         return model if isinstance(model, _StepModel) else _StepModel(model, self)
@@ -182,7 +190,7 @@ class _StepModel(Model):
                 _used(span, response.usage)
             return _responses.dump_python(response, mode="json", exclude_unset=True)
 
-        return _responses.validate_python(await self._steps.ctx.step(self._steps.next("model"), call))
+        return _responses.validate_python(await self._steps.turn(call))
 
     async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[TResponseStreamEvent]:
         events: asyncio.Queue[TResponseStreamEvent | None] = asyncio.Queue()
@@ -197,24 +205,26 @@ class _StepModel(Model):
                         _used(span, last.usage)
                     else:
                         events.put_nowait(event)
-            return None if last is None else last.model_dump(mode="json", exclude_unset=True)
+            if last is None:  # it broke off, or said response.failed: nothing to save
+                raise ModelBehaviorError("the stream of the model ended without response.completed")
+            return last.model_dump(mode="json", exclude_unset=True)
 
         async def step() -> Any:
             try:
-                return await self._steps.ctx.step(self._steps.next("model"), call)
+                return await self._steps.turn(call)
             finally:
                 events.put_nowait(None)
 
         working = asyncio.ensure_future(step())
+        working.add_done_callback(lambda w: w.cancelled() or w.exception())  # the reader may have gone before
         try:
             while (event := await events.get()) is not None:
                 yield event
             saved = await working
         finally:
             working.cancel()
-        if saved is not None:  # the response is saved before it is used
-            response = last or Response.model_validate(saved)
-            yield ResponseCompletedEvent(response=response, sequence_number=0, type="response.completed")
+        response = last or Response.model_validate(saved)  # it is saved before it is used
+        yield ResponseCompletedEvent(response=response, sequence_number=0, type="response.completed")
 
 
 def _used(span: _trace.Span, usage: Any) -> None:
