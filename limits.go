@@ -97,6 +97,7 @@ const (
 	MaxSeriesPoints    = 20_000
 	MaxMeasuredEvents  = 20_000
 	MaxRepeatEvents    = 20_000
+	MaxTries           = 100
 )
 
 // MaxDelay bounds how far in the future a time may be (run_at, retry_after, until): ten
@@ -155,6 +156,9 @@ const (
 	BackoffBase           = 60 * time.Second
 	BackoffMax            = time.Hour
 	BackoffJitter         = 0.2
+	DefaultTries          = 3
+	TriesBase             = time.Second
+	TriesMax              = 30 * time.Second
 )
 
 // The bounds of appends of checkpoints, and of their rules.
@@ -261,6 +265,7 @@ var Limits = []Limit{
 	{"series_span", int64(MaxSeriesSpan / time.Second), "seconds", "that it may cover"},
 	{"repeat_events", MaxRepeatEvents, "events", "newest ones of a task among which a repeated call of a worker is recognised"},
 	{"measured_events", MaxMeasuredEvents, "events", "newest ones of items that advice about leases is measured from"},
+	{"tries", MaxTries, "calls", "of a step's function within one attempt (`Retried`)"},
 	{"bulk_error", MaxBulkErrorLen, "characters", "an error in the result of a bulk call"},
 }
 
@@ -329,4 +334,7 @@ var Defaults = []Limit{
 	{"backoff_base", int64(BackoffBase / time.Second), "seconds", "before the first retry; doubles with each failure"},
 	{"backoff_max", int64(BackoffMax / time.Second), "seconds", "longest back-off"},
 	{"backoff_jitter", int64(BackoffJitter * 100), "percent", "each back-off is shortened or lengthened by up to this"},
+	{"tries", DefaultTries, "calls", "of a step's function that is `Retried`, within one attempt"},
+	{"tries_base", int64(TriesBase / time.Second), "seconds", "before the second of these calls; doubles with each"},
+	{"tries_max", int64(TriesMax / time.Second), "seconds", "longest delay between them"},
 }

@@ -22,7 +22,8 @@ import (
 //
 // fn runs at least once, and its result is saved exactly once: if the process dies
 // between fn's work and the save, the next attempt runs fn again. Use Once inside fn for
-// side effects outside of Pawl that must not happen twice.
+// side effects outside of Pawl that must not happen twice, and Retried for an fn that is to
+// be called again within the attempt.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error), args ...any) (out T, err error) {
 	return runStep(ctx, nil, name, fn, args)
 }
@@ -79,6 +80,7 @@ func runStep[T any](
 			return out, err
 		}
 		defer m.leaveStep()
+		inner = context.WithValue(inner, messageStepKey{}, name)
 	}
 	returned, began := false, clock.Now()
 	if h.steps != nil {

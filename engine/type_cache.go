@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -121,10 +120,7 @@ func (e *Engine) unregistered(ctx context.Context, namespace, name string) strin
 		}
 	}
 	slices.Sort(known)
-	if near := nearest.Some(name, known); len(near) > 0 {
-		out += "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return out
+	return out + nearest.Question(name, known)
 }
 
 // checkItemTypes refuses items whose own types have rules for input or results. Items

@@ -22,7 +22,7 @@ import (
 // fewer writes.
 func CrashAfter(t testing.TB, p *Pawl, n int, handlers ...worker.Handler) (it pawl.Item, crashed bool) {
 	t.Helper()
-	id, _, crashed := runUntil(t, p, n, handlers)
+	id, _, crashed := runUntil(t, p, n, false, handlers)
 	if id == "" {
 		t.Fatal("there is no item that the handlers could claim")
 	}
@@ -31,13 +31,13 @@ func CrashAfter(t testing.TB, p *Pawl, n int, handlers ...worker.Handler) (it pa
 	return it, crashed
 }
 
-// runUntil runs one claimable item until n writes have reached the engine. It returns the
-// item's id, "" if there was none, and how many writes are left.
-func runUntil(t testing.TB, p *Pawl, n int, handlers []worker.Handler) (id string, left int, crashed bool) {
+// runUntil runs one claimable item until n writes have reached the engine, or with lost until the next
+// one, which does not arrive. It returns the item's id, "" if there was none, and how many writes are left.
+func runUntil(t testing.TB, p *Pawl, n int, lost bool, handlers []worker.Handler) (id string, left int, crashed bool) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop) // ends the goroutine of a handler that was stopped in its middle
-	c := &crashing{once: once{Service: p.Service}, left: n, dead: make(chan struct{}), gone: ctx.Done()}
+	c := &crashing{once: once{Service: p.Service}, left: n, lost: lost, dead: make(chan struct{}), gone: ctx.Done()}
 	done := make(chan error, 1)
 	go func() {
 		o := worker.Options{Concurrency: 1, NoPrefetch: true, Drain: true, Logger: slog.New(slog.DiscardHandler)}
@@ -59,12 +59,19 @@ func runUntil(t testing.TB, p *Pawl, n int, handlers []worker.Handler) (id strin
 
 // EachCrash checks that a task survives every crash of its worker. For n = 0, 1, 2 and so on it
 // opens a new Pawl, creates the task, lets the worker crash after n writes, in whichever attempt
-// of the item or of a child that is, and runs what there is until the item has ended. It then
-// calls check, and goes on until no crash is possible any more. The task has one item.
+// of the item or of a child that is, and runs what there is until the item has ended. It does so
+// twice: the worker dies at once, or at its next write, which does not arrive; then the work between
+// the two is done again. It then calls check, and goes on until no crash is possible any more. The task has
+// one item.
 func EachCrash(t *testing.T, task pawl.NewTask, check func(t *testing.T, p *Pawl, it pawl.Item), handlers ...worker.Handler) {
 	t.Helper()
-	for n, crashed := 0, true; crashed; n++ {
-		t.Run(fmt.Sprintf("after %d writes", n), func(t *testing.T) {
+	for i, crashed := 1, true; crashed; i++ { // 0 and lost, 1, 1 and lost, 2 and so on
+		n, lost := i/2, i%2 == 1
+		name := fmt.Sprintf("after %d writes", n)
+		if lost {
+			name = fmt.Sprintf("at write %d", n+1)
+		}
+		t.Run(name, func(t *testing.T) {
 			p := Open(t, SQLite)
 			made, err := pawl.Create(t.Context(), p.Service, task)
 			p.must(err)
@@ -75,9 +82,9 @@ func EachCrash(t *testing.T, task pawl.NewTask, check func(t *testing.T, p *Pawl
 			for tries := 0; it.CompletedAt == nil && it.State != pawl.ItemSubmitted && tries < maxRuns; tries++ {
 				id := ""
 				if crashed {
-					id, _, _ = runUntil(t, p, math.MaxInt, handlers)
+					id, _, _ = runUntil(t, p, math.MaxInt, false, handlers)
 				} else {
-					id, left, crashed = runUntil(t, p, left, handlers)
+					id, left, crashed = runUntil(t, p, left, lost, handlers)
 				}
 				if it, err = p.Service.GetItem(t.Context(), it.ID); err != nil {
 					t.Fatal(err)
@@ -108,6 +115,7 @@ type crashing struct {
 	once
 	mu   sync.Mutex
 	left int
+	lost bool            // it dies at the write after the last
 	dead chan struct{}   // closed when the worker is dead
 	gone <-chan struct{} // closed at the end of the test
 }
@@ -129,7 +137,7 @@ func reaches[V any](c *crashing, write func() (V, error)) (V, error) {
 			c.mu.Unlock()
 			return out, err
 		}
-		if c.left--; c.left > 0 {
+		if c.left--; c.left > 0 || c.lost {
 			c.mu.Unlock()
 			return out, nil
 		}

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -128,11 +127,7 @@ func CheckEvents(names []string) error {
 		if slices.Contains(known, name) {
 			continue
 		}
-		hint := ""
-		if near := nearest.Some(name, known); len(near) > 0 {
-			hint = "; did you mean " + strings.Join(near, " or ") + "?"
-		}
-		return pawl.Invalid("/relay", "there is no event %q%s", name, hint)
+		return pawl.Invalid("/relay", "there is no event %q%s", name, nearest.Question(name, known))
 	}
 	return nil
 }

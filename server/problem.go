@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/nearest"
 )
 
 // problem is an api.Problem as an error of huma.
@@ -179,7 +180,8 @@ func queryField(op *huma.Operation, path, message string) pawl.Field {
 	if names == nil {
 		return pawl.Field{Pointer: pointer(path), Message: "is not known here: this call takes no parameters"}
 	}
-	return pawl.Field{Pointer: pointer(path), Message: "is not known here; there are " + strings.Join(names, ", ")}
+	return pawl.Field{Pointer: pointer(path), Message: "is not known here" + nearest.Question(path, names) +
+		"; there are " + strings.Join(names, ", ")}
 }
 
 // pointers turns huma's items[3].type into /items/3/type.

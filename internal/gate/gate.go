@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/nearest"
 )
 
 // Prefix is where the gate is: Prefix, the name of an upstream, and the rest of the path there.
@@ -133,7 +136,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, at := unescape(name), placeOf("/"+rest)
 	u := g.upstreams[name]
 	if u == nil {
-		refuse(w, r, &pawl.Error{Code: pawl.CodeNotFound, Op: "gate", Message: "there is no upstream " + name})
+		meant := nearest.Question(name, slices.Sorted(maps.Keys(g.upstreams)))
+		refuse(w, r, &pawl.Error{Code: pawl.CodeNotFound, Op: "gate", Message: "there is no upstream " + name + meant})
 		return
 	}
 	effect := u.isEffect(r.Method, at)

@@ -5,7 +5,7 @@ package nearest
 func Of(word string, known []string) string {
 	best, at := Allowed(word)+1, ""
 	for _, k := range known {
-		if d := Edits(word, k); d < best {
+		if d := within(word, k); d < best {
 			best, at = d, k
 		}
 	}
@@ -16,6 +16,15 @@ func Of(word string, known []string) string {
 // small for short words: with two edits in three letters, every word would be near every
 // other.
 func Allowed(word string) int { return min(len(word)/3, 2) }
+
+// within is Edits where that may be no more than what is allowed, and otherwise at least more: the words of callers may have
+// megabytes.
+func within(word, known string) int {
+	if apart := max(len(word), len(known)) - min(len(word), len(known)); apart > Allowed(word) {
+		return apart
+	}
+	return Edits(word, known)
+}
 
 // Edits returns how many edits turn a into b. An edit inserts, deletes or replaces a letter,
 // or swaps two neighbours.

@@ -16,8 +16,9 @@ func Some(word string, known []string) []string {
 		edits int
 	}
 	var near []found
+	lower := strings.ToLower(word)
 	for _, k := range known {
-		d := Edits(strings.ToLower(word), strings.ToLower(k))
+		d := within(lower, strings.ToLower(k))
 		begins := len(word) > 2 && len(k) > 2 && (strings.HasPrefix(k, word) || strings.HasPrefix(word, k))
 		if k != word && (d <= Allowed(word) || begins) {
 			near = append(near, found{k, d})
@@ -29,4 +30,14 @@ func Some(word string, known []string) []string {
 		out = append(out, f.word)
 	}
 	return out
+}
+
+// Question returns "; did you mean …?" with the known words that may be meant by another one; "" if there
+// are none. It is the end of an error about a word that is not known.
+func Question(word string, known []string) string {
+	near := Some(word, known)
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/jsonscan"
+	"github.com/pawl-work/pawl/internal/nearest"
 )
 
 // Read reads a text into v.
@@ -40,11 +43,25 @@ func Decode(data []byte, v any) error {
 func Misfit(e *jsonv2.SemanticError) string {
 	switch {
 	case errors.Is(e, jsonv2.ErrUnknownName):
-		return "is not known here"
+		return "is not known here" + meant(e)
 	case e.JSONKind == '0':
 		return "is no integer, or out of range"
 	}
 	return "is not of the kind expected"
+}
+
+// meant asks whether another member of the object is meant; "" if none is near.
+func meant(e *jsonv2.SemanticError) string {
+	if e.GoType == nil || e.GoType.Kind() != reflect.Struct {
+		return ""
+	}
+	var known []string
+	for _, f := range reflect.VisibleFields(e.GoType) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			known = append(known, name)
+		}
+	}
+	return nearest.Question(e.JSONPointer.LastToken(), known)
 }
 
 // Values returns the texts of the values of a list, and what follows the list. ok = the text begins with a

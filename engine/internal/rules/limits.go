@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/nearest"
 )
 
 // PatchLimits applies a JSON Merge Patch (RFC 7396) to the stored limits of a queue and checks
@@ -21,8 +22,8 @@ func PatchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits
 		return "", limits, pawl.Invalid("", "is not a JSON object")
 	}
 	all := merged(was, change)
-	if at := unknownLimit(all, "", knownLimits); at != "" {
-		return "", limits, pawl.Invalid(at, "is not known here")
+	if at, meant := unknownLimit(all, "", knownLimits); at != "" {
+		return "", limits, pawl.Invalid(at, "is not known here%s", meant)
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -54,20 +55,21 @@ var (
 		"per_key": map[string]any{"pointer": nil, "concurrency": nil, "rate": knownRate, "weights": nil, "order": nil, "fair": nil}}
 )
 
-// unknownLimit returns a JSON Pointer to a member that is not known; "" = all are.
-func unknownLimit(in map[string]any, at string, known map[string]any) string {
+// unknownLimit returns a JSON Pointer to a member that is not known, and the question which may be meant; "" = all
+// are known.
+func unknownLimit(in map[string]any, at string, known map[string]any) (pointer, meant string) {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		inner, is := known[name]
 		if !is {
-			return at + "/" + escaped.Replace(name)
+			return at + "/" + escaped.Replace(name), nearest.Question(name, slices.Sorted(maps.Keys(known)))
 		}
 		if deep, ok := in[name].(map[string]any); ok && inner != nil {
-			if found := unknownLimit(deep, at+"/"+name, inner.(map[string]any)); found != "" {
-				return found
+			if found, meant := unknownLimit(deep, at+"/"+name, inner.(map[string]any)); found != "" {
+				return found, meant
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // escaped writes a name into a JSON Pointer.

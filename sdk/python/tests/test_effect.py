@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.server
 import socket
+import ssl
+import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import aiohttp
 import httpx
 import pytest
+import requests
+import urllib3
 
 import pawl
 import pawl.testing
@@ -318,7 +325,39 @@ def over_httpx(url: str) -> Any:
     return httpx.post(url, content=b"{}", timeout=1, follow_redirects=True, trust_env=False)
 
 
-@pytest.mark.parametrize("post", [over_urllib, over_httpx])
+def over_requests(url: str) -> Any:
+    return requests.post(url, b"{}", timeout=1, proxies={"http": "", "https": ""})
+
+
+def over_urllib3(url: str) -> Any:
+    return urllib3.PoolManager().request("POST", url, body=b"{}", timeout=1, retries=urllib3.Retry(1, backoff_factor=0))
+
+
+def over_aiohttp(url: str) -> Any:
+    async def post() -> int:
+        limit = aiohttp.ClientTimeout(total=5, sock_connect=1, sock_read=1)
+        async with aiohttp.ClientSession(timeout=limit) as session, session.post(url, data=b"{}") as answer:
+            return answer.status
+
+    return asyncio.run(post())
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[str]:
+    """A host that takes no connection, and does not refuse any."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(2):  # as many as wait for it
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+CLIENTS = [over_urllib, over_httpx, over_requests, over_urllib3, over_aiohttp]
+
+
+@pytest.mark.parametrize("post", CLIENTS)
 def test_what_was_not_sent(post: Callable[[str], Any]) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}/"
     for url in (nowhere, "http://no-such-host.invalid/"):
@@ -343,3 +382,106 @@ def test_what_was_not_sent(post: Callable[[str], Any]) -> None:
         assert not isinstance(sent.value, pawl.NotDone), answer
     with pytest.raises(ValueError), pawl.not_sent():
         raise ValueError("of the handler itself")
+
+
+@pytest.mark.parametrize("post", [over_httpx, over_requests, over_urllib3, over_aiohttp])
+def test_a_connection_that_is_not_made_in_time_sends_nothing(post: Callable[[str], Any]) -> None:
+    with silent() as url, pytest.raises(pawl.NotDone), pawl.not_sent():
+        post(url)
+
+
+@pytest.mark.parametrize("post", [over_requests, over_aiohttp])
+@pytest.mark.parametrize("url", ["http://", "ftp://127.0.0.1/", "http://127.0.0.1:x/"])
+def test_a_wrong_url_is_not_asked(post: Callable[[str], Any], url: str) -> None:
+    with pytest.raises(pawl.NotDone), pawl.not_sent():
+        post(url)
+
+
+@pytest.mark.parametrize("post", CLIENTS)
+def test_a_certificate_that_is_not_trusted_sends_nothing(post: Callable[[str], Any], tmp_path: Path) -> None:
+    key = ["-newkey", "rsa:2048", "-nodes", "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert")]
+    command = ["openssl", "req", "-x509", "-days", "1", "-subj", "/CN=localhost", *key]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign] # the client hangs up
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with pytest.raises(pawl.NotDone), pawl.not_sent():
+            post(f"https://127.0.0.1:{server.server_address[1]}/")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def gone(answered: int) -> tuple[str, threading.Event]:
+    """A service that reads so many requests and answers the first ones, and then takes no connection any more."""
+    server = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def run() -> None:
+        connection, _ = server.accept()
+        for n in range(answered + 1):
+            connection.recv(65536)
+            if n < answered:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        server.close()
+        connection.close()
+        over.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    return f"http://127.0.0.1:{server.getsockname()[1]}/", over
+
+
+def test_an_earlier_try_of_urllib3_may_have_left() -> None:
+    retries = urllib3.Retry(3, allowed_methods=None, backoff_factor=0.2)
+    url, over = gone(0)
+    with pytest.raises(urllib3.exceptions.MaxRetryError) as e, pawl.not_sent():
+        urllib3.PoolManager().request("PUT", url, body=b"{}", timeout=5, retries=retries)
+    assert over.is_set() and "NewConnectionError" in repr(e.value.reason)  # the last try alone was not made
+
+    session = requests.Session()
+    session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retries))
+    url, over = gone(0)
+    with pytest.raises(requests.ConnectionError), pawl.not_sent():
+        session.put(url, b"{}", timeout=5, proxies={"http": ""})
+    assert over.is_set()
+    with pytest.raises(pawl.NotDone), pawl.not_sent():
+        session.put(url, b"{}", timeout=5, proxies={"http": ""})  # no try was made
+
+
+def test_an_earlier_try_of_aiohttp_may_have_left() -> None:
+    async def put() -> None:
+        url, _ = gone(1)
+        async with aiohttp.ClientSession() as session:
+            async with session.put(url, data=b"{}"):
+                pass
+            with pawl.not_sent():  # over the connection that is there, which breaks; there is no other one
+                await session.put(url, data=b"{}")
+
+    with pytest.raises(aiohttp.ClientConnectorError):
+        asyncio.run(put())
+
+    async def twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        return await handler(request)
+
+    async def within() -> None:
+        async with aiohttp.ClientSession(middlewares=[twice]) as session:
+            with pawl.not_sent():
+                await session.post(f"http://127.0.0.1:{free_port()}/")
+
+    with pytest.raises(aiohttp.ClientConnectorError):  # what the middleware has sent is not known
+        asyncio.run(within())
+
+
+def test_errors_of_libraries_that_are_known_by_their_names_alone() -> None:
+    class ClientConnectorError(OSError):
+        pass
+
+    with pytest.raises(ClientConnectorError), pawl.not_sent():  # of no library
+        raise ClientConnectorError
+    ClientConnectorError.__module__ = "aiohttp.client_exceptions"
+    with pytest.raises(ClientConnectorError), pawl.not_sent():  # nothing says that it was the first try
+        raise ClientConnectorError

@@ -19,7 +19,7 @@ def test_mypy(tmp_path: Path) -> None:
     out = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     found = [line for line in out.stdout.split("\n") if ": error: " in line]
     assert {int(line.split(":")[1]) for line in found if line.startswith(str(FILE))} == WRONG, out.stdout + out.stderr
-    assert len(WRONG) == 6
+    assert len(WRONG) == 7
 
 
 def test_pyright() -> None:

@@ -50,6 +50,8 @@ async def handler(ctx: pawl.AsyncContext) -> None:
     assert_type(await ctx.step("b", count, ["x"]), int)
     assert_type(await ctx.step("c", lambda: 1), int)
     assert_type(await ctx.step("d", Tools().ask), str)
+    assert_type(await ctx.step("j", pawl.retried(fetch, tries=5, when=(OSError, ValueError)), "u", tries=2), Mail)
+    assert_type(await ctx.step("k", pawl.retried(count, when=lambda e: "again" in str(e)), ["x"]), int)
     message = await ctx.message()
     assert_type(await message.named_step("e", say, "x"), int)
     async for content in ctx.client.follow_message(message.id).contents():
@@ -57,6 +59,7 @@ async def handler(ctx: pawl.AsyncContext) -> None:
     await ctx.step("f", fetch)  # wrong: its argument is missing
     await ctx.step("g", fetch, 1)  # wrong: the argument is a number
     await ctx.step("h", count, ["x"], deep=True)  # wrong: it has no such argument
+    await ctx.step("l", pawl.retried(count), 1)  # wrong: the argument is a list
     await message.named_step("i", say)  # wrong: its argument is missing
 
 

@@ -9,6 +9,7 @@ export type { MessageOptions, MessageWriter, Usage } from "./message.ts";
 export { once } from "./once.ts";
 export { TaskFailed, TimeoutError, type TaskRef, type WaitOptions } from "./outcome.ts";
 export { partialResult, taskResult, type TaskResult } from "./result.ts";
+export { retried, type Tries } from "./retried.ts";
 export { SignalTimeout, type SignalWait } from "./sleeps.ts";
 export type { Part } from "./thread.ts";
 export { PawlIds } from "./trace.ts";

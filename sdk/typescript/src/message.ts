@@ -1,7 +1,9 @@
 import { again, fence, PawlError, report, type Chunk, type Lease, type Message, type Pawl, type Schemas } from "./client.ts";
 import { argsOf } from "./args.ts";
+import { Permanent } from "./failure.ts";
 import { plain } from "./json.ts";
 import { messagesOf } from "./resume.ts";
+import { isRetried } from "./retried.ts";
 import { kept, replayed, type Steps } from "./step.ts";
 import { replayedStep } from "./trace.ts";
 import { Stopped, Writer } from "./writer.ts";
@@ -167,6 +169,7 @@ class Writing implements MessageWriter {
   }
 
   namedStep<T>(name: string, fn: (message: MessageWriter) => T | Promise<T>, ...args: unknown[]): Promise<T> {
+    if (isRetried(fn)) throw new Permanent(`step "${name}": a step of a message cannot be tried again within the attempt; let its error pass`);
     return this.#steps.alone(name, async () => {
       const hashed = argsOf(args);
       const known = await this.#steps.find(name);

@@ -5,6 +5,7 @@ import { fence, report, type Lease, type Pawl, type Schemas } from "./client.ts"
 import { Permanent } from "./failure.ts";
 import { plain } from "./json.ts";
 import { savedSteps } from "./resume.ts";
+import { tried } from "./retried.ts";
 import { inSpan, replayedStep, stepSpan } from "./trace.ts";
 
 /** What is kept of a saved checkpoint. */
@@ -15,16 +16,18 @@ export class Steps {
   readonly pawl: Pawl;
   readonly #lease: Lease;
   readonly #patience: () => number;
+  readonly #over: AbortSignal;
   readonly #inside = new AsyncLocalStorage<string[]>();
   readonly #turns = new Map<string, Promise<void>>();
   readonly #saved = new Map<string, Saved>();
   #earlier: Promise<{ [name: string]: Schemas["Checkpoint"] }> | undefined;
 
-  /** `left` is how many ms the lease has: a checkpoint is tried for that long. */
-  constructor(pawl: Pawl, lease: Lease, left: () => number) {
+  /** `left` is how many ms the lease has: a checkpoint is tried for that long. Once `over` has ended, no step is tried again. */
+  constructor(pawl: Pawl, lease: Lease, left: () => number, over: AbortSignal) {
     this.pawl = pawl;
     this.#lease = lease;
     this.#patience = left;
+    this.#over = over;
   }
 
   /** The name of the innermost step that the caller is in; "" = none. */
@@ -62,7 +65,7 @@ export class Steps {
   inside<T>(name: string, fn: () => T | Promise<T>, save: (snapshot: unknown, took: number) => Promise<unknown>): Promise<T> {
     return inSpan(stepSpan(name), "INTERNAL", { "pawl.step.name": name, "pawl.item.id": this.#lease.id }, async () => {
       const began = performance.now();
-      const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], fn);
+      const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], () => tried(fn, this.#over));
       const took = Math.floor(performance.now() - began);
       const snapshot = plain(result); // what a later attempt gets
       await save(snapshot, took);

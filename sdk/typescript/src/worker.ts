@@ -56,7 +56,11 @@ export interface Job {
    * Runs `fn` once for the item: its result is saved as JSON under the name, and a later
    * attempt gets it without running `fn`. What `fn` throws is not saved. `args` are what the
    * result depends on: a result that was saved with others is an error. If the process dies
-   * after `fn` and before its result is saved, `fn` runs again; see `once`.
+   * after `fn` and before its result is saved, `fn` runs again; see `once`. With `retried(fn)` in
+   * place of `fn`, it is called again when it fails, within the attempt.
+   *
+   * @example
+   * const page = await step("fetch", retried(() => download(url), { tries: 5 }), url);
    */
   step<T>(name: string, fn: () => T | Promise<T>, ...args: unknown[]): Promise<T>;
   /**
@@ -210,7 +214,7 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
   const began = now();
   log.info("pawl: an item is begun", about);
   const patience = () => (ending.aborted ? 0 : left());
-  const steps = new Steps(pawl, lease, patience);
+  const steps = new Steps(pawl, lease, patience, over.signal);
   const messages = new Messages(pawl, lease, over.signal, steps);
   try {
     const job = jobOf(pawl, lease, over.signal, steps, messages, patience);

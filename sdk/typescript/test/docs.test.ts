@@ -20,14 +20,14 @@ test("the TypeScript of the documents compiles", async () => {
     const text = await readFile(join(root, doc), "utf8");
     blocks.push(...[...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((m) => m[1]!));
   }
-  assert.equal(blocks.length, 15);
+  assert.equal(blocks.length, 16);
   const files = blocks.map((_, n) => join(root, `test/snippet-${n}.ts`));
   try {
     const uses = 'import { must, pawl, type Job } from "@pawl-work/sdk";\n';
     await Promise.all(blocks.map((b, n) => writeFile(files[n]!, given + (b.includes("import ") ? "" : uses) + b + "export {};\nvoid [model, lookUp, deliver, pay, DefaultChatTransport];\n")));
     const { config } = ts.readConfigFile(join(root, "tsconfig.json"), ts.sys.readFile);
     const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
-    const program = ts.createProgram(files, { ...options, noUnusedLocals: false, paths: { "@pawl-work/sdk": ["./src/index.ts"], "@pawl-work/sdk/ai": ["./src/ai.ts"], "@pawl-work/sdk/ui": ["./src/ui.ts"] }, pathsBasePath: root });
+    const program = ts.createProgram(files, { ...options, noUnusedLocals: false, paths: { "@pawl-work/sdk": ["./src/index.ts"], "@pawl-work/sdk/ai": ["./src/ai.ts"], "@pawl-work/sdk/testing": ["./src/testing.ts"], "@pawl-work/sdk/ui": ["./src/ui.ts"] }, pathsBasePath: root });
     const faults = ts.getPreEmitDiagnostics(program).map((d) => ts.flattenDiagnosticMessageText(d.messageText, "\n"));
     assert.deepEqual(faults, []);
   } finally {

@@ -34,7 +34,7 @@ test("the package can be published", async () => {
 test("programs that use require get every entry", () => {
   npm("run", "--silent", "build");
   for (const major of [20, 22, 24] as const) {
-    for (const entry of major === 20 ? ["index", "ui"] : ["index", "ai", "ui"]) {
+    for (const entry of major === 20 ? ["index", "testing", "ui"] : ["index", "ai", "testing", "ui"]) {
       const said = run(root, node(major), "-e", `console.log(Object.keys(require("./dist/${entry}.js")).length > 0)`);
       assert.equal(said.trim(), "true", `${entry} under Node ${major}`);
     }

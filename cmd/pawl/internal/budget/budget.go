@@ -16,8 +16,12 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("budget", "Budgets: what may be spent, of any unit", budgetSet(a), budgetList(a), budgetGet(a), budgetDelete(a),
+	noun := cli.Noun("budget", "Budgets: what may be spent, of any unit", budgetSet(a), budgetList(a), budgetGet(a), budgetDelete(a),
 		budgetReserve(a), budgetSettle(a), budgetSpent(a))
+	return cli.Named(a, noun, func(ctx context.Context, s pawl.BudgetReader) ([]string, error) {
+		l, err := s.ListBudgets(ctx, pawl.Page{Limit: pawl.MaxPage})
+		return cli.NamesOf(l, err, func(b pawl.Budget) string { return b.Name })
+	})
 }
 
 const budgetHead = "NAME\tUNIT\tLIMIT\tSPENT\tRESERVED\tREMAINING\tPERIOD\tENDS"

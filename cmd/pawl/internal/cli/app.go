@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace"
@@ -22,6 +23,7 @@ type App struct {
 	Args, Env      []string
 	Config         Config
 	Traces         trace.TracerProvider // of commands that Traced runs; nil = no spans
+	Clock          func() time.Time     // of the database; nil = its own
 	forMany        bool                 // the command works for many callers
 	creates        bool                 // the command line is valid: later errors are the command's own
 	Running        bool                 // the command line was understood: errors from here on are the command's own

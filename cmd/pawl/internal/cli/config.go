@@ -185,8 +185,8 @@ func (c Config) check() error {
 	if c.Serve.Auth != "" && c.Serve.Auth != "required" {
 		return Invalid("serve.auth must be \"required\" or empty, not %q", c.Serve.Auth)
 	}
-	if c.Serve.MCPTools != "" && !slices.Contains(mcp.ToolSets, c.Serve.MCPTools) {
-		return Invalid("serve.mcp_tools must be one of %s, not %q", strings.Join(mcp.ToolSets, ", "), c.Serve.MCPTools)
+	if err := OneOf("serve.mcp_tools", c.Serve.MCPTools, mcp.ToolSets); err != nil {
+		return err
 	}
 	if c.Migrate != "up" && c.Migrate != "off" {
 		return Invalid("migrate must be up or off, not %q", c.Migrate)

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/jsonscan"
+	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/internal/strictjson"
 )
 
@@ -173,11 +174,24 @@ func (c *Choice[T]) Read() ([]T, error) {
 	var out []T
 	for _, word := range c.words {
 		if !slices.Contains(c.known, word) {
-			return nil, Invalid("--%s must be one of %s, not %q", c.flag, strings.Join(c.known, ", "), word)
+			return nil, notOneOf("--"+c.flag, word, c.known)
 		}
 		out = append(out, T(word))
 	}
 	return out, nil
+}
+
+// notOneOf refuses a word that is not one of those that are known.
+func notOneOf(what, word string, known []string) error {
+	return Invalid("%s must be one of %s, not %q%s", what, strings.Join(known, ", "), word, nearest.Question(word, known))
+}
+
+// OneOf refuses a word that is not one of those that are known; "" passes.
+func OneOf(what, word string, known []string) error {
+	if word == "" || slices.Contains(known, word) {
+		return nil
+	}
+	return notOneOf(what, word, known)
 }
 
 // ShownStates returns the names of the states that callers see.

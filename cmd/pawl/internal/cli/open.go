@@ -51,6 +51,7 @@ func (a *App) EngineOptions() engine.Options {
 		Migrate:             a.Config.Migrate,
 		KeepFileMode:        a.Config.KeepMode,
 		Identity:            a.Config.Identity,
+		Clock:               a.Clock,
 		Sweep:               a.Config.Sweep.options(),
 		TransparencyLog:     a.Config.Record.options(),
 		Log:                 a.Log(),

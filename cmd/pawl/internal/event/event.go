@@ -3,8 +3,6 @@ package event
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,8 +36,8 @@ func eventNames() []string {
 
 // readEvents checks the values of eventFlags.
 func readEvents(f *pawl.EventFilter, since string) (err error) {
-	if f.Event != "" && !slices.Contains(eventNames(), f.Event) {
-		return cli.Invalid("--event must be one of %s, not %q", strings.Join(eventNames(), ", "), f.Event)
+	if err := cli.OneOf("--event", f.Event, eventNames()); err != nil {
+		return err
 	}
 	f.Since, err = cli.TimeArg("since", since, -1)
 	return err

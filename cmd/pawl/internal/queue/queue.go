@@ -4,20 +4,29 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("queue", "Queues: what is claimable, by type", queueList(a), queueGet(a), queueSet(a), queuePause(a), queueResume(a),
+	noun := cli.Noun("queue", "Queues: what is claimable, by type", queueList(a), queueGet(a), queueSet(a), queuePause(a), queueResume(a),
 		queueDrain(a))
+	return cli.Named(a, noun, names)
+}
+
+func names(ctx context.Context, s pawl.QueueReader) ([]string, error) {
+	l, err := s.ListQueues(ctx, pawl.Page{Limit: pawl.MaxPage})
+	return cli.NamesOf(l, err, func(q pawl.Queue) string { return q.Type })
 }
 
 const queueHead = "TYPE\tPAUSED\tQUEUED\tLEASED\tWAITING\tSCHEDULED\tOLDEST"
@@ -60,6 +69,34 @@ func queueGet(a *cli.App) *cobra.Command {
 type keeper interface {
 	pawl.QueueKeeper
 	pawl.QueueReader
+	pawl.TypeReader
+	pawl.ItemReader
+}
+
+// showChanged shows a queue that was changed. That is allowed before there is work in it, also for a name that is
+// misspelt: if nothing has been made of the type, it says which ones may be meant.
+func showChanged(ctx context.Context, a *cli.App, s keeper, q pawl.Queue) error {
+	if q.Queued+q.Leased+q.Waiting+q.Scheduled == 0 {
+		if hint := meant(ctx, s, q.Type); hint != "" {
+			fmt.Fprintf(a.Stderr, "pawl: nothing has been made of the type %s yet%s\n", q.Type, hint)
+		}
+	}
+	return show(a, q)
+}
+
+// meant asks whether another queue or type is meant; "" if none is near, or if the type is known.
+func meant(ctx context.Context, s keeper, name string) string {
+	items, err := s.ListItems(ctx, pawl.ItemFilter{Types: []string{name}, Page: pawl.Page{Limit: 1}})
+	if err != nil || len(items.Items) > 0 { // a hint, no more
+		return ""
+	}
+	types, err := s.ListTypes(ctx, pawl.TypeFilter{Page: pawl.Page{Limit: pawl.MaxPage}})
+	known, _ := cli.NamesOf(types, err, func(t pawl.Type) string { return t.Name })
+	if err != nil || slices.Contains(known, name) {
+		return ""
+	}
+	queues, _ := names(ctx, s)
+	return nearest.Question(name, slices.Compact(slices.Sorted(slices.Values(append(known, queues...)))))
 }
 
 func queuePause(a *cli.App) *cobra.Command {
@@ -79,7 +116,7 @@ func switched(
 	every func(pawl.QueueKeeper, context.Context) error,
 ) *cobra.Command {
 	var all bool
-	change := cli.With(a, func(ctx context.Context, s pawl.QueueKeeper, args []string) error {
+	change := cli.With(a, func(ctx context.Context, s keeper, args []string) error {
 		if all {
 			return every(s, ctx)
 		}
@@ -87,7 +124,7 @@ func switched(
 		if err != nil {
 			return err
 		}
-		return show(a, q)
+		return showChanged(ctx, a, s, q)
 	})
 	cmd := a.Verb(verb+" TYPE", short, cobra.MaximumNArgs(1), func(cmd *cobra.Command, args []string) error {
 		if all == (len(args) == 1) {
@@ -120,7 +157,7 @@ func queueDrain(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(a, q)
+			return showChanged(ctx, a, s, q)
 		}))
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until no worker holds an item of it")
 	return cmd

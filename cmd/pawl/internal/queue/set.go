@@ -28,7 +28,7 @@ type limitFlags struct {
 func queueSet(a *cli.App) *cobra.Command {
 	var f limitFlags
 	cmd := a.Verb("set TYPE", "Set limits of a queue; what is not named stays, and none removes it", cobra.ExactArgs(1),
-		cli.With(a, func(ctx context.Context, s pawl.QueueKeeper, args []string) error {
+		cli.With(a, func(ctx context.Context, s keeper, args []string) error {
 			patch, err := f.patch()
 			if err != nil {
 				return err
@@ -37,7 +37,7 @@ func queueSet(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(a, q)
+			return showChanged(ctx, a, s, q)
 		}))
 	flags := cmd.Flags()
 	flags.StringVar(&f.concurrency, "concurrency", "", "items leased at once")

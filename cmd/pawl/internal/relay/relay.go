@@ -14,7 +14,11 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("relay", "Relays, which send events to other systems", relayList(a), relayResume(a), relayForget(a))
+	noun := cli.Noun("relay", "Relays, which send events to other systems", relayList(a), relayResume(a), relayForget(a))
+	return cli.Named(a, noun, func(ctx context.Context, s pawl.RelayKeeper) ([]string, error) {
+		l, err := s.ListRelays(ctx)
+		return cli.NamesOf(l, err, func(r pawl.Relay) string { return r.Sink })
+	})
 }
 
 const relayHead = "SINK\tKIND\tPOSITION\tBEHIND\tSINCE\tSENT\tREFUSED\tBY\tDISABLED\tERROR"

@@ -16,14 +16,17 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("schedule", "Schedules: tasks at certain times",
+	return cli.Named(a, cli.Noun("schedule", "Schedules: tasks at certain times",
 		defining(a, "create NAME --type TYPE --cron EXPR", "Create a schedule", pawl.ScheduleKeeper.CreateSchedule),
 		defining(a, "put NAME --type TYPE --cron EXPR", "Create a schedule, or replace its definition", pawl.ScheduleKeeper.PutSchedule),
 		scheduleList(a), scheduleGet(a), scheduleFirings(a),
 		changed(a, "pause NAME", "Stop a schedule", pawl.ScheduleKeeper.PauseSchedule),
 		changed(a, "resume NAME", "Let a schedule go on with its next time", pawl.ScheduleKeeper.ResumeSchedule),
 		changed(a, "run NAME", "Make a schedule's task now", pawl.ScheduleKeeper.RunSchedule),
-		scheduleDelete(a))
+		scheduleDelete(a)), func(ctx context.Context, s pawl.ScheduleReader) ([]string, error) {
+		l, err := s.ListSchedules(ctx, pawl.Page{Limit: pawl.MaxPage})
+		return cli.NamesOf(l, err, func(s pawl.Schedule) string { return s.Name })
+	})
 }
 
 const head = "SCHEDULE\tRULE\tZONE\tTYPE\tNEXT\tLAST TASK\tPAUSED\tERROR"

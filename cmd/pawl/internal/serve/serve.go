@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/gctune"
 	"github.com/pawl-work/pawl/internal/push"
+	"github.com/pawl-work/pawl/internal/testclock"
 	"github.com/pawl-work/pawl/mcp"
 	"github.com/pawl-work/pawl/relay"
 	"github.com/pawl-work/pawl/server"
@@ -30,6 +32,7 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
+	start := ""
 	cmd := a.Verb("serve", "Serve the HTTP API and MCP, and sweep", cobra.NoArgs, func(cmd *cobra.Command, args []string) error {
 		if a.Config.Server != "" {
 			return cli.Invalid("a server needs a database: use --db instead of --server")
@@ -50,19 +53,46 @@ func Command(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		stands, err := testClock(a, start)
+		if err != nil {
+			return err
+		}
 		return cli.Traced(a, cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
-			return serve(ctx, a, s, sinks, hooks, users)
+			return serve(ctx, a, s, sinks, hooks, users, stands)
 		}))(cmd, args)
 	})
+	cmd.Flags().StringVar(&start, "test-clock", "", "for tests: the clock of a new SQLite database stands at this time (RFC 3339), and POST "+
+		testclock.Path+" moves it")
+	_ = cmd.Flags().MarkHidden("test-clock") // it was just defined
 	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "sweep.", "trace.")
 	return cmd
+}
+
+// testClock returns the clock that stands at start until a test moves it; nil without a start. It is no setting, so that
+// neither a variable nor a file can stop the clock of a server.
+func testClock(a *cli.App, start string) (*testclock.Clock, error) {
+	if start == "" {
+		return nil, nil
+	}
+	at, err := time.Parse(time.RFC3339, start)
+	if err != nil {
+		return nil, cli.Invalid("--test-clock: %q is no time of RFC 3339, such as 2026-01-29T10:00:00Z", start)
+	}
+	if guarded(a.Config.Serve.Auth, a.Config.Serve.Addr) {
+		return nil, cli.Invalid("--test-clock is for a loopback address without API keys: who may call may move the clock")
+	}
+	c, err := testclock.Open(a.Config.DB, at)
+	if err == nil {
+		a.Clock = c.Now
+	}
+	return c, err
 }
 
 // guarded reports whether every call needs an API key, or what stands for it.
 func guarded(auth, addr string) bool { return auth == "required" || server.Public(addr) }
 
 func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOptions, hooks map[string]*inbound.Source,
-	users cli.SignIn) error {
+	users cli.SignIn, stands *testclock.Clock) error {
 	gctune.Limit(gctune.ServerGarbage)
 	if err := cli.HasBlobStores(ctx, s); err != nil {
 		return err
@@ -97,7 +127,7 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 	if err != nil {
 		return err
 	}
-	h := handler(ctx, a, s, gate, hooks, users.Provider, effects, sinks, calls)
+	h := handler(ctx, a, s, gate, hooks, users.Provider, effects, sinks, calls, stands)
 	return cli.WithSweeps(ctx, s, func(ctx context.Context) error {
 		relaying, stop := context.WithCancel(ctx)
 		var relayed sync.WaitGroup
@@ -123,7 +153,8 @@ func serve(ctx context.Context, a *cli.App, s pawl.Service, sinks []relay.SinkOp
 
 // handler returns the HTTP handler: the API with MCP and the dashboard.
 func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate, hooks map[string]*inbound.Source,
-	provider *signin.Provider, effects func(http.Handler) http.Handler, sinks []relay.SinkOptions, calls *push.Pusher) http.Handler {
+	provider *signin.Provider, effects func(http.Handler) http.Handler, sinks []relay.SinkOptions, calls *push.Pusher,
+	stands *testclock.Clock) http.Handler {
 	e, _ := s.(*engine.Engine)
 	o, log, version := a.Config.Serve, a.Log(), cli.ReadVersion().Version
 	agents := mcpOptions(ctx, a)
@@ -132,6 +163,10 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		Gate: gate, Log: log, Version: version, SessionIdle: o.SessionIdle, SessionLength: o.SessionEnd,
 		Stopping: ctx, SignIn: provider,
 	})
+	doors := map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()}
+	if stands != nil {
+		doors[testclock.Path] = stands.Handler(s)
+	}
 	return server.New(s, server.Options{
 		Stopping:    ctx,
 		Log:         log,
@@ -145,7 +180,7 @@ func handler(ctx context.Context, a *cli.App, s pawl.Service, gate *access.Gate,
 		Limits:      server.Limits(o.ServerLimits),
 
 		TracerProvider: a.Traces,
-		At:             map[string]http.Handler{"/mcp": mcp.New(s, agents).HTTP()},
+		At:             doors,
 		Front:          func(api http.Handler) http.Handler { return effects(pages(api)) },
 	})
 }

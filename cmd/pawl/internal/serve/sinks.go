@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/nearest"
 	"github.com/pawl-work/pawl/relay"
 	"github.com/pawl-work/pawl/relay/nats"
 	"github.com/pawl-work/pawl/relay/rabbitmq"
@@ -28,6 +29,7 @@ func parseSinks(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 		secrets[name] = append(secrets[name], secret)
 	}
 	var sinks []relay.SinkOptions
+	var names []string
 	for _, s := range c.Sinks {
 		name, address, found := strings.Cut(s, "=")
 		if !found {
@@ -36,7 +38,7 @@ func parseSinks(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 		if err := relay.Check(name); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(sinks, func(o relay.SinkOptions) bool { return o.Name == name }) {
+		if slices.Contains(names, name) {
 			return nil, cli.Invalid("two sinks have the name %s", name)
 		}
 		out, err := parseSink(name, address, secrets[name])
@@ -44,10 +46,10 @@ func parseSinks(c cli.RelayConfig) ([]relay.SinkOptions, error) {
 			return nil, cli.Invalid("sink %s: %v", name, err)
 		}
 		delete(secrets, name)
-		sinks = append(sinks, out)
+		sinks, names = append(sinks, out), append(names, name)
 	}
 	for name := range secrets {
-		return nil, cli.Invalid("relay.secrets has a secret for the sink %s, but there is no such sink", name)
+		return nil, cli.Invalid("relay.secrets has a secret for the sink %s, but there is no such sink%s", name, nearest.Question(name, names))
 	}
 	return sinks, nil
 }
@@ -144,7 +146,7 @@ func (p *params) duration(name string, fallback time.Duration) time.Duration {
 func (p *params) err() error {
 	for name := range p.values {
 		if !slices.Contains(p.known, name) {
-			return fmt.Errorf("%q is not known; the options are %s", name, strings.Join(p.known, ", "))
+			return fmt.Errorf("%q is not known%s; the options are %s", name, nearest.Question(name, p.known), strings.Join(p.known, ", "))
 		}
 	}
 	return p.bad

@@ -20,8 +20,12 @@ import (
 
 // Command returns the command and its subcommands.
 func Command(a *cli.App) *cobra.Command {
-	return cli.Noun("type", "Types of tasks and items, with their rules", typePut(a), typeList(a), typeGet(a), typeSet(a), typeSuggest(a),
+	noun := cli.Noun("type", "Types of tasks and items, with their rules", typePut(a), typeList(a), typeGet(a), typeSet(a), typeSuggest(a),
 		typeRemove(a))
+	return cli.Named(a, noun, func(ctx context.Context, s pawl.TypeReader) ([]string, error) {
+		l, err := s.ListTypes(ctx, pawl.TypeFilter{Page: pawl.Page{Limit: pawl.MaxPage}})
+		return cli.NamesOf(l, err, func(t pawl.Type) string { return t.Name })
+	})
 }
 
 func typePut(a *cli.App) *cobra.Command {

@@ -46,6 +46,7 @@ from ._errors import (
 from ._frames import MessageFrame
 from ._json import format_time, hash_of, parse_time
 from ._results import Page, Result
+from ._retried import retried
 from ._sync.client import Client
 from ._sync.connection import Pages
 from ._sync.context import Context, Reservation
@@ -114,5 +115,6 @@ __all__ = [
     "hash_of",
     "not_sent",
     "parse_time",
+    "retried",
     "types",
 ]

@@ -9,7 +9,7 @@ import secrets
 import ssl
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -41,6 +41,20 @@ class Config:
     tries: int
     own_keys: bool
     idempotency_key: str
+    tap: Tap | None = None  # of tests
+
+
+class Tap(Protocol):
+    """Stands between a client and its connections."""
+
+    def before(self, r: Request) -> Any:
+        """Is told of a request before it is sent. It returns an answer in its place, or None."""
+
+    def after(self, r: Request, data: Any) -> None:
+        """Is told of the answer to a request."""
+
+    def refused(self, r: Request) -> None:
+        """Is told that a request was refused, or not answered."""
 
 
 @dataclasses.dataclass

@@ -1,4 +1,4 @@
-"""Starts `pawl serve` on a temporary SQLite database, for tests.
+"""Starts `pawl serve` on a temporary SQLite database, for tests, moves its clock, and lets workers die.
 
     with pawl.testing.serve() as server:
         client = server.client()
@@ -16,17 +16,40 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from . import _crashes
+from . import types as t
 from ._async.client import AsyncClient
+from ._crashes import Crash, Crashed, Handlers
+from ._json import format_time, parse_time
 from ._sync.client import Client
 
-__all__ = ["BinaryNotFound", "Server", "find_binary", "serve"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "START",
+    "BinaryNotFound",
+    "Crash",
+    "Crashed",
+    "Handlers",
+    "Server",
+    "crash_after",
+    "each_crash",
+    "find_binary",
+    "run_one",
+    "serve",
+]
+
+#: Where a clock that stands begins, without another time.
+START = datetime(2026, 1, 29, 10, tzinfo=timezone.utc)
 
 
 class BinaryNotFound(FileNotFoundError):
@@ -75,12 +98,16 @@ class Server:
         args: Sequence[str] = (),
         env: dict[str, str] | None = None,
         timeout: float = 60.0,
+        clock: bool | datetime = False,
     ) -> None:
         self.binary = find_binary(binary)
         self._dir = tempfile.mkdtemp(prefix="pawl-test-")
         #: The database: sqlite:PATH, or the URL of PostgreSQL.
         self.db = db or f"sqlite:{self._dir}/work.db"
         self._args, self._timeout = list(args), timeout
+        self._stands = bool(clock)
+        if clock:
+            self._args += ["--test-clock", format_time(clock if isinstance(clock, datetime) else START)]
         # The binary refuses settings that it does not know, and this one is for its callers.
         self._env = {k: v for k, v in os.environ.items() if k != "PAWL_BINARY"} | (env or {})
         self._log = Path(self._dir) / "server.log"
@@ -129,6 +156,30 @@ class Server:
             self._process.wait()
             self._process = None
 
+    def now(self) -> datetime:
+        """The time of a clock that stands (`serve(clock=True)`)."""
+        return self.advance(0)
+
+    def advance(self, by: float | timedelta) -> datetime:
+        """Moves a clock that stands (`serve(clock=True)`) forward, by seconds; returns where it stands then.
+
+            server.advance(timedelta(days=3))
+
+        What falls due on the way happens at its time, in order: ends of sleeps, back-offs and leases, deadlines,
+        ticks of schedules. What falls due up to a second later happens too, and the clock then stands there: a worker
+        adds the time that its handler took to the end of a sleep. Workers that run do not notice the time that
+        has passed: an item that they hold is lost if its lease has run out on the way.
+        """
+        if not self._stands:
+            raise RuntimeError("the clock of this server is not for tests: start it with serve(clock=True)")
+        seconds = by.total_seconds() if isinstance(by, timedelta) else by
+        answer = httpx.post(
+            f"{self.url}/v1/test/advance", json={"seconds": seconds}, timeout=600, trust_env=False, verify=False
+        )
+        if answer.status_code != 200:
+            raise ValueError(f"the clock was not moved: {answer.text}")
+        return parse_time(answer.json()["now"])
+
     def client(self, key: str = "", **options: Any) -> Client:
         """A client of the server, which is closed with it."""
         out = Client(self.url, key, **options)
@@ -170,6 +221,7 @@ def serve(
     args: Sequence[str] = (),
     env: dict[str, str] | None = None,
     timeout: float = 60.0,
+    clock: bool | datetime = False,
 ) -> Server:
     """Starts a server on a temporary SQLite database, or on `db`; it takes calls when this returns.
 
@@ -179,8 +231,72 @@ def serve(
         args: more flags of `pawl serve`.
         env: more environment variables of it.
         timeout: seconds until it must take calls.
+        clock: whether the clock of the database stands until `advance` moves it; at a time, or at START. It is for
+            new SQLite databases.
     """
-    return Server(binary=binary, db=db, args=args, env=env, timeout=timeout)
+    return Server(binary=binary, db=db, args=args, env=env, timeout=timeout, clock=clock)
+
+
+def run_one(client: Client, handlers: Handlers) -> t.ItemView:
+    """Lets handlers, by their types, run one claimable item once; returns the item as it is afterwards.
+
+        with pawl.testing.serve(clock=True) as server:
+            client = server.client()
+            client.create_task("remind")
+            assert pawl.testing.run_one(client, {"remind": remind})["state"] == "waiting"  # it sleeps for three days
+            server.advance(timedelta(days=3))
+            assert pawl.testing.run_one(client, {"remind": remind})["state"] == "completed"
+
+    It raises LookupError if there is no such item.
+    """
+    return _crashes.run_one(client, handlers)
+
+
+def crash_after(
+    server: Server, writes: int, handlers: Handlers, client: Client | None = None, *, lost: bool = False
+) -> tuple[t.ItemView, bool]:
+    """Lets handlers run one claimable item, and its worker die after some writes of the item have arrived.
+
+        item, crashed = pawl.testing.crash_after(server, 1, {"pay": pay})  # after its first saved step
+
+    Writes are saved steps and other checkpoints, waits, children, messages, effects, other calls that change
+    something, and the call that ends the attempt; heartbeats and progress are none. With `lost` the worker goes on
+    until its next write, which does not arrive, as it always does with 0. Nothing that the worker does after that
+    reaches the server, and the handler does not go on: its call raises `Crashed`, which `except Exception` does not
+    stop. Then the lease runs out: the server needs `clock=True`. It returns the item as it is then, and whether the
+    worker died: False if there were fewer writes.
+    """
+    return _crashes.crash_after(server, client or server.client(), writes, handlers, lost)
+
+
+def each_crash(
+    server: Server,
+    handlers: Handlers,
+    type: str,
+    payload: Any = None,
+    *,
+    prepare: Callable[[Client], object] | None = None,
+    **options: Unpack[t.NewTaskOptions],
+) -> Iterator[Crash]:
+    """Checks that a task survives every crash of its worker.
+
+        for life in pawl.testing.each_crash(server, {"pay": pay}, "pay", {"eur": 20}):
+            assert life.item["state"] == "completed", life
+
+    For 0, 1, 2 and so on it creates the task in a namespace of its own, lets the worker die after so many writes, in
+    whichever attempt of the item or of a child that is, and runs what there is until the item has ended. It does so
+    twice: the worker dies at once, or (`life.lost`) at its next write, which does not arrive: then the work between
+    the two is done again. The last life is one without a crash. The task has one item. The server needs `clock=True`.
+
+    Args:
+        server: of `serve(clock=True)`.
+        handlers: functions by the types of their items.
+        type: of the task.
+        payload: of the task.
+        prepare: is called with a client of each new namespace, for example to register the type.
+        options: of the task, as of `create_task`.
+    """
+    return _crashes.each_crash(server, handlers, type, payload, prepare, options)
 
 
 def free_port() -> int:

@@ -70,6 +70,21 @@ class AsyncCall:
             await _io.sleep(wait)
 
     async def _once(self, r: rules.Request, raw: bool) -> tuple[httpx.Response, Any]:
+        tap = self.config.tap
+        if tap is None:
+            return await self._try(r, raw)
+        instead = tap.before(r)
+        if instead is not None:
+            return httpx.Response(200), instead
+        try:
+            answer = await self._try(r, raw)
+        except PawlError:
+            tap.refused(r)
+            raise
+        tap.after(r, answer[1])
+        return answer
+
+    async def _try(self, r: rules.Request, raw: bool) -> tuple[httpx.Response, Any]:
         op = r.route.name
         headers = rules.headers_of(self.config, r)
         url = rules.url_of(self.config, r)

@@ -29,6 +29,7 @@ from .._errors import (
 from .._job import Job, State
 from .._json import dumps, format_time, hash_of, loads, parse_time
 from .._lease import claim_loss, transient
+from .._retried import Retried
 from .._steps import StepArgs, args_of, replayed
 from . import _io
 from .client import AsyncClient
@@ -144,8 +145,14 @@ class AsyncContext:
         arguments is an InvalidError: a computation that changed needs another name. If the process
         dies between the work of `fn` and the save, the next attempt calls `fn` again.
 
-        A result whose annotation is a dataclass or a pydantic model is one in every attempt.
+        A result whose annotation is a dataclass or a pydantic model is one in every attempt. With
+        `pawl.retried(fn)` in place of `fn`, it is called again when it fails, within the attempt:
+
+            async def report(ctx: pawl.AsyncContext, url: str) -> int:
+                page = await ctx.step("fetch", fetch, url)
+                return await ctx.step("count", pawl.retried(count, tries=5), page)
         """
+        tries, fn = (fn, fn.fn) if isinstance(fn, Retried) else (None, fn)
         hashed = args_of(name, fn, list(args), kwargs)
         async with self._entered(name) as token:
             try:
@@ -153,7 +160,7 @@ class AsyncContext:
                 if saved is None:
                     with _trace.step(name, self.item_id):
                         began = time.monotonic()
-                        result = await _io.resolve(fn(*args, **kwargs))
+                        result = await self._tried(tries, fn, args, kwargs)
                         kept = hashed.kept(began)
                         snapshot = loads(dumps(result, f"the result of step {name!r}"))
                         await _io.finish(self._save("tool_executed", name, snapshot, despite=True, **kept))
@@ -164,6 +171,22 @@ class AsyncContext:
                 _inside.reset(token)
         out: T = _decoded(name, fn, snapshot)
         return out
+
+    async def _tried(self, tries: Retried | None, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Calls the function of a step, again as often as `tries` allows."""
+        failed = 0
+        while True:
+            try:
+                return await _io.resolve(fn(*args, **kwargs))
+            except Exception as e:
+                failed += 1
+                wait = tries.after(failed, e) if tries is not None else None
+                if wait is None or self.cancelled:
+                    raise
+            end = time.monotonic() + wait
+            while (left := end - time.monotonic()) > 0:
+                self._job.check()  # nothing else wakes a plain function
+                await _io.sleep(min(left, 0.1))
 
     async def sleep(self, name: str, seconds: float | timedelta) -> None:
         """Suspends the item for a time, without a lease: it raises `Suspended`, which you let pass.

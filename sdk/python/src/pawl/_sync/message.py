@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from .. import _rules as rules
 from .. import _trace
 from .. import types as t
-from .._errors import ConflictError, MessageStopped, PawlError
+from .._errors import ConflictError, MessageStopped, PawlError, Permanent
 from .._json import dumps, loads
+from .._retried import Retried
 from .._steps import args_of, replayed
 from . import _io
 from .context import _decoded, _inside, _step_error
@@ -223,6 +224,9 @@ class MessageWriter:
         later attempt would write them again. So is one after a step that failed in this attempt when it had
         written something: let the error pass, and the next attempt writes the step again.
         """
+        if isinstance(fn, Retried):
+            what = "a step of a message cannot be tried again within the attempt; let its error pass"
+            raise Permanent(f"step {name!r}: {what}")
         c = self._context
         hashed = args_of(name, _without_first(fn), list(args), kwargs)
         with c._entered(name) as token:
