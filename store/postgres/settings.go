@@ -20,6 +20,7 @@ const (
 // setting is one setting of the server. The value "" is the server's own.
 type setting struct{ name, value string }
 
+// literal returns the value as SQL writes it; own stands for the server's own.
 func (s setting) literal(own string) string {
 	if s.value == "" {
 		return own
