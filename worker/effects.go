@@ -48,7 +48,8 @@ func (s *session) EffectUnknown(ctx context.Context, id string, call pawl.Effect
 }
 
 // report sends a report about an effect while the lease may be valid, and some times when it is over: it is never
-// refused for that. That of a probe names no sending: all tries have one idempotency key, so that one that comes late is not about a later sending.
+// refused for that. That of a probe names no sending: all tries have one idempotency key, so that one that comes late
+// is not about a later sending.
 func (s *session) report(ctx context.Context, do func(context.Context) error) (err error) {
 	ctx = pawl.OneCall(ctx)
 	for n := 1; n <= reportTries || s.w.mayHold(s.j); n++ {
