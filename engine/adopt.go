@@ -60,7 +60,7 @@ func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
 		how = "copy"
 	}
 	out.Adopted = &how
-	e.guard.Lift(ctx)
+	e.k.Guard.Lift(ctx)
 	return out, nil
 }
 
@@ -104,7 +104,7 @@ func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, sc
 	if err := store.RenewTokenSecret(ctx, tx, hex.EncodeToString(secret)); err != nil {
 		return 0, 0, err
 	}
-	return epoch, schedules, e.guard.Adopt(ctx, tx, asCopy)
+	return epoch, schedules, e.k.Guard.Adopt(ctx, tx, asCopy)
 }
 
 // beginLog begins a new history of the log, which has leaves in common with the one before.

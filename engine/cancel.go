@@ -22,7 +22,7 @@ func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int)
 	if s != nil {
 		db = s.DB
 	}
-	if s != nil && (s.begun || s.free == nil) || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen ||
+	if s != nil && (s.Begun || s.Free == nil) || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen ||
 		len(call.Reason) > pawl.MaxReasonLen {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int)
 					return err
 				}
 				var err error
-				if free, err = s.free(ctx, tx); err != nil || !free {
+				if free, err = s.Free(ctx, tx); err != nil || !free {
 					return err
 				}
 			}

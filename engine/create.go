@@ -252,7 +252,7 @@ func insertItems(ctx context.Context, tx store.Tx, hot store.Hot, tasks []store.
 
 // created reports new work to waiting claims: the first new item of each queue.
 func (e *Engine) created(drafts []draft, now int64) {
-	e.ids.set(now, clock.Now())
+	e.k.IDs.Set(now, clock.Now())
 	first := map[string]map[store.Queue]string{}
 	for i := range drafts {
 		d := &drafts[i]
@@ -348,7 +348,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 		by.ID = t.RequestedBy.ID
 	}
 	solo := !shared.many && (len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0)
-	taskID, itemID := e.ids.pair()
+	taskID, itemID := e.k.IDs.Pair()
 	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Solo: solo, InputHash: store.Text(hash), Dedupes: hash != "",
 		Items: max(1, len(t.Items), shared.total), Actor: by}
 	row.Take(t)
@@ -377,7 +377,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	row.Payload = &payload
 	d := draft{task: row, items: make([]store.NewItem, len(t.Items))}
 	for i := range t.Items {
-		d.items[i] = newItem(&row, t, &t.Items[i], e.ids.next("itm"), i)
+		d.items[i] = newItem(&row, t, &t.Items[i], e.k.IDs.Next("itm"), i)
 	}
 	d = r.drafted(d)
 	return d, cmp.Or(e.startConversation(&d, t), link(d.items, t.Items, nil))

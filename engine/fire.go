@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -45,7 +46,7 @@ func (e *Engine) scheduleLoop(ctx context.Context) {
 // and drafted. Any number of processes may do so at the same time: a tick is fired by the
 // transaction that first stores it. It returns how many schedules it has dealt with.
 func (e *Engine) fireSchedules(ctx context.Context) (fired int64, err error) {
-	if e.guard.Test() {
+	if e.k.Guard.Test() {
 		return 0, nil
 	}
 	round, err := e.dueSchedules(ctx, nil)
@@ -223,13 +224,13 @@ func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now in
 // for another reason than its task.
 func (e *Engine) fireAlone(ctx context.Context, c *candidate) (ok bool, err error) {
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: c.row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
-	var s *scope
+	var s *kernel.Scope
 	err = commit.Shield(ctx, func(ctx context.Context) error {
 		s, err = e.together(ctx, nil, func(ctx context.Context, e *Engine) (err error) {
 			ok, err = e.fireIn(ctx, c)
 			return err
 		})
-		return e.finish(ctx, s, err)
+		return e.k.Finish(ctx, s, err)
 	})
 	switch {
 	case err == nil || givesUp(ctx, err):

@@ -26,7 +26,7 @@ type groupCommitters struct {
 
 // newGroupCommitter returns a group committer of a verb whose groups run on e.
 func newGroupCommitter[Row, Ans any](e *Engine, verb string, o commit.Options[Row, Ans]) *commit.Committer[Row, Ans] {
-	o.DB, o.Panicked = e.db, e.logPanic
+	o.DB, o.Panicked = e.db, e.k.LogPanic
 	if !o.Ungrouped {
 		o.Committed = func(calls int) { e.committed(verb, calls) }
 	}

@@ -83,7 +83,7 @@ func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) {
 	if err != nil {
 		return out, err
 	}
-	if why := e.guard.Why(); why != "" {
+	if why := e.k.Guard.Why(); why != "" {
 		out = append([]Warning{{Code: "quarantined", Detail: "nothing acts: " + why, Command: "pawl adopt"}}, out...)
 	}
 	if stale, err := e.unfinishedMove(ctx); err != nil {

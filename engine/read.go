@@ -211,7 +211,7 @@ func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAns
 	for _, r := range group {
 		asked[r.id] = append(asked[r.id], r.ord)
 	}
-	err = e.notifyingDB.look(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.k.Base.Look(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -55,16 +55,16 @@ func (e *Engine) Run(ctx context.Context) error {
 			lookedAt = clock.Now()
 			e.learnMoves(ctx)
 		}
-		if e.notifyingDB.moves.refuse(ctx) != nil {
+		if e.k.Base.Moves.Refuse(ctx) != nil {
 			// nothing is to be done here
 		} else if next, err := e.quick(ctx); err != nil {
 			e.logError(ctx, "the sweep failed; retrying", err)
 		} else {
 			wait = min(wait, max(next, time.Millisecond))
 		}
-		if clock.Now().Sub(lastSeen) >= often && e.notifyingDB.moves.refuse(ctx) == nil {
+		if clock.Now().Sub(lastSeen) >= often && e.k.Base.Moves.Refuse(ctx) == nil {
 			lastSeen = clock.Now()
-			if err := e.notifyingDB.fits(ctx); err != nil {
+			if err := e.k.Base.Fits(ctx); err != nil {
 				e.logError(ctx, "checking the schema failed; retrying", err)
 			}
 			if err := e.flushSeen(ctx); err != nil {
@@ -77,9 +77,9 @@ func (e *Engine) Run(ctx context.Context) error {
 				e.logError(ctx, "giving gates to items failed; retrying", err)
 			}
 		}
-		if err := e.notifyingDB.excluded.Load(); err != nil {
+		if err := e.k.Base.Excluded(); err != nil {
 			stop()
-			return *err
+			return err
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -95,8 +95,8 @@ func (e *Engine) Run(ctx context.Context) error {
 // copy is given can be read, until the quarantine is over.
 func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.feed.Run(ctx) })
-	e.guard.Wait(ctx)
-	passes.Go(func() { e.guard.Answer(ctx) })
+	e.k.Guard.Wait(ctx)
+	passes.Go(func() { e.k.Guard.Answer(ctx) })
 	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { e.scheduleLoop(ctx) })
 	passes.Go(func() { e.bulkLoop(ctx) })
@@ -154,12 +154,6 @@ func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 		return err
 	})
 	return d, err
-}
-
-func (e *Engine) logError(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil && e.notifyingDB.moves.refuse(forAll(ctx)) == nil { // Run has said that nothing acts
-		e.log.WarnContext(ctx, what, "error", err)
-	}
 }
 
 // Sweep brings the transparency log up to date and makes one whole pass; see pawl.Sweeper.

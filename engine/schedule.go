@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/ticks"
 	"github.com/pawl-work/pawl/store"
@@ -60,7 +61,7 @@ func (e *Engine) newSchedule(ctx context.Context, op string, s *pawl.NewSchedule
 	if err != nil {
 		return nil, pawl.Invalid("/task", "cannot be written as JSON: %v", err)
 	}
-	return &store.ScheduleRow{ID: e.ids.next("sch"), Namespace: pawl.CallerOf(ctx).Namespace, Name: s.Name, Definition: string(text)}, nil
+	return &store.ScheduleRow{ID: e.k.IDs.Next("sch"), Namespace: pawl.CallerOf(ctx).Namespace, Name: s.Name, Definition: string(text)}, nil
 }
 
 // draftFirst refuses a schedule whose task would be refused now.
@@ -86,7 +87,7 @@ func (e *Engine) addSchedule(ctx context.Context, tx store.Tx, row *store.Schedu
 		return false, err
 	}
 	row.NextTick, row.NextAt = micros(&next), dueOf(rule, next)
-	if e.guard.Test() {
+	if e.k.Guard.Test() {
 		row.PausedAt, row.NextAt = &now, nil
 	}
 	if err := useIn(ctx, tx, now, "create schedule", blobsInText(row.Definition)); err != nil {
@@ -217,8 +218,8 @@ func (e *Engine) PauseSchedule(ctx context.Context, name string) (pawl.Schedule,
 
 // ResumeSchedule lets a schedule go on; see pawl.ScheduleKeeper.
 func (e *Engine) ResumeSchedule(ctx context.Context, name string) (pawl.Schedule, error) {
-	if e.guard.Test() {
-		return pawl.Schedule{}, offForGood("resume", "schedules")
+	if e.k.Guard.Test() {
+		return pawl.Schedule{}, kernel.OffForGood("resume", "schedules")
 	}
 	return e.changeSchedule(ctx, name, func(row *store.ScheduleRow, rule *ticks.Rule, now int64) bool {
 		if row.PausedAt == nil {
@@ -349,10 +350,10 @@ func (e *Engine) RunSchedule(ctx context.Context, name string) (pawl.Schedule, e
 			return store.WriteSchedules(ctx, tx, []store.ScheduleRow{row}, now)
 		})
 	})
-	if err = e.finish(ctx, s, err); err != nil {
+	if err = e.k.Finish(ctx, s, err); err != nil {
 		return pawl.Schedule{}, err
 	}
-	return e.showSchedule(&row, e.ids.now())
+	return e.showSchedule(&row, e.k.IDs.Now())
 }
 
 // createOf creates the task of a firing with the verbs of e, and notes it in the firing.
