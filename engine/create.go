@@ -44,8 +44,8 @@ func (d *draft) typeFields() store.TaskTypeFields {
 	return store.TaskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
 }
 
-// bytes returns the size of the draft's values.
-func (d *draft) bytes() int {
+// Bytes returns the size of the draft's values.
+func (d *draft) Bytes() int {
 	n := d.task.Bytes()
 	for i := range d.items {
 		n += len(d.items[i].Input)
@@ -176,7 +176,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 			said.take(out[i].Value, nil)
 			continue
 		}
-		if out[i].Err = room.Take(d.bytes()); out[i].Err != nil {
+		if out[i].Err = room.Take(d.Bytes()); out[i].Err != nil {
 			continue
 		}
 		d.ord = i
@@ -355,9 +355,9 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	if r != nil {
 		row.TypeVersion = r.Version
 	}
-	row.Schedule, row.TraceParent = store.Text(e.origin.schedule), store.Text(tracing.Of(ctx))
+	row.Schedule, row.TraceParent = store.Text(e.origin.Schedule), store.Text(tracing.Of(ctx))
 	row.Data = shared.summary(shared.forkOf(&row, summaryOf{Type: t.Type, Title: t.Title, Priority: t.Priority, Items: row.Items, Of: of,
-		Schedule: e.origin.schedule, Tick: e.origin.tick}))
+		Schedule: e.origin.Schedule, Tick: e.origin.Tick}))
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
 		d := r.planning(row, t, itemID)
 		return d, e.startConversation(&d, t)

@@ -108,12 +108,13 @@ type Options struct {
 // again.
 type Engine struct {
 	*core
+	rooms
 	k     *kernel.Kernel
 	db    store.DB      // k.DB, what its verbs run on: the database, or one transaction
 	scope *kernel.Scope // the shared transaction; nil = each verb has its own
 
-	origin origin // the tick of a schedule that its tasks are made by; the zero value = none
-	bulk   string // the task of the bulk call that its verbs are part of; "" = none
+	origin kernel.Origin // the tick of a schedule that its tasks are made by; the zero value = none
+	bulk   string        // the task of the bulk call that its verbs are part of; "" = none
 }
 
 // core is the state that all Engines of one open database share.
@@ -144,8 +145,6 @@ type core struct {
 	types         typeCache
 	named         namedTypes
 	sweeper       *sweep.Sweeper
-	resting       restingSchedules
-	schedulesDue  chan struct{} // tells the loop of Run that a schedule may be due
 	bulkMade      chan struct{} // tells the loop of Run that there is a new bulk call
 	running       sync.Mutex    // held by Run
 	observers     atomic.Pointer[[]pawl.Observer]
@@ -193,7 +192,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, schedulesDue: make(chan struct{}, 1),
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo,
 		bulkMade: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
@@ -202,7 +201,8 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}
-	e.db = e.k.DB
+	e.db, e.rooms = e.k.DB, newRooms(e.k)
+	e.wire()
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Log: o.Log})
 	e.openGroupCommitters()
@@ -281,7 +281,7 @@ func (e *Engine) start(ctx context.Context) error {
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
-		Objects: e.objectsOf, Signed: e.newestSigned}
+		Objects: e.objectsOf, Signed: e.newestSigned, Steps: roomSteps()}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.k.IDs.Set(now, clock.Now())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 )
@@ -195,3 +196,9 @@ func (e *Engine) SignAfter(ctx context.Context, size int64) error {
 
 // ForgetGates has this process read the numbers of keys again, as after some minutes.
 func (e *Engine) ForgetGates() { e.limits.forgetGates() }
+
+// Declared are the declarations of the rooms.
+func Declared() []kernel.Room { return declared() }
+
+// Rules are the rules of the doctor.
+func Rules() []store.RuleSearch { return doctorRules() }

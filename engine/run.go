@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -98,7 +99,7 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	e.k.Guard.Wait(ctx)
 	passes.Go(func() { e.k.Guard.Answer(ctx) })
 	passes.Go(func() { e.signLoop(ctx) })
-	passes.Go(func() { e.scheduleLoop(ctx) })
+	passes.Go(func() { schedules.Loop(store.WithLimit(ctx, passLimit), e.timetables) })
 	passes.Go(func() { e.bulkLoop(ctx) })
 	passes.Go(func() { e.advanceLoop(ctx) })
 	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
@@ -119,10 +120,7 @@ func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 		wait := peek
 		if d.schedule != nil && *d.schedule <= d.now {
 			wait = busy
-			select {
-			case e.schedulesDue <- struct{}{}:
-			default: // the loop has been told
-			}
+			schedules.Tell(e.timetables)
 		} else if d.schedule != nil {
 			wait = min(wait, time.Duration(*d.schedule-d.now)*time.Microsecond)
 		}
@@ -150,7 +148,7 @@ func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 		if d.now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		d.at, d.schedule, err = store.NextDue(ctx, tx, e.resting.ids(d.now)...)
+		d.at, d.schedule, err = store.NextDue(ctx, tx, schedules.Resting(e.timetables, d.now)...)
 		return err
 	})
 	return d, err
@@ -186,7 +184,7 @@ func (e *Engine) Tick(ctx context.Context) (pawl.Ticked, error) {
 	}
 	d, err := e.nextDue(ctx)
 	out := pawl.Ticked{Did: did}
-	for _, at := range []*int64{d.at, d.schedule, e.resting.until(d.now)} {
+	for _, at := range []*int64{d.at, d.schedule, schedules.RestUntil(e.timetables, d.now)} {
 		if at != nil {
 			out.Again(store.Stamp(*at))
 		}
@@ -209,7 +207,7 @@ func (e *Engine) tick(ctx context.Context) (s pawl.TickStats, err error) {
 	}
 	s.SweepStats, err = e.sweeper.Pass(ctx)
 	fire := func(ctx context.Context) (err error) {
-		s.Fired, err = e.fireSchedules(ctx)
+		s.Fired, err = schedules.Fire(ctx, e.timetables)
 		return err
 	}
 	for _, step := range []func(context.Context) error{fire, e.advanceAll, e.keyQueues,

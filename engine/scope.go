@@ -11,7 +11,7 @@ import (
 // over returns e with its verbs on another Kernel: the database, or a transaction that they share.
 func (e *Engine) over(k *kernel.Kernel) *Engine {
 	of := *e
-	of.k, of.db, of.scope = k, k.DB, k.Scope
+	of.k, of.db, of.scope, of.rooms = k, k.DB, k.Scope, e.rooms.over(k)
 	return &of
 }
 

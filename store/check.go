@@ -23,15 +23,30 @@ type Breach struct {
 	task    Text
 }
 
-// Rule is an invariant. The statement that searches for violations is the text of its name
-// in check.sql.
+// Rule is an invariant.
 type Rule struct {
 	Name   string
 	Says   string
 	Repair string
 }
 
-// Rules lists every rule.
+// RuleSearch is a rule with the statement that searches for its violations.
+type RuleSearch struct {
+	Rule
+	SQL string
+}
+
+// RuleSearches are those of Rules.
+func RuleSearches() []RuleSearch {
+	out := make([]RuleSearch, len(Rules))
+	for i, r := range Rules {
+		out[i] = RuleSearch{r, checkSQL[r.Name]}
+	}
+	return out
+}
+
+// Rules lists the rules of the store, whose statements are the texts of their names in check.sql. The rooms of the engine
+// have more.
 var Rules = []Rule{
 	{"file", "the database file is sound", "restore a backup"},
 	{"one place", "an item has a row in exactly one of ready, scheduled, waiting, leases, parked_items and finished_items",
@@ -83,10 +98,6 @@ var Rules = []Rule{
 		"set item_id and task_id to NULL, and charged to what the state says, or delete a reservation that no state fits"},
 	{"effects", "an effect has its item, an open one of an attempt has its lease, and the lease counts those that are open",
 		"resolve the effect, or set leases.effects to that number; set gone to 1 for an effect without a task"},
-	{"schedules", "a schedule counts its queued ticks, and has fired no tick that is still to come",
-		"set schedules.queued to the number of queued firings, and next_tick to the first tick after those that were fired"},
-	{"firings", "a tick has one firing, with a task exactly if it made or found one, which names the schedule; an open one has its schedule",
-		"delete the firing, or set open to 0"},
 	{"links of children", "a child is linked to its parent, one of the two exists and the other one is there or archived, " +
 		"and the parent counts its children",
 		"delete the link, or insert the row of the parent with the number of its children"},
@@ -128,13 +139,13 @@ func RuleOf(name string) Rule {
 // pageItems is the least number of items that one page of tasks covers.
 const pageItems = 20_000
 
-// Check searches for violations of every rule and passes them to report as they are found.
+// Check searches for violations of rules and passes them to report as they are found.
 // Each search is one statement in its own snapshot. It covers about 20,000 items and the
 // rest of the last task among them, so Check can run beside all other work. A task whose
 // deletion has begun, or that is still being copied, is skipped. blobs returns the object store of a name.
-func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, error), report func(Breach)) error {
+func Check(ctx context.Context, db DB, rules []RuleSearch, blobs func(place string) (objects.Store, error), report func(Breach)) error {
 	damaged := false
-	for _, r := range Rules {
+	for _, r := range rules {
 		if r.Name == "blob contents" && !damaged {
 			if err := r.changedBlobs(ctx, db, report); err != nil {
 				return err
@@ -153,7 +164,7 @@ func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, 
 		if r.Name == RuleArchive || r.Name == RuleRetention {
 			continue
 		}
-		if strings.Contains(checkSQL[r.Name], "$2") || r.Name == "file" && !db.Dialect().ChecksFile {
+		if strings.Contains(r.SQL, "$2") || r.Name == "file" && !db.Dialect().ChecksFile {
 			continue
 		}
 		if err := r.search(ctx, db, func(b Breach) { damaged = damaged || r.Name == "file"; report(b) }); err != nil {
@@ -172,8 +183,8 @@ func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, 
 		if err != nil {
 			return err
 		}
-		for _, r := range Rules {
-			if !strings.Contains(checkSQL[r.Name], "$2") {
+		for _, r := range rules {
+			if !strings.Contains(r.SQL, "$2") {
 				continue
 			}
 			if err := r.search(ctx, db, report, TaskID(after), TaskID(until)); err != nil {
@@ -194,7 +205,7 @@ func isPassing(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	return is, err
 }
 
-func (r Rule) search(ctx context.Context, db DB, report func(Breach), page ...any) error {
+func (r RuleSearch) search(ctx context.Context, db DB, report func(Breach), page ...any) error {
 	err := db.View(ctx, func(ctx context.Context, tx Tx) error {
 		found, err := r.find(ctx, tx, page)
 		if err != nil {
@@ -259,7 +270,7 @@ const pageBlobs = 100
 // longestWindow is the longest time for which a key is held without its task.
 const longestWindow = max(pawl.MaxUniqueSeconds, pawl.DebounceMaxTimes*pawl.MaxDebounceSeconds) * time.Second
 
-func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
+func (r RuleSearch) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 	if r.Name == "loose ends" {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -267,7 +278,7 @@ func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 		}
 		page = []any{now + longestWindow.Microseconds()}
 	}
-	rows, err := tx.Query(ctx, checkSQL[r.Name], page...)
+	rows, err := tx.Query(ctx, r.SQL, page...)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func LastSeen(ctx context.Context, tx Tx, namespace, typ string) (*time.Time, er
 			return nil, err
 		}
 		if list := typesOf(types); slices.Contains(list, typ) || (liveTypes{list}).take(typ) {
-			return stampOf(&at), nil
+			return StampOf(&at), nil
 		}
 	}
 	return nil, rows.Err()

@@ -46,35 +46,37 @@ var arrows = map[string][]string{
 		"engine/internal/kernel",
 		"engine/internal/queue",
 		"engine/internal/rules",
+		"engine/internal/schedules",
 		"engine/internal/stream",
 		"engine/internal/taskwait",
-		"engine/internal/ticks",
 		"internal/idform",
 		"internal/nearest",
 		"internal/watch",
 	},
 	"engine/internal/effects":  {"", "store", "engine/internal/rules"},
 	"engine/internal/identity": {"", "store"},
-	"engine/internal/kernel":   {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity"},
-	"engine/internal/stream":   {"", "store", "internal/watch"},
-	"engine/internal/taskwait": {"", "store", "internal/watch"},
-	"engine/internal/ticks":    {""},
-	"engine/internal/queue":    {"", "store", "internal/watch"},
-	"engine/internal/commit":   {"", "store"},
-	"engine/internal/rules":    {"", "schema", "internal/jsonscan"},
-	"worker":                   {"", "tracing"},
-	"worker/rabbitmq":          {""},
-	"agent":                    {"", "schema", "tracing"},
-	"relay":                    {"", "internal/nearest", "tracing"},
-	"relay/rabbitmq":           {"", "relay"},
-	"relay/nats":               {"", "relay"},
-	"relay/webhook":            {"", "relay"},
-	"access":                   {"", "api"}, // RequireTask answers with problems
-	"access/signin":            {"", "access"},
-	"inbound":                  {""},
-	"internal/gate":            {"", "access", "api"},
-	"internal/push":            {"", "relay/webhook"},
-	"engine/metrics":           {""},
+	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules",
+		"engine/internal/schedules/ticks"},
+	"engine/internal/schedules/ticks": {""},
+	"engine/internal/kernel":          {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity"},
+	"engine/internal/stream":          {"", "store", "internal/watch"},
+	"engine/internal/taskwait":        {"", "store", "internal/watch"},
+	"engine/internal/queue":           {"", "store", "internal/watch"},
+	"engine/internal/commit":          {"", "store"},
+	"engine/internal/rules":           {"", "schema", "internal/jsonscan"},
+	"worker":                          {"", "tracing"},
+	"worker/rabbitmq":                 {""},
+	"agent":                           {"", "schema", "tracing"},
+	"relay":                           {"", "internal/nearest", "tracing"},
+	"relay/rabbitmq":                  {"", "relay"},
+	"relay/nats":                      {"", "relay"},
+	"relay/webhook":                   {"", "relay"},
+	"access":                          {"", "api"}, // RequireTask answers with problems
+	"access/signin":                   {"", "access"},
+	"inbound":                         {""},
+	"internal/gate":                   {"", "access", "api"},
+	"internal/push":                   {"", "relay/webhook"},
+	"engine/metrics":                  {""},
 	"server": {"", "api", "access", "engine/metrics", "inbound", "internal/idform", "internal/jsonscan",
 		"internal/strictjson", "tracing"},
 	"mcp": {"", "api", "access", "schema", "internal/idform", "internal/jsonscan", "internal/nearest",
@@ -215,6 +217,27 @@ func TestArrowsPointDown(t *testing.T) {
 			}
 		}
 	})
+}
+
+// rooms are the features of the engine that have a package of their own.
+var rooms = []string{"engine/internal/schedules"}
+
+// A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.
+func TestRoomsMeetByTheKernel(t *testing.T) {
+	for _, room := range rooms {
+		if !slices.Contains(arrows[room], "engine/internal/kernel") {
+			t.Errorf("%s has no kernel", room)
+		}
+		for from, row := range arrows {
+			for _, to := range row {
+				inside := from == room || strings.HasPrefix(from, room+"/")
+				other := func(r string) bool { return r != room && (to == r || strings.HasPrefix(to, r+"/")) }
+				if inside && (to == "engine" || slices.ContainsFunc(rooms, other)) {
+					t.Errorf("%s may not import %s", from, to)
+				}
+			}
+		}
+	}
 }
 
 // rowOf returns the row of a package.

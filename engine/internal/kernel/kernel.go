@@ -22,6 +22,10 @@ type Core struct {
 	Log   *slog.Logger
 	Guard *identity.Guard // set when the schema is up to date
 
+	// Work returns the verbs of tasks over a Kernel. Their tasks have an origin.
+	Work func(k *Kernel, of Origin) Tasks
+	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
+	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.
 	Unclaimed func(ctx context.Context)
 }
@@ -52,6 +56,9 @@ func (k *Kernel) In(tx any) *Kernel {
 	s.admits = k.Base.admission(s.Tx)
 	return k.over(s)
 }
+
+// Tasks returns the verbs of tasks. Their tasks have an origin.
+func (k *Kernel) Tasks(of Origin) Tasks { return k.Work(k, of) }
 
 // over returns a Kernel whose verbs share a transaction.
 func (k *Kernel) over(s *Scope) *Kernel { return &Kernel{Core: k.Core, DB: s, Scope: s} }
