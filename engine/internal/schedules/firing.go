@@ -59,39 +59,27 @@ func freeTick(ctx context.Context, tx store.Tx, scheduleID string, tick int64) (
 
 // queuedTicks returns the oldest queued tick of each of some schedules.
 func queuedTicks(ctx context.Context, tx store.Tx, ids []string) (map[string]int64, error) {
-	rows, err := tx.Query(ctx, texts["queued firings"], store.List(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]int64{}
-	for rows.Next() {
+	return out, store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var id string
 		var tick int64
-		if err := rows.Scan(&id, &tick); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&id, &tick)
 		out[id] = tick
-	}
-	return out, rows.Err()
+		return err
+	}, texts["queued firings"], store.List(ids))
 }
 
 // openTasks returns the unfinished tasks of some schedules, which are locked. Firings whose
 // task has ended, failed or is removed are closed.
 func openTasks(ctx context.Context, tx store.Tx, ids []string) (map[string][]string, error) {
-	rows, err := tx.Query(ctx, texts["open firings"], store.List(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string][]string{}
 	var closed [][]any
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var id, task string
 		var tick int64
 		var state store.Text
 		if err := rows.Scan(&id, &tick, (*store.TaskID)(&task), &state); err != nil {
-			return nil, err
+			return err
 		}
 		switch s := pawl.TaskState(state); {
 		case s == "" || s.Ended() || s == pawl.TaskFailed || s == pawl.TaskDeadLettered:
@@ -99,11 +87,11 @@ func openTasks(ctx context.Context, tx store.Tx, ids []string) (map[string][]str
 		default:
 			out[id] = append(out[id], task)
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}, texts["open firings"], store.List(ids))
+	if err != nil {
 		return nil, err
 	}
-	rows.Close()
 	return out, tx.ExecEach(ctx, texts["close firing"], closed)
 }
 
@@ -121,26 +109,20 @@ func listFirings(ctx context.Context, tx store.Tx, namespace string, f pawl.Firi
 		}
 		query, args = texts["firings before"], append(args, before)
 	}
-	rows, err := tx.Query(ctx, query, append(args, f.Limit+1)...)
-	if err != nil {
-		return pawl.List[pawl.Firing]{}, err
-	}
-	defer rows.Close()
-	var out []pawl.Firing
-	for rows.Next() {
-		v := pawl.Firing{Schedule: s.Name}
+	out, err := store.All(ctx, tx, query, append(args, f.Limit+1), func(rows store.Rows, v *pawl.Firing) error {
+		v.Schedule = s.Name
 		var tick, fired int64
 		var until *int64
 		var manual int
 		var failure store.Text
 		if err := rows.Scan(&tick, &until, &v.Outcome, &manual, (*store.TaskID)(&v.TaskID), &failure, &fired); err != nil {
-			return pawl.List[pawl.Firing]{}, err
+			return err
 		}
 		v.Tick, v.Until, v.FiredAt = store.Stamp(tick), store.StampOf(until), store.Stamp(fired)
 		v.Manual, v.Error = manual == 1, store.FailureOf(failure)
-		out = append(out, v)
-	}
-	return store.Paged(out, f.Limit, func(v pawl.Firing) string { return strconv.FormatInt(v.Tick.UnixMicro(), 10) }), rows.Err()
+		return nil
+	})
+	return store.Paged(out, f.Limit, func(v pawl.Firing) string { return strconv.FormatInt(v.Tick.UnixMicro(), 10) }), err
 }
 
 // removeFirings removes up to limit firings from before a time. Queued ticks stay, and so do

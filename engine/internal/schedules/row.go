@@ -52,23 +52,13 @@ func (r *Row) lastTask() *string {
 }
 
 func read(ctx context.Context, tx store.Tx, where string, args ...any) ([]Row, error) {
-	rows, err := tx.Query(ctx, texts["schedules"]+"\n"+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Row
-	for rows.Next() {
-		var r Row
+	return store.All(ctx, tx, texts["schedules"]+"\n"+where, args, func(rows store.Rows, r *Row) error {
 		var typed int
-		if err := rows.Scan(&r.ID, &r.Namespace, &r.Name, &r.Definition, &typed, &r.Version, &r.NextTick, &r.NextAt, &r.Queued, &r.LastTick,
-			(*store.TaskID)(&r.LastTaskID), &r.Error, &r.ErrorAt, &r.PausedAt, &r.CreatedAt, &r.UpdatedAt); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&r.ID, &r.Namespace, &r.Name, &r.Definition, &typed, &r.Version, &r.NextTick, &r.NextAt, &r.Queued, &r.LastTick,
+			(*store.TaskID)(&r.LastTaskID), &r.Error, &r.ErrorAt, &r.PausedAt, &r.CreatedAt, &r.UpdatedAt)
 		r.Typed = typed == 1
-		out = append(out, r)
-	}
-	return out, rows.Err()
+		return err
+	})
 }
 
 // get reads a schedule. One that does not exist is not_found.
