@@ -46,7 +46,7 @@ func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int)
 			now, err := tx.Now(ctx)
 			if err == nil {
 				_, err = store.Apply(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: "cancel", ItemIDs: batch,
-					Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: bulkData(e.bulk)})
+					Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: e.origin.Data()})
 			}
 			return err
 		})

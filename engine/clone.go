@@ -82,7 +82,7 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 			said.take(nil, err)
 			continue
 		}
-		said.take(d.answer(0), nil)
+		said.take(d.Answer(0), nil)
 		d.ord = i
 		room.rows -= d.rows()
 		drafts = append(drafts, d)

@@ -126,7 +126,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		return err
 	}
 	for _, b := range made {
-		out[ords[b.ord]].Value = plain[b.ord].answer(b.now)
+		out[ords[b.ord]].Value = plain[b.ord].Answer(b.now)
 	}
 	e.after(func() { e.created(plain, made[0].now) })
 	return nil
@@ -146,7 +146,7 @@ func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task
 		return err
 	}
 	for i := range drafts {
-		out[drafts[i].ord].Value = drafts[i].answer(made[i].now)
+		out[drafts[i].ord].Value = drafts[i].Answer(made[i].now)
 	}
 	e.after(func() { e.created(drafts, made[0].now) })
 	return nil
@@ -305,7 +305,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 		}
 		if older == "" {
 			e.after(func() { e.created([]draft{d}, now) })
-			return d.answer(now), nil
+			return d.Answer(now), nil
 		}
 		t, err := e.GetTask(ctx, older)
 		t.Deduplicated = true
@@ -465,8 +465,8 @@ func (d *drafting) only(it store.NewItem) []store.NewItem {
 	return d.items[n-1 : n : n]
 }
 
-// answer returns the task as it is right after its creation.
-func (d *draft) answer(now int64) pawl.Task {
+// Answer returns the task as it is right after its creation.
+func (d *draft) Answer(now int64) pawl.Task {
 	payload := d.task.Payload
 	if d.task.Solo {
 		payload = &d.items[0].Input

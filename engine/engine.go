@@ -113,7 +113,7 @@ type Engine struct {
 	db    store.DB      // k.DB, what its verbs run on: the database, or one transaction
 	scope *kernel.Scope // the shared transaction; nil = each verb has its own
 
-	origin kernel.Origin // the tick of a schedule that its tasks are made by; the zero value = none
+	origin kernel.Origin // what makes its calls; the zero value = a caller
 	bulk   string        // the task of the bulk call that its verbs are part of; "" = none
 }
 
@@ -145,8 +145,7 @@ type core struct {
 	types         typeCache
 	named         namedTypes
 	sweeper       *sweep.Sweeper
-	bulkMade      chan struct{} // tells the loop of Run that there is a new bulk call
-	running       sync.Mutex    // held by Run
+	running       sync.Mutex // held by Run
 	observers     atomic.Pointer[[]pawl.Observer]
 	backlogMinute int64                         // the last minute whose backlog is stored; of Run
 	active        atomic.Bool                   // a Run is in progress
@@ -192,8 +191,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo,
-		bulkMade: make(chan struct{}, 1)}}
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.k = kernel.New(&kernel.DB{DB: db, Wake: func() { e.hub.Wake(watch.Commits()) }, Statement: o.Statement}, o.Log)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -100,7 +101,7 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.k.Guard.Answer(ctx) })
 	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { schedules.Loop(store.WithLimit(ctx, passLimit), e.timetables) })
-	passes.Go(func() { e.bulkLoop(ctx) })
+	passes.Go(func() { bulk.Loop(ctx, e.bulks) })
 	passes.Go(func() { e.advanceLoop(ctx) })
 	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
@@ -211,7 +212,7 @@ func (e *Engine) tick(ctx context.Context) (s pawl.TickStats, err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{fire, e.advanceAll, e.keyQueues,
-		func(ctx context.Context) error { return e.runBulks(ctx, bulkInSweep) }, e.settleAwaited} {
+		func(ctx context.Context) error { return bulk.Run(ctx, e.bulks, bulk.InSweep) }, e.settleAwaited} {
 		if err == nil {
 			err = e.unlessLocked(ctx, step)
 		}

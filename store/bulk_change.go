@@ -104,8 +104,3 @@ func TasksToUpdate(ctx context.Context, tx Tx, taskIDs []string) (out []pawl.Tas
 func eachRow(ctx context.Context, tx Tx, query string, args []any, fn func(rows Rows) error) error {
 	return EachRow(ctx, tx, fn, query, args...)
 }
-
-// TouchedTasks returns the tasks among taskIDs that have an event with the given data.
-func TouchedTasks(ctx context.Context, tx Tx, taskIDs []string, data Text) ([]string, error) {
-	return TaskIDs(ctx, tx, bulkSQL["touched"], TaskList(taskIDs), data)
-}

@@ -148,7 +148,7 @@ func (r *Schedules) fireRound(ctx context.Context, round []*candidate) (done int
 			done++
 		}
 		if len(all.drafts) > 0 {
-			if err := r.k.Tasks(kernel.Origin{}).Insert(ctx, w, all.drafts); err != nil {
+			if _, err := r.k.Tasks(kernel.Origin{}).Insert(ctx, w, all.drafts); err != nil {
 				return err
 			}
 		}

@@ -66,7 +66,7 @@ func (r *Schedules) newSchedule(ctx context.Context, op string, s *pawl.NewSched
 
 // draftFirst refuses a schedule whose task would be refused now.
 func (r *Schedules) draftFirst(ctx context.Context, row *Row, s *pawl.NewSchedule) error {
-	d, err := r.k.Tasks(kernel.Origin{}).Draft(ctx, &s.Task, false)
+	d, err := r.k.Tasks(kernel.Origin{}).Draft(ctx, &s.Task, kernel.Allowed{})
 	if err != nil {
 		return rules.Under("/task", err)
 	}
@@ -383,7 +383,7 @@ func madeBy(k *kernel.Kernel, row *Row, tick int64) kernel.Tasks {
 // draftTick drafts the task of a tick. A type that was registered when the schedule was
 // created has to be there.
 func draftTick(ctx context.Context, k *kernel.Kernel, row *Row, d *pawl.NewSchedule, tick int64) (kernel.Draft, error) {
-	out, err := madeBy(k, row, tick).Draft(ctx, &d.Task, true)
+	out, err := madeBy(k, row, tick).Draft(ctx, &d.Task, kernel.Allowed{Stored: true})
 	if err == nil && row.Typed && !out.Typed() {
 		err = pawl.Invalid("/type", "the type %s is not registered any more", d.Task.Type)
 	}
