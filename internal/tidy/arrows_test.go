@@ -56,29 +56,24 @@ var arrows = map[string][]string{
 	},
 	"engine/internal/effects":  {"", "store", "engine/internal/rules"},
 	"engine/internal/identity": {"", "store"},
-	"engine/internal/bulk":     {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
-	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules",
-		"engine/internal/schedules/ticks"},
-	"engine/internal/schedules/ticks": {""},
-	"engine/internal/kernel":          {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity"},
-	"engine/internal/stream":          {"", "store", "internal/watch"},
-	"engine/internal/taskwait":        {"", "store", "internal/watch"},
-	"engine/internal/queue":           {"", "store", "internal/watch"},
-	"engine/internal/commit":          {"", "store"},
-	"engine/internal/rules":           {"", "schema", "internal/jsonscan"},
-	"worker":                          {"", "tracing"},
-	"worker/rabbitmq":                 {""},
-	"agent":                           {"", "schema", "tracing"},
-	"relay":                           {"", "internal/nearest", "tracing"},
-	"relay/rabbitmq":                  {"", "relay"},
-	"relay/nats":                      {"", "relay"},
-	"relay/webhook":                   {"", "relay"},
-	"access":                          {"", "api"}, // RequireTask answers with problems
-	"access/signin":                   {"", "access"},
-	"inbound":                         {""},
-	"internal/gate":                   {"", "access", "api"},
-	"internal/push":                   {"", "relay/webhook"},
-	"engine/metrics":                  {""},
+	"engine/internal/stream":   {"", "store", "internal/watch"},
+	"engine/internal/taskwait": {"", "store", "internal/watch"},
+	"engine/internal/queue":    {"", "store", "internal/watch"},
+	"engine/internal/commit":   {"", "store"},
+	"engine/internal/rules":    {"", "schema", "internal/jsonscan"},
+	"worker":                   {"", "tracing"},
+	"worker/rabbitmq":          {""},
+	"agent":                    {"", "schema", "tracing"},
+	"relay":                    {"", "internal/nearest", "tracing"},
+	"relay/rabbitmq":           {"", "relay"},
+	"relay/nats":               {"", "relay"},
+	"relay/webhook":            {"", "relay"},
+	"access":                   {"", "api"}, // RequireTask answers with problems
+	"access/signin":            {"", "access"},
+	"inbound":                  {""},
+	"internal/gate":            {"", "access", "api"},
+	"internal/push":            {"", "relay/webhook"},
+	"engine/metrics":           {""},
 	"server": {"", "api", "access", "engine/metrics", "inbound", "internal/idform", "internal/jsonscan",
 		"internal/strictjson", "tracing"},
 	"mcp": {"", "api", "access", "schema", "internal/idform", "internal/jsonscan", "internal/nearest",
@@ -177,7 +172,15 @@ var arrows = map[string][]string{
 	"internal/testserver": {},
 	"internal/testterm":   {},
 	"internal/watch":      {},
+
+	// The rooms of the engine, and what they stand on.
+	"engine/internal/kernel":    {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity"},
+	"engine/internal/bulk":      {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
+	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks},
+	ticks:                       {""},
 }
+
+const ticks = "engine/internal/schedules/ticks"
 
 // plain packages have no dependencies besides the standard library.
 var plain = []string{"", "api", "client"}
