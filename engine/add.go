@@ -106,7 +106,7 @@ func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions
 	d := draft{task: row, items: make([]store.NewItem, len(call.Items))}
 	like := pawl.NewTask{MaxAttempts: r.MaxAttempts}
 	for i := range call.Items {
-		d.items[i] = newItem(&row, &like, &call.Items[i], e.ids.next("itm"), room.Position+i)
+		d.items[i] = newItem(&row, &like, &call.Items[i], e.k.IDs.Next("itm"), room.Position+i)
 	}
 	return r.drafted(d)
 }

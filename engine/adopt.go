@@ -9,12 +9,10 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/identity"
+	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
-
-// adoptBatch is how many schedules one transaction of an adoption changes.
-const adoptBatch = 500
 
 // Adoption is what Adopt has done.
 type Adoption struct {
@@ -60,7 +58,7 @@ func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
 		how = "copy"
 	}
 	out.Adopted = &how
-	e.guard.Lift(ctx)
+	e.k.Guard.Lift(ctx)
 	return out, nil
 }
 
@@ -82,7 +80,7 @@ func (e *Engine) endLeases(ctx context.Context) (ended int64, err error) {
 }
 
 // adopt is the part of Adopt that is done as a whole.
-func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, schedules int64, err error) {
+func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, fromNow int64, err error) {
 	position, leaves, err := identity.Shared(ctx, tx)
 	if err != nil {
 		return 0, 0, err
@@ -96,7 +94,7 @@ func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, sc
 	if err := disableRelays(ctx, tx, asCopy); err != nil {
 		return 0, 0, err
 	}
-	if schedules, err = schedulesFromNow(ctx, tx, asCopy); err != nil {
+	if fromNow, err = schedules.FromNow(ctx, tx, asCopy); err != nil {
 		return 0, 0, err
 	}
 	secret := make([]byte, 32)
@@ -104,7 +102,7 @@ func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, sc
 	if err := store.RenewTokenSecret(ctx, tx, hex.EncodeToString(secret)); err != nil {
 		return 0, 0, err
 	}
-	return epoch, schedules, e.guard.Adopt(ctx, tx, asCopy)
+	return epoch, fromNow, e.k.Guard.Adopt(ctx, tx, asCopy)
 }
 
 // beginLog begins a new history of the log, which has leaves in common with the one before.
@@ -164,54 +162,4 @@ func disableRelays(ctx context.Context, tx store.Tx, asCopy bool) error {
 		}
 	}
 	return nil
-}
-
-// schedulesFromNow lets all schedules begin from now, without the ticks that were missed or queued. In a copy for
-// tests they are paused.
-func schedulesFromNow(ctx context.Context, tx store.Tx, asCopy bool) (n int64, err error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for after := ""; ; {
-		rows, err := store.LockSchedules(ctx, tx, after, adoptBatch)
-		if err != nil || len(rows) == 0 {
-			return n, err
-		}
-		after = rows[len(rows)-1].ID
-		changed := rows[:0]
-		for _, row := range rows {
-			if row.PausedAt != nil && row.Queued == 0 {
-				continue
-			}
-			if err := store.DropQueuedTicks(ctx, tx, row.ID); err != nil {
-				return n, err
-			}
-			row.Queued, row.UpdatedAt = 0, now
-			if row.PausedAt == nil {
-				beginFrom(&row, now, asCopy)
-				n++
-			}
-			changed = append(changed, row)
-		}
-		if len(changed) > 0 {
-			if err := store.WriteSchedules(ctx, tx, changed, now); err != nil {
-				return n, err
-			}
-		}
-	}
-}
-
-// beginFrom lets a schedule begin from now. One whose rule cannot be read any more has no next tick.
-func beginFrom(row *store.ScheduleRow, now int64, asCopy bool) {
-	row.NextTick, row.NextAt = nil, nil
-	if rule, err := ruleOf(row); err != nil {
-		row.Error, row.ErrorAt = failureText(err), &now
-	} else {
-		row.NextTick = nextTick(rule, now)
-		row.NextAt = nextLook(rule, row, now)
-	}
-	if asCopy {
-		row.PausedAt, row.NextAt = &now, nil
-	}
 }

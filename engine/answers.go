@@ -20,7 +20,7 @@ type answers struct {
 
 // answers returns the room of a batch whose answers have what is stored. The answers to the calls of
 // a bulk call are not sent.
-func (e *Engine) answers(op string) *answers { return &answers{op: op, unbounded: e.bulk != ""} }
+func (e *Engine) answers(op string) *answers { return &answers{op: op, unbounded: e.origin.Bulk != ""} }
 
 // full refuses a call of a batch whose earlier calls have as many bytes as an answer may have. It
 // is asked before the call is carried out, so that what is refused has had no effect. The first

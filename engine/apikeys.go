@@ -29,7 +29,7 @@ func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.A
 	if err := rules.CheckAPIKey(&n); err != nil {
 		return key, "", err
 	}
-	id := e.ids.next("key")
+	id := e.k.IDs.Next("key")
 	token = "pawl_" + strings.TrimPrefix(id, "key_") + "_" + rand.Text()
 	row := store.APIKeyRow{
 		SecretHash: hashToken(token),

@@ -84,7 +84,7 @@ func (e *Engine) PutBudget(ctx context.Context, name string, n pawl.NewBudget) (
 				return pawl.Budget{}, effects{}, err
 			}
 		}
-		b, woken, created, err := store.PutBudget(ctx, tx, e.ids.next("bgt"), c.Namespace, name, n, actor(c, pawl.ActorUser, ""))
+		b, woken, created, err := store.PutBudget(ctx, tx, e.k.IDs.Next("bgt"), c.Namespace, name, n, actor(c, pawl.ActorUser, ""))
 		out := b.Budget()
 		out.Created = created
 		return out, effects{queued: woken}, err
@@ -134,7 +134,7 @@ func (e *Engine) ReserveBudget(ctx context.Context, budget string, call pawl.Res
 	if err := e.ours(ctx, call.Fence()); err != nil {
 		return pawl.Reserved{}, err
 	}
-	id := e.ids.next("rsv")
+	id := e.k.IDs.Next("rsv")
 	out, done, err := quickly(ctx, e, func(ctx context.Context, tx store.Tx, hot store.Hot) (pawl.Reserved, bool, error) {
 		return hot.Reserve(ctx, tx, fenceRow(pawl.CallerOf(ctx), call.Fence()), id, budget, &call)
 	})

@@ -63,7 +63,7 @@ func (e *Engine) asks(ctx context.Context, tx store.Tx, g *store.LockedItem, op 
 	plain, before := *r, *r.Exhausted
 	out, err := e.askForBudget(ctx, tx, g, call, refusal)
 	if err == nil && r.Exhausted.TaskID != "" {
-		e.scope.refusals = append(e.scope.refusals, func(ctx context.Context, e *Engine) error {
+		e.ifUndone(func(ctx context.Context, e *Engine) error {
 			*r, *plain.Exhausted = plain, before
 			var out effects
 			err := e.withLockedItem(ctx, call.Fence(), op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {

@@ -22,7 +22,7 @@ func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int)
 	if s != nil {
 		db = s.DB
 	}
-	if s != nil && (s.begun || s.free == nil) || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen ||
+	if s != nil && (s.Begun || s.Free == nil) || call.ItemIDs != nil || len(call.TaskID) > pawl.MaxIDLen ||
 		len(call.Reason) > pawl.MaxReasonLen {
 		return nil
 	}
@@ -39,14 +39,14 @@ func (e *Engine) cancelAhead(ctx context.Context, call *pawl.TaskCall, keep int)
 					return err
 				}
 				var err error
-				if free, err = s.free(ctx, tx); err != nil || !free {
+				if free, err = s.Free(ctx, tx); err != nil || !free {
 					return err
 				}
 			}
 			now, err := tx.Now(ctx)
 			if err == nil {
 				_, err = store.Apply(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: "cancel", ItemIDs: batch,
-					Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: bulkData(e.bulk)})
+					Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: e.origin.Data()})
 			}
 			return err
 		})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -32,15 +33,21 @@ func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 		}
 	}
 	ctx = forAll(store.WithLimit(ctx, checkLimit))
-	err := store.Check(ctx, e.db, e.objectsOf, report)
+	rules := doctorRules()
+	err := store.Check(ctx, e.db, rules, e.objectsOf, report)
 	if err == nil && found["file"] == 0 {
 		err = e.sweeper.Check(ctx, report)
 	}
-	for _, r := range store.Rules {
+	for _, r := range rules {
 		if n := found[r.Name]; n > breachesShown {
 			out = append(out,
 				Breach{Rule: r.Name, Subject: fmt.Sprintf("%d more", n-breachesShown), Found: fmt.Sprintf("%d in all", n), Repair: r.Repair})
 		}
 	}
 	return out, err
+}
+
+// doctorRules are the rules of the store and those of the rooms.
+func doctorRules() []store.RuleSearch {
+	return append(store.RuleSearches(), ofRooms(func(r kernel.Room) []store.RuleSearch { return r.Rules })...)
 }

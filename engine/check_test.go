@@ -548,7 +548,7 @@ func TestCheckFindsEveryBreach(t *testing.T) {
 				t.Fatalf("after %s: %+v", b.mend, found)
 			}
 		}
-		for _, r := range store.Rules {
+		for _, r := range engine.Rules() {
 			if !tried[r.Name] {
 				t.Errorf("the rule %q was not broken here", r.Name)
 			}

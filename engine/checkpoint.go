@@ -61,7 +61,7 @@ func (e *Engine) checkpointLarge(ctx context.Context, c *pawl.CheckpointCall) (p
 	if err != nil {
 		return pawl.CheckpointRef{}, err
 	}
-	ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
+	ref := pawl.CheckpointRef{ID: e.k.IDs.Next("ckp")}
 	err = e.withLockedItem(ctx, c.Fence, "checkpoint", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		if err := g.Start(ctx, tx); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (e *Engine) checkpointSmall(ctx context.Context, calls []pawl.CheckpointCal
 		check:     (*rules.Fields).Checkpoint,
 		value:     func(p *pawl.CheckpointCall) []byte { return p.Snapshot },
 		row: func(_ int, p *pawl.CheckpointCall) store.Checkpoint {
-			return store.Checkpoint{Fence: fenceRow(c, p.Fence), ID: e.ids.next("ckp"), Type: p.Type, Name: store.Text(p.Name),
+			return store.Checkpoint{Fence: fenceRow(c, p.Fence), ID: e.k.IDs.Next("ckp"), Type: p.Type, Name: store.Text(p.Name),
 				ArgsHash: store.Text(p.ArgsHash), Snapshot: rules.OrNull(p.Snapshot), Metadata: store.Text(p.Metadata)}
 		},
 		answer: func(_ *pawl.CheckpointCall, a *store.Checkpointed) (pawl.CheckpointRef, effects) {

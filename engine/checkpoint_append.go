@@ -81,7 +81,7 @@ func (e *Engine) appendOwn(ctx context.Context, op string, c *pawl.CheckpointApp
 		if err != nil {
 			return out, err
 		}
-		a.Checkpoints[i] = store.OwnCheckpoint{OnConflict: p.OnConflict, SavedCheckpoint: store.SavedCheckpoint{ID: e.ids.next("ckp"),
+		a.Checkpoints[i] = store.OwnCheckpoint{OnConflict: p.OnConflict, SavedCheckpoint: store.SavedCheckpoint{ID: e.k.IDs.Next("ckp"),
 			Type: p.Type, Name: store.Text(p.Name), ArgsHash: store.Text(p.ArgsHash), Snapshot: snapshot, Metadata: store.Text(p.Metadata)}}
 	}
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {

@@ -117,7 +117,7 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 			return err
 		}
 		if made, err = e.insertInTx(ctx, tx, []draft{d}); err == nil {
-			out = d.answer(made[0].now)
+			out = d.Answer(made[0].now)
 		}
 		return err
 	})
@@ -392,7 +392,7 @@ const deletesAtOnce = 8
 func (e *Engine) deleteSome(ctx context.Context, p *store.PassedOn, ids []string, reason string, held *heldChildren,
 	most *atomic.Int64) error {
 	c := pawl.CallerOf(ctx)
-	by := store.Deletion{Key: c.Key, Reason: reason, Bulk: e.bulk, Actor: actor(c, pawl.ActorUser, "")}
+	by := store.Deletion{Key: c.Key, Reason: reason, Bulk: e.origin.Bulk, Actor: actor(c, pawl.ActorUser, "")}
 	for some := range slices.Chunk(ids, childrenTogether) {
 		if room := most.Add(-int64(len(some))) + int64(len(some)); room < int64(len(some)) {
 			some = some[:max(0, room)]

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -30,7 +31,7 @@ const (
 	lockedParent = 500 * time.Millisecond
 	lockedMemory = childrenPeek
 	// lockedRow is how long work in the background waits for each locked row.
-	lockedRow = 100 * time.Millisecond
+	lockedRow = kernel.LockedRow
 )
 
 // lockedRows are items that wait for children, and parents whose children are to be cancelled, of

@@ -27,7 +27,7 @@ func (e *Engine) cancelTogether(ctx context.Context, ids []string, reason string
 			return done, effects{}, err
 		}
 		done, err = store.ApplyToPlain(ctx, tx, now, store.Change{Namespace: c.Namespace, Verb: "cancel", Actor: actor(c, pawl.ActorUser, ""),
-			Reason: store.Text(reason), Data: bulkData(e.bulk)}, held)
+			Reason: store.Text(reason), Data: e.origin.Data()}, held)
 		return done, effects{queued: done.Released, children: done.Children}, err
 	})
 	if err != nil {

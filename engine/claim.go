@@ -76,7 +76,7 @@ func (s *claimOp) claim(ctx context.Context) error {
 func (s *claimOp) prepare(ctx context.Context) error {
 	req := &s.req
 	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // also if a check below fails: the call is tried again
-		scope.wait = max(scope.wait, time.Duration(req.WaitSeconds)*time.Second)
+		scope.Wait = max(scope.Wait, time.Duration(req.WaitSeconds)*time.Second)
 	}
 	if err := rules.CheckClaim(req); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, ag
 	if byType && !s.tried && s.req.WaitSeconds > 0 {
 		empty, remote = e.queues.IsEmpty(ns, s.req.Types, woken)
 	}
-	waited := s.waits && (s.tried || e.scope != nil && e.scope.waited)
+	waited := s.waits && (s.tried || e.scope != nil && e.scope.Waited)
 	if s.tried = true; empty && !remote {
 		return false, 0, nil
 	}
@@ -399,7 +399,7 @@ func (e *Engine) claimBy(ctx context.Context, cl *store.Claim, group []claimCall
 		})
 	}
 	if e.scope != nil && len(rows) > 0 {
-		e.scope.claimed = true
+		e.scope.Claimed = true
 	}
 	return rows, nil
 }

@@ -112,7 +112,7 @@ func remaining(group []claimCall, got []store.Claimed) rest {
 // seesLeases refuses a claim from a queue with limits in a transaction that does not see all
 // leases.
 func (e *Engine) seesLeases(ctx context.Context) error {
-	if e.scope == nil || !e.scope.own {
+	if e.scope == nil || !e.scope.Own {
 		return nil
 	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -272,7 +272,7 @@ func (e *Engine) tryLimited(ctx context.Context, c *limitedClaim) (rows []store.
 		case err != nil:
 		case a.Busy && len(rows) == 0: // a transaction that goes on must not keep its locks
 			err = errBusy
-		case e.inTx() && c.only == nil && c.exact == nil && a.TookMore():
+		case e.k.InTx() && c.only == nil && c.exact == nil && a.TookMore():
 			c.exact, c.turn, err = a.Picks, a.Turn, errTookMore
 		}
 		return rows, err
@@ -301,7 +301,7 @@ func (e *Engine) claimAdmitted(ctx context.Context, tx store.Tx, cl store.Claim,
 	}
 	gate, _ := e.limits.gate(gateKey{q.ID, "", ""})
 	a, err := store.Admit(ctx, tx, hot,
-		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only, Last: last, NoWait: e.inTx(),
+		store.Admission{Queue: q.ID, Type: q.Type, Claimants: cl.Claimants, Turn: e.limits.turn(q.ID), Only: only, Last: last, NoWait: e.k.InTx(),
 			Known: q.Limits, Gate: gate, Settled: keyingSoon.Microseconds(), Searched: c.searched,
 			Alone: !e.db.Dialect().ParallelWrites})
 	if err != nil || len(a.Picks) == 0 {

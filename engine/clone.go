@@ -69,7 +69,7 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 			d, err = e.copyAtOnce(ctx, &c, room)
 		}
 		if err == nil {
-			err = room.Take(d.bytes())
+			err = room.Take(d.Bytes())
 		}
 		switch large := pawl.CodeOf(err) == pawl.CodeTooLarge; {
 		case large && alone:
@@ -82,7 +82,7 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 			said.take(nil, err)
 			continue
 		}
-		said.take(d.answer(0), nil)
+		said.take(d.Answer(0), nil)
 		d.ord = i
 		room.rows -= d.rows()
 		drafts = append(drafts, d)

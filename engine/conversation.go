@@ -29,11 +29,12 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 		row.ItemID = store.Text(d.items[0].ID)
 	}
 	for _, m := range t.Messages {
-		row.ID, row.Role, row.Content, row.Metadata = e.ids.next("msg"), m.Role, store.Text(rules.MessageParts(m.Content)), store.Text(m.Metadata)
+		row.ID, row.Role = e.k.IDs.Next("msg"), m.Role
+		row.Content, row.Metadata = store.Text(rules.MessageParts(m.Content)), store.Text(m.Metadata)
 		d.messages = append(d.messages, row)
 	}
 	if t.Reply != nil {
-		row.ID, row.Role, row.Content, row.Metadata = e.ids.next("msg"), pawl.RoleAssistant, "", store.Text(t.Reply.Metadata)
+		row.ID, row.Role, row.Content, row.Metadata = e.k.IDs.Next("msg"), pawl.RoleAssistant, "", store.Text(t.Reply.Metadata)
 		row.Model, row.MaxSteps = store.Text(t.Reply.Model), cmp.Or(t.Reply.MaxSteps, pawl.DefaultMaxSteps)
 		d.messages = append(d.messages, row)
 	}

@@ -24,7 +24,7 @@ type staged struct {
 // copiesApart reports whether a copy may be made in parts. In the transaction of a caller, and in one
 // that was begun, all is written at once.
 func (e *Engine) copiesApart() bool {
-	return e.scope == nil || !e.scope.begun && e.scope.free != nil
+	return e.scope == nil || !e.scope.Begun && e.scope.Free != nil
 }
 
 // copyParts makes one copy.
@@ -61,13 +61,13 @@ func (e *Engine) unlessAnswered(ctx context.Context) error {
 	}
 	free := false
 	err := e.scope.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		free, err = e.scope.free(ctx, tx)
+		free, err = e.scope.Free(ctx, tx)
 		return err
 	})
 	if err != nil || free {
 		return err
 	}
-	if err := e.scope.begin(ctx); err != nil {
+	if err := e.scope.Begin(ctx); err != nil {
 		return err
 	}
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "copy", Message: "the idempotency key became free meanwhile; try again"}
@@ -125,7 +125,7 @@ func (p *copyParts) draft(ctx context.Context, items, all []pawl.Item) error {
 		return err
 	}
 	if p.staged.TaskID == "" {
-		p.staged.Copy = store.Copy{TaskID: d.task.ID, Token: p.e.ids.next("run")}
+		p.staged.Copy = store.Copy{TaskID: d.task.ID, Token: p.e.k.IDs.Next("run")}
 		if err := p.e.db.Do(ctx, p.staged.Begin); err != nil {
 			p.staged.TaskID = ""
 			return err
@@ -276,7 +276,7 @@ func (e *Engine) copyEnded(ctx context.Context, d *draft, r pawl.Result[pawl.Tas
 	if err == nil && r.Err == nil && !r.Value.Deduplicated {
 		pawl.CountRows(ctx, max(0, d.rows()-1)) // the call itself counts as one
 	} else if d.staged != nil {
-		e.finally(func() { e.dropCopy(ctx, d.staged) })
+		e.k.Finally(func() { e.dropCopy(ctx, d.staged) })
 	}
 }
 

@@ -44,8 +44,8 @@ func (d *draft) typeFields() store.TaskTypeFields {
 	return store.TaskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
 }
 
-// bytes returns the size of the draft's values.
-func (d *draft) bytes() int {
+// Bytes returns the size of the draft's values.
+func (d *draft) Bytes() int {
 	n := d.task.Bytes()
 	for i := range d.items {
 		n += len(d.items[i].Input)
@@ -126,7 +126,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		return err
 	}
 	for _, b := range made {
-		out[ords[b.ord]].Value = plain[b.ord].answer(b.now)
+		out[ords[b.ord]].Value = plain[b.ord].Answer(b.now)
 	}
 	e.after(func() { e.created(plain, made[0].now) })
 	return nil
@@ -146,7 +146,7 @@ func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task
 		return err
 	}
 	for i := range drafts {
-		out[drafts[i].ord].Value = drafts[i].answer(made[i].now)
+		out[drafts[i].ord].Value = drafts[i].Answer(made[i].now)
 	}
 	e.after(func() { e.created(drafts, made[0].now) })
 	return nil
@@ -176,7 +176,7 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 			said.take(out[i].Value, nil)
 			continue
 		}
-		if out[i].Err = room.Take(d.bytes()); out[i].Err != nil {
+		if out[i].Err = room.Take(d.Bytes()); out[i].Err != nil {
 			continue
 		}
 		d.ord = i
@@ -252,7 +252,7 @@ func insertItems(ctx context.Context, tx store.Tx, hot store.Hot, tasks []store.
 
 // created reports new work to waiting claims: the first new item of each queue.
 func (e *Engine) created(drafts []draft, now int64) {
-	e.ids.set(now, clock.Now())
+	e.k.IDs.Set(now, clock.Now())
 	first := map[string]map[store.Queue]string{}
 	for i := range drafts {
 		d := &drafts[i]
@@ -305,7 +305,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 		}
 		if older == "" {
 			e.after(func() { e.created([]draft{d}, now) })
-			return d.answer(now), nil
+			return d.Answer(now), nil
 		}
 		t, err := e.GetTask(ctx, older)
 		t.Deduplicated = true
@@ -348,16 +348,16 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 		by.ID = t.RequestedBy.ID
 	}
 	solo := !shared.many && (len(t.Items) == 0 || len(t.Items) == 1 && t.Items[0].Key == "" && len(t.Payload) == 0)
-	taskID, itemID := e.ids.pair()
+	taskID, itemID := e.k.IDs.Pair()
 	row := store.NewTask{ID: taskID, Namespace: c.Namespace, Solo: solo, InputHash: store.Text(hash), Dedupes: hash != "",
 		Items: max(1, len(t.Items), shared.total), Actor: by}
 	row.Take(t)
 	if r != nil {
 		row.TypeVersion = r.Version
 	}
-	row.Schedule, row.TraceParent = store.Text(e.origin.schedule), store.Text(tracing.Of(ctx))
+	row.Schedule, row.TraceParent = store.Text(e.origin.Schedule), store.Text(tracing.Of(ctx))
 	row.Data = shared.summary(shared.forkOf(&row, summaryOf{Type: t.Type, Title: t.Title, Priority: t.Priority, Items: row.Items, Of: of,
-		Schedule: e.origin.schedule, Tick: e.origin.tick}))
+		Schedule: e.origin.Schedule, Tick: e.origin.Tick}))
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
 		d := r.planning(row, t, itemID)
 		return d, e.startConversation(&d, t)
@@ -377,7 +377,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	row.Payload = &payload
 	d := draft{task: row, items: make([]store.NewItem, len(t.Items))}
 	for i := range t.Items {
-		d.items[i] = newItem(&row, t, &t.Items[i], e.ids.next("itm"), i)
+		d.items[i] = newItem(&row, t, &t.Items[i], e.k.IDs.Next("itm"), i)
 	}
 	d = r.drafted(d)
 	return d, cmp.Or(e.startConversation(&d, t), link(d.items, t.Items, nil))
@@ -465,8 +465,8 @@ func (d *drafting) only(it store.NewItem) []store.NewItem {
 	return d.items[n-1 : n : n]
 }
 
-// answer returns the task as it is right after its creation.
-func (d *draft) answer(now int64) pawl.Task {
+// Answer returns the task as it is right after its creation.
+func (d *draft) Answer(now int64) pawl.Task {
 	payload := d.task.Payload
 	if d.task.Solo {
 		payload = &d.items[0].Input

@@ -14,7 +14,7 @@ import (
 // the database's time, unless an item has a deadline: then it is read.
 func (e *Engine) checkTime(ctx context.Context, deadline *time.Time, items []pawl.NewItem) (time.Time, error) {
 	if deadline == nil && !slices.ContainsFunc(items, func(it pawl.NewItem) bool { return it.Deadline != nil }) {
-		return e.ids.now(), nil
+		return e.k.IDs.Now(), nil
 	}
 	now, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (int64, error) { return tx.Now(ctx) })
 	return stamp(now), err

@@ -37,7 +37,7 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 	if err := ledger.CheckOpen(&call); err != nil {
 		return pawl.OpenedEffect{}, err
 	}
-	if e.scope != nil && e.scope.own {
+	if e.scope != nil && e.scope.Own {
 		return pawl.OpenedEffect{}, &pawl.Error{Code: pawl.CodeInvalid, Op: "open",
 			Message: "an effect is not opened inside a transaction: the right to send must be committed before it is sent"}
 	}
@@ -51,10 +51,10 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 	if out, done, err := e.openFresh(ctx, &call, gateSeconds); done || err != nil {
 		return out, err
 	}
-	until := e.ids.now().Add(wait)
+	until := e.k.IDs.Now().Add(wait)
 	for pause := effectPause; ; pause = min(2*pause, maxEffectPause) {
 		out, err := e.openEffect(ctx, &call, gateSeconds)
-		left := until.Sub(e.ids.now())
+		left := until.Sub(e.k.IDs.Now())
 		if err != nil || out.Send || out.State != pawl.EffectOpen && out.State != pawl.EffectWaiting || left <= 0 {
 			return out, err
 		}
@@ -71,7 +71,7 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 // openFresh opens an effect whose key is new, in one statement. done is false when the call may mean something else.
 func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, done bool, err error) {
 	c := pawl.CallerOf(ctx)
-	f, data, usual := ledger.Fresh(&ledger.Opening{OpenEffectCall: call, ID: e.ids.next("eff"), GateSeconds: gateSeconds},
+	f, data, usual := ledger.Fresh(&ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), GateSeconds: gateSeconds},
 		actor(c, pawl.ActorWorker, call.WorkerID))
 	if !usual {
 		return out, false, nil
@@ -84,7 +84,7 @@ func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall, gateS
 }
 
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, err error) {
-	opening := ledger.Opening{OpenEffectCall: call, ID: e.ids.next("eff"), Reservation: e.ids.next("rsv"), GateSeconds: gateSeconds}
+	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv"), GateSeconds: gateSeconds}
 	refused := store.ErrMoreLost
 	var asks effects
 	for err == nil && refused == store.ErrMoreLost {
@@ -98,7 +98,7 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gate
 		})
 	}
 	if err == nil && e.scope != nil && errors.Is(refused, pawl.ErrEffectUnknown) {
-		e.scope.refusals = append(e.scope.refusals, func(ctx context.Context, e *Engine) error {
+		e.ifUndone(func(ctx context.Context, e *Engine) error {
 			return e.withLockedItem(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 				return ledger.Doubt(ctx, tx, g, call.Key)
 			})

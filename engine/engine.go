@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/identity"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/engine/internal/taskwait"
@@ -30,100 +30,6 @@ import (
 	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/sweep"
 )
-
-// notifyingDB is a database that wakes the feed after each transaction of this process.
-// When a migration has excluded this program, it refuses all transactions.
-type notifyingDB struct {
-	store.DB
-	wake      func()
-	statement func(query string) // Options.Statement
-	excluded  atomic.Pointer[error]
-	moves     relocations
-}
-
-// Do implements store.DB.
-func (w *notifyingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	a := w.attempts()
-	for fn = w.statements(fn); a.next(ctx); {
-		a.err = w.DB.Do(ctx, fn)
-	}
-	return w.wrote(a.err)
-}
-
-// Auto implements store.DB.
-func (w *notifyingDB) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	a := w.attempts()
-	for fn = w.statements(fn); a.next(ctx); {
-		a.err = w.DB.Auto(ctx, fn)
-	}
-	return w.wrote(a.err)
-}
-
-// Whole implements store.DB.
-func (w *notifyingDB) Whole(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	a := w.attempts()
-	for fn = w.statements(fn); a.next(ctx); {
-		a.err = w.DB.Whole(ctx, fn)
-	}
-	return w.wrote(a.err)
-}
-
-// View implements store.DB.
-func (w *notifyingDB) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := w.admits(ctx); err != nil {
-		return err
-	}
-	return w.learn(w.DB.View(ctx, w.statements(fn)))
-}
-
-// look is View for statements that need no common snapshot; see store.Dialect.
-func (w *notifyingDB) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	if err := w.admits(ctx); err != nil {
-		return err
-	}
-	return w.learn(w.Dialect().Look(ctx, w.statements(fn)))
-}
-
-// admits returns why no transaction of a caller may run.
-func (w *notifyingDB) admits(ctx context.Context) error {
-	if err := w.excluded.Load(); err != nil {
-		return *err
-	}
-	return w.refuse(ctx)
-}
-
-// admission is admits for the parts of tx, a transaction that a caller began itself. It looks at the schema
-// once: such a transaction is on a connection that no one else examines.
-func (w *notifyingDB) admission(tx store.Tx) func(ctx context.Context) error {
-	fits := false
-	return func(ctx context.Context) error {
-		err := w.admits(ctx)
-		if err == nil && !fits {
-			err = w.learn(store.CheckSchema(ctx, tx, w.Dialect().Migrator))
-			fits = err == nil
-		}
-		return err
-	}
-}
-
-// wrote wakes the feed after a transaction that may have written and that returned err.
-func (w *notifyingDB) wrote(err error) error {
-	w.wake()
-	return w.learn(err)
-}
-
-// learn returns err and remembers if it says that this program is excluded.
-func (w *notifyingDB) learn(err error) error {
-	if errors.Is(err, store.ErrExcluded) {
-		w.excluded.Store(&err)
-	}
-	return err
-}
-
-// fits checks that this program may still use the schema.
-func (w *notifyingDB) fits(ctx context.Context) error {
-	return w.View(ctx, func(ctx context.Context, tx store.Tx) error { return store.CheckSchema(ctx, tx, w.Dialect().Migrator) })
-}
 
 // Options configure an engine. The zero value of each option is its default.
 type Options struct {
@@ -202,26 +108,26 @@ type Options struct {
 // again.
 type Engine struct {
 	*core
-	db    store.DB // what its verbs run on: the database, or one transaction
-	scope *scope   // the shared transaction; nil = each verb has its own
+	rooms
+	k     *kernel.Kernel
+	db    store.DB      // k.DB, what its verbs run on: the database, or one transaction
+	scope *kernel.Scope // the shared transaction; nil = each verb has its own
 
-	origin origin // the tick of a schedule that its tasks are made by; the zero value = none
-	bulk   string // the task of the bulk call that its verbs are part of; "" = none
+	origin kernel.Origin // what makes its calls; the zero value = a caller
+	bulk   string        // the task of the bulk call that its verbs are part of; "" = none
 }
 
 // core is the state that all Engines of one open database share.
 type core struct {
-	root        *Engine // the Engine that Open returned
-	notifyingDB *notifyingDB
-	feed        *feed.Feed
-	opts        Options
-	log         *slog.Logger
-	ids         ids
-	committers  groupCommitters
-	hub         *watch.Hub
-	queues      *queue.Queues
-	limits      *limits
-	leaveTo     time.Duration // the constant, but in tests
+	root       *Engine // the Engine that Open returned
+	feed       *feed.Feed
+	opts       Options
+	log        *slog.Logger
+	committers groupCommitters
+	hub        *watch.Hub
+	queues     *queue.Queues
+	limits     *limits
+	leaveTo    time.Duration // the constant, but in tests
 	// answering has the idempotency keys of calls in flight in this process:
 	// [3]string{namespace, scope, key}.
 	answering     sync.Map
@@ -231,7 +137,6 @@ type core struct {
 	claimants     ofAttempts[tokenClaim] // of attempts whose tokens were used
 	claimKeys     claimKeys
 	tokens        *tokens          // set by start
-	guard         *identity.Guard  // set by start
 	messageItems  messageItemCache // of messages
 	blobTexts     blobCache
 	watcher       *stream.Watcher
@@ -240,10 +145,7 @@ type core struct {
 	types         typeCache
 	named         namedTypes
 	sweeper       *sweep.Sweeper
-	resting       restingSchedules
-	schedulesDue  chan struct{} // tells the loop of Run that a schedule may be due
-	bulkMade      chan struct{} // tells the loop of Run that there is a new bulk call
-	running       sync.Mutex    // held by Run
+	running       sync.Mutex // held by Run
 	observers     atomic.Pointer[[]pawl.Observer]
 	backlogMinute int64                         // the last minute whose backlog is stored; of Run
 	active        atomic.Bool                   // a Run is in progress
@@ -289,12 +191,16 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, schedulesDue: make(chan struct{}, 1),
-		bulkMade: make(chan struct{}, 1)}}
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
-	e.notifyingDB = &notifyingDB{DB: db, wake: func() { e.hub.Wake(watch.Commits()) }, statement: o.Statement}
-	e.db = e.notifyingDB
+	e.k = kernel.New(&kernel.DB{DB: db, Wake: func() { e.hub.Wake(watch.Commits()) }, Statement: o.Statement}, o.Log)
+	e.k.Unclaimed = func(ctx context.Context) {
+		e.queues.Forget()
+		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
+	}
+	e.db, e.rooms = e.k.DB, newRooms(e.k)
+	e.wire()
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Log: o.Log})
 	e.openGroupCommitters()
@@ -371,12 +277,12 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.db.Dialect().Guard()
 	host, _ := os.Hostname()
-	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.ids.next, Server: host, Log: e.log,
+	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
-		Objects: e.objectsOf, Signed: e.newestSigned}
+		Objects: e.objectsOf, Signed: e.newestSigned, Steps: roomSteps()}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
-		e.ids.set(now, clock.Now())
+		e.k.IDs.Set(now, clock.Now())
 		return err
 	})
 	e.tokens = &tokens{}
@@ -384,10 +290,10 @@ func (e *Engine) start(ctx context.Context) error {
 		err = e.readSecret(ctx)
 	}
 	if err == nil {
-		e.guard, err = e.openGuard(ctx)
+		e.k.Guard, err = e.openGuard(ctx)
 	}
 	if err == nil {
-		err = e.notifyingDB.lookForMoves(ctx)
+		err = e.k.Base.LookForMoves(ctx)
 	}
 	return err
 }
@@ -398,7 +304,7 @@ func (e *Engine) Close() error {
 	e.shut()
 	e.running.Lock() // waits until Run has returned
 	defer e.running.Unlock()
-	e.guard.Close()
+	e.k.Guard.Close()
 	e.committers.close()
 	e.feed.Close()
 	e.watcher.Close()

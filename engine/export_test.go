@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 )
@@ -57,7 +58,7 @@ func (s *spyDB) Whole(ctx context.Context, fn func(context.Context, store.Tx) er
 // Spy makes an engine that is not in use yet count write transactions: how many have
 // begun, and how many are open.
 func (e *Engine) Spy() (begun, open func() int32) {
-	under := e.notifyingDB
+	under := e.k.Base
 	s := &spyDB{DB: under.DB}
 	under.DB = s
 	return s.begun.Load, s.open.Load
@@ -95,8 +96,8 @@ func (t *timedDB) View(ctx context.Context, fn func(context.Context, store.Tx) e
 // Time makes an engine that is not in use note how long its transactions last. taken returns
 // those that have ended since it was last called, the shortest first.
 func (e *Engine) Time() (taken func() (writes, reads []time.Duration)) {
-	t := &timedDB{DB: e.notifyingDB.DB}
-	e.notifyingDB.DB = t
+	t := &timedDB{DB: e.k.Base.DB}
+	e.k.Base.DB = t
 	return func() (writes, reads []time.Duration) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -129,8 +130,8 @@ func (l *losingDB) Do(ctx context.Context, fn func(context.Context, store.Tx) er
 // Lose makes an engine that is not in use yet lose the outcomes of transactions: of as
 // many as lose says, first those that are undone.
 func (e *Engine) Lose() (lose func(undone, unknown int32)) {
-	l := &losingDB{DB: e.notifyingDB.DB}
-	e.notifyingDB.DB = l
+	l := &losingDB{DB: e.k.Base.DB}
+	e.k.Base.DB = l
 	return func(undone, unknown int32) {
 		l.undone.Store(undone)
 		l.unknown.Store(unknown)
@@ -176,15 +177,15 @@ func (e *Engine) AgeGates(d time.Duration) {
 }
 
 // LookForMoves reads the moves of the database.
-func (e *Engine) LookForMoves(ctx context.Context) error { return e.notifyingDB.lookForMoves(ctx) }
+func (e *Engine) LookForMoves(ctx context.Context) error { return e.k.Base.LookForMoves(ctx) }
 
 // ForgetMoves removes what the database knows of moves.
 func (e *Engine) ForgetMoves(ctx context.Context) error {
-	err := e.notifyingDB.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := e.k.Base.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocations")
 		return err
 	})
-	return errors.Join(err, e.notifyingDB.lookForMoves(ctx))
+	return errors.Join(err, e.k.Base.LookForMoves(ctx))
 }
 
 // SignAfter signs the log as a signer does that has signed size leaves.
@@ -195,3 +196,9 @@ func (e *Engine) SignAfter(ctx context.Context, size int64) error {
 
 // ForgetGates has this process read the numbers of keys again, as after some minutes.
 func (e *Engine) ForgetGates() { e.limits.forgetGates() }
+
+// Declared are the declarations of the rooms.
+func Declared() []kernel.Room { return declared() }
+
+// Rules are the rules of the doctor.
+func Rules() []store.RuleSearch { return doctorRules() }

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
-	"math"
 	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -185,10 +185,5 @@ func (e *Engine) readRow(ctx context.Context, id string) (it store.ItemRow, now 
 }
 
 func fenceRow(c pawl.Caller, f pawl.Fence) store.Fence {
-	return store.Fence{
-		Namespace: c.Namespace,
-		ItemID:    f.ItemID,
-		WorkerID:  f.WorkerID,
-		Attempt:   min(f.Attempt, math.MaxInt32),
-	} // the largest value of the column and of an item
+	return kernel.Fence(c, f)
 }

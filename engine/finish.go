@@ -115,7 +115,7 @@ func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 		(*rules.Fields).Fail,
 		func(p *pawl.FailCall, l *store.Leave) {
 			b, _ := json.Marshal(p.Error) // checked: it is JSON
-			l.Error, l.Retryable, l.CheckpointID = string(b), p.Retryable == nil || *p.Retryable, e.ids.next("ckp")
+			l.Error, l.Retryable, l.CheckpointID = string(b), p.Retryable == nil || *p.Retryable, e.k.IDs.Next("ckp")
 			l.Jitter = pawl.Backoff{}.Jitter()
 			if delay, own := delays[p.ItemID]; own {
 				us := int64(float64(delay.Microseconds()) * l.Jitter)
@@ -182,7 +182,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 }
 
 func (e *Engine) suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.Result[pawl.Moved], error) {
-	now, through := e.ids.now(), e.committers.leave
+	now, through := e.k.IDs.Now(), e.committers.leave
 	if slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Signal != "" || p.Children != nil }) {
 		through = e.committers.await
 	}

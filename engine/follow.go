@@ -40,7 +40,7 @@ func (e *Engine) FollowEvents(
 			return nil
 		}
 		if err == nil {
-			err = e.notifyingDB.moves.refuse(ctx)
+			err = e.k.Base.Moves.Refuse(ctx)
 		}
 		if err != nil {
 			return err

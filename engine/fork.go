@@ -102,7 +102,7 @@ func (e *Engine) referToEffects(rows []store.EffectRow, taskID string, copyOf ma
 		if rest, own := strings.CutPrefix(key, f.ItemID); own { // a default key, or that of a gate: the copy's is of its own item
 			key = item + rest
 		}
-		out = append(out, f.Reference(e.ids.next("eff"), taskID, item, key))
+		out = append(out, f.Reference(e.k.IDs.Next("eff"), taskID, item, key))
 	}
 	return out
 }
@@ -121,7 +121,7 @@ func (e *Engine) copiedCheckpoints(rows []store.CheckpointRow, last int64, copyO
 			return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "fork", Allowed: []string{}, Message: fmt.Sprintf(
 				"checkpoint %d is of item %s, which plans or applies the task: a fork does not have that item", c.Sequence, c.ItemID)}
 		}
-		c.ID, c.ItemID = e.ids.next("ckp"), item
+		c.ID, c.ItemID = e.k.IDs.Next("ckp"), item
 	}
 	return rows, nil
 }

@@ -31,7 +31,7 @@ type knownGate struct {
 // for it.
 func (e *Engine) gates(ctx context.Context, tx store.Tx, namespace string, q *store.LimitedQueue,
 	keys []string) (out map[string]store.Gate, err error) {
-	beside, err := e.beside(ctx, func(ctx context.Context) error {
+	beside, err := e.k.Beside(ctx, func(ctx context.Context) error {
 		out, err = e.root.gates(ctx, nil, namespace, q, keys)
 		return err
 	})

@@ -26,7 +26,7 @@ type groupCommitters struct {
 
 // newGroupCommitter returns a group committer of a verb whose groups run on e.
 func newGroupCommitter[Row, Ans any](e *Engine, verb string, o commit.Options[Row, Ans]) *commit.Committer[Row, Ans] {
-	o.DB, o.Panicked = e.db, e.logPanic
+	o.DB, o.Panicked = e.db, e.k.LogPanic
 	if !o.Ungrouped {
 		o.Committed = func(calls int) { e.committed(verb, calls) }
 	}
@@ -42,7 +42,7 @@ func (e *Engine) openGroupCommitters() {
 		Verb: func(ctx context.Context, tx store.Tx, rows []draft) ([]created, error) {
 			return insertDrafts(ctx, tx, hot, rows)
 		},
-		Ungrouped: stored, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).bytes,
+		Ungrouped: stored, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).Bytes,
 		Ord: func(d *draft) *int { return &d.ord }, RowOf: func(b *created) *int { return &b.ord }})
 	l.claim = newGroupCommitter(e, "claim", commit.Options[claimCall, store.Claimed]{Execute: e.claimGroup,
 		Ungrouped: stored, Fits: sameQueues, Size: func(c *claimCall) int { return c.who.Limit }, Orphaned: e.releaseOrphans,

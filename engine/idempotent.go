@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -40,7 +41,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 		return answer, false, err
 	}
 	defer leave()
-	var s *scope
+	var s *kernel.Scope
 	var wait time.Duration // how long a claim in the call waits
 	var lost bool          // the last try lost its connection; the database may hold its key a moment longer
 	try := func(woken <-chan struct{}) (bool, error) {
@@ -48,47 +49,47 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 		var row store.KeyRow
 		s, err = e.together(ctx, func(ctx context.Context, e *Engine) (err error) {
 			var begun pawl.KeyBegun
-			begun, row, refused, err = e.beginKey(ctx, e.scope.tx, ns, &k, new(int))
+			begun, row, refused, err = e.beginKey(ctx, e.scope.Tx, ns, &k, new(int))
 			if replayed = err == nil && refused == nil && !begun.Run; replayed {
 				answer = answerOf(row)
 			}
 			if replayed || refused != nil {
-				return errAnswered // keeps what the refusal counted
+				return kernel.ErrAnswered // keeps what the refusal counted
 			}
 			return err
 		}, func(ctx context.Context, e *Engine) error {
 			s := e.scope
-			s.key, s.single, s.waited, s.free = k.Key, false, woken != nil, e.freeKey(ns, &k)
+			s.Key, s.Single, s.Waited, s.Free = k.Key, false, woken != nil, e.freeKey(ns, &k)
 			made, err := run(ctx, e)
-			if gone := s.begin(ctx); gone != nil { // checks the key, whatever the outcome of the call
+			if gone := s.Begin(ctx); gone != nil { // checks the key, whatever the outcome of the call
 				return gone
 			}
 			switch {
-			case s.lost != nil:
-				return s.lost
+			case s.Lost != nil:
+				return s.Lost
 			case err == nil && made == nil:
-				err = errNothing
+				err = kernel.ErrNothing
 			}
-			if s.undone = err != nil; s.undone {
+			if s.Undone = err != nil; s.Undone {
 				return err
 			}
 			answer = *made
-			return e.keepAnswer(ctx, s.tx, ns, row, answer)
+			return e.keepAnswer(ctx, s.Tx, ns, row, answer)
 		})
 		err = cmp.Or(err, refused)
-		wait = max(wait, s.wait)
+		wait = max(wait, s.Wait)
 		if lost = wait > 0 && (transient(err) || lost && errors.Is(err, pawl.ErrKeyInFlight)); lost {
-			_ = e.finish(ctx, s, err) // reports the items that the lost try claimed as free
+			_ = e.k.Finish(ctx, s, err) // reports the items that the lost try claimed as free
 		}
-		return !lost && !errors.Is(err, errNothing), err
+		return !lost && !errors.Is(err, kernel.ErrNothing), err
 	}
 	done, err := try(nil)
 	if !done && wait > 0 {
 		err = e.queues.Wait(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, queue.WhenWoken(try))
 	}
-	nothing := errors.Is(err, errNothing)
-	if err = e.finish(ctx, s, err); err != nil || nothing {
-		return pawl.Answer{}, false, cmp.Or(e.writeRefusalsAgain(ctx, s), err)
+	nothing := errors.Is(err, kernel.ErrNothing)
+	if err = e.k.Finish(ctx, s, err); err != nil || nothing {
+		return pawl.Answer{}, false, cmp.Or(e.k.WriteRefusalsAgain(ctx, s), err)
 	}
 	return answer, replayed, nil
 }

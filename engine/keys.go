@@ -110,7 +110,7 @@ func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
 	row := store.KeyRow{
 		Key:   pawl.Key{Scope: k.Scope, RequestHash: k.RequestHash, TaskID: k.TaskID, ItemID: k.ItemID},
 		Hash:  keyHash(k.Key),
-		Token: e.ids.next("run"),
+		Token: e.k.IDs.Next("run"),
 	}
 	ttl := time.Duration(k.TTLSeconds) * time.Second
 	if ttl == 0 {

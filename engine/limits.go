@@ -167,7 +167,7 @@ func (e *Engine) searchItems(ctx context.Context, namespace string, q store.Limi
 // searchFirst is searchItems before a claim in order. It reports false if the claim can take
 // nothing yet: the search takes longer, or it would wait for the transaction that the claim is in.
 func (e *Engine) searchFirst(ctx context.Context, namespace string, q *store.LimitedQueue) (s store.Search, done bool, err error) {
-	if e.inTx() {
+	if e.k.InTx() {
 		return s, false, nil
 	}
 	short, cancel := context.WithTimeout(ctx, keyingWait)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -79,11 +80,11 @@ const repairLost = "`pawl log fork` begins a new history, which names the lost l
 // namespaces: settings and state of the database, work that stands still. Nothing is changed.
 func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) {
 	ctx = forAll(ctx)
-	out, err := store.Warnings(ctx, e.db)
+	out, err := store.Warnings(ctx, e.db, ofRooms(func(r kernel.Room) []store.Look { return r.Warnings }))
 	if err != nil {
 		return out, err
 	}
-	if why := e.guard.Why(); why != "" {
+	if why := e.k.Guard.Why(); why != "" {
 		out = append([]Warning{{Code: "quarantined", Detail: "nothing acts: " + why, Command: "pawl adopt"}}, out...)
 	}
 	if stale, err := e.unfinishedMove(ctx); err != nil {

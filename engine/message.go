@@ -30,7 +30,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	}
 	caller := pawl.CallerOf(ctx)
 	by := actor(caller, pawl.ActorWorker, c.WorkerID)
-	m := store.NewMessage{ID: e.ids.next("msg"), Namespace: caller.Namespace, ItemID: store.Text(c.ItemID), Attempt: &c.Attempt,
+	m := store.NewMessage{ID: e.k.IDs.Next("msg"), Namespace: caller.Namespace, ItemID: store.Text(c.ItemID), Attempt: &c.Attempt,
 		Role: c.Role, Content: store.Text(content), Model: store.Text(c.Model), MaxSteps: cmp.Or(c.MaxSteps, pawl.DefaultMaxSteps),
 		Metadata: store.Text(c.Metadata), Thread: store.Text(c.Thread), Actor: by}
 	if err := e.ours(ctx, c.Fence); err != nil {

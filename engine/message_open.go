@@ -25,7 +25,7 @@ func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]paw
 			return out, err
 		}
 		caller := pawl.CallerOf(ctx)
-		m := store.NewMessage{ID: e.ids.next("msg"), Namespace: caller.Namespace, TaskID: c.TaskID, Role: c.Role, Thread: store.Text(c.Thread),
+		m := store.NewMessage{ID: e.k.IDs.Next("msg"), Namespace: caller.Namespace, TaskID: c.TaskID, Role: c.Role, Thread: store.Text(c.Thread),
 			Model: store.Text(c.Model), MaxSteps: pawl.DefaultMaxSteps, Metadata: store.Text(c.Metadata), Actor: actor(caller, pawl.ActorUser, "")}
 		writer := 0
 		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {

@@ -69,7 +69,7 @@ func (r *typeRules) planning(row store.NewTask, t *pawl.NewTask, itemID string) 
 // dryRunAnswer returns the answer to a dry run: the task and the items that would be
 // created.
 func (d *draft) dryRunAnswer(now int64) pawl.Task {
-	t := d.answer(now)
+	t := d.Answer(now)
 	t.ID, t.DryRun, t.Planned = "", true, make([]pawl.NewItem, len(d.items))
 	for i := range d.items {
 		p := d.items[i].Planned()

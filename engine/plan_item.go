@@ -94,7 +94,7 @@ func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, i
 	row.Deadline = ahead(micros(task.Deadline), now.UnixMicro())
 	d := draft{task: row, items: make([]store.NewItem, len(items))}
 	for i := range items {
-		d.items[i] = newItem(&row, &like, &items[i], e.ids.next("itm"), i)
+		d.items[i] = newItem(&row, &like, &items[i], e.k.IDs.Next("itm"), i)
 	}
 	err = link(d.items, items, nil)
 	var wrong *pawl.Error

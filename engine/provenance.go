@@ -72,9 +72,9 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 		})
 	}
 	s, err := e.together(ctx, nil, func(ctx context.Context, e *Engine) error {
-		e.scope.single = e.scope.single && len(valid) == 1
+		e.scope.Single = e.scope.Single && len(valid) == 1
 		err := part(ctx, e, valid, at)
-		if !errors.Is(err, errKeyUsed) || e.scope.single {
+		if !errors.Is(err, errKeyUsed) || e.scope.Single {
 			return err
 		}
 		for i := range valid {
@@ -87,7 +87,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 		}
 		return nil
 	})
-	if err = e.finish(ctx, s, err); errors.Is(err, errKeyUsed) { // it was the only call
+	if err = e.k.Finish(ctx, s, err); errors.Is(err, errKeyUsed) { // it was the only call
 		out[at[0]], err = pawl.Result[R]{Err: err}, nil
 	}
 	return out, err
@@ -108,7 +108,7 @@ func (e *Engine) key() string {
 	if e.scope == nil {
 		return ""
 	}
-	return e.scope.key
+	return e.scope.Key
 }
 
 // provenanceOf returns the provenance row of a call, or nil if the call has none. It
@@ -151,7 +151,7 @@ func (e *Engine) addProvenance(rows []store.Provenance, v *store.Provenance, d s
 		return rows
 	}
 	row := *v
-	row.ID, row.TaskID, row.ItemID, row.Attempt = e.ids.next("prv"), d.task, store.Text(d.item), d.attempt
+	row.ID, row.TaskID, row.ItemID, row.Attempt = e.k.IDs.Next("prv"), d.task, store.Text(d.item), d.attempt
 	row.Scope = row.Verb + ":task:" + d.task
 	if d.item != "" {
 		row.Scope = row.Verb + ":item:" + d.item
@@ -199,16 +199,16 @@ func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context)
 	run := func() error {
 		rows, err := part(ctx)
 		if err == nil && len(rows) > 0 {
-			if err = s.begin(ctx); err == nil {
-				err = insertProvenance(ctx, s.tx, rows)
+			if err = s.Begin(ctx); err == nil {
+				err = insertProvenance(ctx, s.Tx, rows)
 			}
 		}
 		return err
 	}
-	if s.single {
+	if s.Single {
 		return run()
 	}
-	return s.part(ctx, run)
+	return s.Part(ctx, run)
 }
 
 // ListProvenance lists provenance; see pawl.RecordReader.

@@ -24,30 +24,26 @@ func (e *Engine) openGuard(ctx context.Context) (*identity.Guard, error) {
 	case how != "" && how != "check":
 		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "an identity is check or trust"}
 	}
-	return identity.Open(ctx, identity.Options{DB: e.notifyingDB.DB, Log: e.log, Lifted: e.adopted})
+	return identity.Open(ctx, identity.Options{DB: e.k.Base.DB, Log: e.log, Lifted: e.adopted})
 }
-
-// acts refuses a call that acts, while the database is quarantined. Every verb that acts begins
-// with it.
-func (e *Engine) acts(ctx context.Context, op string) error { return e.guard.Act(ctx, op) }
 
 // Acts refuses what acts, while the database is quarantined. What uses an engine from outside asks
 // it before it acts without a verb of the engine.
 func (e *Engine) Acts(ctx context.Context, op string) error { return e.acts(ctx, op) }
 
 // Quarantined reports whether the database is quarantined: reads work, and nothing acts.
-func (e *Engine) Quarantined() bool { return e.guard.Quarantined() }
+func (e *Engine) Quarantined() bool { return e.k.Guard.Quarantined() }
 
 // QuarantineReason says why the database is quarantined; "" = it is not.
-func (e *Engine) QuarantineReason() string { return e.guard.Why() }
+func (e *Engine) QuarantineReason() string { return e.k.Guard.Why() }
 
 // Identity says where the database is, and whether it may act there. It waits until an engine
 // that knows the database could have answered.
 func (e *Engine) Identity(ctx context.Context) (identity.State, error) {
-	if e.guard.Trusting() {
+	if e.k.Guard.Trusting() {
 		return identity.State{KnownPlaces: []string{}}, nil
 	}
-	return e.guard.Now(ctx)
+	return e.k.Guard.Now(ctx)
 }
 
 // ExpectPlace admits the database once at the place that a URL names, before it is moved there.
@@ -71,12 +67,6 @@ func named(url string) (string, error) {
 		return postgres.Named(url)
 	}
 	return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "adopt", Message: "a database URL begins with sqlite: or postgres://"}
-}
-
-// offForGood refuses to turn on what a copy for tests has turned off.
-func offForGood(op, what string) error {
-	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Allowed: []string{},
-		Message: "this database is a copy for tests (`pawl adopt --as-copy`): its " + what + " are off for good"}
 }
 
 // adopted is what an engine does when the quarantine of its database is over.

@@ -41,7 +41,7 @@ func (e *Engine) openHub() {
 // it has one.
 func (e *Engine) queueView() queue.View {
 	if e.scope == nil {
-		return e.notifyingDB.look
+		return e.k.Base.Look
 	}
 	return e.db.View
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -16,12 +17,7 @@ import (
 
 // view runs fn on a snapshot, in the caller's namespace.
 func view[T any](ctx context.Context, e *Engine, fn func(ctx context.Context, tx store.Tx, namespace string) (T, error)) (T, error) {
-	var out T
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out, err = fn(ctx, tx, pawl.CallerOf(ctx).Namespace)
-		return err
-	})
-	return out, err
+	return kernel.Read(ctx, e.k, fn)
 }
 
 // GetTask reads one task.
@@ -211,7 +207,7 @@ func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAns
 	for _, r := range group {
 		asked[r.id] = append(asked[r.id], r.ord)
 	}
-	err = e.notifyingDB.look(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.k.Base.Look(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err

@@ -85,7 +85,7 @@ func (e *Engine) useBefore(ctx context.Context, addresses [][]byte) error {
 	if len(addresses) == 0 {
 		return nil
 	}
-	_, err := e.beside(ctx, func(ctx context.Context) error {
+	_, err := e.k.Beside(ctx, func(ctx context.Context) error {
 		return e.root.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			for i := 0; err == nil && i < len(addresses); i++ {

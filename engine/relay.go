@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -16,7 +17,7 @@ const maxRelays = 1000
 // TakeRelay leases a sink to a holder for ttl, unless another holder has it or the relay
 // is disabled; see relay.StateStore.
 func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error) {
-	if e.guard.Quarantined() || e.guard.Test() { // as if another holder had it
+	if e.k.Guard.Quarantined() || e.k.Guard.Test() { // as if another holder had it
 		return r, false, nil
 	}
 	ctx = forAll(ctx)
@@ -64,7 +65,7 @@ func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl t
 // KeepRelay stores the state of a relay and renews its lease. With ttl 0 it gives the
 // lease back; see relay.StateStore.
 func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error) {
-	if e.guard.Quarantined() || e.guard.Test() {
+	if e.k.Guard.Quarantined() || e.k.Guard.Test() {
 		return false, nil
 	}
 	ctx = forAll(ctx)
@@ -99,7 +100,7 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
 	what := "relay " + r.Sink + " is disabled"
-	if err := e.notifyingDB.moves.refuse(forOne(ctx)); err != nil { // the state of the relay is stored without it
+	if err := e.k.Base.Moves.Refuse(kernel.ForOne(ctx)); err != nil { // the state of the relay is stored without it
 		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
 		return nil
 	}
@@ -152,8 +153,8 @@ func (e *Engine) behind(ctx context.Context, head int64, r *pawl.Relay) error {
 
 // ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
 func (e *Engine) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
-	if e.guard.Test() {
-		return pawl.Relay{}, offForGood("resume", "relays")
+	if e.k.Guard.Test() {
+		return pawl.Relay{}, kernel.OffForGood("resume", "relays")
 	}
 	return e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
 		if r.DisabledAt == nil {

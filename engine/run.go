@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -55,16 +57,16 @@ func (e *Engine) Run(ctx context.Context) error {
 			lookedAt = clock.Now()
 			e.learnMoves(ctx)
 		}
-		if e.notifyingDB.moves.refuse(ctx) != nil {
+		if e.k.Base.Moves.Refuse(ctx) != nil {
 			// nothing is to be done here
 		} else if next, err := e.quick(ctx); err != nil {
 			e.logError(ctx, "the sweep failed; retrying", err)
 		} else {
 			wait = min(wait, max(next, time.Millisecond))
 		}
-		if clock.Now().Sub(lastSeen) >= often && e.notifyingDB.moves.refuse(ctx) == nil {
+		if clock.Now().Sub(lastSeen) >= often && e.k.Base.Moves.Refuse(ctx) == nil {
 			lastSeen = clock.Now()
-			if err := e.notifyingDB.fits(ctx); err != nil {
+			if err := e.k.Base.Fits(ctx); err != nil {
 				e.logError(ctx, "checking the schema failed; retrying", err)
 			}
 			if err := e.flushSeen(ctx); err != nil {
@@ -77,9 +79,9 @@ func (e *Engine) Run(ctx context.Context) error {
 				e.logError(ctx, "giving gates to items failed; retrying", err)
 			}
 		}
-		if err := e.notifyingDB.excluded.Load(); err != nil {
+		if err := e.k.Base.Excluded(); err != nil {
 			stop()
-			return *err
+			return err
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -95,11 +97,11 @@ func (e *Engine) Run(ctx context.Context) error {
 // copy is given can be read, until the quarantine is over.
 func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.feed.Run(ctx) })
-	e.guard.Wait(ctx)
-	passes.Go(func() { e.guard.Answer(ctx) })
+	e.k.Guard.Wait(ctx)
+	passes.Go(func() { e.k.Guard.Answer(ctx) })
 	passes.Go(func() { e.signLoop(ctx) })
-	passes.Go(func() { e.scheduleLoop(ctx) })
-	passes.Go(func() { e.bulkLoop(ctx) })
+	passes.Go(func() { schedules.Loop(store.WithLimit(ctx, passLimit), e.timetables) })
+	passes.Go(func() { bulk.Loop(ctx, e.bulks) })
 	passes.Go(func() { e.advanceLoop(ctx) })
 	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
@@ -119,10 +121,7 @@ func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 		wait := peek
 		if d.schedule != nil && *d.schedule <= d.now {
 			wait = busy
-			select {
-			case e.schedulesDue <- struct{}{}:
-			default: // the loop has been told
-			}
+			schedules.Tell(e.timetables)
 		} else if d.schedule != nil {
 			wait = min(wait, time.Duration(*d.schedule-d.now)*time.Microsecond)
 		}
@@ -150,16 +149,10 @@ func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 		if d.now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		d.at, d.schedule, err = store.NextDue(ctx, tx, e.resting.ids(d.now)...)
+		d.at, d.schedule, err = store.NextDue(ctx, tx, schedules.Resting(e.timetables, d.now)...)
 		return err
 	})
 	return d, err
-}
-
-func (e *Engine) logError(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil && e.notifyingDB.moves.refuse(forAll(ctx)) == nil { // Run has said that nothing acts
-		e.log.WarnContext(ctx, what, "error", err)
-	}
 }
 
 // Sweep brings the transparency log up to date and makes one whole pass; see pawl.Sweeper.
@@ -192,7 +185,7 @@ func (e *Engine) Tick(ctx context.Context) (pawl.Ticked, error) {
 	}
 	d, err := e.nextDue(ctx)
 	out := pawl.Ticked{Did: did}
-	for _, at := range []*int64{d.at, d.schedule, e.resting.until(d.now)} {
+	for _, at := range []*int64{d.at, d.schedule, schedules.RestUntil(e.timetables, d.now)} {
 		if at != nil {
 			out.Again(store.Stamp(*at))
 		}
@@ -215,11 +208,11 @@ func (e *Engine) tick(ctx context.Context) (s pawl.TickStats, err error) {
 	}
 	s.SweepStats, err = e.sweeper.Pass(ctx)
 	fire := func(ctx context.Context) (err error) {
-		s.Fired, err = e.fireSchedules(ctx)
+		s.Fired, err = schedules.Fire(ctx, e.timetables)
 		return err
 	}
 	for _, step := range []func(context.Context) error{fire, e.advanceAll, e.keyQueues,
-		func(ctx context.Context) error { return e.runBulks(ctx, bulkInSweep) }, e.settleAwaited} {
+		func(ctx context.Context) error { return bulk.Run(ctx, e.bulks, bulk.InSweep) }, e.settleAwaited} {
 		if err == nil {
 			err = e.unlessLocked(ctx, step)
 		}

@@ -36,7 +36,7 @@ func (e *Engine) advanceLoop(ctx context.Context) {
 	tick := time.NewTicker(often)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if e.notifyingDB.moves.refuse(ctx) == nil {
+		if e.k.Base.Moves.Refuse(ctx) == nil {
 			if err := e.advanceAll(ctx); err != nil {
 				e.logError(ctx, "advancing tasks failed; retrying", err)
 			}
@@ -267,7 +267,7 @@ func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) (effects, e
 
 // makeApplyItem queues an item that applies the task.
 func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) ([]store.DueItem, error) {
-	row := d.rules.applyItem(d.e.ids.next("itm"), d.Namespace, d.TaskID)
+	row := d.rules.applyItem(d.e.k.IDs.Next("itm"), d.Namespace, d.TaskID)
 	queued := store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: store.NewRank(row.Priority)}
 	return []store.DueItem{queued}, d.e.insertMore(ctx, tx, []store.NewItem{row})
 }

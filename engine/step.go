@@ -18,7 +18,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 		if err := rules.CheckStep(c); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
-		ref := pawl.CheckpointRef{ID: e.ids.next("ckp")}
+		ref := pawl.CheckpointRef{ID: e.k.IDs.Next("ckp")}
 		itemID := e.messageItems.of(pawl.CallerOf(ctx).Namespace, c.MessageID)
 		if err := e.referMessage(ctx, "step", c.MessageID, blobsIn(c.Snapshot)); err != nil {
 			return pawl.CheckpointRef{}, err

@@ -117,7 +117,7 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *typeRules) store.Part {
 	sum := sha256.Sum256(c.Payload)
 	p := store.Part{
-		ID:       e.ids.next("prt"),
+		ID:       e.k.IDs.Next("prt"),
 		Key:      c.Key,
 		Seq:      c.Seq,
 		Status:   pawl.PartValidated,

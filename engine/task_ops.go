@@ -120,7 +120,7 @@ func (e *Engine) changeIn(ctx context.Context, tx store.Tx, verb string, call *p
 		return task, then, err
 	}
 	done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
-		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: bulkData(e.bulk)})
+		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: e.origin.Data()})
 	if err != nil {
 		return task, then, err
 	}
@@ -178,7 +178,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if state := pawl.TaskState(c.State); !slices.Contains(state.Allowed(), verb) { // it changed before it was locked
 		return nil, rules.Conflict(verb, c.State, state.Allowed())
 	}
-	move := store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Data: bulkData(e.bulk), Todo: verb == "retry",
+	move := store.TaskMove{Event: event, To: to, Actor: by, Message: store.Text(call.Reason), Data: e.origin.Data(), Todo: verb == "retry",
 		FailedIn: failedIn}
 	if err := c.Move(ctx, tx, move); err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 			return err
 		}
 	}
-	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.bulk}
+	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.origin.Bulk}
 	by.Actor = actor(c, pawl.ActorUser, "")
 	if t.Children > 0 {
 		if gone, err := e.deleteChildren(ctx, c, call, by, most); err != nil || !gone {

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 )
 
 // TxEngine is the service inside a caller's own transaction. What its verbs write is
@@ -24,7 +24,7 @@ import (
 //   - Locks that the verbs take are held until the transaction ends: keep it short.
 type TxEngine struct {
 	pawl.Service
-	scope *scope
+	scope *kernel.Scope
 }
 
 // In returns the service inside a transaction that the caller began on the engine's own
@@ -36,17 +36,8 @@ type TxEngine struct {
 // claims see the work at their next poll, and the next pass of Run does what follows from
 // it.
 func (e *Engine) In(tx any) *TxEngine {
-	s := &scope{DB: e.root.db, begun: true, own: true}
-	s.tx = s.Dialect().Wrap(tx)
-	if s.tx == nil {
-		s.refused = &pawl.Error{
-			Code:    pawl.CodeInvalid,
-			Op:      "in",
-			Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, s.Dialect().Name),
-		}
-	}
-	s.admits = e.notifyingDB.admission(s.tx)
-	return &TxEngine{Service: &Engine{core: e.core, db: s, scope: s}, scope: s}
+	in := e.root.over(e.k.In(tx))
+	return &TxEngine{Service: in, scope: in.scope}
 }
 
 // AwaitTask is Engine.AwaitTask; it does not wait.
@@ -66,8 +57,5 @@ func (t *TxEngine) Create(ctx context.Context, task pawl.NewTask) (pawl.Task, er
 // Committed must be called only after the transaction has committed. It wakes the claims
 // that wait for its work and does what follows from it.
 func (t *TxEngine) Committed() {
-	for _, fn := range t.scope.after {
-		fn()
-	}
-	t.scope.after = nil
+	t.scope.Committed()
 }

@@ -67,7 +67,7 @@ func (c *typeCache) current() (map[store.TypeName]int, bool) {
 // newestTypes returns the newest versions of all types, at most typesFresh old. Inside a
 // transaction that has begun, it reads them there and does not cache them.
 func (e *Engine) newestTypes(ctx context.Context) (map[store.TypeName]int, error) {
-	if e.inTx() {
+	if e.k.InTx() {
 		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (map[store.TypeName]int, error) {
 			return store.Registry(ctx, tx)
 		})

@@ -38,7 +38,7 @@ func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name strin
 	if err != nil {
 		return nil, err
 	}
-	if !e.inTx() { // inside a transaction the type may be uncommitted
+	if !e.k.InTx() { // inside a transaction the type may be uncommitted
 		e.types.keep(namespace, &t)
 	}
 	return e.ruled(&t), nil

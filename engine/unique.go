@@ -69,7 +69,7 @@ func (e *Engine) createHeld(ctx context.Context, d *draft) (pawl.Task, error) {
 		case h.again:
 		case h.older == "":
 			e.after(func() { e.created([]draft{*d}, h.now) })
-			return d.answer(h.now), nil
+			return d.Answer(h.now), nil
 		default:
 			e.follow(ctx, effects{queued: h.queued})
 			t, err := e.GetTask(ctx, h.older)

@@ -82,7 +82,7 @@ func (e *Engine) update(ctx context.Context, tx store.Tx, call *pawl.TaskUpdate)
 		return t, out, err
 	}
 	by := actor(c, pawl.ActorUser, "")
-	if err := store.UpdateTasks(ctx, tx, now, []store.UpdatedTask{{Task: t, Diff: diff}}, bulkData(e.bulk), by); err != nil {
+	if err := store.UpdateTasks(ctx, tx, now, []store.UpdatedTask{{Task: t, Diff: diff}}, e.origin.Data(), by); err != nil {
 		return t, out, err
 	}
 	t, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)

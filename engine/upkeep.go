@@ -61,7 +61,7 @@ func (e *Engine) Compact(ctx context.Context) (freed int64, err error) {
 func (e *Engine) Backup(ctx context.Context, file string) error {
 	var archives *sweep.ArchivesCopy
 	defer func() { archives.Remove() }()
-	return sqlite.Backup(ctx, e.notifyingDB.DB, file, func(ctx context.Context, path string) (_ func(context.Context) error, err error) {
+	return sqlite.Backup(ctx, e.k.Base.DB, file, func(ctx context.Context, path string) (_ func(context.Context) error, err error) {
 		archives, err = sweep.BeginCopy(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)
 		return archives.End, err
 	})

@@ -68,7 +68,7 @@ func (e *Engine) PutBlob(ctx context.Context, upload pawl.BlobUpload) (pawl.Blob
 	if err := cmp.Or(e.checkUpload(&upload), e.notInTx("put_blob")); err != nil {
 		return pawl.Blob{}, err
 	}
-	u := store.Upload{ID: e.ids.next("upl"), Namespace: pawl.CallerOf(ctx).Namespace}
+	u := store.Upload{ID: e.k.IDs.Next("upl"), Namespace: pawl.CallerOf(ctx).Namespace}
 	if e.opts.Blobs != nil {
 		u.Place = e.opts.Blobs.Name()
 	}

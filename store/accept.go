@@ -167,7 +167,7 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 		return out, nil
 	case found && status == pawl.PartValidated && p.Status == pawl.PartRejected:
 		superseded = &g.Now
-		out.SupersededAt = stampOf(superseded)
+		out.SupersededAt = StampOf(superseded)
 	case found:
 		if _, err := tx.Exec(ctx, acceptSQL["supersede part"], id, g.Now); err != nil {
 			return out, err
@@ -263,7 +263,7 @@ func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 			return pawl.List[pawl.ItemPart]{}, err
 		}
 		p.Payload, p.Evidence, p.Notes, p.Checksum = json.RawMessage(payload), raw(evidence), string(notes), string(checksum)
-		p.CreatedAt, p.SupersededAt, p.UpdatedAt = Stamp(created), stampOf(superseded), Stamp(created)
+		p.CreatedAt, p.SupersededAt, p.UpdatedAt = Stamp(created), StampOf(superseded), Stamp(created)
 		if p.SupersededAt != nil {
 			p.UpdatedAt = *p.SupersededAt
 		}
@@ -272,7 +272,7 @@ func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) 
 		}
 		out = append(out, p)
 	}
-	return paged(out, q.Limit, func(p pawl.ItemPart) string { return p.ID }), rows.Err()
+	return Paged(out, q.Limit, func(p pawl.ItemPart) string { return p.ID }), rows.Err()
 }
 
 // EndPlan ends the locked plan item, which n items of its task replace. It returns false

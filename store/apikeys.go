@@ -118,7 +118,7 @@ func scanAPIKeys(ctx context.Context, tx Tx, query string, args ...any) ([]APIKe
 			return nil, err
 		}
 		k.Payloads, k.CreatedAt = payloads == 1, Stamp(created)
-		k.ExpiresAt, k.RevokedAt, k.LastUsedAt = stampOf(expires), stampOf(revoked), stampOf(used)
+		k.ExpiresAt, k.RevokedAt, k.LastUsedAt = StampOf(expires), StampOf(revoked), StampOf(used)
 		out = append(out, k)
 	}
 	return out, rows.Err()

@@ -91,7 +91,7 @@ func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived,
 func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
 	last := TaskID(cmp.Or(before, LastTask))
 	if _, ok := last.Bytes(); !ok { // NULL would read as the end of the list
-		return nil, notACursor()
+		return nil, NotACursor()
 	}
 	var out []pawl.Archive
 	err := eachRow(ctx, tx, archiveSQL["archives before"], []any{namespace, last, limit}, func(rows Rows) error {

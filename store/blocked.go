@@ -167,7 +167,7 @@ func childReasons(ctx context.Context, tx Tx, ids []string, out map[string]*pawl
 // parkedReason returns what a scheduled or waiting item waits for. first and firstKey name
 // the first of its dependencies.
 func parkedReason(until *int64, signal, key, first, firstKey, left Text, needs, failures int) *pawl.Blocked {
-	b := &pawl.Blocked{Reason: pawl.BlockedByTime, Until: stampOf(until)}
+	b := &pawl.Blocked{Reason: pawl.BlockedByTime, Until: StampOf(until)}
 	switch {
 	case signal == pawl.BudgetSignal:
 		b.Reason, b.Detail = pawl.BlockedByBudget, pawl.BudgetOfSignal(string(key))

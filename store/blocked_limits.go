@@ -129,7 +129,7 @@ func byRate(r *pawl.Rate, next, now int64, whose string) *pawl.Blocked {
 		return nil
 	}
 	from := startFrom(r, onTime(r, next, now))
-	return &pawl.Blocked{Reason: pawl.BlockedByRate, Until: stampOf(&from),
+	return &pawl.Blocked{Reason: pawl.BlockedByRate, Until: StampOf(&from),
 		Detail: fmt.Sprintf("%s: %d starts in %d s", whose, r.Limit, r.Seconds)}
 }
 
@@ -172,7 +172,7 @@ type gatedItem struct {
 }
 
 func gatesOfItems(ctx context.Context, tx Tx, k *pawl.KeyLimits, ids []string) (map[int64]*gate, map[string]gatedItem, error) {
-	rows, err := tx.Query(ctx, limitsSQL["gates of items"], ItemList(ids), bit(k.Order == pawl.OrderCreated), k.Pointer)
+	rows, err := tx.Query(ctx, limitsSQL["gates of items"], ItemList(ids), Bit(k.Order == pawl.OrderCreated), k.Pointer)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -69,7 +69,7 @@ func (b *BudgetRow) Roll(now int64) bool {
 // Budget returns the row as the interfaces show it.
 func (b *BudgetRow) Budget() pawl.Budget {
 	out := pawl.Budget{Name: b.Name, Spent: b.Spent, Reserved: b.Reserved, Remaining: b.Remaining(), PeriodStart: Stamp(b.Start),
-		PeriodEnd: stampOf(b.End), CreatedAt: Stamp(b.CreatedAt), UpdatedAt: Stamp(b.ChangedAt)}
+		PeriodEnd: StampOf(b.End), CreatedAt: Stamp(b.CreatedAt), UpdatedAt: Stamp(b.ChangedAt)}
 	out.NewBudget = pawl.NewBudget{Unit: b.Unit, Limit: b.Limit, Period: b.Period, OnExhausted: b.OnExhausted, OnLost: b.OnLost}
 	if b.ForType != "" || b.ForKey != "" || b.ForTask != "" {
 		out.AppliesTo = &pawl.BudgetScope{Type: string(b.ForType), Key: string(b.ForKey), TaskID: string(b.ForTask)}
@@ -121,7 +121,7 @@ func ListBudgets(ctx context.Context, tx Tx, namespace string, page pawl.Page, n
 	if err != nil {
 		return pawl.List[pawl.Budget]{}, err
 	}
-	list := paged(rows, page.Limit, func(b BudgetRow) string { return b.Name })
+	list := Paged(rows, page.Limit, func(b BudgetRow) string { return b.Name })
 	out := pawl.List[pawl.Budget]{Next: list.Next}
 	for i := range list.Items {
 		list.Items[i].Roll(now)

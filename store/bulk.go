@@ -9,27 +9,6 @@ import (
 
 var bulkSQL = Texts(sqlFiles, "bulk.sql")
 
-// BulkItem is the item of a bulk call that waits to be carried out.
-type BulkItem struct{ ItemID, TaskID, Namespace string }
-
-// WaitingBulks lists up to limit items of bulk calls, oldest first.
-func WaitingBulks(ctx context.Context, tx Tx, limit int) ([]BulkItem, error) {
-	rows, err := tx.Query(ctx, bulkSQL["waiting"], limit, pawl.TypeBulk)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []BulkItem
-	for rows.Next() {
-		var b BulkItem
-		if err := rows.Scan((*ItemID)(&b.ItemID), (*TaskID)(&b.TaskID), &b.Namespace); err != nil {
-			return nil, err
-		}
-		out = append(out, b)
-	}
-	return out, rows.Err()
-}
-
 // ClaimOwn leases the item of a task that Pawl itself made, also in a paused namespace. It returns
 // the attempt; 0 = it is not queued.
 func ClaimOwn(ctx context.Context, tx Tx, itemID, worker string, seconds int) (attempt int, err error) {
@@ -57,12 +36,6 @@ func ClaimOwn(ctx context.Context, tx Tx, itemID, worker string, seconds int) (a
 	}
 	return h.Attempt, Record(ctx, tx, now, []Event{{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo,
 		Attempt: h.Attempt, Event: "leased", From: "queued", To: "leased", Actor: Actor{Type: pawl.ActorWorker, ID: worker}}})
-}
-
-// SaveBulk stores how far a bulk call is, while its item is locked.
-func SaveBulk(ctx context.Context, tx Tx, taskID, state string) error {
-	_, err := tx.Exec(ctx, bulkSQL["save"], TaskID(taskID), state)
-	return err
 }
 
 // BulkPage is one step of a walk over the tasks of a filter, in the order of their ids.

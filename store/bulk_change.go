@@ -102,20 +102,5 @@ func TasksToUpdate(ctx context.Context, tx Tx, taskIDs []string) (out []pawl.Tas
 
 // eachRow passes the rows of a query to fn.
 func eachRow(ctx context.Context, tx Tx, query string, args []any, fn func(rows Rows) error) error {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := fn(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// TouchedTasks returns the tasks among taskIDs that have an event with the given data.
-func TouchedTasks(ctx context.Context, tx Tx, taskIDs []string, data Text) ([]string, error) {
-	return TaskIDs(ctx, tx, bulkSQL["touched"], TaskList(taskIDs), data)
+	return EachRow(ctx, tx, fn, query, args...)
 }

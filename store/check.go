@@ -23,15 +23,30 @@ type Breach struct {
 	task    Text
 }
 
-// Rule is an invariant. The statement that searches for violations is the text of its name
-// in check.sql.
+// Rule is an invariant.
 type Rule struct {
 	Name   string
 	Says   string
 	Repair string
 }
 
-// Rules lists every rule.
+// RuleSearch is a rule with the statement that searches for its violations.
+type RuleSearch struct {
+	Rule
+	SQL string
+}
+
+// RuleSearches are those of Rules.
+func RuleSearches() []RuleSearch {
+	out := make([]RuleSearch, len(Rules))
+	for i, r := range Rules {
+		out[i] = RuleSearch{r, checkSQL[r.Name]}
+	}
+	return out
+}
+
+// Rules lists the rules of the store, whose statements are the texts of their names in check.sql. The rooms of the engine
+// have more.
 var Rules = []Rule{
 	{"file", "the database file is sound", "restore a backup"},
 	{"one place", "an item has a row in exactly one of ready, scheduled, waiting, leases, parked_items and finished_items",
@@ -83,10 +98,6 @@ var Rules = []Rule{
 		"set item_id and task_id to NULL, and charged to what the state says, or delete a reservation that no state fits"},
 	{"effects", "an effect has its item, an open one of an attempt has its lease, and the lease counts those that are open",
 		"resolve the effect, or set leases.effects to that number; set gone to 1 for an effect without a task"},
-	{"schedules", "a schedule counts its queued ticks, and has fired no tick that is still to come",
-		"set schedules.queued to the number of queued firings, and next_tick to the first tick after those that were fired"},
-	{"firings", "a tick has one firing, with a task exactly if it made or found one, which names the schedule; an open one has its schedule",
-		"delete the firing, or set open to 0"},
 	{"links of children", "a child is linked to its parent, one of the two exists and the other one is there or archived, " +
 		"and the parent counts its children",
 		"delete the link, or insert the row of the parent with the number of its children"},
@@ -135,15 +146,16 @@ const fewItems = 1_000
 // checking is one check of a database.
 type checking struct {
 	db     DB
+	rules  []RuleSearch
 	report func(Breach)
 }
 
-// Check searches for violations of every rule and passes them to report as they are found.
+// Check searches for violations of rules and passes them to report as they are found.
 // Each search is one statement in its own snapshot, but in a small database they share one. It covers about
 // 20,000 items and the rest of the last task among them, so Check can run beside all other work. A task whose
 // deletion has begun, or that is still being copied, is skipped. blobs returns the object store of a name.
-func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, error), report func(Breach)) error {
-	c := checking{db, report}
+func Check(ctx context.Context, db DB, rules []RuleSearch, blobs func(place string) (objects.Store, error), report func(Breach)) error {
+	c := checking{db, rules, report}
 	sound, err := c.file(ctx)
 	if err != nil || !sound { // the other contents of a damaged file are not reliable, and some cannot be read
 		return err
@@ -160,7 +172,7 @@ func Check(ctx context.Context, db DB, blobs func(place string) (objects.Store, 
 				return err
 			}
 		}
-		if err := c.rules(ctx, small, first, []any{TaskID(after), TaskID(until)}); err != nil {
+		if err := c.page(ctx, small, first, []any{TaskID(after), TaskID(until)}); err != nil {
 			return err
 		}
 		after = until
@@ -194,11 +206,11 @@ type search func(ctx context.Context, tx Tx, report func(Breach)) error
 
 // file checks the file of a database that is one.
 func (c *checking) file(ctx context.Context) (sound bool, err error) {
-	r, sound := RuleOf("file"), true
+	r, sound := RuleSearch{RuleOf("file"), checkSQL["file"]}, true
 	if !c.db.Dialect().ChecksFile {
 		return true, nil
 	}
-	to := checking{c.db, func(b Breach) { sound = false; c.report(b) }}
+	to := checking{c.db, nil, func(b Breach) { sound = false; c.report(b) }}
 	if err = to.look(ctx, r.search(nil)); errors.Is(err, pawl.ErrInternal) { // it is so damaged that the check itself fails
 		to.report(Breach{Rule: r.Name, Subject: "the file", Found: err.Error(), Repair: r.Repair})
 		err = nil
@@ -215,11 +227,11 @@ func (c *checking) pageAfter(ctx context.Context, after string, n int) (until st
 	})
 }
 
-// rules checks the rules about the tasks of one page, and with the first page those about the whole database.
-func (c *checking) rules(ctx context.Context, small, first bool, page []any) error {
+// page checks the rules about the tasks of one page, and with the first page those about the whole database.
+func (c *checking) page(ctx context.Context, small, first bool, page []any) error {
 	var all []search
-	for _, r := range Rules {
-		paged := strings.Contains(checkSQL[r.Name], "$2")
+	for _, r := range c.rules {
+		paged := strings.Contains(r.SQL, "$2")
 		switch {
 		case slices.Contains(searchedApart, r.Name):
 		case paged:
@@ -254,7 +266,7 @@ func isPassing(ctx context.Context, tx Tx, taskID string) (bool, error) {
 }
 
 // search returns the search for violations of a rule that is one statement.
-func (r Rule) search(page []any) search {
+func (r RuleSearch) search(page []any) search {
 	return func(ctx context.Context, tx Tx, report func(Breach)) error {
 		found, err := r.find(ctx, tx, page)
 		if err != nil {
@@ -314,7 +326,7 @@ const pageBlobs = 100
 // longestWindow is the longest time for which a key is held without its task.
 const longestWindow = max(pawl.MaxUniqueSeconds, pawl.DebounceMaxTimes*pawl.MaxDebounceSeconds) * time.Second
 
-func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
+func (r RuleSearch) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 	if r.Name == "loose ends" {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -322,7 +334,7 @@ func (r Rule) find(ctx context.Context, tx Tx, page []any) ([]Breach, error) {
 		}
 		page = []any{now + longestWindow.Microseconds()}
 	}
-	rows, err := tx.Query(ctx, checkSQL[r.Name], page...)
+	rows, err := tx.Query(ctx, r.SQL, page...)
 	if err != nil {
 		return nil, err
 	}

@@ -472,28 +472,6 @@ SELECT @item_text(l.item_id), l.task_id, 'its lease counts ' || l.effects || ' o
 FROM pawl.leases l
 WHERE l.effects <> (SELECT COUNT(*) FROM pawl.effects f WHERE f.item_id = l.item_id AND f.attempt = l.attempt AND f.sender = 'attempt' AND f.state = 'open')
 
--- name: schedules
-SELECT x.name, NULL, 'it counts ' || x.queued || ' queued ticks, of which there are ' || x.waiting || '; its next tick is ' || COALESCE(CAST(x.next_tick AS TEXT), 'none') || ', the last one that was fired ' || COALESCE(CAST(x.last_fired AS TEXT), 'none')
-FROM (
-  SELECT s.name, s.queued, s.next_tick,
-    (SELECT COUNT(*) FROM pawl.firings f WHERE f.schedule_id = s.id AND f.outcome = 'queued') AS waiting,
-    (SELECT MAX(f.tick) FROM pawl.firings f WHERE f.schedule_id = s.id AND f.manual = 0) AS last_fired
-  FROM pawl.schedules s
-) x
-WHERE x.queued <> x.waiting OR x.next_tick <= x.last_fired
-
--- A removed task leaves its firing.
--- name: firings
-SELECT f.schedule_id || ' at ' || f.tick, f.task_id, 'outcome ' || f.outcome || ', task ' || COALESCE(@task_text(f.task_id), 'none') || CASE WHEN s.id IS NULL THEN ', without its schedule' ELSE ', of schedule ' || s.name END
-FROM pawl.firings f
-LEFT JOIN pawl.schedules s ON s.id = f.schedule_id
-LEFT JOIN pawl.tasks t ON t.id = f.task_id
-WHERE (f.outcome IN ('created', 'deduplicated')) <> (f.task_id IS NOT NULL)
-  OR s.id IS NULL AND (f.open = 1 OR f.outcome = 'queued')
-  OR s.namespace <> f.namespace OR t.namespace <> f.namespace
-  OR f.outcome = 'created' AND s.id IS NOT NULL AND t.id IS NOT NULL AND COALESCE(t.schedule, '') <> s.name
-  OR EXISTS (SELECT 1 FROM pawl.firings o WHERE o.schedule_id = f.schedule_id AND o.tick > f.tick AND o.tick < f.until AND f.manual = 0 AND o.manual = 0)
-
 -- One of the two may be in its archive.
 -- name: links of children
 SELECT @task_text(l.child_id), l.child_id, 'it is linked to ' || @task_text(l.parent_id) || ', and one of the two is not there, or of another namespace'

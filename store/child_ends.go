@@ -255,7 +255,7 @@ func (w *lockedWait) end(ctx context.Context, tx Tx, now int64, ends []awaitedEn
 		}
 	}
 	cancels := held && lost && w.onFailure == pawl.OnFailureCancel
-	if _, err := tx.Exec(ctx, childrenSQL["count wait"], ItemID(w.ItemID), w.ended, w.failed, bit(held)); err != nil {
+	if _, err := tx.Exec(ctx, childrenSQL["count wait"], ItemID(w.ItemID), w.ended, w.failed, Bit(held)); err != nil {
 		return err
 	}
 	if cancels {

@@ -74,10 +74,10 @@ func (f *EffectRow) Effect() pawl.EffectRecord {
 		State: f.State, Repeatable: f.Repeatable == 1, Sender: f.Sender, WorkerID: f.WorkerID, Attempt: f.Attempt, Sendings: f.Sendings,
 		Approval:  []string{"", "asked", "given", "refused"}[f.Approval],
 		DecidedBy: string(f.DecidedBy), Budget: string(f.Budget), Outcome: string(f.Outcome), Comment: string(f.Comment),
-		Answer: raw(f.Answer), AnswerHash: string(f.AnswerHash), Error: failureOf(f.Error), Late: f.Late == 1, Contradicts: f.Contradicts == 1,
-		Source: string(f.Source), OpenedAt: stampOf(f.OpenedAt), EndedAt: stampOf(f.EndedAt), CreatedAt: Stamp(f.CreatedAt)}
+		Answer: raw(f.Answer), AnswerHash: string(f.AnswerHash), Error: FailureOf(f.Error), Late: f.Late == 1, Contradicts: f.Contradicts == 1,
+		Source: string(f.Source), OpenedAt: StampOf(f.OpenedAt), EndedAt: StampOf(f.EndedAt), CreatedAt: Stamp(f.CreatedAt)}
 	if f.State == pawl.EffectOpen {
-		out.SentUntil = stampOf(f.SentUntil)
+		out.SentUntil = StampOf(f.SentUntil)
 	}
 	if f.Amount != nil {
 		out.Amount = *f.Amount
@@ -403,7 +403,7 @@ func listEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilt
 	for i := range rows {
 		out[i] = rows[i].Effect()
 	}
-	return paged(out, q.Limit, func(f pawl.EffectRecord) string { return f.ID }), nil
+	return Paged(out, q.Limit, func(f pawl.EffectRecord) string { return f.ID }), nil
 }
 
 // GateUntil is the end of a lease of a gate.

@@ -14,7 +14,7 @@ var failureSQL = Texts(sqlFiles, "failure.sql")
 
 // FailureKey returns the group of failures that an error belongs to, among those of its type; nil without an error.
 func FailureKey(failure Text) *int64 {
-	f := failureOf(failure)
+	f := FailureOf(failure)
 	if f == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func ListFailures(ctx context.Context, tx Tx, namespace string, q pawl.FailureFi
 		count, name, _ := strings.Cut(q.Cursor, "_")
 		n, err := strconv.ParseInt(count, 10, 64)
 		if err != nil {
-			return out, notACursor()
+			return out, NotACursor()
 		}
 		at, found := slices.BinarySearchFunc(groups, pawl.FailureGroup{Count: n, Failure: name}, compareFailures)
 		if found {
@@ -52,7 +52,7 @@ func ListFailures(ctx context.Context, tx Tx, namespace string, q pawl.FailureFi
 		}
 		groups = groups[at:]
 	}
-	out = paged(groups[:min(len(groups), q.Limit+1)], q.Limit, func(g pawl.FailureGroup) string {
+	out = Paged(groups[:min(len(groups), q.Limit+1)], q.Limit, func(g pawl.FailureGroup) string {
 		return strconv.FormatInt(g.Count, 10) + "_" + g.Failure
 	})
 	return out, readExamples(ctx, tx, out.Items)
@@ -124,7 +124,7 @@ func readExamples(ctx context.Context, tx Tx, groups []pawl.FailureGroup) error 
 		}
 		g := at[item]
 		g.TaskID = task
-		if f := failureOf(failure); f != nil {
+		if f := FailureOf(failure); f != nil {
 			g.Code, g.Error, g.Message = f.Code, f.Normalized(), f.Message
 		}
 	}

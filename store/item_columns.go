@@ -109,7 +109,7 @@ func (i *NewItem) Take(given *pawl.NewItem) {
 // Planned returns the item as a dry run shows it: what a caller gives to create it.
 func (i *NewItem) Planned() pawl.NewItem {
 	out := pawl.NewItem{Input: json.RawMessage(i.Input), Type: i.Type, Priority: &i.Priority, Key: string(i.Key), MaxAttempts: i.MaxAttempts,
-		RunAt: stampOf(i.RunAt), Deadline: stampOf(i.Deadline)}
+		RunAt: StampOf(i.RunAt), Deadline: StampOf(i.Deadline)}
 	if i.After != "" {
 		_ = json.Unmarshal([]byte(i.After), &out.After) // written by us
 	}
@@ -144,11 +144,12 @@ func (i *NewItem) Mark() int {
 // acceptance set: the hot verb Complete does not touch rows with acceptance. Results that
 // are accepted, and plan and apply items, are ended by other verbs.
 func (i *NewItem) Carried() Carried {
-	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: bit(i.Feeds) + 2*bit(i.Child), Acceptance: bit(i.Acceptance || i.Aside),
+	return Carried{MaxAttempts: i.MaxAttempts, Solo: i.Mark(), Feeds: Bit(i.Feeds) + 2*Bit(i.Child), Acceptance: Bit(i.Acceptance || i.Aside),
 		StartToClose: i.StartToClose, ScheduleToStart: i.ScheduleToStart, Gate: i.Gate}
 }
 
-func bit(b bool) int {
+// Bit is 1 for true: a column that is an integer in both databases.
+func Bit(b bool) int {
 	if b {
 		return 1
 	}
@@ -197,15 +198,15 @@ func (s *itemScan) item(now int64) ItemRow {
 	it.Key, it.WorkerID, it.LastWorkerID, it.LeftBy = string(s.key), string(s.worker), string(s.last), string(s.left)
 	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(s.input), raw(s.result), raw(s.assembled), raw(s.parts)
 	if it.State != pawl.ItemCompleted { // the events of a completed item keep its errors
-		it.Error = failureOf(s.failure)
+		it.Error = FailureOf(s.failure)
 	}
 	if s.after != "" {
 		_ = json.Unmarshal([]byte(s.after), &it.After) // written by us
 	}
 	it.CreatedAt, it.UpdatedAt = Stamp(s.created), Stamp(s.updated)
-	it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = stampOf(s.acquired), stampOf(s.expires), stampOf(s.beat)
-	it.RunAt, it.StartedAt, it.AcceptedAt, it.CompletedAt = stampOf(s.runAt), stampOf(s.started), stampOf(s.accepted), stampOf(s.completed)
-	it.Deadline, it.Status = stampOf(s.deadline), it.State.Status()
+	it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = StampOf(s.acquired), StampOf(s.expires), StampOf(s.beat)
+	it.RunAt, it.StartedAt, it.AcceptedAt, it.CompletedAt = StampOf(s.runAt), StampOf(s.started), StampOf(s.accepted), StampOf(s.completed)
+	it.Deadline, it.Status = StampOf(s.deadline), it.State.Status()
 	if s.leaseSeconds != nil {
 		it.LeaseSeconds = *s.leaseSeconds
 	}

@@ -64,7 +64,7 @@ func (w *where) after(comparison, prefix, cursor string) error {
 		return nil
 	}
 	if rest, found := strings.CutPrefix(cursor, prefix); !found || len(rest) != 26 {
-		return notACursor()
+		return NotACursor()
 	}
 	w.and(comparison+" ?", cursor)
 	return nil
@@ -76,13 +76,14 @@ func (w *where) afterID(comparison string, id ID) error {
 		return nil
 	}
 	if _, ok := id.Bytes(); !ok {
-		return notACursor()
+		return NotACursor()
 	}
 	w.and(comparison+" ?", id)
 	return nil
 }
 
-func notACursor() error { return pawl.Invalid("/cursor", "is not a cursor of this list") }
+// NotACursor refuses a cursor of another list.
+func NotACursor() error { return pawl.Invalid("/cursor", "is not a cursor of this list") }
 
 // ListItems lists a namespace's items in order of id.
 func ListItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {

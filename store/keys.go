@@ -130,12 +130,12 @@ func listKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 		at, rest, _ := strings.Cut(q.Cursor, ".")
 		n, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return pawl.List[KeyRow]{}, notACursor()
+			return pawl.List[KeyRow]{}, NotACursor()
 		}
 		w.and("(k.created_at, k.key_hash) < (?, ?)", n, rest)
 	}
 	rows, err := scanKeys(ctx, tx, w.text(keySQL["list keys"], "k.created_at DESC, k.key_hash DESC", q.Limit+1), w.args...)
-	return paged(rows, q.Limit, keyCursor), err
+	return Paged(rows, q.Limit, keyCursor), err
 }
 
 func keyCursor(k KeyRow) string { return fmt.Sprintf("%d.%s", k.CreatedAt.UnixMicro(), k.Hash) }
@@ -168,7 +168,7 @@ func scanKeys(ctx context.Context, tx Tx, query string, args ...any) ([]KeyRow, 
 		k.Type, k.Location = string(kind), string(location)
 		k.RequestHash, k.Token, k.TaskID, k.ItemID = string(request), string(token), string(task), string(item)
 		k.Response = json.RawMessage(raw(response))
-		k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.LockedUntil = Stamp(created), stampOf(completed), stampOf(expires), stampOf(locked)
+		k.CreatedAt, k.CompletedAt, k.ExpiresAt, k.LockedUntil = Stamp(created), StampOf(completed), StampOf(expires), StampOf(locked)
 		if expires != nil {
 			k.Expires = *expires
 		}

@@ -29,7 +29,7 @@ func ProveEvents(ctx context.Context, tx Tx, root LogRoot, taskID string, page p
 	after := int64(0)
 	if page.Cursor != "" {
 		if after, err = strconv.ParseInt(strings.TrimPrefix(page.Cursor, "evt_"), 10, 64); err != nil {
-			return nil, "", notACursor()
+			return nil, "", NotACursor()
 		}
 	}
 	ids, err := Ints(ctx, tx, treeSQL["some numbers of task"], TaskID(taskID), after, page.Limit+1)

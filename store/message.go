@@ -42,7 +42,7 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 		m.Thread, m.TaskID, m.ItemID, m.Model = string(thread), string(task), string(item), string(model)
 		m.Usage, m.Metadata, m.CheckpointID = raw(usage), raw(metadata), string(checkpoint)
 		m.UpdatedAt = Stamp(*cmp.Or(ended, chunk, &created))
-		m.Cuts, m.CreatedAt, m.EndedAt = CutsOf(m.cuts), Stamp(created), stampOf(ended)
+		m.Cuts, m.CreatedAt, m.EndedAt = CutsOf(m.cuts), Stamp(created), StampOf(ended)
 		if attempt != nil {
 			m.Attempt = *attempt
 		}
@@ -221,5 +221,5 @@ func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string, p pawl.Pa
 		}
 		out = append(out, m)
 	}
-	return paged(out, p.Limit, func(m pawl.MessageRef) string { return m.ID }), rows.Err()
+	return Paged(out, p.Limit, func(m pawl.MessageRef) string { return m.ID }), rows.Err()
 }

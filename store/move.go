@@ -239,20 +239,18 @@ func idColumn[T ~string](ctx context.Context, tx Tx, query string, args []any) (
 }
 
 func column[T any](ctx context.Context, tx Tx, query string, args []any) ([]T, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
+	return All(ctx, tx, query, args, func(rows Rows, v *T) error { return rows.Scan(v) })
+}
+
+// All reads the rows of a query.
+func All[T any](ctx context.Context, tx Tx, query string, args []any, scan func(rows Rows, v *T) error) (out []T, err error) {
+	err = eachRow(ctx, tx, query, args, func(rows Rows) error {
 		var v T
-		if err := rows.Scan(&v); err != nil {
-			return nil, err
-		}
+		err := scan(rows, &v)
 		out = append(out, v)
-	}
-	return out, rows.Err()
+		return err
+	})
+	return out, err
 }
 
 // Row scans the first row of a query. It returns false when there is none.

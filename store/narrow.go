@@ -149,7 +149,7 @@ func (l *listing[T]) found(rows []T, err error, cursor func(T) string) (pawl.Lis
 	if err != nil {
 		return pawl.List[T]{}, err
 	}
-	out := paged(rows, l.limit, cursor)
+	out := Paged(rows, l.limit, cursor)
 	if out.Next == "" && l.stopped != "" {
 		out.Next, out.Incomplete = l.stopped, true
 	}

@@ -65,8 +65,8 @@ func PagesIn[T any](r *PageRoom, p pawl.Page, size func(*T) (int, error), cursor
 	}
 }
 
-// paged removes the extra row, and sets the cursor if there was one.
-func paged[T any](rows []T, limit int, id func(T) string) pawl.List[T] {
+// Paged removes the extra row, and sets the cursor if there was one.
+func Paged[T any](rows []T, limit int, id func(T) string) pawl.List[T] {
 	if rows == nil {
 		rows = []T{}
 	}

@@ -19,7 +19,7 @@ type PassedOn struct {
 // PassOn notes that the children of a task which have not ended are to be cancelled, or also
 // deleted. It reports whether the task has children.
 func PassOn(ctx context.Context, tx Tx, taskID string, deletes bool) (bool, error) {
-	n, err := tx.Exec(ctx, childrenSQL["pass on"], TaskID(taskID), 1+bit(deletes))
+	n, err := tx.Exec(ctx, childrenSQL["pass on"], TaskID(taskID), 1+Bit(deletes))
 	return n > 0, err
 }
 
@@ -123,7 +123,7 @@ func (p *PassedOn) Done(ctx context.Context, tx Tx) (err error) {
 	if p.ItemID != "" {
 		_, err = tx.Exec(ctx, childrenSQL["rest is cancelled"], ItemID(p.ItemID), TaskList(p.listed))
 	} else {
-		_, err = tx.Exec(ctx, childrenSQL["passed on"], TaskID(p.TaskID), 1+bit(p.Deletes))
+		_, err = tx.Exec(ctx, childrenSQL["passed on"], TaskID(p.TaskID), 1+Bit(p.Deletes))
 	}
 	return err
 }

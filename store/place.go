@@ -124,17 +124,6 @@ func AllLeases(ctx context.Context, tx Tx, limit int) ([]string, error) {
 	return ItemIDs(ctx, tx, placeSQL["all leases"], limit)
 }
 
-// LockSchedules locks up to limit schedules of all namespaces with ids after one.
-func LockSchedules(ctx context.Context, tx Tx, after string, limit int) ([]ScheduleRow, error) {
-	return readSchedules(ctx, tx, placeSQL["all schedules"], after, limit)
-}
-
-// DropQueuedTicks removes the queued ticks of a schedule whose row is locked.
-func DropQueuedTicks(ctx context.Context, tx Tx, scheduleID string) error {
-	_, err := tx.Exec(ctx, scheduleSQL["drop queued firings"], scheduleID)
-	return err
-}
-
 // RenewTokenSecret replaces the secret that signs task tokens: all tokens end.
 func RenewTokenSecret(ctx context.Context, tx Tx, secret string) error {
 	_, err := tx.Exec(ctx, placeSQL["new secret"], secret)

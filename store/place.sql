@@ -29,12 +29,6 @@ ORDER BY l.item_id
 LIMIT $1
 @lock
 
--- name: all schedules
-WHERE s.id > $1
-ORDER BY s.id
-LIMIT $2
-@lock
-
 -- name: new secret
 UPDATE pawl.secrets
 SET value = $1

@@ -87,5 +87,5 @@ func listProvenances(ctx context.Context, tx Tx, namespace string, q pawl.Proven
 		}
 		out = append(out, r)
 	}
-	return paged(out, q.Limit, func(r pawl.ProvenanceRecord) string { return r.ID }), rows.Err()
+	return Paged(out, q.Limit, func(r pawl.ProvenanceRecord) string { return r.ID }), rows.Err()
 }

@@ -18,7 +18,7 @@ func ListQueues(ctx context.Context, tx Tx, namespace string, page pawl.Page, no
 	if err != nil {
 		return pawl.List[pawl.Queue]{}, err
 	}
-	out := paged(rows, page.Limit, func(q queueRow) string { return q.Type })
+	out := Paged(rows, page.Limit, func(q queueRow) string { return q.Type })
 	queues, err := fillQueues(ctx, tx, namespace, out.Items, now)
 	return pawl.List[pawl.Queue]{Items: queues, Next: out.Next}, err
 }
@@ -75,7 +75,7 @@ func readQueues(ctx context.Context, tx Tx, query string, args ...any) ([]queueR
 		if limits != "" {
 			q.QueueLimits = limitsOf(string(limits))
 		}
-		q.PausedAt, q.NamespacePausedAt = stampOf(paused), stampOf(all)
+		q.PausedAt, q.NamespacePausedAt = StampOf(paused), StampOf(all)
 		q.Paused = paused != nil || all != nil
 		out = append(out, q)
 	}

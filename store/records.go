@@ -53,7 +53,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	if q.Cursor != "" {
 		after, err := strconv.ParseInt(strings.TrimPrefix(q.Cursor, "evt_"), 10, 64)
 		if err != nil {
-			return pawl.List[pawl.Event]{}, notACursor()
+			return pawl.List[pawl.Event]{}, NotACursor()
 		}
 		w.and("e.id "+cmp+" ?", after)
 	}
@@ -70,7 +70,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 	}
 	var out []pawl.Event
 	err := scanEvents(ctx, tx, w.text(readSQL["events"], order+dir, q.Limit+1), w.args, func(_ int64, e pawl.Event) { out = append(out, e) })
-	return paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), err
+	return Paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), err
 }
 
 // fewEvents says whether the events of a namespace are found fastest through its tasks.
@@ -198,7 +198,7 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 	} else if col = "c.seq"; q.Cursor != "" {
 		n, err := strconv.ParseInt(q.Cursor, 10, 64)
 		if err != nil {
-			return pawl.List[CheckpointRow]{}, notACursor()
+			return pawl.List[CheckpointRow]{}, NotACursor()
 		}
 		w.and(col+" "+cmp+" ?", n)
 	}
@@ -206,7 +206,7 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 	if err != nil {
 		return pawl.List[CheckpointRow]{}, err
 	}
-	return paged(out, q.Limit, checkpointCursor(q)), nil
+	return Paged(out, q.Limit, checkpointCursor(q)), nil
 }
 
 func checkpointCursor(q pawl.CheckpointFilter) func(CheckpointRow) string {
@@ -224,7 +224,7 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
 	p pawl.Page) (steps pawl.List[CheckpointRow], of []CheckpointRow, err error) {
 	after, err := strconv.ParseInt(p.Cursor, 10, 64)
 	if err != nil || after < 0 {
-		return steps, nil, notACursor()
+		return steps, nil, NotACursor()
 	}
 	want := 0
 	if points {
@@ -249,7 +249,7 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
 	// Points come first, whatever their number. If not all of the other checkpoints were
 	// read, more than Limit of them were.
 	slices.SortFunc(named, func(a, b CheckpointRow) int { return cmp.Compare(a.Sequence, b.Sequence) })
-	return paged(named, p.Limit, StepCursor), of, err
+	return Paged(named, p.Limit, StepCursor), of, err
 }
 
 // StepCursor returns the cursor behind a step of ResumeSteps.

@@ -175,7 +175,7 @@ func (b *BudgetRow) exhausted(ctx context.Context, tx Tx, amount int64) (refusal
 	}
 	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
 		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
-			Reserved: b.Reserved + charged, PeriodEnd: stampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt), "")}}, nil
+			Reserved: b.Reserved + charged, PeriodEnd: StampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt), "")}}, nil
 }
 
 // fits refuses an item that the budget does not apply to, and another unit.

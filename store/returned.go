@@ -80,7 +80,7 @@ func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) 
 	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position,
 		Priority:    c.Priority,
 		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt),
-		Deadline: stampOf(c.Deadline)}
+		Deadline: StampOf(c.Deadline)}
 	if c.After != "" {
 		_ = json.Unmarshal([]byte(c.After), &r.item.After) // written by us
 	}
@@ -144,7 +144,7 @@ func (r *Returned) Item() *pawl.Item {
 	it.TaskID, it.LastWorkerID = r.TaskID, string(r.WorkerID)
 	r.show(&it)
 	it.State = pawl.ItemState(r.State)
-	it.Status, it.StartedAt, it.Error, it.Progress = it.State.Status(), stampOf(r.StartedAt), failureOf(r.Error), progressOf(nil, r.State)
+	it.Status, it.StartedAt, it.Error, it.Progress = it.State.Status(), StampOf(r.StartedAt), FailureOf(r.Error), progressOf(nil, r.State)
 	it.WorkerID, it.LeaseSeconds, it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt, it.PartsState = "", 0, nil, nil, nil, nil
 	stage := r.Stage
 	if r.Since != nil {
@@ -153,15 +153,15 @@ func (r *Returned) Item() *pawl.Item {
 	switch {
 	case it.State.Leased():
 		it.WorkerID, it.LeaseSeconds, it.Progress = string(r.WorkerID), r.LeaseSeconds, progressOf(r.Progress, r.State)
-		it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = stampOf(&r.AcquiredAt), stampOf(&r.ExpiresAt), stampOf(&r.HeartbeatAt)
+		it.LeaseAcquiredAt, it.LeaseExpiresAt, it.HeartbeatAt = StampOf(&r.AcquiredAt), StampOf(&r.ExpiresAt), StampOf(&r.HeartbeatAt)
 		it.UpdatedAt = Stamp(max(r.HeartbeatAt, deref(r.ProgressedAt)))
 	case it.Status == pawl.StatusPending:
 		stage = ""
-		it.RunAt = stampOf(r.goesOn())
+		it.RunAt = StampOf(r.goesOn())
 		it.BlockedBy = r.blocked()
 	default:
 		it.Result, it.AssembledResult = raw(r.Result), raw(r.Assembled)
-		it.AcceptedAt, it.CompletedAt = stampOf(r.AcceptedAt), stampOf(r.CompletedAt)
+		it.AcceptedAt, it.CompletedAt = StampOf(r.AcceptedAt), StampOf(r.CompletedAt)
 		if it.State == pawl.ItemCompleted {
 			it.Error = nil
 		}

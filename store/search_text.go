@@ -160,7 +160,7 @@ func (l *listing[T]) errors(of, text string) {
 			if err := rows.Scan(id, &failure); err != nil {
 				return nil, err
 			}
-			f := failureOf(failure)
+			f := FailureOf(failure)
 			if f != nil && (strings.Contains(strings.ToLower(f.Message), text) || strings.Contains(strings.ToLower(f.Code), text)) {
 				with[textOf(id)] = true
 			}

@@ -53,7 +53,7 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 		at, rest, _ := strings.Cut(q.Cursor, ".")
 		n, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return pawl.List[pawl.WorkerInfo]{}, notACursor()
+			return pawl.List[pawl.WorkerInfo]{}, NotACursor()
 		}
 		w.and("(k.last_seen_at, k.worker_id) < (?, ?)", n, rest)
 	}
@@ -76,7 +76,7 @@ func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilt
 		}
 		out = append(out, k)
 	}
-	return paged(out, q.Limit, func(k pawl.WorkerInfo) string {
+	return Paged(out, q.Limit, func(k pawl.WorkerInfo) string {
 		return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(),
 			k.WorkerID)
 	}), rows.Err()
@@ -122,7 +122,7 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 			return s, err
 		}
 		if found {
-			s.OldestQueuedAt = stampOf(&at)
+			s.OldestQueuedAt = StampOf(&at)
 		}
 	}
 	return s, nil

@@ -1,4 +1,4 @@
-// Package store keeps all SQL. Cold statements are written once, in the subset of SQL
+// Package store keeps the SQL, but for that of the rooms of the engine. Cold statements are written once, in the subset of SQL
 // that SQLite and PostgreSQL share, in .sql files beside their Go. The closed list of
 // hot verbs (Hot, Timed) has one text per database, in store/sqlite and store/postgres.
 // In this package and below it, times are microseconds since 1970 UTC; payloads and errors

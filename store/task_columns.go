@@ -143,7 +143,7 @@ func (t *NewTask) Task(payload string) pawl.Task {
 	both := append(append(make([]byte, 0, n+len(payload)), t.Metadata...), payload...)
 	out := pawl.Task{ID: t.ID, Namespace: t.Namespace, Type: t.Type, TypeVersion: t.TypeVersion, Title: string(t.Title), Priority: t.Priority,
 		Metadata: both[:n:n], Payload: both[n:], InputHash: string(t.InputHash), Items: t.Items, ItemsOpen: t.Items,
-		Deadline: stampOf(t.Deadline), Schedule: string(t.Schedule),
+		Deadline: StampOf(t.Deadline), Schedule: string(t.Schedule),
 		StartToCloseSeconds: int(deref(t.StartToClose)), ScheduleToStartSeconds: int(deref(t.ScheduleToStart)),
 		ParentID: string(deref(t.ParentID)), ForkedFrom: string(deref(t.ForkedFrom)), ForkedAt: t.ForkedAt}
 	if t.RequestedByID != "" {
@@ -208,11 +208,11 @@ func (s *taskScan) task() pawl.Task {
 		t.RequestedBy = &pawl.Requester{Type: string(s.byType), ID: string(s.byID)}
 	}
 	if t.State != pawl.TaskCompleted { // the events of a completed task keep its errors
-		t.Error = cmp.Or(failureOf(s.failure), failureOf(s.itemFailure))
+		t.Error = cmp.Or(FailureOf(s.failure), FailureOf(s.itemFailure))
 	}
 	t.Status, t.ReadyForApproval = t.State.Status(), s.ready != nil && *s.ready == 1
 	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = Stamp(s.created), Stamp(s.updated), Stamp(s.moved)
-	t.AppliedAt, t.CompletedAt, t.Deadline = stampOf(s.applied), stampOf(s.completed), stampOf(s.deadline)
+	t.AppliedAt, t.CompletedAt, t.Deadline = StampOf(s.applied), StampOf(s.completed), StampOf(s.deadline)
 	t.StartToCloseSeconds, t.ScheduleToStartSeconds = int(deref(s.toClose)), int(deref(s.toStart))
 	t.ForkedAt, t.Children = s.forkedAt, deref(s.children)
 	if s.solo == 1 {

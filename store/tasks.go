@@ -190,7 +190,7 @@ func (w *where) afterPriority(comparison, cursor string) error {
 	n, id, _ := strings.Cut(cursor, "_")
 	priority, err := strconv.ParseInt(n, 10, 16) // a smallint in PostgreSQL
 	if _, ok := TaskID(id).Bytes(); err != nil || !ok {
-		return notACursor()
+		return NotACursor()
 	}
 	w.and("(t.priority, t.id) "+comparison+" (?, ?)", priority, TaskID(id))
 	return nil
@@ -303,7 +303,8 @@ func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (id s
 // Stamp converts microseconds to a time.
 func Stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-func stampOf(us *int64) *time.Time {
+// StampOf is Stamp; nil stays nil.
+func StampOf(us *int64) *time.Time {
 	if us == nil {
 		return nil
 	}
@@ -318,7 +319,8 @@ func raw(t Text) json.RawMessage {
 	return json.RawMessage(t)
 }
 
-func failureOf(t Text) *pawl.Failure {
+// FailureOf reads a stored pawl.Failure; nil = none.
+func FailureOf(t Text) *pawl.Failure {
 	if t == "" {
 		return nil
 	}

@@ -27,7 +27,7 @@ func (r *TypeRow) Type(name string) (pawl.Type, error) {
 		return t, &pawl.Error{Code: pawl.CodeInternal, Message: fmt.Sprintf("type %s, version %d, cannot be read", name, r.Version), Err: err}
 	}
 	at := Stamp(r.CreatedAt)
-	t.Name, t.Version, t.CreatedAt, t.RemovedAt = name, r.Version, &at, stampOf(r.RemovedAt)
+	t.Name, t.Version, t.CreatedAt, t.RemovedAt = name, r.Version, &at, StampOf(r.RemovedAt)
 	return t, nil
 }
 
@@ -91,7 +91,7 @@ func listTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) 
 		at, name, _ := strings.Cut(q.Cursor, ".")
 		n, err := strconv.Atoi(at)
 		if err != nil {
-			return pawl.List[pawl.Type]{}, notACursor()
+			return pawl.List[pawl.Type]{}, NotACursor()
 		}
 		w.and("(t.name, -t.version) > (?, ?)", name, -n)
 	}
@@ -113,7 +113,7 @@ func listTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) 
 		}
 		out = append(out, t)
 	}
-	return paged(out, q.Limit, typeCursor), rows.Err()
+	return Paged(out, q.Limit, typeCursor), rows.Err()
 }
 
 // RegistryStamp changes when a type is put or removed.

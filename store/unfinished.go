@@ -97,7 +97,7 @@ const pendingLate = time.Hour
 
 // pendingConsequences warns of what is still to come and has been for long.
 func pendingConsequences(ctx context.Context, tx Tx, now int64) (out []Warning, err error) {
-	err = eachRow(ctx, tx, unfinishedSQL["pending for long"], []any{now - pendingLate.Microseconds(), warnedTypes}, func(rows Rows) error {
+	err = eachRow(ctx, tx, unfinishedSQL["pending for long"], []any{now - pendingLate.Microseconds(), WarnedTypes}, func(rows Rows) error {
 		var namespace, task, what string
 		err := rows.Scan(&namespace, (*TaskID)(&task), &what)
 		out = append(out, warning("consequence_pending", "task "+task+" of namespace "+namespace+": "+what+

@@ -68,7 +68,7 @@ func (l *byUpdate) bounds() (from, to update, err error) {
 	at, id, _ := strings.Cut(l.cursor, "_")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if _, ok := TaskID(id).Bytes(); err != nil || n < 0 || !ok {
-		return from, to, notACursor()
+		return from, to, NotACursor()
 	}
 	if u := (update{n, id}); l.desc {
 		to = u

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 )
@@ -15,17 +16,19 @@ func warning(code, detail, command string) Warning {
 	return Warning{Code: code, Detail: detail, Command: command}
 }
 
-// Warnings lists what puts a promise at risk.
-func Warnings(ctx context.Context, db DB) ([]Warning, error) {
+// Look looks for one kind of warning.
+type Look func(ctx context.Context, tx Tx, now int64) ([]Warning, error)
+
+// Warnings lists what puts a promise at risk, with what more finds.
+func Warnings(ctx context.Context, db DB, more []Look) ([]Warning, error) {
 	var out []Warning
 	err := db.View(ctx, func(ctx context.Context, tx Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		for _, look := range []func(context.Context, Tx, int64) ([]Warning, error){
-			overLimits, noSweep, noWorkers, failingSchedules, lateSchedules, shortLeases, sequencerBehind, pendingConsequences,
-		} {
+		for _, look := range slices.Concat([]Look{overLimits, noSweep, noWorkers}, more,
+			[]Look{shortLeases, sequencerBehind, pendingConsequences}) {
 			found, err := look(ctx, tx, now)
 			if err != nil {
 				return err
@@ -37,8 +40,8 @@ func Warnings(ctx context.Context, db DB) ([]Warning, error) {
 	if err != nil {
 		return nil, err
 	}
-	more, err := db.Dialect().Warnings(ctx)
-	return append(out, more...), err
+	ofServer, err := db.Dialect().Warnings(ctx)
+	return append(out, ofServer...), err
 }
 
 // overLimits lists queues and keys with more leases than their limit.

@@ -15,13 +15,6 @@ FROM pawl.queues q
 WHERE EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = q.id)
 ORDER BY q.namespace, q.type
 
--- name: failing schedules
-SELECT namespace, name, error
-FROM pawl.schedules
-WHERE error IS NOT NULL
-ORDER BY namespace, name
-LIMIT $1
-
 -- name: events without position
 SELECT MIN(e.created_at), COUNT(*)
 FROM (

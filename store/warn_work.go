@@ -16,8 +16,8 @@ const (
 	sequencerLate = time.Minute
 )
 
-// warnedTypes is how many types or schedules one kind of warning names at most.
-const warnedTypes = 20
+// WarnedTypes is how many types or schedules one kind of warning names at most.
+const WarnedTypes = 20
 
 // noSweep warns if no process does the time-driven work.
 func noSweep(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
@@ -67,31 +67,12 @@ func noWorkers(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 				return nil, err
 			}
 		}
-		if !live[q.Namespace].take(q.Type) && len(out) < warnedTypes {
+		if !live[q.Namespace].take(q.Type) && len(out) < WarnedTypes {
 			out = append(out, warning("no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it",
 				q.Type, q.Namespace), pawl.CommandLine(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")))
 		}
 	}
 	return out, nil
-}
-
-func failingSchedules(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
-	rows, err := tx.Query(ctx, warnSQL["failing schedules"], warnedTypes)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Warning
-	for rows.Next() {
-		var namespace, name string
-		var failure Text
-		if err := rows.Scan(&namespace, &name, &failure); err != nil {
-			return nil, err
-		}
-		out = append(out, warning("schedule_error", fmt.Sprintf("schedule %s of namespace %s made no task at its last time: %s",
-			name, namespace, failure), pawl.CommandLine(namespace, "schedule get", name)))
-	}
-	return out, rows.Err()
 }
 
 // shortLeases warns of types whose leases are shorter than nearly all of their attempts take.
@@ -102,7 +83,7 @@ func shortLeases(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 	}
 	var out []Warning
 	for _, m := range found {
-		if !m.Short() || len(out) == warnedTypes {
+		if !m.Short() || len(out) == WarnedTypes {
 			continue
 		}
 		out = append(out, warning("short_lease", fmt.Sprintf("type %s of namespace %s has a lease of %s, and 95 %% of its newest %d "+
@@ -132,23 +113,3 @@ func sequencerBehind(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 
 // MaxUnsequenced is how many events without a position are counted.
 const MaxUnsequenced = 10_000
-
-// lateSchedules lists the schedules that have been due for long.
-func lateSchedules(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
-	rows, err := tx.Query(ctx, scheduleSQL["late schedules"], now-10*pawl.ScheduleGrace.Microseconds(), warnedTypes)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Warning
-	for rows.Next() {
-		var namespace, name string
-		var at int64
-		if err := rows.Scan(&namespace, &name, &at); err != nil {
-			return nil, err
-		}
-		out = append(out, warning("schedule_late", fmt.Sprintf("schedule %s of %s has been due since %s: run a server, or read in its log why "+
-			"it does not fire", name, namespace, Stamp(at).Format(time.RFC3339)), "pawl serve"))
-	}
-	return out, rows.Err()
-}

@@ -36,7 +36,7 @@ func FailedDependency(ctx context.Context, tx Tx, id string) (first string, err 
 func DecideBy(ctx context.Context, tx Tx, taskID string) (*time.Time, error) {
 	var at *int64
 	_, err := Row(ctx, tx, []any{&at}, blockedSQL["decide by"], TaskID(taskID))
-	return stampOf(at), err
+	return StampOf(at), err
 }
 
 // FirstOfKey returns the first item in the order of a queued item's key that has not ended; ""
@@ -98,7 +98,7 @@ func LastSeen(ctx context.Context, tx Tx, namespace, typ string) (*time.Time, er
 			return nil, err
 		}
 		if list := typesOf(types); slices.Contains(list, typ) || (liveTypes{list}).take(typ) {
-			return stampOf(&at), nil
+			return StampOf(&at), nil
 		}
 	}
 	return nil, rows.Err()

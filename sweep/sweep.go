@@ -35,6 +35,8 @@ type Sweeper struct {
 	// Signed returns how a transaction that begins after the call reads the newest checkpoint of
 	// the transparency log that a known key has signed; nil = none has signed any.
 	Signed func() (ReadSigned, error)
+	// Steps are further parts of each whole pass.
+	Steps []Step
 	// OnReady is called, after the commit, with items that became claimable; nil = not
 	// called.
 	OnReady func([]store.DueItem)
@@ -100,6 +102,28 @@ type pass struct {
 	preview *preview // nil: a real pass, not a preview
 }
 
+// Step is a part of a whole pass that a room of the engine has. It is repeated until it deals with fewer rows than limit.
+type Step struct {
+	Name string
+	Do   func(ctx context.Context, tx store.Tx, now int64, limit int) (n int64, err error)
+}
+
+// further does the steps of the rooms, each in bounded transactions.
+func (p *pass) further(ctx context.Context) (err error) {
+	for _, s := range p.Steps {
+		for n := int64(batch); err == nil && n == batch; {
+			err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
+				n, err = s.Do(ctx, tx, now, batch)
+				return err
+			})
+		}
+		if err = p.logError(ctx, s.Name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // step is one part of a pass. It returns an error only if the pass cannot continue: the
 // database is gone, or the caller gave up. Errors of single rows are counted and logged.
 type step func(p *pass, ctx context.Context) error
@@ -114,7 +138,7 @@ var (
 		(*pass).budgets, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
-		(*pass).tombstones, (*pass).feed, (*pass).firings, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
+		(*pass).tombstones, (*pass).feed, (*pass).further, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints,
 	}
 )

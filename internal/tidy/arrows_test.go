@@ -40,14 +40,16 @@ var arrows = map[string][]string{
 		"schema",
 		"tracing",
 		"translog",
+		"engine/internal/bulk",
 		"engine/internal/commit",
 		"engine/internal/effects",
 		"engine/internal/identity",
+		"engine/internal/kernel",
 		"engine/internal/queue",
 		"engine/internal/rules",
+		"engine/internal/schedules",
 		"engine/internal/stream",
 		"engine/internal/taskwait",
-		"engine/internal/ticks",
 		"internal/idform",
 		"internal/nearest",
 		"internal/watch",
@@ -56,7 +58,6 @@ var arrows = map[string][]string{
 	"engine/internal/identity": {"", "store"},
 	"engine/internal/stream":   {"", "store", "internal/watch"},
 	"engine/internal/taskwait": {"", "store", "internal/watch"},
-	"engine/internal/ticks":    {""},
 	"engine/internal/queue":    {"", "store", "internal/watch"},
 	"engine/internal/commit":   {"", "store"},
 	"engine/internal/rules":    {"", "schema", "internal/jsonscan", "internal/nearest"},
@@ -175,7 +176,15 @@ var arrows = map[string][]string{
 	"internal/testserver": {},
 	"internal/testterm":   {},
 	"internal/watch":      {},
+
+	// The rooms of the engine, and what they stand on.
+	"engine/internal/kernel":    {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity"},
+	"engine/internal/bulk":      {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
+	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks},
+	ticks:                       {""},
 }
+
+const ticks = "engine/internal/schedules/ticks"
 
 // plain packages have no dependencies besides the standard library.
 var plain = []string{"", "api", "client"}
@@ -217,6 +226,27 @@ func TestArrowsPointDown(t *testing.T) {
 			}
 		}
 	})
+}
+
+// rooms are the features of the engine that have a package of their own.
+var rooms = []string{"engine/internal/bulk", "engine/internal/schedules"}
+
+// A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.
+func TestRoomsMeetByTheKernel(t *testing.T) {
+	for _, room := range rooms {
+		if !slices.Contains(arrows[room], "engine/internal/kernel") {
+			t.Errorf("%s has no kernel", room)
+		}
+		for from, row := range arrows {
+			for _, to := range row {
+				inside := from == room || strings.HasPrefix(from, room+"/")
+				other := func(r string) bool { return r != room && (to == r || strings.HasPrefix(to, r+"/")) }
+				if inside && (to == "engine" || slices.ContainsFunc(rooms, other)) {
+					t.Errorf("%s may not import %s", from, to)
+				}
+			}
+		}
+	}
 }
 
 // rowOf returns the row of a package.

@@ -15,10 +15,11 @@ func TestEveryStatementPrepares(t *testing.T) {
 	cold, _ := filepath.Glob("../*.sql")
 	ours, _ := filepath.Glob("*.sql")
 	hot, _ := filepath.Glob("hot/*.sql")
-	if len(cold) == 0 || len(hot) != 17 {
+	rooms, _ := filepath.Glob("../../engine/internal/*/*.sql")
+	if len(cold) == 0 || len(rooms) == 0 || len(hot) != 17 {
 		t.Fatalf("found %d files of cold SQL and %d hot verbs", len(cold), len(hot))
 	}
-	for _, file := range slices.Concat(cold, ours, hot) {
+	for _, file := range slices.Concat(cold, ours, hot, rooms) {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

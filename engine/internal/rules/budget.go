@@ -33,7 +33,7 @@ func CheckBudget(name string, b *pawl.NewBudget) error {
 		if *word == "" {
 			*word = words[0]
 		}
-		choice(&f, pointer, *word, words...)
+		Choice(&f, pointer, *word, words...)
 	}
 	first("/period", &b.Period, pawl.BudgetPeriods)
 	first("/on_exhausted", &b.OnExhausted, pawl.BudgetPolicies)
@@ -90,7 +90,7 @@ func CheckSpendingFilter(name string, q *pawl.BudgetSpendingFilter) error {
 	if q.By == "" {
 		q.By = pawl.SpendingGroups[0]
 	}
-	choice(&f, "/by", q.By, pawl.SpendingGroups...)
+	Choice(&f, "/by", q.By, pawl.SpendingGroups...)
 	if q.Limit == 0 {
 		q.Limit = pawl.DefaultPage
 	}

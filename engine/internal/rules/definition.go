@@ -36,11 +36,11 @@ func CheckType(t *pawl.Type, schemas *schema.Cache) error {
 	f.Number("/limits/max_result_bytes", t.Limits.MaxResultBytes, 0, pawl.MaxPayloadBytes)
 	f.Number("/limits/max_parts", t.Limits.MaxParts, 0, pawl.MaxParts)
 	f.Number("/limits/max_part_bytes", t.Limits.MaxPartBytes, 0, pawl.MaxPayloadBytes)
-	choice(&f, "/on_item_failure", t.OnItemFailure, pawl.FailureWait, pawl.FailureCancel, pawl.FailureIgnore)
+	Choice(&f, "/on_item_failure", t.OnItemFailure, pawl.FailureWait, pawl.FailureCancel, pawl.FailureIgnore)
 	f.plan(&t.Plan)
 	f.parts(t)
 	f.approval(&t.Approval)
-	choice(&f, "/apply/mode", t.Apply.Mode, pawl.ApplyNone, pawl.ApplyGo, pawl.ApplyItem)
+	Choice(&f, "/apply/mode", t.Apply.Mode, pawl.ApplyNone, pawl.ApplyGo, pawl.ApplyItem)
 	f.Number("/apply/max_attempts", t.Apply.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 	f.Number("/apply/lease_seconds", t.Apply.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	f.schema(schemas, "/payload_schema", t.PayloadSchema)
@@ -81,7 +81,7 @@ func (f *Fields) typeName(pointer, name string) {
 
 // plan checks the plan of a type.
 func (f *Fields) plan(p *pawl.Plan) {
-	choice(f, "/plan/mode", p.Mode, pawl.PlanStatic, pawl.PlanSplit, pawl.PlanGo, pawl.PlanItem)
+	Choice(f, "/plan/mode", p.Mode, pawl.PlanStatic, pawl.PlanSplit, pawl.PlanGo, pawl.PlanItem)
 	f.Number("/plan/max_attempts", p.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 	f.Number("/plan/lease_seconds", p.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	if p.Mode != pawl.PlanSplit {
@@ -141,7 +141,7 @@ func (f *Fields) parts(t *pawl.Type) {
 		}
 		seen[p.Key] = true
 	}
-	choice(f, "/assembly/mode", t.Assembly.Mode, pawl.AssembleMerge, pawl.AssembleConcat, pawl.AssembleGo)
+	Choice(f, "/assembly/mode", t.Assembly.Mode, pawl.AssembleMerge, pawl.AssembleConcat, pawl.AssembleGo)
 	if t.Assembly.Mode != "" && len(t.Parts) == 0 {
 		f.Add("/assembly", "has no parts to assemble")
 	}
@@ -149,8 +149,8 @@ func (f *Fields) parts(t *pawl.Type) {
 
 // approval checks the approval of a type.
 func (f *Fields) approval(a *pawl.Approval) {
-	choice(f, "/approval/mode", a.Mode, pawl.ApprovalNone, pawl.ApprovalAuto, pawl.ApprovalManual)
-	choice(f, "/approval/on_expiry", a.OnExpiry, pawl.ExpiryWait, pawl.ExpiryEscalate, pawl.ExpiryReject)
+	Choice(f, "/approval/mode", a.Mode, pawl.ApprovalNone, pawl.ApprovalAuto, pawl.ApprovalManual)
+	Choice(f, "/approval/on_expiry", a.OnExpiry, pawl.ExpiryWait, pawl.ExpiryEscalate, pawl.ExpiryReject)
 	f.Number("/approval/expires_seconds", a.ExpiresSeconds, 0, int(pawl.MaxDelay.Seconds()))
 	if len(a.When) > 0 && a.Mode != pawl.ApprovalAuto {
 		f.Add("/approval/when", "is a rule of auto; the mode is %q", a.Mode)

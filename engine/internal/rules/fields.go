@@ -3,6 +3,7 @@ package rules
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,8 +153,8 @@ func OrNull(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// choice checks that a word is one of a list; "" means the first.
-func choice[W ~string](f *Fields, pointer string, word W, words ...W) {
+// Choice checks that a word is one of a list; "" means the first.
+func Choice[W ~string](f *Fields, pointer string, word W, words ...W) {
 	if word == "" || slices.Contains(words, word) {
 		return
 	}
@@ -219,4 +220,18 @@ func (r *CallBytes) Take(n int) error {
 	}
 	r.used += n
 	return nil
+}
+
+// Under puts the faults of a part of a call under the pointer of the part.
+func Under(pointer string, err error) error {
+	var e *pawl.Error
+	if !errors.As(err, &e) || len(e.Fields) == 0 {
+		return err
+	}
+	out := *e
+	out.Fields = slices.Clone(e.Fields)
+	for i := range out.Fields {
+		out.Fields[i].Pointer = pointer + out.Fields[i].Pointer
+	}
+	return &out
 }

@@ -1,4 +1,4 @@
-package engine
+package bulk
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
@@ -19,7 +20,7 @@ const (
 	bulkLease   = 30                    // seconds
 	bulkPoll    = 5 * time.Second       // how often Run looks for bulk calls of other processes
 	bulkReport  = 2 * time.Second       // how often progress is told
-	bulkInSweep = 10 * time.Second      // how long a sweep works on bulk calls
+	InSweep     = 10 * time.Second      // how long a sweep works on bulk calls
 	bulkTime    = 40 * time.Millisecond // that a transaction is to take: batches grow and shrink towards it
 	bulkFirst   = 16                    // tasks of the first batch
 	bulkLeast   = 40                    // tasks of a later batch at least: fewer save little of its time
@@ -32,133 +33,123 @@ const (
 	bulkWriters = 4                     // calls at the same time, where transactions write concurrently
 )
 
-// bulkLoop carries out bulk calls until ctx ends: at once those of this process, and within
+// Loop carries out bulk calls until ctx ends: at once those of this process, and within
 // bulkPoll those of others.
-func (e *Engine) bulkLoop(ctx context.Context) {
+func Loop(ctx context.Context, b *Bulk) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, pawl.BulksPerEngine)
 	look := time.NewTicker(bulkPoll)
 	defer look.Stop()
 	for ctx.Err() == nil {
-		err := e.takeBulks(ctx, func(run *bulkRun) {
+		err := b.take(ctx, func(one *run) {
 			slots <- struct{}{}
 			running.Go(func() {
-				run.run(ctx)
+				one.run(ctx)
 				<-slots
-				select {
-				case e.bulkMade <- struct{}{}: // another one may wait for the slot
-				default:
-				}
+				b.tell() // another one may wait for the slot
 			})
 		}, func() bool { return len(slots) < cap(slots) })
 		if err != nil {
-			e.logError(ctx, "looking for bulk calls failed; retrying", err)
+			b.k.LogError(ctx, "looking for bulk calls failed; retrying", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-e.bulkMade:
+		case <-b.made:
 		case <-look.C:
 		}
 	}
 }
 
-// RunBulks carries out all bulk calls that wait, and returns when none is left. It is for
-// programs that do not call Run.
-func (e *Engine) RunBulks(ctx context.Context) error {
-	if err := e.notInTx("bulk"); err != nil {
-		return err
-	}
-	return e.runBulks(ctx, 0)
-}
-
-// runBulks carries out bulk calls for at most a time; 0 = until none is left.
-func (e *Engine) runBulks(ctx context.Context, limit time.Duration) error {
+// Run carries out bulk calls for at most a time; 0 = until none is left.
+func Run(ctx context.Context, b *Bulk, limit time.Duration) error {
 	within := ctx
 	if limit > 0 {
 		var stop context.CancelFunc
 		within, stop = context.WithTimeout(ctx, limit)
 		defer stop()
 	}
-	err := e.takeBulks(within, func(run *bulkRun) { run.run(within) }, func() bool { return within.Err() == nil })
+	err := b.take(within, func(one *run) { one.run(within) }, func() bool { return within.Err() == nil })
 	if within.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
 	return err
 }
 
-// takeBulks leases bulk calls and passes them to start, as long as there are any and more
+// take leases bulk calls and passes them to start, as long as there are any and more
 // says so.
-func (e *Engine) takeBulks(ctx context.Context, start func(*bulkRun), more func() bool) error {
-	if err := e.acts(ctx, "bulk"); err != nil {
+func (b *Bulk) take(ctx context.Context, start func(*run), more func() bool) error {
+	if err := b.k.Acts(ctx, "bulk"); err != nil {
 		return err
 	}
 	for taken := true; taken && more(); {
 		taken = false
-		var waiting []store.BulkItem
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			waiting, err = store.WaitingBulks(ctx, tx, pawl.BulksPerEngine)
-			return err
+		found, err := kernel.Read(ctx, b.k, func(ctx context.Context, tx store.Tx, _ string) ([]item, error) {
+			return waiting(ctx, tx, pawl.BulksPerEngine)
 		})
 		if err != nil {
 			return err
 		}
-		for _, item := range waiting {
+		for _, item := range found {
 			if !more() {
 				return nil
 			}
-			run := &bulkRun{e: e, item: item, size: bulkFirst}
-			ok, err := run.claim(ctx)
+			one := &run{k: b.k, tasks: b.k.Tasks(kernel.Origin{}), item: item, size: bulkFirst}
+			ok, err := one.claim(ctx)
 			if err != nil {
 				return err
 			}
 			if ok {
 				taken = true
-				start(run)
+				start(one)
 			}
 		}
 	}
 	return nil
 }
 
-// bulkState is how far a bulk call is: the metadata of its task.
-type bulkState struct {
+// state is how far a bulk call is: the metadata of its task.
+type state struct {
 	pawl.BulkResult
 	Total  *int64 `json:"total,omitempty"` // that the filter selected when it began; nil = not counted yet
 	Cursor string `json:"cursor,omitempty"`
 	// Apart are tasks before the cursor that are to be changed each by a call of its own.
-	Apart []bulkTask `json:"apart,omitempty"`
+	Apart []task `json:"apart,omitempty"`
 }
 
-// bulkTask is a task, and its version when it was selected.
-type bulkTask struct {
+// task is a task, and its version when it was selected.
+type task struct {
 	ID      string `json:"id"`
 	Version int    `json:"version"`
 }
 
-// bulkRun is a bulk call that this engine carries out.
-type bulkRun struct {
-	e        *Engine
-	item     store.BulkItem
+// run is a bulk call that this engine carries out.
+type run struct {
+	k        *kernel.Kernel
+	tasks    kernel.Tasks
+	item     item
 	fence    pawl.Fence
 	caller   pawl.Caller // who made the call
 	call     pawl.BulkCall
 	filter   pawl.TaskFilter
-	state    bulkState
+	state    state
 	size     int                  // tasks of the next batch
 	touched  map[string]bool      // of state.Apart, what this call has changed before it was interrupted
 	held     map[string]time.Time // of state.Apart, what another transaction locked, and when it was tried
 	reported time.Time
 }
 
+// data is the data of the events that the call leaves.
+func (r *run) data() store.Text { return kernel.Origin{Bulk: r.item.TaskID}.Data() }
+
 // asWorker returns a context for the verbs of the item's lease.
-func (r *bulkRun) asWorker(ctx context.Context) context.Context {
+func (r *run) asWorker(ctx context.Context) context.Context {
 	return pawl.As(ctx, pawl.Caller{Namespace: r.item.Namespace})
 }
 
-func (r *bulkRun) claim(ctx context.Context) (bool, error) {
+func (r *run) claim(ctx context.Context) (bool, error) {
 	attempt := 0
-	err := r.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err := r.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		attempt, err = store.ClaimOwn(ctx, tx, r.item.ItemID, bulkWorker, bulkLease)
 		return err
 	})
@@ -169,7 +160,7 @@ func (r *bulkRun) claim(ctx context.Context) (bool, error) {
 // run carries the call out, as far as ctx allows. If this process ends, the item is released,
 // and another engine goes on. If the lease is lost, the call was cancelled, or another engine
 // goes on already.
-func (r *bulkRun) run(ctx context.Context) {
+func (r *run) run(ctx context.Context) {
 	within, stop := context.WithCancel(r.asWorker(ctx))
 	var beats sync.WaitGroup
 	beats.Go(func() { r.keep(within, stop) })
@@ -179,17 +170,17 @@ func (r *bulkRun) run(ctx context.Context) {
 	switch code := pawl.CodeOf(err); {
 	case err == nil, code == pawl.CodeLeaseLost, code == pawl.CodeConflict, code == pawl.CodeNotFound:
 	case ctx.Err() != nil:
-		rs, failed := r.e.Release(context.WithoutCancel(within), []pawl.ReleaseCall{{Fence: r.fence}})
+		rs, failed := r.tasks.Release(context.WithoutCancel(within), []pawl.ReleaseCall{{Fence: r.fence}})
 		if failed = cmp.Or(failed, firstError(rs)); failed != nil {
-			r.e.log.WarnContext(ctx, "a bulk call was not released; its lease will expire", "task_id", r.item.TaskID, "error", failed)
+			r.k.Log.WarnContext(ctx, "a bulk call was not released; its lease will expire", "task_id", r.item.TaskID, "error", failed)
 		}
 	case code == pawl.CodeInvalid:
 		no := false
 		call := pawl.FailCall{Fence: r.fence, Error: pawl.Failure{Code: string(code), Message: err.Error()}, Retryable: &no}
-		rs, failed := r.e.Fail(within, []pawl.FailCall{call})
-		r.e.logError(ctx, "a bulk call could not be carried out", cmp.Or(failed, firstError(rs), err))
+		rs, failed := r.tasks.Fail(within, []pawl.FailCall{call})
+		r.k.LogError(ctx, "a bulk call could not be carried out", cmp.Or(failed, firstError(rs), err))
 	default:
-		r.e.logError(ctx, "a bulk call was interrupted; it goes on when its lease has expired", err)
+		r.k.LogError(ctx, "a bulk call was interrupted; it goes on when its lease has expired", err)
 	}
 }
 
@@ -203,7 +194,7 @@ func firstError[T any](rs []pawl.Result[T]) error {
 }
 
 // keep extends the lease until ctx ends, and calls lost when the lease is.
-func (r *bulkRun) keep(ctx context.Context, lost func()) {
+func (r *run) keep(ctx context.Context, lost func()) {
 	beat := time.NewTicker(bulkLease * time.Second / 4)
 	defer beat.Stop()
 	for {
@@ -212,7 +203,7 @@ func (r *bulkRun) keep(ctx context.Context, lost func()) {
 			return
 		case <-beat.C:
 		}
-		rs, err := r.e.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: r.fence}})
+		rs, err := r.tasks.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: r.fence}})
 		if err == nil && rs[0].Err != nil && pawl.CodeOf(rs[0].Err) != pawl.CodeUnavailable {
 			lost()
 			return
@@ -221,12 +212,12 @@ func (r *bulkRun) keep(ctx context.Context, lost func()) {
 }
 
 // steps does what is left of the call, and completes its item.
-func (r *bulkRun) steps(ctx context.Context) error {
+func (r *run) steps(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
 	if r.state.Total == nil {
-		n, err := r.e.countTasks(ctx, r.filter)
+		n, err := countTasks(ctx, r.k, r.filter)
 		if err != nil {
 			return err
 		}
@@ -240,7 +231,7 @@ func (r *bulkRun) steps(ctx context.Context) error {
 	}
 	for p := (store.BulkPage{Last: r.state.Cursor}); !p.Done; {
 		var err error
-		if p, err = r.e.bulkPage(ctx, r.filter, p); err != nil {
+		if p, err = bulkPage(ctx, r.k, r.filter, p); err != nil {
 			return err
 		}
 		for rest := p.Tasks; len(rest) > 0; {
@@ -264,17 +255,17 @@ func (r *bulkRun) steps(ctx context.Context) error {
 	if err := r.rest(ctx); err != nil {
 		return err
 	}
-	rs, err := r.e.Complete(ctx, []pawl.CompleteCall{{Fence: r.fence, Result: rules.Encode(r.state.BulkResult)}})
+	rs, err := r.tasks.Complete(ctx, []pawl.CompleteCall{{Fence: r.fence, Result: rules.Encode(r.state.BulkResult)}})
 	return cmp.Or(err, firstError(rs))
 }
 
 // load reads the call, who made it, and how far it is.
-func (r *bulkRun) load(ctx context.Context) error {
-	t, err := r.e.GetTask(ctx, r.item.TaskID)
+func (r *run) load(ctx context.Context) error {
+	t, err := r.tasks.GetTask(ctx, r.item.TaskID)
 	if err != nil {
 		return err
 	}
-	events, err := r.e.ListEvents(ctx, pawl.EventFilter{TaskID: t.ID, Asc: true, Page: pawl.Page{Limit: 1}})
+	events, err := r.tasks.ListEvents(ctx, pawl.EventFilter{TaskID: t.ID, Asc: true, Page: pawl.Page{Limit: 1}})
 	if err != nil {
 		return err
 	}
@@ -286,24 +277,24 @@ func (r *bulkRun) load(ctx context.Context) error {
 	if err := cmp.Or(json.Unmarshal(t.Payload, &r.call), json.Unmarshal(t.Metadata, &r.state)); err != nil {
 		return pawl.Invalid("/payload", "is no bulk call: %v", err)
 	}
-	if err := rules.CheckBulk(&r.call); err != nil {
+	if err := check(&r.call); err != nil {
 		return err
 	}
-	r.filter = bulkFilter(&r.call, t.CreatedAt.UnixMicro())
+	r.filter = filterOf(&r.call, t.CreatedAt.UnixMicro())
 	return nil
 }
 
 // save stores how far the call is, under its lease. If the task was cancelled, that is refused.
-func (r *bulkRun) save(ctx context.Context) error {
+func (r *run) save(ctx context.Context) error {
 	text := rules.Encode(r.state)
 	return r.locked(ctx, func(ctx context.Context, tx store.Tx) error {
-		return store.SaveBulk(ctx, tx, r.item.TaskID, string(text))
+		return save(ctx, tx, r.item.TaskID, string(text))
 	})
 }
 
 // report saves how far the call is, if it has changed or the last report is long ago, and shows
 // it as the item's progress.
-func (r *bulkRun) report(ctx context.Context, changed bool) error {
+func (r *run) report(ctx context.Context, changed bool) error {
 	late := clock.Now().Sub(r.reported) >= bulkReport
 	if changed || late {
 		if err := r.save(ctx); err != nil {
@@ -319,6 +310,6 @@ func (r *bulkRun) report(ctx context.Context, changed bool) error {
 	if total > 0 {
 		percent = int(r.state.Matched * 100 / total)
 	}
-	rs, err := r.e.Progress(ctx, []pawl.ProgressCall{{Fence: r.fence, Progress: &percent, Stage: &stage}})
+	rs, err := r.tasks.Progress(ctx, []pawl.ProgressCall{{Fence: r.fence, Progress: &percent, Stage: &stage}})
 	return cmp.Or(err, firstError(rs))
 }

@@ -1,17 +1,16 @@
-package rules
+package schedules
 
 import (
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
-// CheckSchedule checks the definition of a schedule, except for its rule and its task. It sets
+// check checks the definition of a schedule, except for its rule and its task. It sets
 // the defaults.
-func CheckSchedule(s *pawl.NewSchedule) error {
-	var f Fields
+func check(s *pawl.NewSchedule) error {
+	var f rules.Fields
 	f.Text("/name", s.Name, 1, pawl.MaxKeyLen)
 	f.Text("/cron", s.Cron, 0, pawl.MaxCronLen)
 	f.Text("/zone", s.Zone, 0, pawl.MaxKeyLen)
@@ -28,8 +27,8 @@ func CheckSchedule(s *pawl.NewSchedule) error {
 		f.Number("/every_seconds", s.EverySeconds, 1, int(pawl.MaxDelay.Seconds()))
 	}
 	f.Number("/jitter_seconds", s.JitterSeconds, 0, pawl.MaxJitterSeconds)
-	choice(&f, "/overlap", s.Overlap, pawl.Overlaps...)
-	choice(&f, "/catch_up", s.CatchUp, pawl.CatchUps...)
+	rules.Choice(&f, "/overlap", s.Overlap, pawl.Overlaps...)
+	rules.Choice(&f, "/catch_up", s.CatchUp, pawl.CatchUps...)
 	if s.Task.RunAt != nil {
 		f.Add("/task/run_at", "is one time; the schedule says when its tasks run")
 	}
@@ -55,9 +54,9 @@ func CheckSchedule(s *pawl.NewSchedule) error {
 	return f.Err("create schedule")
 }
 
-// CheckFirst refuses a schedule that never fires. next is its first tick after now.
-func CheckFirst(s *pawl.NewSchedule, next time.Time, ok bool, now time.Time) error {
-	var f Fields
+// checkFirst refuses a schedule that never fires. next is its first tick after now.
+func checkFirst(s *pawl.NewSchedule, next time.Time, ok bool, now time.Time) error {
+	var f rules.Fields
 	switch {
 	case s.At != nil && !ok:
 		f.Add("/at", "lies in the past")
@@ -67,18 +66,4 @@ func CheckFirst(s *pawl.NewSchedule, next time.Time, ok bool, now time.Time) err
 		f.Ahead("/at", &next, now)
 	}
 	return f.Err("create schedule")
-}
-
-// Under puts the faults of a part of a call under the pointer of the part.
-func Under(pointer string, err error) error {
-	var e *pawl.Error
-	if !errors.As(err, &e) || len(e.Fields) == 0 {
-		return err
-	}
-	out := *e
-	out.Fields = slices.Clone(e.Fields)
-	for i := range out.Fields {
-		out.Fields[i].Pointer = pointer + out.Fields[i].Pointer
-	}
-	return &out
 }

@@ -1,50 +1,50 @@
-package engine
+package schedules
 
 import (
 	"context"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
 // PutSchedule makes a schedule, or replaces its definition; see pawl.ScheduleKeeper.
-func (e *Engine) PutSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Schedule, error) {
-	row, err := e.newSchedule(ctx, "put schedule", &s)
+func (r *Schedules) PutSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Schedule, error) {
+	row, err := r.newSchedule(ctx, "put schedule", &s)
 	if err != nil {
 		return pawl.Schedule{}, err
 	}
 	// One that is defined so already is left alone, also if its task would be refused now.
-	if out, err := e.sameSchedule(ctx, row); err == nil {
+	if out, err := r.sameSchedule(ctx, row); err == nil {
 		return out, nil
 	} else if code := pawl.CodeOf(err); code != pawl.CodeNotFound && code != pawl.CodeConflict {
 		return out, err
 	}
-	if err := e.draftFirst(ctx, row, &s); err != nil {
+	if err := r.draftFirst(ctx, row, &s); err != nil {
 		return pawl.Schedule{}, err
 	}
-	var older store.ScheduleRow
+	var older Row
 	var now int64
 	created, unchanged := false, false
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = r.k.Write(ctx, func(ctx context.Context, w *kernel.Write) error {
 		created, unchanged = false, false
-		older, err = store.LockSchedule(ctx, tx, row.Namespace, row.Name)
+		older, err = lock(ctx, w.Tx, row.Namespace, row.Name)
 		if pawl.CodeOf(err) == pawl.CodeNotFound {
-			if created, err = e.addSchedule(ctx, tx, row, &s); created || err != nil {
+			if created, err = r.addSchedule(ctx, w, row, &s); created || err != nil {
 				return err
 			}
-			older, err = store.LockSchedule(ctx, tx, row.Namespace, row.Name) // another call was first
+			older, err = lock(ctx, w.Tx, row.Namespace, row.Name) // another call was first
 		}
 		if err != nil {
 			return err
 		}
-		if now, err = store.NowAgain(ctx, tx); err != nil {
+		if now, err = w.NowAgain(ctx); err != nil {
 			return err
 		}
 		if unchanged, err = sameDefinition(&older, row); unchanged || err != nil {
 			return err
 		}
-		return redefine(ctx, tx, &older, row, &s, now)
+		return r.redefine(ctx, w, &older, row, &s, now)
 	})
 	if err != nil {
 		return pawl.Schedule{}, err
@@ -52,7 +52,7 @@ func (e *Engine) PutSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Sche
 	if created {
 		older, now = *row, row.CreatedAt
 	}
-	out, err := e.showSchedule(&older, stamp(now))
+	out, err := r.showSchedule(&older, store.Stamp(now))
 	out.Created, out.Unchanged = created, unchanged
 	return out, err
 }
@@ -60,7 +60,7 @@ func (e *Engine) PutSchedule(ctx context.Context, s pawl.NewSchedule) (pawl.Sche
 // redefine replaces the definition of a schedule whose row is locked. Its pause, its ticks so
 // far and those that are queued stay. A new rule begins after its newest tick, and not before
 // now; the same rule goes on, with a tick that is due too.
-func redefine(ctx context.Context, tx store.Tx, row, with *store.ScheduleRow, s *pawl.NewSchedule, now int64) error {
+func (r *Schedules) redefine(ctx context.Context, w *kernel.Write, row, with *Row, s *pawl.NewSchedule, now int64) error {
 	old, err := row.Defined()
 	if err != nil {
 		return err
@@ -75,23 +75,23 @@ func redefine(ctx context.Context, tx store.Tx, row, with *store.ScheduleRow, s 
 		if row.LastTick != nil { // it is in the future if the clock went back
 			after = max(after, *row.LastTick)
 		}
-		next, ok := rule.Next(stamp(after))
-		if err := rules.CheckFirst(s, next, ok, stamp(now)); err != nil {
+		next, ok := rule.Next(store.Stamp(after))
+		if err := checkFirst(s, next, ok, store.Stamp(now)); err != nil {
 			return err
 		}
-		row.NextTick = micros(&next)
+		row.NextTick = kernel.Micros(&next)
 	}
 	row.NextAt = nil
 	if row.PausedAt == nil {
 		row.NextAt = nextLook(rule, row, now)
 	}
-	if err := useIn(ctx, tx, now, "put schedule", blobsInText(row.Definition)); err != nil {
+	if err := r.k.Refer(ctx, w, "put schedule", row.Definition); err != nil {
 		return err
 	}
-	if err := store.DefineSchedule(ctx, tx, *row); err != nil {
+	if err := define(ctx, w.Tx, *row); err != nil {
 		return err
 	}
-	return store.WriteSchedules(ctx, tx, []store.ScheduleRow{*row}, now)
+	return write(ctx, w.Tx, []Row{*row}, now)
 }
 
 // sameRule reports whether two definitions have their ticks at the same times.

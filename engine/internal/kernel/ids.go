@@ -1,4 +1,4 @@
-package engine
+package kernel
 
 import (
 	"crypto/rand"
@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// ids makes increasing ids: prefix, underscore, ULID. Their time is the database's time,
+// IDs makes increasing ids: prefix, underscore, ULID. Their time is the database's time,
 // estimated from its last reading and the monotonic clock since. So processes with wrong
 // wall clocks agree on which item is oldest.
-type ids struct {
+type IDs struct {
 	mu      sync.Mutex
 	base    int64     // the database's time, in µs
 	at      time.Time // when base was read
@@ -22,28 +22,28 @@ type ids struct {
 	newest  ulid.ULID // a field, because what the entropy is read into is allocated
 }
 
-// set stores a reading of the database's time and when it was made.
-func (g *ids) set(now int64, at time.Time) {
+// Set stores a reading of the database's time and when it was made.
+func (g *IDs) Set(now int64, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.base, g.at = now, at
 }
 
-// now returns the database's time as this process estimates it.
-func (g *ids) now() time.Time {
+// Now returns the database's time as this process estimates it.
+func (g *IDs) Now() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.UnixMicro(g.base).UTC().Add(clock.Now().Sub(g.at))
 }
 
-// next returns a new id with a prefix.
-func (g *ids) next(prefix string) string {
+// Next returns a new id with a prefix.
+func (g *IDs) Next(prefix string) string {
 	var text [16 + ulid.EncodedSize]byte
 	return string(g.add(append(append(text[:0], prefix...), '_')))
 }
 
 // add appends the ULID of a new id.
-func (g *ids) add(to []byte) []byte {
+func (g *IDs) add(to []byte) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.entropy == nil {
@@ -64,8 +64,8 @@ func (g *ids) add(to []byte) []byte {
 	return append(to, digits[:]...)
 }
 
-// pair makes the ids of a task and its only item, with the same ULID.
-func (g *ids) pair() (task, item string) {
+// Pair makes the ids of a task and its only item, with the same ULID.
+func (g *IDs) Pair() (task, item string) {
 	const size = len("tsk_") + ulid.EncodedSize
 	var text [2 * size]byte
 	b := append(g.add(append(text[:0], "tsk_"...)), "itm_"...)

@@ -1,4 +1,4 @@
-package engine
+package bulk
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -17,8 +18,8 @@ import (
 // apart changes the tasks of state.Apart, each by a call of the verb in a transaction of its own,
 // so that no lock is held for longer than one task takes. Those that another transaction locks stay in state.Apart, and are
 // not tried again for bulkReport.
-func (r *bulkRun) apart(ctx context.Context) error {
-	before, tasks, left, now := r.state, []bulkTask(nil), []bulkTask(nil), clock.Now()
+func (r *run) apart(ctx context.Context) error {
+	before, tasks, left, now := r.state, []task(nil), []task(nil), clock.Now()
 	for _, t := range before.Apart {
 		if at, held := r.held[t.ID]; held && now.Sub(at) < bulkReport {
 			left = append(left, t)
@@ -53,14 +54,14 @@ func (r *bulkRun) apart(ctx context.Context) error {
 }
 
 // each applies the verb to tasks one by one. It returns those that another transaction locks.
-func (r *bulkRun) each(ctx context.Context, tasks []bulkTask) (locked []bulkTask, err error) {
-	ctx = store.WithLockWait(pawl.As(ctx, r.caller), lockedRow)
+func (r *run) each(ctx context.Context, tasks []task) (locked []task, err error) {
+	ctx = store.WithLockWait(pawl.As(ctx, r.caller), kernel.LockedRow)
 	writers := 1
-	if r.e.db.Dialect().ParallelWrites {
+	if r.k.DB.Dialect().ParallelWrites {
 		writers = bulkWriters
 	}
 	var mu sync.Mutex
-	err = inParts(ctx, tasks, writers, func(part []bulkTask) error {
+	err = inParts(ctx, tasks, writers, func(part []task) error {
 		errs, err := r.verb(ctx, part)
 		if err != nil {
 			return err
@@ -76,7 +77,7 @@ func (r *bulkRun) each(ctx context.Context, tasks []bulkTask) (locked []bulkTask
 
 // inParts calls do with the parts of tasks, at most a number of them at a time. After an error it
 // begins no other part, and returns the error: nothing may take the tasks as done.
-func inParts(ctx context.Context, tasks []bulkTask, writers int, do func(part []bulkTask) error) error {
+func inParts(ctx context.Context, tasks []task, writers int, do func(part []task) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(writers)
 	for part := range slices.Chunk(tasks, bulkPart) {
@@ -94,16 +95,15 @@ func inParts(ctx context.Context, tasks []bulkTask, writers int, do func(part []
 var errUnchanged = errors.New("unchanged")
 
 // verb applies the verb to some tasks. It returns an error for each, nil where it was applied.
-func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
-	e := *r.e
-	e.bulk = r.item.TaskID
+func (r *run) verb(ctx context.Context, tasks []task) ([]error, error) {
+	tasksOf := r.k.Tasks(kernel.Origin{Bulk: r.item.TaskID})
 	out := make([]error, len(tasks))
 	if r.call.Verb == pawl.BulkUpdate {
 		calls := make([]pawl.TaskUpdate, len(tasks))
 		for i, t := range tasks {
 			calls[i] = r.call.Update.Call(t.ID)
 		}
-		rs, err := e.UpdateTasks(ctx, calls)
+		rs, err := tasksOf.UpdateTasks(ctx, calls)
 		for i := range rs {
 			if out[i] = rs[i].Err; out[i] == nil && rs[i].Value.Version == tasks[i].Version {
 				out[i] = errUnchanged
@@ -119,7 +119,7 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 		if err := r.cancelBefore(ctx, tasks); err != nil {
 			return nil, err
 		}
-		gone, err := r.deleteEnded(ctx, &e, tasks)
+		gone, err := r.deleteEnded(ctx, tasks)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 		if len(at) == 0 {
 			return out, nil
 		}
-		rs, err := e.DeleteTasks(ctx, calls[:len(at)])
+		rs, err := tasksOf.DeleteTasks(ctx, calls[:len(at)])
 		for i := range rs {
 			out[at[i]] = rs[i].Err
 		}
@@ -145,7 +145,9 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 	for i := range out {
 		out[i] = errUnchanged // nothing of the group is left in the task
 	}
-	rs, err := e.changeTasks(ctx, r.call.Verb, calls)
+	change := map[string]func(context.Context, []pawl.TaskCall) ([]pawl.Result[pawl.Task], error){
+		pawl.BulkCancel: tasksOf.CancelTasks, pawl.BulkRetry: tasksOf.RetryTasks, pawl.BulkBury: tasksOf.BuryTasks}[r.call.Verb]
+	rs, err := change(ctx, calls)
 	for i := range rs {
 		out[at[i]] = rs[i].Err
 	}
@@ -154,7 +156,7 @@ func (r *bulkRun) verb(ctx context.Context, tasks []bulkTask) ([]error, error) {
 
 // cancelBefore cancels tasks that are deleted by force, those that are plain in one transaction. A
 // delete cancels the others.
-func (r *bulkRun) cancelBefore(ctx context.Context, tasks []bulkTask) error {
+func (r *run) cancelBefore(ctx context.Context, tasks []task) error {
 	if !r.call.Force {
 		return nil
 	}
@@ -163,7 +165,7 @@ func (r *bulkRun) cancelBefore(ctx context.Context, tasks []bulkTask) error {
 		ids[i] = t.ID
 	}
 	var done store.PlainApplied
-	err := r.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := r.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		held, err := store.LockTasks(ctx, tx, r.item.Namespace, ids)
 		if err != nil {
 			return err
@@ -173,50 +175,50 @@ func (r *bulkRun) cancelBefore(ctx context.Context, tasks []bulkTask) error {
 			return err
 		}
 		done, err = store.ApplyToPlain(ctx, tx, now, store.Change{Namespace: r.item.Namespace, Verb: pawl.BulkCancel,
-			Actor: actor(r.caller, pawl.ActorUser, ""), Reason: store.Text(r.call.Reason), Data: bulkData(r.item.TaskID)}, held)
+			Actor: kernel.Actor(r.caller, pawl.ActorUser, ""), Reason: store.Text(r.call.Reason), Data: r.data()}, held)
 		return err
 	})
 	if err != nil {
-		r.e.log.WarnContext(ctx, "tasks of a bulk call are cancelled one by one", "task_id", r.item.TaskID, "error", err)
+		r.k.Log.WarnContext(ctx, "tasks of a bulk call are cancelled one by one", "task_id", r.item.TaskID, "error", err)
 		return ctx.Err()
 	}
-	r.e.follow(ctx, effects{queued: done.Released, children: done.Children})
+	r.tasks.Follow(ctx, done.Released, done.Children)
 	return nil
 }
 
 // deleteEnded deletes those of the tasks that have ended and belong to no others in one transaction,
 // and returns their ids. If that fails, the tasks are deleted one by one.
-func (r *bulkRun) deleteEnded(ctx context.Context, e *Engine, tasks []bulkTask) ([]string, error) {
-	if err := e.Log(ctx); err != nil { // what is removed is in the log before
+func (r *run) deleteEnded(ctx context.Context, tasks []task) ([]string, error) {
+	if err := r.tasks.Log(ctx); err != nil { // what is removed is in the log before
 		return nil, err
 	}
 	ids := make([]string, len(tasks))
 	for i, t := range tasks {
 		ids[i] = t.ID
 	}
-	by := store.Deletion{Key: r.caller.Key, Reason: r.call.Reason, Bulk: e.bulk}
-	by.Actor = actor(r.caller, pawl.ActorUser, "")
-	gone, err := e.sweeper.DeleteEnded(ctx, r.item.Namespace, ids, by)
+	by := store.Deletion{Key: r.caller.Key, Reason: r.call.Reason, Bulk: r.item.TaskID}
+	by.Actor = kernel.Actor(r.caller, pawl.ActorUser, "")
+	gone, err := r.tasks.DeleteEnded(ctx, r.item.Namespace, ids, by)
 	if err != nil {
-		r.e.log.WarnContext(ctx, "tasks of a bulk call are deleted one by one", "task_id", r.item.TaskID, "error", err)
+		r.k.Log.WarnContext(ctx, "tasks of a bulk call are deleted one by one", "task_id", r.item.TaskID, "error", err)
 		return nil, ctx.Err()
 	}
 	for _, id := range gone {
-		e.log.InfoContext(ctx, "task deleted", "task_id", id, "namespace", r.item.Namespace, "actor", r.caller.ActorID)
+		r.k.Log.InfoContext(ctx, "task deleted", "task_id", id, "namespace", r.item.Namespace, "actor", r.caller.ActorID)
 	}
 	return gone, nil
 }
 
 // onlyGroup limits calls to the items of the group of failures that the filter names, if it names
 // one. at has the place of each call that is left.
-func (r *bulkRun) onlyGroup(ctx context.Context, calls []pawl.TaskCall) (left []pawl.TaskCall, at []int, err error) {
+func (r *run) onlyGroup(ctx context.Context, calls []pawl.TaskCall) (left []pawl.TaskCall, at []int, err error) {
 	var items map[string][]string
 	if r.filter.Failure != "" {
 		ids := make([]string, len(calls))
 		for i := range calls {
 			ids[i] = calls[i].TaskID
 		}
-		items, err = view(ctx, r.e, func(ctx context.Context, tx store.Tx, ns string) (map[string][]string, error) {
+		items, err = kernel.Read(ctx, r.k, func(ctx context.Context, tx store.Tx, ns string) (map[string][]string, error) {
 			return store.ItemsOfFailure(ctx, tx, ns, r.filter.Failure, ids)
 		})
 	}
@@ -230,7 +232,7 @@ func (r *bulkRun) onlyGroup(ctx context.Context, calls []pawl.TaskCall) (left []
 
 // count counts outcomes, and returns the tasks that another transaction locks. It returns an error that is not about a task:
 // the step is then repeated.
-func (r *bulkRun) count(tasks []bulkTask, errs []error) (locked []bulkTask, err error) {
+func (r *run) count(tasks []task, errs []error) (locked []task, err error) {
 	for _, err := range errs {
 		if code := pawl.CodeOf(err); code == pawl.CodeUnavailable && !errors.Is(err, store.ErrLocked) || errors.Is(err, context.Canceled) {
 			return nil, err
@@ -250,7 +252,7 @@ func (r *bulkRun) count(tasks []bulkTask, errs []error) (locked []bulkTask, err 
 }
 
 // count counts the outcome of a task.
-func (s *bulkState) count(taskID string, err error) {
+func (s *state) count(taskID string, err error) {
 	s.Matched++
 	switch code := pawl.CodeOf(err); {
 	case err == nil:

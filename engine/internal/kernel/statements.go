@@ -1,4 +1,4 @@
-package engine
+package kernel
 
 import (
 	"context"
@@ -6,13 +6,13 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// statements returns fn with a transaction that calls Options.Statement before each
-// statement. Without that option it returns fn itself.
-func (w *notifyingDB) statements(fn func(ctx context.Context, tx store.Tx) error) func(ctx context.Context, tx store.Tx) error {
-	if w.statement == nil {
+// statements returns fn with a transaction that calls Statement before each
+// statement. Without one it returns fn itself.
+func (w *DB) statements(fn func(ctx context.Context, tx store.Tx) error) func(ctx context.Context, tx store.Tx) error {
+	if w.Statement == nil {
 		return fn
 	}
-	return func(ctx context.Context, tx store.Tx) error { return fn(ctx, toldTx{tx, w.statement}) }
+	return func(ctx context.Context, tx store.Tx) error { return fn(ctx, toldTx{tx, w.Statement}) }
 }
 
 // toldTx is a transaction that calls statement before each of its statements.

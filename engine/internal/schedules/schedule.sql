@@ -85,6 +85,16 @@ WHERE schedule_id = $1 AND tick = $2
 -- name: firings
 SELECT f.tick, f.until, f.outcome, f.manual, f.task_id, f.error, f.fired_at
 FROM pawl.firings f
+WHERE f.schedule_id = $1
+ORDER BY f.tick DESC
+LIMIT $2
+
+-- name: firings before
+SELECT f.tick, f.until, f.outcome, f.manual, f.task_id, f.error, f.fired_at
+FROM pawl.firings f
+WHERE f.schedule_id = $1 AND f.tick < $2
+ORDER BY f.tick DESC
+LIMIT $3
 
 -- A firing is open for the sake of the next tick. A schedule that has none does not close it.
 -- name: remove old firings
@@ -101,3 +111,39 @@ WHERE (schedule_id, tick) IN (
 -- name: count schedules
 SELECT COUNT(*)
 FROM (SELECT s.id FROM pawl.schedules s WHERE s.namespace = $1 LIMIT $2) x
+
+-- name: all schedules
+WHERE s.id > $1
+ORDER BY s.id
+LIMIT $2
+@lock
+
+-- name: failing schedules
+SELECT namespace, name, error
+FROM pawl.schedules
+WHERE error IS NOT NULL
+ORDER BY namespace, name
+LIMIT $1
+
+-- What follows searches for breaches of the rules of the doctor.
+-- name: wrong schedules
+SELECT x.name, NULL, 'it counts ' || x.queued || ' queued ticks, of which there are ' || x.waiting || '; its next tick is ' || COALESCE(CAST(x.next_tick AS TEXT), 'none') || ', the last one that was fired ' || COALESCE(CAST(x.last_fired AS TEXT), 'none')
+FROM (
+  SELECT s.name, s.queued, s.next_tick,
+    (SELECT COUNT(*) FROM pawl.firings f WHERE f.schedule_id = s.id AND f.outcome = 'queued') AS waiting,
+    (SELECT MAX(f.tick) FROM pawl.firings f WHERE f.schedule_id = s.id AND f.manual = 0) AS last_fired
+  FROM pawl.schedules s
+) x
+WHERE x.queued <> x.waiting OR x.next_tick <= x.last_fired
+
+-- A removed task leaves its firing.
+-- name: wrong firings
+SELECT f.schedule_id || ' at ' || f.tick, f.task_id, 'outcome ' || f.outcome || ', task ' || COALESCE(@task_text(f.task_id), 'none') || CASE WHEN s.id IS NULL THEN ', without its schedule' ELSE ', of schedule ' || s.name END
+FROM pawl.firings f
+LEFT JOIN pawl.schedules s ON s.id = f.schedule_id
+LEFT JOIN pawl.tasks t ON t.id = f.task_id
+WHERE (f.outcome IN ('created', 'deduplicated')) <> (f.task_id IS NOT NULL)
+  OR s.id IS NULL AND (f.open = 1 OR f.outcome = 'queued')
+  OR s.namespace <> f.namespace OR t.namespace <> f.namespace
+  OR f.outcome = 'created' AND s.id IS NOT NULL AND t.id IS NOT NULL AND COALESCE(t.schedule, '') <> s.name
+  OR EXISTS (SELECT 1 FROM pawl.firings o WHERE o.schedule_id = f.schedule_id AND o.tick > f.tick AND o.tick < f.until AND f.manual = 0 AND o.manual = 0)

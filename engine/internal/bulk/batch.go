@@ -1,4 +1,4 @@
-package engine
+package bulk
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
@@ -15,14 +15,20 @@ import (
 // outcomes are those of the tasks of a batch.
 type outcomes struct {
 	of    map[string]error // by task; nil = changed. What is not in it is left to apart
-	after effects
+	after follow
+}
+
+// follow is what follows from a change, after its commit.
+type follow struct {
+	queued   []store.DueItem // items to report to waiting claims
+	children []string        // tasks that are children, and may have ended
 }
 
 // batch changes tasks in one transaction, which also saves how far the call is: after a crash,
 // no task is changed again. Tasks that need more than the batch does are left to apart, and
 // if the batch fails, all of them are: a failure of one task must not be that of the others.
 // It returns how many tasks it has dealt with: the first ones, as many as fit into bulkTime.
-func (r *bulkRun) batch(ctx context.Context, tasks []pawl.Task) (n int, err error) {
+func (r *run) batch(ctx context.Context, tasks []pawl.Task) (n int, err error) {
 	var took time.Duration
 	if r.call.Verb != pawl.BulkDelete && r.prioritiesFit(ctx, tasks) { // a delete takes several transactions
 		n, took, err = r.commit(ctx, tasks, r.change)
@@ -30,17 +36,17 @@ func (r *bulkRun) batch(ctx context.Context, tasks []pawl.Task) (n int, err erro
 	if err == nil && n == 0 {
 		n, took, err = r.commit(ctx, tasks, func(context.Context, store.Tx, []string) (outcomes, error) { return outcomes{}, nil })
 	}
-	r.e.log.DebugContext(ctx, "a batch of a bulk call", "task_id", r.item.TaskID, "tasks", n, "took", took)
+	r.k.Log.DebugContext(ctx, "a batch of a bulk call", "task_id", r.item.TaskID, "tasks", n, "took", took)
 	r.size = nextSize(n, took, bulkLeast, r.most())
 	return n, err
 }
 
 // most returns how many tasks the next batch has at most.
-func (r *bulkRun) most() int {
+func (r *run) most() int {
 	switch {
 	case len(r.state.Apart) > len(r.held):
 		return bulkApart
-	case r.e.db.Dialect().ParallelWrites:
+	case r.k.DB.Dialect().ParallelWrites:
 		return bulkLocked
 	default:
 		return pawl.BulkStep
@@ -55,13 +61,13 @@ func nextSize(last int, took time.Duration, least, most int) int {
 }
 
 // prioritiesFit reports whether the queues of the tasks' types take the priority of an update.
-func (r *bulkRun) prioritiesFit(ctx context.Context, tasks []pawl.Task) bool {
+func (r *run) prioritiesFit(ctx context.Context, tasks []pawl.Task) bool {
 	if r.call.Verb != pawl.BulkUpdate || r.call.Update.Priority == nil {
 		return true
 	}
 	fit := map[string]bool{}
 	for _, t := range tasks {
-		if !fit[t.Type] && r.e.checkItemQueues(ctx, queue.Pair{Type: t.Type, Priority: *r.call.Update.Priority}, nil) != nil {
+		if !fit[t.Type] && r.tasks.CheckQueue(ctx, t.Type, *r.call.Update.Priority) != nil {
 			return false
 		}
 		fit[t.Type] = true
@@ -76,19 +82,19 @@ func (r *bulkRun) prioritiesFit(ctx context.Context, tasks []pawl.Task) bool {
 // Where one transaction writes at a time, it looks at the clock after every few tasks, and leaves
 // the others to the next transaction when bulkTime is over. Elsewhere all tasks are locked
 // together, in the order of their ids, so that two transactions do not wait for each other.
-func (r *bulkRun) commit(ctx context.Context, tasks []pawl.Task,
+func (r *run) commit(ctx context.Context, tasks []pawl.Task,
 	change func(ctx context.Context, tx store.Tx, ids []string) (outcomes, error)) (n int, took time.Duration, err error) {
 	part := bulkPart
-	if r.e.db.Dialect().ParallelWrites {
+	if r.k.DB.Dialect().ParallelWrites {
 		part = len(tasks)
 	}
-	var next bulkState
-	var after effects
+	var next state
+	var after follow
 	var failed error
 	var began time.Time
 	err = r.locked(ctx, func(ctx context.Context, tx store.Tx) error {
 		began = clock.Now()
-		n, next, after = 0, r.state, effects{}
+		n, next, after = 0, r.state, follow{}
 		for some := range slices.Chunk(tasks, part) {
 			var done outcomes
 			if done, failed = change(ctx, tx, idsOfTasks(some)); failed != nil {
@@ -101,18 +107,18 @@ func (r *bulkRun) commit(ctx context.Context, tasks []pawl.Task,
 			}
 		}
 		next.Cursor = tasks[n-1].ID
-		return store.SaveBulk(ctx, tx, r.item.TaskID, string(rules.Encode(next)))
+		return save(ctx, tx, r.item.TaskID, string(rules.Encode(next)))
 	})
 	if err == nil {
 		r.state = next
 		took = clock.Now().Sub(began)
-		r.e.follow(pawl.As(ctx, r.caller), after)
+		r.tasks.Follow(pawl.As(ctx, r.caller), after.queued, after.children)
 		return n, took, nil
 	}
 	if failed == nil || ctx.Err() != nil {
 		return 0, 0, err
 	}
-	r.e.log.WarnContext(ctx, "a batch of a bulk call failed; its tasks are changed one by one", "task_id", r.item.TaskID, "error", err)
+	r.k.Log.WarnContext(ctx, "a batch of a bulk call failed; its tasks are changed one by one", "task_id", r.item.TaskID, "error", err)
 	return 0, 0, nil
 }
 
@@ -125,21 +131,21 @@ func idsOfTasks(tasks []pawl.Task) []string {
 }
 
 // add counts the outcomes of tasks. Those without one are to be changed apart.
-func (s *bulkState) add(tasks []pawl.Task, of map[string]error) {
+func (s *state) add(tasks []pawl.Task, of map[string]error) {
 	for _, t := range tasks {
 		if err, ok := of[t.ID]; ok {
 			s.count(t.ID, err)
 		} else {
-			s.Apart = append(s.Apart[:len(s.Apart):len(s.Apart)], bulkTask{t.ID, t.Version})
+			s.Apart = append(s.Apart[:len(s.Apart):len(s.Apart)], task{t.ID, t.Version})
 		}
 	}
 }
 
 // change applies the verb to tasks, as the calls of the verb do, with the same statements for all.
 // Its own rows are locked by then: the tasks that others lock are not waited for as long.
-func (r *bulkRun) change(ctx context.Context, tx store.Tx, ids []string) (out outcomes, err error) {
-	if r.e.db.Dialect().ParallelWrites {
-		if err := store.BoundLockWait(ctx, tx, lockedRow); err != nil {
+func (r *run) change(ctx context.Context, tx store.Tx, ids []string) (out outcomes, err error) {
+	if r.k.DB.Dialect().ParallelWrites {
+		if err := store.BoundLockWait(ctx, tx, kernel.LockedRow); err != nil {
 			return out, err
 		}
 	}
@@ -158,7 +164,7 @@ func (r *bulkRun) change(ctx context.Context, tx store.Tx, ids []string) (out ou
 	for _, id := range held {
 		delete(out.of, id)
 	}
-	by, data := actor(r.caller, pawl.ActorUser, ""), bulkData(r.item.TaskID)
+	by, data := kernel.Actor(r.caller, pawl.ActorUser, ""), r.data()
 	if r.call.Verb == pawl.BulkUpdate {
 		return out, r.update(ctx, tx, now, held, &out)
 	}
@@ -172,13 +178,13 @@ func (r *bulkRun) change(ctx context.Context, tx store.Tx, ids []string) (out ou
 			out.of[id] = errUnchanged
 		}
 	}
-	out.after = effects{queued: done.Released, children: done.Children}
+	out.after = follow{done.Released, done.Children}
 	return out, err
 }
 
 // inGroup returns the locked tasks with items of the group of failures that the filter names: all
 // if it names none.
-func (r *bulkRun) inGroup(ctx context.Context, tx store.Tx, held []string, out *outcomes) (left []string, err error) {
+func (r *run) inGroup(ctx context.Context, tx store.Tx, held []string, out *outcomes) (left []string, err error) {
 	if r.filter.Failure == "" {
 		return held, nil
 	}
@@ -194,7 +200,7 @@ func (r *bulkRun) inGroup(ctx context.Context, tx store.Tx, held []string, out *
 }
 
 // update updates locked tasks. A task of many items that gets another priority is left to apart.
-func (r *bulkRun) update(ctx context.Context, tx store.Tx, now int64, ids []string, out *outcomes) error {
+func (r *run) update(ctx context.Context, tx store.Tx, now int64, ids []string, out *outcomes) error {
 	call := r.call.Update.Call("")
 	seen, err := store.TasksToUpdate(ctx, tx, ids)
 	if err != nil {
@@ -241,18 +247,18 @@ func (r *bulkRun) update(ctx context.Context, tx store.Tx, now int64, ids []stri
 		}
 		updated = append(updated, store.UpdatedTask{Task: with, Diff: diff})
 	}
-	return store.UpdateTasks(ctx, tx, now, updated, bulkData(r.item.TaskID), actor(r.caller, pawl.ActorUser, ""))
+	return store.UpdateTasks(ctx, tx, now, updated, r.data(), kernel.Actor(r.caller, pawl.ActorUser, ""))
 }
 
 // locked runs fn under the lease, in one transaction that has locked the task of the call and
 // then its item, as a cancel does.
-func (r *bulkRun) locked(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+func (r *run) locked(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	held := false
-	err := r.e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := r.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if err := store.LockTaskRow(ctx, tx, r.item.Namespace, r.item.TaskID); err != nil {
 			return err
 		}
-		_, ok, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), r.fence))
+		_, ok, err := store.LockFenced(ctx, tx, kernel.Fence(pawl.CallerOf(ctx), r.fence))
 		if held = ok; err != nil || !ok {
 			return err
 		}
@@ -265,7 +271,7 @@ func (r *bulkRun) locked(ctx context.Context, fn func(ctx context.Context, tx st
 }
 
 // goOn changes the tasks in state.Apart that were not changed before the call was interrupted.
-func (r *bulkRun) goOn(ctx context.Context) error {
+func (r *run) goOn(ctx context.Context) error {
 	if len(r.state.Apart) == 0 {
 		return nil
 	}
@@ -273,8 +279,8 @@ func (r *bulkRun) goOn(ctx context.Context) error {
 	for i, t := range r.state.Apart {
 		ids[i] = t.ID
 	}
-	err := r.e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		touched, err := store.TouchedTasks(ctx, tx, ids, bulkData(r.item.TaskID))
+	err := r.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		touched, err := touched(ctx, tx, ids, r.data())
 		r.touched = make(map[string]bool, len(touched))
 		for _, id := range touched {
 			r.touched[id] = true
@@ -288,12 +294,12 @@ func (r *bulkRun) goOn(ctx context.Context) error {
 }
 
 // rest changes the tasks that other transactions have locked so far, as soon as they are free.
-func (r *bulkRun) rest(ctx context.Context) error {
+func (r *run) rest(ctx context.Context) error {
 	for len(r.state.Apart) > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lockedRow):
+		case <-time.After(kernel.LockedRow):
 		}
 		err := r.apart(ctx)
 		if err == nil {

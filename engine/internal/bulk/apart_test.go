@@ -1,4 +1,4 @@
-package engine
+package bulk
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ func TestAPartOfABulkCallFails(t *testing.T) {
 	for _, writers := range []int{1, bulkWriters} {
 		synctest.Test(t, func(t *testing.T) {
 			failed, begun := errors.New("failed"), atomic.Int64{}
-			tasks := make([]bulkTask, 10*bulkPart)
+			tasks := make([]task, 10*bulkPart)
 			tasks[0].ID = "failing"
-			err := inParts(t.Context(), tasks, writers, func(part []bulkTask) error {
+			err := inParts(t.Context(), tasks, writers, func(part []task) error {
 				begun.Add(1)
 				if part[0].ID == "failing" {
 					return failed

@@ -1,8 +1,7 @@
-package engine_test
+package schedules_test
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
@@ -27,13 +26,7 @@ func outcomes(t testing.TB, svc pawl.Service, name string) (out []pawl.FiringOut
 // A process that lacks the hook of a schedule's type fires the other schedules. One that has
 // the hook fires it later, and no tick is lost.
 func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
-	report := pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}
-	def, err := json.Marshal(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := func(context.Context, pawl.NewTask) ([]pawl.NewItem, error) { return []pawl.NewItem{{}}, nil }
-	withType(t, string(def), pawl.Hooks{Plan: plan}, func(o typeFixture) {
+	withHook(t, func(o hooked) {
 		for _, s := range []pawl.NewSchedule{{Name: "hooked", EverySeconds: 3600, Task: pawl.NewTask{Type: "report"}},
 			{Name: "plain", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}} {
 			need[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), s))
@@ -91,18 +84,17 @@ func TestWarningOfALateSchedule(t *testing.T) {
 // A server without the hook of a schedule's type, which looks first at each tick, delays no
 // server that has it: each tick makes one task. It writes why it rests once for each tick.
 func TestAServerWithoutTheHookDelaysNoOther(t *testing.T) {
-	plan := func(context.Context, pawl.NewTask) ([]pawl.NewItem, error) { return []pawl.NewItem{{}}, nil }
-	withType(t, `{"name":"report","plan":{"mode":"go"}}`, pawl.Hooks{Plan: plan}, func(o typeFixture) {
+	withHook(t, func(o hooked) {
 		need[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), pawl.NewSchedule{Name: "hooked", EverySeconds: 60,
 			Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "report"}}))
 		without := o.Another(engine.Options{})
-		version := func() int64 {
-			var row store.ScheduleRow
-			o.OK(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-				row, err = store.GetSchedule(ctx, tx, pawl.DefaultNamespace, "hooked")
+		version := func() (n int64) {
+			query, _ := pawltest.SQL("SELECT version FROM pawl.schedules WHERE name = 'hooked'")
+			o.OK(o.Engine.DB().View(o.Context(), func(ctx context.Context, tx store.Tx) error {
+				_, err := store.Row(ctx, tx, []any{&n}, query)
 				return err
 			}))
-			return row.Version
+			return n
 		}
 		const minutes = 5
 		for n := range minutes {
@@ -256,7 +248,8 @@ func TestAScheduleForATimeWithNanosecondsFiresOnce(t *testing.T) {
 
 // A schedule that another call changes between the look at it and its lock is looked at again.
 func TestAScheduleIsRunWhileItIsFired(t *testing.T) {
-	p, _ := onPostgres(t)
+	t.Parallel()
+	p := pawltest.Open(t, pawltest.Postgres)
 	ctx, run := t.Context(), sync.Once{}
 	s := need[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx, pawl.NewSchedule{Name: "s", EverySeconds: 60, Task: pawl.NewTask{Type: "a"}}))
 	p.Advance(s.Next[0].Sub(p.Now()))

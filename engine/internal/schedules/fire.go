@@ -1,16 +1,16 @@
-package engine
+package schedules
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -20,48 +20,48 @@ import (
 // after which a tick counts as missed.
 const scheduleRetry = pawl.ScheduleGrace / 2
 
-// scheduleLook is how often scheduleLoop looks without being told: Run tells it nothing while it
+// scheduleLook is how often Loop looks without being told: Run tells it nothing while it
 // sweeps. It is much shorter than the time after which a tick counts as missed.
 const scheduleLook = pawl.ScheduleGrace / 6
 
-// scheduleLoop fires schedules when Run says that one is due, until ctx ends.
-func (e *Engine) scheduleLoop(ctx context.Context) {
+// Loop fires schedules when Tell says that one is due, until ctx ends.
+func Loop(ctx context.Context, r *Schedules) {
 	look := time.NewTicker(scheduleLook)
 	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.schedulesDue:
+		case <-r.due:
 		case <-look.C:
 		}
-		if _, err := e.fireSchedules(store.WithLimit(ctx, passLimit)); err != nil {
-			e.logError(ctx, "firing schedules failed; retrying", err)
+		if _, err := Fire(ctx, r); err != nil {
+			r.k.LogError(ctx, "firing schedules failed; retrying", err)
 		}
 	}
 }
 
-// fireSchedules fires what is due now, in rounds. While a round is written, the next one is read
+// Fire fires what is due now, in rounds. While a round is written, the next one is read
 // and drafted. Any number of processes may do so at the same time: a tick is fired by the
 // transaction that first stores it. It returns how many schedules it has dealt with.
-func (e *Engine) fireSchedules(ctx context.Context) (fired int64, err error) {
-	if e.guard.Test() {
+func Fire(ctx context.Context, r *Schedules) (fired int64, err error) {
+	if r.k.Guard.Test() {
 		return 0, nil
 	}
-	round, err := e.dueSchedules(ctx, nil)
+	round, err := r.dueSchedules(ctx, nil)
 	for err == nil && len(round) > 0 && ctx.Err() == nil {
 		var next []*candidate
 		var readErr error
 		var reading sync.WaitGroup
-		reading.Go(func() { next, readErr = e.dueSchedules(ctx, round) })
-		done, err := e.fireRound(ctx, round)
+		reading.Go(func() { next, readErr = r.dueSchedules(ctx, round) })
+		done, err := r.fireRound(ctx, round)
 		reading.Wait()
 		fired += int64(done)
 		if err = cmp.Or(err, readErr); err != nil || done == 0 { // done == 0: another server is firing them
 			return fired, err
 		}
 		if len(next) == 0 { // what the round has left is due still
-			if next, err = e.dueSchedules(ctx, nil); err != nil {
+			if next, err = r.dueSchedules(ctx, nil); err != nil {
 				return fired, err
 			}
 		}
@@ -72,28 +72,28 @@ func (e *Engine) fireSchedules(ctx context.Context) (fired int64, err error) {
 
 // dueSchedules reads schedules that are due, except those that are being fired, decides about
 // their ticks and drafts their tasks. Nothing is written.
-func (e *Engine) dueSchedules(ctx context.Context, firing []*candidate) ([]*candidate, error) {
-	var rows []store.ScheduleRow
+func (r *Schedules) dueSchedules(ctx context.Context, firing []*candidate) ([]*candidate, error) {
+	var rows []Row
 	var queued map[string]int64
 	var now int64
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err := r.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		rows, queued = nil, nil
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		except := e.resting.ids(now)
+		except := r.resting.ids(now)
 		for _, c := range firing {
 			except = append(except, c.row.ID)
 		}
-		ids, err := store.DueSchedules(ctx, tx, now, except, pawl.FiringsPerRound, pawl.MaxGroupBytes)
+		ids, err := dueIDs(ctx, tx, now, except, pawl.FiringsPerRound, pawl.MaxGroupBytes)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if rows, err = store.ReadDueSchedules(ctx, tx, ids, now); err != nil {
+		if rows, err = readDue(ctx, tx, ids, now); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(rows, func(r store.ScheduleRow) bool { return r.Queued > 0 }) {
-			queued, err = store.QueuedTicks(ctx, tx, ids)
+		if slices.ContainsFunc(rows, func(r Row) bool { return r.Queued > 0 }) {
+			queued, err = queuedTicks(ctx, tx, ids)
 		}
 		return err
 	})
@@ -103,7 +103,7 @@ func (e *Engine) dueSchedules(ctx context.Context, firing []*candidate) ([]*cand
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		c, err := e.candidate(ctx, &rows[i], queued, now)
+		c, err := r.candidate(ctx, &rows[i], queued, now)
 		if err != nil {
 			return nil, err
 		}
@@ -120,21 +120,20 @@ func (e *Engine) dueSchedules(ctx context.Context, firing []*candidate) ([]*cand
 // fireRound fires candidates in one transaction, except for those that need verbs of their own.
 // It returns how many schedules it has dealt with. If the transaction fails, each is fired alone,
 // so that one schedule stops no other.
-func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, err error) {
-	round, rested, err := e.restSome(ctx, round)
+func (r *Schedules) fireRound(ctx context.Context, round []*candidate) (done int, err error) {
+	round, rested, err := r.restSome(ctx, round)
 	if err != nil || len(round) == 0 {
 		return rested, err
 	}
 	defer func() { done += rested }()
 	var alone []*candidate
-	var drafts []draft
-	var at int64
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		alone, drafts, done = nil, nil, 0
-		if at, err = tx.Now(ctx); err != nil {
+	err = r.k.Write(ctx, func(ctx context.Context, w *kernel.Write) error {
+		alone, done = nil, 0
+		at, err := w.Now(ctx)
+		if err != nil {
 			return err
 		}
-		held, open, err := lockCandidates(ctx, tx, round, at)
+		held, open, err := lockCandidates(ctx, w.Tx, round, at)
 		if err != nil {
 			return err
 		}
@@ -145,27 +144,24 @@ func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, e
 				continue
 			}
 			f := c.fire(len(open[c.row.ID]) > 0, at)
-			drafts = append(drafts, f.drafts...)
 			all.add(f)
 			done++
 		}
-		if len(drafts) > 0 {
-			if _, err := e.insertInTx(ctx, tx, drafts); err != nil {
+		if len(all.drafts) > 0 {
+			if _, err := r.k.Tasks(kernel.Origin{}).Insert(ctx, w, all.drafts); err != nil {
 				return err
 			}
 		}
-		return all.store(ctx, tx, at)
+		return all.store(ctx, w.Tx, at)
 	})
 	switch {
-	case err == nil && len(drafts) > 0:
-		e.created(drafts, at)
 	case givesUp(ctx, err):
 		return 0, err
 	case err != nil:
 		alone, done = round, 0
 	}
 	for _, c := range alone {
-		if ok, err := e.fireAlone(ctx, c); err != nil {
+		if ok, err := r.fireAlone(ctx, c); err != nil {
 			return done, err
 		} else if ok {
 			done++
@@ -176,11 +172,11 @@ func (e *Engine) fireRound(ctx context.Context, round []*candidate) (done int, e
 
 // restSome lets the candidates of a round rest that this process cannot fire now. It returns the
 // others, and how many rest.
-func (e *Engine) restSome(ctx context.Context, round []*candidate) (others []*candidate, rested int, err error) {
+func (r *Schedules) restSome(ctx context.Context, round []*candidate) (others []*candidate, rested int, err error) {
 	for _, c := range round {
 		if c.rest == nil {
 			others = append(others, c)
-		} else if err := e.rest(ctx, c, c.rest); err != nil {
+		} else if err := r.rest(ctx, c, c.rest); err != nil {
 			return nil, rested, err
 		} else {
 			rested++
@@ -197,7 +193,7 @@ func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now in
 	for i, c := range round {
 		ids[i], of[c.row.ID] = c.row.ID, c
 	}
-	rows, err := store.LockDueSchedules(ctx, tx, ids, now)
+	rows, err := lockDue(ctx, tx, ids, now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,7 +209,7 @@ func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now in
 		}
 	}
 	if len(ids) > 0 {
-		open, err = store.OpenTasks(ctx, tx, ids)
+		open, err = openTasks(ctx, tx, ids)
 	}
 	return held, open, err
 }
@@ -221,36 +217,35 @@ func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now in
 // fireAlone fires a candidate in a transaction of its own, in which verbs create and cancel
 // tasks. ok says that it has changed the schedule, or that the schedule rests because it failed
 // for another reason than its task.
-func (e *Engine) fireAlone(ctx context.Context, c *candidate) (ok bool, err error) {
+func (r *Schedules) fireAlone(ctx context.Context, c *candidate) (ok bool, err error) {
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: c.row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
-	var s *scope
 	err = commit.Shield(ctx, func(ctx context.Context) error {
-		s, err = e.together(ctx, nil, func(ctx context.Context, e *Engine) (err error) {
-			ok, err = e.fireIn(ctx, c)
+		s, err := r.k.Together(ctx, nil, func(ctx context.Context, k *kernel.Kernel) (err error) {
+			ok, err = fireIn(ctx, k, c)
 			return err
 		})
-		return e.finish(ctx, s, err)
+		return r.k.Finish(ctx, s, err)
 	})
 	switch {
 	case err == nil || givesUp(ctx, err):
 		return ok, err
 	case store.OfDatabase(err) && errors.Is(err, pawl.ErrUnavailable): // a lock, or a transaction that lost to others
-		e.log.DebugContext(ctx, "a schedule is fired a moment later", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", err)
-		e.resting.add(c.row.ID, c.now, scheduleLook/2)
+		r.k.Log.DebugContext(ctx, "a schedule is fired a moment later", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", err)
+		r.resting.add(c.row.ID, c.now, scheduleLook/2)
 		return true, nil
 	}
-	return true, e.rest(ctx, c, err)
+	return true, r.rest(ctx, c, err)
 }
 
 // fireIn is fireAlone inside its transaction.
-func (e *Engine) fireIn(ctx context.Context, c *candidate) (ok bool, err error) {
+func fireIn(ctx context.Context, k *kernel.Kernel, c *candidate) (ok bool, err error) {
 	var at int64
 	var open []string
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if at, err = tx.Now(ctx); err != nil {
+	err = k.Write(ctx, func(ctx context.Context, w *kernel.Write) (err error) {
+		if at, err = w.Now(ctx); err != nil {
 			return err
 		}
-		held, tasks, err := lockCandidates(ctx, tx, []*candidate{c}, at)
+		held, tasks, err := lockCandidates(ctx, w.Tx, []*candidate{c}, at)
 		ok, open = len(held) == 1, tasks[c.row.ID]
 		return err
 	})
@@ -258,19 +253,19 @@ func (e *Engine) fireIn(ctx context.Context, c *candidate) (ok bool, err error) 
 		return false, err
 	}
 	if c.def.Overlap == pawl.OverlapReplace && len(c.attempts) > 0 && len(open) > 0 {
-		if err := e.cancelOpen(ctx, c, open); err != nil {
+		if err := cancelOpen(ctx, k, c, open); err != nil {
 			return false, err
 		}
 		open = nil
 	}
 	f := c.fire(len(open) > 0, at)
 	f.rows[0].LastTaskID = c.row.LastTaskID
-	for _, list := range [][]store.FiringRow{f.firings, f.queued} {
+	for _, list := range [][]firingRow{f.firings, f.queued} {
 		for i := range list {
 			if list[i].TaskID == "" {
 				continue
 			}
-			if err := e.createOf(ctx, &c.row, &c.def, &list[i]); givesUp(ctx, err) || errors.Is(err, pawl.ErrUnavailable) {
+			if err := createOf(ctx, k, &c.row, &c.def, &list[i]); givesUp(ctx, err) || errors.Is(err, pawl.ErrUnavailable) {
 				return false, err
 			} else if err != nil {
 				list[i].Fail(failureText(rules.Under("/task", err)))
@@ -278,15 +273,16 @@ func (e *Engine) fireIn(ctx context.Context, c *candidate) (ok bool, err error) 
 		}
 	}
 	f.note(at)
-	return true, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return f.store(ctx, tx, at) })
+	return true, k.Write(ctx, func(ctx context.Context, w *kernel.Write) error { return f.store(ctx, w.Tx, at) })
 }
 
 // cancelOpen cancels the tasks that a new one replaces. A task that has ended meanwhile needs
 // no cancel.
-func (e *Engine) cancelOpen(ctx context.Context, c *candidate, open []string) error {
+func cancelOpen(ctx context.Context, k *kernel.Kernel, c *candidate, open []string) error {
 	var failed error
+	tasks := k.Tasks(kernel.Origin{})
 	for _, id := range open {
-		rs, err := e.CancelTasks(ctx, []pawl.TaskCall{{TaskID: id, Reason: "replaced by the next tick of the schedule " + c.row.Name}})
+		rs, err := tasks.CancelTasks(ctx, []pawl.TaskCall{{TaskID: id, Reason: "replaced by the next tick of the schedule " + c.row.Name}})
 		if err == nil {
 			err = rs[0].Err
 		}
@@ -298,64 +294,25 @@ func (e *Engine) cancelOpen(ctx context.Context, c *candidate, open []string) er
 }
 
 // rest lets a schedule rest in this process, and notes at it why it could not be fired.
-func (e *Engine) rest(ctx context.Context, c *candidate, cause error) error {
-	e.log.ErrorContext(ctx, "a schedule could not be fired; retrying", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", cause)
-	e.resting.add(c.row.ID, c.now, scheduleRetry)
+func (r *Schedules) rest(ctx context.Context, c *candidate, cause error) error {
+	r.k.Log.ErrorContext(ctx, "a schedule could not be fired; retrying", "schedule", c.row.Name, "namespace", c.row.Namespace, "error", cause)
+	r.resting.add(c.row.ID, c.now, scheduleRetry)
 	failure := failureText(cause)
 	if c.row.Error == failure {
 		return nil
 	}
-	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
+	return r.k.Write(ctx, func(ctx context.Context, w *kernel.Write) error {
+		now, err := w.Now(ctx)
 		if err != nil {
 			return err
 		}
-		rows, err := store.LockDueSchedules(ctx, tx, []string{c.row.ID}, now)
+		rows, err := lockDue(ctx, w.Tx, []string{c.row.ID}, now)
 		if err != nil || len(rows) == 0 || rows[0].Version != c.row.Version {
 			return err
 		}
 		rows[0].Error, rows[0].ErrorAt = failure, &now
-		return store.WriteSchedules(ctx, tx, rows, now)
+		return write(ctx, w.Tx, rows, now)
 	})
-}
-
-// restingSchedules are the schedules that this process could not fire, by id, with the time of
-// the database at which it tried.
-type restingSchedules struct {
-	mu    sync.Mutex
-	tried map[string]resting
-}
-
-// resting is when a schedule was tried, and for how long it rests, in microseconds.
-type resting struct{ at, lasts int64 }
-
-func (r *restingSchedules) add(id string, now int64, lasts time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tried == nil {
-		r.tried = map[string]resting{}
-	}
-	r.tried[id] = resting{now, lasts.Microseconds()}
-}
-
-// ids returns the schedules that still rest. A clock that went back does not prolong their rest.
-func (r *restingSchedules) ids(now int64) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.tried, func(_ string, t resting) bool { return max(now-t.at, t.at-now) >= t.lasts })
-	return slices.Collect(maps.Keys(r.tried))
-}
-
-// until is when the first rest ends; nil = nothing rests.
-func (r *restingSchedules) until(now int64) (first *int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range r.tried {
-		if end := t.at + t.lasts; end > now && (first == nil || end < *first) {
-			first = &end
-		}
-	}
-	return first
 }
 
 // givesUp reports whether an error is not that of one schedule: the database as a whole cannot

@@ -1,4 +1,4 @@
-package engine
+package schedules
 
 import (
 	"context"
@@ -8,8 +8,9 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
-	"github.com/pawl-work/pawl/engine/internal/ticks"
+	"github.com/pawl-work/pawl/engine/internal/schedules/ticks"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -19,7 +20,7 @@ const scheduleActor = "schedule"
 // candidate is a schedule that is due, with what its ticks come to if no other call changes it
 // first.
 type candidate struct {
-	row      store.ScheduleRow
+	row      Row
 	def      pawl.NewSchedule
 	rule     *ticks.Rule
 	plan     ticks.Plan
@@ -32,28 +33,35 @@ type candidate struct {
 // attempt is a tick with the draft of its task, or why that is refused.
 type attempt struct {
 	tick   int64
-	draft  draft
-	refuse store.Text // a pawl.Failure
+	draft  kernel.Draft // nil = it was refused before there was one
+	refuse store.Text   // a pawl.Failure
 }
 
 func (c *candidate) bytes() int {
 	n := 0
 	for i := range c.attempts {
-		n += c.attempts[i].draft.bytes()
+		n += c.attempts[i].bytes()
 	}
 	if c.head != nil {
-		n += c.head.draft.bytes()
+		n += c.head.bytes()
 	}
 	return n
 }
 
+func (a *attempt) bytes() int {
+	if a.draft == nil {
+		return 0
+	}
+	return a.draft.Bytes()
+}
+
 // candidate decides about the due ticks of a schedule and drafts their tasks. It returns an
 // error only if the database is gone.
-func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued map[string]int64, now int64) (*candidate, error) {
+func (r *Schedules) candidate(ctx context.Context, row *Row, queued map[string]int64, now int64) (*candidate, error) {
 	c := &candidate{row: *row, now: now}
 	if c.def, c.rest = row.Defined(); c.rest == nil {
 		var bad []pawl.Field
-		c.rule, bad = ticks.Of(&c.def, stamp(row.CreatedAt), row.ID)
+		c.rule, bad = ticks.Of(&c.def, store.Stamp(row.CreatedAt), row.ID)
 		c.rest = rules.Fields(bad).Err("schedule")
 	}
 	if c.rest != nil {
@@ -63,7 +71,7 @@ func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued m
 		c.row.NextTick = nextTick(c.rule, *row.LastTick)
 	}
 	if c.row.NextTick != nil {
-		c.plan = c.rule.Plan(stamp(*c.row.NextTick), stamp(now), c.def.CatchUp)
+		c.plan = c.rule.Plan(store.Stamp(*c.row.NextTick), store.Stamp(now), c.def.CatchUp)
 	}
 	fire := c.plan.Fire
 	switch n := len(fire); {
@@ -77,14 +85,14 @@ func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued m
 	}
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
 	if tick, found := queued[row.ID]; found {
-		a, err := e.attempt(ctx, c, tick)
+		a, err := r.attempt(ctx, c, tick)
 		if err != nil {
 			return nil, err
 		}
 		c.head = &a
 	}
 	for _, tick := range fire {
-		a, err := e.attempt(ctx, c, tick.UnixMicro())
+		a, err := r.attempt(ctx, c, tick.UnixMicro())
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +103,10 @@ func (e *Engine) candidate(ctx context.Context, row *store.ScheduleRow, queued m
 
 // attempt drafts the task of a tick. A panic of a hook that plans it is a refusal. That a
 // process lacks the hook, or cannot do it now, is none: then the candidate rests.
-func (e *Engine) attempt(ctx context.Context, c *candidate, tick int64) (attempt, error) {
+func (r *Schedules) attempt(ctx context.Context, c *candidate, tick int64) (attempt, error) {
 	a := attempt{tick: tick}
-	of := e.madeBy(&c.row, tick)
 	err := commit.Shield(ctx, func(ctx context.Context) (err error) {
-		a.draft, err = of.draftTick(ctx, &c.row, &c.def)
+		a.draft, err = draftTick(ctx, r.k, &c.row, &c.def, tick)
 		return err
 	})
 	if givesUp(ctx, err) {
@@ -130,23 +137,22 @@ func (c *candidate) needsVerbs(live bool) bool {
 		return true
 	}
 	plain := func(a attempt) bool {
-		d := &a.draft
-		return a.refuse != "" || d.hold == nil && !d.task.Dedupes && !d.needsOwnTx() &&
-			!d.hasMessages() && len(d.blobs()) == 0 && c.def.Task.Provenance == nil
+		return a.refuse != "" || a.draft.Plain() && c.def.Task.Provenance == nil
 	}
 	return !(slices.IndexFunc(c.attempts, func(a attempt) bool { return !plain(a) }) < 0 && (c.head == nil || plain(*c.head)))
 }
 
 // fired is what a round writes.
 type fired struct {
-	rows    []store.ScheduleRow
-	firings []store.FiringRow // new
-	queued  []store.FiringRow // of ticks that were queued
-	drafts  []draft
+	rows    []Row
+	firings []firingRow // new
+	queued  []firingRow // of ticks that were queued
+	drafts  []kernel.Draft
 }
 
 func (f *fired) add(g fired) {
 	f.rows, f.firings, f.queued = append(f.rows, g.rows...), append(f.firings, g.firings...), append(f.queued, g.queued...)
+	f.drafts = append(f.drafts, g.drafts...)
 }
 
 // events are the events of the tasks that were made.
@@ -155,7 +161,7 @@ func (f *fired) events() (out []store.Event) {
 	for i := range f.rows {
 		name[f.rows[i].ID] = f.rows[i].Name
 	}
-	for _, list := range [][]store.FiringRow{f.queued, f.firings} {
+	for _, list := range [][]firingRow{f.queued, f.firings} {
 		for i := range list {
 			if r := &list[i]; r.Outcome == pawl.FiringCreated {
 				out = append(out, firedEvent(r, name[r.ScheduleID], store.Actor{Type: pawl.ActorSystem, ID: scheduleActor}))
@@ -166,12 +172,12 @@ func (f *fired) events() (out []store.Event) {
 }
 
 // firedEvent is the event of a task that a firing has made.
-func firedEvent(f *store.FiringRow, schedule string, by store.Actor) store.Event {
+func firedEvent(f *firingRow, schedule string, by store.Actor) store.Event {
 	data := rules.Encode(struct {
 		Schedule string    `json:"schedule"`
 		Tick     time.Time `json:"tick"`
 		Manual   bool      `json:"manual,omitempty"`
-	}{schedule, stamp(f.Tick), f.Manual})
+	}{schedule, store.Stamp(f.Tick), f.Manual})
 	return store.Event{Namespace: f.Namespace, TaskID: f.TaskID, Event: "fired", Actor: by, Data: store.Text(data)}
 }
 
@@ -181,13 +187,13 @@ func (f *fired) store(ctx context.Context, tx store.Tx, now int64) error {
 			return err
 		}
 	}
-	if err := store.AddFirings(ctx, tx, f.firings); err != nil {
+	if err := addFirings(ctx, tx, f.firings); err != nil {
 		return err
 	}
-	if err := store.FireQueued(ctx, tx, f.queued); err != nil {
+	if err := fireQueued(ctx, tx, f.queued); err != nil {
 		return err
 	}
-	return store.WriteSchedules(ctx, tx, f.rows, now)
+	return write(ctx, tx, f.rows, now)
 }
 
 // fire decides what becomes of the ticks of a candidate. live says that an earlier task has not
@@ -195,16 +201,16 @@ func (f *fired) store(ctx context.Context, tx store.Tx, now int64) error {
 func (c *candidate) fire(live bool, now int64) fired {
 	row := c.row
 	out := fired{}
-	new := func(tick int64, outcome pawl.FiringOutcome) store.FiringRow {
-		return store.FiringRow{ScheduleID: row.ID, Tick: tick, Namespace: row.Namespace, Outcome: outcome, FiredAt: now}
+	new := func(tick int64, outcome pawl.FiringOutcome) firingRow {
+		return firingRow{ScheduleID: row.ID, Tick: tick, Namespace: row.Namespace, Outcome: outcome, FiredAt: now}
 	}
-	create := func(a *attempt) store.FiringRow {
+	create := func(a *attempt) firingRow {
 		f := new(a.tick, pawl.FiringCreated)
 		if a.refuse != "" {
 			f.Outcome, f.Error = pawl.FiringFailed, a.refuse
 			return f
 		}
-		f.TaskID, f.Open = a.draft.task.ID, c.def.Overlap != pawl.OverlapAllow
+		f.TaskID, f.Open = a.draft.TaskID(), c.def.Overlap != pawl.OverlapAllow
 		live = f.Open
 		out.drafts = append(out.drafts, a.draft)
 		return f
@@ -227,20 +233,20 @@ func (c *candidate) fire(live bool, now int64) fired {
 		}
 	}
 	if newest := c.plan.Newest(); !newest.IsZero() {
-		row.LastTick, row.NextTick = micros(&newest), nextTick(c.rule, newest.UnixMicro())
+		row.LastTick, row.NextTick = kernel.Micros(&newest), nextTick(c.rule, newest.UnixMicro())
 	}
 	row.NextAt = nextLook(c.rule, &row, now)
-	out.rows = []store.ScheduleRow{row}
+	out.rows = []Row{row}
 	out.note(now)
 	return out
 }
 
 // missed returns the firings of the ticks that make no task.
-func (c *candidate) missed(new func(int64, pawl.FiringOutcome) store.FiringRow) (out []store.FiringRow) {
+func (c *candidate) missed(new func(int64, pawl.FiringOutcome) firingRow) (out []firingRow) {
 	if c.plan.Earlier {
 		f := new(*c.row.NextTick, pawl.FiringMissed)
 		oldest := c.plan.Oldest()
-		f.Until = micros(&oldest)
+		f.Until = kernel.Micros(&oldest)
 		out = append(out, f)
 	}
 	for _, tick := range c.plan.Missed {
@@ -255,7 +261,7 @@ func (c *candidate) missed(new func(int64, pawl.FiringOutcome) store.FiringRow) 
 // note sets the last task and the error of the schedule from its firings.
 func (f *fired) note(now int64) {
 	row := &f.rows[0]
-	for _, list := range [][]store.FiringRow{f.queued, f.firings} {
+	for _, list := range [][]firingRow{f.queued, f.firings} {
 		for i := range list {
 			switch r := &list[i]; r.Outcome {
 			case pawl.FiringFailed:

@@ -1,0 +1,89 @@
+// Package kernel is what the rooms of an engine stand on. A room is a package with all of one feature; it imports the
+// kernel and what is below it, never the engine or another room. A Kernel is the database as the verbs of a room see
+// it, or one transaction that several verbs share. What a room needs of the others is declared here, and wired by the
+// engine.
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/identity"
+	"github.com/pawl-work/pawl/store"
+)
+
+// LockedRow is how long work in the background waits for each row that another transaction locks.
+const LockedRow = 100 * time.Millisecond
+
+// Core is what all Kernels of an open database share.
+type Core struct {
+	Base  *DB // the database
+	IDs   IDs
+	Log   *slog.Logger
+	Guard *identity.Guard // set when the schema is up to date
+
+	// Work returns the verbs of tasks over a Kernel. Their tasks have an origin.
+	Work func(k *Kernel, of Origin) Tasks
+	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
+	Refer func(ctx context.Context, w *Write, op, text string) error
+	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.
+	Unclaimed func(ctx context.Context)
+}
+
+// Kernel is what verbs run on. Its verbs write in transactions of their own, or share the transaction of a scope.
+type Kernel struct {
+	*Core
+	DB    store.DB // the database, or the transaction of the scope
+	Scope *Scope   // nil = each verb has its own transaction
+}
+
+// New returns the Kernel of a database.
+func New(base *DB, log *slog.Logger) *Kernel {
+	return &Kernel{Core: &Core{Base: base, Log: log}, DB: base}
+}
+
+// In returns a Kernel inside a transaction that a caller began on the same database; see engine.Engine.In.
+func (k *Kernel) In(tx any) *Kernel {
+	s := &Scope{DB: k.Base, Begun: true, Own: true}
+	s.Tx = s.Dialect().Wrap(tx)
+	if s.Tx == nil {
+		s.refused = &pawl.Error{
+			Code:    pawl.CodeInvalid,
+			Op:      "in",
+			Message: fmt.Sprintf("a %T is no transaction of a %s database: use *sql.Tx, or on postgres pgx.Tx", tx, s.Dialect().Name),
+		}
+	}
+	s.admits = k.Base.admission(s.Tx)
+	return k.over(s)
+}
+
+// Tasks returns the verbs of tasks. Their tasks have an origin.
+func (k *Kernel) Tasks(of Origin) Tasks { return k.Work(k, of) }
+
+// over returns a Kernel whose verbs share a transaction.
+func (k *Kernel) over(s *Scope) *Kernel { return &Kernel{Core: k.Core, DB: s, Scope: s} }
+
+// Acts refuses a call that acts, while the database is quarantined. Every verb that acts begins with it.
+func (k *Kernel) Acts(ctx context.Context, op string) error { return k.Guard.Act(ctx, op) }
+
+// OffForGood refuses to turn on what a copy for tests has turned off.
+func OffForGood(op, what string) error {
+	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Allowed: []string{},
+		Message: "this database is a copy for tests (`pawl adopt --as-copy`): its " + what + " are off for good"}
+}
+
+// LogError logs that something which is repeated has failed, unless ctx has ended or nothing acts here.
+func (k *Kernel) LogError(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil && k.Base.Moves.Refuse(ForAll(ctx)) == nil { // Run has said that nothing acts
+		k.Log.WarnContext(ctx, what, "error", err)
+	}
+}
+
+// LogPanic logs a panic of a call.
+func (k *Kernel) LogPanic(ctx context.Context, p commit.Panic) {
+	k.Log.ErrorContext(ctx, "a call panicked in its transaction", "panic", p.Value, "stack", string(p.Stack))
+}

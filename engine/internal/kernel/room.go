@@ -1,0 +1,45 @@
+package kernel
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+// Room is the declaration of a room: what the others have to know of it. The engine walks the declarations.
+type Room struct {
+	Name   string
+	Tables []Table
+	// Keeps says what of the room keeps a task from being retired; nil = nothing does.
+	Keeps []Keep
+	// Steps are parts of each whole pass of the sweep.
+	Steps []Step
+	// Rules and Warnings are those of the doctor.
+	Rules    []store.RuleSearch
+	Warnings []store.Look
+}
+
+// Table is a table of a room.
+type Table struct {
+	Name string
+	// Key says of what a row is one: task, item, namespace, or another row.
+	Key string
+	// Archive and Copy say what archives, and forks and clones, take of the rows of a task; "" = a row is of no task.
+	Archive, Copy string
+	// Values are the columns with values of callers, which may refer to blobs. Plain are the other columns of texts.
+	Values, Plain []string
+	// Changes says when a row changes after it was written, and which event tells of it.
+	Changes string
+}
+
+// Keep is a reason for which a task is not retired.
+type Keep struct {
+	Reason string
+	SQL    string // a condition on t, a row of tasks
+}
+
+// Step is a part of a pass. It is repeated until it deals with fewer rows than the limit.
+type Step struct {
+	Name string
+	Do   func(ctx context.Context, tx store.Tx, now int64, limit int) (n int64, err error)
+}

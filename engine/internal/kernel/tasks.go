@@ -1,0 +1,68 @@
+package kernel
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Tasks are what other rooms ask of the work: the verbs, and parts of them.
+type Tasks interface {
+	pawl.Service
+	// Draft checks and plans a task without writing it. With an error there may be a draft too.
+	Draft(ctx context.Context, t *pawl.NewTask, a Allowed) (Draft, error)
+	// Insert inserts plain drafts. It returns the time at which they were made.
+	Insert(ctx context.Context, w *Write, drafts []Draft) (now int64, err error)
+	// CheckQueue refuses a type and a priority if the queues of the namespace would be too many.
+	CheckQueue(ctx context.Context, typ string, priority int) error
+	// Follow does what follows from a change that has committed: items became claimable, children may have ended.
+	Follow(ctx context.Context, queued []store.DueItem, children []string)
+	// DeleteEnded deletes those of some tasks that have ended and belong to no others. It returns their ids.
+	DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error)
+	// Log brings the log up to date: what is removed is in it before.
+	Log(ctx context.Context) error
+}
+
+// Allowed is what a draft may be that a caller's task may not.
+type Allowed struct {
+	Stored   bool // it is stored already: older rules may have allowed it
+	Reserved bool // of a type that is reserved for Pawl
+}
+
+// Draft is a task that is being created.
+type Draft interface {
+	TaskID() string
+	Typed() bool // its type is registered
+	Plain() bool // all of it is rows of its own, which Insert writes in any transaction
+	Bytes() int  // the size of its values
+	// Answer is the task as it is when it was inserted.
+	Answer(now int64) pawl.Task
+}
+
+// Origin is what makes calls of verbs in place of a caller; the zero value = nothing does.
+type Origin struct {
+	Schedule string // its tick makes the task
+	Tick     time.Time
+	Bulk     string // the task of the bulk call
+}
+
+// Data is the data of events that a bulk call leaves; "" = they are not part of one.
+func (o Origin) Data() store.Text {
+	if o.Bulk == "" {
+		return ""
+	}
+	return store.Text(`{"bulk":"` + o.Bulk + `"}`)
+}
+
+// Fence is the row of a fence of a caller.
+func Fence(c pawl.Caller, f pawl.Fence) store.Fence {
+	return store.Fence{
+		Namespace: c.Namespace,
+		ItemID:    f.ItemID,
+		WorkerID:  f.WorkerID,
+		Attempt:   min(f.Attempt, math.MaxInt32),
+	} // the largest value of the column and of an item
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/bulk"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/schedules"
+	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
+)
+
+// rooms are the features that have a package of their own. Their methods are those of an Engine.
+type rooms struct {
+	*timetables
+	*bulks
+}
+
+// The names of the fields.
+type (
+	timetables = schedules.Schedules
+	bulks      = bulk.Bulk
+)
+
+func newRooms(k *kernel.Kernel) rooms { return rooms{schedules.New(k), bulk.New(k)} }
+
+// over returns the rooms over another Kernel.
+func (r rooms) over(k *kernel.Kernel) rooms {
+	return rooms{schedules.Over(r.timetables, k), bulk.Over(r.bulks, k)}
+}
+
+// declared are the declarations of the rooms.
+func declared() []kernel.Room { return []kernel.Room{schedules.Declared(), bulk.Declared()} }
+
+// ofRooms joins what each room declares of one kind.
+func ofRooms[T any](of func(r kernel.Room) []T) (out []T) {
+	for _, r := range declared() {
+		out = append(out, of(r)...)
+	}
+	return out
+}
+
+// roomSteps are the steps of the rooms in a whole pass.
+func roomSteps() (out []sweep.Step) {
+	for _, s := range ofRooms(func(r kernel.Room) []kernel.Step { return r.Steps }) {
+		out = append(out, sweep.Step(s))
+	}
+	return out
+}
+
+// wire gives the kernel what rooms need of each other.
+func (e *Engine) wire() {
+	e.k.Work = func(k *kernel.Kernel, of kernel.Origin) kernel.Tasks {
+		made := e.over(k)
+		made.origin = of
+		return work{made}
+	}
+	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
+		now, err := w.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return useIn(ctx, w.Tx, now, op, blobsInText(text))
+	}
+}
+
+// work is the room of work, as other rooms see it.
+type work struct{ *Engine }
+
+// Draft implements kernel.Tasks.
+func (w work) Draft(ctx context.Context, t *pawl.NewTask, a kernel.Allowed) (kernel.Draft, error) {
+	d, err := w.draft(ctx, t, "", &drafting{stored: a.Stored, reserved: a.Reserved})
+	return &d, err
+}
+
+// Insert implements kernel.Tasks.
+func (w work) Insert(ctx context.Context, in *kernel.Write, drafts []kernel.Draft) (now int64, err error) {
+	list := make([]draft, len(drafts))
+	for i, d := range drafts {
+		list[i] = *d.(*draft)
+	}
+	made, err := w.insertInTx(ctx, in.Tx, list)
+	if err != nil {
+		return 0, err
+	}
+	in.After(func() { w.created(list, made[0].now) })
+	return made[0].now, nil
+}
+
+// CheckQueue implements kernel.Tasks.
+func (w work) CheckQueue(ctx context.Context, typ string, priority int) error {
+	return w.checkItemQueues(ctx, queue.Pair{Type: typ, Priority: priority}, nil)
+}
+
+// Follow implements kernel.Tasks.
+func (w work) Follow(ctx context.Context, queued []store.DueItem, children []string) {
+	w.follow(ctx, effects{queued: queued, children: children})
+}
+
+// DeleteEnded implements kernel.Tasks.
+func (w work) DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error) {
+	return w.sweeper.DeleteEnded(ctx, namespace, taskIDs, by)
+}
+
+// RunBulks carries out all bulk calls that wait, and returns when none is left. It is for
+// programs that do not call Run.
+func (e *Engine) RunBulks(ctx context.Context) error {
+	if err := e.notInTx("bulk"); err != nil {
+		return err
+	}
+	return bulk.Run(ctx, e.bulks, 0)
+}
+
+// TaskID implements kernel.Draft.
+func (d *draft) TaskID() string { return d.task.ID }
+
+// Typed implements kernel.Draft.
+func (d *draft) Typed() bool { return d.task.TypeVersion > 0 }
+
+// Plain implements kernel.Draft.
+func (d *draft) Plain() bool {
+	return d.hold == nil && !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && len(d.blobs()) == 0
+}
