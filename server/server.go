@@ -221,6 +221,7 @@ func settleHuma() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false
 	validation.MsgExpectedRequiredProperty = required + "%s"
+	validation.MsgUnexpectedProperty = "is not known here"
 	huma.NewErrorWithContext = refusal
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return refusal(nil, status, msg, errs...)
