@@ -131,6 +131,21 @@ for (const database of databases) {
     end();
   });
 
+  test(`a step that cannot be saved runs once, and a bad name is refused before (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    await must(p.PUT("/v1/types/{id}", { params: { path: { id: "unfit" } }, body: { backoff: { base_seconds: 1, max_seconds: 1 } } }));
+    const ran: number[] = [];
+    for (const result of ["x".repeat(1_100_000), NaN, 2 ** 60]) {
+      const task = await create(p, "unfit", { max_attempts: 2 });
+      await works(p, "unfit", async ({ step }: Job) => {
+        for (const name of ["", "x".repeat(1025), "a\0b"]) await assert.rejects(step(name, () => ran.push(0)), RangeError);
+        return await step("pay", () => (ran.push(1), result));
+      }, async () => (await task()).state === "failed");
+    }
+    assert.deepEqual(ran, [1, 1, 1]);
+  });
+
   test(`a fork does not run its saved steps again (${database})`, inTime, async () => {
     await using fixture = await Fixture.open(database);
     const p = pawl((await fixture.serve()).url);
