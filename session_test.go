@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -292,6 +293,24 @@ func TestAStepWhoseSaveIsRefusedReturnsTheRefusal(t *testing.T) {
 	i.fail = pawl.ErrLeaseTaken
 	if _, err := pawl.Step(ctx, "s", func(context.Context) (int, error) { return 1, nil }); !errors.Is(err, pawl.ErrLeaseLost) {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// fn is not run again for a result that no attempt can save.
+func TestAStepThatCannotBeSavedIsAPermanentError(t *testing.T) {
+	large := &pawl.Error{Code: pawl.CodeTooLarge}
+	for name, refusal := range map[string]error{"not JSON": nil, "invalid": pawl.ErrInvalid, "too large": large} {
+		i := newItem()
+		ctx := i.attempt(1)
+		_, err := pawl.Step(ctx, "s", func(context.Context) (any, error) {
+			if i.fail = refusal; refusal == nil {
+				return math.NaN(), nil
+			}
+			return 1, nil
+		})
+		if retryable, _ := pawl.RetryOf(err); err == nil || retryable {
+			t.Errorf("%s: %v is retried", name, err)
+		}
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 // Step runs fn once per item. Its result, any value that can be encoded as JSON (at most
 // 1 MiB), is saved under the name, which is unique within the item. A later attempt, or
 // a later Step of that name in the same attempt, returns the saved result and does not
-// run fn. An error is not saved: the next attempt runs fn again.
+// run fn. An error is not saved: the next attempt runs fn again. A result that cannot be saved, since
+// it is not JSON or too large, is a permanent error: fn has run, and would run again.
 //
 // args are the values that the result depends on. If the saved result has other args,
 // Step returns ErrInvalid and does not run fn: a computation that changed needs another
@@ -101,7 +102,7 @@ func runStep[T any](
 	}
 	raw, err := json.Marshal(out)
 	if err != nil {
-		return out, stepError(name, "its result cannot be written as JSON (%v)", err)
+		return out, Permanent(stepError(name, "its result cannot be written as JSON (%v)", err))
 	}
 	// The work is done: a context that ends now must not lose it. The fence decides
 	// whether it may still be written.
@@ -112,12 +113,16 @@ func runStep[T any](
 // saveStep saves the result of a step of the item, or of the message m.
 func (h *attemptState) saveStep(ctx context.Context, m *MessageWriter, name string, args stepArgs, kept stepMetadata,
 	result json.RawMessage,
-) error {
+) (err error) {
 	c := NewCheckpoint{Type: ToolExecuted, Name: name, ArgsHash: args.hash, Snapshot: result, Metadata: kept.json()}
 	if m != nil {
-		return m.endNamed(ctx, h, c, args)
+		err = m.endNamed(ctx, h, c, args)
+	} else {
+		_, err = h.save(ctx, c)
 	}
-	_, err := h.save(ctx, c)
+	if code := CodeOf(err); code == CodeInvalid || code == CodeTooLarge {
+		err = Permanent(err) // another attempt would run fn again for a result that is not taken either
+	}
 	return err
 }
 

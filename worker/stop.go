@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	cancelGrace      = time.Second     // for handlers to return after their contexts are cancelled
+	cancelGrace      = time.Second     // Options.CancelGrace that is 0
 	finalCallTimeout = 5 * time.Second // for the last results and releases
 	registerEvery    = 30 * time.Second
 )
@@ -52,7 +53,7 @@ func (w *runner) stop() error {
 	idle := func() bool { return len(w.jobs) == 0 }
 	if !w.await(idle, end.Sub(clock.Now())) {
 		w.cancelWork(errStopping)
-		if !w.await(idle, cancelGrace) {
+		if !w.await(idle, cmp.Or(w.opts.CancelGrace, cancelGrace)) {
 			w.abandon()
 		}
 	}

@@ -49,6 +49,22 @@ func TestAStopLetsHandlersFinish(t *testing.T) {
 	}
 }
 
+func TestAStopWaitsForTheCancelGrace(t *testing.T) {
+	do := func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+		<-ctx.Done()
+		time.Sleep(3 * time.Second)
+		return in, nil
+	}
+	_, err := stopAfter(t, Options{StopGrace: -1, CancelGrace: 5 * time.Second}, do, 1, time.Second, func(f *fake) {
+		if f.state("itm_0") != pawl.ItemCompleted {
+			t.Errorf("the item is %s", f.state("itm_0"))
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAStopReleasesWhatIsLeftAfterTheGrace(t *testing.T) {
 	var cause error
 	do := func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {

@@ -50,6 +50,10 @@ type Options struct {
 	// not count as a failure. 0 = 30 s; negative = none.
 	StopGrace time.Duration
 
+	// CancelGrace is how long handlers have to return once their contexts are cancelled at the end of
+	// StopGrace. Their items are kept for it. 0 = 1 s.
+	CancelGrace time.Duration
+
 	// FlushEvery is how long chunks of messages are buffered before they are sent, at
 	// most a second; 0 = 100 ms. A full buffer is sent at once.
 	FlushEvery time.Duration

@@ -76,7 +76,7 @@ var sleeps = map[string]struct {
 	"worker/log_test.go":                        {1, bubble},
 	"worker/rabbitmq/driven_test.go":            {1, asks},
 	"worker/result_test.go":                     {2, bubble},
-	"worker/stop_test.go":                       {1, bubble},
+	"worker/stop_test.go":                       {2, bubble},
 }
 
 const (

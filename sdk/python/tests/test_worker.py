@@ -237,14 +237,15 @@ def test_a_step_with_other_arguments_or_inside_itself_is_refused(
             lambda: ctx.step("b", lambda: ctx.step("b", lambda: 1)),
             lambda: ctx.step("", lambda: 1),
             lambda: ctx.step("n" * 256, lambda: 1),
+            lambda: ctx.step("a\0b", lambda: 1),
             lambda: ctx.sleep("a", 5),
             lambda: ctx.wait_for("a", "s"),
         ):
             with pytest.raises(pawl.InvalidError) as e:
                 call()
             errors.append(str(e.value))
-        with pytest.raises(TypeError, match="not JSON"):
-            ctx.step("c", lambda: object())
+        with pytest.raises(pawl.Permanent, match="not JSON"):
+            ctx.step("c", object)
 
     assert drain(shared, kind, work).completed == 1
     assert "other arguments" in errors[0] and "inside itself" in errors[1]
@@ -613,3 +614,21 @@ def test_a_timeout_of_the_caller_loses_no_words(
         ended(client, task)
     [message] = client.list_messages(task_id=task["id"])
     assert [p.get("text") for p in message["content"] or []] == ["one two"]
+
+
+@pytest.mark.parametrize("result", ["x" * 1_100_000, float("nan"), object()], ids=["large", "nan", "object"])
+def test_a_step_that_cannot_be_saved_runs_once(shared: Server, client: pawl.Client, kind: str, result: Any) -> None:
+    client.put_type(kind, {"backoff": {"base_seconds": 1, "max_seconds": 1}})
+    task = client.create_task(kind, max_attempts=3)
+    ran: list[str] = []
+
+    def pay() -> Any:
+        ran.append("paid")
+        return result
+
+    def work(ctx: pawl.Context) -> None:
+        ctx.step("pay", pay)
+
+    with Running(shared, {kind: work}):
+        ended(client, task, "failed")
+    assert ran == ["paid"]

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { argsOf, differing, type StepArgs } from "./args.ts";
-import { fence, report, type Lease, type Pawl, type Schemas } from "./client.ts";
-import { Permanent } from "./failure.ts";
+import { fence, PawlError, report, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { Permanent, wordsOf } from "./failure.ts";
 import { plain } from "./json.ts";
 import { savedSteps } from "./resume.ts";
 import { tried } from "./retried.ts";
@@ -10,6 +10,8 @@ import { inSpan, replayedStep, stepSpan } from "./trace.ts";
 
 /** What is kept of a saved checkpoint. */
 export type Saved = Pick<Schemas["Checkpoint"], "type" | "args_hash" | "attempt" | "snapshot" | "metadata">;
+
+const maxName = 1024; // bytes
 
 /** The steps of one attempt. */
 export class Steps {
@@ -37,6 +39,7 @@ export class Steps {
 
   /** Runs `fn` while no other call of the name does. */
   async alone<T>(name: string, fn: () => Promise<T>): Promise<T> {
+    if (!name || Buffer.byteLength(name) > maxName || /[\0\ud800-\udfff]/u.test(name)) throw new RangeError(`the name of a step has 1 to ${maxName} bytes of UTF-8 without NUL`);
     if ((this.#inside.getStore() ?? []).includes(name)) throw new Error(`step "${name}" is started inside itself; give the inner step another name`);
     const before = this.#turns.get(name);
     let end = () => {};
@@ -67,8 +70,17 @@ export class Steps {
       const began = performance.now();
       const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], () => tried(fn, this.#over));
       const took = Math.floor(performance.now() - began);
-      const snapshot = plain(result); // what a later attempt gets
-      await save(snapshot, took);
+      let snapshot: unknown; // what a later attempt gets
+      try {
+        snapshot = plain(result);
+      } catch (error) {
+        throw unfit(name, "invalid", error);
+      }
+      try {
+        await save(snapshot, took);
+      } catch (error) {
+        throw error instanceof PawlError && ["invalid", "too_large"].includes(error.code) ? unfit(name, error.code, error) : error;
+      }
       return snapshot as T;
     });
   }
@@ -104,6 +116,9 @@ export class Steps {
     }
   }
 }
+
+/** The error of a result that no attempt can save: the function has run, and would run again in each. */
+const unfit = (name: string, code: string, cause: unknown) => new Permanent(`step "${name}": its result cannot be saved: ${wordsOf(cause)}`, { code, cause });
 
 /** What a checkpoint keeps of a step's arguments, and how long its function ran, in milliseconds. */
 export function kept({ hash, parts }: StepArgs, took: number): { args_hash: string; metadata?: { args?: StepArgs["parts"]; took_ms?: number } } {

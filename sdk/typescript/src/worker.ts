@@ -190,6 +190,8 @@ interface Worker {
   beats: Heartbeats;
 }
 
+const cancelGrace = 1000; // ms that a handler has after the end of its abortSignal, when the worker ends
+
 /** Does one item under heartbeats. */
 async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, ending: AbortSignal, handle: (job: Job) => Promise<unknown>): Promise<void> {
   const span = attempt(lease);
@@ -209,8 +211,18 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
     failed: (error) => refused("heartbeat", error),
     lost: (reason) => over.abort(reason),
   });
-  over.signal.addEventListener("abort", rest, { once: true });
-  if (over.signal.aborted) rest();
+  let stubborn: NodeJS.Timeout | undefined;
+  let abandon = () => {};
+  const abandoned = new Promise<Outcome>((resolve) => {
+    abandon = () => {
+      stubborn = setTimeout(() => {
+        log.warn("pawl: the handler ignores its abortSignal; its item is given back", about);
+        resolve({ verb: "release" });
+      }, cancelGrace);
+    };
+  });
+  if (ending.aborted) abandon();
+  else ending.addEventListener("abort", abandon, { once: true });
   const began = now();
   log.info("pawl: an item is begun", about);
   const patience = () => (ending.aborted ? 0 : left());
@@ -218,7 +230,9 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
   const messages = new Messages(pawl, lease, over.signal, steps);
   try {
     const job = jobOf(pawl, lease, over.signal, steps, messages, patience);
-    const outcome = await span.within(() => outcomeOf(job, messages, handle));
+    const outcome = await Promise.race([span.within(() => outcomeOf(job, messages, handle)), abandoned]);
+    clearTimeout(stubborn);
+    ending.removeEventListener("abort", abandon);
     span.end(outcome, over.signal.reason instanceof Cancelled);
     if (!outcome) {
       log.warn("pawl: an item was lost", { ...about, error: wordsOf(over.signal.reason) });
@@ -231,6 +245,7 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
     else if (taken) log.info(`pawl: an item is done: ${taken.verb}`, { ...about, duration_ms });
     else log.error("pawl: what an item came to was not taken", { ...about, duration_ms, verb: outcome.verb });
   } finally {
+    rest();
     over.abort();
     ending.removeEventListener("abort", stop);
   }
@@ -253,6 +268,12 @@ function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps,
   };
 }
 
+/** Whether an error says no more than that the message was stopped: others are reported, also after the stop. */
+function isStop(error: unknown, over: AbortSignal): boolean {
+  if (!(error instanceof Error)) return false;
+  return error instanceof Stopped || (over.reason instanceof Stopped && error.name === "AbortError") || isStop(error.cause, over);
+}
+
 /** What the item came to; undefined when it is no longer ours, whatever the handler does then. */
 async function outcomeOf(job: Job, messages: Messages, handle: (job: Job) => Promise<unknown>): Promise<Outcome | undefined> {
   const over = job.abortSignal;
@@ -264,7 +285,7 @@ async function outcomeOf(job: Job, messages: Messages, handle: (job: Job) => Pro
   } catch (error) {
     const unsaved = await messages.flush().then(() => undefined, (why: unknown) => why);
     if (over.reason instanceof Ending) return { verb: "release" };
-    if (over.reason instanceof Stopped || error instanceof Stopped) return resultOf(null);
+    if (isStop(error, over)) return resultOf(null);
     if (lost() || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
     return failureOf(error instanceof Suspended ? (unsaved ?? error) : error);
   }

@@ -98,6 +98,54 @@ for (const database of databases) {
     }
   });
 
+  test(`a stopped message keeps its lease, and errors after the stop are told (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const stopped = async (type: string, then: (signal: AbortSignal) => Promise<unknown>) => {
+      const task = await create(p, type, { reply: {}, max_attempts: 1 });
+      const handle = async ({ message, abortSignal }: Job) => {
+        const m = await message();
+        await must(p.POST("/v1/messages/{id}:stop", { params: { path: { id: m.id } }, body: {} }));
+        await until(() => abortSignal.aborted, "the stop is known");
+        return then(abortSignal);
+      };
+      await works(p, type, handle, async () => ["completed", "failed"].includes((await task()).state!), { leaseSeconds: 2 });
+      return await itemOf(p, await task());
+    };
+    const slow = await stopped("slow", () => pause(4000, "done"));
+    assert.deepEqual([slow.attempt, slow.result], [1, "done"]);
+    assert.equal((await stopped("aborted", (signal) => pause(4000, 1, { signal }))).result, null);
+    const failed = await stopped("failed", () => Promise.reject(new Permanent("the card was refused")));
+    assert.deepEqual([failed.state, (failed.error as { message: string }).message], ["failed", "the card was refused"]);
+  });
+
+  test(`what ignores the end of the grace is given back (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const task = await create(p, "stubborn");
+    let began = false;
+    let end = () => {};
+    const handle = () => new Promise<void>((resolve) => ([began, end] = [true, resolve]));
+    await works(p, "stubborn", handle, async () => began);
+    assert.equal((await itemOf(p, await task())).state, "queued");
+    end();
+  });
+
+  test(`a step that cannot be saved runs once, and a bad name is refused before (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    await must(p.PUT("/v1/types/{id}", { params: { path: { id: "unfit" } }, body: { backoff: { base_seconds: 1, max_seconds: 1 } } }));
+    const ran: number[] = [];
+    for (const result of ["x".repeat(1_100_000), NaN, 2 ** 60]) {
+      const task = await create(p, "unfit", { max_attempts: 2 });
+      await works(p, "unfit", async ({ step }: Job) => {
+        for (const name of ["", "x".repeat(1025), "a\0b"]) await assert.rejects(step(name, () => ran.push(0)), RangeError);
+        return await step("pay", () => (ran.push(1), result));
+      }, async () => (await task()).state === "failed");
+    }
+    assert.deepEqual(ran, [1, 1, 1]);
+  });
+
   test(`a fork does not run its saved steps again (${database})`, inTime, async () => {
     await using fixture = await Fixture.open(database);
     const p = pawl((await fixture.serve()).url);

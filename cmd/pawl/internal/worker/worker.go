@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,6 +53,7 @@ func Command(a *cli.App) *cobra.Command {
 			o.Logger, o.TracerProvider = a.Log(), a.Traces
 			c := a.Config.Worker
 			o.Name, o.Concurrency, o.LeaseSeconds, o.StopGrace = c.Name, c.Concurrency, c.LeaseSeconds, c.Grace
+			o.CancelGrace = stopGrace + time.Second // a program ends, or is killed, before its item is given back
 			if c.Grace == 0 {
 				o.StopGrace = -1
 			}

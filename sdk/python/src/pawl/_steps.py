@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from . import types as t
-from ._errors import StepChangedError
+from ._errors import PawlError, Permanent, StepChangedError
 from ._json import hash_of, plain
 
 MAX_HASHES = 32  # of single arguments
@@ -101,6 +102,18 @@ def replayed(name: str, saved: t.Checkpoint, args: StepArgs, message_id: str = "
             "or pass the same arguments in every attempt",
         )
     return saved["snapshot"]
+
+
+@contextlib.contextmanager
+def final(name: str) -> Iterator[None]:
+    """Makes Permanent of the refusal of a result: its function has run, and would run again in each attempt."""
+    try:
+        yield
+    except (PawlError, TypeError, ValueError) as e:
+        code = e.code if isinstance(e, PawlError) else "invalid"
+        if code not in ("invalid", "too_large"):
+            raise
+        raise Permanent(f"step {name!r}: {e}", code=code) from e
 
 
 def step_changed(name: str, what: str) -> StepChangedError:

@@ -30,7 +30,7 @@ from .._job import Job, State
 from .._json import dumps, format_time, hash_of, loads, parse_time
 from .._lease import claim_loss, transient
 from .._retried import Retried
-from .._steps import StepArgs, args_of, replayed
+from .._steps import StepArgs, args_of, final, replayed
 from . import _io
 from .client import AsyncClient
 from .effects import AsyncEffect, options_of
@@ -143,7 +143,8 @@ class AsyncContext:
         The result is saved as JSON under the name. A later attempt, or a later step of the name,
         gets it without calling `fn`. What `fn` raises is not saved. A result that was saved for other
         arguments is an InvalidError: a computation that changed needs another name. If the process
-        dies between the work of `fn` and the save, the next attempt calls `fn` again.
+        dies between the work of `fn` and the save, the next attempt calls `fn` again. A result that cannot be
+        saved, since it is not JSON or over 1 MiB, is Permanent: `fn` would run again.
 
         A result whose annotation is a dataclass or a pydantic model is one in every attempt. With
         `pawl.retried(fn)` in place of `fn`, it is called again when it fails, within the attempt:
@@ -162,8 +163,9 @@ class AsyncContext:
                         began = time.monotonic()
                         result = await self._tried(tries, fn, args, kwargs)
                         kept = hashed.kept(began)
-                        snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                        await _io.finish(self._save("tool_executed", name, snapshot, despite=True, **kept))
+                        with final(name):
+                            snapshot = loads(dumps(result, f"the result of step {name!r}"))
+                            await _io.finish(self._save("tool_executed", name, snapshot, despite=True, **kept))
                 else:
                     snapshot = replayed(name, saved, hashed)
                     _trace.replayed(name)
@@ -496,6 +498,8 @@ class AsyncContext:
     def _entered(self, name: str) -> _Turn:
         if not name:
             raise InvalidError("a step needs a name", op="step")
+        if "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
+            raise InvalidError("the name of a step holds NUL or is not UTF-8", op="step")
         if len(name) > MAX_STEP_NAME:
             raise InvalidError(f"the name of a step is longer than {MAX_STEP_NAME} characters", op="step")
         if name in _inside.get():

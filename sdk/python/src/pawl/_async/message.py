@@ -15,7 +15,7 @@ from .. import types as t
 from .._errors import ConflictError, MessageStopped, PawlError, Permanent
 from .._json import dumps, loads
 from .._retried import Retried
-from .._steps import args_of, replayed
+from .._steps import args_of, final, replayed
 from . import _io
 from .context import _decoded, _inside, _step_error
 from .items import _set
@@ -253,8 +253,9 @@ class AsyncMessageWriter:
                             began = time.monotonic()
                             result = await _io.resolve(fn(self, *args, **kwargs))
                             kept = hashed.kept(began)
-                            snapshot = loads(dumps(result, f"the result of step {name!r}"))
-                            await _io.finish(self._end_step(snapshot=snapshot, name=name, **kept))
+                            with final(name):
+                                snapshot = loads(dumps(result, f"the result of step {name!r}"))
+                                await _io.finish(self._end_step(snapshot=snapshot, name=name, **kept))
                     finally:
                         self._step = ""
                 else:
