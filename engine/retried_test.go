@@ -1,9 +1,13 @@
 package engine_test
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
 )
 
 // chain creates a task with the item a, the item b that needs a, and the item c.
@@ -97,5 +101,71 @@ func TestAFailureBeforeARetryCancelsNothing(t *testing.T) {
 			}
 			o.state(task.ID, pawl.TaskFailed)
 		})
+	})
+}
+
+// Failed items of a type do not count. One that failed with a dependency runs all the same when that has completed after a
+// retry, also if nothing else of the task is left; and where none can run, the task is settled at once.
+func TestWhatFailedWithARetriedItemRunsBeforeItsTaskEnds(t *testing.T) {
+	withType(t, `{"name":"report","on_item_failure":"ignore","max_attempts":1}`, pawl.Hooks{}, func(o typeFixture) {
+		for _, again := range []bool{true, false} {
+			task := o.chain()
+			ls := map[string]pawl.Lease{}
+			for _, l := range o.take(task.ID, 2) {
+				ls[l.Key] = l
+			}
+			ids := o.keyed(task.ID)
+			if again {
+				o.failNow(ls["a"])
+				o.item(ids["b"].ID, pawl.ItemFailed)
+				o.retry(task.ID)
+				ls["a"] = o.take(task.ID, 1)[0]
+				o.finish(ls["c"], ls["a"])
+				o.item(ids["b"].ID, pawl.ItemQueued)
+				o.sound("it runs again")
+				o.finish(o.take(task.ID, 1)...)
+			} else {
+				need[pawl.Task](o.T)(first(o.Engine.CancelTasks(o.Context(), []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{ids["b"].ID}}})))
+				o.failNow(ls["c"])
+				o.finish(ls["a"])
+			}
+			o.state(task.ID, pawl.TaskCompleted)
+			if b := o.item(ids["b"].ID, map[bool]pawl.ItemState{true: pawl.ItemCompleted, false: pawl.ItemCancelled}[again]); b.Attempt > 1 {
+				o.Errorf("it ran %d times", b.Attempt)
+			}
+			if got := o.events(task.ID); !strings.HasSuffix(got, " completed completed") {
+				o.Error(got)
+			}
+			if s := o.sweep(); s.Errors != 0 {
+				o.Errorf("%d errors in a sweep", s.Errors)
+			}
+			o.sound("ended")
+		}
+	})
+}
+
+// Sweeps leave what failed with a dependency alone when its task has ended.
+func TestASweepEndsBesideDependentsOfAnEndedTask(t *testing.T) {
+	withType(t, `{"name":"report","on_item_failure":"ignore","max_attempts":1}`, pawl.Hooks{}, func(o typeFixture) {
+		if o.Database != pawltest.Postgres {
+			return // a cancel and a completion in one transaction, after which the dependents are looked at
+		}
+		task := o.chain()
+		ls := map[string]pawl.Lease{}
+		for _, l := range o.take(task.ID, 2) {
+			ls[l.Key] = l
+		}
+		o.failNow(ls["a"])
+		tx, commit := transaction(o.T, o.Pawl)
+		in := o.Engine.In(tx)
+		need[pawl.Task](o.T)(first(in.CancelTasks(o.Context(), []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{ls["a"].ID}}})))
+		need[pawl.Moved](o.T)(pawl.Complete(o.Context(), in, ls["c"].Fence(), []byte(`1`)))
+		commit()
+		o.state(task.ID, pawl.TaskCompleted)
+		ctx, cancel := context.WithTimeout(o.Context(), 20*time.Second)
+		defer cancel()
+		if s := need[pawl.SweepStats](o.T)(o.Engine.Sweep(ctx)); s.GivenUp+s.Errors != 0 {
+			o.Errorf("%d given up, %d errors", s.GivenUp, s.Errors)
+		}
 	})
 }

@@ -194,7 +194,7 @@ SELECT @task_text(k.task_id), k.task_id, 'state ' || k.state || ' with ' || k.op
 FROM pawl.task_counters k
 JOIN pawl.tasks t ON t.id = k.task_id
 WHERE k.task_id > $1 AND k.task_id <= $2 AND t.solo = 0
-  AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0 AND k.ignores_failures = 0)
+  AND (k.open > 0 AND k.state <> 'open' OR k.open + k.planning = 0 AND k.state = 'open' AND (k.failed = 0 OR k.ignores_failures = 0) OR k.state IN ('completed', 'cancelled') AND k.failed + k.dead > 0 AND k.ignores_failures = 0)
 
 -- name: only item
 SELECT @task_text(x.task_id), x.task_id, 'solo ' || x.solo || ' with ' || x.items || ' items, the first ' || COALESCE(@item_text(x.first), 'none')

@@ -170,6 +170,7 @@ WHERE item_id = $1
 SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 1
 FROM pawl.parked_items r
 WHERE r.state = @state(failed) AND r.left_by = 'dependency' AND r.item_id > $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = r.task_id AND k.state IN @tasks(ended))
   AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> @state(completed))
 ORDER BY r.item_id
 LIMIT $2
@@ -178,6 +179,7 @@ LIMIT $2
 SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 0
 FROM pawl.parked_items r
 WHERE r.state = @state(failed) AND r.left_by = 'dependency' AND r.item_id > $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = r.task_id AND k.state IN @tasks(ended))
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = r.item_id
@@ -196,6 +198,21 @@ ORDER BY CASE WHEN i.state IN @from(item retry) THEN 0 ELSE 1 END, i.id
 SELECT k.task_id, k.namespace
 FROM pawl.task_counters k
 WHERE k.state IN @from(task retry) AND k.items > 0 AND k.open = 0 AND k.failed = 0 AND k.dead = 0 AND k.failed_in IS NULL AND k.task_id > $1
+ORDER BY k.task_id
+LIMIT $2
+
+-- Only tasks in which no item that failed with a dependency can run.
+-- name: left open
+SELECT k.task_id, k.namespace
+FROM pawl.task_counters k
+WHERE k.state = 'open' AND k.failed > 0 AND k.open = 0 AND k.items > 0 AND k.task_id > $1
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.parked_items r
+    WHERE r.task_id = k.task_id AND r.error IS NOT NULL AND r.state = @state(failed) AND r.left_by = 'dependency'
+      AND NOT EXISTS (
+        SELECT 1 FROM pawl.item_deps d
+        WHERE d.item_id = r.item_id
+          AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed))))
 ORDER BY k.task_id
 LIMIT $2
 

@@ -90,7 +90,8 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		if !pawl.TaskState(state).Ended() {
 			to = "cancelled"
 		}
-	case state == "open" && open == 0 && out.Items > 0 && (n.Items > 0 || c.Verb == "cancel"), // no items: its plan item failed
+	case state == "open" && open == 0 && (out.Items > 0 || c.Verb == "settle") &&
+		(n.Items > 0 || c.Verb == "cancel"), // no items: its plan item failed
 		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && state != "open" &&
 			slices.Contains(pawl.From(pawl.TaskMoves, "settle"), state):
 		to, verb = n.Settled(), "settle"
@@ -141,11 +142,17 @@ func Unsettled(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, 
 	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], FromTask(after), limit)
 }
 
+// LeftOpen lists open tasks without an open item, with ids above after. Where failed items do not count, the completion of
+// an item that others need settles no task with failed items: one that failed with it may run now. If none does, the
+// task is settled by Resettle.
+func LeftOpen(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
+	return taskRefs(ctx, tx, moveSQL["left open"], FromTask(after), limit)
+}
+
 // Resettle gives a task the state that follows from its items, with an event. It returns
 // false when the task has that state already.
-func Resettle(ctx context.Context, tx Tx, now int64, ref TaskRef) (bool, error) {
-	c := Change{Namespace: ref.Namespace, TaskID: ref.ID, Verb: "settle", Actor: Actor{Type: pawl.ActorSystem},
-		Reason: "its last failed item was cancelled; the others decide"}
+func Resettle(ctx context.Context, tx Tx, now int64, ref TaskRef, why Text) (bool, error) {
+	c := Change{Namespace: ref.Namespace, TaskID: ref.ID, Verb: "settle", Actor: Actor{Type: pawl.ActorSystem}, Reason: why}
 	t, err := lockTask(ctx, tx, c)
 	if err != nil || !t.found || t.solo {
 		return false, err

@@ -10,7 +10,7 @@ import (
 
 // giveUp ends waiting items whose dependency failed or was cancelled. Of the items that
 // failed with a dependency, it cancels those whose dependency was cancelled since, and
-// queues those whose dependency has completed since.
+// queues those whose dependency has completed since. Then it settles the tasks that were left open for them.
 func (p *pass) giveUp(ctx context.Context) error {
 	n, err := p.dependents(ctx, store.BrokenDependents, store.GiveUp)
 	p.stats.GivenUp += n
@@ -24,7 +24,10 @@ func (p *pass) giveUp(ctx context.Context) error {
 	}
 	n, err = p.dependents(ctx, store.RestorableDependents, store.DependencyRestored)
 	p.stats.Due += n
-	return err
+	if err != nil {
+		return err
+	}
+	return p.leftOpen(ctx)
 }
 
 type moveDependents func(ctx context.Context, tx store.Tx, now int64, items []store.Dependent) (store.Applied, error)

@@ -10,7 +10,7 @@ import (
 // items is. Only older versions leave such tasks, so a process stops looking after a
 // pass that finds none.
 func (p *pass) resettle(ctx context.Context) error {
-	n := 0
+	n := int64(0)
 	for after := ""; !p.resettled; {
 		var tasks []store.TaskRef
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -25,29 +25,8 @@ func (p *pass) resettle(ctx context.Context) error {
 			break
 		}
 		after = tasks[len(tasks)-1].ID
-		err = halve(ctx, p, tasks, func(ctx context.Context, some []store.TaskRef) error {
-			changed := 0
-			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-				changed = 0
-				for _, t := range some {
-					done, err := store.Resettle(ctx, tx, now, t)
-					if err != nil {
-						return err
-					}
-					if done {
-						changed++
-					}
-				}
-				return nil
-			})
-			if err == nil {
-				n += changed
-			}
-			return err
-		}, func(t store.TaskRef, err error) {
-			p.Log.ErrorContext(ctx, "the sweep skipped a task that should be settled", "task_id", t.ID, "error", err)
-		})
-		if err != nil {
+		done, err := p.settleAll(ctx, tasks, "its last failed item was cancelled; the others decide")
+		if n += done; err != nil {
 			return err
 		}
 	}
@@ -55,4 +34,50 @@ func (p *pass) resettle(ctx context.Context) error {
 		p.Log.WarnContext(ctx, "tasks whose failed items had all been cancelled were settled", "tasks", n)
 	}
 	return nil
+}
+
+// leftOpen settles open tasks without an open item: see store.LeftOpen.
+func (p *pass) leftOpen(ctx context.Context) error {
+	for after := ""; ; {
+		var tasks []store.TaskRef
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			tasks, err = store.LeftOpen(ctx, tx, after, batch)
+			return err
+		})
+		if err != nil || len(tasks) == 0 {
+			return err
+		}
+		after = tasks[len(tasks)-1].ID
+		if _, err := p.settleAll(store.WithLockWait(ctx, lockWait), tasks, ""); err != nil {
+			return err
+		}
+	}
+}
+
+// settleAll settles tasks by the states of their items, and returns how many it has settled.
+func (p *pass) settleAll(ctx context.Context, tasks []store.TaskRef, why store.Text) (n int64, err error) {
+	err = halve(ctx, p, tasks, func(ctx context.Context, some []store.TaskRef) error {
+		var changed []string
+		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
+			changed = nil
+			for _, t := range some {
+				done, err := store.Resettle(ctx, tx, now, t, why)
+				if err != nil {
+					return err
+				}
+				if done {
+					changed = append(changed, t.ID)
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			n += int64(len(changed))
+			p.ended(ctx, changed)
+		}
+		return err
+	}, func(t store.TaskRef, err error) {
+		p.Log.ErrorContext(ctx, "the sweep skipped a task that should be settled", "task_id", t.ID, "error", err)
+	})
+	return n, err
 }

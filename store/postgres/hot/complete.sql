@@ -47,36 +47,36 @@ needs AS (
   SET needs = waiting.needs - excluded.needs
   RETURNING 1),
 b AS MATERIALIZED (
-  SELECT task_id, namespace, count(*)::int AS items
+  SELECT task_id, namespace, count(*)::int AS items, max(feeds % 2)::int AS feeds
   FROM x
   WHERE solo = 0
   GROUP BY task_id, namespace
   ORDER BY task_id),
 u AS (
-  INSERT INTO pawl.task_counters (task_id, namespace, items, open, updated_at)
-  SELECT b.task_id, b.namespace, 0, b.items, (SELECT now FROM n)
+  INSERT INTO pawl.task_counters (task_id, namespace, items, open, failed, updated_at)
+  SELECT b.task_id, b.namespace, 0, b.items, b.feeds, (SELECT now FROM n)
   FROM b
   WHERE (SELECT count(*) FROM ended) + (SELECT count(*) FROM event) + (SELECT count(*) FROM needs) >= 0
   ORDER BY b.task_id
   ON CONFLICT (task_id) DO UPDATE
   SET open = task_counters.open - excluded.open,
     state = CASE
-      WHEN (task_counters.open, task_counters.state) <> (excluded.open, 'open') THEN task_counters.state
+      WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) <> (excluded.open, 'open', 0) THEN task_counters.state
       WHEN task_counters.failed > 0 AND task_counters.ignores_failures = 0 THEN @settled(failed)
       WHEN task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN @settled(dead)
       ELSE @settled(completed) END,
     todo = CASE
-      WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') AND task_counters.failed = 0 AND task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN 1
+      WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) AND task_counters.failed = 0 AND task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN 1
       ELSE task_counters.todo END,
-    version = task_counters.version + CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN 1 ELSE 0 END,
-    completed_at = CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.completed_at END,
-    updated_at = CASE WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.updated_at END
+    version = task_counters.version + CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) THEN excluded.updated_at ELSE task_counters.completed_at END,
+    updated_at = CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at),
 settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at)
   SELECT namespace, task_id, @move(to, 'open', state, task), @system, updated_at
   FROM u
-  WHERE open = 0 AND updated_at = (SELECT now FROM n)
+  WHERE open = 0 AND state <> 'open' AND updated_at = (SELECT now FROM n)
   RETURNING task_id)
 SELECT ord, task_id, 'completed', failures, 0, @known_type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
 FROM x

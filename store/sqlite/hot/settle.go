@@ -22,6 +22,7 @@ type tally map[store.TaskID]*counts
 type counts struct {
 	out, failed int64
 	acceptance  bool
+	feeds       bool
 	settled     bool
 	submitted   bool
 }
@@ -44,6 +45,7 @@ func (t *tally) left(l *lease, state string) {
 		c.failed++
 	}
 	c.acceptance = c.acceptance || l.Acceptance == 1
+	c.feeds = c.feeds || state == "completed" && l.FeedsItems()
 }
 
 // settle writes the counters in the order of task ids, settles the tasks that have no open
@@ -70,6 +72,9 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID store.TaskID, no
 		taskID, c.out, c.failed)
 	if err != nil || !found || state != "open" || open > 0 {
 		return err
+	}
+	if c.feeds && n.Failed > 0 && n.Ignores == 1 {
+		return nil // see store.LeftOpen
 	}
 	if !c.acceptance {
 		if _, err := store.Row(ctx, tx, []any{&c.acceptance}, settleSubmitted, taskID); err != nil {
