@@ -2,8 +2,11 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -291,6 +294,60 @@ func TestEveryColumnOfTheViews(t *testing.T) {
 			if typ != "json" {
 				t.Errorf("%s has the type %q", column, typ)
 			}
+		}
+	})
+}
+
+// A task has one result, also if an item applied it.
+func TestTheViewOfResultsHasOneRowOfATask(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		rs, err := p.Service.PutTypes(ctx, []pawl.Type{{Name: "edit", Approval: pawl.Approval{Mode: pawl.ApprovalManual},
+			Apply: pawl.Apply{Mode: pawl.ApplyItem}}, {Name: "book", Plan: pawl.Plan{Mode: pawl.PlanItem}}})
+		if err != nil || rs[0].Err != nil || rs[1].Err != nil {
+			t.Fatal(rs, err)
+		}
+		complete := func(typ, result string) {
+			t.Helper()
+			for _, l := range p.ClaimN(1, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}}) {
+				if _, err := pawl.Complete(ctx, p.Engine, l.Fence(), json.RawMessage(result)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		want := map[string]string{}
+		for applied, result := range map[string]string{`{"result":"applied"}`: `"applied"`, `{}`: `"work"`} {
+			task := p.Create(pawl.NewTask{Type: "edit"})
+			l := p.ClaimN(1, pawl.ClaimRequest{WorkerID: "w", Types: []string{"edit"}})[0]
+			call := pawl.SubmitCall{Fence: l.Fence(), Result: json.RawMessage(`"work"`)}
+			if rs, err := p.Service.Submit(ctx, []pawl.SubmitCall{call}); err != nil || rs[0].Err != nil {
+				t.Fatal(rs, err)
+			}
+			if rs, err := p.Service.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: task.ID}}); err != nil || rs[0].Err != nil {
+				t.Fatal(rs, err)
+			}
+			complete("edit.apply", applied)
+			want[task.ID] = result
+		}
+		want[p.Create(pawl.NewTask{Type: "plain"}).ID] = `"plain"`
+		complete("plain", `"plain"`)
+		planned := p.Create(pawl.NewTask{Type: "book"})
+		complete("book.plan", `[{"input":1}]`)
+		complete("book", `"page"`)
+		if task, err := p.Service.GetTask(ctx, planned.ID); err != nil || task.State != pawl.TaskCompleted {
+			t.Fatal(task.State, err)
+		}
+		got := map[string]string{}
+		var id, payload string
+		rows := `SELECT task_id, CAST(payload AS text) FROM v_task_results ORDER BY task_id LIMIT 1 OFFSET `
+		for n := 0; read(t, p, rows+strconv.Itoa(n), &id, &payload) == 1; n++ {
+			if got[id] != "" {
+				t.Errorf("%s has a second row, %s", id, payload)
+			}
+			got[id] = payload
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("results %v, want %v", got, want)
 		}
 	})
 }

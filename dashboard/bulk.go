@@ -1,14 +1,18 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // tasksPage is a page of tasks with its filters, and what can be done to all that match.
@@ -104,7 +108,8 @@ type bulkPage struct {
 	Count  int64
 	Filter url.Values
 	Back   string
-	Force  bool // tasks are deleted that have not ended
+	Force  bool      // tasks are deleted that have not ended
+	Until  time.Time // those created before it were counted
 }
 
 // Words are the filter for people, one text for each condition.
@@ -129,7 +134,12 @@ func (v *request) bulkCall(form url.Values) (*bulkPage, pawl.BulkCall, error) {
 	if err != nil {
 		return nil, pawl.BulkCall{}, err
 	}
-	p := &bulkPage{selectVerb: verbs[i], Filter: filterQuery(form)}
+	if text := form.Get("until"); text != "" && !filter.IsEmpty() { // a filter of nothing else is refused
+		if filter.Until, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return nil, pawl.BulkCall{}, pawl.Invalid("/until", "is no time")
+		}
+	}
+	p := &bulkPage{selectVerb: verbs[i], Filter: filterQuery(form), Until: filter.Until}
 	p.Back = "/ui/tasks?" + p.Filter.Encode()
 	c := pawl.BulkCall{Verb: p.Verb, Filter: filter, Reason: strings.TrimSpace(form.Get("reason"))}
 	if p.Force = p.Verb == pawl.BulkDelete && form.Get("force") != ""; p.Force {
@@ -139,7 +149,7 @@ func (v *request) bulkCall(form url.Values) (*bulkPage, pawl.BulkCall, error) {
 	}
 	if p.Verb == setPriority {
 		priority, err := strconv.Atoi(strings.TrimSpace(form.Get("priority")))
-		if err != nil && form.Get("priority") != "" {
+		if err != nil && (form.Get("priority") != "" || v.Method == http.MethodPost) {
 			return nil, c, pawl.Invalid("/priority", "is not a number")
 		}
 		c.Verb, c.Update = pawl.BulkUpdate, &pawl.BulkPatch{Priority: &priority}
@@ -149,12 +159,28 @@ func (v *request) bulkCall(form url.Values) (*bulkPage, pawl.BulkCall, error) {
 
 // confirmBulk counts the tasks first.
 func (d *server) confirmBulk(v *request) (any, error) {
-	p, c, err := v.bulkCall(v.URL.Query())
+	form := v.URL.Query()
+	now, err := d.now(v.Context())
+	if err != nil {
+		return nil, err
+	}
+	form.Set("until", now.Add(time.Microsecond).Format(time.RFC3339Nano))
+	p, c, err := v.bulkCall(form)
 	if err != nil {
 		return nil, err
 	}
 	p.Count, err = d.svc.CountBulk(v.Context(), c)
 	return p, err
+}
+
+// now is the time of the database, if the service has it: tasks are created by that.
+func (d *server) now(ctx context.Context) (time.Time, error) {
+	if e, ok := d.svc.(interface {
+		Now(context.Context) (time.Time, error)
+	}); ok {
+		return e.Now(ctx)
+	}
+	return clock.Now(), nil
 }
 
 // performBulk begins the bulk call and goes to its task, whose page shows how far it is.

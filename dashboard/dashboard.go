@@ -270,9 +270,12 @@ func (v *request) pageOf(at string, limit int) pawl.Page {
 
 // page authorizes a request, reads a page's data and renders it.
 func (d *server) page(w http.ResponseWriter, r *http.Request, page string, read func(*request) (any, error)) {
-	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
-	defer cancel()
-	r, err := d.authorize(r.WithContext(ctx), "reader")
+	if r.Method != http.MethodPost { // what a form does is not broken off between its parts
+		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	r, err := d.authorize(r, "reader")
 	if err != nil {
 		d.deny(w, r, err)
 		return

@@ -38,10 +38,15 @@ func open(t *testing.T, p *pawltest.Pawl, required bool) *fixture {
 
 func openWith(t *testing.T, p *pawltest.Pawl, required bool, o dashboard.Options) *fixture {
 	t.Helper()
+	return openOver(t, p, p.Engine, required, o)
+}
+
+func openOver(t *testing.T, p *pawltest.Pawl, svc dashboard.Service, required bool, o dashboard.Options) *fixture {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	gate := access.New(access.Options{Keys: p.Engine, Required: required, Log: log})
 	o.Gate, o.Log, o.Version = gate, log, "v0"
-	srv := httptest.NewServer(server.New(p.Service, server.Options{Gate: gate, Log: log, Front: dashboard.New(p.Engine, o)}))
+	srv := httptest.NewServer(server.New(p.Service, server.Options{Gate: gate, Log: log, Front: dashboard.New(svc, o)}))
 	t.Cleanup(srv.Close)
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -201,17 +201,24 @@ func (d *server) performSelection(v *request) (any, error) {
 		return s, nil
 	}
 	for part := range slices.Chunk(calls, answeredAtOnce) {
-		rs, err := s.do(v.Context(), d.svc, part, priority)
-		if err != nil {
+		var rs []pawl.Result[pawl.Task]
+		if err == nil { // after an error of a part as a whole, it is that of the parts behind it too
+			rs, err = s.do(v.Context(), d.svc, part, priority)
+		}
+		if err != nil && s.Changed+len(s.Refused) == 0 {
 			return nil, err
 		}
-		for i, r := range rs {
-			if n := len(part[i].ItemIDs); r.Err == nil {
-				s.Changed += n
-			} else {
-				p := api.ProblemOf(r.Err, "")
-				s.Refused = append(s.Refused, selectRefusal{part[i].TaskID, n, &p})
+		for i, c := range part {
+			refused := err
+			if err == nil {
+				refused = rs[i].Err
 			}
+			if refused == nil {
+				s.Changed += len(c.ItemIDs)
+				continue
+			}
+			p := api.ProblemOf(refused, "")
+			s.Refused = append(s.Refused, selectRefusal{c.TaskID, len(c.ItemIDs), &p})
 		}
 	}
 	return s, nil

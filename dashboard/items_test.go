@@ -2,6 +2,8 @@ package dashboard_test
 
 import (
 	"context"
+	"fmt"
+	"html"
 	"net/url"
 	"regexp"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/dashboard"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -118,6 +122,65 @@ func TestTasksAreRetriedByFilter(t *testing.T) {
 		h.has(h.get(got.Request.URL.Path), 200, "<b>3</b> changed", "completed")
 		h.has(h.get("/ui/tasks/"+last.TaskID), 200, "queued", "the disk is back")
 		h.has(h.post("/ui/tasks/bulk", "type", "pdf", "verb", "set_priority", "priority", "x"), 400, "is not a number")
+	})
+}
+
+// failsLater is a service whose second batch of retries fails as a whole.
+type failsLater struct {
+	*engine.Engine
+	batches *int
+}
+
+func (f failsLater) RetryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
+	if *f.batches++; *f.batches == 2 {
+		return nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the database is down"}
+	}
+	return f.Engine.RetryTasks(ctx, calls)
+}
+
+// When a part of what was marked fails as a whole, the page says what was done before.
+func TestAnErrorDoesNotHideWhatWasDone(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := openOver(t, p, failsLater{p.Engine, new(int)}, false, dashboard.Options{})
+	form := url.Values{"verb": {"retry"}}
+	for range 20 { // more than two batches
+		form.Add("item", h.failed().ID)
+	}
+	got := h.send("POST", "/ui/items/selected", form)
+	h.has(got, 200, "the database is down")
+	list, err := p.Service.ListItems(t.Context(), pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemQueued}})
+	if err != nil || len(list.Items) == 0 || len(list.Items) >= 20 {
+		t.Fatal(len(list.Items), err)
+	}
+	h.has(got, 200, fmt.Sprintf("retry: %d items", len(list.Items)))
+}
+
+// What is done to all tasks of a filter is done to those that were counted, and a priority is not left out.
+func TestABulkCallIsOfWhatWasCounted(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, false)
+		counted := h.p.Create(pawl.NewTask{Type: "pdf"})
+		asked := h.get("/ui/tasks/bulk?type=pdf&verb=set_priority")
+		h.has(asked, 200, "set priority 1 task?", "left as they are")
+		until := regexp.MustCompile(`name="until" value="([^"]+)"`).FindStringSubmatch(asked.text)
+		if until == nil {
+			t.Fatal("the form does not say until when tasks count")
+		}
+		h.p.Advance(time.Minute)
+		later := h.p.Create(pawl.NewTask{Type: "pdf"})
+		form := []string{"type", "pdf", "verb", "set_priority", "until", html.UnescapeString(until[1])}
+		h.has(h.post("/ui/tasks/bulk", form...), 400, "is not a number")
+		h.has(h.post("/ui/tasks/bulk", append(form, "priority", "7")...), 200, pawl.TypeBulk)
+		if err := p.Engine.RunBulks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]int{counted.ID: 7, later.ID: 0} {
+			if task, err := p.Service.GetTask(t.Context(), id); err != nil || task.Priority != want {
+				t.Errorf("priority %d, want %d, %v", task.Priority, want, err)
+			}
+		}
+		h.has(h.post("/ui/tasks/bulk", "verb", "cancel", "until", until[1]), 400) // no filter
+		h.has(h.post("/ui/tasks/bulk", "verb", "cancel", "type", "pdf", "until", "soon"), 400, "is no time")
 	})
 }
 

@@ -36,9 +36,10 @@ func parse(prefix string) map[string]*template.Template {
 
 var funcs = template.FuncMap{
 	"escape": escape, "ago": ago, "utc": utc, "iso": iso, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) },
-	"full":  func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
-	"brief": func(raw json.RawMessage) string { return pretty(maxOperand, raw) },
-	"piece": func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf,
+	"full":    func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
+	"instant": func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) },
+	"brief":   func(raw json.RawMessage) string { return pretty(maxOperand, raw) },
+	"piece":   func(raw json.RawMessage) string { return pretty(maxPayloadInList, raw) }, "cut": cut, "status": statusOf,
 	"alone": alone, "host": hostOf,
 	"actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
 	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "describeState": describeState,

@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 		`(?m)^pawl_queue_wait_seconds_count\{namespace="default",type="b"\} 1$`,
 		`(?m)^pawl_pickup_seconds_count\{namespace="default",type="b"\} 1$`,
 		`(?m)^pawl_lease_expirations_total\{type="a"\} 0$`,
-		`(?m)^pawl_workers\{type="b"\} 1$`,
+		`(?m)^pawl_workers\{namespace="default",type="b"\} 1$`,
 		`(?m)^pawl_feed_lag_events 0$`,
 		`(?m)^pawl_sweep_(recovered|failed|errors)_total 0$`,
 		`(?m)^pawl_sweep_seconds_count 0$`,

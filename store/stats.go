@@ -333,26 +333,26 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
-	types, err := Strings(ctx, tx, statsSQL["live types"], now-pawl.WorkerLive.Microseconds(), pawl.MaxWorkers)
-	if err != nil {
-		return nil, err
-	}
-	counts := map[string]int{}
-	for _, list := range types {
-		all := typesOf(Text(list))
+	counts := map[QueueName]int{}
+	err := eachRow(ctx, tx, statsSQL["live types"], []any{now - pawl.WorkerLive.Microseconds(), pawl.MaxWorkers}, func(rows Rows) error {
+		var namespace string
+		var types Text
+		err := rows.Scan(&namespace, &types)
+		all := typesOf(types)
 		if len(all) == 0 {
 			all = []string{"*"}
 		}
 		for _, typ := range all {
-			counts[typ]++
+			counts[QueueName{namespace, typ}]++
 		}
-	}
+		return err
+	})
 	var out []pawl.Gauge
-	for _, typ := range slices.Sorted(maps.Keys(counts)) {
+	for _, of := range slices.SortedFunc(maps.Keys(counts), QueueName.compare) {
 		out = append(out, pawl.Gauge{Name: "pawl_workers", Help: "Live workers that take the type; * = of those that take any.",
-			Labels: []string{"type", typ}, Value: float64(counts[typ])})
+			Labels: []string{"namespace", of.Namespace, "type", of.Type}, Value: float64(counts[of])})
 	}
-	return out, nil
+	return out, err
 }
 
 func budgetGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err error) {

@@ -71,7 +71,7 @@ UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'expired', COUNT(*
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state
 
 -- name: live types
-SELECT COALESCE(types, '')
+SELECT namespace, COALESCE(types, '')
 FROM pawl.workers
 WHERE last_seen_at >= $1
 LIMIT $2

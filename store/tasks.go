@@ -154,7 +154,8 @@ func (w *where) tasks(q *pawl.TaskFilter) {
 func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 	var of []source
 	if q.Available != nil && *q.Available {
-		of = []source{from(itemColumn, "ready", isSolo), from("task_id", "task_counters", rare+string(pawl.TaskOpen)+"'")}
+		of = []source{from(itemColumn, "ready", isSolo), from("task_id", "task_counters", rare+string(pawl.TaskOpen)+"'"),
+			from("task_id", "task_counters", rare+string(pawl.TaskApproved)+"'")} // its apply item may be queued
 	}
 	if len(q.Statuses) > 0 {
 		var states []string

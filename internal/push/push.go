@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ const (
 	quarantineWait = 2 * time.Second
 	quarantineLog  = time.Minute
 	claimAgain     = time.Second // after a claim that failed
+	registerEvery  = 30 * time.Second
 )
 
 // Pusher calls the workers of some types.
@@ -101,6 +103,11 @@ func (p *Pusher) Run(ctx context.Context) {
 	calls, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	var lines, running sync.WaitGroup
+	lines.Go(func() {
+		for again := true; again; again = sleep(ctx, registerEvery) {
+			p.register(ctx)
+		}
+	})
 	for _, l := range p.lines {
 		lines.Go(func() { p.claimLoop(ctx, calls, l, &running) })
 	}
@@ -167,8 +174,28 @@ func (l *line) take(ctx context.Context, most int) (taken int) {
 	return taken
 }
 
+func (p *Pusher) as(ctx context.Context) context.Context {
+	return pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace, ActorType: pawl.ActorWorker, ActorID: p.worker})
+}
+
+// register writes the pusher into the registry of workers with its types: a worker that only claims may take any.
+func (p *Pusher) register(ctx context.Context) {
+	w := pawl.WorkerInfo{WorkerID: p.worker, Name: "push"}
+	for _, l := range p.lines {
+		w.Types = append(w.Types, l.typ)
+	}
+	if len(w.Types) == 0 {
+		return
+	}
+	slices.Sort(w.Types)
+	err := p.o.Service.RegisterWorker(p.as(ctx), w)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, pawl.ErrQuarantined) { // claiming tells of a quarantine
+		p.o.Log.Warn("the pusher could not be registered as a worker", "error", err)
+	}
+}
+
 func (p *Pusher) claim(ctx context.Context, l *line, limit, wait int) ([]pawl.Lease, error) {
-	ctx = pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace, ActorType: pawl.ActorWorker, ActorID: p.worker})
+	ctx = p.as(ctx)
 	return p.o.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: p.worker, Types: []string{l.typ}, Limit: limit,
 		LeaseSeconds: l.timeout + leaseMargin, WaitSeconds: wait})
 }
@@ -178,6 +205,7 @@ func (p *Pusher) claim(ctx context.Context, l *line, limit, wait int) ([]pawl.Le
 func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err error) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
+	p.register(ctx)
 	for _, l := range p.lines {
 		now := clock.Now()
 		if wait := l.circuit.wait(now); wait > 0 {

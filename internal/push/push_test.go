@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -268,6 +269,38 @@ func running(t *testing.T, p *Pusher) (stop func()) {
 	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// A pusher is registered with its types: a type that it does not push has no worker.
+func TestAPusherIsRegistered(t *testing.T) {
+	for name, begin := range map[string]func(t *testing.T, p *Pusher){
+		"once": func(t *testing.T, p *Pusher) { once(t, p) },
+		"run":  func(t *testing.T, p *Pusher) { running(t, p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pawltest.Open(t, pawltest.SQLite)
+			begin(t, called(t, p, func(http.ResponseWriter, *http.Request) {}))
+			for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				l, err := p.Service.ListWorkers(t.Context(), pawl.WorkerFilter{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(l.Items) == 1 && slices.Equal(l.Items[0].Types, []string{typ}) {
+					break
+				}
+				if time.Now().After(until) || name == "once" {
+					t.Fatalf("the workers are %+v", l.Items)
+				}
+			}
+			other, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "other"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := itemOf(t, p, other.ID); got.BlockedBy == nil || got.BlockedBy.Reason != pawl.BlockedByNoWorker {
+				t.Errorf("an item that no one takes is blocked by %+v", got.BlockedBy)
+			}
+		})
+	}
 }
 
 func TestACallEndsWhenItsItemIsCancelled(t *testing.T) {
