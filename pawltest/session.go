@@ -73,7 +73,20 @@ func (s *Session) Next() {
 
 // Signal sends a signal that the handler waits for, or will wait for.
 func (s *Session) Signal(name, key string, payload json.RawMessage) {
-	s.sent = append(s.sent, pawl.SentSignal{Name: name, Key: key, Payload: payload, SentAt: s.Clock})
+	at := s.Clock
+	if n := len(s.sent); n > 0 && !at.After(s.sent[n-1].SentAt) {
+		at = s.sent[n-1].SentAt.Add(time.Microsecond) // the clock stands still; a signal is later than those before it
+	}
+	s.sent = append(s.sent, pawl.SentSignal{Name: name, Key: key, Payload: payload, SentAt: at})
+}
+
+// taken reports whether a wait that was over before the checkpoint c was saved has the signal, or a later one of its
+// name and key: c waits for a new one.
+func (s *Session) taken(sig pawl.SentSignal, c pawl.Checkpoint) bool {
+	return slices.ContainsFunc(s.Checkpoints, func(t pawl.Checkpoint) bool {
+		a, waits := t.Awaits()
+		return waits && a.SentAt != nil && t.Sequence < c.Sequence && a.Signal == sig.Name && a.Key == sig.Key && !sig.SentAt.After(*a.SentAt)
+	})
 }
 
 func (s *Session) failed() error {
@@ -103,7 +116,7 @@ func (s *Session) Resume(context.Context) (pawl.ResumeState, error) {
 	for name, c := range out.Steps {
 		if a, waits := c.Awaits(); waits && !a.Over() {
 			for _, sig := range s.sent {
-				if sig.Name == a.Signal && sig.Key == a.Key {
+				if sig.Name == a.Signal && sig.Key == a.Key && !s.taken(sig, c) {
 					out.Signals[name] = sig
 				}
 			}
@@ -119,6 +132,9 @@ func (s *Session) Save(ctx context.Context, c pawl.NewCheckpoint) (pawl.Checkpoi
 	defer s.mu.Unlock()
 	if err := cmp.Or(ctx.Err(), s.failed()); err != nil {
 		return pawl.CheckpointRef{}, err
+	}
+	if n := len(c.Snapshot); n > pawl.MaxPayloadBytes {
+		return pawl.CheckpointRef{}, pawl.Invalid("/snapshot", "has %d bytes; at most %d are allowed", n, pawl.MaxPayloadBytes)
 	}
 	seq := int64(len(s.Checkpoints) + 1)
 	saved := pawl.Checkpoint{ID: fmt.Sprint("chk_", seq), TaskID: s.Item.TaskID, ItemID: s.Item.ID, Attempt: s.Item.Attempt, Sequence: seq,
@@ -156,7 +172,7 @@ func (s *Session) BeginMessage(_ context.Context, call pawl.StartCall) (pawl.Mes
 		ID:       fmt.Sprint("msg_", len(s.Messages)+1),
 		Status:   pawl.MessageStreaming,
 		Model:    call.Model,
-		MaxSteps: max(call.MaxSteps, 10),
+		MaxSteps: cmp.Or(call.MaxSteps, pawl.DefaultMaxSteps),
 	}
 	s.Messages, s.Chunks = append(s.Messages, ref), append(s.Chunks, nil)
 	return ref, s.failed()
@@ -186,7 +202,12 @@ func (p chunkWriter) Write(chunks ...pawl.Chunk) error {
 
 func (p chunkWriter) Step(ctx context.Context, c pawl.StepCall) (pawl.CheckpointRef, error) {
 	p.s.mu.Lock()
-	m := &p.s.Messages[p.n]
+	m := p.s.Messages[p.n]
+	if m.StepNumber >= m.MaxSteps {
+		p.s.mu.Unlock()
+		return pawl.CheckpointRef{}, &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(m.Status), Allowed: m.Status.Allowed(),
+			Message: fmt.Sprintf("the message has made the %d steps that it may: finish it", m.MaxSteps)}
+	}
 	m.StepNumber++
 	name := cmp.Or(c.Name, fmt.Sprint("step:", m.StepNumber))
 	metadata := map[string]any{}
@@ -202,7 +223,14 @@ func (p chunkWriter) Step(ctx context.Context, c pawl.StepCall) (pawl.Checkpoint
 	if err != nil {
 		return pawl.CheckpointRef{}, err
 	}
-	return p.s.Save(ctx, pawl.NewCheckpoint{Type: pawl.IterationEnd, Name: name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Metadata: raw})
+	ref, err := p.s.Save(ctx,
+		pawl.NewCheckpoint{Type: pawl.IterationEnd, Name: name, ArgsHash: c.ArgsHash, Snapshot: c.Snapshot, Metadata: raw})
+	if err == nil {
+		p.s.mu.Lock()
+		defer p.s.mu.Unlock()
+		p.s.Messages[p.n].StepNumber = m.StepNumber
+	}
+	return ref, err
 }
 
 func (p chunkWriter) Finish(context.Context, json.RawMessage) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,5 +86,54 @@ func TestSessionResumesFromCheckpointsInItsFirstAttempt(t *testing.T) {
 	got, err := pawl.Step(s.Context(t.Context()), "fetch", func(context.Context) (int, error) { return 0, errors.New("it ran again") })
 	if got != 7 || err != nil {
 		t.Errorf("%d, %v", got, err)
+	}
+}
+
+// The second of two waits for one signal waits for a new one, as with a database.
+func TestSessionEndsOneWaitByASignal(t *testing.T) {
+	s := pawltest.NewSession(pawl.Lease{})
+	attempt := func() (string, error) {
+		s.Next()
+		ctx := s.Context(t.Context())
+		first, err := pawl.WaitFor[string](ctx, "first", "paid", "k")
+		if err != nil {
+			return "", err
+		}
+		second, err := pawl.WaitFor[string](ctx, "second", "paid", "k")
+		return first + second, err
+	}
+	_, err := attempt()
+	s.Signal("paid", "k", json.RawMessage(`"a"`))
+	for range 3 {
+		if errors.Is(err, pawl.ErrSuspended) {
+			_, err = attempt()
+		}
+	}
+	if !errors.Is(err, pawl.ErrSuspended) {
+		t.Fatalf("one signal ended both waits: %v", err)
+	}
+	s.Signal("paid", "k", json.RawMessage(`"b"`))
+	if out, err := attempt(); out != "ab" || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestSessionRefusesWhatADatabaseRefuses(t *testing.T) {
+	s := pawltest.NewSession(pawl.Lease{})
+	ctx := s.Context(t.Context())
+	m, err := pawl.StartMessage(ctx, pawl.Reply{MaxSteps: 2})
+	if err != nil || m.MaxSteps() != 2 {
+		t.Fatalf("%d steps, %v", m.MaxSteps(), err)
+	}
+	for range 2 {
+		if _, err := m.Step(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Step(ctx, 1); !errors.Is(err, pawl.ErrConflict) {
+		t.Errorf("a third step: %v", err)
+	}
+	if _, err := pawl.Save(ctx, pawl.CustomCheckpoint, "large", strings.Repeat("x", pawl.MaxPayloadBytes)); !errors.Is(err, pawl.ErrInvalid) {
+		t.Errorf("a large snapshot: %v", err)
 	}
 }

@@ -315,13 +315,15 @@ class Runner:
         except BaseException as e:
             error = e
         outcome = self._outcome(job, result, error)
-        span.end(job, outcome)
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            try:
-                loop.call_soon_threadsafe(self._ended, job, outcome, began)
-            except RuntimeError:
-                pass  # the loop was closed meanwhile: the item was given back
+        try:
+            span.end(job, outcome)
+        finally:
+            loop = self._loop
+            if loop is not None and not loop.is_closed():
+                try:
+                    loop.call_soon_threadsafe(self._ended, job, outcome, began)
+                except RuntimeError:
+                    pass  # the loop was closed meanwhile: the item was given back
 
     def _outcome(self, job: Job, result: Any, error: BaseException | None) -> Outcome | None:
         """What is to be reported; None if the claim is over."""
