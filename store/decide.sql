@@ -28,10 +28,11 @@ UPDATE pawl.task_counters
 SET ready_for_approval = $2, error = $3, decide_by = $4, todo = $5, updated_at = $6
 WHERE task_id = $1
 
+-- Not of a task that is open without an open item: see "left open".
 -- name: nothing to do
 UPDATE pawl.task_counters
 SET todo = 0
-WHERE task_id = $1
+WHERE task_id = $1 AND (state <> 'open' OR open > 0 OR items = 0)
 
 -- name: to do
 SELECT k.task_id, k.namespace

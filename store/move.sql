@@ -205,7 +205,7 @@ LIMIT $2
 -- name: left open
 SELECT k.task_id, k.namespace
 FROM pawl.task_counters k
-WHERE k.state = 'open' AND k.failed > 0 AND k.open = 0 AND k.items > 0 AND k.task_id > $1
+WHERE k.todo = 1 AND k.state = 'open' AND k.open = 0 AND k.items > 0 AND k.task_id > $1
   AND NOT EXISTS (
     SELECT 1 FROM pawl.parked_items r
     WHERE r.task_id = k.task_id AND r.error IS NOT NULL AND r.state = @state(failed) AND r.left_by = 'dependency'

@@ -66,6 +66,7 @@ u AS (
       WHEN task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN @settled(dead)
       ELSE @settled(completed) END,
     todo = CASE
+      WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') AND task_counters.failed * task_counters.ignores_failures * excluded.failed > 0 THEN 1
       WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) AND task_counters.failed = 0 AND task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN 1
       ELSE task_counters.todo END,
     version = task_counters.version + CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) THEN 1 ELSE 0 END,

@@ -13,6 +13,7 @@ var (
 	settleCount     = settle.get("Count")
 	settleSubmitted = settle.get("Submitted")
 	settleTask      = settle.get("Settle")
+	settleLeft      = settle.get("Left")
 	settleFree      = settle.get("FreeInputHash")
 )
 
@@ -74,7 +75,8 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID store.TaskID, no
 		return err
 	}
 	if c.feeds && n.Failed > 0 && n.Ignores == 1 {
-		return nil // see store.LeftOpen
+		_, err = tx.Exec(ctx, settleLeft, taskID) // see store.LeftOpen
+		return err
 	}
 	if !c.acceptance {
 		if _, err := store.Row(ctx, tx, []any{&c.acceptance}, settleSubmitted, taskID); err != nil {

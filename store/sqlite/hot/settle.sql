@@ -18,6 +18,11 @@ UPDATE pawl.task_counters
 SET state = $2, version = version + 1, completed_at = $3, updated_at = $4, todo = CASE WHEN $2 = 'submitted' THEN 1 ELSE todo END
 WHERE task_id = $1
 
+-- name: Left
+UPDATE pawl.task_counters
+SET todo = 1
+WHERE task_id = $1
+
 -- name: FreeInputHash
 UPDATE pawl.tasks
 SET dedupes = 0
