@@ -112,6 +112,9 @@ type Pass struct {
 	// principal's id and name, and its roles in the namespace that the call names.
 	Key   *pawl.APIKey
 	Asked pawl.Caller // the actor and namespace that the call names; set with Asking
+	// Still is asked by CheckAgain, too: it returns ErrUnauthenticated when the session that let the caller in has ended. nil
+	// = there is none.
+	Still func(ctx context.Context) error
 	token string
 	who   *Principal // nil = the holder of an API key
 }
@@ -169,11 +172,16 @@ func (p Pass) Own(s pawl.Stats) pawl.Stats {
 	return s
 }
 
-// CheckAgain checks the key of a wait or stream again: ErrUnauthenticated if it has expired
+// CheckAgain checks the key and the session of a wait or stream again: ErrUnauthenticated if it has expired
 // or been revoked since Enter. While the keys cannot be read, the call may continue.
 func (g *Gate) CheckAgain(ctx context.Context, p Pass) error {
 	if p.Key == nil {
 		return nil
+	}
+	if p.Still != nil {
+		if err := p.Still(ctx); pawl.CodeOf(err) == pawl.CodeUnauthenticated {
+			return err
+		}
 	}
 	if p.who != nil && p.token == "" {
 		return p.who.check()

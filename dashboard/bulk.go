@@ -95,7 +95,7 @@ func (v *request) bulkVerbs() []selectVerb {
 	}
 	return []selectVerb{
 		{Verb: pawl.BulkRetry, Means: "Their failed and dead-lettered items are queued again and the failures reset."},
-		{Verb: pawl.BulkCancel, Means: "Those that have not ended are cancelled permanently."},
+		{Verb: pawl.BulkCancel, Means: "Those that have not ended are cancelled permanently, with their children that have not ended."},
 		{Verb: pawl.BulkBury, Means: "Their failed items become dead letters."},
 		{Verb: setPriority, Means: "Their priority changes, and with it that of all items that had the task's priority."},
 		{Verb: pawl.BulkDelete, Means: "Those that have ended are deleted with all their data. This cannot be undone."},

@@ -88,7 +88,8 @@ var selectVerbs = []selectVerb{
 		func(ctx context.Context, s Service, calls []pawl.TaskCall, _ int) ([]pawl.Result[pawl.Task], error) {
 			return s.RetryTasks(ctx, calls)
 		}},
-	{"cancel", "submitter", "They are cancelled permanently. Their workers are told.",
+	{"cancel", "submitter", "They are cancelled permanently. Their workers are told. " +
+		"The children of a task that is cancelled so are cancelled too.",
 		func(ctx context.Context, s Service, calls []pawl.TaskCall, _ int) ([]pawl.Result[pawl.Task], error) {
 			return s.CancelTasks(ctx, calls)
 		}},

@@ -60,13 +60,23 @@ func (d *server) enter(r *http.Request) (access.Pass, error) {
 	if err == nil {
 		err = d.stillOpen(r.Context(), s)
 	}
+	var pass access.Pass
 	switch {
 	case err != nil:
 		return access.Pass{}, err
 	case s.Who != nil:
-		return d.opts.Gate.EnterAs(*s.Who)
+		pass, err = d.opts.Gate.EnterAs(*s.Who)
+	default:
+		pass, err = d.opts.Gate.Enter(access.From(r.Context(), r.RemoteAddr), s.Key)
 	}
-	return d.opts.Gate.Enter(access.From(r.Context(), r.RemoteAddr), s.Key)
+	pass.Still = func(ctx context.Context) error { // what the browser follows ends with the session
+		s, err := d.sessions.open(cookieValue(r, sessionCookie))
+		if err == nil {
+			err = d.stillOpen(ctx, s)
+		}
+		return err
+	}
+	return pass, err
 }
 
 // stillOpen refuses a session that was ended on another server of the database, or on this one
@@ -261,6 +271,24 @@ func (d *server) forward(next http.Handler, before, after string) http.HandlerFu
 		if ns := access.Of(r.Context()).Asked.Namespace; ns != "" {
 			on.Header.Set(api.NamespaceHeader, url.PathEscape(ns))
 		}
-		next.ServeHTTP(w, on)
+		next.ServeHTTP(unstored{w}, on)
 	}
 }
+
+// unstored is the writer of an answer of the API that the browser does not store.
+type unstored struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (u unstored) WriteHeader(status int) {
+	u.Header().Set("Cache-Control", "no-store")
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (u unstored) Write(p []byte) (int, error) {
+	u.Header().Set("Cache-Control", "no-store")
+	return u.ResponseWriter.Write(p)
+}
+
+// Unwrap returns the writer under it, for http.ResponseController.
+func (u unstored) Unwrap() http.ResponseWriter { return u.ResponseWriter }

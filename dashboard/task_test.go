@@ -150,6 +150,9 @@ func TestChildrenAreATree(t *testing.T) {
 			t.Error("a grandchild is not under its parent")
 		}
 		h.has(h.get("/ui/tasks/"+parent.ID), 200, "child of")
+		h.has(h.get("/ui/tasks/"+root.ID+"/cancel"), 200, "It has 2 children. Those that have not ended are cancelled too")
+		h.hasNot(h.get("/ui/tasks/"+parent.ID+"/cancel"), "children")
+		h.has(h.get("/ui/tasks/bulk?type=root&verb=cancel"), 200, "with their children")
 		wide := h.p.Create(pawl.NewTask{Type: "wide"})
 		for range 60 {
 			h.p.Create(pawl.NewTask{Type: "leaf", ParentID: wide.ID})

@@ -132,13 +132,14 @@ func listKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 		if err != nil {
 			return pawl.List[KeyRow]{}, NotACursor()
 		}
-		w.and("(k.created_at, k.key_hash) < (?, ?)", n, rest)
+		hash, scope, _ := strings.Cut(rest, ".")
+		w.and("(k.created_at, k.key_hash, k.scope) < (?, ?, ?)", n, hash, scope)
 	}
-	rows, err := scanKeys(ctx, tx, w.text(keySQL["list keys"], "k.created_at DESC, k.key_hash DESC", q.Limit+1), w.args...)
+	rows, err := scanKeys(ctx, tx, w.text(keySQL["list keys"], "k.created_at DESC, k.key_hash DESC, k.scope DESC", q.Limit+1), w.args...)
 	return Paged(rows, q.Limit, keyCursor), err
 }
 
-func keyCursor(k KeyRow) string { return fmt.Sprintf("%d.%s", k.CreatedAt.UnixMicro(), k.Hash) }
+func keyCursor(k KeyRow) string { return fmt.Sprintf("%d.%s.%s", k.CreatedAt.UnixMicro(), k.Hash, k.Scope) }
 
 // KeyStats counts a namespace's keys, without those that belong to calls.
 func KeyStats(ctx context.Context, tx Tx, namespace string) (pawl.KeyStats, error) {
