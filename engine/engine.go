@@ -279,7 +279,8 @@ func (e *Engine) start(ctx context.Context) error {
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
-		Objects: e.objectsOf, Signed: e.newestSigned, Steps: roomSteps()}
+		Objects: e.objectsOf, Signed: e.newestSigned,
+		Steps: ofRooms(func(r kernel.Room) []store.Step { return r.Steps })}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.k.IDs.Set(now, clock.Now())

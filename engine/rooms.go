@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 )
 
 // rooms are the features that have a package of their own. Their methods are those of an Engine.
@@ -38,14 +37,6 @@ func declared() []kernel.Room { return []kernel.Room{schedules.Declared(), bulk.
 func ofRooms[T any](of func(r kernel.Room) []T) (out []T) {
 	for _, r := range declared() {
 		out = append(out, of(r)...)
-	}
-	return out
-}
-
-// roomSteps are the steps of the rooms in a whole pass.
-func roomSteps() (out []sweep.Step) {
-	for _, s := range ofRooms(func(r kernel.Room) []kernel.Step { return r.Steps }) {
-		out = append(out, sweep.Step(s))
 	}
 	return out
 }

@@ -36,7 +36,7 @@ type Sweeper struct {
 	// the transparency log that a known key has signed; nil = none has signed any.
 	Signed func() (ReadSigned, error)
 	// Steps are further parts of each whole pass.
-	Steps []Step
+	Steps []store.Step
 	// OnReady is called, after the commit, with items that became claimable; nil = not
 	// called.
 	OnReady func([]store.DueItem)
@@ -100,12 +100,6 @@ type pass struct {
 	hurried bool // another pass follows at once if this one has given up items
 
 	preview *preview // nil: a real pass, not a preview
-}
-
-// Step is a part of a whole pass that a room of the engine has. It is repeated until it deals with fewer rows than limit.
-type Step struct {
-	Name string
-	Do   func(ctx context.Context, tx store.Tx, now int64, limit int) (n int64, err error)
 }
 
 // further does the steps of the rooms, each in bounded transactions.

@@ -1,19 +1,13 @@
 package kernel
 
-import (
-	"context"
-
-	"github.com/pawl-work/pawl/store"
-)
+import "github.com/pawl-work/pawl/store"
 
 // Room is the declaration of a room: what the others have to know of it. The engine walks the declarations.
 type Room struct {
 	Name   string
 	Tables []Table
-	// Keeps says what of the room keeps a task from being retired; nil = nothing does.
-	Keeps []Keep
 	// Steps are parts of each whole pass of the sweep.
-	Steps []Step
+	Steps []store.Step
 	// Rules and Warnings are those of the doctor.
 	Rules    []store.RuleSearch
 	Warnings []store.Look
@@ -30,16 +24,4 @@ type Table struct {
 	Values, Plain []string
 	// Changes says when a row changes after it was written, and which event tells of it.
 	Changes string
-}
-
-// Keep is a reason for which a task is not retired.
-type Keep struct {
-	Reason string
-	SQL    string // a condition on t, a row of tasks
-}
-
-// Step is a part of a pass. It is repeated until it deals with fewer rows than the limit.
-type Step struct {
-	Name string
-	Do   func(ctx context.Context, tx store.Tx, now int64, limit int) (n int64, err error)
 }
