@@ -6,7 +6,7 @@
 # All programs and tests are compiled one way, as the released program is: so each package is compiled once. The race
 # detector alone needs C.
 export CGO_ENABLED = 0
-.PHONY: help build release packages packages-try packages-short test test-busy check vet nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
+.PHONY: help build release packages packages-try packages-short test test-busy check vet vet-tests nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,13 +38,16 @@ test-busy: ## make test N times (5) beside four programs that only compute; none
 
 check: vet test ## format, vet, staticcheck, test
 
-vet: ## format, vet, staticcheck
+vet: ## format, vet, and staticcheck of what is not a test
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt'd:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	@for m in contrib/*/go.mod examples/*/go.mod; do echo "go vet $${m%/go.mod}" && (cd "$${m%/go.mod}" && go vet ./...) || exit 1; done
+	go tool -modfile=tools.mod staticcheck -tests=false ./...
+
+vet-tests: ## staticcheck of the tests too
 	go tool -modfile=tools.mod staticcheck ./...
 
-nightly: cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the matrix of features, the suite behind a pooler, payments of processes that stop
+nightly: vet-tests cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the matrix of features, the suite behind a pooler, payments of processes that stop
 	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
 	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h ./internal/matrix

@@ -114,7 +114,6 @@ type Engine struct {
 	scope *kernel.Scope // the shared transaction; nil = each verb has its own
 
 	origin kernel.Origin // what makes its calls; the zero value = a caller
-	bulk   string        // the task of the bulk call that its verbs are part of; "" = none
 }
 
 // core is the state that all Engines of one open database share.
