@@ -88,3 +88,32 @@ func TestWarningsOfVacuum(t *testing.T) {
 		}
 	}
 }
+
+// Without sweeps there is a warning when something has been due for a minute, and none before: a pass may be minutes
+// after the last.
+func TestNoSweepIsAWarningWhenSomethingIsDue(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		warned := func() (so bool) {
+			for _, w := range need[[]pawl.Warning](t)(p.Engine.Warnings(t.Context())) {
+				so = so || w.Code == "no_sweep"
+			}
+			return so
+		}
+		if _, err := p.Engine.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 600}, 1)[0]
+		if p.Advance(5 * time.Minute); warned() {
+			t.Error("while nothing is due")
+		}
+		until := p.Now().Add(time.Minute)
+		need[pawl.Moved](t)(first(p.Engine.Suspend(t.Context(), []pawl.SuspendCall{{Fence: l.Fence(), Until: &until}})))
+		if p.Advance(time.Minute + time.Second); warned() {
+			t.Error("when an item has just become due")
+		}
+		if p.Advance(time.Minute); !warned() {
+			t.Error("no warning after a minute")
+		}
+	})
+}

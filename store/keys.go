@@ -139,7 +139,9 @@ func listKeys(ctx context.Context, tx Tx, namespace string, q pawl.KeyFilter) (p
 	return Paged(rows, q.Limit, keyCursor), err
 }
 
-func keyCursor(k KeyRow) string { return fmt.Sprintf("%d.%s.%s", k.CreatedAt.UnixMicro(), k.Hash, k.Scope) }
+func keyCursor(k KeyRow) string {
+	return fmt.Sprintf("%d.%s.%s", k.CreatedAt.UnixMicro(), k.Hash, k.Scope)
+}
 
 // KeyStats counts a namespace's keys, without those that belong to calls.
 func KeyStats(ctx context.Context, tx Tx, namespace string) (pawl.KeyStats, error) {

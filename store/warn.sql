@@ -7,6 +7,8 @@ SELECT (SELECT MAX(s.started_at) FROM pawl.sweeps s),
      SELECT MIN(l.lease_expires_at) AS at FROM pawl.leases l
      UNION ALL
      SELECT MIN(s.run_at) FROM pawl.scheduled s
+     UNION ALL
+     SELECT MIN(g.until) FROM pawl.waiting g WHERE g.until IS NOT NULL AND g.needs = 0
    ) x)
 
 -- name: queued types
