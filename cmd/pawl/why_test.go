@@ -171,7 +171,7 @@ var whyCases = []whyCase{
 	}, pawl.BlockedByNoWorker, false},
 	{pawl.WhyFailed, "Its task failed when it was applied: apply_failed: the disk is full", func(w *whyFixture) string {
 		return w.decided(pawl.NewTask{Title: "full"}, pawl.Apply{Mode: pawl.ApplyGo}, true)
-	}, pawl.WhyFailed, true}, // the process of the command has no hook
+	}, pawl.BlockedByDependency, true}, // the process of the command has no hook, and leaves the task to one that has it
 	{pawl.WhyFailed, "Its task failed when it was applied: boom: disk <full>", func(w *whyFixture) string {
 		id := w.decided(pawl.NewTask{}, pawl.Apply{Mode: pawl.ApplyItem}, true)
 		w.fail(w.ClaimN(1, pawl.ClaimRequest{WorkerID: "w1", Types: []string{w.typeName + ".apply"}})[0].Fence(), false)
@@ -335,6 +335,8 @@ func TestWhy(t *testing.T) {
 				hooks[typeOfWhy(i)] = whyHooks
 			}
 			p := pawltest.OpenReal(t, which, engine.Options{Hooks: hooks})
+			// A worker that only claims counts after a minute as one that takes any type.
+			p.OK(p.Service.RegisterWorker(t.Context(), pawl.WorkerInfo{WorkerID: "w1", Types: []string{"none"}}))
 			for i, c := range whyCases {
 				t.Run(c.reason, func(t *testing.T) {
 					checkWhy(t, p, typeOfWhy(i), c)
