@@ -25,7 +25,10 @@ func stranger(t *testing.T, p *pawltest.Pawl, query string, args ...any) (unlock
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock = sync.OnceFunc(func() { _ = conn.Close(context.Background()) })
+	unlock = sync.OnceFunc(func() {
+		_, _ = conn.Exec(context.Background(), "ROLLBACK") // a closed connection keeps its locks until the server notices
+		_ = conn.Close(context.Background())
+	})
 	t.Cleanup(unlock)
 	for _, text := range []string{"SET search_path = " + p.Schema, "BEGIN"} {
 		if _, err := conn.Exec(t.Context(), text); err != nil {
