@@ -127,7 +127,7 @@ func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRo
 func (d *taskDecision) step(ctx context.Context, tx store.Tx) (effects, error) {
 	switch d.State {
 	case "open":
-		return effects{}, d.planByItem(ctx, tx)
+		return d.planByItem(ctx, tx)
 	case "submitted":
 		if d.Ready {
 			return effects{}, d.ClearTodo(ctx, tx)
@@ -180,6 +180,9 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 
 // applyApproved applies an approved task, or takes over the result of its apply item.
 func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects, error) {
+	if d.rules.Apply.Mode == pawl.ApplyGo && d.rules.hooks.Apply == nil { // no failure: it is left to a process that has the hook
+		return effects{}, d.rules.noHook("Apply")
+	}
 	moved, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
 	if err != nil || more {
 		return moved.andAdvance(d.TaskID, more), err
@@ -203,9 +206,6 @@ func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects,
 
 // applyByHook applies the task by the hook Apply, in this transaction.
 func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, error) {
-	if d.rules.hooks.Apply == nil { // no failure of the task: it is left to a process that has the hook
-		return effects{}, d.rules.noHook("Apply")
-	}
 	task, items, err := d.load(ctx, tx, "accepted")
 	if err != nil {
 		return effects{}, err
@@ -285,21 +285,21 @@ func failureOf(it store.AsideItem) pawl.Failure {
 }
 
 // planByItem handles the end of an open task's plan item.
-func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) error {
+func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) (effects, error) {
 	it, found, err := d.AsideItem(ctx, tx, pawl.KindPlan)
 	switch {
 	case err != nil:
-		return err
-	case !found, it.State == string(pawl.ItemCompleted):
-		return d.ClearTodo(ctx, tx)
+		return effects{}, err
+	case !found, it.State == string(pawl.ItemCompleted): // it may have been left open for dependents of its items
+		return effects{followUp: true}, d.ClearTodo(ctx, tx)
 	case it.State == string(pawl.ItemCancelled):
 		_, err := store.Apply(ctx, tx, d.Now,
 			store.Change{Namespace: d.Namespace, TaskID: d.TaskID, Verb: "cancel", Actor: system, Reason: "its plan item was cancelled"})
-		return err
+		return effects{}, err
 	case slices.Contains(stopped, it.State):
-		return d.fail(ctx, tx, pawl.KindPlan, failureOf(it))
+		return effects{}, d.fail(ctx, tx, pawl.KindPlan, failureOf(it))
 	}
-	return nil // in progress
+	return effects{}, nil // in progress
 }
 
 // settle records that the task was applied, and completes it with its items.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -116,9 +117,12 @@ func StillWhole(ctx context.Context, tx Tx, namespace, taskID string) error {
 // readWords makes plain checkpoints of the steps that refer to a message: a fork does not have
 // the message. Of the steps of a message it keeps the newest, which says all that those before
 // it say. later has the messages of which a newer step was read before; those that are read now are
-// added.
+// added. A named step of a message has no name in the fork: it has to write that message anew.
 func readWords(ctx context.Context, tx Tx, rows []CheckpointRow, later map[string]bool) ([]CheckpointRow, error) {
 	for i, c := range slices.Backward(rows) {
+		if c.message != "" && !strings.HasPrefix(c.Name, "step:") {
+			rows[i].Name = ""
+		}
 		if c.said == nil {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -41,6 +42,35 @@ func TestAForkDoesNotRunItsSavedStepsAgain(t *testing.T) {
 		defer mu.Unlock()
 		if want := []string{"fetch", "charge", "send", "send"}; !slices.Equal(ran, want) {
 			t.Errorf("ran %v, want %v", ran, want)
+		}
+	})
+}
+
+// A fork does not have the messages of its source: a named step of one writes it anew.
+func TestAForkWritesItsMessagesAnew(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		var ran atomic.Int32
+		of := p.Create(pawl.NewTask{Type: "chat"})
+		startWorker(t, p, worker.Options{}, worker.Handler{Type: "chat",
+			Do: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+				m, err := pawl.StartMessage(ctx, pawl.Reply{})
+				if err != nil {
+					return nil, err
+				}
+				_, err = pawl.MessageStep(ctx, m, "draft", func(context.Context) (int, error) {
+					ran.Add(1)
+					return 1, m.Text("words")
+				})
+				return nil, err
+			}})
+		waitForState(t, p, of, pawl.ItemCompleted)
+		forks, err := p.Engine.ForkTasks(t.Context(), []pawl.TaskFork{{TaskID: of.ID, Checkpoint: 1}})
+		if err != nil || forks[0].Err != nil {
+			t.Fatal(err, forks)
+		}
+		waitForState(t, p, forks[0].Value, pawl.ItemCompleted)
+		if ran.Load() != 2 {
+			t.Errorf("the step ran %d times", ran.Load())
 		}
 	})
 }

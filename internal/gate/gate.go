@@ -136,7 +136,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, at := unescape(name), placeOf("/"+rest)
 	u := g.upstreams[name]
 	if u == nil {
-		meant := nearest.Question(name, slices.Sorted(maps.Keys(g.upstreams)))
+		meant := ""
+		if _, _, err := g.caller(r, false); err == nil { // others are told no names
+			meant = nearest.Question(name, slices.Sorted(maps.Keys(g.upstreams)))
+		}
 		refuse(w, r, &pawl.Error{Code: pawl.CodeNotFound, Op: "gate", Message: "there is no upstream " + name + meant})
 		return
 	}

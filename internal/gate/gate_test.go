@@ -239,8 +239,11 @@ func TestWhoActsAtTheGate(t *testing.T) {
 		d.want(d.do("POST", "/charge", "", `{"a":1}`, "Pawl-Item", l.ID, "Pawl-Worker", "w1", "Pawl-Attempt", "1"), 409, "lease_lost")
 		d.want(d.do("GET", "/charges/x", l.Token, ""), 409, "lease_lost")
 		d.paid(1)
-		d.url = strings.TrimSuffix(d.url, "pay") + "other"
-		d.want(d.do("POST", "/charge", next.Token, `{}`), 404, "not_found")
+		d.url = strings.TrimSuffix(d.url, "pay") + "payy"
+		d.want(d.do("POST", "/charge", next.Token, `{}`), 404, "did you mean pay?")
+		if a := d.want(d.do("POST", "/charge", "", `{}`), 404, "not_found"); strings.Contains(a.text, "mean pay?") {
+			t.Errorf("who has no lease is told the name of an upstream: %s", a.text)
+		}
 	})
 }
 

@@ -189,7 +189,7 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 		s.asked = nil
 	}
 	options := s.follow(ctx, kind)
-	begin, end := p.bound(ctx, s.limit)
+	begin, end := p.bound(ctx, left)
 	tx, err := c.BeginTx(begin, options)
 	end()
 	if err != nil {

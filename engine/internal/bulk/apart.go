@@ -33,14 +33,11 @@ func (r *run) apart(ctx context.Context) error {
 		return nil
 	}
 	locked, err := r.each(ctx, tasks)
-	if left = append(left, locked...); err == nil && len(left) > bulkLeft {
-		err = &pawl.Error{Code: pawl.CodeUnavailable, Op: "bulk", Message: "other transactions lock too many of the tasks"}
-	}
 	if err != nil {
 		r.state = before
 		return err
 	}
-	r.state.Apart, now = left, clock.Now()
+	r.state.Apart, now = append(left, locked...), clock.Now()
 	for _, t := range tasks {
 		delete(r.held, t.ID)
 	}
@@ -50,8 +47,14 @@ func (r *run) apart(ctx context.Context) error {
 		}
 		r.held[t.ID] = now
 	}
-	return r.save(ctx)
+	if err := r.save(ctx); err != nil || len(r.state.Apart) <= bulkLeft {
+		return err
+	}
+	return errHeld
 }
+
+// errHeld says that a call cannot go on for now: other transactions lock its tasks.
+var errHeld = &pawl.Error{Code: pawl.CodeUnavailable, Op: "bulk", Message: "other transactions lock tasks of the call"}
 
 // each applies the verb to tasks one by one. It returns those that another transaction locks.
 func (r *run) each(ctx context.Context, tasks []task) (locked []task, err error) {

@@ -293,9 +293,16 @@ func (r *run) goOn(ctx context.Context) error {
 	return r.apart(ctx)
 }
 
-// rest changes the tasks that other transactions have locked so far, as soon as they are free.
+// rest changes the tasks that other transactions have locked so far, as soon as they are free. If none becomes free for
+// the time of a lease, the call makes room for others.
 func (r *run) rest(ctx context.Context) error {
+	least, since := len(r.state.Apart), clock.Now()
 	for len(r.state.Apart) > 0 {
+		if n := len(r.state.Apart); n < least {
+			least, since = n, clock.Now()
+		} else if clock.Now().Sub(since) > bulkLease*time.Second {
+			return errHeld
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -169,8 +169,12 @@ func (r *run) run(ctx context.Context) {
 	beats.Wait()
 	switch code := pawl.CodeOf(err); {
 	case err == nil, code == pawl.CodeLeaseLost, code == pawl.CodeConflict, code == pawl.CodeNotFound:
-	case ctx.Err() != nil:
-		rs, failed := r.tasks.Release(context.WithoutCancel(within), []pawl.ReleaseCall{{Fence: r.fence}})
+	case ctx.Err() != nil, err == errHeld:
+		call := pawl.ReleaseCall{Fence: r.fence}
+		if err == errHeld {
+			call.DelaySeconds = bulkLease
+		}
+		rs, failed := r.tasks.Release(context.WithoutCancel(within), []pawl.ReleaseCall{call})
 		if failed = cmp.Or(failed, firstError(rs)); failed != nil {
 			r.k.Log.WarnContext(ctx, "a bulk call was not released; its lease will expire", "task_id", r.item.TaskID, "error", failed)
 		}
