@@ -23,14 +23,18 @@ type Tries struct {
 // attempt: the item was suspended or snoozed, the lease lost, the item cancelled, the worker stopped. So does the
 // error of the last call, and that of any call once ctx has ended; the attempt then fails like any other. A
 // RetryAfter of up to Max is waited for. Failed calls are not saved: an attempt after a crash has all its calls again.
+// What a failed call reserved of a budget and did not settle, the next one goes on with; see Reserve.
 //
+// Do not write to a message inside the step: each call writes its words again.
 // A MessageStep cannot be tried again like this, since what it wrote has been read; its error is ErrInvalid.
 func Retried[T any](fn func(context.Context) (T, error), t Tries) func(context.Context) (T, error) {
 	return func(ctx context.Context) (out T, err error) {
 		if err := t.check(ctx); err != nil {
 			return out, err
 		}
+		rewind := recount(ctx)
 		for n := 1; ; n++ {
+			rewind()
 			out, err = fn(ctx)
 			if err == nil {
 				return out, nil

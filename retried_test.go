@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
 )
 
 var errAway = errors.New("away")
@@ -98,5 +99,53 @@ func TestAStepOfAMessageIsNotTriedAgain(t *testing.T) {
 	got, err := pawl.MessageStep(ctx, m, "look and tell", func(ctx context.Context) (int, error) { return pawl.Step(ctx, "look", fn) })
 	if err != nil || got != 7 || calls != 2 {
 		t.Errorf("a step inside: %d, %v, %d calls", got, err, calls)
+	}
+}
+
+// What a failed try has reserved and not settled, the next one goes on with; what it has settled is spent again.
+func TestATryGoesOnWithAReservation(t *testing.T) {
+	for name, c := range map[string]struct {
+		settles bool // before it fails
+		spent   int64
+	}{"it fails before it settles": {false, 60}, "it settles before it fails": {true, 120}} {
+		t.Run(name, func(t *testing.T) {
+			s := pawltest.NewSession(pawl.Lease{})
+			s.Budgets = map[string]*pawl.Budget{"llm": {NewBudget: pawl.NewBudget{Limit: 200}}}
+			ids := map[string]bool{}
+			ask := func(fail bool) func(context.Context) (int, error) {
+				return func(ctx context.Context) (int, error) {
+					r, err := pawl.Reserve(ctx, "llm", 80)
+					if err != nil {
+						return 0, err
+					}
+					ids[r.ID] = true
+					if fail && !c.settles {
+						return 0, errAway
+					}
+					if err := r.Settle(ctx, 60); err != nil || !fail {
+						return 7, err
+					}
+					return 0, errAway
+				}
+			}
+			calls, ctx := 0, s.Context(t.Context())
+			fn := pawl.Retried(func(ctx context.Context) (int, error) {
+				calls++
+				return ask(calls == 1)(ctx)
+			}, pawl.Tries{Base: 1})
+			got, err := pawl.Step(ctx, "ask", fn)
+			if b := s.Budgets["llm"]; err != nil || got != 7 || b.Spent != c.spent || b.Reserved != 0 || len(ids) != int(c.spent/60) {
+				t.Errorf("tried again: %d, %v; %d reservations, %+v", got, err, len(ids), b)
+			}
+			// The same when the handler itself runs the step again.
+			s.Budgets["llm"].Limit = 400
+			clear(ids)
+			_, failed := pawl.Step(ctx, "ask again", ask(true))
+			got, err = pawl.Step(ctx, "ask again", ask(false))
+			if b := s.Budgets["llm"]; !errors.Is(failed, errAway) || err != nil || got != 7 || b.Spent != 2*c.spent || b.Reserved != 0 ||
+				len(ids) != int(c.spent/60) {
+				t.Errorf("run again: %v, %d, %v; %d reservations, %+v", failed, got, err, len(ids), b)
+			}
+		})
 	}
 }

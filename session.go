@@ -95,7 +95,8 @@ type ChunkWriter interface {
 // WithSession returns the context of a handler that works under s. Call it once for each
 // attempt: it caches what the attempt's steps save.
 func WithSession(ctx context.Context, s Session) context.Context {
-	h := &attemptState{Session: s, resumeLock: make(chan struct{}, 1), saved: map[string]Checkpoint{}, running: map[string]chan struct{}{}}
+	h := &attemptState{Session: s, resumeLock: make(chan struct{}, 1), saved: map[string]Checkpoint{}, running: map[string]chan struct{}{},
+		reserved: map[string]map[string]int{}, settled: map[string]bool{}}
 	h.steps, _ = s.(StepSession)
 	return context.WithValue(ctx, sessionKey{}, h)
 }
@@ -162,10 +163,11 @@ type attemptState struct {
 	steps      StepSession   // nil = nothing follows the steps
 	resumeLock chan struct{} // held while the resume state is read
 	mu         sync.Mutex
-	resumed    *ResumeState             // what earlier attempts left, once read
-	saved      map[string]Checkpoint    // by this attempt and, once read, by earlier ones
-	running    map[string]chan struct{} // running steps; closed when they end
-	reserved   map[string]int           // number of reservations by budget and step
+	resumed    *ResumeState              // what earlier attempts left, once read
+	saved      map[string]Checkpoint     // by this attempt and, once read, by earlier ones
+	running    map[string]chan struct{}  // running steps; closed when they end
+	reserved   map[string]map[string]int // number of reservations by step and budget, in the step's present run
+	settled    map[string]bool           // keys of reservations that Reserve named, after their budgets
 
 	startMu sync.Mutex   // held while a message is started
 	earlier []MessageRef // messages of earlier attempts and of the task's creator; nil until read

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"unicode/utf8"
 )
 
@@ -14,7 +15,8 @@ type Reservation struct {
 	Budget string
 	Amount int64
 
-	h *attemptState
+	h     *attemptState
+	named string // with its budget, by Reserve; "" = by ReserveKey
 }
 
 // Reserve reserves an amount of a budget before the handler spends it, for example before it
@@ -31,9 +33,10 @@ type Reservation struct {
 //
 // The reservation is named after the step that the call is in, if any, and the number of
 // earlier calls there. A later attempt that reserves under the same name goes on with an
-// unsettled reservation instead of making another. If it is settled, the money is spent
-// again, and there is another reservation. Concurrent calls outside of steps, or in one step,
-// need keys: see ReserveKey.
+// unsettled reservation instead of making another; so does the step's function when it runs
+// again in this attempt, as with Retried. If it is settled, the money is spent again, and
+// there is another reservation. Concurrent calls outside of steps, or in one step, need keys:
+// see ReserveKey.
 //
 // If the budget is exhausted, Reserve does what the budget's on_exhausted asks. With "fail"
 // the error is ErrBudgetExhausted, marked as Permanent: return it, and the item fails and is
@@ -49,13 +52,20 @@ func Reserve(ctx context.Context, budget string, amount int64) (*Reservation, er
 	}
 	step, _ := ctx.Value(stepKey{}).(string)
 	h.mu.Lock()
-	n := h.reserved[budget+"\x00"+step]
-	if h.reserved == nil {
-		h.reserved = map[string]int{}
+	if h.reserved[step] == nil {
+		h.reserved[step] = map[string]int{}
 	}
-	h.reserved[budget+"\x00"+step]++
+	var key string
+	for used := true; used; h.reserved[step][budget]++ {
+		key = fmt.Sprintf("%s#%d", step, h.reserved[step][budget])
+		used = h.settled[budget+"\x00"+key]
+	}
 	h.mu.Unlock()
-	return h.reserve(ctx, budget, fmt.Sprintf("%s#%d", step, n), amount)
+	r, err := h.reserve(ctx, budget, key, amount)
+	if err == nil {
+		r.named = budget + "\x00" + key
+	}
+	return r, err
 }
 
 // ReserveKey is Reserve with a name of the caller's for the reservation, which is unique
@@ -74,11 +84,34 @@ func ReserveKey(ctx context.Context, budget, key string, amount int64) (*Reserva
 func (r *Reservation) Settle(ctx context.Context, amount int64) error {
 	// The money is spent: a context that ends now must not lose that.
 	_, err := r.h.SettleBudget(context.WithoutCancel(ctx), r.Budget, SettleCall{Reservation: r.ID, Amount: amount})
+	if err == nil && r.named != "" {
+		r.h.mu.Lock()
+		r.h.settled[r.named] = true
+		r.h.mu.Unlock()
+	}
 	return err
 }
 
 // stepKey is the context key of the name of the innermost step.
 type stepKey struct{}
+
+// recount returns a function that sets the numbers of the step's reservations back to what they are now, so that what a
+// failed try has not settled is reserved again under its name and not a second time.
+func recount(ctx context.Context) func() {
+	h, err := attemptOf(ctx)
+	step, _ := ctx.Value(stepKey{}).(string)
+	if err != nil || step == "" { // outside of steps, other calls may count at the same time
+		return func() {}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := maps.Clone(h.reserved[step])
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.reserved[step] = maps.Clone(before)
+	}
+}
 
 func (h *attemptState) reserve(ctx context.Context, budget, key string, amount int64) (*Reservation, error) {
 	if longest := MaxKeyLen - len("@2147483647"); utf8.RuneCountInString(key) > longest {

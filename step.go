@@ -174,6 +174,7 @@ func (h *attemptState) enter(ctx context.Context, name string) (context.Context,
 		if !busy {
 			over := make(chan struct{})
 			h.running[name] = over
+			delete(h.reserved, name) // a run of a step counts anew
 			h.mu.Unlock()
 			leave := func() {
 				h.mu.Lock()

@@ -153,3 +153,45 @@ def test_a_step_of_a_message_is_not_tried_again(shared: Server, client: pawl.Cli
         ended(client, task, "failed")
     [item] = client.task_items(task["id"])
     assert item["failures"] == 1 and "cannot be tried again" in error_of(item)["message"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_try_goes_on_with_a_reservation(shared: Server, client: pawl.Client, kind: str, is_async: bool) -> None:
+    client.put_budget(kind, 200, "tokens", on_exhausted="fail")
+    client.create_task(kind)
+    calls: list[str] = []
+    ids: dict[str, list[str]] = {"before": [], "after": []}
+
+    async def coroutine(ctx: pawl.AsyncContext) -> None:
+        async def ask(fails: str) -> None:
+            calls.append(fails)
+            r = await ctx.reserve(kind, 60)
+            ids[fails].append(r.id)
+            first = calls.count(fails) == 1
+            if not first or fails == "after":
+                await r.settle(50)
+            if first:
+                raise ConnectionError("away")
+
+        for fails in ids:
+            await ctx.step(fails, pawl.retried(ask, base_seconds=0.01), fails)
+
+    def plain(ctx: pawl.Context) -> None:
+        def ask(fails: str) -> None:
+            calls.append(fails)
+            r = ctx.reserve(kind, 60)
+            ids[fails].append(r.id)
+            first = calls.count(fails) == 1
+            if not first or fails == "after":
+                r.settle(50)
+            if first:
+                raise ConnectionError("away")
+
+        for fails in ids:
+            ctx.step(fails, pawl.retried(ask, base_seconds=0.01), fails)
+
+    assert drain(shared, kind, coroutine if is_async else plain).completed == 1
+    assert (len(ids["before"]), len(set(ids["before"]))) == (2, 1)  # it failed before it settled
+    assert (len(ids["after"]), len(set(ids["after"]))) == (2, 2)
+    budget = client.get_budget(kind)
+    assert (budget["spent"], budget["reserved"]) == (150, 0)

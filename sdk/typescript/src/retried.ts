@@ -29,9 +29,10 @@ const known = new WeakMap<object, Known>();
  * handler goes on afterwards, and no failure of the item is counted. The error of the last call passes. So does, at
  * once, `Permanent`, `Suspended`, a `RetryAfter` of more than `maxSeconds`, and the error of any call once
  * `abortSignal` has ended. A shorter `RetryAfter` is waited for. Calls that failed are not saved: an attempt after a
- * crash has all its calls again.
+ * crash has all its calls again. What a failed call reserved of a budget and did not settle, the next one goes on
+ * with; see `reserve`.
  *
- * It is for `step`; a direct call is one try. `namedStep` of a message refuses it, since what a call has written has
+ * Do not write to a message inside the step: each call writes its words again. It is for `step`; a direct call is one try. `namedStep` of a message refuses it, since what a call has written has
  * been read.
  *
  * @example
@@ -49,9 +50,10 @@ export function retried<T>(fn: () => T | Promise<T>, options: Tries = {}): () =>
 
 export const isRetried = (fn: object): boolean => known.has(fn);
 
-/** Calls the function of a step, again as often as it may be tried, until `over` ends. */
-export async function tried<T>(fn: () => T | Promise<T>, over: AbortSignal): Promise<T> {
+/** Calls the function of a step, again as often as it may be tried, until `over` ends; before each call, `begin`. */
+export async function tried<T>(fn: () => T | Promise<T>, over: AbortSignal, begin: () => void): Promise<T> {
   for (let failed = 1; ; failed++) {
+    begin();
     try {
       return await fn();
     } catch (error) {

@@ -22,6 +22,8 @@ export class Steps {
   readonly #inside = new AsyncLocalStorage<string[]>();
   readonly #turns = new Map<string, Promise<void>>();
   readonly #saved = new Map<string, Saved>();
+  /** The number of reservations by budget, for each step: in its present run. */
+  readonly reserved = new Map<string, Map<string, number>>();
   #earlier: Promise<{ [name: string]: Schemas["Checkpoint"] }> | undefined;
 
   /** `left` is how many ms the lease has: a checkpoint is tried for that long. Once `over` has ended, no step is tried again. */
@@ -68,7 +70,7 @@ export class Steps {
   inside<T>(name: string, fn: () => T | Promise<T>, save: (snapshot: unknown, took: number) => Promise<unknown>): Promise<T> {
     return inSpan(stepSpan(name), "INTERNAL", { "pawl.step.name": name, "pawl.item.id": this.#lease.id }, async () => {
       const began = performance.now();
-      const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], () => tried(fn, this.#over));
+      const result = await this.#inside.run([...(this.#inside.getStore() ?? []), name], () => tried(fn, this.#over, () => this.reserved.delete(name)));
       const took = Math.floor(performance.now() - began);
       let snapshot: unknown; // what a later attempt gets
       try {

@@ -37,7 +37,7 @@ export class Waits {
   readonly #lease: Lease;
   readonly #steps: Steps;
   readonly #cost = costs();
-  readonly #reserved = new Map<string, number>();
+  readonly #settled = new Set<string>(); // budgets and keys, those that are named here
 
   constructor(pawl: Pawl, lease: Lease, steps: Steps) {
     this.#pawl = pawl;
@@ -74,11 +74,17 @@ export class Waits {
 
   /** See Job.reserve. */
   readonly reserve = async (budget: string, amount: number, key?: string): Promise<Reservation> => {
+    let named: string | undefined;
     if (key === undefined) {
       const step = this.#steps.current();
-      const n = this.#reserved.get(`${budget}\0${step}`) ?? 0;
-      this.#reserved.set(`${budget}\0${step}`, n + 1);
-      key = `${step}#${n}`;
+      const counts = this.#steps.reserved.get(step) ?? new Map<string, number>();
+      this.#steps.reserved.set(step, counts);
+      do {
+        const n = counts.get(budget) ?? 0;
+        counts.set(budget, n + 1);
+        key = `${step}#${n}`;
+        named = `${budget}\0${key}`;
+      } while (this.#settled.has(named));
     }
     if (Array.from(key).length > maxKey) key = hashOf(key);
     const params = { path: { id: budget } };
@@ -93,6 +99,7 @@ export class Waits {
       const reservation = got.reservation;
       const settle = async (amount: number) => {
         await inSpan(...spends("settle", amount), () => again(() => this.#pawl.POST("/v1/budgets/{id}:settle", { params, body: { ...holder, reservation, amount } })));
+        if (named !== undefined) this.#settled.add(named);
         this.#cost(budget, amount);
       };
       return { id: reservation, budget, amount: got.amount, settle };

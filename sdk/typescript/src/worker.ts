@@ -98,8 +98,9 @@ export interface Job {
   /**
    * Reserves an amount of a budget before it is spent; `settle` records what was spent. A later
    * attempt goes on with an unsettled reservation of its name: `key`, or else the step that the
-   * call is in and the number of earlier calls there. Concurrent calls need keys. If the budget
-   * is exhausted, it throws `Permanent`, or `Suspended` where the budget suspends or asks.
+   * call is in and the number of earlier calls there. So does the step's function when it runs
+   * again in this attempt. Concurrent calls need keys. If the budget is exhausted, it throws
+   * `Permanent`, or `Suspended` where the budget suspends or asks.
    */
   reserve(budget: string, amount: number, key?: string): Promise<Reservation>;
   /**

@@ -66,6 +66,30 @@ for (const database of databases) {
     assert.deepEqual([(failed.error as { message: string }).message, failed.failures], ["away 2", 1]);
   });
 
+  test(`a try goes on with a reservation (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const path = { id: "llm" };
+    await must(p.PUT("/v1/budgets/{id}", { params: { path }, body: { unit: "tokens", limit: 200, period: "none", on_exhausted: "fail", on_lost: "charge" } }));
+    const ids: Record<string, string[]> = { before: [], after: [] };
+    const task = await create(p, "ask");
+    await works(p, "ask", async ({ step, reserve }: Job) => {
+      for (const [fails, those] of Object.entries(ids)) {
+        const ask = async () => {
+          const r = await reserve("llm", 60);
+          those.push(r.id);
+          const first = those.length === 1;
+          if (!first || fails === "after") await r.settle(50);
+          if (first) throw away;
+        };
+        await step(fails, retried(ask, { baseSeconds: 0.01 }));
+      }
+    }, ended(p, task));
+    assert.deepEqual(Object.values(ids).map((those) => [those.length, new Set(those).size]), [[2, 1], [2, 2]]);
+    const { spent, reserved } = await must(p.GET("/v1/budgets/{id}", { params: { path } }));
+    assert.deepEqual([spent, reserved], [150, 0]);
+  });
+
   test(`a cancelled item ends the tries (${database})`, inTime, async () => {
     await using fixture = await Fixture.open(database);
     const p = pawl((await fixture.serve()).url);

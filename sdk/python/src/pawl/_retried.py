@@ -64,9 +64,11 @@ def retried(
     The lease is kept meanwhile, the handler goes on afterwards, and no failure of the item is counted. What
     the last call raises passes. So does, at once, `Permanent`, `Snooze` and `Suspended`, a `RetryAfter` of more
     than `max_seconds`, and what any call raises when the claim is over. A shorter `RetryAfter` is waited for.
-    Calls that failed are not saved: an attempt after a crash has all its calls again.
+    Calls that failed are not saved: an attempt after a crash has all its calls again. What a failed call
+    reserved of a budget and did not settle, the next one goes on with; see `reserve`.
 
-    It is for `step`. `named_step` of a message refuses it, since what a call has written has been read.
+    Do not write to a message inside the step: each call writes its words again. It is for `step`. `named_step`
+    of a message refuses it, since what a call has written has been read.
 
     Args:
         fn: the function, plain or async.

@@ -248,6 +248,7 @@ class AsyncMessageWriter:
                 saved = await c._lookup(name)
                 if saved is None:
                     self._enter(name)
+                    c._reserved.pop(name, None)  # as in a step
                     try:
                         with _trace.step(name, c.item_id):
                             began = time.monotonic()

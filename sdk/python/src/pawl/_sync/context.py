@@ -68,7 +68,8 @@ class Context:
         self._state: t.ResumeState | None = None
         self._locks: dict[str, Any] = {}
         self._reading = _io.Lock()
-        self._reserved: dict[tuple[str, str], int] = {}
+        self._reserved: dict[str, dict[str, int]] = {}  # reservations by step, in its present run, and budget
+        self._settled: set[tuple[str, str]] = set()  # budgets and keys, those that are named here
         self._earlier: list[t.MessageRef] | None = None
         self._started = 0
         self._starting = _io.Lock()
@@ -156,7 +157,7 @@ class Context:
                 if saved is None:
                     with _trace.step(name, self.item_id):
                         began = time.monotonic()
-                        result = self._tried(tries, fn, args, kwargs)
+                        result = self._tried(name, tries, fn, args, kwargs)
                         kept = hashed.kept(began)
                         with final(name):
                             snapshot = loads(dumps(result, f"the result of step {name!r}"))
@@ -169,10 +170,11 @@ class Context:
         out: T = _decoded(name, fn, snapshot)
         return out
 
-    def _tried(self, tries: Retried | None, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _tried(self, name: str, tries: Retried | None, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Calls the function of a step, again as often as `tries` allows."""
         failed = 0
         while True:
+            self._reserved.pop(name, None)  # what a failed try has not settled is gone on with
             try:
                 return _io.resolve(fn(*args, **kwargs))
             except Exception as e:
@@ -348,13 +350,13 @@ class Context:
 
         Without `key` it is named after the step that the call is in and the number of earlier calls
         there; concurrent calls need keys. A later attempt goes on with an unsettled reservation of its
-        name. If the budget is exhausted, it raises `Permanent`, or `Suspended` where the budget suspends or asks.
+        name, and so does the step's function when it runs again in this attempt. If the budget is exhausted,
+        it raises `Permanent`, or `Suspended` where the budget suspends or asks.
         """
+        named = None
         if key is None:
-            step = (_inside.get() or ("",))[-1]
-            n = self._reserved.get((budget, step), 0)
-            self._reserved[budget, step] = n + 1
-            key = f"{step}#{n}"
+            named = self._next_reservation(budget)
+            key = named[1]
         if len(key) > MAX_KEY:
             key = hash_of(key)
         body = {"item_id": self.item_id, **self._fence(), "amount": amount, "key": key, **rules.body_of(options)}
@@ -367,7 +369,17 @@ class Context:
         except BudgetExhaustedError as e:
             self._exhausted(amount, e)
             raise
-        return Reservation(self, got["reservation"], budget, got["amount"])
+        return Reservation(self, got["reservation"], budget, got["amount"], named)
+
+    def _next_reservation(self, budget: str) -> tuple[str, str]:
+        """The budget and the key of a reservation that has no key of the caller's."""
+        step = (_inside.get() or ("",))[-1]
+        counts = self._reserved.setdefault(step, {})
+        while True:
+            n = counts.get(budget, 0)
+            counts[budget] = n + 1
+            if (named := (budget, f"{step}#{n}")) not in self._settled:
+                return named
 
     def _exhausted(self, amount: int, e: BudgetExhaustedError) -> None:
         """Does what an exhausted budget asks."""
@@ -585,8 +597,11 @@ class _Turn:
 class Reservation:
     """An amount of a budget that is reserved."""
 
-    def __init__(self, context: Context, id: str, budget: str, amount: int) -> None:
+    def __init__(
+        self, context: Context, id: str, budget: str, amount: int, named: tuple[str, str] | None = None
+    ) -> None:
         self._context = context
+        self._named = named
         self.id = id
         self.budget = budget
         self.amount = amount
@@ -597,6 +612,8 @@ class Reservation:
         body = {"item_id": c.item_id, **c._fence(), "reservation": self.id, "amount": amount}
         with _trace.budget("settle", self.budget, amount, c.item_id):
             c._send("settle_budget", self.budget, body, others=True, despite=True)
+        if self._named is not None:
+            c._settled.add(self._named)
         c._costs.add(self.budget, amount)
 
 
