@@ -194,6 +194,13 @@ func (e *Engine) SignAfter(ctx context.Context, size int64) error {
 	return err
 }
 
+// ForgetLimits has this process read the limits of queues again, as after some seconds.
+func (e *Engine) ForgetLimits() {
+	e.limits.mu.Lock()
+	defer e.limits.mu.Unlock()
+	e.limits.known = map[string]*namespaceLimits{}
+}
+
 // ForgetGates has this process read the numbers of keys again, as after some minutes.
 func (e *Engine) ForgetGates() { e.limits.forgetGates() }
 

@@ -236,6 +236,9 @@ func (w *concurrentWalk) holdLimited(draw *rand.Rand, held *walkHeld, older bool
 	w.finishAll(w.Context(), w.p.Service) // what the calls left
 	if older {
 		w.limitNow(0)
+		for _, e := range w.engines { // the claim of one that still knows of limits would share their row, and hold up their change
+			e.ForgetLimits()
+		}
 	} else {
 		w.limitNow(1 + draw.IntN(2))
 	}
