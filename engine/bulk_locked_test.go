@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -37,5 +38,27 @@ func TestABulkCallGoesOnBesideALockedTask(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		})
+	}
+}
+
+// A call whose last task stays locked gives its place to others for a while.
+func TestABulkCallOfALockedTaskMakesRoom(t *testing.T) {
+	p, _ := onPostgres(t)
+	ctx := t.Context()
+	createMany(t, p, "t", 3)
+	g := newGate(t, p)
+	g.close("SELECT FROM tasks WHERE id = (SELECT id FROM tasks WHERE type = 't' ORDER BY id LIMIT 1) FOR UPDATE")
+	task := need[pawl.Task](t)(p.Engine.Bulk(ctx, pawl.BulkCall{Verb: pawl.BulkCancel, Filter: pawl.BulkFilter{Type: pawl.Texts{"t"}}}))
+	soon(t, "make room", p.Engine.RunBulks)
+	it := p.Items(task.ID)[0]
+	if it.State != pawl.ItemScheduled {
+		t.Fatalf("the call is %s", it.State)
+	}
+	g.open()
+	p.Advance(10 * time.Second)
+	need[pawl.SweepStats](t)(p.Service.Sweep(ctx))
+	ok(t, p.Engine.RunBulks(ctx))
+	if r := bulkResult(t, p, task.ID); r.Changed != 3 || r.Matched != 3 || r.Failed != 0 {
+		t.Errorf("%+v", r)
 	}
 }

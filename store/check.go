@@ -220,11 +220,12 @@ func (c *checking) file(ctx context.Context) (sound bool, err error) {
 
 // pageAfter returns the last task of the page of at least n items behind a task.
 func (c *checking) pageAfter(ctx context.Context, after string, n int) (until string, err error) {
-	until = LastTask
-	return until, c.db.View(ctx, func(ctx context.Context, tx Tx) error {
+	err = c.db.View(ctx, func(ctx context.Context, tx Tx) error {
+		until = LastTask
 		_, err := Row(ctx, tx, []any{(*TaskID)(&until)}, checkSQL["page of tasks"], TaskID(after), n)
 		return err
 	})
+	return until, err
 }
 
 // page checks the rules about the tasks of one page, and with the first page those about the whole database.

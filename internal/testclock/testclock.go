@@ -28,6 +28,8 @@ const (
 	suffix = ".test-clock" // of the file beside the database that has its time
 	grace  = time.Second   // how much later than asked Advance still does what falls due
 	most   = pawl.MaxDelay // of one Advance
+
+	mostBody = 1 << 10 // of a request, in bytes
 )
 
 // Clock is a clock that only Advance moves. It is safe for concurrent use.
@@ -148,7 +150,7 @@ func (c *Clock) answer(r *http.Request, t Ticker) (any, error) {
 	if r.Method != http.MethodPost {
 		return nil, &pawl.Error{Code: pawl.CodeNotFound, Op: "advance", Message: "the clock is moved by POST"}
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody))
 	if err != nil {
 		return nil, err
 	}

@@ -78,15 +78,16 @@ func limits(statement, lock time.Duration) []setting {
 	return []setting{{"statement_timeout", fmt.Sprint(statement.Milliseconds())}, {"lock_timeout", fmt.Sprint(lock.Milliseconds())}}
 }
 
-// own returns the beginning of a transaction that has limits of its own (0 = those of its kind).
+// own returns the beginning of a transaction that has limits of its own (0 = that of its kind).
 func (s *settings) own(kind txKind, statement, lock time.Duration) pgx.TxOptions {
+	var some []setting
+	for _, l := range limits(statement, lock) {
+		if l.value != "0" {
+			some = append(some, l)
+		}
+	}
 	begin := s.begin[kind]
-	if statement > 0 {
-		begin.BeginQuery += "; " + strings.TrimSuffix(set("SET LOCAL", limits(statement, 0)[:1]), "; ")
-	}
-	if lock > 0 {
-		begin.BeginQuery += "; " + strings.TrimSuffix(set("SET LOCAL", limits(0, lock)[1:]), "; ")
-	}
+	begin.BeginQuery = strings.TrimSuffix(begin.BeginQuery+"; "+set("SET LOCAL", some), "; ")
 	return begin
 }
 

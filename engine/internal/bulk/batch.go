@@ -294,13 +294,13 @@ func (r *run) goOn(ctx context.Context) error {
 }
 
 // rest changes the tasks that other transactions have locked so far, as soon as they are free. If none becomes free for
-// the time of a lease, the call makes room for others.
+// bulkHeld, the call makes room for others.
 func (r *run) rest(ctx context.Context) error {
 	least, since := len(r.state.Apart), clock.Now()
 	for len(r.state.Apart) > 0 {
 		if n := len(r.state.Apart); n < least {
 			least, since = n, clock.Now()
-		} else if clock.Now().Sub(since) > bulkLease*time.Second {
+		} else if clock.Now().Sub(since) > bulkHeld {
 			return errHeld
 		}
 		select {

@@ -20,6 +20,7 @@ const (
 	bulkLease   = 30                    // seconds
 	bulkPoll    = 5 * time.Second       // how often Run looks for bulk calls of other processes
 	bulkReport  = 2 * time.Second       // how often progress is told
+	bulkHeld    = 5 * time.Second       // how long the last tasks may stay locked before the call makes room for others
 	InSweep     = 10 * time.Second      // how long a sweep works on bulk calls
 	bulkTime    = 40 * time.Millisecond // that a transaction is to take: batches grow and shrink towards it
 	bulkFirst   = 16                    // tasks of the first batch
@@ -172,7 +173,7 @@ func (r *run) run(ctx context.Context) {
 	case ctx.Err() != nil, err == errHeld:
 		call := pawl.ReleaseCall{Fence: r.fence}
 		if err == errHeld {
-			call.DelaySeconds = bulkLease
+			call.DelaySeconds = int(bulkHeld / time.Second)
 		}
 		rs, failed := r.tasks.Release(context.WithoutCancel(within), []pawl.ReleaseCall{call})
 		if failed = cmp.Or(failed, firstError(rs)); failed != nil {

@@ -1,11 +1,11 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { pawl, type Pawl, type PawlOptions } from "./client.ts";
+import { freePort } from "./port.ts";
 
 export { crashAfter, eachCrash, runOne, type Crash, type CrashOptions, type Handlers, type Item } from "./crashes.ts";
 
@@ -168,15 +168,4 @@ function runs(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const s = createServer();
-    s.on("error", reject);
-    s.listen(0, "127.0.0.1", () => {
-      const { port } = s.address() as AddressInfo;
-      s.close(() => resolve(port));
-    });
-  });
 }

@@ -9,7 +9,8 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { chromium, type Page } from "playwright-core";
 import { must, pawl, type Message } from "../src/index.ts";
-import { databases, freePort, Fixture, until } from "./fixture.ts";
+import { freePort } from "../src/port.ts";
+import { databases, Fixture, until } from "./fixture.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../../..");
