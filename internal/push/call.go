@@ -41,6 +41,7 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again tim
 			p.renew(calling, stop, lease)
 		}
 	}()
+	begun := clock.Now()
 	status, body, after, err := post(calling, l, lease)
 	cause := context.Cause(calling)
 	stop(nil)
@@ -57,7 +58,7 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again tim
 		})
 		return again
 	}
-	l.circuit.note(err == nil && status < 500, clock.Now())
+	l.circuit.note(err == nil && status < 500, begun, clock.Now())
 	return p.settle(ctx, lease, status, body, after, err)
 }
 
