@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -116,7 +117,7 @@ func (p *Pusher) settle(ctx context.Context, lease pawl.Lease, status int, body 
 		again := status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 		message := fmt.Sprintf("the callee answered %d", status)
 		if len(body) > 0 {
-			message += ": " + string(bytes.ToValidUTF8(body[:min(len(body), maxMessage)], nil))
+			message += ": " + string(body[:min(len(body), maxMessage)])
 		}
 		return p.fail(ctx, lease, pawl.Failure{Code: "http_" + strconv.Itoa(status), Message: message}, again, after)
 	}
@@ -140,6 +141,7 @@ func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) 
 
 // fail fails the attempt, and returns when the item is due again.
 func (p *Pusher) fail(ctx context.Context, lease pawl.Lease, why pawl.Failure, again bool, after time.Duration) (due time.Time) {
+	why.Message = strings.ReplaceAll(strings.ToValidUTF8(why.Message, ""), "\x00", "\uFFFD") // no other text is accepted
 	call := pawl.FailCall{Fence: lease.Fence(), Error: why, Retryable: &again}
 	if ms := after.Milliseconds(); again && ms > 0 {
 		call.RetryAfterMS = &ms

@@ -88,6 +88,7 @@ func TestWhatAnAnswerDoes(t *testing.T) {
 		"refused":               {status: 422, body: "no such page", state: pawl.ItemFailed, code: "http_422"},
 		"redirected":            {status: 302, state: pawl.ItemFailed, code: "http_302"},
 		"not found":             {status: 404, state: pawl.ItemFailed, code: "http_404"},
+		"refused, and U+0000":   {status: 404, body: "a\x00b", state: pawl.ItemFailed, code: "http_404"},
 		"a time-out of its own": {status: 408, state: pawl.ItemScheduled, code: "http_408"},
 		"too early":             {status: 425, state: pawl.ItemScheduled, code: "http_425"},
 		"too many":              {status: 429, header: "90", state: pawl.ItemScheduled, code: "http_429"},
