@@ -201,7 +201,8 @@ func (p *Pusher) claim(ctx context.Context, l *line, limit, wait int) ([]pawl.Le
 }
 
 // Once calls the workers once for what is queued, up to the bound of calls for each type, and
-// returns when the calls have ended. again is when to call next; zero = nothing is known to be left.
+// returns when the calls have ended. again is when to call next: at once if a call has ended, because what waited for its
+// item may be queued now. Zero = nothing is left.
 func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err error) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -213,16 +214,24 @@ func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err e
 			continue
 		}
 		limit := l.circuit.most(p.o.Calls)
-		leases, claimed := p.claim(ctx, l, limit, 0)
+		var next time.Time // by a rate limit
+		leases, claimed := p.claim(pawl.WithNextAt(ctx, &next), l, limit, 0)
 		if err = cmp.Or(err, claimed); claimed != nil {
 			continue
 		}
 		if len(leases) == limit {
-			note(&mu, &again, now)
+			next = now
 		}
+		note(&mu, &again, next)
 		pushed += int64(len(leases))
 		for _, lease := range leases {
-			running.Go(func() { note(&mu, &again, p.call(context.WithoutCancel(ctx), l, lease)) })
+			running.Go(func() {
+				next := clock.Now()
+				if p.call(context.WithoutCancel(ctx), l, lease) {
+					next = lease.LeaseExpiresAt
+				}
+				note(&mu, &again, next)
+			})
 		}
 	}
 	running.Wait()
