@@ -34,6 +34,7 @@ type delivery struct {
 	restart        bool      // the database went back in time: take the relay again and read its new position
 	idle           bool      // of Once: nothing is left to send now
 	retry          time.Time // of Once: when what has failed may be sent again, zero if nothing has
+	batches        int       // that were sent
 	accepted       int64     // events that the sink has accepted or refused for good
 	failures       int       // consecutive batches of which the sink accepted nothing
 	notBefore      time.Time // when the next batch may be sent
@@ -94,7 +95,7 @@ func (t *delivery) step(ctx context.Context) {
 	}
 	var batch []*entry
 	if !t.notBefore.After(now) {
-		batch = t.window.nextBatch(now, limit)
+		batch = t.window.nextBatch(now, limit, t.failures > 0)
 	}
 	if err := t.check(ctx, batch); err != nil {
 		t.feedFailed(ctx, err)
@@ -198,8 +199,9 @@ func (t *delivery) send(ctx context.Context, batch []*entry) []error {
 		cancel()
 	})()
 	messages := make([]Message, len(batch))
+	t.batches++
 	for i, e := range batch {
-		messages[i] = e.message
+		messages[i], e.tried = e.message, t.batches
 	}
 	end := t.traced(ctx, messages)
 	results := t.sink.Sink.Send(sending, messages)
@@ -239,8 +241,8 @@ func (t *delivery) handleResults(ctx context.Context, batch []*entry, results []
 		if e.done {
 			continue
 		}
-		if !e.tried {
-			e.tried, e.accepted = true, before
+		if !e.failed {
+			e.failed, e.accepted = true, before
 		}
 		others := t.accepted > e.accepted // were accepted since e was last tried
 		e.accepted = t.accepted
