@@ -54,7 +54,7 @@ func TestTheExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			pusher, err := New(Options{Service: p.Service, Log: quiet,
-				Targets: map[string]Target{typ: {URL: strings.TrimSpace(url), Secret: secret, AllowPrivate: true}}})
+				Targets: map[string]Target{typ: {URL: strings.TrimSpace(url), Secrets: []string{secret}, AllowPrivate: true}}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,10 +21,12 @@ import (
 
 // Target is where the items of a type are sent.
 type Target struct {
-	URL            string
-	Secret         string // signs each request: whsec_ and the base64 of 24 to 64 bytes
-	AllowPrivate   bool   // the address may be one that is not public
-	TimeoutSeconds int    // of a call; 0 = 30, at most 3600
+	URL string
+	// Secrets sign each request, each with a signature of its own: whsec_ and the base64 of 24 to 64 bytes. To rotate a
+	// secret, give the new and the old one.
+	Secrets        []string
+	AllowPrivate   bool // the address may be one that is not public
+	TimeoutSeconds int  // of a call; 0 = 30, at most 3600
 }
 
 // Options of a Pusher; Service and Targets are required.
@@ -81,10 +83,10 @@ func New(o Options) (*Pusher, error) {
 		if t.TimeoutSeconds < 1 || t.TimeoutSeconds > maxTimeout {
 			return nil, pawl.Invalid("/push/"+typ+"/timeout_seconds", "must be 1 to %d", maxTimeout)
 		}
-		if t.Secret == "" {
+		if len(t.Secrets) == 0 {
 			return nil, pawl.Invalid("/push/"+typ+"/secret", "is required: it signs each call")
 		}
-		poster, err := webhook.NewPoster(webhook.Options{URL: t.URL, Secrets: []string{t.Secret}, AllowPrivate: t.AllowPrivate,
+		poster, err := webhook.NewPoster(webhook.Options{URL: t.URL, Secrets: t.Secrets, AllowPrivate: t.AllowPrivate,
 			Timeout: time.Duration(t.TimeoutSeconds) * time.Second}, o.Calls)
 		if err != nil {
 			return nil, pawl.Invalid("/push/"+typ, "%s", strings.ReplaceAll(pawl.FieldsOf(err)[0].Message, "a webhook", "a target"))
