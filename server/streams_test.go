@@ -88,6 +88,20 @@ func TestAClosedStreamOutlivesItsChunks(t *testing.T) {
 	})
 }
 
+// A stream has no worker: it is not stalled, however long nothing is appended.
+func TestAnIdleStreamIsNotStalled(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/idle", "said", plainText()...)
+		h.p.Advance(2 * time.Minute)
+		if got := h.do(200, "GET", "/v1/messages?stalled=true", "").items(); len(got) != 0 {
+			t.Errorf("stalled: %v", got)
+		}
+		if s, err := h.p.Service.Stats(t.Context()); err != nil || s.Streaming != 1 || s.Stalled != 0 {
+			t.Errorf("%d streaming, %d stalled, %v", s.Streaming, s.Stalled, err)
+		}
+	})
+}
+
 // A deleted stream is gone with its task. One with forks keeps its name until the last of them goes.
 func TestADeletedStreamGoesWithItsForks(t *testing.T) {
 	eachBlobServer(t, func(t *testing.T, h *testServer) {
