@@ -31,7 +31,6 @@ var errEnough = errors.New("enough was read")
 // streamPage is what was read of a message.
 type streamPage struct {
 	epoch    int64
-	from     int64
 	next     int64 // the chunk after the last one that was read
 	head     int64 // the chunks that the message had
 	ended    bool  // and it gets no more
@@ -47,9 +46,9 @@ func (p *streamPage) upToDate() bool { return p.next >= p.head }
 func (p *streamPage) add(f pawl.MessageFrame, size *int, most int) bool {
 	if f.Snapshot != nil {
 		p.snapshot = true
-		p.next = f.Snapshot.Offset
 		p.frames = append(p.frames, f)
-		p.chunks = append(p.chunks, partsFrom(f.Snapshot, p.from)...)
+		p.chunks = append(p.chunks, partsFrom(f.Snapshot, p.next)...)
+		p.next = f.Snapshot.Offset
 		return true
 	}
 	if f.Abandoned != nil {
@@ -86,7 +85,7 @@ func (s *server) streamPage(ctx context.Context, id string, from int64, most int
 // waitedPage is streamPage that waits for a chunk, until ctx ends.
 func (s *server) waitedPage(ctx context.Context, id string, from int64, most int, wait bool) (p streamPage, err error) {
 	size := 0
-	p.from, p.next = from, from
+	p.next = from
 	err = s.svc.FollowMessage(ctx, id, from-1, func(f pawl.MessageFrame) error {
 		switch {
 		case f.Begin != nil:
@@ -416,7 +415,7 @@ func (e *streamEvents) frame(f pawl.MessageFrame) ([]byte, error) {
 	case f.End != nil:
 		closed = true
 	default:
-		p := streamPage{epoch: f.Epoch, from: e.next, next: e.next}
+		p := streamPage{epoch: f.Epoch, next: e.next}
 		size := 0
 		p.add(f, &size, 0)
 		content, err := e.view.content(&p)

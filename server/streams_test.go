@@ -102,6 +102,41 @@ func TestAnIdleStreamIsNotStalled(t *testing.T) {
 	})
 }
 
+// retired shows a message whose chunks are removed after a reader has got the first one.
+type retired struct{ pawl.Service }
+
+func (s retired) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
+	return s.Service.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
+		if len(f.Chunks) < 2 {
+			return fn(f)
+		}
+		m, err := s.GetMessage(ctx, id)
+		if err == nil {
+			f.Chunks = f.Chunks[:1]
+			err = fn(f)
+		}
+		if err == nil {
+			err = fn(pawl.MessageFrame{Epoch: f.Epoch, Offset: m.Offset, Snapshot: &m})
+		}
+		return err
+	})
+}
+
+// Content is read once, also if the chunks are removed during the read.
+func TestAStreamIsReadOnceWhileItsChunksAreRemoved(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/j", `[1,2,3]`, "Stream-Closed", "true")
+		other := &testServer{t, h.p, serve(t, retired{h.p.Service}, server.Options{})}
+		if r := other.do(200, "GET", "/v1/streams/j", ""); r.text != "[1,2,3]" {
+			t.Errorf("read %s", r.text)
+		}
+		r := other.do(200, "GET", "/v1/streams/j?offset=-1&live=sse", "")
+		if strings.Count(r.text, "event: data") != 2 || !strings.Contains(r.text, "[2,3]") {
+			t.Errorf("as events %s", r.text)
+		}
+	})
+}
+
 // A deleted stream is gone with its task. One with forks keeps its name until the last of them goes.
 func TestADeletedStreamGoesWithItsForks(t *testing.T) {
 	eachBlobServer(t, func(t *testing.T, h *testServer) {
