@@ -252,6 +252,39 @@ func TestACancelledStreamIsClosed(t *testing.T) {
 	})
 }
 
+// A stream whose task was cancelled expires and is deleted as others are, also one with forks.
+func TestACancelledStreamIsRemoved(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		for _, name := range []string{"read", "made", "appended", "deleted"} {
+			h.do(201, "PUT", "/v1/streams/"+name, "a", plainText("Stream-TTL", "600")...)
+		}
+		h.do(201, "PUT", "/v1/streams/source", "abc", plainText()...)
+		h.do(201, "PUT", "/v1/streams/fork", "", plainText("Stream-Forked-From", "/v1/streams/source")...)
+		for _, task := range h.do(200, "GET", "/v1/tasks?type=stream", "").items() {
+			if task["title"] != "fork" {
+				h.do(200, "POST", "/v1/tasks/"+task["id"].(string)+":cancel", "")
+			}
+		}
+		h.p.Advance(5 * time.Minute)
+		h.do(200, "GET", "/v1/streams/read", "")
+		h.do(204, "POST", "/v1/streams/appended", "b", plainText()...) // the grace of its message is not over
+		h.p.Advance(15 * time.Minute)
+		h = &testServer{t, h.p, serve(t, h.p.Service, server.Options{})} // it has not read the clock yet
+		h.do(404, "GET", "/v1/streams/read", "")
+		h.do(201, "PUT", "/v1/streams/made", "anew", plainText()...)
+		h.do(404, "POST", "/v1/streams/appended", "b", plainText()...)
+		h.do(404, "DELETE", "/v1/streams/deleted", "")
+		h.do(204, "DELETE", "/v1/streams/source", "")
+		h.do(404, "GET", "/v1/streams/source", "")
+		h.do(201, "PUT", "/v1/streams/source", "anew", plainText()...)
+		if r := h.do(200, "GET", "/v1/streams/fork", ""); r.text != "abc" {
+			t.Errorf("the fork has %q", r.text)
+		}
+		h.do(204, "DELETE", "/v1/streams/fork", "")
+		h.do(200, "GET", "/v1/streams/source", "")
+	})
+}
+
 // A message that a worker writes is read as a stream: what was abandoned is said in its place.
 func TestAWorkersMessageIsAStream(t *testing.T) {
 	eachBlobServer(t, func(t *testing.T, h *testServer) {
