@@ -189,6 +189,46 @@ func TestTheTimeOfStreamsIsTheDatabases(t *testing.T) {
 	})
 }
 
+// neverRead reads no message until it is told to stop.
+type neverRead struct {
+	pawl.Service
+	begun chan struct{}
+}
+
+func (s neverRead) FollowMessage(ctx context.Context, _ string, _ int64, _ func(pawl.MessageFrame) error) error {
+	s.begun <- struct{}{}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A server that stops reads streams as before while it takes calls, and says of waits that it stops.
+func TestStreamsAreThereWhileTheServerStops(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		stopping, stop := context.WithCancel(t.Context())
+		late := &testServer{t, h.p, serve(t, h.p.Service, server.Options{Stopping: stopping})}
+		slow := neverRead{h.p.Service, make(chan struct{}, 1)}
+		silent := &testServer{t, h.p, serve(t, slow, server.Options{Stopping: stopping})}
+		h.do(201, "PUT", "/v1/streams/s", "said", plainText()...)
+		var waits sync.WaitGroup
+		waits.Go(func() { silent.do(503, "GET", "/v1/streams/s?offset=-1&live=long-poll", "") })
+		<-slow.begun
+		stop()
+		waits.Wait()
+		for range 40 {
+			if r := late.do(200, "GET", "/v1/streams/s", ""); r.text != "said" {
+				t.Errorf("read %q up to %s", r.text, r.next())
+			}
+		}
+		end := h.do(200, "HEAD", "/v1/streams/s", "").next()
+		for _, offset := range []string{"-1", "now"} {
+			r := late.ask("", "GET", "/v1/streams/s?live=long-poll&offset="+offset, "")
+			if r.StatusCode/100 == 2 && r.next() != end || r.StatusCode/100 != 2 && r.StatusCode != 503 {
+				t.Errorf("a wait from %s: %d up to %s", offset, r.StatusCode, r.next())
+			}
+		}
+	})
+}
+
 // heldAppends holds the first append until it is told to go on.
 type heldAppends struct {
 	pawl.Service
