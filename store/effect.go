@@ -274,8 +274,8 @@ func OpenEffectOf(ctx context.Context, tx Tx, itemID string, attempt int) (id st
 }
 
 // KeepSending extends the lease of a gate. It returns false if the effect is not open for it any more.
-func KeepSending(ctx context.Context, tx Tx, namespace, id string, f pawl.Fence, until int64) (bool, error) {
-	n, err := tx.Exec(ctx, effectSQL["keep sending"], id, namespace, until, f.WorkerID, f.Attempt)
+func KeepSending(ctx context.Context, tx Tx, namespace, id string, c *pawl.KeepEffectCall, apiKey string, until int64) (bool, error) {
+	n, err := tx.Exec(ctx, effectSQL["keep sending"], id, namespace, until, ItemID(c.ItemID), c.WorkerID, c.Attempt, apiKey)
 	return n == 1, err
 }
 
