@@ -55,7 +55,7 @@ func (c *call) request(ctx context.Context, key string) *http.Request {
 		out, _ = http.NewRequestWithContext(ctx, http.MethodGet, c.u.base.String(), http.NoBody) // its path is none: it is refused there
 		return out
 	}
-	out.Header = passed(c.r.Header)
+	out.Header = c.u.passed(c.r.Header)
 	copyHeaders(out.Header, c.u.headers)
 	if key != "" && c.u.KeyHeader != "" {
 		out.Header.Set(c.u.KeyHeader, key)

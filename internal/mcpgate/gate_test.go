@@ -386,7 +386,8 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 	b.end()
 	for pattern, tool := range map[string]mcpgate.Tool{"[": {}, "a": {Amount: 1}, "b": {Budget: "eur"},
 		"c": {Budget: "eur", AmountAt: "n"},
-		"f": {Charge: []string{"/n"}}, "g": {Budget: "eur", Amount: 1, Charge: []string{"n"}}, "d": {AmountAt: "/n"}, "e": {Budget: "eur", Amount: 1, AmountAt: "/n"}} {
+		"f": {Charge: []string{"/n"}}, "g": {Budget: "eur", Amount: 1, Charge: []string{"n"}},
+		"d": {AmountAt: "/n"}, "e": {Budget: "eur", Amount: 1, AmountAt: "/n"}} {
 		if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{pattern: tool}}); err == nil {
 			t.Errorf("the rule %s %+v is accepted", pattern, tool)
 		}

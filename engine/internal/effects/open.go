@@ -39,6 +39,11 @@ func Open(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) 
 	if err == nil && send && call.Approve && f.Approval == store.EffectNeedsNone { // it was opened without
 		err, send = ask(ctx, tx, g, &f), false
 	}
+	known := f.Opened(g.WorkerID, "") && (g.By.Key == "" || f.Opened("", g.By.Key))
+	if err == nil && f.Approval == store.EffectAsked && !known { // it may not approve it either
+		f.AskedBy(store.EffectSender{ItemID: g.ItemID, WorkerID: g.WorkerID, Attempt: g.Attempt, Key: g.By.Key})
+		err = f.Write(ctx, tx)
+	}
 	if err != nil || !send {
 		return answer(&f, false), nil, err
 	}
