@@ -3,9 +3,12 @@ package sweep_test
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -81,4 +84,38 @@ func TestAPlainTaskThatChangesMeanwhile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// PostgreSQL: a key of a task, or of its item, that is begun while the task is removed waits for the removal and finds no
+// task.
+func TestAKeyWaitsForTheRemoval(t *testing.T) {
+	each(t, func(h *fixture) {
+		if h.Database != pawltest.Postgres {
+			return // SQLite has one writer at a time
+		}
+		ids := h.solos(2, 1)
+		h.complete(h.claim(2)...)
+		h.Advance(31 * day)
+		ended := make(chan error, 2)
+		slow := &slowDB{DB: h.DB, before: func() {
+			for _, k := range []pawl.KeyBegin{{Key: "a", TaskID: ids[0]}, {Key: "b", ItemID: strings.Replace(ids[1], "tsk_", "itm_", 1)}} {
+				k.Scope = "s"
+				go func() {
+					rs, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{k})
+					if err == nil {
+						err = rs[0].Err
+					}
+					ended <- err
+				}()
+			}
+			for len(ended) == 0 && h.count("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = "+
+				"current_setting('application_name')") < 2 {
+				time.Sleep(time.Millisecond)
+			}
+		}}
+		h.OK(h.server(slow).Retire(h.Context(), ids...))
+		for range 2 {
+			h.same(pawl.CodeOf(<-ended), pawl.CodeInvalid, "a key that is begun while its task goes")
+		}
+	})
 }
