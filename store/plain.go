@@ -87,7 +87,7 @@ type PlainEvent struct {
 func ReadPlain(ctx context.Context, tx Tx, taskIDs []string, grow func(bytes int) error) (map[string]*PlainTask, error) {
 	r := plainReader{tasks: make(map[string]*PlainTask, len(taskIDs)), grow: grow, rows: make([]byte, 0, len(taskIDs)*plainBytes)}
 	for i := range plainTables {
-		if err := r.read(ctx, tx, &plainTables[i], TaskList(taskIDs)); err != nil {
+		if err := r.read(ByKeys(ctx), tx, &plainTables[i], TaskList(taskIDs)); err != nil { // also before there are statistics
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ type plainPiece struct {
 const noActor = -1
 
 // plainBytes are what the rows of a small task take.
-const plainBytes = 2 << 10
+const plainBytes = 4 << 10
 
 // plainTable says how the rows of a table are read. The statement selects the columns, then the number of the actor.
 type plainTable struct {

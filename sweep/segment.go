@@ -128,6 +128,7 @@ func (r *segmentReads) readPlain(ctx context.Context, tx store.Tx, tasks []strin
 	if err != nil {
 		return err
 	}
+	numbers := make([]int64, 0, 4*len(tasks))
 	for _, id := range tasks {
 		task := read[id]
 		if task == nil {
@@ -138,11 +139,11 @@ func (r *segmentReads) readPlain(ctx context.Context, tx store.Tx, tasks []strin
 		a := archived{}
 		a.TaskID, a.Namespace, a.CreatedAt = id, task.Namespace, time.UnixMicro(r.now).UTC()
 		t.tasks, t.lines, t.events = append(t.tasks, a), append(t.lines, task.Lines), append(t.events, task.Events...)
-		ids := make([]int64, len(task.Events))
-		for i, e := range task.Events {
-			ids[i] = e.ID
+		from := len(numbers)
+		for _, e := range task.Events {
+			numbers = append(numbers, e.ID)
 		}
-		r.events[id] = ids
+		r.events[id] = numbers[from:len(numbers):len(numbers)]
 	}
 	return nil
 }
