@@ -11,5 +11,5 @@ CREATE TRIGGER finished_items_no_delete BEFORE DELETE ON pawl.finished_items FOR
 
 -- A foreign key asked for each task that was removed whether a row refers to it. The rows are unlinked or removed
 -- before, and a call that adds one keeps its task.
-ALTER TABLE pawl.idempotency_keys DROP CONSTRAINT idempotency_keys_task_id_fkey;
-ALTER TABLE pawl.provenances DROP CONSTRAINT provenances_task_id_fkey;
+ALTER TABLE pawl.idempotency_keys DROP CONSTRAINT IF EXISTS idempotency_keys_task_id_fkey;
+ALTER TABLE pawl.provenances DROP CONSTRAINT IF EXISTS provenances_task_id_fkey;
