@@ -95,7 +95,7 @@ async def pydantic_ai(ctx: pawl.AsyncContext, job: dict[str, Any]) -> str:
             return ModelResponse(parts=[TextPart("paid")])
         return ModelResponse(parts=[ToolCallPart("pay_order", {}, tool_call_id="p1")])
 
-    agent = Agent(FunctionModel(answer), name="payer")
+    agent = Agent(FunctionModel(answer), name="payer", capabilities=[pawl.pydantic_ai.PawlDurability()])
 
     @agent.tool_plain
     async def pay_order() -> str:
