@@ -1,4 +1,4 @@
-"""A process of agents that pay. First each dies in a process of its own, at its point; then one worker goes on with all."""
+"""Agents that pay. First each dies in a process of its own, at its point; then one worker goes on with all."""
 
 from __future__ import annotations
 
