@@ -73,7 +73,7 @@ api-proxy: ## api-lint, and check every answer of the client's suite against the
 mutants: ## plant the faults of internal/mutants/patches, one at a time, and see that a test fails; ONLY=name for one, BASE=revision
 	go run ./internal/mutants -only "$(ONLY)" -base "$(BASE)"
 
-conformance: ## the MCP suite against the MCP layer, both revisions; brings its own Node
+conformance: ## the MCP suite against the MCP layer, alone and with the gate in between, both revisions; brings its own Node
 	./mcp/conformance/suite.sh
 
 mcp-clients: ## a task's whole life through two other MCP clients; brings its own Node
