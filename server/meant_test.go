@@ -57,6 +57,10 @@ func TestNamesThatMayBeMeant(t *testing.T) {
 				t.Errorf("without the role reader, %s %s: %s", c.method, c.path, got.text)
 			}
 		}
+		every := h.ask(all, "GET", "/v1/tasks", "", "Pawl-Namespace", "*")
+		if every.StatusCode != 400 || !strings.Contains(every.text, "name one namespace") {
+			t.Errorf("in all namespaces: %s", every.text)
+		}
 		if got := h.ask(ours, "DELETE", "/v1/relays/hok", ""); strings.Contains(got.text, "hook") {
 			t.Errorf("a key of one namespace learns of relays: %s", got.text)
 		}
