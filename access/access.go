@@ -305,6 +305,9 @@ func (p Pass) May(role string, global bool) error {
 // worker. A key of all namespaces may name any actor; a principal may not.
 func (p Pass) Caller(role string) (pawl.Caller, error) {
 	k, asked := p.Key, p.Asked
+	if asked.Namespace == pawl.AnyNamespace {
+		return asked, pawl.NoNamespace()
+	}
 	if k == nil {
 		return asked, nil
 	}
