@@ -26,11 +26,12 @@ func Schema(ctx context.Context, url string, o Options) (m store.Migrator, done 
 }
 
 // SchemaSQL returns exactly the SQL that the migrations after number from run. The
-// dialect is sqlite or postgres. schema is PostgreSQL's schema; "" = pawl.
+// dialect is sqlite or postgres. schema is PostgreSQL's schema, "" = pawl, or
+// the prefix of the tables in SQLite.
 func SchemaSQL(dialect, schema string, from int64) (string, error) {
 	switch dialect {
 	case "sqlite":
-		return sqlite.SQL(from)
+		return sqlite.SQL(schema, from)
 	case "postgres":
 		return postgres.SQL(schema, from)
 	}

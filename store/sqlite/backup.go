@@ -43,7 +43,7 @@ func Backup(ctx context.Context, from store.DB, dest string,
 	if err := d.copyTo(ctx, partial.Name()); err != nil {
 		return err
 	}
-	if err := markCopy(partial.Name()); err != nil {
+	if err := d.markCopy(partial.Name()); err != nil {
 		return err
 	}
 	if err := partial.Sync(); err != nil {
@@ -71,7 +71,7 @@ func notOnDisk(err error) error {
 // copyTo copies the database on a connection of its own, because the readers' connections
 // cannot write.
 func (d *db) copyTo(ctx context.Context, path string) error {
-	c, err := openConn(d.path, false, writerPragmas)
+	c, err := d.open(writerPragmas)
 	if err != nil {
 		return classify(err)
 	}
