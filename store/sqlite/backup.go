@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	direct "zombiezen.com/go/sqlite"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
@@ -77,6 +79,39 @@ func (d *db) copyTo(ctx context.Context, path string) error {
 	}
 	defer c.close()
 	c.watch(ctx)
+	if d.prefix != "" {
+		return copyPages(ctx, c, path)
+	}
 	_, err = c.exec("VACUUM INTO $1", path)
 	return classify(err)
 }
+
+// copyPages copies a file of the application page by page, which needs none of the functions and collations
+// that its tables may use. The pages are those of one snapshot.
+func copyPages(ctx context.Context, from *conn, path string) error {
+	to, err := openConn(path, true, nil)
+	if err != nil {
+		return classify(err)
+	}
+	defer to.close()
+	if _, err := from.exec("BEGIN"); err != nil {
+		return classify(err)
+	}
+	if err := from.row([]any{new(int64)}, "SELECT COUNT(*) FROM sqlite_schema"); err != nil {
+		return classify(err)
+	}
+	b, err := direct.NewBackup(to.raw, "main", from.raw, "main")
+	if err != nil {
+		return classify(asSQLError(err))
+	}
+	defer b.Close()
+	for more := true; more && err == nil; {
+		if more, err = b.Step(copiedPages); err == nil {
+			err = ctx.Err()
+		}
+	}
+	return classify(asSQLError(err))
+}
+
+// copiedPages is how many pages a step of a copy has.
+const copiedPages = 2000

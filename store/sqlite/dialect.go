@@ -11,7 +11,12 @@ var rewrite = rewriter("")
 
 // rewriter is rewrite for tables with a prefix: pawl.tasks becomes pawl_tasks. This is the only mark of a name.
 func rewriter(prefix string) func(string) string {
-	return store.Rewriter(marks, append([]string{"pawl.", prefix}, words...)...)
+	own := []string{"pawl.", prefix}
+	if prefix != "" { // the other tables are not Pawl's, and may need functions of the application
+		own = append(own, "PRAGMA quick_check(20)", "SELECT q.quick_check FROM sqlite_schema s, pragma_quick_check(s.name) q\n"+
+			"WHERE s.type = 'table' AND s.name >= '"+prefix+"' AND s.name < '"+prefix+"~' LIMIT 20")
+	}
+	return store.Rewriter(marks, append(own, words...)...)
 }
 
 var marks = map[string]string{

@@ -22,7 +22,8 @@ var fences = store.Fences{
 	},
 	Last: func(context.Context, store.Tx) error { return nil }, // one transaction writes at a time
 	Renumber: func(ctx context.Context, tx store.Tx, table string, least int64) error {
-		_, err := tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = MAX(seq, $2) WHERE name = 'pawl.' || $1", table, least) // the rows have raised it
+		// The rows have raised it.
+		_, err := tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = MAX(seq, $2) WHERE name = 'pawl.' || $1", table, least)
 		return err
 	},
 	Draw: func(ctx context.Context, tx store.Tx, table string, n int) (out []int64, err error) {

@@ -75,6 +75,7 @@ func (d *db) markCopy(path string) error {
 		return classify(err)
 	}
 	defer c.close()
-	err = c.script(d.rewrite("DELETE FROM pawl.places; INSERT INTO pawl.places (kind, place, how, created_at) VALUES ('known', '{}', 'backup', 0)"))
+	err = c.script(d.rewrite("DELETE FROM pawl.places;\n" +
+		"INSERT INTO pawl.places (kind, place, how, created_at) VALUES ('known', '{}', 'backup', 0)"))
 	return classify(err)
 }

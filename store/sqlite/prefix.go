@@ -45,8 +45,8 @@ func checkPrefix(prefix string) error {
 	if prefix == "" || prefixes.MatchString(prefix) && !strings.HasPrefix(prefix, "sqlite_") {
 		return nil
 	}
-	return invalid("the prefix %q is not one: it has up to 30 lower-case letters, digits and _, begins with a letter or _, and not with sqlite_",
-		prefix)
+	return invalid("the prefix %q is not one: it has up to 30 lower-case letters, digits and _, begins with a letter or _, "+
+		"and not with sqlite_", prefix)
 }
 
 func (d *db) prepareFile(ctx context.Context) error {

@@ -85,7 +85,8 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		return nil, &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "there is no database " + path +
 			"; check its name, or create it with `pawl migrate up`"}
 	}
-	d := &db{path: path, prefix: o.Prefix, rewrite: rewriter(o.Prefix), log: o.Log, clock: newMonotonicClock(o.Clock, o.Log), wal: walLimit{bound: walBound, wait: walWait}}
+	d := &db{path: path, prefix: o.Prefix, rewrite: rewriter(o.Prefix), log: o.Log,
+		clock: newMonotonicClock(o.Clock, o.Log), wal: walLimit{bound: walBound, wait: walWait}}
 	if err := cmp.Or(createFile(path), d.prepareFile(ctx)); err != nil {
 		return nil, err
 	}
