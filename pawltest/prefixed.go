@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/pawl-work/pawl/engine"
@@ -15,9 +14,9 @@ import (
 // prefix begins the names of Pawl's tables in a Prefixed database.
 const prefix = "pawl_"
 
-// sqliteURL returns the URL of a file. With PAWL_TEST_PREFIXED=1, SQLite is Prefixed too.
+// sqliteURL returns the URL of a file.
 func (d Database) sqliteURL(path string) string {
-	if d == Prefixed || os.Getenv("PAWL_TEST_PREFIXED") == "1" {
+	if d == Prefixed {
 		return "sqlite:" + path + "?prefix=" + prefix
 	}
 	return "sqlite:" + path
@@ -62,7 +61,7 @@ func (d Database) migrate(path string) error {
 	if err == nil {
 		err = db.Close()
 	}
-	if err == nil && d.sqliteURL(path) != "sqlite:"+path {
+	if err == nil && d == Prefixed {
 		err = addApplication(path)
 	}
 	return err
