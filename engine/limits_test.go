@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -278,6 +279,43 @@ func TestTheLimitOfAWorkerHoldsForClaimsAtOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A waiting claim of a worker that has all it may have does not keep work from another worker's,
+// also if no notice of the work arrives.
+func TestAFullWorkerDoesNotPollForAll(t *testing.T) {
+	p, _ := onPostgres(t)
+	need[pawl.Queue](t)(p.Engine.SetQueue(t.Context(), "a", pawl.QueuePatch(`{"per_worker":1}`)))
+	need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "full", Types: []string{"a"}}, 1)
+	tries := make(chan struct{}, 1000)
+	deaf := p.Another(engine.Options{MaxConns: 3, PollInterval: 50 * time.Millisecond, Statement: func(query string) {
+		if strings.Contains(query, "queue_limits") {
+			select {
+			case tries <- struct{}{}:
+			default:
+			}
+		}
+	}})
+	if deaf.Hears() {
+		t.Fatal("it gets notices")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
+	defer cancel()
+	wait := func(worker string) ([]pawl.Lease, error) {
+		return deaf.Claim(ctx, pawl.ClaimRequest{WorkerID: worker, Types: []string{"a"}, WaitSeconds: 60})
+	}
+	full := started(func() error { _, err := wait("full"); return err })
+	need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+	for range 3 {
+		<-tries // the claim of the full worker polls
+	}
+	idle := need[[]pawl.Lease](t)(wait("idle"))
+	if len(idle) != 1 {
+		t.Errorf("the idle worker got %d items", len(idle))
+	}
+	cancel()
+	<-full
 }
 
 // A start is counted by the time at which the gate of its key was locked.
