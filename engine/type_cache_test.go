@@ -154,3 +154,20 @@ func TestTheLeaseOfARemovedTypeStays(t *testing.T) {
 		}
 	})
 }
+
+// A server that knew of no types cancels what a type says that was registered since.
+func TestAServerThatKnewNoTypesCancelsTheRest(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, b := t.Context(), p.Another(engine.Options{})
+		need[pawl.Task](t)(pawl.Create(ctx, b, pawl.NewTask{Type: "other"}))
+		need[pawl.TypeRef](t)(first(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "a", OnItemFailure: pawl.FailureCancel, MaxAttempts: 1}})))
+		task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Items: items(2)}))
+		leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, LeaseSeconds: 60}, 1)
+		p.Advance(2 * time.Minute)
+		b.AgeTypes()
+		need[pawl.SweepStats](t)(b.Sweep(ctx))
+		if got := need[pawl.Task](t)(b.GetTask(ctx, task.ID)); got.State != pawl.TaskFailed {
+			t.Errorf("the task is %s", got.State)
+		}
+	})
+}
