@@ -318,6 +318,42 @@ func TestAFullWorkerDoesNotPollForAll(t *testing.T) {
 	<-full
 }
 
+// An item that comes back from its back-off while a claim looks is not overtaken by a younger one.
+func TestAnItemThatComesBackMeanwhileIsNotOvertaken(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
+			p, _ := onPostgres(t)
+			ctx := t.Context()
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_key":{"pointer":"/t","order":"created"}}`)))
+			older := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
+			l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+			younger := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
+			need[pawl.Moved](t)(first(p.Engine.Fail(ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "no"}}})))
+			looks, back := 0, 0
+			claimer := p.Another(engine.Options{Statement: func(query string) {
+				if strings.Contains(query, "s.attempt > 0") || strings.Contains(query, "h.item_id\nFROM unnest($2::int[], $3::int[])") {
+					if looks++; looks == 2 { // it reads what is queued and what holds that up: the item moves in between
+						p.Advance(2 * time.Hour)
+						back = int(need[pawl.SweepStats](t)(p.Engine.Sweep(ctx)).Due)
+					}
+				}
+			}})
+			req := pawl.ClaimRequest{WorkerID: "w"}
+			if named {
+				req.TaskID = younger.ID
+			}
+			for _, l := range need[[]pawl.Lease](t)(claimer.Claim(ctx, req)) {
+				if l.TaskID != older.ID {
+					t.Error("the younger item was claimed first")
+				}
+			}
+			if back != 1 {
+				t.Errorf("%d items came back, after %d looks", back, looks)
+			}
+		})
+	}
+}
+
 // A start is counted by the time at which the gate of its key was locked.
 func TestARateCountsFromTheLockOfItsGate(t *testing.T) {
 	p, svc := onPostgres(t)
