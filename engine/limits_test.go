@@ -354,6 +354,37 @@ func TestAnItemThatComesBackMeanwhileIsNotOvertaken(t *testing.T) {
 	}
 }
 
+// A sweep removes what claims would look at in a queue that has no keys any more.
+func TestHintsOfAQueueWithoutKeysAreRemoved(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		for typ, after := range map[string]string{"none": `{"per_key":null}`, "plain": `{"per_key":null,"concurrency":5}`} {
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, typ, pawl.QueuePatch(`{"per_key":{"pointer":"/t","concurrency":1}}`)))
+			for i := range 3 {
+				need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask(typ, i)))
+			}
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, typ, pawl.QueuePatch(after)))
+			for _, l := range leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}, Limit: 3}, 3) {
+				ok(t, finish(p.Engine, l.Fence()))
+			}
+		}
+		count := func() (n int) {
+			ok(t, p.Engine.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
+				_, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.gate_hints")
+				return err
+			}))
+			return n
+		}
+		if count() == 0 {
+			t.Fatal("nothing was left")
+		}
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		if n := count(); n > 0 {
+			t.Errorf("%d rows are left", n)
+		}
+	})
+}
+
 // A start is counted by the time at which the gate of its key was locked.
 func TestARateCountsFromTheLockOfItsGate(t *testing.T) {
 	p, svc := onPostgres(t)

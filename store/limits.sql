@@ -226,8 +226,17 @@ WHERE (queue_id, at, gate, tx) IN (
 -- name: queues with hints
 SELECT l.queue_id
 FROM pawl.queue_limits l
-JOIN pawl.queues q ON q.id = l.queue_id
-WHERE q.limited IS NOT NULL AND EXISTS (SELECT 1 FROM pawl.gate_hints h WHERE h.queue_id = l.queue_id AND h.at = 0)
+WHERE EXISTS (SELECT 1 FROM pawl.gate_hints h WHERE h.queue_id = l.queue_id AND h.at = 0)
+
+-- name: drop hints
+DELETE FROM pawl.gate_hints
+WHERE (queue_id, at, gate, tx) IN (
+  SELECT h.queue_id, h.at, h.gate, h.tx
+  FROM pawl.gate_hints h
+  WHERE h.queue_id = $1 AND h.at >= 0
+  ORDER BY h.at, h.gate, h.tx
+  LIMIT $2
+  @skip)
 
 -- An item has the number of a gate that is gone.
 -- name: hint search
