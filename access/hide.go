@@ -44,10 +44,10 @@ func (p Pass) Payloads() bool {
 func (p Pass) Hides(r api.Route) bool { return !p.Payloads() && !r.Has(api.ShowsPayloads) }
 
 // HidesFrom is Hides for one answer, a pointer. A resume state keeps its payloads for
-// the key that holds the item's lease.
+// the key that holds the item's lease, and for the lease's token.
 func (p Pass) HidesFrom(r api.Route, answer any) bool {
 	state, ok := answer.(*pawl.ResumeState)
-	return p.Hides(r) && !(ok && state.Held)
+	return p.Hides(r) && !(ok && (state.Held || p.leased))
 }
 
 var rawJSON = reflect.TypeFor[json.RawMessage]()
