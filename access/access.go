@@ -114,9 +114,10 @@ type Pass struct {
 	Asked pawl.Caller // the actor and namespace that the call names; set with Asking
 	// Still is asked by CheckAgain, too: it returns ErrUnauthenticated when the session that let the caller in has ended. nil
 	// = there is none.
-	Still func(ctx context.Context) error
-	token string
-	who   *Principal // nil = the holder of an API key
+	Still  func(ctx context.Context) error
+	leased bool // see Leased
+	token  string
+	who    *Principal // nil = the holder of an API key
 }
 
 // kind names what identifies the caller.
