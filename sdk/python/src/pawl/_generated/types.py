@@ -920,7 +920,7 @@ class BudgetSpending(_BudgetSpending, total=False):
 class BudgetSpendingQuery(TypedDict, total=False):
     """BudgetSpendingQuery of the server's description."""
 
-    by: Literal["task", "model", "agent"]
+    by: Literal["task", "model", "agent", "type", "key", "day"]
     period: Literal["current", "all"]
     limit: int
 
@@ -1785,6 +1785,7 @@ class ItemMessagesQuery(TypedDict, total=False):
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
     stalled: bool
+    order: Literal["asc", "desc"]
     limit: int
 
 
@@ -2337,6 +2338,7 @@ class ListMessagesQuery(TypedDict, total=False):
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
     stalled: bool
+    order: Literal["asc", "desc"]
     limit: int
 
 
