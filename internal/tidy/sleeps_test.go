@@ -68,6 +68,7 @@ var sleeps = map[string]struct {
 	"store/postgres/verbs_test.go":              {1, asks},
 	"store/sqlite/tx_test.go":                   {1, nothing},
 	"store/sqlite/wal_limit_test.go":            {1, expires},
+	"sweep/plain_test.go":                       {1, asks},
 	"sweep/retain_failed_test.go":               {1, asks},
 	"internal/gate/gate_test.go":                {1, asks},
 	"internal/mcpgate/gate_test.go":             {2, asks},
