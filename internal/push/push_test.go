@@ -247,7 +247,8 @@ func TestACallIsSignedWithEachSecret(t *testing.T) {
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
 	task := make1(t, p)
-	pusher, err := New(Options{Service: p.Service, Log: quiet, Targets: map[string]Target{typ: {URL: "http://127.0.0.1:1", Secrets: []string{secret}}}})
+	private := Target{URL: "http://127.0.0.1:1", Secrets: []string{secret}}
+	pusher, err := New(Options{Service: p.Service, Log: quiet, Targets: map[string]Target{typ: private}})
 	if err != nil {
 		t.Fatal(err)
 	}
