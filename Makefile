@@ -53,7 +53,7 @@ nightly: vet-tests cross fuzz sdk browser mutants packages-try ## what takes lon
 	PAWL_TEST_PREFIXED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBesideAnApplication$$' ./pawltest
 	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h ./internal/matrix
 	PAWL_FAILPOINTS=20000 $(TESTENV) -count=1 -timeout 2h -run '^TestPaymentsAtFailpoints$$' ./engine
-	PAWL_CRASHES=30 go run ./internal/sdk agents-that-die
+	PAWL_TEST_CRASHES=30 go run ./internal/sdk agents-that-die
 	PAWL_KILLS=500 $(TESTENV) -count=1 -timeout 1h -run '^TestPaymentsOfProcessesThatStop$$' ./internal/gate
 
 cross: ## vet and build for Windows and macOS

@@ -160,7 +160,8 @@ func (f *failpoints) round(from, tasks int) {
 			f.Errorf("%s was paid %d times, and is %s", call.Key, f.paid[call.Key], e.State)
 		}
 		f.settled += e.Amount
-		events := need[pawl.List[pawl.Event]](f)(f.Engine.ListEvents(f.dying(false), pawl.EventFilter{TaskID: task, Page: pawl.Page{Limit: pawl.MaxPage}}))
+		events := need[pawl.List[pawl.Event]](f)(f.Engine.ListEvents(f.dying(false), pawl.EventFilter{TaskID: task,
+			Page: pawl.Page{Limit: pawl.MaxPage}}))
 		for _, ev := range events.Items {
 			if ev.Event == "effect_unknown" {
 				f.unknown++

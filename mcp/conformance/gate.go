@@ -58,7 +58,8 @@ const (
 )
 
 // through carries one call out, and writes what the gate says as a stream of events.
-func through(ctx context.Context, eng *engine.Engine, url string, from http.Header, call []byte, id json.RawMessage, w http.ResponseWriter) error {
+func through(ctx context.Context, eng *engine.Engine, url string, from http.Header, call []byte, id json.RawMessage,
+	w http.ResponseWriter) error {
 	o := mcpgate.Options{Name: "conformance", Ledger: eng, Own: true, Log: slog.New(slog.DiscardHandler)}
 	held, session, err := mcpgate.Begin(ctx, eng, o)
 	if err != nil {

@@ -140,16 +140,16 @@ def main(url: str, runs: Path) -> None:
             reap()
         pid = os.fork()
         if pid == 0:
-            signal.alarm(120)
+            signal.alarm(60)
             point = job["point"]
-            worker = pawl.Worker(url, lease_seconds=1)
+            worker = pawl.Worker(url, lease_seconds=5)
             worker.add(job["type"], work)
             worker.run()
             os._exit(0)
         dying[pid] = job["type"]
     for _ in range(min(6, len(jobs))):
         reap()
-    worker = pawl.Worker(url, lease_seconds=1, concurrency=6)
+    worker = pawl.Worker(url, lease_seconds=5, concurrency=6)
     for job in jobs:
         worker.add(job["type"], work)
     worker.run()

@@ -100,10 +100,10 @@ def decide(client: pawl.Client, bank: Bank, orders: dict[str, str]) -> None:
                 client.resolve_effect(effect["id"], outcome, answer="paid" if outcome == "happened" else None)
 
 
-# PAWL_CRASHES says how often each framework dies at each point, in each way; without it each does once.
+# PAWL_TEST_CRASHES says how often each framework dies at each point, in each way; without it each does once.
 @pytest.mark.parametrize("which", DATABASES)
 def test_agents_that_die_pay_once(bank: Bank, tmp_path: Path, kind: str, which: str) -> None:
-    times = int(os.environ.get("PAWL_CRASHES", "1"))
+    times = int(os.environ.get("PAWL_TEST_CRASHES", "1"))
     upstream = {"key_header": "Idempotency-Key", "effects": ["POST /charge", "POST /mail"], "url": bank.url}
     config = tmp_path / "pawl.yaml"
     config.write_text(json.dumps({"gate": {"upstreams": {"bank": upstream}}}))
@@ -143,6 +143,5 @@ def test_agents_that_die_pay_once(bank: Bank, tmp_path: Path, kind: str, which: 
             was = "effect_unknown" in [e["event"] for e in client.list_events(task=task["id"])]
             assert was == undecidable, run
             unknown += was
-        print(
-            f"{len(runs)} agents died: {len(runs)} payments = effects done; {unknown} were unknown, all that cannot be told"
-        )
+        n = len(runs)
+        print(f"{n} agents died: {n} payments = effects done; {unknown} were unknown, all that cannot be told")
