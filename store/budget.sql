@@ -196,6 +196,45 @@ GROUP BY r.agent
 ORDER BY charged DESC, r.agent
 LIMIT $3
 
+-- The type of the task that spent it.
+-- name: spending by type
+SELECT r.type, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT COALESCE((SELECT t.type FROM pawl.tasks t WHERE t.id = b.task_id), '') AS type, b.charged, 1 AS reservations
+  FROM pawl.budget_reservations b
+  WHERE b.budget_id = $1 AND b.period_number >= $2 AND b.state <> 0
+  UNION ALL
+  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.type
+ORDER BY charged DESC, r.type
+LIMIT $3
+
+-- name: spending by key
+SELECT r.key, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT key, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  UNION ALL
+  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.key
+ORDER BY charged DESC, r.key
+LIMIT $3
+
+-- By the number of the day since 1970, the newest first; $4 is the length of a day.
+-- name: spending by day
+SELECT CASE WHEN r.day < 0 THEN '' ELSE CAST(r.day AS text) END, CAST(SUM(r.charged) AS bigint), CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT ended_at / $4 AS day, charged, 1 AS reservations
+  FROM pawl.budget_reservations
+  WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  UNION ALL
+  SELECT -1, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.day
+ORDER BY r.day DESC
+LIMIT $3
+
 -- name: spent
 SELECT CAST(COALESCE(SUM(r.charged), 0) AS bigint)
 FROM (

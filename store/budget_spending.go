@@ -5,10 +5,14 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
+
+const day = 24 * time.Hour
 
 // BudgetSpending groups what was spent of a budget.
 func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.BudgetSpendingFilter,
@@ -28,7 +32,11 @@ func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.B
 	if _, err := Row(ctx, tx, []any{&out.Spent}, budgetSQL["spent"], b.ID, from); err != nil {
 		return out, err
 	}
-	rows, err := tx.Query(ctx, budgetSQL["spending by "+q.By], b.ID, from, q.Limit)
+	args := []any{b.ID, from, q.Limit}
+	if q.By == "day" {
+		args = append(args, day.Microseconds())
+	}
+	rows, err := tx.Query(ctx, budgetSQL["spending by "+q.By], args...)
 	if err != nil {
 		return out, err
 	}
@@ -37,6 +45,10 @@ func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.B
 		var s pawl.SpendingItem
 		if err := rows.Scan(&s.Name, &s.Spent, &s.Reservations); err != nil {
 			return out, err
+		}
+		if q.By == "day" && s.Name != "" {
+			n, _ := strconv.ParseInt(s.Name, 10, 64) // the statement wrote it
+			s.Name = time.UnixMicro(n * day.Microseconds()).UTC().Format(time.DateOnly)
 		}
 		out.Items = append(out.Items, s)
 	}

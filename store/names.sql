@@ -11,7 +11,7 @@ VALUES ($1, $2)
 ON CONFLICT (kind, name) DO NOTHING
 
 -- name: names of actors
-SELECT a.id, a.name
+SELECT a.id, a.kind, a.name
 FROM @each($1) AS x
 JOIN pawl.actors a ON a.id = CAST(x.value ->> 0 AS INTEGER)
 
@@ -27,6 +27,18 @@ FROM pawl.queues
 WHERE namespace = $1
 ORDER BY CASE WHEN type = $2 THEN 0 ELSE 1 END, type
 LIMIT $3
+
+-- The namespaces that had work, $1 at most. Each is found by one look-up in the index.
+-- name: namespaces
+WITH RECURSIVE x (namespace, n) AS (
+  SELECT (SELECT q.namespace FROM pawl.queues q ORDER BY q.namespace LIMIT 1), 1
+  UNION ALL
+  SELECT (SELECT q.namespace FROM pawl.queues q WHERE q.namespace > x.namespace ORDER BY q.namespace LIMIT 1), x.n + 1
+  FROM x
+  WHERE x.namespace IS NOT NULL AND x.n < $1)
+SELECT x.namespace
+FROM x
+WHERE x.namespace IS NOT NULL
 
 -- name: name of queue
 SELECT namespace, type

@@ -134,6 +134,11 @@ func TypesOfQueues(ctx context.Context, tx Tx, namespace, first string, limit in
 	return Strings(ctx, tx, namesSQL["types of queues"], namespace, first, limit)
 }
 
+// Namespaces returns those that had work, in order, at most limit.
+func Namespaces(ctx context.Context, tx Tx, limit int) ([]string, error) {
+	return Strings(ctx, tx, namesSQL["namespaces"], limit)
+}
+
 // QueueNamed returns the queue that has a number.
 func QueueNamed(ctx context.Context, tx Tx, id int64) (name QueueName, err error) {
 	if d := dictionaryOf(tx); d != nil {

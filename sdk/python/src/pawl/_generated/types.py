@@ -145,6 +145,7 @@ __all__ = [
     "ItemProvenanceQuery",
     "ItemState",
     "ItemView",
+    "KeepEffectCall",
     "Key",
     "KeyBegin",
     "KeyBeginBody",
@@ -920,7 +921,7 @@ class BudgetSpending(_BudgetSpending, total=False):
 class BudgetSpendingQuery(TypedDict, total=False):
     """BudgetSpendingQuery of the server's description."""
 
-    by: Literal["task", "model", "agent"]
+    by: Literal["task", "model", "agent", "type", "key", "day"]
     period: Literal["current", "all"]
     limit: int
 
@@ -1785,6 +1786,7 @@ class ItemMessagesQuery(TypedDict, total=False):
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
     stalled: bool
+    order: Literal["asc", "desc"]
     limit: int
 
 
@@ -1869,6 +1871,15 @@ class ItemView(_ItemView, total=False):
     task_id: str
     type: str
     updated_at: str
+    worker_id: str
+
+
+class KeepEffectCall(TypedDict):
+    """KeepEffectCall of the server's description."""
+
+    attempt: int
+    item_id: str
+    lease_seconds: int
     worker_id: str
 
 
@@ -2337,6 +2348,7 @@ class ListMessagesQuery(TypedDict, total=False):
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
     stalled: bool
+    order: Literal["asc", "desc"]
     limit: int
 
 
@@ -2764,6 +2776,7 @@ class OpenEffectCall(_OpenEffectCall, total=False):
     approve: bool
     budget: str
     key: str
+    lease_seconds: int
     repeatable: bool
     wait_seconds: int
 
