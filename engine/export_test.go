@@ -164,6 +164,13 @@ func SignPauses(n int) (out []time.Duration) {
 	return out
 }
 
+// AgeTypes makes the last look at the registry one that was long ago.
+func (e *Engine) AgeTypes() {
+	e.types.mu.Lock()
+	defer e.types.mu.Unlock()
+	e.types.at = e.types.at.Add(-time.Hour)
+}
+
 // AgeGates makes what this process knows of gates older by d.
 func (e *Engine) AgeGates(d time.Duration) {
 	e.limits.mu.Lock()
@@ -188,10 +195,10 @@ func (e *Engine) ForgetMoves(ctx context.Context) error {
 	return errors.Join(err, e.k.Base.LookForMoves(ctx))
 }
 
-// SignAfter signs the log as a signer does that has signed size leaves.
-func (e *Engine) SignAfter(ctx context.Context, size int64) error {
-	_, _, err := e.signLog(ctx, size)
-	return err
+// SignAfter signs the log as a signer does that has signed size leaves, and returns how many it has signed then.
+func (e *Engine) SignAfter(ctx context.Context, size int64) (int64, error) {
+	_, size, err := e.signLog(ctx, size)
+	return size, err
 }
 
 // ForgetLimits has this process read the limits of queues again, as after some seconds.

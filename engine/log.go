@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -13,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/translog"
 )
 
@@ -45,8 +45,8 @@ type LogOptions struct {
 }
 
 func (o LogOptions) withKey(url string) LogOptions {
-	if path, local := strings.CutPrefix(url, "sqlite:"); local && o.Key == "" {
-		o.Key = strings.TrimPrefix(path, "//") + keyBeside
+	if path, _, local, _ := sqlite.SplitURL(url); local && o.Key == "" {
+		o.Key = path + keyBeside
 	}
 	return o
 }
@@ -100,12 +100,16 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 	if err != nil {
 		return "", size, err
 	}
-	return c.Note, c.Size, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if c.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
 		}
 		return store.PutCheckpoint(ctx, tx, c)
 	})
+	if err != nil { // it is signed again, also if the log does not grow
+		return "", size, err
+	}
+	return c.Note, c.Size, nil
 }
 
 // lockKey keeps other signers from the files of the key.

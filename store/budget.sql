@@ -261,7 +261,7 @@ WHERE id IN @list($1)
 INSERT INTO pawl.budget_totals (budget_id, namespace, period_number, agent, model, charged, reservations)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (budget_id, period_number, agent, model) DO UPDATE
-SET charged = budget_totals.charged + excluded.charged, reservations = budget_totals.reservations + excluded.reservations
+SET charged = pawl.budget_totals.charged + excluded.charged, reservations = pawl.budget_totals.reservations + excluded.reservations
 
 -- Each budget costs one look into the index.
 -- name: remove reservations without budget
@@ -386,13 +386,13 @@ LIMIT $3
 DELETE FROM pawl.budget_questions
 WHERE task_id = $1
   AND ($3 = 1
-    OR rejected_at <> (SELECT b.changed_at FROM pawl.budgets b WHERE b.id = budget_questions.budget_id)
-    OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = budget_questions.item_id AND i.state IN @list($2))
+    OR rejected_at <> (SELECT b.changed_at FROM pawl.budgets b WHERE b.id = pawl.budget_questions.budget_id)
+    OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = pawl.budget_questions.item_id AND i.state IN @list($2))
     OR EXISTS (
       SELECT 1
       FROM pawl.budget_reservations r
-      WHERE r.budget_id = budget_questions.budget_id AND r.item_id = budget_questions.item_id AND r.key = budget_questions.key
-        AND r.period_number >= budget_questions.period_number AND (r.state = 1 OR r.state = 0 AND r.amount >= budget_questions.amount)))
+      WHERE r.budget_id = pawl.budget_questions.budget_id AND r.item_id = pawl.budget_questions.item_id AND r.key = pawl.budget_questions.key
+        AND r.period_number >= pawl.budget_questions.period_number AND (r.state = 1 OR r.state = 0 AND r.amount >= pawl.budget_questions.amount)))
 
 -- name: question has askers
 SELECT 1

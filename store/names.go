@@ -201,7 +201,17 @@ func FindActor(ctx context.Context, tx Tx, name ActorName) (id int64, found bool
 
 // ActorNames returns the names of the given numbers.
 func ActorNames(ctx context.Context, tx Tx, ids []int64) (map[int64]string, error) {
-	out := map[int64]string{}
+	actors, err := namedActors(ctx, tx, ids)
+	out := make(map[int64]string, len(actors))
+	for id, a := range actors {
+		out[id] = a.Name
+	}
+	return out, err
+}
+
+// namedActors returns the actors of the given numbers.
+func namedActors(ctx context.Context, tx Tx, ids []int64) (map[int64]ActorName, error) {
+	out := map[int64]ActorName{}
 	if len(ids) == 0 {
 		return out, nil
 	}
@@ -211,20 +221,13 @@ func ActorNames(ctx context.Context, tx Tx, ids []int64) (map[int64]string, erro
 		list = append(list, []int64{id})
 	}
 	text, _ := json.Marshal(list) // numbers always marshal
-	rows, err := tx.Query(ctx, namesSQL["names of actors"], string(text))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return out, eachRow(ctx, tx, namesSQL["names of actors"], []any{string(text)}, func(rows Rows) error {
 		var id int64
-		var name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return nil, err
-		}
-		out[id] = name
-	}
-	return out, rows.Err()
+		var a ActorName
+		err := rows.Scan(&id, &a.Kind, &a.Name)
+		out[id] = a
+		return err
+	})
 }
 
 // nameWorkers sets WorkerID of rows, from the numbers of their workers.
@@ -265,14 +268,14 @@ func ExpandNames(query string) string {
 		kinds, names, _ := strings.Cut(arg, ", ")
 		return "(ARRAY(SELECT @actor(u.kind, u.name) FROM unnest(" + kinds + "::text[], " + names + "::text[]) AS u(kind, name)))"
 	})
-	query = expand(query, "@worker(", in("(SELECT actors.id FROM pawl.actors WHERE actors.kind = '"+pawl.ActorWorker+
-		"' AND actors.name = %s)"))
+	query = expand(query, "@worker(", in("(SELECT pawl.actors.id FROM pawl.actors WHERE pawl.actors.kind = '"+pawl.ActorWorker+
+		"' AND pawl.actors.name = %s)"))
 	query = expand(query, "@actor(", func(arg string) string {
 		kind, name, _ := strings.Cut(arg, ", ")
-		return "(SELECT actors.id FROM pawl.actors WHERE actors.kind = " + kind + " AND actors.name = COALESCE(" + name + ", ''))"
+		return "(SELECT pawl.actors.id FROM pawl.actors WHERE pawl.actors.kind = " + kind + " AND pawl.actors.name = COALESCE(" + name + ", ''))"
 	})
-	query = expand(query, "@kind_of(", in("(SELECT actors.kind FROM pawl.actors WHERE actors.id = %s)"))
-	query = expand(query, "@name_of(", in("(SELECT NULLIF(actors.name, '') FROM pawl.actors WHERE actors.id = %s)"))
+	query = expand(query, "@kind_of(", in("(SELECT pawl.actors.kind FROM pawl.actors WHERE pawl.actors.id = %s)"))
+	query = expand(query, "@name_of(", in("(SELECT NULLIF(pawl.actors.name, '') FROM pawl.actors WHERE pawl.actors.id = %s)"))
 	query = expand(query, "@undecided(", in("(%s.gone = 0 AND (%s.state = 'open' OR %s.state = 'unknown' AND "+
 		"%s.outcome IS NULL AND %s.sendings > 0))"))
 	return strings.ReplaceAll(query, "@system", "0")

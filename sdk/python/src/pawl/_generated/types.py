@@ -145,6 +145,7 @@ __all__ = [
     "ItemProvenanceQuery",
     "ItemState",
     "ItemView",
+    "KeepEffectCall",
     "Key",
     "KeyBegin",
     "KeyBeginBody",
@@ -1873,6 +1874,15 @@ class ItemView(_ItemView, total=False):
     worker_id: str
 
 
+class KeepEffectCall(TypedDict):
+    """KeepEffectCall of the server's description."""
+
+    attempt: int
+    item_id: str
+    lease_seconds: int
+    worker_id: str
+
+
 class _Key(TypedDict):
     created_at: str
     scope: str
@@ -2766,6 +2776,7 @@ class OpenEffectCall(_OpenEffectCall, total=False):
     approve: bool
     budget: str
     key: str
+    lease_seconds: int
     repeatable: bool
     wait_seconds: int
 
