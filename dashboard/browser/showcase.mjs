@@ -39,6 +39,8 @@ export const pagesOf = showcase => ({
   task: `/ui/tasks/${showcase.task}`,
   item: `/ui/items/${showcase.item}`,
   message: `/ui/messages/${showcase.message}`,
+  messages: "/ui/messages",
+  search: "/ui/search?q=pump",
   items: "/ui/items",
   approvals: "/ui/approvals",
   failures: "/ui/failures",

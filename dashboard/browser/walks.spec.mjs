@@ -53,6 +53,8 @@ async function chosen(page, title) {
 test("approve with a diff", async ({ page, api }) => {
   const id = await chosen(page, "Correct the opening hours");
   const diff = page.locator(".diff");
+  await expect(diff.locator(".changes")).toContainText("/text changed");
+  await diff.getByText("Its operations").click();
   await expect(diff.getByRole("row").filter({ hasText: "/text" })).toContainText("replace");
   await expect(diff).toContainText("We are open from 9 to 5.");
   await expect(diff).toContainText("We are open from 8 to 6.");
@@ -171,4 +173,31 @@ test("follow a message through the death of its worker", async ({ page, api }) =
   expect(content.map(p => [p.text, p.status === "abandoned"])).toEqual([
     ["The river rises in ", true], ["It begins in the hills and ends at the sea.", false]]);
   expect((await api(`/v1/tasks/${task}`)).state).toBe("completed");
+});
+
+test("the preview follows the keys, and / goes to the search", async ({ page, api }) => {
+  for (const n of [1, 2]) {
+    const { id } = await api("/v1/tasks", { type: "edit-page", title: `Of the keys ${n}`, payload: {} });
+    const item = await claim(api, { worker_id: "w-keys", task_id: id });
+    await api(`${item.path}:submit`, { ...item.fence, result: { before: { a: n }, after: { a: n + 10 } }, evidence: {} });
+  }
+  await page.goto("/ui/approvals");
+  const same = await stays(page);
+  const titles = await page.locator("[data-keys] li a").allTextContents();
+  const at = titles.indexOf("Of the keys 2");
+  await page.locator("[data-keys] li a").nth(at - 1).focus();
+  await page.keyboard.press("j");
+  await expect(page.locator("#chosen")).toContainText("Of the keys 2");
+  await expect(page.locator("#shown")).toContainText("/a");
+  await expect(page.locator("#shown")).toContainText("12");
+  expect(page.url()).toContain("task=tsk_");
+  await page.keyboard.press("k");
+  await expect(page.locator("#chosen")).toContainText("Of the keys 1");
+  await same();
+
+  await page.keyboard.press("/");
+  await expect(page.locator("[data-find]")).toBeFocused();
+  await page.keyboard.type("heat pumps in old");
+  await page.keyboard.press("Enter");
+  await expect(page.locator("main")).toContainText("Research: heat pumps in old buildings");
 });
