@@ -112,7 +112,7 @@ func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []
 	var out map[pawl.Fence]error
 	for _, f := range fences {
 		if key, is := known[store.Attempt{ItemID: f.ItemID, N: f.Attempt}]; is && key != c.Key {
-			it, _, err := e.readRow(ctx, f.ItemID)
+			it, _, err := e.k.Item(ctx, f.ItemID)
 			if err == nil {
 				err = &pawl.Error{
 					Code:    pawl.CodeLeaseLost,

@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 		"schema",
 		"tracing",
 		"translog",
+		"engine/internal/budgets",
 		"engine/internal/bulk",
 		"engine/internal/commit",
 		"engine/internal/effects",
@@ -54,7 +55,7 @@ var arrows = map[string][]string{
 		"internal/nearest",
 		"internal/watch",
 	},
-	"engine/internal/effects":  {"", "store", "engine/internal/rules"},
+	"engine/internal/effects":  {"", "store", "engine/internal/budgets", "engine/internal/rules"},
 	"engine/internal/identity": {"", "store"},
 	"engine/internal/stream":   {"", "store", "internal/watch"},
 	"engine/internal/taskwait": {"", "store", "internal/watch"},
@@ -178,7 +179,9 @@ var arrows = map[string][]string{
 	"internal/watch":      {},
 
 	// The rooms of the engine, and what they stand on.
-	"engine/internal/kernel":    {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity"},
+	"engine/internal/kernel": {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity",
+		"engine/internal/rules"},
+	"engine/internal/budgets":   {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/bulk":      {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks},
 	ticks:                       {""},
@@ -229,7 +232,7 @@ func TestArrowsPointDown(t *testing.T) {
 }
 
 // rooms are the features of the engine that have a package of their own.
-var rooms = []string{"engine/internal/bulk", "engine/internal/schedules"}
+var rooms = []string{"engine/internal/budgets", "engine/internal/bulk", "engine/internal/schedules"}
 
 // A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.
 func TestRoomsMeetByTheKernel(t *testing.T) {
