@@ -64,7 +64,6 @@ var plainColumns = map[string]string{
 	"messages":           "id namespace thread role state model checkpoint_id usage metadata cuts",
 	"message_chunks":     "message_id",
 	"types":              "namespace name definition",
-	"api_keys":           "id namespace name roles actor_type actor_id secret_hash",
 	"workers":            "namespace worker_id name version types",
 	"signals":            "namespace name key",
 	"sweeps":             "server detail",

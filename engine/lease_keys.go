@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/apikeys"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -71,7 +72,7 @@ func (e *Engine) keyLasts(ctx context.Context, item string) error {
 		if err != nil || len(keys) == 0 {
 			return err
 		}
-		ended, err := store.EndedOf(ctx, tx, slices.Collect(maps.Values(keys)))
+		ended, err := apikeys.EndedOf(ctx, tx, slices.Collect(maps.Values(keys)))
 		if err == nil && len(ended) > 0 {
 			err = &pawl.Error{Code: pawl.CodeLeaseLost, Reason: pawl.ReasonReleased, Message: string(store.EndedKey)}
 		}

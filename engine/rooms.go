@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/apikeys"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
@@ -14,6 +15,7 @@ import (
 
 // rooms are the features that have a package of their own. Their methods are those of an Engine.
 type rooms struct {
+	*apiKeys
 	*budgeted
 	*timetables
 	*bulks
@@ -21,21 +23,24 @@ type rooms struct {
 
 // The names of the fields.
 type (
+	apiKeys    = apikeys.APIKeys
 	budgeted   = budgets.Budgets
 	timetables = schedules.Schedules
 	bulks      = bulk.Bulk
 )
 
-func newRooms(k *kernel.Kernel) rooms { return rooms{budgets.New(k), schedules.New(k), bulk.New(k)} }
+func newRooms(k *kernel.Kernel) rooms {
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k)}
+}
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k)}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
-	return []kernel.Room{budgets.Declared(), schedules.Declared(), bulk.Declared()}
+	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -114,6 +119,11 @@ func (e *Engine) RunBulks(ctx context.Context) error {
 
 // TaskID implements kernel.Draft.
 func (d *draft) TaskID() string { return d.task.ID }
+
+// EndLeases implements kernel.Tasks.
+func (w work) EndLeases(ctx context.Context, keyID string, by store.Actor) error {
+	return w.revokeKey(ctx, keyID, by)
+}
 
 // OnlyItem implements kernel.Draft.
 func (d *draft) OnlyItem() string { return d.items[0].ID }

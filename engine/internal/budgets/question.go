@@ -196,7 +196,7 @@ func endQuestion(ctx context.Context, tx store.Tx, now int64, q store.TaskRef) e
 		return err
 	}
 	_, err = store.Apply(ctx, tx, now, store.Change{Namespace: q.Namespace, TaskID: q.ID, Verb: "cancel",
-		Actor: store.Actor{Type: pawl.ActorSystem},
+		Actor:  store.Actor{Type: pawl.ActorSystem},
 		Reason: "no item asks for the budget any more"})
 	return err
 }

@@ -24,6 +24,8 @@ type Tasks interface {
 	Ours(ctx context.Context, f pawl.Fence) error
 	// DeleteEnded deletes those of some tasks that have ended and belong to no others. It returns their ids.
 	DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error)
+	// EndLeases ends the leases that were claimed with an API key.
+	EndLeases(ctx context.Context, keyID string, by store.Actor) error
 	// Log brings the log up to date: what is removed is in it before.
 	Log(ctx context.Context) error
 }
