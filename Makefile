@@ -47,10 +47,12 @@ vet: ## format, vet, and staticcheck of what is not a test
 vet-tests: ## staticcheck of the tests too
 	go tool -modfile=tools.mod staticcheck ./...
 
-nightly: vet-tests cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the matrix of features, the suite behind a pooler, payments of processes that stop
+nightly: vet-tests cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the matrix of features, the suite behind a pooler, payments of processes, agents and failpoints that stop
 	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
 	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h ./internal/matrix
+	PAWL_FAILPOINTS=20000 $(TESTENV) -count=1 -timeout 2h -run '^TestPaymentsAtFailpoints$$' ./engine
+	PAWL_CRASHES=30 go run ./internal/sdk agents-that-die
 	PAWL_KILLS=500 $(TESTENV) -count=1 -timeout 1h -run '^TestPaymentsOfProcessesThatStop$$' ./internal/gate
 
 cross: ## vet and build for Windows and macOS

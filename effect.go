@@ -109,6 +109,9 @@ type OpenEffectCall struct {
 	Amount      int64  `json:"amount,omitempty"`       // 1…MaxBudgetAmount with a budget
 	Approve     bool   `json:"approve,omitempty"`      // a person must approve it before it is sent
 	WaitSeconds int    `json:"wait_seconds,omitempty"` // how long to wait, at most MaxWaitSeconds, while it waits or is open elsewhere
+	// LeaseSeconds is for a gate, which sends in place of the attempt: the effect is open under a lease of its own, of at
+	// most MaxLeaseSeconds, whatever becomes of the attempt; see KeepEffect. 0 = the attempt sends.
+	LeaseSeconds int `json:"lease_seconds,omitempty"`
 }
 
 // Fence returns the claim that the call belongs to.
@@ -125,6 +128,14 @@ type OpenedEffect struct {
 	Answer     json.RawMessage `json:"answer,omitempty"`
 	AnswerHash string          `json:"answer_hash,omitempty"`
 	Error      *Failure        `json:"error,omitempty"`
+}
+
+// KeepEffectCall extends the lease of a gate on an effect that it sends.
+type KeepEffectCall struct {
+	ItemID       string `json:"item_id"`
+	WorkerID     string `json:"worker_id"`
+	Attempt      int    `json:"attempt"`
+	LeaseSeconds int    `json:"lease_seconds"` // from now on; 1…MaxLeaseSeconds
 }
 
 // EffectDoneCall reports that an effect happened.
@@ -191,6 +202,9 @@ type EffectSender interface {
 	EffectFailed(ctx context.Context, id string, call EffectFailedCall) (EffectRecord, error)
 	// EffectUnknown reports that the sender does not know, as EffectDone does.
 	EffectUnknown(ctx context.Context, id string, call EffectUnknownCall) (EffectRecord, error)
+	// KeepEffect extends the lease of a gate that sends an effect. It is ErrLeaseLost if the effect is not open for it
+	// any more.
+	KeepEffect(ctx context.Context, id string, call KeepEffectCall) (EffectRecord, error)
 }
 
 // EffectDecider decides about effects. Each decision sends the signal EffectSignal with the effect's id

@@ -69,7 +69,7 @@ func readSchema(t *testing.T, dialect string) schema {
 		case "VIEW":
 			s.others["view "+name] = ""
 		case "TRIGGER":
-			when, _, _ := strings.Cut(rest, " FOR EACH ROW")
+			when, _, _ := strings.Cut(rest, " FOR EACH ")
 			when, _, _ = strings.Cut(when, " WHEN ")
 			when, _, _ = strings.Cut(when, " BEGIN")
 			s.others["trigger "+name] = when

@@ -410,8 +410,8 @@ type RecordReader interface {
 	// FollowEvents calls fn with the events after f.After (nil = all) in feed order:
 	// first the existing ones, then new ones, each once, until ctx ends (it returns nil)
 	// or fn returns an error. The first call has no events and the position at which it
-	// starts; later calls have a batch and the position to continue after. f.Page is
-	// ignored. If the database went back in time, it returns a conflict with the
+	// starts; later calls have a batch and the position to continue after. The batch is
+	// empty when events were read of which none matches. f.Page is ignored. If the database went back in time, it returns a conflict with the
 	// position to restart from; see RestartOf.
 	FollowEvents(ctx context.Context, f EventFilter, fn func(through FeedPosition, events []Event) error) error
 	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)

@@ -7,8 +7,8 @@ type Ticked struct {
 	Did TickStats `json:"did"`
 	// NextAt is when something falls due next, by the database's clock: a lease, a time of an
 	// item or a task, a schedule, a delivery that failed. It is in the past if a tick left
-	// something. Nil = nothing falls due by time. Retention by age is not in it: call at least
-	// once a day.
+	// something, and when a call to a worker has ended, because that may have queued other items.
+	// Nil = nothing falls due by time. Retention by age is not in it: call at least once a day.
 	NextAt *time.Time `json:"next_at"`
 }
 

@@ -27,6 +27,11 @@ func (c *Client) EffectUnknown(ctx context.Context, id string, call pawl.EffectU
 	return write[pawl.EffectRecord](ctx, c, "report_effect_unknown", id, call)
 }
 
+// KeepEffect extends the lease of a gate that sends an effect; see pawl.EffectSender.
+func (c *Client) KeepEffect(ctx context.Context, id string, call pawl.KeepEffectCall) (pawl.EffectRecord, error) {
+	return write[pawl.EffectRecord](ctx, c, "keep_effect", id, call)
+}
+
 // ApproveEffect lets an effect be sent; see pawl.EffectDecider.
 func (c *Client) ApproveEffect(ctx context.Context, id string, call pawl.EffectDecision) (pawl.EffectRecord, error) {
 	return write[pawl.EffectRecord](ctx, c, "approve_effect", id, call)

@@ -66,9 +66,9 @@ func (s *follower) hand() error {
 			return over{err}
 		}
 	}
-	events := s.events
+	events, before := s.events, s.after
 	s.after, s.events = s.through, nil
-	if len(events) > 0 {
+	if len(events) > 0 || s.after != before {
 		if err := s.fn(s.after, events); err != nil {
 			return over{err}
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -20,18 +21,8 @@ const (
 	maxEffectPause = time.Second
 )
 
-// OpenEffect gives an attempt the right to send an effect; see pawl.EffectSender.
+// OpenEffect gives an attempt, or a gate in place of it, the right to send an effect; see pawl.EffectSender.
 func (e *Engine) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl.OpenedEffect, error) {
-	call = idform.Call(call)
-	if err := e.acts(ctx, "open"); err != nil {
-		return pawl.OpenedEffect{}, err
-	}
-	return e.OpenEffectFor(ctx, call, 0)
-}
-
-// OpenEffectFor is OpenEffect for a gate, which sends in place of the attempt under a lease of its own of
-// that many seconds; see KeepEffect. 0 = the attempt sends.
-func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, gateSeconds int) (pawl.OpenedEffect, error) {
 	call = idform.Call(call)
 	if err := e.acts(ctx, "open"); err != nil {
 		return pawl.OpenedEffect{}, err
@@ -50,12 +41,12 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 	if e.scope != nil { // inside a transaction there are no waits
 		wait = 0
 	}
-	if out, done, err := e.openFresh(ctx, &call, gateSeconds); done || err != nil {
+	if out, done, err := e.openFresh(ctx, &call); done || err != nil {
 		return out, err
 	}
 	until := e.k.IDs.Now().Add(wait)
 	for pause := effectPause; ; pause = min(2*pause, maxEffectPause) {
-		out, err := e.openEffect(ctx, &call, gateSeconds)
+		out, err := e.openEffect(ctx, &call)
 		left := until.Sub(e.k.IDs.Now())
 		if err != nil || out.Send || out.State != pawl.EffectOpen && out.State != pawl.EffectWaiting || left <= 0 {
 			return out, err
@@ -71,22 +62,21 @@ func (e *Engine) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, ga
 }
 
 // openFresh opens an effect whose key is new, in one statement. done is false when the call may mean something else.
-func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, done bool, err error) {
+func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall) (out pawl.OpenedEffect, done bool, err error) {
 	c := pawl.CallerOf(ctx)
-	f, data, usual := ledger.Fresh(&ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), GateSeconds: gateSeconds},
-		actor(c, pawl.ActorWorker, call.WorkerID))
+	f, data, usual := ledger.Fresh(&ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff")}, actor(c, pawl.ActorWorker, call.WorkerID))
 	if !usual {
 		return out, false, nil
 	}
 	_, done, err = kernel.Quickly(ctx, e.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (none struct{}, done bool, err error) {
-		done, err = hot.OpenEffect(ctx, tx, fenceRow(c, call.Fence()), &f, gateSeconds, data)
+		done, err = hot.OpenEffect(ctx, tx, fenceRow(c, call.Fence()), &f, call.LeaseSeconds, data)
 		return none, done, err
 	})
 	return ledger.Sending(&f), done, err
 }
 
-func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall, gateSeconds int) (out pawl.OpenedEffect, err error) {
-	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv"), GateSeconds: gateSeconds}
+func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
+	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv")}
 	reserve := pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Amount: call.Amount}
 	var refused error
 	err = budgets.Reserving(ctx, e.budgeted, "open", &reserve, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (_, err error) {
@@ -208,27 +198,30 @@ func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, 
 	return err
 }
 
-// KeepEffect extends the lease of a gate that sends an effect. It is lease_lost if the effect is not
-// open for the gate any more.
-func (e *Engine) KeepEffect(ctx context.Context, id string, f pawl.Fence, seconds int) error {
-	f = idform.Call(f)
+// KeepEffect extends the lease of a gate that sends an effect; see pawl.EffectSender.
+func (e *Engine) KeepEffect(ctx context.Context, id string, call pawl.KeepEffectCall) (pawl.EffectRecord, error) {
+	call = idform.Call(call)
 	if err := e.acts(ctx, "keep"); err != nil {
-		return err
+		return pawl.EffectRecord{}, err
+	}
+	if err := ledger.CheckKeep(&call); err != nil {
+		return pawl.EffectRecord{}, err
 	}
 	c := pawl.CallerOf(ctx)
-	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (none struct{}, _ effects, err error) {
+	by := actor(c, pawl.ActorWorker, call.WorkerID)
+	return change(ctx, e, func(ctx context.Context, tx store.Tx) (f pawl.EffectRecord, _ effects, err error) {
 		now, err := tx.Now(ctx)
 		if err != nil {
-			return none, effects{}, err
+			return f, effects{}, err
 		}
-		kept, err := store.KeepSending(ctx, tx, c.Namespace, id, f, *store.GateUntil(now, seconds))
-		if err == nil && !kept {
-			err = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "keep", Reason: pawl.ReasonExpired, EffectID: id,
-				Message: "effect " + id + " is not open for this gate any more"}
+		kept, err := store.KeepSending(ctx, tx, c.Namespace, id, &call, by.Key, *store.GateUntil(now, call.LeaseSeconds))
+		row, missing := store.GetEffect(ctx, tx, c.Namespace, id)
+		if err = cmp.Or(err, missing); err == nil && !kept {
+			err = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "keep", Reason: pawl.ReasonExpired, EffectID: id, State: string(row.State),
+				Message: "effect " + id + " is not open for this gate any more: it is " + string(row.State)}
 		}
-		return none, effects{}, err
+		return row.Effect(), effects{}, err
 	})
-	return err
 }
 
 // ApproveEffect lets an effect be sent; see pawl.EffectDecider.

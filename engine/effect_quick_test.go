@@ -17,8 +17,8 @@ import (
 func sendsOne(t *testing.T, svc *engine.Engine, l pawl.Lease, key string, seconds int, state pawl.EffectState) pawl.EffectRecord {
 	t.Helper()
 	call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Name: `pay "all" of <it>`, Key: key, RequestHash: "h",
-		Repeatable: seconds > 0}
-	out := need[pawl.OpenedEffect](t)(svc.OpenEffectFor(t.Context(), call, seconds))
+		Repeatable: seconds > 0, LeaseSeconds: seconds}
+	out := need[pawl.OpenedEffect](t)(svc.OpenEffect(t.Context(), call))
 	if !out.Send || out.State != pawl.EffectOpen || out.Key != key {
 		t.Fatalf("the answer is %+v", out)
 	}
@@ -117,8 +117,8 @@ func TestTheUsualEffectChecksItsClaim(t *testing.T) {
 		}
 		p.Advance(11 * time.Second)
 		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", Key: "next", RequestHash: "h"}
-		for _, seconds := range []int{0, 15} {
-			if out, err := p.Engine.OpenEffectFor(t.Context(), call, seconds); pawl.CodeOf(err) != pawl.CodeLeaseLost {
+		for _, call.LeaseSeconds = range []int{0, 15} {
+			if out, err := p.Engine.OpenEffect(t.Context(), call); pawl.CodeOf(err) != pawl.CodeLeaseLost {
 				t.Errorf("opened for a lease that has ended: %+v, %v", out, err)
 			}
 		}
@@ -136,9 +136,9 @@ func TestTheUsualEffectIsOneStatement(t *testing.T) {
 			l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
 			sendsOne(t, p.Engine, l, "first", 15, pawl.EffectDone)
 			most := map[pawltest.Database]int64{pawltest.SQLite: 3, pawltest.Postgres: 1}[which]
-			call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", Key: "k", RequestHash: "h"}
+			call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", Key: "k", RequestHash: "h", LeaseSeconds: 15}
 			before := statements.Load()
-			out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffectFor(t.Context(), call, 15))
+			out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffect(t.Context(), call))
 			opened := statements.Load()
 			need[pawl.EffectRecord](t)(p.Engine.EffectDone(t.Context(), out.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: "w", Attempt: 1}))
 			if o, r := opened-before, statements.Load()-opened; o > most || r > most {

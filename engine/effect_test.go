@@ -235,8 +235,8 @@ func TestATaskIsKeptWhileAGateSends(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
 		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID}, 1)[0]
-		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", RequestHash: "h"}
-		out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffectFor(t.Context(), call, 15))
+		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay", RequestHash: "h", LeaseSeconds: 15}
+		out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffect(t.Context(), call))
 		need[pawl.Moved](t)(pawl.Complete(t.Context(), p.Engine, l.Fence(), nil))
 		_, err := first(p.Engine.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}}))
 		if e := (*pawl.Error)(nil); !errors.As(err, &e) || e.Code != pawl.CodeConflict || e.EffectID != out.ID {

@@ -188,10 +188,10 @@ func (e *Engine) ForgetMoves(ctx context.Context) error {
 	return errors.Join(err, e.k.Base.LookForMoves(ctx))
 }
 
-// SignAfter signs the log as a signer does that has signed size leaves.
-func (e *Engine) SignAfter(ctx context.Context, size int64) error {
-	_, _, err := e.signLog(ctx, size)
-	return err
+// SignAfter signs the log as a signer does that has signed size leaves, and returns how many it has signed then.
+func (e *Engine) SignAfter(ctx context.Context, size int64) (int64, error) {
+	_, size, err := e.signLog(ctx, size)
+	return size, err
 }
 
 // ForgetLimits has this process read the limits of queues again, as after some seconds.

@@ -46,10 +46,8 @@ func (e *Engine) FollowEvents(
 			return err
 		}
 		after = through
-		if events = matching(events, match); len(events) > 0 {
-			if err := fn(through, events); err != nil {
-				return err
-			}
+		if err := fn(through, matching(events, match)); err != nil {
+			return err
 		}
 	}
 }

@@ -337,3 +337,26 @@ func lockedUntil(t *testing.T, p *pawltest.Pawl, scope string) time.Time {
 	}
 	return time.UnixMicro(until)
 }
+
+// While a call with a key holds an item, other claims pass it. If the call is refused, the item is the first again.
+func TestWhatARefusedCallClaimedComesFirst(t *testing.T) {
+	p := pawltest.OpenReal(t, pawltest.Postgres)
+	ctx, no := t.Context(), errors.New("no")
+	for range 4 {
+		need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+	}
+	leases(t, p.Engine, anyOfA, 1) // this process knows the queue
+	var held pawl.Lease
+	_, _, err := p.Engine.Idempotent(ctx, pawl.KeyBegin{Scope: "test", Key: "k", RequestHash: "h"},
+		func(ctx context.Context, e pawl.Service) (*pawl.Answer, error) {
+			held = leases(t, e, anyOfA, 1)[0]
+			leases(t, p.Engine, anyOfA, 1)
+			return nil, no
+		})
+	if !errors.Is(err, no) {
+		t.Fatalf("the call ended with %v", err)
+	}
+	if l := leases(t, p.Engine, anyOfA, 1)[0]; l.ID != held.ID {
+		t.Errorf("item %s was claimed before %s", l.ID, held.ID)
+	}
+}

@@ -61,7 +61,7 @@ func (e *Engine) beginKey(
 	if row.Code = code; code == nil {
 		row.Hash = ownHash(k.Scope, k.Key)
 	}
-	if err := store.KeepItem(ctx, tx, ns, k.ItemID); err != nil {
+	if err := store.Keep(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
 		return out, row, nil, err
 	}
 	missing := known(ctx, tx, ns, k.TaskID, k.ItemID) // a key that was begun while they existed is still valid

@@ -100,12 +100,16 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 	if err != nil {
 		return "", size, err
 	}
-	return c.Note, c.Size, e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if c.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
 		}
 		return store.PutCheckpoint(ctx, tx, c)
 	})
+	if err != nil { // it is signed again, also if the log does not grow
+		return "", size, err
+	}
+	return c.Note, c.Size, nil
 }
 
 // lockKey keeps other signers from the files of the key.

@@ -44,7 +44,7 @@ func TestALogIsForked(t *testing.T) {
 			"DELETE FROM pawl.log_runs WHERE first >= 8", "DELETE FROM pawl.feed_pages WHERE page > 8",
 			"UPDATE pawl.log_checkpoints SET size = 8, note = '"+kept+"'",
 			fmt.Sprintf("UPDATE pawl.relay_cursors SET position = %d, detail = '%s' WHERE sink = 'feed'", position, detail))
-		if err := c.Engine.SignAfter(t.Context(), 10); pawl.CodeOf(err) != pawl.CodeConflict {
+		if _, err := c.Engine.SignAfter(t.Context(), 10); pawl.CodeOf(err) != pawl.CodeConflict {
 			t.Errorf("a signer that is running says nothing of the lost leaves: %v", err)
 		}
 		c.ok(c.Create(pawl.NewTask{Type: "c"}), nil)

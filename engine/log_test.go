@@ -394,6 +394,26 @@ func TestALargeTaskIsInTheLog(t *testing.T) {
 	})
 }
 
+// A checkpoint that was signed and not stored is signed again, although the log does not grow.
+func TestACheckpointThatWasNotStoredIsSignedAgain(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		c.someEvents()
+		c.ok(nil, c.Engine.Log(t.Context()))
+		c.ok(nil, c.Exec("ALTER TABLE pawl.log_checkpoints RENAME TO away"))
+		size, err := c.Engine.SignAfter(t.Context(), 0)
+		if err == nil {
+			t.Fatal("it was stored")
+		}
+		c.ok(nil, c.Exec("ALTER TABLE pawl.away RENAME TO log_checkpoints"))
+		size, err = c.Engine.SignAfter(t.Context(), size)
+		c.ok(nil, err)
+		if got := c.verify(); !got.Intact || got.Signed != 5 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // Each fault of a signer's files has its message, and nothing is signed.
 func TestASignerIsRefusedWhatItCannotKnow(t *testing.T) {
 	t.Parallel()

@@ -351,7 +351,7 @@ var acting = map[string]bool{
 	"Claim": true, "Heartbeat": true, "Release": true, "Suspend": true, "Complete": true, "Fail": true, "Submit": true, "SubmitParts": true,
 	"Finalize": true, "Progress": true, "Checkpoint": true, "StartMessages": true, "OpenMessages": true, "Append": true, "StepMessages": true,
 	"FinishMessages": true, "ReserveBudget": true, "SettleBudget": true, "OpenEffect": true, "EffectDone": true, "EffectFailed": true,
-	"EffectUnknown": true,
+	"EffectUnknown": true, "KeepEffect": true,
 	"EffectReceipt": false, "ApproveEffect": true, "Spawn": true, "SendSignals": true, "RunSchedule": true, "Sweep": true, "Tick": true,
 	"RestoreArchive": false, "DeleteArchive": true, // the files of the original
 	"Bulk": true, "BeginKeys": true, "RenewKeys": true, "CompleteKeys": true, "FailKeys": true,

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -104,4 +105,25 @@ func TestBlobsThatAHookNamesStay(t *testing.T) {
 				o.Errorf("a task's result refers to a blob that is not there: %s, %+v", got.State, got.Error)
 			}
 		})
+}
+
+// The errors of hooks are kept as text: they may have bytes that no database keeps.
+func TestAnErrorOfAHookMayHaveAnyBytes(t *testing.T) {
+	failed := errors.New("a\x00b\xff")
+	apply := func(context.Context, pawl.Application) (pawl.Applied, error) { return pawl.Applied{}, failed }
+	for name, hooks := range map[string]pawl.Hooks{
+		"apply":  {Apply: apply},
+		"before": {Apply: apply, BeforeApply: func(context.Context, pawl.Application) error { return failed }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withType(t, `{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`, hooks, func(o typeFixture) {
+				task, held := o.task(1)
+				o.submit(held[0], "1")
+				got := need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}})))
+				if got.State != pawl.TaskFailed || got.Error == nil || got.Error.Message != "a\uFFFDb\uFFFD" {
+					o.Errorf("the task is %s: %+v", got.State, got.Error)
+				}
+			})
+		})
+	}
 }

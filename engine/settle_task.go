@@ -360,7 +360,8 @@ func (f *applyFailure) Unwrap() error { return f.error }
 
 // Failure returns the failure to store.
 func (f *applyFailure) Failure() pawl.Failure {
-	return pawl.Failure{Code: "apply_failed", Message: strings.ToValidUTF8(f.Error(), "\ufffd")}
+	text := strings.ReplaceAll(strings.ToValidUTF8(f.Error(), "\ufffd"), "\x00", "\ufffd") // PostgreSQL keeps no other
+	return pawl.Failure{Code: "apply_failed", Message: text}
 }
 
 func asApplyFailure(err error) (*applyFailure, bool) {

@@ -43,7 +43,7 @@ var notWalked = map[string]string{
 	"ListTasks": onlyReads, "GetKeys": onlyReads, "FollowEvents": onlyReads, "FollowMessage": onlyReads, "OpenBlob": onlyReads,
 	"Why":       onlyReads,
 	"GetEffect": onlyReads, "ListEffects": onlyReads, "EffectReceipt": onlyReads,
-	"OpenEffect": withEffects, "EffectDone": withEffects, "EffectFailed": withEffects, "EffectUnknown": withEffects,
+	"OpenEffect": withEffects, "EffectDone": withEffects, "EffectFailed": withEffects, "EffectUnknown": withEffects, "KeepEffect": withEffects,
 	"ApproveEffect": withEffects, "RejectEffect": withEffects, "ResolveEffect": withEffects,
 	"LogCheckpoint": onlyReads, "ProveTask": onlyReads, "ProveLog": onlyReads,
 }

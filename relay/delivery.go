@@ -33,6 +33,8 @@ type delivery struct {
 	epoch          int64     // of the window's positions
 	restart        bool      // the database went back in time: take the relay again and read its new position
 	idle           bool      // of Once: nothing is left to send now
+	retry          time.Time // of Once: when what has failed may be sent again, zero if nothing has
+	batches        int       // that were sent
 	accepted       int64     // events that the sink has accepted or refused for good
 	failures       int       // consecutive batches of which the sink accepted nothing
 	notBefore      time.Time // when the next batch may be sent
@@ -40,7 +42,7 @@ type delivery struct {
 }
 
 // deliver sends events until ctx ends, the lease is lost or the sink is disabled. It returns how many the sink has
-// accepted, and when the next may be sent, zero if none waits.
+// accepted, and when the next may be sent, zero if none waits. Only Once asks for that.
 func (r *runner) deliver(ctx context.Context, at pawl.Relay) (sent int64, next time.Time) {
 	t := &delivery{
 		runner: r,
@@ -59,7 +61,10 @@ func (r *runner) deliver(ctx context.Context, at pawl.Relay) (sent int64, next t
 		t.step(working)
 	}
 	stop()
-	sent, next = t.state.read().Sent-at.Sent, t.retryAt()
+	sent, next = t.state.read().Sent-at.Sent, t.retry
+	if !t.idle && t.state.read().DisabledAt == nil { // it did not come to an end
+		next = clock.Now()
+	}
 	lost := context.Cause(holding)
 	end(nil)
 	keeping.Wait()
@@ -90,7 +95,7 @@ func (t *delivery) step(ctx context.Context) {
 	}
 	var batch []*entry
 	if !t.notBefore.After(now) {
-		batch = t.window.nextBatch(now, limit)
+		batch = t.window.nextBatch(now, limit, t.failures > 0)
 	}
 	if err := t.check(ctx, batch); err != nil {
 		t.feedFailed(ctx, err)
@@ -157,10 +162,11 @@ func (t *delivery) matches(e pawl.Event) bool {
 // wait waits until something may be sent: a new event, if the window is not full, or a
 // delayed retry.
 func (t *delivery) wait(ctx context.Context, now time.Time) {
-	if t.idle = t.once; t.idle {
+	at := t.retryAt(now)
+	if t.idle, t.retry = t.once, at; t.idle {
 		return
 	}
-	if at := t.retryAt(); !at.IsZero() {
+	if !at.IsZero() {
 		var cancel func()
 		ctx, cancel = context.WithTimeout(ctx, max(at.Sub(now), time.Millisecond))
 		defer cancel()
@@ -176,9 +182,9 @@ func (t *delivery) wait(ctx context.Context, now time.Time) {
 }
 
 // retryAt is when what has failed may be sent again, zero if nothing has.
-func (t *delivery) retryAt() time.Time {
+func (t *delivery) retryAt(now time.Time) time.Time {
 	at, _ := t.window.nextRetry()
-	if t.notBefore.After(clock.Now()) && len(t.window.entries) > 0 {
+	if t.notBefore.After(now) && len(t.window.entries) > 0 {
 		at = t.notBefore
 	}
 	return at
@@ -193,8 +199,9 @@ func (t *delivery) send(ctx context.Context, batch []*entry) []error {
 		cancel()
 	})()
 	messages := make([]Message, len(batch))
+	t.batches++
 	for i, e := range batch {
-		messages[i] = e.message
+		messages[i], e.tried = e.message, t.batches
 	}
 	end := t.traced(ctx, messages)
 	results := t.sink.Sink.Send(sending, messages)
@@ -234,8 +241,8 @@ func (t *delivery) handleResults(ctx context.Context, batch []*entry, results []
 		if e.done {
 			continue
 		}
-		if !e.tried {
-			e.tried, e.accepted = true, before
+		if !e.failed {
+			e.failed, e.accepted = true, before
 		}
 		others := t.accepted > e.accepted // were accepted since e was last tried
 		e.accepted = t.accepted

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,35 @@ func TestAnEventThatAlwaysFailsStopsNoOther(t *testing.T) {
 				}
 				checkOrder(t, sink)
 			})
+		})
+	}
+}
+
+// Events that a sink always refuses do not keep others from it, however many they are: they are given up when it has
+// accepted others often enough.
+func TestManyRefusedEventsStopNoOther(t *testing.T) {
+	for _, bad := range []int64{4, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}
+			sink.set(func(m relay.Message) error {
+				if strings.HasPrefix(m.Event.TaskID, "bad") {
+					return errors.New("500")
+				}
+				return nil
+			})
+			start(t, relay.Options{Source: src, States: at, Sinks: []relay.SinkOptions{{Name: "s", Sink: sink, MaxTries: 5, Batch: 64,
+				DisableAfter: 7 * time.Hour}}})
+			for i := range bad {
+				src.write(fmt.Sprint("bad", i), "failed")
+			}
+			for hour := range 10 {
+				time.Sleep(time.Hour)
+				src.write(fmt.Sprint("good", hour), "completed")
+			}
+			waitUntil(t, "all is sent", func() bool { return at.of("s").Sent == 10 })
+			if r := at.of("s"); r.Refused != bad || r.DisabledAt != nil {
+				t.Errorf("%d bad events: the relay is %+v", bad, r)
+			}
 		})
 	}
 }

@@ -150,7 +150,8 @@ func Run(ctx context.Context, o Options) error {
 
 // Once delivers what the feed has now, and returns: it is for programs that do not stay. It sends what it can until ctx
 // ends, closes no sink, and leaves a sink that another process holds to it. sent counts the events that sinks have
-// accepted. next is when a sink that failed may be tried again, zero if none failed.
+// accepted. next is when to deliver again, if events are left: now if ctx ended first, when a sink that failed may be tried
+// again, or when the lease of the other process ends. Zero = nothing is left.
 func Once(ctx context.Context, o Options) (sent int64, next time.Time, err error) {
 	runners, err := o.runners()
 	if err != nil {
@@ -161,10 +162,14 @@ func Once(ctx context.Context, o Options) (sent int64, next time.Time, err error
 	for i, r := range runners {
 		all.Go(func() {
 			at, ok, err := r.States.TakeRelay(ctx, r.sink.Name, r.sink.Kind, r.Holder, r.Lease)
-			if errs[i] = err; ok {
+			switch {
+			case ok:
 				r.once = true
 				counts[i], retries[i] = r.deliver(ctx, at)
+			case err == nil:
+				retries[i], err = r.freeAt(ctx, at)
 			}
+			errs[i] = err
 		})
 	}
 	all.Wait()
@@ -175,6 +180,18 @@ func Once(ctx context.Context, o Options) (sent int64, next time.Time, err error
 		}
 	}
 	return sent, next, errors.Join(errs...)
+}
+
+// freeAt is when the lease of the process that holds a sink ends, zero if no event waits for it.
+func (r *runner) freeAt(ctx context.Context, at pawl.Relay) (time.Time, error) {
+	if at.HeldUntil == nil || at.DisabledAt != nil {
+		return time.Time{}, nil
+	}
+	events, err := r.Source.ReadAt(ctx, pawl.FeedPosition{Epoch: at.Epoch, Position: at.Position}, 1)
+	if _, epoch := pawl.RestartOf(err); epoch || len(events) > 0 {
+		return *at.HeldUntil, nil
+	}
+	return time.Time{}, err
 }
 
 // runners checks the options, fills in what is not set, and returns one runner for each sink.

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,7 +14,8 @@ type entry struct {
 	index     int   // how many were read before it
 	message   Message
 	done      bool  // confirmed or refused
-	tried     bool  // sent at least once
+	tried     int   // number of the newest batch that had it; 0 = none
+	failed    bool  // at least once
 	accepted  int64 // how many events the sink had accepted when this one was last tried
 	failures  int   // failures while other events were accepted
 	notBefore time.Time
@@ -28,8 +30,9 @@ type window struct {
 
 // nextBatch returns the events to send now: for each task its first event that is not done,
 // unless its retry is not due, up to limit. A batch has at most one event of a task, so
-// the order of a task holds whichever messages the sink accepts.
-func (w *window) nextBatch(now time.Time, limit int) []*entry {
+// the order of a task holds whichever messages the sink accepts. While the sink fails, those that were tried longest ago
+// come first, so that a few events that it always refuses do not keep the others from it.
+func (w *window) nextBatch(now time.Time, limit int, failing bool) []*entry {
 	var batch []*entry
 	seen := map[string]bool{}
 	for _, e := range w.entries {
@@ -40,9 +43,13 @@ func (w *window) nextBatch(now time.Time, limit int) []*entry {
 		if e.notBefore.After(now) {
 			continue
 		}
-		if batch = append(batch, e); len(batch) == limit {
+		if batch = append(batch, e); len(batch) == limit && !failing {
 			break
 		}
+	}
+	if failing {
+		slices.SortStableFunc(batch, func(a, b *entry) int { return cmp.Compare(a.tried, b.tried) })
+		batch = batch[:min(len(batch), limit)]
 	}
 	return batch
 }

@@ -216,6 +216,7 @@ var bodies = map[string]string{
 	"report_effect_done":    `{"item_id":"itm_x","worker_id":"w","attempt":1,"answer":1}`,
 	"report_effect_failed":  `{"item_id":"itm_x","worker_id":"w","attempt":1,"error":"x"}`,
 	"report_effect_unknown": `{"item_id":"itm_x","worker_id":"w","attempt":1}`,
+	"keep_effect":           `{"item_id":"itm_x","worker_id":"w","attempt":1,"lease_seconds":15}`,
 	"resolve_effect":        `{"outcome":"happened"}`,
 	"submit_part":           `{"worker_id":"w","attempt":1,"key":"k","payload":1}`,
 	"put_part":              `{"worker_id":"w","attempt":1,"key":"k","payload":1}`,

@@ -37,6 +37,7 @@ func (s *server) effects() {
 	change(s, "report_effect_done", effectVerb(pawl.Service.EffectDone))
 	change(s, "report_effect_failed", effectVerb(pawl.Service.EffectFailed))
 	change(s, "report_effect_unknown", effectVerb(pawl.Service.EffectUnknown))
+	change(s, "keep_effect", effectVerb(pawl.Service.KeepEffect))
 	change(s, "approve_effect", effectVerb(pawl.Service.ApproveEffect))
 	change(s, "reject_effect", effectVerb(pawl.Service.RejectEffect))
 	change(s, "resolve_effect", effectVerb(pawl.Service.ResolveEffect))

@@ -64,7 +64,8 @@ var kinds = map[string]string{
 		"append_task prune_task send_signal claim heartbeat progress checkpoint complete fail release suspend revoke_lease spawn_child " +
 		"submit submit_part finalize approve_task reject_task start_message open_message append step_message finish_message " +
 		"stop_message register_worker restore_archive resume_relay forget_relay put_queue pause_queue resume_queue pause_namespace " +
-		"delete_archive open_effect report_effect_done report_effect_failed report_effect_unknown approve_effect reject_effect resolve_effect " +
+		"delete_archive open_effect report_effect_done report_effect_failed report_effect_unknown keep_effect " +
+		"approve_effect reject_effect resolve_effect " +
 		"resume_namespace put_budget delete_budget reserve_budget settle_budget bulk create_schedule put_schedule pause_schedule " +
 		"resume_schedule run_schedule delete_schedule put_type remove_type begin_key renew_key complete_key fail_key plain_create_task " +
 		"plain_task_cancel plain_task_retry delete_stream",

@@ -215,6 +215,7 @@ func (h *testServer) effectsAnswer(call caller) {
 		r.json["effect_id"] != unknown {
 		h.Errorf("unknown: %s", r.text)
 	}
+	call("keep_effect", open("g", `,"lease_seconds":15`).str("id"), `{`+claim+`,"lease_seconds":60}`)
 	h.do(422, "POST", "/v1/effects:open", `{`+claim+`,"name":"a","request_hash":"other"}`)
 	if r := call("resolve_effect", unknown, `{"outcome":"happened","answer":7}`); r.json["answer"] != 7.0 || r.json["outcome"] != "happened" {
 		h.Errorf("resolve: %s", r.text)
@@ -226,7 +227,7 @@ func (h *testServer) effectsAnswer(call caller) {
 	if r := call("get_effect", done.str("id"), ""); r.json["state"] != "done" {
 		h.Errorf("get_effect: %s", r.text)
 	}
-	if list := call("list_effects", "", ""); len(list.items()) != 5 {
+	if list := call("list_effects", "", ""); len(list.items()) != 6 {
 		h.Errorf("list_effects: %s", list.text)
 	}
 }

@@ -69,6 +69,8 @@ type stream struct {
 	begun  bool
 	ended  bool
 	timer  *time.Timer
+	at     pawl.FeedPosition // of the feed: all events up to here were read
+	told   pawl.FeedPosition // the reader knows it
 }
 
 // opened returns a stream to the caller of a request. It lasts as long as the caller's key.
@@ -102,8 +104,10 @@ func (st *stream) begin(position string, gone func()) error {
 	if position == "" {
 		return st.send(alive)
 	}
-	return st.send([]byte("id: " + position + "\n\n"))
+	return st.send(positionFrame(position))
 }
+
+func positionFrame(position string) []byte { return []byte("id: " + position + "\n\n") }
 
 var alive = []byte(":\n\n")
 
@@ -116,6 +120,9 @@ func (st *stream) tick(gone func()) {
 		return
 	}
 	frame, last := alive, st.lapsed()
+	if st.at != st.told { // a reader of few events goes on here, and does not read all others again
+		frame, st.told = positionFrame(st.at.String()), st.at
+	}
 	if last != nil {
 		frame = last
 	}
@@ -131,6 +138,21 @@ func (st *stream) tick(gone func()) {
 func (st *stream) send(frames []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if st.ended {
+		return http.ErrAbortHandler
+	}
+	return st.write(frames)
+}
+
+// passed sends the frames of events that were read. A position without events is sent with the next keep-alive frame.
+func (st *stream) passed(through pawl.FeedPosition, events []pawl.Event, frames []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.at = through
+	if len(events) == 0 {
+		return nil
+	}
+	st.told = pawl.FeedPosition{Epoch: through.Epoch, Position: events[len(events)-1].Position}
 	if st.ended {
 		return http.ErrAbortHandler
 	}
@@ -199,6 +221,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f *pawl.EventFilt
 			if !named {
 				at = through.String()
 			}
+			st.at, st.told = through, through
 			return st.begin(at, gone)
 		}
 		var b bytes.Buffer
@@ -210,7 +233,7 @@ func (s *server) followEvents(ctx context.Context, st *stream, f *pawl.EventFilt
 				b.Write(s.frames.of(through.Epoch, &e))
 			}
 		}
-		return st.send(b.Bytes())
+		return st.passed(through, events, b.Bytes())
 	})
 	switch {
 	case st.begun:

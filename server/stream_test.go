@@ -307,6 +307,26 @@ func TestStreamBeatsAndCutsTheSlow(t *testing.T) {
 	cut(slow)
 }
 
+// A reader of few events learns with a keep-alive frame how far the feed was read, and goes on there.
+func TestAQuietReaderLearnsItsPosition(t *testing.T) {
+	t.Cleanup(server.Impatient(20*time.Millisecond, 0))
+	p := pawltest.Open(t, pawltest.SQLite)
+	srv := serve(t, p.Service, server.Options{})
+	quiet := openFeed(t, srv, "?event=cancelled")
+	create(t, p.Service, 3)
+	want := "id: 0-3\n"
+	for range 2 {
+		for line := ""; line != want; {
+			var err error
+			if line, err = quiet.in.ReadString('\n'); err != nil || line != ":\n" && line != "\n" && !strings.HasPrefix(line, "id: 0-") {
+				t.Fatalf("%q, %v", line, err)
+			}
+		}
+		want = ":\n" // it is told once
+	}
+	quiet.body.Close()
+}
+
 // A thousand readers at once all get all events.
 func TestAThousandStreams(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)

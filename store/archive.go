@@ -160,8 +160,16 @@ func nounOf(table, column string) *noun {
 }
 
 func encodeRow(table string, names []string, values []any) ([]byte, error) {
-	b := append(append(append(make([]byte, 0, 512), `{"table":"`...), table...), '"')
-	var err error
+	b, err := appendColumns(openRow(make([]byte, 0, 512), table), table, names, values)
+	return append(b, "}\n"...), err
+}
+
+func openRow(b []byte, table string) []byte {
+	return append(append(append(b, `{"table":"`...), table...), '"')
+}
+
+// appendColumns adds columns to a row.
+func appendColumns(b []byte, table string, names []string, values []any) (_ []byte, err error) {
 	for i, name := range names {
 		if name == "move" {
 			if b, err = encodeMove(b, values[i]); err != nil {
@@ -178,7 +186,7 @@ func encodeRow(table string, names []string, values []any) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return append(b, "}\n"...), nil
+	return b, nil
 }
 
 // encodeValue encodes a value as encoding/json does, without a call of it for the usual ones.

@@ -77,6 +77,17 @@ func (r taskRows) readTable(ctx context.Context, tx Tx, table string, line func(
 }
 
 func readRows(ctx context.Context, tx Tx, table string, names []string, query string, arg any, line func([]any, []byte) error) error {
+	return scanRows(ctx, tx, table, names, query, arg, func(values []any) error {
+		b, err := encodeRow(table, names, values)
+		if err != nil {
+			return err
+		}
+		return line(values, b)
+	})
+}
+
+// scanRows reads rows of columns, their ids as text.
+func scanRows(ctx context.Context, tx Tx, table string, names []string, query string, arg any, row func([]any) error) error {
 	values, dest := make([]any, len(names)), make([]any, len(names))
 	for i, name := range names {
 		dest[i] = &values[i]
@@ -91,18 +102,18 @@ func readRows(ctx context.Context, tx Tx, table string, names []string, query st
 		for i := range dest {
 			switch id := dest[i].(type) {
 			case *TaskID:
-				values[i] = string(*id)
+				values[i] = nullID(string(*id))
 			case *ItemID:
-				values[i] = string(*id)
-			}
-			if values[i] == "" && nounOf(table, names[i]) != nil {
-				values[i] = nil
+				values[i] = nullID(string(*id))
 			}
 		}
-		b, err := encodeRow(table, names, values)
-		if err != nil {
-			return err
-		}
-		return line(values, b)
+		return row(values)
 	})
+}
+
+func nullID(id string) any {
+	if id == "" {
+		return nil
+	}
+	return id
 }

@@ -26,7 +26,8 @@ type EffectSender struct {
 	ItemID   string `json:"item_id"`
 	WorkerID string `json:"worker_id"`
 	Attempt  int    `json:"attempt"`
-	Key      string `json:"key,omitempty"` // its API key
+	Key      string `json:"key,omitempty"`   // its API key
+	Asked    bool   `json:"asked,omitempty"` // it sent nothing: the effect waited for an approval
 }
 
 // EffectRow is a row of effects.
@@ -91,14 +92,37 @@ func (f *EffectRow) Effect() pawl.EffectRecord {
 
 // OpenedBy adds a claim to those that opened the effect.
 func (f *EffectRow) OpenedBy(s EffectSender) {
-	list := append(f.senders(), s)
-	b, _ := json.Marshal(list[max(0, len(list)-pawl.MaxEffectSenders):])
+	f.remember(f.openers(true), append(f.senders(), s))
+}
+
+// AskedBy adds a claim to those that opened the effect while it waited for an approval.
+func (f *EffectRow) AskedBy(s EffectSender) {
+	s.Asked = true
+	f.remember(append(f.openers(true), s), f.senders())
+}
+
+func (f *EffectRow) remember(lists ...[]EffectSender) {
+	all := []EffectSender{}
+	for _, list := range lists {
+		all = append(all, list[max(0, len(list)-pawl.MaxEffectSenders):]...)
+	}
+	b, _ := json.Marshal(all)
 	f.Senders = string(b)
 }
 
-func (f *EffectRow) senders() (out []EffectSender) {
+func (f *EffectRow) senders() []EffectSender { return f.openers(false) }
+
+// openers returns the claims that opened the effect to send it, or those that were told to wait.
+func (f *EffectRow) openers(asked bool) (out []EffectSender) {
 	_ = json.Unmarshal([]byte(f.Senders), &out) // written by us
-	return out
+	return slices.DeleteFunc(out, func(s EffectSender) bool { return s.Asked != asked })
+}
+
+// Opened reports whether a worker, or a caller with the API key of one, has opened the effect, whatever came of it.
+func (f *EffectRow) Opened(worker, key string) bool {
+	is := func(s EffectSender) bool { return s.WorkerID == worker || key != "" && s.Key == key }
+	return is(EffectSender{WorkerID: f.WorkerID, Key: string(f.KeyID)}) || slices.ContainsFunc(f.openers(true), is) ||
+		slices.ContainsFunc(f.senders(), is)
 }
 
 // Sent reports whether a claim opened the effect, whatever became of its lease since.
@@ -274,8 +298,8 @@ func OpenEffectOf(ctx context.Context, tx Tx, itemID string, attempt int) (id st
 }
 
 // KeepSending extends the lease of a gate. It returns false if the effect is not open for it any more.
-func KeepSending(ctx context.Context, tx Tx, namespace, id string, f pawl.Fence, until int64) (bool, error) {
-	n, err := tx.Exec(ctx, effectSQL["keep sending"], id, namespace, until, f.WorkerID, f.Attempt)
+func KeepSending(ctx context.Context, tx Tx, namespace, id string, c *pawl.KeepEffectCall, apiKey string, until int64) (bool, error) {
+	n, err := tx.Exec(ctx, effectSQL["keep sending"], id, namespace, until, ItemID(c.ItemID), c.WorkerID, c.Attempt, apiKey)
 	return n == 1, err
 }
 

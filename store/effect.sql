@@ -52,7 +52,8 @@ RETURNING id
 -- name: keep sending
 UPDATE pawl.effects
 SET sent_until = $3
-WHERE id = $1 AND namespace = $2 AND sender = 'gate' AND state = 'open' AND worker_id = $4 AND attempt = $5
+WHERE id = $1 AND namespace = $2 AND sender = 'gate' AND state = 'open' AND item_id = $4 AND worker_id = $5 AND attempt = $6
+  AND COALESCE(key_id, '') = $7
 
 -- Effects whose sender is gone: a gate whose lease is over, or an attempt without a lease.
 -- name: abandoned

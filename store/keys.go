@@ -21,14 +21,13 @@ type KeyRow struct {
 	Type, Location  string
 }
 
-// KeepItem keeps the task of an item from being deleted until the transaction ends: a key
-// that refers to the item has no foreign key. An item that is gone is not an error. "" is
-// no item.
-func KeepItem(ctx context.Context, tx Tx, namespace, itemID string) error {
-	if itemID == "" {
+// Keep keeps a task, and the task of an item, from being deleted until the transaction ends: a key that refers to them
+// has no foreign key. What is gone is not an error. "" is none.
+func Keep(ctx context.Context, tx Tx, namespace, taskID, itemID string) error {
+	if taskID == "" && itemID == "" {
 		return nil
 	}
-	_, err := TaskIDs(ctx, tx, keySQL["keep task of item"], ItemID(itemID), namespace)
+	_, err := TaskIDs(ctx, tx, keySQL["keep tasks"], TaskID(taskID), ItemID(itemID), namespace)
 	return err
 }
 

@@ -1,8 +1,9 @@
 -- An item of a key is there as long as the transaction that begins the key: see DeleteTask.
--- name: keep task of item
+-- name: keep tasks
 SELECT t.id
 FROM pawl.tasks t
-WHERE t.id = (SELECT w.task_id FROM pawl.all_items w WHERE w.id = $1) AND t.namespace = $2
+WHERE t.id IN (CAST($1 AS @uuid), (SELECT w.task_id FROM pawl.all_items w WHERE w.id = $2)) AND t.namespace = $3
+ORDER BY t.id
 @kept
 
 -- name: open key

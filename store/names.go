@@ -201,7 +201,17 @@ func FindActor(ctx context.Context, tx Tx, name ActorName) (id int64, found bool
 
 // ActorNames returns the names of the given numbers.
 func ActorNames(ctx context.Context, tx Tx, ids []int64) (map[int64]string, error) {
-	out := map[int64]string{}
+	actors, err := namedActors(ctx, tx, ids)
+	out := make(map[int64]string, len(actors))
+	for id, a := range actors {
+		out[id] = a.Name
+	}
+	return out, err
+}
+
+// namedActors returns the actors of the given numbers.
+func namedActors(ctx context.Context, tx Tx, ids []int64) (map[int64]ActorName, error) {
+	out := map[int64]ActorName{}
 	if len(ids) == 0 {
 		return out, nil
 	}
@@ -211,20 +221,13 @@ func ActorNames(ctx context.Context, tx Tx, ids []int64) (map[int64]string, erro
 		list = append(list, []int64{id})
 	}
 	text, _ := json.Marshal(list) // numbers always marshal
-	rows, err := tx.Query(ctx, namesSQL["names of actors"], string(text))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return out, eachRow(ctx, tx, namesSQL["names of actors"], []any{string(text)}, func(rows Rows) error {
 		var id int64
-		var name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return nil, err
-		}
-		out[id] = name
-	}
-	return out, rows.Err()
+		var a ActorName
+		err := rows.Scan(&id, &a.Kind, &a.Name)
+		out[id] = a
+		return err
+	})
 }
 
 // nameWorkers sets WorkerID of rows, from the numbers of their workers.

@@ -11,7 +11,7 @@ VALUES ($1, $2)
 ON CONFLICT (kind, name) DO NOTHING
 
 -- name: names of actors
-SELECT a.id, a.name
+SELECT a.id, a.kind, a.name
 FROM @each($1) AS x
 JOIN pawl.actors a ON a.id = CAST(x.value ->> 0 AS INTEGER)
 

@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pawl-work/pawl"
 )
 
 // seldom are the tables in which tasks of one item seldom have rows, with the column that names the task, or
@@ -62,49 +65,206 @@ func LockPlain(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) {
 	return TaskIDs(ctx, tx, manySQL["lock task"], TaskList(taskIDs))
 }
 
-// ReadPlain is ReadTasks for plain tasks. It returns the events of each.
-func ReadPlain(ctx context.Context, tx Tx, taskIDs []string, line func(taskID string, row []byte) error) (map[string][]int64, error) {
-	ended, events := make(map[string]bool, len(taskIDs)), make(map[string][]int64, len(taskIDs))
-	for _, table := range []string{"tasks", "finished_items", "task_events"} {
-		names := columns(table)
-		query := manySQL["rows "+table]
-		switch table {
-		case "finished_items":
-			query = plainSQL["rows of ended items"]
-		case "task_events":
-			names, query = plainEvents, plainSQL["rows of events"]
-		}
-		owner, id := slices.Index(names, "task_id"), slices.Index(names, "id")
-		if table == "tasks" {
-			owner = id
-		}
-		err := readRows(ctx, tx, table, names, query, TaskList(taskIDs), func(values []any, row []byte) error {
-			task, _ := values[owner].(string)
-			switch table {
-			case "finished_items":
-				ended[task] = true
-			case "task_events":
-				n, _ := values[id].(int64)
-				events[task] = append(events[task], n)
-			}
-			return line(task, row)
-		})
-		if err != nil {
+// PlainTask is what ReadPlain read of a task.
+type PlainTask struct {
+	Namespace string
+	Lines     []byte // of its archive, without that of the log
+	Events    []PlainEvent
+	size      int  // of Lines
+	ended     bool // its item has
+	marked    bool // its deletion has begun
+}
+
+// PlainEvent is an event, and what its removal takes away from the totals.
+type PlainEvent struct {
+	ID    int64
+	queue int64 // 0 = the event does not say it
+	move  int
+}
+
+// ReadPlain is ReadTasks for plain tasks. Those that do not exist, and those whose deletion has begun, are left out. grow
+// is told of the bytes of each row.
+func ReadPlain(ctx context.Context, tx Tx, taskIDs []string, grow func(bytes int) error) (map[string]*PlainTask, error) {
+	r := plainReader{tasks: make(map[string]*PlainTask, len(taskIDs)), grow: grow, rows: make([]byte, 0, len(taskIDs)*plainBytes)}
+	for i := range plainTables {
+		if err := r.read(ByKeys(ctx), tx, &plainTables[i], TaskList(taskIDs)); err != nil { // also before there are statistics
 			return nil, err
 		}
 	}
-	for _, id := range taskIDs {
-		if !ended[id] {
+	for id, t := range r.tasks {
+		if !t.ended && !t.marked {
 			return nil, workLeft(id, 1, 0)
 		}
 	}
-	return events, nil
+	maps.DeleteFunc(r.tasks, func(_ string, t *PlainTask) bool { return t.marked })
+	return r.tasks, r.name(ctx, tx)
 }
 
-// RemovePlain removes locked plain tasks whose deletion has not begun, with their ends and events: in all as many rows as
-// were read. gone is false if there were others, and the transaction must not commit.
-func RemovePlain(ctx context.Context, tx Tx, taskIDs []string, events []int64) (gone bool, err error) {
-	if err := logRemoval(ctx, tx, taskIDs, events); err != nil {
+// plainReader reads rows that have numbers of actors, whose names it looks up once for all of them.
+type plainReader struct {
+	tasks  map[string]*PlainTask
+	grow   func(bytes int) error
+	rows   []byte // in pieces
+	pieces []plainPiece
+}
+
+// plainPiece is a row up to end. The columns of its actor belong at a place in it.
+type plainPiece struct {
+	task    *PlainTask
+	of      *plainTable
+	at, end int
+	actor   int64 // noActor = NULL
+}
+
+const noActor = -1
+
+// plainBytes are what the rows of a small task take.
+const plainBytes = 4 << 10
+
+// plainTable says how the rows of a table are read. The statement selects the columns, then the number of the actor.
+type plainTable struct {
+	table, query string
+	names        []string // without the columns of the actor
+	actor        []string // the columns of the actor
+	at           int      // where these belong
+	owner        int      // the place of the task's id
+	then         func(t *PlainTask, values []any)
+}
+
+// plainTables are the tables of plain tasks, in the order of taskTables. The namespace of an ended item is that of its
+// task. Events have their codes in place of the names of moves, see encodeMove, and their queues behind the actors.
+var plainTables = func() []plainTable {
+	ofTasks, ofEnds, ofEvents := columns("tasks"), columns("finished_items"), columns("task_events")
+	move := slices.Index(ofEvents, namesOfMove[0])
+	ofEvents = slices.Replace(ofEvents, move, move+len(namesOfMove), "move")
+	worker, actor := slices.Index(ofEnds, "worker_id"), slices.Index(ofEvents, "actor_type")
+	ofEnds, ofEvents = slices.Delete(ofEnds, worker, worker+1), slices.Delete(ofEvents, actor, actor+2)
+	ns, endNS, state, id := slices.Index(ofTasks, "namespace"), slices.Index(ofEnds, "namespace"), slices.Index(ofEnds, "state"),
+		slices.Index(ofEvents, "id")
+	return []plainTable{
+		{"tasks", "rows of tasks", ofTasks, nil, len(ofTasks), slices.Index(ofTasks, "id"), func(t *PlainTask, values []any) {
+			t.Namespace, _ = values[ns].(string)
+		}},
+		{"finished_items", "rows of ended items", ofEnds, []string{"worker_id"}, worker, slices.Index(ofEnds, "task_id"),
+			func(t *PlainTask, values []any) {
+				t.ended = true
+				code, _ := wholeNumber(values[state])
+				var name StateCode
+				_ = name.Scan(code) // the table has no others
+				values[endNS], values[state] = t.Namespace, string(name)
+			}},
+		{"task_events", "rows of events", ofEvents, []string{"actor_type", "actor_id"}, actor, slices.Index(ofEvents, "task_id"),
+			func(t *PlainTask, values []any) {
+				number, _ := wholeNumber(values[id])
+				code, _ := wholeNumber(values[move])
+				queue, _ := wholeNumber(values[len(ofEvents)+1])
+				m, _ := moveOf(int(code))
+				t.Events = append(t.Events, PlainEvent{number, queue, int(code)})
+				t.marked = t.marked || m.Class == pawl.MoveOfTask && m.Event == "deleted"
+			}},
+	}
+}()
+
+func (r *plainReader) read(ctx context.Context, tx Tx, of *plainTable, list string) error {
+	n := len(of.names)
+	return scanRows(ctx, tx, of.table, append(of.names[:n:n], "actor", "queue"), plainSQL[of.query], list, func(values []any) error {
+		id, _ := values[of.owner].(string)
+		t := r.tasks[id]
+		if of.table == "tasks" {
+			t = &PlainTask{}
+			r.tasks[id] = t
+		}
+		if t == nil {
+			return nil
+		}
+		of.then(t, values)
+		p, from := plainPiece{task: t, of: of, actor: noActor}, len(r.rows)
+		if actor, given := wholeNumber(values[n]); given {
+			p.actor = actor
+		}
+		b, err := appendColumns(openRow(r.rows, of.table), of.table, of.names[:of.at], values)
+		if err != nil {
+			return err
+		}
+		p.at = len(b)
+		if b, err = appendColumns(b, of.table, of.names[of.at:], values[of.at:]); err != nil {
+			return err
+		}
+		r.rows = append(b, "}\n"...)
+		p.end = len(r.rows)
+		r.pieces = append(r.pieces, p)
+		t.size += p.end - from + len(`,"actor_type":"worker","actor_id":""`)
+		return r.grow(p.end - from)
+	})
+}
+
+// name gives the tasks their lines, with the names of actors.
+func (r *plainReader) name(ctx context.Context, tx Tx) error {
+	type columnsOf struct {
+		table *plainTable
+		actor int64
+	}
+	texts := map[columnsOf][]byte{}
+	var ids []int64
+	for _, p := range r.pieces {
+		key := columnsOf{p.of, p.actor}
+		if _, there := texts[key]; !there {
+			texts[key], ids = nil, append(ids, p.actor)
+		}
+	}
+	actors, err := namedActors(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	for key := range texts {
+		if texts[key], err = key.table.columnsOf(actors[key.actor]); err != nil {
+			return err
+		}
+	}
+	from := 0
+	for _, p := range r.pieces {
+		if t := p.task; t.Lines == nil {
+			t.Lines = make([]byte, 0, t.size+256)
+		}
+		p.task.Lines = append(append(append(p.task.Lines, r.rows[from:p.at]...), texts[columnsOf{p.of, p.actor}]...), r.rows[p.at:p.end]...)
+		from = p.end
+	}
+	return nil
+}
+
+// columnsOf encodes the columns of an actor: its kind, if there is a column for it, and its name. What is empty is null.
+func (of *plainTable) columnsOf(a ActorName) ([]byte, error) {
+	values := []any{a.Kind, a.Name}
+	for i := range values {
+		if values[i] == "" {
+			values[i] = nil
+		}
+	}
+	return appendColumns(nil, of.table, of.actor, values[2-max(1, len(of.actor)):])
+}
+
+// RemovePlain removes locked plain tasks, with their ends and events: in all as many rows as were read. gone is false
+// if there were others, such as the mark of a deletion, and the transaction must not commit.
+func RemovePlain(ctx context.Context, tx Tx, taskIDs []string, events []PlainEvent) (gone bool, err error) {
+	ids := make([]int64, len(events))
+	counted := true
+	for i, e := range events {
+		ids[i] = e.ID
+		counted = counted && e.queue != 0
+	}
+	if counted {
+		err = putRemoval(ctx, tx, ids, func(t totals, counts func(int64) bool) error {
+			for _, e := range events {
+				if counts(e.ID) {
+					t[total{queue: e.queue, move: e.move}]++
+				}
+			}
+			return nil
+		})
+	} else {
+		err = logRemoval(ctx, tx, taskIDs, ids)
+	}
+	if err != nil {
 		return false, err
 	}
 	gone = true
@@ -123,13 +283,6 @@ func RemovePlain(ctx context.Context, tx Tx, taskIDs []string, events []int64) (
 	})
 	return gone, err
 }
-
-// plainEvents are the columns of the rows of events, with the code in place of its names: see encodeMove.
-var plainEvents = func() []string {
-	names := columns("task_events")
-	at := slices.Index(names, namesOfMove[0])
-	return slices.Replace(names, at, at+len(namesOfMove), "move")
-}()
 
 // encodeMove encodes the code of an event as the names that archives have.
 func encodeMove(b []byte, code any) ([]byte, error) {

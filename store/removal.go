@@ -14,6 +14,11 @@ const removalsAtOnce = 1000
 // logRemoval records in the transaction that removes events of tasks, before it does, which ones
 // these are: their numbers. The next page of the log has a leaf for the removals before it.
 func logRemoval(ctx context.Context, tx Tx, taskIDs []string, ids []int64) error {
+	return putRemoval(ctx, tx, ids, func(t totals, counts func(int64) bool) error { return t.readEvents(ctx, tx, taskIDs, ids, counts) })
+}
+
+// putRemoval is logRemoval for events that count counts: see totalsOf.
+func putRemoval(ctx context.Context, tx Tx, ids []int64, count func(t totals, counts func(id int64) bool) error) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -22,7 +27,7 @@ func logRemoval(ctx context.Context, tx Tx, taskIDs []string, ids []int64) error
 	if err != nil {
 		return err
 	}
-	counts, err := totalsOf(ctx, tx, taskIDs, ids)
+	counts, err := totalsOf(ctx, tx, ids, count)
 	if err != nil {
 		return err
 	}

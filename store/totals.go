@@ -132,31 +132,32 @@ func (t totals) read(ctx context.Context, tx Tx, sign int64, query string, args 
 	return rows.Err()
 }
 
-// readEvents reads the events of tasks that count says, each as one.
+// readEvents counts the events of tasks that are among ids, and that counts says.
 func (t totals) readEvents(ctx context.Context, tx Tx, taskIDs []string, ids []int64, counts func(int64) bool) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, totalsSQL["events of tasks"], TaskList(taskIDs), slices.Min(ids), slices.Max(ids))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	wanted := make(map[int64]bool, len(ids))
 	for _, id := range ids {
 		wanted[id] = counts(id)
 	}
-	for rows.Next() {
+	// With a range of numbers, the planner may walk over the events of all tasks in it. A single task may be large.
+	query, args := "events of tasks", []any{TaskList(taskIDs)}
+	if len(taskIDs) == 1 {
+		query, args = "events of task", []any{TaskID(taskIDs[0]), slices.Min(ids), slices.Max(ids)}
+	}
+	return eachRow(ctx, tx, totalsSQL[query], args, func(rows Rows) error {
 		var id int64
 		var k total
-		if err := rows.Scan(&id, &k.Namespace, &k.Type, &k.move); err != nil {
+		if err := rows.Scan(&id, &k.queue, &k.Namespace, &k.Type, &k.move); err != nil || !wanted[id] {
 			return err
 		}
-		if wanted[id] {
-			t[k]++
+		if k.queue != 0 {
+			k.QueueName = QueueName{}
 		}
-	}
-	return rows.Err()
+		t[k]++
+		return nil
+	})
 }
 
 // LockFeedToCount is LockFeed that also begins to count events, if nothing does: then the state has to
@@ -216,9 +217,9 @@ func (s *FeedState) countSpan(ctx context.Context, tx Tx, to totals, span Span) 
 	return nil
 }
 
-// totalsOf counts the events of tasks that the transaction is about to remove, as far as the
-// totals count them.
-func totalsOf(ctx context.Context, tx Tx, taskIDs []string, ids []int64) (totals, error) {
+// totalsOf counts the events that the transaction is about to remove, as far as the totals count them: count is given
+// the question whether they do.
+func totalsOf(ctx context.Context, tx Tx, ids []int64, count func(t totals, counts func(id int64) bool) error) (totals, error) {
 	s, err := ReadFeed(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -229,7 +230,11 @@ func totalsOf(ctx context.Context, tx Tx, taskIDs []string, ids []int64) (totals
 		}
 	}
 	out := totals{}
-	return out, out.readEvents(ctx, tx, taskIDs, ids, func(id int64) bool { return !s.expects(id) && s.Counting.counts(id) })
+	if err := count(out, func(id int64) bool { return !s.expects(id) && s.Counting.counts(id) }); err != nil {
+		return nil, err
+	}
+	_, named, err := out.named(ctx, tx)
+	return named, err
 }
 
 // countRestored adds events that were restored, and that have positions, to the totals. The feed is

@@ -36,12 +36,24 @@ FROM (
   WHERE e.id >= $1 AND e.id <= $2 AND e.queue_id IS NULL) y
 GROUP BY y.namespace, y.type, y.move
 
+-- The type is that of the queue, if the event says it.
 -- name: events of tasks
-SELECT e.id, e.namespace,
-  COALESCE(@type_of(e.queue_id), (SELECT w.type FROM pawl.all_items w WHERE w.id = e.item_id), (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id), ''),
+SELECT e.id, COALESCE(e.queue_id, 0), e.namespace,
+  CASE WHEN e.queue_id IS NULL
+    THEN COALESCE((SELECT w.type FROM pawl.all_items w WHERE w.id = e.item_id), (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id), '')
+    ELSE '' END,
   e.move
 FROM pawl.task_events e
-WHERE e.task_id @among_ids($1) AND e.id >= $2 AND e.id <= $3
+WHERE e.task_id @among_ids($1)
+
+-- name: events of task
+SELECT e.id, COALESCE(e.queue_id, 0), e.namespace,
+  CASE WHEN e.queue_id IS NULL
+    THEN COALESCE((SELECT w.type FROM pawl.all_items w WHERE w.id = e.item_id), (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id), '')
+    ELSE '' END,
+  e.move
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.id >= $2 AND e.id <= $3
 
 -- These events stay when a task is deleted.
 -- name: tombstones of task

@@ -25,7 +25,7 @@ type together struct {
 	tasks     []archived
 	lines     [][]byte // of each, without that of the log
 	plain     bool     // see store.NotPlain
-	events    []int64  // of all
+	events    []store.PlainEvent
 	log       *store.SegmentLog
 	at        int64 // when they were read
 }
@@ -61,62 +61,124 @@ func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.
 // readSegments reads tasks by their namespaces, plain ones apart from others. own are those that need archives of their own.
 func (p *pass) readSegments(ctx context.Context, tasks []string, signed store.SignedRoot) (out []*together, own []string, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out, own = nil, nil
+		r := segmentReads{events: map[string][]int64{}}
+		if r.now, err = tx.Now(ctx); err != nil {
+			return err
+		}
 		others, err := store.NotPlain(ctx, tx, tasks)
 		if err != nil {
 			return err
 		}
+		own = nil
 		if len(others) > 0 {
 			if own, err = store.OwnArchives(ctx, tx, others); err != nil {
 				return err
 			}
 		}
-		some := without(tasks, own)
-		read, there, by, err := readHeads(ctx, tx, some)
-		if err != nil {
+		if err := r.readPlain(ctx, tx, without(tasks, others)); err != nil {
 			return err
 		}
-		own = append(own, without(some, there)...)
-		lines, size := make([]bytes.Buffer, len(some)), 0
-		line := func(id string, row []byte) error {
-			if size += len(row); size > maxTogether {
-				return errTogether
-			}
-			_, err := lines[by[id].at].Write(row)
+		if err := r.readOthers(ctx, tx, without(others, own)); err != nil {
 			return err
 		}
-		events, err := readEither(ctx, tx, there, others, line)
-		if err != nil {
-			return err
-		}
-		type kind struct {
-			namespace string
-			plain     bool
-		}
-		of := map[kind]*together{}
-		for i := range read {
-			a := &read[i]
-			if a.Namespace == "" || a.err != nil {
-				continue
-			}
-			_, other := slices.BinarySearch(others, a.TaskID)
-			t := of[kind{a.Namespace, !other}]
-			if t == nil {
-				t = &together{namespace: a.Namespace, plain: !other, at: a.CreatedAt.UnixMicro()}
-				of[kind{a.Namespace, !other}] = t
-				out = append(out, t)
-			}
-			t.tasks, t.lines = append(t.tasks, a.archived), append(t.lines, lines[i].Bytes())
-			t.events = append(t.events, events[a.TaskID]...)
-		}
+		out, own = r.out, append(own, r.own...)
 		for _, t := range out {
-			if t.log, err = store.ReadSegmentLog(ctx, tx, signed, t.ids(), events); err != nil {
+			if t.log, err = store.ReadSegmentLog(ctx, tx, signed, t.ids(), r.events); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	return out, own, err
+}
+
+// segmentReads is what readSegments has read.
+type segmentReads struct {
+	now    int64
+	size   int
+	out    []*together
+	own    []string
+	events map[string][]int64
+}
+
+// grow bounds what is held in memory.
+func (r *segmentReads) grow(bytes int) error {
+	if r.size += bytes; r.size > maxTogether {
+		return errTogether
+	}
+	return nil
+}
+
+// of returns the tasks that a task of a namespace is archived with.
+func (r *segmentReads) of(namespace string, plain bool) *together {
+	for _, t := range r.out {
+		if t.namespace == namespace && t.plain == plain {
+			return t
+		}
+	}
+	r.out = append(r.out, &together{namespace: namespace, plain: plain, at: r.now})
+	return r.out[len(r.out)-1]
+}
+
+func (r *segmentReads) readPlain(ctx context.Context, tx store.Tx, tasks []string) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	read, err := store.ReadPlain(ctx, tx, tasks, r.grow)
+	if err != nil {
+		return err
+	}
+	numbers := make([]int64, 0, 4*len(tasks))
+	for _, id := range tasks {
+		task := read[id]
+		if task == nil {
+			r.own = append(r.own, id)
+			continue
+		}
+		t := r.of(task.Namespace, true)
+		a := archived{}
+		a.TaskID, a.Namespace, a.CreatedAt = id, task.Namespace, time.UnixMicro(r.now).UTC()
+		t.tasks, t.lines, t.events = append(t.tasks, a), append(t.lines, task.Lines), append(t.events, task.Events...)
+		from := len(numbers)
+		for _, e := range task.Events {
+			numbers = append(numbers, e.ID)
+		}
+		r.events[id] = numbers[from:len(numbers):len(numbers)]
+	}
+	return nil
+}
+
+func (r *segmentReads) readOthers(ctx context.Context, tx store.Tx, tasks []string) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	read, there, by, err := readHeads(ctx, tx, tasks)
+	if err != nil {
+		return err
+	}
+	r.own = append(r.own, without(tasks, there)...)
+	if len(there) == 0 {
+		return nil
+	}
+	lines := make([]bytes.Buffer, len(tasks))
+	err = store.ReadTasks(ctx, tx, there, func(id string, row []byte) error {
+		_, _ = lines[by[id].at].Write(row) // never fails
+		return r.grow(len(row))
+	})
+	if err != nil {
+		return err
+	}
+	events, err := store.EventsToRemove(ctx, tx, there)
+	if err != nil {
+		return err
+	}
+	maps.Copy(r.events, events)
+	for _, id := range there {
+		a := by[id]
+		t := r.of(a.Namespace, false)
+		t.tasks, t.lines = append(t.tasks, read[a.at].archived), append(t.lines, lines[a.at].Bytes())
+	}
+	return nil
 }
 
 // without returns the tasks that are not among others.
@@ -129,28 +191,6 @@ func without(tasks, others []string) []string {
 		is[id] = true
 	}
 	return slices.DeleteFunc(slices.Clone(tasks), func(id string) bool { return is[id] })
-}
-
-// readEither reads the rows of plain tasks and of others, and returns their events.
-func readEither(ctx context.Context, tx store.Tx, tasks, others []string, line func(id string, row []byte) error,
-) (events map[string][]int64, err error) {
-	plain := without(tasks, others)
-	events = map[string][]int64{}
-	if len(plain) > 0 {
-		if events, err = store.ReadPlain(ctx, tx, plain, line); err != nil {
-			return nil, err
-		}
-	}
-	rest := without(tasks, plain)
-	if len(rest) == 0 {
-		return events, nil
-	}
-	if err := store.ReadTasks(ctx, tx, rest, line); err != nil {
-		return nil, err
-	}
-	more, err := store.EventsToRemove(ctx, tx, rest)
-	maps.Copy(events, more)
-	return events, err
 }
 
 // retireSegment archives tasks in a segment and removes them. If some of them changed after they were
@@ -188,15 +228,11 @@ func (p *pass) retireSegment(ctx context.Context, t *together) (rest []string, e
 // after they were read. It locks the tasks before it looks, because another server may be retiring them
 // too. unneeded are the files of their previous archives.
 func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segment) (unneeded []string, err error) {
-	ids, lock := t.ids(), store.LockTasksLast
 	if t.plain {
-		lock = store.LockPlain
+		return nil, recordPlain(ctx, tx, t, s)
 	}
-	there, err := lock(ctx, tx, ids)
-	if err != nil {
-		return nil, err
-	}
-	others, err := store.NotPlain(ctx, tx, ids)
+	ids := t.ids()
+	there, err := store.LockTasksLast(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -208,25 +244,6 @@ func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segme
 	if err != nil {
 		return nil, err
 	}
-	if len(there) < len(ids) || t.plain && len(others) > 0 || len(leaving) > 0 ||
-		slices.ContainsFunc(t.tasks, func(a archived) bool { return extents[a.TaskID] != a.extent }) {
-		return nil, errChanged
-	}
-	if t.plain {
-		if err := store.PutSegment(ctx, tx, s); err != nil {
-			return nil, err
-		}
-		gone, err := store.RemovePlain(ctx, tx, ids, t.events)
-		if err == nil && !gone {
-			err = errChanged
-		}
-		return nil, err
-	}
-	return recordOthers(ctx, tx, ids, s)
-}
-
-// recordOthers is the rest of recordSegment for tasks that are not plain.
-func recordOthers(ctx context.Context, tx store.Tx, ids []string, s *store.Segment) (unneeded []string, err error) {
 	pending, err := store.Unfinished(ctx, tx, ids)
 	if err != nil {
 		return nil, err
@@ -235,7 +252,8 @@ func recordOthers(ctx context.Context, tx store.Tx, ids []string, s *store.Segme
 	if err != nil {
 		return nil, err
 	}
-	if len(pending)+len(own) > 0 {
+	if len(there) < len(ids) || len(leaving)+len(pending)+len(own) > 0 ||
+		slices.ContainsFunc(t.tasks, func(a archived) bool { return extents[a.TaskID] != a.extent }) {
 		return nil, errChanged
 	}
 	if unneeded, err = store.ArchivePaths(ctx, tx, ids); err != nil {
@@ -248,6 +266,31 @@ func recordOthers(ctx context.Context, tx store.Tx, ids []string, s *store.Segme
 		return nil, err
 	}
 	return unneeded, store.RemoveTasks(ctx, tx, ids, deleteBatch)
+}
+
+// recordPlain is recordSegment for plain tasks. One has changed if it is not plain any more, or has other events than
+// were read: nothing else of it changes without an event.
+func recordPlain(ctx context.Context, tx store.Tx, t *together, s *store.Segment) error {
+	ids := t.ids()
+	there, err := store.LockPlain(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	others, err := store.NotPlain(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	if len(there) < len(ids) || len(others) > 0 {
+		return errChanged
+	}
+	if err := store.PutSegment(ctx, tx, s); err != nil {
+		return err
+	}
+	gone, err := store.RemovePlain(ctx, tx, ids, t.events)
+	if err == nil && !gone {
+		err = errChanged
+	}
+	return err
 }
 
 // writeSegment makes the segment of tasks, and its file durable.

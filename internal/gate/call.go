@@ -28,7 +28,8 @@ type call struct {
 
 	digest  string // of the request
 	key     string
-	sending int // its number, once it may be sent
+	sending int   // its number, once it may be sent
+	amount  int64 // that it may cost
 }
 
 // openSeconds is how long a request waits while an equal one is being sent.
@@ -54,7 +55,7 @@ func (c *call) request(ctx context.Context, key string) *http.Request {
 		out, _ = http.NewRequestWithContext(ctx, http.MethodGet, c.u.base.String(), http.NoBody) // its path is none: it is refused there
 		return out
 	}
-	out.Header = passed(c.r.Header)
+	out.Header = c.u.passed(c.r.Header)
 	copyHeaders(out.Header, c.u.headers)
 	if key != "" && c.u.KeyHeader != "" {
 		out.Header.Set(c.u.KeyHeader, key)
@@ -66,7 +67,7 @@ func (c *call) request(ctx context.Context, key string) *http.Request {
 func (c *call) effect(ctx context.Context) {
 	c.identify()
 	amount, err := c.u.price(c.r.Method, c.at, c.body)
-	if err != nil {
+	if c.amount = amount; err != nil {
 		refuse(c.w, c.r, err)
 		return
 	}
@@ -120,10 +121,11 @@ func (c *call) effect(ctx context.Context) {
 
 // open opens the effect for the gate, and waits while an equal request is being sent.
 func (c *call) open(ctx context.Context, open pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
-	out, err = c.g.Ledger.OpenEffectFor(ctx, open, c.g.Lease)
+	open.LeaseSeconds = c.g.Lease
+	out, err = c.g.Ledger.OpenEffect(ctx, open)
 	if err == nil && !out.Send && out.State == pawl.EffectOpen {
 		open.WaitSeconds = openSeconds
-		out, err = c.g.Ledger.OpenEffectFor(ctx, open, c.g.Lease)
+		out, err = c.g.Ledger.OpenEffect(ctx, open)
 	}
 	return out, err
 }

@@ -2,8 +2,10 @@ package gate
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,16 +79,29 @@ var others = []string{"x-http-method-override", "x-http-method", "x-method-overr
 	"x-original-uri", "x-original-path", "x-rewrite-url", "x-rewrite-uri", "x-rewrite-path", "x-override-url", "x-http-path-override",
 	"x-envoy-original-path"}
 
+// escapes are those of a path that was decoded once, and dotOrSlash those of them that may change its segments.
+var (
+	escapes    = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	dotOrSlash = regexp.MustCompile(`(?i)%(25|2e|2f|5c|00)`)
+)
+
 // otherwise refuses a request that the upstream may take for another one than the gate does: for an effect that would
 // have no record, no price and no approval.
 func (c *call) otherwise() error {
 	for name := range c.r.Header {
-		if slices.Contains(others, strings.ReplaceAll(strings.ToLower(name), "_", "-")) {
+		if slices.Contains(others, plain(name)) {
 			return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the header " + name + " may give the request another method or path"}
 		}
 	}
 	if clean := path.Clean(c.at.text); c.at.text != clean && c.at.text != clean+"/" {
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has an empty segment, . or .."}
+	}
+	if strings.Contains(c.at.text, `\`) {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: `the path has a \, which some services read as a slash`}
+	}
+	if twice := escapes.FindString(c.at.text); twice != "" && (len(c.u.Effects)+len(c.u.Prices) > 0 || dotOrSlash.MatchString(c.at.text)) {
+		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate",
+			Message: "the path is escaped twice (" + twice + "), and some services decode it twice"}
 	}
 	if strings.Contains(c.at.text, ";") && len(c.u.Effects)+len(c.u.Prices) > 0 { // without them, no path counts
 		return &pawl.Error{Code: pawl.CodeInvalid, Op: "gate", Message: "the path has parameters (;), and effects or prices go by the path"}
@@ -99,17 +114,24 @@ func (c *call) otherwise() error {
 var dropped = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade", "Content-Length", "Set-Cookie", EffectHeader, ReplayedHeader}
 
-// passed returns the headers of a request that go to the upstream: not those that are for Pawl, and none of
-// the caller's credentials.
-func passed(h http.Header) http.Header {
+// private are headers of a request that do not go to the upstream, in the form of plain.
+var private = []string{"authorization", "cookie", "accept-encoding", "forwarded", "proxy-authorization"}
+
+// plain is the name of a header as services read it that take _ for -.
+func plain(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+
+// passed returns the headers of a request that go to the upstream: not those that are for Pawl, none of the caller's
+// credentials, no idempotency key, and none that the gate sets, in whatever spelling.
+func (u *upstream) passed(h http.Header) http.Header {
 	out := http.Header{}
 	copyHeaders(out, h)
-	for _, name := range []string{"Authorization", "Cookie", "Idempotency-Key", "Accept-Encoding", "Forwarded"} {
-		out.Del(name)
-	}
 	for name := range out {
-		if strings.HasPrefix(name, "Pawl-") || strings.HasPrefix(name, "X-Forwarded-") {
-			out.Del(name)
+		is := plain(name)
+		set := func(other string) bool { return plain(other) == is }
+		if slices.Contains(private, is) || strings.HasPrefix(is, "pawl-") || strings.HasPrefix(is, "x-forwarded-") ||
+			strings.Contains(strings.ReplaceAll(is, "-", ""), "idempoten") || u.KeyHeader != "" && set(u.KeyHeader) ||
+			slices.ContainsFunc(slices.Collect(maps.Keys(u.headers)), set) {
+			delete(out, name)
 		}
 	}
 	return out

@@ -114,9 +114,9 @@ func (s *stopping) at(point string) {
 	}
 }
 
-func (s *stopping) OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, seconds int) (pawl.OpenedEffect, error) {
+func (s *stopping) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl.OpenedEffect, error) {
 	s.at(beforeTheRow)
-	out, err := s.Engine.OpenEffectFor(ctx, call, seconds)
+	out, err := s.Engine.OpenEffect(ctx, call)
 	s.at(afterTheRow)
 	return out, err
 }

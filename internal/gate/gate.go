@@ -37,10 +37,6 @@ type Ledger interface {
 	pawl.EffectReader
 	pawl.BlobWriter
 	pawl.BlobReader
-	// OpenEffectFor opens an effect that the gate sends, under a lease of its own.
-	OpenEffectFor(ctx context.Context, call pawl.OpenEffectCall, gateSeconds int) (pawl.OpenedEffect, error)
-	// KeepEffect extends that lease.
-	KeepEffect(ctx context.Context, id string, f pawl.Fence, seconds int) error
 	// FindToken returns the claim of a task token of any namespace.
 	FindToken(ctx context.Context, token string) (pawl.TaskToken, error)
 	// ClaimOfToken is FindToken without a look whether the claim is still the current one.

@@ -461,13 +461,14 @@ func TestAGateThatDies(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		d := open(t, p, nil)
 		l := d.lease("w1")
-		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w1", Attempt: 1, Name: "n", RequestHash: "h"}
-		out, err := p.Engine.OpenEffectFor(t.Context(), call, 15)
+		call := pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w1", Attempt: 1, Name: "n", RequestHash: "h", LeaseSeconds: 15}
+		keep := pawl.KeepEffectCall{ItemID: l.ID, WorkerID: "w1", Attempt: 1, LeaseSeconds: 15}
+		out, err := p.Engine.OpenEffect(t.Context(), call)
 		if err != nil || !out.Send {
 			t.Fatal(out, err)
 		}
 		p.Advance(14 * time.Second)
-		if err := p.Engine.KeepEffect(t.Context(), out.ID, l.Fence(), 15); err != nil {
+		if _, err := p.Engine.KeepEffect(t.Context(), out.ID, keep); err != nil {
 			t.Fatal(err)
 		}
 		p.Advance(14 * time.Second)
@@ -480,7 +481,7 @@ func TestAGateThatDies(t *testing.T) {
 			}
 			p.Advance(2 * time.Second)
 		}
-		if err := p.Engine.KeepEffect(t.Context(), out.ID, l.Fence(), 15); pawl.CodeOf(err) != pawl.CodeLeaseLost {
+		if _, err := p.Engine.KeepEffect(t.Context(), out.ID, keep); pawl.CodeOf(err) != pawl.CodeLeaseLost {
 			t.Errorf("a lease that is over was extended: %v", err)
 		}
 	})

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
@@ -10,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pawl-work/pawl"
 )
@@ -30,7 +26,10 @@ type Upstream struct {
 	Amount     string            // what it costs: a number, or a JSON Pointer into the request's body
 	// Prices are what calls cost, each METHOD /path AMOUNT, with a path as in Effects and an amount as above. The first
 	// that fits counts, then Amount; without either a call costs nothing.
-	Prices  []string
+	Prices []string
+	// Charge are JSON Pointers into the upstream's answer: the sum of the numbers there is what the effect has cost, at most
+	// what Amount or Prices have reserved; empty = it has cost that.
+	Charge  []string
 	Approve bool   // a person approves each effect before it is sent
 	Changed string // what becomes of a request that no earlier attempt sent: ask (default) or new; see docs/effects.md
 }
@@ -108,11 +107,14 @@ func isCall(text string) bool {
 // isAmount reports whether a text is a number above 0, or a JSON Pointer to one.
 func isAmount(text string) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
-	return strings.HasPrefix(text, "/") || err == nil && n > 0 && n <= pawl.MaxBudgetAmount
+	return isPointer(text) || err == nil && n > 0 && n <= pawl.MaxBudgetAmount
 }
 
 // checkPrices refuses prices that cannot be read.
 func (u *Upstream) checkPrices(at func(member, format string, args ...any) error) error {
+	if len(u.Charge) > 0 && (u.Budget == "" || !CheckCharge(u.Charge)) {
+		return at("/charge", "must be JSON Pointers into the answer, at most %d, and go with a budget", maxPointers)
+	}
 	if u.Budget == "" {
 		if u.Amount != "" {
 			return at("/amount", "needs a budget")
@@ -193,34 +195,4 @@ func (u *upstream) priceOf(method, at string, body []byte) (int64, error) {
 		return AmountAt(body, amount)
 	}
 	return strconv.ParseInt(amount, 10, 64)
-}
-
-// AmountAt returns the number above 0 that a JSON Pointer leads to. A text with a name twice is refused: who gets it
-// may read the other value.
-func AmountAt(text []byte, pointer string) (int64, error) {
-	var v any
-	sound := jsontext.Value(text).IsValid() // has no name twice, and nothing behind it
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	err := dec.Decode(&v)
-	for _, name := range strings.Split(pointer, "/")[1:] {
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		switch in := v.(type) {
-		case map[string]any:
-			v = in[name]
-		case []any:
-			i, bad := strconv.Atoi(name)
-			if v = nil; bad == nil && i >= 0 && i < len(in) {
-				v = in[i]
-			}
-		default:
-			v = nil
-		}
-	}
-	number, is := v.(json.Number)
-	n, bad := number.Int64()
-	if !sound || err != nil || !is || bad != nil || n < 1 {
-		return 0, pawl.Invalid(pointer, "the request costs what stands there: a whole number above 0")
-	}
-	return n, nil
 }

@@ -100,13 +100,14 @@ func (p *Proxy) takeOff(m *message, f *flight) bool {
 // goesOn reports whether a call carries on one that has asked for input. Its effect is still open.
 func (p *Proxy) goesOn(m *message, f *flight) bool {
 	p.mu.Lock()
-	effect := p.going[f.key]
-	if effect != "" {
-		delete(p.going, f.key)
-	}
+	asked := p.going[f.key]
+	delete(p.going, f.key)
 	p.mu.Unlock()
-	f.effect = effect
-	return effect != "" && p.takeOff(m, f)
+	if asked == nil {
+		return false
+	}
+	f.effect, f.sending, f.amount, f.charge = asked.effect, asked.sending, asked.amount, asked.charge
+	return p.takeOff(m, f)
 }
 
 // open opens the effect of a call, and waits for an approval, or while an equal call is being sent.
@@ -120,6 +121,7 @@ func (p *Proxy) open(ctx context.Context, c *toolCall, f *flight, rule Tool, rep
 			return out, err
 		}
 	}
+	f.amount, f.charge = rule.Amount, rule.Charge
 	ask := false
 	if rule.Changed != "new" && !rule.Approve {
 		ask, err = p.sent.Changed(ctx, p.Ledger, gate.Request{Fence: p.Fence, Upstream: p.Name, Key: f.key, Digest: f.digest})
@@ -128,10 +130,11 @@ func (p *Proxy) open(ctx context.Context, c *toolCall, f *flight, rule Tool, rep
 		}
 	}
 	call := pawl.OpenEffectCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID, Attempt: p.Fence.Attempt, Name: name, Key: f.key,
-		RequestHash: f.digest, Repeatable: repeatable, Budget: rule.Budget, Amount: rule.Amount, Approve: rule.Approve || ask}
+		RequestHash: f.digest, Repeatable: repeatable, Budget: rule.Budget, Amount: rule.Amount,
+		Approve: rule.Approve || ask, LeaseSeconds: p.Lease}
 	end := clock.Now().Add(p.Wait)
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		out, err = p.openAsSender(ctx, call)
+		out, err = p.Ledger.OpenEffect(ctx, call)
 		waits := err == nil && !out.Send && (out.State == pawl.EffectOpen || out.State == pawl.EffectWaiting)
 		if !waits || end.Sub(clock.Now()) < pause {
 			return out, err
@@ -147,7 +150,7 @@ func (p *Proxy) open(ctx context.Context, c *toolCall, f *flight, rule Tool, rep
 // forwardCall sends a call whose effect is open.
 func (p *Proxy) forwardCall(ctx context.Context, m *message, f *flight) {
 	if err := p.server.Send(ctx, m); err != nil && p.land(idOf(m.ID)) != nil {
-		p.unknown(ctx, f.effect, "the call was not sent whole: "+err.Error())
+		p.unknown(ctx, f, "the call was not sent whole: "+err.Error())
 		p.refuse(ctx, m, &pawl.Error{Code: pawl.CodeEffectUnknown, EffectID: f.effect, State: string(pawl.EffectUnknown),
 			Message: "it is not known whether effect " + f.effect + " happened"})
 	}
@@ -169,19 +172,26 @@ func (p *Proxy) answer(ctx context.Context, m *message, f *flight) {
 	_ = json.Unmarshal(m.Result, &kind) // a result that is no object has none
 	if kind.Type == "input_required" {
 		p.mu.Lock()
-		p.going[f.key] = f.effect
+		p.going[f.key] = f
 		p.mu.Unlock()
 		p.toClient(ctx, m.text)
 		return
 	}
-	err := gate.Report(ctx, endTime, func(ctx context.Context) error {
+	var charge *int64 // nil = what was reserved
+	if f.amount > 0 && len(f.charge) > 0 {
+		n, read := gate.ChargeAt(m.Result, f.charge, f.amount)
+		if charge = &n; !read {
+			p.Log.WarnContext(ctx, "a result does not say what its call has cost: it is charged what was reserved", "effect", f.effect)
+		}
+	}
+	err := gate.Report(ctx, time.Duration(p.Lease)*time.Second, func(ctx context.Context) error {
 		_, err := p.Ledger.EffectDone(ctx, f.effect, pawl.EffectDoneCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
-			Attempt: p.Fence.Attempt, Sending: f.sending, Answer: m.Result})
+			Attempt: p.Fence.Attempt, Sending: f.sending, Answer: m.Result, Amount: charge})
 		return err
 	})
 	if err != nil { // it happened, and nothing says so
 		p.Log.ErrorContext(ctx, "the answer of an effect could not be recorded", "effect", f.effect, "error", err)
-		p.unknown(ctx, f.effect, "the answer could not be recorded")
+		p.unknown(ctx, f, "the answer could not be recorded")
 		p.refuse(ctx, m, &pawl.Error{Code: pawl.CodeEffectUnknown, EffectID: f.effect, State: string(pawl.EffectUnknown),
 			Message: "what became of effect " + f.effect + " could not be recorded"})
 		return
@@ -205,7 +215,7 @@ func (p *Proxy) refused(ctx context.Context, m *message, f *flight) {
 		p.toClient(ctx, m.text)
 		return
 	}
-	p.unknown(ctx, f.effect, fmt.Sprintf("the server answered %d: %s", e.Code, e.Message))
+	p.unknown(ctx, f, fmt.Sprintf("the server answered %d: %s", e.Code, e.Message))
 	p.toClient(ctx, m.text)
 }
 
@@ -239,13 +249,13 @@ func (p *Proxy) failed(ctx context.Context, f *flight, code, why string) {
 	}
 }
 
-func (p *Proxy) unknown(ctx context.Context, id, why string) {
+func (p *Proxy) unknown(ctx context.Context, f *flight, why string) {
 	err := gate.Report(ctx, endTime, func(ctx context.Context) error {
-		_, err := p.Ledger.EffectUnknown(ctx, id, pawl.EffectUnknownCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
-			Attempt: p.Fence.Attempt, Error: &pawl.Failure{Code: "no_answer", Message: why}})
+		_, err := p.Ledger.EffectUnknown(ctx, f.effect, pawl.EffectUnknownCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
+			Attempt: p.Fence.Attempt, Sending: f.sending, Error: &pawl.Failure{Code: "no_answer", Message: why}})
 		return err
 	})
 	if err != nil { // the lease ends, and then it is unknown too
-		p.Log.WarnContext(ctx, "what became of an effect could not be recorded", "effect", id, "error", err)
+		p.Log.WarnContext(ctx, "what became of an effect could not be recorded", "effect", f.effect, "error", err)
 	}
 }

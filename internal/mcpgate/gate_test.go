@@ -57,6 +57,11 @@ func (s *shop) server() *sdk.Server {
 				return said(name + " done"), nil
 			})
 	}
+	srv.AddTool(&sdk.Tool{Name: "bill", InputSchema: schema}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		res := said("bill done")
+		res.StructuredContent = map[string]any{"cost": 1}
+		return res, nil
+	})
 	slow := func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.count("slow")
 		if token := req.Params.GetProgressToken(); token != nil {
@@ -82,23 +87,35 @@ type bench struct {
 	*shop
 	p       *pawltest.Pawl
 	client  *sdk.ClientSession
+	svc     service // of the gate
 	session *mcpgate.Session
 	ended   chan error
 	told    chan float64 // progress
 }
 
+// service is what a gate needs: an engine, or a client of a server.
+type service interface {
+	mcpgate.Ledger
+	mcpgate.Holder
+}
+
 // through connects a client of a revision with the shop, over stdin and stdout or HTTP.
 func through(t *testing.T, p *pawltest.Pawl, revision string, overHTTP bool, o mcpgate.Options) *bench {
 	t.Helper()
-	b := &bench{T: t, shop: &shop{calls: map[string]int{}}, p: p, ended: make(chan error, 1), told: make(chan float64, 9)}
-	ctx, session, err := mcpgate.Begin(t.Context(), p.Service, "shop", quiet)
+	return throughService(t, p, p.Service, revision, overHTTP, o)
+}
+
+func throughService(t *testing.T, p *pawltest.Pawl, svc service, revision string, overHTTP bool, o mcpgate.Options) *bench {
+	t.Helper()
+	b := &bench{T: t, shop: &shop{calls: map[string]int{}}, p: p, svc: svc, ended: make(chan error, 1), told: make(chan float64, 9)}
+	ctx, session, err := mcpgate.Begin(t.Context(), svc, mcpgate.Options{Name: "shop", Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if b.session = session; o.Fence.ItemID == "" {
 		o.Fence = session.Fence
 	}
-	o.Name, o.Ledger, o.Log = "shop", p.Service, quiet
+	o.Name, o.Ledger, o.Log = "shop", svc, quiet
 	proxy, err := mcpgate.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +217,7 @@ func TestCallsAreEffects(t *testing.T) {
 			t.Errorf("a denied tool: %s, called %d times", text, b.of("wipe"))
 		}
 		tools, err := b.client.ListTools(t.Context(), nil)
-		if err != nil || len(tools.Tools) != 7 {
+		if err != nil || len(tools.Tools) != 8 {
 			t.Errorf("the list has %d tools (%v)", len(tools.Tools), err)
 		}
 		params := &sdk.CallToolParams{Name: "slow"}
@@ -278,7 +295,7 @@ func TestASessionThatCannotBeginLeavesNoTask(t *testing.T) {
 		if _, err := p.Service.PauseQueue(t.Context(), "gate.shop"); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := mcpgate.Begin(t.Context(), p.Service, "shop", quiet); pawl.CodeOf(err) != pawl.CodeConflict {
+		if _, _, err := mcpgate.Begin(t.Context(), p.Service, mcpgate.Options{Name: "shop", Log: quiet}); pawl.CodeOf(err) != pawl.CodeConflict {
 			t.Errorf("a session of a paused queue: %v", err)
 		}
 		list, err := p.Service.ListTasks(t.Context(), pawl.TaskFilter{Types: []string{"gate.shop"}})
@@ -317,8 +334,12 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 	if _, err := p.Service.PutBudget(t.Context(), "eur", pawl.NewBudget{Unit: "EUR", Limit: 5}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := p.Service.PutBudget(t.Context(), "usd", pawl.NewBudget{Unit: "USD", Limit: 5}); err != nil {
+		t.Fatal(err)
+	}
 	b := through(t, p, "2025-11-25", false, mcpgate.Options{Wait: time.Millisecond, Tools: map[string]mcpgate.Tool{
-		"pay": {Approve: true}, "ship": {Approve: true}, "tip": {Budget: "eur", Amount: 3}, "set": {Budget: "eur", AmountAt: "/n"}}})
+		"pay": {Approve: true}, "ship": {Approve: true}, "tip": {Budget: "eur", Amount: 3}, "set": {Budget: "eur", AmountAt: "/n"},
+		"bill": {Budget: "usd", Amount: 3, Charge: []string{"/structuredContent/cost"}}}})
 	ann := pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "ann"})
 	for _, tool := range []string{"pay", "ship"} {
 		if res, text := b.call(tool, nil); !res.IsError || !strings.Contains(text, "waits for a person") || b.of(tool) != 0 {
@@ -353,12 +374,20 @@ func TestCallsAreApprovedAndCost(t *testing.T) {
 	if budget, err := p.Service.GetBudget(t.Context(), "eur"); err != nil || budget.Spent != 4 || budget.Reserved != 0 {
 		t.Errorf("the budget is %+v (%v)", budget, err)
 	}
+	if _, text := b.call("bill", map[string]any{"n": 1}); text != "bill done" { // its result says 1 of the 3 that are reserved
+		t.Errorf("with a result that says what it cost: %s", text)
+	}
+	if budget, err := p.Service.GetBudget(t.Context(), "usd"); err != nil || budget.Spent != 1 || budget.Reserved != 0 {
+		t.Errorf("the budget is %+v (%v)", budget, err)
+	}
 	if res, text := b.call("tip", nil); !res.IsError || !strings.Contains(text, "budget_exhausted") || b.of("tip") != 1 {
 		t.Errorf("over the budget: %s, %d", text, b.of("tip"))
 	}
 	b.end()
 	for pattern, tool := range map[string]mcpgate.Tool{"[": {}, "a": {Amount: 1}, "b": {Budget: "eur"},
-		"c": {Budget: "eur", AmountAt: "n"}, "d": {AmountAt: "/n"}, "e": {Budget: "eur", Amount: 1, AmountAt: "/n"}} {
+		"c": {Budget: "eur", AmountAt: "n"},
+		"f": {Charge: []string{"/n"}}, "g": {Budget: "eur", Amount: 1, Charge: []string{"n"}},
+		"d": {AmountAt: "/n"}, "e": {Budget: "eur", Amount: 1, AmountAt: "/n"}} {
 		if _, err := mcpgate.New(mcpgate.Options{Tools: map[string]mcpgate.Tool{pattern: tool}}); err == nil {
 			t.Errorf("the rule %s %+v is accepted", pattern, tool)
 		}
@@ -424,50 +453,61 @@ func TestAChangedCallAsks(t *testing.T) {
 // The gate sends under a lease of its own, which it renews: an attempt that ends meanwhile changes nothing, and the
 // answer is recorded.
 func TestTheGateHasALeaseOfItsOwn(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		b := through(t, p, "2025-11-25", false, mcpgate.Options{Lease: 2})
-		b.hold = make(chan struct{})
-		answered := make(chan string, 1)
-		go func() {
-			_, text := b.call("slow", nil)
-			answered <- text
-		}()
-		state := func(want pawl.EffectState) (f pawl.EffectRecord) {
-			t.Helper()
-			for range 500 {
-				if f = b.effects()["slow"]; f.State == want {
-					return f
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			t.Fatalf("the effect is %q, want %q", f.State, want)
-			return f
-		}
-		f := state(pawl.EffectOpen)
-		if f.Sender != pawl.SentByGate || f.SentUntil == nil {
-			t.Fatalf("the effect is %+v", f)
-		}
-		if rs, err := p.Service.Release(t.Context(), []pawl.ReleaseCall{{Fence: b.session.Fence}}); err != nil || rs[0].Err != nil {
-			t.Fatal(rs, err)
-		}
-		for range 3 { // longer than one lease of the gate
-			p.Advance(time.Second)
-			until := *f.SentUntil
-			for n := 0; !f.SentUntil.After(until); n++ {
-				if f = state(pawl.EffectOpen); n == 500 || f.SentUntil == nil {
-					t.Fatal("the lease is not renewed")
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if _, err := p.Service.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		close(b.hold)
-		if text := <-answered; text != "slow done" {
-			t.Errorf("the call answers %s", text)
-		}
-		state(pawl.EffectDone)
-		b.end()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) { sendsUnderItsOwnLease(t, p, p.Service, func() {}) })
+	t.Run("over HTTP", func(t *testing.T) {
+		t.Parallel()
+		p := pawltest.Open(t, pawltest.SQLite)
+		s := serve(t, p)
+		sendsUnderItsOwnLease(t, p, s.client(""), s.restart)
 	})
+}
+
+// sendsUnderItsOwnLease sends a call that takes longer than a lease of the gate. After is called before its answer comes.
+func sendsUnderItsOwnLease(t *testing.T, p *pawltest.Pawl, svc service, after func()) {
+	t.Helper()
+	b := throughService(t, p, svc, "2025-11-25", false, mcpgate.Options{Lease: 2})
+	b.hold = make(chan struct{})
+	answered := make(chan string, 1)
+	go func() {
+		_, text := b.call("slow", nil)
+		answered <- text
+	}()
+	state := func(want pawl.EffectState) (f pawl.EffectRecord) {
+		t.Helper()
+		for range 500 {
+			if f = b.effects()["slow"]; f.State == want {
+				return f
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("the effect is %q, want %q", f.State, want)
+		return f
+	}
+	f := state(pawl.EffectOpen)
+	if f.Sender != pawl.SentByGate || f.SentUntil == nil {
+		t.Fatalf("the effect is %+v", f)
+	}
+	if rs, err := p.Service.Release(t.Context(), []pawl.ReleaseCall{{Fence: b.session.Fence}}); err != nil || rs[0].Err != nil {
+		t.Fatal(rs, err)
+	}
+	for range 3 { // longer than one lease of the gate
+		p.Advance(time.Second)
+		until := *f.SentUntil
+		for n := 0; !f.SentUntil.After(until); n++ {
+			if f = state(pawl.EffectOpen); n == 500 || f.SentUntil == nil {
+				t.Fatal("the lease is not renewed")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if _, err := p.Service.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after()
+	close(b.hold)
+	if text := <-answered; text != "slow done" {
+		t.Errorf("the call answers %s", text)
+	}
+	state(pawl.EffectDone)
+	b.end()
 }

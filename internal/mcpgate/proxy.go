@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +54,8 @@ type Options struct {
 	Log    *slog.Logger  // nil = slog.Default
 	Wait   time.Duration // how long a call waits for an approval, or for an equal call; 0 = 45 s
 	Lease  int           // of the gate on an effect that it sends, in seconds; 0 = 15
+	// SessionLease is that of the item of a task that the gate makes for itself, in seconds; 0 = 30.
+	SessionLease int
 }
 
 // Proxy passes messages between a client and a server.
@@ -66,7 +70,7 @@ type Proxy struct {
 	hints    map[string]hints
 	flights  map[string]*flight // by the id of the request
 	lists    map[string]bool    // ids of requests for lists of tools
-	going    map[string]string  // effects of calls that asked for input, by the effect's key
+	going    map[string]*flight // calls that asked for input, by the effect's key
 	calls    sync.WaitGroup
 	sent     *gate.Requests
 }
@@ -78,6 +82,8 @@ type flight struct {
 	sending int // its number
 	key     string
 	digest  string
+	amount  int64    // that it may cost
+	charge  []string // where its result says what it has cost
 
 	unknown bool // it was reported so: the call was cancelled, and its answer may still come
 }
@@ -104,7 +110,7 @@ func New(o Options) (*Proxy, error) {
 		o.Lease = defaultLease
 	}
 	return &Proxy{Options: o, own: "pawl-gate-" + rand.Text() + "-", hints: map[string]hints{}, flights: map[string]*flight{},
-		lists: map[string]bool{}, going: map[string]string{}, sent: gate.NewRequests(o.Own)}, nil
+		lists: map[string]bool{}, going: map[string]*flight{}, sent: gate.NewRequests(o.Own)}, nil
 }
 
 // Run passes messages until one of the two ends. What the server has not answered then is unknown.
@@ -283,7 +289,7 @@ func (p *Proxy) cancelled(ctx context.Context, m *message) {
 		f.unknown = still
 		p.mu.Unlock()
 		if still {
-			p.unknown(context.WithoutCancel(ctx), f.effect, "the client cancelled the call, and the server has not answered it")
+			p.unknown(context.WithoutCancel(ctx), f, "the client cancelled the call, and the server has not answered it")
 		}
 	})
 }
@@ -296,7 +302,7 @@ func (p *Proxy) lost(ctx context.Context, id json.RawMessage, why string) {
 		f.own <- nil
 		return
 	case f != nil && f.effect != "":
-		p.unknown(ctx, f.effect, why)
+		p.unknown(ctx, f, why)
 		p.toClient(ctx, responseTo(id, refusal(&pawl.Error{Code: pawl.CodeEffectUnknown, EffectID: f.effect, State: string(pawl.EffectUnknown),
 			Message: "it is not known whether effect " + f.effect + " happened: " + why})))
 		return
@@ -309,19 +315,13 @@ func (p *Proxy) abandon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	p.mu.Lock()
-	var left []string
-	for _, f := range p.flights {
-		left = append(left, f.effect)
-	}
-	for _, effect := range p.going {
-		left = append(left, effect)
-	}
+	left := slices.AppendSeq(slices.Collect(maps.Values(p.flights)), maps.Values(p.going))
 	clear(p.flights)
 	clear(p.going)
 	p.mu.Unlock()
-	for _, effect := range left {
-		if effect != "" {
-			p.unknown(ctx, effect, "the session ended without an answer")
+	for _, f := range left {
+		if f.effect != "" {
+			p.unknown(ctx, f, "the session ended without an answer")
 		}
 	}
 }

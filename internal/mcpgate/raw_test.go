@@ -24,7 +24,7 @@ type raw struct {
 func rawly(t *testing.T) *raw {
 	t.Helper()
 	p := pawltest.Open(t, pawltest.SQLite)
-	ctx, session, err := mcpgate.Begin(t.Context(), p.Service, "raw", quiet)
+	ctx, session, err := mcpgate.Begin(t.Context(), p.Service, mcpgate.Options{Name: "raw", Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

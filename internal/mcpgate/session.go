@@ -1,6 +1,7 @@
 package mcpgate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,21 +30,23 @@ type Session struct {
 	every time.Duration
 	stop  context.CancelFunc
 	ended chan struct{}
+	lost  error // why the lease was lost; read it when ended is closed
 }
 
-// sessionLease is the lease of a session's item. A gate that is gone leaves unknown effects after it.
+// sessionLease is the lease of a session's item.
 const sessionLease = 30
 
 // Begin makes a task gate.NAME with one item, claims it, and keeps its lease until End. The context ends when
 // the lease is lost. A task that it cannot claim is cancelled.
-func Begin(ctx context.Context, svc Holder, name string, log *slog.Logger) (context.Context, *Session, error) {
+func Begin(ctx context.Context, svc Holder, o Options) (context.Context, *Session, error) {
+	name, lease := o.Name, cmp.Or(o.SessionLease, sessionLease)
 	task, err := pawl.Create(ctx, svc, pawl.NewTask{Type: TypePrefix + name, Title: "Calls of tools through the gate " + name, MaxAttempts: 1})
 	if err != nil {
 		return ctx, nil, err
 	}
 	host, _ := os.Hostname() // it is only a name
 	worker := fmt.Sprintf("gate-%s-%s-%d", name, host, os.Getpid())
-	leases, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: worker, TaskID: task.ID, LeaseSeconds: sessionLease})
+	leases, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: worker, TaskID: task.ID, LeaseSeconds: lease})
 	if err == nil && len(leases) != 1 {
 		err = &pawl.Error{Code: pawl.CodeConflict, Op: "gate", TaskID: task.ID, Message: "task " + task.ID +
 			" was not claimed: its namespace or its queue is paused or at a limit, or another worker has it"}
@@ -55,7 +58,8 @@ func Begin(ctx context.Context, svc Holder, name string, log *slog.Logger) (cont
 		return ctx, nil, errors.Join(err, failed)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	s := &Session{Fence: leases[0].Fence(), svc: svc, log: log, every: sessionLease * time.Second / 3, stop: stop, ended: make(chan struct{})}
+	s := &Session{Fence: leases[0].Fence(), svc: svc, log: o.Log, every: time.Duration(lease) * time.Second / 3, stop: stop,
+		ended: make(chan struct{})}
 	go s.keep(ctx)
 	return ctx, s, nil
 }
@@ -77,7 +81,8 @@ func (s *Session) keep(ctx context.Context) {
 		}
 		switch {
 		case err == nil && rs[0].Value.Cancelled, errors.Is(err, pawl.ErrLeaseLost):
-			s.log.WarnContext(ctx, "the session ends: its item was cancelled, or its lease is lost", "item", s.Fence.ItemID)
+			s.lost = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "gate", Reason: pawl.ReasonReleased, Err: err,
+				Message: "the session of the gate has ended: its item " + s.Fence.ItemID + " was cancelled, or its lease was lost"}
 			s.stop()
 			return
 		case err != nil && ctx.Err() == nil:
@@ -86,10 +91,12 @@ func (s *Session) keep(ctx context.Context) {
 	}
 }
 
-// End completes the item of the session, or fails it if the session failed.
+// End completes the item of the session, or fails it if the session failed. It is lease_lost if the lease was lost before.
 func (s *Session) End(ctx context.Context, failed error) error {
 	s.stop()
-	<-s.ended
+	if <-s.ended; s.lost != nil {
+		return s.lost
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	var err error

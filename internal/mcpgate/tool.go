@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/gate"
 )
 
 // Tool says what becomes of calls of a tool.
@@ -21,7 +22,10 @@ type Tool struct {
 	Budget     string // the budget that each call costs; "" = none
 	Amount     int64  // what it costs
 	AmountAt   string // in place of Amount: a JSON Pointer into the call's arguments, where a number above 0 stands
-	Changed    string // what becomes of a call that no earlier attempt made: ask (default) or new; see docs/effects.md
+	// Charge are JSON Pointers into the result: the sum of the numbers there is what the call has cost, at most Amount;
+	// empty = it has cost that.
+	Charge  []string
+	Changed string // what becomes of a call that no earlier attempt made: ask (default) or new; see docs/effects.md
 }
 
 // checkTools refuses rules that cannot work.
@@ -34,6 +38,9 @@ func checkTools(tools map[string]Tool) error {
 		priced := t.Amount > 0 && t.AmountAt == "" || t.Amount == 0 && strings.HasPrefix(t.AmountAt, "/")
 		if t.Budget == "" && (t.Amount != 0 || t.AmountAt != "") || t.Budget != "" && !priced {
 			return pawl.Invalid(at+"/amount", "must be a number above 0, or a JSON Pointer into the arguments, and go with a budget")
+		}
+		if len(t.Charge) > 0 && (t.Budget == "" || !gate.CheckCharge(t.Charge)) {
+			return pawl.Invalid(at+"/charge", "must be JSON Pointers into the result, and go with a budget")
 		}
 		if t.Changed != "" && t.Changed != "ask" && t.Changed != "new" {
 			return pawl.Invalid(at+"/changed", "must be ask or new")

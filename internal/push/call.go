@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -28,9 +29,8 @@ const (
 	reportTime = 10 * time.Second
 )
 
-// call sends a claimed item, and reports what comes of it. again is when the item is due again, as far as
-// that is known.
-func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again time.Time) {
+// call sends a claimed item, and reports what comes of it. held says that the callee goes on with the item.
+func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (held bool) {
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace, ActorType: pawl.ActorWorker, ActorID: p.worker})
 	calling, stop := context.WithCancelCause(ctx)
 	beating := make(chan struct{})
@@ -41,13 +41,14 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again tim
 			p.renew(calling, stop, lease)
 		}
 	}()
+	begun := clock.Now()
 	status, body, after, err := post(calling, l, lease)
 	cause := context.Cause(calling)
 	stop(nil)
 	<-beating
 	if errors.Is(cause, errOver) {
 		p.o.Log.Info("a call was stopped: its item was cancelled, or its attempt has ended", "item_id", lease.ID, "attempt", lease.Attempt)
-		return again
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
 	defer cancel()
@@ -55,9 +56,9 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (again tim
 		p.report(ctx, lease, "release", func() error {
 			return first(p.o.Service.Release(ctx, []pawl.ReleaseCall{{Fence: lease.Fence()}}))
 		})
-		return again
+		return false
 	}
-	l.circuit.note(err == nil && status < 500, clock.Now())
+	l.circuit.note(err == nil && status < 500, begun, clock.Now())
 	return p.settle(ctx, lease, status, body, after, err)
 }
 
@@ -96,39 +97,39 @@ func post(ctx context.Context, l *line, lease pawl.Lease) (status int, body []by
 }
 
 // settle does what an answer says. 200 is the result, 202 means that the callee reports itself.
-func (p *Pusher) settle(ctx context.Context, lease pawl.Lease, status int, body []byte, after time.Duration, err error) time.Time {
+func (p *Pusher) settle(ctx context.Context, lease pawl.Lease, status int, body []byte, after time.Duration, err error) (held bool) {
 	late := net.Error(nil)
 	switch {
 	case errors.As(err, &late) && late.Timeout() || errors.Is(err, context.DeadlineExceeded):
-		return p.fail(ctx, lease, pawl.Failure{Code: "timeout", Message: "the callee did not answer in time"}, true, 0)
+		p.fail(ctx, lease, pawl.Failure{Code: "timeout", Message: "the callee did not answer in time"}, true, 0)
 	case err != nil:
-		return p.fail(ctx, lease, pawl.Failure{Code: "unreachable", Message: "the callee was not reached: " + err.Error()}, true, 0)
+		p.fail(ctx, lease, pawl.Failure{Code: "unreachable", Message: "the callee was not reached: " + err.Error()}, true, 0)
 	case status == http.StatusAccepted:
-		return lease.LeaseExpiresAt
+		return true
 	case status/100 == 2 && len(body) > pawl.MaxPayloadBytes:
-		return p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: "the answer is too large for a result"}, false, 0)
+		p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: "the answer is too large for a result"}, false, 0)
 	case status/100 == 2 && len(body) > 0 && !json.Valid(body):
-		return p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: "the answer is no JSON"}, false, 0)
+		p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: "the answer is no JSON"}, false, 0)
 	case status/100 == 2:
-		return p.complete(ctx, lease, body)
+		p.complete(ctx, lease, body)
 	default:
 		again := status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 		message := fmt.Sprintf("the callee answered %d", status)
 		if len(body) > 0 {
-			message += ": " + string(bytes.ToValidUTF8(body[:min(len(body), maxMessage)], nil))
+			message += ": " + string(body[:min(len(body), maxMessage)])
 		}
-		return p.fail(ctx, lease, pawl.Failure{Code: "http_" + strconv.Itoa(status), Message: message}, again, after)
+		p.fail(ctx, lease, pawl.Failure{Code: "http_" + strconv.Itoa(status), Message: message}, again, after)
 	}
+	return false
 }
 
 // complete hands in a result. An item whose result needs acceptance is submitted.
-// It returns when the item is due again, if the result is refused.
-func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) time.Time {
+func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) {
 	if len(result) == 0 {
 		result = []byte("null")
 	}
 	var refused *pawl.Error
-	return p.report(ctx, lease, "complete", func() error {
+	p.report(ctx, lease, "complete", func() error {
 		err := first(p.o.Service.Complete(ctx, []pawl.CompleteCall{{Fence: lease.Fence(), Result: result}}))
 		if errors.As(err, &refused) && refused.Code == pawl.CodeConflict && slices.Contains(refused.Allowed, "submit") {
 			err = first(p.o.Service.Submit(ctx, []pawl.SubmitCall{{Fence: lease.Fence(), Result: result}}))
@@ -137,44 +138,39 @@ func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) 
 	})
 }
 
-// fail fails the attempt, and returns when the item is due again.
-func (p *Pusher) fail(ctx context.Context, lease pawl.Lease, why pawl.Failure, again bool, after time.Duration) (due time.Time) {
+// fail fails the attempt.
+func (p *Pusher) fail(ctx context.Context, lease pawl.Lease, why pawl.Failure, again bool, after time.Duration) {
+	why.Message = strings.ReplaceAll(strings.ToValidUTF8(why.Message, ""), "\x00", "\uFFFD") // no other text is accepted
 	call := pawl.FailCall{Fence: lease.Fence(), Error: why, Retryable: &again}
 	if ms := after.Milliseconds(); again && ms > 0 {
 		call.RetryAfterMS = &ms
 	}
-	p.report(ctx, lease, "fail", func() error {
-		rs, err := p.o.Service.Fail(ctx, []pawl.FailCall{call})
-		if err == nil && len(rs) == 1 && rs[0].Value.RunAt != nil {
-			due = *rs[0].Value.RunAt
-		}
-		return first(rs, err)
-	})
-	return due
+	p.report(ctx, lease, "fail", func() error { return first(p.o.Service.Fail(ctx, []pawl.FailCall{call})) })
 }
 
 // report reports an outcome, again while the database does not answer. An attempt that has ended
-// meanwhile, because the callee reported itself or was late, stays as it is. It returns when the item is due again after
-// an outcome that was refused.
-func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do func() error) (due time.Time) {
+// meanwhile, because the callee reported itself or was late, stays as it is.
+func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do func() error) {
 	for {
 		err := do()
 		code := pawl.CodeOf(err)
 		var refused *pawl.Error
 		switch {
 		case err == nil:
-			return due
+			return
 		case errors.As(err, &refused) && refused.Reason == pawl.ReasonEffectOpen:
-			return p.fail(ctx, lease, pawl.Failure{Code: pawl.ReasonEffectOpen, Message: refused.Message}, true, 0)
+			p.fail(ctx, lease, pawl.Failure{Code: pawl.ReasonEffectOpen, Message: refused.Message}, true, 0)
+			return
 		case code == pawl.CodeLeaseLost || code == pawl.CodeConflict || code == pawl.CodeNotFound:
 			p.o.Log.Info("the attempt of a call has ended already", "item_id", lease.ID, "attempt", lease.Attempt, "error", err)
-			return due
+			return
 		case code == pawl.CodeInvalid && verb != "fail":
-			return p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: err.Error()}, false, 0)
+			p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: err.Error()}, false, 0)
+			return
 		case !code.Info().Retryable && code != pawl.CodeInternal || !sleep(ctx, claimAgain):
 			p.o.Log.Warn("the outcome of a call could not be reported; its lease runs out", "item_id", lease.ID, "attempt", lease.Attempt,
 				"verb", verb, "error", err)
-			return due
+			return
 		}
 	}
 }

@@ -17,6 +17,7 @@ const (
 type circuit struct {
 	mu     sync.Mutex
 	failed int
+	opened time.Time // when the last failure counted while the circuit was open, or opened it
 	until  time.Time
 }
 
@@ -37,15 +38,18 @@ func (c *circuit) most(calls int) int {
 	return calls
 }
 
-// note records whether the URL answered.
-func (c *circuit) note(answered bool, now time.Time) {
+// note records whether the URL answered a call. A failure of a call that began before the circuit opened says nothing new.
+func (c *circuit) note(answered bool, begun, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answered {
 		c.failed, c.until = 0, time.Time{}
 		return
 	}
+	if !begun.After(c.opened) {
+		return
+	}
 	if c.failed++; c.failed >= openAfter {
-		c.until = now.Add(min(openFirst<<min(c.failed-openAfter, 10), openMost))
+		c.opened, c.until = now, now.Add(min(openFirst<<min(c.failed-openAfter, 10), openMost))
 	}
 }

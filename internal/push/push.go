@@ -21,10 +21,12 @@ import (
 
 // Target is where the items of a type are sent.
 type Target struct {
-	URL            string
-	Secret         string // signs each request: whsec_ and the base64 of 24 to 64 bytes
-	AllowPrivate   bool   // the address may be one that is not public
-	TimeoutSeconds int    // of a call; 0 = 30, at most 3600
+	URL string
+	// Secrets sign each request, each with a signature of its own: whsec_ and the base64 of 24 to 64 bytes. To rotate a
+	// secret, give the new and the old one.
+	Secrets        []string
+	AllowPrivate   bool // the address may be one that is not public
+	TimeoutSeconds int  // of a call; 0 = 30, at most 3600
 }
 
 // Options of a Pusher; Service and Targets are required.
@@ -81,10 +83,10 @@ func New(o Options) (*Pusher, error) {
 		if t.TimeoutSeconds < 1 || t.TimeoutSeconds > maxTimeout {
 			return nil, pawl.Invalid("/push/"+typ+"/timeout_seconds", "must be 1 to %d", maxTimeout)
 		}
-		if t.Secret == "" {
+		if len(t.Secrets) == 0 {
 			return nil, pawl.Invalid("/push/"+typ+"/secret", "is required: it signs each call")
 		}
-		poster, err := webhook.NewPoster(webhook.Options{URL: t.URL, Secrets: []string{t.Secret}, AllowPrivate: t.AllowPrivate,
+		poster, err := webhook.NewPoster(webhook.Options{URL: t.URL, Secrets: t.Secrets, AllowPrivate: t.AllowPrivate,
 			Timeout: time.Duration(t.TimeoutSeconds) * time.Second}, o.Calls)
 		if err != nil {
 			return nil, pawl.Invalid("/push/"+typ, "%s", strings.ReplaceAll(pawl.FieldsOf(err)[0].Message, "a webhook", "a target"))
@@ -201,7 +203,8 @@ func (p *Pusher) claim(ctx context.Context, l *line, limit, wait int) ([]pawl.Le
 }
 
 // Once calls the workers once for what is queued, up to the bound of calls for each type, and
-// returns when the calls have ended. again is when to call next; zero = nothing is known to be left.
+// returns when the calls have ended. again is when to call next: at once if a call has ended, because what waited for its
+// item may be queued now. Zero = nothing is left.
 func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err error) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -213,16 +216,24 @@ func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err e
 			continue
 		}
 		limit := l.circuit.most(p.o.Calls)
-		leases, claimed := p.claim(ctx, l, limit, 0)
+		var next time.Time // by a rate limit
+		leases, claimed := p.claim(pawl.WithNextAt(ctx, &next), l, limit, 0)
 		if err = cmp.Or(err, claimed); claimed != nil {
 			continue
 		}
 		if len(leases) == limit {
-			note(&mu, &again, now)
+			next = now
 		}
+		note(&mu, &again, next)
 		pushed += int64(len(leases))
 		for _, lease := range leases {
-			running.Go(func() { note(&mu, &again, p.call(context.WithoutCancel(ctx), l, lease)) })
+			running.Go(func() {
+				next := clock.Now()
+				if p.call(context.WithoutCancel(ctx), l, lease) {
+					next = lease.LeaseExpiresAt
+				}
+				note(&mu, &again, next)
+			})
 		}
 	}
 	running.Wait()

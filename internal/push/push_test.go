@@ -36,7 +36,7 @@ func called(t *testing.T, p *pawltest.Pawl, h http.HandlerFunc) *Pusher {
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
 	out, err := New(Options{Service: p.Service, Log: quiet,
-		Targets: map[string]Target{typ: {URL: srv.URL, Secret: secret, AllowPrivate: true, TimeoutSeconds: 1}}})
+		Targets: map[string]Target{typ: {URL: srv.URL, Secrets: []string{secret}, AllowPrivate: true, TimeoutSeconds: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +88,7 @@ func TestWhatAnAnswerDoes(t *testing.T) {
 		"refused":               {status: 422, body: "no such page", state: pawl.ItemFailed, code: "http_422"},
 		"redirected":            {status: 302, state: pawl.ItemFailed, code: "http_302"},
 		"not found":             {status: 404, state: pawl.ItemFailed, code: "http_404"},
+		"refused, and U+0000":   {status: 404, body: "a\x00b", state: pawl.ItemFailed, code: "http_404"},
 		"a time-out of its own": {status: 408, state: pawl.ItemScheduled, code: "http_408"},
 		"too early":             {status: 425, state: pawl.ItemScheduled, code: "http_425"},
 		"too many":              {status: 429, header: "90", state: pawl.ItemScheduled, code: "http_429"},
@@ -215,23 +216,50 @@ func TestACalleeReportsItself(t *testing.T) {
 	}
 }
 
-func TestPrivateAddressesAreRefused(t *testing.T) {
+// While a secret is rotated, a callee that has the old one or the new one takes the calls.
+func TestACallIsSignedWithEachSecret(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
-	task := make1(t, p)
-	pusher, err := New(Options{Service: p.Service, Log: quiet, Targets: map[string]Target{typ: {URL: "http://127.0.0.1:1", Secret: secret}}})
+	make1(t, p)
+	const newer = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		for _, s := range []string{secret, newer} {
+			hook, err := standardwebhooks.NewWebhook(s)
+			if err == nil {
+				err = hook.Verify(body, r.Header)
+			}
+			if err != nil {
+				t.Errorf("the signature of %s: %v", s, err)
+			}
+		}
+	}))
+	t.Cleanup(srv.Close)
+	pusher, err := New(Options{Service: p.Service, Log: quiet,
+		Targets: map[string]Target{typ: {URL: srv.URL, Secrets: []string{newer, secret}, AllowPrivate: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, again, err := pusher.Once(t.Context()); err != nil || !again.Equal(*itemOf(t, p, task).RunAt) {
-		t.Errorf("call again at %v, %v", again, err)
+	if n := once(t, pusher); n != 1 {
+		t.Errorf("%d calls", n)
 	}
+}
+
+func TestPrivateAddressesAreRefused(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	task := make1(t, p)
+	pusher, err := New(Options{Service: p.Service, Log: quiet, Targets: map[string]Target{typ: {URL: "http://127.0.0.1:1", Secrets: []string{secret}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	once(t, pusher)
 	if it := itemOf(t, p, task); it.Error == nil || it.Error.Code != "unreachable" || !strings.Contains(it.Error.Message, "allow_private") {
 		t.Errorf("%+v", it.Error)
 	}
 	for name, bad := range map[string]Target{
-		"no secret": {URL: "http://a"},
-		"no URL":    {Secret: secret},
-		"too long":  {URL: "http://a", Secret: secret, TimeoutSeconds: 9999},
+		"no secret":  {URL: "http://a"},
+		"no URL":     {Secrets: []string{secret}},
+		"one is bad": {URL: "http://a", Secrets: []string{secret, "whsec_short"}},
+		"too long":   {URL: "http://a", Secrets: []string{secret}, TimeoutSeconds: 9999},
 	} {
 		if _, err := New(Options{Service: p.Service, Targets: map[string]Target{typ: bad}}); pawl.CodeOf(err) != pawl.CodeInvalid {
 			t.Errorf("%s: %v", name, err)

@@ -138,9 +138,13 @@ func TestTheChart(t *testing.T) {
 		text += string(f.data)
 	}
 	for _, has := range []string{"secretKeyRef:", "startupProbe:", "livenessProbe:", "readinessProbe:", "kind: PodDisruptionBudget",
-		"kind: NetworkPolicy", "kind: ScaledObject", "pawl_items{", "runAsNonRoot: true"} {
+		"kind: NetworkPolicy", "kind: ScaledObject", "pawl_items{", "runAsNonRoot: true", "kind: Job", `args: ["key", "bootstrap"]`,
+		"kind: PodMonitor", "svc.cluster.local", "PAWL_SERVE_NOTICE"} {
 		if !strings.Contains(text, has) {
 			t.Errorf("the chart lacks %s", has)
 		}
+	}
+	if strings.Contains(text, "kubectl exec") { // without a key no server runs in which it could
+		t.Error("the first key needs a server that runs")
 	}
 }

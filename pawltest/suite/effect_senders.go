@@ -55,6 +55,36 @@ var effectSenders = noun{"senders of effects", []promise{
 		_, err = w.svc.EffectFailed(w.ctx, opened.ID, failed)
 		w.invalid(err, "/sending")
 	}},
+	{"a gate sends under a lease of its own, which it extends, whatever becomes of the attempt", func(w *fixture) {
+		w.oneItem()
+		l := w.claim("w1")
+		call := openCall(l, "charge")
+		call.LeaseSeconds = 15
+		opened, err := w.svc.OpenEffect(w.ctx, call)
+		w.ok(err, "open")
+		keep := pawl.KeepEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, LeaseSeconds: 15}
+		for _, other := range []func(*pawl.KeepEffectCall){func(c *pawl.KeepEffectCall) { c.Attempt++ },
+			func(c *pawl.KeepEffectCall) { c.WorkerID = "w2" }} {
+			theirs := keep
+			other(&theirs)
+			_, err = w.svc.KeepEffect(w.ctx, opened.ID, theirs)
+			w.refused(err, pawl.CodeLeaseLost)
+		}
+		_, err = w.svc.KeepEffect(w.ctx, "eff_0", keep)
+		w.refused(err, pawl.CodeNotFound)
+		kept, err := w.svc.KeepEffect(w.ctx, opened.ID, keep)
+		w.ok(err, "keep")
+		w.same([]any{kept.State, kept.Sender, kept.SentUntil != nil}, []any{pawl.EffectOpen, pawl.SentByGate, true}, "state, sender, until")
+		w.release(l)
+		_, err = w.svc.KeepEffect(w.ctx, opened.ID, keep)
+		w.ok(err, "keep after the attempt")
+		w.effectDone(l, opened.ID, `"ch_1"`)
+		_, err = w.svc.KeepEffect(w.ctx, opened.ID, keep)
+		w.refused(err, pawl.CodeLeaseLost)
+		keep.LeaseSeconds = 0
+		_, err = w.svc.KeepEffect(w.ctx, opened.ID, keep)
+		w.invalid(err, "/lease_seconds")
+	}},
 	{"a late report that decides wakes the item that waits", func(w *fixture) {
 		w.oneItem()
 		first := w.claim("w1")

@@ -337,9 +337,19 @@ var effects = noun{"effects", []promise{
 		waiting, err := w.svc.OpenEffect(w.ctx, call)
 		w.ok(err, "open")
 		w.same([]any{waiting.State, waiting.Send}, []any{pawl.EffectWaiting, false}, "state, send")
-		worker := w.as(pawl.ActorWorker, "w1")
-		_, err = worker.svc.ApproveEffect(worker.ctx, waiting.ID, pawl.EffectDecision{})
-		w.refused(err, pawl.CodeForbidden)
+		w.release(l)
+		l = w.claim("w2")
+		call.WorkerID, call.Attempt = l.WorkerID, l.Attempt
+		for range 2 {
+			again, err := w.svc.OpenEffect(w.ctx, call)
+			w.ok(err, "open again")
+			w.same([]any{again.ID, again.State}, []any{waiting.ID, pawl.EffectWaiting}, "id, state")
+		}
+		for _, id := range []string{"w1", "w2"} {
+			worker := w.as(pawl.ActorWorker, id)
+			_, err = worker.svc.ApproveEffect(worker.ctx, waiting.ID, pawl.EffectDecision{})
+			w.refused(err, pawl.CodeForbidden)
+		}
 		w.suspendFor(l, pawl.EffectSignal, waiting.ID)
 		ann := w.as(pawl.ActorUser, "ann")
 		_, err = ann.svc.ApproveEffect(ann.ctx, waiting.ID, pawl.EffectDecision{})

@@ -17,6 +17,7 @@ func CheckOpen(c *pawl.OpenEffectCall) error {
 	f.Text("/request_hash", c.RequestHash, 1, pawl.MaxKeyLen)
 	f.Text("/budget", c.Budget, 0, pawl.MaxBudgetNameLen)
 	f.Number("/wait_seconds", c.WaitSeconds, 0, pawl.MaxWaitSeconds)
+	f.Number("/lease_seconds", c.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
 	switch {
 	case c.Budget == "" && c.Amount != 0:
 		f.Add("/amount", "needs a budget")
@@ -27,6 +28,14 @@ func CheckOpen(c *pawl.OpenEffectCall) error {
 		c.Key = DefaultKey(c.ItemID, c.Name)
 	}
 	return f.Err("open")
+}
+
+// CheckKeep checks a call that extends the lease of a gate.
+func CheckKeep(c *pawl.KeepEffectCall) error {
+	var f rules.Fields
+	f.FenceOf("/item_id", pawl.Fence{ItemID: c.ItemID, WorkerID: c.WorkerID, Attempt: c.Attempt})
+	f.Number("/lease_seconds", c.LeaseSeconds, 1, pawl.MaxLeaseSeconds)
+	return f.Err("keep")
 }
 
 // DefaultKey is the key of an effect that has none of its own.

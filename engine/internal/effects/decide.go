@@ -18,9 +18,9 @@ func notAllowed(f *store.EffectRow, op string, allowed ...string) error {
 		Message: fmt.Sprintf("effect %s is %s", f.ID, f.State)}
 }
 
-// notByWorker refuses a decision by the worker that would send, or has sent, the effect, or by its API key.
+// notByWorker refuses a decision by a worker that has opened the effect, to send it or while it waited, or by its API key.
 func notByWorker(f *store.EffectRow, by store.Actor) error {
-	if by.ID == f.WorkerID || by.Key != "" && by.Key == string(f.KeyID) {
+	if f.Opened(by.ID, by.Key) {
 		return rules.NotSeparate(rules.Actor{Type: by.Type, ID: by.ID, Key: by.Key}, "worked on the item")
 	}
 	return nil

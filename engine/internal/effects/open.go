@@ -15,7 +15,6 @@ type Opening struct {
 	*pawl.OpenEffectCall
 	ID          string // of the effect, if it is new
 	Reservation string // of what is reserved, if something is
-	GateSeconds int    // the length of the lease of a gate; 0 = the attempt sends
 }
 
 // Open gives the locked item's attempt the right to send an effect, or says why not. refused says that it
@@ -40,6 +39,11 @@ func Open(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) 
 	send, err := maySend(&f, call)
 	if err == nil && send && call.Approve && f.Approval == store.EffectNeedsNone { // it was opened without
 		err, send = ask(ctx, tx, g, &f), false
+	}
+	known := f.Opened(g.WorkerID, "") && (g.By.Key == "" || f.Opened("", g.By.Key))
+	if err == nil && f.Approval == store.EffectAsked && !known { // it may not approve it either
+		f.AskedBy(store.EffectSender{ItemID: g.ItemID, WorkerID: g.WorkerID, Attempt: g.Attempt, Key: g.By.Key})
+		err = f.Write(ctx, tx)
 	}
 	if err != nil || !send {
 		return answer(&f, false), nil, err
@@ -68,7 +72,7 @@ func Fresh(call *Opening, by store.Actor) (f store.EffectRow, data store.Text, u
 	if call.Repeatable {
 		f.Repeatable = 1
 	}
-	if call.GateSeconds > 0 {
+	if call.LeaseSeconds > 0 {
 		f.Sender = pawl.SentByGate
 	}
 	f.OpenedBy(store.EffectSender{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Key: by.Key})
@@ -215,8 +219,8 @@ func begin(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.Effec
 	if call.Repeatable {
 		f.Repeatable = 1
 	}
-	if call.GateSeconds > 0 {
-		f.Sender, f.SentUntil = pawl.SentByGate, store.GateUntil(g.Now, call.GateSeconds)
+	if call.LeaseSeconds > 0 {
+		f.Sender, f.SentUntil = pawl.SentByGate, store.GateUntil(g.Now, call.LeaseSeconds)
 	}
 	f.Sendings++
 	f.OpenedBy(store.EffectSender{ItemID: g.ItemID, WorkerID: g.WorkerID, Attempt: g.Attempt, Key: g.By.Key})

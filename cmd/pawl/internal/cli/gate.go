@@ -26,6 +26,7 @@ type toolConfig struct {
 	Approve    bool   `json:"approve"`
 	Budget     string `json:"budget"`
 	Amount     any    `json:"amount"` // a number, or a JSON Pointer into the arguments
+	Charge     any    `json:"charge"` // a JSON Pointer into the result, or a list of them
 	Changed    string `json:"changed"`
 }
 
@@ -58,9 +59,10 @@ func toolRules(out map[string]mcpgate.Tool, name string, in map[string]any) erro
 	var t toolConfig
 	if err := strictjson.Read(text, &t); err != nil || name == "" {
 		return Invalid("gate.tools.%s has a member that is not known, or of another kind: "+
-			"deny, read, repeatable, approve, budget, amount, changed", name)
+			"deny, read, repeatable, approve, budget, amount, charge, changed", name)
 	}
-	out[name] = mcpgate.Tool{Deny: t.Deny, Read: t.Read, Repeatable: t.Repeatable, Approve: t.Approve, Budget: t.Budget, Changed: t.Changed}
+	out[name] = mcpgate.Tool{Deny: t.Deny, Read: t.Read, Repeatable: t.Repeatable, Approve: t.Approve, Budget: t.Budget, Changed: t.Changed,
+		Charge: texts(t.Charge)}
 	return setAmount(out, name, t.Amount)
 }
 
@@ -94,8 +96,21 @@ type UpstreamConfig struct {
 	Budget     string         `koanf:"budget"`
 	Amount     any            `koanf:"amount"` // a number, or a JSON Pointer into the request's body
 	Prices     []string       `koanf:"prices"` // METHOD /path AMOUNT each
+	Charge     any            `koanf:"charge"` // a JSON Pointer into the answer, or a list of them
 	Approve    bool           `koanf:"approve"`
 	Changed    string         `koanf:"changed"`
+}
+
+// texts returns the texts of a value of the settings that is one or a list.
+func texts(value any) (out []string) {
+	list, is := value.([]any)
+	if !is && value != nil {
+		list = []any{value}
+	}
+	for _, v := range list {
+		out = append(out, fmt.Sprint(v))
+	}
+	return out
 }
 
 type probeConfig struct {
@@ -105,7 +120,8 @@ type probeConfig struct {
 // Upstream returns the definition for the gate.
 func (c UpstreamConfig) Upstream() gate.Upstream {
 	out := gate.Upstream{URL: c.URL, Effects: c.Effects, KeyHeader: c.KeyHeader, Repeatable: c.Repeatable, Probe: c.Probe.Path,
-		Budget: c.Budget, Prices: c.Prices, Approve: c.Approve, Changed: c.Changed, Headers: map[string]string{}}
+		Budget: c.Budget, Prices: c.Prices, Approve: c.Approve, Changed: c.Changed, Headers: map[string]string{},
+		Charge: texts(c.Charge)}
 	if c.Amount != nil {
 		out.Amount = fmt.Sprint(c.Amount)
 	}

@@ -57,23 +57,8 @@ func (c InboundConfig) Options(getenv func(string) string) (inbound.Options, err
 }
 
 func (c InboundConfig) secrets(getenv func(string) string) (out []string, err error) {
-	switch secret := c.Secret.(type) {
-	case nil:
-	case string:
-		out = append(out, secret)
-	default:
-		return nil, pawl.Invalid("/secret", "must be a text")
-	}
-	several, list := c.Secrets.([]any)
-	if c.Secrets != nil && !list {
-		return nil, pawl.Invalid("/secrets", "must be a list of texts")
-	}
-	for _, v := range several {
-		secret, is := v.(string)
-		if !is {
-			return nil, pawl.Invalid("/secrets", "must be a list of texts")
-		}
-		out = append(out, secret)
+	if out, err = secretsOf("", c.Secret, c.Secrets); err != nil {
+		return nil, err
 	}
 	if c.SecretEnv != "" {
 		words := strings.Fields(getenv(c.SecretEnv))
@@ -92,6 +77,29 @@ func (c InboundConfig) secrets(getenv func(string) string) (out []string, err er
 			return nil, pawl.Invalid("/secret_file", "%s is empty", c.SecretFile)
 		}
 		out = append(out, lines...)
+	}
+	return out, nil
+}
+
+// secretsOf returns the values of the members secret and secrets of settings.
+func secretsOf(where string, one, several any) (out []string, err error) {
+	switch secret := one.(type) {
+	case nil:
+	case string:
+		out = append(out, secret)
+	default:
+		return nil, pawl.Invalid(where+"/secret", "must be a text")
+	}
+	list, is := several.([]any)
+	if several != nil && !is {
+		return nil, pawl.Invalid(where+"/secrets", "must be a list of texts")
+	}
+	for _, v := range list {
+		secret, is := v.(string)
+		if !is {
+			return nil, pawl.Invalid(where+"/secrets", "must be a list of texts")
+		}
+		out = append(out, secret)
 	}
 	return out, nil
 }

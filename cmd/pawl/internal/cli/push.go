@@ -5,26 +5,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/push"
 )
 
-// PushConfig says where the items of a type are sent. The secret may be any value here, so that no
-// error of decoding shows it.
+// PushConfig says where the items of a type are sent. Its secrets may be any value here, so that no
+// error of decoding shows one.
 type PushConfig struct {
 	URL            string `koanf:"url"`
 	Secret         any    `koanf:"secret"`
+	Secrets        any    `koanf:"secrets"`
 	AllowPrivate   bool   `koanf:"allow_private"`
 	TimeoutSeconds int    `koanf:"timeout_seconds"`
 }
 
 // Target returns the definition for the pusher of a type.
 func (c PushConfig) Target(typ string) (push.Target, error) {
-	secret, text := c.Secret.(string)
-	if c.Secret != nil && !text {
-		return push.Target{}, pawl.Invalid("/push/"+typ+"/secret", "must be a text")
-	}
-	return push.Target{URL: c.URL, Secret: secret, AllowPrivate: c.AllowPrivate, TimeoutSeconds: c.TimeoutSeconds}, nil
+	secrets, err := secretsOf("/push/"+typ, c.Secret, c.Secrets)
+	return push.Target{URL: c.URL, Secrets: secrets, AllowPrivate: c.AllowPrivate, TimeoutSeconds: c.TimeoutSeconds}, err
 }
 
 // pushMember returns the member that a key of the settings names, such as url of push.TYPE.url. A type

@@ -73,7 +73,7 @@ func serveMCP(ctx context.Context, a *cli.App, s pawl.Service, f *mcpFlags, args
 		if _, err := mcpgate.New(o); err != nil { // before a task is made
 			return err
 		}
-		held, session, err := mcpgate.Begin(ctx, s, f.name, a.Log())
+		held, session, err := mcpgate.Begin(ctx, s, o)
 		if err != nil {
 			return err
 		}

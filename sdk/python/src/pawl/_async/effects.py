@@ -62,9 +62,14 @@ class AsyncEffectCalls:
         amount: int | None = None,
         approve: bool = False,
         wait_seconds: int = 0,
+        lease_seconds: int | None = None,
     ) -> t.OpenedEffect:
-        """Asks for the right to send an effect. If the answer says `send`, send it and report what came of it."""
+        """Asks for the right to send an effect. If the answer says `send`, send it and report what came of it.
+
+        With `lease_seconds` a gate sends it, under a lease of its own that `keep_effect` extends.
+        """
         more = _set(key=key, repeatable=repeatable or None, budget=budget, amount=amount, approve=approve or None)
+        more |= _set(lease_seconds=lease_seconds)
         body = {**_held(lease), "name": name, "request_hash": request_hash, **more, "wait_seconds": wait_seconds}
         return await self._call.call("open_effect", body=body, wait=float(min(max(wait_seconds, 0), WAIT_SECONDS)))
 
@@ -88,6 +93,10 @@ class AsyncEffectCalls:
         """Reports that it is not known whether an effect happened. `sending` is that of open_effect."""
         more = {} if error is None else {"error": _failure(error)}
         return await self._call.call("report_effect_unknown", id, {**_held(lease), **more, **_set(sending=sending)})
+
+    async def keep_effect(self, lease: t.Fence, id: str, lease_seconds: int) -> t.EffectRecord:
+        """Extends the lease of a gate on an effect that it sends."""
+        return await self._call.call("keep_effect", id, {**_held(lease), "lease_seconds": lease_seconds})
 
     async def approve_effect(self, id: str, *, comment: str | None = None) -> t.EffectRecord:
         """Lets an effect be sent that waits for it."""

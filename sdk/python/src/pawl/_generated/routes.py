@@ -113,6 +113,7 @@ ROUTES = {
     "report_effect_done": Route("report_effect_done", "POST", "/v1/effects/{id}:done", True, False, True, False, False, False),
     "report_effect_failed": Route("report_effect_failed", "POST", "/v1/effects/{id}:failed", True, True, False, False, False, False),
     "report_effect_unknown": Route("report_effect_unknown", "POST", "/v1/effects/{id}:unknown", True, False, True, False, False, False),
+    "keep_effect": Route("keep_effect", "POST", "/v1/effects/{id}:keep", True, False, True, False, False, False),
     "approve_effect": Route("approve_effect", "POST", "/v1/effects/{id}:approve", True, True, False, False, False, False),
     "reject_effect": Route("reject_effect", "POST", "/v1/effects/{id}:reject", True, True, False, False, False, False),
     "resolve_effect": Route("resolve_effect", "POST", "/v1/effects/{id}:resolve", True, True, False, False, False, False),

@@ -145,6 +145,7 @@ __all__ = [
     "ItemProvenanceQuery",
     "ItemState",
     "ItemView",
+    "KeepEffectCall",
     "Key",
     "KeyBegin",
     "KeyBeginBody",
@@ -1872,6 +1873,15 @@ class ItemView(_ItemView, total=False):
     worker_id: str
 
 
+class KeepEffectCall(TypedDict):
+    """KeepEffectCall of the server's description."""
+
+    attempt: int
+    item_id: str
+    lease_seconds: int
+    worker_id: str
+
+
 class _Key(TypedDict):
     created_at: str
     scope: str
@@ -2764,6 +2774,7 @@ class OpenEffectCall(_OpenEffectCall, total=False):
     approve: bool
     budget: str
     key: str
+    lease_seconds: int
     repeatable: bool
     wait_seconds: int
 
