@@ -47,9 +47,10 @@ vet: ## format, vet, and staticcheck of what is not a test
 vet-tests: ## staticcheck of the tests too
 	go tool -modfile=tools.mod staticcheck ./...
 
-nightly: vet-tests cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the matrix of features, the suite behind a pooler, payments of processes, agents and failpoints that stop
+nightly: vet-tests cross fuzz sdk browser mutants packages-try ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, the matrix of features, the suite behind a pooler and in an application's file, payments of processes, agents and failpoints that stop
 	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
+	PAWL_TEST_PREFIXED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBesideAnApplication$$' ./pawltest
 	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h ./internal/matrix
 	PAWL_FAILPOINTS=20000 $(TESTENV) -count=1 -timeout 2h -run '^TestPaymentsAtFailpoints$$' ./engine
 	PAWL_CRASHES=30 go run ./internal/sdk agents-that-die
@@ -73,7 +74,7 @@ api-proxy: ## api-lint, and check every answer of the client's suite against the
 mutants: ## plant the faults of internal/mutants/patches, one at a time, and see that a test fails; ONLY=name for one, BASE=revision
 	go run ./internal/mutants -only "$(ONLY)" -base "$(BASE)"
 
-conformance: ## the MCP suite against the MCP layer, both revisions; brings its own Node
+conformance: ## the MCP suite against the MCP layer, alone and with the gate in between, both revisions; brings its own Node
 	./mcp/conformance/suite.sh
 
 mcp-clients: ## a task's whole life through two other MCP clients; brings its own Node

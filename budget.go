@@ -184,8 +184,9 @@ type BudgetSpendingFilter struct {
 }
 
 // SpendingGroups lists what spending is grouped by. Agent and model are those of the
-// reservation, or else of the provenance of the claim.
-var SpendingGroups = []string{"task", "model", "agent"}
+// reservation, or else of the provenance of the claim. The type is that of the task, the key that of the reservation, and the
+// day that on which it was settled, in UTC; they are not known of reservations that are no longer kept.
+var SpendingGroups = []string{"task", "model", "agent", "type", "key", "day"}
 
 // BudgetSpending is what was spent of a budget, in groups.
 type BudgetSpending struct {

@@ -165,7 +165,8 @@ var (
 
 // ErrNoSession is returned by Step, Progress and the like if the context is not that of
 // a worker's handler.
-var ErrNoSession = errors.New("pawl: this context is not that of a worker's handler")
+var ErrNoSession = errors.New(
+	"pawl: this context is not that of a worker's handler; in a test, pawltest.RunOne or pawltest.NewSession makes one")
 
 // ErrTimeout is returned by WaitForAtMost if the signal did not arrive in time.
 var ErrTimeout = errors.New("pawl: the signal did not come in time")
@@ -183,11 +184,19 @@ func (e *Error) Error() string {
 	if e.Message != "" {
 		b.WriteString(e.Message)
 	} else {
-		b.WriteString(strings.TrimSuffix(e.Code.Info().Means, "."))
+		means, more, _ := strings.Cut(strings.TrimSuffix(e.Code.Info().Means, "."), ";")
+		if more != "" && len(e.Fields) == 0 {
+			means += ";" + more // it says where the fields are, which follow here
+		}
+		b.WriteString(means)
 	}
 	fmt.Fprintf(&b, " (%s)", e.Code)
 	for _, f := range e.Fields {
-		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Message)
+		b.WriteString("; ")
+		if f.Pointer != "" {
+			b.WriteString(f.Pointer + ": ")
+		}
+		b.WriteString(f.Message)
 	}
 	return b.String()
 }

@@ -101,8 +101,13 @@ func TestErrorTextHidesTheCause(t *testing.T) {
 			t.Errorf("%q, want %q", err, want)
 		}
 	}
-	if got, want := pawl.Invalid("/priority", "is over %d", 7).Error(), "/priority: is over 7"; !strings.HasSuffix(got, want) {
-		t.Errorf("%q does not name the field", got)
+	for pointer, want := range map[string]string{
+		"/priority": "The request is not well-formed (invalid); /priority: is over 7",
+		"":          "The request is not well-formed (invalid); is over 7",
+	} {
+		if got := pawl.Invalid(pointer, "is over %d", 7).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

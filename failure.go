@@ -1,7 +1,11 @@
 package pawl
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +48,49 @@ func (f Failure) Key() int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(f.Code + "\x00" + f.Normalized()))
 	return max(1, int64(h.Sum64()>>1))
+}
+
+// inPayloads are the members whose contents only callers who read payloads see.
+var inPayloads = []string{"payload", "input", "result", "evidence"}
+
+// FailureOf returns a refusal as an error of an item or a schedule. Refusals quote what does not
+// fit in a payload. The message, which all who read
+// the item see, has the place of the payload alone; the detail has the fields of the refusal.
+func FailureOf(err error) Failure {
+	var e *Error
+	if !errors.As(err, &e) {
+		return Failure{Code: string(CodeOf(err)), Message: err.Error()}
+	}
+	out := Failure{Code: string(e.Code), Message: cmp.Or(e.Message, e.Code.Info().Means)}
+	var said []string
+	hidden := false
+	for _, f := range e.Fields {
+		text := f.Pointer + ": " + f.Message
+		if place, is := payloadOf(f.Pointer); is {
+			text, hidden = place+": does not fit", true
+		}
+		if !slices.Contains(said, text) {
+			said = append(said, text)
+		}
+	}
+	if len(said) > 0 {
+		out.Message = strings.Join(said, "; ")
+	}
+	if hidden {
+		out.Detail, _ = json.Marshal(map[string]any{"errors": e.Fields}) // texts can always be encoded
+	}
+	return out
+}
+
+// payloadOf returns the place of the payload that a pointer leads into.
+func payloadOf(pointer string) (place string, is bool) {
+	tokens := strings.Split(pointer, "/")
+	for i, t := range tokens {
+		if slices.Contains(inPayloads, t) {
+			return strings.Join(tokens[:i+1], "/"), true
+		}
+	}
+	return pointer, false
 }
 
 // FailureName returns the name of the group of failures of a type with a key.

@@ -411,7 +411,8 @@ type MessageFilter struct {
 	ItemID   string
 	Statuses []MessageState
 	// Stalled selects those that are open, to which nothing was appended for MessageStalls, and whose item no worker
-	// holds: their worker is gone and no other has taken the item up, or the item waits.
+	// holds: their worker is gone and no other has taken the item up, or the item waits. Messages without an item are none.
 	Stalled bool
+	Desc    bool // newest first
 	Page
 }

@@ -114,9 +114,10 @@ type Pass struct {
 	Asked pawl.Caller // the actor and namespace that the call names; set with Asking
 	// Still is asked by CheckAgain, too: it returns ErrUnauthenticated when the session that let the caller in has ended. nil
 	// = there is none.
-	Still func(ctx context.Context) error
-	token string
-	who   *Principal // nil = the holder of an API key
+	Still  func(ctx context.Context) error
+	leased bool // see Leased
+	token  string
+	who    *Principal // nil = the holder of an API key
 }
 
 // kind names what identifies the caller.
@@ -305,6 +306,9 @@ func (p Pass) May(role string, global bool) error {
 // worker. A key of all namespaces may name any actor; a principal may not.
 func (p Pass) Caller(role string) (pawl.Caller, error) {
 	k, asked := p.Key, p.Asked
+	if asked.Namespace == pawl.AnyNamespace {
+		return asked, pawl.NoNamespace()
+	}
 	if k == nil {
 		return asked, nil
 	}

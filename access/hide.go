@@ -33,6 +33,9 @@ var payloads = []string{
 // notes are members with text that is part of a payload.
 var notes = []string{"notes"}
 
+// faultsOf are the types of answers whose errors say what does not fit in a payload, and quote it.
+var faultsOf = []reflect.Type{reflect.TypeFor[pawl.ItemPart]()}
+
 // Payloads reports whether answers to this caller may contain payloads: what tasks and
 // items are given and produce, snapshots, details of errors and events. A key with only
 // the roles reader and claimer sees only the payloads of what it claims itself.
@@ -44,13 +47,16 @@ func (p Pass) Payloads() bool {
 func (p Pass) Hides(r api.Route) bool { return !p.Payloads() && !r.Has(api.ShowsPayloads) }
 
 // HidesFrom is Hides for one answer, a pointer. A resume state keeps its payloads for
-// the key that holds the item's lease.
+// the key that holds the item's lease, and for the lease's token.
 func (p Pass) HidesFrom(r api.Route, answer any) bool {
 	state, ok := answer.(*pawl.ResumeState)
-	return p.Hides(r) && !(ok && state.Held)
+	return p.Hides(r) && !(ok && (state.Held || p.leased))
 }
 
-var rawJSON = reflect.TypeFor[json.RawMessage]()
+var (
+	rawJSON = reflect.TypeFor[json.RawMessage]()
+	fields  = reflect.TypeFor[[]pawl.Field]()
+)
 
 // Hide sets every payload in v, a pointer to an answer, to its zero value.
 func Hide(v any) { hide(reflect.ValueOf(v)) }
@@ -83,7 +89,8 @@ func hide(v reflect.Value) {
 			case !f.IsExported() && !f.Anonymous, !v.Field(i).CanSet() && f.Type == rawJSON:
 			case f.Type == rawJSON && slices.Contains(payloads, name):
 				v.Field(i).SetZero()
-			case f.Type.Kind() == reflect.String && slices.Contains(notes, name):
+			case f.Type.Kind() == reflect.String && slices.Contains(notes, name),
+				f.Type == fields && slices.Contains(faultsOf, v.Type()):
 				v.Field(i).SetZero()
 			default:
 				hide(v.Field(i))

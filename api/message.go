@@ -10,6 +10,7 @@ type (
 		Thread  string              `query:"thread" doc:"Of this conversation."`
 		Status  []pawl.MessageState `query:"status" doc:"Of any of these statuses."`
 		Stalled bool                `query:"stalled" doc:"Open, without a chunk for 60 s and without a live lease."`
+		Order   string              `query:"order" enum:"asc,desc" doc:"desc: newest first; oldest first without it."`
 		Paging
 	}
 	// MessagesQuery is a pawl.MessageFilter as a query.
@@ -33,13 +34,24 @@ func (q MessagesQuery) Filter() (pawl.MessageFilter, error) {
 		return pawl.MessageFilter{}, err
 	}
 	item, err := q.OfItem.Of()
-	return pawl.MessageFilter{Thread: q.Thread, TaskID: task, ItemID: item, Statuses: q.Status, Stalled: q.Stalled, Page: q.Page()}, err
+	f := q.MessageQuery.Filter()
+	f.TaskID, f.ItemID = task, item
+	return f, err
+}
+
+// Filter returns the filter that the query asks for, of any task and item.
+func (q MessageQuery) Filter() pawl.MessageFilter {
+	return pawl.MessageFilter{Thread: q.Thread, Statuses: q.Status, Stalled: q.Stalled, Desc: q.Order == "desc", Page: q.Page()}
 }
 
 // MessagesQueryOf returns a filter as a query.
 func MessagesQueryOf(f pawl.MessageFilter) MessagesQuery {
-	return MessagesQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID},
+	q := MessagesQuery{OfTask{Task: f.TaskID}, OfItem{Item: f.ItemID},
 		MessageQuery{Thread: f.Thread, Status: f.Statuses, Stalled: f.Stalled, Paging: PagingOf(f.Page)}}
+	if f.Desc {
+		q.Order = "desc"
+	}
+	return q
 }
 
 // These are the names of the frames of a message's stream that are not chunks.

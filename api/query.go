@@ -146,7 +146,7 @@ type (
 	}
 	// SpendingQuery is a pawl.BudgetSpendingFilter as a query.
 	SpendingQuery struct {
-		By     string `query:"by" default:"task" enum:"task,model,agent" doc:"What the spending is grouped by."`
+		By     string `query:"by" default:"task" enum:"task,model,agent,type,key,day" doc:"What the spending is grouped by. day: newest first; the others: those with the most."`
 		Period string `query:"period" enum:"current,all" doc:"current: what was spent in the current period, also without it. all: in all periods."`
 		Limit  int    `query:"limit" doc:"Groups in the answer, those with the most; 100 without it, at most 1000."`
 	}

@@ -287,6 +287,7 @@ func (d *server) perform(w http.ResponseWriter, r *http.Request) {
 		d.showError(w, r, err)
 		return
 	}
+	d.waits.forget(pawl.CallerOf(r.Context()).Namespace)
 	http.Redirect(w, r, q.Back, http.StatusSeeOther)
 }
 

@@ -2,17 +2,20 @@ package dashboard
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 )
 
 // approvalsPage is what waits for a decision, the oldest task first, and one of it in full.
 type approvalsPage struct {
-	Waiting  pawl.List[pawl.Task]
+	Waiting  pawl.List[pawl.Task] // results
+	Budgets  section[pawl.Task]   // questions of budgets
 	Chosen   *pawl.Task
 	Work     section[reviewItem]
 	Schema   json.RawMessage // of the results of the chosen one
 	Question *pawl.BudgetQuestion
+	Names    names  // of the task that the question is about
 	Apply    string // what applying does, by the type
 	May      bool   // the caller may decide
 }
@@ -28,7 +31,11 @@ func (d *server) approvals(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	ofBudget := func(t pawl.Task) bool { return t.Type == pawl.TypeBudget }
+	waiting.Items = slices.DeleteFunc(waiting.Items, ofBudget)
 	p := &approvalsPage{Waiting: waiting, May: v.pass.May("approver", false) == nil}
+	f.Types, f.Page = []string{pawl.TypeBudget}, v.pageOf("budgets", mediumRows)
+	p.Budgets = sectionOf(d.svc.ListTasks(ctx, f))
 	switch id := v.word("task"); {
 	case id != "":
 		t, err := d.svc.GetTask(ctx, id)
@@ -38,6 +45,8 @@ func (d *server) approvals(v *request) (any, error) {
 		p.Chosen = &t
 	case len(waiting.Items) > 0:
 		p.Chosen = &waiting.Items[0]
+	case len(p.Budgets.Items) > 0:
+		p.Chosen = &p.Budgets.Items[0]
 	default:
 		return p, nil
 	}
@@ -47,9 +56,20 @@ func (d *server) approvals(v *request) (any, error) {
 	if typ, err := d.svc.GetType(ctx, p.Chosen.Type, p.Chosen.TypeVersion); err == nil { // otherwise it has none
 		p.Schema, p.Apply = typ.ResultSchema, string(typ.Apply.Mode)
 	}
-	p.Question = questionOf(v, p.Chosen, &p.Work)
+	if p.Question = questionOf(v, p.Chosen, &p.Work); p.Question != nil {
+		p.Names = d.tasksNamed(ctx, []string{p.Question.TaskID})
+	}
 	return p, nil
 }
+
+// asking is a task of the list of what waits for a decision.
+type asking struct {
+	pawl.Task
+	May    bool
+	Chosen *pawl.Task
+}
+
+func askingOf(t pawl.Task, p *approvalsPage) asking { return asking{t, p.May, p.Chosen} }
 
 // questionOf returns what a task asks of a budget; nil if it asks nothing, or the caller may not
 // see it.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -34,12 +35,15 @@ func (d *server) tasks(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{}
+	names := map[string]string{"from": "since", "to": "until"}
 	for _, name := range taskFilters {
-		names[name] = name
+		names[name] = cmp.Or(names[name], name)
 	}
 	v.showsList("/v1/tasks", "task", names)
 	f := filter.Tasks()
+	if err := v.sorted(&f); err != nil {
+		return nil, err
+	}
 	f.Page = v.pageOf("cursor", manyRows)
 	list, err := d.svc.ListTasks(v.Context(), f)
 	p := &tasksPage{List: list, Filter: filterQuery(v.URL.Query())}
@@ -50,7 +54,55 @@ func (d *server) tasks(v *request) (any, error) {
 }
 
 // taskFilters are the parameters of the address that select tasks.
-var taskFilters = []string{"q", "id", "type", "state", "title", "metadata", "error", "failure"}
+var taskFilters = []string{"q", "id", "type", "state", "title", "metadata", "error", "failure", "from", "to"}
+
+// taskSorts are the orders of the list by their names in the address: those of the command and of the API. The first is
+// the default.
+var taskSorts = []taskSort{
+	{"newest", "", "", func(*pawl.TaskFilter) {}},
+	{"oldest", "--asc", "created_at", func(f *pawl.TaskFilter) { f.Asc = true }},
+	{"last changed", "--by-update", "-updated_at", func(f *pawl.TaskFilter) { f.ByUpdate = true }},
+	{"longest unchanged", "--by-update --asc", "updated_at", func(f *pawl.TaskFilter) { f.ByUpdate, f.Asc = true, true }},
+	{"priority", "--by-priority", "-priority", func(f *pawl.TaskFilter) { f.ByPriority = true }},
+}
+
+type taskSort struct {
+	Name, flags, query string
+	apply              func(*pawl.TaskFilter)
+}
+
+// sorted has a list of tasks in the order that the address asks for, and says which command and path do so.
+func (v *request) sorted(f *pawl.TaskFilter) error {
+	name := v.word("sort")
+	if name == "" {
+		return nil
+	}
+	i := slices.IndexFunc(taskSorts, func(s taskSort) bool { return s.Name == name })
+	if i < 0 {
+		return pawl.Invalid("/sort", "is none of those on the page")
+	}
+	s := taskSorts[i]
+	s.apply(f)
+	for c := range v.commands {
+		v.commands[c].words = append(v.commands[c].words, strings.Fields(s.flags)...)
+	}
+	if s.query != "" {
+		v.path += map[bool]string{true: "&", false: "?"}[strings.Contains(v.path, "?")] + "sort=" + s.query
+	}
+	return nil
+}
+
+// day is the first moment of the day in UTC, or the moment, that a field of a form has. With after it is that of the next day.
+func day(name, text string, after int) (time.Time, error) {
+	if at, err := time.Parse(time.DateOnly, text); err == nil {
+		return at.AddDate(0, 0, after), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, pawl.Invalid("/"+name, "must be a day such as 2026-11-22, or a time such as 2026-11-22T09:00:00Z")
+	}
+	return at, nil
+}
 
 // filterQuery is the part of a query that selects tasks.
 func filterQuery(q url.Values) url.Values {
@@ -70,6 +122,16 @@ func taskFilter(q url.Values) (f pawl.BulkFilter, err error) {
 	q = filterQuery(q)
 	f.ID, f.Type, f.State = q["id"], q["type"], q["state"]
 	f.Search, f.TitlePrefix, f.Error, f.Failure = q.Get("q"), q.Get("title"), q.Get("error"), q.Get("failure")
+	if text := q.Get("from"); text != "" {
+		if f.Since, err = day("from", text, 0); err != nil {
+			return f, err
+		}
+	}
+	if text := q.Get("to"); text != "" { // that day too
+		if f.Until, err = day("to", text, 1); err != nil {
+			return f, err
+		}
+	}
 	for _, s := range f.State {
 		if !slices.ContainsFunc(pawl.TaskStates, func(known pawl.StateInfo) bool { return known.Shown && known.Name == s }) {
 			return f, pawl.Invalid("/state", "is no state of a task")
@@ -135,8 +197,12 @@ func (v *request) bulkCall(form url.Values) (*bulkPage, pawl.BulkCall, error) {
 		return nil, pawl.BulkCall{}, err
 	}
 	if text := form.Get("until"); text != "" && !filter.IsEmpty() { // a filter of nothing else is refused
-		if filter.Until, err = time.Parse(time.RFC3339Nano, text); err != nil {
+		until, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
 			return nil, pawl.BulkCall{}, pawl.Invalid("/until", "is no time")
+		}
+		if filter.Until.IsZero() || until.Before(filter.Until) {
+			filter.Until = until
 		}
 	}
 	p := &bulkPage{selectVerb: verbs[i], Filter: filterQuery(form), Until: filter.Until}

@@ -38,6 +38,7 @@ type Service interface {
 	pawl.TaskMaker // for cancel
 	pawl.TaskForker
 	pawl.Stopper
+	pawl.Signaller
 }
 
 // Options configure a dashboard. The zero value requires no API key: use it on a
@@ -68,6 +69,9 @@ type Options struct {
 	// Stopping ends the streams of open pages when it is done; nil = they end with their
 	// connections. Give it the context of server.Serve.
 	Stopping context.Context
+	// Namespaces lists namespaces that had work, at most limit. Nil = those of the service if it is an engine; without
+	// them the name of a namespace is typed in.
+	Namespaces func(ctx context.Context, limit int) ([]string, error)
 	// Spending is what a task spent of each budget. Nil = that of the service if it is an
 	// engine; without it the page of a task does not show it.
 	Spending func(ctx context.Context, taskID string) ([]pawl.TaskSpending, error)
@@ -82,12 +86,13 @@ type server struct {
 	waits    answers[stuckWork]
 	lines    answers[queueSparks]
 	leases   answers[pawl.LeaseAdvice]
+	spaces   answers[string]
 	hints    *hints
 	kept     fragments
 }
 
 // stillPages do not change while they are open.
-var stillPages = []string{"legend", "confirm", "problem", "login", "onward", "selected", "bulk", "effect"}
+var stillPages = []string{"legend", "confirm", "problem", "login", "onward", "selected", "bulk", "effect", "search"}
 
 // pageTimeout bounds the reads of one page.
 const pageTimeout = 10 * time.Second
@@ -116,6 +121,11 @@ func New(svc Service, o Options) func(api http.Handler) http.Handler {
 		TaskSpending(context.Context, string) ([]pawl.TaskSpending, error)
 	}); ok && o.Spending == nil {
 		o.Spending = e.TaskSpending
+	}
+	if e, ok := svc.(interface {
+		Namespaces(context.Context, int) ([]string, error)
+	}); ok && o.Namespaces == nil {
+		o.Namespaces = e.Namespaces
 	}
 	if e, ok := svc.(interface{ DerivedSecret(purpose string) []byte }); ok && o.Secret == nil {
 		o.Secret = e.DerivedSecret("dashboard sessions")
@@ -168,6 +178,8 @@ func (d *server) routes(api http.Handler) http.Handler {
 		"/ui/items/selected":     {"selected", d.confirmSelection},
 		"/ui/items/{id}":         {"item", d.item},
 		"/ui/messages/{id}":      {"message", d.message},
+		"/ui/messages":           {"messages", d.messages},
+		"/ui/search":             {"search", d.search},
 		"/ui/workers":            {"workers", d.workers},
 		"/ui/types":              {"types", d.types},
 		"/ui/queues":             {"queues", d.queues},
@@ -231,12 +243,14 @@ func (d *server) routeForms(mux *http.ServeMux) {
 		mux.HandleFunc("GET /ui/oidc/login", d.beginSignIn)
 		mux.HandleFunc("GET "+signin.CallbackPath, d.finishSignIn)
 	}
+	mux.HandleFunc("POST /ui/namespace/{verb}", d.performSwitch("/ui/namespace/"))
 	mux.HandleFunc("POST /ui/tasks/bulk", d.post("", d.performBulk))
 	mux.HandleFunc("POST /ui/items/selected", d.post("selected", d.performSelection))
 	mux.HandleFunc("POST /ui/tasks/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/items/{id}/{verb}", d.perform)
 	mux.HandleFunc("POST /ui/messages/{id}/stop", d.perform)
-	for _, pages := range []string{"/ui/queues/", "/ui/schedules/", "/ui/relays/", "/ui/keys/", "/ui/effects/"} {
+	for _, pages := range []string{"/ui/queues/", "/ui/schedules/", "/ui/budgets/", "/ui/signals/", "/ui/relays/", "/ui/keys/",
+		"/ui/effects/"} {
 		mux.HandleFunc("POST "+pages+"{id}/{verb}", d.performSwitch(pages))
 	}
 }
@@ -336,11 +350,12 @@ type redirect string
 // pageData is the data of the layout; Data is that of the page.
 type pageData struct {
 	Page, Path, Namespace, KeyName, Version string
-	Here                                    string // the address of the page
-	Proxied                                 bool   // a proxy names the user: a logout is its matter
-	AnyNamespace, Hidden, Live              bool   // may choose a namespace; payloads are hidden; changes are shown as they come
-	Theme                                   string // light, dark, or "" for the system's
-	LocalTime                               bool   // exact times are in the browser's zone, not in UTC
+	Here                                    string   // the address of the page
+	Proxied                                 bool     // a proxy names the user: a logout is its matter
+	Namespaces                              []string // that the user may choose from; none = the name is typed in
+	AnyNamespace, Hidden, Live              bool     // may choose a namespace; payloads are hidden; changes are shown as they come
+	Theme                                   string   // light, dark, or "" for the system's
+	LocalTime                               bool     // exact times are in the browser's zone, not in UTC
 	Pass                                    access.Pass
 	Query                                   url.Values
 	Menu                                    []menuGroup
@@ -390,6 +405,9 @@ func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
 	}
 	if k := v.pass.Key; k != nil {
 		s.KeyName, s.AnyNamespace, s.Proxied = cmp.Or(k.Name, k.ID), v.pass.Roams(), access.Proxied(v.Request)
+	}
+	if s.AnyNamespace && !alone(page) {
+		s.Namespaces = d.namespaces(v.Context(), s.Namespace)
 	}
 	if e, ok := d.svc.(interface{ QuarantineReason() string }); ok {
 		s.Quarantine = e.QuarantineReason()

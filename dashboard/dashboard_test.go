@@ -277,7 +277,7 @@ func TestPages(t *testing.T) {
 			"/ui/relays":               {"pawl serve --relay"},
 			"/ui/keys":                 {"pawl key create"},
 			"/ui/budgets":              {"llm", "usd_micro", "1000"},
-			"/ui/budgets/llm?by=model": {"1000 usd_micro each day", "Spent by model", "when exhausted", "suspend"},
+			"/ui/budgets/llm?by=model": {"1,000 usd_micro each day", "Spent by model", "when exhausted", "suspend"},
 			"/ui/tasks/" + waiting.TaskID + "/reject": {"Reasons, one a line", "change a line", "No, go back"},
 		} {
 			if strings.Contains(path, "items/"+talk.ID) || path == "/ui/" {
@@ -349,10 +349,12 @@ func TestTheConfirmationShowsAll(t *testing.T) {
 			"see the second line",
 			`"source": "the log"`,
 			"as JSON",
-			`<td>/title</td><td><code class="text">&#34;Old&#34;</code></td><td><code class="text">&#34;New&#34;</code></td>`,
-			"<span class=\"remove\">- two\\n\n</span>",
-			"<span class=\"add\">+ 2\\n\n</span>",
-			"<span class=\"\">  three&#34;",
+			`<td data-label="path">/title</td><td data-label="old value"><code class="text">&#34;Old&#34;</code></td>`,
+			"<code>/text</code>",
+			"<span class=\"remove\">- two\n</span>",
+			"<span class=\"add\">+ 2\n</span>",
+			"<span class=\"\">  three\n</span>",
+			`before: </span>Old</pre>`,
 			`name="version" value="`,
 		)
 	}
@@ -491,6 +493,6 @@ func TestActs(t *testing.T) {
 		if _, err := p.Service.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		h.has(h.get(task), 200, "completed", "a line", `<tr class="replace"><td>replace</td><td>/n</td>`)
+		h.has(h.get(task), 200, "completed", "a line", `<tr class="replace"><td>replace</td><td data-label="path">/n</td>`)
 	})
 }

@@ -71,8 +71,10 @@ type diffLine struct{ Op, Text string }
 const maxCompared = 1000
 
 // Lines compares before with after, line by line.
-func (c *diff) Lines() []diffLine {
-	a, b := textLines(c.Before), textLines(c.After)
+func (c *diff) Lines() []diffLine { return compareLines(textLines(c.Before), textLines(c.After)) }
+
+// compareLines compares texts line by line.
+func compareLines(a, b []string) []diffLine {
 	var out, tail []diffLine
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		out, a, b = append(out, diffLine{"", a[0]}), a[1:], b[1:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -12,7 +13,8 @@ import (
 // effectsPage is the effects that wait for a person, unknown ones first, and all others.
 type effectsPage struct {
 	Unknown, Waiting, Others section[pawl.EffectRecord]
-	May                      bool // the caller may decide
+	Names                    names // of their items
+	May                      bool  // the caller may decide
 }
 
 // Quiet reports whether there are no effects.
@@ -25,18 +27,33 @@ func (d *server) effects(v *request) (any, error) {
 	list := func(cursor string, limit int, states ...pawl.EffectState) section[pawl.EffectRecord] {
 		return sectionOf(d.svc.ListEffects(v.Context(), pawl.EffectFilter{States: states, Page: v.pageOf(cursor, limit)}))
 	}
-	return &effectsPage{
+	p := &effectsPage{
 		Unknown: list("unknown", mediumRows, pawl.EffectUnknown),
 		Waiting: list("waiting", mediumRows, pawl.EffectWaiting),
 		Others:  list("cursor", mediumRows, pawl.EffectOpen, pawl.EffectDone, pawl.EffectFailed),
 		May:     v.pass.May("approver", false) == nil,
-	}, nil
+	}
+	all := slices.Concat(p.Unknown.Items, p.Waiting.Items, p.Others.Items)
+	p.Names = d.itemsNamed(v.Context(), distinct(all, func(f pawl.EffectRecord) string { return f.ItemID }))
+	return p, nil
+}
+
+// effectRows are effects with the names of their items.
+type effectRows struct {
+	Items []pawl.EffectRecord
+	Names names
+}
+
+// Rows are those of one list of the page.
+func (p *effectsPage) Rows(s section[pawl.EffectRecord]) effectRows {
+	return effectRows{s.Items, p.Names}
 }
 
 // effectPage is an effect.
 type effectPage struct {
 	pawl.EffectRecord
-	May bool // the caller may decide
+	Task, Item ref
+	May        bool // the caller may decide
 }
 
 // Undecided reports whether a person may say what became of it.
@@ -50,7 +67,8 @@ func (d *server) effect(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &effectPage{f, v.pass.May("approver", false) == nil}
+	p := &effectPage{EffectRecord: f, May: v.pass.May("approver", false) == nil}
+	p.Task, p.Item = d.tasksNamed(v.Context(), []string{f.TaskID}).of(f.TaskID), d.itemsNamed(v.Context(), []string{f.ItemID}).of(f.ItemID)
 	commands := []command{pawlCommand("effect", "get").on(f.ID)}
 	switch {
 	case p.Undecided():

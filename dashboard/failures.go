@@ -10,9 +10,21 @@ import (
 // first.
 type failuresPage struct {
 	pawl.List[pawl.FailureGroup]
-	Dead  bool // of dead letters
-	Verbs []failureVerb
+	Dead     bool // of dead letters
+	Verbs    []failureVerb
+	Examples names // of the newest items
 }
+
+// failureRows are groups of failures for a page.
+type failureRows struct {
+	Items    []pawl.FailureGroup
+	Dead     bool
+	Verbs    []failureVerb
+	Examples names
+}
+
+// Table is the list of the page.
+func (p *failuresPage) Table() failureRows { return failureRows{p.Items, p.Dead, p.Verbs, p.Examples} }
 
 // failureVerb is what can be done to a group.
 type failureVerb struct{ Verb, Label string }
@@ -27,8 +39,11 @@ func (f failureVerb) Address(g pawl.FailureGroup) string {
 	return "/ui/tasks/bulk?" + q.Encode()
 }
 
+// failedVerbs are those of groups that failed and are no dead letters.
+var failedVerbs = []failureVerb{{pawl.BulkRetry, "retry"}, {pawl.BulkBury, "bury"}}
+
 func (d *server) failures(v *request) (any, error) {
-	return d.failureGroups(v, pawl.ItemFailed, failureVerb{pawl.BulkRetry, "retry"}, failureVerb{pawl.BulkBury, "bury"})
+	return d.failureGroups(v, pawl.ItemFailed, failedVerbs...)
 }
 
 func (d *server) deadLetters(v *request) (any, error) {
@@ -44,5 +59,6 @@ func (d *server) failureGroups(v *request, state pawl.ItemState, verbs ...failur
 	var err error
 	p.List, err = d.svc.ListFailures(v.Context(), pawl.FailureFilter{Types: v.words("type"), State: state,
 		Page: v.pageOf("cursor", mediumRows)})
+	p.Examples = d.itemsNamed(v.Context(), distinct(p.Items, func(g pawl.FailureGroup) string { return g.ItemID }))
 	return p, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 )
 
 // The pages of flow control: queues, schedules and budgets.
@@ -15,14 +16,35 @@ type queuePage struct {
 	pawl.Queue
 	Work    section[pawl.Task]
 	Held    section[pawl.Item] // leased, with who holds them
+	Names   names              // of those
 	MayKeep bool               // the caller may pause and resume it, and change its limits
 }
 
 func (d *server) queues(v *request) (any, error) {
 	v.shows("/v1/queues", pawlCommand("queue", "ls"))
 	list, err := d.svc.ListQueues(v.Context(), v.pageOf("cursor", manyRows))
-	return &list, err
+	if err != nil {
+		return nil, err
+	}
+	p := &queuesPage{List: list, failed: map[string]int64{}, dead: map[string]int64{}}
+	counts, err := d.counts.get(v.Context(), d.opts.Gauges)
+	p.Problem = sectionOf(counts, err).Problem
+	for _, c := range counts.Items {
+		p.failed[c.Type], p.dead[c.Type] = c.Counts[string(pawl.ItemFailed)], c.Counts[string(pawl.ItemDeadLettered)]
+	}
+	return p, nil
 }
+
+// queuesPage is queues with how many of their items have failed.
+type queuesPage struct {
+	pawl.List[pawl.Queue]
+	Problem      *api.Problem // of the failed
+	failed, dead map[string]int64
+}
+
+// Failed and Dead are how many items of a type have failed, and are dead letters.
+func (p *queuesPage) Failed(typ string) int64 { return p.failed[typ] }
+func (p *queuesPage) Dead(typ string) int64   { return p.dead[typ] }
 
 func (d *server) queue(v *request) (any, error) {
 	q, err := d.svc.GetQueue(v.Context(), v.PathValue("id"))
@@ -32,12 +54,14 @@ func (d *server) queue(v *request) (any, error) {
 	f := pawl.TaskFilter{Types: []string{q.Type}, States: []pawl.TaskState{pawl.TaskQueued}, Page: v.pageOf("cursor", mediumRows)}
 	held := pawl.ItemFilter{Types: []string{q.Type}, States: leasedStates(), Fields: leaseFields, Page: v.pageOf("held", mediumRows)}
 	v.shows("/v1/queues/"+escape(q.Type), pawlCommand("queue", "get").on(q.Type))
-	return &queuePage{
+	p := &queuePage{
 		Queue:   q,
 		Work:    sectionOf(d.svc.ListTasks(v.Context(), f)),
 		Held:    sectionOf(d.svc.ListItems(v.Context(), held)),
 		MayKeep: v.pass.May("operator", false) == nil,
-	}, nil
+	}
+	p.Names = d.tableOf(v.Context(), p.Held.Items).Names
+	return p, nil
 }
 
 // leaseFields are what a queue's page shows of a leased item.
@@ -53,17 +77,33 @@ func leasedStates() (out []pawl.ItemState) {
 	return out
 }
 
+// textAt is the text that a pointer points to.
+func textAt(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// schedulesPage is schedules with the names of their last tasks.
+type schedulesPage struct {
+	pawl.List[pawl.Schedule]
+	Names names
+}
+
 // schedulePage is a schedule with what became of its ticks.
 type schedulePage struct {
 	pawl.Schedule
 	Firings section[pawl.Firing]
+	Names   names // of the tasks
 	MayKeep bool
 }
 
 func (d *server) schedules(v *request) (any, error) {
 	v.shows("/v1/schedules", pawlCommand("schedule", "ls"))
 	list, err := d.svc.ListSchedules(v.Context(), v.pageOf("cursor", manyRows))
-	return &list, err
+	ids := distinct(list.Items, func(s pawl.Schedule) string { return textAt(s.LastTaskID) })
+	return &schedulesPage{list, d.tasksNamed(v.Context(), ids)}, err
 }
 
 func (d *server) schedule(v *request) (any, error) {
@@ -73,14 +113,20 @@ func (d *server) schedule(v *request) (any, error) {
 	}
 	v.shows("/v1/schedules/"+escape(s.Name), pawlCommand("schedule", "get").on(s.Name), pawlCommand("schedule", "firings").on(s.Name))
 	f := pawl.FiringFilter{Schedule: s.Name, Page: v.pageOf("cursor", mediumRows)}
-	return &schedulePage{s, sectionOf(d.svc.ListFirings(v.Context(), f)), v.pass.May("operator", false) == nil}, nil
+	p := &schedulePage{Schedule: s, Firings: sectionOf(d.svc.ListFirings(v.Context(), f)), MayKeep: v.pass.May("operator", false) == nil}
+	ids := distinct(p.Firings.Items, func(f pawl.Firing) string { return f.TaskID })
+	p.Names = d.tasksNamed(v.Context(), append(ids, textAt(s.LastTaskID)))
+	return p, nil
 }
 
 // budgetPage is a budget with what was spent of it.
 type budgetPage struct {
 	pawl.Budget
 	By       string
+	All      bool // of all periods
+	Names    names
 	Spending section[pawl.SpendingItem]
+	MayKeep  bool
 }
 
 func (d *server) budgets(v *request) (any, error) {
@@ -94,10 +140,14 @@ func (d *server) budget(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &budgetPage{Budget: b, By: cmp.Or(v.param("by"), "task")}
-	v.shows("/v1/budgets/"+escape(b.Name), pawlCommand("budget", "get").on(b.Name), pawlCommand("budget", "spent").on(b.Name))
-	s, err := d.svc.BudgetSpending(v.Context(), b.Name, pawl.BudgetSpendingFilter{By: p.By})
+	p := &budgetPage{Budget: b, By: cmp.Or(v.param("by"), "task"), All: v.param("period") == "all"}
+	p.MayKeep = v.pass.May("operator", false) == nil
+	v.shows("/v1/budgets/"+escape(b.Name), pawlCommand("budget", "get").on(b.Name), pawlCommand("budget", "spent", "--by="+p.By).on(b.Name))
+	s, err := d.svc.BudgetSpending(v.Context(), b.Name, pawl.BudgetSpendingFilter{By: p.By, All: p.All})
 	p.Spending = sectionOf(pawl.List[pawl.SpendingItem]{Items: s.Items}, err)
+	if p.By == "task" {
+		p.Names = d.tasksNamed(v.Context(), distinct(s.Items, func(i pawl.SpendingItem) string { return i.Name }))
+	}
 	return p, nil
 }
 

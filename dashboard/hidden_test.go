@@ -19,8 +19,9 @@ var shownRaw = []string{"Metadata", "PartsRequired", "PartsState", "Usage", "Ext
 func TestRawJSONOfPagesIsHiddenOrListed(t *testing.T) {
 	for _, page := range []any{
 		&overviewPage{}, &tasksPage{}, &taskPage{}, &bulkPage{}, &itemsPage{}, &itemPage{}, &approvalsPage{}, &effectsPage{}, &effectPage{},
-		&failuresPage{}, &selection{}, &messagePage{}, &pawl.List[pawl.WorkerInfo]{}, &typesPage{}, &pawl.List[pawl.Queue]{}, &queuePage{},
-		&pawl.List[pawl.Schedule]{}, &schedulePage{}, &pawl.List[pawl.Budget]{}, &budgetPage{}, &confirmation{}, &sweepsPage{}, &relaysPage{},
+		&failuresPage{}, &selection{}, &messagePage{}, &messagesPage{}, &searchPage{}, &pawl.List[pawl.WorkerInfo]{}, &typesPage{},
+		&queuesPage{}, &queuePage{}, &schedulesPage{}, &schedulePage{}, &pawl.List[pawl.Budget]{}, &budgetPage{}, &confirmation{},
+		&sweepsPage{}, &relaysPage{},
 		&keysPage{},
 	} {
 		v := reflect.ValueOf(page).Elem()

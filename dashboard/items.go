@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
@@ -16,8 +18,10 @@ import (
 
 // itemsPage is a page of items with its filters.
 type itemsPage struct {
-	pawl.List[pawl.Item]
-	Verbs []selectVerb // that the caller may use on the chosen items
+	itemTable
+	Next       string
+	Incomplete bool
+	Verbs      []selectVerb // that the caller may use on the chosen items
 }
 
 // itemFilters are the parameters of the page that select items, and those of the API.
@@ -36,7 +40,7 @@ func (d *server) items(v *request) (any, error) {
 	}
 	v.showsList("/v1/items", "item", itemFilters)
 	list, err := d.svc.ListItems(v.Context(), f)
-	return &itemsPage{list, v.selectVerbs()}, err
+	return &itemsPage{d.tableOf(v.Context(), list.Items), list.Next, list.Incomplete, v.selectVerbs()}, err
 }
 
 // showsList says which command and path list the same. names are the filters of the page with
@@ -45,11 +49,11 @@ func (v *request) showsList(path, noun string, names map[string]string) {
 	words, query := []string{noun, "list"}, url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		for _, value := range v.words(name) {
-			words = append(words, "--"+name+"="+value)
+			words = append(words, "--"+cmp.Or(flagNames[name], name)+"="+flagValue(name, value))
 			if key, of, member := strings.Cut(value, "="); member && name == "metadata" {
 				query.Add("metadata["+strings.TrimSpace(key)+"]", strings.TrimSpace(of))
 			} else {
-				query.Add(names[name], value)
+				query.Add(names[name], flagValue(name, value))
 			}
 		}
 	}
@@ -57,6 +61,18 @@ func (v *request) showsList(path, noun string, names map[string]string) {
 		path += "?" + query.Encode()
 	}
 	v.shows(path, pawlCommand(words...))
+}
+
+// flagNames are the flags of commands whose names differ from those of the parameters of pages.
+var flagNames = map[string]string{"q": "search", "from": "since", "to": "until"}
+
+// flagValue is the value of a flag: for the parameters that are days, the moment.
+func flagValue(name, value string) string {
+	after, is := map[string]int{"from": 0, "to": 1}[name]
+	if at, err := day(name, value, after); is && err == nil {
+		return at.Format(time.RFC3339)
+	}
+	return value
 }
 
 // word is a parameter of the address without spaces around it.
@@ -116,6 +132,7 @@ type selection struct {
 	selectVerb
 	Items   []pawl.Item // that the verb applies to
 	Skipped []pawl.Item // in a state that does not allow it
+	Names   names       // of items and their tasks
 	Missing []string    // that the namespace does not have
 	Tasks   int         // of Items
 	Back    string      // the list that they were chosen from
@@ -154,6 +171,7 @@ func (d *server) readSelection(ctx context.Context, form url.Values) (*selection
 		return nil, err
 	}
 	tasks := map[string]bool{}
+	s.Names = d.tableOf(ctx, list.Items).Names
 	for _, it := range list.Items {
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id == it.ID })
 		if s.Verb == setPriority && !it.State.Ended() || slices.Contains(it.State.Allowed(), s.Verb) {

@@ -31,7 +31,7 @@ func TestChosenItemsAreRetriedAtOnce(t *testing.T) {
 		}
 		list := h.get("/ui/items?state=failed&type=pdf")
 		h.has(list, 200, `name="item" value="`+form["item"][0]+`"`, `name="verb" value="retry"`, "torn",
-			`<tr id="row-`+form["item"][0]+`"`, `aria-label="mark itm_`)
+			`<tr id="row-`+form["item"][0]+`"`, `aria-label="mark read a book"`)
 		if n := strings.Count(list.text, `name="item"`); n != 5 {
 			t.Errorf("%d items of 5", n)
 		}

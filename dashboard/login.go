@@ -250,6 +250,10 @@ func (d *server) setNamespace(w http.ResponseWriter, r *http.Request) {
 		d.showError(w, r, pawl.Invalid("/namespace", "is over %d bytes", pawl.MaxIDLen))
 		return
 	}
+	if name == pawl.AnyNamespace {
+		d.showError(w, r, pawl.NoNamespace())
+		return
+	}
 	setCookie(w, r, namespaceCookie, name)
 	http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 }

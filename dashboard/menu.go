@@ -21,8 +21,9 @@ func (p menuPage) Has(page string) bool { return slices.Contains(p.Of, page) }
 var menu = []menuGroup{
 	{"Work", []menuPage{
 		{"/ui/", "Overview", []string{"overview"}},
-		{"/ui/tasks", "Tasks", []string{"tasks", "task", "message", "confirm", "bulk"}},
+		{"/ui/tasks", "Tasks", []string{"tasks", "task", "confirm", "bulk"}},
 		{"/ui/items", "Items", []string{"items", "item", "selected"}},
+		{"/ui/messages", "Messages", []string{"messages", "message"}},
 		{"/ui/approvals", "Approvals", []string{"approvals"}},
 		{"/ui/effects", "Effects", []string{"effects", "effect"}},
 		{"/ui/failures", "Failures", []string{"failures"}},

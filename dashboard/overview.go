@@ -62,6 +62,13 @@ func (a *answers[T]) get(name string, find func() ([]T, error)) ([]T, error) {
 	return out, nil
 }
 
+// forget has the next question answered anew.
+func (a *answers[T]) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.kept, name)
+}
+
 // stuck explains what does not go on: of each type the oldest item that is queued, and the
 // oldest that waits. What has no worker comes first, then what most items wait for.
 func (d *server) stuck(ctx context.Context, types []typeCounts) ([]stuckWork, error) {

@@ -57,9 +57,28 @@ type overviewPage struct {
 	States    []string            // with a count above zero in Types
 	Submitted section[pawl.Task]
 	Expired   section[pawl.Item]
-	Failed    section[pawl.Item]
+	Late      itemTable // of Expired
+	Failed    section[pawl.FailureGroup]
+	Examples  names         // of Failed: the newest items
+	Verbs     []failureVerb // that the caller may use on a group
+	Decides   bool          // the caller may approve and reject
 	Workers   section[pawl.WorkerInfo]
 	Deleted   section[pawl.Event]
+}
+
+// AnyTasks reports whether the namespace has tasks.
+func (o *overviewPage) AnyTasks() bool {
+	for _, n := range o.Tasks {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Failures are the groups of failures on the page.
+func (o *overviewPage) Failures() failureRows {
+	return failureRows{Items: o.Failed.Items, Verbs: o.Verbs, Examples: o.Examples}
 }
 
 func (d *server) overview(v *request) (any, error) {
@@ -87,13 +106,19 @@ func (d *server) overview(v *request) (any, error) {
 		o.Submitted = sectionOf(d.svc.ListTasks(ctx, pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Page: some}))
 	})
 	read(func() {
-		o.Failed = sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemFailed}, Desc: true, Page: some}))
+		o.Failed = sectionOf(d.svc.ListFailures(ctx, pawl.FailureFilter{State: pawl.ItemFailed, Page: some}))
+		o.Examples = d.itemsNamed(ctx, distinct(o.Failed.Items, func(g pawl.FailureGroup) string { return g.ItemID }))
 	})
 	read(func() {
 		o.Expired = sectionOf(d.svc.ListItems(ctx, pawl.ItemFilter{Statuses: []pawl.Status{pawl.StatusExpired}, Page: some}))
+		o.Late = d.tableOf(ctx, o.Expired.Items)
 	})
 	read(func() { o.Workers = sectionOf(d.svc.ListWorkers(ctx, pawl.WorkerFilter{Page: some})) })
 	read(func() { o.Deleted = sectionOf(d.svc.ListEvents(ctx, pawl.EventFilter{Event: "deleted", Page: some})) })
+	o.Decides = v.pass.May("approver", false) == nil
+	if v.pass.May("operator", false) == nil {
+		o.Verbs = failedVerbs
+	}
 	if v.pass.May("operator", true) == nil {
 		read(func() { o.Relays = sectionOf(d.svc.ListRelays(ctx)) })
 	}
@@ -216,6 +241,18 @@ func (d *server) item(v *request) (any, error) {
 	return l, nil
 }
 
+// MessageTable and EventTable are lists of the page with the names of its item and task.
+func (l *itemPage) MessageTable() messageTable {
+	return messageTable{l.Messages.Items, names{l.TaskID: l.Title}}
+}
+
+func (l *itemPage) EventTable() eventTable {
+	return eventTable{l.Events.Items, names{l.ID: labelOf(l.Item)}}
+}
+
+// Took is how long the attempt was, or has been.
+func (a attempt) Took() string { return took(a.From, a.To) }
+
 // attemptEnds lists the events that end an attempt: those of the moves from a state with a
 // lease to states without one.
 func attemptEnds() (names []string) {
@@ -256,6 +293,7 @@ func attemptsFrom(events []pawl.Event) []attempt {
 type messagePage struct {
 	pawl.Message
 	Item   *pawl.Item // nil = it belongs to none
+	Title  string     // of its task
 	Hidden bool       // the caller may not read its content
 }
 
@@ -266,6 +304,9 @@ func (d *server) message(v *request) (any, error) {
 	}
 	v.shows("/v1/messages/"+escape(m.ID), pawlCommand("message", "get").on(m.ID), pawlCommand("message", "tail", "--follow").on(m.ID))
 	p := &messagePage{Message: m, Hidden: !v.pass.Payloads()}
+	if m.TaskID != "" {
+		p.Title = d.tasksNamed(v.Context(), []string{m.TaskID})[m.TaskID]
+	}
 	if m.ItemID != "" {
 		if it, err := d.svc.GetItem(v.Context(), m.ItemID); err == nil { // otherwise the message is shown alone
 			p.Item = &it
@@ -273,6 +314,9 @@ func (d *server) message(v *request) (any, error) {
 	}
 	return p, nil
 }
+
+// Used is what the message cost, in words.
+func (p *messagePage) Used() string { return usageIn(p.Usage) }
 
 // shownPart is a part of a message. Cut says that the writing broke off before it, or in the last
 // part, and a later attempt goes on.

@@ -43,15 +43,20 @@ var funcs = template.FuncMap{
 	"alone": alone, "host": hostOf,
 	"actions": actionsFor, "itemVerbs": pawl.ItemState.Allowed,
 	"allowed": pawl.Allowed, "join": strings.Join, "parseDiff": parseDiff, "describeState": describeState,
-	"asJSON":     asJSON,
-	"states":     func() []pawl.StateInfo { return pawl.TaskStates },
-	"pageQuery":  pageQuery,
-	"last":       func(l []pawl.LogProof) pawl.LogProof { return l[len(l)-1] },
-	"itemStates": func() []pawl.StateInfo { return pawl.ItemStates }, "itemStatuses": func() []pawl.Status { return pawl.ItemStatuses },
+	"asJSON":        asJSON,
+	"states":        func() []pawl.StateInfo { return pawl.TaskStates },
+	"pageQuery":     pageQuery,
+	"messageStates": func() []pawl.StateInfo { return pawl.MessageStates },
+	"last":          func(l []pawl.LogProof) pawl.LogProof { return l[len(l)-1] },
+	"itemStates":    func() []pawl.StateInfo { return pawl.ItemStates }, "itemStatuses": func() []pawl.Status { return pawl.ItemStatuses },
 	"limits":  limitsOf,
 	"rule":    ruleOf,
 	"seconds": func(n int64) string { return (time.Duration(n) * time.Second).String() },
 	"groups":  func() []string { return pawl.SpendingGroups },
+	"count":   count, "took": took, "ended": func(t pawl.Task) int { return t.Items - t.ItemsOpen }, "asking": askingOf,
+	"remedy": remedyButton, "explained": explained, "task": names.of, "item": names.of,
+	"label": labelOf, "sorts": func() []taskSort { return taskSorts },
+	"table":   func(items []pawl.Item) itemTable { return itemTable{items, labels(items)} },
 	"silent":  func(seen time.Time) bool { return clock.Now().Sub(seen) > workerSilent },
 	"percent": percent,
 	"isTrue":  func(b *bool) bool { return b != nil && *b },
@@ -77,6 +82,14 @@ func statusOf(state any) pawl.Status {
 		}
 	}
 	return pawl.Status(name) // expired is a status without a state
+}
+
+// took is how long something was, or has been if it has not ended.
+func took(from time.Time, to *time.Time) string {
+	if to == nil {
+		return shortDuration(clock.Now().Sub(from))
+	}
+	return shortDuration(to.Sub(from))
 }
 
 // describeState lists a state's properties besides its status.

@@ -26,6 +26,10 @@ var switches = map[string]pageSwitch{
 	"/ui/queues/pause":     {do: ignored(Service.PauseQueue)},
 	"/ui/queues/resume":    {do: ignored(Service.ResumeQueue)},
 	"/ui/queues/limit":     {do: setLimits},
+	"/ui/queues/raise":     {do: raiseLimit},
+	"/ui/budgets/raise":    {do: raiseBudget},
+	"/ui/namespace/resume": {do: resumeNamespace},
+	"/ui/signals/send":     {role: "submitter", do: sendSignal},
 	"/ui/schedules/pause":  {do: ignored(Service.PauseSchedule)},
 	"/ui/schedules/resume": {do: ignored(Service.ResumeSchedule)},
 	"/ui/schedules/run":    {do: ignored(Service.RunSchedule)},
@@ -63,9 +67,13 @@ func (d *server) performSwitch(pages string) http.HandlerFunc {
 			d.showError(w, r, err)
 			return
 		}
+		d.waits.forget(pawl.CallerOf(r.Context()).Namespace)
 		to := pages + escape(r.PathValue("id"))
 		if op.global { // these have one page for all
 			to = strings.TrimSuffix(pages, "/")
+		}
+		if next := r.PostForm.Get("next"); next != "" { // the page with the button
+			to = safeNext(next)
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	}

@@ -27,6 +27,8 @@ type taskPage struct {
 	Spent      section[pawl.TaskSpending]
 	Record     *record
 	Events     section[pawl.Event]
+	Items      names       // of the task, for its events
+	Parents    names       // of the parent and the task that it is a fork of
 	Blobs      []pawl.Blob // that the payload and the result refer to
 }
 
@@ -49,6 +51,8 @@ func (d *server) task(v *request) (any, error) {
 	if i := slices.IndexFunc(s.Messages.Items, func(m pawl.Message) bool { return m.Status == pawl.MessageStreaming }); i >= 0 {
 		s.Streaming = &messagePage{Message: s.Messages.Items[i], Hidden: !v.pass.Payloads()}
 	}
+	s.Items = labels(s.Work.Items)
+	s.Parents = d.tasksNamed(ctx, []string{t.ParentID, t.ForkedFrom})
 	s.Why = d.whyTask(v, s)
 	if t.Children > 0 {
 		s.Tree = d.children(v, id)
@@ -186,11 +190,9 @@ func (s steps) IsTo(n int64) bool   { return s.to == strconv.FormatInt(n, 10) }
 // comparison is two checkpoints that are compared.
 type comparison struct{ From, To pawl.Checkpoint }
 
-// Lines are the difference. It is made when it is shown: the snapshots are hidden by then from
+// Diff is the difference. It is made when it is shown: the snapshots are hidden by then from
 // callers who may not see them.
-func (c *comparison) Lines() []diffLine {
-	return (&diff{Before: c.From.Snapshot, After: c.To.Snapshot}).Lines()
-}
+func (c *comparison) Diff() *diff { return &diff{Before: c.From.Snapshot, After: c.To.Snapshot} }
 
 // compare compares the checkpoints whose numbers are in the parameters from and to.
 func (d *server) compare(v *request, id string) (*comparison, error) {
@@ -242,4 +244,27 @@ func (d *server) record(v *request, id string) *record {
 		return nil
 	}
 	return &record{TaskProof: p}
+}
+
+// MessageTable, EventTable and ProvenanceTable are lists of the page with the names of the items.
+func (s *taskPage) MessageTable() messageTable {
+	return messageTable{s.Messages.Items, names{s.ID: titleOf(s.Task)}}
+}
+
+func (s *taskPage) EventTable() eventTable { return eventTable{s.Events.Items, s.Items} }
+
+func (s *taskPage) ProvenanceTable() provenanceTable {
+	return provenanceTable{s.Provenance.Items, s.Items}
+}
+
+// eventTable is events with the names of their items.
+type eventTable struct {
+	Items []pawl.Event
+	Names names
+}
+
+// provenanceTable is records with the names of their items.
+type provenanceTable struct {
+	Items []pawl.ProvenanceRecord
+	Names names
 }

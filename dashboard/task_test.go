@@ -77,7 +77,7 @@ func TestATaskOfManyItemsIsShownInPages(t *testing.T) {
 		only[pawl.Moved](t)(p.Service.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence()}}))
 		h.claim("big")
 		got := h.get("/ui/tasks/" + task.ID)
-		h.has(got, 200, `class="why`, "25 of 10000 items: 1 have ended, 9998 queued, 0 scheduled, 0 waiting, 1 with workers.", "More items")
+		h.has(got, 200, `class="why`, "25 of 10,000 items: 1 have ended, 9,998 queued, 0 scheduled, 0 waiting, 1 with workers.", "More items")
 		if n := strings.Count(got.text, `<text class="label"`); n != 25 {
 			t.Errorf("%d rows", n)
 		}
@@ -109,7 +109,7 @@ func TestCheckpointsAreComparedAndForked(t *testing.T) {
 		h.has(got, 200, "<b>search</b>", "abcdef", `name="from" value="1" aria-label="compare from checkpoint 1"`, "Compare")
 		h.hasNot(got, "/fork?checkpoint=")
 		got = h.get(page + "?from=1&to=2")
-		h.has(got, 200, "From checkpoint 1 to 2", `<span class="remove">-   "hits": 3`, `<span class="add">+   "hits": 4`)
+		h.has(got, 200, "From checkpoint 1 to 2", `<code>/hits</code>`, `before: </span>3</pre>`, `after: </span>4</pre>`)
 		h.has(h.get(page+"?from=1&to=9"), 404, "the task has no checkpoint 9")
 		h.has(h.get(page+"?from=x&to=2"), 400, "must be the number of a checkpoint")
 		h.has(h.post(page+"/fork", "checkpoint", "1"), 403, "submitter")
@@ -191,7 +191,7 @@ func TestATaskShowsSpendingAndRecord(t *testing.T) {
 			}
 		}
 		h.has(h.get("/ui/tasks/"+l.TaskID), 200,
-			`<td class="num">61</td><td class="num">50</td><td>tokens</td><td class="num">2</td>`)
+			`data-label="spent">61</td><td class="num" data-label="reserved">50</td><td data-label="unit">tokens</td>`)
 	})
 }
 

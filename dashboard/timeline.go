@@ -28,13 +28,15 @@ type timeline struct {
 	From, To time.Time
 	Rows     []timelineRow
 	Ticks    []timelineTick
-	Partial  bool // older events were not read
+	Longest  []long // what took most of it, the longest first
+	Partial  bool   // older events were not read
 }
 
 // timelineRow is an item of a timeline, or with Children the children of its task.
 type timelineRow struct {
 	pawl.Item
 	Children bool
+	Name     string // among the items of its task
 	Y        int
 	Spans    []span
 	Marks    []mark
@@ -168,6 +170,7 @@ var timelineSigns = []timelineSign{
 	{Kind: "message", Mark: true, Means: "message"},
 	{Kind: "heartbeat", Mark: true, Means: "last heartbeat"},
 	{Kind: "step", Bar: true, Means: "step"},
+	{Kind: "model", Bar: true, Means: "answer of a model"},
 	{Kind: "message", Bar: true, Means: "message being written"},
 	{Kind: "effect", Bar: true, Means: "effect"},
 	{Kind: "wait", Bar: true, Means: "wait"},
@@ -253,6 +256,10 @@ func timelineOf(d drawn) *timeline {
 	t := &timeline{From: items[0].CreatedAt, Partial: events.Next != ""}
 	for _, it := range items {
 		r := timelineRow{Item: it, Y: t.Height()}
+		r.Name = labelOf(it)
+		if len(items) == 1 && it.Key == "" {
+			r.Name = it.Type
+		}
 		if of := byItem[it.ID]; len(of) > 0 {
 			r.Spans, r.Marks = spansOf(it, of)
 		} else {
@@ -272,6 +279,7 @@ func timelineOf(d drawn) *timeline {
 		t.Rows = append(t.Rows, r)
 	}
 	t.place(now)
+	t.Longest = t.longest(now)
 	return t
 }
 

@@ -92,13 +92,16 @@ func stepBars(steps []pawl.Checkpoint, starts map[int]time.Time) (out []bar) {
 		}
 		end := c.CreatedAt
 		l := bar{Kind: "step", Name: cmp.Or(c.Name, c.Type), To: &end}
+		if c.Type == pawl.LLMResponse {
+			l.Kind, l.More = "model", modelIn(c.Metadata)
+		}
 		var kept stepKept
 		_ = json.Unmarshal(c.Metadata, &kept) // other programs keep what they like, and it may be hidden
 		switch {
 		case kept.TookMS != nil && *kept.TookMS > 0:
 			l.From = end.Add(-time.Duration(*kept.TookMS) * time.Millisecond)
 			out = append(out, l)
-		case c.ArgsHash == "" && !before.IsZero() && before.Before(end) &&
+		case c.ArgsHash == "" && !before.IsZero() && end.Sub(before) >= time.Millisecond &&
 			slices.Contains([]string{pawl.ToolExecuted, pawl.LLMResponse, pawl.IterationEnd}, c.Type):
 			l.From, l.AtMost = before, true
 			out = append(out, l)
@@ -106,6 +109,16 @@ func stepBars(steps []pawl.Checkpoint, starts map[int]time.Time) (out []bar) {
 		before = end
 	}
 	return out
+}
+
+// modelIn says what the metadata of the checkpoint of a model's answer counts: the model, tokens and cost.
+func modelIn(raw json.RawMessage) string {
+	var m struct {
+		Model string
+		Usage json.RawMessage
+	}
+	_ = json.Unmarshal(raw, &m) // another shape says nothing
+	return strings.Trim(m.Model+", "+cmp.Or(usageIn(m.Usage), usageIn(raw)), ", ")
 }
 
 // messageBar is a message of an item, with what its usage says.

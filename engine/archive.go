@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/sqlite"
 )
 
 // archivesBeside is the suffix of the archive directory that belongs to a SQLite file.
@@ -18,9 +18,8 @@ const archivesBeside = ".archives"
 // withArchives sets the default archive directory of a SQLite database: work.db.archives
 // for work.db. PostgreSQL stores archives in a table.
 func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
-	path, local := strings.CutPrefix(url, "sqlite:")
-	if o.ArchiveDir == "" && local {
-		o.ArchiveDir = strings.TrimPrefix(path, "//") + archivesBeside
+	if path, _, local, _ := sqlite.SplitURL(url); local && o.ArchiveDir == "" {
+		o.ArchiveDir = path + archivesBeside
 	}
 	if o.ArchiveDir == "" {
 		return &o, nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -52,7 +53,7 @@ func (e *Engine) leasesOf(ctx context.Context, group []claimCall, types iter.Seq
 	if !slices.ContainsFunc(group, func(c claimCall) bool { return c.who.LeaseSeconds == 0 }) {
 		return nil, nil
 	}
-	newest, err := e.newestTypes(ctx)
+	newest, err := e.registry(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +69,12 @@ func (e *Engine) leasesOf(ctx context.Context, group []claimCall, types iter.Seq
 	return out, nil
 }
 
-func (e *Engine) leaseOf(ctx context.Context, newest map[store.TypeName]int, namespace, name string) (int, error) {
+// leaseOf returns the lease seconds of the newest version. The tasks of a removed type keep that of its last one.
+func (e *Engine) leaseOf(ctx context.Context, newest store.Registered, namespace, name string) (int, error) {
 	of, planning := strings.CutSuffix(name, pawl.PlanSuffix)
 	of, applying := strings.CutSuffix(of, pawl.ApplySuffix)
-	version := newest[store.TypeName{Namespace: namespace, Name: of}]
+	typ := store.TypeName{Namespace: namespace, Name: of}
+	version := cmp.Or(newest.Live[typ], newest.Removed[typ])
 	if version == 0 {
 		return pawl.DefaultLeaseSeconds, nil
 	}

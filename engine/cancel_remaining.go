@@ -12,8 +12,8 @@ import (
 // also runs in each pass, for expired items and after crashes. only names one task; "" =
 // all.
 func (e *Engine) cancelRemaining(ctx context.Context, only string) error {
-	if !e.types.used() {
-		return nil
+	if _, err := e.newestTypes(ctx); err != nil || !e.types.used() { // of types that are removed, too
+		return err
 	}
 	for after := ""; ; {
 		var page []store.FailingTask

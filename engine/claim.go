@@ -65,11 +65,10 @@ func (e *Engine) newClaimOp(ctx context.Context, req *pawl.ClaimRequest) (s *cla
 
 func (s *claimOp) claim(ctx context.Context) error {
 	if s.req.WaitSeconds == 0 {
-		_, _, err := s.try(ctx, s.e.queues.Next(s.caller.Namespace))
-		return err
+		return s.try(ctx, s.e.queues.Next(s.caller.Namespace)).Err
 	}
 	return s.e.queues.Wait(ctx, s.caller.Namespace, s.waitKey, time.Duration(s.req.WaitSeconds)*time.Second,
-		func(woken <-chan struct{}) (bool, time.Duration, error) { return s.try(ctx, woken) })
+		func(woken <-chan struct{}) queue.Tried { return s.try(ctx, woken) })
 }
 
 // prepare checks the request and fills in defaults.
@@ -102,8 +101,8 @@ func (s *claimOp) prepare(ctx context.Context) error {
 // try claims what is available and reports whether the claim is done. If another claim
 // has just found nothing, a claim that begins to wait skips its first try, unless another
 // process has reported work since. A claim that lost its connection, or waited too long
-// for a lock, is not done. again is when a rate limit lets another item start; 0 = unknown.
-func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, again time.Duration, err error) {
+// for a lock, is not done. It is tried again when a rate limit lets another item start.
+func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (out queue.Tried) {
 	e, ns := s.e, s.caller.Namespace
 	byType, empty, remote := s.req.TaskID == "" && s.req.ItemID == "", false, false
 	if byType && !s.tried && s.req.WaitSeconds > 0 {
@@ -111,31 +110,32 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (done bool, ag
 	}
 	waited := s.waits && (s.tried || e.scope != nil && e.scope.Waited)
 	if s.tried = true; empty && !remote {
-		return false, 0, nil
+		return out
 	}
 	s.next = nextStart{}
 	began := e.began()
-	if s.leases, err = s.take(ctx, empty, waited); len(s.leases) > 0 {
+	if s.leases, out.Err = s.take(ctx, empty, waited); len(s.leases) > 0 {
 		e.took(ctx, "claim", began, s.leases)
 	}
-	short := err == nil && len(s.leases) < s.req.Limit
+	short := out.Err == nil && len(s.leases) < s.req.Limit
 	if short && byType && e.scope == nil && !e.limits.knowsAny(ns) && s.next.own == 0 { // what limits allow changes without a notice
 		e.queues.SetEmpty(ns, s.req.Types, woken)
 	}
 	if s.nextAt = (time.Time{}); short && s.next.at > 0 {
-		again, s.nextAt = max(time.Duration(s.next.at-s.next.now)*time.Microsecond, minPause), stamp(s.next.at)
+		out.Again, s.nextAt = max(time.Duration(s.next.at-s.next.now)*time.Microsecond, minPause), stamp(s.next.at)
 	}
 	if short && s.next.own > 0 {
 		own := max(time.Duration(s.next.own)*time.Microsecond, minPause)
-		if again == 0 || own < again {
-			again = own
+		if out.Again == 0 || own < out.Again {
+			out.Again = own
 		}
 		if s.lost != s.next.lost { // the notice of the work may have reached this claim alone
 			s.lost, s.ownFrom = s.next.lost, clock.Now().Add(own)
 			e.hub.Wake(watch.Work(ns))
 		}
 	}
-	return err != nil && !transient(err) || len(s.leases) > 0, again, err
+	out.Done, out.Others = out.Err != nil && !transient(out.Err) || len(s.leases) > 0, s.next.others
+	return out
 }
 
 // minPause is the shortest time after which a waiting claim tries again because of a rate.

@@ -12,7 +12,11 @@ import (
 
 // nextStart is when a rate lets another item start, and the present, by the database's clock; and
 // how long the claim leaves to others what its worker has lost (0 = nothing is left to them), and when that was lost.
-type nextStart struct{ at, now, own, lost int64 }
+// others: a queue has work, and its limit for each worker keeps this one from it.
+type nextStart struct {
+	at, now, own, lost int64
+	others             bool
+}
 
 // sooner keeps the earlier time.
 func (n *nextStart) sooner(at, now int64) {
@@ -245,6 +249,7 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 		}
 		for i := range group {
 			group[i].next.sooner(a.NextAt, a.Now)
+			group[i].next.others = group[i].next.others || a.IsFull(i)
 		}
 		if len(rows) > 0 || !a.Busy || c.try >= c.tries() {
 			e.limits.setTurn(q.ID, a.Turn)

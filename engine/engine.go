@@ -243,14 +243,14 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 	if o.DB != nil {
 		return o.DB, nil
 	}
-	scheme, rest, _ := strings.Cut(url, ":")
+	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
-		return sqlite.Open(
-			ctx,
-			strings.TrimPrefix(rest, "//"),
-			sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing, KeepMode: o.KeepFileMode},
-		)
+		path, prefix, _, err := sqlite.SplitURL(url)
+		if err != nil {
+			return nil, err
+		}
+		return sqlite.Open(ctx, path, sqlite.Options{Clock: o.Clock, Log: o.Log, Existing: o.Existing, KeepMode: o.KeepFileMode, Prefix: prefix})
 	case "postgres", "postgresql":
 		return postgres.Open(ctx, url, postgres.Options{Schema: o.Schema, MaxConns: o.MaxConns, ListenURL: o.ListenURL,
 			Pool: o.Pool, Log: o.Log})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -276,6 +277,110 @@ func TestTheLimitOfAWorkerHoldsForClaimsAtOnce(t *testing.T) {
 			for _, l := range held {
 				ok(t, finish(p.Engine, l.Fence()))
 			}
+		}
+	})
+}
+
+// A waiting claim of a worker that has all it may have does not keep work from another worker's,
+// also if no notice of the work arrives.
+func TestAFullWorkerDoesNotPollForAll(t *testing.T) {
+	p, _ := onPostgres(t)
+	need[pawl.Queue](t)(p.Engine.SetQueue(t.Context(), "a", pawl.QueuePatch(`{"per_worker":1}`)))
+	need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "full", Types: []string{"a"}}, 1)
+	tries := make(chan struct{}, 1000)
+	deaf := p.Another(engine.Options{MaxConns: 3, PollInterval: 50 * time.Millisecond, Statement: func(query string) {
+		if strings.Contains(query, "queue_limits") {
+			select {
+			case tries <- struct{}{}:
+			default:
+			}
+		}
+	}})
+	if deaf.Hears() {
+		t.Fatal("it gets notices")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
+	defer cancel()
+	wait := func(worker string) ([]pawl.Lease, error) {
+		return deaf.Claim(ctx, pawl.ClaimRequest{WorkerID: worker, Types: []string{"a"}, WaitSeconds: 60})
+	}
+	full := started(func() error { _, err := wait("full"); return err })
+	need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+	for range 3 {
+		<-tries // the claim of the full worker polls
+	}
+	idle := need[[]pawl.Lease](t)(wait("idle"))
+	if len(idle) != 1 {
+		t.Errorf("the idle worker got %d items", len(idle))
+	}
+	cancel()
+	<-full
+}
+
+// An item that comes back from its back-off while a claim looks is not overtaken by a younger one.
+func TestAnItemThatComesBackMeanwhileIsNotOvertaken(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
+			p, _ := onPostgres(t)
+			ctx := t.Context()
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_key":{"pointer":"/t","order":"created"}}`)))
+			older := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
+			l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+			younger := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
+			need[pawl.Moved](t)(first(p.Engine.Fail(ctx, []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "no"}}})))
+			looks, back := 0, 0
+			claimer := p.Another(engine.Options{Statement: func(query string) {
+				if strings.Contains(query, "s.attempt > 0") || strings.Contains(query, "h.item_id\nFROM unnest($2::int[], $3::int[])") {
+					if looks++; looks == 2 { // it reads what is queued and what holds that up: the item moves in between
+						p.Advance(2 * time.Hour)
+						back = int(need[pawl.SweepStats](t)(p.Engine.Sweep(ctx)).Due)
+					}
+				}
+			}})
+			req := pawl.ClaimRequest{WorkerID: "w"}
+			if named {
+				req.TaskID = younger.ID
+			}
+			for _, l := range need[[]pawl.Lease](t)(claimer.Claim(ctx, req)) {
+				if l.TaskID != older.ID {
+					t.Error("the younger item was claimed first")
+				}
+			}
+			if back != 1 {
+				t.Errorf("%d items came back, after %d looks", back, looks)
+			}
+		})
+	}
+}
+
+// A sweep removes what claims would look at in a queue that has no keys any more.
+func TestHintsOfAQueueWithoutKeysAreRemoved(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		for typ, after := range map[string]string{"none": `{"per_key":null}`, "plain": `{"per_key":null,"concurrency":5}`} {
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, typ, pawl.QueuePatch(`{"per_key":{"pointer":"/t","concurrency":1}}`)))
+			for i := range 3 {
+				need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask(typ, i)))
+			}
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, typ, pawl.QueuePatch(after)))
+			for _, l := range leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}, Limit: 3}, 3) {
+				ok(t, finish(p.Engine, l.Fence()))
+			}
+		}
+		count := func() (n int) {
+			ok(t, p.Engine.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
+				_, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.gate_hints")
+				return err
+			}))
+			return n
+		}
+		if count() == 0 {
+			t.Fatal("nothing was left")
+		}
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		if n := count(); n > 0 {
+			t.Errorf("%d rows are left", n)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -13,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/translog"
 )
 
@@ -45,8 +45,8 @@ type LogOptions struct {
 }
 
 func (o LogOptions) withKey(url string) LogOptions {
-	if path, local := strings.CutPrefix(url, "sqlite:"); local && o.Key == "" {
-		o.Key = strings.TrimPrefix(path, "//") + keyBeside
+	if path, _, local, _ := sqlite.SplitURL(url); local && o.Key == "" {
+		o.Key = path + keyBeside
 	}
 	return o
 }

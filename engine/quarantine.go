@@ -59,10 +59,14 @@ func (e *Engine) ExpectPlace(ctx context.Context, url string) error {
 }
 
 func named(url string) (string, error) {
-	scheme, rest, _ := strings.Cut(url, ":")
+	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
-		return sqlite.Named(strings.TrimPrefix(rest, "//"))
+		path, _, _, err := sqlite.SplitURL(url)
+		if err != nil {
+			return "", err
+		}
+		return sqlite.Named(path)
 	case "postgres", "postgresql":
 		return postgres.Named(url)
 	}

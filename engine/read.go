@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -85,7 +86,8 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 		}
 		part := slices.Contains(partial, t.State)
 		if t.State != pawl.TaskCompleted && t.State != pawl.TaskApplied && !part {
-			return pawl.TaskResult{}, rules.Conflict("result", string(t.State), t.State.Allowed())
+			return pawl.TaskResult{}, &pawl.Error{Code: pawl.CodeConflict, Op: "result", State: string(t.State), Allowed: t.State.Allowed(),
+				Message: fmt.Sprintf("task %s is %s: it has no result", id, t.State)}
 		}
 		rows, applied, err := store.Results(ctx, tx, id)
 		if err != nil {

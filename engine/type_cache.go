@@ -24,12 +24,12 @@ const typesFresh = time.Second
 // maxVersions bounds the definitions in the cache.
 const maxVersions = 1000
 
-// typeCache has the newest version of each registered type, and the definitions of
+// typeCache has the newest version of each type, and the definitions of
 // versions that were used. Definitions never change, bar those that a database has lost. A create only asks the database, at
 // most once a second, whether the registry has changed.
 type typeCache struct {
 	mu      sync.Mutex
-	newest  map[store.TypeName]int // replaced, never modified
+	newest  store.Registered // replaced, never modified
 	stamp   store.RegistryStamp
 	at      time.Time // when newest was read; zero = read it now
 	changes int       // made by this process
@@ -58,17 +58,23 @@ func (c *typeCache) used() bool {
 }
 
 // current returns the registry and whether it is fresh.
-func (c *typeCache) current() (map[store.TypeName]int, bool) {
+func (c *typeCache) current() (store.Registered, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.newest, !c.at.IsZero() && clock.Now().Sub(c.at) < typesFresh
 }
 
-// newestTypes returns the newest versions of all types, at most typesFresh old. Inside a
-// transaction that has begun, it reads them there and does not cache them.
+// newestTypes returns the newest versions of all live types, at most typesFresh old.
 func (e *Engine) newestTypes(ctx context.Context) (map[store.TypeName]int, error) {
+	all, err := e.registry(ctx)
+	return all.Live, err
+}
+
+// registry is newestTypes with the types that are removed. Inside a transaction that has begun,
+// it reads them there and does not cache them.
+func (e *Engine) registry(ctx context.Context) (store.Registered, error) {
 	if e.k.InTx() {
-		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (map[store.TypeName]int, error) {
+		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (store.Registered, error) {
 			return store.Registry(ctx, tx)
 		})
 	}
@@ -165,7 +171,7 @@ func (e *Engine) rulesAt(ctx context.Context, namespace, name string, version in
 }
 
 // lookAtTypes reads the registry if it has changed; concurrent callers share one read.
-func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error) {
+func (e *Engine) lookAtTypes(ctx context.Context) (store.Registered, error) {
 	c := &e.types
 	c.looking.Lock()
 	defer c.looking.Unlock()
@@ -177,7 +183,7 @@ func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error
 	c.mu.Unlock()
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := store.StampOfTypes(ctx, tx)
-		if err != nil || now == stamp && newest != nil {
+		if err != nil || now == stamp && newest.Live != nil {
 			return err
 		}
 		stamp = now
@@ -185,7 +191,7 @@ func (e *Engine) lookAtTypes(ctx context.Context) (map[store.TypeName]int, error
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return store.Registered{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

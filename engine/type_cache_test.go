@@ -140,3 +140,34 @@ func TestTheBackoffOfARemovedTypeStays(t *testing.T) {
 		}
 	})
 }
+
+// A task keeps the lease seconds of a type that is removed, with those of its plan.
+func TestTheLeaseOfARemovedTypeStays(t *testing.T) {
+	withType(t, `{"name":"report","lease_seconds":3600,"plan":{"mode":"item","lease_seconds":1800}}`, pawl.Hooks{}, func(o typeFixture) {
+		need[pawl.Task](o.T)(pawl.Create(o.Context(), o.Engine, pawl.NewTask{Type: "report", Payload: []byte(`{}`)}))
+		o.OK(second(first(o.Engine.RemoveTypes(o.Context(), []string{"report"}))))
+		plan := leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"report.plan"}}, 1)[0]
+		need[pawl.Moved](o.T)(first(o.Engine.Complete(o.Context(), []pawl.CompleteCall{{Fence: plan.Fence(), Result: []byte(`[{"input":1}]`)}})))
+		item := leases(o.T, o.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+		if plan.LeaseSeconds != 1800 || item.LeaseSeconds != 3600 {
+			o.Errorf("leases of %d and %d seconds", plan.LeaseSeconds, item.LeaseSeconds)
+		}
+	})
+}
+
+// A server that knew of no types cancels what a type says that was registered since.
+func TestAServerThatKnewNoTypesCancelsTheRest(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx, b := t.Context(), p.Another(engine.Options{})
+		need[pawl.Task](t)(pawl.Create(ctx, b, pawl.NewTask{Type: "other"}))
+		need[pawl.TypeRef](t)(first(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "a", OnItemFailure: pawl.FailureCancel, MaxAttempts: 1}})))
+		task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Items: items(2)}))
+		leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, LeaseSeconds: 60}, 1)
+		p.Advance(2 * time.Minute)
+		b.AgeTypes()
+		need[pawl.SweepStats](t)(b.Sweep(ctx))
+		if got := need[pawl.Task](t)(b.GetTask(ctx, task.ID)); got.State != pawl.TaskFailed {
+			t.Errorf("the task is %s", got.State)
+		}
+	})
+}

@@ -26,12 +26,16 @@ func Schema(ctx context.Context, url string, o Options) (m store.Migrator, done 
 }
 
 // SchemaSQL returns exactly the SQL that the migrations after number from run. The
-// dialect is sqlite or postgres. schema is PostgreSQL's schema; "" = pawl.
+// dialect is sqlite or postgres. schema is PostgreSQL's schema; "" = pawl. A URL of
+// SQLite in place of a dialect gives the tables its prefix.
 func SchemaSQL(dialect, schema string, from int64) (string, error) {
-	switch dialect {
-	case "sqlite":
-		return sqlite.SQL(from)
-	case "postgres":
+	_, prefix, local, err := sqlite.SplitURL(dialect)
+	switch {
+	case err != nil:
+		return "", err
+	case local, dialect == "sqlite":
+		return sqlite.SQL(prefix, from)
+	case dialect == "postgres":
 		return postgres.SQL(schema, from)
 	}
 	return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "migrate", Message: "a dialect is sqlite or postgres"}

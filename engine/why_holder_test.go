@@ -57,6 +57,10 @@ func holderOf(t *testing.T, p *pawltest.Pawl, name, patch string) {
 	if h := why.Holder; h == nil || h.WorkerID != longest || !strings.Contains(why.Detail, "Worker "+longest+" holds it") {
 		t.Errorf("while the workers live: %+v, %+v", why, h)
 	}
+	advice := "If " + longest + " hangs, end its lease: `pawl item revoke-lease " + why.Holder.ItemID + "`."
+	if name != "order" && !strings.HasSuffix(why.Detail, advice) {
+		t.Errorf("while the workers live: %s, want %s", why.Detail, advice)
+	}
 	p.Advance(30 * time.Second)
 	why = ask(last)
 	if why.Holder == nil || *why.Holder != (pawl.Holder{WorkerID: "dead", ItemID: dead.ID, SilentSeconds: 50}) {

@@ -227,6 +227,7 @@ func TestWhatWasCutIsReadByItsHolder(t *testing.T) {
 			t.Fatalf("%d bytes, %v", len(text), r.Result.Meta)
 		}
 		n := (agent{T: t}).noteIn(text, "items", "input")
+		worker.must("work_heartbeat", n.Read["arguments"].(map[string]any))
 		if got := worker.must("work_read", n.Read).Result.Content[0].Text; !strings.Contains(got, "secret") {
 			t.Errorf("the holder reads %.200s", got)
 		}

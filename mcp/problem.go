@@ -34,23 +34,12 @@ type refusal struct {
 
 func problemOf(p api.Problem, err error) problem {
 	out := problem{
-		Code: p.Code, Title: p.Title, Detail: p.Detail, Errors: renamed(p.Errors), State: p.State, Allowed: p.Allowed,
+		Code: p.Code, Title: p.Title, Detail: p.Detail, Errors: p.Errors, State: p.State, Allowed: p.Allowed,
 		Holder: p.Holder, Attempt: p.Attempt, Reason: p.Reason, EffectID: p.EffectID, URL: p.URL, Retryable: p.Code.Info().Retryable,
 	}
 	var e *pawl.Error
 	if errors.As(err, &e) {
 		out.RetryAfterMS = e.RetryAfter.Milliseconds()
-	}
-	return out
-}
-
-// renamed maps fields to their names in the tools: the id of a fence is item_id.
-func renamed(fields []pawl.Field) []pawl.Field {
-	out := make([]pawl.Field, len(fields))
-	for i, f := range fields {
-		if out[i] = f; f.Pointer == "/id" {
-			out[i].Pointer = "/item_id"
-		}
 	}
 	return out
 }
@@ -85,7 +74,7 @@ func sentence(p api.Problem) string {
 	default:
 		b.WriteString(ended(p.Title))
 	}
-	for _, f := range renamed(p.Errors) {
+	for _, f := range p.Errors {
 		fmt.Fprintf(&b, "\n- %s %s", f.Pointer, f.Message)
 	}
 	if len(p.Errors) > 0 {

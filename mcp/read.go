@@ -101,7 +101,7 @@ func (s *Server) held(ctx context.Context, args json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine := item.State == pawl.ItemLeased && item.WorkerID == by.WorkerID && item.Attempt == by.Attempt
+	mine := item.State.Leased() && item.WorkerID == by.WorkerID && item.Attempt == by.Attempt
 	if mine && !access.Of(ctx).Payloads() {
 		left, err := s.svc.ResumePage(ctx, item.ID, "")
 		if err != nil {

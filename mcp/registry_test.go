@@ -143,3 +143,32 @@ func TestASetOfToolsSaysWhatItLeavesOut(t *testing.T) {
 		}
 	}
 }
+
+// A refusal names arguments as the tool that was called names them, and what is to be called next.
+func TestWhatARefusalNames(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	if _, err := p.Service.PutTypes(t.Context(), kindsOfWork); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(mcp.New(p.Service, mcp.Options{Log: quiet}).HTTP())
+	defer srv.Close()
+	c := rpc{T: t, url: srv.URL}
+	if text, _ := c.result("work_why", args{"item_id": "itm_1"}); !strings.Contains(text, "/id is required") ||
+		!strings.Contains(text, "/item_id is not allowed here\n") {
+		t.Error(text)
+	}
+	p.Create(pawl.NewTask{Type: "report"})
+	l := p.Claim("report")
+	lease := args{"item_id": l.ID, "worker_id": l.WorkerID, "attempt": l.Attempt}
+	text, _ := c.result("work_finalize", lease)
+	if !strings.HasPrefix(text, "Hand in these parts with work_submit_part, then call work_finalize again.\n- /parts/title is missing") {
+		t.Error(text)
+	}
+	tools := map[string]string{"work_chekout": `; did you mean work_checkout?"`, "work_aprove": `work_aprove\""`, "other": `other\""`}
+	for name, want := range tools {
+		_, body := post(t, c.url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":{}}}`)
+		if !strings.Contains(body, want) {
+			t.Errorf("%s: %s, want %s", name, body, want)
+		}
+	}
+}

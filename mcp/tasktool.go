@@ -3,15 +3,19 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/nearest"
 )
 
 // TaskTool is a tool whose calls are tasks. Clients that declare the extension get the
@@ -165,8 +169,28 @@ func (s *Server) handles(next sdk.MethodHandler) sdk.MethodHandler {
 		if err == nil && h.answer != nil {
 			return h.answer, nil
 		}
+		var wrong *jsonrpc.Error
+		if call, ok := req.(*sdk.CallToolRequest); ok && errors.As(err, &wrong) && wrong.Code == jsonrpc.CodeInvalidParams {
+			wrong.Message += s.meantTool(ctx, call.Params.Name)
+		}
 		return res, err
 	}
+}
+
+// meantTool asks which of the caller's tools is meant by a name that no tool has; "" = none is near.
+func (s *Server) meantTool(ctx context.Context, name string) string {
+	if _, there := s.roles.Load(name); there {
+		return ""
+	}
+	var known []string
+	s.roles.Range(func(tool, roles any) bool {
+		if !slices.ContainsFunc(roles.([]api.Role), func(r api.Role) bool { return s.allows(ctx, r) != nil }) {
+			known = append(known, tool.(string))
+		}
+		return true
+	})
+	slices.Sort(known)
+	return nearest.Question(name, known)
 }
 
 type runIn struct {

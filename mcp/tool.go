@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -177,14 +178,16 @@ func (s *Server) advised(ctx context.Context, t tool, args json.RawMessage, err 
 	if !errors.As(err, &e) || e.Code != pawl.CodeConflict && e.Code != pawl.CodeInvalid {
 		return err
 	}
-	want := s.otherTool(ctx, t.Name, args)
-	if want == "" {
-		return err
-	}
 	out := *e
-	out.Message = strings.TrimPrefix(e.Message+"; the result of this item is handed in with "+want, "; ")
+	if want := s.otherTool(ctx, t.Name, args); want != "" {
+		out.Message = strings.TrimPrefix(e.Message+"; the result of this item is handed in with "+want, "; ")
+	} else if t.Name == finalizeTool && slices.ContainsFunc(e.Fields, ofPart) {
+		out.Message = "hand in these parts with " + submitPartTool + ", then call " + finalizeTool + " again"
+	}
 	return &out
 }
+
+func ofPart(f pawl.Field) bool { return strings.HasPrefix(f.Pointer, "/parts/") }
 
 // asAgent names a caller without a name as an agent. A worker's verbs name the worker
 // themselves.
@@ -200,9 +203,24 @@ func (s *Server) asAgent(ctx context.Context, role api.Role, client *sdk.Impleme
 	return pawl.As(ctx, c)
 }
 
+// renamed maps fields to their names in the tool: the id of a lease is item_id.
+func (t tool) renamed(fields []pawl.Field) []pawl.Field {
+	if t.in == nil || t.in.of.Properties["item_id"] == nil {
+		return fields
+	}
+	out := slices.Clone(fields)
+	for i := range out {
+		if out[i].Pointer == "/id" {
+			out[i].Pointer = "/item_id"
+		}
+	}
+	return out
+}
+
 // refused returns an error as a tool's answer: a sentence, and the whole problem.
 func (s *Server) refused(ctx context.Context, t tool, err error) *sdk.CallToolResult {
 	p := api.ProblemOf(err, "")
+	p.Errors = t.renamed(p.Errors)
 	switch {
 	case p.Code == pawl.CodeInternal:
 		s.opts.Log.ErrorContext(ctx, "internal error", slog.String("tool", t.Name), slog.Any("error", err))

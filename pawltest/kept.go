@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,8 +20,9 @@ import (
 // that the migrations insert.
 type kept struct {
 	url    string
+	path   string // of the file of SQLite
+	which  Database
 	schema *schema // nil on SQLite
-	pooled bool
 	db     store.DB
 	clock  atomic.Pointer[func() time.Time] // of SQLite
 	log    atomic.Pointer[slog.Handler]
@@ -71,17 +71,17 @@ func put(which Database, k *kept) {
 }
 
 func newKept(t testing.TB, which Database) (k *kept, err error) {
-	k = &kept{}
+	k = &kept{which: which}
 	h := slog.Default().Handler()
 	k.log.Store(&h)
 	log := slog.New(logHandler{&k.log})
-	if which == SQLite {
-		path, err := keptFile()
+	if which.local() {
+		path, err := keptFile(which)
 		if err != nil {
 			return nil, err
 		}
 		now := func() time.Time { return (*k.clock.Load())() }
-		k.url = "sqlite:" + path
+		k.url, k.path = which.sqliteURL(path), path
 		if k.db, err = engine.OpenDB(context.Background(), k.url, engine.Options{Clock: now, Log: log}); err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func newKept(t testing.TB, which Database) (k *kept, err error) {
 	}
 	k.url = Server(t)
 	k.schema = freshSchema(t, k.url)
-	k.url, k.pooled = which.url(t, k.url), which == Pooled
+	k.url = which.url(t, k.url)
 	if k.db, err = engine.OpenDB(context.Background(), k.url, engine.Options{Schema: k.schema.name, Log: log}); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func newKept(t testing.TB, which Database) (k *kept, err error) {
 }
 
 // keptFile returns the path of a new migrated SQLite database in a directory of this process.
-func keptFile() (string, error) {
+func keptFile(which Database) (string, error) {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	if pool.dir == "" {
@@ -107,7 +107,7 @@ func keptFile() (string, error) {
 		}
 		pool.dir = dir
 	}
-	file, err := migratedFile(filepath.Join(pool.dir, "template.db"))
+	file, err := migratedFile(filepath.Join(pool.dir, string(which)+".db"), which)
 	if err != nil {
 		return "", err
 	}
@@ -138,20 +138,10 @@ func (k *kept) lend(o *engine.Options, now func() time.Time) {
 // uses it.
 func (k *kept) release(sound bool) {
 	if sound && k.lent.left() && k.clean() == nil {
-		put(k.which(), k)
+		put(k.which, k)
 		return
 	}
 	go func() { _ = k.drop() }() // a call in progress delays it
-}
-
-func (k *kept) which() Database {
-	if k.schema == nil {
-		return SQLite
-	}
-	if k.pooled {
-		return Pooled
-	}
-	return Postgres
 }
 
 // drop closes the database and removes it.
@@ -160,7 +150,7 @@ func (k *kept) drop() error {
 	if k.schema != nil {
 		return errors.Join(err, k.schema.drop())
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Dir(strings.TrimPrefix(k.url, "sqlite:"))))
+	return errors.Join(err, os.RemoveAll(filepath.Dir(k.path)))
 }
 
 // clean makes the rows those that the migrations insert. An error says that more than a few rows was
@@ -196,7 +186,7 @@ func (k *kept) clean() error {
 
 // removeOthers removes what an engine has put beside its SQLite file: a key that signs.
 func (k *kept) removeOthers() error {
-	path := strings.TrimPrefix(k.url, "sqlite:")
+	path := k.path
 	all, err := os.ReadDir(filepath.Dir(path))
 	for _, e := range all {
 		switch name := filepath.Join(filepath.Dir(path), e.Name()); name {
@@ -224,29 +214,28 @@ var fixed = []string{"schema_migrations", "moves"}
 // inserted is kept in temporary tables of the connection that writes.
 func (k *kept) learn() error {
 	return k.db.Do(context.Background(), func(ctx context.Context, tx store.Tx) (err error) {
-		tables, err := store.Strings(ctx, tx, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
-			AND name NOT IN ('`+strings.Join(fixed, "', '")+`') ORDER BY name`)
+		tables, err := changed(ctx, k.db, tx)
 		if err != nil {
 			return err
 		}
-		k.reset = []string{"INSERT INTO retention_gate VALUES ('pawltest')"}
+		k.reset = []string{"INSERT INTO pawl.retention_gate VALUES ('pawltest')"}
 		var seeds []string
 		for _, table := range tables {
 			if table != "retention_gate" {
-				k.reset = append(k.reset, "DELETE FROM "+table)
+				k.reset = append(k.reset, "DELETE FROM pawl."+table)
 			}
 			var n int
-			if _, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM "+table); err != nil {
+			if _, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl."+table); err != nil {
 				return err
 			}
 			if n > 0 {
-				seeds = append(seeds, "INSERT INTO "+table+" SELECT * FROM temp.first_"+table)
-				if _, err := tx.Exec(ctx, "CREATE TEMP TABLE first_"+table+" AS SELECT * FROM "+table); err != nil {
+				seeds = append(seeds, "INSERT INTO pawl."+table+" SELECT * FROM temp.first_"+table)
+				if _, err := tx.Exec(ctx, "CREATE TEMP TABLE first_"+table+" AS SELECT * FROM pawl."+table); err != nil {
 					return err
 				}
 			}
 		}
-		k.reset = append(k.reset, "DELETE FROM retention_gate", "DELETE FROM sqlite_sequence")
+		k.reset = append(k.reset, "DELETE FROM pawl.retention_gate", "DELETE FROM sqlite_sequence")
 		k.reset = append(k.reset, seeds...)
 		k.print, err = k.fingerprint(ctx, tx)
 		return err
@@ -260,8 +249,8 @@ func (k *kept) fingerprint(ctx context.Context, tx store.Tx) (string, error) {
 	if _, err := store.Row(ctx, tx, []any{&schema}, "PRAGMA schema_version"); err != nil {
 		return "", err
 	}
-	_, err := store.Row(ctx, tx, []any{&migrations, &version, &moves}, `SELECT (SELECT COUNT(*) FROM schema_migrations),
-		(SELECT group_concat(id || description || executed_at || oldest) FROM schema_migrations),
-		(SELECT group_concat(concat_ws(' ', code, class, event, from_state, to_state, task_from, task_to)) FROM moves)`)
+	_, err := store.Row(ctx, tx, []any{&migrations, &version, &moves}, `SELECT (SELECT COUNT(*) FROM pawl.schema_migrations),
+		(SELECT group_concat(id || description || executed_at || oldest) FROM pawl.schema_migrations),
+		(SELECT group_concat(concat_ws(' ', code, class, event, from_state, to_state, task_from, task_to)) FROM pawl.moves)`)
 	return fmt.Sprint(schema, migrations, version, moves), err
 }

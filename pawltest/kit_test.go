@@ -90,3 +90,27 @@ func TestEachCrash(t *testing.T) {
 		}
 	}
 }
+
+// It is in docs/go.md.
+func TestLimitAndSchedule(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	job := pawl.NewJob[int, int]("report")
+	one := 1
+	if _, err := p.Service.SetQueue(t.Context(), job.JobName(), pawl.QueueLimits{Concurrency: &one}.Patch()); err != nil {
+		t.Fatal(err)
+	}
+	nightly := pawl.NewSchedule{Name: "nightly", Cron: "0 2 * * *", Zone: "Europe/Berlin", Overlap: pawl.OverlapAllow}
+	if _, err := job.Schedule(t.Context(), p.Service, nightly, 7); err != nil {
+		t.Fatal(err)
+	}
+	p.Elapse(48 * time.Hour) // two nights
+	leases, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{job.JobName()}, Limit: 10})
+	if err != nil || len(leases) != 1 {
+		t.Fatal(leases, err)
+	}
+	p.Complete(leases[0], "7")
+	handler := worker.Handle(job, func(_ context.Context, n int) (int, error) { return n, nil })
+	if it := pawltest.RunOne(t, p.Service, handler); string(it.Result) != "7" {
+		t.Error(it.State, it.Error)
+	}
+}

@@ -38,6 +38,9 @@ const (
 	// Pooled is Postgres behind a pooler that gives each transaction to any of its sessions. The URL
 	// there is in the environment variable PAWL_TEST_POOLER. It is not one of Databases.
 	Pooled Database = "pooled"
+	// Prefixed is SQLite with Pawl's tables in an application's file, which has tables of the same names
+	// without the prefix. It is not one of Databases.
+	Prefixed Database = "prefixed"
 )
 
 // Databases lists all databases, in the order in which Each runs them.
@@ -117,6 +120,9 @@ func Each(t *testing.T, fn func(t *testing.T, p *Pawl)) {
 func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl {
 	t.Helper()
 	p := &Pawl{t: t, Database: which, at: Start, flows: flows}
+	if which == Prefixed {
+		p.Database = SQLite
+	}
 	var k *kept
 	if !flows && !own && keptOptions(o) {
 		k = take(t, which)
@@ -125,8 +131,8 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 	case k != nil:
 		p.URL, p.schema = k.url, k.schema
 		t.Cleanup(func() { k.release(p.sound()) })
-	case which == SQLite:
-		p.URL = "sqlite:" + freshFile(t)
+	case which.local():
+		p.URL = which.sqliteURL(freshFile(t, which))
 	case which == Postgres, which == Pooled:
 		p.URL = Server(t)
 		p.schema = freshSchema(t, p.URL)

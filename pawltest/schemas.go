@@ -46,7 +46,7 @@ func Main(m *testing.M) {
 	if os.Getenv("PAWL_IDENTITY") == "" { // its databases are copies, and tests reach them under several names
 		_ = os.Setenv("PAWL_IDENTITY", engine.IdentityTrust)
 	}
-	pool.kept, pool.free = true, map[Database][]*kept{}
+	pool.kept, pool.free, pool.made = true, map[Database][]*kept{}, map[Database][]byte{}
 	code := m.Run()
 	if err := empty(); err != nil {
 		fmt.Fprintln(os.Stderr, "pawltest:", err)
@@ -62,7 +62,7 @@ var pool struct {
 	schemas []*schema // without connections, for engines that open their own
 	dir     string    // of the SQLite files of free
 	files   int
-	file    []byte // a migrated SQLite database; nil before the first is made
+	made    map[Database][]byte // migrated SQLite databases
 }
 
 // empty removes the databases of the pool.
@@ -82,23 +82,20 @@ func empty() (err error) {
 }
 
 // migratedFile returns the content of a migrated SQLite database. The first is made at path.
-func migratedFile(path string) ([]byte, error) {
-	if pool.file != nil {
-		return pool.file, nil
+func migratedFile(path string, which Database) (file []byte, err error) {
+	if file = pool.made[which]; file != nil {
+		return file, nil
 	}
-	db, err := engine.OpenDB(context.Background(), "sqlite:"+path, engine.Options{})
-	if err == nil {
-		err = db.Close()
+	if err = which.migrate(path); err == nil {
+		file, err = os.ReadFile(path)
 	}
-	if err == nil {
-		pool.file, err = os.ReadFile(path)
-	}
-	return pool.file, err
+	pool.made[which] = file
+	return file, err
 }
 
 // freshFile returns the path of an SQLite database, or the path at which the engine creates
 // one.
-func freshFile(t testing.TB) string {
+func freshFile(t testing.TB, which Database) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	pool.mu.Lock()
@@ -106,7 +103,7 @@ func freshFile(t testing.TB) string {
 	if !pool.kept {
 		return path
 	}
-	file, err := migratedFile(path)
+	file, err := migratedFile(path, which)
 	if err == nil {
 		err = os.WriteFile(path, file, 0o600)
 	}
@@ -342,8 +339,8 @@ func (s *schema) letClockRun() error {
 // ends.
 func Place(t testing.TB, which Database) (url, schema string) {
 	t.Helper()
-	if which == SQLite {
-		return "sqlite:" + filepath.Join(t.TempDir(), "pawl.db"), ""
+	if which.local() {
+		return which.sqliteURL(filepath.Join(t.TempDir(), "pawl.db")), ""
 	}
 	url = Server(t)
 	s, err := connect(url)

@@ -65,3 +65,16 @@ func TestBehaviourBehindAPooler(t *testing.T) {
 		return p.Service, p
 	})
 }
+
+// In an application's file the promises hold too, and its tables of the same names are not touched: some
+// of them always, and all with PAWL_TEST_PREFIXED=1.
+func TestBehaviourBesideAnApplication(t *testing.T) {
+	run := suite.RunTimed
+	if os.Getenv("PAWL_TEST_PREFIXED") == "1" {
+		run = suite.Run
+	}
+	run(t, func(t *testing.T) (pawl.Service, suite.Clock) {
+		p := pawltest.Open(t, pawltest.Prefixed)
+		return p.Service, p
+	})
+}

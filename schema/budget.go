@@ -3,9 +3,11 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -18,40 +20,53 @@ func (c *instance) spend(n int) bool {
 	return c.steps >= 0
 }
 
+// charge charges every visit of a subschema that a check may reach. $dynamicRef leads to the
+// anchor of a resource that the check has come through, so all anchors may be reached.
+func (c *instance) charge(compiler *jsonschema.Compiler, first *jsonschema.Schema, doc any) {
+	seen := map[*jsonschema.Schema]bool{}
+	c.chargeVisits(first, seen)
+	for _, at := range dynamicAnchors(doc, "", nil) {
+		if s, err := compiler.Compile(schemaURL + "#" + at); err == nil { // else it is data
+			c.chargeVisits(s, seen)
+		}
+	}
+}
+
+// dynamicAnchors returns the places in a schema that have a $dynamicAnchor, as fragments of a URL.
+func dynamicAnchors(v any, at string, out []string) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v["$dynamicAnchor"].(string); ok {
+			out = append(out, at)
+		}
+		for k, e := range v {
+			out = dynamicAnchors(e, at+"/"+url.PathEscape(escape(k)), out)
+		}
+	case []any:
+		for i, e := range v {
+			out = dynamicAnchors(e, at+"/"+strconv.Itoa(i), out)
+		}
+	}
+	return out
+}
+
 // chargeVisits charges every visit of a subschema to the budget. It does so in the subschema's
 // format check: the validator runs it early at each visit, and a failing one ends the
-// visit.
+// visit. Only the type is checked earlier.
 func (c *instance) chargeVisits(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if s == nil || seen[s] || s.Bool != nil {
 		return
 	}
 	seen[s] = true
 	same, below := children(s)
-	price := 1 + len(same)
-	if s.Enum != nil {
-		price += len(s.Enum.Values) / 50
-	}
+	price := 1 + len(same) + names(s)/20
+	constants := constantsOf(s)
+	unique := s.UniqueItems
 	name, own := "", func(any) error { return nil }
 	if s.Format != nil {
 		name, own = s.Format.Name, s.Format.Validate
 		if name == "regex" {
-			own = func(v any) error {
-				p, ok := v.(string)
-				if !ok {
-					return nil
-				}
-				if !c.spend(patternCost * min(len(p), maxPattern)) {
-					return errBudget
-				}
-				tree, size, err := parsePattern(p)
-				if err == nil && !c.spend(size) {
-					err = errBudget
-				}
-				if err == nil {
-					_, err = syntax.Compile(tree)
-				}
-				return err
-			}
+			own = c.regexValue
 		}
 	}
 	s.Format = &jsonschema.Format{Name: name, Validate: func(v any) error {
@@ -61,17 +76,44 @@ func (c *instance) chargeVisits(s *jsonschema.Schema, seen map[*jsonschema.Schem
 			cost += len(v) / 64
 		case []any:
 			cost += len(v)
+			if unique {
+				cost += comparisons(v)
+			}
 		case map[string]any:
 			cost += len(v) * (1 + len(s.PatternProperties))
 		}
 		if !c.spend(cost) {
 			return errBudget
 		}
+		for _, k := range constants {
+			if err := k.check(c, v); err != nil {
+				return err
+			}
+		}
 		return own(v)
 	}}
 	for _, b := range append(same, below...) {
 		c.chargeVisits(b, seen)
 	}
+}
+
+// regexValue checks a value that must be a pattern.
+func (c *instance) regexValue(v any) error {
+	p, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	if !c.spend(patternCost * min(len(p), maxPattern)) {
+		return errBudget
+	}
+	tree, size, err := parsePattern(p)
+	if err == nil && !c.spend(size) {
+		err = errBudget
+	}
+	if err == nil {
+		_, err = syntax.Compile(tree)
+	}
+	return err
 }
 
 // children returns the subschemas that a visit may lead to: for the value itself (here)

@@ -156,6 +156,9 @@ func describe(k jsonschema.ErrorKind) string {
 	case *kind.Const:
 		return "is " + quote(k.Got) + "; it must be " + quote(k.Want)
 	case *kind.Format:
+		if m, ok := k.Err.(*mismatch); ok {
+			return describe(m.kind)
+		}
 		if text, ok := k.Got.(string); ok && k.Want == "regex" && k.Err != nil {
 			return "is " + quote(k.Got) + ", " + whyNoPattern(text, k.Err)
 		}

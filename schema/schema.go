@@ -103,7 +103,7 @@ func (s *Schema) compile() (*instance, error) {
 		return nil, err
 	}
 	out.sch = sch
-	out.chargeVisits(sch, map[*jsonschema.Schema]bool{})
+	out.charge(c, sch, s.doc)
 	return out, nil
 }
 

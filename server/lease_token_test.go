@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -21,6 +23,10 @@ func TestATokenOfALeaseAtAServerWithoutKeys(t *testing.T) {
 	if err != nil || len(leases) != 1 {
 		t.Fatal(leases, err)
 	}
+	if _, err := pawl.SaveCheckpoint(t.Context(), p.Engine, leases[0].Fence(),
+		pawl.NewCheckpoint{Type: "state_transition", Name: "step", Snapshot: json.RawMessage(`"saved"`)}); err != nil {
+		t.Fatal(err)
+	}
 	srv := httptest.NewServer(server.New(p.Service, server.Options{}))
 	t.Cleanup(srv.Close)
 	for path, want := range map[string]int{"": http.StatusForbidden, "/resume": http.StatusOK} {
@@ -33,8 +39,12 @@ func TestATokenOfALeaseAtAServerWithoutKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.Body.Close(); res.StatusCode != want {
-			t.Errorf("GET %s: %d", path, res.StatusCode)
+		body, err := io.ReadAll(res.Body)
+		if res.Body.Close(); res.StatusCode != want || err != nil {
+			t.Errorf("GET %s: %d, %v", path, res.StatusCode, err)
+		}
+		if want == http.StatusOK && !strings.Contains(string(body), `"saved"`) {
+			t.Errorf("the holder of the lease reads %s", body)
 		}
 	}
 }

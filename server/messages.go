@@ -39,8 +39,9 @@ func (s *server) ofMessage() {
 		ID string `path:"id" doc:"The item's id."`
 		api.MessageQuery
 	}) (*answer[pawl.List[pawl.Message]], error) {
-		return page(s.svc.ListMessages(ctx, pawl.MessageFilter{ItemID: in.ID, Thread: in.Thread, Statuses: in.Status, Stalled: in.Stalled,
-			Page: in.Page()}))
+		f := in.Filter()
+		f.ItemID = in.ID
+		return page(s.svc.ListMessages(ctx, f))
 	})
 	add(s, "follow_message", func(_ context.Context, in *struct {
 		ID          string `path:"id" doc:"The message's id."`

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
@@ -51,13 +52,21 @@ func (h *testServer) aboutSecrets() (paths map[string]string) {
 	do("POST", "/v1/messages/"+message+":append", fence+`,"offset":0,"chunks":[{"type":"text","text":$}]}`)
 	do("POST", "/v1/tasks/"+task+":checkpoint", `{"type":"custom","snapshot":$}`)
 	do("PUT", "/v1/budgets/kept", `{"unit":"tokens","limit":1}`)
+	do("PUT", "/v1/types/strict", `{"payload_schema":{"enum":["x","`+marked+`"]},"parts":[{"key":"k","schema":{"enum":["x"]}}]}`)
+	strict := do("POST", "/v1/tasks", `{"type":"strict","payload":$}`).str("id")
+	parts := item(strict) + "/parts"
+	if r := h.ask(boss, "POST", parts, fence+`,"key":"k","payload":"`+marked+`"}`); r.StatusCode != 400 {
+		h.Fatalf("a part that does not fit: %s %s", r.Status, r.text)
+	}
+	do("POST", "/v1/schedules", `{"name":"strict","cron":"* * * * *","task":{"type":"strict","payload":$}}`)
+	do("PUT", "/v1/types/strict", `{"payload_schema":{"enum":["x"]}}`) // which the schedule's task does not fit any more
 	do("POST", "/v1/schedules", `{"name":"s","cron":"@daily","task":{"type":"plain","payload":$}}`)
 	held := strings.TrimPrefix(at, "/v1/items/")
 	effect := do("POST", "/v1/effects:open", `{"item_id":"`+held+`","name":"e","request_hash":"h",`+
 		strings.TrimPrefix(fence, "{")+`}`).str("id")
 	do("POST", "/v1/effects/"+effect+":done", `{"item_id":"`+held+`",`+strings.TrimPrefix(fence, "{")+`,"answer":$}`)
 	return map[string]string{"effects": effect, "budgets": "kept", "tasks": done, "items": held, "messages": message,
-		"idempotency-keys": "k", "types": "kept", "queues": "kept", "schedules": "s", "log": done,
+		"idempotency-keys": "k", "types": "kept", "queues": "kept", "schedules": "strict", "log": done, "parts": parts,
 		"streams": do("GET", "/v1/messages", "").items()[0]["id"].(string),
 		"blobs":   do("POST", "/v1/blobs", "bytes").str("address")} // not marked: who knows an address may read what it names
 }
@@ -68,6 +77,10 @@ func TestNoRouteShowsPayloads(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h := gated(t, p, access.Options{})
 		paths := h.aboutSecrets()
+		p.Advance(time.Minute)
+		if _, err := p.Engine.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		_, worker := h.key(pawl.NewAPIKey{Roles: []string{"claimer", "reader"}, Namespace: pawl.AnyNamespace})
 		look := func(what, method, path string) reply {
 			t.Helper()
@@ -96,6 +109,12 @@ func TestNoRouteShowsPayloads(t *testing.T) {
 					t.Errorf("%s: %s %s", r.Name, got.Status, got.text)
 				}
 			}
+		}
+		if r := look("a refused part", "GET", paths["parts"]); !strings.Contains(r.text, "rejected") {
+			t.Errorf("no part was refused: %s", r.text)
+		}
+		if r := h.ask(worker, "GET", "/v1/schedules/strict", ""); !strings.Contains(r.text, "/task/payload: does not fit") {
+			t.Errorf("the schedule made its task: %s", r.text)
 		}
 		look("another task's events", "GET", "/v1/events?limit=1000")
 		_, boss := h.key(pawl.NewAPIKey{Roles: []string{"operator", "reader"}})

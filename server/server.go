@@ -111,6 +111,7 @@ type server struct {
 	free        map[string]bool // the paths of routes that need no key
 	ids         map[string]*ids // by the name of the route
 	batches     map[string]bool // the routes whose bodies are batches, by name
+	searching   sync.Mutex      // held while names that may be meant are searched
 
 	// front answers requests that passed the guard: Options.Front around the API, or the API.
 	// routes finds the route of an API request.
@@ -261,7 +262,7 @@ func change[I, O any](s *server, name string, h func(context.Context, pawl.Servi
 // without what the caller may not see.
 func answered[O any](ctx context.Context, s *server, r api.Route, out *O, err error) (*O, error) {
 	if err != nil {
-		return nil, s.refuse(ctx, err)
+		return nil, s.refuse(ctx, s.meant(ctx, err))
 	}
 	visible(ctx, r, out)
 	return out, nil

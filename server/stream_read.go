@@ -30,8 +30,8 @@ var errEnough = errors.New("enough was read")
 
 // streamPage is what was read of a message.
 type streamPage struct {
+	begun    bool // what follows is read
 	epoch    int64
-	from     int64
 	next     int64 // the chunk after the last one that was read
 	head     int64 // the chunks that the message had
 	ended    bool  // and it gets no more
@@ -47,9 +47,9 @@ func (p *streamPage) upToDate() bool { return p.next >= p.head }
 func (p *streamPage) add(f pawl.MessageFrame, size *int, most int) bool {
 	if f.Snapshot != nil {
 		p.snapshot = true
-		p.next = f.Snapshot.Offset
 		p.frames = append(p.frames, f)
-		p.chunks = append(p.chunks, partsFrom(f.Snapshot, p.from)...)
+		p.chunks = append(p.chunks, partsFrom(f.Snapshot, p.next)...)
+		p.next = f.Snapshot.Offset
 		return true
 	}
 	if f.Abandoned != nil {
@@ -86,11 +86,11 @@ func (s *server) streamPage(ctx context.Context, id string, from int64, most int
 // waitedPage is streamPage that waits for a chunk, until ctx ends.
 func (s *server) waitedPage(ctx context.Context, id string, from int64, most int, wait bool) (p streamPage, err error) {
 	size := 0
-	p.from, p.next = from, from
+	p.next = from
 	err = s.svc.FollowMessage(ctx, id, from-1, func(f pawl.MessageFrame) error {
 		switch {
 		case f.Begin != nil:
-			p.epoch, p.head, p.ended = f.Epoch, f.Begin.Offset, f.Begin.Status.Ended()
+			p.begun, p.epoch, p.head, p.ended = true, f.Epoch, f.Begin.Offset, f.Begin.Status.Ended()
 			if from > 0 && pawl.EpochOf(ctx) != f.Epoch {
 				return gone("the database went back in time since this offset was given: read from the beginning")
 			}
@@ -108,10 +108,45 @@ func (s *server) waitedPage(ctx context.Context, id string, from int64, most int
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
+	switch {
+	case errors.Is(err, errEnough):
 		err = nil
+	case err == nil && !p.begun:
+		err = context.Cause(ctx)
 	}
 	return p, err
+}
+
+// pageOf reads a page, and what it adds to the stream. A long poll waits until that is something. It is empty if nothing came
+// before it was over, and an error if not even the stream's end was read by then.
+func (s *server) pageOf(ctx context.Context, v *streamView, a *streamAsk) (p streamPage, content [][]byte, err error) {
+	if a.live == "" {
+		if p, err = s.streamPage(ctx, v.message, a.from, streamPageBytes); err == nil {
+			content, err = v.content(&p)
+		}
+		return p, content, err
+	}
+	ctx, stop := context.WithTimeout(ctx, longPoll)
+	defer stop()
+	defer context.AfterFunc(s.opts.Stopping, stop)()
+	for from := a.from; ; from = p.next {
+		next, err := s.waitedPage(ctx, v.message, from, streamPageBytes, true)
+		if next.begun {
+			p = next
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() == nil:
+			return p, nil, err
+		case s.opts.Stopping.Err() != nil && !p.begun:
+			return p, nil, errStopping
+		case !p.begun:
+			return p, nil, &pawl.Error{Code: pawl.CodeUnavailable, Message: "the stream was not read in time", RetryAfter: time.Second, Err: err}
+		}
+		if content, err = v.content(&p); err != nil || len(content) > 0 || p.ended || ctx.Err() != nil {
+			return p, content, err
+		}
+	}
 }
 
 // streamView is a stream as its readers see it.
@@ -293,30 +328,16 @@ func streamHead(h http.Header, v *streamView) {
 
 // pageStream answers with what the stream has from an offset on; a long poll waits until it has something.
 func (s *server) pageStream(r *http.Request, st *stream, v *streamView, a *streamAsk) error {
-	var p streamPage
-	var content [][]byte
 	ctx, over, err := s.gate.BeginLongCall(r.Context())
 	if err != nil {
 		return err
 	}
 	defer over()
-	wait, stop := context.WithTimeout(ctx, longPoll)
-	defer stop()
-	defer context.AfterFunc(s.opts.Stopping, stop)()
-	for from := a.from; ; from = p.next {
-		if p, err = s.waitedPage(wait, v.message, from, streamPageBytes, a.live != ""); err != nil {
-			break
-		}
-		if content, err = v.content(&p); err != nil || len(content) > 0 || a.live == "" || p.ended || wait.Err() != nil {
-			break
-		}
+	p, content, err := s.pageOf(ctx, v, a)
+	if ended := access.Ended(ctx); ended != nil {
+		err = ended
 	}
-	switch {
-	case access.Ended(ctx) != nil:
-		return access.Ended(ctx)
-	case err != nil && r.Context().Err() == nil && wait.Err() != nil: // it waited long enough
-		err = nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	if v.made != nil && p.head < v.made.Initial {
@@ -416,7 +437,7 @@ func (e *streamEvents) frame(f pawl.MessageFrame) ([]byte, error) {
 	case f.End != nil:
 		closed = true
 	default:
-		p := streamPage{epoch: f.Epoch, from: e.next, next: e.next}
+		p := streamPage{epoch: f.Epoch, next: e.next}
 		size := 0
 		p.add(f, &size, 0)
 		content, err := e.view.content(&p)

@@ -150,7 +150,7 @@ func (s *server) touch(ctx context.Context, st *clientStream) {
 	if err == nil {
 		_, err = one(s.svc.UpdateTasks(context.WithoutCancel(ctx), []pawl.TaskUpdate{{TaskID: st.task, Metadata: marks}}))
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, pawl.ErrConflict) { // the time of a cancelled stream does not begin anew
 		s.opts.Log.WarnContext(ctx, "an access to a stream is not noted", "task_id", st.task, "error", err)
 	}
 }
@@ -163,18 +163,24 @@ func forkThread(task string) string { return "pawl.forks/" + task }
 
 // removeStream deletes a stream. One that has forks is marked: its name stays taken until they are
 // gone, and then it goes with the last of them. One that has expired is marked too, in the version that was read: who used
-// it meanwhile keeps it.
+// it meanwhile keeps it. A stream whose task has ended, as by a cancel, is deleted at once.
 func (s *server) removeStream(ctx context.Context, st *clientStream, version *int) (removed bool, err error) {
 	forks, err := s.svc.ListMessages(ctx, pawl.MessageFilter{Thread: forkThread(st.task), Page: pawl.Page{Limit: 1}})
 	if err != nil {
 		return false, err
 	}
-	if has := len(forks.Items) > 0; has || version != nil {
+	has := len(forks.Items) > 0
+	if has && st.deleted {
+		return false, nil
+	}
+	if has || version != nil {
 		marks, _ := json.Marshal(streamMarks{Deleted: true}) // it always marshals
-		if _, err = one(s.svc.UpdateTasks(ctx, []pawl.TaskUpdate{{TaskID: st.task, Version: version, Metadata: marks}})); err != nil {
+		_, err = one(s.svc.UpdateTasks(ctx, []pawl.TaskUpdate{{TaskID: st.task, Version: version, Metadata: marks}}))
+		ended := errors.Is(err, pawl.ErrConflict) // an ended task takes no mark, and forks have their content themselves
+		if err != nil && !ended {
 			return false, err
 		}
-		if st.deleted = true; has {
+		if st.deleted = true; has && !ended {
 			return false, nil
 		}
 	}

@@ -88,6 +88,55 @@ func TestAClosedStreamOutlivesItsChunks(t *testing.T) {
 	})
 }
 
+// A stream has no worker: it is not stalled, however long nothing is appended.
+func TestAnIdleStreamIsNotStalled(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/idle", "said", plainText()...)
+		h.p.Advance(2 * time.Minute)
+		if got := h.do(200, "GET", "/v1/messages?stalled=true", "").items(); len(got) != 0 {
+			t.Errorf("stalled: %v", got)
+		}
+		if s, err := h.p.Service.Stats(t.Context()); err != nil || s.Streaming != 1 || s.Stalled != 0 {
+			t.Errorf("%d streaming, %d stalled, %v", s.Streaming, s.Stalled, err)
+		}
+	})
+}
+
+// retired shows a message whose chunks are removed after a reader has got the first one.
+type retired struct{ pawl.Service }
+
+func (s retired) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
+	return s.Service.FollowMessage(ctx, id, after, func(f pawl.MessageFrame) error {
+		if len(f.Chunks) < 2 {
+			return fn(f)
+		}
+		m, err := s.GetMessage(ctx, id)
+		if err == nil {
+			f.Chunks = f.Chunks[:1]
+			err = fn(f)
+		}
+		if err == nil {
+			err = fn(pawl.MessageFrame{Epoch: f.Epoch, Offset: m.Offset, Snapshot: &m})
+		}
+		return err
+	})
+}
+
+// Content is read once, also if the chunks are removed during the read.
+func TestAStreamIsReadOnceWhileItsChunksAreRemoved(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/j", `[1,2,3]`, "Stream-Closed", "true")
+		other := &testServer{t, h.p, serve(t, retired{h.p.Service}, server.Options{})}
+		if r := other.do(200, "GET", "/v1/streams/j", ""); r.text != "[1,2,3]" {
+			t.Errorf("read %s", r.text)
+		}
+		r := other.do(200, "GET", "/v1/streams/j?offset=-1&live=sse", "")
+		if strings.Count(r.text, "event: data") != 2 || !strings.Contains(r.text, "[2,3]") {
+			t.Errorf("as events %s", r.text)
+		}
+	})
+}
+
 // A deleted stream is gone with its task. One with forks keeps its name until the last of them goes.
 func TestADeletedStreamGoesWithItsForks(t *testing.T) {
 	eachBlobServer(t, func(t *testing.T, h *testServer) {
@@ -137,6 +186,46 @@ func TestTheTimeOfStreamsIsTheDatabases(t *testing.T) {
 		}
 		fresh := &testServer{t, h.p, serve(t, h.p.Service, server.Options{})}
 		fresh.do(404, "GET", "/v1/streams/idle", "")
+	})
+}
+
+// neverRead reads no message until it is told to stop.
+type neverRead struct {
+	pawl.Service
+	begun chan struct{}
+}
+
+func (s neverRead) FollowMessage(ctx context.Context, _ string, _ int64, _ func(pawl.MessageFrame) error) error {
+	s.begun <- struct{}{}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A server that stops reads streams as before while it takes calls, and says of waits that it stops.
+func TestStreamsAreThereWhileTheServerStops(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		stopping, stop := context.WithCancel(t.Context())
+		late := &testServer{t, h.p, serve(t, h.p.Service, server.Options{Stopping: stopping})}
+		slow := neverRead{h.p.Service, make(chan struct{}, 1)}
+		silent := &testServer{t, h.p, serve(t, slow, server.Options{Stopping: stopping})}
+		h.do(201, "PUT", "/v1/streams/s", "said", plainText()...)
+		var waits sync.WaitGroup
+		waits.Go(func() { silent.do(503, "GET", "/v1/streams/s?offset=-1&live=long-poll", "") })
+		<-slow.begun
+		stop()
+		waits.Wait()
+		for range 40 {
+			if r := late.do(200, "GET", "/v1/streams/s", ""); r.text != "said" {
+				t.Errorf("read %q up to %s", r.text, r.next())
+			}
+		}
+		end := h.do(200, "HEAD", "/v1/streams/s", "").next()
+		for _, offset := range []string{"-1", "now"} {
+			r := late.ask("", "GET", "/v1/streams/s?live=long-poll&offset="+offset, "")
+			if r.StatusCode/100 == 2 && r.next() != end || r.StatusCode/100 != 2 && r.StatusCode != 503 {
+				t.Errorf("a wait from %s: %d up to %s", offset, r.StatusCode, r.next())
+			}
+		}
 	})
 }
 
@@ -200,6 +289,39 @@ func TestACancelledStreamIsClosed(t *testing.T) {
 		if r := h.do(200, "GET", "/v1/streams/c", ""); r.text != "anew" {
 			t.Errorf("read %q", r.text)
 		}
+	})
+}
+
+// A stream whose task was cancelled expires and is deleted as others are, also one with forks.
+func TestACancelledStreamIsRemoved(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		for _, name := range []string{"read", "made", "appended", "deleted"} {
+			h.do(201, "PUT", "/v1/streams/"+name, "a", plainText("Stream-TTL", "600")...)
+		}
+		h.do(201, "PUT", "/v1/streams/source", "abc", plainText()...)
+		h.do(201, "PUT", "/v1/streams/fork", "", plainText("Stream-Forked-From", "/v1/streams/source")...)
+		for _, task := range h.do(200, "GET", "/v1/tasks?type=stream", "").items() {
+			if task["title"] != "fork" {
+				h.do(200, "POST", "/v1/tasks/"+task["id"].(string)+":cancel", "")
+			}
+		}
+		h.p.Advance(5 * time.Minute)
+		h.do(200, "GET", "/v1/streams/read", "")
+		h.do(204, "POST", "/v1/streams/appended", "b", plainText()...) // the grace of its message is not over
+		h.p.Advance(15 * time.Minute)
+		h = &testServer{t, h.p, serve(t, h.p.Service, server.Options{})} // it has not read the clock yet
+		h.do(404, "GET", "/v1/streams/read", "")
+		h.do(201, "PUT", "/v1/streams/made", "anew", plainText()...)
+		h.do(404, "POST", "/v1/streams/appended", "b", plainText()...)
+		h.do(404, "DELETE", "/v1/streams/deleted", "")
+		h.do(204, "DELETE", "/v1/streams/source", "")
+		h.do(404, "GET", "/v1/streams/source", "")
+		h.do(201, "PUT", "/v1/streams/source", "anew", plainText()...)
+		if r := h.do(200, "GET", "/v1/streams/fork", ""); r.text != "abc" {
+			t.Errorf("the fork has %q", r.text)
+		}
+		h.do(204, "DELETE", "/v1/streams/fork", "")
+		h.do(200, "GET", "/v1/streams/source", "")
 	})
 }
 

@@ -17,7 +17,7 @@ WHERE item_id = $1
 -- name: solo submitted
 INSERT INTO pawl.task_counters (task_id, namespace, state, version, todo, updated_at)
 VALUES ($1, $2, 'submitted', 1, 1, $3)
-ON CONFLICT (task_id) DO UPDATE SET state = 'submitted', version = task_counters.version + 1, todo = 1, ready_for_approval = 0, updated_at = $3
+ON CONFLICT (task_id) DO UPDATE SET state = 'submitted', version = pawl.task_counters.version + 1, todo = 1, ready_for_approval = 0, updated_at = $3
 
 -- name: live part
 SELECT p.id, p.status, p.checksum, p.payload, p.evidence, p.notes, p.worker_id, p.attempt, p.created_at

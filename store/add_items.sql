@@ -33,10 +33,10 @@ RETURNING positions - $2
 
 -- name: take positions of many
 UPDATE pawl.task_counters
-SET positions = CASE WHEN task_counters.positions < task_counters.items THEN task_counters.items ELSE task_counters.positions END + $2
+SET positions = CASE WHEN pawl.task_counters.positions < pawl.task_counters.items THEN pawl.task_counters.items ELSE pawl.task_counters.positions END + $2
 FROM pawl.tasks t
-WHERE task_counters.task_id = $1 AND task_counters.state = 'open' AND task_counters.planning = 0 AND t.id = task_counters.task_id AND t.namespace = $3 AND t.solo = 0
-RETURNING t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, t.parent_id, task_counters.positions - $2
+WHERE pawl.task_counters.task_id = $1 AND pawl.task_counters.state = 'open' AND pawl.task_counters.planning = 0 AND t.id = pawl.task_counters.task_id AND t.namespace = $3 AND t.solo = 0
+RETURNING t.type, t.type_version, t.priority, t.deadline, t.start_to_close, t.schedule_to_start, t.parent_id, pawl.task_counters.positions - $2
 
 -- name: grow
 UPDATE pawl.task_counters
@@ -52,7 +52,7 @@ WHERE item_id IN @ids($1)
 -- name: next number
 INSERT INTO pawl.task_counters (task_id, namespace, checkpoints, updated_at)
 VALUES ($1, $2, 1, $3)
-ON CONFLICT (task_id) DO UPDATE SET checkpoints = task_counters.checkpoints + 1, updated_at = $3
+ON CONFLICT (task_id) DO UPDATE SET checkpoints = pawl.task_counters.checkpoints + 1, updated_at = $3
 RETURNING checkpoints
 
 -- name: save checkpoint

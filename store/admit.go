@@ -197,6 +197,11 @@ func (a *Admitted) countQueue(ctx context.Context, tx Tx) error {
 	return nil
 }
 
+// IsFull reports whether the limit for each worker lets a claimant take nothing.
+func (a *Admitted) IsFull(claimant int) bool {
+	return a.rules.PerWorker != nil && claimant < len(a.Limits) && a.Limits[claimant] == 0
+}
+
 // heldByWorkers counts the leases of the claimants, if there is a limit for each worker.
 func (a *Admitted) heldByWorkers(ctx context.Context, tx Tx) (map[string]int, error) {
 	if a.rules.PerWorker == nil {

@@ -31,6 +31,10 @@ func (a *Admitted) among(ctx context.Context, tx Tx) error {
 		a.Busy = false
 		g.heads = mine[g.id]
 		if n := a.roomOf(g); a.ordered() && n > 0 {
+			holding, err := a.holding(ctx, tx, []*gate{g})
+			if err != nil {
+				return err
+			}
 			first, err := a.hot.Heads(ctx, tx, a.ask.Queue, []GateWish{{Gate: g.id, Most: 1, Oldest: true}})
 			if err != nil {
 				return err
@@ -38,9 +42,7 @@ func (a *Admitted) among(ctx context.Context, tx Tx) error {
 			g.heads = slices.DeleteFunc(g.heads, func(p Pick) bool {
 				return !slices.ContainsFunc(first[g.id], func(f Pick) bool { return f.ItemID == p.ItemID })
 			})
-			if err := a.inOrder(ctx, tx, []*gate{g}); err != nil {
-				return err
-			}
+			inOrder([]*gate{g}, holding)
 		} else {
 			g.heads = g.heads[:min(n, len(g.heads))]
 		}

@@ -435,11 +435,11 @@ WHERE (child_id = $1 OR parent_id = $1)
   AND NOT EXISTS (
     SELECT 1
     FROM pawl.tasks t
-    WHERE t.id = CASE WHEN child_links.child_id = $1 THEN child_links.parent_id ELSE child_links.child_id END)
+    WHERE t.id = CASE WHEN pawl.child_links.child_id = $1 THEN pawl.child_links.parent_id ELSE pawl.child_links.child_id END)
   AND NOT EXISTS (
     SELECT 1
     FROM pawl.archives a
-    WHERE a.task_id = CASE WHEN child_links.child_id = $1 THEN child_links.parent_id ELSE child_links.child_id END
+    WHERE a.task_id = CASE WHEN pawl.child_links.child_id = $1 THEN pawl.child_links.parent_id ELSE pawl.child_links.child_id END
       AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = a.task_id AND b.restored_at IS NULL))
 
 -- The archives of older programs have no links. Children have the id of their parent.
@@ -467,8 +467,8 @@ WHERE restored_at IS NOT NULL
 SELECT restored_at, task_id
 FROM pawl.archives
 WHERE restored_at IS NOT NULL AND restored_at <= $1 AND (restored_at, task_id) > ($4, $5)
-  AND COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = archives.task_id ORDER BY e.id DESC LIMIT 1), 0) <= $1
-  AND NOT EXISTS (SELECT 1 FROM pawl.task_rows r WHERE r.id = archives.task_id AND r.state NOT IN @list($2))
+  AND COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = pawl.archives.task_id ORDER BY e.id DESC LIMIT 1), 0) <= $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.task_rows r WHERE r.id = pawl.archives.task_id AND r.state NOT IN @list($2))
 ORDER BY restored_at, task_id
 LIMIT $3
 

@@ -146,18 +146,14 @@ func keyReasons(ctx context.Context, tx Tx, q *LimitedQueue, ids []string, now i
 	if err := countLeased(ctx, tx, q.ID, slices.Collect(maps.Values(gates))); err != nil {
 		return err
 	}
-	var held map[string]bool
+	var held map[int64]string
 	if k.Order == pawl.OrderCreated {
-		first := map[string]int64{}
-		for id, it := range of {
-			first[id] = it.id
-		}
-		if held, err = heldUp(ctx, tx, first); err != nil {
+		if held, err = oldestHeld(ctx, tx, slices.Collect(maps.Keys(gates))); err != nil {
 			return err
 		}
 	}
 	for id, it := range of {
-		it.older = it.older || held[id]
+		it.older = it.older || held[it.id] != "" && held[it.id] < id
 		if b := it.reason(k, now); b != nil {
 			out[id] = b
 		}

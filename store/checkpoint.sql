@@ -7,7 +7,7 @@ SELECT t.id, t.namespace, CAST($3 AS BIGINT), CAST($4 AS BIGINT)
 FROM pawl.tasks t
 WHERE t.id = $1 AND t.namespace = $2
 @kept
-ON CONFLICT (task_id) DO UPDATE SET checkpoints = task_counters.checkpoints + excluded.checkpoints, updated_at = excluded.updated_at
+ON CONFLICT (task_id) DO UPDATE SET checkpoints = pawl.task_counters.checkpoints + excluded.checkpoints, updated_at = excluded.updated_at
 RETURNING checkpoints
 
 -- name: give numbers back

@@ -4,7 +4,7 @@
 -- name: count children
 INSERT INTO pawl.parents (task_id, namespace, depth, children)
 VALUES ($1, $2, COALESCE((SELECT l.depth FROM pawl.child_links l WHERE l.child_id = $1), 0) + 1, $3)
-ON CONFLICT (task_id) DO UPDATE SET children = parents.children + $3
+ON CONFLICT (task_id) DO UPDATE SET children = pawl.parents.children + $3
 RETURNING depth, children
 
 -- name: link child

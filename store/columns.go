@@ -73,7 +73,7 @@ func valueAt(at any) any {
 //	@values(list, $4)         $4, $5, $6
 //	@arrays(list, $4)         $4::text[], $5::int[], $6::text[]
 //	@filled(list, $4)         COALESCE(a, ($4::text[])[1]) AS a, …
-//	@added(list)              a = queue_minutes.a + excluded.a, …
+//	@added(list)              a = pawl.queue_minutes.a + excluded.a, …
 //	@summed(list)             CAST(SUM(m.a) AS bigint), …
 //
 // @arrays and @filled unnest columns. An array has only its first value if all values are
@@ -116,7 +116,7 @@ func listOf(name string) []Column {
 }
 
 func added(list string) string {
-	return each(list, func(c string) string { return c + " = queue_minutes." + c + " + excluded." + c })
+	return each(list, func(c string) string { return c + " = pawl.queue_minutes." + c + " + excluded." + c })
 }
 
 func summed(list string) string {

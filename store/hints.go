@@ -162,7 +162,7 @@ func hintAll(ctx context.Context, tx Tx, queue int64, l *pawl.QueueLimits) error
 	return err
 }
 
-// QueuesWithHints returns the queues with limits some of whose gates have hints.
+// QueuesWithHints returns the queues some of whose gates have hints.
 func QueuesWithHints(ctx context.Context, tx Tx) (ids []int64, err error) {
 	rows, err := tx.Query(ctx, limitsSQL["queues with hints"])
 	if err != nil {
@@ -181,11 +181,17 @@ func QueuesWithHints(ctx context.Context, tx Tx) (ids []int64, err error) {
 
 // ForgetHints removes the hints of gates after a number from which nothing can be claimed, as a claim
 // does. It returns the last number that it has looked at; 0 = there are no more. Claims in callers'
-// transactions remove none.
+// transactions remove none. A queue without keys needs no hints: all are removed.
 func ForgetHints(ctx context.Context, tx Tx, queue, after int64) (last int64, err error) {
 	row, found, err := readLimits(ctx, tx, queue, shared+unlocked)
-	if err != nil || !found || row.limits.PerKey == nil {
+	if err != nil || !found {
 		return 0, err
+	}
+	if row.limits.PerKey == nil {
+		if n, err := tx.Exec(ctx, limitsSQL["drop hints"], queue, mostGates); err != nil || n < mostGates {
+			return 0, err
+		}
+		return max(after, 1), nil
 	}
 	a := &Admitted{ask: Admission{Queue: queue}, rules: row.limits, pointer: pointerOf(&row.limits)}
 	if a.Now, err = NowAgain(ctx, tx); err != nil {

@@ -226,8 +226,17 @@ WHERE (queue_id, at, gate, tx) IN (
 -- name: queues with hints
 SELECT l.queue_id
 FROM pawl.queue_limits l
-JOIN pawl.queues q ON q.id = l.queue_id
-WHERE q.limited IS NOT NULL AND EXISTS (SELECT 1 FROM pawl.gate_hints h WHERE h.queue_id = l.queue_id AND h.at = 0)
+WHERE EXISTS (SELECT 1 FROM pawl.gate_hints h WHERE h.queue_id = l.queue_id AND h.at = 0)
+
+-- name: drop hints
+DELETE FROM pawl.gate_hints
+WHERE (queue_id, at, gate, tx) IN (
+  SELECT h.queue_id, h.at, h.gate, h.tx
+  FROM pawl.gate_hints h
+  WHERE h.queue_id = $1 AND h.at >= 0
+  ORDER BY h.at, h.gate, h.tx
+  LIMIT $2
+  @skip)
 
 -- An item has the number of a gate that is gone.
 -- name: hint search
@@ -292,14 +301,17 @@ SELECT CAST(j.value ->> 0 AS INTEGER),
   (SELECT COUNT(*) FROM pawl.leases l WHERE l.queue_id = $1 AND l.gate = CAST(j.value ->> 0 AS INTEGER))
 FROM @each($2) AS j
 
--- The items of which an older one of the same gate is in back-off or suspended.
--- name: held up
-SELECT @id(j.value ->> 1)
+-- The oldest items of gates that are in back-off, and the oldest that are suspended.
+-- name: holding
+SELECT CAST(j.value ->> 0 AS INTEGER), (
+    SELECT s.item_id FROM pawl.scheduled s WHERE s.gate = CAST(j.value ->> 0 AS INTEGER) AND s.attempt > 0 ORDER BY s.item_id LIMIT 1)
 FROM @each($1) AS j
-WHERE EXISTS (
-    SELECT 1 FROM pawl.scheduled s WHERE s.gate = CAST(j.value ->> 0 AS INTEGER) AND s.attempt > 0 AND s.item_id < @id(j.value ->> 1))
-  OR EXISTS (
-    SELECT 1 FROM pawl.waiting w WHERE w.gate = CAST(j.value ->> 0 AS INTEGER) AND w.attempt > 0 AND w.item_id < @id(j.value ->> 1))
+WHERE EXISTS (SELECT 1 FROM pawl.scheduled s WHERE s.gate = CAST(j.value ->> 0 AS INTEGER) AND s.attempt > 0)
+UNION ALL
+SELECT CAST(j.value ->> 0 AS INTEGER), (
+    SELECT w.item_id FROM pawl.waiting w WHERE w.gate = CAST(j.value ->> 0 AS INTEGER) AND w.attempt > 0 ORDER BY w.item_id LIMIT 1)
+FROM @each($1) AS j
+WHERE EXISTS (SELECT 1 FROM pawl.waiting w WHERE w.gate = CAST(j.value ->> 0 AS INTEGER) AND w.attempt > 0)
 
 -- Those of the items that no other transaction locks.
 -- name: lock unkeyed

@@ -72,7 +72,7 @@ func oneMessage(ctx context.Context, tx Tx, query, namespace, id string) (Messag
 	return rows[0], nil
 }
 
-// ListMessages lists a namespace's messages, oldest first.
+// ListMessages lists a namespace's messages, oldest first, or with Desc newest first.
 func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFilter) ([]MessageRow, error) {
 	var w where
 	w.and("m.namespace = ?", namespace)
@@ -96,10 +96,14 @@ func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFi
 		}
 		w.and(messageSQL["stalled"], now-pawl.MessageStalls.Microseconds(), now)
 	}
-	if err := w.after("m.id >", "msg_", q.Cursor); err != nil {
+	behind, order := "m.id >", "m.id"
+	if q.Desc {
+		behind, order = "m.id <", "m.id DESC"
+	}
+	if err := w.after(behind, "msg_", q.Cursor); err != nil {
 		return nil, err
 	}
-	return scanMessages(ctx, tx, w.text(messageSQL["message"], "m.id", q.Limit+1), w.args...)
+	return scanMessages(ctx, tx, w.text(messageSQL["message"], order, q.Limit+1), w.args...)
 }
 
 // CountStalled counts the stalled messages of a namespace; "" = of all.

@@ -7,6 +7,7 @@ FROM pawl.messages m
 -- By the index of open messages.
 -- name: stalled
 m.state = 'streaming'
+  AND m.item_id IS NOT NULL
   AND COALESCE((SELECT c.created_at FROM pawl.message_chunks c WHERE c.message_id = m.id ORDER BY c.seq DESC LIMIT 1), m.created_at) <= ?
   AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = m.item_id AND l.lease_expires_at > ?)
 

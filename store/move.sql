@@ -67,7 +67,7 @@ INSERT INTO pawl.task_counters (task_id, namespace, version, updated_at)
 SELECT @id(x.value ->> 0), x.value ->> 1, CAST(x.value ->> 2 AS INTEGER), CAST($2 AS BIGINT)
 FROM @each($1) AS x
 WHERE TRUE
-ON CONFLICT (task_id) DO UPDATE SET version = task_counters.version + excluded.version, state = 'open', todo = 0, ready_for_approval = 0,
+ON CONFLICT (task_id) DO UPDATE SET version = pawl.task_counters.version + excluded.version, state = 'open', todo = 0, ready_for_approval = 0,
   decide_by = NULL, failed_in = NULL, error = NULL, updated_at = excluded.updated_at
 
 -- name: let go of input hash
@@ -86,7 +86,7 @@ SET dedupes = 1
 WHERE id = $1 AND input_hash IS NOT NULL AND dedupes = 0
   AND NOT EXISTS (
     SELECT 1 FROM pawl.tasks o
-    WHERE o.namespace = tasks.namespace AND o.type = tasks.type AND o.input_hash = tasks.input_hash AND o.dedupes = 1)
+    WHERE o.namespace = pawl.tasks.namespace AND o.type = pawl.tasks.type AND o.input_hash = pawl.tasks.input_hash AND o.dedupes = 1)
 
 -- Dependents are locked in the order of item ids: see store.Hot.
 -- name: feed dependents
@@ -97,7 +97,7 @@ WITH held AS MATERIALIZED (
   ORDER BY item_id
   @lock)
 UPDATE pawl.waiting
-SET needs = needs - (SELECT COUNT(*) FROM pawl.item_deps d WHERE d.item_id = waiting.item_id AND d.needs_id IN @ids($1))
+SET needs = needs - (SELECT COUNT(*) FROM pawl.item_deps d WHERE d.item_id = pawl.waiting.item_id AND d.needs_id IN @ids($1))
 WHERE item_id IN (SELECT item_id FROM held)
 
 -- name: break dependents

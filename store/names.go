@@ -268,14 +268,14 @@ func ExpandNames(query string) string {
 		kinds, names, _ := strings.Cut(arg, ", ")
 		return "(ARRAY(SELECT @actor(u.kind, u.name) FROM unnest(" + kinds + "::text[], " + names + "::text[]) AS u(kind, name)))"
 	})
-	query = expand(query, "@worker(", in("(SELECT actors.id FROM pawl.actors WHERE actors.kind = '"+pawl.ActorWorker+
-		"' AND actors.name = %s)"))
+	query = expand(query, "@worker(", in("(SELECT pawl.actors.id FROM pawl.actors WHERE pawl.actors.kind = '"+pawl.ActorWorker+
+		"' AND pawl.actors.name = %s)"))
 	query = expand(query, "@actor(", func(arg string) string {
 		kind, name, _ := strings.Cut(arg, ", ")
-		return "(SELECT actors.id FROM pawl.actors WHERE actors.kind = " + kind + " AND actors.name = COALESCE(" + name + ", ''))"
+		return "(SELECT pawl.actors.id FROM pawl.actors WHERE pawl.actors.kind = " + kind + " AND pawl.actors.name = COALESCE(" + name + ", ''))"
 	})
-	query = expand(query, "@kind_of(", in("(SELECT actors.kind FROM pawl.actors WHERE actors.id = %s)"))
-	query = expand(query, "@name_of(", in("(SELECT NULLIF(actors.name, '') FROM pawl.actors WHERE actors.id = %s)"))
+	query = expand(query, "@kind_of(", in("(SELECT pawl.actors.kind FROM pawl.actors WHERE pawl.actors.id = %s)"))
+	query = expand(query, "@name_of(", in("(SELECT NULLIF(pawl.actors.name, '') FROM pawl.actors WHERE pawl.actors.id = %s)"))
 	query = expand(query, "@undecided(", in("(%s.gone = 0 AND (%s.state = 'open' OR %s.state = 'unknown' AND "+
 		"%s.outcome IS NULL AND %s.sendings > 0))"))
 	return strings.ReplaceAll(query, "@system", "0")

@@ -134,6 +134,11 @@ func TypesOfQueues(ctx context.Context, tx Tx, namespace, first string, limit in
 	return Strings(ctx, tx, namesSQL["types of queues"], namespace, first, limit)
 }
 
+// Namespaces returns those that had work, in order, at most limit.
+func Namespaces(ctx context.Context, tx Tx, limit int) ([]string, error) {
+	return Strings(ctx, tx, namesSQL["namespaces"], limit)
+}
+
 // QueueNamed returns the queue that has a number.
 func QueueNamed(ctx context.Context, tx Tx, id int64) (name QueueName, err error) {
 	if d := dictionaryOf(tx); d != nil {
@@ -171,17 +176,17 @@ func expandQueues(query string) string {
 		namespaces, types, _ := strings.Cut(arg, ", ")
 		return "(ARRAY(SELECT @queue(u.namespace, u.type) FROM unnest(" + namespaces + "::text[], " + types + "::text[]) AS u(namespace, type)))"
 	})
-	query = expand(query, "@claimable(", in("(SELECT queues.id FROM pawl.queues WHERE queues.id = %s AND @not_paused(queues))"))
-	query = expand(query, "@unlimited(", in("(SELECT queues.id FROM pawl.queues "+
-		"WHERE queues.id = %s AND queues.limited IS NULL AND @not_paused(queues))"))
+	query = expand(query, "@claimable(", in("(SELECT pawl.queues.id FROM pawl.queues WHERE pawl.queues.id = %s AND @not_paused(pawl.queues))"))
+	query = expand(query, "@unlimited(", in("(SELECT pawl.queues.id FROM pawl.queues "+
+		"WHERE pawl.queues.id = %s AND pawl.queues.limited IS NULL AND @not_paused(pawl.queues))"))
 	query = expand(query, "@not_paused(", func(q string) string {
 		return "(" + q + ".paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.paused_namespaces n WHERE n.namespace = " + q + ".namespace))"
 	})
 	query = expand(query, "@queue(", func(arg string) string {
 		namespace, kind, _ := strings.Cut(arg, ", ")
-		return "(SELECT queues.id FROM pawl.queues WHERE queues.namespace = " + namespace + " AND queues.type = " + kind + ")"
+		return "(SELECT pawl.queues.id FROM pawl.queues WHERE pawl.queues.namespace = " + namespace + " AND pawl.queues.type = " + kind + ")"
 	})
-	query = expand(query, "@queues_of(", in("(SELECT queues.id FROM pawl.queues WHERE queues.namespace = %s)"))
-	query = expand(query, "@namespace_of(", in("(SELECT queues.namespace FROM pawl.queues WHERE queues.id = %s)"))
-	return expand(query, "@type_of(", in("(SELECT queues.type FROM pawl.queues WHERE queues.id = %s)"))
+	query = expand(query, "@queues_of(", in("(SELECT pawl.queues.id FROM pawl.queues WHERE pawl.queues.namespace = %s)"))
+	query = expand(query, "@namespace_of(", in("(SELECT pawl.queues.namespace FROM pawl.queues WHERE pawl.queues.id = %s)"))
+	return expand(query, "@type_of(", in("(SELECT pawl.queues.type FROM pawl.queues WHERE pawl.queues.id = %s)"))
 }

@@ -39,22 +39,26 @@ var ErrNotProved = errors.New("the events of the segment cannot be proved togeth
 
 // ReadSegmentLog returns the last line of the segment of tasks, which are in order and have these events.
 func ReadSegmentLog(ctx context.Context, tx Tx, signed SignedRoot, taskIDs []string, of map[string][]int64) (*SegmentLog, error) {
-	mine := make(map[string][]int64, len(taskIDs))
+	var all []int64
 	for _, id := range taskIDs {
-		mine[id] = of[id]
+		all = append(all, of[id]...)
 	}
-	logs, err := logsOf(ctx, tx, mine)
+	slices.Sort(all)
+	places, err := LeafIndexes(ctx, tx, all)
 	if err != nil {
 		return nil, err
 	}
-	out := &SegmentLog{Table: segmentLine, Counts: make([]int, len(taskIDs))}
-	var events, leaves []int64
+	out := &SegmentLog{Table: segmentLine, Counts: make([]int, len(taskIDs)), Tasks: make([]byte, 0, 16*len(taskIDs))}
+	events, leaves := make([]int64, 0, len(all)), make([]int64, 0, len(all))
 	for i, id := range taskIDs {
 		b, _ := TaskID(id).Bytes()
 		out.Tasks = append(out.Tasks, b[:]...)
-		if l := logs[id]; l != nil {
-			out.Counts[i] = len(l.Events)
-			events, leaves = append(events, l.Events...), append(leaves, l.Leaves...)
+		slices.Sort(of[id])
+		for _, event := range of[id] {
+			if at, placed := places[event]; placed {
+				out.Counts[i]++
+				events, leaves = append(events, event), append(leaves, at)
+			}
 		}
 	}
 	out.Events, out.Leaves = Pack(events), Pack(leaves)

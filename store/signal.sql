@@ -29,12 +29,14 @@ WHERE namespace = $1 AND name = $2 AND key = $3 AND sent_at IS NULL
     SELECT 1 FROM pawl.waiting g
     WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1))
 
+-- They are locked: none of them can begin another wait before it is taken.
 -- name: waiting for signal
 SELECT g.item_id
 FROM pawl.waiting g
 WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1)
 ORDER BY g.item_id
 LIMIT $4
+@lock
 
 -- name: signalled before
 SELECT g.item_id

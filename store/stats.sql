@@ -7,7 +7,7 @@ ON CONFLICT (namespace, worker_id) DO UPDATE SET name = $3, version = $4, types 
 INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)
 VALUES ($1, $2, $3, $3)
 ON CONFLICT (namespace, worker_id) DO UPDATE SET last_seen_at = $3
-WHERE workers.last_seen_at < $3
+WHERE pawl.workers.last_seen_at < $3
 
 -- name: forget workers
 DELETE FROM pawl.workers

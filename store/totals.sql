@@ -10,7 +10,7 @@ WHERE namespace = $1 OR $1 = ''
 INSERT INTO pawl.totals (namespace, type, move, events)
 VALUES ($1, $2, $3, $4)
 ON CONFLICT (namespace, type, move) DO UPDATE
-SET events = totals.events + excluded.events
+SET events = pawl.totals.events + excluded.events
 
 -- name: forget
 DELETE FROM pawl.totals

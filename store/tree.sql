@@ -54,7 +54,7 @@ INSERT INTO pawl.log_checkpoints (signer, epoch, size, note, created_at)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (signer) DO UPDATE
 SET epoch = excluded.epoch, size = excluded.size, note = excluded.note, created_at = excluded.created_at
-WHERE (log_checkpoints.epoch, log_checkpoints.size) < (excluded.epoch, excluded.size)
+WHERE (pawl.log_checkpoints.epoch, pawl.log_checkpoints.size) < (excluded.epoch, excluded.size)
 
 -- name: page of event
 SELECT page, ids, count

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -41,6 +40,10 @@ func (a *Admitted) deal(ctx context.Context, tx Tx, gates []*gate) error {
 				wishes[i].Most = min(g.room, g.picked+max(g.weight, (a.free*g.weight+weights-1)/weights))
 			}
 		}
+		holding, err := a.holding(ctx, tx, open)
+		if err != nil {
+			return err
+		}
 		heads, err := a.hot.Heads(ctx, tx, a.ask.Queue, wishes)
 		if err != nil {
 			return err
@@ -49,10 +52,7 @@ func (a *Admitted) deal(ctx context.Context, tx Tx, gates []*gate) error {
 			g.empty = len(heads[g.id]) < wishes[i].Most
 			g.heads = a.unpicked(heads[g.id])
 		}
-		if err := a.inOrder(ctx, tx, open); err != nil {
-			return err
-		}
-		if fair {
+		if inOrder(open, holding); fair {
 			a.inTurns(a.fromTurn(open))
 		} else {
 			a.byAge(open)
@@ -78,47 +78,55 @@ func (a *Admitted) unpicked(heads []Pick) []Pick {
 	return heads
 }
 
-// inOrder drops the heads of gates that an older item in back-off or suspended holds up.
-func (a *Admitted) inOrder(ctx context.Context, tx Tx, gates []*gate) error {
+// holding is oldestHeld if items are claimed in order. It is read before the heads: what is queued
+// in between is then a head.
+func (a *Admitted) holding(ctx context.Context, tx Tx, gates []*gate) (map[int64]string, error) {
 	if !a.ordered() {
-		return nil
-	}
-	of := map[string]int64{}
-	for _, g := range gates {
-		for _, p := range g.heads {
-			of[p.ItemID] = g.id
-		}
-	}
-	held, err := heldUp(ctx, tx, of)
-	for _, g := range gates {
-		if slices.ContainsFunc(g.heads, func(p Pick) bool { return held[p.ItemID] }) {
-			g.heads, g.empty, g.held = nil, true, g.picked == 0
-		}
-	}
-	return err
-}
-
-// heldUp returns those of some items, with their gates, of which an older one of the gate is in
-// back-off or suspended.
-func heldUp(ctx context.Context, tx Tx, of map[string]int64) (map[string]bool, error) {
-	if len(of) == 0 {
 		return nil, nil
 	}
-	list := make([][]any, 0, len(of))
-	for item, gate := range of {
-		id, _ := parseID(itemPrefix, item)
-		list = append(list, []any{gate, hex.EncodeToString(id[:])})
+	ids := make([]int64, len(gates))
+	for i, g := range gates {
+		ids[i] = g.id
+	}
+	return oldestHeld(ctx, tx, ids)
+}
+
+// oldestHeld returns the oldest item of each gate that is in back-off or suspended.
+func oldestHeld(ctx context.Context, tx Tx, gates []int64) (map[int64]string, error) {
+	if len(gates) == 0 {
+		return nil, nil
+	}
+	list := make([][]int64, len(gates))
+	for i, id := range gates {
+		list[i] = []int64{id}
 	}
 	text, _ := json.Marshal(list) // can always be encoded
-	ids, err := ItemIDs(ctx, tx, limitsSQL["held up"], string(text))
+	rows, err := tx.Query(ctx, limitsSQL["holding"], string(text))
 	if err != nil {
 		return nil, err
 	}
-	held := map[string]bool{}
-	for _, id := range ids {
-		held[id] = true
+	defer rows.Close()
+	out := map[int64]string{}
+	for rows.Next() {
+		var gate int64
+		var item string
+		if err := rows.Scan(&gate, (*ItemID)(&item)); err != nil {
+			return nil, err
+		}
+		if was := out[gate]; was == "" || item < was {
+			out[gate] = item
+		}
 	}
-	return held, nil
+	return out, rows.Err()
+}
+
+// inOrder drops the heads of gates that an older item holds up.
+func inOrder(gates []*gate, holding map[int64]string) {
+	for _, g := range gates {
+		if oldest := holding[g.id]; oldest != "" && slices.ContainsFunc(g.heads, func(p Pick) bool { return oldest < p.ItemID }) {
+			g.heads, g.empty, g.held = nil, true, g.picked == 0
+		}
+	}
 }
 
 // fromTurn returns gates in the order of their turns.

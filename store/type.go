@@ -131,21 +131,29 @@ func StampOfTypes(ctx context.Context, tx Tx) (RegistryStamp, error) {
 // TypeName is a type of a namespace.
 type TypeName struct{ Namespace, Name string }
 
-// Registry maps every registered type to its current version.
-func Registry(ctx context.Context, tx Tx) (map[TypeName]int, error) {
+// Registered are the newest versions of types: of those that are live, and of those that are removed.
+type Registered struct{ Live, Removed map[TypeName]int }
+
+// Registry reads the newest version of each type of all namespaces.
+func Registry(ctx context.Context, tx Tx) (Registered, error) {
+	out := Registered{map[TypeName]int{}, map[TypeName]int{}}
 	rows, err := tx.Query(ctx, typeSQL["registry"])
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer rows.Close()
-	out := map[TypeName]int{}
 	for rows.Next() {
 		var n TypeName
 		var version int
-		if err := rows.Scan(&n.Namespace, &n.Name, &version); err != nil {
-			return nil, err
+		var live int
+		if err := rows.Scan(&n.Namespace, &n.Name, &version, &live); err != nil {
+			return out, err
 		}
-		out[n] = version
+		if live == 1 {
+			out.Live[n] = version
+		} else {
+			out.Removed[n] = version
+		}
 	}
 	return out, rows.Err()
 }

@@ -28,9 +28,8 @@ SELECT COUNT(*), COALESCE(MAX(t.created_at), 0), COUNT(t.removed_at), COALESCE(M
 FROM pawl.types t
 
 -- name: registry
-SELECT t.namespace, t.name, MAX(t.version)
+SELECT t.namespace, t.name, MAX(t.version), MAX(CASE WHEN t.removed_at IS NULL THEN 1 ELSE 0 END)
 FROM pawl.types t
-WHERE t.removed_at IS NULL
 GROUP BY t.namespace, t.name
 
 -- name: need parts

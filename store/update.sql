@@ -22,7 +22,7 @@ INSERT INTO pawl.task_counters (task_id, namespace, updated_at)
 SELECT @id(x.value ->> 0), $2, CAST($3 AS BIGINT)
 FROM @each($1) AS x
 WHERE TRUE
-ON CONFLICT (task_id) DO UPDATE SET updated_at = task_counters.updated_at
+ON CONFLICT (task_id) DO UPDATE SET updated_at = pawl.task_counters.updated_at
 
 -- name: new version
 UPDATE pawl.task_counters

@@ -126,8 +126,8 @@ ON CONFLICT (namespace, address, task_id) DO NOTHING
 -- name: forget references
 DELETE FROM pawl.blob_refs
 WHERE namespace = $1 AND address = $2 AND created_at <= $3
-  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = blob_refs.task_id)
-  AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = blob_refs.task_id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = pawl.blob_refs.task_id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = pawl.blob_refs.task_id)
 
 -- Values that belong to no task. Those stored since $3 have used their blobs since.
 -- name: texts that refer

@@ -52,7 +52,7 @@ func TestResultsAreSubmittedWhereTheTypeSaysSo(t *testing.T) {
 		)
 		waitForState(t, p, good, pawl.ItemSubmitted)
 		if it := waitForState(t, p, bad, pawl.ItemFailed); it.Error == nil || it.Error.Code != worker.CodeInvalidResult ||
-			it.Error.Message != "the result was refused: /result: is a number; it must be a string" {
+			it.Error.Message != "the result was refused: /result: does not fit" || !strings.Contains(string(it.Error.Detail), "is a number") {
 			t.Errorf("failed with %+v", it.Error)
 		}
 	})

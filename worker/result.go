@@ -1,11 +1,9 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -197,9 +195,10 @@ func (w *runner) handleAnswer(h *result, err error) (again bool) {
 			},
 		)
 	case h.verb <= submit && (code == pawl.CodeInvalid || code == pawl.CodeTooLarge):
-		message := "the result was refused: " + refusalText(err)
-		j.log.Warn("the result was refused, and its item fails", "error", message)
-		return h.failInstead(pawl.Permanent(Failed(pawl.Failure{Code: CodeInvalidResult, Message: message})))
+		failure := pawl.FailureOf(err)
+		failure.Code, failure.Message = CodeInvalidResult, "the result was refused: "+failure.Message
+		j.log.Warn("the result was refused, and its item fails", "error", failure.Message)
+		return h.failInstead(pawl.Permanent(Failed(failure)))
 	case h.verb <= submit && code == pawl.CodeConflict && errors.As(err, &e) && e.Reason == pawl.ReasonEffectOpen:
 		j.log.Warn("the result was refused, and its attempt fails", "error", err)
 		return h.failInstead(err) // which makes the effect unknown: the next attempt decides about it
@@ -243,22 +242,6 @@ func (h *result) logAccepted() {
 			h.failure.Retryable == nil || *h.failure.Retryable,
 		)
 	}
-}
-
-// refusalText is a refusal in one line: its fields, or else its message.
-func refusalText(err error) string {
-	var e *pawl.Error
-	if !errors.As(err, &e) {
-		return err.Error()
-	}
-	out := make([]string, len(e.Fields))
-	for i, f := range e.Fields {
-		out[i] = f.Pointer + ": " + f.Message
-	}
-	if len(out) == 0 {
-		return cmp.Or(e.Message, e.Code.Info().Means)
-	}
-	return strings.Join(out, "; ")
 }
 
 // failInstead turns a refused result into a failure with an error; it is to be sent again.

@@ -3,6 +3,7 @@
 import { follow } from "./message.js";
 import { keepCurrent } from "./refresh.js";
 import { showTimes } from "./times.js";
+import "./find.js";
 import "./zoom.js";
 
 showTimes(document);

@@ -222,7 +222,8 @@ func (p *Proxy) refused(ctx context.Context, m *message, f *flight) {
 // marked adds to an answer which effect it is of. What a person said happened may have any form.
 func marked(answer json.RawMessage, effect string, replayed bool) json.RawMessage {
 	var result, meta map[string]json.RawMessage
-	if json.Unmarshal(answer, &result) != nil || result == nil || result["content"] == nil && result["task"] == nil {
+	if json.Unmarshal(answer, &result) != nil || result == nil ||
+		result["content"] == nil && result["task"] == nil && result["resultType"] == nil && replayed {
 		text := string(answer)
 		result = map[string]json.RawMessage{"content": encode([]any{map[string]any{"type": "text", "text": text}})}
 	}

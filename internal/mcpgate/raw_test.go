@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -152,4 +153,20 @@ func TestNoCallGoesAroundTheGate(t *testing.T) {
 	if effects := r.close(); len(effects) != 0 {
 		t.Errorf("the effects are %v", effects)
 	}
+}
+
+// A result of the tasks extension is passed on, and recorded, as it came.
+func TestAResultOfAnotherTypeStaysAsItIs(t *testing.T) {
+	r := rawly(t)
+	for n, line := range []string{`{"resultType":"task","taskId":"t1"}`, `{"own":1}`} {
+		id := strconv.Itoa(n)
+		r.ask(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"pay","arguments":{"n":` + id + `}}}`)
+		if n == 0 {
+			r.lists()
+		}
+		r.next(r.server, "tools/call")
+		r.answer(`{"jsonrpc":"2.0","id":` + id + `,"result":` + line + `}`)
+		r.next(r.client, strings.Trim(line, "{}"), "io.github.pawl-work/effect")
+	}
+	r.close()
 }

@@ -165,7 +165,9 @@ func (p *Pusher) report(ctx context.Context, lease pawl.Lease, verb string, do f
 			p.o.Log.Info("the attempt of a call has ended already", "item_id", lease.ID, "attempt", lease.Attempt, "error", err)
 			return
 		case code == pawl.CodeInvalid && verb != "fail":
-			p.fail(ctx, lease, pawl.Failure{Code: "invalid_result", Message: err.Error()}, false, 0)
+			failure := pawl.FailureOf(err)
+			failure.Code, failure.Message = "invalid_result", "the result was refused: "+failure.Message
+			p.fail(ctx, lease, failure, false, 0)
 			return
 		case !code.Info().Retryable && code != pawl.CodeInternal || !sleep(ctx, claimAgain):
 			p.o.Log.Warn("the outcome of a call could not be reported; its lease runs out", "item_id", lease.ID, "attempt", lease.Attempt,

@@ -4,6 +4,7 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -41,13 +42,44 @@ func Decode(data []byte, v any) error {
 
 // Misfit says why a value does not fit.
 func Misfit(e *jsonv2.SemanticError) string {
+	want := kindOf(e.GoType)
 	switch {
 	case errors.Is(e, jsonv2.ErrUnknownName):
 		return "is not known here" + meant(e)
+	case want != "" && (want != integer || e.JSONKind != '0'):
+		return "must be " + want
 	case e.JSONKind == '0':
 		return "is no integer, or out of range"
 	}
 	return "is not of the kind expected"
+}
+
+const integer = "an integer"
+
+// kindOf says what JSON a type takes; "" = that depends on the value.
+func kindOf(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return ""
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	if t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64 {
+		return integer
+	}
+	return ""
 }
 
 // meant asks whether another member of the object is meant; "" if none is near.

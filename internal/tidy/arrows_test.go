@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"mcp": {"", "api", "access", "schema", "internal/idform", "internal/jsonscan", "internal/nearest",
 		"internal/strictjson", "tracing"},
 	"dashboard":              {"", "api", "access", "access/signin", "internal/jsonscan"},
-	"mcp/conformance":        {"", "engine", "mcp", "worker"},
+	"mcp/conformance":        {"", "engine", "internal/mcpgate", "mcp", "worker"},
 	"cmd/pawl":               {"cmd/pawl/internal/*"},
 	"cmd/pawl/internal/*":    {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own
 	"cmd/pawl/internal/bulk": {"", "cmd/pawl/internal/cli", "cmd/pawl/internal/task"},

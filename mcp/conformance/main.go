@@ -26,16 +26,17 @@ import (
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "where to listen, loopback only")
+	gate := flag.Bool("gate", false, "put the gate between clients and the server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *addr); err != nil {
+	if err := run(ctx, *addr, *gate); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, addr string) error {
+func run(ctx context.Context, addr string, gate bool) error {
 	dir, err := os.MkdirTemp("", "pawl-conformance-")
 	if err != nil {
 		return err
@@ -53,7 +54,11 @@ func run(ctx context.Context, addr string) error {
 	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		return fmt.Errorf("%s is not loopback; there are no keys here", addr)
 	}
-	srv := &http.Server{Handler: handler(ctx, eng), ReadHeaderTimeout: 10 * time.Second}
+	h := handler(ctx, eng)
+	if gate {
+		h = gated(eng, "http://"+ln.Addr().String(), h)
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	fmt.Printf("http://%s/mcp\n", ln.Addr())

@@ -68,6 +68,11 @@ var messages = noun{"messages", []promise{
 		list, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Thread: "t1"})
 		w.ok(err, "list")
 		w.same(len(list.Items), 2, "messages")
+		newest, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Thread: "t1", Desc: true, Page: pawl.Page{Limit: 1}})
+		w.ok(err, "list, newest first")
+		older, err := w.svc.ListMessages(w.ctx, pawl.MessageFilter{Thread: "t1", Desc: true, Page: pawl.Page{Limit: 1, Cursor: newest.Next}})
+		w.ok(err, "the rest of it")
+		w.same([]string{newest.Items[0].ID, older.Items[0].ID}, []string{list.Items[1].ID, list.Items[0].ID}, "newest first")
 		user, reply := list.Items[0], list.Items[1]
 		w.same(
 			[]any{user.Role, user.Status, string(user.Content), user.TaskID, user.ItemID},

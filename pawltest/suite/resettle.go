@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -155,6 +156,7 @@ var resettling = noun{"a task settles again", []promise{
 		w.complete(w.claimItem("w1", its[2].ID), `3`)
 		_, err = w.svc.TaskResult(w.ctx, t.ID)
 		w.conflict(err, "failed", "retry", "bury", "cancel")
+		w.same(strings.Contains(err.Error(), "task "+t.ID+" is failed: it has no result"), true, "what is said: "+err.Error())
 		got, err := w.svc.PartialResult(w.ctx, t.ID)
 		w.ok(err, "partial")
 		w.same(got, pawl.TaskResult{TaskID: t.ID, Payload: raw(`{"a":{"n":1},"c":3}`), CreatedAt: w.now(), Partial: true}, "the result")

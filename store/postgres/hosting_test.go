@@ -36,7 +36,7 @@ func TestHostedURLsAreUnderstood(t *testing.T) {
 
 func TestURLsThatAreRefused(t *testing.T) {
 	for _, params := range []string{"max_conns=1", "max_conns=many", "max_conns=-1", "max_conns=1000000", "pool_mode=statement",
-		"listen_url=mysql%3A%2F%2Fuser%3Asecret%40h"} {
+		"prefix=pawl_", "listen_url=mysql%3A%2F%2Fuser%3Asecret%40h"} {
 		_, err := targetOf("postgres://user:secret@h/d?"+params, Options{})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", params, err)

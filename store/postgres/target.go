@@ -52,6 +52,9 @@ func targetOf(url string, o Options) (t target, err error) {
 	if t.schema = own("schema", o.Schema, "pawl"); !identifier.MatchString(t.schema) {
 		return t, pawl.Invalid("/schema", "%q is not a schema's name: lower-case letters, digits and underscores, at most 63", t.schema)
 	}
+	if own("prefix", "", "") != "" {
+		return t, pawl.Invalid("/url", "a prefix is for SQLite: PostgreSQL has schemas, name one with ?schema=")
+	}
 	conns := ""
 	if o.MaxConns != 0 {
 		conns = strconv.Itoa(o.MaxConns)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	direct "zombiezen.com/go/sqlite"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
@@ -43,7 +45,7 @@ func Backup(ctx context.Context, from store.DB, dest string,
 	if err := d.copyTo(ctx, partial.Name()); err != nil {
 		return err
 	}
-	if err := markCopy(partial.Name()); err != nil {
+	if err := d.markCopy(partial.Name()); err != nil {
 		return err
 	}
 	if err := partial.Sync(); err != nil {
@@ -71,12 +73,45 @@ func notOnDisk(err error) error {
 // copyTo copies the database on a connection of its own, because the readers' connections
 // cannot write.
 func (d *db) copyTo(ctx context.Context, path string) error {
-	c, err := openConn(d.path, false, writerPragmas)
+	c, err := d.open(writerPragmas)
 	if err != nil {
 		return classify(err)
 	}
 	defer c.close()
 	c.watch(ctx)
+	if d.prefix != "" {
+		return copyPages(ctx, c, path)
+	}
 	_, err = c.exec("VACUUM INTO $1", path)
 	return classify(err)
 }
+
+// copyPages copies a file of the application page by page, which needs none of the functions and collations
+// that its tables may use. The pages are those of one snapshot.
+func copyPages(ctx context.Context, from *conn, path string) error {
+	to, err := openConn(path, true, nil)
+	if err != nil {
+		return classify(err)
+	}
+	defer to.close()
+	if _, err := from.exec("BEGIN"); err != nil {
+		return classify(err)
+	}
+	if err := from.row([]any{new(int64)}, "SELECT COUNT(*) FROM sqlite_schema"); err != nil {
+		return classify(err)
+	}
+	b, err := direct.NewBackup(to.raw, "main", from.raw, "main")
+	if err != nil {
+		return classify(asSQLError(err))
+	}
+	defer b.Close()
+	for more := true; more && err == nil; {
+		if more, err = b.Step(copiedPages); err == nil {
+			err = ctx.Err()
+		}
+	}
+	return classify(asSQLError(err))
+}
+
+// copiedPages is how many pages a step of a copy has.
+const copiedPages = 2000

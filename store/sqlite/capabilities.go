@@ -12,7 +12,7 @@ import (
 // reads without a round trip; PRAGMA data_version instead of notices.
 func (d *db) capabilities(now func() time.Time) *store.Dialect {
 	return &store.Dialect{
-		Name: "sqlite", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewrite, Migrator: d.migrator(),
+		Name: "sqlite", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: d.rewrite, Migrator: d.migrator(),
 		GroupCommits: true, ChecksFile: true, DataVersion: true,
 		Changed:  d.version.version,
 		Look:     d.View,
@@ -25,10 +25,10 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		Pools:    d.poolStates,
 		Place:    d.place,
 		Fences:   &fences,
-		Shrink:   shrink,
+		Shrink:   d.shrink,
 		Compact:  d.compact,
 		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes
-		Wrap:     func(tx any) store.Tx { return wrapAny(tx, now) },
+		Wrap:     func(tx any) store.Tx { return d.wrapAny(tx, now) },
 	}
 }
 

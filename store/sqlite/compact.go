@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -22,8 +23,11 @@ const (
 )
 
 // shrink implements store.Dialect.Shrink. A file that was made before files could shrink stays as
-// it is until compact.
-func shrink(ctx context.Context, tx store.Tx) (more bool, err error) {
+// it is until compact. A file of the application stays as it is.
+func (d *db) shrink(ctx context.Context, tx store.Tx) (more bool, err error) {
+	if d.prefix != "" {
+		return false, nil
+	}
 	var mode, free, pages int64
 	if _, err = store.Row(ctx, tx, []any{&mode, &free, &pages},
 		"SELECT (SELECT auto_vacuum FROM pragma_auto_vacuum), (SELECT freelist_count FROM pragma_freelist_count), "+
@@ -41,7 +45,11 @@ func shrink(ctx context.Context, tx store.Tx) (more bool, err error) {
 // compact implements store.Dialect.Compact with a VACUUM on a connection of its own. From then on the
 // file can shrink in steps.
 func (d *db) compact(ctx context.Context) (freed int64, err error) {
-	c, err := openConn(d.path, false, writerPragmas)
+	if d.prefix != "" {
+		return 0, &pawl.Error{Code: pawl.CodeInvalid, Op: "compact", Message: "the file is the application's, and VACUUM writes all of its " +
+			"tables anew: run VACUUM in the application, at a time when writers may wait"}
+	}
+	c, err := d.open(writerPragmas)
 	if err != nil {
 		return 0, classify(err)
 	}

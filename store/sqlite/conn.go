@@ -24,9 +24,10 @@ var (
 // goroutine at a time. It uses SQLite without database/sql, which would take as much time
 // as SQLite itself.
 type conn struct {
-	raw   *direct.Conn
-	stmts map[string]*stmt
-	open  []*rows // results that are not closed yet
+	raw     *direct.Conn
+	rewrite func(string) string
+	stmts   map[string]*stmt
+	open    []*rows // results that are not closed yet
 
 	watched     context.Context // when it ends, the statements are interrupted; nil = none
 	stopWatch   func() bool     // stops the watching of watched
@@ -60,7 +61,7 @@ func openConn(path string, create bool, pragmas []string) (*conn, error) {
 		return nil, asSQLError(err)
 	}
 	raw.SetBusyTimeout(0) // until the pragmas set another; the default waits without end
-	c := &conn{raw: raw, stmts: map[string]*stmt{}}
+	c := &conn{raw: raw, rewrite: rewrite, stmts: map[string]*stmt{}}
 	for _, pragma := range pragmas {
 		if err := c.script("PRAGMA " + pragma); err != nil {
 			_ = c.close()
@@ -143,7 +144,7 @@ func (c *conn) begin(query string, args []any) (*stmt, error) {
 }
 
 func (c *conn) prepare(query string, keep bool) (*stmt, error) {
-	prepared, trailing, err := c.raw.PrepareTransient(rewrite(query))
+	prepared, trailing, err := c.raw.PrepareTransient(c.rewrite(query))
 	if err != nil {
 		return nil, c.fail(err)
 	}

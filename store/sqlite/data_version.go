@@ -8,7 +8,7 @@ import (
 // versionReader is a connection that only checks whether other connections have written.
 // It is separate because data_version is counted per connection.
 type versionReader struct {
-	path   string
+	open   func() (*conn, error)
 	mu     sync.Mutex
 	conn   *conn // nil until it is first used, and after it broke
 	closed bool
@@ -25,7 +25,7 @@ func (r *versionReader) version(ctx context.Context) (v int64, err error) {
 	case ctx.Err() != nil:
 		return 0, classify(ctx.Err())
 	case r.conn == nil:
-		c, err := openConn(r.path, false, readerPragmas)
+		c, err := r.open()
 		if err != nil {
 			return 0, classify(err)
 		}

@@ -7,7 +7,19 @@ import "github.com/pawl-work/pawl/store"
 // are as json_each has them, but numbers keep their spelling. With a bare parameter as
 // LIMIT, SQLite would plan the statement again each time the parameter is bound, which was
 // most of the time of a claim; therefore the text says 0 +.
-var rewrite = store.Rewriter(map[string]string{
+var rewrite = rewriter("")
+
+// rewriter is rewrite for tables with a prefix: pawl.tasks becomes pawl_tasks. This is the only mark of a name.
+func rewriter(prefix string) func(string) string {
+	own := []string{"pawl.", prefix}
+	if prefix != "" { // the other tables are not Pawl's, and may need functions of the application
+		own = append(own, "PRAGMA quick_check(20)", "SELECT q.quick_check FROM sqlite_schema s, pragma_quick_check(s.name) q\n"+
+			"WHERE s.type = 'table' AND s.name >= '"+prefix+"' AND s.name < '"+prefix+"~' LIMIT 20")
+	}
+	return store.Rewriter(marks, append(own, words...)...)
+}
+
+var marks = map[string]string{
 	"@list(":      "(SELECT value FROM json_each(%s))",
 	"@among(":     "IN (SELECT value FROM json_each(%s))",
 	"@ids(":       "(SELECT unhex(value) FROM json_each(%s))",
@@ -17,14 +29,16 @@ var rewrite = store.Rewriter(map[string]string{
 	"@task_text(": textOfID("tsk_"),
 	"@item_text(": textOfID("itm_"),
 	"@least(":     "MIN(%s)",
-}, "@uuid", "BLOB", "@each(", "json_each(",
+}
+
+var words = []string{"@uuid", "BLOB", "@each(", "json_each(",
 	"@object(", "json_object(", "@array(", "json_array(", "@group(", "json_group_array(",
 	"@among_rows", "IN (", "@end_rows", ")",
 	"@ready_rows", "(queue_id, rank, item_id) IN (", "@ready_row", "w.queue_id, w.rank, w.id",
 	"@hex(", "lower(hex(", "@)", "))",
-	"pawl.", "", "@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "", "@transaction", "0",
+	"@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "", "@transaction", "0",
 	"@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
-	"@metadata", members("t"), "@checkpoint_metadata", members("c"))
+	"@metadata", members("t"), "@checkpoint_metadata", members("c")}
 
 // textOfID is the text of an id in plain SQL, so that every program can read the views: the
 // prefix and the 26 digits of 5 bits that the 16 bytes have behind two bits of zero. A digit

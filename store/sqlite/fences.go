@@ -16,34 +16,35 @@ var fences = store.Fences{
 	Watch:   watchTable,
 	Unwatch: func(table string) (out []string) {
 		for _, op := range []string{"insert", "update", "delete"} {
-			out = append(out, "DROP TRIGGER IF EXISTS moving_"+table+"_"+op)
+			out = append(out, "DROP TRIGGER IF EXISTS pawl.moving_"+table+"_"+op)
 		}
 		return out
 	},
 	Last: func(context.Context, store.Tx) error { return nil }, // one transaction writes at a time
 	Renumber: func(ctx context.Context, tx store.Tx, table string, least int64) error {
-		_, err := tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = MAX(seq, $2) WHERE name = $1", table, least) // the rows have raised it
+		// The rows have raised it.
+		_, err := tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = MAX(seq, $2) WHERE name = 'pawl.' || $1", table, least)
 		return err
 	},
 	Draw: func(ctx context.Context, tx store.Tx, table string, n int) (out []int64, err error) {
 		var last int64
-		_, err = store.Row(ctx, tx, []any{&last}, "SELECT seq FROM sqlite_sequence WHERE name = $1", table)
+		_, err = store.Row(ctx, tx, []any{&last}, "SELECT seq FROM sqlite_sequence WHERE name = 'pawl.' || $1", table)
 		for i := range int64(n) {
 			out = append(out, last+1+i)
 		}
 		if err == nil {
-			_, err = tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = $2 WHERE name = $1", table, last+int64(n))
+			_, err = tx.Exec(ctx, "UPDATE sqlite_sequence SET seq = $2 WHERE name = 'pawl.' || $1", table, last+int64(n))
 		}
 		if err == nil && last == 0 {
-			_, err = tx.Exec(ctx, "INSERT INTO sqlite_sequence (name, seq) SELECT $1, $2\n"+
-				"WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = $1)", table, int64(n))
+			_, err = tx.Exec(ctx, "INSERT INTO sqlite_sequence (name, seq) SELECT 'pawl.' || $1, $2\n"+
+				"WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'pawl.' || $1)", table, int64(n))
 		}
 		return out, err
 	},
 	Stage: func(table, as string, columns []store.TableColumn) []string {
 		key := strings.Join(store.ColumnNames(store.KeyColumns(columns)), ", ")
-		return []string{"CREATE TABLE IF NOT EXISTS " + as + " AS SELECT * FROM " + table + " LIMIT 0",
-			"CREATE UNIQUE INDEX IF NOT EXISTS " + as + "_key ON " + as + " (" + key + ")"}
+		return []string{"CREATE TABLE IF NOT EXISTS pawl." + as + " AS SELECT * FROM pawl." + table + " LIMIT 0",
+			"CREATE UNIQUE INDEX IF NOT EXISTS pawl." + as + "_key ON pawl." + as + " (" + key + ")"}
 	},
 	Value: func(_ store.TableColumn, v any) any { return v },
 }
@@ -54,7 +55,10 @@ func fencedTables(ctx context.Context, tx store.Tx) (out []string, err error) {
 		err := rows.Scan(&name)
 		out = append(out, name)
 		return err
-	}, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
+	}, `SELECT substr(name, 1 + length('pawl.'))
+FROM sqlite_schema
+WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND substr(name, 1, length('pawl.')) = 'pawl.'
+ORDER BY name`)
 	return out, err
 }
 
@@ -71,7 +75,7 @@ func columns(ctx context.Context, tx store.Tx, table string) (out []store.TableC
 		}
 		out = append(out, c)
 		return err
-	}, "SELECT name, type, pk FROM pragma_table_info('"+table+"') ORDER BY cid")
+	}, "SELECT name, type, pk FROM pragma_table_info('pawl."+table+"') ORDER BY cid")
 	return out, err
 }
 
@@ -97,11 +101,11 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 			}
 			of := strings.NewReplacer("$row", row, "@clock", present).Replace
 			fmt.Fprintf(&body, "SELECT RAISE(ABORT, 'pawl: %s is being moved') WHERE %s;\n", table, of(refuse))
-			fmt.Fprintf(&body, "INSERT INTO relocation_changes (named, key) SELECT '%s', json_array(%s) WHERE %s;\n", table,
+			fmt.Fprintf(&body, "INSERT INTO pawl.relocation_changes (named, key) SELECT '%s', json_array(%s) WHERE %s;\n", table,
 				strings.Join(key, ", "), of(noted))
 		}
-		out = append(out, "DROP TRIGGER IF EXISTS moving_"+table+"_"+op, // that of an earlier move
-			fmt.Sprintf("CREATE TRIGGER moving_%s_%s AFTER %s ON %s\nBEGIN\n%sEND", table, op, op, table, &body))
+		out = append(out, "DROP TRIGGER IF EXISTS pawl.moving_"+table+"_"+op, // that of an earlier move
+			fmt.Sprintf("CREATE TRIGGER pawl.moving_%s_%s AFTER %s ON pawl.%s\nBEGIN\n%sEND", table, op, op, table, &body))
 	}
 	return out
 }

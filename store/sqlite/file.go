@@ -124,7 +124,8 @@ func isPawls(c *conn, path string) (bool, error) {
 	case id == applicationID:
 		return true, nil
 	case id != 0 || tables > 0:
-		return false, invalid("%s is another program's SQLite database: give Pawl a file of its own", path)
+		return false, invalid("%s is another program's SQLite database: give Pawl a file of its own, "+
+			"or its tables a prefix: sqlite:%s?prefix=pawl_", path, path)
 	}
 	return false, nil
 }

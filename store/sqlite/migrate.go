@@ -14,19 +14,27 @@ import (
 var migrations embed.FS
 
 // migrator is the common Migrator with classified errors.
-type migrator struct{ store.Migrator }
+type migrator struct {
+	store.Migrator
+	prefix string
+}
 
 func (d *db) migrator() store.Migrator {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		panic(err) // embedded at build time
 	}
-	return migrator{store.NewMigrator(migrationDB{d}, store.Rewritten(files, rewrite), "schema_migrations")}
+	return migrator{store.NewMigrator(migrationDB{d}, store.Rewritten(files, d.rewrite), d.prefix+"schema_migrations"), d.prefix}
 }
 
 // SQL returns exactly what migrating runs on a SQLite database for the migrations after
-// the given number. It needs no database.
-func SQL(from int64) (string, error) { return (&db{}).migrator().SQL(from) }
+// the given number, for tables with a prefix. It needs no database.
+func SQL(prefix string, from int64) (string, error) {
+	if err := checkPrefix(prefix); err != nil {
+		return "", err
+	}
+	return (&db{prefix: prefix, rewrite: rewriter(prefix)}).migrator().SQL(from)
+}
 
 // migrationDB implements store.MigrationDB.
 type migrationDB struct{ *db }
@@ -36,10 +44,10 @@ func (m migrationDB) Applied(ctx context.Context) (all []store.Migration, err er
 	err = m.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		var tables int64
 		if _, err := store.Row(ctx, tx, []any{&tables},
-			"SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"); err != nil || tables == 0 {
+			"SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'pawl.schema_migrations'"); err != nil || tables == 0 {
 			return err
 		}
-		rows, err := tx.Query(ctx, "SELECT id, description, executed_at, oldest FROM schema_migrations ORDER BY id")
+		rows, err := tx.Query(ctx, "SELECT id, description, executed_at, oldest FROM pawl.schema_migrations ORDER BY id")
 		if err != nil {
 			return err
 		}
@@ -59,7 +67,7 @@ func (m migrationDB) Applied(ctx context.Context) (all []store.Migration, err er
 // Apply implements store.MigrationDB, on a connection of its own. The connection is closed
 // afterwards, with its cache and everything that a script has set on it.
 func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
-	c, err := openConn(m.path, false, writerPragmas)
+	c, err := m.open(writerPragmas)
 	if err != nil {
 		return err
 	}
@@ -98,10 +106,10 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 }
 
 // SQL implements store.Migrator. From 0 on, it first marks the file as Pawl's, because
-// Open refuses other files.
+// Open refuses other files without a prefix.
 func (m migrator) SQL(from int64) (string, error) {
 	text, err := m.Migrator.SQL(from)
-	if err == nil && from <= 0 {
+	if err == nil && from <= 0 && m.prefix == "" {
 		text = fmt.Sprintf("PRAGMA application_id = %d;\nPRAGMA journal_mode = WAL;\n%s", applicationID, text)
 	}
 	return text, err

@@ -69,12 +69,13 @@ func Named(path string) (string, error) {
 }
 
 // markCopy makes a file that Backup has written a copy: no place is known to it.
-func markCopy(path string) error {
+func (d *db) markCopy(path string) error {
 	c, err := openConn(path, false, writerPragmas)
 	if err != nil {
 		return classify(err)
 	}
 	defer c.close()
-	err = c.script("DELETE FROM places; INSERT INTO places (kind, place, how, created_at) VALUES ('known', '{}', 'backup', 0)")
+	err = c.script(d.rewrite("DELETE FROM pawl.places;\n" +
+		"INSERT INTO pawl.places (kind, place, how, created_at) VALUES ('known', '{}', 'backup', 0)"))
 	return classify(err)
 }

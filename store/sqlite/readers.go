@@ -13,7 +13,7 @@ import (
 // readers is a bounded pool of connections that cannot write. The library's own pool opens
 // all its connections at once, keeps broken ones, and starts a goroutine for each use.
 type readers struct {
-	path  string
+	open  func() (*conn, error)
 	turns chan struct{} // one for each connection in use
 	idle  chan *conn
 	waits atomic.Int64 // calls that waited for a turn
@@ -22,8 +22,8 @@ type readers struct {
 	closed bool
 }
 
-func newReaders(path string, most int) *readers {
-	return &readers{path: path, turns: make(chan struct{}, most), idle: make(chan *conn, most)}
+func newReaders(open func() (*conn, error), most int) *readers {
+	return &readers{open: open, turns: make(chan struct{}, most), idle: make(chan *conn, most)}
 }
 
 func (r *readers) acquire(ctx context.Context) (*conn, error) {
@@ -52,7 +52,7 @@ func (r *readers) acquire(ctx context.Context) (*conn, error) {
 		return c, nil
 	default:
 	}
-	c, err := openConn(r.path, false, readerPragmas)
+	c, err := r.open()
 	if err != nil {
 		<-r.turns
 		return nil, classify(err)

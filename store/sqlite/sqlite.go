@@ -39,11 +39,17 @@ type Options struct {
 	// KeepMode leaves the permissions of the file and its log as they are. Otherwise those of
 	// group and others are removed if this user owns the file.
 	KeepMode bool
+	// Prefix begins the names of all tables, indexes, triggers and views of Pawl: they are in a file of
+	// the application, beside its own. Pawl then changes nothing else of the file, and KeepMode is
+	// implied. "" = the file is Pawl's.
+	Prefix string
 }
 
 // db implements store.DB.
 type db struct {
 	path    string
+	prefix  string
+	rewrite func(string) string
 	file    os.FileInfo // the file at path when it was opened
 	log     *slog.Logger
 	clock   *monotonicClock
@@ -72,25 +78,27 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		o.Log = slog.Default()
 	}
 	path, err := checkPath(path)
-	if err != nil {
+	if err = cmp.Or(err, checkPrefix(o.Prefix)); err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(path); o.Existing && (os.IsNotExist(err) || err == nil && info.Size() == 0) {
 		return nil, &pawl.Error{Code: pawl.CodeNotFound, Op: "open", Message: "there is no database " + path +
 			"; check its name, or create it with `pawl migrate up`"}
 	}
-	if err := cmp.Or(createFile(path), prepareFile(ctx, path)); err != nil {
+	d := &db{path: path, prefix: o.Prefix, rewrite: rewriter(o.Prefix), log: o.Log,
+		clock: newMonotonicClock(o.Clock, o.Log), wal: walLimit{bound: walBound, wait: walWait}}
+	if err := cmp.Or(createFile(path), d.prepareFile(ctx)); err != nil {
 		return nil, err
 	}
-	if !o.KeepMode {
+	if !o.KeepMode && o.Prefix == "" {
 		restrict(ctx, path, o.Log)
 	}
-	d := &db{path: path, log: o.Log, clock: newMonotonicClock(o.Clock, o.Log), wal: walLimit{bound: walBound, wait: walWait}}
-	d.writer.path, d.version.path = path, path
+	read := func() (*conn, error) { return d.open(readerPragmas) }
+	d.version.open = read
 	d.readers = map[store.Purpose]*readers{
-		store.Calls:      newReaders(path, max(4, 2*runtime.GOMAXPROCS(0))),
-		store.Heartbeats: newReaders(path, 1),
-		store.Background: newReaders(path, 2),
+		store.Calls:      newReaders(read, max(4, 2*runtime.GOMAXPROCS(0))),
+		store.Heartbeats: newReaders(read, 1),
+		store.Background: newReaders(read, 2),
 	}
 	d.dialect = d.capabilities(o.Clock)
 	if _, err = d.version.version(ctx); err == nil {
@@ -101,6 +109,15 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		return nil, classify(err)
 	}
 	return d, nil
+}
+
+// open opens a connection to the database.
+func (d *db) open(pragmas []string) (*conn, error) {
+	c, err := openConn(d.path, false, pragmas)
+	if err == nil {
+		c.rewrite = d.rewrite
+	}
+	return c, err
 }
 
 func (d *db) Dialect() *store.Dialect { return d.dialect }

@@ -21,32 +21,37 @@ import (
 // read first may not be able to write, which is answered with unavailable. now nil = the
 // machine's clock.
 func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
+	return wrap(sqlTx, now, rewrite)
+}
+
+func wrap(sqlTx *sql.Tx, now func() time.Time, rewrite func(string) string) store.Tx {
 	if now == nil {
 		now = clock.Now
 	}
-	return &wrapped{tx: sqlTx, clock: newMonotonicClock(now, nil), stmts: map[string]*sql.Stmt{}}
+	return &wrapped{tx: sqlTx, rewrite: rewrite, clock: newMonotonicClock(now, nil), stmts: map[string]*sql.Stmt{}}
 }
 
 // wrapAny is WrapTx for a value of any type. It returns nil when the value is no *sql.Tx.
-func wrapAny(tx any, now func() time.Time) store.Tx {
+func (d *db) wrapAny(tx any, now func() time.Time) store.Tx {
 	if t, ok := tx.(*sql.Tx); ok {
-		return WrapTx(t, now)
+		return wrap(t, now, d.rewrite)
 	}
 	return nil
 }
 
 type wrapped struct {
-	tx    *sql.Tx
-	clock *monotonicClock
-	now   int64
-	stmts map[string]*sql.Stmt // closed with the transaction
+	tx      *sql.Tx
+	rewrite func(string) string
+	clock   *monotonicClock
+	now     int64
+	stmts   map[string]*sql.Stmt // closed with the transaction
 }
 
 func (w *wrapped) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	if st, found := w.stmts[query]; found {
 		return st, nil
 	}
-	st, err := w.tx.PrepareContext(ctx, rewrite(query))
+	st, err := w.tx.PrepareContext(ctx, w.rewrite(query))
 	if err != nil {
 		return nil, classify(err)
 	}
@@ -70,7 +75,7 @@ func (w *wrapped) Exec(ctx context.Context, query string, args ...any) (int64, e
 // Query does not keep the statement, because its rows may still be read when the same text
 // is queried again.
 func (w *wrapped) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
-	rows, err := w.tx.QueryContext(ctx, rewrite(query), args...)
+	rows, err := w.tx.QueryContext(ctx, w.rewrite(query), args...)
 	if err != nil {
 		return nil, classify(err)
 	}

@@ -61,7 +61,7 @@ func (d *db) begin(ctx context.Context) (err error) {
 	}
 	w := &d.writer
 	if w.conn == nil {
-		if w.conn, err = openConn(w.path, false, writerPragmas); err != nil {
+		if w.conn, err = d.open(writerPragmas); err != nil {
 			return classify(err)
 		}
 		w.version, w.seen = 0, 0

@@ -19,8 +19,6 @@ const outcomeWait = time.Second
 // connection free runs at once, in its caller's goroutine. Other calls wait in order and
 // go into the next transaction together (see serveQueue).
 type writer struct {
-	path string
-
 	mu     sync.Mutex
 	taken  bool    // the connection is in use by a caller or by serveQueue
 	queue  []*call // the calls that wait for the connection

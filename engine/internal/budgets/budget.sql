@@ -196,6 +196,45 @@ GROUP BY r.agent
 ORDER BY charged DESC, r.agent
 LIMIT $3
 
+-- The type of the task that spent it.
+-- name: spending by type
+SELECT r.type, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT COALESCE((SELECT t.type FROM pawl.tasks t WHERE t.id = b.task_id), '') AS type, b.charged, 1 AS reservations
+  FROM pawl.budget_reservations b
+  WHERE b.budget_id = $1 AND b.period_number >= $2 AND b.state <> 0
+  UNION ALL
+  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.type
+ORDER BY charged DESC, r.type
+LIMIT $3
+
+-- name: spending by key
+SELECT r.key, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT key, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  UNION ALL
+  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.key
+ORDER BY charged DESC, r.key
+LIMIT $3
+
+-- By the number of the day since 1970, the newest first; $4 is the length of a day.
+-- name: spending by day
+SELECT CASE WHEN r.day < 0 THEN '' ELSE CAST(r.day AS text) END, CAST(SUM(r.charged) AS bigint), CAST(SUM(r.reservations) AS bigint)
+FROM (
+  SELECT ended_at / $4 AS day, charged, 1 AS reservations
+  FROM pawl.budget_reservations
+  WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  UNION ALL
+  SELECT -1, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+) r
+GROUP BY r.day
+ORDER BY r.day DESC
+LIMIT $3
+
 -- name: spent
 SELECT CAST(COALESCE(SUM(r.charged), 0) AS bigint)
 FROM (
@@ -222,7 +261,7 @@ WHERE id IN @list($1)
 INSERT INTO pawl.budget_totals (budget_id, namespace, period_number, agent, model, charged, reservations)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (budget_id, period_number, agent, model) DO UPDATE
-SET charged = budget_totals.charged + excluded.charged, reservations = budget_totals.reservations + excluded.reservations
+SET charged = pawl.budget_totals.charged + excluded.charged, reservations = pawl.budget_totals.reservations + excluded.reservations
 
 -- Each budget costs one look into the index.
 -- name: remove reservations without budget
@@ -330,13 +369,13 @@ LIMIT $3
 DELETE FROM pawl.budget_questions
 WHERE task_id = $1
   AND ($3 = 1
-    OR rejected_at <> (SELECT b.changed_at FROM pawl.budgets b WHERE b.id = budget_questions.budget_id)
-    OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = budget_questions.item_id AND i.state IN @list($2))
+    OR rejected_at <> (SELECT b.changed_at FROM pawl.budgets b WHERE b.id = pawl.budget_questions.budget_id)
+    OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = pawl.budget_questions.item_id AND i.state IN @list($2))
     OR EXISTS (
       SELECT 1
       FROM pawl.budget_reservations r
-      WHERE r.budget_id = budget_questions.budget_id AND r.item_id = budget_questions.item_id AND r.key = budget_questions.key
-        AND r.period_number >= budget_questions.period_number AND (r.state = 1 OR r.state = 0 AND r.amount >= budget_questions.amount)))
+      WHERE r.budget_id = pawl.budget_questions.budget_id AND r.item_id = pawl.budget_questions.item_id AND r.key = pawl.budget_questions.key
+        AND r.period_number >= pawl.budget_questions.period_number AND (r.state = 1 OR r.state = 0 AND r.amount >= pawl.budget_questions.amount)))
 
 -- name: question has askers
 SELECT 1

@@ -5,11 +5,15 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
+
+const day = 24 * time.Hour
 
 // BudgetSpending groups what was spent of a budget.
 func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl.BudgetSpendingFilter,
@@ -29,7 +33,11 @@ func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl
 	if _, err := store.Row(ctx, tx, []any{&out.Spent}, texts["spent"], b.ID, from); err != nil {
 		return out, err
 	}
-	rows, err := tx.Query(ctx, texts["spending by "+q.By], b.ID, from, q.Limit)
+	args := []any{b.ID, from, q.Limit}
+	if q.By == "day" {
+		args = append(args, day.Microseconds())
+	}
+	rows, err := tx.Query(ctx, texts["spending by "+q.By], args...)
 	if err != nil {
 		return out, err
 	}
@@ -38,6 +46,10 @@ func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl
 		var s pawl.SpendingItem
 		if err := rows.Scan(&s.Name, &s.Spent, &s.Reservations); err != nil {
 			return out, err
+		}
+		if q.By == "day" && s.Name != "" {
+			n, _ := strconv.ParseInt(s.Name, 10, 64) // the statement wrote it
+			s.Name = time.UnixMicro(n * day.Microseconds()).UTC().Format(time.DateOnly)
 		}
 		out.Items = append(out.Items, s)
 	}

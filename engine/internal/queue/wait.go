@@ -118,32 +118,39 @@ const (
 	retryPause     = 100 * time.Millisecond
 )
 
-// Try is a try to claim. woken is closed at the next notice of work. If it returns an
-// error and not done, it is tried again. It is tried again after the time in again too; 0 =
-// none is known.
-type Try = func(woken <-chan struct{}) (done bool, again time.Duration, err error)
+// Try is a try to claim. woken is closed at the next notice of work.
+type Try = func(woken <-chan struct{}) Tried
+
+// Tried is the outcome of a Try. If it has an error and is not done, it is tried again.
+type Tried struct {
+	Done  bool
+	Again time.Duration // it is tried again after this time, too; 0 = none is known
+	// Others reports that there may be work which the claim's own worker must not have.
+	Others bool
+	Err    error
+}
 
 // WhenWoken returns a Try that knows no time at which it may succeed.
 func WhenWoken(try func(woken <-chan struct{}) (done bool, err error)) Try {
-	return func(woken <-chan struct{}) (bool, time.Duration, error) {
+	return func(woken <-chan struct{}) Tried {
 		done, err := try(woken)
-		return done, 0, err
+		return Tried{Done: done, Err: err}
 	}
 }
 
 // Wait calls try until it is done: at once, at each notice about the namespace, and once
 // more at the deadline. It returns the last error. Notices may be lost, and transactions
 // of the caller's own send none. So one of the claims that wait for the same work (key)
-// also polls, unless the hub detects every commit.
+// also polls, unless the hub detects every commit. What its worker must not have, the others try.
 func (q *Queues) Wait(ctx context.Context, namespace, key string, wait time.Duration, try Try) error {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	hub, p, polls := q.options.Hub, q.waits.join(key), false
 	defer func() { q.waits.leave(key, p, polls) }()
 	woken := q.Next(namespace)
-	done, known, err := try(woken)
-	if done {
-		return err
+	was := try(woken)
+	if was.Done {
+		return was.Err
 	}
 	defer hub.Attend()()
 	var tick, again <-chan time.Time
@@ -151,37 +158,36 @@ func (q *Queues) Wait(ctx context.Context, namespace, key string, wait time.Dura
 	if hub.Listening() {
 		pause = pollPauseHears
 	}
-	for !done {
+	for !was.Done {
 		switch {
-		case err != nil && again == nil:
+		case was.Err != nil && again == nil:
 			again = time.After(retryPause + rand.N(retryPause))
-		case known > 0:
-			again, known = time.After(known), 0
+		case was.Again > 0:
+			again, was.Again = time.After(was.Again), 0
 		}
 		select {
 		case <-again:
 			again, woken = nil, q.Next(namespace)
-			done, known, err = try(woken)
+			was = try(woken)
 		case <-p.free:
 			polls, tick = true, time.After(pause)
 		case <-woken:
 			woken = q.Next(namespace)
-			done, known, err = try(woken)
+			was = try(woken)
 		case <-tick:
 			if !hub.Complete() {
 				pause = min(2*pause, q.options.PollInterval)
 				woken = q.Next(namespace)
-				if done, known, err = try(woken); done && err == nil {
+				if was = try(woken); was.Err == nil && (was.Done || was.Others) {
 					hub.Wake(watch.Work(namespace)) // no notice has reached the other claims
 				}
 			}
 			tick = time.After(pause + rand.N(pause/2))
 		case <-deadline.C:
-			_, _, err = try(woken)
-			return err
+			return try(woken).Err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return err
+	return was.Err
 }

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl/internal/watch"
 )
@@ -67,5 +69,36 @@ func TestOneOfThoseWhoWaitPolls(t *testing.T) {
 	}
 	if d := w.join("same"); !takes(d) {
 		t.Error("nobody looks after all have left")
+	}
+}
+
+// Work that has no notice, and that the polling claim's own worker must not have, is tried by the
+// other claims that wait.
+func TestOthersTryWhatTheOneThatPollsMustNotHave(t *testing.T) {
+	q := New(Options{Hub: watch.New(watch.Options{}), PollInterval: 20 * time.Millisecond})
+	defer q.options.Hub.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	polls, ended := make(chan struct{}, 1000), make(chan error, 1)
+	full, stop := context.WithCancel(ctx)
+	go func() {
+		ended <- q.Wait(full, "n", "same", time.Hour, func(<-chan struct{}) Tried {
+			select {
+			case polls <- struct{}{}:
+			default:
+			}
+			return Tried{Others: true}
+		})
+	}()
+	<-polls
+	<-polls // it is the one that polls
+	tries := 0
+	err := q.Wait(ctx, "n", "same", time.Hour, func(<-chan struct{}) Tried {
+		tries++
+		return Tried{Done: tries == 2}
+	})
+	stop()
+	if <-ended; err != nil {
+		t.Errorf("after %d tries: %v", tries, err)
 	}
 }

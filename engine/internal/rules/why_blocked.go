@@ -117,6 +117,9 @@ func (f *WhyFacts) limited(e *Explanation) {
 			return
 		}
 		e.Detail += " It is claimed when one of these leases ends, in its turn. A higher limit lets it start at once."
+		if h := e.Holder; h != nil {
+			e.Detail += " If " + h.WorkerID + " hangs, end its lease: `" + f.command("item revoke-lease", nil, h.ItemID) + "`."
+		}
 		e.Detail = strings.TrimPrefix(e.Detail, " ")
 		e.Command = f.command("queue set", []string{flag + "concurrency", strconv.Itoa(*concurrency + 1)}, typ)
 	case b.Reason == pawl.BlockedByRate && rate != nil:

@@ -120,15 +120,8 @@ func (r *Schedules) attempt(ctx context.Context, c *candidate, tick int64) (atte
 	return a, nil
 }
 
-// failureText returns an error as a pawl.Failure.
-func failureText(err error) store.Text {
-	f := pawl.Failure{Code: string(pawl.CodeOf(err)), Message: err.Error()}
-	var e *pawl.Error
-	if errors.As(err, &e) && e.Message != "" && len(e.Fields) == 0 {
-		f.Message = e.Message
-	}
-	return store.Text(rules.Encode(f))
-}
+// failureText returns an error as a pawl.Failure, as JSON.
+func failureText(err error) store.Text { return store.Text(rules.Encode(pawl.FailureOf(err))) }
 
 // needsVerbs reports whether the tasks of a candidate are made or cancelled by verbs, and not
 // by the round's own transaction alone. live says that an earlier task has not ended.

@@ -1,4 +1,4 @@
-"""A process of agents that pay. First each dies in a process of its own, at its point; then one worker goes on with all."""
+"""Agents that pay. First each dies in a process of its own, at its point; then one worker goes on with all."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def pydantic_ai(ctx: pawl.AsyncContext, job: dict[str, Any]) -> str:
             return ModelResponse(parts=[TextPart("paid")])
         return ModelResponse(parts=[ToolCallPart("pay_order", {}, tool_call_id="p1")])
 
-    agent = Agent(FunctionModel(answer), name="payer")
+    agent = Agent(FunctionModel(answer), name="payer", capabilities=[pawl.pydantic_ai.PawlDurability()])
 
     @agent.tool_plain
     async def pay_order() -> str:

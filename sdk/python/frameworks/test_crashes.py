@@ -143,4 +143,6 @@ def test_agents_that_die_pay_once(bank: Bank, tmp_path: Path, kind: str, which: 
             was = "effect_unknown" in [e["event"] for e in client.list_events(task=task["id"])]
             assert was == undecidable, run
             unknown += was
-        print(f"{len(runs)} agents died: {len(runs)} payments = effects done; {unknown} were unknown, all that cannot be told")
+        print(
+            f"{len(runs)} agents died: {len(runs)} payments = effects done; {unknown} were unknown, all that cannot be told"
+        )

@@ -29,7 +29,7 @@ SNIPPETS = snippets(FOLDER / "README.md")
 
 
 def test_the_readme_runs(shared: pawl.testing.Server, client: pawl.Client, tmp_path: Path) -> None:
-    assert len(SNIPPETS) == 12
+    assert len(SNIPPETS) == 14
     for n, text in enumerate(SNIPPETS):
         if "pydantic_ai" in text and importlib.util.find_spec("pydantic_ai") is None:
             continue  # on Python 3.10, for which it has no version

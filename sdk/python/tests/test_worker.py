@@ -377,6 +377,8 @@ def test_results_that_want_acceptance_are_submitted(shared: Server, client: pawl
     assert "submitted" in [e["event"] for e in client.task_events(good["id"])]
     [item] = client.task_items(bad["id"])
     assert (item["state"], error_of(item)["code"]) == ("failed", "invalid_result")
+    assert error_of(item)["message"] == "the result was refused: /result: does not fit"  # which quotes nothing
+    assert error_of(item)["detail"] == {"errors": [{"pointer": "/result/ok", "message": "is required"}]}
 
 
 def test_handlers_run_at_the_same_time(shared: Server, client: pawl.Client, kind: str) -> None:

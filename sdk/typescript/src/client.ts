@@ -1,4 +1,4 @@
-import createClient, { type Client } from "openapi-fetch";
+import createClient, { type Client, type FetchResponse, type MaybeOptionalInit, type ParseAs } from "openapi-fetch";
 import { setTimeout as pause } from "node:timers/promises";
 import type { components, paths } from "./openapi.ts";
 import { resultOf, waitFor, type TaskRef, type WaitOptions } from "./outcome.ts";
@@ -11,8 +11,32 @@ export type Lease = Schemas["Lease"];
 export type Message = Schemas["Message"];
 export type Problem = Schemas["Problem"];
 
+type Method = "get" | "put" | "post" | "delete" | "head";
+type PathsOf<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, { responses: unknown }> ? P : never }[keyof paths];
+type Operation<P extends keyof paths, M extends Method> = Extract<paths[P][M], { responses: unknown }>;
+type Init<P extends keyof paths, M extends Method> = MaybeOptionalInit<paths[P], M>;
+
+/** A call with typed path, options and answer. Members that the server does not know are refused, at every depth. */
+interface Call<M extends Method> {
+  /** An answer that is not read as JSON. */
+  <P extends PathsOf<M>, I extends Init<P, M> & { parseAs: ParseAs }>(
+    path: P,
+    init: I,
+  ): Promise<FetchResponse<Operation<P, M>, I, `${string}/${string}`>>;
+  <P extends PathsOf<M>>(
+    path: P,
+    ...init: undefined extends Init<P, M> ? [init?: Init<P, M>] : [init: Init<P, M>]
+  ): Promise<FetchResponse<Operation<P, M>, {}, `${string}/${string}`>>;
+}
+
 /** Every call that the server describes, by method and path. */
-export type PawlCalls = Client<paths>;
+export interface PawlCalls extends Omit<Client<paths>, Uppercase<Method>> {
+  GET: Call<"get">;
+  PUT: Call<"put">;
+  POST: Call<"post">;
+  DELETE: Call<"delete">;
+  HEAD: Call<"head">;
+}
 
 /** A client: every call of the server, and the waits for results. */
 export interface Pawl extends PawlCalls {
@@ -46,6 +70,7 @@ export interface PawlOptions {
 
 /** A client of the server at a URL, such as http://127.0.0.1:7033. */
 export function pawl(url: string, options: PawlOptions = {}): Pawl {
+  if (!options.fetch && !/^https?:\/\//i.test(url)) throw new TypeError(`${JSON.stringify(url)} is no http URL, such as http://127.0.0.1:7033`);
   const headers: Record<string, string> = {};
   if (options.key) headers["Authorization"] = `Bearer ${options.key}`;
   if (options.namespace) headers["Pawl-Namespace"] = encodeURIComponent(options.namespace);
@@ -61,6 +86,11 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
     async onRequest({ request }) {
       await lookedFor;
       for (const [name, value] of Object.entries(traceHeaders())) if (!request.headers.has(name)) request.headers.set(name, value);
+    },
+    onError({ error, request }) {
+      if (!(error instanceof TypeError) || request.signal.aborted) return;
+      const cause = error.cause as { code?: string; message?: string } | undefined;
+      return new TypeError(`the server at ${new URL(request.url).origin} does not answer: ${cause?.code ?? cause?.message ?? error.message}`, { cause });
     },
   });
   return client;

@@ -6,7 +6,7 @@ import { Suspended, type Suspension } from "./waits.ts";
 /** What an item came to. */
 export type Outcome =
   | { verb: "complete" | "submit"; result: unknown }
-  | { verb: "fail"; error: { code?: string; message: string }; retryable: boolean; retry_after_ms?: number }
+  | { verb: "fail"; error: { code?: string; message: string; detail?: unknown }; retryable: boolean; retry_after_ms?: number }
   | ({ verb: "suspend" } & Suspension)
   | { verb: "release" };
 
@@ -36,8 +36,8 @@ export function resultOf(result: unknown): Outcome {
   }
 }
 
-function unfit(message: string): Outcome {
-  return { verb: "fail", error: { code: "invalid_result", message }, retryable: false };
+function unfit(message: string, detail?: unknown): Outcome {
+  return { verb: "fail", error: { code: "invalid_result", message, ...(detail ? { detail } : {}) }, retryable: false };
 }
 
 /**
@@ -86,6 +86,8 @@ function insteadOf(outcome: Outcome, error: unknown): Outcome | undefined {
   if (outcome.verb === "complete" && code === "conflict" && problem.allowed?.includes("submit")) return { ...outcome, verb: "submit" };
   if (problem.reason === "effect_open") return failureOf(error); // the next attempt decides about the effect
   if (code !== "invalid" && code !== "too_large") return undefined;
-  const where = problem.errors?.map((e) => `${e.pointer}: ${e.message}`).join("; ");
-  return unfit(`the result was refused: ${where || problem.detail}`);
+  // The errors quote the result, and all who read the item see the message: the detail has them.
+  const places = new Set(problem.errors?.map((e) => e.pointer.split("/").slice(0, 2).join("/")));
+  const where = [...places].map((place) => `${place}: does not fit`).join("; ");
+  return unfit(`the result was refused: ${where || problem.detail}`, where ? { errors: problem.errors } : undefined);
 }

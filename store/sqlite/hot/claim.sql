@@ -25,12 +25,12 @@ WHERE queue_id = @unlimited($1) AND rank = $2 AND item_id = $3
 RETURNING rank, @priority_of(rank, item_id), item_id, task_id, @columns(carried), started_at, since, error,
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
-  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),
-  (SELECT t.forked_at > 0 FROM pawl.tasks t WHERE t.id = ready.task_id),
+  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = pawl.ready.task_id),
+  (SELECT t.forked_at > 0 FROM pawl.tasks t WHERE t.id = pawl.ready.task_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
-   WHERE m.item_id = ready.item_id AND m.state IN ('streaming', 'stopped')
+   WHERE m.item_id = pawl.ready.item_id AND m.state IN ('streaming', 'stopped')
    ORDER BY m.state DESC, m.id DESC
    LIMIT 1)
 
@@ -41,12 +41,12 @@ WHERE queue_id = @claimable($1) AND rank = $2 AND item_id = $3
 RETURNING rank, @priority_of(rank, item_id), item_id, task_id, @columns(carried), started_at, since, error,
   CASE WHEN solo <> 1 THEN (SELECT w.key FROM pawl.items w WHERE w.id = item_id) END,
   CASE solo WHEN 1 THEN (SELECT t.input FROM pawl.tasks t WHERE t.id = item_id) ELSE (SELECT w.input FROM pawl.items w WHERE w.id = item_id) END,
-  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = ready.task_id),
-  (SELECT t.forked_at > 0 FROM pawl.tasks t WHERE t.id = ready.task_id),
+  (SELECT t.trace_parent FROM pawl.tasks t WHERE t.id = pawl.ready.task_id),
+  (SELECT t.forked_at > 0 FROM pawl.tasks t WHERE t.id = pawl.ready.task_id),
   CASE WHEN rework > 0 THEN (SELECT w.reasons FROM pawl.all_items w WHERE w.id = item_id) END,
   (SELECT m.state || ' ' || m.id || ' ' || m.chunks || ' ' || m.step_number
    FROM pawl.messages m
-   WHERE m.item_id = ready.item_id AND m.state IN ('streaming', 'stopped')
+   WHERE m.item_id = pawl.ready.item_id AND m.state IN ('streaming', 'stopped')
    ORDER BY m.state DESC, m.id DESC
    LIMIT 1)
 

@@ -11,36 +11,36 @@
 
 -- Names of actors and workers. Other tables have the number; statements look it up.
 -- Rows are never changed and never removed. Number 0 is the actor system.
-CREATE TABLE actors (
+CREATE TABLE pawl.actors (
   id   INTEGER PRIMARY KEY,
   kind TEXT NOT NULL CHECK (kind IN ('user', 'agent', 'worker', 'system', 'api')),
   name TEXT NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX actors_by_name ON actors (kind, name);
-INSERT INTO actors (id, kind, name) VALUES (0, 'system', '');
+CREATE UNIQUE INDEX pawl.actors_by_name ON pawl.actors (kind, name);
+INSERT INTO pawl.actors (id, kind, name) VALUES (0, 'system', '');
 
 -- Every type in every namespace that has or had items. Other tables have the number.
 -- Names and numbers are never changed, and rows never removed.
-CREATE TABLE queues (
+CREATE TABLE pawl.queues (
   id        INTEGER PRIMARY KEY,
   namespace TEXT NOT NULL CHECK (namespace <> ''),
   type      TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
   -- Since when nothing is claimed from it; NULL = it is not paused.
   paused_at INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX queues_by_name ON queues (namespace, type);
-CREATE INDEX queues_by_number ON queues (namespace, id);
-CREATE INDEX queues_paused ON queues (namespace, type) WHERE paused_at IS NOT NULL;
+CREATE UNIQUE INDEX pawl.queues_by_name ON pawl.queues (namespace, type);
+CREATE INDEX pawl.queues_by_number ON pawl.queues (namespace, id);
+CREATE INDEX pawl.queues_paused ON pawl.queues (namespace, type) WHERE paused_at IS NOT NULL;
 
 -- The namespaces from which nothing is claimed, with the time since when.
-CREATE TABLE paused_namespaces (
+CREATE TABLE pawl.paused_namespaces (
   namespace TEXT PRIMARY KEY,
   paused_at INTEGER NOT NULL
 ) STRICT;
 
 -- A large value is among the last columns of its table: SQLite reads all of its pages to get
 -- at a column behind it.
-CREATE TABLE tasks (
+CREATE TABLE pawl.tasks (
   id                BLOB PRIMARY KEY,
   namespace         TEXT NOT NULL CHECK (namespace <> ''),
   type              TEXT NOT NULL CHECK (length(type) BETWEEN 1 AND 120),
@@ -68,16 +68,16 @@ CREATE TABLE tasks (
   payload           TEXT,
   input             TEXT
 ) STRICT;
-CREATE UNIQUE INDEX tasks_one_per_input ON tasks (namespace, type, input_hash) WHERE dedupes = 1;
-CREATE INDEX tasks_of_namespace ON tasks (namespace, id);
-CREATE INDEX tasks_by_requester ON tasks (namespace, requested_by_id, id) WHERE requested_by_id IS NOT NULL;
-CREATE INDEX tasks_by_input ON tasks (namespace, input_hash, id) WHERE input_hash IS NOT NULL;
-CREATE INDEX tasks_by_priority ON tasks (namespace, priority, id) WHERE priority <> 0;
+CREATE UNIQUE INDEX pawl.tasks_one_per_input ON pawl.tasks (namespace, type, input_hash) WHERE dedupes = 1;
+CREATE INDEX pawl.tasks_of_namespace ON pawl.tasks (namespace, id);
+CREATE INDEX pawl.tasks_by_requester ON pawl.tasks (namespace, requested_by_id, id) WHERE requested_by_id IS NOT NULL;
+CREATE INDEX pawl.tasks_by_input ON pawl.tasks (namespace, input_hash, id) WHERE input_hash IS NOT NULL;
+CREATE INDEX pawl.tasks_by_priority ON pawl.tasks (namespace, priority, id) WHERE priority <> 0;
 
 -- Counters and decisions of a task. A task of one item has no row until it has
 -- a checkpoint, a retry, a burial or a decision; until then its item's place is
 -- its state, and its version is read off it.
-CREATE TABLE task_counters (
+CREATE TABLE pawl.task_counters (
   task_id            BLOB PRIMARY KEY,
   namespace          TEXT NOT NULL,
   state              TEXT NOT NULL DEFAULT 'open' CHECK (instr('[open][submitted][approved][applied][completed][rejected][failed][dead_lettered][cancelled]', '[' || state || ']') > 0),
@@ -108,13 +108,13 @@ CREATE TABLE task_counters (
   -- The type says that failed items do not count when the task settles.
   ignores_failures   INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX task_counters_todo ON task_counters (task_id) WHERE todo = 1;
-CREATE INDEX task_counters_decide_by ON task_counters (decide_by) WHERE decide_by IS NOT NULL;
-CREATE INDEX task_counters_failing ON task_counters (task_id) WHERE state = 'open' AND failed > 0;
-CREATE INDEX task_counters_by_state ON task_counters (state, task_id) WHERE state <> 'completed';
+CREATE INDEX pawl.task_counters_todo ON pawl.task_counters (task_id) WHERE todo = 1;
+CREATE INDEX pawl.task_counters_decide_by ON pawl.task_counters (decide_by) WHERE decide_by IS NOT NULL;
+CREATE INDEX pawl.task_counters_failing ON pawl.task_counters (task_id) WHERE state = 'open' AND failed > 0;
+CREATE INDEX pawl.task_counters_by_state ON pawl.task_counters (state, task_id) WHERE state <> 'completed';
 
 -- The items of tasks of many, and all items that plan and apply. all_items has every item.
-CREATE TABLE items (
+CREATE TABLE pawl.items (
   id             BLOB PRIMARY KEY,
   namespace      TEXT NOT NULL,
   queue_id       INTEGER NOT NULL,
@@ -133,19 +133,19 @@ CREATE TABLE items (
   reasons        TEXT,
   input          TEXT NOT NULL
 ) STRICT;
-CREATE INDEX items_of_task ON items (task_id, position);
+CREATE INDEX pawl.items_of_task ON pawl.items (task_id, position);
 
 -- needs_id must complete before item_id may run. Written with the items.
-CREATE TABLE item_deps (
+CREATE TABLE pawl.item_deps (
   needs_id BLOB NOT NULL,
   item_id  BLOB NOT NULL,
   PRIMARY KEY (needs_id, item_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX item_deps_of_item ON item_deps (item_id);
+CREATE INDEX pawl.item_deps_of_item ON pawl.item_deps (item_id);
 
 -- Claimable, in claim order. rank = -2 * priority, + 1 when fresh: what comes
 -- back goes before what is new. Inserted and deleted, never updated.
-CREATE TABLE ready (
+CREATE TABLE pawl.ready (
   queue_id     INTEGER NOT NULL,
   rank         INTEGER NOT NULL,
   item_id      BLOB NOT NULL,
@@ -165,9 +165,9 @@ CREATE TABLE ready (
   error        TEXT,
   PRIMARY KEY (queue_id, rank, item_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX ready_failures ON ready (task_id) WHERE failures > 0;
+CREATE INDEX pawl.ready_failures ON pawl.ready (task_id) WHERE failures > 0;
 
-CREATE TABLE scheduled (
+CREATE TABLE pawl.scheduled (
   item_id      BLOB PRIMARY KEY,
   queue_id     INTEGER NOT NULL,
   task_id      BLOB NOT NULL,
@@ -187,11 +187,11 @@ CREATE TABLE scheduled (
   since        INTEGER,
   error        TEXT
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX scheduled_due ON scheduled (run_at);
-CREATE INDEX scheduled_failures ON scheduled (task_id) WHERE failures > 0;
-CREATE INDEX scheduled_of_task ON scheduled (task_id);
+CREATE INDEX pawl.scheduled_due ON pawl.scheduled (run_at);
+CREATE INDEX pawl.scheduled_failures ON pawl.scheduled (task_id) WHERE failures > 0;
+CREATE INDEX pawl.scheduled_of_task ON pawl.scheduled (task_id);
 
-CREATE TABLE waiting (
+CREATE TABLE pawl.waiting (
   item_id      BLOB PRIMARY KEY,
   queue_id     INTEGER NOT NULL,
   task_id      BLOB NOT NULL,
@@ -215,15 +215,15 @@ CREATE TABLE waiting (
   since        INTEGER,
   error        TEXT
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX waiting_ready ON waiting (item_id) WHERE needs = 0 AND until IS NULL AND signal IS NULL;
-CREATE INDEX waiting_broken ON waiting (item_id) WHERE broken > 0;
-CREATE INDEX waiting_signal ON waiting (signal, COALESCE(signal_key, ''), item_id) WHERE signal IS NOT NULL;
-CREATE INDEX waiting_failures ON waiting (task_id) WHERE failures > 0;
-CREATE INDEX waiting_of_task ON waiting (task_id);
-CREATE INDEX waiting_until ON waiting (until) WHERE until IS NOT NULL AND needs = 0;
+CREATE INDEX pawl.waiting_ready ON pawl.waiting (item_id) WHERE needs = 0 AND until IS NULL AND signal IS NULL;
+CREATE INDEX pawl.waiting_broken ON pawl.waiting (item_id) WHERE broken > 0;
+CREATE INDEX pawl.waiting_signal ON pawl.waiting (signal, COALESCE(signal_key, ''), item_id) WHERE signal IS NOT NULL;
+CREATE INDEX pawl.waiting_failures ON pawl.waiting (task_id) WHERE failures > 0;
+CREATE INDEX pawl.waiting_of_task ON pawl.waiting (task_id);
+CREATE INDEX pawl.waiting_until ON pawl.waiting (until) WHERE until IS NOT NULL AND needs = 0;
 
 -- Held by a worker. The fence: (worker, attempt) and lease_expires_at.
-CREATE TABLE leases (
+CREATE TABLE pawl.leases (
   item_id          BLOB PRIMARY KEY,
   namespace        TEXT NOT NULL,
   queue_id         INTEGER NOT NULL,
@@ -254,10 +254,10 @@ CREATE TABLE leases (
   -- The messages of the item that were stopped, for its holder to learn.
   stopped          TEXT
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX leases_failures ON leases (task_id) WHERE failures > 0;
+CREATE INDEX pawl.leases_failures ON pawl.leases (task_id) WHERE failures > 0;
 
 -- Out of work, not at an end: an operator or an approver may move it on.
-CREATE TABLE parked_items (
+CREATE TABLE pawl.parked_items (
   item_id          BLOB PRIMARY KEY,
   queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
@@ -285,13 +285,13 @@ CREATE TABLE parked_items (
   result           TEXT,
   assembled_result TEXT
 ) STRICT;
-CREATE INDEX parked_items_by_state ON parked_items (state, since);
-CREATE INDEX parked_items_for_others ON parked_items (item_id) WHERE state = @state(failed) AND left_by = 'dependency';
-CREATE INDEX parked_items_failures ON parked_items (task_id) WHERE failures > 0;
-CREATE INDEX parked_items_errors ON parked_items (task_id, since) WHERE error IS NOT NULL;
+CREATE INDEX pawl.parked_items_by_state ON pawl.parked_items (state, since);
+CREATE INDEX pawl.parked_items_for_others ON pawl.parked_items (item_id) WHERE state = @state(failed) AND left_by = 'dependency';
+CREATE INDEX pawl.parked_items_failures ON pawl.parked_items (task_id) WHERE failures > 0;
+CREATE INDEX pawl.parked_items_errors ON pawl.parked_items (task_id, since) WHERE error IS NOT NULL;
 
 -- Ends. Insert only.
-CREATE TABLE finished_items (
+CREATE TABLE pawl.finished_items (
   item_id          BLOB PRIMARY KEY,
   queue_id         INTEGER NOT NULL,
   task_id          BLOB NOT NULL,
@@ -309,10 +309,10 @@ CREATE TABLE finished_items (
   result           TEXT,
   assembled_result TEXT
 ) STRICT;
-CREATE INDEX finished_items_failures ON finished_items (task_id) WHERE failures > 0;
-CREATE INDEX finished_items_not_completed ON finished_items (state, task_id) WHERE state <> @state(completed);
+CREATE INDEX pawl.finished_items_failures ON pawl.finished_items (task_id) WHERE failures > 0;
+CREATE INDEX pawl.finished_items_not_completed ON pawl.finished_items (state, task_id) WHERE state <> @state(completed);
 
-CREATE TABLE item_parts (
+CREATE TABLE pawl.item_parts (
   id                   TEXT PRIMARY KEY,
   namespace            TEXT NOT NULL,
   item_id              BLOB NOT NULL,
@@ -330,10 +330,10 @@ CREATE TABLE item_parts (
   superseded_at        INTEGER,
   payload              TEXT NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX item_parts_live ON item_parts (item_id, part_key, COALESCE(seq, -1)) WHERE superseded_at IS NULL;
-CREATE INDEX item_parts_by_status ON item_parts (item_id, status);
+CREATE UNIQUE INDEX pawl.item_parts_live ON pawl.item_parts (item_id, part_key, COALESCE(seq, -1)) WHERE superseded_at IS NULL;
+CREATE INDEX pawl.item_parts_by_status ON pawl.item_parts (item_id, status);
 
-CREATE TABLE checkpoints (
+CREATE TABLE pawl.checkpoints (
   id         TEXT PRIMARY KEY,
   namespace  TEXT NOT NULL,
   task_id    BLOB NOT NULL,
@@ -351,12 +351,12 @@ CREATE TABLE checkpoints (
   created_at INTEGER NOT NULL,
   CHECK (snapshot IS NOT NULL OR said IS NOT NULL OR blob IS NOT NULL)
 ) STRICT;
-CREATE INDEX checkpoints_of_blob ON checkpoints (blob) WHERE blob IS NOT NULL;
-CREATE UNIQUE INDEX checkpoints_in_order ON checkpoints (task_id, seq);
-CREATE INDEX checkpoints_of_item ON checkpoints (item_id, seq) WHERE item_id IS NOT NULL;
-CREATE INDEX checkpoints_of_namespace ON checkpoints (namespace, id);
+CREATE INDEX pawl.checkpoints_of_blob ON pawl.checkpoints (blob) WHERE blob IS NOT NULL;
+CREATE UNIQUE INDEX pawl.checkpoints_in_order ON pawl.checkpoints (task_id, seq);
+CREATE INDEX pawl.checkpoints_of_item ON pawl.checkpoints (item_id, seq) WHERE item_id IS NOT NULL;
+CREATE INDEX pawl.checkpoints_of_namespace ON pawl.checkpoints (namespace, id);
 
-CREATE TABLE blobs (
+CREATE TABLE pawl.blobs (
   namespace TEXT NOT NULL,
   address   BLOB NOT NULL,
   base      BLOB,
@@ -367,12 +367,12 @@ CREATE TABLE blobs (
   body      BLOB NOT NULL, -- last: the other columns are read without it
   PRIMARY KEY (namespace, address)
 ) STRICT;
-CREATE INDEX blobs_by_base ON blobs (namespace, base) WHERE base IS NOT NULL;
+CREATE INDEX pawl.blobs_by_base ON pawl.blobs (namespace, base) WHERE base IS NOT NULL;
 
 -- Bytes that callers upload. An upload is the stored object, with a key of its own; an
 -- uploaded blob is what readers find by its address, the SHA-256 of all bytes. State 0 = it
 -- is being written, 1 = stored, 2 = being removed.
-CREATE TABLE uploads (
+CREATE TABLE pawl.uploads (
   id        TEXT PRIMARY KEY,
   namespace TEXT NOT NULL,
   place     TEXT NOT NULL,
@@ -381,28 +381,28 @@ CREATE TABLE uploads (
   used_at   INTEGER NOT NULL,
   CONSTRAINT uploads_state CHECK (state BETWEEN 0 AND 2)
 ) STRICT;
-CREATE INDEX uploads_to_remove ON uploads (used_at) WHERE state <> 1;
-CREATE INDEX uploads_by_place ON uploads (place) WHERE place <> '';
+CREATE INDEX pawl.uploads_to_remove ON pawl.uploads (used_at) WHERE state <> 1;
+CREATE INDEX pawl.uploads_by_place ON pawl.uploads (place) WHERE place <> '';
 
-CREATE TABLE upload_pieces (
-  upload_id TEXT NOT NULL REFERENCES uploads (id) ON DELETE CASCADE,
+CREATE TABLE pawl.upload_pieces (
+  upload_id TEXT NOT NULL REFERENCES pawl.uploads (id) ON DELETE CASCADE,
   number    INTEGER NOT NULL,
   body      BLOB NOT NULL,
   PRIMARY KEY (upload_id, number)
 ) STRICT;
 
-CREATE TABLE uploaded_blobs (
+CREATE TABLE pawl.uploaded_blobs (
   namespace TEXT NOT NULL,
   address   BLOB NOT NULL,
   upload_id TEXT NOT NULL,
   used_at   INTEGER NOT NULL,
   PRIMARY KEY (namespace, address)
 ) STRICT;
-CREATE UNIQUE INDEX uploaded_blobs_of_upload ON uploaded_blobs (upload_id);
+CREATE UNIQUE INDEX pawl.uploaded_blobs_of_upload ON pawl.uploaded_blobs (upload_id);
 
 -- Tasks whose values refer to an uploaded blob. A row is written before the value, and
 -- removed with the blob when neither the task nor its archive exists any more.
-CREATE TABLE blob_refs (
+CREATE TABLE pawl.blob_refs (
   namespace  TEXT NOT NULL,
   address    BLOB NOT NULL,
   task_id    BLOB NOT NULL,
@@ -413,7 +413,7 @@ CREATE TABLE blob_refs (
 -- What an event may say: its name, whose it is (a task's, an item's, or that of an item
 -- that was then the only one of its task) and the states that it changed. Each has a number
 -- for ever, and an event stores that number.
-CREATE TABLE moves (
+CREATE TABLE pawl.moves (
   code       INTEGER PRIMARY KEY,
   class      TEXT NOT NULL CHECK (class IN ('task', 'item', 'only')),
   event      TEXT NOT NULL,
@@ -423,7 +423,7 @@ CREATE TABLE moves (
   task_to    TEXT
 ) STRICT;
 -- generated: the codes of events
-INSERT INTO moves (code, class, event, from_state, to_state, task_from, task_to)
+INSERT INTO pawl.moves (code, class, event, from_state, to_state, task_from, task_to)
 VALUES
   (1, 'task', 'proposed', NULL, 'open', NULL, NULL),
   (2, 'task', 'submitted', 'open', 'submitted', NULL, NULL),
@@ -571,7 +571,7 @@ VALUES
   (144, 'task', 'escalated', NULL, NULL, NULL, NULL);
 -- end of what is generated
 
-CREATE TABLE task_events (
+CREATE TABLE pawl.task_events (
   id           INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
   namespace    TEXT NOT NULL,
   task_id      BLOB NOT NULL,
@@ -588,20 +588,20 @@ CREATE TABLE task_events (
   key_id       TEXT,
   CONSTRAINT task_events_move CHECK (move BETWEEN 1 AND 144)
 ) STRICT;
-CREATE INDEX task_events_of_task ON task_events (task_id, id);
-CREATE INDEX task_events_since ON task_events (created_at);
+CREATE INDEX pawl.task_events_of_task ON pawl.task_events (task_id, id);
+CREATE INDEX pawl.task_events_since ON pawl.task_events (created_at);
 
-CREATE TABLE task_results (
+CREATE TABLE pawl.task_results (
   task_id    BLOB PRIMARY KEY,
   namespace  TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   payload    TEXT NOT NULL
 ) STRICT;
 
-CREATE TABLE provenances (
+CREATE TABLE pawl.provenances (
   id                  TEXT PRIMARY KEY,
   namespace           TEXT NOT NULL,
-  task_id             BLOB REFERENCES tasks (id) ON DELETE CASCADE,
+  task_id             BLOB REFERENCES pawl.tasks (id) ON DELETE CASCADE,
   item_id             BLOB,
   verb                TEXT NOT NULL,
   scope               TEXT,
@@ -616,12 +616,12 @@ CREATE TABLE provenances (
   attempt             INTEGER,
   event_id            INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX provenances_one_per_key ON provenances (namespace, scope, idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX provenances_of_task ON provenances (task_id);
-CREATE INDEX provenances_of_item ON provenances (item_id) WHERE item_id IS NOT NULL;
-CREATE INDEX provenances_of_event ON provenances (event_id) WHERE event_id IS NOT NULL;
+CREATE UNIQUE INDEX pawl.provenances_one_per_key ON pawl.provenances (namespace, scope, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX pawl.provenances_of_task ON pawl.provenances (task_id);
+CREATE INDEX pawl.provenances_of_item ON pawl.provenances (item_id) WHERE item_id IS NOT NULL;
+CREATE INDEX pawl.provenances_of_event ON pawl.provenances (event_id) WHERE event_id IS NOT NULL;
 
-CREATE TABLE idempotency_keys (
+CREATE TABLE pawl.idempotency_keys (
   namespace    TEXT NOT NULL,
   scope        TEXT NOT NULL,
   key_hash     TEXT NOT NULL,
@@ -630,7 +630,7 @@ CREATE TABLE idempotency_keys (
   token        TEXT,
   content_type TEXT,
   code         INTEGER,
-  task_id      BLOB REFERENCES tasks (id) ON DELETE SET NULL,
+  task_id      BLOB REFERENCES pawl.tasks (id) ON DELETE SET NULL,
   item_id      BLOB,
   hits         INTEGER NOT NULL DEFAULT 0,
   misses       INTEGER NOT NULL DEFAULT 1,
@@ -643,14 +643,14 @@ CREATE TABLE idempotency_keys (
   response     TEXT,
   PRIMARY KEY (namespace, scope, key_hash)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX idempotency_keys_of_task ON idempotency_keys (task_id, created_at) WHERE task_id IS NOT NULL;
-CREATE INDEX idempotency_keys_of_item ON idempotency_keys (item_id, created_at) WHERE item_id IS NOT NULL;
-CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX idempotency_keys_by_status ON idempotency_keys (status, created_at);
-CREATE INDEX idempotency_keys_unexpiring ON idempotency_keys (completed_at) WHERE expires_at IS NULL;
-CREATE INDEX idempotency_keys_listed ON idempotency_keys (namespace, created_at, key_hash) WHERE code IS NULL;
+CREATE INDEX pawl.idempotency_keys_of_task ON pawl.idempotency_keys (task_id, created_at) WHERE task_id IS NOT NULL;
+CREATE INDEX pawl.idempotency_keys_of_item ON pawl.idempotency_keys (item_id, created_at) WHERE item_id IS NOT NULL;
+CREATE INDEX pawl.idempotency_keys_expiry ON pawl.idempotency_keys (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX pawl.idempotency_keys_by_status ON pawl.idempotency_keys (status, created_at);
+CREATE INDEX pawl.idempotency_keys_unexpiring ON pawl.idempotency_keys (completed_at) WHERE expires_at IS NULL;
+CREATE INDEX pawl.idempotency_keys_listed ON pawl.idempotency_keys (namespace, created_at, key_hash) WHERE code IS NULL;
 
-CREATE TABLE messages (
+CREATE TABLE pawl.messages (
   id            TEXT PRIMARY KEY,
   namespace     TEXT NOT NULL,
   thread        TEXT,
@@ -677,14 +677,14 @@ CREATE TABLE messages (
   bytes         INTEGER NOT NULL DEFAULT 0,
   content       TEXT
 ) STRICT;
-CREATE INDEX messages_of_task ON messages (task_id, id) WHERE task_id IS NOT NULL;
-CREATE INDEX messages_of_thread ON messages (namespace, thread, id) WHERE thread IS NOT NULL;
-CREATE INDEX messages_streaming ON messages (item_id) WHERE state = 'streaming';
-CREATE INDEX messages_replayable ON messages (ended_at) WHERE replayable = 1;
-CREATE INDEX messages_of_claim ON messages (item_id, state, id) WHERE state IN ('streaming', 'stopped');
-CREATE INDEX messages_of_namespace ON messages (namespace, id);
+CREATE INDEX pawl.messages_of_task ON pawl.messages (task_id, id) WHERE task_id IS NOT NULL;
+CREATE INDEX pawl.messages_of_thread ON pawl.messages (namespace, thread, id) WHERE thread IS NOT NULL;
+CREATE INDEX pawl.messages_streaming ON pawl.messages (item_id) WHERE state = 'streaming';
+CREATE INDEX pawl.messages_replayable ON pawl.messages (ended_at) WHERE replayable = 1;
+CREATE INDEX pawl.messages_of_claim ON pawl.messages (item_id, state, id) WHERE state IN ('streaming', 'stopped');
+CREATE INDEX pawl.messages_of_namespace ON pawl.messages (namespace, id);
 
-CREATE TABLE message_chunks (
+CREATE TABLE pawl.message_chunks (
   message_id TEXT NOT NULL,
   seq        INTEGER NOT NULL,
   count      INTEGER NOT NULL,
@@ -694,7 +694,7 @@ CREATE TABLE message_chunks (
   PRIMARY KEY (message_id, seq)
 ) STRICT;
 
-CREATE TABLE types (
+CREATE TABLE pawl.types (
   namespace  TEXT NOT NULL,
   name       TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 120),
   version    INTEGER NOT NULL CHECK (version >= 1),
@@ -706,7 +706,7 @@ CREATE TABLE types (
 
 -- Who may call, as what, and into which namespace ('*': any). Of the secret only its
 -- hash is kept.
-CREATE TABLE api_keys (
+CREATE TABLE pawl.api_keys (
   id           TEXT PRIMARY KEY,
   namespace    TEXT NOT NULL CHECK (namespace <> ''),
   name         TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
@@ -723,7 +723,7 @@ CREATE TABLE api_keys (
   last_used_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE workers (
+CREATE TABLE pawl.workers (
   namespace    TEXT NOT NULL,
   worker_id    TEXT NOT NULL,
   name         TEXT,
@@ -734,7 +734,7 @@ CREATE TABLE workers (
   PRIMARY KEY (namespace, worker_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE schedules (
+CREATE TABLE pawl.schedules (
   namespace  TEXT NOT NULL,
   name       TEXT NOT NULL,
   spec       TEXT NOT NULL,
@@ -746,9 +746,9 @@ CREATE TABLE schedules (
   created_at INTEGER NOT NULL,
   PRIMARY KEY (namespace, name)
 ) STRICT;
-CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX pawl.schedules_due ON pawl.schedules (next_at) WHERE next_at IS NOT NULL;
 
-CREATE TABLE signals (
+CREATE TABLE pawl.signals (
   namespace  TEXT NOT NULL,
   name       TEXT NOT NULL,
   key        TEXT NOT NULL DEFAULT '',
@@ -759,7 +759,7 @@ CREATE TABLE signals (
 ) STRICT, WITHOUT ROWID;
 
 -- One row per pass; id 0 holds the sum of the passes that retention removed.
-CREATE TABLE sweeps (
+CREATE TABLE pawl.sweeps (
   id                  INTEGER PRIMARY KEY AUTOINCREMENT,
   server              TEXT NOT NULL DEFAULT '',
   scans               INTEGER NOT NULL DEFAULT 1,
@@ -773,14 +773,14 @@ CREATE TABLE sweeps (
   started_at          INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE relay_cursors (
+CREATE TABLE pawl.relay_cursors (
   sink       TEXT PRIMARY KEY,
   position   INTEGER NOT NULL DEFAULT 0,
   detail     TEXT NOT NULL DEFAULT '{}',
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE feed_pages (
+CREATE TABLE pawl.feed_pages (
   page       INTEGER PRIMARY KEY,
   ids        BLOB NOT NULL,
   count      INTEGER NOT NULL,
@@ -788,21 +788,21 @@ CREATE TABLE feed_pages (
   low        INTEGER NOT NULL,
   high       INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX feed_pages_of_event ON feed_pages (high, low);
+CREATE INDEX pawl.feed_pages_of_event ON pawl.feed_pages (high, low);
 
 -- The transparency log: a Merkle tree over the events in feed order.
-CREATE TABLE log_tiles (
+CREATE TABLE pawl.log_tiles (
   level  INTEGER NOT NULL,
   n      INTEGER NOT NULL,
   root   BLOB NOT NULL,
   leaves BLOB,
   PRIMARY KEY (level, n)
 ) STRICT;
-CREATE TABLE log_runs (
+CREATE TABLE pawl.log_runs (
   first  INTEGER PRIMARY KEY,
   leaves BLOB NOT NULL
 ) STRICT;
-CREATE TABLE log_epochs (
+CREATE TABLE pawl.log_epochs (
   epoch      INTEGER PRIMARY KEY,
   origin     TEXT NOT NULL,
   size       INTEGER NOT NULL,
@@ -810,26 +810,26 @@ CREATE TABLE log_epochs (
   checkpoint TEXT NOT NULL,
   created_at INTEGER NOT NULL
 ) STRICT;
-CREATE TABLE log_checkpoints (
+CREATE TABLE pawl.log_checkpoints (
   signer     TEXT PRIMARY KEY,
   epoch      INTEGER NOT NULL,
   size       INTEGER NOT NULL,
   note       TEXT NOT NULL,
   created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO log_epochs (epoch, origin, size, lost, checkpoint, created_at)
+INSERT INTO pawl.log_epochs (epoch, origin, size, lost, checkpoint, created_at)
 VALUES (1, 'pawl/' || lower(hex(randomblob(16))), 0, 0, '', 0);
 -- Events that were removed, or restored, packed, with the leaf that says so; NULL = not in the log yet.
-CREATE TABLE log_removals (
+CREATE TABLE pawl.log_removals (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
   ids        BLOB NOT NULL,
   restored   INTEGER NOT NULL DEFAULT 0 CHECK (restored IN (0, 1)),
   leaf       INTEGER,
   created_at INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX log_removals_waiting ON log_removals (id) WHERE leaf IS NULL;
+CREATE INDEX pawl.log_removals_waiting ON pawl.log_removals (id) WHERE leaf IS NULL;
 -- Pages of the feed whose events are all removed.
-CREATE TABLE log_pages (
+CREATE TABLE pawl.log_pages (
   page       INTEGER PRIMARY KEY,
   ids        BLOB NOT NULL,
   count      INTEGER NOT NULL,
@@ -837,9 +837,9 @@ CREATE TABLE log_pages (
   low        INTEGER NOT NULL,
   high       INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX log_pages_of_event ON log_pages (high, low);
+CREATE INDEX pawl.log_pages_of_event ON pawl.log_pages (high, low);
 
-CREATE TABLE archives (
+CREATE TABLE pawl.archives (
   task_id     BLOB PRIMARY KEY,
   namespace   TEXT NOT NULL,
   path        TEXT,
@@ -849,10 +849,10 @@ CREATE TABLE archives (
   created_at  INTEGER NOT NULL,
   restored_at INTEGER
 ) STRICT;
-CREATE INDEX archives_restored ON archives (restored_at) WHERE restored_at IS NOT NULL;
+CREATE INDEX pawl.archives_restored ON pawl.archives (restored_at) WHERE restored_at IS NOT NULL;
 
 -- Deleted tasks: leads to the event `deleted` that stays of each.
-CREATE TABLE tombstones (
+CREATE TABLE pawl.tombstones (
   task_id     BLOB NOT NULL,
   event_id    INTEGER NOT NULL,
   namespace   TEXT NOT NULL,
@@ -860,90 +860,90 @@ CREATE TABLE tombstones (
   restored_at INTEGER,
   PRIMARY KEY (task_id, event_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tombstones_of_namespace ON tombstones (namespace, event_id);
-CREATE INDEX tombstones_by_age ON tombstones (created_at);
+CREATE INDEX pawl.tombstones_of_namespace ON pawl.tombstones (namespace, event_id);
+CREATE INDEX pawl.tombstones_by_age ON pawl.tombstones (created_at);
 
 -- Task tokens are signed with this secret. Each database has its own.
-CREATE TABLE secrets (
+CREATE TABLE pawl.secrets (
   name  TEXT PRIMARY KEY,
   value TEXT NOT NULL CHECK (length(value) >= 32)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO secrets (name, value)
+INSERT INTO pawl.secrets (name, value)
 VALUES ('task tokens', hex(randomblob(32)));
 
 -- A transaction that removes old rows puts a row here first and takes it away
 -- last; without it the record refuses DELETE.
-CREATE TABLE retention_gate (
+CREATE TABLE pawl.retention_gate (
   reason TEXT NOT NULL
 ) STRICT;
 
 -- +goose StatementBegin
-CREATE TRIGGER log_tiles_no_update BEFORE UPDATE ON log_tiles
+CREATE TRIGGER pawl.log_tiles_no_update BEFORE UPDATE ON pawl.log_tiles
 BEGIN SELECT RAISE(ABORT, 'pawl: log_tiles is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER log_tiles_no_delete BEFORE DELETE ON log_tiles
-WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+CREATE TRIGGER pawl.log_tiles_no_delete BEFORE DELETE ON pawl.log_tiles
+WHEN NOT EXISTS (SELECT 1 FROM pawl.retention_gate)
 BEGIN SELECT RAISE(ABORT, 'pawl: log_tiles is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints
+CREATE TRIGGER pawl.checkpoints_no_update BEFORE UPDATE ON pawl.checkpoints
 BEGIN SELECT RAISE(ABORT, 'pawl: checkpoints is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER checkpoints_no_delete BEFORE DELETE ON checkpoints
-WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+CREATE TRIGGER pawl.checkpoints_no_delete BEFORE DELETE ON pawl.checkpoints
+WHEN NOT EXISTS (SELECT 1 FROM pawl.retention_gate)
 BEGIN SELECT RAISE(ABORT, 'pawl: checkpoints is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER task_events_no_update BEFORE UPDATE ON task_events
+CREATE TRIGGER pawl.task_events_no_update BEFORE UPDATE ON pawl.task_events
 BEGIN SELECT RAISE(ABORT, 'pawl: task_events is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER task_events_no_delete BEFORE DELETE ON task_events
-WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+CREATE TRIGGER pawl.task_events_no_delete BEFORE DELETE ON pawl.task_events
+WHEN NOT EXISTS (SELECT 1 FROM pawl.retention_gate)
 BEGIN SELECT RAISE(ABORT, 'pawl: task_events is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER finished_items_no_update BEFORE UPDATE ON finished_items
+CREATE TRIGGER pawl.finished_items_no_update BEFORE UPDATE ON pawl.finished_items
 BEGIN SELECT RAISE(ABORT, 'pawl: finished_items is append-only'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER finished_items_no_delete BEFORE DELETE ON finished_items
-WHEN NOT EXISTS (SELECT 1 FROM retention_gate)
+CREATE TRIGGER pawl.finished_items_no_delete BEFORE DELETE ON pawl.finished_items
+WHEN NOT EXISTS (SELECT 1 FROM pawl.retention_gate)
 BEGIN SELECT RAISE(ABORT, 'pawl: finished_items is append-only'); END;
 -- +goose StatementEnd
 
 -- Every event with the names that its code stands for.
-CREATE VIEW event_rows AS
+CREATE VIEW pawl.event_rows AS
 SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, m.class, m.event, m.from_state, m.to_state, m.task_from, m.task_to, e.actor,
   e.message, e.data, e.diff, e.trace_parent, e.created_at, e.key_id, e.move
-FROM task_events e
-LEFT JOIN moves m ON m.code = e.move;
+FROM pawl.task_events e
+LEFT JOIN pawl.moves m ON m.code = e.move;
 
 -- Every item. The columns of both parts have the same affinities: otherwise SQLite would
 -- read all rows before it looks at a condition.
-CREATE VIEW all_items AS
+CREATE VIEW pawl.all_items AS
 SELECT id, namespace, queue_id, task_id, type, kind, position, key, priority, max_attempts, run_at, after, input, parts_required, created_at, reasons
-FROM items
+FROM pawl.items
 UNION ALL
 SELECT id, namespace, queue_id, id, CAST(COALESCE(item_type, type) AS TEXT), CAST('work' AS TEXT), CAST(0 AS INTEGER), CAST(NULL AS TEXT), CAST(COALESCE(item_priority, priority) AS INTEGER), max_attempts, run_at, CAST(NULL AS TEXT), input,
   parts_required, created_at, reasons
-FROM tasks
+FROM pawl.tasks
 WHERE solo = 1;
 
 -- The two ranks an item can have among the ready, a row each: fresh, and back
 -- again.
-CREATE VIEW item_ranks AS
-SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM all_items
+CREATE VIEW pawl.item_ranks AS
+SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM pawl.all_items
 UNION ALL
-SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM all_items;
+SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM pawl.all_items;
 
 -- Every item with its place, in raw columns: what the engine reads. The place
 -- is a join, so reading one item is eight point look-ups: ready has two, fresh
 -- and back again, for `rank IN (…, …)` would make PostgreSQL walk the whole type.
-CREATE VIEW item_rows AS
+CREATE VIEW pawl.item_rows AS
 SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priority, w.after, w.input, w.parts_required, w.created_at,
   CASE
     WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
@@ -958,8 +958,8 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   w.max_attempts,
   COALESCE(l.rework, e.rework, r.rework, b.rework, s.rework, g.rework, t.rework, 0) AS rework,
   COALESCE(e.left_by, r.left_by, b.left_by, s.left_by, g.left_by, t.left_by) AS left_by,
-  (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id,
-  (SELECT a.name FROM actors a WHERE a.id = COALESCE(l.worker, e.worker, r.worker, b.worker, s.worker, g.worker, t.worker)) AS last_worker_id,
+  (SELECT a.name FROM pawl.actors a WHERE a.id = l.worker) AS worker_id,
+  (SELECT a.name FROM pawl.actors a WHERE a.id = COALESCE(l.worker, e.worker, r.worker, b.worker, s.worker, g.worker, t.worker)) AS last_worker_id,
   COALESCE(l.worker, e.worker, r.worker, b.worker, s.worker, g.worker, t.worker) AS last_worker,
   l.lease_seconds,
   l.acquired_at AS lease_acquired_at,
@@ -978,20 +978,20 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   COALESCE(e.ended_at, t.completed_at) AS completed_at,
   COALESCE(MAX(l.heartbeat_at, COALESCE(l.progressed_at, 0)), e.ended_at, r.since, b.since, s.since, g.since, t.since, w.created_at) AS updated_at,
   COALESCE(l.solo, r.solo, b.solo, s.solo, g.solo, t.solo) AS solo
-FROM all_items w
-LEFT JOIN leases l ON l.item_id = w.id
-LEFT JOIN finished_items e ON e.item_id = w.id
-LEFT JOIN ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
-LEFT JOIN ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
-LEFT JOIN scheduled s ON s.item_id = w.id
-LEFT JOIN waiting g ON g.item_id = w.id
-LEFT JOIN parked_items t ON t.item_id = w.id;
+FROM pawl.all_items w
+LEFT JOIN pawl.leases l ON l.item_id = w.id
+LEFT JOIN pawl.finished_items e ON e.item_id = w.id
+LEFT JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
+LEFT JOIN pawl.ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
+LEFT JOIN pawl.scheduled s ON s.item_id = w.id
+LEFT JOIN pawl.waiting g ON g.item_id = w.id
+LEFT JOIN pawl.parked_items t ON t.item_id = w.id;
 
 -- Every task with its state. A task of one item whose row in task_counters says
 -- open, or is not there, reads its state and version off its item. The item's
 -- places are joined here once more, table by table: to the right of a LEFT JOIN
 -- SQLite would make a copy of all of item_rows, for the sake of one item.
-CREATE VIEW task_rows AS
+CREATE VIEW pawl.task_rows AS
 SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x.payload, x.metadata,
   x.requested_by_type, x.requested_by_id, x.input_hash, x.thread, x.created_at,
   CASE
@@ -1002,8 +1002,8 @@ SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x
       WHEN x.item_state = 'accepted' THEN 'approved'
       ELSE x.item_state END
     WHEN x.live_open < x.live_items THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND l.state = @state(in_progress) AND x.planning = 0) THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
+    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND l.state = @state(in_progress) AND x.planning = 0) THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
     ELSE 'queued'
   END AS state,
   x.live_version + CASE WHEN x.solo = 1 AND x.stored = 'open'
@@ -1036,19 +1036,19 @@ FROM (
     CASE WHEN t.solo = 1 THEN COALESCE(l.failures, e.failures, r.failures, b.failures, s.failures, g.failures, p.failures, 0) END AS retry_count,
     k.applied_at,
     COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at
-  FROM tasks t
-  LEFT JOIN task_counters k ON k.task_id = t.id
-  LEFT JOIN leases l ON t.solo = 1 AND l.item_id = t.id
-  LEFT JOIN finished_items e ON t.solo = 1 AND e.item_id = t.id
-  LEFT JOIN ready r ON r.queue_id = t.queue_id AND r.rank = 1 - 2 * COALESCE(t.item_priority, t.priority) AND r.item_id = t.id
-  LEFT JOIN ready b ON b.queue_id = t.queue_id AND b.rank = -2 * COALESCE(t.item_priority, t.priority) AND b.item_id = t.id
-  LEFT JOIN scheduled s ON t.solo = 1 AND s.item_id = t.id
-  LEFT JOIN waiting g ON t.solo = 1 AND g.item_id = t.id
-  LEFT JOIN parked_items p ON t.solo = 1 AND p.item_id = t.id
+  FROM pawl.tasks t
+  LEFT JOIN pawl.task_counters k ON k.task_id = t.id
+  LEFT JOIN pawl.leases l ON t.solo = 1 AND l.item_id = t.id
+  LEFT JOIN pawl.finished_items e ON t.solo = 1 AND e.item_id = t.id
+  LEFT JOIN pawl.ready r ON r.queue_id = t.queue_id AND r.rank = 1 - 2 * COALESCE(t.item_priority, t.priority) AND r.item_id = t.id
+  LEFT JOIN pawl.ready b ON b.queue_id = t.queue_id AND b.rank = -2 * COALESCE(t.item_priority, t.priority) AND b.item_id = t.id
+  LEFT JOIN pawl.scheduled s ON t.solo = 1 AND s.item_id = t.id
+  LEFT JOIN pawl.waiting g ON t.solo = 1 AND g.item_id = t.id
+  LEFT JOIN pawl.parked_items p ON t.solo = 1 AND p.item_id = t.id
 ) x;
 
 -- The views for people and their queries (docs/sql.md). Stable; the tables are not.
-CREATE VIEW v_items AS
+CREATE VIEW pawl.v_items AS
 SELECT @item_text(i.id) AS id, i.namespace, @task_text(i.task_id) AS task_id, i.type, i.kind, i.position, i.key, i.state,
   CASE
     WHEN i.state IN ('leased', 'in_progress') AND i.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 'expired'
@@ -1062,9 +1062,9 @@ SELECT @item_text(i.id) AS id, i.namespace, @task_text(i.task_id) AS task_id, i.
   i.progress, i.stage, i.input, i.result, i.assembled_result, i.parts_required, i.error, i.after,
   (strftime('%Y-%m-%dT%H:%M:%S', i.run_at / 1000000, 'unixepoch') || printf('.%06dZ', i.run_at % 1000000)) AS run_at, (strftime('%Y-%m-%dT%H:%M:%S', i.created_at / 1000000, 'unixepoch') || printf('.%06dZ', i.created_at % 1000000)) AS created_at, (strftime('%Y-%m-%dT%H:%M:%S', i.started_at / 1000000, 'unixepoch') || printf('.%06dZ', i.started_at % 1000000)) AS started_at, (strftime('%Y-%m-%dT%H:%M:%S', i.accepted_at / 1000000, 'unixepoch') || printf('.%06dZ', i.accepted_at % 1000000)) AS accepted_at,
   (strftime('%Y-%m-%dT%H:%M:%S', i.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', i.completed_at % 1000000)) AS completed_at, (strftime('%Y-%m-%dT%H:%M:%S', i.updated_at / 1000000, 'unixepoch') || printf('.%06dZ', i.updated_at % 1000000)) AS updated_at, i.id AS uuid, i.task_id AS task_uuid
-FROM item_rows i;
+FROM pawl.item_rows i;
 
-CREATE VIEW v_tasks AS
+CREATE VIEW pawl.v_tasks AS
 SELECT @task_text(t.id) AS id, t.namespace, t.type, t.type_version, t.state,
   CASE
     WHEN t.state = 'queued' THEN 'pending'
@@ -1075,47 +1075,47 @@ SELECT @task_text(t.id) AS id, t.namespace, t.type, t.type_version, t.state,
   t.title, COALESCE(t.stage, t.state) AS stage, t.priority, t.payload, t.metadata, t.requested_by_type, t.requested_by_id, t.input_hash, t.thread,
   t.items, t.open, t.failed, t.dead, t.cancelled, t.checkpoints,
   CASE WHEN t.state = 'completed' THEN 100 WHEN t.solo = 1 THEN COALESCE(t.progress, 0) WHEN t.items = 0 THEN 0 ELSE MIN(99, 100 * (t.items - t.open) / t.items) END AS progress,
-  t.error, COALESCE(t.retry_count, COALESCE((SELECT SUM(x.failures) FROM leases x WHERE x.task_id = t.id AND x.failures > 0), 0)
-    + COALESCE((SELECT SUM(x.failures) FROM finished_items x WHERE x.task_id = t.id AND x.failures > 0), 0)
-    + COALESCE((SELECT SUM(x.failures) FROM ready x WHERE x.task_id = t.id AND x.failures > 0), 0)
-    + COALESCE((SELECT SUM(x.failures) FROM scheduled x WHERE x.task_id = t.id AND x.failures > 0), 0)
-    + COALESCE((SELECT SUM(x.failures) FROM waiting x WHERE x.task_id = t.id AND x.failures > 0), 0)
-    + COALESCE((SELECT SUM(x.failures) FROM parked_items x WHERE x.task_id = t.id AND x.failures > 0), 0)) AS retry_count,
+  t.error, COALESCE(t.retry_count, COALESCE((SELECT SUM(x.failures) FROM pawl.leases x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM pawl.finished_items x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM pawl.ready x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM pawl.scheduled x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM pawl.waiting x WHERE x.task_id = t.id AND x.failures > 0), 0)
+    + COALESCE((SELECT SUM(x.failures) FROM pawl.parked_items x WHERE x.task_id = t.id AND x.failures > 0), 0)) AS retry_count,
   t.failed_in, t.version,
   (strftime('%Y-%m-%dT%H:%M:%S', t.created_at / 1000000, 'unixepoch') || printf('.%06dZ', t.created_at % 1000000)) AS created_at,
-  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS updated_at,
-  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM event_rows e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS last_transitioned_at,
+  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS updated_at,
+  (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE((SELECT e.created_at FROM pawl.event_rows e WHERE e.task_id = t.id AND e.to_state IS NOT NULL ORDER BY e.id DESC LIMIT 1), t.created_at) AS at) x) AS last_transitioned_at,
   (strftime('%Y-%m-%dT%H:%M:%S', t.applied_at / 1000000, 'unixepoch') || printf('.%06dZ', t.applied_at % 1000000)) AS applied_at, (strftime('%Y-%m-%dT%H:%M:%S', t.completed_at / 1000000, 'unixepoch') || printf('.%06dZ', t.completed_at % 1000000)) AS completed_at, t.id AS uuid
-FROM task_rows t;
+FROM pawl.task_rows t;
 
-CREATE VIEW v_parts AS
+CREATE VIEW pawl.v_parts AS
 SELECT p.id, p.namespace, @item_text(p.item_id) AS item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum,
   p.worker_id, p.attempt, p.idempotency_key_hash, (strftime('%Y-%m-%dT%H:%M:%S', p.created_at / 1000000, 'unixepoch') || printf('.%06dZ', p.created_at % 1000000)) AS created_at,
   (SELECT strftime('%Y-%m-%dT%H:%M:%S', x.at / 1000000, 'unixepoch') || printf('.%06dZ', x.at % 1000000) FROM (SELECT COALESCE(p.superseded_at, p.created_at) AS at) x) AS updated_at, (strftime('%Y-%m-%dT%H:%M:%S', p.superseded_at / 1000000, 'unixepoch') || printf('.%06dZ', p.superseded_at % 1000000)) AS superseded_at, p.item_id AS item_uuid
-FROM item_parts p;
+FROM pawl.item_parts p;
 
-CREATE VIEW v_leases AS
-SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, (SELECT q.type FROM queues q WHERE q.id = l.queue_id) AS type, @state_name(l.state) AS state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
+CREATE VIEW pawl.v_leases AS
+SELECT @item_text(l.item_id) AS item_id, l.namespace, @task_text(l.task_id) AS task_id, (SELECT q.type FROM pawl.queues q WHERE q.id = l.queue_id) AS type, @state_name(l.state) AS state, l.attempt, l.failures, l.max_attempts, (SELECT a.name FROM pawl.actors a WHERE a.id = l.worker) AS worker_id, l.lease_seconds, l.progress, l.stage,
   (strftime('%Y-%m-%dT%H:%M:%S', l.acquired_at / 1000000, 'unixepoch') || printf('.%06dZ', l.acquired_at % 1000000)) AS lease_acquired_at, (strftime('%Y-%m-%dT%H:%M:%S', l.heartbeat_at / 1000000, 'unixepoch') || printf('.%06dZ', l.heartbeat_at % 1000000)) AS heartbeat_at, (strftime('%Y-%m-%dT%H:%M:%S', l.lease_expires_at / 1000000, 'unixepoch') || printf('.%06dZ', l.lease_expires_at % 1000000)) AS lease_expires_at,
   CASE WHEN l.lease_expires_at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) THEN 1 ELSE 0 END AS expired,
   l.item_id AS item_uuid, l.task_id AS task_uuid
-FROM leases l;
+FROM pawl.leases l;
 
-CREATE VIEW v_task_results AS
+CREATE VIEW pawl.v_task_results AS
 SELECT @task_text(e.task_id) AS task_id, t.namespace, e.result AS payload, (strftime('%Y-%m-%dT%H:%M:%S', e.ended_at / 1000000, 'unixepoch') || printf('.%06dZ', e.ended_at % 1000000)) AS created_at, e.task_id AS task_uuid
-FROM finished_items e JOIN tasks t ON t.id = e.task_id AND t.solo = 1
+FROM pawl.finished_items e JOIN pawl.tasks t ON t.id = e.task_id AND t.solo = 1
 WHERE e.state = @state(completed)
 UNION ALL
 SELECT @task_text(r.task_id) AS task_id, r.namespace, r.payload, (strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000, 'unixepoch') || printf('.%06dZ', r.created_at % 1000000)), r.task_id
-FROM task_results r;
+FROM pawl.task_results r;
 
-CREATE VIEW v_events AS
+CREATE VIEW pawl.v_events AS
 SELECT 'evt_' || e.id AS id, e.namespace, @task_text(e.task_id) AS task_id, @item_text(e.item_id) AS item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
-  (SELECT a.kind FROM actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM actors a WHERE a.id = e.actor) AS actor_id, e.message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at,
+  (SELECT a.kind FROM pawl.actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM pawl.actors a WHERE a.id = e.actor) AS actor_id, e.message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at,
   e.task_id AS task_uuid, e.item_id AS item_uuid
-FROM event_rows e;
+FROM pawl.event_rows e;
 
-CREATE VIEW v_checkpoints AS
+CREATE VIEW pawl.v_checkpoints AS
 SELECT c.id, @task_text(c.task_id) AS task_id, @item_text(c.item_id) AS item_id, c.namespace, c.attempt, c.seq, c.type, c.name, c.snapshot, c.metadata, (strftime('%Y-%m-%dT%H:%M:%S', c.created_at / 1000000, 'unixepoch') || printf('.%06dZ', c.created_at % 1000000)) AS created_at,
   c.task_id AS task_uuid, c.item_id AS item_uuid
-FROM checkpoints c;
+FROM pawl.checkpoints c;

@@ -6,13 +6,13 @@
 -- item was queued, of the end of an attempt, when it was claimed. queue_id is NULL in the rarer
 -- events and in those of older programs: then the item or task says it. since is NULL when
 -- the item was queued on creation.
-ALTER TABLE task_events ADD COLUMN queue_id INTEGER;
-ALTER TABLE task_events ADD COLUMN since INTEGER;
+ALTER TABLE pawl.task_events ADD COLUMN queue_id INTEGER;
+ALTER TABLE pawl.task_events ADD COLUMN since INTEGER;
 
 -- What happened in a queue in a minute, of which minute is the number since 1970. queued, leased,
 -- waiting and scheduled are the backlog at its end, NULL = not counted. wait_us and run_us are
 -- sums in microseconds; wait_0 … and run_0 … are the buckets of pawl.TimingBounds.
-CREATE TABLE queue_minutes (
+CREATE TABLE pawl.queue_minutes (
   queue_id      INTEGER NOT NULL,
   minute        INTEGER NOT NULL,
   namespace     TEXT NOT NULL,
@@ -56,4 +56,4 @@ CREATE TABLE queue_minutes (
   run_11        INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (queue_id, minute)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX queue_minutes_by_age ON queue_minutes (minute);
+CREATE INDEX pawl.queue_minutes_by_age ON pawl.queue_minutes (minute);

@@ -4,23 +4,23 @@
 
 -- When an item was claimed last, from its second attempt on. An item that comes back to the
 -- queue soon after that has a rank behind the fresh items of its priority.
-ALTER TABLE scheduled ADD COLUMN claimed_at INTEGER;
-ALTER TABLE waiting ADD COLUMN claimed_at INTEGER;
-ALTER TABLE parked_items ADD COLUMN claimed_at INTEGER;
+ALTER TABLE pawl.scheduled ADD COLUMN claimed_at INTEGER;
+ALTER TABLE pawl.waiting ADD COLUMN claimed_at INTEGER;
+ALTER TABLE pawl.parked_items ADD COLUMN claimed_at INTEGER;
 
 -- The three ranks an item can have among the ready, a row each: fresh, back again, and back soon
 -- again. The last one is also that of the items of the next lower priority that are back again.
-DROP VIEW item_ranks;
-CREATE VIEW item_ranks AS
-SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM all_items
+DROP VIEW pawl.item_ranks;
+CREATE VIEW pawl.item_ranks AS
+SELECT id, namespace, task_id, type, kind, 1 - 2 * priority AS rank, queue_id FROM pawl.all_items
 UNION ALL
-SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM all_items
+SELECT id, namespace, task_id, type, kind, -2 * priority, queue_id FROM pawl.all_items
 UNION ALL
-SELECT id, namespace, task_id, type, kind, 2 - 2 * priority, queue_id FROM all_items;
+SELECT id, namespace, task_id, type, kind, 2 - 2 * priority, queue_id FROM pawl.all_items;
 
 -- The views of migration 2 with the third rank.
-DROP VIEW item_rows;
-CREATE VIEW item_rows AS
+DROP VIEW pawl.item_rows;
+CREATE VIEW pawl.item_rows AS
 SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priority, w.after, w.input, w.parts_required, w.created_at,
   CASE
     WHEN l.item_id IS NOT NULL THEN @state_name(l.state)
@@ -35,8 +35,8 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   w.max_attempts,
   COALESCE(l.rework, e.rework, r.rework, b.rework, c.rework, s.rework, g.rework, t.rework, 0) AS rework,
   COALESCE(e.left_by, r.left_by, b.left_by, c.left_by, s.left_by, g.left_by, t.left_by) AS left_by,
-  (SELECT a.name FROM actors a WHERE a.id = l.worker) AS worker_id,
-  (SELECT a.name FROM actors a WHERE a.id = COALESCE(l.worker, e.worker, r.worker, b.worker, c.worker, s.worker, g.worker, t.worker)) AS last_worker_id,
+  (SELECT a.name FROM pawl.actors a WHERE a.id = l.worker) AS worker_id,
+  (SELECT a.name FROM pawl.actors a WHERE a.id = COALESCE(l.worker, e.worker, r.worker, b.worker, c.worker, s.worker, g.worker, t.worker)) AS last_worker_id,
   COALESCE(l.worker, e.worker, r.worker, b.worker, c.worker, s.worker, g.worker, t.worker) AS last_worker,
   l.lease_seconds,
   l.acquired_at AS lease_acquired_at,
@@ -56,18 +56,18 @@ SELECT w.id, w.namespace, w.task_id, w.type, w.kind, w.position, w.key, w.priori
   COALESCE(MAX(l.heartbeat_at, COALESCE(l.progressed_at, 0)), e.ended_at, r.since, b.since, c.since, s.since, g.since, t.since, w.created_at) AS updated_at,
   COALESCE(l.solo, r.solo, b.solo, c.solo, s.solo, g.solo, t.solo) AS solo,
   w.deadline
-FROM all_items w
-LEFT JOIN leases l ON l.item_id = w.id
-LEFT JOIN finished_items e ON e.item_id = w.id
-LEFT JOIN ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
-LEFT JOIN ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
-LEFT JOIN ready c ON c.queue_id = w.queue_id AND c.rank = 2 - 2 * w.priority AND c.item_id = w.id
-LEFT JOIN scheduled s ON s.item_id = w.id
-LEFT JOIN waiting g ON g.item_id = w.id
-LEFT JOIN parked_items t ON t.item_id = w.id;
+FROM pawl.all_items w
+LEFT JOIN pawl.leases l ON l.item_id = w.id
+LEFT JOIN pawl.finished_items e ON e.item_id = w.id
+LEFT JOIN pawl.ready r ON r.queue_id = w.queue_id AND r.rank = 1 - 2 * w.priority AND r.item_id = w.id
+LEFT JOIN pawl.ready b ON b.queue_id = w.queue_id AND b.rank = -2 * w.priority AND b.item_id = w.id
+LEFT JOIN pawl.ready c ON c.queue_id = w.queue_id AND c.rank = 2 - 2 * w.priority AND c.item_id = w.id
+LEFT JOIN pawl.scheduled s ON s.item_id = w.id
+LEFT JOIN pawl.waiting g ON g.item_id = w.id
+LEFT JOIN pawl.parked_items t ON t.item_id = w.id;
 
-DROP VIEW task_rows;
-CREATE VIEW task_rows AS
+DROP VIEW pawl.task_rows;
+CREATE VIEW pawl.task_rows AS
 SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x.payload, x.metadata,
   x.requested_by_type, x.requested_by_id, x.input_hash, x.thread, x.created_at,
   CASE
@@ -78,8 +78,8 @@ SELECT x.id, x.namespace, x.type, x.type_version, x.solo, x.title, x.priority, x
       WHEN x.item_state = 'accepted' THEN 'approved'
       ELSE x.item_state END
     WHEN x.live_open < x.live_items THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND l.state = @state(in_progress) AND x.planning = 0) THEN 'in_progress'
-    WHEN EXISTS (SELECT 1 FROM leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
+    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND l.state = @state(in_progress) AND x.planning = 0) THEN 'in_progress'
+    WHEN EXISTS (SELECT 1 FROM pawl.leases l WHERE l.task_id = x.id AND x.planning = 0) THEN 'checked_out'
     ELSE 'queued'
   END AS state,
   x.live_version + CASE WHEN x.solo = 1 AND x.stored = 'open'
@@ -114,23 +114,23 @@ FROM (
     k.applied_at,
     COALESCE(k.completed_at, e.ended_at, p.completed_at) AS completed_at,
     t.deadline, t.start_to_close, t.schedule_to_start, t.parent_id, t.forked_from, t.forked_at, t.schedule
-  FROM tasks t
-  LEFT JOIN task_counters k ON k.task_id = t.id
-  LEFT JOIN leases l ON t.solo = 1 AND l.item_id = t.id
-  LEFT JOIN finished_items e ON t.solo = 1 AND e.item_id = t.id
-  LEFT JOIN ready r ON r.queue_id = t.queue_id AND r.rank = 1 - 2 * COALESCE(t.item_priority, t.priority) AND r.item_id = t.id
-  LEFT JOIN ready b ON b.queue_id = t.queue_id AND b.rank = -2 * COALESCE(t.item_priority, t.priority) AND b.item_id = t.id
-  LEFT JOIN ready c ON c.queue_id = t.queue_id AND c.rank = 2 - 2 * COALESCE(t.item_priority, t.priority) AND c.item_id = t.id
-  LEFT JOIN scheduled s ON t.solo = 1 AND s.item_id = t.id
-  LEFT JOIN waiting g ON t.solo = 1 AND g.item_id = t.id
-  LEFT JOIN parked_items p ON t.solo = 1 AND p.item_id = t.id
+  FROM pawl.tasks t
+  LEFT JOIN pawl.task_counters k ON k.task_id = t.id
+  LEFT JOIN pawl.leases l ON t.solo = 1 AND l.item_id = t.id
+  LEFT JOIN pawl.finished_items e ON t.solo = 1 AND e.item_id = t.id
+  LEFT JOIN pawl.ready r ON r.queue_id = t.queue_id AND r.rank = 1 - 2 * COALESCE(t.item_priority, t.priority) AND r.item_id = t.id
+  LEFT JOIN pawl.ready b ON b.queue_id = t.queue_id AND b.rank = -2 * COALESCE(t.item_priority, t.priority) AND b.item_id = t.id
+  LEFT JOIN pawl.ready c ON c.queue_id = t.queue_id AND c.rank = 2 - 2 * COALESCE(t.item_priority, t.priority) AND c.item_id = t.id
+  LEFT JOIN pawl.scheduled s ON t.solo = 1 AND s.item_id = t.id
+  LEFT JOIN pawl.waiting g ON t.solo = 1 AND g.item_id = t.id
+  LEFT JOIN pawl.parked_items p ON t.solo = 1 AND p.item_id = t.id
 ) x;
 
 -- The keys that claims of a queue look at. A claim that finds nothing has to read no other key:
 -- whatever may let an item of a key be claimed adds a row, and a claim removes the row of a key that
 -- it finds full or without work. at = 0 is a key to look at now; a later time is that of the next
 -- start that its rate allows. tx is 0 here: see the file for PostgreSQL.
-CREATE TABLE gate_hints (
+CREATE TABLE pawl.gate_hints (
   queue_id INTEGER NOT NULL,
   at       INTEGER NOT NULL,
   gate     INTEGER NOT NULL,
@@ -141,60 +141,60 @@ CREATE TABLE gate_hints (
 -- The gate of a queue without keys needs no hints. Rows without a gate, those of queues without
 -- limits, pay for the condition alone.
 -- +goose StatementBegin
-CREATE TRIGGER ready_hint AFTER INSERT ON ready
+CREATE TRIGGER pawl.ready_hint AFTER INSERT ON pawl.ready
 WHEN NEW.gate IS NOT NULL
 BEGIN
-  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  INSERT OR IGNORE INTO pawl.gate_hints (queue_id, at, gate, tx)
   SELECT NEW.queue_id, 0, x.id, 0
-  FROM gates x
+  FROM pawl.gates x
   WHERE x.id = NEW.gate AND x.pointer <> '';
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER ready_hint_key AFTER UPDATE OF gate ON ready
+CREATE TRIGGER pawl.ready_hint_key AFTER UPDATE OF gate ON pawl.ready
 WHEN NEW.gate IS NOT NULL
 BEGIN
-  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  INSERT OR IGNORE INTO pawl.gate_hints (queue_id, at, gate, tx)
   SELECT NEW.queue_id, 0, x.id, 0
-  FROM gates x
+  FROM pawl.gates x
   WHERE x.id = NEW.gate AND x.pointer <> '';
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER leases_hint AFTER DELETE ON leases
+CREATE TRIGGER pawl.leases_hint AFTER DELETE ON pawl.leases
 WHEN OLD.gate IS NOT NULL
 BEGIN
-  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  INSERT OR IGNORE INTO pawl.gate_hints (queue_id, at, gate, tx)
   SELECT OLD.queue_id, 0, x.id, 0
-  FROM gates x
+  FROM pawl.gates x
   WHERE x.id = OLD.gate AND x.pointer <> '';
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER scheduled_hint AFTER DELETE ON scheduled
+CREATE TRIGGER pawl.scheduled_hint AFTER DELETE ON pawl.scheduled
 WHEN OLD.gate IS NOT NULL AND OLD.attempt > 0
 BEGIN
-  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  INSERT OR IGNORE INTO pawl.gate_hints (queue_id, at, gate, tx)
   SELECT OLD.queue_id, 0, x.id, 0
-  FROM gates x
+  FROM pawl.gates x
   WHERE x.id = OLD.gate AND x.pointer <> '';
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER waiting_hint AFTER DELETE ON waiting
+CREATE TRIGGER pawl.waiting_hint AFTER DELETE ON pawl.waiting
 WHEN OLD.gate IS NOT NULL AND OLD.attempt > 0
 BEGIN
-  INSERT OR IGNORE INTO gate_hints (queue_id, at, gate, tx)
+  INSERT OR IGNORE INTO pawl.gate_hints (queue_id, at, gate, tx)
   SELECT OLD.queue_id, 0, x.id, 0
-  FROM gates x
+  FROM pawl.gates x
   WHERE x.id = OLD.gate AND x.pointer <> '';
 END;
 -- +goose StatementEnd
-INSERT INTO gate_hints (queue_id, at, gate, tx)
+INSERT INTO pawl.gate_hints (queue_id, at, gate, tx)
 SELECT DISTINCT r.queue_id, 0, r.gate, 0
-FROM ready r
-JOIN gates x ON x.id = r.gate
+FROM pawl.ready r
+JOIN pawl.gates x ON x.id = r.gate
 WHERE r.gate IS NOT NULL AND x.pointer <> '';
 
 -- Who deletes a parent that is removed when its children are gone, as JSON.
-ALTER TABLE parents ADD COLUMN delete_by TEXT;
+ALTER TABLE pawl.parents ADD COLUMN delete_by TEXT;

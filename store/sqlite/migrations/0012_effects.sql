@@ -7,7 +7,7 @@
 -- copied = 1: it stands in a fork or clone for an effect of the original, which source names. gone = 1:
 -- its task is not there any more, and the row is kept for its key. approval: 0 = none is
 -- needed, 1 = asked for, 2 = given, 3 = refused. senders: the claims that opened it, as JSON.
-CREATE TABLE effects (
+CREATE TABLE pawl.effects (
   id           TEXT PRIMARY KEY,
   namespace    TEXT NOT NULL,
   key          TEXT NOT NULL,
@@ -44,22 +44,22 @@ CREATE TABLE effects (
   ended_at     INTEGER,
   created_at   INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX effects_by_key ON effects (namespace, key) WHERE copied = 0;
-CREATE UNIQUE INDEX effects_by_copied_key ON effects (item_id, key) WHERE copied = 1;
-CREATE INDEX effects_of_item ON effects (item_id, id);
-CREATE INDEX effects_of_task ON effects (task_id, id);
-CREATE INDEX effects_by_state ON effects (namespace, state, id);
-CREATE INDEX effects_open ON effects (sent_until) WHERE state = 'open';
-CREATE INDEX effects_gone ON effects (created_at) WHERE gone = 1;
+CREATE UNIQUE INDEX pawl.effects_by_key ON pawl.effects (namespace, key) WHERE copied = 0;
+CREATE UNIQUE INDEX pawl.effects_by_copied_key ON pawl.effects (item_id, key) WHERE copied = 1;
+CREATE INDEX pawl.effects_of_item ON pawl.effects (item_id, id);
+CREATE INDEX pawl.effects_of_task ON pawl.effects (task_id, id);
+CREATE INDEX pawl.effects_by_state ON pawl.effects (namespace, state, id);
+CREATE INDEX pawl.effects_open ON pawl.effects (sent_until) WHERE state = 'open';
+CREATE INDEX pawl.effects_gone ON pawl.effects (created_at) WHERE gone = 1;
 
 -- How many effects of the lease's attempt are open.
-ALTER TABLE leases ADD COLUMN effects INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pawl.leases ADD COLUMN effects INTEGER NOT NULL DEFAULT 0;
 
 -- The view of migration 9 with the words of the new events.
-DROP VIEW v_events;
-CREATE VIEW v_events AS
+DROP VIEW pawl.v_events;
+CREATE VIEW pawl.v_events AS
 SELECT 'evt_' || e.id AS id, e.namespace, @task_text(e.task_id) AS task_id, @item_text(e.item_id) AS item_id, e.attempt, e.event, e.from_state, e.to_state, e.task_from, e.task_to,
-  (SELECT a.kind FROM actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM actors a WHERE a.id = e.actor) AS actor_id, COALESCE(e.message, CASE e.event
+  (SELECT a.kind FROM pawl.actors a WHERE a.id = e.actor) AS actor_type, (SELECT NULLIF(a.name, '') FROM pawl.actors a WHERE a.id = e.actor) AS actor_id, COALESCE(e.message, CASE e.event
     WHEN 'proposed' THEN 'Task proposed'
     WHEN 'planned' THEN 'Work item planned'
     WHEN 'due' THEN 'Work item due'
@@ -102,10 +102,10 @@ SELECT 'evt_' || e.id AS id, e.namespace, @task_text(e.task_id) AS task_id, @ite
     WHEN 'effect_resolved' THEN 'Effect resolved'
   END) AS message, e.data, e.diff, (strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000)) AS created_at,
   e.task_id AS task_uuid, e.item_id AS item_uuid
-FROM event_rows e;
+FROM pawl.event_rows e;
 
 -- generated: the codes of events
-INSERT INTO moves (code, class, event, from_state, to_state, task_from, task_to)
+INSERT INTO pawl.moves (code, class, event, from_state, to_state, task_from, task_to)
 VALUES
   (152, 'item', 'effect_opened', NULL, NULL, NULL, NULL),
   (153, 'only', 'effect_opened', NULL, NULL, NULL, NULL),
@@ -121,5 +121,5 @@ VALUES
 PRAGMA writable_schema = ON;
 UPDATE sqlite_schema
 SET sql = replace(sql, 'CHECK (move' || ' BETWEEN 1 AND 151)', 'CHECK (move BETWEEN 1 AND 161)')
-WHERE type = 'table' AND name = 'task_events';
+WHERE type = 'table' AND name = 'pawl.task_events';
 PRAGMA writable_schema = RESET;

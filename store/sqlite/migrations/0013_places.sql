@@ -7,7 +7,7 @@
 -- address of a place that is admitted once; 'found' = it is a copy since then, and position and leaves
 -- say how much of the feed and of the log it shares with the original; 'test' = it is a copy for tests.
 -- how says what made a place known.
-CREATE TABLE places (
+CREATE TABLE pawl.places (
   kind       TEXT NOT NULL CHECK (kind IN ('known', 'asked', 'expected', 'found', 'test')),
   place      TEXT NOT NULL,
   how        TEXT,

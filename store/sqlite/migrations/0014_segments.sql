@@ -6,7 +6,7 @@
 -- high are the first and the last task. contents has the sizes and checksums of the frames, and the ids of
 -- the tasks: see store/segment.go. A task that is in several is read from the newest. Where archives has a
 -- row of a task without path and body, the task is in a segment and was restored from it.
-CREATE TABLE segments (
+CREATE TABLE pawl.segments (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
   namespace  TEXT NOT NULL,
   low        BLOB NOT NULL,
@@ -18,4 +18,4 @@ CREATE TABLE segments (
   sha256     TEXT NOT NULL,
   created_at INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX segments_of_task ON segments (namespace, high, low);
+CREATE INDEX pawl.segments_of_task ON pawl.segments (namespace, high, low);

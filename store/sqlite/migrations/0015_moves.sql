@@ -8,7 +8,7 @@
 -- told. The fence falls by itself at fenced_until, when the mover has died. mover is the process
 -- that moves: another one that goes on puts itself there, and the first one writes nothing any more. open = 1: the
 -- present transaction is the mover's; no other transaction ever sees that.
-CREATE TABLE relocations (
+CREATE TABLE pawl.relocations (
   id         TEXT PRIMARY KEY,
   side       TEXT NOT NULL CHECK (side IN ('source', 'target')),
   namespace  TEXT NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE relocations (
 ) STRICT;
 
 -- What was changed in the source since it is copied: a table, and the key of a row as a JSON array.
-CREATE TABLE relocation_changes (
+CREATE TABLE pawl.relocation_changes (
   id    INTEGER PRIMARY KEY AUTOINCREMENT,
   named TEXT NOT NULL,
   key   TEXT NOT NULL
@@ -32,7 +32,7 @@ CREATE TABLE relocation_changes (
 
 -- Numbers that rows of a namespace have in the target in place of those of the source, until the move is
 -- over. kind is the table whose rows have the numbers.
-CREATE TABLE relocation_numbers (
+CREATE TABLE pawl.relocation_numbers (
   kind TEXT NOT NULL,
   was  INTEGER NOT NULL,
   now  INTEGER NOT NULL,

@@ -25,7 +25,8 @@ type App struct {
 	Traces         trace.TracerProvider // of commands that Traced runs; nil = no spans
 	Clock          func() time.Time     // of the database; nil = its own
 	forMany        bool                 // the command works for many callers
-	creates        bool                 // the command line is valid: later errors are the command's own
+	creates        bool                 // the command may create the database
+	everywhere     bool                 // the command takes pawl.AnyNamespace
 	Running        bool                 // the command line was understood: errors from here on are the command's own
 }
 
@@ -70,6 +71,9 @@ func (a *App) Verb(use, short string, args cobra.PositionalArgs, run func(cmd *c
 // With opens Pawl and passes a command the one role that it needs.
 func With[R any](a *App, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		if a.Config.Namespace == pawl.AnyNamespace && !a.everywhere {
+			return pawl.NoNamespace()
+		}
 		svc, done, err := a.open(cmd.Context())
 		if err != nil {
 			return err
@@ -84,6 +88,14 @@ func With[R any](a *App, run func(ctx context.Context, s R, args []string) error
 func WithCreate[R any](a *App, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.creates = true
+		return With(a, run)(cmd, args)
+	}
+}
+
+// WithAny is With for commands that take pawl.AnyNamespace as their namespace, because they are about API keys.
+func WithAny[R any](a *App, run func(ctx context.Context, s R, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.everywhere = true
 		return With(a, run)(cmd, args)
 	}
 }

@@ -152,7 +152,8 @@ type Setting struct {
 
 // Settings is the table of settings, in the order of docs/cli.md.
 var Settings = []Setting{
-	{Key: "db", Flag: "db", Help: "database: sqlite:FILE or postgres://… (default " + defaultDB + ")"},
+	{Key: "db", Flag: "db", Help: "database: sqlite:FILE or postgres://… (default " + defaultDB + ")",
+		More: "`sqlite:FILE?prefix=pawl_` is a file of an application: [operations.md](operations.md#an-applications-file)"},
 	{Key: "schema", Flag: "schema", Help: "PostgreSQL: the schema of Pawl's tables (default pawl)"},
 	{Key: "listen_url", Flag: "listen-url",
 		Help: "PostgreSQL behind a pooler of transactions: a URL past it, to listen for other processes' work",

@@ -109,11 +109,11 @@ func migrateSQL(a *cli.App) *cobra.Command {
 		"Print the SQL that up would run, for databases that are managed elsewhere",
 		cobra.NoArgs,
 		func(*cobra.Command, []string) error {
-			if dialect == "" {
-				dialect = "sqlite"
-				if !strings.HasPrefix(a.Config.DB, "sqlite:") {
-					dialect = "postgres"
-				}
+			switch local := strings.HasPrefix(a.Config.DB, "sqlite:"); {
+			case local && (dialect == "" || dialect == "sqlite"):
+				dialect = a.Config.DB // with its prefix
+			case dialect == "":
+				dialect = "postgres"
 			}
 			text, err := engine.SchemaScript(dialect, a.Config.Schema, from)
 			if err != nil {

@@ -37,7 +37,7 @@ func Command(a *cli.App) *cobra.Command {
 
 // withManager is With for commands that manage keys.
 func withManager(a *cli.App, run func(ctx context.Context, m Manager, args []string) error) func(*cobra.Command, []string) error {
-	return cli.With(a, func(ctx context.Context, s any, args []string) error {
+	return cli.WithAny(a, func(ctx context.Context, s any, args []string) error {
 		m, ok := s.(Manager)
 		if !ok {
 			return NeedsDatabase()

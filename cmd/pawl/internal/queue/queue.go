@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,14 +40,53 @@ func queueRow(q pawl.Queue) string {
 	return terminal.Row(q.Type, q.Paused, q.Queued, q.Leased, q.Waiting, q.Scheduled, oldest)
 }
 
+func limitedRow(q pawl.Queue) string { return queueRow(q) + "\t" + terminal.Row(limits(q.QueueLimits)) }
+
+// limits names the limits as the flags of `pawl queue set` do.
+func limits(l pawl.QueueLimits) string {
+	var out []string
+	say := func(name string, value any) { out = append(out, fmt.Sprint(name, " ", value)) }
+	count := func(name string, n *int) {
+		if n != nil {
+			say(name, *n)
+		}
+	}
+	rate := func(name string, r *pawl.Rate) {
+		if r != nil {
+			burst := ""
+			if r.Burst > 0 {
+				burst = fmt.Sprint(",", r.Burst)
+			}
+			say(name, fmt.Sprintf("%d/%s%s", r.Limit, time.Duration(r.Seconds)*time.Second, burst))
+		}
+	}
+	count("concurrency", l.Concurrency)
+	count("per-worker", l.PerWorker)
+	rate("rate", l.Rate)
+	if k := l.PerKey; k != nil {
+		say("key", k.Pointer)
+		count("key-concurrency", k.Concurrency)
+		rate("key-rate", k.Rate)
+		if k.Order != "" {
+			say("order", k.Order)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
 func show(a *cli.App, q pawl.Queue) error {
-	return a.Show(q, func(w io.Writer) { terminal.Table(w, queueHead, []string{queueRow(q)}) })
+	return a.Show(q, func(w io.Writer) {
+		terminal.Table(w, queueHead, []string{queueRow(q)})
+		if l := limits(q.QueueLimits); l != "" {
+			fmt.Fprintln(w, "limits: "+l)
+		}
+	})
 }
 
 func queueList(a *cli.App) *cobra.Command {
 	var pages cli.Pages
 	list := func(ctx context.Context, s pawl.QueueReader, _ []string) error {
-		return cli.List(ctx, a, pages, queueHead, queueRow, s.ListQueues)
+		return cli.List(ctx, a, pages, queueHead+"\tLIMITS", limitedRow, s.ListQueues)
 	}
 	cmd := a.Verb("ls", "List queues with what is in them", cobra.NoArgs, cli.With(a, list))
 	cmd.Aliases = []string{"list"}

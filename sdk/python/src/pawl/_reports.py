@@ -114,9 +114,12 @@ class Reports:
             self._lost(job, lost("the lease expired before the result was reported", e, reason="expired"))
             return False
         if o.verb in ("complete", "submit") and e.code in ("invalid", "too_large"):
-            said = "; ".join(f"{f.get('pointer', '')}: {f.get('message', '')}" for f in e.fields) or e.message
+            # The fields quote the result, and all who read the item see the message: the detail has them.
+            places = dict.fromkeys("/".join(f.get("pointer", "").split("/")[:2]) for f in e.fields)
+            said = "; ".join(f"{place}: does not fit" for place in places) or e.message
             log.warning("the result was refused, and its item fails: %s", said, extra=about(job))
-            fail = failed(job, Permanent(f"the result was refused: {said}", code="invalid_result"))
+            detail = {"errors": e.fields} if e.fields else None
+            fail = failed(job, Permanent(f"the result was refused: {said}", code="invalid_result", detail=detail))
             return self._instead(o, "fail", fail.body)
         if o.verb in ("complete", "submit") and isinstance(e, ConflictError) and e.reason == "effect_open":
             log.warning("the result was refused, and its attempt fails: %s", e, extra=about(job))

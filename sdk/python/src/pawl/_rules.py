@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import re
 import secrets
 import ssl
 from collections.abc import Mapping
@@ -168,9 +169,10 @@ def timeout_of(config: Config, r: Request) -> httpx.Timeout:
     return httpx.Timeout(seconds, connect=min(seconds, 30.0))
 
 
-def away(op: str, err: Exception) -> PawlError:
+def away(op: str, err: Exception, url: str = "") -> PawlError:
     """The error of a call that got no answer; its cause is what httpx raised."""
-    said = "no TLS connection to the server" if is_tls(err) else "the server does not answer"
+    server = f"the server {re.sub('//[^/]*@', '//', url)}".rstrip()  # without a password
+    said = f"no TLS connection to {server}" if is_tls(err) else f"{server} does not answer"
     out = UnavailableError(f"{said}: {err}" if str(err) else said, op=op)
     out.__cause__ = err
     return out

@@ -95,7 +95,7 @@ class AsyncCall:
         except httpx.InvalidURL as e:
             raise InvalidError(f"cannot be asked for over HTTP: {e}", op=op) from e
         except httpx.HTTPError as e:
-            raise rules.away(op, e) from e
+            raise rules.away(op, e, self.connection.url) from e
         data = response.content
         if raw and response.status_code < 300:
             return response, data

@@ -41,7 +41,7 @@ async def frames(call: AsyncCall, r: rules.Request, reconnect: Reconnect) -> Asy
                         reconnect.moved()
                     yield frame
     except httpx.HTTPError as e:
-        raise rules.away(op, e) from e
+        raise rules.away(op, e, call.connection.url) from e
 
 
 class AsyncEventStream:

@@ -921,7 +921,7 @@ class BudgetSpending(_BudgetSpending, total=False):
 class BudgetSpendingQuery(TypedDict, total=False):
     """BudgetSpendingQuery of the server's description."""
 
-    by: Literal["task", "model", "agent"]
+    by: Literal["task", "model", "agent", "type", "key", "day"]
     period: Literal["current", "all"]
     limit: int
 
@@ -1786,6 +1786,7 @@ class ItemMessagesQuery(TypedDict, total=False):
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
     stalled: bool
+    order: Literal["asc", "desc"]
     limit: int
 
 
@@ -2347,6 +2348,7 @@ class ListMessagesQuery(TypedDict, total=False):
     thread: str
     status: Literal["streaming", "complete", "stopped", "error"] | list[Literal["streaming", "complete", "stopped", "error"]]
     stalled: bool
+    order: Literal["asc", "desc"]
     limit: int
 
 

@@ -42,7 +42,7 @@ def frames(call: Call, r: rules.Request, reconnect: Reconnect) -> Iterator[Frame
                         reconnect.moved()
                     yield frame
     except httpx.HTTPError as e:
-        raise rules.away(op, e) from e
+        raise rules.away(op, e, call.connection.url) from e
 
 
 class EventStream:

@@ -1,0 +1,25 @@
+package dashboard
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-work/pawl"
+)
+
+// maxNamespaces is how many namespaces the bar of a page lists. With more, the name is typed in.
+const maxNamespaces = 100
+
+// namespaces lists those that a user may choose from, with the present one; none = they are not known, or too many.
+func (d *server) namespaces(ctx context.Context, present string) []string {
+	if d.opts.Namespaces == nil {
+		return nil
+	}
+	known, err := d.spaces.get("", func() ([]string, error) { return d.opts.Namespaces(ctx, maxNamespaces+1) })
+	if err != nil || len(known) > maxNamespaces {
+		return nil
+	}
+	all := append(slices.Clone(known), present, pawl.DefaultNamespace)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
+import { test } from "node:test";
+import { must, pawl, type Pawl } from "../src/index.ts";
+
+/** What the types refuse and take; it is compiled, and not called. */
+export async function calls(c: Pawl): Promise<void> {
+  // @ts-expect-error a member of a task that is not known
+  await c.POST("/v1/tasks", { body: { type: "x", priorty: 5 } });
+  // @ts-expect-error a member of one of its items
+  await c.POST("/v1/tasks", { body: { type: "x", items: [{ inptu: 1 }] } });
+  // @ts-expect-error a parameter
+  await c.GET("/v1/tasks", { params: { query: { stat: "queued" } } });
+  // @ts-expect-error a path
+  await c.GET("/v1/taks");
+  // @ts-expect-error no body
+  await c.POST("/v1/tasks");
+  const task = await must(c.POST("/v1/tasks", { body: { type: "x", payload: { any: 1 } } }));
+  const read = await c.GET("/v1/tasks/{id}", { params: { path: { id: task.id } } });
+  const text = await c.GET("/v1/tasks/{id}", { params: { path: { id: task.id } }, parseAs: "text" });
+  const both: [string | undefined, string | undefined] = [read.data?.state, text.data];
+  void both;
+  await c.GET("/v1/queues");
+}
+
+test("a URL that is none is refused at once", () => {
+  for (const url of ["127.0.0.1:7033", "localhost:7033", ""]) {
+    assert.throws(() => pawl(url), { name: "TypeError", message: `${JSON.stringify(url)} is no http URL, such as http://127.0.0.1:7033` });
+  }
+});
+
+test("a server that does not answer is named", async () => {
+  const gone = createServer().listen(0, "127.0.0.1");
+  await once(gone, "listening");
+  const url = `http://127.0.0.1:${(gone.address() as AddressInfo).port}`;
+  gone.close();
+  await once(gone, "close");
+  await assert.rejects(must(pawl(url + "/").GET("/v1/queues")), {
+    name: "TypeError",
+    message: `the server at ${url} does not answer: ECONNREFUSED`,
+  });
+});
