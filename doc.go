@@ -1,6 +1,16 @@
 // Package pawl defines the types, the verbs and the tables of facts of a durable work
 // engine. All other packages build on it. It does no I/O and starts no goroutines.
 //
+// A handler of package worker needs few of its names:
+//
+//   - Step runs a part of the work once: what it returned is read when the handler runs again.
+//   - Permanent, RetryAfter and Snooze make the errors that say what a failed attempt means.
+//   - Spawn and AwaitChildren make tasks and wait for them; WaitFor and Sleep wait without a worker.
+//   - Effect does something outside that must not happen twice; Reserve keeps it within a budget.
+//   - StartMessage writes a reply that people read while it is written; Progress tells how far the work is.
+//
+// A program that makes tasks needs Create, and Await for their results.
+//
 // A task is a request for work; it has one or more items. A worker claims an item and
 // gets a lease on it. Every write of the worker carries the fence (worker_id, attempt),
 // and is refused if that claim is not the current one any more. What Pawl guarantees:

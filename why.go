@@ -2,7 +2,6 @@ package pawl
 
 import (
 	"context"
-	"strings"
 	"time"
 )
 
@@ -62,28 +61,4 @@ type Explainer interface {
 	// Why explains the state of an item. Of a task, it explains the item that tells most about
 	// the task's state. An unknown id is not_found.
 	Why(ctx context.Context, id string) (Why, error)
-}
-
-// CommandLine returns a command line of the program pawl, quoted for a POSIX shell: verb, such as
-// "queue resume", and its arguments. A namespace other than the default one becomes a flag.
-func CommandLine(namespace, verb string, args ...string) string {
-	line := "pawl " + verb
-	if namespace != "" && namespace != DefaultNamespace {
-		line += " --namespace " + ShellWord(namespace)
-	}
-	for _, arg := range args {
-		line += " " + ShellWord(arg)
-	}
-	return line
-}
-
-// ShellWord quotes a word for a POSIX shell, if it needs it.
-func ShellWord(s string) string {
-	safe := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,@%+=", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -117,7 +117,7 @@ func flagsIn(words []string) (flags map[string]string, args []string) {
 	return flags, args
 }
 
-// shellWords are the words of a line that pawl.CommandLine made.
+// shellWords are the words of a line that internal/shellwords wrote.
 func shellWords(line string) (words []string) {
 	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimLeft(rest, " ") {
 		var w strings.Builder

@@ -7,11 +7,12 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/internal/shellwords"
 )
 
 // Each command that a page can do has a button with the role that it needs; the others have none.
 func TestButtonsOfCommands(t *testing.T) {
-	line := func(verb string, args ...string) string { return pawl.CommandLine("team a", verb, args...) }
+	line := func(verb string, args ...string) string { return shellwords.Line("team a", verb, args...) }
 	for _, c := range []struct {
 		line string
 		want *remedy

@@ -17,7 +17,7 @@ func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it 
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
 	var out pawl.Moved
-	err := e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	err := e.k.Held(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		g.Request = request
 		ended, err := g.EndAside(ctx, tx, rules.OrNull(call.Result))
 		out = movedOf(ctx, it.Item, g)

@@ -62,7 +62,7 @@ func (e *Engine) checkpointLarge(ctx context.Context, c *pawl.CheckpointCall) (p
 		return pawl.CheckpointRef{}, err
 	}
 	ref := pawl.CheckpointRef{ID: e.k.IDs.Next("ckp")}
-	err = e.withLockedItem(ctx, c.Fence, "checkpoint", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	err = e.k.Held(ctx, c.Fence, "checkpoint", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		if err := g.Start(ctx, tx); err != nil {
 			return err
 		}

@@ -122,7 +122,7 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 		return err
 	})
 	if err == nil && !held {
-		it, now, err := e.readRow(ctx, call.ItemID)
+		it, now, err := e.k.Item(ctx, call.ItemID)
 		if err == nil {
 			err = rules.CheckFence(rules.Item(it), call.Fence, now, "spawn")
 		}

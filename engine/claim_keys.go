@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-work/pawl/engine/internal/apikeys"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -81,7 +82,7 @@ func (k *claimKeys) wait() {
 // endRevoked ends the leases of those of ids that are revoked or have expired.
 func (e *Engine) endRevoked(ctx context.Context, ids []string) error {
 	ended, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
-		return store.EndedOf(ctx, tx, ids)
+		return apikeys.EndedOf(ctx, tx, ids)
 	})
 	for i := 0; err == nil && i < len(ended); i++ {
 		err = e.revokeKey(ctx, ended[i], system)

@@ -3,11 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -190,12 +190,10 @@ func (e *Engine) decide(
 		}
 		return fn(ctx, tx, d)
 	}
-	for range budgetTries {
-		if _, err := e.withDecision(ctx, taskID, verb, once); !errors.Is(err, store.ErrBudgetChanged) {
-			return err
-		}
-	}
-	return errBudgetBusy
+	return budgets.Try(func() error {
+		_, err := e.withDecision(ctx, taskID, verb, once)
+		return err
+	})
 }
 
 // withDecision runs fn with the task's row locked, and carries out the effects after the
@@ -433,4 +431,31 @@ func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *
 		out = out.and(moved)
 	}
 	return out, nil
+}
+
+// raiseBudget carries out what the approval of a question means.
+func (d *taskDecision) raiseBudget(ctx context.Context, tx store.Tx, v verdictBy) (effects, error) {
+	if d.Type != pawl.TypeBudget {
+		if v.limit != nil {
+			return effects{}, pawl.Invalid("/limit", "is for tasks of type %s", pawl.TypeBudget)
+		}
+		return effects{}, nil
+	}
+	woken, asked, err := budgets.Raise(ctx, tx, d.TaskDecision, v.limit, v.by)
+	d.data = store.Text(rules.Encode(asked))
+	return effects{queued: woken}, err
+}
+
+// rejectBudget rejects a question. The items that ask by it are queued, and their next refusal
+// tells their workers to fail them.
+func (d *taskDecision) rejectBudget(ctx context.Context, tx store.Tx, v verdictBy, c *pawl.RejectCall) (effects, error) {
+	if c.AllowRework {
+		return effects{}, pawl.Invalid("/allow_rework", "is not for tasks of type %s", pawl.TypeBudget)
+	}
+	woken, err := budgets.Reject(ctx, tx, d.TaskDecision, v.by)
+	if err != nil {
+		return effects{}, err
+	}
+	rejected, err := d.reject(ctx, tx, v, c.Errors)
+	return effects{queued: woken}.and(rejected), err
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/budgets"
 	ledger "github.com/pawl-work/pawl/engine/internal/effects"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -66,7 +68,7 @@ func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall) (out 
 	if !usual {
 		return out, false, nil
 	}
-	_, done, err = quickly(ctx, e, func(ctx context.Context, tx store.Tx, hot store.Hot) (none struct{}, done bool, err error) {
+	_, done, err = kernel.Quickly(ctx, e.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (none struct{}, done bool, err error) {
 		done, err = hot.OpenEffect(ctx, tx, fenceRow(c, call.Fence()), &f, call.LeaseSeconds, data)
 		return none, done, err
 	})
@@ -75,28 +77,18 @@ func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall) (out 
 
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
 	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv")}
-	refused := store.ErrMoreLost
-	var asks effects
-	for err == nil && refused == store.ErrMoreLost {
-		err = e.withLockedItem(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
-			out, refused, err = ledger.Open(ctx, tx, g, &opening)
-			if asks = (effects{}); err == nil {
-				asks, err = e.asks(ctx, tx, g, "open", &pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt,
-					Amount: call.Amount}, refused)
-			}
-			return err
-		})
-	}
-	if err == nil && e.scope != nil && errors.Is(refused, pawl.ErrEffectUnknown) {
+	reserve := pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Amount: call.Amount}
+	var refused error
+	err = budgets.Reserving(ctx, e.budgeted, "open", &reserve, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (_, err error) {
+		out, refused, err = ledger.Open(ctx, tx, g, &opening)
+		return refused, err
+	})
+	if err == refused && e.scope != nil && errors.Is(refused, pawl.ErrEffectUnknown) {
 		e.ifUndone(func(ctx context.Context, e *Engine) error {
-			return e.withLockedItem(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+			return e.k.Held(ctx, call.Fence(), "open", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 				return ledger.Doubt(ctx, tx, g, call.Key)
 			})
 		})
-	}
-	if err == nil {
-		e.follow(ctx, asks)
-		err = refused // a value: what it found out about lost reservations is committed
 	}
 	if err != nil {
 		return pawl.OpenedEffect{}, err
@@ -148,7 +140,7 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorWorker, r.Fence.WorkerID)
 	if usual, is := ledger.Usual(id, r, by); is {
-		f, done, err := quickly(ctx, e, func(ctx context.Context, tx store.Tx, hot store.Hot) (f store.EffectRow, done bool, err error) {
+		f, done, err := kernel.Quickly(ctx, e.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (f store.EffectRow, done bool, err error) {
 			f = usual
 			done, err = hot.ReportEffect(ctx, tx, fenceRow(c, r.Fence), &f)
 			return f, done, err

@@ -156,7 +156,7 @@ func (v *fenced[C, Row, Ans, R]) giveUp(wave []int, out []pawl.Result[R]) {
 // it.
 func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, out *pawl.Result[R]) bool {
 	f := v.fence(c)
-	item, now, err := e.readRow(ctx, f.ItemID)
+	item, now, err := e.k.Item(ctx, f.ItemID)
 	if err == nil {
 		err = rules.CheckFence(rules.Item(item), f, now, v.op)
 	}
@@ -170,18 +170,6 @@ func (v *fenced[C, Row, Ans, R]) refuse(ctx context.Context, e *Engine, c *C, ou
 		out.Value, out.Err = v.refused(c, item, now, err)
 	}
 	return true
-}
-
-// readRow reads an item as it is now. An item outside the caller's namespace is not_found.
-func (e *Engine) readRow(ctx context.Context, id string) (it store.ItemRow, now int64, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if now, err = store.NowAgain(ctx, tx); err != nil {
-			return err
-		}
-		it, err = store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, id, now)
-		return err
-	})
-	return it, now, err
 }
 
 func fenceRow(c pawl.Caller, f pawl.Fence) store.Fence {

@@ -51,6 +51,13 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 		}
 		more, err := store.Monitored(ctx, tx, now)
 		out = append(out, more...)
+		for _, r := range declared() {
+			if r.Gauges == nil || err != nil {
+				continue
+			}
+			more, err = r.Gauges(ctx, tx, now)
+			out = append(out, more...)
+		}
 		return err
 	})
 	if err != nil {

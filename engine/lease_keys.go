@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/apikeys"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -71,7 +72,7 @@ func (e *Engine) keyLasts(ctx context.Context, item string) error {
 		if err != nil || len(keys) == 0 {
 			return err
 		}
-		ended, err := store.EndedOf(ctx, tx, slices.Collect(maps.Values(keys)))
+		ended, err := apikeys.EndedOf(ctx, tx, slices.Collect(maps.Values(keys)))
 		if err == nil && len(ended) > 0 {
 			err = &pawl.Error{Code: pawl.CodeLeaseLost, Reason: pawl.ReasonReleased, Message: string(store.EndedKey)}
 		}
@@ -112,7 +113,7 @@ func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []
 	var out map[pawl.Fence]error
 	for _, f := range fences {
 		if key, is := known[store.Attempt{ItemID: f.ItemID, N: f.Attempt}]; is && key != c.Key {
-			it, _, err := e.readRow(ctx, f.ItemID)
+			it, _, err := e.k.Item(ctx, f.ItemID)
 			if err == nil {
 				err = &pawl.Error{
 					Code:    pawl.CodeLeaseLost,

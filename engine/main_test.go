@@ -49,3 +49,11 @@ func readJSON(t testing.TB, b []byte, into any) {
 		t.Errorf("%s: %v", b, err)
 	}
 }
+
+func reserveOf(l pawl.Lease, amount int64, key string) pawl.ReserveCall {
+	return pawl.ReserveCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Amount: amount, Key: key}
+}
+
+func settleOf(l pawl.Lease, r pawl.Reserved, amount int64) pawl.SettleCall {
+	return pawl.SettleCall{Reservation: r.Reservation, Amount: amount, ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt}
+}

@@ -40,7 +40,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		return pawl.Message{}, err
 	}
 	var out pawl.Message
-	err = e.withLockedItem(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	err = e.k.Held(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		m.TaskID = g.TaskID
 		if content == "" {
 			open, err := store.OpenMessageOf(ctx, tx, c.ItemID)
@@ -99,7 +99,7 @@ func (e *Engine) writes(
 	if err := e.ours(ctx, todo[0].fence); err != nil {
 		return err
 	}
-	return e.withLockedItem(ctx, todo[0].fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	return e.k.Held(ctx, todo[0].fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		row, err := store.LockMessage(ctx, tx, g.Namespace, m.MessageID)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 // isPlan reports whether an item is a plan item. The result of a plan item may be as large
 // as a call, because it is stored as items.
 func (e *Engine) isPlan(ctx context.Context, itemID string) bool {
-	it, _, err := e.readRow(ctx, itemID)
+	it, _, err := e.k.Item(ctx, itemID)
 	return err == nil && it.Kind == pawl.KindPlan
 }
 
@@ -43,7 +43,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 		return pawl.Moved{}, err
 	}
 	var out pawl.Moved
-	err = e.withLockedItem(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
+	err = e.k.Held(ctx, call.Fence, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		now, g.Request = g.Now, request
 		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err

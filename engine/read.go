@@ -190,7 +190,7 @@ type readAnswer struct {
 // share one. Inside a caller's transaction it reads what that transaction has written.
 func (e *Engine) readItem(ctx context.Context, id string) (store.ItemRow, error) {
 	if !e.db.Dialect().RoundTrips || e.scope != nil {
-		it, _, err := e.readRow(ctx, id)
+		it, _, err := e.k.Item(ctx, id)
 		return it, err
 	}
 	got, err := e.committers.read.Do(ctx, e.db, []readCall{{id: id}})

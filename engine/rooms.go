@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/apikeys"
+	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
@@ -13,25 +15,33 @@ import (
 
 // rooms are the features that have a package of their own. Their methods are those of an Engine.
 type rooms struct {
+	*apiKeys
+	*budgeted
 	*timetables
 	*bulks
 }
 
 // The names of the fields.
 type (
+	apiKeys    = apikeys.APIKeys
+	budgeted   = budgets.Budgets
 	timetables = schedules.Schedules
 	bulks      = bulk.Bulk
 )
 
-func newRooms(k *kernel.Kernel) rooms { return rooms{schedules.New(k), bulk.New(k)} }
+func newRooms(k *kernel.Kernel) rooms {
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k)}
+}
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{schedules.Over(r.timetables, k), bulk.Over(r.bulks, k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k)}
 }
 
 // declared are the declarations of the rooms.
-func declared() []kernel.Room { return []kernel.Room{schedules.Declared(), bulk.Declared()} }
+func declared() []kernel.Room {
+	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared()}
+}
 
 // ofRooms joins what each room declares of one kind.
 func ofRooms[T any](of func(r kernel.Room) []T) (out []T) {
@@ -86,9 +96,12 @@ func (w work) CheckQueue(ctx context.Context, typ string, priority int) error {
 }
 
 // Follow implements kernel.Tasks.
-func (w work) Follow(ctx context.Context, queued []store.DueItem, children []string) {
-	w.follow(ctx, effects{queued: queued, children: children})
+func (w work) Follow(ctx context.Context, f kernel.After) {
+	w.follow(ctx, effects{queued: f.Queued, children: f.Children, advance: f.Advance})
 }
+
+// Ours implements kernel.Tasks.
+func (w work) Ours(ctx context.Context, f pawl.Fence) error { return w.ours(ctx, f) }
 
 // DeleteEnded implements kernel.Tasks.
 func (w work) DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error) {
@@ -106,6 +119,14 @@ func (e *Engine) RunBulks(ctx context.Context) error {
 
 // TaskID implements kernel.Draft.
 func (d *draft) TaskID() string { return d.task.ID }
+
+// EndLeases implements kernel.Tasks.
+func (w work) EndLeases(ctx context.Context, keyID string, by store.Actor) error {
+	return w.revokeKey(ctx, keyID, by)
+}
+
+// OnlyItem implements kernel.Draft.
+func (d *draft) OnlyItem() string { return d.items[0].ID }
 
 // Typed implements kernel.Draft.
 func (d *draft) Typed() bool { return d.task.TypeVersion > 0 }

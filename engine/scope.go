@@ -50,7 +50,7 @@ func (e *Engine) ifUndone(write func(ctx context.Context, e *Engine) error) {
 	e.k.IfUndone(e.on(write))
 }
 
-// writeRefusal is withLockedItem for what a refusal leaves. If the refused call is rolled
+// writeRefusal is kernel.Held for what a refusal leaves. If the refused call is rolled
 // back, it is written again.
 func (e *Engine) writeRefusal(
 	ctx context.Context,
@@ -58,7 +58,7 @@ func (e *Engine) writeRefusal(
 	op string,
 	fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error,
 ) error {
-	write := func(ctx context.Context, e *Engine) error { return e.withLockedItem(ctx, f, op, fn) }
+	write := func(ctx context.Context, e *Engine) error { return e.k.Held(ctx, f, op, fn) }
 	err := write(ctx, e)
 	if err == nil {
 		e.ifUndone(write)

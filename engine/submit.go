@@ -102,7 +102,7 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 		refusal = faults.Err("part")
 	}
 	var out pawl.ItemPart
-	locked := e.withLockedItem
+	locked := e.k.Held
 	if refusal != nil {
 		locked = e.writeRefusal
 	}
@@ -191,7 +191,7 @@ func (e *Engine) lacksParts(ctx context.Context, it *store.ItemRow, refusal erro
 // accepting reads an item and the rules of its task's type. It refuses a call that the
 // fence, the state or the type does not allow.
 func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *typeRules, error) {
-	it, now, err := e.readRow(ctx, f.ItemID)
+	it, now, err := e.k.Item(ctx, f.ItemID)
 	if err == nil {
 		err = rules.CheckFence(rules.Item(it), f, now, op)
 	}
@@ -248,7 +248,7 @@ func (e *Engine) submitNew(
 		if err != nil {
 			return pawl.Moved{}, it, err
 		}
-		err = e.withLockedItem(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
+		err = e.k.Held(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (err error) {
 			g.Request = request
 			settled, err = g.Submit(ctx, tx, s)
 			left = *g
@@ -299,38 +299,6 @@ func (e *Engine) complain(ctx context.Context, f pawl.Fence, op string, refusal 
 	return cmp.Or(e.writeRefusal(ctx, f, op, func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		return g.Complain(ctx, tx, string(rules.Encode(failure)))
 	}), refusal)
-}
-
-// withLockedItem runs fn with a leased item locked, or returns why the fence does not
-// hold.
-func (e *Engine) withLockedItem(
-	ctx context.Context,
-	f pawl.Fence,
-	op string,
-	fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error,
-) error {
-	for range 3 {
-		held := false
-		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			g, ok, err := store.LockFenced(ctx, tx, fenceRow(pawl.CallerOf(ctx), f))
-			if held = ok; err != nil || !ok {
-				return err
-			}
-			g.By = actor(pawl.CallerOf(ctx), g.By.Type, g.By.ID)
-			return fn(ctx, tx, &g)
-		})
-		if err != nil || held {
-			return err
-		}
-		it, now, err := e.readRow(ctx, f.ItemID)
-		if err == nil {
-			err = rules.CheckFence(rules.Item(it), f, now, op)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "another call is changing the item; try again"}
 }
 
 // extras returns the data of a submission's event: evidence and notes.

@@ -112,7 +112,7 @@ func (e *Engine) CheckToken(ctx context.Context, token string) (pawl.TaskToken, 
 			Message: "this is no task token of this database and namespace",
 		}
 	}
-	it, now, err := e.readRow(ctx, item)
+	it, now, err := e.k.Item(ctx, item)
 	if err == nil {
 		err = rules.CheckFence(rules.Item(it), pawl.Fence{ItemID: item, WorkerID: it.LastWorkerID, Attempt: attempt}, now, "check token")
 	}
@@ -183,7 +183,7 @@ func (e *Engine) HoldsLease(ctx context.Context, f pawl.Fence) error {
 	if err := e.ours(ctx, f); err != nil {
 		return err
 	}
-	it, now, err := e.readRow(ctx, f.ItemID)
+	it, now, err := e.k.Item(ctx, f.ItemID)
 	if err == nil {
 		err = rules.CheckFence(rules.Item(it), f, now, "heartbeat")
 	}

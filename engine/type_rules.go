@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
@@ -19,7 +20,7 @@ type typeRules struct {
 // rulesOf returns the rules of a version of a type.
 func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name string, version int) (*typeRules, error) {
 	if name == pawl.TypeBudget {
-		return e.ruled(&budgetType), nil
+		return e.ruled(&budgets.Type), nil
 	}
 	if version == 0 {
 		return e.ruled(&pawl.Type{Name: name}), nil // unregistered

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -127,7 +128,7 @@ func (x *explainer) waiting(ctx context.Context, f *rules.WhyFacts, depth int) e
 	case pawl.BlockedBySignal:
 		f.Signal, f.SignalKey = w.Signal, w.Key
 	case pawl.BlockedByBudget:
-		b, err := store.GetBudget(ctx, x.tx, x.ns, pawl.BudgetOfSignal(w.Key), x.now)
+		b, err := budgets.Get(ctx, x.tx, x.ns, pawl.BudgetOfSignal(w.Key), x.now)
 		if err != nil {
 			return ignoreMissing(err)
 		}

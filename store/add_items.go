@@ -94,7 +94,7 @@ func takesNoMore(ctx context.Context, tx Tx, namespace, taskID string) error {
 func manyFromSolo(ctx context.Context, tx Tx, now int64, namespace, taskID string) (bool, error) {
 	itemID := "itm_" + taskID[len("tsk_"):]
 	zero := 0
-	held, err := Amend(ctx, tx, []string{itemID}, openStates, Amendment{Solo: &zero})
+	held, err := Amend(ctx, tx, []string{itemID}, OpenStates, Amendment{Solo: &zero})
 	if err != nil || len(held) == 0 {
 		return false, err
 	}

@@ -123,14 +123,6 @@ WHERE l.queue_id = $1 AND l.gate BETWEEN $2 AND $3
 ORDER BY CASE WHEN ($4 - l.heartbeat_at) * $5 > (l.lease_expires_at - l.heartbeat_at) * $6 THEN 0 ELSE 1 END, l.heartbeat_at, l.item_id
 LIMIT 1
 
--- name: longest silent of budget
-SELECT l.item_id
-FROM pawl.budget_reservations r
-JOIN pawl.leases l ON l.item_id = r.item_id AND l.attempt = r.attempt
-WHERE r.budget_id = $1 AND r.state = 0 AND r.period_number = $2
-ORDER BY CASE WHEN ($3 - l.heartbeat_at) * $4 > (l.lease_expires_at - l.heartbeat_at) * $5 THEN 0 ELSE 1 END, l.heartbeat_at, l.item_id
-LIMIT 1
-
 -- name: workers seen
 SELECT k.types, k.last_seen_at
 FROM pawl.workers k

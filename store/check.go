@@ -92,10 +92,6 @@ var Rules = []Rule{
 	{"blob contents", "the address of a blob is the SHA-256 of what it stores", "restore a backup: what it held is lost"},
 	{"open message", "an item has one open message at most, and one that has ended has its content", "stop the older ones"},
 	{"signals", "no item waits for a signal that was sent", "send the signal again"},
-	{"spending", "what a budget has spent and reserved in its period is the sum of its reservations and totals",
-		"set budgets.spent and budgets.reserved to these sums"},
-	{"reservations", "a reservation of an item has its item and counts as its state says",
-		"set item_id and task_id to NULL, and charged to what the state says, or delete a reservation that no state fits"},
 	{"effects", "an effect has its item, an open one of an attempt has its lease, and the lease counts those that are open",
 		"resolve the effect, or set leases.effects to that number; set gone to 1 for an effect without a task"},
 	{"links of children", "a child is linked to its parent, one of the two exists and the other one is there or archived, " +

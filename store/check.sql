@@ -444,23 +444,6 @@ JOIN pawl.queues q ON q.id = g.queue_id
 JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
 WHERE s.sent_at > g.since
 
--- name: spending
-SELECT x.name, NULL, 'it has spent ' || x.spent || ' and reserved ' || x.reserved || '; its reservations have spent ' || x.charged || ' and reserved ' || x.amount
-FROM (
-  SELECT b.name, b.spent, b.reserved,
-    CAST(COALESCE((SELECT SUM(r.charged) FROM pawl.budget_reservations r WHERE r.budget_id = b.id AND r.period_number = b.period_number), 0)
-      + COALESCE((SELECT SUM(t.charged) FROM pawl.budget_totals t WHERE t.budget_id = b.id AND t.period_number = b.period_number), 0) AS bigint) AS charged,
-    CAST(COALESCE((SELECT SUM(r.amount) FROM pawl.budget_reservations r WHERE r.budget_id = b.id AND r.period_number = b.period_number AND r.state = 0), 0) AS bigint) AS amount
-  FROM pawl.budgets b
-) x
-WHERE x.spent <> x.charged OR x.reserved <> x.amount
-
--- name: reservations
-SELECT r.id, r.task_id, 'of item ' || COALESCE(@item_text(r.item_id), 'none') || ', state ' || r.state || ', amount ' || r.amount || ', charged ' || r.charged
-FROM pawl.budget_reservations r
-WHERE r.item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = r.item_id AND w.task_id = r.task_id AND w.namespace = r.namespace)
-  OR r.charged <> CASE r.state WHEN 1 THEN r.charged WHEN 2 THEN r.amount ELSE 0 END
-
 -- name: effects
 SELECT f.id, f.task_id, 'state ' || f.state || ', sender ' || f.sender || ', of attempt ' || f.attempt || ' of item ' || @item_text(f.item_id)
 FROM pawl.effects f

@@ -273,15 +273,16 @@ type TaskRef struct{ ID, Namespace string }
 
 // TasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
 func TasksWithTodo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return taskRefs(ctx, tx, decideSQL["to do"], FromTask(after), limit)
+	return TaskRefs(ctx, tx, decideSQL["to do"], FromTask(after), limit)
 }
 
 // OverdueDecisions lists tasks whose deadline for a decision has passed.
 func OverdueDecisions(ctx context.Context, tx Tx, now int64, limit int) ([]TaskRef, error) {
-	return taskRefs(ctx, tx, decideSQL["undecided for too long"], now, limit)
+	return TaskRefs(ctx, tx, decideSQL["undecided for too long"], now, limit)
 }
 
-func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef, error) {
+// TaskRefs reads names of tasks.
+func TaskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/pawl-work/pawl"
@@ -24,51 +23,33 @@ func (f *EffectRow) SpendKey() string { return f.spendKey(f.Sendings + 1) }
 
 func (f *EffectRow) spendKey(sending int) string { return fmt.Sprintf("%s#%d", f.ID, sending) }
 
-// SettleSpent settles what the newest sending of an effect has reserved, whatever became of the lease since. If it
-// happened and is repeatable, earlier sendings have cost nothing: the outside has recognised the key.
-func (f *EffectRow) SettleSpent(ctx context.Context, tx Tx, amount int64) error {
-	if err := f.settle(ctx, tx, "reservation by id", f.ItemID, string(f.Reservation), amount); err != nil {
-		return err
+// Spent is what is to be recorded of a reservation of an effect, which is named by its id or by its key.
+type Spent struct {
+	Namespace, Budget, ItemID string
+	Reservation, Key          string
+	Amount                    int64
+}
+
+// Spent returns what is to be recorded of what the newest sending of an effect has reserved, whatever became of the lease
+// since. If it happened and is repeatable, earlier sendings have cost nothing: the outside has recognised the key.
+func (f *EffectRow) Spent(amount int64) (out []Spent) {
+	if f.Budget != "" && f.Reservation != "" {
+		out = append(out, Spent{Namespace: f.Namespace, Budget: string(f.Budget), ItemID: f.ItemID, Reservation: string(f.Reservation),
+			Amount: amount})
 	}
 	first := f.Sendings - len(f.senders()) + 1
 	for n := first; f.State == pawl.EffectDone && f.Repeatable == 1 && n < f.Sendings; n++ {
-		if err := f.SettleEarlier(ctx, tx, n); err != nil {
-			return err
-		}
+		out = append(out, f.SpentEarlier(n)...)
 	}
-	return nil
+	return out
 }
 
-// SettleEarlier settles with nothing what an earlier sending has reserved.
-func (f *EffectRow) SettleEarlier(ctx context.Context, tx Tx, sending int) error {
+// SpentEarlier is Spent of an earlier sending, which has cost nothing.
+func (f *EffectRow) SpentEarlier(sending int) []Spent {
 	list := f.senders()
 	i := sending - (f.Sendings - len(list) + 1)
-	if i < 0 || i >= len(list)-1 {
+	if i < 0 || i >= len(list)-1 || f.Budget == "" {
 		return nil
 	}
-	return f.settle(ctx, tx, "reservation by key", list[i].ItemID, f.spendKey(sending), 0)
-}
-
-// settle settles a reservation. A budget or a reservation that is not there any more needs no settling.
-func (f *EffectRow) settle(ctx context.Context, tx Tx, by, itemID, which string, amount int64) error {
-	if f.Budget == "" || which == "" {
-		return nil
-	}
-	b, now, err := LockBudget(ctx, tx, f.Namespace, string(f.Budget))
-	if err != nil {
-		if pawl.CodeOf(err) == pawl.CodeNotFound {
-			err = nil
-		}
-		return err
-	}
-	var r reservation
-	found, err := Row(ctx, tx, r.targets(), budgetSQL[by], b.ID, ItemID(itemID), which)
-	if err != nil || !found || r.state == reservationSettled && r.charged == amount {
-		return err
-	}
-	r.move(&b, reservationSettled, amount)
-	if err = r.write(ctx, tx, now); err == nil {
-		err = b.count(ctx, tx)
-	}
-	return err
+	return []Spent{{Namespace: f.Namespace, Budget: string(f.Budget), ItemID: list[i].ItemID, Key: f.spendKey(sending)}}
 }

@@ -33,3 +33,9 @@ LIMIT $1
 UPDATE pawl.secrets
 SET value = $1
 WHERE name = 'task tokens'
+
+-- The secret that signs task tokens.
+-- name: secret
+SELECT s.value
+FROM pawl.secrets s
+WHERE s.name = $1

@@ -203,3 +203,20 @@ SELECT t.id, t.state, t.version,
     FROM (SELECT e.id FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT $2) x), 0)
 FROM pawl.task_rows t
 WHERE t.id @among_ids($1)
+
+-- What the items that still ask by tasks need: their number, the sum of the amounts as
+-- quotients and remainders, which do not overflow, and the least amount. The metadata has what was decided.
+-- name: asked
+SELECT t.id, COALESCE(k.state, ''), t.metadata, COUNT(q.item_id), CAST(COALESCE(SUM(q.amount / $3), 0) AS bigint),
+  CAST(COALESCE(SUM(q.amount % $3), 0) AS bigint), COALESCE(MIN(q.amount), 0)
+FROM pawl.tasks t
+LEFT JOIN pawl.task_counters k ON k.task_id = t.id
+LEFT JOIN pawl.budget_questions q ON q.task_id = t.id
+  AND EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
+  AND NOT EXISTS (
+    SELECT 1
+    FROM pawl.budget_reservations r
+    WHERE r.budget_id = q.budget_id AND r.item_id = q.item_id AND r.key = q.key AND r.period_number >= q.period_number
+      AND (r.state = 1 OR r.state = 0 AND r.amount >= q.amount))
+WHERE t.id IN @ids($1)
+GROUP BY t.id, k.state, t.metadata

@@ -8,7 +8,7 @@ import (
 // TokenSecret returns the secret that signs this database's task tokens. It was created
 // with the schema, and changes only when a copy is adopted.
 func TokenSecret(ctx context.Context, tx Tx) (string, error) {
-	found, err := Strings(ctx, tx, apiKeySQL["secret"], "task tokens")
+	found, err := Strings(ctx, tx, placeSQL["secret"], "task tokens")
 	if err == nil && len(found) != 1 {
 		err = errors.New("the database has no secret for task tokens")
 	}

@@ -12,7 +12,7 @@ import (
 
 // The states of items by their properties in the root package's table.
 var (
-	openStates   = itemStates(func(s pawl.StateInfo) bool { return s.Counter == "open" })
+	OpenStates   = itemStates(func(s pawl.StateInfo) bool { return s.Counter == "open" })
 	aliveStates  = itemStates(func(s pawl.StateInfo) bool { return !s.Terminal })
 	leasedStates = itemStates(func(s pawl.StateInfo) bool { return s.Leased })
 )
@@ -47,7 +47,7 @@ func FreesInput(state string) bool { return slices.Contains(freeing, state) }
 var freeing = taskStates(func(s pawl.StateInfo) bool { return s.FreesInput })
 
 // HasWork reports whether an item in the state has work left.
-func HasWork(state string) bool { return slices.Contains(openStates, state) }
+func HasWork(state string) bool { return slices.Contains(OpenStates, state) }
 
 // SoloState returns the stored state of a task of one item, derived from the state of its
 // item.

@@ -302,13 +302,9 @@ func depths(ctx context.Context, tx Tx, query string, args ...any) ([]Depth, err
 // maxMonitored bounds the rows of a kind that metrics are made of.
 const maxMonitored = 1000
 
-// Monitored returns metrics of workers, budgets, messages and the feed.
+// Monitored returns metrics of workers, effects, messages and the feed.
 func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 	workers, err := workerGauges(ctx, tx, now)
-	if err != nil {
-		return nil, err
-	}
-	budgets, err := budgetGauges(ctx, tx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +325,7 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 		return nil, err
 	}
 	effects, err := effectGauges(ctx, tx)
-	return append(append(append(workers, budgets...), effects...), lag, silent), err
+	return append(append(workers, effects...), lag, silent), err
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
@@ -353,25 +349,4 @@ func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 			Labels: []string{"namespace", of.Namespace, "type", of.Type}, Value: float64(counts[of])})
 	}
 	return out, err
-}
-
-func budgetGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err error) {
-	rows, err := tx.Query(ctx, statsSQL["monitored budgets"], now, maxMonitored)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var namespace, name string
-		var limit, spent, reserved int64
-		if err := rows.Scan(&namespace, &name, &limit, &spent, &reserved); err != nil {
-			return nil, err
-		}
-		labels := []string{"namespace", namespace, "budget", name}
-		out = append(out,
-			pawl.Gauge{Name: "pawl_budget_limit", Help: "What a budget allows in its period.", Labels: labels, Value: float64(limit)},
-			pawl.Gauge{Name: "pawl_budget_spent", Help: "What was spent of a budget in its period.", Labels: labels, Value: float64(spent)},
-			pawl.Gauge{Name: "pawl_budget_reserved", Help: "What is reserved of a budget.", Labels: labels, Value: float64(reserved)})
-	}
-	return out, rows.Err()
 }

@@ -75,9 +75,3 @@ SELECT namespace, COALESCE(types, '')
 FROM pawl.workers
 WHERE last_seen_at >= $1
 LIMIT $2
-
--- name: monitored budgets
-SELECT namespace, name, allowance, CASE WHEN period_end <= $1 THEN 0 ELSE spent END, CASE WHEN period_end <= $1 THEN 0 ELSE reserved END
-FROM pawl.budgets
-ORDER BY namespace, name
-LIMIT $2

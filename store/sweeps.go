@@ -21,12 +21,6 @@ type sweepDetail struct {
 	NextAt      int64 `json:"next_at,omitempty"` // microseconds
 }
 
-// Step is a part of each whole pass. It is repeated until it deals with fewer rows than limit.
-type Step struct {
-	Name string
-	Do   func(ctx context.Context, tx Tx, now int64, limit int) (n int64, err error)
-}
-
 // RecordSweep stores the statistics of one sweep.
 func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) error {
 	d := sweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned, KeysPruned: s.KeysPruned,

@@ -292,5 +292,5 @@ func StillToRun(ctx context.Context, tx Tx, taskID string, limit int) ([]string,
 	if _, err := Row(ctx, tx, []any{&since}, typeSQL["failed since retry"], TaskID(taskID)); err != nil || since == 0 {
 		return nil, err
 	}
-	return ItemIDs(ctx, tx, typeSQL["still to run"], TaskID(taskID), List(openStates), limit)
+	return ItemIDs(ctx, tx, typeSQL["still to run"], TaskID(taskID), List(OpenStates), limit)
 }

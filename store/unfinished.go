@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/shellwords"
 )
 
 var unfinishedSQL = Texts(sqlFiles, "unfinished.sql")
@@ -101,7 +101,7 @@ func pendingConsequences(ctx context.Context, tx Tx, now int64) (out []Warning, 
 		var namespace, task, what string
 		err := rows.Scan(&namespace, (*TaskID)(&task), &what)
 		out = append(out, warning("consequence_pending", "task "+task+" of namespace "+namespace+": "+what+
-			", for more than an hour; run a server, or read in its log why it fails", pawl.CommandLine(namespace, "task get", task)))
+			", for more than an hour; run a server, or read in its log why it fails", shellwords.Line(namespace, "task get", task)))
 		return err
 	})
 	return out, err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/shellwords"
 )
 
 var warnSQL = Texts(sqlFiles, "warn.sql")
@@ -70,7 +70,7 @@ func noWorkers(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 		}
 		if !live[q.Namespace].take(q.Type) && len(out) < WarnedTypes {
 			out = append(out, warning("no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it",
-				q.Type, q.Namespace), pawl.CommandLine(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")))
+				q.Type, q.Namespace), shellwords.Line(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")))
 		}
 	}
 	return out, nil
@@ -89,7 +89,7 @@ func shortLeases(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 		}
 		out = append(out, warning("short_lease", fmt.Sprintf("type %s of namespace %s has a lease of %s, and 95 %% of its newest %d "+
 			"attempts took up to %s: a worker that misses its heartbeats loses its item", m.Type, m.Namespace, m.Lease, len(m.Runs),
-			m.Quantile(95).Round(time.Millisecond)), pawl.CommandLine(m.Namespace, "type suggest", m.Type)))
+			m.Quantile(95).Round(time.Millisecond)), shellwords.Line(m.Namespace, "type suggest", m.Type)))
 	}
 	return out, nil
 }

@@ -67,14 +67,6 @@ func LongestSilent(ctx context.Context, tx Tx, id string, ofQueue bool, now int6
 	return held, err
 }
 
-// LongestSilent returns the item that holds a reservation of the budget in its current period, and
-// whose worker is stalled or has been silent longest; "" if there is none.
-func (b *BudgetRow) LongestSilent(ctx context.Context, tx Tx, now int64) (held string, err error) {
-	_, err = Row(ctx, tx, []any{(*ItemID)(&held)}, blockedSQL["longest silent of budget"], b.ID, b.PeriodNumber, now,
-		pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats)
-	return held, err
-}
-
 // OpenChild returns the first child that an item waits for and that has not ended; "" = none.
 func OpenChild(ctx context.Context, tx Tx, itemID string) (id string, err error) {
 	_, err = Row(ctx, tx, []any{(*TaskID)(&id)}, childrenSQL["open child"], ItemID(itemID))

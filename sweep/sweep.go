@@ -102,14 +102,12 @@ type pass struct {
 	preview *preview // nil: a real pass, not a preview
 }
 
-// further does the steps of the rooms, each in bounded transactions.
-func (p *pass) further(ctx context.Context) (err error) {
+// further does the steps of the rooms.
+func (p *pass) further(ctx context.Context) error {
 	for _, s := range p.Steps {
-		for n := int64(batch); err == nil && n == batch; {
-			err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-				n, err = s.Do(ctx, tx, now, batch)
-				return err
-			})
+		n, err := s.Run(ctx, store.Sweeping{DB: p.DB, Options: p.Options, Limit: batch})
+		if s.Counts != nil {
+			*s.Counts(&p.stats) += n
 		}
 		if err = p.logError(ctx, s.Name, err); err != nil {
 			return err
@@ -129,10 +127,10 @@ var (
 	}
 	slow = []step{
 		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
-		(*pass).budgets, (*pass).effectKeys,
+		(*pass).further, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
-		(*pass).tombstones, (*pass).feed, (*pass).further, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
+		(*pass).tombstones, (*pass).feed, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints,
 	}
 )
@@ -225,13 +223,24 @@ func (p *pass) sweep(ctx context.Context, steps []step) (err error) {
 
 // do runs fn in a transaction, with the transaction's time.
 func (s *Sweeper) do(ctx context.Context, fn func(ctx context.Context, tx store.Tx, now int64) error) error {
-	return s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
+	return store.Sweeping{DB: s.DB}.In(ctx, fn)
+}
+
+// repeat runs a step in transactions until it changes nothing.
+func (p *pass) repeat(ctx context.Context, what string, run func(ctx context.Context, tx store.Tx, now int64) (int64, error)) error {
+	for {
+		var n int64
+		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
+			n, err = run(ctx, tx, now)
 			return err
+		})
+		if err != nil {
+			return p.logError(ctx, what, err)
 		}
-		return fn(ctx, tx, now)
-	})
+		if n == 0 {
+			return nil
+		}
+	}
 }
 
 // stopsStep reports whether trying the next row is pointless.

@@ -25,15 +25,15 @@ var raced = []struct {
 	}, tests: []string{
 		// All verbs at once, and whether what they answered can have happened one after the other.
 		"TestConcurrentWalk", "TestConcurrentHistoriesAreLinearizable", "TestThirtyTwoAgentsAboutOneTask",
-		// Limits and budgets.
-		"TestLimitsHold", "TestOrderHoldsFromItsStart", "TestLimitsHoldWhileProcessesDie", "TestBudgetsAreNeverExceededAndNeverLeak",
+		// Limits.
+		"TestLimitsHold", "TestOrderHoldsFromItsStart", "TestLimitsHoldWhileProcessesDie",
 		// Children, and parents that wait for them.
 		"TestChildrenAgainstTheirParent", "TestChildrenEndWhileTheirParentIsChanged", "TestAKeyHasOneChild",
 		// Processes and databases that stop and go on.
 		"TestThawedWorkersAreRefused", "TestAFrozenDatabase", "TestPostgresGoneAndBack", "TestAnExcludedProgramStops",
 		"TestAnExcludedProgramLearnsWhenItReconnects",
 		// Waits.
-		"TestAnotherProcessEndsATask", "TestNoEndOfATaskIsMissed", "TestAWaitForATaskEnds", "TestNoAnswerAboutABudgetIsMissed",
+		"TestAnotherProcessEndsATask", "TestNoEndOfATaskIsMissed", "TestAWaitForATaskEnds",
 		"TestWorkWithoutAWordIsFoundByAllWhoWait", "TestAWaitingClaimOutlivesItsConnection", "TestCommittedWakesClaims",
 		"TestASignalSentWhileItemsAreSuspendedIsNotLost", "TestRevokingRaces",
 		// What an engine keeps in memory, and its goroutines.

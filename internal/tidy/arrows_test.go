@@ -15,8 +15,8 @@ var arrows = map[string][]string{
 	"":                   {},
 	"api":                {""},
 	"client":             {"", "api"},
-	"store":              {"", "store/objects", "internal/idform", "internal/jsonscan"},
-	"store/sqlite":       {"", "store", "store/sqlite/hot", "internal/durable"},
+	"store":              {"", "store/objects", "internal/idform", "internal/jsonscan", "internal/shellwords"},
+	"store/sqlite":       {"", "store", "store/sqlite/hot", "internal/durable", "internal/shellwords"},
 	"store/sqlite/hot":   {"", "store"},
 	"store/postgres":     {"", "store", "store/postgres/hot"},
 	"store/postgres/hot": {"", "store"},
@@ -40,6 +40,8 @@ var arrows = map[string][]string{
 		"schema",
 		"tracing",
 		"translog",
+		"engine/internal/apikeys",
+		"engine/internal/budgets",
 		"engine/internal/bulk",
 		"engine/internal/commit",
 		"engine/internal/effects",
@@ -54,13 +56,13 @@ var arrows = map[string][]string{
 		"internal/nearest",
 		"internal/watch",
 	},
-	"engine/internal/effects":  {"", "store", "engine/internal/rules"},
+	"engine/internal/effects":  {"", "store", "engine/internal/budgets", "engine/internal/rules"},
 	"engine/internal/identity": {"", "store"},
 	"engine/internal/stream":   {"", "store", "internal/watch"},
 	"engine/internal/taskwait": {"", "store", "internal/watch"},
 	"engine/internal/queue":    {"", "store", "internal/watch"},
 	"engine/internal/commit":   {"", "store"},
-	"engine/internal/rules":    {"", "schema", "internal/jsonscan", "internal/nearest"},
+	"engine/internal/rules":    {"", "schema", "internal/jsonscan", "internal/nearest", "internal/shellwords"},
 	"worker":                   {"", "tracing"},
 	"worker/rabbitmq":          {""},
 	"agent":                    {"", "schema", "tracing"},
@@ -176,12 +178,17 @@ var arrows = map[string][]string{
 	"internal/testserver": {},
 	"internal/testterm":   {},
 	"internal/watch":      {},
+	"internal/shellwords": {""},
 
 	// The rooms of the engine, and what they stand on.
-	"engine/internal/kernel":    {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity"},
-	"engine/internal/bulk":      {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
-	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks},
-	ticks:                       {""},
+	"engine/internal/kernel": {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity",
+		"engine/internal/rules"},
+	"engine/internal/apikeys": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
+	"engine/internal/budgets": {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
+	"engine/internal/bulk":    {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
+	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks,
+		"internal/shellwords"},
+	ticks: {""},
 }
 
 const ticks = "engine/internal/schedules/ticks"
@@ -229,7 +236,7 @@ func TestArrowsPointDown(t *testing.T) {
 }
 
 // rooms are the features of the engine that have a package of their own.
-var rooms = []string{"engine/internal/bulk", "engine/internal/schedules"}
+var rooms = []string{"engine/internal/apikeys", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/schedules"}
 
 // A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.
 func TestRoomsMeetByTheKernel(t *testing.T) {

@@ -27,7 +27,7 @@ var sleeps = map[string]struct {
 	"engine/await_test.go":                      {1, nothing},
 	"engine/relocate_beside_test.go":            {1, asks},
 	"engine/blob_stores_test.go":                {1, chance},
-	"engine/budget_ask_test.go":                 {2, asks},
+	"engine/internal/budgets/ask_test.go":       {2, asks},
 	"engine/bulk_busy_test.go":                  {1, asks},
 	"engine/bulk_test.go":                       {2, asks},
 	"engine/bulk_unix_test.go":                  {2, chance},

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/shellwords"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -21,5 +21,5 @@ func walWarning(path string) []store.Warning {
 	return []store.Warning{{Code: "wal_large",
 		Detail: fmt.Sprintf("the write-ahead log %s-wal has %d MiB: a read that does not end, or a frozen process, keeps it from being "+
 			"started over", path, wal.Size()>>20),
-		Command: "fuser " + pawl.ShellWord(path)}}
+		Command: "fuser " + shellwords.Word(path)}}
 }

@@ -185,7 +185,7 @@ func (r *run) cancelBefore(ctx context.Context, tasks []task) error {
 		r.k.Log.WarnContext(ctx, "tasks of a bulk call are cancelled one by one", "task_id", r.item.TaskID, "error", err)
 		return ctx.Err()
 	}
-	r.tasks.Follow(ctx, done.Released, done.Children)
+	r.tasks.Follow(ctx, kernel.After{Queued: done.Released, Children: done.Children})
 	return nil
 }
 

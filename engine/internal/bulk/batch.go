@@ -112,7 +112,7 @@ func (r *run) commit(ctx context.Context, tasks []pawl.Task,
 	if err == nil {
 		r.state = next
 		took = clock.Now().Sub(began)
-		r.tasks.Follow(pawl.As(ctx, r.caller), after.queued, after.children)
+		r.tasks.Follow(pawl.As(ctx, r.caller), kernel.After{Queued: after.queued, Children: after.children})
 		return n, took, nil
 	}
 	if failed == nil || ctx.Err() != nil {

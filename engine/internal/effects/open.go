@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -203,7 +204,7 @@ func reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.Eff
 		return nil, nil
 	}
 	amount := call.Amount
-	out, refused, err := g.Reserve(ctx, tx, call.Reservation, call.Budget, &pawl.ReserveCall{ItemID: g.ItemID, WorkerID: g.WorkerID,
+	out, refused, err := budgets.Reserve(ctx, tx, g, call.Reservation, call.Budget, &pawl.ReserveCall{ItemID: g.ItemID, WorkerID: g.WorkerID,
 		Attempt: g.Attempt, Amount: amount, Key: f.SpendKey()})
 	f.Amount, f.Reservation = &amount, store.Text(out.Reservation)
 	return refused, err
@@ -229,4 +230,14 @@ func begin(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.Effec
 	facts := f.Facts()
 	facts.AnswerHash, facts.DecidedBy = "", string(before.DecidedBy)
 	return f.Record(ctx, tx, g.Now, "effect_opened", g.By, facts)
+}
+
+// settleSpent records what sendings have spent.
+func settleSpent(ctx context.Context, tx store.Tx, list []store.Spent) error {
+	for _, s := range list {
+		if err := budgets.SettleSpent(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -42,7 +42,7 @@ func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by st
 	}
 	present := r.present(f, sender)
 	if !present && r.State == pawl.EffectFailed {
-		if err := f.SettleEarlier(ctx, tx, f.SendingOf(sender, r.Sending)); err != nil {
+		if err := settleSpent(ctx, tx, f.SpentEarlier(f.SendingOf(sender, r.Sending))); err != nil {
 			return err
 		}
 	}
@@ -125,11 +125,11 @@ func decide(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by 
 func settle(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report) error {
 	switch {
 	case r.State == pawl.EffectFailed:
-		return f.SettleSpent(ctx, tx, 0)
+		return settleSpent(ctx, tx, f.Spent(0))
 	case r.State == pawl.EffectDone && r.Amount != nil:
-		return f.SettleSpent(ctx, tx, *r.Amount)
+		return settleSpent(ctx, tx, f.Spent(*r.Amount))
 	case r.State == pawl.EffectDone && f.Amount != nil:
-		return f.SettleSpent(ctx, tx, *f.Amount)
+		return settleSpent(ctx, tx, f.Spent(*f.Amount))
 	}
 	return nil
 }

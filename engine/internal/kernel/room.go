@@ -1,6 +1,11 @@
 package kernel
 
-import "github.com/pawl-work/pawl/store"
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
 
 // Room is the declaration of a room: what the others have to know of it. The engine walks the declarations.
 type Room struct {
@@ -11,6 +16,8 @@ type Room struct {
 	// Rules and Warnings are those of the doctor.
 	Rules    []store.RuleSearch
 	Warnings []store.Look
+	// Gauges are metrics; nil = none.
+	Gauges func(ctx context.Context, tx store.Tx, now int64) ([]pawl.Gauge, error)
 }
 
 // Table is a table of a room.

@@ -18,12 +18,23 @@ type Tasks interface {
 	Insert(ctx context.Context, w *Write, drafts []Draft) (now int64, err error)
 	// CheckQueue refuses a type and a priority if the queues of the namespace would be too many.
 	CheckQueue(ctx context.Context, typ string, priority int) error
-	// Follow does what follows from a change that has committed: items became claimable, children may have ended.
-	Follow(ctx context.Context, queued []store.DueItem, children []string)
+	// Follow does what follows from a change that has committed.
+	Follow(ctx context.Context, f After)
+	// Ours refuses a lease that belongs to another API key.
+	Ours(ctx context.Context, f pawl.Fence) error
 	// DeleteEnded deletes those of some tasks that have ended and belong to no others. It returns their ids.
 	DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error)
+	// EndLeases ends the leases that were claimed with an API key.
+	EndLeases(ctx context.Context, keyID string, by store.Actor) error
 	// Log brings the log up to date: what is removed is in it before.
 	Log(ctx context.Context) error
+}
+
+// After is what follows from a change.
+type After struct {
+	Queued   []store.DueItem // items that became claimable
+	Children []string        // tasks that are children, and may have ended
+	Advance  []string        // tasks that the engine has to advance
 }
 
 // Allowed is what a draft may be that a caller's task may not.
@@ -35,9 +46,10 @@ type Allowed struct {
 // Draft is a task that is being created.
 type Draft interface {
 	TaskID() string
-	Typed() bool // its type is registered
-	Plain() bool // all of it is rows of its own, which Insert writes in any transaction
-	Bytes() int  // the size of its values
+	OnlyItem() string // the id of its item, if it has one
+	Typed() bool      // its type is registered
+	Plain() bool      // all of it is rows of its own, which Insert writes in any transaction
+	Bytes() int       // the size of its values
 	// Answer is the task as it is when it was inserted.
 	Answer(now int64) pawl.Task
 }

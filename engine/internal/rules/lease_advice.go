@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/shellwords"
 )
 
 // LeaseFacts are the measured attempts of a type.
@@ -55,7 +56,7 @@ func SuggestLease(f LeaseFacts) pawl.LeaseAdvice {
 	}
 	a.Detail = leaseDetail(f, a, guess)
 	if suggested > f.Lease {
-		a.Command = pawl.CommandLine(f.Namespace, "type set", f.Type, "--lease", suggested.String())
+		a.Command = shellwords.Line(f.Namespace, "type set", f.Type, "--lease", suggested.String())
 	}
 	return a
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/shellwords"
 )
 
 // WhyFacts is what Explain knows about an item. What does not apply is nil or zero.
@@ -250,7 +251,7 @@ func (f *WhyFacts) command(verb string, flags []string, args ...string) string {
 	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		words = append(append(slices.Clone(flags), "--"), args...)
 	}
-	return pawl.CommandLine(f.Item.Namespace, verb, words...)
+	return shellwords.Line(f.Item.Namespace, verb, words...)
 }
 
 // listed quotes a value of a flag that takes a list, whose values are read as CSV.

@@ -52,7 +52,7 @@ func Declared() kernel.Room {
 			{Name: "firings", Key: "schedule", Plain: []string{"schedule_id", "namespace", "outcome", "error"},
 				Changes: "when a queued tick is fired, of which the event fired of its task tells, and when its task has ended"},
 		},
-		Steps: []store.Step{{Name: "firings", Do: removeOld}},
+		Steps: []store.Step{{Name: "firings", Run: store.Repeat(removeOld)}},
 		Rules: []store.RuleSearch{
 			{Rule: store.Rule{Name: "schedules", Says: "a schedule counts its queued ticks, and has fired no tick that is still to come",
 				Repair: "set schedules.queued to the number of queued firings, and next_tick to the first tick after those that were fired"},

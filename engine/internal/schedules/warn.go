@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/shellwords"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -16,7 +17,7 @@ func failing(ctx context.Context, tx store.Tx, _ int64) ([]store.Warning, error)
 		var namespace, name string
 		var failure store.Text
 		err := rows.Scan(&namespace, &name, &failure)
-		*w = store.Warning{Code: "schedule_error", Command: pawl.CommandLine(namespace, "schedule get", name),
+		*w = store.Warning{Code: "schedule_error", Command: shellwords.Line(namespace, "schedule get", name),
 			Detail: fmt.Sprintf("schedule %s of namespace %s made no task at its last time: %s", name, namespace, failure)}
 		return err
 	})

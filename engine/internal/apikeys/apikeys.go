@@ -1,4 +1,4 @@
-package engine
+package apikeys
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
 // CreateAPIKey makes an API key. It returns the token that the holder sends; only the
 // token's hash is stored.
-func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error) {
+func (a *APIKeys) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.APIKey, token string, err error) {
 	if n.Namespace == "" {
 		n.Namespace = pawl.DefaultNamespace
 	}
@@ -26,31 +26,31 @@ func (e *Engine) CreateAPIKey(ctx context.Context, n pawl.NewAPIKey) (key pawl.A
 	if n.ActorID == "" {
 		n.ActorID = n.Name
 	}
-	if err := rules.CheckAPIKey(&n); err != nil {
+	if err := check(&n); err != nil {
 		return key, "", err
 	}
-	id := e.k.IDs.Next("key")
+	id := a.k.IDs.Next("key")
 	token = "pawl_" + strings.TrimPrefix(id, "key_") + "_" + rand.Text()
-	row := store.APIKeyRow{
+	r := row{
 		SecretHash: hashToken(token),
 		APIKey: pawl.APIKey{ID: id, Namespace: n.Namespace, Name: n.Name, Roles: n.Roles, Payloads: n.Payloads,
 			Rate: n.Rate, ActorType: n.ActorType, ActorID: n.ActorID},
 	}
 	about := pawl.CallerOf(ctx)
 	about.Namespace = n.Namespace
-	err = e.db.Do(pawl.As(ctx, about), func(ctx context.Context, tx store.Tx) error {
+	err = a.k.DB.Do(pawl.As(ctx, about), func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		row.CreatedAt = stamp(now)
+		r.CreatedAt = store.Stamp(now)
 		if n.Expires > 0 {
-			at := row.CreatedAt.Add(n.Expires)
-			row.ExpiresAt = &at
+			at := r.CreatedAt.Add(n.Expires)
+			r.ExpiresAt = &at
 		}
-		return store.CreateAPIKey(ctx, tx, row)
+		return insert(ctx, tx, r)
 	})
-	return row.APIKey, token, err
+	return r.APIKey, token, err
 }
 
 func hashToken(token string) string {
@@ -60,7 +60,7 @@ func hashToken(token string) string {
 
 // FindAPIKey returns the API key of a token. It returns ErrUnauthenticated if the token
 // is unknown or its key is expired or revoked.
-func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, error) {
+func (a *APIKeys) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, error) {
 	no := func(why string) (pawl.APIKey, error) {
 		return pawl.APIKey{}, &pawl.Error{Code: pawl.CodeUnauthenticated, Message: why}
 	}
@@ -68,34 +68,34 @@ func (e *Engine) FindAPIKey(ctx context.Context, token string) (pawl.APIKey, err
 	if len(parts) != 3 || parts[0] != "pawl" || len(parts[1]) != 26 || len(token) > 100 {
 		return no("this is no API key of Pawl's")
 	}
-	var row store.APIKeyRow
+	var r row
 	var found bool
 	var now int64
-	ctx = forAll(ctx)
-	err := e.db.View(store.For(ctx, store.Heartbeats), func(ctx context.Context, tx store.Tx) (err error) { // not queued behind other reads
+	ctx = kernel.ForAll(ctx)
+	err := a.k.DB.View(store.For(ctx, store.Heartbeats), func(ctx context.Context, tx store.Tx) (err error) { // not queued behind other reads
 		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		row, found, err = store.GetAPIKey(ctx, tx, "key_"+parts[1])
+		r, found, err = get(ctx, tx, "key_"+parts[1])
 		return err
 	})
 	switch {
 	case err != nil:
 		return pawl.APIKey{}, err
-	case !found || subtle.ConstantTimeCompare([]byte(row.SecretHash), []byte(hashToken(token))) != 1:
+	case !found || subtle.ConstantTimeCompare([]byte(r.SecretHash), []byte(hashToken(token))) != 1:
 		return no("this API key is not known here")
-	case row.RevokedAt != nil:
+	case r.RevokedAt != nil:
 		return no("this API key has been revoked")
-	case row.ExpiresAt != nil && row.ExpiresAt.UnixMicro() <= now:
+	case r.ExpiresAt != nil && r.ExpiresAt.UnixMicro() <= now:
 		return no("this API key has expired")
 	}
-	return row.APIKey, nil
+	return r.APIKey, nil
 }
 
 // ListAPIKeys lists the keys of all namespaces, newest first.
-func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error) {
-	err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
-		rows, err := store.ListAPIKeys(ctx, tx)
+func (a *APIKeys) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error) {
+	err = a.k.DB.View(kernel.ForAll(ctx), func(ctx context.Context, tx store.Tx) error {
+		rows, err := list(ctx, tx)
 		out = make([]pawl.APIKey, len(rows))
 		for i, r := range rows {
 			out[i] = r.APIKey
@@ -109,45 +109,45 @@ func (e *Engine) ListAPIKeys(ctx context.Context) (out []pawl.APIKey, err error)
 // Their items are queued again; this is not counted as a failure. A server that knows the
 // key accepts it for at most one more second. A lease that is claimed in that second is
 // ended within another second. A lease that another transaction locks is left to the sweep, for which it is due at once.
-func (e *Engine) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
-	ctx = forAll(ctx)
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+func (a *APIKeys) RevokeAPIKey(ctx context.Context, id string) (key pawl.APIKey, err error) {
+	ctx = kernel.ForAll(ctx)
+	err = a.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		found, err := store.RevokeAPIKey(ctx, tx, id, now)
+		found, err := revoke(ctx, tx, id, now)
 		if err == nil && !found {
 			err = pawl.NotFound("API key", id)
 		}
 		if err != nil {
 			return err
 		}
-		row, _, err := store.GetAPIKey(ctx, tx, id)
-		key = row.APIKey
+		r, _, err := get(ctx, tx, id)
+		key = r.APIKey
 		return err
 	})
 	if err == nil {
-		err = e.revokeKey(ctx, id, actor(pawl.CallerOf(ctx), pawl.ActorUser, ""))
+		err = a.k.Tasks(kernel.Origin{}).EndLeases(ctx, id, kernel.Actor(pawl.CallerOf(ctx), pawl.ActorUser, ""))
 	}
 	return key, err
 }
 
 // UseAPIKeys records that keys have just been used.
-func (e *Engine) UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error {
-	err := e.db.Do(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
+func (a *APIKeys) UseAPIKeys(ctx context.Context, uses []pawl.APIKeyUse) error {
+	err := a.k.DB.Do(kernel.ForAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		return store.UseAPIKeys(ctx, tx, uses, now)
+		return use(ctx, tx, uses, now)
 	})
 	if !errors.Is(err, store.ErrFenced) {
 		return err
 	}
 	if len(uses) > 1 { // a key of a namespace that is being moved; the move copies it as it is
 		for _, u := range uses {
-			if err := e.UseAPIKeys(ctx, []pawl.APIKeyUse{u}); err != nil {
+			if err := a.UseAPIKeys(ctx, []pawl.APIKeyUse{u}); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package engine_test
+package budgets_test
 
 import (
 	"context"
@@ -82,7 +82,8 @@ func asksForBudget(ctx context.Context, t *testing.T, e *engine.Engine, worker s
 			case refusal.Exhausted.TaskID == "": // others may settle
 				_, err = pawl.Release(ctx, e, l.Fence())
 			default:
-				_, err = first(e.Suspend(ctx, []pawl.SuspendCall{{Fence: l.Fence(), Signal: pawl.BudgetSignal, Key: refusal.Exhausted.SignalKey}}))
+				_, err = pawltest.First(e.Suspend(ctx,
+					[]pawl.SuspendCall{{Fence: l.Fence(), Signal: pawl.BudgetSignal, Key: refusal.Exhausted.SignalKey}}))
 			}
 		}
 		if err != nil && ctx.Err() == nil {
@@ -101,10 +102,10 @@ func decidesAboutBudgets(ctx context.Context, t *testing.T, e *engine.Engine) {
 		if err == nil && len(list.Items) > 0 {
 			id := list.Items[rand.IntN(len(list.Items))].ID
 			if rand.IntN(2) == 0 {
-				_, err = first(e.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: id}}))
+				_, err = pawltest.First(e.ApproveTasks(ctx, []pawl.ApproveCall{{TaskID: id}}))
 			} else {
 				no := []pawl.Complaint{{Code: "no", Message: "no"}}
-				_, err = first(e.RejectTasks(ctx, []pawl.RejectCall{{TaskID: id, Errors: no}}))
+				_, err = pawltest.First(e.RejectTasks(ctx, []pawl.RejectCall{{TaskID: id, Errors: no}}))
 			}
 		}
 		if code := pawl.CodeOf(err); ctx.Err() == nil && (code == pawl.CodeInternal || code == pawl.CodeInvalid) {

@@ -1,39 +1,40 @@
-package rules
+package budgets
 
 import (
 	"regexp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
 // budgetName is what names and units of budgets look like.
 var budgetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-func (f *Fields) plainName(pointer, name string, longest int) {
+func plainName(f *rules.Fields, pointer, name string, longest int) {
 	before := len(*f)
 	if f.Text(pointer, name, 1, longest); len(*f) == before && !budgetName.MatchString(name) {
 		f.Add(pointer, `has other characters than letters, digits, ".", "_" and "-", or begins with one of the last three`)
 	}
 }
 
-// CheckBudgetName checks the name of a budget.
-func CheckBudgetName(op, name string) error {
-	var f Fields
-	f.plainName("/name", name, pawl.MaxBudgetNameLen)
+// checkName checks the name of a budget.
+func checkName(op, name string) error {
+	var f rules.Fields
+	plainName(&f, "/name", name, pawl.MaxBudgetNameLen)
 	return f.Err(op)
 }
 
-// CheckBudget checks what an operator says about a budget, and fills in what is left out.
-func CheckBudget(name string, b *pawl.NewBudget) error {
-	var f Fields
-	f.plainName("/name", name, pawl.MaxBudgetNameLen)
-	f.plainName("/unit", b.Unit, pawl.MaxUnitLen)
-	f.amount("/limit", b.Limit, 1)
+// check checks what an operator says about a budget, and fills in what is left out.
+func check(name string, b *pawl.NewBudget) error {
+	var f rules.Fields
+	plainName(&f, "/name", name, pawl.MaxBudgetNameLen)
+	plainName(&f, "/unit", b.Unit, pawl.MaxUnitLen)
+	amount(&f, "/limit", b.Limit, 1)
 	first := func(pointer string, word *string, words []string) {
 		if *word == "" {
 			*word = words[0]
 		}
-		Choice(&f, pointer, *word, words...)
+		rules.Choice(&f, pointer, *word, words...)
 	}
 	first("/period", &b.Period, pawl.BudgetPeriods)
 	first("/on_exhausted", &b.OnExhausted, pawl.BudgetPolicies)
@@ -50,16 +51,16 @@ func CheckBudget(name string, b *pawl.NewBudget) error {
 }
 
 // amount checks an amount of the unit of a budget.
-func (f *Fields) amount(pointer string, n, low int64) {
+func amount(f *rules.Fields, pointer string, n, low int64) {
 	if n < low || n > pawl.MaxBudgetAmount {
 		f.Add(pointer, "is %d; it must lie between %d and %d", n, low, pawl.MaxBudgetAmount)
 	}
 }
 
-// CheckReserve checks a call to reserve.
-func CheckReserve(budget string, c *pawl.ReserveCall) error {
+// checkReserve checks a call to reserve.
+func checkReserve(budget string, c *pawl.ReserveCall) error {
 	f := spender(budget, c.Fence())
-	f.amount("/amount", c.Amount, 1)
+	amount(&f, "/amount", c.Amount, 1)
 	f.Text("/key", c.Key, 1, pawl.MaxKeyLen)
 	f.Text("/unit", c.Unit, 0, pawl.MaxUnitLen)
 	f.Text("/agent_id", c.AgentID, 0, pawl.MaxIDLen)
@@ -67,30 +68,30 @@ func CheckReserve(budget string, c *pawl.ReserveCall) error {
 	return f.Err("reserve")
 }
 
-// CheckSettle checks a call to settle.
-func CheckSettle(budget string, c *pawl.SettleCall) error {
+// checkSettle checks a call to settle.
+func checkSettle(budget string, c *pawl.SettleCall) error {
 	f := spender(budget, c.Fence())
 	f.Text("/reservation", c.Reservation, 1, pawl.MaxIDLen)
-	f.amount("/amount", c.Amount, 0)
+	amount(&f, "/amount", c.Amount, 0)
 	return f.Err("settle")
 }
 
 // spender checks the name of a budget, and a fencing token whose members are named as these
 // calls name them.
-func spender(budget string, c pawl.Fence) (f Fields) {
-	f.plainName("/budget", budget, pawl.MaxBudgetNameLen)
+func spender(budget string, c pawl.Fence) (f rules.Fields) {
+	plainName(&f, "/budget", budget, pawl.MaxBudgetNameLen)
 	f.FenceOf("/item_id", c)
 	return f
 }
 
-// CheckSpendingFilter checks what is asked about the spending of a budget.
-func CheckSpendingFilter(name string, q *pawl.BudgetSpendingFilter) error {
-	var f Fields
-	f.plainName("/name", name, pawl.MaxBudgetNameLen)
+// checkSpending checks what is asked about the spending of a budget.
+func checkSpending(name string, q *pawl.BudgetSpendingFilter) error {
+	var f rules.Fields
+	plainName(&f, "/name", name, pawl.MaxBudgetNameLen)
 	if q.By == "" {
 		q.By = pawl.SpendingGroups[0]
 	}
-	Choice(&f, "/by", q.By, pawl.SpendingGroups...)
+	rules.Choice(&f, "/by", q.By, pawl.SpendingGroups...)
 	if q.Limit == 0 {
 		q.Limit = pawl.DefaultPage
 	}

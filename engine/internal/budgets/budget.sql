@@ -338,23 +338,6 @@ UPDATE pawl.budget_questions
 SET told_in = $3
 WHERE budget_id = $1 AND item_id = $2
 
--- What the items that still ask by tasks need: their number, the sum of the amounts as
--- quotients and remainders, which do not overflow, and the least amount. The metadata has what was decided.
--- name: asked
-SELECT t.id, COALESCE(k.state, ''), t.metadata, COUNT(q.item_id), CAST(COALESCE(SUM(q.amount / $3), 0) AS bigint),
-  CAST(COALESCE(SUM(q.amount % $3), 0) AS bigint), COALESCE(MIN(q.amount), 0)
-FROM pawl.tasks t
-LEFT JOIN pawl.task_counters k ON k.task_id = t.id
-LEFT JOIN pawl.budget_questions q ON q.task_id = t.id
-  AND EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
-  AND NOT EXISTS (
-    SELECT 1
-    FROM pawl.budget_reservations r
-    WHERE r.budget_id = q.budget_id AND r.item_id = q.item_id AND r.key = q.key AND r.period_number >= q.period_number
-      AND (r.state = 1 OR r.state = 0 AND r.amount >= q.amount))
-WHERE t.id IN @ids($1)
-GROUP BY t.id, k.state, t.metadata
-
 -- name: keep what was asked
 UPDATE pawl.tasks
 SET metadata = $2
@@ -399,3 +382,34 @@ SELECT 1
 FROM pawl.budget_questions q
 WHERE q.task_id = $1
 LIMIT 1
+
+-- name: longest silent
+SELECT l.item_id
+FROM pawl.budget_reservations r
+JOIN pawl.leases l ON l.item_id = r.item_id AND l.attempt = r.attempt
+WHERE r.budget_id = $1 AND r.state = 0 AND r.period_number = $2
+ORDER BY CASE WHEN ($3 - l.heartbeat_at) * $4 > (l.lease_expires_at - l.heartbeat_at) * $5 THEN 0 ELSE 1 END, l.heartbeat_at, l.item_id
+LIMIT 1
+
+-- name: monitored
+SELECT namespace, name, allowance, CASE WHEN period_end <= $1 THEN 0 ELSE spent END, CASE WHEN period_end <= $1 THEN 0 ELSE reserved END
+FROM pawl.budgets
+ORDER BY namespace, name
+LIMIT $2
+
+-- name: wrong spending
+SELECT x.name, NULL, 'it has spent ' || x.spent || ' and reserved ' || x.reserved || '; its reservations have spent ' || x.charged || ' and reserved ' || x.amount
+FROM (
+  SELECT b.name, b.spent, b.reserved,
+    CAST(COALESCE((SELECT SUM(r.charged) FROM pawl.budget_reservations r WHERE r.budget_id = b.id AND r.period_number = b.period_number), 0)
+      + COALESCE((SELECT SUM(t.charged) FROM pawl.budget_totals t WHERE t.budget_id = b.id AND t.period_number = b.period_number), 0) AS bigint) AS charged,
+    CAST(COALESCE((SELECT SUM(r.amount) FROM pawl.budget_reservations r WHERE r.budget_id = b.id AND r.period_number = b.period_number AND r.state = 0), 0) AS bigint) AS amount
+  FROM pawl.budgets b
+) x
+WHERE x.spent <> x.charged OR x.reserved <> x.amount
+
+-- name: wrong reservations
+SELECT r.id, r.task_id, 'of item ' || COALESCE(@item_text(r.item_id), 'none') || ', state ' || r.state || ', amount ' || r.amount || ', charged ' || r.charged
+FROM pawl.budget_reservations r
+WHERE r.item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = r.item_id AND w.task_id = r.task_id AND w.namespace = r.namespace)
+  OR r.charged <> CASE r.state WHEN 1 THEN r.charged WHEN 2 THEN r.amount ELSE 0 END

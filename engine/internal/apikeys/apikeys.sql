@@ -26,13 +26,3 @@ WHERE id = $1
 UPDATE pawl.api_keys
 SET last_used_at = $2, refusals = refusals + $3
 WHERE id = $1
-
--- name: secret
-SELECT s.value
-FROM pawl.secrets s
-WHERE s.name = $1
-
--- name: keys of leases
-SELECT l.item_id, l.attempt, l.key_id
-FROM pawl.leases l
-WHERE l.item_id IN @ids($1) AND l.key_id IS NOT NULL

@@ -1,4 +1,4 @@
-package store
+package budgets
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 // The states of a reservation.
@@ -19,9 +20,9 @@ const (
 // lostBatch is how many lost reservations are ended in one transaction.
 const lostBatch = 1000
 
-// ErrMoreLost refuses a reservation that does not fit before more lost ones are ended. The
+// errMoreLost refuses a reservation that does not fit before more lost ones are ended. The
 // call is to be repeated in another transaction.
-var ErrMoreLost = errors.New("the budget has more lost reservations")
+var errMoreLost = errors.New("the budget has more lost reservations")
 
 // reservation is a row of budget_reservations.
 type reservation struct {
@@ -47,7 +48,7 @@ func (r *reservation) reserved() int64 {
 
 // move changes the state of a reservation of the locked budget, and the budget's numbers if
 // the reservation is of the current period.
-func (r *reservation) move(b *BudgetRow, state int, charged int64) {
+func (r *reservation) move(b *Row, state int, charged int64) {
 	spent, reserved := r.spent(), r.reserved()
 	r.state, r.charged = state, charged
 	if r.period == b.PeriodNumber {
@@ -56,31 +57,31 @@ func (r *reservation) move(b *BudgetRow, state int, charged int64) {
 	}
 }
 
-func (r *reservation) write(ctx context.Context, tx Tx, now int64) error {
+func (r *reservation) write(ctx context.Context, tx store.Tx, now int64) error {
 	var ended *int64
 	if r.state != reservationOpen {
 		ended = &now
 	}
-	_, err := tx.Exec(ctx, budgetSQL["change reservation"], r.id, r.period, r.attempt, r.state, r.amount, r.charged, ended)
+	_, err := tx.Exec(ctx, texts["change reservation"], r.id, r.period, r.attempt, r.state, r.amount, r.charged, ended)
 	return err
 }
 
 // Reserve reserves an amount of a budget for the locked item. id is that of the reservation
 // if it is new. exhausted says why it was refused; nil = it was not. What it finds out about
 // other reservations is written in both cases.
-func (g *LockedItem) Reserve(ctx context.Context, tx Tx, id, name string, c *pawl.ReserveCall) (out pawl.Reserved, exhausted,
+func Reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, id, name string, c *pawl.ReserveCall) (out pawl.Reserved, exhausted,
 	err error) {
-	b, now, err := LockBudget(ctx, tx, g.Namespace, name)
+	b, now, err := lock(ctx, tx, g.Namespace, name)
 	if err != nil {
 		return out, nil, err
 	}
-	if err := g.fits(ctx, tx, &b, c); err != nil {
+	if err := fits(ctx, tx, g, &b, c); err != nil {
 		return out, nil, err
 	}
 	var r reservation
 	for reclaimed, others := false, false; ; reclaimed = true {
 		r = reservation{}
-		found, err := Row(ctx, tx, r.targets(), budgetSQL["reservation by key"], b.ID, ItemID(g.ItemID), c.Key)
+		found, err := store.Row(ctx, tx, r.targets(), texts["reservation by key"], b.ID, store.ItemID(g.ItemID), c.Key)
 		if err != nil {
 			return out, nil, err
 		}
@@ -97,7 +98,7 @@ func (g *LockedItem) Reserve(ctx context.Context, tx Tx, id, name string, c *paw
 			break
 		}
 		if others {
-			return out, ErrMoreLost, nil
+			return out, errMoreLost, nil
 		}
 		if reclaimed {
 			exhausted, err = b.exhausted(ctx, tx, c.Amount)
@@ -107,7 +108,7 @@ func (g *LockedItem) Reserve(ctx context.Context, tx Tx, id, name string, c *paw
 			return out, nil, err
 		}
 	}
-	if err = g.open(ctx, tx, &b, &r, id, now, c); err == nil {
+	if err = open(ctx, tx, g, &b, &r, id, now, c); err == nil {
 		err = b.count(ctx, tx)
 	}
 	return pawl.Reserved{Reservation: r.id, Amount: r.amount, Remaining: b.Remaining()}, nil, err
@@ -115,7 +116,7 @@ func (g *LockedItem) Reserve(ctx context.Context, tx Tx, id, name string, c *paw
 
 // counts is what the reservation counts for in the budget's current period, whether it is
 // open or was charged.
-func (r *reservation) counts(b *BudgetRow) int64 {
+func (r *reservation) counts(b *Row) int64 {
 	if r.period == b.PeriodNumber && (r.state == reservationOpen || r.state == reservationCharged) {
 		return r.amount
 	}
@@ -125,14 +126,14 @@ func (r *reservation) counts(b *BudgetRow) int64 {
 // open makes r a reservation of the locked item's attempt in the current period: r is the one
 // that has the key of the call, or it has no id. An earlier period keeps what it is charged,
 // with a row that has no item any more.
-func (g *LockedItem) open(ctx context.Context, tx Tx, b *BudgetRow, r *reservation, id string, now int64, c *pawl.ReserveCall) error {
+func open(ctx context.Context, tx store.Tx, g *store.LockedItem, b *Row, r *reservation, id string, now int64, c *pawl.ReserveCall) error {
 	if r.id != "" && r.period != b.PeriodNumber &&
 		(r.state == reservationCharged || r.state == reservationOpen && b.OnLost != pawl.LostReturn) {
 		r.move(b, reservationCharged, r.amount)
 		if err := r.write(ctx, tx, now); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, budgetSQL["detach reservation"], r.id); err != nil {
+		if _, err := tx.Exec(ctx, texts["detach reservation"], r.id); err != nil {
 			return err
 		}
 		*r = reservation{}
@@ -141,8 +142,8 @@ func (g *LockedItem) open(ctx context.Context, tx Tx, b *BudgetRow, r *reservati
 	if r.id == "" {
 		*r = reservation{id: id, period: b.PeriodNumber, attempt: g.Attempt, amount: amount}
 		b.Reserved += amount
-		_, err := tx.Exec(ctx, budgetSQL["insert reservation"], r.id, g.Namespace, b.ID, r.period, ItemID(g.ItemID), TaskID(g.TaskID),
-			g.Attempt, c.Key, r.amount, Text(c.AgentID), c.WorkerID, Text(c.Model), now)
+		_, err := tx.Exec(ctx, texts["insert reservation"], r.id, g.Namespace, b.ID, r.period, store.ItemID(g.ItemID), store.TaskID(g.TaskID),
+			g.Attempt, c.Key, r.amount, store.Text(c.AgentID), c.WorkerID, store.Text(c.Model), now)
 		return err
 	}
 	if r.period == b.PeriodNumber {
@@ -150,7 +151,7 @@ func (g *LockedItem) open(ctx context.Context, tx Tx, b *BudgetRow, r *reservati
 	}
 	r.period, r.attempt, r.state, r.amount, r.charged = b.PeriodNumber, g.Attempt, reservationOpen, amount, 0
 	b.Reserved += amount
-	if err := g.takeOver(ctx, tx, r.id, c.AgentID, c.Model); err != nil {
+	if err := takeOver(ctx, tx, g, r.id, c.AgentID, c.Model); err != nil {
 		return err
 	}
 	return r.write(ctx, tx, now)
@@ -158,15 +159,16 @@ func (g *LockedItem) open(ctx context.Context, tx Tx, b *BudgetRow, r *reservati
 
 // takeOver makes a reservation of an earlier attempt one of the agent and model that hold the
 // lease now.
-func (g *LockedItem) takeOver(ctx context.Context, tx Tx, id, agent, model string) error {
-	_, err := tx.Exec(ctx, budgetSQL["take over reservation"], id, ItemID(g.ItemID), g.Attempt, Text(agent), g.WorkerID, Text(model))
+func takeOver(ctx context.Context, tx store.Tx, g *store.LockedItem, id, agent, model string) error {
+	_, err := tx.Exec(ctx, texts["take over reservation"], id, store.ItemID(g.ItemID), g.Attempt,
+		store.Text(agent), g.WorkerID, store.Text(model))
 	return err
 }
 
 // exhausted returns the refusal of an amount.
-func (b *BudgetRow) exhausted(ctx context.Context, tx Tx, amount int64) (refusal, err error) {
+func (b *Row) exhausted(ctx context.Context, tx store.Tx, amount int64) (refusal, err error) {
 	var charged int64
-	if _, err := Row(ctx, tx, []any{&charged}, budgetSQL["charged for lost reservations"], b.ID, b.PeriodNumber); err != nil {
+	if _, err := store.Row(ctx, tx, []any{&charged}, texts["charged for lost reservations"], b.ID, b.PeriodNumber); err != nil {
 		return nil, err
 	}
 	message := fmt.Sprintf("budget %s has %d %s left; %d were asked for", b.Name, b.Remaining(), b.Unit, amount)
@@ -175,11 +177,12 @@ func (b *BudgetRow) exhausted(ctx context.Context, tx Tx, amount int64) (refusal
 	}
 	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
 		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
-			Reserved: b.Reserved + charged, PeriodEnd: StampOf(b.End), SignalKey: pawl.BudgetSignalKey(b.Name, Stamp(b.ChangedAt), "")}}, nil
+			Reserved: b.Reserved + charged, PeriodEnd: store.StampOf(b.End),
+			SignalKey: pawl.BudgetSignalKey(b.Name, store.Stamp(b.ChangedAt), "")}}, nil
 }
 
 // fits refuses an item that the budget does not apply to, and another unit.
-func (g *LockedItem) fits(ctx context.Context, tx Tx, b *BudgetRow, c *pawl.ReserveCall) error {
+func fits(ctx context.Context, tx store.Tx, g *store.LockedItem, b *Row, c *pawl.ReserveCall) error {
 	if c.Unit != "" && c.Unit != b.Unit {
 		return pawl.Invalid("/unit", "is %q; the budget's is %q", c.Unit, b.Unit)
 	}
@@ -189,19 +192,19 @@ func (g *LockedItem) fits(ctx context.Context, tx Tx, b *BudgetRow, c *pawl.Rese
 	}
 	if b.ForType != "" {
 		var typ string
-		if _, err := Row(ctx, tx, []any{&typ}, budgetSQL["type of lease"], ItemID(g.ItemID)); err != nil {
+		if _, err := store.Row(ctx, tx, []any{&typ}, texts["type of lease"], store.ItemID(g.ItemID)); err != nil {
 			return err
 		}
 		if typ != string(b.ForType) {
 			return refuse("its type is %s, the budget's %s", typ, b.ForType)
 		}
 	}
-	if err := g.keyIs(ctx, tx, b.ForKey, refuse); err != nil {
+	if err := keyIs(ctx, tx, g, b.ForKey, refuse); err != nil {
 		return err
 	}
 	if b.ForTask != "" && string(b.ForTask) != g.TaskID {
 		var one int
-		if in, err := Row(ctx, tx, []any{&one}, budgetSQL["in tree"], TaskID(g.TaskID), TaskID(b.ForTask)); err != nil || !in {
+		if in, err := store.Row(ctx, tx, []any{&one}, texts["in tree"], store.TaskID(g.TaskID), store.TaskID(b.ForTask)); err != nil || !in {
 			if err != nil {
 				return err
 			}
@@ -212,12 +215,12 @@ func (g *LockedItem) fits(ctx context.Context, tx Tx, b *BudgetRow, c *pawl.Rese
 }
 
 // keyIs refuses an item that has another key of its queue; "" = any may be.
-func (g *LockedItem) keyIs(ctx context.Context, tx Tx, want Text, refuse func(format string, args ...any) error) error {
+func keyIs(ctx context.Context, tx store.Tx, g *store.LockedItem, want store.Text, refuse func(format string, args ...any) error) error {
 	if want == "" {
 		return nil
 	}
-	var key Text
-	found, err := Row(ctx, tx, []any{&key}, budgetSQL["key of lease"], ItemID(g.ItemID))
+	var key store.Text
+	found, err := store.Row(ctx, tx, []any{&key}, texts["key of lease"], store.ItemID(g.ItemID))
 	switch {
 	case err != nil:
 		return err
@@ -229,14 +232,14 @@ func (g *LockedItem) keyIs(ctx context.Context, tx Tx, want Text, refuse func(fo
 	return nil
 }
 
-// Settle records what was spent of a reservation of the locked item.
-func (g *LockedItem) Settle(ctx context.Context, tx Tx, name string, c *pawl.SettleCall) (pawl.Settled, error) {
-	b, now, err := LockBudget(ctx, tx, g.Namespace, name)
+// settle records what was spent of a reservation of the locked item.
+func settle(ctx context.Context, tx store.Tx, g *store.LockedItem, name string, c *pawl.SettleCall) (pawl.Settled, error) {
+	b, now, err := lock(ctx, tx, g.Namespace, name)
 	if err != nil {
 		return pawl.Settled{}, err
 	}
 	var r reservation
-	found, err := Row(ctx, tx, r.targets(), budgetSQL["reservation by id"], b.ID, ItemID(g.ItemID), c.Reservation)
+	found, err := store.Row(ctx, tx, r.targets(), texts["reservation by id"], b.ID, store.ItemID(g.ItemID), c.Reservation)
 	switch {
 	case err != nil:
 		return pawl.Settled{}, err
@@ -247,7 +250,7 @@ func (g *LockedItem) Settle(ctx context.Context, tx Tx, name string, c *pawl.Set
 			Message: fmt.Sprintf("reservation %s was settled with %d", r.id, r.charged)}
 	case r.state != reservationSettled:
 		if r.attempt != g.Attempt {
-			if err := g.takeOver(ctx, tx, r.id, "", ""); err != nil {
+			if err := takeOver(ctx, tx, g, r.id, "", ""); err != nil {
 				return pawl.Settled{}, err
 			}
 		}
@@ -264,12 +267,12 @@ func (g *LockedItem) Settle(ctx context.Context, tx Tx, name string, c *pawl.Set
 // lease any more: it charges or returns them. A later attempt that adopts one afterwards takes
 // back what was charged. more = there may be others. Rows that another transaction has locked
 // belong to a task that is being deleted; the next call has them.
-func (b *BudgetRow) reclaim(ctx context.Context, tx Tx, now int64) (more bool, err error) {
+func (b *Row) reclaim(ctx context.Context, tx store.Tx, now int64) (more bool, err error) {
 	state, charged := reservationCharged, int64(1)
 	if b.OnLost == pawl.LostReturn {
 		state, charged = reservationReturned, 0
 	}
-	rows, err := tx.Query(ctx, budgetSQL["end lost reservations"], b.ID, lostBatch, state, charged, now)
+	rows, err := tx.Query(ctx, texts["end lost reservations"], b.ID, lostBatch, state, charged, now)
 	if err != nil {
 		return false, err
 	}
@@ -292,35 +295,28 @@ func (b *BudgetRow) reclaim(ctx context.Context, tx Tx, now int64) (more bool, e
 	return n == lostBatch, b.count(ctx, tx)
 }
 
-// ReclaimReservations ends the lost reservations of up to limit budgets, after the one with
-// the id after, each batch in a transaction of its own. It returns the id to go on after; "" = all
-// are done.
-func ReclaimReservations(ctx context.Context, db DB, after string, limit int) (next string, err error) {
-	var ids []string
-	err = db.View(ctx, func(ctx context.Context, tx Tx) (err error) {
-		ids, err = Strings(ctx, tx, budgetSQL["budgets with lost reservations"], after, limit)
-		return err
-	})
+// SettleSpent settles what a sending of an effect has reserved. A budget or a reservation that is not there any more needs
+// no settling.
+func SettleSpent(ctx context.Context, tx store.Tx, s store.Spent) error {
+	b, now, err := lock(ctx, tx, s.Namespace, s.Budget)
 	if err != nil {
-		return "", err
-	}
-	for _, id := range ids {
-		for more := true; more && err == nil; {
-			err = db.Do(ctx, func(ctx context.Context, tx Tx) error {
-				b, now, err := lockedBudget(ctx, tx, "", budgetSQL["lock budget by id"], id, id)
-				if err == nil {
-					more, err = b.reclaim(ctx, tx, now)
-				}
-				return err
-			})
+		if pawl.CodeOf(err) == pawl.CodeNotFound {
+			err = nil
 		}
-		if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // not found: deleted meanwhile
-			return "", err
-		}
-		err = nil
+		return err
 	}
-	if len(ids) < limit {
-		return "", nil
+	by, which := "reservation by id", s.Reservation
+	if s.Key != "" {
+		by, which = "reservation by key", s.Key
 	}
-	return ids[len(ids)-1], nil
+	var r reservation
+	found, err := store.Row(ctx, tx, r.targets(), texts[by], b.ID, store.ItemID(s.ItemID), which)
+	if err != nil || !found || r.state == reservationSettled && r.charged == s.Amount {
+		return err
+	}
+	r.move(&b, reservationSettled, s.Amount)
+	if err = r.write(ctx, tx, now); err == nil {
+		err = b.count(ctx, tx)
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-package store
+package budgets
 
 import (
 	"cmp"
@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 const day = 24 * time.Hour
 
 // BudgetSpending groups what was spent of a budget.
-func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.BudgetSpendingFilter,
+func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl.BudgetSpendingFilter,
 	now int64) (pawl.BudgetSpending, error) {
-	b, err := GetBudget(ctx, tx, namespace, name, now)
+	b, err := Get(ctx, tx, namespace, name, now)
 	if err != nil {
 		return pawl.BudgetSpending{}, err
 	}
@@ -26,17 +27,17 @@ func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.B
 	if q.All {
 		from = 0
 	} else {
-		since := Stamp(b.Start)
+		since := store.Stamp(b.Start)
 		out.Since = &since
 	}
-	if _, err := Row(ctx, tx, []any{&out.Spent}, budgetSQL["spent"], b.ID, from); err != nil {
+	if _, err := store.Row(ctx, tx, []any{&out.Spent}, texts["spent"], b.ID, from); err != nil {
 		return out, err
 	}
 	args := []any{b.ID, from, q.Limit}
 	if q.By == "day" {
 		args = append(args, day.Microseconds())
 	}
-	rows, err := tx.Query(ctx, budgetSQL["spending by "+q.By], args...)
+	rows, err := tx.Query(ctx, texts["spending by "+q.By], args...)
 	if err != nil {
 		return out, err
 	}
@@ -56,8 +57,8 @@ func BudgetSpending(ctx context.Context, tx Tx, namespace, name string, q pawl.B
 }
 
 // TaskSpending lists what a task spent of each budget, by name, of at most limit budgets.
-func TaskSpending(ctx context.Context, tx Tx, namespace, taskID string, limit int) ([]pawl.TaskSpending, error) {
-	rows, err := tx.Query(ctx, budgetSQL["spending of task"], TaskID(taskID), namespace, limit)
+func spendingOfTask(ctx context.Context, tx store.Tx, namespace, taskID string, limit int) ([]pawl.TaskSpending, error) {
+	rows, err := tx.Query(ctx, texts["spending of task"], store.TaskID(taskID), namespace, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +86,10 @@ func (t budgetTotal) compare(o budgetTotal) int {
 		strings.Compare(t.model, o.model))
 }
 
-// SumReservations removes up to limit reservations that ended before a time, of items without
+// sumOld removes up to limit reservations that ended longer than pawl.BudgetDetailKept ago, of items without
 // work left, and adds what they spent to the totals. It returns how many it removed.
-func SumReservations(ctx context.Context, tx Tx, before int64, limit int) (int64, error) {
-	rows, err := tx.Query(ctx, budgetSQL["old reservations"], before, limit)
+func sumOld(ctx context.Context, tx store.Tx, now int64, limit int) (int64, error) {
+	rows, err := tx.Query(ctx, texts["old reservations"], now-pawl.BudgetDetailKept.Microseconds(), limit)
 	if err != nil {
 		return 0, err
 	}
@@ -111,20 +112,10 @@ func SumReservations(ctx context.Context, tx Tx, before int64, limit int) (int64
 	}
 	rows.Close()
 	for _, t := range slices.SortedFunc(maps.Keys(sums), budgetTotal.compare) {
-		_, err := tx.Exec(ctx, budgetSQL["add total"], t.budget, t.namespace, t.period, t.agent, t.model, sums[t].charged, sums[t].n)
+		_, err := tx.Exec(ctx, texts["add total"], t.budget, t.namespace, t.period, t.agent, t.model, sums[t].charged, sums[t].n)
 		if err != nil {
 			return 0, err
 		}
 	}
-	return tx.Exec(ctx, budgetSQL["remove reservations"], List(ids))
-}
-
-// RemoveSpendingOfNone removes up to limit reservations, and totals, of budgets that were
-// deleted. It returns how many it removed.
-func RemoveSpendingOfNone(ctx context.Context, tx Tx, limit int) (int64, error) {
-	n, err := tx.Exec(ctx, budgetSQL["remove reservations without budget"], limit)
-	if err != nil || n > 0 {
-		return n, err
-	}
-	return tx.Exec(ctx, budgetSQL["remove totals without budget"], limit)
+	return tx.Exec(ctx, texts["remove reservations"], store.List(ids))
 }

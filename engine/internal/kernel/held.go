@@ -1,0 +1,68 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Held runs fn in a transaction with a leased item locked, or returns why the fence does not hold.
+func (k *Kernel) Held(ctx context.Context, f pawl.Fence, op string,
+	fn func(ctx context.Context, tx store.Tx, g *store.LockedItem) error) error {
+	for range 3 {
+		held := false
+		err := k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			c := pawl.CallerOf(ctx)
+			g, ok, err := store.LockFenced(ctx, tx, Fence(c, f))
+			if held = ok; err != nil || !ok {
+				return err
+			}
+			g.By = Actor(c, g.By.Type, g.By.ID)
+			return fn(ctx, tx, &g)
+		})
+		if err != nil || held {
+			return err
+		}
+		it, now, err := k.Item(ctx, f.ItemID)
+		if err == nil {
+			err = rules.CheckFence(rules.Item(it), f, now, op)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "another call is changing the item; try again"}
+}
+
+// Item reads an item as it is now. One outside the caller's namespace is not_found.
+func (k *Kernel) Item(ctx context.Context, id string) (it store.ItemRow, now int64, err error) {
+	err = k.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if now, err = store.NowAgain(ctx, tx); err != nil {
+			return err
+		}
+		it, err = store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, id, now)
+		return err
+	})
+	return it, now, err
+}
+
+// Quickly runs a hot verb, which commits by itself. done is false when the call is
+// to be carried out in a transaction: in a caller's transaction, or when the verb has not done
+// it, or waited too long for a lock.
+func Quickly[R any](ctx context.Context, k *Kernel,
+	fn func(ctx context.Context, tx store.Tx, hot store.Hot) (R, bool, error)) (out R, done bool, err error) {
+	if k.Scope != nil {
+		return out, false, nil
+	}
+	err = k.DB.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out, done, err = fn(ctx, tx, k.DB.Dialect().Hot)
+		return err
+	})
+	if errors.Is(err, store.ErrLocked) {
+		return out, false, nil
+	}
+	return out, done, err
+}
