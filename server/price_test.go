@@ -78,11 +78,11 @@ var kinds = map[string]string{
 	"page": "/ui/{$} /ui/tasks /ui/tasks/{id} /ui/tasks/bulk /ui/items /ui/approvals /ui/failures /ui/dead-letters /ui/items/selected " +
 		"/ui/items/{id} /ui/messages/{id} /ui/workers /ui/types /ui/queues /ui/queues/{id} /ui/schedules /ui/schedules/{id} " +
 		"/ui/budgets /ui/budgets/{id} /ui/legend /ui/tasks/{id}/{verb} /ui/items/{id}/{verb} /ui/messages/{id}/stop /ui/ /ui/sweeps " +
-		"/ui/relays /ui/keys /ui/effects /ui/effects/{id}",
+		"/ui/relays /ui/keys /ui/effects /ui/effects/{id} /ui/messages /ui/search",
 	"part": "/ui/messages/{id}/stream /ui/blobs/{id} /ui/login /ui/live /ui/static/ /ui/oidc/login",
 	"form": "POST:/ui/view POST:/ui/namespace POST:/ui/logout POST:/ui/login POST:/ui/tasks/bulk POST:/ui/items/selected " +
 		"POST:/ui/tasks/{id}/{verb} POST:/ui/items/{id}/{verb} POST:/ui/messages/{id}/stop /ui/queues/ /ui/schedules/ /ui/relays/ " +
-		"/ui/keys/ /ui/effects/",
+		"/ui/keys/ /ui/effects/ /ui/budgets/ /ui/signals/ /ui/namespace/ POST:/ui/namespace/{verb}",
 	"tool": "work_propose work_fork work_cancel work_checkout work_heartbeat work_progress work_checkpoint work_complete work_fail " +
 		"work_release work_spawn work_submit work_submit_part work_finalize work_approve work_reject " +
 		"work_effect_open work_effect_report work_effect_resolve",
