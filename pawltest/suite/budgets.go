@@ -460,7 +460,8 @@ var budgetKeeping = noun{"budget keeping", []promise{
 	{"spending is told by task, model and agent, and outlives the task", func(w *fixture) {
 		w.putBudget(pawl.NewBudget{Limit: 100})
 		t := w.oneItem()
-		l := w.withProvenance(pawl.Provenance{AgentID: "ana", Model: "m-1"}).claim("w")
+		l := w.withProvenance(pawl.Provenance{AgentID: "ana", Model: "m-1"}).claims(
+			pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: pawl.MaxLeaseSeconds})[0]
 		w.settle(l, w.reserve(l, 10, "1").Reservation, 8)
 		call := reserveCall(l, 10, "2")
 		call.AgentID, call.Model = "bob", "m-2"
@@ -475,20 +476,22 @@ var budgetKeeping = noun{"budget keeping", []promise{
 		w.same(w.spending("key", false), "11 1=8/1 2=3/1", "by key")
 		today := w.now().Format(time.DateOnly)
 		w.same(w.spending("day", false), fmt.Sprintf("11 %s=11/2", today), "by day")
-		w.advance(24 * time.Hour)
-		w.heartbeat(l)
+		for range 2 { // its lease would end in a day
+			w.advance(12 * time.Hour)
+			w.heartbeat(l)
+		}
 		w.settle(l, w.reserve(l, 5, "3").Reservation, 4)
 		w.same(w.spending("day", false), fmt.Sprintf("15 %s=4/1 %s=11/2", w.now().Format(time.DateOnly), today), "by day, the newest first")
 		w.complete(l, `1`)
 		w.advance(pawl.BudgetDetailKept + 2*time.Hour)
 		w.sweep()
-		w.same(w.spending("task", false), "21 =21/3", "by task, of a task that is gone")
-		w.same(w.spending("agent", false), "21 ana=18/2 bob=3/1", "by agent")
-		w.budgetIs(100, 21, 0)
+		w.same(w.spending("task", false), "25 =25/4", "by task, of a task that is gone")
+		w.same(w.spending("agent", false), "25 ana=22/3 bob=3/1", "by agent")
+		w.budgetIs(100, 25, 0)
 		w.advance(pawl.BudgetDetailKept)
 		w.sweep()
-		w.same(w.spending("task", true), "21 =21/3", "by task, summed up")
-		w.same(w.spending("agent", true), "21 ana=18/2 bob=3/1", "by agent, summed up")
-		w.budgetIs(100, 21, 0)
+		w.same(w.spending("task", true), "25 =25/4", "by task, summed up")
+		w.same(w.spending("agent", true), "25 ana=22/3 bob=3/1", "by agent, summed up")
+		w.budgetIs(100, 25, 0)
 	}},
 }}
