@@ -63,7 +63,7 @@ func TestWorkersLogByDefault(t *testing.T) {
 		`level=WARN msg="item failed" .*item_id=itm_1 .*error="no paper" .*retryable=true`,
 		`level=WARN msg="item failed" .*item_id=itm_2 .*error="no printer" .*retryable=false`,
 		`level=INFO msg="item suspended" .*item_id=itm_3 .*took=1s`,
-		`level=WARN msg="the result was refused, and its item fails" .*item_id=itm_4 .*error=".*/result: holds NUL"`,
+		`level=WARN msg="the result was refused, and its item fails" .*item_id=itm_4 .*error=".*/result: does not fit"`,
 		`level=INFO msg="item submitted" .*item_id=itm_5 `,
 		`level=WARN msg="lease lost" .*item_id=itm_6 `,
 		`level=INFO msg="item released" .*item_id=itm_7 `,
