@@ -90,6 +90,20 @@ func (p Pass) Roams() bool {
 	return p.Key != nil && (p.Key.Namespace == pawl.AnyNamespace || p.who != nil && len(p.who.Grants) > 1)
 }
 
+// Namespaces returns those among which the caller may choose; nil = all.
+func (p Pass) Namespaces() (out []string) {
+	if p.who == nil {
+		return nil
+	}
+	for _, g := range p.who.Grants {
+		if g.Namespace == pawl.AnyNamespace {
+			return nil
+		}
+		out = append(out, g.Namespace)
+	}
+	return out
+}
+
 // EnterAs identifies a principal that has logged in. It returns ErrUnauthenticated if the login
 // has expired, ErrForbidden if the principal has no roles, and ErrLimit if it makes too many
 // calls.

@@ -18,17 +18,19 @@ type change struct {
 	Lines    []diffLine
 }
 
-// The bounds of a comparison by fields: bytes of both values, differences that are shown, and levels.
+// The bounds of a comparison by fields: bytes of both values, differences that are shown, lines of texts, and levels.
 const (
 	maxChanged      = 4 * maxPayload
 	maxChanges      = 200
+	maxChangedLines = 2000 // of all texts
 	maxChangedDepth = 40
 )
 
 // changes collects differences.
 type changes struct {
-	list []change
-	more bool
+	list  []change
+	lines int // that were compared
+	more  bool
 }
 
 // Changes compares before with after, field by field; ok is false if they are too large, or no JSON, for that.
@@ -91,12 +93,16 @@ func (c *changes) between(path string, a, b any) {
 	case string:
 		if b, is := b.(string); is && a != b && strings.Contains(a+b, "\n") {
 			old, new := strings.Split(a, "\n"), strings.Split(b, "\n")
+			if c.lines += len(old) + len(new); c.lines > maxChangedLines || len(c.list) >= maxChanges {
+				c.more = true
+				return
+			}
 			c.add(change{Path: path, Op: "replace", Lines: compareLines(old, new)})
 			return
 		}
 	}
 	if !reflect.DeepEqual(a, b) {
-		c.add(change{Path: path, Op: "replace", Old: written(a), New: written(b)})
+		c.add(change{Path: path, Op: "replace", Old: c.written(a), New: c.written(b)})
 	}
 }
 
@@ -114,9 +120,9 @@ func (c *changes) members(path string, a, b map[string]any) {
 		at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 		switch {
 		case !had:
-			c.add(change{Path: at, Op: "add", New: written(new)})
+			c.add(change{Path: at, Op: "add", New: c.written(new)})
 		case !has:
-			c.add(change{Path: at, Op: "remove", Old: written(old)})
+			c.add(change{Path: at, Op: "remove", Old: c.written(old)})
 		default:
 			c.between(at, old, new)
 		}
@@ -137,25 +143,23 @@ func (c *changes) elements(path string, a, b []any) {
 		at := path + "/" + strconv.Itoa(from+i)
 		switch {
 		case i >= len(a):
-			c.add(change{Path: at, Op: "add", New: written(b[i])})
+			c.add(change{Path: at, Op: "add", New: c.written(b[i])})
 		case i >= len(b):
-			c.add(change{Path: at, Op: "remove", Old: written(a[i])})
+			c.add(change{Path: at, Op: "remove", Old: c.written(a[i])})
 		default:
 			c.between(at, a[i], b[i])
 		}
 	}
 }
 
-// written is a value for a page: a text as it is, another value as JSON.
-func written(v any) string {
-	if text, is := v.(string); is {
-		return cut(maxPayloadInList, text)
+// written is a value for a page: a text as it is, another value as JSON. One that is too long for it is not told whole.
+func (c *changes) written(v any) string {
+	text, is := v.(string)
+	if !is {
+		raw, _ := json.Marshal(v) // what was read as JSON is JSON
+		c.more = c.more || len(raw) > maxPayloadInList
+		return pretty(maxPayloadInList, raw)
 	}
-	raw, _ := json.Marshal(v) // what was read as JSON is JSON
-	return pretty(maxPayloadInList, raw)
-}
-
-// Told reports whether the fields tell the whole difference, and its operations nothing more.
-func (c *diff) Told() bool {
-	return c.Before != nil && c.After != nil && (c.Fields() != nil || c.Same())
+	c.more = c.more || len(text) > maxPayloadInList
+	return cut(maxPayloadInList, text)
 }

@@ -33,10 +33,13 @@ func TestChangesAreByField(t *testing.T) {
 		t.Error("another order of members is a difference")
 	}
 	for name, d := range map[string]*diff{
-		"no JSON":   {Before: json.RawMessage(`{`), After: json.RawMessage(`1`)},
-		"nothing":   {After: json.RawMessage(`1`)},
-		"too large": {Before: json.RawMessage(`"` + strings.Repeat("x", maxChanged) + `"`), After: json.RawMessage(`1`)},
-		"too deep":  {Before: json.RawMessage(strings.Repeat("[", 60) + strings.Repeat("]", 60)), After: json.RawMessage(`1`)},
+		"no JSON": {Before: json.RawMessage(`{`), After: json.RawMessage(`1`)},
+		"a text whose end is not shown": {Before: json.RawMessage(`"` + strings.Repeat("x", maxPayloadInList) + `y"`),
+			After: json.RawMessage(`"` + strings.Repeat("x", maxPayloadInList) + `z"`)},
+		"too many lines": {Before: json.RawMessage(`["` + strings.Repeat(`x\n`, maxChangedLines) + `"]`), After: json.RawMessage(`["y"]`)},
+		"nothing":        {After: json.RawMessage(`1`)},
+		"too large":      {Before: json.RawMessage(`"` + strings.Repeat("x", maxChanged) + `"`), After: json.RawMessage(`1`)},
+		"too deep":       {Before: json.RawMessage(strings.Repeat("[", 60) + strings.Repeat("]", 60)), After: json.RawMessage(`1`)},
 		"too many": {Before: json.RawMessage(`[` + strings.Repeat("1,", 300) + `1]`),
 			After: json.RawMessage(`[` + strings.Repeat("2,", 300) + `2]`)},
 	} {

@@ -407,7 +407,7 @@ func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
 		s.KeyName, s.AnyNamespace, s.Proxied = cmp.Or(k.Name, k.ID), v.pass.Roams(), access.Proxied(v.Request)
 	}
 	if s.AnyNamespace && !alone(page) {
-		s.Namespaces = d.namespaces(v.Context(), s.Namespace)
+		s.Namespaces = d.namespaces(v.Context(), v.pass, s.Namespace)
 	}
 	if e, ok := d.svc.(interface{ QuarantineReason() string }); ok {
 		s.Quarantine = e.QuarantineReason()

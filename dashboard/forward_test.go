@@ -1,10 +1,12 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +30,20 @@ func TestWhatIsFollowedEndsWithTheSession(t *testing.T) {
 	d.sessions.end(of)
 	if err := d.opts.Gate.CheckAgain(t.Context(), pass); !errors.Is(err, errEnded) {
 		t.Errorf("after the logout: %v", err)
+	}
+}
+
+// A user with roles in some namespaces chooses among these, and learns of no others.
+func TestAUserOfSomeNamespacesLearnsOfNoOther(t *testing.T) {
+	d := &server{opts: Options{Gate: access.New(access.Options{Required: true}), Namespaces: func(context.Context, int) ([]string, error) {
+		return []string{"team-a", "team-b", "team-c"}, nil
+	}}}
+	for in, want := range map[string]string{"team-b": "team-a team-b", pawl.AnyNamespace: "default team-a team-b team-c"} {
+		grants := []access.Grant{{Namespace: "team-a", Roles: []string{"reader"}}, {Namespace: in, Roles: []string{"reader"}}}
+		pass, err := d.opts.Gate.EnterAs(access.Principal{ID: "ann", Grants: grants})
+		if got := strings.Join(d.namespaces(t.Context(), pass, "team-a"), " "); err != nil || got != want {
+			t.Errorf("%s: %q, want %q: %v", in, got, want, err)
+		}
 	}
 }
 

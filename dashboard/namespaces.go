@@ -5,13 +5,19 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 )
 
 // maxNamespaces is how many namespaces the bar of a page lists. With more, the name is typed in.
 const maxNamespaces = 100
 
 // namespaces lists those that a user may choose from, with the present one; none = they are not known, or too many.
-func (d *server) namespaces(ctx context.Context, present string) []string {
+func (d *server) namespaces(ctx context.Context, pass access.Pass, present string) []string {
+	if granted := pass.Namespaces(); granted != nil { // a user of some learns of no others
+		all := append(slices.Clone(granted), present)
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
 	if d.opts.Namespaces == nil {
 		return nil
 	}
