@@ -299,9 +299,6 @@ func depths(ctx context.Context, tx Tx, query string, args ...any) ([]Depth, err
 	return out, rows.Err()
 }
 
-// maxMonitored bounds the rows of a kind that metrics are made of.
-const maxMonitored = 1000
-
 // Monitored returns metrics of workers, effects, messages and the feed.
 func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 	workers, err := workerGauges(ctx, tx, now)
