@@ -13,19 +13,18 @@ const maxNamespaces = 100
 
 // namespaces lists those that a user may choose from, with the present one; none = they are not known, or too many.
 func (d *server) namespaces(ctx context.Context, pass access.Pass, present string) []string {
-	if granted := pass.Namespaces(); granted != nil { // a user of some learns of no others
-		all := append(slices.Clone(granted), present)
-		slices.Sort(all)
-		return slices.Compact(all)
+	all := pass.Namespaces() // a user of some learns of no others
+	if all == nil {
+		if d.opts.Namespaces == nil {
+			return nil
+		}
+		known, err := d.spaces.get("", func() ([]string, error) { return d.opts.Namespaces(ctx, maxNamespaces+1) })
+		if err != nil || len(known) > maxNamespaces {
+			return nil
+		}
+		all = append(slices.Clone(known), pawl.DefaultNamespace)
 	}
-	if d.opts.Namespaces == nil {
-		return nil
-	}
-	known, err := d.spaces.get("", func() ([]string, error) { return d.opts.Namespaces(ctx, maxNamespaces+1) })
-	if err != nil || len(known) > maxNamespaces {
-		return nil
-	}
-	all := append(slices.Clone(known), present, pawl.DefaultNamespace)
+	all = append(all, present)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

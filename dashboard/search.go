@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -96,15 +97,19 @@ func (d *server) searchWords(v *request, p *searchPage) error {
 			break
 		}
 		if len(p.Found) >= mediumRows || p.Looked >= maxSearched || clock.Now().Sub(began) >= searchTime {
-			end := func(cursor string, more bool) string { return map[bool]string{true: cursor, false: "end"}[more] }
-			p.Next = end(atTasks.Cursor, moreTasks) + "," + end(atItems.Cursor, moreItems)
+			p.Next = cmp.Or(atTasks.Cursor, "end") + "," + cmp.Or(atItems.Cursor, "end")
 			break
 		}
 	}
-	of := d.itemsNamed(v.Context(), distinct(p.Found, func(f found) string { return map[bool]string{true: f.ID}[f.Item] }))
+	names := d.itemsNamed(v.Context(), distinct(p.Found, func(f found) string {
+		if f.Item {
+			return f.ID
+		}
+		return ""
+	}))
 	for i, f := range p.Found {
 		if f.Item {
-			p.Found[i].Name = of[f.ID]
+			p.Found[i].Name = names[f.ID]
 		}
 	}
 	return nil

@@ -99,6 +99,13 @@ func (w *waits) join(key string) *sharedPoll {
 	return p
 }
 
+// shared reports whether other claims wait for the same work.
+func (w *waits) shared(p *sharedPoll) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return p.waiting > 1
+}
+
 // leave removes a claim. If it was the polling claim, another one takes over.
 func (w *waits) leave(key string, p *sharedPoll, polls bool) {
 	w.mu.Lock()
@@ -178,8 +185,9 @@ func (q *Queues) Wait(ctx context.Context, namespace, key string, wait time.Dura
 			if !hub.Complete() {
 				pause = min(2*pause, q.options.PollInterval)
 				woken = q.Next(namespace)
-				if was = try(woken); was.Err == nil && (was.Done || was.Others) {
+				if was = try(woken); was.Err == nil && (was.Done || was.Others && q.waits.shared(p)) {
 					hub.Wake(watch.Work(namespace)) // no notice has reached the other claims
+					woken = q.Next(namespace)
 				}
 			}
 			tick = time.After(pause + rand.N(pause/2))

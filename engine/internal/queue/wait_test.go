@@ -90,8 +90,15 @@ func TestOthersTryWhatTheOneThatPollsMustNotHave(t *testing.T) {
 			return Tried{Others: true}
 		})
 	}()
-	<-polls
-	<-polls // it is the one that polls
+	alone := q.Next("n")
+	for range 3 {
+		<-polls // it is the one that polls
+	}
+	select {
+	case <-alone:
+		t.Error("a claim that waits alone wakes claims for other work")
+	default:
+	}
 	tries := 0
 	err := q.Wait(ctx, "n", "same", time.Hour, func(<-chan struct{}) Tried {
 		tries++
