@@ -138,6 +138,9 @@ type KeepEffectCall struct {
 	LeaseSeconds int    `json:"lease_seconds"` // from now on; 1…MaxLeaseSeconds
 }
 
+// Fence returns the claim that the call belongs to.
+func (c KeepEffectCall) Fence() Fence { return Fence{c.ItemID, c.WorkerID, c.Attempt} }
+
 // EffectDoneCall reports that an effect happened.
 type EffectDoneCall struct {
 	ItemID   string          `json:"item_id"`

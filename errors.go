@@ -192,13 +192,16 @@ func (e *Error) Error() string {
 	}
 	fmt.Fprintf(&b, " (%s)", e.Code)
 	for _, f := range e.Fields {
-		b.WriteString("; ")
-		if f.Pointer != "" {
-			b.WriteString(f.Pointer + ": ")
-		}
-		b.WriteString(f.Message)
+		b.WriteString("; " + f.text())
 	}
 	return b.String()
+}
+
+func (f Field) text() string {
+	if f.Pointer == "" {
+		return f.Message
+	}
+	return f.Pointer + ": " + f.Message
 }
 
 // LogValue implements slog.LogValuer: the error with its causes, which Error leaves out because

@@ -53,9 +53,8 @@ func (f Failure) Key() int64 {
 // inPayloads are the members whose contents only callers who read payloads see.
 var inPayloads = []string{"payload", "input", "result", "evidence"}
 
-// FailureOf returns a refusal as an error of an item or a schedule. Refusals quote what does not
-// fit in a payload. The message, which all who read
-// the item see, has the place of the payload alone; the detail has the fields of the refusal.
+// FailureOf returns a refusal as an error of an item or a schedule. Refusals quote what does not fit in a payload. All
+// who read the item see the message: it has the place of the payload alone. The detail has the fields of the refusal.
 func FailureOf(err error) Failure {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -65,7 +64,7 @@ func FailureOf(err error) Failure {
 	var said []string
 	hidden := false
 	for _, f := range e.Fields {
-		text := f.Pointer + ": " + f.Message
+		text := f.text()
 		if place, is := payloadOf(f.Pointer); is {
 			text, hidden = place+": does not fit", true
 		}

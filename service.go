@@ -411,8 +411,9 @@ type RecordReader interface {
 	// first the existing ones, then new ones, each once, until ctx ends (it returns nil)
 	// or fn returns an error. The first call has no events and the position at which it
 	// starts; later calls have a batch and the position to continue after. The batch is
-	// empty when events were read of which none matches. f.Page is ignored. If the database went back in time, it returns a conflict with the
-	// position to restart from; see RestartOf.
+	// empty when events were read of which none matches. f.Page is ignored. If the
+	// database went back in time, it returns a conflict with the position to restart
+	// from; see RestartOf.
 	FollowEvents(ctx context.Context, f EventFilter, fn func(through FeedPosition, events []Event) error) error
 	ListCheckpoints(ctx context.Context, f CheckpointFilter) (List[Checkpoint], error)
 	// ListParts returns the parts of an item's result, oldest first.

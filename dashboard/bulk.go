@@ -83,13 +83,27 @@ func (v *request) sorted(f *pawl.TaskFilter) error {
 	}
 	s := taskSorts[i]
 	s.apply(f)
-	for c := range v.commands {
-		v.commands[c].words = append(v.commands[c].words, strings.Fields(s.flags)...)
-	}
+	query := ""
 	if s.query != "" {
-		v.path += map[bool]string{true: "&", false: "?"}[strings.Contains(v.path, "?")] + "sort=" + s.query
+		query = "sort=" + s.query
 	}
+	v.also(strings.Fields(s.flags), query)
 	return nil
+}
+
+// also adds flags to the commands that a page shows, and a parameter to its path.
+func (v *request) also(flags []string, query string) {
+	for c := range v.commands {
+		v.commands[c].words = append(v.commands[c].words, flags...)
+	}
+	if query == "" {
+		return
+	}
+	sign := "?"
+	if strings.Contains(v.path, "?") {
+		sign = "&"
+	}
+	v.path += sign + query
 }
 
 // day is the first moment of the day in UTC, or the moment, that a field of a form has. With after it is that of the next day.

@@ -28,39 +28,26 @@ const (
 
 // changes collects differences.
 type changes struct {
-	list  []change
+	List  []change
 	lines int // that were compared
 	more  bool
 }
 
-// Changes compares before with after, field by field; ok is false if they are too large, or no JSON, for that.
-func (c *diff) Changes() (out []change, ok bool) {
+// Compared is the difference field by field; nil if the values are too large, or no JSON, for that.
+func (c *diff) Compared() *changes {
 	if len(c.Before)+len(c.After) > maxChanged || depthOf(c.Before) > maxChangedDepth || depthOf(c.After) > maxChangedDepth {
-		return nil, false
+		return nil
 	}
 	before, had := decoded(c.Before)
 	after, has := decoded(c.After)
 	if !had || !has {
-		return nil, false
-	}
-	var all changes
-	all.between("", before, after)
-	return all.list, !all.more
-}
-
-// Fields are Changes for a page; none if the lines are compared.
-func (c *diff) Fields() []change {
-	out, ok := c.Changes()
-	if !ok {
 		return nil
 	}
-	return out
-}
-
-// Same reports whether the values have no difference.
-func (c *diff) Same() bool {
-	out, ok := c.Changes()
-	return ok && len(out) == 0
+	var all changes
+	if all.between("", before, after); all.more {
+		return nil
+	}
+	return &all
 }
 
 func decoded(raw json.RawMessage) (v any, ok bool) {
@@ -70,11 +57,11 @@ func decoded(raw json.RawMessage) (v any, ok bool) {
 }
 
 func (c *changes) add(d change) {
-	if len(c.list) >= maxChanges {
+	if len(c.List) >= maxChanges {
 		c.more = true
 		return
 	}
-	c.list = append(c.list, d)
+	c.List = append(c.List, d)
 }
 
 // between adds the differences of two values at a path.
@@ -93,7 +80,7 @@ func (c *changes) between(path string, a, b any) {
 	case string:
 		if b, is := b.(string); is && a != b && strings.Contains(a+b, "\n") {
 			old, new := strings.Split(a, "\n"), strings.Split(b, "\n")
-			if c.lines += len(old) + len(new); c.lines > maxChangedLines || len(c.list) >= maxChanges {
+			if c.lines += len(old) + len(new); c.lines > maxChangedLines || len(c.List) >= maxChanges {
 				c.more = true
 				return
 			}

@@ -142,7 +142,11 @@ func (d *server) budget(v *request) (any, error) {
 	}
 	p := &budgetPage{Budget: b, By: cmp.Or(v.param("by"), "task"), All: v.param("period") == "all"}
 	p.MayKeep = v.pass.May("operator", false) == nil
-	v.shows("/v1/budgets/"+escape(b.Name), pawlCommand("budget", "get").on(b.Name), pawlCommand("budget", "spent", "--by="+p.By).on(b.Name))
+	spent := []string{"budget", "spent", "--by=" + p.By}
+	if p.All {
+		spent = append(spent, "--all")
+	}
+	v.shows("/v1/budgets/"+escape(b.Name), pawlCommand("budget", "get").on(b.Name), pawlCommand(spent...).on(b.Name))
 	s, err := d.svc.BudgetSpending(v.Context(), b.Name, pawl.BudgetSpendingFilter{By: p.By, All: p.All})
 	p.Spending = sectionOf(pawl.List[pawl.SpendingItem]{Items: s.Items}, err)
 	if p.By == "task" {

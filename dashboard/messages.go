@@ -30,6 +30,7 @@ func (d *server) messages(v *request) (any, error) {
 		f.Statuses = append(f.Statuses, pawl.MessageState(s))
 	}
 	v.showsList("/v1/messages", "message", map[string]string{"thread": "thread", "status": "status", "stalled": "stalled"})
+	v.also([]string{"--desc"}, "order=desc")
 	l, err := d.svc.ListMessages(v.Context(), f)
 	if err != nil {
 		return nil, err

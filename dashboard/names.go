@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -31,11 +32,10 @@ func distinct[T any](list []T, id func(T) string) (ids []string) {
 // name that cannot be read is missing.
 func (d *server) tasksNamed(ctx context.Context, ids []string) names {
 	out := names{}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
-	for some := range slices.Chunk(ids, pawl.MaxPage) {
+	for some := range slices.Chunk(distinct(ids, func(id string) string { return id }), pawl.MaxPage) {
 		l, _ := d.svc.ListTasks(ctx, pawl.TaskFilter{IDs: some, Fields: []string{"id", "title", "type"}, Page: pawl.Page{Limit: len(some)}})
 		for _, t := range l.Items {
-			out[t.ID] = cmp.Or(t.Title, t.Type)
+			out[t.ID] = titleOf(t)
 		}
 	}
 	return out
@@ -46,13 +46,7 @@ func (d *server) itemsNamed(ctx context.Context, ids []string) names {
 	out := names{}
 	for some := range slices.Chunk(ids, pawl.MaxPage) {
 		l, _ := d.svc.ListItems(ctx, pawl.ItemFilter{IDs: some, Fields: []string{"id", "task_id", "key"}, Page: pawl.Page{Limit: len(some)}})
-		of := d.tasksNamed(ctx, distinct(l.Items, func(it pawl.Item) string { return it.TaskID }))
-		for _, it := range l.Items {
-			out[it.ID] = of[it.TaskID]
-			if it.Key != "" {
-				out[it.ID] += " · " + it.Key
-			}
-		}
+		maps.Copy(out, d.tableOf(ctx, l.Items).Names)
 	}
 	return out
 }

@@ -250,9 +250,6 @@ func (l *itemPage) EventTable() eventTable {
 	return eventTable{l.Events.Items, names{l.ID: labelOf(l.Item)}}
 }
 
-// Took is how long the attempt was, or has been.
-func (a attempt) Took() string { return took(a.From, a.To) }
-
 // attemptEnds lists the events that end an attempt: those of the moves from a state with a
 // lease to states without one.
 func attemptEnds() (names []string) {

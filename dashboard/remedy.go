@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/internal/shellwords"
 )
 
 // remedy is a button that does what a command of pawl.Why does: a link to the page that asks whether it is meant, or a form.
@@ -30,7 +31,7 @@ type member struct {
 // remedyOf is the button for a command, if the caller may do what it does; nil = it is done elsewhere, such as starting
 // a worker. What no page can do as the command says has none.
 func remedyOf(pass access.Pass, line string) *remedy {
-	words := shellWords(line)
+	words := shellwords.Split(line)
 	if len(words) < 3 {
 		return nil
 	}
@@ -39,11 +40,11 @@ func remedyOf(pass access.Pass, line string) *remedy {
 	if len(args) > 0 {
 		id = args[0]
 	}
-	make := remedies[verb]
-	if make == nil {
+	button := remedies[verb]
+	if button == nil {
 		return nil
 	}
-	r := make(id, flags)
+	r := button(id, flags)
 	if r == nil || pass.May(r.Role, false) != nil {
 		return nil
 	}
@@ -117,49 +118,15 @@ func flagsIn(words []string) (flags map[string]string, args []string) {
 	return flags, args
 }
 
-// shellWords are the words of a line that internal/shellwords wrote.
-func shellWords(line string) (words []string) {
-	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimLeft(rest, " ") {
-		var w strings.Builder
-		for rest != "" && rest[0] != ' ' {
-			switch {
-			case rest[0] == '\'':
-				end := strings.IndexByte(rest[1:], '\'')
-				if end < 0 {
-					return nil
-				}
-				w.WriteString(rest[1 : 1+end])
-				rest = rest[end+2:]
-			case rest[0] == '\\' && len(rest) > 1:
-				w.WriteByte(rest[1])
-				rest = rest[2:]
-			default:
-				w.WriteByte(rest[0])
-				rest = rest[1:]
-			}
-		}
-		words = append(words, w.String())
-	}
-	return words
-}
-
 // raiseLimit sets the one limit of a queue that its form has; the others stay.
 func raiseLimit(ctx context.Context, d *server, typ string, form url.Values) error {
-	of := func(name string) (int, error) {
-		n, err := strconv.Atoi(strings.TrimSpace(form.Get(name)))
-		if err != nil {
-			return 0, pawl.Invalid("/"+name, "is not a number")
-		}
-		return n, nil
-	}
-	patch := `{"concurrency":%d}`
-	name := "concurrency"
+	name, patch := "concurrency", `{"concurrency":%d}`
 	if form.Has("key-concurrency") {
-		patch, name = `{"per_key":{"concurrency":%d}}`, "key-concurrency"
+		name, patch = "key-concurrency", `{"per_key":{"concurrency":%d}}`
 	}
-	n, err := of(name)
+	n, err := strconv.Atoi(strings.TrimSpace(form.Get(name)))
 	if err != nil {
-		return err
+		return pawl.Invalid("/"+name, "is not a number")
 	}
 	_, err = d.svc.SetQueue(ctx, typ, pawl.QueuePatch(fmt.Sprintf(patch, n)))
 	return err

@@ -54,7 +54,7 @@ var funcs = template.FuncMap{
 	"seconds": func(n int64) string { return (time.Duration(n) * time.Second).String() },
 	"groups":  func() []string { return pawl.SpendingGroups },
 	"count":   count, "took": took, "ended": func(t pawl.Task) int { return t.Items - t.ItemsOpen }, "asking": askingOf,
-	"remedy": remedyButton, "explained": explained, "task": names.of, "item": names.of,
+	"explained": explained, "task": names.of, "item": names.of,
 	"label": labelOf, "sorts": func() []taskSort { return taskSorts },
 	"table":   func(items []pawl.Item) itemTable { return itemTable{items, labels(items)} },
 	"silent":  func(seen time.Time) bool { return clock.Now().Sub(seen) > workerSilent },

@@ -32,13 +32,6 @@ UPDATE pawl.tombstones
 SET restored_at = $2
 WHERE task_id = $1 AND restored_at IS NULL
 
--- name: tombstones before
-SELECT task_id
-FROM pawl.tombstones
-WHERE restored_at IS NULL AND task_id < $1
-ORDER BY task_id DESC
-LIMIT $2
-
 -- The tombstones that follow one, in the order of their age, and whether their tasks are there.
 -- name: tombstones after
 SELECT b.created_at, b.event_id, b.namespace, b.task_id,

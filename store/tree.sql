@@ -29,12 +29,6 @@ FROM pawl.log_tiles
 WHERE level = $1 AND n >= $2 AND n < $3
 ORDER BY n
 
--- name: newest epoch
-SELECT epoch, origin, size, lost, checkpoint, created_at
-FROM pawl.log_epochs
-ORDER BY epoch DESC
-LIMIT 1
-
 -- name: epochs
 SELECT epoch, origin, size, lost, checkpoint, created_at
 FROM pawl.log_epochs

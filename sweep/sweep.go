@@ -105,11 +105,7 @@ type pass struct {
 // further does the steps of the rooms.
 func (p *pass) further(ctx context.Context) error {
 	for _, s := range p.Steps {
-		n, err := s.Run(ctx, store.Sweeping{DB: p.DB, Options: p.Options, Limit: batch})
-		if s.Counts != nil {
-			*s.Counts(&p.stats) += n
-		}
-		if err = p.logError(ctx, s.Name, err); err != nil {
+		if err := p.logError(ctx, s.Name, s.Run(ctx, store.Sweeping{DB: p.DB, Limit: batch})); err != nil {
 			return err
 		}
 	}

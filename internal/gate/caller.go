@@ -129,7 +129,7 @@ func (u *upstream) passed(h http.Header) http.Header {
 		is := plain(name)
 		set := func(other string) bool { return plain(other) == is }
 		if slices.Contains(private, is) || strings.HasPrefix(is, "pawl-") || strings.HasPrefix(is, "x-forwarded-") ||
-			strings.Contains(strings.ReplaceAll(is, "-", ""), "idempoten") || u.KeyHeader != "" && set(u.KeyHeader) ||
+			strings.Contains(strings.ReplaceAll(is, "-", ""), "idempoten") || set(u.KeyHeader) ||
 			slices.ContainsFunc(slices.Collect(maps.Keys(u.headers)), set) {
 			delete(out, name)
 		}

@@ -2,8 +2,10 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -22,14 +24,18 @@ func AmountAt(text []byte, pointer string) (int64, error) {
 	return n, nil
 }
 
-// ChargeAt returns what an answer says that an effect has cost: the sum of the numbers that JSON Pointers lead to, and at
-// most the amount that was reserved. An answer that does not say it whole costs that amount: read is false.
-func ChargeAt(answer []byte, pointers []string, reserved int64) (charge int64, read bool) {
+// Charge returns what an answer says that an effect has cost: the sum of the numbers that JSON Pointers lead to; nil =
+// what was reserved, since nothing else is asked for, or the answer does not say it whole, or says more.
+func Charge(ctx context.Context, log *slog.Logger, effect string, answer []byte, pointers []string, reserved int64) *int64 {
+	if reserved == 0 || len(pointers) == 0 {
+		return nil
+	}
 	n, err := sumAt(answer, pointers)
 	if err != nil || n > reserved {
-		return reserved, false
+		log.WarnContext(ctx, "an answer does not say what its effect has cost: it is charged what was reserved", "effect", effect)
+		return nil
 	}
-	return n, true
+	return &n
 }
 
 // CheckCharge reports whether pointers can say what an effect has cost.

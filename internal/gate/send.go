@@ -86,7 +86,7 @@ func Renew(ctx context.Context, seconds int, extend func()) {
 func (c *call) done(ctx context.Context, id string, res *http.Response, body []byte) {
 	answer, err := c.record(ctx, res, body)
 	if err == nil {
-		charge := c.charge(ctx, id, body)
+		charge := Charge(ctx, c.g.Log, id, body, c.u.Charge, c.amount)
 		err = c.report(ctx, func(ctx context.Context) error {
 			_, err := c.g.Ledger.EffectDone(ctx, id, pawl.EffectDoneCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID,
 				Attempt: c.fence.Attempt, Sending: c.sending, Answer: answer, Amount: charge})
@@ -99,18 +99,6 @@ func (c *call) done(ctx context.Context, id string, res *http.Response, body []b
 		return
 	}
 	c.give(res.StatusCode, res.Header, body)
-}
-
-// charge is what an answer says that the effect has cost; nil = what was reserved.
-func (c *call) charge(ctx context.Context, id string, body []byte) *int64 {
-	if c.amount == 0 || len(c.u.Charge) == 0 {
-		return nil
-	}
-	n, read := ChargeAt(body, c.u.Charge, c.amount)
-	if !read {
-		c.g.Log.WarnContext(ctx, "an answer does not say what its effect has cost: it is charged what was reserved", "effect", id)
-	}
-	return &n
 }
 
 func notRecorded(id string) error {

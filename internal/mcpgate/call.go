@@ -177,13 +177,7 @@ func (p *Proxy) answer(ctx context.Context, m *message, f *flight) {
 		p.toClient(ctx, m.text)
 		return
 	}
-	var charge *int64 // nil = what was reserved
-	if f.amount > 0 && len(f.charge) > 0 {
-		n, read := gate.ChargeAt(m.Result, f.charge, f.amount)
-		if charge = &n; !read {
-			p.Log.WarnContext(ctx, "a result does not say what its call has cost: it is charged what was reserved", "effect", f.effect)
-		}
-	}
+	charge := gate.Charge(ctx, p.Log, f.effect, m.Result, f.charge, f.amount)
 	err := gate.Report(ctx, time.Duration(p.Lease)*time.Second, func(ctx context.Context) error {
 		_, err := p.Ledger.EffectDone(ctx, f.effect, pawl.EffectDoneCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID,
 			Attempt: p.Fence.Attempt, Sending: f.sending, Answer: m.Result, Amount: charge})

@@ -81,7 +81,7 @@ func (s *Session) keep(ctx context.Context) {
 		}
 		switch {
 		case err == nil && rs[0].Value.Cancelled, errors.Is(err, pawl.ErrLeaseLost):
-			s.lost = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "gate", Reason: pawl.ReasonReleased, Err: err,
+			s.lost = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "gate", Err: err,
 				Message: "the session of the gate has ended: its item " + s.Fence.ItemID + " was cancelled, or its lease was lost"}
 			s.stop()
 			return

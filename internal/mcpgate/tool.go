@@ -40,7 +40,7 @@ func checkTools(tools map[string]Tool) error {
 			return pawl.Invalid(at+"/amount", "must be a number above 0, or a JSON Pointer into the arguments, and go with a budget")
 		}
 		if len(t.Charge) > 0 && (t.Budget == "" || !gate.CheckCharge(t.Charge)) {
-			return pawl.Invalid(at+"/charge", "must be JSON Pointers into the result, and go with a budget")
+			return pawl.Invalid(at+"/charge", "must be JSON Pointers into the result, at most 10, and go with a budget")
 		}
 		if t.Changed != "" && t.Changed != "ask" && t.Changed != "new" {
 			return pawl.Invalid(at+"/changed", "must be ask or new")

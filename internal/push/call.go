@@ -140,7 +140,7 @@ func (p *Pusher) complete(ctx context.Context, lease pawl.Lease, result []byte) 
 
 // fail fails the attempt.
 func (p *Pusher) fail(ctx context.Context, lease pawl.Lease, why pawl.Failure, again bool, after time.Duration) {
-	why.Message = strings.ReplaceAll(strings.ToValidUTF8(why.Message, ""), "\x00", "\uFFFD") // no other text is accepted
+	why.Message = strings.ReplaceAll(strings.ToValidUTF8(why.Message, "\uFFFD"), "\x00", "\uFFFD") // no other text is accepted
 	call := pawl.FailCall{Fence: lease.Fence(), Error: why, Retryable: &again}
 	if ms := after.Milliseconds(); again && ms > 0 {
 		call.RetryAfterMS = &ms

@@ -30,3 +30,29 @@ func Word(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
+
+// Split returns the words of a line that Line wrote; none if a quotation does not end.
+func Split(line string) (words []string) {
+	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		var w strings.Builder
+		for rest != "" && rest[0] != ' ' {
+			switch {
+			case rest[0] == '\'':
+				end := strings.IndexByte(rest[1:], '\'')
+				if end < 0 {
+					return nil
+				}
+				w.WriteString(rest[1 : 1+end])
+				rest = rest[end+2:]
+			case rest[0] == '\\' && len(rest) > 1:
+				w.WriteByte(rest[1])
+				rest = rest[2:]
+			default:
+				w.WriteByte(rest[0])
+				rest = rest[1:]
+			}
+		}
+		words = append(words, w.String())
+	}
+	return words
+}

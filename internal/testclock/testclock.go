@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/durable"
 	"github.com/pawl-work/pawl/internal/strictjson"
+	"github.com/pawl-work/pawl/store/sqlite"
 )
 
 // Path is where requests move the clock of a server.
@@ -45,11 +46,13 @@ type Clock struct {
 // stands where it was left. It refuses PostgreSQL, whose clock is the server's, and a database that is
 // there and was made without a test clock.
 func Open(url string, start time.Time) (*Clock, error) {
-	rest, local := strings.CutPrefix(url, "sqlite:")
+	path, _, local, err := sqlite.SplitURL(url)
+	if err != nil {
+		return nil, err
+	}
 	if !local {
 		return nil, refused("works on SQLite alone: the clock of PostgreSQL is the server's")
 	}
-	path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
 	c := &Clock{file: path + suffix, at: start.UTC()}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return c, c.keep(c.at)

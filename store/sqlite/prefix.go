@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -175,5 +174,5 @@ func names(after int64) (out []string) {
 			}
 		}
 	}
-	return slices.Compact(out)
+	return out
 }

@@ -21,7 +21,7 @@ var texts = store.Texts(sqlFile, "budget.sql")
 var errChanged = errors.New("the budget was changed")
 
 // Row is a budget as it is stored. Its numbers are those of the period PeriodNumber,
-// which may be over: see Roll.
+// which may be over: see roll.
 type Row struct {
 	ID, Namespace, Name, Unit   string
 	Limit                       int64
@@ -41,9 +41,9 @@ func (b *Row) targets() []any {
 // Remaining is what can be reserved.
 func (b *Row) Remaining() int64 { return b.Limit - b.Spent - b.Reserved }
 
-// PeriodAt returns the bounds of the period of a kind that contains a time; end is nil for
+// periodAt returns the bounds of the period of a kind that contains a time; end is nil for
 // a period without an end, which begins at that time.
-func PeriodAt(period string, now int64) (start int64, end *int64) {
+func periodAt(period string, now int64) (start int64, end *int64) {
 	at := time.UnixMicro(now).UTC()
 	y, m, d := at.Date()
 	var from, to time.Time
@@ -59,15 +59,15 @@ func PeriodAt(period string, now int64) (start int64, end *int64) {
 	return from.UnixMicro(), &until
 }
 
-// Roll begins the period that contains now, if the row's period is over. Nothing of it is
+// roll begins the period that contains now, if the row's period is over. Nothing of it is
 // spent or reserved: reservations of the old period are settled there. It reports whether it
 // changed the row.
-func (b *Row) Roll(now int64) bool {
+func (b *Row) roll(now int64) bool {
 	if b.End == nil || now < *b.End {
 		return false
 	}
 	b.PeriodNumber, b.Spent, b.Reserved = b.PeriodNumber+1, 0, 0
-	b.Start, b.End = PeriodAt(b.Period, now)
+	b.Start, b.End = periodAt(b.Period, now)
 	return true
 }
 
@@ -103,7 +103,7 @@ func one(ctx context.Context, tx store.Tx, namespace, query, name string, args .
 // Get reads a budget, with the numbers of the period that contains now.
 func Get(ctx context.Context, tx store.Tx, namespace, name string, now int64) (Row, error) {
 	b, err := one(ctx, tx, namespace, texts["budgets"]+"\nWHERE b.namespace = $1 AND b.name = $2", name, namespace, name)
-	b.Roll(now)
+	b.roll(now)
 	return b, err
 }
 
@@ -117,7 +117,7 @@ func list(ctx context.Context, tx store.Tx, namespace string, page pawl.Page, no
 	list := store.Paged(rows, page.Limit, func(b Row) string { return b.Name })
 	out := pawl.List[pawl.Budget]{Next: list.Next}
 	for i := range list.Items {
-		list.Items[i].Roll(now)
+		list.Items[i].roll(now)
 		out.Items = append(out.Items, list.Items[i].Budget())
 	}
 	return out, nil
@@ -134,7 +134,7 @@ func locked(ctx context.Context, tx store.Tx, namespace, query, name string, arg
 		return b, 0, err
 	}
 	if now, err = store.NowAgain(ctx, tx); err == nil {
-		b.Roll(now)
+		b.roll(now)
 	}
 	return b, now, err
 }
@@ -159,7 +159,7 @@ func put(ctx context.Context, tx store.Tx, id, namespace, name string, n pawl.Ne
 	if pawl.CodeOf(err) == pawl.CodeNotFound {
 		b = Row{ID: id, Namespace: namespace, Name: name, PeriodNumber: 1, CreatedAt: now, ChangedAt: now}
 		b.set(n)
-		b.Start, b.End = PeriodAt(n.Period, now)
+		b.Start, b.End = periodAt(n.Period, now)
 		made, err := tx.Exec(ctx, texts["insert budget"], id, namespace, name, b.Unit, b.Limit, b.ForType, b.ForKey, store.TaskID(b.ForTask),
 			b.Period, b.OnExhausted, b.OnLost, b.Start, b.End, now)
 		if err == nil && made == 0 {
@@ -180,7 +180,7 @@ func put(ctx context.Context, tx store.Tx, id, namespace, name string, n pawl.Ne
 		}
 	}
 	if n.Period != b.Period {
-		start, end := PeriodAt(n.Period, now)
+		start, end := periodAt(n.Period, now)
 		b.Start, b.End = min(b.Start, start), end
 	}
 	b.set(n)

@@ -15,7 +15,7 @@ import (
 
 const day = 24 * time.Hour
 
-// BudgetSpending groups what was spent of a budget.
+// spendingOf groups what was spent of a budget.
 func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl.BudgetSpendingFilter,
 	now int64) (pawl.BudgetSpending, error) {
 	b, err := Get(ctx, tx, namespace, name, now)
@@ -56,7 +56,7 @@ func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl
 	return out, rows.Err()
 }
 
-// TaskSpending lists what a task spent of each budget, by name, of at most limit budgets.
+// spendingOfTask lists what a task spent of each budget, by name, of at most limit budgets.
 func spendingOfTask(ctx context.Context, tx store.Tx, namespace, taskID string, limit int) ([]pawl.TaskSpending, error) {
 	rows, err := tx.Query(ctx, texts["spending of task"], store.TaskID(taskID), namespace, limit)
 	if err != nil {

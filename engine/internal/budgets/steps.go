@@ -8,7 +8,7 @@ import (
 )
 
 // reclaimAll ends the lost reservations of all budgets, each batch in a transaction of its own.
-func reclaimAll(ctx context.Context, p store.Sweeping) (int64, error) {
+func reclaimAll(ctx context.Context, p store.Sweeping) error {
 	for last := ""; ; {
 		var ids []string
 		err := p.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -16,7 +16,7 @@ func reclaimAll(ctx context.Context, p store.Sweeping) (int64, error) {
 			return err
 		})
 		if err != nil {
-			return 0, err
+			return err
 		}
 		for _, id := range ids {
 			for more := true; more && err == nil; {
@@ -29,18 +29,18 @@ func reclaimAll(ctx context.Context, p store.Sweeping) (int64, error) {
 				})
 			}
 			if last = id; err != nil && pawl.CodeOf(err) != pawl.CodeNotFound { // not found: deleted meanwhile
-				return 0, err
+				return err
 			}
 			err = nil
 		}
 		if len(ids) < p.Limit {
-			return 0, nil
+			return nil
 		}
 	}
 }
 
 // endQuestions ends the questions of items that do not ask for a budget any more.
-func endQuestions(ctx context.Context, p store.Sweeping) (int64, error) {
+func endQuestions(ctx context.Context, p store.Sweeping) error {
 	for last := ""; ; {
 		var old []store.TaskRef
 		err := p.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -53,7 +53,7 @@ func endQuestions(ctx context.Context, p store.Sweeping) (int64, error) {
 			}
 		}
 		if err != nil || len(old) < p.Limit {
-			return 0, err
+			return err
 		}
 	}
 }

@@ -33,7 +33,7 @@ func CheckOpen(c *pawl.OpenEffectCall) error {
 // CheckKeep checks a call that extends the lease of a gate.
 func CheckKeep(c *pawl.KeepEffectCall) error {
 	var f rules.Fields
-	f.FenceOf("/item_id", pawl.Fence{ItemID: c.ItemID, WorkerID: c.WorkerID, Attempt: c.Attempt})
+	f.FenceOf("/item_id", c.Fence())
 	f.Number("/lease_seconds", c.LeaseSeconds, 1, pawl.MaxLeaseSeconds)
 	return f.Err("keep")
 }

@@ -27,7 +27,7 @@ func messageList(a *cli.App) *cobra.Command {
 	var status *cli.Choice[pawl.MessageState]
 	cmd := a.Verb(
 		"list",
-		"List messages, oldest first",
+		"List messages, the oldest first",
 		cobra.NoArgs,
 		cli.With(a, func(ctx context.Context, s pawl.MessageReader, _ []string) (err error) {
 			if f.Statuses, err = status.Read(); err != nil {
@@ -43,6 +43,8 @@ func messageList(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&f.Thread, "thread", "", "of this conversation")
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
+	cmd.Flags().BoolVar(&f.Stalled, "stalled", false, "open, and no worker writes them")
+	cmd.Flags().BoolVar(&f.Desc, "desc", false, "newest first")
 	status = cli.Choose[pawl.MessageState](cmd, "status", "with these statuses", cli.ShownStates(pawl.MessageStates))
 	return cmd
 }
