@@ -169,6 +169,9 @@ func TestTwoMoversMakeOneMove(t *testing.T) {
 		if !done {
 			t.Error("no mover ended the move")
 		}
+		if err := to.Engine.LookForMoves(t.Context()); err != nil { // the other engine may have ended it
+			t.Fatal(err)
+		}
 		there(t, to, made, l)
 	})
 }
