@@ -64,6 +64,7 @@ var plainColumns = map[string]string{
 	"messages":           "id namespace thread role state model checkpoint_id usage metadata cuts",
 	"message_chunks":     "message_id",
 	"types":              "namespace name definition",
+	"type_hooks":         "type hook",
 	"workers":            "namespace worker_id name version types",
 	"signals":            "namespace name key",
 	"sweeps":             "server detail",

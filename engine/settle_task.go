@@ -149,6 +149,9 @@ var system = store.Actor{Type: pawl.ActorSystem}
 
 // check runs the type's check on all submitted results, and then its approval rule.
 func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) {
+	if name := d.lacks(); name != "" { // it is left to a process that has the hook
+		return effects{}, d.rules.noHook(name)
+	}
 	task, items, err := d.load(ctx, tx, "submitted")
 	if err != nil {
 		return effects{}, err
