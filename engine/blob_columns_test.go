@@ -66,7 +66,7 @@ var plainColumns = map[string]string{
 	"types":              "namespace name definition",
 	"type_hooks":         "type hook",
 	"workers":            "namespace worker_id name version types",
-	"signals":            "namespace name key",
+	"signals":            "namespace name key waking",
 	"sweeps":             "server detail",
 	"relay_cursors":      "sink detail",
 	"log_epochs":         "origin checkpoint",

@@ -55,6 +55,9 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
 	}
+	if err := e.wakeRest(ctx); err != nil {
+		return err
+	}
 	var owed, late []store.TaskRef
 	after := ""
 	for {
