@@ -68,7 +68,8 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		return queues.place(t.OnlyQueue())
 	}))
 	args := createArgs(tasks, items, &actors, queues.names)
-	args = append(args, inQueue, queueOfTask, sparse(items, nil, func(i *store.NewItem) *int64 { return i.Deadline }))
+	args = append(args, inQueue, queueOfTask, sparse(items, nil, func(i *store.NewItem) *int64 { return i.Deadline }),
+		some(column(tasks, (*store.NewTask).Digest)), column(items, (*store.NewItem).Digest))
 	var given store.Carried
 	args = append(args, arrays(given.Given(), items, func(i *store.NewItem) { given = i.Carried() })...)
 	var task store.NewTask
