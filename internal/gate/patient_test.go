@@ -62,7 +62,8 @@ func TestTheServersDeadlineCutsNoAnswer(t *testing.T) {
 		_, _ = io.WriteString(out, "data: 2\n\n")
 	}))
 	t.Cleanup(stub.Close)
-	g, err := gate.New(gate.Options{Ledger: p.Engine, Upstreams: map[string]gate.Upstream{"pay": {URL: stub.URL, KeyHeader: "Idempotency-Key"}}})
+	pay := map[string]gate.Upstream{"pay": {URL: stub.URL, KeyHeader: "Idempotency-Key"}}
+	g, err := gate.New(gate.Options{Ledger: p.Engine, Upstreams: pay})
 	if err != nil {
 		t.Fatal(err)
 	}
