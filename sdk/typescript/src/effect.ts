@@ -6,6 +6,7 @@ import { plain } from "./json.ts";
 import { exhausted, Suspended } from "./waits.ts";
 
 const waitSeconds = 60;
+const openMs = 10_000; // of a try that does not wait
 
 /** Thrown by the function of an effect: it is known not to have happened. After any other error it is unknown. */
 export class NotDone extends Error {
@@ -92,7 +93,7 @@ export class Effects {
     const body = { ...this.#held(), name, request_hash: hashOf(options.request ?? null), ...more, ...(repeatable ? { repeatable } : {}), wait_seconds };
     const header = { "Idempotency-Key": randomUUID() }; // a repetition whose answer was lost may still send
     try {
-      return await again(() => this.#pawl.POST("/v1/effects:open", { params: { header }, body }));
+      return await again(() => this.#pawl.POST("/v1/effects:open", { params: { header }, body }), undefined, openMs + wait_seconds * 1000);
     } catch (error) {
       throw exhausted(amount ?? 0, error);
     }
