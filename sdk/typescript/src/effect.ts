@@ -60,12 +60,14 @@ type Opened = Schemas["OpenedEffect"];
 export class Effects {
   readonly #pawl: Pawl;
   readonly #lease: Lease;
+  readonly #time: () => number;
   readonly #left: () => number;
 
-  /** `left` is how many ms the lease has: a report is tried for that long. */
-  constructor(pawl: Pawl, lease: Lease, left: () => number) {
+  /** `time` is that of the database, and `left` is how many ms the lease has: a report is tried for that long. */
+  constructor(pawl: Pawl, lease: Lease, time: () => number, left: () => number) {
     this.#pawl = pawl;
     this.#lease = lease;
+    this.#time = time;
     this.#left = left;
   }
 
@@ -95,7 +97,7 @@ export class Effects {
     try {
       return await again(() => this.#pawl.POST("/v1/effects:open", { params: { header }, body }), undefined, openMs + wait_seconds * 1000);
     } catch (error) {
-      throw exhausted(amount ?? 0, error);
+      throw exhausted(amount ?? 0, error, this.#time());
     }
   }
 

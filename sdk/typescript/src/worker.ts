@@ -3,7 +3,7 @@ import { now } from "./clock.ts";
 import { again, fence, must, PawlError, within, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { Effects, type EffectOptions } from "./effect.ts";
 import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
-import { wordsOf } from "./failure.ts";
+import { Permanent, wordsOf } from "./failure.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { plain } from "./json.ts";
 import { Cancelled, keepLease } from "./lease.ts";
@@ -257,7 +257,7 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
 function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps, { message }: Messages, left: () => number): Job {
   const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
   const { sleep, waitFor } = new Sleeps(lease, steps);
-  const { effect } = new Effects(pawl, lease, left);
+  const { effect } = new Effects(pawl, lease, () => steps.time(), left);
   const params = { path: { id: lease.id } };
   return {
     pawl, lease, abortSignal, step: steps.run, sleep, waitFor, message, spawn, awaitChildren, reserve, effect,
@@ -286,7 +286,7 @@ async function outcomeOf(job: Job, messages: Messages, handle: (job: Job) => Pro
     return lost() ? undefined : resultOf(result);
   } catch (error) {
     const unsaved = await messages.flush().then(() => undefined, (why: unknown) => why);
-    if (over.reason instanceof Ending) return { verb: "release" };
+    if (over.reason instanceof Ending && !(error instanceof Permanent)) return { verb: "release" };
     if (isStop(error, over)) return resultOf(null);
     if (lost() || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
     return failureOf(error instanceof Suspended ? (unsaved ?? error) : error);
