@@ -9,6 +9,9 @@ import (
 // Hooks are the rules of a type that are written in Go. They belong to a process and are
 // not stored. Every process that creates, finalizes, approves or applies tasks of the
 // type needs the hooks that its definition names; without them the call is unavailable.
+// The database notes which types have a Check or an AutoApprove in some process: one
+// without it leaves what it decides to a process that has it. An engine with an empty
+// Hooks for a type takes that note back.
 // Hooks may be called concurrently, and more than once for the same thing. A hook that
 // panics has failed.
 type Hooks struct {

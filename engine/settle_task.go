@@ -55,6 +55,9 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
 	}
+	if err := e.wakeRest(ctx); err != nil {
+		return err
+	}
 	var owed, late []store.TaskRef
 	after := ""
 	for {
@@ -149,6 +152,9 @@ var system = store.Actor{Type: pawl.ActorSystem}
 
 // check runs the type's check on all submitted results, and then its approval rule.
 func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) {
+	if name := d.lacks(); name != "" { // it is left to a process that has the hook
+		return effects{}, d.rules.noHook(name)
+	}
 	task, items, err := d.load(ctx, tx, "submitted")
 	if err != nil {
 		return effects{}, err

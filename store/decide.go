@@ -33,20 +33,21 @@ type TaskDecision struct {
 	DecideBy          *int64
 	Version           int // before the decision
 	Now               int64
+	Checks, Approves  bool // some process has the type's hook Check, AutoApprove
 }
 
 // OpenDecision locks a task for a decision. It returns false when no result was ever
 // submitted for the task.
 func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDecision, bool, error) {
 	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
-	var solo, ready, todo int
+	var solo, ready, todo, checks, approves int
 	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn,
-		&c.DecideBy, &c.Version, (*TaskID)(&c.ParentID)},
+		&c.DecideBy, &c.Version, (*TaskID)(&c.ParentID), &checks, &approves},
 		decideSQL["task to decide"], TaskID(taskID), namespace)
 	if err != nil || !found {
 		return c, false, err
 	}
-	c.Solo, c.Ready, c.Todo = solo == 1, ready == 1, todo == 1
+	c.Solo, c.Ready, c.Todo, c.Checks, c.Approves = solo == 1, ready == 1, todo == 1, checks == 1, approves == 1
 	c.Now, err = tx.Now(ctx)
 	return c, true, err
 }

@@ -1,5 +1,7 @@
 -- name: task to decide
-SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by, k.version, t.parent_id
+SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by, k.version, t.parent_id,
+  (SELECT COUNT(*) FROM pawl.type_hooks h WHERE h.type = t.type AND h.hook = 'Check'),
+  (SELECT COUNT(*) FROM pawl.type_hooks h WHERE h.type = t.type AND h.hook = 'AutoApprove')
 FROM pawl.tasks t
 JOIN pawl.task_counters k ON k.task_id = t.id
 WHERE t.id = $1 AND t.namespace = $2

@@ -7,9 +7,10 @@ import dataclasses
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from agents import Agent, FunctionTool, RunConfig, Runner, RunResult, RunResultStreaming
+from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, Runner, RunResult, RunResultStreaming
 from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse, ToolApprovalItem, TResponseInputItem, TResponseStreamEvent
 from agents.memory import Session, SessionABC
@@ -103,6 +104,10 @@ async def ask_person(ctx: AsyncContext, name: str, item: ToolApprovalItem) -> De
     return await _ask.ask_person(ctx, APPROVAL_TYPE, name, asked)
 
 
+#: The runs whose tools are around the caller. What these call is part of the step of the tool.
+_in_tools: ContextVar[tuple[_Steps, ...]] = ContextVar("pawl_openai_agents", default=())
+
+
 class _Steps:
     """The steps of one run."""
 
@@ -121,6 +126,8 @@ class _Steps:
 
     async def turn(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """The next turn of a model. A call that failed has none: a retry in the same attempt has its name again."""
+        if self in _in_tools.get():  # an agent that is used as a tool takes the models of the run
+            return await call()
         n = self._counts.get("model", 0) + 1
         saved = await self.ctx.step(self.named(f"model {n}"), call)
         self._counts["model"] = n
@@ -136,8 +143,19 @@ class _Steps:
         copy = known[id(agent)] = agent.clone(tools=[self.tool(tool) for tool in agent.tools])
         if isinstance(agent.model, Model):
             copy.model = self.model(agent.model)
-        copy.handoffs = [self.agent(h, known) if isinstance(h, Agent) else h for h in agent.handoffs]
+        copy.handoffs = [
+            self.agent(h, known) if isinstance(h, Agent) else self.handoff(h, known) for h in agent.handoffs
+        ]
         return copy
+
+    def handoff(self, handoff: Handoff[Any, Any], known: dict[int, Agent[Any]]) -> Handoff[Any, Any]:
+        """A copy of a handoff, to an agent whose calls are steps."""
+
+        async def invoke(context: RunContextWrapper[Any], arguments: str) -> Any:
+            agent = await handoff.on_invoke_handoff(context, arguments)
+            return self.agent(agent, known) if isinstance(agent, Agent) else agent
+
+        return dataclasses.replace(handoff, on_invoke_handoff=invoke)
 
     def tool(self, tool: Any) -> Any:
         if not isinstance(tool, FunctionTool):
@@ -145,8 +163,12 @@ class _Steps:
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
             async def call() -> Any:
-                with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
-                    result = await tool.on_invoke_tool(context, arguments)
+                token = _in_tools.set((*_in_tools.get(), self))
+                try:
+                    with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
+                        result = await tool.on_invoke_tool(context, arguments)
+                finally:
+                    _in_tools.reset(token)
                 try:
                     return to_jsonable_python(result)
                 except ValueError:

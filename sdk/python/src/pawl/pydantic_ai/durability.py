@@ -80,7 +80,8 @@ async def run(
 
     Each request of a model, each call of a tool and each listing of tools of a server of MCP is a step of
     the item, saved before its result is used. An attempt after a crash runs the agent from its beginning and gets
-    the saved results, so the agent must be the same. Two runs in one handler need different names.
+    the saved results, so the agent must be the same. Two runs in one handler need different names. Another agent
+    that a tool runs is part of the tool's step, unless `run` runs it too, under a name of its own.
 
     A tool that needs approval waits for a person, without a lease, if DeferredToolRequests is among the
     agent's output types: see `ask_person`; `ask` decides in another way. `options` are those of `Agent.run`.
@@ -130,7 +131,11 @@ class _Backend(JournalCallableOperationBackend[None]):
         step = running.next(f"{name} {ids[0]}" if ids else name)
 
         async def call() -> Any:
-            return await body()
+            token = _running.set(None)  # what a tool calls, such as another agent, is part of the tool's step
+            try:
+                return await body()
+            finally:
+                _running.reset(token)
 
         return await running.ctx.step(step, call)
 
