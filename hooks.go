@@ -24,7 +24,8 @@ type Hooks struct {
 	Assemble func(ctx context.Context, item Item, parts []ItemPart) (json.RawMessage, error)
 
 	// Check examines all results of a task together, once all are submitted. A task with
-	// complaints is not ready for approval; the complaints are stored.
+	// complaints is not ready for approval; the complaints are stored. So is an error, and Check
+	// is called again by the next pass.
 	Check func(ctx context.Context, t Task, items []Item) ([]Complaint, error)
 
 	// AutoApprove decides about tasks whose type has approval mode auto. False leaves

@@ -269,17 +269,23 @@ func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) err
 	return err
 }
 
-// TaskRef names a task.
-type TaskRef struct{ ID, Namespace string }
+// TaskRef names a task. DecideBy is when its decision was due, in a list of OverdueDecisions.
+type TaskRef struct {
+	ID, Namespace string
+	DecideBy      int64
+}
 
 // TasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
 func TasksWithTodo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
 	return TaskRefs(ctx, tx, decideSQL["to do"], FromTask(after), limit)
 }
 
-// OverdueDecisions lists tasks whose deadline for a decision has passed.
-func OverdueDecisions(ctx context.Context, tx Tx, now int64, limit int) ([]TaskRef, error) {
-	return TaskRefs(ctx, tx, decideSQL["undecided for too long"], now, limit)
+// OverdueDecisions lists tasks whose deadline for a decision has passed, behind one, by that deadline.
+func OverdueDecisions(ctx context.Context, tx Tx, now int64, after TaskRef, limit int) ([]TaskRef, error) {
+	args := []any{now, after.DecideBy, FromTask(after.ID), limit}
+	return All(ctx, tx, decideSQL["undecided for too long"], args, func(rows Rows, t *TaskRef) error {
+		return rows.Scan((*TaskID)(&t.ID), &t.Namespace, &t.DecideBy)
+	})
 }
 
 // TaskRefs reads names of tasks.

@@ -44,11 +44,11 @@ ORDER BY k.task_id
 LIMIT $2
 
 -- name: undecided for too long
-SELECT k.task_id, k.namespace
+SELECT k.task_id, k.namespace, k.decide_by
 FROM pawl.task_counters k
-WHERE k.decide_by <= $1
-ORDER BY k.decide_by
-LIMIT $2
+WHERE k.decide_by <= $1 AND (k.decide_by, k.task_id) > ($2, $3)
+ORDER BY k.decide_by, k.task_id
+LIMIT $4
 
 -- name: clear decide_by
 UPDATE pawl.task_counters
