@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -27,12 +28,10 @@ func (d *server) approvals(v *request) (any, error) {
 	f := pawl.TaskFilter{States: []pawl.TaskState{pawl.TaskSubmitted}, Asc: true, Fields: fields,
 		Page: v.pageOf("cursor", mediumRows)}
 	v.shows("/v1/tasks?state=submitted&sort=created_at", pawlCommand("task", "list", "--state=submitted", "--asc"))
-	waiting, err := d.svc.ListTasks(ctx, f)
+	waiting, err := d.resultsWaiting(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	ofBudget := func(t pawl.Task) bool { return t.Type == pawl.TypeBudget }
-	waiting.Items = slices.DeleteFunc(waiting.Items, ofBudget)
 	p := &approvalsPage{Waiting: waiting, May: v.pass.May("approver", false) == nil}
 	f.Types, f.Page = []string{pawl.TypeBudget}, v.pageOf("budgets", mediumRows)
 	p.Budgets = sectionOf(d.svc.ListTasks(ctx, f))
@@ -60,6 +59,24 @@ func (d *server) approvals(v *request) (any, error) {
 		p.Names = d.tasksNamed(ctx, []string{p.Question.TaskID})
 	}
 	return p, nil
+}
+
+// onlyQuestions is how many pages with questions of budgets alone are passed over at most.
+const onlyQuestions = 10
+
+// resultsWaiting is the next page that has tasks besides questions of budgets, without these.
+func (d *server) resultsWaiting(ctx context.Context, f pawl.TaskFilter) (l pawl.List[pawl.Task], err error) {
+	for range onlyQuestions {
+		if l, err = d.svc.ListTasks(ctx, f); err != nil {
+			return l, err
+		}
+		l.Items = slices.DeleteFunc(l.Items, func(t pawl.Task) bool { return t.Type == pawl.TypeBudget })
+		if len(l.Items) > 0 || l.Next == "" {
+			break
+		}
+		f.Cursor = l.Next
+	}
+	return l, nil
 }
 
 // asking is a task of the list of what waits for a decision.

@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/dashboard"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -28,6 +30,27 @@ func (h *fixture) proposedWith(title, result string) pawl.Lease {
 		Evidence: json.RawMessage(`{"tests":"12 of 12"}`),
 		Result:   json.RawMessage(result)}}))
 	return l
+}
+
+// questionsFirst has a page of questions of budgets before all that waits for a decision.
+type questionsFirst struct{ dashboard.Service }
+
+func (q questionsFirst) ListTasks(ctx context.Context, f pawl.TaskFilter) (pawl.List[pawl.Task], error) {
+	switch {
+	case len(f.Types) == 0 && f.Cursor == "":
+		return pawl.List[pawl.Task]{Items: []pawl.Task{{Type: pawl.TypeBudget}}, Next: "more"}, nil
+	case f.Cursor == "more":
+		f.Cursor = ""
+	}
+	return q.Service.ListTasks(ctx, f)
+}
+
+// A page of approvals is not empty because older tasks are questions of budgets.
+func TestAPageOfQuestionsIsPassedOver(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := openOver(t, p, questionsFirst{p.Engine}, false, dashboard.Options{})
+	h.proposed("change the first")
+	h.has(h.get("/ui/approvals"), 200, "change the first")
 }
 
 // What waits for a decision is a list, the oldest task first, with one of it in full; a

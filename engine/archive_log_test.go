@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -187,6 +188,32 @@ func TestADamagedTileTakesNoProofOfOthers(t *testing.T) {
 			}
 		}
 		c.Cleanup(func() { c.ok(nil, forgetAll(c.Pawl)) })
+	})
+}
+
+// The events of a restored task are compared with the log before the feed is locked.
+func TestARestoreComparesBeforeItLocks(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		task := p.Create(pawl.NewTask{Type: "a"})
+		p.Complete(p.Claim("a"), "")
+		p.Advance(31 * 24 * time.Hour)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		var mu sync.Mutex
+		var locked, compared, n int
+		e := p.Another(engine.Options{Statement: func(query string) {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			if strings.Contains(query, "sink = 'feed'") {
+				locked = n
+			} else if strings.Contains(query, "COALESCE(e.since, 0)") {
+				compared = n
+			}
+		}})
+		need[pawl.Task](t)(e.RestoreArchive(t.Context(), task.ID))
+		if compared == 0 || compared > locked {
+			t.Errorf("statement %d compares events, statement %d locks the feed", compared, locked)
+		}
 	})
 }
 

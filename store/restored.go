@@ -9,25 +9,41 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pawl-work/pawl"
 )
 
 // LogRestored records that the events of a task were restored, after a check that they are
 // what was logged. Events that the log has passed without them, because the task was in its
 // archive then, are added to it. An event that the archive itself proves to be in the log is
-// not compared with it; the others are.
+// not compared with it; the others are. The feed is locked after the comparison, which takes long for many events.
 func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, archive *ArchiveLog) error {
+	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
+	if err != nil {
+		return err
+	}
+	proved, err := provedByArchive(ctx, tx, signed, archive)
+	if err != nil {
+		return err
+	}
+	places, err := LeafIndexes(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	before := places // leaves do not change
+	err = asLogged(ctx, tx, taskID, signed.LogRoot, unproved(places, proved), places)
+	if pawl.CodeOf(err) == pawl.CodeInternal { // the log may have grown meanwhile: it is compared again
+		before = nil
+	} else if err != nil {
+		return err
+	}
 	s, err := LockFeed(ctx, tx)
 	s.Edge = new(Edge)
 	if err != nil {
 		return err
 	}
-	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
-	if err != nil {
-		return err
-	}
 	ids = slices.DeleteFunc(ids, s.expects)
-	places, err := LeafIndexes(ctx, tx, ids)
-	if err != nil {
+	if places, err = LeafIndexes(ctx, tx, ids); err != nil {
 		return err
 	}
 	var placed, passed []int64
@@ -38,15 +54,11 @@ func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, a
 			passed = append(passed, id)
 		}
 	}
-	proved, err := provedByArchive(ctx, tx, signed, archive)
-	if err != nil {
-		return err
-	}
-	unproved := slices.DeleteFunc(slices.Clone(placed), func(id int64) bool {
-		at, found := proved[id]
+	left := slices.DeleteFunc(unproved(places, proved), func(id int64) bool {
+		at, found := before[id]
 		return found && at == places[id]
 	})
-	if err := asLogged(ctx, tx, taskID, signed.LogRoot, unproved, places); err != nil {
+	if err := asLogged(ctx, tx, taskID, signed.LogRoot, left, places); err != nil {
 		return err
 	}
 	now, err := tx.Now(ctx)
@@ -62,6 +74,14 @@ func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, a
 		return err
 	}
 	return place(ctx, tx, &s, passed, nil) // they happened elsewhere: they are not counted
+}
+
+// unproved returns the events, in order, whose leaves are not those that an archive proves.
+func unproved(places, proved map[int64]int64) []int64 {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(places)), func(id int64) bool {
+		at, found := proved[id]
+		return found && at == places[id]
+	})
 }
 
 // provedByArchive returns the leaves of restored events that their archive proves to be in the
