@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -220,7 +221,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		db.Close()
 		return nil, err
 	}
-	if err := e.register(ctx, o.Types); err != nil {
+	if err := cmp.Or(e.noteHooks(ctx), e.register(ctx, o.Types)); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil

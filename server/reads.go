@@ -50,7 +50,7 @@ func isRead(r api.Route) bool {
 }
 
 // anyDry reports whether one of the calls is a dry run, which only reads too.
-func anyDry[C any](calls []C) bool {
-	tasks, _ := any(calls).([]pawl.NewTask)
+func anyDry(calls any) bool {
+	tasks, _ := calls.([]pawl.NewTask)
 	return slices.ContainsFunc(tasks, func(t pawl.NewTask) bool { return t.DryRun })
 }
