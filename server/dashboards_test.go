@@ -170,6 +170,8 @@ func scrapeOfWork(t *testing.T) string {
 		_, err := pawl.Create(ctx, svc, pawl.NewTask{Type: "a"})
 		check(err)
 	}
+	_, err := pawl.Create(ctx, svc, pawl.NewTask{Type: "queued"})
+	check(err)
 	check(svc.RegisterWorker(ctx, pawl.WorkerInfo{WorkerID: "w", Types: []string{"a"}}))
 	leases, err := svc.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"a"}})
 	check(err)

@@ -37,7 +37,7 @@ var prices = map[string]price{
 	"upload":  {answer: 4 << 10, hold: 100, rows: 10, millis: 4000},                            // in pieces
 	"write":   {answer: 2 << 20, hold: 200, rows: 60, millis: 4000},                            // one call
 	"batch":   {answer: wholeAnswer, hold: 400, rows: 60, millis: 8000},                        // of single forms
-	"work":    {answer: 64 << 10, hold: 200, rows: 10_000, millis: 8000},                       // what is due, of all callers
+	"work":    {answer: 64 << 10, hold: 200, rows: 10_000, millis: 8000},                       // what is due, or the check, of all callers
 	"page":    {reads: true, answer: 4 << 20, hold: 100, rows: 1, millis: 4000},                // of the dashboard
 	"form":    {before: 64<<10 + 1, answer: 2 << 20, hold: 100, rows: 60, millis: 4000},        // of the dashboard
 	"part":    {answer: 2 << 20, hold: 100, rows: 10, millis: 4000},                            // of a page, without a read of its own
@@ -57,7 +57,7 @@ var kinds = map[string]string{
 		"prunable list_archives list_relays list_queues get_queue list_budgets get_budget budget_spending list_schedules get_schedule " +
 		"list_effects get_effect effect_receipt " +
 		"schedule_firings list_types get_type check_token list_keys get_key plain_task plain_task_events metrics",
-	"gather": "get_keys doctor", // doctor: one at a time
+	"gather": "get_keys",
 	"stream": "follow_message chat resume_chat get_blob read_stream",
 	"upload": "put_blob create_stream append_stream",
 	"write": "create_task update_task clone_task fork_task delete_task add_items cancel_task retry_task bury_task checkpoint_task " +
@@ -74,7 +74,7 @@ var kinds = map[string]string{
 		"fail_items release_items revoke_leases suspend_items spawn_children submit_items submit_parts finalize_items approve_tasks " +
 		"reject_tasks start_messages open_messages append_messages step_messages finish_messages stop_messages put_types " +
 		"remove_types begin_keys renew_keys complete_keys fail_keys",
-	"work": "sweep tick",
+	"work": "sweep tick doctor", // doctor: one at a time
 	"page": "/ui/{$} /ui/tasks /ui/tasks/{id} /ui/tasks/bulk /ui/items /ui/approvals /ui/failures /ui/dead-letters /ui/items/selected " +
 		"/ui/items/{id} /ui/messages/{id} /ui/workers /ui/types /ui/queues /ui/queues/{id} /ui/schedules /ui/schedules/{id} " +
 		"/ui/budgets /ui/budgets/{id} /ui/legend /ui/tasks/{id}/{verb} /ui/items/{id}/{verb} /ui/messages/{id}/stop /ui/ /ui/sweeps " +

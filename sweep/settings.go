@@ -70,10 +70,11 @@ func (s *Sweeper) Store(ctx context.Context) error {
 		if at.Settings == nil {
 			at.Settings = map[string]json.RawMessage{}
 		}
-		for name, value := range own {
-			if string(at.Settings[name]) != string(value) {
-				changed = append(changed, name, string(value))
-				at.Settings[name] = value
+		text := s.Text(s.asGiven())
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			if string(at.Settings[name]) != string(own[name]) {
+				changed = append(changed, name, text[name])
+				at.Settings[name] = own[name]
 			}
 		}
 		return store.MoveCursor(ctx, tx, now, settingsCursor, at)
@@ -87,11 +88,15 @@ func (s *Sweeper) Store(ctx context.Context) error {
 	return nil
 }
 
-// own are the settings that the process was given, as they are stored.
-func (s *Sweeper) own() map[string]json.RawMessage {
+func (s *Sweeper) asGiven() pawl.SweepOptions {
 	o := s.Options
 	o.ArchiveDir = s.GivenDir
-	out := map[string]json.RawMessage{}
+	return o
+}
+
+// own are the settings that the process was given, as they are stored.
+func (s *Sweeper) own() map[string]json.RawMessage {
+	o, out := s.asGiven(), map[string]json.RawMessage{}
 	for name, field := range settings {
 		if slices.Contains(s.Given, name) || s.GivenAll && (name != archiveDir || s.GivenDir != "") {
 			out[name], _ = json.Marshal(field(&o)) // a number, a text, true or false
@@ -113,8 +118,7 @@ func (s *Sweeper) InForce(ctx context.Context, tx store.Tx) (o pawl.SweepOptions
 		maps.Copy(all, s.own())
 	}
 	s.settingsMu.Unlock()
-	o = s.Options
-	o.ArchiveDir = s.GivenDir
+	o = s.asGiven()
 	for name, value := range all {
 		if field := settings[name]; field != nil { // else of a newer program
 			if err := json.Unmarshal(value, field(&o)); err != nil {
