@@ -196,8 +196,10 @@ const language = `{{define "row"}}[{{.Text}}{{with .Inner}}:{{template "row" .}}
 {{else}}none{{end}}{{range $k, $n := .Map}}{{$k}}={{$n}} {{end}}{{range .Map}}{{.}}{{end}}
 {{if and .Yes (eq .Named "n" "m")}}a{{else if not .Yes}}b{{else}}c{{end}}
 {{template "row" .}}{{with .None}}{{.}}{{else}}no{{end}}{{index .Counts .Named}} {{(index .List 0).Text}} {{len .List}} {{len .Map}}
-{{if gt .Float 1.0}}much{{end}}{{if lt (len .List) 3}}few{{end}}{{if le 1 1}}{{print "x" 1 2}}{{end}}{{if ge 2 1}}y{{end}}{{if ne .Text ""}}z{{end}}
-{{or .None .Text "last"}} {{and .Yes .Text}} {{.Method "!"}} {{join "a" .Text "b"}} {{.Map.one}} {{.Map.none}} {{.Any}} {{$.Inner.Text}} {{wants .Number .Float 3}}`
+{{if gt .Float 1.0}}much{{end}}{{if lt (len .List) 3}}few{{end}}
+{{if le 1 1}}{{print "x" 1 2}}{{end}}{{if ge 2 1}}y{{end}}{{if ne .Text ""}}z{{end}}
+{{or .None .Text "last"}} {{and .Yes .Text}} {{.Method "!"}}
+{{join "a" .Text "b"}} {{.Map.one}} {{.Map.none}} {{.Any}} {{$.Inner.Text}} {{wants .Number .Float 3}}`
 
 // The output is that of html/template, byte for byte.
 func TestOutputIsThatOfHTMLTemplate(t *testing.T) {
