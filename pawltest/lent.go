@@ -18,6 +18,7 @@ import (
 type lent struct {
 	store.DB
 	dialect store.Dialect
+	views   atomic.Pointer[store.DB] // where View reads instead; nil = from DB
 
 	mu     sync.Mutex
 	closed bool
@@ -107,7 +108,11 @@ func (l *lent) Whole(ctx context.Context, fn func(ctx context.Context, tx store.
 
 // View implements store.DB.
 func (l *lent) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return l.call(func() error { return l.DB.View(ctx, fn) })
+	from := l.DB
+	if other := l.views.Load(); other != nil {
+		from = *other
+	}
+	return l.call(func() error { return from.View(ctx, fn) })
 }
 
 // Dialect implements store.DB.

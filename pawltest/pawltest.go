@@ -66,6 +66,7 @@ type Pawl struct {
 
 	t      testing.TB
 	schema *schema // nil on SQLite
+	lent   *lent   // the database of the pool; nil = it is not of the pool
 	flows  bool    // it uses the machine's clock
 
 	checks engine.Options // of the engine that checks the database when the test ends; without a DB it is Engine
@@ -146,6 +147,7 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 	}
 	if k != nil {
 		k.lend(&o, p.Now)
+		p.lent = k.lent
 	} else if which == Postgres && !own {
 		p.checks = p.schema.checks(t, p.URL, o)
 	}
@@ -232,6 +234,9 @@ func (p *Pawl) check() {
 	e := p.Engine
 	if p.checks.DB != nil {
 		e = p.Another(p.checks)
+	} else if p.lent != nil && p.Database == Postgres {
+		db := p.schema.checked(p.t, p.URL)
+		p.lent.views.Store(&db)
 	}
 	p.noteMoves(e)
 	breaches, err := e.Check(context.Background())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -39,20 +40,32 @@ func Server(t testing.TB) string {
 // the connections and prepared statements of the test before: its rows are removed in between. A
 // test that fails, changes the schema or leaves a transaction open has its database to itself. So do
 // tests with OpenReal, whose SQLite files are copies. Everything is removed at the
-// end. The variable PAWL_IDENTITY is trust, unless it is set.
+// end. Then each of last is called; an error of one fails the run. The variable PAWL_IDENTITY is trust, unless it is set.
 //
 //	func TestMain(m *testing.M) { pawltest.Main(m) }
-func Main(m *testing.M) {
+func Main(m *testing.M, last ...func() error) {
 	if os.Getenv("PAWL_IDENTITY") == "" { // its databases are copies, and tests reach them under several names
 		_ = os.Setenv("PAWL_IDENTITY", engine.IdentityTrust)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	pool.kept, pool.free, pool.made = true, map[Database][]*kept{}, map[Database][]byte{}
 	code := m.Run()
 	if err := empty(); err != nil {
 		fmt.Fprintln(os.Stderr, "pawltest:", err)
 	}
+	for _, check := range last {
+		if err := check(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, "pawltest:", err)
+			code = 1
+		}
+	}
 	os.Exit(code)
 }
+
+// gcPercent is GOGC of tests: their heaps are small, and to collect the garbage of each took a fifth of their processor time.
+const gcPercent = 400
 
 // pool keeps databases between the tests of a package that uses Main.
 var pool struct {
@@ -197,6 +210,15 @@ func (s *schema) checks(t testing.TB, url string, o engine.Options) engine.Optio
 	if !pool.kept {
 		return engine.Options{}
 	}
+	db := s.checked(t, url)
+	o.DB, o.Types, o.Statement = lend(db), nil, nil
+	return o
+}
+
+// checked returns the same database with connections that only checks use: on each connection, the statements of a check
+// are planned anew.
+func (s *schema) checked(t testing.TB, url string) store.DB {
+	t.Helper()
 	if s.db == nil {
 		var err error
 		if s.db, err = engine.OpenDB(context.Background(), url, engine.Options{Schema: s.name}); err != nil {
@@ -204,8 +226,7 @@ func (s *schema) checks(t testing.TB, url string, o engine.Options) engine.Optio
 		}
 	}
 	s.db.Dialect().Forget()
-	o.DB, o.Types, o.Statement = lend(s.db), nil, nil
-	return o
+	return s.db
 }
 
 func (s *schema) drop() error {

@@ -85,7 +85,7 @@ func eachServer(t *testing.T, fn func(t *testing.T, srv *httptest.Server, p *paw
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) { // one after the other: the stacks of all goroutines are read
 			s := &statements{}
-			p := pawltest.OpenWith(t, which, engine.Options{Statement: s.told})
+			p := pawltest.OpenNew(t, which, engine.Options{Statement: s.told}) // without the functions of the pool
 			fn(t, serve(t, p.Service, server.Options{}), p, s)
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/dashboard"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/inbound"
 	"github.com/pawl-work/pawl/internal/cost"
 	"github.com/pawl-work/pawl/mcp"
@@ -57,7 +58,7 @@ func eachDoors(t *testing.T, run func(d *doors)) {
 }
 
 func openDoors(t *testing.T, which pawltest.Database) *doors {
-	p := pawltest.Open(t, which)
+	p := pawltest.OpenNew(t, which, engine.Options{}) // the functions of the pool would be measured, too
 	log := slog.New(slog.DiscardHandler)
 	gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: log})
 	hook, err := inbound.New(inbound.Options{Form: "github", Secrets: []string{hookSecret}, Task: &inbound.Task{Type: "push"}})

@@ -60,7 +60,7 @@ func (h *fixture) server(db store.DB) *sweep.Sweeper {
 // own and crashes. Then the first continues, or crashes too. In every case the archive is
 // complete.
 func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
-	each(t, func(h *fixture) {
+	eachNew(t, func(h *fixture) {
 		if h.Database == pawltest.SQLite { // files there, the table on PostgreSQL
 			h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
 		}

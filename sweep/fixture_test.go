@@ -29,11 +29,22 @@ type fixture struct {
 // each runs a test on every database. Only the test runs sweeps.
 func each(t *testing.T, fn func(h *fixture)) {
 	t.Helper()
+	eachOf(t, pawltest.OpenWith, fn)
+}
+
+// eachNew is each for tests of many rows.
+func eachNew(t *testing.T, fn func(h *fixture)) {
+	t.Helper()
+	eachOf(t, pawltest.OpenNew, fn)
+}
+
+func eachOf(t *testing.T, open func(testing.TB, pawltest.Database, engine.Options) *pawltest.Pawl, fn func(h *fixture)) {
+	t.Helper()
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-			p := pawltest.OpenWith(t, which, engine.Options{Log: quiet})
+			p := open(t, which, engine.Options{Log: quiet})
 			fn(&fixture{t, p, &sweep.Sweeper{
 				DB: p.Engine.DB(), Options: pawl.DefaultSweepOptions(), Server: "test", Log: quiet,
 				NewID: func(prefix string) string { return prefix + "_" + ulid.Make().String() },

@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ func TestPlainTasksAreReadAsOthers(t *testing.T) {
 				for _, e := range got[id].Events {
 					numbers = append(numbers, e.ID)
 				}
+				slices.Sort(events[id])
 				h.same(numbers, events[id], "the events of "+id)
 				h.same(got[id].Namespace, "default", "the namespace of "+id)
 			}

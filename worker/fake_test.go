@@ -12,12 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/pawl-work/pawl"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a claimer in memory: one queue, leases by the clock, and a list of every call. The
 // rules of the fence are those of docs/contract.md §3, as far as a worker can see them.

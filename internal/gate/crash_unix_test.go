@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	pawltest.Main(m)
 }
 
 func (c *child) run() error {

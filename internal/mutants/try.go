@@ -18,6 +18,10 @@ import (
 // limit bounds the run of one test. A fault may make it wait for ever, which kills the mutant.
 const limit = "4m"
 
+// patchedVariable names the directory of the changed files, by their paths in the repository: of those that Go does not
+// compile, a test that passes them to another program takes these.
+const patchedVariable = "PAWL_TEST_PATCHED"
+
 // outcome is what a test said.
 type outcome int
 
@@ -89,7 +93,7 @@ func (l *laboratory) try(ctx context.Context, m *mutant) (verdict, why string) {
 	if err := l.build(ctx, m, env, binary); err != nil {
 		return "BROKEN", err.Error()
 	}
-	switch l.test(ctx, m, env, binary) {
+	switch l.test(ctx, m, append(env, patchedVariable+"="+dir), binary) {
 	case failed:
 		return "killed", ""
 	case timedOut:

@@ -25,6 +25,17 @@ func node(t *testing.T) string {
 	return filepath.Join(filepath.SplitList(strings.TrimSpace(string(out)))[0], "node")
 }
 
+// example returns the path of an example: the one that internal/mutants has changed, if there is one.
+func example(name string) string {
+	for _, root := range []string{os.Getenv("PAWL_TEST_PATCHED"), "../.."} {
+		path := filepath.Join(root, "examples", "push", name)
+		if _, err := os.Stat(path); root != "" && err == nil {
+			return path
+		}
+	}
+	return name
+}
+
 func TestTheExamples(t *testing.T) {
 	for name, program := range map[string]func(*testing.T) string{
 		"function.py": func(*testing.T) string { return "python3" },
@@ -35,7 +46,7 @@ func TestTheExamples(t *testing.T) {
 			p := pawltest.Open(t, pawltest.SQLite)
 			api := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet}))
 			t.Cleanup(api.Close)
-			cmd := exec.Command(program(t), "../../examples/push/"+name)
+			cmd := exec.Command(program(t), example(name))
 			cmd.Env = append(os.Environ(), "PORT=0", "PUSH_SECRET="+secret, "PAWL_SERVER="+api.URL, "NODE_NO_WARNINGS=1")
 			cmd.Stderr = os.Stderr
 			out, err := cmd.StdoutPipe()

@@ -230,6 +230,7 @@ func (t goTest) run(ctx context.Context, env []string, report *Report) int {
 	}()
 	readErr := report.Read(out, t)
 	err = cmd.Wait()
+	report.Used(t, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	close(ended)
 	<-watched
 	var exit *exec.ExitError

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/pawl-work/pawl/internal/clock"
 )
@@ -69,7 +70,7 @@ func (r *Report) Read(in io.Reader, of goTest) error {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.spent.runs = append(r.spent.runs, span{of.String(), clock.Now().Sub(began)})
+		r.spent.runs = append(r.spent.runs, span{name: of.String(), took: clock.Now().Sub(began)})
 	}()
 	lines := bufio.NewReader(in)
 	for {
@@ -82,6 +83,18 @@ func (r *Report) Read(in io.Reader, of goTest) error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+}
+
+// Used notes how much time of the processors a run took that has been read. Other than what elapsed, it hardly grows on a
+// busy machine.
+func (r *Report) Used(of goTest, used time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.spent.runs {
+		if run := &r.spent.runs[i]; run.name == of.String() {
+			run.used += used
 		}
 	}
 }

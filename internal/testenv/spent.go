@@ -13,6 +13,7 @@ import (
 type span struct {
 	name string
 	took time.Duration
+	used time.Duration // of the processors, by a run and the programs that it started; 0 = not known
 }
 
 // spent is where the time of a run went. Tests and packages that run side by side each count in full. A package that
@@ -51,7 +52,7 @@ func add(spans []span, name string, seconds float64) []span {
 	if seconds == 0 {
 		return spans
 	}
-	return append(spans, span{name, time.Duration(seconds * float64(time.Second))})
+	return append(spans, span{name: name, took: time.Duration(seconds * float64(time.Second))})
 }
 
 func short(pkg string) string {
@@ -79,7 +80,11 @@ func (s *spent) print(out io.Writer) {
 		}
 		fmt.Fprintf(out, "%s:\n", list.title)
 		for _, x := range list.spans {
-			fmt.Fprintf(out, "  %7.1fs  %s\n", x.took.Seconds(), x.name)
+			used := ""
+			if x.used > 0 {
+				used = fmt.Sprintf("  (%.1f s of the processors)", x.used.Seconds())
+			}
+			fmt.Fprintf(out, "  %7.1fs  %s%s\n", x.took.Seconds(), x.name, used)
 		}
 	}
 }

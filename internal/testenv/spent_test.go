@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWhereTheTimeWent(t *testing.T) {
@@ -22,6 +23,7 @@ func TestWhereTheTimeWent(t *testing.T) {
 		if err := r.Read(strings.NewReader(run.events), run.of); err != nil {
 			t.Fatal(err)
 		}
+		r.Used(run.of, 1500*time.Millisecond)
 	}
 	r.Spent()
 	ok := r.Close(true)
@@ -39,7 +41,7 @@ ok	6 tests passed (1 of them again, with the race detector), 0 failed, 0 skipped
 	if _, said, _ := strings.Cut(out.String(), "slowest packages"); !ok || "slowest packages"+said != want {
 		t.Errorf("ok %t:\n%s", ok, out.String())
 	}
-	if !strings.Contains(out.String(), "go test ./...\n") {
+	if !strings.Contains(out.String(), "go test ./...  (1.5 s of the processors)\n") {
 		t.Errorf("it does not name the run:\n%s", out.String())
 	}
 }
