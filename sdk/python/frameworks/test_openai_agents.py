@@ -334,6 +334,37 @@ def test_tools_behind_a_handoff_are_steps(shared: pawl.testing.Server, client: p
     assert ran == ["add 1 2"] and len(model.calls) == 2
 
 
+def test_a_long_session_is_read_once(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    """Its items have more than the 1 MiB of a step's result. A later attempt sees those of the first one."""
+    id = uuid.uuid4().hex
+    seen: list[int] = []
+
+    class Seeing(ScriptedModel):
+        async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+            seen.append(len(kwargs["input"] if "input" in kwargs else args[1]))
+            if len(seen) == 1:
+                raise RuntimeError("away")
+            return await super().get_response(*args, **kwargs)
+
+    model = Seeing([[assistant_message("The end.")]])
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        session = PawlSession(id, client=ctx.client)
+        if ctx.attempt == 1:
+            await session.add_items([said(str(n) * 100_000) for n in range(9)] + [said("9" * 400_000)])
+        try:
+            return (await run(ctx, Agent(name="a", model=model), "go", session=session)).final_output
+        except RuntimeError:
+            await session.add_items([said("of another")])
+            raise pawl.RetryAfter(0, "once more") from None
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "The end."
+    assert seen == [11, 11]
+
+
 @pytest.mark.parametrize("approved", [True, False])
 def test_a_person_approves_a_call(shared: pawl.testing.Server, client: pawl.Client, kind: str, approved: bool) -> None:
     client.put_type(APPROVAL_TYPE, {**approval_type(), "approval": {"mode": "manual", "not_by_requester": False}})

@@ -253,6 +253,33 @@ def test_another_way_to_decide(shared: pawl.testing.Server, client: pawl.Client,
     assert client.task_result(task["id"])["payload"] == "Done."
 
 
+def test_a_call_whose_id_comes_again_is_asked_about_again(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str
+) -> None:
+    turns = [[ToolCallPart("pay", {"amount": n}, tool_call_id="c1")] for n in (7, 9)]
+    script = Script(*turns, [TextPart("Done.")])
+    agent = Agent(script.model, name="payer", output_type=[str, DeferredToolRequests], capabilities=[PawlDurability()])
+    paid: list[int] = []
+
+    @agent.tool_plain(requires_approval=True)
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    async def ask(ctx: pawl.AsyncContext, name: str, call: ToolCallPart) -> Decision:
+        return Decision(await ctx.step(name, lambda: call.args_as_dict()["amount"] < 8))
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        return (await run(ctx, agent, "pay", ask=ask)).output
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "Done." and paid == [7]
+    names = {c["name"] for c in client.task_checkpoints(task["id"]) if "name" in c}
+    assert {"run approval c1", "run approval c1#2"} <= names
+
+
 def test_an_agent_without_the_capability_is_refused_and_other_runs_are_as_before() -> None:
     async def check() -> None:
         with pytest.raises(ValueError, match="PawlDurability"):

@@ -50,6 +50,10 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	type dep struct{ needs, item store.ItemID }
 	var deps []dep
 	store.JoinOnlyItems(tasks, items)
+	plain := arePlain(tasks, items)
+	if plain && areAlike(tasks, items) {
+		return createAlike(ctx, tx, tasks, items)
+	}
 	for i := range items {
 		if len(items[i].Needs) > 0 {
 			items[i].Needs = slices.Compact(slices.Sorted(slices.Values(items[i].Needs)))
@@ -75,7 +79,7 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	var task store.NewTask
 	args = append(args, arrays(task.Columns(), tasks, func(t *store.NewTask) { task = *t })...)
 	query := plainSQL
-	if !arePlain(tasks, items) {
+	if !plain {
 		query = createSQL
 		args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }))
 	}

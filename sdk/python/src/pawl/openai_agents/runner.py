@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, Runner, RunResult, RunResultStreaming
@@ -24,6 +25,8 @@ from .. import _ask, _trace
 from .. import types as t
 from .._ask import Decision
 from .._async.context import AsyncContext
+from .._errors import Permanent
+from .._json import dumps
 from .session import PawlSession
 
 T = TypeVar("T")
@@ -32,6 +35,7 @@ T = TypeVar("T")
 APPROVAL_TYPE = "openai-agents.approval"
 
 MAX_NAME = 255  # characters of the name of a step
+MAX_PART = (1 << 20) // 2  # bytes of a session's items in one step
 
 _responses = TypeAdapter(ModelResponse)
 
@@ -264,7 +268,22 @@ class _StepSession(SessionABC):
         self.session_settings = inner.session_settings
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        return await self._step(lambda: self._inner.get_items(limit))
+        name, ctx = self._steps.next("session"), self._steps.ctx
+
+        async def call() -> Any:
+            parts = _parts(await self._inner.get_items(limit))
+            if len(parts) <= 1:
+                return parts[0] if parts else []
+            # They are saved before their names are: a later attempt that saves others gives them other names.
+            named = {f"sha256-{hashlib.sha256(name.encode() + dumps(p)).hexdigest()}": p for p in parts}
+            for step, items in named.items():
+                await ctx.step(step, partial(list, items))
+            return {"parts": list(named)}
+
+        saved: Any = await ctx.step(name, call)
+        if isinstance(saved, list):
+            return saved
+        return [item for step in saved["parts"] for item in await ctx.step(step, _gone)]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         name = self._steps.next("session")
@@ -289,3 +308,21 @@ class _StepSession(SessionABC):
 
         result: T = await self._steps.ctx.step(self._steps.next("session"), call)
         return result
+
+
+def _gone() -> list[Any]:
+    raise Permanent("a part of the session's items that was saved is gone", code="not_found")
+
+
+def _parts(items: list[Any]) -> list[list[Any]]:
+    """The items in lists, each of which a step can save."""
+    parts: list[list[Any]] = []
+    size = MAX_PART
+    for item in items:
+        length = len(dumps(item)) + 1
+        size += length
+        if size > MAX_PART:
+            parts.append([])
+            size = length
+        parts[-1].append(item)
+    return parts

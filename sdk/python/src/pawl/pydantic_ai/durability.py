@@ -59,6 +59,11 @@ class _Running:
         n = self.counts[what] = self.counts.get(what, 0) + 1
         return self.named(f"{what} {n}")
 
+    def approval(self, id: str) -> str:
+        """The name of a question about a call. A model may give an id again: a later question has a number too."""
+        n = self.counts[f"approval {id}"] = self.counts.get(f"approval {id}", 0) + 1
+        return self.named(f"approval {id}" if n == 1 else f"approval {id}#{n}")
+
     def named(self, what: str) -> str:
         name = f"{self.name} {what}"
         return name if len(name) <= MAX_NAME else "sha256-" + hashlib.sha256(name.encode()).hexdigest()
@@ -95,7 +100,7 @@ async def run(
         while isinstance(result.output, DeferredToolRequests) and not result.output.calls:
             answers = DeferredToolResults()
             for call in result.output.approvals:
-                decision = await (ask or ask_person)(ctx, running.named(f"approval {call.tool_call_id}"), call)
+                decision = await (ask or ask_person)(ctx, running.approval(call.tool_call_id), call)
                 answers.approvals[call.tool_call_id] = decision.approved or ToolDenied(
                     decision.reason or "It was denied."
                 )
