@@ -146,6 +146,9 @@ func TestOwnTransactionsHaveAllConnectionsOfThePool(t *testing.T) {
 	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), "postgres:", engine.Options{Schema: schema, Pool: own}))
 	defer e.Close()
 	need[pawl.Queue](t)(e.SetQueue(t.Context(), "limited", pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)))
+	for _, typ := range []string{"a", "limited"} { // two transactions that have the same new name wait for each other
+		need[pawl.Task](t)(pawl.Create(t.Context(), e, pawl.NewTask{Type: typ, Payload: []byte(`{"k":"first"}`)}))
+	}
 	var txs []pgx.Tx
 	var works [][]pawl.NewTask
 	for i := range 5 {
@@ -154,7 +157,9 @@ func TestOwnTransactionsHaveAllConnectionsOfThePool(t *testing.T) {
 			{Type: "a", Payload: fmt.Appendf(nil, `{"$blob":%q}`, blob.Address)}})
 	}
 	for range works {
-		txs = append(txs, need[pgx.Tx](t)(own.Begin(t.Context())))
+		tx := need[pgx.Tx](t)(own.Begin(t.Context()))
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		txs = append(txs, tx)
 	}
 	soon(t, "work in all transactions", func(ctx context.Context) error {
 		for i, tx := range txs {
@@ -169,7 +174,7 @@ func TestOwnTransactionsHaveAllConnectionsOfThePool(t *testing.T) {
 	for _, tx := range txs {
 		ok(t, tx.Commit(t.Context()))
 	}
-	if n := len(need[pawl.List[pawl.Task]](t)(e.ListTasks(t.Context(), pawl.TaskFilter{})).Items); n != 15 {
+	if n := len(need[pawl.List[pawl.Task]](t)(e.ListTasks(t.Context(), pawl.TaskFilter{})).Items); n != 17 {
 		t.Errorf("%d tasks", n)
 	}
 }
