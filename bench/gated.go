@@ -156,6 +156,12 @@ func (b *bench) callsThrough(ctx context.Context, url string, fn func(call func(
 	defer client.CloseIdleConnections()
 	var mu sync.Mutex
 	sent := 0
+	before := b.shares(s)
+	defer func() {
+		used, n := b.shares(s), float64(sent)/1e6
+		b.say("processor time of a call: tool %s, server %s, database %s µs", figure((used.tool-before.tool)/n),
+			figure((used.server-before.server)/n), figure((used.database-before.database)/n))
+	}()
 	return fn(func(i int) error {
 		mu.Lock()
 		sent++

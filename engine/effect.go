@@ -8,8 +8,8 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
+	"github.com/pawl-work/pawl/engine/internal/commit"
 	ledger "github.com/pawl-work/pawl/engine/internal/effects"
-	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -68,11 +68,25 @@ func (e *Engine) openFresh(ctx context.Context, call *pawl.OpenEffectCall) (out 
 	if !usual {
 		return out, false, nil
 	}
-	_, done, err = kernel.Quickly(ctx, e.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (none struct{}, done bool, err error) {
-		done, err = hot.OpenEffect(ctx, tx, fenceRow(c, call.Fence()), &f, call.LeaseSeconds, data)
-		return none, done, err
-	})
+	_, done, err = quickly(ctx, e, e.committers.openEffect, store.OpenEffect{Fence: fenceRow(c, call.Fence()), Effect: f,
+		GateSeconds: call.LeaseSeconds, Data: data})
 	return ledger.Sending(&f), done, err
+}
+
+// quickly runs one call of a hot verb of effects, together with others. done is false when it was not carried out, also
+// because another transaction holds a row: then nothing was changed.
+func quickly[Row, Ans any](ctx context.Context, e *Engine, c *commit.Committer[Row, Ans], row Row) (out Ans, done bool, err error) {
+	if e.scope != nil {
+		return out, false, nil
+	}
+	answers, err := c.Do(ctx, e.db, []Row{row})
+	if errors.Is(err, store.ErrLocked) {
+		return out, false, nil
+	}
+	if err != nil || len(answers) == 0 {
+		return out, false, err
+	}
+	return answers[0], true, nil
 }
 
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
@@ -140,16 +154,12 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorWorker, r.Fence.WorkerID)
 	if usual, is := ledger.Usual(id, r, by); is {
-		f, done, err := kernel.Quickly(ctx, e.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (f store.EffectRow, done bool, err error) {
-			f = usual
-			done, err = hot.ReportEffect(ctx, tx, fenceRow(c, r.Fence), &f)
-			return f, done, err
-		})
+		out, done, err := quickly(ctx, e, e.committers.reportEffect, store.ReportEffect{Fence: fenceRow(c, r.Fence), Effect: usual})
 		if done && err == nil {
 			e.follow(ctx, effects{})
 		}
 		if done || err != nil {
-			return f.Effect(), err
+			return out.Effect.Effect(), err
 		}
 	}
 	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {

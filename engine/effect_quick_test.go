@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,4 +147,57 @@ func TestTheUsualEffectIsOneStatement(t *testing.T) {
 			}
 		})
 	}
+}
+
+// grouped counts the calls that group committers have carried out, by verb.
+type grouped struct {
+	pawl.Observer
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (g *grouped) Committed(verb string, calls int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls[verb] += calls
+}
+
+// Calls about effects of several items share transactions, and each has its own answer.
+func TestEffectsAreCommittedTogether(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const n = 20
+		for range n {
+			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays"}))
+		}
+		all := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: n}, n)
+		seen := &grouped{calls: map[string]int{}}
+		p.Engine.Observe(seen)
+		var sent [n]pawl.OpenedEffect
+		var done [n]pawl.EffectRecord
+		var errs [n]error
+		var wg sync.WaitGroup
+		for i, l := range all {
+			wg.Go(func() {
+				key := fmt.Sprint("key of ", i/2*2) // two items each
+				sent[i], errs[i] = p.Engine.OpenEffect(t.Context(), pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: 1, Name: "pay",
+					Key: key, RequestHash: "h", LeaseSeconds: 15})
+				if errs[i] == nil && sent[i].Send {
+					done[i], errs[i] = p.Engine.EffectDone(t.Context(), sent[i].ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: "w", Attempt: 1,
+						Answer: fmt.Append(nil, i)})
+				}
+			})
+		}
+		wg.Wait()
+		for i := range all {
+			f, answer := done[i], fmt.Sprint(i)
+			if other := i ^ 1; errs[i] != nil || sent[i].Send == sent[other].Send || sent[i].ID != sent[other].ID {
+				t.Errorf("call %d is answered %+v, %v, and call %d of the same key %+v", i, sent[i], errs[i], other, sent[other])
+			} else if sent[i].Send && (f.ID != sent[i].ID || f.ItemID != all[i].ID || f.State != pawl.EffectDone || string(f.Answer) != answer) {
+				t.Errorf("the report of call %d is answered %+v", i, f)
+			}
+		}
+		if p.Database == pawltest.Postgres && (seen.calls["open_effect"] == 0 || seen.calls["report_effect"] == 0) {
+			t.Errorf("group committers have carried out %v", seen.calls)
+		}
+	})
 }

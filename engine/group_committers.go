@@ -21,7 +21,11 @@ type groupCommitters struct {
 	await      *commit.Committer[store.Leave, store.Moved] // suspends for signals
 	children   *commit.Committer[store.EndedChild, store.ChildrenEnded]
 	read       *commit.Committer[readCall, readAnswer]
-	all        []interface{ Close() } // all of the above, claim before leave: it releases what no caller takes
+
+	openEffect   *commit.Committer[store.OpenEffect, int]
+	reportEffect *commit.Committer[store.ReportEffect, store.ReportEffect]
+
+	all []interface{ Close() } // all of the above, claim before leave: it releases what no caller takes
 }
 
 // newGroupCommitter returns a group committer of a verb whose groups run on e.
@@ -80,6 +84,19 @@ func (e *Engine) openGroupCommitters() {
 		Ord: func(c *store.EndedChild) *int { return &c.Ord }, RowOf: func(a *store.ChildrenEnded) *int { return &a.Ord }})
 	l.read = newGroupCommitter(e, "read", commit.Options[readCall, readAnswer]{Execute: e.readGroup,
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
+	e.openEffectCommitters()
+}
+
+// openEffectCommitters opens those of effects. A transaction decides about a call that meets a lock.
+func (e *Engine) openEffectCommitters() {
+	hot, stored, l := e.db.Dialect().Hot, e.db.Dialect().GroupCommits, &e.committers
+	l.openEffect = newGroupCommitter(e, "open_effect", commit.Options[store.OpenEffect, int]{Verb: hot.OpenEffect,
+		LeavesLocked: true, Ungrouped: stored, Item: func(r *store.OpenEffect) string { return r.ItemID },
+		Ord: func(r *store.OpenEffect) *int { return &r.Ord }, RowOf: func(ord *int) *int { return ord }})
+	l.reportEffect = newGroupCommitter(e, "report_effect", commit.Options[store.ReportEffect, store.ReportEffect]{Verb: hot.ReportEffect,
+		LeavesLocked: true, Ungrouped: stored, Item: func(r *store.ReportEffect) string { return r.ItemID },
+		Bytes: func(r *store.ReportEffect) int { return len(r.Effect.Answer) + len(r.Effect.Error) },
+		Ord:   func(r *store.ReportEffect) *int { return &r.Ord }, RowOf: func(a *store.ReportEffect) *int { return &a.Ord }})
 }
 
 // close refuses further calls and waits until no flush is running.

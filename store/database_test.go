@@ -107,11 +107,11 @@ func (thirdVerbs) Touch(context.Context, store.Tx, []store.Touch) ([]store.Touch
 func (thirdVerbs) Checkpoint(context.Context, store.Tx, []store.Checkpoint) ([]store.Checkpointed, error) {
 	panic("to do")
 }
-func (thirdVerbs) OpenEffect(context.Context, store.Tx, store.Fence, *store.EffectRow, int, store.Text) (bool, error) {
-	return false, nil // the ledger of effects decides
+func (thirdVerbs) OpenEffect(context.Context, store.Tx, []store.OpenEffect) ([]int, error) {
+	return nil, nil // the ledger of effects decides
 }
-func (thirdVerbs) ReportEffect(context.Context, store.Tx, store.Fence, *store.EffectRow) (bool, error) {
-	return false, nil
+func (thirdVerbs) ReportEffect(context.Context, store.Tx, []store.ReportEffect) ([]store.ReportEffect, error) {
+	return nil, nil
 }
 func (thirdVerbs) Append(context.Context, store.Tx, []store.Append) ([]store.Appended, error) {
 	panic("to do")

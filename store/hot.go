@@ -111,15 +111,31 @@ type BudgetVerbs interface {
 
 // EffectVerbs are the hot verbs of effects. They carry out the usual call, in which nothing is decided: the effect of
 // the key is new, or the effect is open and was sent by the call's attempt, whose lease is there, and it has
-// reserved nothing. The actor is the worker. done is false when anything is different: then nothing was changed, and
-// the ledger of effects decides. The lease is locked first, then the effect; the clock is read after both.
+// reserved nothing. The actor is the worker. A call that is missing from the answer changed nothing: the ledger of
+// effects decides. The lease is locked first, then the effect; the clock is read after both.
 type EffectVerbs interface {
-	// OpenEffect inserts an effect that is open, with the event effect_opened of data. gateSeconds is the length of
-	// the lease of a gate; 0 = the attempt sends, and the effect is counted on its lease.
-	OpenEffect(ctx context.Context, tx Tx, f Fence, e *EffectRow, gateSeconds int, data Text) (done bool, err error)
-	// ReportEffect sets state, answer and error of the effect that e names by its id and by the API key of its sender,
-	// with the event of the state. It sets the other fields of e to those of the row.
-	ReportEffect(ctx context.Context, tx Tx, f Fence, e *EffectRow) (done bool, err error)
+	// OpenEffect inserts effects that are open, with their events, and returns the Ord of each. New keys are inserted in
+	// their order.
+	OpenEffect(ctx context.Context, tx Tx, calls []OpenEffect) (opened []int, err error)
+	// ReportEffect sets state, answer and error of effects, each named by its id and by the API key of its sender, with
+	// the event of the state. It returns them with their other fields.
+	ReportEffect(ctx context.Context, tx Tx, calls []ReportEffect) (reported []ReportEffect, err error)
+}
+
+// OpenEffect is one effect that is opened.
+type OpenEffect struct {
+	Ord int
+	Fence
+	Effect      EffectRow
+	GateSeconds int  // the length of the lease of a gate; 0 = the attempt sends, and the effect is counted on its lease
+	Data        Text // of the event effect_opened
+}
+
+// ReportEffect is one report about an effect.
+type ReportEffect struct {
+	Ord int
+	Fence
+	Effect EffectRow
 }
 
 // Timed is the list of time-driven verbs. Both work in bounded batches and are safe to run
@@ -159,6 +175,7 @@ type Claim struct {
 	Queues    []Queue
 	Picks     []Pick
 	Leases    map[string]int // by type, in seconds: for claimants that name no lease
+	Mixed     []string       // types of which older versions may have other leases
 	Bounded   bool           // there may be large rows: the sizes are read before any row is taken
 	Admitted  bool           // the Picks are from a queue with limits, which has admitted them: see Admit
 }

@@ -32,6 +32,7 @@ type remote struct {
 	session  string
 	revision string // that initialize has answered
 	listens  bool
+	params   map[string][]param // by tool
 }
 
 // Remote returns a connection to a server at a URL. headers are sent with each request: credentials.
@@ -77,9 +78,10 @@ func (c *remote) prepare(r *http.Request, m *message) {
 	session, revision := c.session, c.revision
 	c.mu.Unlock()
 	var params struct {
-		Name string                     `json:"name"`
-		URI  string                     `json:"uri"`
-		Meta map[string]json.RawMessage `json:"_meta"`
+		Name      string                     `json:"name"`
+		URI       string                     `json:"uri"`
+		Arguments json.RawMessage            `json:"arguments"`
+		Meta      map[string]json.RawMessage `json:"_meta"`
 	}
 	if m != nil && json.Unmarshal(m.Params, &params) == nil && params.Meta[revisionMeta] != nil {
 		_ = json.Unmarshal(params.Meta[revisionMeta], &revision) // the server refuses another kind
@@ -87,6 +89,9 @@ func (c *remote) prepare(r *http.Request, m *message) {
 		named := slices.Contains([]string{"tools/call", "prompts/get", "resources/read"}, m.Method)
 		if name := params.Name + params.URI; name != "" && named {
 			r.Header.Set("Mcp-Name", name)
+		}
+		if m.Method == "tools/call" {
+			c.setParams(r.Header, params.Name, params.Arguments)
 		}
 	}
 	if session != "" {
@@ -156,6 +161,7 @@ func (c *remote) take(answer *message, m *message) {
 			c.mu.Unlock()
 		}
 	}
+	c.learn(m, answer)
 	select {
 	case c.got <- answer.text:
 	case <-c.ctx.Done():

@@ -122,7 +122,7 @@ func (r *Budgets) change(ctx context.Context, fn func(ctx context.Context, w *ke
 
 // follow does what follows from a change that has committed: items became claimable, a question was opened.
 func (r *Budgets) follow(ctx context.Context, queued []store.DueItem, opened string) {
-	f := kernel.After{Queued: queued}
+	f := kernel.After{Queued: queued, Waking: len(queued) > 0}
 	if opened != "" {
 		f.Advance = []string{opened}
 	}
@@ -152,7 +152,7 @@ func (r *Budgets) ReserveBudget(ctx context.Context, budget string, call pawl.Re
 		return pawl.Reserved{}, err
 	}
 	id := r.k.IDs.Next("rsv")
-	out, done, err := kernel.Quickly(ctx, r.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (pawl.Reserved, bool, error) {
+	out, done, err := quickly(ctx, r.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (pawl.Reserved, bool, error) {
 		return hot.Reserve(ctx, tx, kernel.Fence(pawl.CallerOf(ctx), call.Fence()), id, budget, &call)
 	})
 	if done || err != nil {
@@ -195,7 +195,7 @@ func (r *Budgets) SettleBudget(ctx context.Context, budget string, call pawl.Set
 	if err := r.mayAct(ctx, "settle", call.Fence(), func() error { return checkSettle(budget, &call) }); err != nil {
 		return pawl.Settled{}, err
 	}
-	out, done, err := kernel.Quickly(ctx, r.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (pawl.Settled, bool, error) {
+	out, done, err := quickly(ctx, r.k, func(ctx context.Context, tx store.Tx, hot store.Hot) (pawl.Settled, bool, error) {
 		return hot.Settle(ctx, tx, kernel.Fence(pawl.CallerOf(ctx), call.Fence()), budget, &call)
 	})
 	if done || err != nil {
@@ -217,4 +217,22 @@ func (r *Budgets) mayAct(ctx context.Context, op string, f pawl.Fence, check fun
 		return err
 	}
 	return r.k.Tasks(kernel.Origin{}).Ours(ctx, f)
+}
+
+// quickly runs a hot verb, which commits by itself. done is false when the call is
+// to be carried out in a transaction: in a caller's transaction, or when the verb has not done
+// it, or waited too long for a lock.
+func quickly[R any](ctx context.Context, k *kernel.Kernel,
+	fn func(ctx context.Context, tx store.Tx, hot store.Hot) (R, bool, error)) (out R, done bool, err error) {
+	if k.Scope != nil {
+		return out, false, nil
+	}
+	err = k.DB.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		out, done, err = fn(ctx, tx, k.DB.Dialect().Hot)
+		return err
+	})
+	if errors.Is(err, store.ErrLocked) {
+		return out, false, nil
+	}
+	return out, done, err
 }

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"errors"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -47,22 +46,4 @@ func (k *Kernel) Item(ctx context.Context, id string) (it store.ItemRow, now int
 		return err
 	})
 	return it, now, err
-}
-
-// Quickly runs a hot verb, which commits by itself. done is false when the call is
-// to be carried out in a transaction: in a caller's transaction, or when the verb has not done
-// it, or waited too long for a lock.
-func Quickly[R any](ctx context.Context, k *Kernel,
-	fn func(ctx context.Context, tx store.Tx, hot store.Hot) (R, bool, error)) (out R, done bool, err error) {
-	if k.Scope != nil {
-		return out, false, nil
-	}
-	err = k.DB.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out, done, err = fn(ctx, tx, k.DB.Dialect().Hot)
-		return err
-	})
-	if errors.Is(err, store.ErrLocked) {
-		return out, false, nil
-	}
-	return out, done, err
 }

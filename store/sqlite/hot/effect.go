@@ -18,9 +18,21 @@ var (
 )
 
 // OpenEffect implements store.Hot.
-func (Verbs) OpenEffect(ctx context.Context, tx store.Tx, f store.Fence, e *store.EffectRow, gateSeconds int, data store.Text) (done bool,
-	err error) {
-	worker, found, err := store.FindActor(ctx, tx, store.Worker(f.WorkerID))
+func (Verbs) OpenEffect(ctx context.Context, tx store.Tx, calls []store.OpenEffect) (opened []int, err error) {
+	for i := range calls {
+		done, err := open(ctx, tx, &calls[i])
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			opened = append(opened, calls[i].Ord)
+		}
+	}
+	return opened, nil
+}
+
+func open(ctx context.Context, tx store.Tx, c *store.OpenEffect) (done bool, err error) {
+	worker, found, err := store.FindActor(ctx, tx, store.Worker(c.WorkerID))
 	if err != nil || !found {
 		return false, err
 	}
@@ -30,30 +42,43 @@ func (Verbs) OpenEffect(ctx context.Context, tx store.Tx, f store.Fence, e *stor
 	}
 	var task store.TaskID
 	var solo int
-	item := store.ItemID(f.ItemID)
-	if found, err = store.Row(ctx, tx, []any{&task, &solo}, effectLease, item, f.Namespace, worker, f.Attempt, now); err != nil || !found {
+	e, item := &c.Effect, store.ItemID(c.ItemID)
+	if found, err = store.Row(ctx, tx, []any{&task, &solo}, effectLease, item, c.Namespace, worker, c.Attempt, now); err != nil || !found {
 		return false, err
 	}
 	var until *int64
-	if gateSeconds > 0 {
-		until = store.GateUntil(now, gateSeconds)
+	if c.GateSeconds > 0 {
+		until = store.GateUntil(now, c.GateSeconds)
 	}
-	n, err := tx.Exec(ctx, effectOpen, e.ID, f.Namespace, e.Key, e.Name, task, item, e.RequestHash, e.Repeatable, e.Sender, f.WorkerID,
-		f.Attempt, e.KeyID, until, e.Senders, now)
-	if err == nil && n == 1 && gateSeconds == 0 {
+	n, err := tx.Exec(ctx, effectOpen, e.ID, c.Namespace, e.Key, e.Name, task, item, e.RequestHash, e.Repeatable, e.Sender, c.WorkerID,
+		c.Attempt, e.KeyID, until, e.Senders, now)
+	if err == nil && n == 1 && c.GateSeconds == 0 {
 		_, err = tx.Exec(ctx, effectCount, item, 1)
 	}
 	if err != nil || n == 0 {
 		return false, err
 	}
-	event := event{namespace: f.Namespace, taskID: task, itemID: item, solo: solo, attempt: int64(f.Attempt), name: "effect_opened",
-		by: by{worker, e.KeyID}, data: data}
+	event := event{namespace: c.Namespace, taskID: task, itemID: item, solo: solo, attempt: int64(c.Attempt), name: "effect_opened",
+		by: by{worker, e.KeyID}, data: c.Data}
 	return true, event.write(ctx, tx, now)
 }
 
 // ReportEffect implements store.Hot.
-func (Verbs) ReportEffect(ctx context.Context, tx store.Tx, f store.Fence, e *store.EffectRow) (done bool, err error) {
-	worker, found, err := store.FindActor(ctx, tx, store.Worker(f.WorkerID))
+func (Verbs) ReportEffect(ctx context.Context, tx store.Tx, calls []store.ReportEffect) (reported []store.ReportEffect, err error) {
+	for _, c := range calls {
+		done, err := report(ctx, tx, &c)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			reported = append(reported, c)
+		}
+	}
+	return reported, nil
+}
+
+func report(ctx context.Context, tx store.Tx, c *store.ReportEffect) (done bool, err error) {
+	worker, found, err := store.FindActor(ctx, tx, store.Worker(c.WorkerID))
 	if err != nil || !found {
 		return false, err
 	}
@@ -62,13 +87,13 @@ func (Verbs) ReportEffect(ctx context.Context, tx store.Tx, f store.Fence, e *st
 		return false, err
 	}
 	var solo int
-	item := store.ItemID(f.ItemID)
-	found, err = store.Row(ctx, tx, append([]any{&solo}, e.Unreported()...), effectLook, e.ID, f.Namespace, item, f.WorkerID, f.Attempt,
+	e, item := &c.Effect, store.ItemID(c.ItemID)
+	found, err = store.Row(ctx, tx, append([]any{&solo}, e.Unreported()...), effectLook, e.ID, c.Namespace, item, c.WorkerID, c.Attempt,
 		e.KeyID, worker, e.Sendings)
 	if err != nil || !found {
 		return false, err
 	}
-	e.Namespace, e.ItemID, e.WorkerID, e.Attempt, e.EndedAt = f.Namespace, f.ItemID, f.WorkerID, f.Attempt, &now
+	e.Namespace, e.ItemID, e.WorkerID, e.Attempt, e.EndedAt = c.Namespace, c.ItemID, c.WorkerID, c.Attempt, &now
 	if _, err = tx.Exec(ctx, effectReport, e.ID, string(e.State), e.Answer, e.AnswerHash, e.Error, now); err != nil {
 		return false, err
 	}
@@ -85,7 +110,7 @@ func (Verbs) ReportEffect(ctx context.Context, tx store.Tx, f store.Fence, e *st
 	if err != nil {
 		return false, err
 	}
-	event := event{namespace: f.Namespace, taskID: store.TaskID(e.TaskID), itemID: item, solo: solo, attempt: int64(f.Attempt),
+	event := event{namespace: c.Namespace, taskID: store.TaskID(e.TaskID), itemID: item, solo: solo, attempt: int64(c.Attempt),
 		name: "effect_" + string(e.State), by: by{worker, e.KeyID}, data: store.Text(data)}
 	return true, event.write(ctx, tx, now)
 }
