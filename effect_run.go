@@ -98,9 +98,7 @@ func Effect[T any](ctx context.Context, name string, o EffectOptions,
 		opened, err = s.OpenEffect(ctx, call)
 	}
 	if id := EffectOf(err); errors.Is(err, ErrEffectUnknown) && id != "" {
-		if opened, err = h.reconcile(ctx, s, id, on, &o, call, err); err != nil {
-			return out, err
-		}
+		opened, err = h.reconcile(ctx, s, id, on, &o, call, err)
 	}
 	if err != nil {
 		return out, h.exhausted(ctx, o.Amount, err)

@@ -106,6 +106,49 @@ func probing(happened bool, err error) pawl.EffectOptions {
 	}}
 }
 
+// A probe says that an effect did not happen, and its budget was used up meanwhile: the item waits.
+func TestABudgetIsExhaustedAfterAProbe(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	limit := func(n int64) {
+		b := pawl.NewBudget{Unit: "eur", Limit: n, OnExhausted: pawl.ExhaustedSuspend}
+		if _, err := p.Engine.PutBudget(t.Context(), "eur", b); err != nil {
+			t.Error(err)
+		}
+	}
+	limit(14)
+	held := func(ctx context.Context) *pawl.Reservation {
+		r, err := pawl.ReserveKey(ctx, "eur", "held", 8)
+		if err != nil {
+			t.Error(err)
+		}
+		return r
+	}
+	o := pawl.EffectOptions{Budget: "eur", Amount: 5, Probe: func(ctx context.Context, _ string) (pawl.Probed, error) {
+		held(ctx)
+		limit(10)
+		return pawl.Probed{}, nil
+	}}
+	var errs []error
+	runEffects(t, p, "", pawl.TaskCompleted, func(ctx context.Context) (int, error) {
+		if len(errs) == 2 {
+			if err := held(ctx).Settle(ctx, 0); err != nil {
+				t.Error(err)
+			}
+		}
+		n, err := pawl.Effect(ctx, "charge", o, func(context.Context, string) (int, error) {
+			if len(errs) == 0 {
+				return 0, errCut
+			}
+			return 7, nil
+		})
+		errs = append(errs, err)
+		return n, err
+	})
+	if len(errs) != 3 || !errors.Is(errs[1], pawl.ErrSuspended) || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+}
+
 // A handler returns while an effect of its attempt is open: the server refuses the result, and the
 // attempt fails with what it said.
 func TestAResultBesideAnOpenEffectFailsTheAttempt(t *testing.T) {

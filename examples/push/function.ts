@@ -23,11 +23,19 @@ function signed(headers: Record<string, string | string[] | undefined>, body: Bu
 }
 
 async function later(item: Item, token: string, result: unknown): Promise<void> {
-  await fetch(`${pawl}/v1/items/${item.id}:complete`, {
-    method: "POST",
-    headers: { authorization: token, "content-type": "application/json" },
-    body: JSON.stringify({ worker_id: item.worker_id, attempt: item.attempt, result }),
-  });
+  const body = JSON.stringify({ worker_id: item.worker_id, attempt: item.attempt, result });
+  const headers = { authorization: token, "content-type": "application/json", "idempotency-key": `${item.id}:${item.attempt}` };
+  for (let n = 0; n < 10; n++) {
+    try {
+      const { ok, status } = await fetch(`${pawl}/v1/items/${item.id}:complete`, { method: "POST", headers, body });
+      if (ok) return;
+      console.error(`the result of ${item.id} is answered with ${status}`);
+      if (status < 500 && status !== 429) return; // it is refused for good
+    } catch (error) {
+      console.error(`Pawl does not answer: ${error}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, Math.min(100 * 2 ** n, 5000)));
+  }
 }
 
 const server = createServer(async (request, response) => {

@@ -2,12 +2,20 @@ package push
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,8 +33,8 @@ func node(t *testing.T) string {
 	return filepath.Join(filepath.SplitList(strings.TrimSpace(string(out)))[0], "node")
 }
 
-// example returns the path of an example: the one that internal/mutants has changed, if there is one.
-func example(name string) string {
+// exampleFile returns the path of an example: the one that internal/mutants has changed, if there is one.
+func exampleFile(name string) string {
 	for _, root := range []string{os.Getenv("PAWL_TEST_PATCHED"), "../.."} {
 		path := filepath.Join(root, "examples", "push", name)
 		if _, err := os.Stat(path); root != "" && err == nil {
@@ -34,6 +42,29 @@ func example(name string) string {
 		}
 	}
 	return name
+}
+
+// example starts an example, which calls Pawl at a URL, and returns its own URL.
+func example(t *testing.T, program, name, api string) string {
+	cmd := exec.Command(program, exampleFile(name))
+	cmd.Env = append(os.Environ(), "PORT=0", "PUSH_SECRET="+secret, "PAWL_SERVER="+api, "NODE_NO_WARNINGS=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(url)
 }
 
 func TestTheExamples(t *testing.T) {
@@ -46,26 +77,9 @@ func TestTheExamples(t *testing.T) {
 			p := pawltest.Open(t, pawltest.SQLite)
 			api := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet}))
 			t.Cleanup(api.Close)
-			cmd := exec.Command(program(t), example(name))
-			cmd.Env = append(os.Environ(), "PORT=0", "PUSH_SECRET="+secret, "PAWL_SERVER="+api.URL, "NODE_NO_WARNINGS=1")
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err == nil {
-				err = cmd.Start()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				_ = cmd.Process.Kill()
-				_ = cmd.Wait()
-			})
-			url, err := bufio.NewReader(out).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			url := example(t, program(t), name, api.URL)
 			pusher, err := New(Options{Service: p.Service, Log: quiet,
-				Targets: map[string]Target{typ: {URL: strings.TrimSpace(url), Secrets: []string{secret}, AllowPrivate: true}}})
+				Targets: map[string]Target{typ: {URL: url, Secrets: []string{secret}, AllowPrivate: true}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,5 +102,55 @@ func TestTheExamples(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The result of a call that was answered with 202 is reported again when Pawl is away for a moment.
+func TestTheExampleReportsAgain(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	reported := make(chan string, 1)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch calls.Add(1) {
+		case 1:
+			panic(http.ErrAbortHandler) // the connection breaks
+		case 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			reported <- r.URL.Path
+		}
+	}))
+	t.Cleanup(api.Close)
+	url := example(t, node(t), "function.ts", api.URL)
+	body := []byte(`{"id":"itm_1","worker_id":"w","attempt":1,"input":{"words":["a"],"slow":true}}`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	req.Header.Set("webhook-id", "m1")
+	req.Header.Set("webhook-timestamp", at)
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "m1.%s.%s", at, body)
+	req.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("answered with %s", resp.Status)
+	}
+	select {
+	case path := <-reported:
+		if path != "/v1/items/itm_1:complete" {
+			t.Error(path)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the result is not reported")
 	}
 }
