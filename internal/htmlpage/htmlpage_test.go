@@ -242,7 +242,7 @@ func TestOutputIsThatOfHTMLTemplate(t *testing.T) {
 func TestWhereNothingMayBeFilledIn(t *testing.T) {
 	for _, text := range []string{`<script>{{.}}</script>`, `<style>a{color:{{.}}}</style>`, `<a onclick="{{.}}">`, `<a style="{{.}}">`,
 		`<a href={{.}}>`,
-		`<a {{.}}>`, `<{{.}}>`, `<!-- {{.}} -->`, `<img srcset="{{.}}">`, `<a href="{{if .}}"{{end}}>`, 
+		`<a {{.}}>`, `<{{.}}>`, `<!-- {{.}} -->`, `<img srcset="{{.}}">`, `<a href="{{if .}}"{{end}}>`,
 		`<a title="{{template "x"}}">{{define "x"}}{{end}}`,
 		`{{. | print}}`, `{{$x := 1}}{{$x = 2}}`, `{{range .}}{{break}}{{end}}`, `<a href="`, `{{unknown}}`} {
 		set, err := New(map[string]any{}, noMethod).With("all", text)
@@ -256,7 +256,8 @@ func TestWhereNothingMayBeFilledIn(t *testing.T) {
 }
 
 func TestFaultsOfTheData(t *testing.T) {
-	for _, text := range []string{`{{.Nothing}}`, `{{.None.Text}}`, `{{index .List 5}}`, `{{.Method}}`, `{{range .Text}}{{end}}`, `{{lt .Text 1}}`,
+	for _, text := range []string{`{{.Nothing}}`, `{{.None.Text}}`, `{{index .List 5}}`, `{{.Method}}`,
+		`{{range .Text}}{{end}}`, `{{lt .Text 1}}`,
 		`{{len .Yes}}`,
 		`{{define "x"}}{{template "x" .}}{{end}}{{template "x" .}}`, `{{template "none"}}`, `{{.private}}`, `{{not}}`, `{{.Inner.Text}}`} {
 		set, err := New(map[string]any{}, noMethod).With("all", text)
