@@ -115,7 +115,8 @@ type ResumeState struct {
 	Parts          []ItemPart            `json:"parts"`           // the live parts
 	Error          *Failure              `json:"error,omitempty"` // the item's last: why an attempt failed or its result was rejected
 	OpenMessage    *OpenMessage          `json:"open_message"`    // the message that the next attempt continues
-	// all that were said piece by piece, oldest first: an ended one is not to be said again
+	// all that were said piece by piece since the item was last sent back for rework, oldest first: an ended one is not
+	// to be said again
 	Messages []MessageRef `json:"messages"`
 	// the children of its last wait for children, and their results; nil = it never waited for any
 	Children *ChildrenState `json:"children,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -229,4 +230,31 @@ func inWords(d time.Duration) string {
 		return fmt.Sprintf("%d days", days)
 	}
 	return fmt.Sprintf("%d h", d/time.Hour)
+}
+
+// Each database that the documents name has a scheme, also in the settings of clients, which no test runs. The name of a key
+// is not its namespace.
+func TestCommandsInDocs(t *testing.T) {
+	files, err := filepath.Glob("docs/*.md")
+	if err != nil || len(files) < 20 {
+		t.Fatal(len(files), err)
+	}
+	database := regexp.MustCompile(`--db"?[ ,=]+["']?([\w/.]+[:/]?)`)
+	named := regexp.MustCompile(`key create .*--as \w+/(\w+) .*-n (\w+)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range database.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(m[1], "/") || strings.Contains(m[1], ".db") {
+				t.Errorf("%s: %s is no URL of a database", file, m[0])
+			}
+		}
+		for line := range strings.Lines(string(text)) {
+			if m := named.FindStringSubmatch(line); m != nil && m[1] == m[2] {
+				t.Errorf("%s: -n is the namespace: %s", file, line)
+			}
+		}
+	}
 }

@@ -9,6 +9,9 @@ import (
 // Hooks are the rules of a type that are written in Go. They belong to a process and are
 // not stored. Every process that creates, finalizes, approves or applies tasks of the
 // type needs the hooks that its definition names; without them the call is unavailable.
+// The database notes which types have a Check or an AutoApprove in some process: one
+// without it leaves what it decides to a process that has it. An engine with an empty
+// Hooks for a type takes that note back.
 // Hooks may be called concurrently, and more than once for the same thing. A hook that
 // panics has failed.
 type Hooks struct {
@@ -21,7 +24,8 @@ type Hooks struct {
 	Assemble func(ctx context.Context, item Item, parts []ItemPart) (json.RawMessage, error)
 
 	// Check examines all results of a task together, once all are submitted. A task with
-	// complaints is not ready for approval; the complaints are stored.
+	// complaints is not ready for approval; the complaints are stored. So is an error, and Check
+	// is called again by the next pass.
 	Check func(ctx context.Context, t Task, items []Item) ([]Complaint, error)
 
 	// AutoApprove decides about tasks whose type has approval mode auto. False leaves

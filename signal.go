@@ -20,7 +20,7 @@ type Signalled struct {
 	Name     string    `json:"name"`
 	Key      string    `json:"key,omitempty"`
 	SentAt   time.Time `json:"sent_at"`
-	Woken    int       `json:"woken"`    // items that waited for it and are queued now
+	Woken    int       `json:"woken"`    // items that waited for it; up to 1,000 are queued in its transaction, the others soon after
 	Replaced bool      `json:"replaced"` // it had been sent before; the payload is replaced
 }
 

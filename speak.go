@@ -37,8 +37,8 @@ type MessageWriter struct {
 // starts one, with role assistant in the task's thread; r is for a new message. An item
 // has one open message at a time, so finish it before the next.
 //
-// The n-th StartMessage of an attempt is the n-th message of its item: call it in the
-// same order in every attempt. In a continued message, the first write marks the output
+// The n-th StartMessage of an attempt is the n-th message of its item, since it was last sent
+// back for rework: call it in the same order in every attempt. In a continued message, the first write marks the output
 // of an unfinished step as abandoned: begin with the step after StepNumber. If the
 // message was stopped, StartMessage returns ErrStopped; return it.
 func StartMessage(ctx context.Context, r Reply) (*MessageWriter, error) {
@@ -62,6 +62,9 @@ func StartMessage(ctx context.Context, r Reply) (*MessageWriter, error) {
 	switch m.ref.Status {
 	case MessageStopped:
 		return nil, ErrStopped
+	case MessageError: // a retry of the item continues it: what is written now would be lost
+		return nil, &Error{Code: CodeConflict, Op: "message", State: string(MessageError), Allowed: MessageError.Allowed(),
+			Message: "message " + m.ref.ID + " has ended with an error: retry its item"}
 	case MessageStreaming:
 		m.chunks = h.ChunkWriter(m.ref)
 	}

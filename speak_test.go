@@ -188,6 +188,14 @@ func TestAStoppedMessageIsNotBegunAgain(t *testing.T) {
 	}
 }
 
+func TestAFailedMessageIsNotTakenAsWritten(t *testing.T) {
+	i := newItem()
+	i.messages, i.said = []pawl.MessageRef{{ID: "msg_1", Status: pawl.MessageError}}, make([][]pawl.Chunk, 1)
+	if _, err := pawl.StartMessage(i.attempt(1), pawl.Reply{}); !errors.Is(err, pawl.ErrConflict) {
+		t.Errorf("err = %v", err)
+	}
+}
+
 func TestWhatNoChunkHoldsIsRefusedAtOnce(t *testing.T) {
 	i := newItem()
 	m, err := pawl.StartMessage(i.attempt(1), pawl.Reply{})

@@ -3,7 +3,7 @@ package pawl
 import "time"
 
 // SweepOptions are the settings of sweeps and retention. A retention of zero keeps rows
-// for ever. Start from DefaultSweepOptions.
+// for ever. Start from DefaultSweepOptions. Engines store those of retention in the database.
 type SweepOptions struct {
 	ScanIntervalSeconds      int  `json:"scan_interval_seconds"`      // longest pause between passes; an expiry starts one earlier
 	CreateCheckpoints        bool `json:"create_checkpoints"`         // save an error_boundary for each expired lease
@@ -89,6 +89,8 @@ type SweepTotals struct {
 	TotalRecovered int64       `json:"total_recovered"`
 	TotalFailed    int64       `json:"total_failed"`
 	LastScan       *SweepStats `json:"last_scan"`
+
+	Settings map[string]string `json:"settings,omitempty"` // of retention, as they count for all processes
 }
 
 // Archive is one archived task: all its rows as compressed JSONL.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -42,7 +43,8 @@ const (
 
 // Run continues the message of a handler's item, or starts it, and writes it to its end.
 // conversation is what was said before the message; it must be the same in every
-// attempt. Call Run inside a handler, and return its error unchanged: the item may be
+// attempt. If the item was sent back for rework, Run adds the reasons as a message of the user,
+// and writes a new message. Call Run inside a handler, and return its error unchanged: the item may be
 // suspended (pawl.ErrSuspended). A stopped message is not an error.
 func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 	tools, err := newToolSet(l.Tools)
@@ -56,12 +58,16 @@ func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	lease, err := pawl.ItemFrom(ctx)
+	if err != nil {
+		return Result{}, err
+	}
 	r := run{
 		Loop:         l,
 		tools:        tools,
 		msg:          msg,
 		done:         msg.StepNumber(),
-		conversation: append([]Message(nil), conversation...),
+		conversation: append(append([]Message(nil), conversation...), reasonsOf(lease)...),
 		out:          Result{MessageID: msg.ID()},
 	}
 	if err = r.steps(msg.Context()); err == nil {
@@ -76,6 +82,18 @@ func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 		return r.out, context.Cause(ctx)
 	}
 	return r.out, err
+}
+
+// reasonsOf tells the model why an earlier result was rejected.
+func reasonsOf(l pawl.Lease) []Message {
+	if len(l.Reasons) == 0 {
+		return nil
+	}
+	said := "Your earlier result was sent back:"
+	for _, c := range l.Reasons {
+		said += "\n- " + strings.TrimPrefix(c.Field+": ", ": ") + c.Message
+	}
+	return []Message{Text(pawl.RoleUser, said)}
 }
 
 // run is one message being made.

@@ -469,3 +469,46 @@ func TestBadToolsAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// listeningModel keeps the last message of each request.
+type listeningModel struct {
+	*scriptedModel
+	heard chan string
+}
+
+func (m listeningModel) Stream(ctx context.Context, r agent.Request, say func(agent.Part) error) (agent.End, error) {
+	m.heard <- string(r.Messages[len(r.Messages)-1].Parts[0].Text)
+	return m.scriptedModel.Stream(ctx, r, say)
+}
+
+// An item that is sent back for rework asks the model again, with the reasons, and writes a new message. Each time.
+func TestReworkAsksTheModelAgain(t *testing.T) {
+	eachFixture(t, func(h fixture) {
+		chat := pawl.Type{Name: "chat", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}
+		if _, err := h.p.Engine.PutTypes(h.Context(), []pawl.Type{chat}); err != nil {
+			h.Fatal(err)
+		}
+		m := listeningModel{&scriptedModel{turns: []string{"some words"}}, make(chan string, 9)}
+		h.work(agent.Loop{Model: m}, worker.Options{})
+		task := h.ask(pawl.Reply{})
+		for round := range 3 {
+			h.waitForState(task, pawl.ItemSubmitted)
+			if n := int(m.asked.Load()); n != round+1 {
+				h.Fatalf("the model was asked %d times in %d rounds", n, round+1)
+			}
+			heard := <-m.heard
+			if want := "Your earlier result was sent back:\n- /a: thin"; round > 0 && heard != want {
+				h.Errorf("the model has heard %q", heard)
+			}
+			list, err := h.p.Engine.ListMessages(h.Context(), pawl.MessageFilter{TaskID: task.ID})
+			if err != nil || len(list.Items) != round+1 {
+				h.Errorf("%d messages in %d rounds, %v", len(list.Items), round+1, err)
+			}
+			rs, err := h.p.Engine.RejectTasks(h.Context(), []pawl.RejectCall{{TaskID: task.ID, AllowRework: true,
+				Errors: []pawl.Complaint{{Code: "thin", Message: "thin", Field: "/a"}}}})
+			if err != nil || rs[0].Err != nil {
+				h.Fatal(err, rs)
+			}
+		}
+	})
+}

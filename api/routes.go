@@ -344,7 +344,7 @@ var otherRoutes = []Route{
 		Means: "Count what a pass would archive and remove now, and change nothing.", Traits: Global},
 	{Name: "doctor", Method: post, Path: "/v1/doctor", Role: Operator, Success: 200,
 		Means: "Check the invariants of the whole database, and change nothing. One check at a time on a server.",
-		Body:  "DoctorCall", Traits: Global | ReadOnly | Repeatable | NoOwnKey},
+		Body:  "DoctorCall", Traits: Global | ReadOnly | Repeatable | NoOwnKey | TakesLong},
 	{Name: "list_archives", Method: get, Path: "/v1/archives", Role: Operator, Success: 200,
 		Means: "List archived tasks, newest first."},
 	{Name: "restore_archive", Method: post, Path: "/v1/archives/{id}:restore", Role: Operator, Success: 200,

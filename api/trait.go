@@ -19,5 +19,5 @@ const (
 	TakesBytes                      // its body is bytes of any type, read as they come
 	SendsBytes                      // answers with bytes, whole or in ranges
 	MayStream                       // answers with server-sent events if the caller accepts them
-	TakesLong                       // copies a task of any size: the answer may come after minutes
+	TakesLong                       // reads or copies any number of rows: the answer may come after minutes
 )

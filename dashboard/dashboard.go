@@ -11,7 +11,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -25,6 +24,7 @@ import (
 	"github.com/pawl-work/pawl/access/signin"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/htmlpage"
 )
 
 //go:embed templates static
@@ -81,7 +81,7 @@ type server struct {
 	svc      Service
 	opts     Options
 	sessions *sessions
-	pages    map[string]*template.Template
+	pages    map[string]*htmlpage.Set
 	counts   countCache
 	waits    answers[stuckWork]
 	lines    answers[queueSparks]
@@ -413,7 +413,7 @@ func (d *server) html(v *request, part, page string, data any) ([]byte, error) {
 		s.Quarantine = e.QuarantineReason()
 	}
 	var b boundedBuffer
-	if err := d.pages[page].ExecuteTemplate(&b, part, s); pawl.CodeOf(err) == pawl.CodeTooLarge {
+	if err := d.pages[page].Execute(&b, part, s); pawl.CodeOf(err) == pawl.CodeTooLarge {
 		return nil, err
 	} else if err != nil {
 		d.opts.Log.ErrorContext(v.Context(), "dashboard page could not be rendered", "page", page, "error", err)

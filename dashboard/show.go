@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -15,26 +15,43 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
+	"github.com/pawl-work/pawl/internal/htmlpage"
 )
 
 // parse parses the templates: one file for each page, the layout and the parts that pages share. Their links begin with
 // the prefix.
-func parse(prefix string) map[string]*template.Template {
+func parse(prefix string) map[string]*htmlpage.Set {
 	shared, _ := fs.Glob(files, "templates/*.part.html") // embedded: they are there
 	shared = append(shared, "templates/layout.html", "templates/parts.html")
-	own := template.FuncMap{"prefix": func() string { return prefix }}
-	shell := template.Must(template.New("").Funcs(funcs).Funcs(own).ParseFS(files, shared...))
-	pages := map[string]*template.Template{}
+	own := maps.Clone(funcs)
+	own["prefix"] = func() string { return prefix }
+	shell := htmlpage.New(own, method)
+	for _, name := range shared {
+		shell = with(shell, name)
+	}
+	pages := map[string]*htmlpage.Set{}
 	names, _ := fs.Glob(files, "templates/*.html") // embedded: they are there
 	for _, name := range names {
 		if !slices.Contains(shared, name) {
-			pages[strings.TrimSuffix(path.Base(name), ".html")] = template.Must(template.Must(shell.Clone()).ParseFS(files, name))
+			pages[strings.TrimSuffix(path.Base(name), ".html")] = with(shell, name)
 		}
 	}
 	return pages
 }
 
-var funcs = template.FuncMap{
+// with adds the templates of an embedded file to a set.
+func with(s *htmlpage.Set, file string) *htmlpage.Set {
+	text, err := files.ReadFile(file)
+	if err == nil {
+		s, err = s.With(file, string(text))
+	}
+	if err != nil {
+		panic(err) // the templates are the program's own
+	}
+	return s
+}
+
+var funcs = map[string]any{
 	"escape": escape, "ago": ago, "utc": utc, "iso": iso, "json": func(raw json.RawMessage) string { return pretty(maxPayload, raw) },
 	"full":    func(raw json.RawMessage) string { return pretty(pawl.MaxPayloadBytes, raw) },
 	"instant": func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) },

@@ -15,21 +15,23 @@ import (
 // archivesBeside is the suffix of the archive directory that belongs to a SQLite file.
 const archivesBeside = ".archives"
 
-// withArchives sets the default archive directory of a SQLite database: work.db.archives
-// for work.db. PostgreSQL stores archives in a table.
-func withArchives(url string, o pawl.SweepOptions) (*pawl.SweepOptions, error) {
-	if path, _, local, _ := sqlite.SplitURL(url); local && o.ArchiveDir == "" {
-		o.ArchiveDir = path + archivesBeside
+// retention sets the options of Sweep that are not given, and returns the directory of archives that is. The default one of
+// a SQLite database is work.db.archives for work.db; PostgreSQL stores archives in a table.
+func (o *Options) retention(url string) (given string, err error) {
+	all := pawl.DefaultSweepOptions()
+	if o.Sweep == nil {
+		o.SweepSet = []string{}
+	} else if all = *o.Sweep; all.ArchiveDir != "" {
+		if given, err = filepath.Abs(all.ArchiveDir); err != nil {
+			return "", &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the directory for archives has no absolute path", Err: err}
+		}
+		all.ArchiveDir = given
 	}
-	if o.ArchiveDir == "" {
-		return &o, nil
+	if path, _, local, _ := sqlite.SplitURL(url); local && given == "" {
+		all.ArchiveDir, err = filepath.Abs(path + archivesBeside)
 	}
-	dir, err := filepath.Abs(o.ArchiveDir)
-	if err != nil {
-		return nil, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: "the directory for archives has no absolute path", Err: err}
-	}
-	o.ArchiveDir = dir
-	return &o, nil
+	o.Sweep = &all
+	return given, err
 }
 
 // ListArchives lists the archived tasks of the caller's namespace, newest first.

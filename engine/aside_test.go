@@ -303,3 +303,34 @@ func TestAPlanItemBuriedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A plan or apply item goes on with its message when it is retried, also after it was dead-lettered.
+func TestAnItemAsideGoesOnWithItsMessage(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svc, ctx := p.Service, t.Context()
+		need[pawl.TypeRef](t)(first(svc.PutTypes(ctx, []pawl.Type{{Name: "report", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem}}})))
+		need[pawl.TypeRef](t)(first(svc.PutTypes(ctx, []pawl.Type{{Name: "outline", Plan: pawl.Plan{Mode: pawl.PlanItem}}})))
+		for _, typ := range []string{"report.apply", "outline.plan"} {
+			name, kind, _ := strings.Cut(typ, ".")
+			task := p.Create(pawl.NewTask{Type: name})
+			if kind == pawl.KindApply {
+				need[pawl.Moved](t)(first(svc.Submit(ctx, []pawl.SubmitCall{{Fence: p.Claim(name).Fence(), Result: []byte(`1`)}})))
+			}
+			l := p.Claim(typ)
+			m := need[pawl.Message](t)(first(svc.StartMessages(ctx, []pawl.StartCall{{Fence: l.Fence(), Role: "assistant"}})))
+			for _, buried := range []bool{false, true} {
+				ok(t, ruin(svc, l.Fence()))
+				if buried {
+					need[pawl.Task](t)(first(svc.BuryTasks(ctx, []pawl.TaskCall{{TaskID: task.ID}})))
+				}
+				need[pawl.Task](t)(pawl.Retry(ctx, svc, task.ID))
+				if l = p.Claim(typ); l.OpenMessage == nil || l.OpenMessage.ID != m.ID {
+					t.Errorf("%s, buried %v: the retried item has the open message %+v", typ, buried, l.OpenMessage)
+				}
+			}
+			if l.OpenMessage != nil {
+				say(t, svc, l, 0, "on")
+			}
+		}
+	})
+}

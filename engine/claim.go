@@ -301,7 +301,7 @@ func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store
 		return nil, nil
 	}
 	cl := store.Claim{Namespace: group[0].namespace, Queues: queues}
-	if cl.Leases, err = e.leasesOf(ctx, group, typesOf(queues, func(q *store.Queue) string { return q.Type })); err != nil {
+	if err = e.leasesOf(ctx, &cl, group, typesOf(queues, func(q *store.Queue) string { return q.Type })); err != nil {
 		return nil, err
 	}
 	return e.claimRows(ctx, cl, group)
@@ -367,13 +367,16 @@ func (e *Engine) claimBy(ctx context.Context, cl *store.Claim, group []claimCall
 		cl.Claimants = append(cl.Claimants, group[i].who)
 		hasProvenance = hasProvenance || group[i].provenance != nil
 	}
-	if hasProvenance || cl.Admitted {
+	if hasProvenance || cl.Admitted || len(cl.Mixed) > 0 {
 		run = e.db.Whole
 	}
 	passed := false // other claims may have skipped rows that this claim locked and did not take
 	for ; ; passed, cl.Bounded = true, true {
 		err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			if rows, err = verb(ctx, tx, *cl); err != nil || !hasProvenance {
+			if rows, err = verb(ctx, tx, *cl); err == nil {
+				err = e.fitLeases(ctx, tx, cl, rows)
+			}
+			if err != nil || !hasProvenance {
 				return err
 			}
 			var kept []store.Provenance

@@ -164,12 +164,13 @@ func (e *Engine) claimPicked(ctx context.Context, wish *claimCall, picks []store
 // lock are passed over.
 func (e *Engine) claimPlain(ctx context.Context, wish *claimCall, picks []store.Pick) (out []store.Claimed, err error) {
 	call := *wish
-	leases, err := e.leasesOf(ctx, []claimCall{call}, typesOf(picks, func(p *store.Pick) string { return p.Type }))
+	cl := store.Claim{Namespace: wish.namespace}
+	err = e.leasesOf(ctx, &cl, []claimCall{call}, typesOf(picks, func(p *store.Pick) string { return p.Type }))
 	for len(picks) > 0 && call.who.Limit > 0 && !full(out) && err == nil {
 		n := min(len(picks), call.who.Limit)
 		var rows []store.Claimed
-		rows, err = e.claimRows(ctx, store.Claim{Namespace: wish.namespace, Picks: picks[:n], Leases: leases},
-			[]claimCall{call})
+		cl.Picks = picks[:n]
+		rows, err = e.claimRows(ctx, cl, []claimCall{call})
 		e.claimedBeside(ctx, wish.namespace, rows)
 		picks, out = picks[n:], append(out, rows...)
 		call.who.Limit -= len(rows)
@@ -202,7 +203,7 @@ type limitedClaim struct {
 	only     []store.Pick // nil = any items
 	alone    bool         // the claim is from no other queue
 	try      int
-	leases   map[string]int // by type
+	claim    store.Claim
 	searched store.Search
 	exact    []store.Pick // in the caller's transaction: what it may lock, found by a try that was undone
 	turn     store.Turn   // after exact
@@ -221,8 +222,8 @@ func (c *limitedClaim) tries() int {
 // keeps no lock that it does not need: the transaction may be open for long.
 func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.LimitedQueue, only []store.Pick,
 	alone bool) (rows []store.Claimed, err error) {
-	c := &limitedClaim{group: group, q: q, only: only, alone: alone}
-	if c.leases, err = e.leasesOf(ctx, group, slices.Values([]string{q.Type})); err != nil {
+	c := &limitedClaim{group: group, q: q, only: only, alone: alone, claim: store.Claim{Namespace: group[0].namespace, Admitted: true}}
+	if err = e.leasesOf(ctx, &c.claim, group, slices.Values([]string{q.Type})); err != nil {
 		return nil, err
 	}
 	if !alone || e.scope != nil {
@@ -270,7 +271,7 @@ func (e *Engine) tryLimited(ctx context.Context, c *limitedClaim) (rows []store.
 	if last {
 		ctx = store.WithLockWait(ctx, lockedParent)
 	}
-	cl := store.Claim{Namespace: c.group[0].namespace, Leases: c.leases, Admitted: true}
+	cl := c.claim
 	rows, err = e.claimBy(ctx, &cl, c.group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
 		rows, a, err = e.claimAdmitted(ctx, tx, cl, c, last)
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +125,25 @@ func TestAClockThatGoesBackStandsStillOnSQLite(t *testing.T) {
 	p.Advance(time.Hour + time.Minute)
 	if s := need[pawl.SweepStats](t)(p.Service.Sweep(t.Context())); s.ExpiredFound != 2 {
 		t.Errorf("%d leases expired, want 2", s.ExpiredFound)
+	}
+}
+
+// A call in a caller's own transaction has the time of its engine on SQLite: it does not follow a jump of the
+// machine's clock that has not lasted.
+func TestOwnTransactionsFollowNoJumpOfTheClock(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	jumping := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } // with a monotonic reading
+	p := pawltest.OpenReal(t, pawltest.SQLite, engine.Options{Clock: jumping})
+	p.Create(pawl.NewTask{Type: "a"})
+	p.Claim()
+	ahead.Store(int64(24 * time.Hour))
+	tx := beginOwn(t, p)
+	need[pawl.Task](t)(tx.Create(t.Context(), pawl.NewTask{Type: "b"}))
+	ok(t, tx.commit())
+	ahead.Store(0)
+	if s := need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context())); s.ExpiredFound != 0 {
+		t.Errorf("%d leases have expired by the clock of a caller's transaction", s.ExpiredFound)
 	}
 }
 

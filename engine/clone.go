@@ -29,6 +29,7 @@ type copying struct {
 	like        *pawl.TaskClone // how the copy differs
 	checkpoints bool            // it has checkpoints too, up to number at
 	at          int64
+	archived    bool // it was read from its archive
 }
 
 // copyRoom is what the calls of a batch that copy tasks have left: no more of a task is read than
@@ -41,6 +42,11 @@ type copyRoom struct {
 // errManyRows refuses a batch that would make too many rows.
 var errManyRows error = &pawl.Error{Code: pawl.CodeTooLarge, Op: "copy", Message: fmt.Sprintf(
 	"the batch would make more than %d items and checkpoints; copy large tasks one by one", pawl.MaxCopyRows)}
+
+// errLargeArchive refuses a copy of an archived task that is too large for one transaction.
+var errLargeArchive error = &pawl.Error{Code: pawl.CodeTooLarge, Op: "copy", Message: fmt.Sprintf(
+	"of an archived task at most %d items and checkpoints, and %d MiB, are copied: restore the task first",
+	pawl.MaxCopyRows, pawl.MaxCallBytes>>20)}
 
 // copies creates a task for each call. One call alone may copy a task of any size. A batch may make
 // pawl.MaxCopyRows rows: one that would make more is refused as a whole.
@@ -72,6 +78,8 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 			err = room.Take(d.Bytes())
 		}
 		switch large := pawl.CodeOf(err) == pawl.CodeTooLarge; {
+		case large && c.archived && len(calls) == 1:
+			err = errLargeArchive
 		case large && alone:
 			d, err = e.copyInParts(ctx, &c)
 		case err == errManyRows && len(calls) > 1:

@@ -80,6 +80,7 @@ type taskDecision struct {
 // effects lists what to do after a transaction has committed, in the order of the fields.
 type effects struct {
 	queued   []store.DueItem       // items to report to waiting claims
+	waking   bool                  // a signal has items left to queue
 	applied  func(context.Context) // calls the hook AfterApply; nil = none
 	followUp bool                  // dependents of the moved items may move
 	advance  []string              // tasks that the engine has to advance
@@ -101,7 +102,7 @@ func (f effects) and(g effects) effects {
 	if g.item != nil {
 		f.item = g.item
 	}
-	f.children, f.passOn = append(f.children, g.children...), f.passOn || g.passOn
+	f.children, f.passOn, f.waking = append(f.children, g.children...), f.passOn || g.passOn, f.waking || g.waking
 	f.ended, f.failing = append(f.ended, g.ended...), append(f.failing, g.failing...)
 	return f
 }
@@ -141,6 +142,9 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 		e.after(func() { e.itemsQueued(f.queued) })
 	} else if ns := pawl.CallerOf(ctx).Namespace; e.limits.knowsAny(ns) { // a slot may be free
 		e.after(func() { e.ready(ns) })
+	}
+	if f.waking {
+		e.wakeAfter(ctx)
 	}
 	if f.applied != nil {
 		ctx := context.WithoutCancel(ctx) // a scope cancels its own context before it reports the commit
@@ -443,7 +447,7 @@ func (d *taskDecision) raiseBudget(ctx context.Context, tx store.Tx, v verdictBy
 	}
 	woken, asked, err := budgets.Raise(ctx, tx, d.TaskDecision, v.limit, v.by)
 	d.data = store.Text(rules.Encode(asked))
-	return effects{queued: woken}, err
+	return effects{queued: woken, waking: len(woken) > 0}, err
 }
 
 // rejectBudget rejects a question. The items that ask by it are queued, and their next refusal
@@ -457,5 +461,5 @@ func (d *taskDecision) rejectBudget(ctx context.Context, tx store.Tx, v verdictB
 		return effects{}, err
 	}
 	rejected, err := d.reject(ctx, tx, v, c.Errors)
-	return effects{queued: woken}.and(rejected), err
+	return effects{queued: woken, waking: len(woken) > 0}.and(rejected), err
 }

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -59,8 +60,15 @@ type Options struct {
 	// Clock is SQLite's clock, for tests; nil = the machine's clock. PostgreSQL uses its
 	// own.
 	Clock func() time.Time
-	// Sweep are the options of Run and Sweep; nil = pawl.DefaultSweepOptions.
+	// Sweep are the options of Run and Sweep. Those of retention are stored in the database at the first pass or the begin
+	// of Run, and count from then on for every process, until another one is given others. nil = those that the database
+	// has, or else those of pawl.DefaultSweepOptions.
 	Sweep *pawl.SweepOptions
+	// SweepSet names the settings of Sweep that are stored, as docs/cli.md does without "sweep."; the others count as far as
+	// the database has none. nil = all of retention if Sweep is given; archive_dir only if it is not empty.
+	SweepSet []string
+	// SweepOnce says that the settings of SweepSet count for this engine alone, and are not stored.
+	SweepOnce bool
 	// PollInterval is the longest time that a waiting call may miss what another process
 	// has committed: on PostgreSQL, work whose notice is lost, and the change of a task that
 	// a call waits for. 0 = 250 ms; 1 s for claims of an engine that does not listen.
@@ -177,13 +185,9 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if o.MaxBlobBytes <= 0 {
 		o.MaxBlobBytes = pawl.DefaultMaxBlobBytes
 	}
-	if o.Sweep == nil {
-		d := pawl.DefaultSweepOptions()
-		o.Sweep = &d
-	}
 	o.TransparencyLog = o.TransparencyLog.withKey(url)
-	var err error
-	if o.Sweep, err = withArchives(url, *o.Sweep); err != nil {
+	archives, err := o.retention(url)
+	if err != nil {
 		return nil, err
 	}
 	db, err := openDB(ctx, url, o)
@@ -212,12 +216,12 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	}
 	e.watcher = stream.New(watched)
 	e.waits = taskwait.New(taskwait.Options{DB: e.db, Hub: e.hub, Poll: o.PollInterval, Log: o.Log})
-	if err := e.start(ctx); err != nil {
+	if err := e.start(ctx, archives); err != nil {
 		e.shut()
 		db.Close()
 		return nil, err
 	}
-	if err := e.register(ctx, o.Types); err != nil {
+	if err := cmp.Or(e.noteHooks(ctx), e.register(ctx, o.Types)); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
@@ -259,7 +263,7 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 }
 
 // start migrates or verifies the schema, and reads the database's time and secret.
-func (e *Engine) start(ctx context.Context) error {
+func (e *Engine) start(ctx context.Context, archives string) error {
 	if e.opts.Existing {
 		if err := store.Exists(ctx, e.db.Dialect().Migrator); err != nil {
 			return err
@@ -277,6 +281,7 @@ func (e *Engine) start(ctx context.Context) error {
 	e.db.Dialect().Guard()
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
+		Given: e.opts.SweepSet, GivenAll: e.opts.SweepSet == nil, GivenOnce: e.opts.SweepOnce, GivenDir: archives,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
 		Objects: e.objectsOf, Signed: e.newestSigned,
 		Steps: ofRooms(func(r kernel.Room) []store.Step { return r.Steps })}

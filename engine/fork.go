@@ -56,7 +56,7 @@ func (e *Engine) readForkable(ctx context.Context, c *copying, room copyRoom) (o
 	}
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return read(ctx, tx, false) })
 	if noTask(err) {
-		room.rows = max(room.rows, pawl.MaxCopyRows) // it is not copied in parts
+		c.archived, room.rows = true, max(room.rows, pawl.MaxCopyRows) // it is not copied in parts
 		if err = e.sweeper.Peek(ctx, e.db, ns, c.taskID, read); noTask(err) {
 			err = pawl.NotFound("task", c.taskID)
 		}

@@ -162,3 +162,33 @@ func TestForksKeepUploads(t *testing.T) {
 		r.Close()
 	})
 }
+
+// An archived task is forked from each checkpoint up to which it has 32 MiB. Of more, the task has to be restored first.
+func TestForksOfLargeArchivedTasks(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		of := p.Create(pawl.NewTask{Type: "agent"}).ID
+		l := p.Claim()
+		rnd := rand.New(rand.NewPCG(3, 4))
+		var snapshots []string
+		for range 34 {
+			snapshots = append(snapshots, `"`+text(rnd, 1_000_000)+`"`)
+			saved(t, p.Engine, l, "", []byte(snapshots[len(snapshots)-1]))
+		}
+		p.Complete(l, "")
+		p.Advance(pawl.DefaultRetainTasks + time.Hour)
+		for range 3 {
+			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		}
+		_, err := forked(ctx, p.Engine, of, 34)
+		if pawl.CodeOf(err) != pawl.CodeTooLarge || !strings.Contains(err.Error(), "restore the task first") {
+			t.Errorf("a fork of 34 MB of an archived task: %v", err)
+		}
+		task := need[pawl.Task](t)(forked(ctx, p.Engine, of, 2))
+		list := need[pawl.List[pawl.Checkpoint]](t)(p.Engine.ListCheckpoints(ctx,
+			pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 9}})).Items
+		if len(list) != 2 || string(list[0].Snapshot) != snapshots[0] || string(list[1].Snapshot) != snapshots[1] {
+			t.Errorf("the fork at 2 has %d checkpoints, or others than were saved", len(list))
+		}
+	})
+}

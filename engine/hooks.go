@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
 )
 
 // noHook returns the error of a process that lacks a hook of the type.
@@ -20,6 +24,47 @@ func (r *typeRules) noHook(name string) error {
 }
 
 var errNoHook = errors.New("another process may have the hook")
+
+// lacks returns the hook of the check before an approval that another process has of the type, and this one has not; "" =
+// none.
+func (d *taskDecision) lacks() string {
+	switch h := d.rules.hooks; {
+	case d.Checks && h.Check == nil:
+		return "Check"
+	case d.Approves && h.AutoApprove == nil && d.rules.Approval.Mode == pawl.ApprovalAuto:
+		return "AutoApprove"
+	}
+	return ""
+}
+
+// noteHooks stores which hooks this process has that others must not pass over.
+func (e *Engine) noteHooks(ctx context.Context) error {
+	if len(e.opts.Hooks) == 0 {
+		return nil
+	}
+	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		for _, name := range slices.Sorted(maps.Keys(e.opts.Hooks)) {
+			h := e.opts.Hooks[name]
+			var has []string
+			if h.Check != nil {
+				has = append(has, "Check")
+			}
+			if h.AutoApprove != nil {
+				has = append(has, "AutoApprove")
+			}
+			if none := reflect.ValueOf(h).IsZero(); len(has) > 0 || none {
+				if err := store.NoteHooks(ctx, tx, name, has); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if pawl.CodeOf(err) == pawl.CodeMoved { // a server starts, and says so
+		return nil
+	}
+	return err
+}
 
 // looksAtItems reports whether a decision needs the items' results.
 func (r *typeRules) looksAtItems() bool {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -35,6 +36,52 @@ func TestAProcessWithoutTheHookAppliesNothing(t *testing.T) {
 					need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
 				}
 				o.state(task.ID, pawl.TaskCompleted)
+			})
+		})
+	}
+}
+
+// A process without the hook Check or AutoApprove of a type, which another process has, leaves the decision to that one,
+// until an engine is opened with an empty entry for the type.
+func TestAProcessWithoutTheHookDecidesNothing(t *testing.T) {
+	refuse := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) {
+		return []pawl.Complaint{{Code: "thin", Message: "it is too thin"}}, nil
+	}
+	wait := func(context.Context, pawl.Task, []pawl.Item) (bool, error) { return false, nil }
+	for name, c := range map[string]struct {
+		def   string
+		hooks pawl.Hooks
+		ready bool // after a process with the hook
+	}{
+		"check":        {`{"name":"report","acceptance":true}`, pawl.Hooks{Check: refuse}, false},
+		"auto approve": {`{"name":"report","approval":{"mode":"auto"}}`, pawl.Hooks{AutoApprove: wait}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withType(t, c.def, c.hooks, func(o typeFixture) {
+				plain := o.Another(engine.Options{Hooks: map[string]pawl.Hooks{"other": {}}})
+				submitted := func(want bool) string {
+					o.Helper()
+					task, ls := o.task(1)
+					need[pawl.Moved](o.T)(first(plain.Submit(o.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte(`1`)}})))
+					need[pawl.SweepStats](o.T)(plain.Sweep(o.Context()))
+					if want {
+						o.state(task.ID, pawl.TaskCompleted)
+					} else if o.state(task.ID, pawl.TaskSubmitted).ReadyForApproval {
+						o.Error("a process without the hook has checked the task")
+					}
+					return task.ID
+				}
+				id := submitted(false)
+				why := need[pawl.Why](o.T)(plain.Why(o.Context(), id))
+				if !strings.Contains(why.Detail, "a process that has the hooks") {
+					o.Errorf("why: %s", why.Detail)
+				}
+				need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
+				if task := o.state(id, pawl.TaskSubmitted); task.ReadyForApproval != c.ready || c.ready != (task.Error == nil) {
+					o.Errorf("after a process with the hook: ready %v, error %v", task.ReadyForApproval, task.Error)
+				}
+				o.Another(engine.Options{Hooks: map[string]pawl.Hooks{"report": {}}})
+				submitted(true)
 			})
 		})
 	}

@@ -80,15 +80,16 @@ func TestAChangedInputOrResultIsFound(t *testing.T) {
 	}
 }
 
-// A value that was gone when its event was logged is named as one that the log does not prove.
-// So is one that is gone because its task is being deleted; an event that stands for no value
-// is compared all the same.
+// A value that was gone when its event was logged, without a stored digest, is named as one that the
+// log does not prove: a program of an earlier version has written the event. So is one that is gone
+// because its task is being deleted; an event that stands for no value is compared all the same.
 func TestValuesThatWereRemovedAreNamed(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
 		_, one := c.valued()
 		c.task = one
 		ended := c.eventOf(one.ID, "completed", "")
+		c.withoutDigests("id = " + number(ended))
 		c.around("finished_items", "UPDATE pawl.finished_items SET result = NULL WHERE task_id = '"+one.ID+"'")
 		c.sign()
 		c.around("finished_items", "UPDATE pawl.finished_items SET result = '{\"r\":2}' WHERE task_id = '"+one.ID+"'")
@@ -97,6 +98,20 @@ func TestValuesThatWereRemovedAreNamed(t *testing.T) {
 		}
 		if got := c.verifyAll(); !got.Intact || got.Unproved == nil || got.Unproved.Events != 1 || got.Unproved.IDs[0] != ended.ID {
 			t.Errorf("gone when it was logged: %+v", got.Unproved)
+		}
+	})
+}
+
+// A value that was gone when its event was logged is proved by the digest that was stored with the event.
+func TestAValueThatWasGoneIsProvedByItsDigest(t *testing.T) {
+	t.Parallel()
+	eachSigned(t, func(t *testing.T, c *logged) {
+		_, c.task = c.valued()
+		c.around("finished_items", "UPDATE pawl.finished_items SET result = NULL WHERE task_id = '"+c.task.ID+"'")
+		c.sign()
+		c.around("finished_items", "UPDATE pawl.finished_items SET result = '{\"r\":2}' WHERE task_id = '"+c.task.ID+"'")
+		if got := c.verify(); !got.Intact || got.Unproved != nil {
+			t.Errorf("%+v", got)
 		}
 	})
 }

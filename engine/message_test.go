@@ -264,3 +264,24 @@ func TestManyWorkersMakeEachMessageOnce(t *testing.T) {
 		}
 	})
 }
+
+// A message that is restored with its task has the size that it had, so that what a retry adds is bounded as before.
+func TestARestoredMessageHasItsSize(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		task := p.Create(pawl.NewTask{Type: "chat", Reply: &pawl.Reply{}})
+		l := p.Claim()
+		say(t, p.Engine, l, 0, "some", "words")
+		ok(t, ruin(p.Engine, l.Fence()))
+		size := func() int64 { return queried(t, p, "SELECT bytes FROM pawl.messages") }
+		before := size()
+		for range 2 { // the first one dead-letters it
+			p.Advance(99 * 24 * time.Hour)
+			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		}
+		need[pawl.Task](t)(p.Engine.RestoreArchive(ctx, task.ID))
+		if after := size(); before == 0 || after != before {
+			t.Errorf("of %d bytes the restored message knows %d", before, after)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // An item that another engine claims and releases all the time is in one place or another at
@@ -57,4 +58,15 @@ func move(ctx context.Context, t *testing.T, svc pawl.Service, item string) {
 			return
 		}
 	}
+}
+
+// A change that the triggers of append-only rows refuse is a fault, and not taken for one of a row that is being moved.
+func TestAnAppendOnlyRowIsNotBeingMoved(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		p.Create(pawl.NewTask{Type: "a"})
+		err := p.Exec("DELETE FROM pawl.task_events")
+		if pawl.CodeOf(err) != pawl.CodeInternal || errors.Is(err, store.ErrFenced) {
+			t.Errorf("events were removed: %v", err)
+		}
+	})
 }

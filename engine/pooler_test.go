@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-
 	"os"
-
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -134,6 +133,44 @@ func TestAnEngineOnTheProgramsPool(t *testing.T) {
 			t.Errorf("a connection of the program has %s, %s, %v", timeout, plans, err)
 		}
 		c.Release()
+	}
+}
+
+// Transactions of the program that have all connections of the pool that it has lent do in themselves what is done
+// beside them otherwise: new names, blobs, keys with limits. Each waited for a connection that the others had.
+func TestOwnTransactionsHaveAllConnectionsOfThePool(t *testing.T) {
+	t.Parallel()
+	server, schema := pawltest.Place(t, pawltest.Postgres)
+	own := need[*pgxpool.Pool](t)(pgxpool.New(t.Context(), with(t, server, "pool_max_conns", "5")))
+	defer own.Close()
+	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), "postgres:", engine.Options{Schema: schema, Pool: own}))
+	defer e.Close()
+	need[pawl.Queue](t)(e.SetQueue(t.Context(), "limited", pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)))
+	var txs []pgx.Tx
+	var works [][]pawl.NewTask
+	for i := range 5 {
+		blob := need[pawl.Blob](t)(e.PutBlob(t.Context(), pawl.BlobUpload{Content: strings.NewReader(fmt.Sprint("bytes ", i))}))
+		works = append(works, []pawl.NewTask{{Type: fmt.Sprint("new", i)}, {Type: "limited", Payload: fmt.Appendf(nil, `{"k":"%d"}`, i)},
+			{Type: "a", Payload: fmt.Appendf(nil, `{"$blob":%q}`, blob.Address)}})
+	}
+	for range works {
+		txs = append(txs, need[pgx.Tx](t)(own.Begin(t.Context())))
+	}
+	soon(t, "work in all transactions", func(ctx context.Context) error {
+		for i, tx := range txs {
+			for _, work := range works[i] {
+				if _, err := e.In(tx).Create(ctx, work); err != nil {
+					return fmt.Errorf("%s: %w", work.Type, err)
+				}
+			}
+		}
+		return nil
+	})
+	for _, tx := range txs {
+		ok(t, tx.Commit(t.Context()))
+	}
+	if n := len(need[pawl.List[pawl.Task]](t)(e.ListTasks(t.Context(), pawl.TaskFilter{})).Items); n != 15 {
+		t.Errorf("%d tasks", n)
 	}
 }
 

@@ -117,7 +117,7 @@ func (p *resumePage) head(ctx context.Context) error {
 		p.out.Error = f
 		p.room.Take(len(f.Code) + len(f.Message) + len(f.Detail))
 	}
-	said, err := store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, pawl.Page{Limit: store.FirstRows})
+	said, err := store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, pawl.Page{Limit: store.FirstRows})
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (p *resumePage) messages(ctx context.Context, after string) (string, error)
 			if p.said != nil && page.Cursor == "" {
 				return *p.said, nil
 			}
-			return store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, page)
+			return store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, page)
 		})
 	p.out.Messages = l.Items
 	return l.Next, err

@@ -97,7 +97,7 @@ func (w work) CheckQueue(ctx context.Context, typ string, priority int) error {
 
 // Follow implements kernel.Tasks.
 func (w work) Follow(ctx context.Context, f kernel.After) {
-	w.follow(ctx, effects{queued: f.Queued, children: f.Children, advance: f.Advance})
+	w.follow(ctx, effects{queued: f.Queued, waking: f.Waking, children: f.Children, advance: f.Advance})
 }
 
 // Ours implements kernel.Tasks.

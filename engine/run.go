@@ -281,6 +281,11 @@ func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
 		s.Checkpoints, s.Keys = checkpoints, keys
 		s.Sweeps, err = store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)
 		s.Sweeps.IsRunning = s.Sweeps.IsRunning || e.active.Load()
+		if err != nil {
+			return s, err
+		}
+		ages, err := e.sweeper.InForce(ctx, tx)
+		s.Sweeps.Settings = e.sweeper.Text(ages)
 		return s, err
 	})
 }

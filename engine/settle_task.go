@@ -55,13 +55,16 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
 	}
-	var owed, late []store.TaskRef
-	after := ""
+	if err := e.wakeRest(ctx); err != nil {
+		return err
+	}
+	after, expired := "", store.TaskRef{}
 	for {
+		var owed, late []store.TaskRef
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err == nil {
-				late, err = store.OverdueDecisions(ctx, tx, now, 100)
+				late, err = store.OverdueDecisions(ctx, tx, now, expired, 100)
 			}
 			if err == nil {
 				owed, err = store.TasksWithTodo(ctx, tx, after, 100)
@@ -75,13 +78,11 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 			if err := e.expireApproval(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID); err != nil {
 				e.leftAside(ctx, "expiring an approval failed; retrying", err, "task_id", t.ID)
 			}
+			expired = t
 		}
 		for _, t := range owed {
 			e.advanceSoon(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID)
 			after = t.ID
-		}
-		if len(owed) == 0 {
-			return nil
 		}
 	}
 }
@@ -149,6 +150,9 @@ var system = store.Actor{Type: pawl.ActorSystem}
 
 // check runs the type's check on all submitted results, and then its approval rule.
 func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) {
+	if name := d.lacks(); name != "" { // it is left to a process that has the hook
+		return effects{}, d.rules.noHook(name)
+	}
 	task, items, err := d.load(ctx, tx, "submitted")
 	if err != nil {
 		return effects{}, err
@@ -159,7 +163,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 	}
 	if len(complaints) > 0 {
 		failure := rules.Encode(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)})
-		return effects{}, d.Checked(ctx, tx, false, false, store.Text(failure), nil, "")
+		return effects{}, d.Checked(ctx, tx, false, err != nil, store.Text(failure), nil, "") // a check that failed is repeated
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {

@@ -41,10 +41,11 @@ func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Si
 		}
 		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: call.Name, Key: call.Key},
 			rules.OrNull(call.Payload), by)
-		return sent, effects{queued: sent.Woken}, err
+		return sent, effects{queued: sent.Woken, waking: sent.Left > 0}, err
 	})
 	if err != nil {
 		return pawl.Signalled{}, err
 	}
-	return pawl.Signalled{Name: call.Name, Key: call.Key, SentAt: stamp(sent.At), Woken: len(sent.Woken), Replaced: sent.Before}, nil
+	return pawl.Signalled{Name: call.Name, Key: call.Key, SentAt: stamp(sent.At), Woken: len(sent.Woken) + sent.Left,
+		Replaced: sent.Before}, nil
 }

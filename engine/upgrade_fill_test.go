@@ -320,6 +320,7 @@ var emptyTables = map[string]string{
 	"log_pages":          "the newest pages stay in the feed, and SQLite's are all new",
 	"budget_totals":      "has what reservations spent that ended 30 days ago",
 	"child_cancels":      "the call that ends a wait carries its cancels out",
+	"type_hooks":         "has rows only where an engine has hooks",
 	"places":             "has rows only where a database is not trusted; a copy of it would be quarantined",
 	"retention_gate":     "has a row during a removal only",
 	"test_clock":         "is of the tests",

@@ -225,8 +225,8 @@ func TestArchivesOfAllKindsOfTasksAreIntact(t *testing.T) {
 	})
 }
 
-// The leaf of an event whose value was gone when it was logged says nothing of it: any value
-// fits it, and a check says so.
+// The leaf of an event whose value was gone when it was logged, without a stored digest, says nothing of it: any
+// value fits it, and a check says so.
 func TestAnArchiveNamesTheValuesThatAreNotProved(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
@@ -234,6 +234,7 @@ func TestAnArchiveNamesTheValuesThatAreNotProved(t *testing.T) {
 		c.task = c.Create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
 		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
 		ended := c.eventOf(c.task.ID, "completed", "")
+		c.withoutDigests("id = " + number(ended))
 		c.around("finished_items", "UPDATE pawl.finished_items SET result = NULL WHERE task_id = '"+c.task.ID+"'")
 		c.sign()
 		c.around("finished_items", "UPDATE pawl.finished_items SET result = '9' WHERE task_id = '"+c.task.ID+"'")

@@ -34,7 +34,11 @@ func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
 		if err != nil {
 			return pawl.Why{}, err
 		}
-		x := &explainer{tx: tx, ns: ns, now: now, buryAfter: e.opts.Sweep.BuryAfter, sweepsRest: !sweeps.IsRunning && !e.active.Load()}
+		ages, err := e.sweeper.InForce(ctx, tx)
+		if err != nil {
+			return pawl.Why{}, err
+		}
+		x := &explainer{tx: tx, ns: ns, now: now, buryAfter: ages.BuryAfter, sweepsRest: !sweeps.IsRunning && !e.active.Load()}
 		if strings.HasPrefix(id, "tsk_") {
 			why, err := x.task(ctx, id, 0)
 			return why.Why, err

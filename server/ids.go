@@ -16,8 +16,7 @@ type ids struct {
 }
 
 // idsOf returns the ids of an operation by its input. The body of a single form is set by verb.
-func idsOf[I any](r api.Route) *ids {
-	in := reflect.TypeFor[I]()
+func idsOf(r api.Route, in reflect.Type) *ids {
 	out := &ids{query: idform.MembersOf(in, "query")}
 	switch r.Noun() {
 	case "task":

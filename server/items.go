@@ -13,15 +13,15 @@ import (
 
 func (s *server) items() {
 	change(s, "claim", s.claim)
-	verb(s, api.Heartbeat, asAnswer)
-	verb(s, api.Checkpoint, asAnswer)
-	verb(s, api.Progress, asItem)
-	verb(s, api.Complete, asItem)
-	verb(s, api.Fail, asItem)
-	verb(s, api.Release, asItem)
-	verb(s, api.Suspend, asItem)
-	verb(s, api.RevokeLeases, asItem)
-	verb(s, api.Spawn, asCreated)
+	s.addVerb(verbOf(api.Heartbeat), asAnswer)
+	s.addVerb(verbOf(api.Checkpoint), asAnswer)
+	s.addVerb(verbOf(api.Progress), asItem)
+	s.addVerb(verbOf(api.Complete), asItem)
+	s.addVerb(verbOf(api.Fail), asItem)
+	s.addVerb(verbOf(api.Release), asItem)
+	s.addVerb(verbOf(api.Suspend), asItem)
+	s.addVerb(verbOf(api.RevokeLeases), asItem)
+	s.addVerb(verbOf(api.Spawn), asCreated)
 	s.ofItem()
 }
 

@@ -64,8 +64,8 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 
 // once carries out a decoded call under its key. An answer that is stored now, or was stored
 // before, is sent as the stored bytes.
-func once[O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBegin,
-	do func(context.Context, pawl.Service) (*O, error)) (*O, error) {
+func (s *server) once(ctx context.Context, route api.Route, k *pawl.KeyBegin, of reflect.Type,
+	do func(context.Context, pawl.Service) (any, error)) (any, error) {
 	run := s.svc.(pawl.Idempotent).Idempotent
 	if route.Has(api.Steps) {
 		run = s.svc.(pawl.Idempotent).IdempotentSteps
@@ -76,7 +76,7 @@ func once[O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBeg
 	if route.Has(api.AnswersLate) {
 		defer context.AfterFunc(s.opts.Stopping, cancel)() // the call may be waiting for work
 	}
-	var out *O
+	var out any
 	answer, replayed, err := run(within, *k, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 		call.nothing = false
 		var err error
@@ -94,9 +94,9 @@ func once[O any](ctx context.Context, s *server, route api.Route, k *pawl.KeyBeg
 	case answer.Code == 0:
 		return out, nil
 	}
-	_, tagged := reflect.TypeFor[O]().FieldByName("ETag")
+	_, tagged := of.FieldByName("ETag")
 	call.rest = func(w http.ResponseWriter, _ *http.Request) { send(w, answer, replayed, tagged) }
-	return new(O), nil
+	return reflect.New(of).Interface(), nil
 }
 
 // answerOf returns the form in which an answer is stored: its status, body and location.

@@ -17,14 +17,15 @@ func (s *server) keys() {
 		}
 		return page(s.svc.ListKeys(ctx, f))
 	})
-	verbOf(s, api.GetKeys, func(in *struct {
+	in, read := readBy(func(in *struct {
 		ID string `path:"id" doc:"The key."`
 		api.KeyScope
 	}) (pawl.KeyName, error) {
 		return pawl.KeyName{Scope: in.Scope, Key: in.ID}, nil
-	}, asAnswer)
-	verb(s, api.BeginKeys, asAnswer)
-	verb(s, api.RenewKeys, asAnswer)
-	verb(s, api.CompleteKeys, asAnswer)
-	verb(s, api.FailKeys, asAnswer)
+	})
+	s.addVerbBy(verbOf(api.GetKeys), in, read, asAnswer)
+	s.addVerb(verbOf(api.BeginKeys), asAnswer)
+	s.addVerb(verbOf(api.RenewKeys), asAnswer)
+	s.addVerb(verbOf(api.CompleteKeys), asAnswer)
+	s.addVerb(verbOf(api.FailKeys), asAnswer)
 }

@@ -14,12 +14,12 @@ import (
 
 // messages registers the calls for messages.
 func (s *server) messages() {
-	verb(s, api.StartMessages, asAnswer)
-	verb(s, api.OpenMessages, asAnswer)
-	verb(s, api.Append, asAnswer)
-	verb(s, api.StepMessages, asAnswer)
-	verb(s, api.FinishMessages, asAnswer)
-	verb(s, api.StopMessages, asAnswer)
+	s.addVerb(verbOf(api.StartMessages), asAnswer)
+	s.addVerb(verbOf(api.OpenMessages), asAnswer)
+	s.addVerb(verbOf(api.Append), asAnswer)
+	s.addVerb(verbOf(api.StepMessages), asAnswer)
+	s.addVerb(verbOf(api.FinishMessages), asAnswer)
+	s.addVerb(verbOf(api.StopMessages), asAnswer)
 	s.ofMessage()
 }
 

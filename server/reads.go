@@ -9,9 +9,10 @@ import (
 	"github.com/pawl-work/pawl/api"
 )
 
-// isStream reports whether a route streams: such an answer lasts as long as its reader wants.
+// isStream reports whether the time for a call is not bounded: a stream lasts as long as its reader wants, and the check of a
+// large database as long as it takes.
 func isStream(r api.Route, c *call) bool {
-	return c.streams || r.Has(api.Streams) || r.Has(api.SendsBytes)
+	return c.streams || r.Has(api.Streams) || r.Has(api.SendsBytes) || r.Has(api.TakesLong)
 }
 
 // bounded limits how long a read may take, and how many reads of its key run at once; end
@@ -49,7 +50,7 @@ func isRead(r api.Route) bool {
 }
 
 // anyDry reports whether one of the calls is a dry run, which only reads too.
-func anyDry[C any](calls []C) bool {
-	tasks, _ := any(calls).([]pawl.NewTask)
+func anyDry(calls any) bool {
+	tasks, _ := calls.([]pawl.NewTask)
 	return slices.ContainsFunc(tasks, func(t pawl.NewTask) bool { return t.DryRun })
 }

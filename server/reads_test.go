@@ -125,3 +125,15 @@ func TestAllReadsOfAKeyAreBounded(t *testing.T) {
 		t.Errorf("%d at once", s.most.Load())
 	}
 }
+
+// The check of a whole database may take longer than other reads.
+func TestTheTimeOfACheckIsNotBounded(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := &testServer{t, p, serve(t, p.Service, server.Options{Limits: server.Limits{ReadTime: time.Nanosecond, ReadsPerKey: 1}})}
+	if r := h.ask("", "GET", "/v1/tasks", ""); r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a read: %s %s", r.Status, r.text)
+	}
+	if r := h.ask("", "POST", "/v1/doctor", `{}`); r.StatusCode != http.StatusOK {
+		t.Errorf("the check: %s %s", r.Status, r.text)
+	}
+}

@@ -5,25 +5,25 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
+	"html"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/htmlpage"
 )
 
 //go:embed reference.html
 var referenceText string
 
-var referencePage = template.Must(template.New("reference").Funcs(template.FuncMap{"text": marked}).Parse(referenceText))
-
 var ticked = regexp.MustCompile("`([^`]*)`")
 
 // marked converts one of Pawl's own texts to HTML: what is between backticks becomes code.
-func marked(text string) template.HTML {
-	return template.HTML(ticked.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>"))
+func marked(text string) htmlpage.HTML {
+	return htmlpage.HTML(ticked.ReplaceAllString(html.EscapeString(text), "<code>$1</code>"))
 }
 
 // word is a piece of the name of a kind of value: text, or the name of a schema.
@@ -81,11 +81,17 @@ func reference(spec []byte) []byte {
 		page.Schemas = append(page.Schemas, refSchemaOf(name, schemas[name]))
 	}
 	var b bytes.Buffer
-	if err := referencePage.Execute(&b, page); err != nil {
+	set, err := htmlpage.New(map[string]any{"text": marked}, noMethod).With("reference", referenceText)
+	if err == nil {
+		err = set.Execute(&b, "reference", page)
+	}
+	if err != nil {
 		panic(err) // the template and its data are the server's own
 	}
 	return b.Bytes()
 }
+
+func noMethod(reflect.Value, string) reflect.Value { return reflect.Value{} }
 
 func within(v any, name string) any {
 	object, _ := v.(map[string]any)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
-// A request is answered in three functions: answer, toRoute and toOperation. Each takes its
+// A request is answered in three functions: answer, toRoute and handle. Each takes its
 // steps one after the other. A step is a function of its own that returns what it found, or
 // why the request is refused. No step calls the next one, so few functions are on the stack
 // when an operation runs.
@@ -156,64 +156,64 @@ func (s *server) received(w http.ResponseWriter, r *http.Request, route api.Rout
 	return r, hook, end
 }
 
-// toOperation passes the requests of a route to its operation, if the caller's key, the body
-// and the idempotency key allow it. The room for the body is held until the operation has
-// returned.
-func (s *server) toOperation(route api.Route) func(huma.Context, func(huma.Context)) {
-	changes, late := route.Method != http.MethodGet, route.Has(api.AnswersLate)
-	return func(c huma.Context, operation func(huma.Context)) {
-		r, w := humachi.Unwrap(c)
-		r, hook, end := s.received(w, r, route)
-		defer end()
-		if r == nil {
+// handle passes a request of a route to its operation, if the caller's key, the body and the
+// idempotency key allow it. The room for the body is held until the operation has returned.
+func (o *operation) handle(c huma.Context) {
+	r, w := humachi.Unwrap(c)
+	r, hook, end := o.received(w, r, o.route)
+	defer end()
+	if r == nil {
+		return
+	}
+	if o.changes && (o.route.Role == api.Operator || o.route.Has(api.TakesLong)) {
+		extendDeadline(w)
+	}
+	if o.changes {
+		if err := o.fitCalls(o.Operation, r, o.route); err != nil {
+			o.refuseBody(o.Operation, w, r, err)
 			return
 		}
-		if changes && (route.Role == api.Operator || route.Has(api.TakesLong)) {
-			extendDeadline(w)
-		}
-		if changes {
-			if err := s.fitCalls(c.Operation(), r, route); err != nil {
-				s.refuseBody(c.Operation(), w, r, err)
-				return
-			}
-		}
-		call := callOf(r.Context())
-		call.keyed = hook
-		call.streams = route.Has(api.MayStream) && wantsStream(r.Header.Get("Accept"))
-		if isRead(route) {
-			read := func(w http.ResponseWriter) {
-				s.runRead(w, r, route, func(w http.ResponseWriter, r *http.Request) {
-					operation(humachi.NewContext(c.Operation(), r, w))
-				})
-			}
-			call.again = later{r.Context(), read}
-			read(w)
+	}
+	call := callOf(r.Context())
+	call.keyed = hook
+	call.streams = o.route.Has(api.MayStream) && wantsStream(r.Header.Get("Accept"))
+	if isRead(o.route) {
+		read := func(w http.ResponseWriter) { o.runRead(w, r) }
+		call.again = later{r.Context(), read}
+		read(w)
+		return
+	}
+	if o.route.Mutates() {
+		var err error
+		if call.keyed, err = o.keyed(r, o.route); err != nil {
+			o.write(w, r, err)
 			return
 		}
-		if route.Mutates() {
-			var err error
-			if call.keyed, err = s.keyed(r, route); err != nil {
-				s.write(w, r, err)
-				return
-			}
-		}
-		if late || call.keyed != nil {
-			w = dropping{w, call}
-		}
-		operation(humachi.NewContext(c.Operation(), r, w))
+	}
+	if o.late || call.keyed != nil {
+		w = dropping{w, call}
+	}
+	c = humachi.NewContext(o.Operation, r, w)
+	if in, ok := o.input(c); ok { // run is called here: it is the way to SQL, on which few functions are to be
+		out, err := o.run(r.Context(), in)
+		o.reply(c, out, err)
 	}
 }
 
 // runRead runs the operation of a read, within the bounds of reads.
-func (s *server) runRead(w http.ResponseWriter, r *http.Request, route api.Route, operation http.HandlerFunc) {
-	bounded, end, err := s.bounded(r, route)
+func (o *operation) runRead(w http.ResponseWriter, r *http.Request) {
+	bounded, end, err := o.bounded(r, o.route)
 	if err != nil {
-		s.deny(w, r, route.Name, err)
+		o.deny(w, r, o.route.Name, err)
 		return
 	}
 	defer end()
-	if route.Has(api.AnswersLate) {
+	if o.late {
 		w = dropping{w, callOf(r.Context())}
 	}
-	operation(w, bounded)
+	c := humachi.NewContext(o.Operation, bounded, w)
+	if in, ok := o.input(c); ok {
+		out, err := o.run(bounded.Context(), in)
+		o.reply(c, out, err)
+	}
 }

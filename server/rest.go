@@ -34,16 +34,17 @@ type (
 
 // rest is what the body of a oneCall holds: the members of the call, without its subject and
 // without those that the route leaves out.
-type rest[C any] struct {
+type rest struct {
+	call    reflect.Type // C
 	body    reflect.Type
 	fields  [][]int // the place in C of each field of body
 	subject []int
 }
 
-func restOf[C any](r api.Route) *rest[C] {
-	b := &rest[C]{}
+func restOf(r api.Route, call reflect.Type) *rest {
+	b := &rest{call: call}
 	var fields []reflect.StructField
-	members := reflect.VisibleFields(reflect.TypeFor[C]())
+	members := reflect.VisibleFields(call)
 	slices.SortStableFunc(members, func(a, b reflect.StructField) int { return len(a.Index) - len(b.Index) }) // as huma lists them
 	for _, f := range members {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -66,10 +67,9 @@ func restOf[C any](r api.Route) *rest[C] {
 	return b
 }
 
-// call reads a call.
-func (b *rest[C]) call(id string, text []byte) (C, error) {
-	var call C
-	into := reflect.ValueOf(&call).Elem()
+// read reads a call.
+func (b *rest) read(id string, text []byte) (reflect.Value, error) {
+	call := reflect.New(b.call).Elem()
 	if len(text) > 0 {
 		body := reflect.New(b.body)
 		if err := decode(text, body.Interface()); err != nil {
@@ -80,28 +80,28 @@ func (b *rest[C]) call(id string, text []byte) (C, error) {
 			return call, err
 		}
 		for i, at := range b.fields {
-			into.FieldByIndex(at).Set(body.Elem().Field(i))
+			call.FieldByIndex(at).Set(body.Elem().Field(i))
 		}
 	}
-	into.FieldByIndex(b.subject).SetString(id)
+	call.FieldByIndex(b.subject).SetString(id)
 	return call, nil
 }
 
 // versioned reads a call whose version is named by If-Match or by the body.
-func (b *rest[C]) versioned(in *versionedCall) (C, error) {
-	call, err := b.call(in.ID, in.RawBody)
+func (b *rest) versioned(in *versionedCall) (reflect.Value, error) {
+	call, err := b.read(in.ID, in.RawBody)
 	if err != nil {
 		return call, err
 	}
-	version := reflect.ValueOf(&call).Elem().FieldByName("Version").Addr().Interface().(**int)
+	version := call.FieldByName("Version").Addr().Interface().(**int)
 	*version, err = in.version(*version)
 	return call, err
 }
 
 // describe describes the body of a route. A PATCH without a body is refused, also if no member
 // is required.
-func (b *rest[C]) describe(o *huma.OpenAPI, r api.Route) {
-	name := cmp.Or(r.Body, strings.TrimSuffix(reflect.TypeFor[C]().Name(), "Call")+"Body")
+func (b *rest) describe(o *huma.OpenAPI, r api.Route) {
+	name := cmp.Or(r.Body, strings.TrimSuffix(b.call.Name(), "Call")+"Body")
 	schema := huma.SchemaFromType(o.Components.Schemas, b.body)
 	o.Components.Schemas.Map()[name] = schema
 	op := o.Paths[r.Path].Post

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -233,10 +234,9 @@ func settleHuma() {
 // key.
 func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, error)) {
 	r := api.RouteOf(name)
-	s.ids[name] = idsOf[I](r)
-	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
-		out, err := h(ctx, in)
-		return answered(ctx, s, r, out, err)
+	s.register(r, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, in any) (any, error) {
+		out, err := h(ctx, in.(*I))
+		return s.answered(ctx, r, out, err)
 	})
 }
 
@@ -245,22 +245,27 @@ func add[I, O any](s *server, name string, h func(context.Context, *I) (*O, erro
 // that also stores the answer.
 func change[I, O any](s *server, name string, h func(context.Context, pawl.Service, *I) (*O, error)) {
 	r := api.RouteOf(name)
-	s.ids[name] = idsOf[I](r)
-	huma.Register(s.api, s.operation(r), func(ctx context.Context, in *I) (*O, error) {
-		var out *O
-		var err error
-		if k := callOf(ctx).keyed; k != nil {
-			out, err = once(ctx, s, r, k, func(ctx context.Context, svc pawl.Service) (*O, error) { return h(ctx, svc, in) })
-		} else {
-			out, err = h(ctx, s.svc, in)
-		}
-		return answered(ctx, s, r, out, err)
+	s.register(r, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, in any) (any, error) {
+		return s.carriedOut(ctx, r, reflect.TypeFor[O](), func(ctx context.Context, svc pawl.Service) (any, error) {
+			return h(ctx, svc, in.(*I))
+		})
 	})
+}
+
+// carriedOut carries out a call that changes something, under its idempotency key if it has one.
+func (s *server) carriedOut(ctx context.Context, r api.Route, out reflect.Type,
+	do func(context.Context, pawl.Service) (any, error)) (any, error) {
+	if k := callOf(ctx).keyed; k != nil {
+		answer, err := s.once(ctx, r, k, out, do)
+		return s.answered(ctx, r, answer, err)
+	}
+	answer, err := do(ctx, s.svc)
+	return s.answered(ctx, r, answer, err)
 }
 
 // answered returns an operation's outcome: a refusal in this server's form, or the answer
 // without what the caller may not see.
-func answered[O any](ctx context.Context, s *server, r api.Route, out *O, err error) (*O, error) {
+func (s *server) answered(ctx context.Context, r api.Route, out any, err error) (any, error) {
 	if err != nil {
 		return nil, s.refuse(ctx, s.meant(ctx, err))
 	}
@@ -268,9 +273,9 @@ func answered[O any](ctx context.Context, s *server, r api.Route, out *O, err er
 	return out, nil
 }
 
-// operation describes a route to huma.
-func (s *server) operation(r api.Route) huma.Operation {
-	return huma.Operation{
+// described describes a route to huma.
+func described(r api.Route) *huma.Operation {
+	return &huma.Operation{
 		OperationID:                  r.Name,
 		Method:                       r.Method,
 		Path:                         r.Path,
@@ -281,11 +286,7 @@ func (s *server) operation(r api.Route) huma.Operation {
 		Security:                     security(r),
 		Parameters:                   callerParams(r),
 		RejectUnknownQueryParameters: r.Name != "read_stream", // the protocol wants them ignored
-		MaxBodyBytes:                 -1,                      // toOperation has already read and bounded the body
-		BodyReadTimeout:              -1,
-		SkipValidateBody:             true, // fits has validated it
 		Responses:                    streamsOf(r),
-		Middlewares:                  huma.Middlewares{s.toOperation(r)},
 	}
 }
 

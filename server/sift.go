@@ -81,41 +81,43 @@ func (f *sifted) refuse(at int, why error, text []byte) {
 	f.digests = append(f.digests, strconv.Itoa(at)+" "+hex.EncodeToString(digest[:]))
 }
 
-// withRefused puts the answers of refused calls in their places.
-func withRefused[V any](f *sifted, rs []pawl.Result[V]) []pawl.Result[V] {
+// withRefused puts the answers of refused calls in their places among the results of the others.
+func withRefused(f *sifted, rs reflect.Value) reflect.Value {
 	if len(f.refused) == 0 {
 		return rs
 	}
-	out := make([]pawl.Result[V], len(rs)+len(f.refused))
+	n := rs.Len() + len(f.refused)
+	out := reflect.MakeSlice(rs.Type(), n, n)
 	for at, err := range f.refused {
-		out[at].Err = err
+		out.Index(at).Field(resultErr).Set(reflect.ValueOf(err))
 	}
-	for i := range rs {
-		out[f.place(i)] = rs[i]
+	for i := range rs.Len() {
+		out.Index(f.place(i)).Set(rs.Index(i))
 	}
 	return out
 }
 
-// readBatch reads the calls of a batch. Those that cannot be decoded are set aside.
-func readBatch[C any](ctx context.Context, text []byte) ([]C, error) {
-	var batch api.Batch[C]
-	why := decode(text, &batch)
+// readBatch reads the list of calls of a batch, which is an api.Batch. Calls that cannot be decoded are set aside.
+func readBatch(ctx context.Context, text []byte, of reflect.Type) (reflect.Value, error) {
+	batch := reflect.New(of)
+	why := decode(text, batch.Interface())
+	items := batch.Elem().Field(0)
 	if why == nil {
-		return batch.Items, nil
+		return items, nil
 	}
 	set := &callOf(ctx).sifted
 	var kept []int
-	calls := []C{}
+	calls := reflect.MakeSlice(items.Type(), 0, 0)
 	for i, text := range callsOf(text) {
-		var call C
-		if err := decode(text, &call); err != nil {
+		call := reflect.New(items.Type().Elem())
+		if err := decode(text, call.Interface()); err != nil {
 			set.refuse(set.place(i), asInvalid(err), text)
 			continue
 		}
-		calls, kept = append(calls, call), append(kept, set.place(i))
+		calls, kept = reflect.Append(calls, call.Elem()), append(kept, set.place(i))
 	}
 	if len(set.refused) == 0 {
-		return nil, asInvalid(why)
+		return calls, asInvalid(why)
 	}
 	set.kept = kept
 	return calls, nil
@@ -172,14 +174,15 @@ func asInvalid(err error) error {
 }
 
 // describeBatch describes the body of a batch of calls.
-func describeBatch[C any](s *server, r api.Route) {
-	s.ids[r.Name].body = idform.MembersOf(reflect.TypeFor[api.Batch[C]](), "json")
+func (s *server) describeBatch(v *verb) {
+	r := v.batch
+	s.ids[r.Name].body = idform.MembersOf(v.calls, "json")
 	s.batches[r.Name] = true
 	op := s.api.OpenAPI().Paths[r.Path].Post
 	op.RequestBody = &huma.RequestBody{
 		Required: true,
 		Content: map[string]*huma.MediaType{"application/json": {
-			Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Batch[C]](), true, ""),
+			Schema: s.api.OpenAPI().Components.Schemas.Schema(v.calls, true, ""),
 		}},
 	}
 }

@@ -11,24 +11,25 @@ import (
 
 func (s *server) tasks() {
 	s.bulkRoutes()
-	verb(s, api.CreateTasks, asCreated)
-	verb(s, api.CloneTasks, asCreated)
-	verb(s, api.ForkTasks, asCreated)
-	verb(s, api.UpdateTasks, asTask)
-	verb(s, api.AddItems, asTask)
-	verb(s, api.CancelTasks, asTask)
-	verb(s, api.RetryTasks, asTask)
-	verb(s, api.BuryTasks, asTask)
-	verb(s, api.CheckpointTasks, asAnswer)
-	verb(s, api.AppendTasks, asAnswer)
-	verb(s, api.PruneTasks, asAnswer)
-	verb(s, api.SendSignals, asAnswer)
-	verbOf(s, api.DeleteTasks, func(in *struct {
+	s.addVerb(verbOf(api.CreateTasks), asCreated)
+	s.addVerb(verbOf(api.CloneTasks), asCreated)
+	s.addVerb(verbOf(api.ForkTasks), asCreated)
+	s.addVerb(verbOf(api.UpdateTasks), asTask)
+	s.addVerb(verbOf(api.AddItems), asTask)
+	s.addVerb(verbOf(api.CancelTasks), asTask)
+	s.addVerb(verbOf(api.RetryTasks), asTask)
+	s.addVerb(verbOf(api.BuryTasks), asTask)
+	s.addVerb(verbOf(api.CheckpointTasks), asAnswer)
+	s.addVerb(verbOf(api.AppendTasks), asAnswer)
+	s.addVerb(verbOf(api.PruneTasks), asAnswer)
+	s.addVerb(verbOf(api.SendSignals), asAnswer)
+	in, read := readBy(func(in *struct {
 		ID string `path:"id" doc:"The id."`
 		api.DeleteQuery
 	}) (pawl.TaskCall, error) {
 		return pawl.TaskCall{TaskID: in.ID, Force: in.Force, Reason: in.Reason}, nil
-	}, asNothing)
+	})
+	s.addVerbBy(verbOf(api.DeleteTasks), in, read, asNothing)
 	s.readTasks()
 	s.ofTask()
 }
@@ -89,11 +90,11 @@ func (s *server) ofTask() {
 }
 
 // asTask shows a task with its version as the ETag.
-func asTask(_ context.Context, _ pawl.Service, t pawl.Task) (*versioned, error) {
+var asTask = show(func(_ context.Context, _ pawl.Service, t pawl.Task) (*versioned, error) {
 	return &versioned{ETag: etag(t), Body: t}, nil
-}
+})
 
 // asCreated shows a task that a call created or found.
-func asCreated(_ context.Context, _ pawl.Service, t pawl.Task) (*created, error) {
+var asCreated = show(func(_ context.Context, _ pawl.Service, t pawl.Task) (*created, error) {
 	return &created{Status: statusOf(http.StatusCreated, t), Location: "/v1/tasks/" + url.PathEscape(t.ID), ETag: etag(t), Body: t}, nil
-}
+})

@@ -19,7 +19,7 @@ func (s *server) types() {
 	}) (*answer[pawl.Type], error) {
 		return reply(s.svc.GetType(ctx, in.ID, in.Version))
 	})
-	verbOf(s, api.PutTypes, func(in *struct {
+	in, read := readBy(func(in *struct {
 		ID   string `path:"id" doc:"The id."`
 		Body pawl.Type
 	}) (pawl.Type, error) {
@@ -29,10 +29,12 @@ func (s *server) types() {
 		}
 		t.Name = in.ID
 		return t, nil
-	}, func(_ context.Context, _ pawl.Service, ref pawl.TypeRef) (*put, error) {
-		return &put{Status: statusOf(http.StatusCreated, ref), Body: ref}, nil
 	})
-	verbOf(s, api.RemoveTypes, func(in *member) (string, error) { return in.ID, nil }, asNothing)
+	s.addVerbBy(verbOf(api.PutTypes), in, read, show(func(_ context.Context, _ pawl.Service, ref pawl.TypeRef) (*put, error) {
+		return &put{Status: statusOf(http.StatusCreated, ref), Body: ref}, nil
+	}))
+	in, read = readBy(func(in *member) (string, error) { return in.ID, nil })
+	s.addVerbBy(verbOf(api.RemoveTypes), in, read, asNothing)
 }
 
 type put struct {

@@ -301,7 +301,7 @@ func (g *LockedItem) EndAside(ctx context.Context, tx Tx, result string) (bool, 
 	}
 	g.Left = *h
 	e := g.event("completed")
-	e.request = g.Request
+	e.request, e.digest = g.Request, DigestOf(result)
 	e.From, e.To = Text(g.State), "completed"
 	return true, Record(ctx, tx, g.Now, []Event{e})
 }

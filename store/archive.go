@@ -283,7 +283,7 @@ type Restorer struct {
 
 // addedColumns has the values of columns that archives of older programs do not have. It
 // lists only columns that are not NULL then and are in no list of columns.
-var addedColumns = map[string]any{"ignores_failures": 0}
+var addedColumns = map[string]any{"ignores_failures": 0, "bytes": 0}
 
 // absent returns the value of a column that an archive of an older program does not have.
 func absent(name string) any {

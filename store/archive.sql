@@ -95,7 +95,7 @@ WHERE task_id = $1
 ORDER BY id
 
 -- name: rows messages
-SELECT id, namespace, thread, task_id, item_id, attempt, role, content, state, model, step_number, max_steps, chunks, checkpoint_id, usage, metadata, created_at, ended_at, step_offset, cuts, replayable
+SELECT id, namespace, thread, task_id, item_id, attempt, role, content, state, model, step_number, max_steps, chunks, bytes, checkpoint_id, usage, metadata, created_at, ended_at, step_offset, cuts, replayable
 FROM pawl.messages
 WHERE task_id = $1
 ORDER BY id

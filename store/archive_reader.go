@@ -39,16 +39,16 @@ type archivedEvent struct {
 	fields leafState
 	// with has the digest of the value, bare has not. They are nil until all values are read.
 	with, bare leafState
-	source     string             // the last row of provenance
-	was        *[sha256.Size]byte // the digest of the value before it was replaced; nil = it was not
+	source     string  // the last row of provenance
+	was        *Digest // the digest of the value before it was replaced; nil = it was not
 	// older has the digests of later values: see olderLeaves.
-	older  [][sha256.Size]byte
+	older  []Digest
 	others []leafState
 }
 
 // archivedValue is the input or result of a task or item.
 type archivedValue struct {
-	sum   [sha256.Size]byte
+	sum   Digest
 	given bool // it is not NULL
 }
 
@@ -212,15 +212,15 @@ func (a *ArchiveReader) hash(id int64) *archivedEvent {
 	if e == nil || e.bare != nil {
 		return e
 	}
-	e.bare = e.fields.then(digests(nil).append(nil, id, e.move))
+	e.bare = e.fields.then(appendDigest(nil, Digest{}, e.move))
 	if v := a.values[e.value]; v.given {
 		if e.was != nil {
 			v.sum = *e.was
 		}
-		e.with = e.fields.then(digests{id: v.sum}.append(nil, id, e.move))
+		e.with = e.fields.then(appendDigest(nil, v.sum, e.move))
 	}
 	for _, sum := range e.older {
-		e.others = append(e.others, e.fields.then(digests{id: sum}.append(nil, id, e.move)))
+		e.others = append(e.others, e.fields.then(appendDigest(nil, sum, e.move)))
 	}
 	return e
 }

@@ -442,7 +442,7 @@ SELECT @item_text(g.item_id), g.task_id, 'it waits for signal ' || g.signal || '
 FROM pawl.waiting g
 JOIN pawl.queues q ON q.id = g.queue_id
 JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
-WHERE s.sent_at > g.since
+WHERE s.sent_at > g.since AND s.waking IS NULL
 
 -- name: effects
 SELECT f.id, f.task_id, 'state ' || f.state || ', sender ' || f.sender || ', of attempt ' || f.attempt || ' of item ' || @item_text(f.item_id)

@@ -72,6 +72,7 @@ func valueAt(at any) any {
 //	@columns(list, b: d + 1)  a, d + 1, c
 //	@values(list, $4)         $4, $5, $6
 //	@arrays(list, $4)         $4::text[], $5::int[], $6::text[]
+//	@typed(list, $4)          $4::text, $5::int, $6::text
 //	@filled(list, $4)         COALESCE(a, ($4::text[])[1]) AS a, …
 //	@added(list)              a = pawl.queue_minutes.a + excluded.a, …
 //	@summed(list)             CAST(SUM(m.a) AS bigint), …
@@ -89,6 +90,7 @@ var columnLists = func() map[string][]Column {
 		"item":           new(itemScan).columns(),
 		"task":           new(taskScan).columns(),
 		"new_task":       new(NewTask).Columns(),
+		"alike_task":     new(NewTask).Alike(),
 		"item_deps":      {{"needs_id", new(ItemID)}, {"item_id", new(ItemID)}},
 		"minute":         countedColumns(),
 	}
@@ -100,8 +102,8 @@ var columnLists = func() map[string][]Column {
 
 // ExpandColumns replaces the marks that name a list by its columns.
 func ExpandColumns(query string) string {
-	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@arrays(": arrays,
-		"@filled(": filled, "@added(": added, "@summed(": summed} {
+	for mark, made := range map[string]func(arg string) string{"@columns(": namesOf, "@values(": placeholders, "@typed(": typed,
+		"@arrays(": arrays, "@filled(": filled, "@added(": added, "@summed(": summed} {
 		query = expand(query, mark, made)
 	}
 	return query
@@ -168,6 +170,10 @@ func placeholders(arg string) string {
 
 func arrays(arg string) string {
 	return numbered(arg, func(c Column, n int) string { return fmt.Sprintf("$%d::%s[]", n, elementOf(c)) })
+}
+
+func typed(arg string) string {
+	return numbered(arg, func(c Column, n int) string { return fmt.Sprintf("$%d::%s", n, elementOf(c)) })
 }
 
 func filled(arg string) string {

@@ -33,20 +33,21 @@ type TaskDecision struct {
 	DecideBy          *int64
 	Version           int // before the decision
 	Now               int64
+	Checks, Approves  bool // some process has the type's hook Check, AutoApprove
 }
 
 // OpenDecision locks a task for a decision. It returns false when no result was ever
 // submitted for the task.
 func OpenDecision(ctx context.Context, tx Tx, namespace, taskID string) (*TaskDecision, bool, error) {
 	c := &TaskDecision{Namespace: namespace, TaskID: taskID}
-	var solo, ready, todo int
+	var solo, ready, todo, checks, approves int
 	found, err := Row(ctx, tx, []any{&c.Type, &c.TypeVersion, &solo, &c.State, &ready, &todo, &c.FailedIn,
-		&c.DecideBy, &c.Version, (*TaskID)(&c.ParentID)},
+		&c.DecideBy, &c.Version, (*TaskID)(&c.ParentID), &checks, &approves},
 		decideSQL["task to decide"], TaskID(taskID), namespace)
 	if err != nil || !found {
 		return c, false, err
 	}
-	c.Solo, c.Ready, c.Todo = solo == 1, ready == 1, todo == 1
+	c.Solo, c.Ready, c.Todo, c.Checks, c.Approves = solo == 1, ready == 1, todo == 1, checks == 1, approves == 1
 	c.Now, err = tx.Now(ctx)
 	return c, true, err
 }
@@ -268,17 +269,23 @@ func (c *TaskDecision) PutResult(ctx context.Context, tx Tx, payload string) err
 	return err
 }
 
-// TaskRef names a task.
-type TaskRef struct{ ID, Namespace string }
+// TaskRef names a task. DecideBy is when its decision was due, in a list of OverdueDecisions.
+type TaskRef struct {
+	ID, Namespace string
+	DecideBy      int64
+}
 
 // TasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
 func TasksWithTodo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
 	return TaskRefs(ctx, tx, decideSQL["to do"], FromTask(after), limit)
 }
 
-// OverdueDecisions lists tasks whose deadline for a decision has passed.
-func OverdueDecisions(ctx context.Context, tx Tx, now int64, limit int) ([]TaskRef, error) {
-	return TaskRefs(ctx, tx, decideSQL["undecided for too long"], now, limit)
+// OverdueDecisions lists tasks whose deadline for a decision has passed, behind one, by that deadline.
+func OverdueDecisions(ctx context.Context, tx Tx, now int64, after TaskRef, limit int) ([]TaskRef, error) {
+	args := []any{now, after.DecideBy, FromTask(after.ID), limit}
+	return All(ctx, tx, decideSQL["undecided for too long"], args, func(rows Rows, t *TaskRef) error {
+		return rows.Scan((*TaskID)(&t.ID), &t.Namespace, &t.DecideBy)
+	})
 }
 
 // TaskRefs reads names of tasks.

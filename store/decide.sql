@@ -1,5 +1,7 @@
 -- name: task to decide
-SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by, k.version, t.parent_id
+SELECT t.type, t.type_version, t.solo, k.state, k.ready_for_approval, k.todo, COALESCE(k.failed_in, ''), k.decide_by, k.version, t.parent_id,
+  (SELECT COUNT(*) FROM pawl.type_hooks h WHERE h.type = t.type AND h.hook = 'Check'),
+  (SELECT COUNT(*) FROM pawl.type_hooks h WHERE h.type = t.type AND h.hook = 'AutoApprove')
 FROM pawl.tasks t
 JOIN pawl.task_counters k ON k.task_id = t.id
 WHERE t.id = $1 AND t.namespace = $2
@@ -42,11 +44,11 @@ ORDER BY k.task_id
 LIMIT $2
 
 -- name: undecided for too long
-SELECT k.task_id, k.namespace
+SELECT k.task_id, k.namespace, k.decide_by
 FROM pawl.task_counters k
-WHERE k.decide_by <= $1
-ORDER BY k.decide_by
-LIMIT $2
+WHERE k.decide_by <= $1 AND (k.decide_by, k.task_id) > ($2, $3)
+ORDER BY k.decide_by, k.task_id
+LIMIT $4
 
 -- name: clear decide_by
 UPDATE pawl.task_counters

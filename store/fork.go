@@ -63,7 +63,7 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, mo
 		return nil, err
 	}
 	if f.Checkpoints, err = readWords(ctx, tx, rows, map[string]bool{}); err == nil && archived {
-		f.blobs, err = blobsOfTask(ctx, tx, taskID)
+		f.blobs, err = blobsOf(ctx, tx, taskID, f.Checkpoints)
 	}
 	return f, err
 }
@@ -138,9 +138,13 @@ func readWords(ctx context.Context, tx Tx, rows []CheckpointRow, later map[strin
 	return slices.DeleteFunc(rows, func(c CheckpointRow) bool { return c.Sequence == 0 }), nil
 }
 
-// blobsOfTask reads the blobs of a task's checkpoints, in the order in which they are based on
-// each other.
-func blobsOfTask(ctx context.Context, tx Tx, taskID string) ([]Blob, error) {
+// blobsOf reads the blobs of some of a task's checkpoints, in the order in which they are based on each
+// other.
+func blobsOf(ctx context.Context, tx Tx, taskID string, of []CheckpointRow) ([]Blob, error) {
+	needed := map[string]bool{}
+	for i := range of {
+		needed[string(of[i].blob)] = true
+	}
 	rows, err := tx.Query(ctx, archiveSQL["rows blobs"], TaskID(taskID))
 	if err != nil {
 		return nil, err
@@ -154,6 +158,13 @@ func blobsOfTask(ctx context.Context, tx Tx, taskID string) ([]Blob, error) {
 			return nil, err
 		}
 		out = append(out, b)
+	}
+	for i, b := range slices.Backward(out) { // each after its base
+		if needed[string(b.Address)] {
+			needed[string(b.Base)] = true
+		} else {
+			out = slices.Delete(out, i, i+1)
+		}
 	}
 	return out, rows.Err()
 }

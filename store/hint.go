@@ -27,8 +27,7 @@ var ErrLocked = errors.New("locked by another transaction")
 // begun.
 var ErrNoneFree = errors.New("no connection is free")
 
-// ErrFenced is in the error of a change that a trigger refuses, for example one of a move. The
-// statement has changed nothing.
+// ErrFenced is in the error of a change that the triggers of a move refuse. The statement has changed nothing.
 var ErrFenced = errors.New("a trigger refuses the change")
 
 // ErrLost is in the error of a statement whose connection ended or could not be made. A

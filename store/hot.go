@@ -175,6 +175,7 @@ type Claim struct {
 	Queues    []Queue
 	Picks     []Pick
 	Leases    map[string]int // by type, in seconds: for claimants that name no lease
+	Mixed     []string       // types of which older versions may have other leases
 	Bounded   bool           // there may be large rows: the sizes are read before any row is taken
 	Admitted  bool           // the Picks are from a queue with limits, which has admitted them: see Admit
 }

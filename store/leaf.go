@@ -72,6 +72,12 @@ func (r leafRef) SetNull() { *r.text = (*r.text)[:0] }
 // Scan implements sql.Scanner.
 func (r leafRef) Scan(v any) error { return scanID(v, r) }
 
+// Where the texts of a leafRow are that decide which value the event stands for.
+const (
+	leafItem = 2
+	leafDiff = 8
+)
+
 // leafRow is a row of the statement "events for leaves".
 type leafRow struct {
 	id, attempt, created int64
@@ -82,6 +88,8 @@ type leafRow struct {
 	// Not of the leaf: see Tally.
 	queue, since int64
 	kind         leafText
+
+	digest leafText // that the verb stored with the event; empty = none
 }
 
 func newLeafRow() *leafRow {
@@ -90,7 +98,7 @@ func newLeafRow() *leafRow {
 	for i := range r.texts {
 		r.dest = append(r.dest, &r.texts[i])
 	}
-	r.dest = append(r.dest, &r.queue, &r.since, &r.kind)
+	r.dest = append(r.dest, &r.queue, &r.since, &r.kind, &r.digest)
 	r.dest[5], r.dest[6] = leafRef{taskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
 	return r
 }
@@ -114,64 +122,15 @@ func (r *leafRow) canonical(b []byte, m pawl.MoveCode) []byte {
 	return leafNumber(b, r.created)
 }
 
-// digests are the SHA-256 of inputs and results, by the numbers of the events that have them.
-type digests map[int64][sha256.Size]byte
-
-// append appends the digests of the input and of the result that an event has. It has one of
-// them at most.
-func (d digests) append(b []byte, id int64, m pawl.MoveCode) []byte {
-	sum, there := d[id]
-	if !there {
-		return append(b, make([]byte, 8)...)
-	}
-	text := leafText(sum[:])
-	if valueOf(m) == "result" {
-		return leafField(leafField(b, ""), text)
-	}
-	return leafField(leafField(b, text), "")
-}
-
-// leafDigests hashes the inputs and results of the events of a span.
-func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
-	rows, err := tx.Query(ctx, leafSQL["values for leaves"], s.Low, s.High)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out digests
-	var id int64
-	var value, replaced leafText // JSON: never empty
-	dest := []any{&id, &value, &replaced}
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
-		sum, given := [sha256.Size]byte{}, len(value) > 0
-		if len(replaced) > 0 {
-			sum, _, given = replacement(string(replaced))
-		} else if given {
-			sum = sha256.Sum256(value)
-		}
-		if !given {
-			continue
-		}
-		if out == nil {
-			out = digests{}
-		}
-		out[id] = sum
-	}
-	return out, rows.Err()
-}
-
 // digestIn reads a digest in hexadecimal.
-func digestIn(text string) (sum [sha256.Size]byte, ok bool) {
+func digestIn(text string) (sum Digest, ok bool) {
 	b, err := hex.DecodeString(text)
-	return [sha256.Size]byte(append(b, make([]byte, sha256.Size)...)[:sha256.Size]), err == nil && len(b) == sha256.Size
+	return Digest(append(b, make([]byte, sha256.Size)...)[:sha256.Size]), err == nil && len(b) == sha256.Size
 }
 
 // replacement reads the digests of an event `updated` of a task whose payload was replaced: what it
 // was and what it became. ok is false for other diffs.
-func replacement(diff string) (from, to [sha256.Size]byte, ok bool) {
+func replacement(diff string) (from, to Digest, ok bool) {
 	var d struct {
 		Payload struct{ From, To string } `json:"payload"`
 	}
@@ -189,7 +148,7 @@ const maxReplaced = 100
 // olderLeaves returns the leaves that older programs gave to events: those that logged the creation
 // of a task after its payload had been replaced took the digest of the payload that they found.
 func olderLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64][]tlog.Hash, error) {
-	later, most := map[int64][][sha256.Size]byte{}, 0
+	later, most := map[int64][]Digest{}, 0
 	for _, s := range spansOf(ids) {
 		err := eachRow(ctx, tx, leafSQL["replacements after"], []any{s.Low, s.High}, func(rows Rows) error {
 			var id int64
@@ -257,13 +216,10 @@ func Leaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error
 }
 
 // bareLeaves is Leaves without the digests of inputs and results. The leaf of an event whose
-// value was gone when it was logged has none.
+// value was gone when it was logged, and that had no stored digest, has none.
 func bareLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
 	return leavesWith(ctx, tx, ids, func(context.Context, Tx, Span) (digests, error) { return nil, nil })
 }
-
-// digestsFunc returns the digests of the events of a span.
-type digestsFunc func(ctx context.Context, tx Tx, s Span) (digests, error)
 
 func leavesWith(ctx context.Context, tx Tx, ids []int64, digest digestsFunc) (map[int64]tlog.Hash, error) {
 	leaves, there, err := leavesOf(ctx, tx, ids, digest, nil)
@@ -322,8 +278,8 @@ const leafPrefix = 0
 // eachLeaf passes the events in a span to fn, in order: what is hashed, leafPrefix and the
 // canonical form.
 func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(r *leafRow, m pawl.MoveCode, leaf []byte)) error {
-	values, err := digest(ctx, tx, s)
-	if err != nil {
+	v := &leafValues{stored: digest == nil}
+	if err := v.read(ctx, tx, s, digest); err != nil {
 		return err
 	}
 	provenances, err := leafProvenances(ctx, tx, s)
@@ -331,26 +287,44 @@ func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(r 
 		return err
 	}
 	newer := map[int]pawl.MoveCode{} // codes that only a newer program knows
+	move := func(code int) (m pawl.MoveCode, known bool) {
+		if m, known = moveOf(code); !known {
+			m, known = newer[code]
+		}
+		return m, known
+	}
 	var b []byte
 	for {
-		r, err := readLeaves(ctx, tx, s, newer, func(r *leafRow, m pawl.MoveCode) {
-			b = values.append(r.canonical(append(b[:0], leafPrefix), m), r.id, m)
-			b = append(b, provenances[r.id]...)
-			fn(r, m, b)
+		r, err := readLeaves(ctx, tx, s, func(r *leafRow) bool {
+			m, known := move(r.move)
+			if !known {
+				return false
+			}
+			sum, known := v.of(r, m)
+			if known {
+				b = appendDigest(r.canonical(append(b[:0], leafPrefix), m), sum, m)
+				b = append(b, provenances[r.id]...)
+				fn(r, m, b)
+			}
+			return known
 		})
 		if err != nil || r == nil {
 			return err
 		}
-		if newer[r.move], err = moveFrom(ctx, tx, r.move); err != nil {
+		s.Low = r.id
+		if _, known := move(r.move); known {
+			err = v.read(ctx, tx, s, leafDigests)
+		} else {
+			newer[r.move], err = moveFrom(ctx, tx, r.move)
+		}
+		if err != nil {
 			return err
 		}
-		s.Low = r.id
 	}
 }
 
-// readLeaves passes the events of a span to fn. It stops at an event whose code is neither
-// known nor in newer, and returns it.
-func readLeaves(ctx context.Context, tx Tx, s Span, newer map[int]pawl.MoveCode, fn func(r *leafRow, m pawl.MoveCode)) (*leafRow, error) {
+// readLeaves passes the events of a span to fn. It returns the event at which fn returns false.
+func readLeaves(ctx context.Context, tx Tx, s Span, fn func(r *leafRow) bool) (*leafRow, error) {
 	rows, err := tx.Query(ctx, leafSQL["events for leaves"], s.Low, s.High)
 	if err != nil {
 		return nil, err
@@ -361,13 +335,9 @@ func readLeaves(ctx context.Context, tx Tx, s Span, newer map[int]pawl.MoveCode,
 		if err := rows.Scan(r.dest...); err != nil {
 			return nil, err
 		}
-		m, known := moveOf(r.move)
-		if !known {
-			if m, known = newer[r.move]; !known {
-				return r, nil
-			}
+		if !fn(r) {
+			return r, nil
 		}
-		fn(r, m)
 	}
 	return nil, rows.Err()
 }

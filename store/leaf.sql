@@ -5,7 +5,7 @@
 -- name: events for leaves
 SELECT e.id, COALESCE(e.attempt, 0), e.created_at, e.move, e.namespace, e.task_id, e.item_id,
   a.kind, NULLIF(a.name, ''), e.key_id, e.message, e.data, e.diff, e.trace_parent,
-  COALESCE(e.queue_id, 0), COALESCE(e.since, 0), CASE WHEN e.queue_id IS NULL THEN COALESCE((SELECT w.type FROM pawl.all_items w WHERE w.id = e.item_id), (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)) END
+  COALESCE(e.queue_id, 0), COALESCE(e.since, 0), CASE WHEN e.queue_id IS NULL THEN COALESCE((SELECT w.type FROM pawl.all_items w WHERE w.id = e.item_id), (SELECT t.type FROM pawl.tasks t WHERE t.id = e.task_id)) END, e.digest
 FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor
 WHERE e.id >= $1 AND e.id <= $2
@@ -18,7 +18,7 @@ FROM pawl.provenances p
 WHERE p.event_id >= $1 AND p.event_id <= $2
 ORDER BY p.event_id, p.id
 
--- The inputs and results that leaves have digests of: the payload of a task of many, the
+-- The inputs and results that leaves have digests of, for checks and for events that have no stored digest: the payload of a task of many, the
 -- input of an item, the result of an item that completed, and that of a task that was applied.
 -- None of them changes from its event on, except for the payload of a task of one that is
 -- replaced: the event `updated` then says which digest it had and stands for the new one. The third

@@ -210,9 +210,10 @@ func OpenMessageOf(ctx context.Context, tx Tx, itemID string) (string, error) {
 	return id, err
 }
 
-// MessagesOfItem lists the messages that an item has written in chunks, oldest first.
-func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string, p pawl.Page) (pawl.List[pawl.MessageRef], error) {
-	rows, err := tx.Query(ctx, messageSQL["said by item"], TaskID(taskID), ItemID(itemID), p.Cursor, p.Limit+1)
+// MessagesOfItem lists the messages that an item has written in chunks since it was last sent back for rework, which
+// has happened a number of times, oldest first.
+func MessagesOfItem(ctx context.Context, tx Tx, taskID, itemID string, rework int, p pawl.Page) (pawl.List[pawl.MessageRef], error) {
+	rows, err := tx.Query(ctx, messageSQL["said by item"], TaskID(taskID), ItemID(itemID), p.Cursor, p.Limit+1, rework)
 	if err != nil {
 		return pawl.List[pawl.MessageRef]{}, err
 	}

@@ -173,11 +173,12 @@ func (s *FeedState) expects(id int64) bool {
 	return id > s.Top || slices.ContainsFunc(s.Gaps, func(g Span) bool { return g.Low <= id && id <= g.High })
 }
 
-// hashed returns the leaves of the events and records of a page. Events that were removed
+// hashed returns the leaves of the events and records of a page, with the digests that are stored
+// with the events. Events that were removed
 // since their numbers were read are left out: no position and no leaf is theirs. It overwrites
 // ids.
 func hashed(ctx context.Context, tx Tx, ids []int64, counted *Tally) (there []int64, leaves []tlog.Hash, err error) {
-	out, found, err := leavesOf(ctx, tx, ids, leafDigests, counted)
+	out, found, err := leavesOf(ctx, tx, ids, nil, counted)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,9 +11,6 @@ import (
 
 var signalSQL = Texts(sqlFiles, "signal.sql")
 
-// wakeBatch is how many items that wait for a signal are read at once.
-const wakeBatch = 1000
-
 // Signal names a signal.
 type Signal struct{ Namespace, Name, Key string }
 
@@ -45,9 +42,10 @@ type Sent struct {
 	At     int64
 	Before bool // the signal had been sent before
 	Woken  []DueItem
+	Left   int // items that wait for it and are queued later, by WakeRest
 }
 
-// SendSignal stores the payload and queues every item that waits for the signal.
+// SendSignal stores the payload and queues items that wait for the signal, up to wakeBatch.
 func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) (Sent, error) {
 	last, err := s.lock(ctx, tx)
 	if err != nil {
@@ -61,18 +59,15 @@ func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) 
 	if _, err := tx.Exec(ctx, signalSQL["send signal"], s.Namespace, s.Name, s.Key, payload, out.At); err != nil {
 		return Sent{}, err
 	}
-	told := map[signalledTask]bool{}
-	for {
-		ids, err := ItemIDs(ctx, tx, signalSQL["waiting for signal"], s.Namespace, s.Name, s.Key, wakeBatch)
-		if err != nil || len(ids) == 0 {
-			return out, err
-		}
-		woken, err := wake(ctx, tx, out.At, ids, told, &by)
-		if err != nil {
-			return out, err
-		}
-		out.Woken = append(out.Woken, woken...)
+	ids, err := ItemIDs(ctx, tx, signalSQL["waiting for signal"], s.Namespace, s.Name, s.Key, wakeBatch)
+	if err != nil || len(ids) == 0 {
+		return out, err
 	}
+	out.Woken, err = wake(ctx, tx, out.At, ids, map[signalledTask]bool{}, &by)
+	if err == nil && len(ids) == wakeBatch {
+		out.Left, err = s.leave(ctx, tx, by)
+	}
+	return out, err
 }
 
 // Await is the hot verb Leave for suspends when some of them wait for a signal. An item
@@ -177,15 +172,11 @@ func wake(ctx context.Context, tx Tx, now int64, ids []string, told map[signalle
 		out[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
 		if t := (signalledTask{h.TaskID, h.Signal, h.SignalKey}); !told[t] {
 			told[t] = true
-			data := signalData{Signal: string(h.Signal)}
-			if h.SignalKey != "" {
-				data.Key = (*string)(&h.SignalKey)
-			}
-			text, err := json.Marshal(data)
+			text, err := s.data()
 			if err != nil {
 				return nil, err
 			}
-			events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, Event: "signalled", Data: Text(text)}.by(by, h))
+			events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, Event: "signalled", Data: text}.by(by, h))
 		}
 		events = append(events, Event{Namespace: h.Namespace, TaskID: h.TaskID, ItemID: Text(h.ItemID), Solo: h.Solo, Attempt: h.Attempt,
 			Event: "ready", From: "waiting", To: "queued", Data: took[s]}.by(by, h))
@@ -205,9 +196,17 @@ func (e Event) by(actor *Actor, h *StateRow) Event {
 	return e
 }
 
-type signalData struct {
-	Signal string  `json:"signal"`
-	Key    *string `json:"key"`
+// data returns the data of the event signalled.
+func (s Signal) data() (Text, error) {
+	d := struct {
+		Signal string  `json:"signal"`
+		Key    *string `json:"key"`
+	}{Signal: s.Name}
+	if s.Key != "" {
+		d.Key = &s.Key
+	}
+	text, err := json.Marshal(d)
+	return Text(text), err
 }
 
 // ReadSignal reads a signal. It returns false when the signal has not been sent.

@@ -14,7 +14,7 @@ ON CONFLICT (namespace, name, key) DO NOTHING
 
 -- name: send signal
 UPDATE pawl.signals
-SET payload = $4, sent_at = $5
+SET payload = $4, sent_at = $5, waking = NULL
 WHERE namespace = $1 AND name = $2 AND key = $3
 
 -- name: read signal
@@ -37,6 +37,51 @@ WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queue
 ORDER BY g.item_id
 LIMIT $4
 @lock
+
+-- name: count waiting
+SELECT COUNT(*), COALESCE(MAX(g.since), 0)
+FROM pawl.waiting g
+WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1)
+
+-- name: note waking
+UPDATE pawl.signals
+SET waking = $4
+WHERE namespace = $1 AND name = $2 AND key = $3
+
+-- name: next to wake
+SELECT s.namespace, s.name, s.key
+FROM pawl.signals s
+WHERE s.waking IS NOT NULL AND (s.namespace, s.name, s.key) > ($1, $2, $3)
+ORDER BY s.namespace, s.name, s.key
+LIMIT 1
+
+-- name: waking
+SELECT s.waking
+FROM pawl.signals s
+WHERE s.namespace = $1 AND s.name = $2 AND s.key = $3 AND s.waking IS NOT NULL
+
+-- An item that began to wait later has another wait.
+-- name: left to wake
+SELECT g.item_id
+FROM pawl.waiting g
+WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1) AND g.since <= $4
+ORDER BY g.item_id
+LIMIT $5
+@skip
+
+-- name: nothing to wake
+UPDATE pawl.signals
+SET waking = NULL
+WHERE namespace = $1 AND name = $2 AND key = $3 AND NOT EXISTS (
+  SELECT 1 FROM pawl.waiting g
+  WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1) AND g.since <= $4)
+
+-- name: told tasks
+SELECT DISTINCT e.task_id
+FROM pawl.waiting g
+JOIN pawl.task_events e ON e.task_id = g.task_id
+JOIN pawl.moves m ON m.code = e.move
+WHERE g.item_id IN @ids($1) AND m.event = 'signalled' AND e.data = $2 AND e.created_at >= $3
 
 -- name: signalled before
 SELECT g.item_id

@@ -37,11 +37,11 @@ func RemoveOldSignals(ctx context.Context, tx Tx, before int64, ofBudgets bool, 
 	return removed, nil
 }
 
-// SignalsAfter reads up to limit signals after a given one, in order, and returns those of them that were never sent,
+// Unsent reads up to limit signals after this one, in order, and returns those of them that were never sent,
 // are older than a time, and that no item waits for.
-func SignalsAfter(ctx context.Context, tx Tx, after Signal, before int64, limit int) (unsent []Signal, last Signal, n int, err error) {
-	last = after
-	err = eachRow(ctx, tx, signalSQL["signals after"], []any{after.Namespace, after.Name, after.Key, before, limit}, func(rows Rows) error {
+func (s Signal) Unsent(ctx context.Context, tx Tx, before int64, limit int) (unsent []Signal, last Signal, n int, err error) {
+	last = s
+	err = eachRow(ctx, tx, signalSQL["signals after"], []any{s.Namespace, s.Name, s.Key, before, limit}, func(rows Rows) error {
 		var over int
 		err := rows.Scan(&last.Namespace, &last.Name, &last.Key, &over)
 		if n++; over == 1 {

@@ -285,6 +285,7 @@ type Event struct {
 	queue, since               int64  // of an event of a lease: the number of its queue, and when it was claimed; 0 = not known
 	request                    int64  // a digest of the call that ended the lease; 0 = none
 	Message, Data, Diff        Text
+	digest                     Digest
 }
 
 // unknownSolo is the Solo of an event whose caller has not read the item's row.
@@ -338,7 +339,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 			return err
 		}
 		rows[i] = []any{e.Namespace, TaskID(e.TaskID), ItemID(e.ItemID), attempt, move, e.worker, e.Actor.Type, Text(e.Actor.ID),
-			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now, orNull(e.queue), orNull(e.since), orNull(e.request)}
+			e.Message, e.Data, e.Diff, Text(e.Actor.Key), now, orNull(e.queue), orNull(e.since), orNull(e.request), e.digest}
 	}
 	return tx.ExecEach(ctx, stateTableSQL["record"], rows)
 }

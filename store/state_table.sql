@@ -115,8 +115,8 @@ FROM pawl.item_rows i
 WHERE i.id @among_ids($1) AND i.state IN @list($2)
 
 -- name: record
-INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, message, data, diff, key_id, created_at, queue_id, since, request)
-VALUES ($1, $2, $3, $4, $5, COALESCE($6, @actor($7, $8)), $9, $10, $11, $12, $13, $14, $15, $16)
+INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, message, data, diff, key_id, created_at, queue_id, since, request, digest)
+VALUES ($1, $2, $3, $4, $5, COALESCE($6, @actor($7, $8)), $9, $10, $11, $12, $13, $14, $15, $16, $17)
 
 -- name: solo of item
 SELECT CASE WHEN w.kind = 'work' THEN t.solo ELSE 2 END

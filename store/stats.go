@@ -322,7 +322,26 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 		return nil, err
 	}
 	effects, err := effectGauges(ctx, tx)
-	return append(append(workers, effects...), lag, silent), err
+	if err != nil {
+		return nil, err
+	}
+	queued, err := queuedGauges(ctx, tx, now)
+	return append(slices.Concat(workers, queued, effects), lag, silent), err
+}
+
+// queuedGauges say how long the items of each queue are queued. That of the oldest item may have waited for something else.
+func queuedGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err error) {
+	err = eachRow(ctx, tx, totalsSQL["queued since"], nil, func(rows Rows) error {
+		var namespace, typ string
+		var since *int64
+		if err := rows.Scan(&namespace, &typ, &since); err != nil || since == nil {
+			return err
+		}
+		out = append(out, pawl.Gauge{Name: "pawl_oldest_queued_seconds", Help: "Since the item that is queued longest is queued.",
+			Labels: []string{"namespace", namespace, "type", typ}, Value: float64(max(0, now-*since)) / 1e6})
+		return nil
+	})
+	return out, err
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {

@@ -178,6 +178,8 @@ type Dialect struct {
 	Shrink func(ctx context.Context, tx Tx) (more bool, err error)
 	// Compact gives all of that space back and returns the freed bytes. Writes may wait meanwhile.
 	Compact func(ctx context.Context) (freed int64, err error)
+	// Lent says that the program has lent its pool: its own transactions have connections that Pawl's wait for.
+	Lent bool
 	// Pools returns the state of each pool of connections.
 	Pools func() []pawl.Pool
 	// Place reads where the database is. With renew, and where the place has a file beside the database, that

@@ -69,6 +69,8 @@ type Cursor struct {
 	Position int64    `json:"-"`
 	Again    []string `json:"again,omitempty"`
 	Unseen   []Unseen `json:"unseen,omitempty"`
+
+	Settings map[string]json.RawMessage `json:"settings,omitempty"` // of retention, in a row of their own
 }
 
 // Unseen are numbers below the position of a cursor of which no event was visible when the cursor

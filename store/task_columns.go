@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -62,6 +63,18 @@ func (t *NewTask) Columns() []Column {
 		{"max_attempts", &t.only.MaxAttempts}, {"run_at", &t.only.RunAt}, {"item_type", &t.only.Type}, {"item_priority", &t.only.Priority},
 		{"input", &t.only.Input},
 	}
+}
+
+// Alike are the columns that tasks of one item have in common if they differ in their ids and inputs alone.
+func (t *NewTask) Alike() []Column {
+	return slices.DeleteFunc(t.Columns(), func(c Column) bool { return c.Name == "id" || c.Name == "input" })
+}
+
+// IsAlike says whether the columns of Alike have the same values in both rows. It may miss that they do.
+func (t *NewTask) IsAlike(o *NewTask) bool {
+	a := *o
+	a.ID, a.only.Input, a.Data = t.ID, t.only.Input, t.Data
+	return a == *t
 }
 
 // JoinOnlyItems gives each task of one item the columns of that item: both are one row. The

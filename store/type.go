@@ -132,11 +132,14 @@ func StampOfTypes(ctx context.Context, tx Tx) (RegistryStamp, error) {
 type TypeName struct{ Namespace, Name string }
 
 // Registered are the newest versions of types: of those that are live, and of those that are removed.
-type Registered struct{ Live, Removed map[TypeName]int }
+type Registered struct {
+	Live, Removed map[TypeName]int
+	Leases        map[TypeName]bool // their versions may have different leases
+}
 
 // Registry reads the newest version of each type of all namespaces.
 func Registry(ctx context.Context, tx Tx) (Registered, error) {
-	out := Registered{map[TypeName]int{}, map[TypeName]int{}}
+	out := Registered{map[TypeName]int{}, map[TypeName]int{}, map[TypeName]bool{}}
 	rows, err := tx.Query(ctx, typeSQL["registry"])
 	if err != nil {
 		return out, err
@@ -145,9 +148,12 @@ func Registry(ctx context.Context, tx Tx) (Registered, error) {
 	for rows.Next() {
 		var n TypeName
 		var version int
-		var live int
-		if err := rows.Scan(&n.Namespace, &n.Name, &version, &live); err != nil {
+		var live, leases int
+		if err := rows.Scan(&n.Namespace, &n.Name, &version, &live, &leases); err != nil {
 			return out, err
+		}
+		if leases == 1 {
+			out.Leases[n] = true
 		}
 		if live == 1 {
 			out.Live[n] = version
@@ -203,6 +209,23 @@ func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]Type
 		out[id] = v
 	}
 	return out, rows.Err()
+}
+
+// Fit gives claimed items of this transaction another lease than that of their queue.
+func (c *Claim) Fit(ctx context.Context, tx Tx, rows []*Claimed, seconds int) error {
+	ids, of := make([]string, len(rows)), map[string]*Claimed{}
+	for i, r := range rows {
+		ids[i], of[r.ItemID] = r.ItemID, r
+	}
+	return eachRow(ctx, tx, typeSQL["fit leases"], []any{ItemList(ids), seconds, 1_000_000}, func(rows Rows) error {
+		var id string
+		var expires int64
+		err := rows.Scan((*ItemID)(&id), &expires)
+		if err == nil {
+			of[id].LeaseSeconds, of[id].LeaseExpiresAt = seconds, expires
+		}
+		return err
+	})
 }
 
 // TaskTypeFields is what a type sets on a task in addition to a plain create.

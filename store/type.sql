@@ -27,8 +27,10 @@ FROM pawl.types t
 SELECT COUNT(*), COALESCE(MAX(t.created_at), 0), COUNT(t.removed_at), COALESCE(MAX(t.removed_at), 0)
 FROM pawl.types t
 
+-- The last column: there are several versions, of which one may name a lease.
 -- name: registry
-SELECT t.namespace, t.name, MAX(t.version), MAX(CASE WHEN t.removed_at IS NULL THEN 1 ELSE 0 END)
+SELECT t.namespace, t.name, MAX(t.version), MAX(CASE WHEN t.removed_at IS NULL THEN 1 ELSE 0 END),
+  CASE WHEN COUNT(*) > 1 THEN MAX(CASE WHEN t.definition LIKE '%"lease_seconds":%' THEN 1 ELSE 0 END) ELSE 0 END
 FROM pawl.types t
 GROUP BY t.namespace, t.name
 
@@ -95,6 +97,12 @@ LIMIT $3
 -- name: definitions
 SELECT namespace, name, version, definition
 FROM pawl.types
+
+-- name: fit leases
+UPDATE pawl.leases
+SET lease_seconds = $2, lease_expires_at = acquired_at + CAST(CASE WHEN start_to_close < $2 THEN start_to_close ELSE $2 END AS bigint) * $3
+WHERE item_id IN @ids($1)
+RETURNING item_id, lease_expires_at
 
 -- name: types of tasks
 SELECT id, namespace, type, type_version

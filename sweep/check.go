@@ -142,13 +142,18 @@ func checkProofs(r *store.ArchiveReader, signed store.SignedRoot, taskID string,
 
 // checkRetention searches for tasks that the cursors of retention have passed.
 func (s *Sweeper) checkRetention(ctx context.Context, report func(taskID, found string)) error {
-	own, err := (&pass{Sweeper: s}).retentions(ctx)
+	p := s.pass(nil)
+	p.preview = &preview{}
+	own, err := p.retentions(ctx)
+	if err == nil {
+		err = p.settle(ctx)
+	}
 	if err != nil {
 		return err
 	}
 	type tried struct{ cursor, taskID string }
 	cursors, again, furthest := map[string]store.Cursor{}, map[tried]bool{}, int64(0)
-	spans := s.retentionSpans(own)
+	spans := retentionSpans(p.Options, own)
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		for _, x := range spans {
 			lists, err := store.ListsOf(ctx, tx, x.cursor, math.MaxInt32)

@@ -42,8 +42,13 @@ func (p *pass) cursor(ctx context.Context, tx store.Tx, name string) (store.Curs
 // Preview counts what a pass would archive and remove now, in all namespaces. It changes
 // nothing.
 func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
-	p := &pass{Sweeper: s, preview: &preview{map[string]store.Cursor{}, map[string]bool{}}}
-	if err := p.retain(ctx); err != nil {
+	p := s.pass(nil)
+	p.preview = &preview{map[string]store.Cursor{}, map[string]bool{}}
+	err := p.settle(ctx)
+	if err == nil {
+		err = p.retain(ctx)
+	}
+	if err != nil {
 		return pawl.Prunable{}, err
 	}
 	if p.stats.Errors > 0 {
@@ -55,19 +60,19 @@ func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 		TaskIDs: append([]string{}, ids[:min(len(ids), pawl.MaxPage)]...),
 		More:    p.preview.full(),
 	}
-	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
 		old := int64(0) // no age: keys are kept
-		if s.Options.RetainKeys > 0 {
-			old = ago(now, s.Options.RetainKeys)
+		if p.Options.RetainKeys > 0 {
+			old = ago(now, p.Options.RetainKeys)
 		}
-		if out.Keys, err = store.CountOldKeys(ctx, tx, now, old); err != nil || s.Options.RetainSignals <= 0 {
+		if out.Keys, err = store.CountOldKeys(ctx, tx, now, old); err != nil || p.Options.RetainSignals <= 0 {
 			return err
 		}
-		before := ago(now, s.Options.RetainSignals)
+		before := ago(now, p.Options.RetainSignals)
 		out.Signals, err = store.CountOldSignals(ctx, tx, before, max(before, ago(now, pawl.RetainBudgetSignals)))
 		return err
 	})

@@ -33,7 +33,10 @@ func (p *pass) retain(ctx context.Context) error {
 	if err != nil {
 		return p.logError(ctx, "retention", err)
 	}
-	for _, s := range p.retentionSpans(own) {
+	if !p.archives(ctx) {
+		return nil
+	}
+	for _, s := range retentionSpans(p.Options, own) {
 		if s.age <= 0 {
 			continue // for ever
 		}
@@ -45,12 +48,12 @@ func (p *pass) retain(ctx context.Context) error {
 }
 
 // retentionSpans returns all retentions: those of the options, and those of types.
-func (s *Sweeper) retentionSpans(own retentions) (all []retentionSpan) {
+func retentionSpans(o pawl.SweepOptions, own retentions) (all []retentionSpan) {
 	for _, k := range []retentionRule{
-		{retainCursor, ended, s.Options.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
-		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, s.Options.RetainFailed,
+		{retainCursor, ended, o.RetainTasks, func(r pawl.Retention) int { return r.TaskSeconds }},
+		{retainCursor + ".failed", []string{string(pawl.TaskFailed)}, o.RetainFailed,
 			func(r pawl.Retention) int { return r.FailedSeconds }},
-		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, s.Options.RetainDead,
+		{retainCursor + ".dead", []string{string(pawl.TaskDeadLettered)}, o.RetainDead,
 			func(r pawl.Retention) int { return r.DeadSeconds }},
 	} {
 		spans := []retentionSpan{{k, 0}}

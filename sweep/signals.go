@@ -47,7 +47,7 @@ func (p *pass) unsentSignals(ctx context.Context) error {
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err == nil {
-				unsent, last, n, err = store.SignalsAfter(ctx, tx, p.signalsSeen, ago(now, p.Options.RetainSignals), batch)
+				unsent, last, n, err = p.signalsSeen.Unsent(ctx, tx, ago(now, p.Options.RetainSignals), batch)
 			}
 			return err
 		})

@@ -27,8 +27,14 @@ type Sweeper struct {
 	DB      store.DB
 	Options pawl.SweepOptions
 	NewID   func(prefix string) string
-	Server  string // this process's name in the statistics
-	Log     *slog.Logger
+	// Given names the settings of retention in Options that this process was given, and GivenAll says that it was given all:
+	// they are stored for all processes, or with GivenOnce count for this one alone. The others count as far as the database
+	// has none. GivenDir is the directory of archives that was given; "" = the default one, which Options has.
+	Given               []string
+	GivenAll, GivenOnce bool
+	GivenDir            string
+	Server              string // this process's name in the statistics
+	Log                 *slog.Logger
 	// Objects returns the object store of a name: the bytes of uploaded blobs are removed
 	// there.
 	Objects func(place string) (objects.Store, error)
@@ -62,6 +68,8 @@ type Sweeper struct {
 	gatesSeen      int64            // the last key of a queue with limits that was looked at
 	deleted        store.Tombstoned // up to here no deletion was interrupted
 	unsaved        unsaved
+	settingsMu     sync.Mutex // held by Store
+	settingsStored bool
 	encoders       sync.Pool // of *zstd.Encoder
 	frames         sync.Pool // of *zstd.Encoder, for frames of segments
 }
@@ -95,11 +103,16 @@ func (s *Sweeper) newestSigned(ctx context.Context) (out store.SignedRoot, err e
 // pass is one sweep.
 type pass struct {
 	*Sweeper
+	Options pawl.SweepOptions     // in force; before the slow steps those of the process
 	onReady func([]store.DueItem) // nil = not called
 	stats   pawl.SweepStats
 	hurried bool // another pass follows at once if this one has given up items
 
 	preview *preview // nil: a real pass, not a preview
+}
+
+func (s *Sweeper) pass(onReady func([]store.DueItem)) *pass {
+	return &pass{Sweeper: s, Options: s.Options, onReady: onReady}
 }
 
 // further does the steps of the rooms.
@@ -135,7 +148,7 @@ var (
 // checkpoints, statistics and retention. It stores its statistics in the database and
 // returns them.
 func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
-	p, began := &pass{Sweeper: s, onReady: s.OnReady}, clock.Now()
+	p, began := s.pass(s.OnReady), clock.Now()
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		p.stats.StartedAt = time.UnixMicro(now).UTC()
@@ -146,7 +159,9 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 	}
 	if err == nil {
 		s.housekeeping.Lock()
-		err = p.sweep(ctx, slow)
+		if err = p.settle(ctx); err == nil {
+			err = p.sweep(ctx, slow)
+		}
 		s.housekeeping.Unlock()
 	}
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
@@ -162,7 +177,8 @@ func (s *Sweeper) Pass(ctx context.Context) (pawl.SweepStats, error) {
 // key has, queues due items and gives up items that can never run. It stores statistics only if a lease had expired or
 // an error occurred.
 func (s *Sweeper) Quick(ctx context.Context) (pawl.SweepStats, error) {
-	p, began := &pass{Sweeper: s, onReady: s.OnReady, hurried: true}, clock.Now()
+	p, began := s.pass(s.OnReady), clock.Now()
+	p.hurried = true
 	err := p.sweep(ctx, quick)
 	p.stats.ScanDurationMS = clock.Now().Sub(began).Milliseconds()
 	if p.stats.Did() {
@@ -199,7 +215,7 @@ func (s *Sweeper) Next(ctx context.Context) (at int64, ok bool, err error) {
 // has completed since. It returns the items that became claimable.
 func (s *Sweeper) FollowUp(ctx context.Context) ([]store.DueItem, error) {
 	var ready []store.DueItem
-	p := &pass{Sweeper: s, onReady: func(items []store.DueItem) { ready = append(ready, items...) }}
+	p := s.pass(func(items []store.DueItem) { ready = append(ready, items...) })
 	err := p.sweep(ctx, []step{(*pass).due, (*pass).giveUp})
 	s.unsaved.add(p.stats)
 	return ready, err

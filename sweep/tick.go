@@ -36,7 +36,11 @@ func (s *Sweeper) Keep(ctx context.Context) {
 	timer := time.NewTicker(s.Interval())
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		if _, _, err := s.Tick(ctx); err != nil && ctx.Err() == nil {
+		err := s.Store(ctx) // what it was given counts from now on, whichever process makes the passes
+		if err == nil {
+			_, _, err = s.Tick(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "the sweep failed; retrying", "error", err)
 		}
 		select {

@@ -89,6 +89,9 @@ func TestDeploymentsFitTheProgram(t *testing.T) {
 		u["KillSignal"] != "SIGTERM" {
 		t.Errorf("the unit gives %s after %s", u["TimeoutStopSec"], u["KillSignal"])
 	}
+	if u["Restart"] != "always" || u["StartLimitIntervalSec"] != "0" || u["RuntimeDirectory"] != "pawl" {
+		t.Error("the unit gives up while its database is away, or has no directory for a socket")
+	}
 	if u["WorkingDirectory"] != "/etc/"+u["ConfigurationDirectory"] {
 		t.Errorf("the unit runs in %s, its settings are in /etc/%s", u["WorkingDirectory"], u["ConfigurationDirectory"])
 	}

@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cheggaaa/pb/v3"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/terminal"
 )
@@ -54,7 +52,7 @@ type demo struct {
 
 	task     pawl.Task
 	items    []pawl.NewItem
-	bar      *pb.ProgressBar
+	bar      *bar
 	report   Report
 	failures []string // the checks that failed
 }
@@ -144,7 +142,7 @@ func (d *demo) run(ctx context.Context) error {
 func (d *demo) log(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if d.bar != nil {
-		d.bar.Set("said", text)
+		d.bar.set(d.bar.done, text)
 		return
 	}
 	fmt.Fprintln(d.Stderr, text)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cheggaaa/pb/v3"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/childproc"
 	"github.com/pawl-work/pawl/internal/terminal"
@@ -100,14 +98,8 @@ func (d *demo) work(ctx context.Context) error {
 		}
 	}
 	if terminal.IsTerminal(d.Stderr) {
-		d.bar = pb.New(
-			len(d.items),
-		).SetWriter(
-			d.Stderr,
-		).SetTemplateString(
-			`{{counters . }} items {{bar . }} {{percent . }} {{etime . }}  {{string . "said"}}`,
-		).Start()
-		defer func() { d.bar.Finish(); d.bar = nil }()
+		d.bar = newBar(d.Stderr, len(d.items))
+		defer func() { d.bar.end(); d.bar = nil }()
 	}
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
@@ -217,7 +209,7 @@ func (f *supervisor) poll(ctx context.Context) error {
 	}
 	f.ended = t.State.Status() != pawl.StatusPending && t.State.Status() != pawl.StatusInProgress
 	if f.bar != nil {
-		f.bar.SetCurrent(int64(t.Items - t.ItemsOpen))
+		f.bar.set(t.Items-t.ItemsOpen, f.bar.said)
 	}
 	if f.frozen == nil || f.thawed {
 		return nil

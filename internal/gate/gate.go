@@ -128,6 +128,7 @@ func (g *Gate) Before(next http.Handler) http.Handler {
 
 // ServeHTTP implements http.Handler.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = unhurried(w)
 	name, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), Prefix), "/")
 	name, at := unescape(name), placeOf("/"+rest)
 	u := g.upstreams[name]

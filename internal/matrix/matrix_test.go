@@ -133,5 +133,5 @@ var ofNoTask = []string{
 	"api_keys", "archives", "budget_totals", "child_cancels", "feed_pages", "firings", "log_checkpoints", "log_pages",
 	"log_removals", "log_runs", "log_tiles", "paused_namespaces", "places", "queue_minutes", "relay_cursors", "relocation_changes",
 	"relocation_numbers", "relocations", "retention_gate",
-	"schedules", "segments", "sweeps", "task_results", "tombstones", "totals", "workers",
+	"schedules", "segments", "sweeps", "task_results", "tombstones", "totals", "type_hooks", "workers",
 }

@@ -25,8 +25,8 @@ var (
 )
 
 const (
-	maxMessage = 500 // bytes of an answer that a failure has
-	reportTime = 10 * time.Second
+	maxMessage = 500              // bytes of an answer that a failure has
+	reportTime = 10 * time.Second // of a report, once the server stops
 )
 
 // call sends a claimed item, and reports what comes of it. held says that the callee goes on with the item.
@@ -50,8 +50,8 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (held bool
 		p.o.Log.Info("a call was stopped: its item was cancelled, or its attempt has ended", "item_id", lease.ID, "attempt", lease.Attempt)
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
-	defer cancel()
+	ctx, done := reporting(ctx, lease)
+	defer done()
 	if errors.Is(cause, errStopping) {
 		p.report(ctx, lease, "release", func() error {
 			return first(p.o.Service.Release(ctx, []pawl.ReleaseCall{{Fence: lease.Fence()}}))
@@ -60,6 +60,13 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (held bool
 	}
 	l.circuit.note(err == nil && status < 500, begun, clock.Now())
 	return p.settle(ctx, lease, status, body, after, err)
+}
+
+// reporting returns a context that ends when the lease must have run out, or some time after the server has begun to stop.
+func reporting(ctx context.Context, lease pawl.Lease) (_ context.Context, done func()) {
+	out, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(reportTime, time.Duration(lease.LeaseSeconds)*time.Second))
+	watched := context.AfterFunc(ctx, func() { time.AfterFunc(reportTime, cancel) })
+	return out, func() { watched(); cancel() }
 }
 
 // renew keeps the lease, and stops the call when it is of no use any more.

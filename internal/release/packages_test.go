@@ -139,7 +139,8 @@ func TestTheChart(t *testing.T) {
 	}
 	for _, has := range []string{"secretKeyRef:", "startupProbe:", "livenessProbe:", "readinessProbe:", "kind: PodDisruptionBudget",
 		"kind: NetworkPolicy", "kind: ScaledObject", "pawl_items{", "runAsNonRoot: true", "kind: Job", `args: ["key", "bootstrap"]`,
-		"kind: PodMonitor", "svc.cluster.local", "PAWL_SERVE_NOTICE"} {
+		"kind: PodMonitor", "svc.cluster.local", "PAWL_SERVE_NOTICE",
+		"targetLabel: job, replacement: pawl", "helm.sh/hook: pre-install", "before-hook-creation", ".Values.startupSeconds"} {
 		if !strings.Contains(text, has) {
 			t.Errorf("the chart lacks %s", has)
 		}

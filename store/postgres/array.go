@@ -22,6 +22,8 @@ func register(m *pgtype.Map) {
 		one, _ := m.TypeForOID(element)
 		m.RegisterType(&pgtype.Type{Name: "_" + one.Name, OID: oid, Codec: ints{&pgtype.ArrayCodec{ElementType: one}}})
 	}
+	bytea, _ := m.TypeForOID(pgtype.ByteaOID)
+	m.RegisterType(&pgtype.Type{Name: "_bytea", OID: pgtype.ByteaArrayOID, Codec: digests{&pgtype.ArrayCodec{ElementType: bytea}}})
 	id := &pgtype.Type{Name: "uuid", OID: pgtype.UUIDOID, Codec: ids{}}
 	m.RegisterType(id)
 	m.RegisterType(&pgtype.Type{Name: "_uuid", OID: pgtype.UUIDArrayOID, Codec: idArrays{&pgtype.ArrayCodec{ElementType: id}}})
@@ -138,6 +140,34 @@ func (of numbers) Encode(value any, buf []byte) ([]byte, error) {
 		default:
 			buf = binary.BigEndian.AppendUint64(buf, uint64(n))
 		}
+	}
+	return buf, nil
+}
+
+// digests encodes a column of digests in one loop, as texts does.
+type digests struct{ *pgtype.ArrayCodec }
+
+// PlanEncode implements pgtype.Codec.
+func (d digests) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
+	if _, ok := value.([]store.Digest); ok && format == pgtype.BinaryFormatCode {
+		return digestColumn{}
+	}
+	return d.ArrayCodec.PlanEncode(m, oid, format, value)
+}
+
+// digestColumn encodes a column of digests. The zero value is NULL.
+type digestColumn struct{}
+
+// Encode implements pgtype.EncodePlan.
+func (digestColumn) Encode(value any, buf []byte) ([]byte, error) {
+	column := value.([]store.Digest)
+	buf = header(slices.Grow(buf, 20+(4+len(store.Digest{}))*len(column)), 1, pgtype.ByteaOID, len(column))
+	for i := range column {
+		if column[i] == (store.Digest{}) {
+			buf = binary.BigEndian.AppendUint32(buf, null)
+			continue
+		}
+		buf = append(binary.BigEndian.AppendUint32(buf, uint32(len(column[i]))), column[i][:]...)
 	}
 	return buf, nil
 }

@@ -26,6 +26,7 @@ func (d *db) capabilities(t target) store.Dialect {
 		OnCommit: func(func(int)) {},
 		Forget:   d.dictionary.names.Forget,
 		Pools:    d.poolStates,
+		Lent:     d.mode == borrowed,
 		Place:    placeOf(t.config.ConnConfig),
 		Fences:   &fences,
 		Shrink:   func(context.Context, store.Tx) (bool, error) { return false, nil }, // autovacuum does it

@@ -135,7 +135,7 @@ func (d *dictionary) makeBeside(ctx context.Context, tx store.Tx, actors []store
 	defer p.slots.give(p.use)
 	within, cancel := context.WithTimeout(ctx, p.limit/4)
 	defer cancel()
-	c, err := p.conns.Acquire(within)
+	c, err := p.takeFree(within)
 	if err != nil {
 		return false, d.insert(ctx, tx, actors, queues)
 	}

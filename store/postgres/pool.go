@@ -82,6 +82,9 @@ const exhaustedFor = 10 * time.Second
 // promptly is a wait for a connection that does not shorten the time of the statement.
 const promptly = 100 * time.Millisecond
 
+// freeWait is how long a call waits for a connection of the program's pool if those who have them may wait for it.
+const freeWait = 50 * time.Millisecond
+
 // idleTime is how long a connection stays open without use; poolDefaultIdle is the driver's default.
 const idleTime, poolDefaultIdle = time.Minute, 30 * time.Minute
 
@@ -129,16 +132,17 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left
 		u = p.patient
 	}
 	var waited bool
+	take := p.conns.Acquire
 	if !store.IsIfFree(ctx) {
 		waited, err = p.slots.take(within, u)
-	} else if !p.slots.try(u) {
+	} else if take = p.takeFree; !p.slots.try(u) {
 		err = store.ErrNoneFree
 	}
 	if waited {
 		p.waits.Add(1)
 	}
 	if err == nil {
-		if c, err = p.conns.Acquire(within); err == nil && p.mode == borrowed {
+		if c, err = take(within); err == nil && p.mode == borrowed {
 			if err = p.admit(within, c.Conn()); err != nil {
 				c.Release()
 			}
@@ -159,6 +163,21 @@ func (p *pool) acquire(ctx context.Context, patient bool) (c *pgxpool.Conn, left
 		left = max(p.limit-waited, p.limit/4)
 	}
 	return c, left, func() { c.Release(); p.slots.give(u) }, nil
+}
+
+// takeFree takes a connection for a call with a slot that must not wait for other transactions. Those of a program
+// that lends its pool have no slots: a short wait tells that they have all connections.
+func (p *pool) takeFree(ctx context.Context) (*pgxpool.Conn, error) {
+	if p.mode != borrowed {
+		return p.conns.Acquire(ctx)
+	}
+	within, cancel := context.WithTimeoutCause(ctx, freeWait, store.ErrNoneFree)
+	defer cancel()
+	c, err := p.conns.Acquire(within)
+	if err != nil && errors.Is(context.Cause(within), store.ErrNoneFree) {
+		err = store.ErrNoneFree
+	}
+	return c, err
 }
 
 // alone returns a connection whose statements commit by themselves. free gives it back.

@@ -188,6 +188,75 @@ func TestCreatePutsItemsWhereTheyBelong(t *testing.T) {
 	h.want("(planned,,queued,,,api,me,)", itemEvents, more.ID)
 }
 
+// Tasks that differ in their ids, inputs and data alone are inserted with a statement of their own. Its rows are those
+// that each task has beside one of another priority.
+func TestTasksThatAreAlikeHaveTheSameRows(t *testing.T) {
+	h := newDatabase(t)
+	h.advance(0)
+	parent, at, timeout := store.TaskID(wide("tsk_000000")), int64(1<<50), int64(7)
+	draw := func(n, priority int) (store.NewTask, store.NewItem) {
+		task, it := solo(n)
+		it.Input, task.Data, it.Data = `{"same":1}`, `{"type":"a"}`, ""
+		task.Title, task.Metadata, task.Priority, it.Priority, task.TypeVersion = "title", `{"m":1}`, priority, priority, 3
+		task.RequestedByType, task.RequestedByID, task.InputHash = "user", "u", "hash"
+		task.TraceParent, task.Schedule, task.Deadline, it.Deadline = "00-1", "hourly", &at, &at
+		task.StartToClose, task.ScheduleToStart, it.StartToClose, it.ScheduleToStart = &timeout, &timeout, &timeout, &timeout
+		task.ParentID, task.ForkedFrom, task.ForkedAt = &parent, &parent, &at
+		it.Type, it.MaxAttempts, it.Feeds, it.Child, it.Acceptance, it.Gate = "b", 5, true, true, true, &timeout
+		it.Actor = store.Actor{Type: "user", ID: "u", Key: "key"}
+		task.Actor = it.Actor
+		return task, it
+	}
+	one, first := draw(1, 4)
+	two, second := draw(2, 4)
+	h.create([]store.NewTask{one, two}, []store.NewItem{first, second})
+	three, third := draw(3, 4)
+	four, fourth := draw(4, 5)
+	h.create([]store.NewTask{three, four}, []store.NewItem{third, fourth})
+	for query, rows := range map[string]string{
+		"SELECT count(DISTINCT to_jsonb(t) - '{id,created_at}'::text[]) FROM tasks t WHERE priority = 4":                            "(1)",
+		"SELECT count(*) FROM tasks t WHERE priority = 4":                                                                           "(3)",
+		"SELECT count(DISTINCT to_jsonb(r) - '{item_id,task_id,since}'::text[] || jsonb_build_object('s', since > 0)) FROM ready r": "(2)",
+		"SELECT count(DISTINCT to_jsonb(e) - '{id,item_id,task_id,created_at}'::text[]) FROM task_events e":                         "(1)",
+		"SELECT count(*) FROM task_events e WHERE item_id = task_id AND digest = sha256('{\"same\":1}')":                            "(4)",
+		"SELECT count(DISTINCT created_at) FROM tasks WHERE priority = 4":                                                           "(2)",
+	} {
+		h.want(rows, query)
+	}
+}
+
+// A task that differs from others of its call keeps its own values.
+func TestTasksThatDifferKeepTheirValues(t *testing.T) {
+	h := newDatabase(t)
+	h.advance(0)
+	seven := int64(7)
+	for n, differ := range []func(t *store.NewTask, i *store.NewItem){
+		func(t *store.NewTask, _ *store.NewItem) { t.Title = "other" },
+		func(t *store.NewTask, _ *store.NewItem) { t.Metadata = `{"m":1}` },
+		func(t *store.NewTask, _ *store.NewItem) { t.TypeVersion = 2 },
+		func(t *store.NewTask, _ *store.NewItem) { t.Deadline = &seven },
+		func(_ *store.NewTask, i *store.NewItem) { i.Priority = 1 },
+		func(_ *store.NewTask, i *store.NewItem) { i.Type = "b" },
+		func(_ *store.NewTask, i *store.NewItem) { i.MaxAttempts = 9 },
+		func(_ *store.NewTask, i *store.NewItem) { i.Feeds = true },
+		func(_ *store.NewTask, i *store.NewItem) { i.ScheduleToStart = &seven },
+		func(_ *store.NewTask, i *store.NewItem) { i.Gate = &seven },
+		func(_ *store.NewTask, i *store.NewItem) { i.Actor.ID = "other" },
+		func(_ *store.NewTask, i *store.NewItem) { i.Actor.Key = "other" },
+		func(_ *store.NewTask, i *store.NewItem) { i.Data = `{"other":1}` },
+		func(_ *store.NewTask, i *store.NewItem) { i.Input = "other" },
+	} {
+		one, first := solo(2*n + 1)
+		two, second := solo(2*n + 2)
+		first.Input, second.Input = "1", "1"
+		differ(&two, &second)
+		h.create([]store.NewTask{one, two}, []store.NewItem{first, second})
+		h.want("(2)", "SELECT count(DISTINCT to_jsonb(t) - '{id,created_at}'::text[] || (to_jsonb(r) - '{item_id,task_id}'::text[]) || "+
+			"(to_jsonb(e) - '{id,item_id,task_id,created_at}'::text[])) FROM tasks t JOIN ready r ON r.item_id = t.id "+
+			"JOIN task_events e ON e.item_id = t.id WHERE t.id IN ($1, $2)", one.ID, two.ID)
+	}
+}
+
 func TestClaimOrder(t *testing.T) {
 	h := newDatabase(t)
 	for n := 1; n <= 6; n++ {

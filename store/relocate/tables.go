@@ -107,6 +107,7 @@ var tables = []table{
 	{name: "sweeps", do: seeded, numbered: true},
 	{name: "paused_namespaces", of: "namespace"},
 	{name: "types", of: "namespace"},
+	{name: "type_hooks", do: seeded},
 	{name: "queue_limits", of: "namespace", maps: byQueue},
 	{name: "gates", of: "namespace", numbered: true, maps: map[string]string{"id": "gates", "queue_id": "queues"}},
 	{name: "budgets", of: "namespace"},

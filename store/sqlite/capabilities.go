@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/sqlite/hot"
@@ -10,7 +9,7 @@ import (
 
 // capabilities describes what SQLite can do: one writer at a time, which groups its calls;
 // reads without a round trip; PRAGMA data_version instead of notices.
-func (d *db) capabilities(now func() time.Time) *store.Dialect {
+func (d *db) capabilities() *store.Dialect {
 	return &store.Dialect{
 		Name: "sqlite", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: d.rewrite, Migrator: d.migrator(),
 		GroupCommits: true, ChecksFile: true, DataVersion: true,
@@ -28,7 +27,7 @@ func (d *db) capabilities(now func() time.Time) *store.Dialect {
 		Shrink:   d.shrink,
 		Compact:  d.compact,
 		Snapshot: func(context.Context, store.Tx) (bool, error) { return false, nil }, // only one transaction writes
-		Wrap:     func(tx any) store.Tx { return d.wrapAny(tx, now) },
+		Wrap:     d.wrapAny,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -82,7 +83,7 @@ func classify(err error) error {
 	if code != 0 && !broken(err) {
 		err = store.Undone{Err: err}
 	}
-	if code == lib.SQLITE_CONSTRAINT_TRIGGER {
+	if code == lib.SQLITE_CONSTRAINT_TRIGGER && strings.Contains(err.Error(), beingMoved) {
 		err = fmt.Errorf("%w: %w", store.ErrFenced, err)
 	}
 	if down {

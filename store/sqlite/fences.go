@@ -82,8 +82,10 @@ func columns(ctx context.Context, tx store.Tx, table string) (out []store.TableC
 // present is the time in a trigger.
 const present = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
 
-// watchTable makes triggers. The code of their refusal is the one of all triggers: what is refused looks
-// into the table relocations.
+// beingMoved ends what a trigger of watchTable says. SQLite has one code for the refusals of all triggers.
+const beingMoved = "is being moved"
+
+// watchTable makes triggers. What they refuse looks into the table relocations.
 func watchTable(table string, columns []store.TableColumn, refuse, noted string) (out []string) {
 	for _, op := range []string{"insert", "update", "delete"} {
 		var body strings.Builder
@@ -100,7 +102,7 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 				key = append(key, v)
 			}
 			of := strings.NewReplacer("$row", row, "@clock", present).Replace
-			fmt.Fprintf(&body, "SELECT RAISE(ABORT, 'pawl: %s is being moved') WHERE %s;\n", table, of(refuse))
+			fmt.Fprintf(&body, "SELECT RAISE(ABORT, 'pawl: %s %s') WHERE %s;\n", table, beingMoved, of(refuse))
 			fmt.Fprintf(&body, "INSERT INTO pawl.relocation_changes (named, key) SELECT '%s', json_array(%s) WHERE %s;\n", table,
 				strings.Join(key, ", "), of(noted))
 		}

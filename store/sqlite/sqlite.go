@@ -100,7 +100,7 @@ func Open(ctx context.Context, path string, o Options) (store.DB, error) {
 		store.Heartbeats: newReaders(read, 1),
 		store.Background: newReaders(read, 2),
 	}
-	d.dialect = d.capabilities(o.Clock)
+	d.dialect = d.capabilities()
 	if _, err = d.version.version(ctx); err == nil {
 		d.file, err = os.Stat(path)
 	}

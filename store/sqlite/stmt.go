@@ -103,6 +103,12 @@ func (s *stmt) bind(i int, arg any) error {
 		} else {
 			s.bindText(i, string(v))
 		}
+	case store.Digest:
+		if v == (store.Digest{}) {
+			s.BindNull(i)
+		} else {
+			s.BindBytes(i, v[:])
+		}
 	case store.ID:
 		if b, ok := v.Bytes(); ok {
 			s.BindBytes(i, b[:])

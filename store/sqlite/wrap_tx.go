@@ -21,20 +21,22 @@ import (
 // read first may not be able to write, which is answered with unavailable. now nil = the
 // machine's clock.
 func WrapTx(sqlTx *sql.Tx, now func() time.Time) store.Tx {
-	return wrap(sqlTx, now, rewrite)
-}
-
-func wrap(sqlTx *sql.Tx, now func() time.Time, rewrite func(string) string) store.Tx {
 	if now == nil {
 		now = clock.Now
 	}
-	return &wrapped{tx: sqlTx, rewrite: rewrite, clock: newMonotonicClock(now, nil), stmts: map[string]*sql.Stmt{}}
+	return wrap(sqlTx, newMonotonicClock(now, nil), rewrite)
 }
 
-// wrapAny is WrapTx for a value of any type. It returns nil when the value is no *sql.Tx.
-func (d *db) wrapAny(tx any, now func() time.Time) store.Tx {
+func wrap(sqlTx *sql.Tx, clock *monotonicClock, rewrite func(string) string) store.Tx {
+	return &wrapped{tx: sqlTx, rewrite: rewrite, clock: clock, stmts: map[string]*sql.Stmt{}}
+}
+
+// wrapAny is WrapTx for a value of any type, with the clock of the database: one of its own would not know
+// of a jump, and its events would take the clock of the database with them. It returns nil when the value
+// is no *sql.Tx.
+func (d *db) wrapAny(tx any) store.Tx {
 	if t, ok := tx.(*sql.Tx); ok {
-		return wrap(t, now, d.rewrite)
+		return wrap(t, d.clock, d.rewrite)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (r *Budgets) change(ctx context.Context, fn func(ctx context.Context, w *ke
 
 // follow does what follows from a change that has committed: items became claimable, a question was opened.
 func (r *Budgets) follow(ctx context.Context, queued []store.DueItem, opened string) {
-	f := kernel.After{Queued: queued}
+	f := kernel.After{Queued: queued, Waking: len(queued) > 0}
 	if opened != "" {
 		f.Advance = []string{opened}
 	}

@@ -186,7 +186,7 @@ func (k *Kernel) Beside(ctx context.Context, fn func(ctx context.Context) error)
 	if k.Scope == nil || k.Scope.alone || !k.DB.Dialect().ParallelWrites {
 		return false, nil
 	}
-	if k.Scope.Begun && !k.Scope.Own { // the caller's own has none of Pawl's connections
+	if k.Scope.Begun && (!k.Scope.Own || k.DB.Dialect().Lent) { // else the caller's own has none of Pawl's connections
 		ctx = store.IfFree(ctx)
 	}
 	err := fn(ctx)

@@ -33,6 +33,7 @@ type Tasks interface {
 // After is what follows from a change.
 type After struct {
 	Queued   []store.DueItem // items that became claimable
+	Waking   bool            // a signal may have items left to queue
 	Children []string        // tasks that are children, and may have ended
 	Advance  []string        // tasks that the engine has to advance
 }

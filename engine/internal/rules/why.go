@@ -230,6 +230,10 @@ func (f *WhyFacts) submitted(e *Explanation) {
 			e.Headline = "Its result is submitted, and its task waits for a decision; its checks have not passed" + said(f.Task.Error) + "."
 			e.Command = f.command("task reject", []string{"--rework", "--error", "checks=its checks have not passed"}, it.TaskID)
 		}
+		if !f.Task.ReadyForApproval && f.Task.Error == nil {
+			e.Headline = "Its result is submitted, and its task waits for its checks: a process that has the hooks of its type runs them."
+			e.Command = ""
+		}
 	}
 	if e.Command == "" {
 		e.Command = f.command("task cancel", nil, it.TaskID)

@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, ModelRetrySettings, ModelSettings, RunConfig, Runner, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    ModelRetrySettings,
+    ModelSettings,
+    RunConfig,
+    Runner,
+    function_tool,
+    handoff,
+    set_tracing_disabled,
+)
 from agents.items import TResponseInputItem
+from agents.models.interface import Model, ModelProvider
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.usage import Usage
 
@@ -258,6 +268,101 @@ def test_models_of_the_provider_handoffs_and_sessions_are_steps(
             await session.aclose()
 
     assert asyncio.run(items()) == kept == 4  # the question, the handoff and its output, the answer
+
+
+class Named(ModelProvider):
+    """Has its models by their names."""
+
+    def __init__(self, models: dict[str, Model]) -> None:
+        self.models = models
+
+    def get_model(self, model_name: str | None) -> Model:
+        return self.models[model_name or ""]
+
+
+class Slow(ScriptedModel):
+    """The others begin before it answers."""
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(0.05)
+        return await super().get_response(*args, **kwargs)
+
+
+@pytest.mark.parametrize("asked", [["alice", "bob"], ["alice"]])
+def test_an_agent_that_is_a_tool_is_one_step(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, asked: list[str]
+) -> None:
+    """Its turns are no turns of the run, whose models it takes: no agent gets the answer of another."""
+    turns = [function_call(name, {"input": "hi"}, call_id=name) for name in asked]
+    boss = ScriptedModel([turns, RuntimeError("away"), [assistant_message("The end.")]])
+    experts = {name: Slow([[assistant_message(f"I am {name}")]]) for name in asked}
+    config = RunConfig(model_provider=Named({"boss": boss, **experts}))
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        tools = [Agent(name=name, model=name).as_tool(name, "Asks.") for name in asked]
+        try:
+            result = await run(ctx, Agent(name="boss", model="boss", tools=tools), "go", run_config=config)
+        except RuntimeError:
+            raise pawl.RetryAfter(0, "once more") from None
+        return [result.final_output, [i.output for i in result.new_items if i.type == "tool_call_output_item"]]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == ["The end.", [f"I am {name}" for name in asked]]
+    names = {c["name"] for c in client.task_checkpoints(task["id"]) if "name" in c}
+    assert names == {"run model 1", "run model 2", *(f"run tool {name}" for name in asked)}
+
+
+def test_tools_behind_a_handoff_are_steps(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    ran.clear()
+    to_adder = [function_call("transfer_to_adder", {}, call_id="h1")]
+    model = ScriptedModel(script())
+    adder = Agent(name="adder", model=model, tools=[add])
+    triage = Agent(name="triage", model=ScriptedModel([to_adder]), handoffs=[handoff(adder)])
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        result = await run(ctx, triage, "1 + 2?")
+        if ctx.attempt == 1:
+            raise pawl.RetryAfter(0, "once more")
+        return [result.last_agent.name, result.final_output]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == ["adder", "It is three."]
+    assert ran == ["add 1 2"] and len(model.calls) == 2
+
+
+def test_a_long_session_is_read_once(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    """Its items have more than the 1 MiB of a step's result. A later attempt sees those of the first one."""
+    id = uuid.uuid4().hex
+    seen: list[int] = []
+
+    class Seeing(ScriptedModel):
+        async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+            seen.append(len(kwargs["input"] if "input" in kwargs else args[1]))
+            if len(seen) == 1:
+                raise RuntimeError("away")
+            return await super().get_response(*args, **kwargs)
+
+    model = Seeing([[assistant_message("The end.")]])
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        session = PawlSession(id, client=ctx.client)
+        if ctx.attempt == 1:
+            await session.add_items([said(str(n) * 100_000) for n in range(9)] + [said("9" * 400_000)])
+        try:
+            return (await run(ctx, Agent(name="a", model=model), "go", session=session)).final_output
+        except RuntimeError:
+            await session.add_items([said("of another")])
+            raise pawl.RetryAfter(0, "once more") from None
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "The end."
+    assert seen == [11, 11]
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -100,6 +100,41 @@ def test_no_call_is_made_twice(shared: pawl.testing.Server, client: pawl.Client,
         assert events.count("FunctionToolResultEvent") == 2  # told once, too
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_an_agent_in_a_tool_is_part_of_its_step(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, own: bool
+) -> None:
+    """The first attempt fails between two calls of one agent: each call has its own answer."""
+    asked = [[ToolCallPart("ask", {"about": about}, tool_call_id=about)] for about in ("cats", "dogs")]
+    boss = Agent(Script(*asked, [TextPart("The end.")]).model, name="boss", capabilities=[PawlDurability()])
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[TextPart(f"about {messages[0].parts[-1].content}")])  # type: ignore[union-attr]
+
+    expert = Agent(FunctionModel(answer), name="expert", capabilities=[PawlDurability()])
+
+    @boss.tool_plain
+    async def ask(about: str) -> str:
+        if about == "dogs" and len(attempts) == 1:
+            raise pawl.RetryAfter(0, "once more")
+        result = await (run(attempts[-1], expert, about, name=about) if own else expert.run(about))
+        return str(result.output)
+
+    attempts: list[pawl.AsyncContext] = []
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        attempts.append(ctx)
+        result = await run(ctx, boss, "go")
+        return [p.content for m in result.all_messages() for p in m.parts if p.part_kind == "tool-return"]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == ["about cats", "about dogs"] and len(attempts) == 2
+    requests = {c["name"] for c in client.task_checkpoints(task["id"]) if "expert__model" in c.get("name", "")}
+    assert requests == ({f"{about} expert__model.request 1" for about in ("cats", "dogs")} if own else set())
+
+
 def test_its_own_spans_are_below_the_attempts(
     shared: pawl.testing.Server, client: pawl.Client, kind: str, kept: Kept
 ) -> None:
@@ -216,6 +251,33 @@ def test_another_way_to_decide(shared: pawl.testing.Server, client: pawl.Client,
     with Running(shared, {kind: work}):
         ended(client, task)
     assert client.task_result(task["id"])["payload"] == "Done."
+
+
+def test_a_call_whose_id_comes_again_is_asked_about_again(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str
+) -> None:
+    turns = [[ToolCallPart("pay", {"amount": n}, tool_call_id="c1")] for n in (7, 9)]
+    script = Script(*turns, [TextPart("Done.")])
+    agent = Agent(script.model, name="payer", output_type=[str, DeferredToolRequests], capabilities=[PawlDurability()])
+    paid: list[int] = []
+
+    @agent.tool_plain(requires_approval=True)
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    async def ask(ctx: pawl.AsyncContext, name: str, call: ToolCallPart) -> Decision:
+        return Decision(await ctx.step(name, lambda: call.args_as_dict()["amount"] < 8))
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        return (await run(ctx, agent, "pay", ask=ask)).output
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "Done." and paid == [7]
+    names = {c["name"] for c in client.task_checkpoints(task["id"]) if "name" in c}
+    assert {"run approval c1", "run approval c1#2"} <= names
 
 
 def test_an_agent_without_the_capability_is_refused_and_other_runs_are_as_before() -> None:

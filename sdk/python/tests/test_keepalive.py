@@ -99,3 +99,12 @@ def test_with_asyncio(shared: Server, client: pawl.Client, kind: str) -> None:
             assert not kept.running
 
     asyncio.run(main())
+
+
+def test_a_client_that_was_closed_keeps_no_lease(shared: Server, client: pawl.Client, kind: str) -> None:
+    own = shared.client()
+    lost: list[Exception] = []
+    kept = own.keep_alive(claimed(client, kind, lease_seconds=60), 0.02, on_lost=lost.append)
+    own.close()
+    until(lambda: lost)
+    assert not kept.running and isinstance(kept.lost, pawl.LeaseLostError)

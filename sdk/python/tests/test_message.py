@@ -115,3 +115,43 @@ def test_a_step_knows_its_message_and_its_arguments(shared: Server, client: pawl
         drain(shared, kind, fn)
         [item] = client.task_items(task["id"])
         assert item["state"] == "failed" and want in error_of(item)["message"], item
+
+
+@pytest.mark.parametrize("caught", [True, False])
+def test_what_a_handler_returns_after_a_stop_is_kept(
+    shared: Server, client: pawl.Client, kind: str, caught: bool
+) -> None:
+    """It has caught the stop, or its last words came after it."""
+    task = client.create_task(kind)
+
+    def tell(ctx: pawl.Context) -> dict[str, int]:
+        message = ctx.message()
+        client.stop_message(message.id)
+        message.text("more")
+        if caught:
+            with pytest.raises(pawl.MessageStopped):
+                message.flush()
+        return {"billing_id": 42}
+
+    drain(shared, kind, tell)
+    assert client.task_result(task["id"])["payload"] == {"billing_id": 42}
+    assert message_of(client, task)["status"] == "stopped"
+
+
+def test_the_last_words_of_an_attempt_that_fails_are_sent(shared: Server, client: pawl.Client, kind: str) -> None:
+    plain, other = client.create_task(kind, max_attempts=1), client.create_task(kind + ".async", max_attempts=1)
+
+    def tell(ctx: pawl.Context) -> None:
+        ctx.message().text("The card was declined.")
+        raise ValueError("declined")
+
+    async def tell_async(ctx: pawl.AsyncContext) -> None:
+        await (await ctx.message()).text("The card was declined.")
+        raise ValueError("declined")
+
+    drain(shared, kind, tell)
+    drain(shared, kind + ".async", tell_async)
+    for task in (plain, other):
+        assert parts_of(message_of(client, task)) == [("The card was declined.", "")]
+        [item] = client.task_items(task["id"])
+        assert error_of(item)["message"] == "declined"

@@ -634,3 +634,28 @@ def test_a_step_that_cannot_be_saved_runs_once(shared: Server, client: pawl.Clie
     with Running(shared, {kind: work}):
         ended(client, task, "failed")
     assert ran == ["paid"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "want"),
+    [(pawl.Permanent("the card is stolen"), "failed"), (ValueError("cut off"), "queued"), (pawl.Snooze(600), "queued")],
+)
+def test_what_a_handler_raises_at_the_end_of_its_worker(
+    shared: Server, client: pawl.Client, kind: str, raised: Exception, want: str
+) -> None:
+    task = client.create_task(kind)
+    began = threading.Event()
+
+    async def work(ctx: pawl.AsyncContext) -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise raised from None
+
+    with Running(shared, {kind: work}, stop_grace=0.0):
+        assert began.wait(30)
+    ended(client, task, want)
+    [item] = client.task_items(task["id"])
+    later = "run_at" in item and item["state"] == "scheduled"
+    assert (item["failures"], later) == (int(want == "failed"), isinstance(raised, pawl.Snooze))

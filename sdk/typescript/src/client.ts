@@ -1,5 +1,7 @@
-import createClient, { type Client, type FetchResponse, type MaybeOptionalInit, type ParseAs } from "openapi-fetch";
+import createClient, { defaultBodySerializer, type Client, type FetchResponse, type MaybeOptionalInit, type ParseAs } from "openapi-fetch";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
+import { now } from "./clock.ts";
 import type { components, paths } from "./openapi.ts";
 import { resultOf, waitFor, type TaskRef, type WaitOptions } from "./outcome.ts";
 import { lookedFor, traceHeaders } from "./trace.ts";
@@ -76,7 +78,7 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
   if (options.namespace) headers["Pawl-Namespace"] = encodeURIComponent(options.namespace);
   if (options.actor) headers["Pawl-Actor"] = encodeURIComponent(options.actor);
   // A redirect would take key and payload to another server.
-  const calls = createClient<paths>({ baseUrl: url, headers, fetch: options.fetch, redirect: "manual" });
+  const calls = createClient<paths>({ baseUrl: url, headers, fetch: limited(options.fetch), bodySerializer: written, redirect: "manual" });
   const client: Pawl = Object.assign(calls, {
     wait: <T>(task: TaskRef, wait?: WaitOptions) => waitFor<T>(calls, task, wait),
     result: <T>(task: TaskRef) => resultOf<T>(calls, task),
@@ -94,6 +96,40 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
     },
   });
   return client;
+}
+
+/** When the present try of a call is given up. */
+const tryEnds = new AsyncLocalStorage<AbortSignal>();
+
+/** `fetch`, or one in its place, that ends with the present try. */
+function limited(given?: typeof fetch): (request: Request) => Promise<Response> {
+  return (request) => {
+    const end = tryEnds.getStore();
+    return (given ?? fetch)(request, end ? { signal: AbortSignal.any([request.signal, end]) } : undefined);
+  };
+}
+
+/** Makes a call that is given up after a time, in ms, as one to a server that does not answer. */
+export async function within<T>(ms: number, call: () => Promise<T>): Promise<T> {
+  const end = new AbortController();
+  const timer = setTimeout(() => setImmediate(() => end.abort(new Error("no answer in time"))), ms); // one that is there is read first
+  try {
+    return await tryEnds.run(end.signal, call);
+  } catch (error) {
+    if (!end.signal.aborted || error instanceof PawlError) throw error;
+    throw new TypeError(`the server does not answer within ${ms / 1000} s`, { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The body of a call. Its error is no TypeError, which would mean that the server cannot be reached. */
+function written(body: unknown): unknown {
+  try {
+    return defaultBodySerializer(body);
+  } catch (error) {
+    throw new Error(`the body of the call cannot be written as JSON: ${error instanceof Error ? error.message : error}`, { cause: error });
+  }
 }
 
 const places = new WeakMap<Pawl, { url: string; headers: Record<string, string> }>();
@@ -133,6 +169,8 @@ export async function must<T>(call: Promise<Answer<T>>): Promise<T> {
 }
 
 const longestWait = 120_000; // ms that a call without a signal waits for at once
+const tryMs = 10_000; // of one try
+const manyTries = 3; // of which none is answered: no further one without a signal
 
 const passing = ["unavailable", "limit", "key_in_flight"]; // an earlier try may be the call that has the key
 
@@ -140,28 +178,31 @@ const passing = ["unavailable", "limit", "key_in_flight"]; // an earlier try may
  * `must`, tried again while the server cannot be reached, asks for patience or is still in an
  * earlier call with the idempotency key: for calls that may be repeated. It waits as long as the
  * server says, and ends with `signal`, or without one after ten tries, about 10 s, or when the server asks for more than 2 min.
+ * A try that is not answered within `ms`, 10 s by default, has failed.
  */
-export function again<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal): Promise<T> {
-  return repeat(passing, call, signal);
+export function again<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal, ms?: number): Promise<T> {
+  return repeat(passing, call, signal, undefined, ms);
 }
 
 /**
  * `again` for what a worker reports, which is lost otherwise: also after an internal error of the server. Without a
- * signal it is tried for as long as there is something `left` of the lease, and at least ten times.
+ * signal it is tried for as long as there is something `left` of the lease, and then as `again` is.
  */
 export function report<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal, left?: () => number): Promise<T> {
   return repeat([...passing, "internal"], call, signal, left);
 }
 
-async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal?: AbortSignal, left = () => 0): Promise<T> {
+async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal?: AbortSignal, left = () => 0, ms = tryMs): Promise<T> {
+  const began = now();
   for (let n = 0; ; n++) {
     let asked = 0;
     try {
-      return await must(call());
+      return await within(ms, () => must(call()));
     } catch (error) {
       if (error instanceof PawlError) asked = error.retryAfter * 1000;
       const passes = error instanceof TypeError || (error instanceof PawlError && codes.includes(error.code));
-      if (!passes || signal?.aborted || (!signal && ((n >= 9 && left() <= 0) || asked > longestWait))) throw error;
+      const last = (left() <= 0 && (n >= 9 || now() - began > manyTries * ms)) || asked > Math.max(longestWait, left());
+      if (!passes || signal?.aborted || (!signal && last)) throw error;
     }
     await pause(Math.max(Math.min(50 * 2 ** n, 2000), asked), undefined, signal ? { signal } : {});
   }

@@ -6,6 +6,7 @@ import { plain } from "./json.ts";
 import { exhausted, Suspended } from "./waits.ts";
 
 const waitSeconds = 60;
+const openMs = 10_000; // of a try that does not wait
 
 /** Thrown by the function of an effect: it is known not to have happened. After any other error it is unknown. */
 export class NotDone extends Error {
@@ -59,12 +60,14 @@ type Opened = Schemas["OpenedEffect"];
 export class Effects {
   readonly #pawl: Pawl;
   readonly #lease: Lease;
+  readonly #time: () => number;
   readonly #left: () => number;
 
-  /** `left` is how many ms the lease has: a report is tried for that long. */
-  constructor(pawl: Pawl, lease: Lease, left: () => number) {
+  /** `time` is that of the database, and `left` is how many ms the lease has: a report is tried for that long. */
+  constructor(pawl: Pawl, lease: Lease, time: () => number, left: () => number) {
     this.#pawl = pawl;
     this.#lease = lease;
+    this.#time = time;
     this.#left = left;
   }
 
@@ -92,9 +95,9 @@ export class Effects {
     const body = { ...this.#held(), name, request_hash: hashOf(options.request ?? null), ...more, ...(repeatable ? { repeatable } : {}), wait_seconds };
     const header = { "Idempotency-Key": randomUUID() }; // a repetition whose answer was lost may still send
     try {
-      return await again(() => this.#pawl.POST("/v1/effects:open", { params: { header }, body }));
+      return await again(() => this.#pawl.POST("/v1/effects:open", { params: { header }, body }), undefined, openMs + wait_seconds * 1000);
     } catch (error) {
-      throw exhausted(amount ?? 0, error);
+      throw exhausted(amount ?? 0, error, this.#time());
     }
   }
 

@@ -53,8 +53,8 @@ function chunkOf({ type, text, toolCallId, toolName, input, output, isError, med
 
 /**
  * Follows a message from its beginning until it has ended: what it says after each frame, in one
- * object, which changes. A stream that breaks goes on where it broke. It needs a client
- * without a `fetch` of its own.
+ * object, which changes. A stream that breaks goes on where it broke, for as long as the server is away; only the first
+ * connection is given up, after ten tries. It needs a client without a `fetch` of its own.
  */
 export async function* followMessage(pawl: Pawl, id: string, signal?: AbortSignal): AsyncGenerator<MessageContent> {
   const place = placeOf(pawl);
@@ -62,9 +62,12 @@ export async function* followMessage(pawl: Pawl, id: string, signal?: AbortSigna
   const content = new MessageContent();
   let after = ""; // the id of the last frame: EPOCH-NUMBER, or the number alone in the first epoch
   let told = -1; // the end of the last cut: a reader that comes back there gets it again
+  let begun = false;
   for (let failures = 0; ; ) {
+    let asked = 0;
     try {
       for await (const { event, data, id: last } of connect(place, id, after, signal)) {
+        begun = true;
         failures = 0;
         if (event === "refused") throw new PawlError(JSON.parse(data) as Problem);
         const value: unknown = data ? JSON.parse(data) : undefined;
@@ -83,10 +86,11 @@ export async function* followMessage(pawl: Pawl, id: string, signal?: AbortSigna
     } catch (error) {
       signal?.throwIfAborted();
       const refused = error instanceof PawlError && error.code !== "unavailable" && error.code !== "limit";
-      if (refused || failures === 9) throw error;
+      if (refused || (!begun && failures === 9)) throw error;
+      if (error instanceof PawlError) asked = error.retryAfter * 1000;
     }
     failures++;
-    await pause(Math.min(50 * 2 ** failures, 2000), undefined, signal ? { signal } : {});
+    await pause(Math.max(Math.min(50 * 2 ** failures, 2000), asked), undefined, signal ? { signal } : {});
   }
 }
 
@@ -130,8 +134,9 @@ function frameOf(text: string): Frame {
 
 async function refusal(response: Response): Promise<PawlError> {
   const problem = (await response.json().catch(() => undefined)) as Problem | undefined;
-  if (problem?.code) return new PawlError(problem);
+  const after = Math.max(Number(response.headers.get("Retry-After")) || 0, 0);
+  if (problem?.code) return new PawlError(problem, after);
   const title = `${response.status} ${response.statusText}`;
   const code = response.status >= 500 ? "unavailable" : "internal";
-  return new PawlError({ type: "about:blank", title, detail: title, status: response.status, code });
+  return new PawlError({ type: "about:blank", title, detail: title, status: response.status, code }, after);
 }

@@ -41,15 +41,15 @@ function unfit(message: string, detail?: unknown): Outcome {
 }
 
 /**
- * Hands in what an item came to, until `signal` ends; `refused` is told of every call
+ * Hands in what an item came to, for as long as its lease has something `left`; `refused` is told of every call
  * that was refused. A result is submitted where the item's type wants it accepted; one
  * that the server does not take fails the item for good, and says why. A suspension that it
  * does not take fails the attempt. It answers with what the server took, if it took something.
  */
-export async function handIn(pawl: Pawl, lease: Lease, outcome: Outcome, signal: AbortSignal, refused: (verb: Outcome["verb"], error: unknown) => void): Promise<Outcome | undefined> {
+export async function handIn(pawl: Pawl, lease: Lease, outcome: Outcome, left: () => number, refused: (verb: Outcome["verb"], error: unknown) => void): Promise<Outcome | undefined> {
   for (;;) {
     try {
-      await report(() => post(pawl, lease, outcome), signal);
+      await report(() => post(pawl, lease, outcome), undefined, left);
       return outcome;
     } catch (error) {
       const next = insteadOf(outcome, error);

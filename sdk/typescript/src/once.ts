@@ -1,7 +1,8 @@
-import { again, must, PawlError, type Pawl } from "./client.ts";
+import { again, must, PawlError, within, type Pawl } from "./client.ts";
 import { hashOf } from "./canonical.ts";
 import { wordsOf } from "./failure.ts";
 
+const renewMs = 10_000; // of one renewal
 const renewals = 3; // in the time that a key is locked
 
 /**
@@ -26,7 +27,7 @@ export async function once<T>(pawl: Pawl, key: string, request: unknown, fn: (si
   let missed = 0; // renewals in a row that failed
   const renewing = setInterval(async () => {
     try {
-      await must(pawl.POST("/v1/idempotency-keys/{id}:renew", { params, body: { scope, token, lock_seconds } }));
+      await within(renewMs, () => must(pawl.POST("/v1/idempotency-keys/{id}:renew", { params, body: { scope, token, lock_seconds } })));
       missed = 0;
     } catch (error) {
       if (error instanceof PawlError && (error.code === "conflict" || error.code === "not_found")) lost.abort(error);

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { again, must, PawlError, type PawlCalls, type Schemas } from "./client.ts";
+import { again, must, PawlError, within, type PawlCalls, type Schemas } from "./client.ts";
 import { now } from "./clock.ts";
 import { taskResult } from "./result.ts";
 
@@ -51,7 +51,7 @@ export async function waitFor<T>(pawl: PawlCalls, task: TaskRef, { timeoutSecond
     try {
       const query = { fields: ["state" as const], include: ["result" as const], ...(seconds ? { wait_seconds: seconds } : {}) };
       const call = () => pawl.GET("/v1/tasks/{id}", { params: { path: { id }, query }, ...(signal ? { signal } : {}) });
-      const seen = await (state ? must(call()) : again(call, signal));
+      const seen = await (state ? within((seconds + 15) * 1000, () => must(call())) : again(call, signal));
       [state, rest] = [seen.state!, 0];
       const result = seen.included?.result as { payload?: T } | null | undefined;
       if (state === "completed" && result && "payload" in result) return result.payload as T;

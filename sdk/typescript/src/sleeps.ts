@@ -1,5 +1,4 @@
 import type { Lease } from "./client.ts";
-import { now } from "./clock.ts";
 import { signalsOf } from "./resume.ts";
 import type { Saved, Steps } from "./step.ts";
 import { Suspended } from "./waits.ts";
@@ -31,21 +30,15 @@ const longest = 10 * 365 * 86400;
 export class Sleeps {
   readonly #lease: Lease;
   readonly #steps: Steps;
-  readonly #began = now();
 
   constructor(lease: Lease, steps: Steps) {
     this.#lease = lease;
     this.#steps = steps;
   }
 
-  /** The database's clock, estimated. */
-  #now(): number {
-    return Date.parse(this.#lease.server_time) + now() - this.#began;
-  }
-
   #after(seconds: number): string {
     if (!(seconds <= longest)) throw new RangeError(`${seconds} s is no time to wait: 0 to ${longest}`);
-    return new Date(this.#now() + seconds * 1000).toISOString();
+    return new Date(this.#steps.time() + seconds * 1000).toISOString();
   }
 
   /** See Job.sleep. */
@@ -60,7 +53,7 @@ export class Sleeps {
         wake = until;
         await this.#steps.save(name, { type: "state_transition", snapshot: { wake_at: wake } });
       }
-      if (this.#now() < Date.parse(wake)) throw new Suspended({ until: wake });
+      if (this.#steps.time() < Date.parse(wake)) throw new Suspended({ until: wake });
     });
 
   /** See Job.waitFor. */
@@ -82,7 +75,7 @@ export class Sleeps {
     if (wait.signal !== want.signal || (wait.key ?? "") !== (want.key ?? "")) throw taken(name, `waited for signal ${wait.signal}`);
     if (wait.sent_at || wait.timed_out) return { wait, payload: saved.snapshot };
     const sent = (await signalsOf(this.#steps.pawl, this.#lease.id))[name];
-    const late = !sent && wait.until !== undefined && this.#now() >= Date.parse(wait.until);
+    const late = !sent && wait.until !== undefined && this.#steps.time() >= Date.parse(wait.until);
     if (!sent && !late) return { wait, payload: undefined };
     const ended: Wait = sent ? { ...wait, sent_at: sent.sent_at } : { ...wait, timed_out: true };
     await this.#steps.save(name, { type: "state_transition", snapshot: sent?.payload ?? null, metadata: { ...ended } });

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { argsOf, differing, type StepArgs } from "./args.ts";
+import { now } from "./clock.ts";
 import { fence, PawlError, report, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { Permanent, wordsOf } from "./failure.ts";
 import { plain } from "./json.ts";
@@ -18,6 +19,7 @@ export class Steps {
   readonly pawl: Pawl;
   readonly #lease: Lease;
   readonly #patience: () => number;
+  readonly #began = now();
   readonly #over: AbortSignal;
   readonly #inside = new AsyncLocalStorage<string[]>();
   readonly #turns = new Map<string, Promise<void>>();
@@ -32,6 +34,11 @@ export class Steps {
     this.#lease = lease;
     this.#patience = left;
     this.#over = over;
+  }
+
+  /** The database's clock, estimated, in ms. */
+  time(): number {
+    return Date.parse(this.#lease.server_time) + now() - this.#began;
   }
 
   /** The name of the innermost step that the caller is in; "" = none. */

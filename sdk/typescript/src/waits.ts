@@ -1,8 +1,9 @@
+import { argsOf, type StepArgs } from "./args.ts";
 import { again, fence, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { hashOf } from "./canonical.ts";
 import { Permanent } from "./failure.ts";
 import { childrenOf } from "./resume.ts";
-import type { Steps } from "./step.ts";
+import { kept, replayed, type Steps } from "./step.ts";
 import { costs, inSpan, traceHeaders, type Attributes } from "./trace.ts";
 
 export type ChildWait = Omit<Schemas["ChildWait"], "name">;
@@ -28,6 +29,7 @@ export interface Reservation {
   settle(amount: number): Promise<void>;
 }
 
+const maxResults = 2 ** 19; // bytes of children's results in one checkpoint
 const budgetRetryMs = 60_000;
 const maxKey = 255 - "@2147483647".length;
 
@@ -61,16 +63,35 @@ export class Waits {
 
   /** See Job.awaitChildren. */
   readonly awaitChildren = (name: string, wait: ChildWait): Promise<ChildResult[]> =>
-    this.#steps.run(
-      name,
-      async () => {
-        const state = this.#lease.attempt > 1 ? await childrenOf(this.#pawl, this.#lease.id) : undefined;
-        const results = resultsOf(name, wait, state);
-        if (!results) throw new Suspended({ children: { ...wait, name } });
-        return results;
-      },
-      wait,
-    );
+    this.#steps.alone(name, async () => {
+      const args = argsOf([wait]);
+      const saved = await this.#saved(name, args);
+      if (saved) return saved;
+      const state = this.#lease.attempt > 1 ? await childrenOf(this.#pawl, this.#lease.id) : undefined;
+      const results = resultsOf(name, wait, state);
+      if (!results) throw new Suspended({ children: { ...wait, name } });
+      const parts = partsOf(results);
+      for (const [n, part] of [...parts.entries()].reverse()) { // the first is saved last: with it, all are there
+        const snapshot = { results: part, ...(n === 0 ? { parts: parts.length } : {}) };
+        await this.#steps.save(partName(name, n), { type: "tool_executed", snapshot, ...kept(args, 0) });
+      }
+      return results;
+    });
+
+  /** The results that an earlier attempt saved. */
+  async #saved(name: string, args: StepArgs): Promise<ChildResult[] | undefined> {
+    const out: ChildResult[] = [];
+    for (let n = 0, parts = 1; n < parts; n++) {
+      const saved = await this.#steps.find(partName(name, n));
+      if (!saved && n === 0) return undefined;
+      if (!saved) throw new Error(`step "${name}": a checkpoint with a part of its results is gone`);
+      const part = replayed<ChildResult[] | { results: ChildResult[]; parts?: number }>(name, saved, args);
+      if (Array.isArray(part)) return part; // of an older version
+      out.push(...part.results);
+      parts = Math.max(parts, part.parts ?? 0);
+    }
+    return out;
+  }
 
   /** See Job.reserve. */
   readonly reserve = async (budget: string, amount: number, key?: string): Promise<Reservation> => {
@@ -104,9 +125,27 @@ export class Waits {
       };
       return { id: reservation, budget, amount: got.amount, settle };
     } catch (error) {
-      throw exhausted(amount, error);
+      throw exhausted(amount, error, this.#steps.time());
     }
   };
+}
+
+const partName = (name: string, n: number) => (n === 0 ? name : `${name}#${n + 1}`);
+
+/** The results in lists, each of which a checkpoint can hold. */
+function partsOf(results: ChildResult[]): ChildResult[][] {
+  const parts: ChildResult[][] = [[]];
+  let size = 0;
+  for (const child of results) {
+    const length = Buffer.byteLength(JSON.stringify(child)) + 1;
+    size += length;
+    if (size > maxResults && length < size) {
+      parts.push([]);
+      size = length;
+    }
+    parts.at(-1)!.push(child);
+  }
+  return parts;
 }
 
 /** The attributes of a span that creates a task of a type. */
@@ -117,13 +156,13 @@ const creates = (type: string): Attributes => ({
   "messaging.destination.name": type,
 });
 
-/** The error to throw when a budget refused an amount: what its on_exhausted asks. */
-export function exhausted(amount: number, error: unknown): unknown {
+/** The error to throw when a budget refused an amount at a time of the database: what its on_exhausted asks. */
+export function exhausted(amount: number, error: unknown, at: number): unknown {
   if (!(error instanceof PawlError) || error.code !== "budget_exhausted") return error;
   const { on_exhausted, limit = 0, remaining = 0, reserved = 0, period_end, signal_key, task_id } = error.problem;
   if (on_exhausted === "fail") return new Permanent(error.message, { code: error.code, cause: error });
   let until = on_exhausted === "suspend" && amount <= limit ? period_end : undefined;
-  const soon = new Date(Date.now() + budgetRetryMs);
+  const soon = new Date(at + budgetRetryMs);
   const mayFit = remaining + reserved >= amount || (on_exhausted === "ask" && !task_id);
   if (mayFit && (!until || soon < new Date(until))) until = soon.toISOString();
   return new Suspended({ signal: "pawl.budget", ...(signal_key ? { key: signal_key } : {}), ...(until ? { until } : {}) });

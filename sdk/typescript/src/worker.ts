@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { now } from "./clock.ts";
-import { again, fence, must, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { again, fence, must, PawlError, within, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { Effects, type EffectOptions } from "./effect.ts";
 import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
-import { wordsOf } from "./failure.ts";
+import { Permanent, wordsOf } from "./failure.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { plain } from "./json.ts";
 import { Cancelled, keepLease } from "./lease.ts";
@@ -118,6 +118,8 @@ class Ending extends Error {}
 
 const silent: Log = { info() {}, warn() {}, error() {} };
 const passing = ["unavailable", "limit", "internal"];
+const claimMs = 35_000; // of a claim, which waits for 20 s
+const registerMs = 10_000;
 const quarantineWait = 2_000; // between two claims of a quarantined database
 const quarantineLog = 60_000; // between two lines about it
 
@@ -141,7 +143,7 @@ export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) 
     while (!signal.aborted) {
       try {
         const body = { worker_id: workerId, types, lease_seconds: leaseSeconds, wait_seconds: 20 };
-        const { items } = await must(pawl.POST("/v1/claims", { body, signal }));
+        const { items } = await within(claimMs, () => must(pawl.POST("/v1/claims", { body, signal })));
         for (const lease of items) await hold({ pawl, log, onRefused: options.onRefused, beats }, lease, ending.signal, handle);
       } catch (error) {
         if (signal.aborted) return;
@@ -176,7 +178,7 @@ async function register(pawl: Pawl, { workerId, types, name, version }: WorkOpti
   const body = { worker_id: workerId, types, ...(name ? { name } : {}), ...(version ? { version } : {}) };
   while (!over.aborted) {
     try {
-      await must(pawl.POST("/v1/workers", { body, signal: over }));
+      await within(registerMs, () => must(pawl.POST("/v1/workers", { body, signal: over })));
     } catch (error) {
       if (!over.aborted) log.warn("pawl: the list of workers did not take this one", { worker_id: workerId, error: wordsOf(error) });
     }
@@ -239,8 +241,7 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
       log.warn("pawl: an item was lost", { ...about, error: wordsOf(over.signal.reason) });
       return;
     }
-    const limit = AbortSignal.timeout(Math.max(Math.ceil(left()), 1000));
-    const taken = await span.within(() => handIn(pawl, lease, outcome, limit, refused));
+    const taken = await span.within(() => handIn(pawl, lease, outcome, left, refused));
     const duration_ms = Math.round(now() - began);
     if (taken?.verb === "fail") log.warn("pawl: an item has failed", { ...about, duration_ms, error: taken.error.message, retryable: taken.retryable });
     else if (taken) log.info(`pawl: an item is done: ${taken.verb}`, { ...about, duration_ms });
@@ -256,7 +257,7 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
 function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps, { message }: Messages, left: () => number): Job {
   const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
   const { sleep, waitFor } = new Sleeps(lease, steps);
-  const { effect } = new Effects(pawl, lease, left);
+  const { effect } = new Effects(pawl, lease, () => steps.time(), left);
   const params = { path: { id: lease.id } };
   return {
     pawl, lease, abortSignal, step: steps.run, sleep, waitFor, message, spawn, awaitChildren, reserve, effect,
@@ -285,7 +286,7 @@ async function outcomeOf(job: Job, messages: Messages, handle: (job: Job) => Pro
     return lost() ? undefined : resultOf(result);
   } catch (error) {
     const unsaved = await messages.flush().then(() => undefined, (why: unknown) => why);
-    if (over.reason instanceof Ending) return { verb: "release" };
+    if (over.reason instanceof Ending && !(error instanceof Permanent)) return { verb: "release" };
     if (isStop(error, over)) return resultOf(null);
     if (lost() || (error instanceof PawlError && error.code === "lease_lost")) return undefined;
     return failureOf(error instanceof Suspended ? (unsaved ?? error) : error);

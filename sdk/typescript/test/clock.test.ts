@@ -52,6 +52,20 @@ test("a worker that runs goes on", inTime, async () => {
   assert.ok(moved);
 });
 
+test("a wait for a budget is one by the server's clock", inTime, async () => {
+  const p = server.client();
+  await must(p.PUT("/v1/budgets/{id}", { params: { path: { id: "small" } }, body: { unit: "calls", limit: 10, on_exhausted: "suspend" } }));
+  await create(p, "spend");
+  const spend = async ({ lease, reserve }: Job) => {
+    if (lease.attempt > 1) return lease.attempt;
+    await reserve("small", 8, "held"); // it may come back
+    await reserve("small", 5, "more");
+  };
+  assert.equal((await runOne(server, { spend })).state, "waiting");
+  await server.advance(61);
+  assert.equal((await runOne(server, { spend })).result, 2);
+});
+
 test("the clock stands where it was left after a restart", inTime, async () => {
   await using own = await serve({ binary, clock: new Date("2030-02-28T23:59:59.500Z") });
   assert.equal((await own.now()).toISOString(), "2030-02-28T23:59:59.500Z");

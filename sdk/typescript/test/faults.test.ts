@@ -99,6 +99,18 @@ for (const database of databases) {
     assert.equal(items.length, 1);
   });
 
+  test(`a call that is never answered is made again (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    await using proxy = await Proxy.before((await fixture.serve()).port);
+    const p = pawl(proxy.url);
+    const task = await create(p, "unanswered");
+    await works(p, "unanswered", async ({ lease }: Job) => {
+      proxy.swallow(":complete");
+      return lease.attempt;
+    }, async () => (await task()).state === "completed", { leaseSeconds: 30 });
+    assert.equal((await itemOf(p, await task())).result, 1);
+  });
+
   test(`the network is lost for longer than the lease (${database})`, inTime, async () => {
     await using fixture = await Fixture.open(database);
     const { url, port } = await fixture.serve();

@@ -25,3 +25,19 @@ test("a reader goes on in a later epoch", { timeout: 60_000 }, async () => {
   assert.deepEqual(asked, [["", undefined], ["", "41"], ["", "1-7"]]);
   assert.equal(text, "be");
 });
+
+test("a reader that has begun waits for a server that is away", { timeout: 60_000 }, async () => {
+  let asked = 0;
+  const server = createServer((_, response) => {
+    asked++;
+    if (asked > 1 && asked < 13) return void response.writeHead(503, { "Retry-After": "1" }).end();
+    const end = asked > 1 ? 'event: end\ndata: {"status":"complete"}\n\n' : "";
+    response.writeHead(200, { "Content-Type": "text/event-stream" }).end(`id: 1\ndata: {"offset":0,"chunks":[{"type":"text","text":"a"}]}\n\n${end}`);
+  });
+  await new Promise<void>((then) => server.listen(0, "127.0.0.1", then));
+  const p = pawl(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  let status = "";
+  for await (const content of followMessage(p, "msg_1")) status = content.status;
+  server.close();
+  assert.deepEqual([status, asked], ["complete", 13]);
+});

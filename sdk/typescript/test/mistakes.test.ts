@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { test } from "node:test";
+import { report } from "../src/client.ts";
 import { must, pawl, type Pawl } from "../src/index.ts";
 
 /** What the types refuse and take; it is compiled, and not called. */
@@ -28,6 +29,12 @@ test("a URL that is none is refused at once", () => {
   for (const url of ["127.0.0.1:7033", "localhost:7033", ""]) {
     assert.throws(() => pawl(url), { name: "TypeError", message: `${JSON.stringify(url)} is no http URL, such as http://127.0.0.1:7033` });
   }
+});
+
+test("a body that is no JSON is refused at once", async () => {
+  const p = pawl("http://127.0.0.1:1");
+  const call = () => p.POST("/v1/items/{id}:checkpoint", { params: { path: { id: "x" } }, body: { worker_id: "w", attempt: 1, type: "custom" as const, snapshot: null, metadata: { n: 1n } } });
+  await assert.rejects(report(call, undefined, () => Infinity), /cannot be written as JSON/);
 });
 
 test("a server that does not answer is named", async () => {

@@ -7,6 +7,7 @@ export class Proxy implements AsyncDisposable {
   #cut = false;
   #silent = false;
   #dropping = 0;
+  #swallowing = "";
   dropped = 0;
 
   private constructor(target: number) {
@@ -18,7 +19,10 @@ export class Proxy implements AsyncDisposable {
         s.on("error", () => s.destroy());
         s.on("close", () => (this.#open.delete(s), near.destroy(), far.destroy()));
       }
-      near.pipe(far);
+      near.on("data", (bytes) => {
+        if (this.#swallowing && bytes.includes(this.#swallowing)) this.#swallowing = "";
+        else far.write(bytes);
+      });
       far.on("data", (bytes) => {
         if (this.#silent) return;
         if (this.#dropping > 0) {
@@ -48,6 +52,11 @@ export class Proxy implements AsyncDisposable {
   /** No answer comes back any more; connections stay open. */
   silence(): void {
     this.#silent = true;
+  }
+
+  /** The next request with a text is lost on its way; its connection stays open. */
+  swallow(text: string): void {
+    this.#swallowing = text;
   }
 
   cut(): void {

@@ -29,6 +29,24 @@ async function create(p: Pawl, type: string, more: Partial<Schemas["NewTask"]> =
 }
 
 for (const database of databases) {
+  test(`children may have more results than a checkpoint holds (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const task = await create(p, "collect");
+    const sizes = Array.from({ length: 18 }, (_, n) => 61_000 + n);
+    const seen: number[][] = [];
+    await works(p, {
+      collect: async ({ spawn, awaitChildren }) => {
+        const ids: string[] = [];
+        for (const n of sizes) ids.push((await spawn(`piece ${n}`, { type: "piece", payload: { n } })).id);
+        seen.push((await awaitChildren("pieces", { ids })).map((c) => (c.result as string).length));
+        if (seen.length === 1) throw new RetryAfter(0, "once more");
+      },
+      piece: async ({ lease }) => "x".repeat((lease.input as { n: number }).n),
+    }, async () => (await task.state()) === "completed");
+    assert.deepEqual(seen, [sizes, sizes]);
+  });
+
   test(`a function spawns children and waits for them (${database})`, inTime, async () => {
     await using fixture = await Fixture.open(database);
     const p = pawl((await fixture.serve()).url);

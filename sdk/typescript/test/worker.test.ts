@@ -230,6 +230,19 @@ for (const database of databases) {
     await assert.rejects(work(p, { workerId: "", types: ["gone"], concurrency: 3, log: false }, async () => {}), (error) => error instanceof PawlError && error.code === "invalid");
   });
 
+  test(`a failure for good at the end of the worker is reported (${database})`, inTime, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    const task = await create(p, "ending");
+    const over = new AbortController();
+    await work(p, { workerId: "w1", types: ["ending"], graceMs: 0, signal: over.signal, log: false }, async ({ abortSignal }) => {
+      over.abort();
+      await until(() => abortSignal.aborted, "the handler is told");
+      throw new Permanent("the card is stolen");
+    });
+    assert.equal((await task()).state, "failed");
+  });
+
   test(`a worker is in the list of workers (${database})`, inTime, async () => {
     await using fixture = await Fixture.open(database);
     const p = pawl((await fixture.serve()).url);

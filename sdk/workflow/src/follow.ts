@@ -14,12 +14,14 @@ export async function* follow(place: { url: string; headers: Record<string, stri
   const query = from < 0 ? `last=${-from}` : `after=${from - 1}`;
   const known: { "Last-Event-ID"?: string } = {}; // goes before the query
   let at = Math.max(from, 0);
+  let begun = false; // else it is given up
   for (let failures = 0; !signal.aborted; ) {
     try {
       const response = await fetch(`${place.url}/v1/messages/${id}/stream?${query}`, { headers: { ...place.headers, ...known, accept: "text/event-stream" }, signal });
       if (response.status >= 400 && response.status < 500 && response.status !== 429) throw new Refused(await response.text());
       if (!response.ok || !response.body) throw new Error(`${response.status}`);
       for await (const { id: last, event, data } of frames(response.body)) {
+        begun = true;
         failures = 0;
         if (last !== "") {
           known["Last-Event-ID"] = last;
@@ -39,7 +41,7 @@ export async function* follow(place: { url: string; headers: Record<string, stri
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Refused || failures++ >= 20) throw error;
+      if (error instanceof Refused || (failures++ >= 20 && !begun)) throw error;
     }
     await pause(Math.min(50 * 2 ** failures, 2000), undefined, { signal }).catch(() => {});
   }

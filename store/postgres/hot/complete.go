@@ -20,7 +20,8 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 	fence, workers := fences(calls, func(c *store.Complete) *store.Fence { return &c.Fence })
 	args := append([]any{fence[0], once(fence[1].([]string)), once(fence[2].([]int)), once(fence[3].([]int))},
 		column(calls, func(c *store.Complete) string { return c.Result }), workers,
-		column(calls, func(c *store.Complete) *int64 { return orNull(c.Request) }))
+		column(calls, func(c *store.Complete) *int64 { return orNull(c.Request) }),
+		column(calls, func(c *store.Complete) store.Digest { return store.DigestOf(c.Result) }))
 	rows, err := tx.Query(ctx, completeSQL.of(&calls[0].Fence), args...)
 	return moved(rows, err, calls[0].Return, func(i int) (int, *store.Fence) { return calls[i].Ord, &calls[i].Fence },
 		func(i int, r *store.Returned, m *store.Moved) { r.Completed(calls[i].Result, m.Now) })

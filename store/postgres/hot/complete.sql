@@ -1,10 +1,10 @@
 WITH c AS MATERIALIZED (
-  SELECT item_id, COALESCE(namespace, ($2::text[])[1]) AS namespace, @workers($6)[COALESCE(who, ($3::int[])[1])] AS worker, COALESCE(attempt, ($4::int[])[1]) AS attempt, result, ord
-  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[])
-    WITH ORDINALITY AS c(item_id, namespace, who, attempt, result, ord)),
+  SELECT item_id, COALESCE(namespace, ($2::text[])[1]) AS namespace, @workers($6)[COALESCE(who, ($3::int[])[1])] AS worker, COALESCE(attempt, ($4::int[])[1]) AS attempt, result, digest, ord
+  FROM unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::text[], $8::bytea[])
+    WITH ORDINALITY AS c(item_id, namespace, who, attempt, result, digest, ord)),
 k AS MATERIALIZED (
   SELECT c.item_id, c.namespace, l.task_id, l.queue_id, l.state, @columns(l.kept), l.solo, l.feeds, c.worker, l.started_at, l.acquired_at, l.lease_expires_at,
-    l.stage, l.key_id, c.ord, c.result
+    l.stage, l.key_id, c.ord, c.result, c.digest
   FROM c,
     LATERAL (
       SELECT l.task_id, l.queue_id, l.state, @columns(l.kept), l.solo, l.feeds, l.started_at, l.acquired_at, l.lease_expires_at, l.stage, l.key_id
@@ -27,8 +27,8 @@ ended AS (
   FROM x
   RETURNING 1),
 event AS (
-  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id, since, request)
-  SELECT namespace, task_id, item_id, attempt, @move(completed, state, 'completed', solo), worker, key_id, (SELECT now FROM n), queue_id, acquired_at, ($7::bigint[])[ord]
+  INSERT INTO pawl.task_events (namespace, task_id, item_id, attempt, move, actor, key_id, created_at, queue_id, since, request, digest)
+  SELECT namespace, task_id, item_id, attempt, @move(completed, state, 'completed', solo), worker, key_id, (SELECT now FROM n), queue_id, acquired_at, ($7::bigint[])[ord], digest
   FROM x
   RETURNING 1),
 fed AS MATERIALIZED (

@@ -50,6 +50,10 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 	type dep struct{ needs, item store.ItemID }
 	var deps []dep
 	store.JoinOnlyItems(tasks, items)
+	plain := arePlain(tasks, items)
+	if plain && areAlike(tasks, items) {
+		return createAlike(ctx, tx, tasks, items)
+	}
 	for i := range items {
 		if len(items[i].Needs) > 0 {
 			items[i].Needs = slices.Compact(slices.Sorted(slices.Values(items[i].Needs)))
@@ -68,13 +72,14 @@ func (Verbs) Create(ctx context.Context, tx store.Tx, tasks []store.NewTask, ite
 		return queues.place(t.OnlyQueue())
 	}))
 	args := createArgs(tasks, items, &actors, queues.names)
-	args = append(args, inQueue, queueOfTask, sparse(items, nil, func(i *store.NewItem) *int64 { return i.Deadline }))
+	args = append(args, inQueue, queueOfTask, sparse(items, nil, func(i *store.NewItem) *int64 { return i.Deadline }),
+		some(column(tasks, (*store.NewTask).Digest)), column(items, (*store.NewItem).Digest))
 	var given store.Carried
 	args = append(args, arrays(given.Given(), items, func(i *store.NewItem) { given = i.Carried() })...)
 	var task store.NewTask
 	args = append(args, arrays(task.Columns(), tasks, func(t *store.NewTask) { task = *t })...)
 	query := plainSQL
-	if !arePlain(tasks, items) {
+	if !plain {
 		query = createSQL
 		args = append(args, column(deps, func(d *dep) store.ItemID { return d.needs }), column(deps, func(d *dep) store.ItemID { return d.item }))
 	}

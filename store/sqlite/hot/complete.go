@@ -38,7 +38,7 @@ func (Verbs) Complete(ctx context.Context, tx store.Tx, calls []store.Complete) 
 			err = l.end(ctx, tx, &ends, c.Result, now)
 		}
 		if err == nil && found {
-			err = l.completed(c.Request).add(ctx, tx, &events, now)
+			err = l.completed(c).add(ctx, tx, &events, now)
 		}
 		if err != nil {
 			return nil, err
@@ -95,9 +95,9 @@ func (l *lease) end(ctx context.Context, tx store.Tx, ends *inserter, result str
 }
 
 // completed returns the event of the completion.
-func (l *lease) completed(request int64) *event {
+func (l *lease) completed(c *store.Complete) *event {
 	e := l.event("completed", "completed", by{l.worker, l.keyID})
-	e.request = request
+	e.request, e.digest = c.Request, store.DigestOf(c.Result)
 	if l.Solo == 1 {
 		e.taskFrom, e.taskTo = "open", "completed"
 	}

@@ -65,7 +65,8 @@ func (w *creation) newTask(ctx context.Context, tx store.Tx, t *store.NewTask) e
 	if err != nil {
 		return err
 	}
-	e := event{namespace: t.Namespace, taskID: store.TaskID(t.ID), name: "proposed", to: "open", by: who, data: store.Text(t.Data)}
+	e := event{namespace: t.Namespace, taskID: store.TaskID(t.ID), name: "proposed", to: "open", by: who, data: store.Text(t.Data),
+		digest: t.Digest()}
 	return e.add(ctx, tx, &w.events, w.now)
 }
 
@@ -94,7 +95,8 @@ func (w *creation) newItem(ctx context.Context, tx store.Tx, n *store.NewItem) e
 	if err != nil {
 		return err
 	}
-	e := event{namespace: n.Namespace, taskID: task, itemID: id, solo: n.Mark(), name: "planned", by: who, data: n.Data, queue: queue}
+	e := event{namespace: n.Namespace, taskID: task, itemID: id, solo: n.Mark(), name: "planned", by: who, data: n.Data, queue: queue,
+		digest: n.Digest()}
 	begins := n.Carried()
 	given := begins.Given()
 	switch {

@@ -69,6 +69,7 @@ type event struct {
 	queue, since     int64 // 0 = not known
 	data             store.Text
 	request          int64 // a digest of the call that ended the lease; 0 = none
+	digest           store.Digest
 }
 
 func (e *event) write(ctx context.Context, tx store.Tx, now int64) error {
@@ -92,7 +93,7 @@ func (e *event) row(now int64) ([]any, error) {
 	move, err := store.CodeOf(pawl.MoveCode{Class: store.ClassOf(string(e.itemID), e.solo), Event: e.name, From: string(e.from),
 		To: string(e.to), TaskFrom: string(e.taskFrom), TaskTo: string(e.taskTo)})
 	return []any{e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key, now,
-		orNull(e.queue), orNull(e.since), e.data, orNull(e.request)}, err
+		orNull(e.queue), orNull(e.since), e.data, orNull(e.request), e.digest}, err
 }
 
 // by is the actor of an event, by its number, and its API key.

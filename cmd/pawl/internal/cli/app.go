@@ -26,6 +26,7 @@ type App struct {
 	Clock          func() time.Time     // of the database; nil = its own
 	forMany        bool                 // the command works for many callers
 	creates        bool                 // the command may create the database
+	Serves         bool                 // the command is `pawl serve`
 	everywhere     bool                 // the command takes pawl.AnyNamespace
 	Running        bool                 // the command line was understood: errors from here on are the command's own
 }

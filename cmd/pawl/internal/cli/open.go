@@ -44,8 +44,17 @@ func (a *App) open(ctx context.Context) (pawl.Service, func(), error) {
 }
 
 // EngineOptions returns the options of the engine from the settings.
+//
+// Only `pawl serve` stores the settings of retention that it was given. The flags of another command count for it alone; a
+// file and variables count for it as far as the database has no settings.
 func (a *App) EngineOptions() engine.Options {
+	set := a.Config.SweepFlags
+	if a.Serves {
+		set = a.Config.SweepGiven
+	}
 	return engine.Options{
+		SweepSet:            append([]string{}, set...), // never nil, which would be all
+		SweepOnce:           !a.Serves,
 		Schema:              a.Config.Schema,
 		ListenURL:           a.Config.ListenURL,
 		Migrate:             a.Config.Migrate,

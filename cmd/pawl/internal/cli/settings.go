@@ -43,6 +43,8 @@ type Config struct {
 	Push map[string]PushConfig `koanf:"push"`
 
 	DBGiven bool // the database was named, not taken by default
+
+	SweepGiven, SweepFlags []string // settings of sweeps that were given, without "sweep."; those of them that are flags
 }
 
 type serveConfig struct {
@@ -100,6 +102,20 @@ type sweepConfig struct {
 	RetainEffects            time.Duration `koanf:"retain_effects"`
 	RetainCounters           time.Duration `koanf:"retain_counters"`
 	ArchiveDir               string        `koanf:"archive_dir"`
+}
+
+// sweepsGiven notes which settings of sweeps were given.
+func (c *Config) sweepsGiven(keys []string, flags *pflag.FlagSet) {
+	for _, key := range keys {
+		if name, found := strings.CutPrefix(key, "sweep."); found {
+			c.SweepGiven = append(c.SweepGiven, name)
+		}
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		if key := f.Annotations[keyAnnotation]; len(key) == 1 && strings.HasPrefix(key[0], "sweep.") {
+			c.SweepFlags = append(c.SweepFlags, strings.TrimPrefix(key[0], "sweep."))
+		}
+	})
 }
 
 // RelayConfig names the sinks of `pawl serve`, each as NAME=URL. Parameters of the sink

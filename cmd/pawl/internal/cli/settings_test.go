@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -83,5 +85,22 @@ func TestPageHasTheSettings(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What a file or a variable says of retention is stored by the server alone. Flags of other commands count for these alone.
+func TestOnlyTheServerStoresSettings(t *testing.T) {
+	for serves, want := range map[bool][]string{true: {"retain_keys", "retain_tasks"}, false: {"retain_keys"}} {
+		a := &App{Env: []string{"PAWL_SWEEP_RETAIN_TASKS=0s", "PAWL_CONFIG=" + os.DevNull}, Serves: serves}
+		cmd := &cobra.Command{}
+		GlobalFlags(cmd.Flags())
+		SettingFlags(cmd.Flags(), "sweep.")
+		if err := errors.Join(cmd.ParseFlags([]string{"--retain-keys", "1h"}), a.Configure(cmd)); err != nil {
+			t.Fatal(err)
+		}
+		o := a.EngineOptions()
+		if slices.Sort(o.SweepSet); !slices.Equal(o.SweepSet, want) || o.SweepOnce == serves || o.Sweep.RetainTasks != 0 {
+			t.Errorf("serve %t: %v, once %t", serves, o.SweepSet, o.SweepOnce)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -27,9 +26,7 @@ type traceConfig struct {
 const (
 	noTraces       = "off"
 	flushTime      = 2 * time.Second // for the spans of a process that ends
-	exportTime     = 10 * time.Second
-	exportRetry    = 30 * time.Second // how long a batch is sent again
-	exportLogPause = time.Minute      // between two log lines about a collector that does not answer
+	exportLogPause = time.Minute     // between two log lines about a collector that does not answer
 	defaultService = "pawl"
 )
 
@@ -50,14 +47,14 @@ func Traced(a *App, run func(*cobra.Command, []string) error) func(*cobra.Comman
 
 // startTraces sets App.Traces. end sends the spans that are left.
 func (a *App) startTraces(ctx context.Context) (end func(), err error) {
-	options, on, err := a.exporter()
-	if err != nil || !on {
+	to, err := a.collector()
+	if err != nil || to == nil {
 		return func() {}, err
 	}
 	a.logExportErrors()
-	exporter, err := otlptracehttp.New(ctx, options...)
+	exporter, err := otlptrace.New(ctx, to)
 	if err != nil {
-		return nil, Invalid("trace.endpoint: %v", err)
+		return nil, err
 	}
 	about, err := resource.New(ctx, resource.WithAttributes(
 		attribute.String("service.name", defaultService),
@@ -77,32 +74,19 @@ func (a *App) startTraces(ctx context.Context) (end func(), err error) {
 	}, nil
 }
 
-// exporter returns the options of the exporter, and whether there is to be one.
-func (a *App) exporter() (options []otlptracehttp.Option, on bool, err error) {
+// collector returns where spans are sent; nil = nowhere.
+func (a *App) collector() (*collector, error) {
 	given := a.Config.Trace.Endpoint
 	byEnv := cmp.Or(a.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), a.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 	disabled := strings.EqualFold(a.Getenv("OTEL_SDK_DISABLED"), "true") || a.Getenv("OTEL_TRACES_EXPORTER") == "none"
 	if given == noTraces || given == "" && (disabled || byEnv == "") {
-		return nil, false, nil
+		return nil, nil
 	}
 	protocol := cmp.Or(a.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), a.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
 	if protocol != "http/protobuf" {
-		return nil, false, Invalid("traces are sent by the protocol http/protobuf; OTEL_EXPORTER_OTLP_PROTOCOL is %q", protocol)
+		return nil, Invalid("traces are sent by the protocol http/protobuf; OTEL_EXPORTER_OTLP_PROTOCOL is %q", protocol)
 	}
-	options = append(options, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-		Enabled: true, InitialInterval: time.Second, MaxInterval: exportTime, MaxElapsedTime: exportRetry,
-	}))
-	if given == "" {
-		return options, true, nil
-	}
-	u, err := url.Parse(given)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, false, Invalid("trace.endpoint must be off, or an http address such as http://127.0.0.1:4318")
-	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/v1/traces"
-	}
-	return append(options, otlptracehttp.WithEndpointURL(u.String())), true, nil
+	return newCollector(a.Getenv, given)
 }
 
 // logExportErrors logs what goes wrong while spans are sent, at most once a minute.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +68,9 @@ func statsFields(w io.Writer, st pawl.Stats) {
 	)
 	if last := st.Sweeps.LastScan; last != nil {
 		rows = append(rows, terminal.Row("last sweep", last.StartedAt))
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Sweeps.Settings)) {
+		rows = append(rows, terminal.Row(name, st.Sweeps.Settings[name]))
 	}
 	terminal.Table(w, "WHAT\tHOW MUCH", rows)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
@@ -23,7 +24,7 @@ func SweepCommand(a *cli.App) *cobra.Command {
 		"Run one sweep: expired leases, due items, retention; --every repeats it",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, args []string) error {
-			if err := a.NotOfServer(cmd.Flags(), "sweep."); err != nil {
+			if err := onceOnly(a, cmd.Flags()); err != nil {
 				return err
 			}
 			if every == 0 {
@@ -39,6 +40,15 @@ func SweepCommand(a *cli.App) *cobra.Command {
 	cmd.Flags().DurationVar(&every, "every", 0, "repeat, with at most this time between passes; the next expiry starts one earlier")
 	cli.SettingFlags(cmd.Flags(), "sweep.")
 	return cmd
+}
+
+// onceOnly refuses settings of sweeps beside a server, and says that they are not stored.
+func onceOnly(a *cli.App, flags *pflag.FlagSet) error {
+	err := a.NotOfServer(flags, "sweep.")
+	if names := a.Config.SweepFlags; err == nil && len(names) > 0 {
+		a.Log().Info("settings of flags count for this command alone; for all processes they are those of `pawl serve`", "settings", names)
+	}
+	return err
 }
 
 // watch sweeps until it is stopped. The engine does that by itself and wakes for the
@@ -139,7 +149,7 @@ func PruneCommand(a *cli.App) *cobra.Command {
 		"Archive and remove tasks and keys whose retention has passed",
 		cobra.NoArgs,
 		func(cmd *cobra.Command, args []string) error {
-			if err := a.NotOfServer(cmd.Flags(), "sweep."); err != nil {
+			if err := onceOnly(a, cmd.Flags()); err != nil {
 				return err
 			}
 			return cli.With(a, func(ctx context.Context, s pawl.Sweeper, _ []string) error {

@@ -57,6 +57,7 @@ func Command(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		a.Serves = true
 		return cli.Traced(a, cli.WithCreate(a, func(ctx context.Context, s pawl.Service, _ []string) error {
 			return serve(ctx, a, s, sinks, hooks, users, stands)
 		}))(cmd, args)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 from . import types as t
 from ._async.context import AsyncContext
+from ._json import format_time
+
+LEASE_SECONDS = 10  # of a question, until it is handed in
+AGAIN = timedelta(seconds=10)  # between two tries of a question that could not be asked
 
 
 @dataclasses.dataclass
@@ -28,8 +33,13 @@ async def ask_person(ctx: AsyncContext, type: str, name: str, asked: dict[str, A
     It is in the list of approvals of the dashboard, of `pawl` and of MCP. Meanwhile the item is suspended.
     """
     child = await ctx.spawn(name, type, asked)
-    for lease in await ctx.client.claim(ctx.lease["worker_id"], task_id=child["id"]):  # none after the first time
+    worker_id = ctx.lease["worker_id"]
+    leases = await ctx.client.claim(worker_id, task_id=child["id"], lease_seconds=LEASE_SECONDS)
+    for lease in leases:
         await ctx.client.submit(lease, asked)
+    if not leases and child["state"] in ("queued", "checked_out", "in_progress"):
+        # It was not asked: its queue is paused or full, or an attempt that was to ask has ended meanwhile.
+        await ctx._suspend(until=format_time(ctx.now() + AGAIN))
     [answer] = await ctx.await_children(name, [child["id"]], on_failure="continue")
     error: Any = answer.get("error") or {}
     reason = error.get("message", "") if isinstance(error, dict) else str(error)

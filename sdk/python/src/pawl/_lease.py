@@ -52,7 +52,7 @@ class LeaseState:
             self.expires_at = got + (parse_time(beat["lease_expires_at"]) - self.server_time).total_seconds()
         return None
 
-    def missed(self, sent: float, got: float, err: PawlError) -> Exception | None:
+    def missed(self, sent: float, got: float, err: Exception) -> Exception | None:
         """Applies a heartbeat that failed. It returns why the claim is over, if it is or counts as over."""
         self.next_due = sent + self.interval
         gone = claim_loss(err)

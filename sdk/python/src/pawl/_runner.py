@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import dataclasses
 import random
@@ -18,10 +19,13 @@ from ._errors import (
     ConflictError,
     ItemCancelled,
     LeaseLostError,
+    MessageStopped,
     NotFoundError,
     PawlError,
     Permanent,
     QuarantinedError,
+    Snooze,
+    StepChangedError,
     Suspended,
 )
 from ._handlers import Handler, Threads
@@ -294,6 +298,9 @@ class Runner:
                     await flush()
         except BaseException as e:
             error = e
+            for flush in job.closing:  # the last words may say why
+                with contextlib.suppress(BaseException):
+                    await flush()
         job.on_end = None
         outcome = self._outcome(job, result, error)
         try:
@@ -314,6 +321,9 @@ class Runner:
                     flush()
         except BaseException as e:
             error = e
+            for flush in job.closing:
+                with contextlib.suppress(BaseException):
+                    flush()
         outcome = self._outcome(job, result, error)
         try:
             span.end(job, outcome)
@@ -333,6 +343,8 @@ class Runner:
         if state is State.STOPPING:
             if error is None:
                 return completed(job, result)  # it was done in time after all
+            if isinstance(error, (Permanent, StepChangedError, Snooze, MessageStopped)):
+                return failed(job, error)  # the stop is not why it failed
             return Outcome(job, "release", {})
         if state is State.SUSPENDED:
             if not isinstance(error, Suspended):

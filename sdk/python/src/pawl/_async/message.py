@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -202,8 +203,10 @@ class AsyncMessageWriter:
             self._fail(e)  # the next write raises it
 
     async def _close(self) -> None:
+        """Sends what is left at the end of the handler. That the message was stopped takes no result away."""
         if not self._finished:
-            await self.flush()
+            with contextlib.suppress(MessageStopped):
+                await self.flush()
 
     @overload
     async def named_step(

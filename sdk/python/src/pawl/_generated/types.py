@@ -3992,14 +3992,18 @@ class SweepStats(_SweepStats, total=False):
     next_at: str
 
 
-class SweepTotals(TypedDict):
-    """SweepTotals of the server's description."""
-
+class _SweepTotals(TypedDict):
     is_running: bool
     last_scan: SweepStats | None
     total_failed: int
     total_recovered: int
     total_scans: int
+
+
+class SweepTotals(_SweepTotals, total=False):
+    """SweepTotals of the server's description."""
+
+    settings: dict[str, str]
 
 
 class _Task(TypedDict):

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import types as t
-from .._errors import InvalidError, PawlError
+from .._errors import InvalidError
 from .._lease import LeaseState
 from . import _io
 
@@ -73,7 +73,7 @@ class KeepAlive:
         try:
             beat: Any = self._client.heartbeat(self._lease)
             gone = self._state.extended(sent, time.monotonic(), beat)
-        except PawlError as e:
+        except Exception as e:  # a client that was closed raises others
             gone = self._state.missed(sent, time.monotonic(), e)
         with self._mutex:
             if self._over:  # it was stopped meanwhile

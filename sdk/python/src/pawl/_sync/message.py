@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -203,8 +204,10 @@ class MessageWriter:
             self._fail(e)  # the next write raises it
 
     def _close(self) -> None:
+        """Sends what is left at the end of the handler. That the message was stopped takes no result away."""
         if not self._finished:
-            self.flush()
+            with contextlib.suppress(MessageStopped):
+                self.flush()
 
     def named_step(
         self,

@@ -7,9 +7,11 @@ import dataclasses
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from functools import partial
 from typing import Any, TypeVar
 
-from agents import Agent, FunctionTool, RunConfig, Runner, RunResult, RunResultStreaming
+from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, Runner, RunResult, RunResultStreaming
 from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse, ToolApprovalItem, TResponseInputItem, TResponseStreamEvent
 from agents.memory import Session, SessionABC
@@ -23,6 +25,8 @@ from .. import _ask, _trace
 from .. import types as t
 from .._ask import Decision
 from .._async.context import AsyncContext
+from .._errors import Permanent
+from .._json import dumps
 from .session import PawlSession
 
 T = TypeVar("T")
@@ -31,6 +35,7 @@ T = TypeVar("T")
 APPROVAL_TYPE = "openai-agents.approval"
 
 MAX_NAME = 255  # characters of the name of a step
+MAX_PART = (1 << 20) // 2  # bytes of a session's items in one step
 
 _responses = TypeAdapter(ModelResponse)
 
@@ -103,6 +108,10 @@ async def ask_person(ctx: AsyncContext, name: str, item: ToolApprovalItem) -> De
     return await _ask.ask_person(ctx, APPROVAL_TYPE, name, asked)
 
 
+#: The runs whose tools are around the caller. What these call is part of the step of the tool.
+_in_tools: ContextVar[tuple[_Steps, ...]] = ContextVar("pawl_openai_agents", default=())
+
+
 class _Steps:
     """The steps of one run."""
 
@@ -121,6 +130,8 @@ class _Steps:
 
     async def turn(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """The next turn of a model. A call that failed has none: a retry in the same attempt has its name again."""
+        if self in _in_tools.get():  # an agent that is used as a tool takes the models of the run
+            return await call()
         n = self._counts.get("model", 0) + 1
         saved = await self.ctx.step(self.named(f"model {n}"), call)
         self._counts["model"] = n
@@ -136,8 +147,19 @@ class _Steps:
         copy = known[id(agent)] = agent.clone(tools=[self.tool(tool) for tool in agent.tools])
         if isinstance(agent.model, Model):
             copy.model = self.model(agent.model)
-        copy.handoffs = [self.agent(h, known) if isinstance(h, Agent) else h for h in agent.handoffs]
+        copy.handoffs = [
+            self.agent(h, known) if isinstance(h, Agent) else self.handoff(h, known) for h in agent.handoffs
+        ]
         return copy
+
+    def handoff(self, handoff: Handoff[Any, Any], known: dict[int, Agent[Any]]) -> Handoff[Any, Any]:
+        """A copy of a handoff, to an agent whose calls are steps."""
+
+        async def invoke(context: RunContextWrapper[Any], arguments: str) -> Any:
+            agent = await handoff.on_invoke_handoff(context, arguments)
+            return self.agent(agent, known) if isinstance(agent, Agent) else agent
+
+        return dataclasses.replace(handoff, on_invoke_handoff=invoke)
 
     def tool(self, tool: Any) -> Any:
         if not isinstance(tool, FunctionTool):
@@ -145,8 +167,12 @@ class _Steps:
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
             async def call() -> Any:
-                with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
-                    result = await tool.on_invoke_tool(context, arguments)
+                token = _in_tools.set((*_in_tools.get(), self))
+                try:
+                    with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
+                        result = await tool.on_invoke_tool(context, arguments)
+                finally:
+                    _in_tools.reset(token)
                 try:
                     return to_jsonable_python(result)
                 except ValueError:
@@ -242,7 +268,22 @@ class _StepSession(SessionABC):
         self.session_settings = inner.session_settings
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        return await self._step(lambda: self._inner.get_items(limit))
+        name, ctx = self._steps.next("session"), self._steps.ctx
+
+        async def call() -> Any:
+            parts = _parts(await self._inner.get_items(limit))
+            if len(parts) <= 1:
+                return parts[0] if parts else []
+            # They are saved before their names are: a later attempt that saves others gives them other names.
+            named = {f"sha256-{hashlib.sha256(name.encode() + dumps(p)).hexdigest()}": p for p in parts}
+            for step, items in named.items():
+                await ctx.step(step, partial(list, items))
+            return {"parts": list(named)}
+
+        saved: Any = await ctx.step(name, call)
+        if isinstance(saved, list):
+            return saved
+        return [item for step in saved["parts"] for item in await ctx.step(step, _gone)]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         name = self._steps.next("session")
@@ -267,3 +308,21 @@ class _StepSession(SessionABC):
 
         result: T = await self._steps.ctx.step(self._steps.next("session"), call)
         return result
+
+
+def _gone() -> list[Any]:
+    raise Permanent("a part of the session's items that was saved is gone", code="not_found")
+
+
+def _parts(items: list[Any]) -> list[list[Any]]:
+    """The items in lists, each of which a step can save."""
+    parts: list[list[Any]] = []
+    size = MAX_PART
+    for item in items:
+        length = len(dumps(item)) + 1
+        size += length
+        if size > MAX_PART:
+            parts.append([])
+            size = length
+        parts[-1].append(item)
+    return parts

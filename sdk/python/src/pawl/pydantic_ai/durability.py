@@ -59,6 +59,11 @@ class _Running:
         n = self.counts[what] = self.counts.get(what, 0) + 1
         return self.named(f"{what} {n}")
 
+    def approval(self, id: str) -> str:
+        """The name of a question about a call. A model may give an id again: a later question has a number too."""
+        n = self.counts[f"approval {id}"] = self.counts.get(f"approval {id}", 0) + 1
+        return self.named(f"approval {id}" if n == 1 else f"approval {id}#{n}")
+
     def named(self, what: str) -> str:
         name = f"{self.name} {what}"
         return name if len(name) <= MAX_NAME else "sha256-" + hashlib.sha256(name.encode()).hexdigest()
@@ -80,7 +85,8 @@ async def run(
 
     Each request of a model, each call of a tool and each listing of tools of a server of MCP is a step of
     the item, saved before its result is used. An attempt after a crash runs the agent from its beginning and gets
-    the saved results, so the agent must be the same. Two runs in one handler need different names.
+    the saved results, so the agent must be the same. Two runs in one handler need different names. Another agent
+    that a tool runs is part of the tool's step, unless `run` runs it too, under a name of its own.
 
     A tool that needs approval waits for a person, without a lease, if DeferredToolRequests is among the
     agent's output types: see `ask_person`; `ask` decides in another way. `options` are those of `Agent.run`.
@@ -94,7 +100,7 @@ async def run(
         while isinstance(result.output, DeferredToolRequests) and not result.output.calls:
             answers = DeferredToolResults()
             for call in result.output.approvals:
-                decision = await (ask or ask_person)(ctx, running.named(f"approval {call.tool_call_id}"), call)
+                decision = await (ask or ask_person)(ctx, running.approval(call.tool_call_id), call)
                 answers.approvals[call.tool_call_id] = decision.approved or ToolDenied(
                     decision.reason or "It was denied."
                 )
@@ -130,7 +136,11 @@ class _Backend(JournalCallableOperationBackend[None]):
         step = running.next(f"{name} {ids[0]}" if ids else name)
 
         async def call() -> Any:
-            return await body()
+            token = _running.set(None)  # what a tool calls, such as another agent, is part of the tool's step
+            try:
+                return await body()
+            finally:
+                _running.reset(token)
 
         return await running.ctx.step(step, call)
 

@@ -1,0 +1,81 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// A signal queues the items that wait for it in bounded transactions. What a process that dies after the first one leaves
+// is done by a sweep, and is no breach until then. A task gets one event of it.
+func TestASignalWakesInBoundedTransactions(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const batch, all = 1000, 1300
+		ctx := t.Context()
+		var tasks []pawl.Task
+		for range 2 {
+			tasks = append(tasks, p.Create(pawl.NewTask{Type: "waits", Items: make([]pawl.NewItem, all/2)}))
+		}
+		suspend := func(n int) {
+			t.Helper()
+			for got := range slices.Chunk(p.ClaimN(n, pawl.ClaimRequest{WorkerID: "w", Types: []string{"waits"}}), 500) {
+				var waits []pawl.SuspendCall
+				for _, l := range got {
+					waits = append(waits, pawl.SuspendCall{Fence: l.Fence(), Signal: "go", Key: "k"})
+				}
+				for _, r := range need[[]pawl.Result[pawl.Moved]](t)(p.Engine.Suspend(ctx, waits)) {
+					p.OK(r.Err)
+				}
+			}
+		}
+		waiting := func(want int) {
+			t.Helper()
+			n := 0
+			p.OK(p.Engine.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
+				_, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.waiting")
+				return err
+			}))
+			if n != want {
+				t.Errorf("%d items wait, want %d", n, want)
+			}
+		}
+		suspend(all)
+		signal := store.Signal{Namespace: pawl.DefaultNamespace, Name: "go", Key: "k"}
+		var begun store.Sent
+		p.OK(p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) (err error) { // and dies after the commit
+			begun, err = store.SendSignal(ctx, tx, signal, "1", store.Actor{Type: pawl.ActorUser, ID: "ana"})
+			return err
+		}))
+		if len(begun.Woken) != batch || begun.Left != all-batch {
+			t.Errorf("%d items are queued and %d left", len(begun.Woken), begun.Left)
+		}
+		waiting(all - batch)
+		if breaches := need[[]engine.Breach](t)(p.Engine.Check(ctx)); len(breaches) > 0 {
+			t.Errorf("breaches: %v", breaches)
+		}
+		p.Advance(time.Second)
+		suspend(1) // it waits for the next one
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		waiting(1)
+		for _, task := range tasks {
+			events := need[pawl.List[pawl.Event]](t)(
+				p.Engine.ListEvents(ctx, pawl.EventFilter{TaskID: task.ID, Event: "signalled"}))
+			if len(events.Items) != 1 || events.Items[0].ActorID != "ana" {
+				t.Errorf("events signalled: %v", events.Items)
+			}
+		}
+
+		suspend(all - 1)
+		sent := need[pawl.Signalled](t)(first(p.Engine.SendSignals(ctx, []pawl.SignalCall{{Name: "go", Key: "k"}})))
+		if sent.Woken != all {
+			t.Errorf("%d items woken, want %d", sent.Woken, all)
+		}
+		waiting(0)
+	})
+}
