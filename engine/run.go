@@ -145,7 +145,7 @@ type due struct {
 }
 
 func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
-	err = e.db.View(store.WithLimit(ctx, peekLimit), func(ctx context.Context, tx store.Tx) (err error) {
+	err = e.k.Base.Look(store.WithLimit(ctx, peekLimit), func(ctx context.Context, tx store.Tx) (err error) {
 		if d.now, err = tx.Now(ctx); err != nil {
 			return err
 		}

@@ -4,11 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
-// logEvery is the pause between two looks for what is not in the transparency log.
-const logEvery = 500 * time.Millisecond
+// The pause between two looks for what is not in the transparency log. Where events get positions, only removals can be
+// missing.
+const (
+	logEvery      = 500 * time.Millisecond
+	removalsEvery = time.Second
+)
 
 // Log adds everything that was committed before the call to the transparency log. It
 // returns when all is in it, by this process or another.
@@ -42,7 +47,7 @@ func (f *Feed) Log(ctx context.Context) error {
 // logMore adds a page to the log if it lacks removals, or events where their numbers are in
 // the order of commit. more reports whether it may lack more.
 func (f *Feed) logMore(ctx context.Context) (more bool, err error) {
-	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = f.db.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		more, err = store.LogLags(ctx, tx, f.commits == nil)
 		return err
 	})
@@ -87,34 +92,50 @@ func (f *Feed) logMore(ctx context.Context) (more bool, err error) {
 // countsAtOnce bounds the transactions that count old events between two looks.
 const countsAtOnce = 10
 
+// countEvery is the pause between two looks for such events once all are counted.
+const countEvery = time.Minute
+
 // CountOld adds events that have had positions since before there were totals to them, in at most
 // most transactions.
 func (f *Feed) CountOld(ctx context.Context, most int) error {
+	_, err := f.countOld(ctx, most)
+	return err
+}
+
+// countOld is CountOld. more reports whether some are left.
+func (f *Feed) countOld(ctx context.Context, most int) (more bool, err error) {
 	var s store.FeedState
-	err := f.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		s, err = store.ReadFeed(ctx, tx)
 		return err
 	})
-	for more := !s.Counting.Complete(); more && err == nil && most > 0; most-- {
+	for more = !s.Counting.Complete(); more && err == nil && most > 0; most-- {
 		err = f.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			more, err = store.CountOld(ctx, tx)
 			return err
 		})
 	}
-	return err
+	return more, err
 }
 
 // logLoop keeps the log up to date until ctx ends. Where events get positions, polling adds
 // them.
 func (f *Feed) logLoop(ctx context.Context) {
-	failed := false
-	for pause(ctx, logEvery, nil) {
+	failed, every := false, logEvery
+	if f.commits != nil {
+		every = removalsEvery
+	}
+	var countAt time.Time
+	for pause(ctx, every, nil) {
 		var err error
 		for more := true; more && err == nil; {
 			more, err = f.logMore(ctx)
 		}
-		if err == nil {
-			err = f.CountOld(ctx, countsAtOnce)
+		if err == nil && clock.Now().After(countAt) {
+			var more bool
+			if more, err = f.countOld(ctx, countsAtOnce); err == nil && !more {
+				countAt = clock.Now().Add(countEvery)
+			}
 		}
 		if err != nil && !failed && ctx.Err() == nil {
 			f.opts.Log.WarnContext(ctx, "the transparency log cannot be written; retrying", "error", err)

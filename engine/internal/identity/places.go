@@ -69,7 +69,7 @@ func (g *Guard) Answer(ctx context.Context) {
 
 func (g *Guard) answer(ctx context.Context) error {
 	var asked []string
-	err := g.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := g.options.DB.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err == nil {
 			asked, err = store.PlaceQuestions(ctx, tx, now-answerTime.Microseconds())

@@ -102,7 +102,7 @@ func movedTo(x *relocate.Relocation) error {
 // LookForMoves reads the moves of the database.
 func (w *DB) LookForMoves(ctx context.Context) error {
 	var list []relocate.Relocation
-	err := w.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err := w.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		list, err = relocate.List(ctx, tx)
 		return err
 	})
