@@ -111,6 +111,9 @@ func (c *Config) sweepsGiven(keys []string, flags *pflag.FlagSet) {
 			c.SweepGiven = append(c.SweepGiven, name)
 		}
 	}
+	if flags.Lookup("retain-tasks") == nil {
+		c.Sweep.keepAsDefaults()
+	}
 	flags.Visit(func(f *pflag.Flag) {
 		if key := f.Annotations[keyAnnotation]; len(key) == 1 && strings.HasPrefix(key[0], "sweep.") {
 			c.SweepFlags = append(c.SweepFlags, strings.TrimPrefix(key[0], "sweep."))
@@ -131,6 +134,21 @@ type RelayConfig struct {
 type recordConfig struct {
 	Key  string `koanf:"key"`
 	Send string `koanf:"send"`
+}
+
+// keepAsDefaults raises the ages to the defaults: a command without flags for them may keep more than the defaults do, and
+// not less. A server that was told nothing keeps by the defaults.
+func (s *sweepConfig) keepAsDefaults() {
+	d := sweepDefaults
+	for age, least := range map[*time.Duration]time.Duration{&s.BuryAfter: d.BuryAfter, &s.StaleAfter: d.StaleAfter,
+		&s.RetainTasks: d.RetainTasks, &s.RetainFailed: d.RetainFailed, &s.RetainDead: d.RetainDead, &s.RetainKeys: d.RetainKeys,
+		&s.RetainSweeps: d.RetainSweeps, &s.RetainChunks: d.RetainChunks, &s.RetainSignals: d.RetainSignals,
+		&s.RetainEffects: d.RetainEffects, &s.RetainCounters: d.RetainCounters} {
+		if *age != 0 { // else never
+			*age = max(*age, least)
+		}
+	}
+	s.CheckpointRetentionLimit = max(s.CheckpointRetentionLimit, d.CheckpointRetentionLimit)
 }
 
 func (s sweepConfig) options() *pawl.SweepOptions {

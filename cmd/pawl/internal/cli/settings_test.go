@@ -9,9 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pawl-work/pawl"
 )
 
 var update = flag.Bool("update", false, "write the table of settings in docs/cli.md anew")
@@ -102,5 +105,21 @@ func TestOnlyTheServerStoresSettings(t *testing.T) {
 		if slices.Sort(o.SweepSet); !slices.Equal(o.SweepSet, want) || o.SweepOnce == serves || o.Sweep.RetainTasks != 0 {
 			t.Errorf("serve %t: %v, once %t", serves, o.SweepSet, o.SweepOnce)
 		}
+	}
+}
+
+// A command without flags for ages, such as `pawl worker`, removes nothing by its settings that the defaults keep.
+func TestAWorkersSettingsKeepAsMuchAsTheDefaults(t *testing.T) {
+	a := &App{Env: []string{"PAWL_SWEEP_RETAIN_TASKS=1s", "PAWL_SWEEP_RETAIN_KEYS=0s", "PAWL_SWEEP_RETAIN_FAILED=99999h",
+		"PAWL_SWEEP_CHECKPOINT_RETENTION_LIMIT=1", "PAWL_CONFIG=" + os.DevNull}}
+	cmd := &cobra.Command{}
+	GlobalFlags(cmd.Flags())
+	if err := errors.Join(cmd.ParseFlags(nil), a.Configure(cmd)); err != nil {
+		t.Fatal(err)
+	}
+	o, d := a.EngineOptions().Sweep, pawl.DefaultSweepOptions()
+	if o.RetainTasks != d.RetainTasks || o.RetainKeys != 0 || o.RetainFailed != 99999*time.Hour ||
+		o.CheckpointRetentionLimit != d.CheckpointRetentionLimit {
+		t.Errorf("%+v", o)
 	}
 }
