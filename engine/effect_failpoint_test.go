@@ -19,9 +19,10 @@ import (
 type failpoints struct {
 	testing.TB
 	*pawltest.Pawl
-	rnd  *rand.Rand
-	left atomic.Int64 // statements until the call ends; 0 = it does not
-	end  atomic.Pointer[context.CancelFunc]
+	worker *engine.Engine // of the process that pays
+	rnd    *rand.Rand
+	left   atomic.Int64 // statements until the call ends; 0 = it does not
+	end    atomic.Pointer[context.CancelFunc]
 
 	paid    map[string]int // payments by key
 	stops   int
@@ -47,6 +48,16 @@ func (f *failpoints) statement(string) {
 	}
 }
 
+// restart ends the process that pays and begins another. Closing waits for statements that went on without their caller.
+func (f *failpoints) restart() {
+	if f.worker != nil {
+		if err := f.worker.Close(); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.worker = f.Another(engine.Options{Statement: f.statement})
+}
+
 // dying returns a context that ends before a statement of the call.
 func (f *failpoints) dying(dies bool) context.Context {
 	ctx, end := context.WithCancel(f.Context())
@@ -65,12 +76,13 @@ func (f *failpoints) attempt(l pawl.Lease, call pawl.OpenEffectCall, point int) 
 	if point == failBefore {
 		return false
 	}
-	out, err := f.Engine.OpenEffect(f.dying(point == failInOpen), call)
+	out, err := f.worker.OpenEffect(f.dying(point == failInOpen), call)
 	if pawl.CodeOf(err) == pawl.CodeEffectUnknown {
 		f.resolve(pawl.EffectOf(err), call.Key)
-		out, err = f.Engine.OpenEffect(f.dying(false), call)
+		out, err = f.worker.OpenEffect(f.dying(false), call)
 	}
 	if point == failInOpen && err != nil {
+		f.restart()
 		return false
 	}
 	if err != nil {
@@ -86,9 +98,13 @@ func (f *failpoints) attempt(l pawl.Lease, call pawl.OpenEffectCall, point int) 
 		if point == failAfterSending {
 			return false
 		}
-		_, err = f.Engine.EffectDone(f.dying(point == failInReport), out.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID,
+		_, err = f.worker.EffectDone(f.dying(point == failInReport), out.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID,
 			Attempt: l.Attempt, Sending: out.Sending, Answer: []byte(`1`)})
-		if point == failInReport && err != nil || point == failAfterRecord {
+		if point == failInReport && err != nil {
+			f.restart()
+			return false
+		}
+		if point == failAfterRecord {
 			return false
 		}
 	} else if out.State != pawl.EffectDone {
@@ -187,7 +203,8 @@ func TestPaymentsAtFailpoints(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			f := &failpoints{TB: t, rnd: rand.New(rand.NewPCG(seed, 0)), paid: map[string]int{}}
-			f.Pawl = pawltest.OpenWith(t, which, engine.Options{Statement: f.statement})
+			f.Pawl = pawltest.Open(t, which)
+			f.restart()
 			need[pawl.Budget](t)(f.Engine.PutBudget(f.dying(false), "b", pawl.NewBudget{Unit: "EUR", Limit: pawl.MaxBudgetAmount}))
 			payments, share := 0, map[pawltest.Database]int{pawltest.SQLite: stops * 4 / 5, pawltest.Postgres: stops / 5}[which]
 			for ; f.stops < share; payments += 20 {

@@ -19,7 +19,7 @@ func TestLargeValuesAreTheLastColumns(t *testing.T) {
 		rows, err := tx.Query(ctx, `SELECT DISTINCT m.name || '.' || c.name || ' is behind ' || v.name
 			FROM sqlite_master m JOIN pragma_table_info(m.name) v JOIN pragma_table_info(m.name) c ON c.cid > v.cid
 			WHERE m.type = 'table' AND v.name IN `+large+` AND c.name NOT IN `+large+`
-				AND NOT (m.name = 'parked_items' AND c.name = 'claimed_at') -- it was added later; few rows have it`)
+				AND m.name || '.' || c.name NOT IN ('parked_items.claimed_at', 'signals.waking') -- added later; few rows have them`)
 		if err != nil {
 			return err
 		}
