@@ -63,9 +63,15 @@ func SendSignal(ctx context.Context, tx Tx, s Signal, payload string, by Actor) 
 	if err != nil || len(ids) == 0 {
 		return out, err
 	}
+	rest := waking{By: by}
+	if len(ids) == wakeBatch {
+		if _, err := Row(ctx, tx, []any{&rest.After}, signalSQL["newest event"]); err != nil {
+			return Sent{}, err
+		}
+	}
 	out.Woken, err = wake(ctx, tx, out.At, ids, map[signalledTask]bool{}, &by)
 	if err == nil && len(ids) == wakeBatch {
-		out.Left, err = s.leave(ctx, tx, by)
+		out.Left, err = s.leave(ctx, tx, rest)
 	}
 	return out, err
 }

@@ -76,12 +76,22 @@ WHERE namespace = $1 AND name = $2 AND key = $3 AND NOT EXISTS (
   SELECT 1 FROM pawl.waiting g
   WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1) AND g.since <= $4)
 
+-- name: newest event
+SELECT COALESCE(MAX(id), 0)
+FROM pawl.task_events
+
+-- The events of each task are read once, from the sending on: a task may have 100,000 items that wait.
 -- name: told tasks
-SELECT DISTINCT e.task_id
-FROM pawl.waiting g
-JOIN pawl.task_events e ON e.task_id = g.task_id
-JOIN pawl.moves m ON m.code = e.move
-WHERE g.item_id IN @ids($1) AND m.event = 'signalled' AND e.data = $2 AND e.created_at >= $3
+SELECT t.task_id
+FROM (
+  SELECT DISTINCT g.task_id
+  FROM pawl.waiting g
+  WHERE g.item_id IN @ids($1)) t
+WHERE EXISTS (
+  SELECT 1
+  FROM pawl.task_events e
+  JOIN pawl.moves m ON m.code = e.move
+  WHERE e.task_id = t.task_id AND e.id > $3 AND m.event = 'signalled' AND e.data = $2)
 
 -- name: signalled before
 SELECT g.item_id

@@ -12,11 +12,11 @@ const wakeBatch = 1000
 type waking struct {
 	By    Actor `json:"by"`
 	Until int64 `json:"until"` // the newest of the items has waited since then
+	After int64 `json:"after"` // the events of the sending have greater numbers
 }
 
 // leave notes that the items which still wait for the signal are to be queued, and returns how many they are.
-func (s Signal) leave(ctx context.Context, tx Tx, by Actor) (n int, err error) {
-	w := waking{By: by}
+func (s Signal) leave(ctx context.Context, tx Tx, w waking) (n int, err error) {
 	if _, err = Row(ctx, tx, []any{&n, &w.Until}, signalSQL["count waiting"], s.Namespace, s.Name, s.Key); err != nil || n == 0 {
 		return 0, err
 	}
@@ -58,7 +58,7 @@ func (s Signal) WakeRest(ctx context.Context, tx Tx) (woken []DueItem, more bool
 	if err != nil {
 		return nil, false, err
 	}
-	told, err := s.told(ctx, tx, ids, sent)
+	told, err := s.told(ctx, tx, ids, w.After)
 	if err == nil {
 		woken, err = wake(ctx, tx, max(now, sent), ids, told, &w.By)
 	}
@@ -69,13 +69,13 @@ func (s Signal) WakeRest(ctx context.Context, tx Tx) (woken []DueItem, more bool
 }
 
 // told returns the tasks of items that have their event of this sending already.
-func (s Signal) told(ctx context.Context, tx Tx, ids []string, sent int64) (map[signalledTask]bool, error) {
+func (s Signal) told(ctx context.Context, tx Tx, ids []string, after int64) (map[signalledTask]bool, error) {
 	told := map[signalledTask]bool{}
 	text, err := s.data()
 	if err != nil || len(ids) == 0 {
 		return told, err
 	}
-	tasks, err := TaskIDs(ctx, tx, signalSQL["told tasks"], ItemList(ids), text, sent)
+	tasks, err := TaskIDs(ctx, tx, signalSQL["told tasks"], ItemList(ids), text, after)
 	for _, id := range tasks {
 		told[signalledTask{id, Text(s.Name), Text(s.Key)}] = true
 	}

@@ -290,6 +290,30 @@ func TestOneServerTicks(t *testing.T) {
 	})
 }
 
+// A process that removes no tasks, since it was not given the directory of archives, keeps no other from the passes.
+func TestWhatCannotArchiveTicksLast(t *testing.T) {
+	each(t, func(h *fixture) {
+		with := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log, Server: "with",
+			Given: []string{"archive_dir"}, GivenDir: t.TempDir()}
+		without := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log, Server: "without"}
+		ticks := func(s *sweep.Sweeper, want bool, when string) {
+			t.Helper()
+			_, did, err := s.Tick(context.Background())
+			h.OK(err)
+			h.same(did, want, when)
+		}
+		h.OK(with.Store(context.Background()))
+		ticks(without, true, "the first tick")
+		for range 3 {
+			h.Advance(h.Sweeper.Interval() - time.Second)
+			ticks(without, false, "a tick of the one without")
+			ticks(with, true, "a tick of the one with the directory")
+		}
+		h.Advance(3 * h.Sweeper.Interval())
+		ticks(without, true, "a tick while no other is there")
+	})
+}
+
 // Concurrent sweepers count every lease once.
 func TestSweepersShareTheWork(t *testing.T) {
 	each(t, func(h *fixture) {

@@ -20,7 +20,14 @@ func (s *Sweeper) Interval() time.Duration {
 // one did. It saves work; correctness does not depend on it.
 func (s *Sweeper) Tick(ctx context.Context) (stats pawl.SweepStats, did bool, err error) {
 	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		did, err = store.TakeTick(ctx, tx, tickCursor, s.Interval()*19/20) // timers are not exact
+		interval := s.Interval() * 19 / 20 // timers are not exact
+		o, err := s.InForce(ctx, tx)
+		if err == nil && o.ArchiveDir != s.GivenDir { // it removes no tasks: those that may come first
+			interval *= 3
+		}
+		if err == nil {
+			did, err = store.TakeTick(ctx, tx, tickCursor, interval)
+		}
 		return err
 	})
 	if err != nil || !did {

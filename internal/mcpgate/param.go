@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -24,6 +25,9 @@ type inputSchema struct {
 	Header     any                    `json:"x-mcp-header"`
 	Properties map[string]inputSchema `json:"properties"`
 }
+
+// token is what the name of a header may be.
+var token = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // paramsOf returns the params of each tool in a list.
 func paramsOf(result json.RawMessage) map[string][]param {
@@ -44,7 +48,7 @@ func paramsOf(result json.RawMessage) map[string][]param {
 func (s *inputSchema) params(path []string, found []param) []param {
 	for name, p := range s.Properties {
 		at := append(path[:len(path):len(path)], name)
-		if header, _ := p.Header.(string); header != "" {
+		if header, _ := p.Header.(string); token.MatchString(header) { // else no request could have it
 			found = append(found, param{at, header})
 		}
 		found = p.params(at, found)

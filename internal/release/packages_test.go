@@ -138,7 +138,7 @@ func TestTheChart(t *testing.T) {
 		text += string(f.data)
 	}
 	for _, has := range []string{"secretKeyRef:", "startupProbe:", "livenessProbe:", "readinessProbe:", "kind: PodDisruptionBudget",
-		"kind: NetworkPolicy", "kind: ScaledObject", "pawl_items{", "runAsNonRoot: true", "kind: Job", `args: ["key", "bootstrap"]`,
+		"kind: NetworkPolicy", "kind: ScaledObject", "pawl_items{", "runAsNonRoot: true", "kind: Job", `args: ["key", "bootstrap", "--if-none"]`,
 		"kind: PodMonitor", "svc.cluster.local", "PAWL_SERVE_NOTICE",
 		"targetLabel: job, replacement: pawl", "helm.sh/hook: pre-install", "before-hook-creation", ".Values.startupSeconds"} {
 		if !strings.Contains(text, has) {

@@ -193,15 +193,17 @@ export function report<T>(call: () => Promise<Answer<T>>, signal?: AbortSignal, 
 }
 
 async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal?: AbortSignal, left = () => 0, ms = tryMs): Promise<T> {
-  const began = now();
+  let silent = 0; // ms that tries without an answer took
   for (let n = 0; ; n++) {
     let asked = 0;
+    const began = now();
     try {
       return await within(ms, () => must(call()));
     } catch (error) {
       if (error instanceof PawlError) asked = error.retryAfter * 1000;
+      else silent += now() - began;
       const passes = error instanceof TypeError || (error instanceof PawlError && codes.includes(error.code));
-      const last = (left() <= 0 && (n >= 9 || now() - began > manyTries * ms)) || asked > Math.max(longestWait, left());
+      const last = (left() <= 0 && (n >= 9 || silent > (manyTries - 0.5) * ms)) || asked > Math.max(longestWait, left());
       if (!passes || signal?.aborted || (!signal && last)) throw error;
     }
     await pause(Math.max(Math.min(50 * 2 ** n, 2000), asked), undefined, signal ? { signal } : {});

@@ -6,7 +6,7 @@ type State = Schemas["ResumeState"];
 async function* pages(pawl: Pawl, itemId: string, signal?: AbortSignal): AsyncGenerator<State> {
   for (let cursor: string | undefined; ; ) {
     const params = { path: { id: itemId }, query: cursor ? { cursor } : {} };
-    const page = await again(() => pawl.GET("/v1/items/{id}/resume", { params }), signal);
+    const page = await again(() => pawl.GET("/v1/items/{id}/resume", { params }), signal, 60_000);
     yield page;
     cursor = page.next;
     if (!cursor) return;

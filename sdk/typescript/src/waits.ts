@@ -72,7 +72,7 @@ export class Waits {
       if (!results) throw new Suspended({ children: { ...wait, name } });
       const parts = partsOf(results);
       for (const [n, part] of [...parts.entries()].reverse()) { // the first is saved last: with it, all are there
-        const snapshot = { results: part, ...(n === 0 ? { parts: parts.length } : {}) };
+        const snapshot = parts.length === 1 ? part : { results: part, ...(n === 0 ? { parts: parts.length } : {}) };
         await this.#steps.save(partName(name, n), { type: "tool_executed", snapshot, ...kept(args, 0) });
       }
       return results;
@@ -86,7 +86,7 @@ export class Waits {
       if (!saved && n === 0) return undefined;
       if (!saved) throw new Error(`step "${name}": a checkpoint with a part of its results is gone`);
       const part = replayed<ChildResult[] | { results: ChildResult[]; parts?: number }>(name, saved, args);
-      if (Array.isArray(part)) return part; // of an older version
+      if (Array.isArray(part)) return part; // all of them
       out.push(...part.results);
       parts = Math.max(parts, part.parts ?? 0);
     }

@@ -241,7 +241,8 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
       log.warn("pawl: an item was lost", { ...about, error: wordsOf(over.signal.reason) });
       return;
     }
-    const taken = await span.within(() => handIn(pawl, lease, outcome, left, refused));
+    const end = now() + Math.max(left(), 0); // heartbeats go on meanwhile: an item whose outcome is never taken is another worker's then
+    const taken = await span.within(() => handIn(pawl, lease, outcome, () => end - now(), refused));
     const duration_ms = Math.round(now() - began);
     if (taken?.verb === "fail") log.warn("pawl: an item has failed", { ...about, duration_ms, error: taken.error.message, retryable: taken.retryable });
     else if (taken) log.info(`pawl: an item is done: ${taken.verb}`, { ...about, duration_ms });

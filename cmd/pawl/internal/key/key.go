@@ -100,7 +100,8 @@ func keyCreate(a *cli.App) *cobra.Command {
 }
 
 func keyBootstrap(a *cli.App) *cobra.Command {
-	return a.Verb(
+	ifNone := false
+	cmd := a.Verb(
 		"bootstrap",
 		"Create the first key, with every role in every namespace",
 		cobra.NoArgs,
@@ -110,6 +111,9 @@ func keyBootstrap(a *cli.App) *cobra.Command {
 				return err
 			}
 			for _, k := range keys {
+				if k.RevokedAt == nil && ifNone {
+					return a.Show(struct{}{}, func(w io.Writer) { fmt.Fprintln(w, "There are keys already.") })
+				}
 				if k.RevokedAt == nil {
 					return &pawl.Error{Code: pawl.CodeConflict, Op: "bootstrap", Message: "keys exist already: create more with `pawl key create`"}
 				}
@@ -122,6 +126,8 @@ func keyBootstrap(a *cli.App) *cobra.Command {
 			)
 		}),
 	)
+	cmd.Flags().BoolVar(&ifNone, "if-none", false, "create none, and end with 0, if there are keys already")
+	return cmd
 }
 
 func keyList(a *cli.App) *cobra.Command {
