@@ -62,7 +62,8 @@ func TestArgumentsThatHeadersRepeat(t *testing.T) {
 // A name that no header can have is left out: with it no call could be sent.
 func TestNamesThatNoHeaderCanHave(t *testing.T) {
 	got := paramsOf(json.RawMessage(`{"tools":[{"name":"ship","inputSchema":{"properties":{
-		"a":{"x-mcp-header":"a b"},"b":{"x-mcp-header":"b:"},"c":{"x-mcp-header":""},"d":{"x-mcp-header":"Straße"},"e":{"x-mcp-header":"E-1"}}}}]}`))
+		"a":{"x-mcp-header":"a b"},"b":{"x-mcp-header":"b:"},
+		"c":{"x-mcp-header":""},"d":{"x-mcp-header":"Straße"},"e":{"x-mcp-header":"E-1"}}}}]}`))
 	if len(got["ship"]) != 1 || got["ship"][0].header != "E-1" {
 		t.Errorf("%v", got)
 	}

@@ -140,11 +140,12 @@ class _Steps:
     def model(self, model: Model) -> Model:
         return model if isinstance(model, _StepModel) else _StepModel(model, self)
 
-    def agent(self, agent: Agent[Any], known: dict[int, Agent[Any]]) -> Agent[Any]:
+    def agent(self, agent: Agent[Any], known: dict[int, tuple[Agent[Any], Agent[Any]]]) -> Agent[Any]:
         """A copy of an agent, and of those that it hands off to, whose calls are steps."""
         if id(agent) in known:
-            return known[id(agent)]
-        copy = known[id(agent)] = agent.clone(tools=[self.tool(tool) for tool in agent.tools])
+            return known[id(agent)][1]
+        copy = agent.clone(tools=[self.tool(tool) for tool in agent.tools])
+        known[id(agent)] = agent, copy  # an agent that is kept keeps its id
         if isinstance(agent.model, Model):
             copy.model = self.model(agent.model)
         copy.handoffs = [
@@ -152,7 +153,7 @@ class _Steps:
         ]
         return copy
 
-    def handoff(self, handoff: Handoff[Any, Any], known: dict[int, Agent[Any]]) -> Handoff[Any, Any]:
+    def handoff(self, handoff: Handoff[Any, Any], known: dict[int, tuple[Agent[Any], Agent[Any]]]) -> Handoff[Any, Any]:
         """A copy of a handoff, to an agent whose calls are steps."""
 
         async def invoke(context: RunContextWrapper[Any], arguments: str) -> Any:
@@ -275,10 +276,10 @@ class _StepSession(SessionABC):
             if len(parts) <= 1:
                 return parts[0] if parts else []
             # They are saved before their names are: a later attempt that saves others gives them other names.
-            named = {f"sha256-{hashlib.sha256(name.encode() + dumps(p)).hexdigest()}": p for p in parts}
-            for step, items in named.items():
+            names = [f"sha256-{hashlib.sha256(name.encode() + dumps(part)).hexdigest()}" for part in parts]
+            for step, items in dict(zip(names, parts, strict=True)).items():  # equal parts have one step
                 await ctx.step(step, partial(list, items))
-            return {"parts": list(named)}
+            return {"parts": names}
 
         saved: Any = await ctx.step(name, call)
         if isinstance(saved, list):
