@@ -65,6 +65,7 @@ func (third) Dialect() *store.Dialect {
 		DataVersion:    true,
 		Notices:        true,
 		Listens:        true,
+		Lent:           true,
 		// Called only with DataVersion, Notices or Listens.
 		Changed: func(context.Context) (int64, error) { panic("to do") },
 		Notify:  func(context.Context, []string) error { panic("to do") },
