@@ -18,6 +18,7 @@ from agents import (
     ModelSettings,
     RunConfig,
     Runner,
+    Tool,
     function_tool,
     handoff,
     set_tracing_disabled,
@@ -299,7 +300,7 @@ def test_an_agent_that_is_a_tool_is_one_step(
     config = RunConfig(model_provider=Named({"boss": boss, **experts}))
 
     async def work(ctx: pawl.AsyncContext) -> Any:
-        tools = [Agent(name=name, model=name).as_tool(name, "Asks.") for name in asked]
+        tools: list[Tool] = [Agent(name=name, model=name).as_tool(name, "Asks.") for name in asked]
         try:
             result = await run(ctx, Agent(name="boss", model="boss", tools=tools), "go", run_config=config)
         except RuntimeError:
