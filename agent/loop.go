@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -67,7 +68,7 @@ func (l Loop) Run(ctx context.Context, conversation []Message) (Result, error) {
 		tools:        tools,
 		msg:          msg,
 		done:         msg.StepNumber(),
-		conversation: append(append([]Message(nil), conversation...), reasonsOf(lease)...),
+		conversation: slices.Concat(conversation, reasonsOf(lease)),
 		out:          Result{MessageID: msg.ID()},
 	}
 	if err = r.steps(msg.Context()); err == nil {

@@ -24,8 +24,14 @@ func (r *run) value(dot reflect.Value, p *parse.PipeNode) reflect.Value {
 
 // command evaluates a command: a value, or a function or method with arguments.
 func (r *run) command(dot reflect.Value, c *parse.CommandNode) reflect.Value {
-	args := c.Args[1:]
-	switch n := c.Args[0].(type) {
+	return r.arg(dot, c.Args[0], c.Args[1:]...)
+}
+
+// arg evaluates a value. args are those of a function or method.
+func (r *run) arg(dot reflect.Value, n parse.Node, args ...parse.Node) reflect.Value {
+	switch n := n.(type) {
+	case *parse.DotNode:
+		return dot
 	case *parse.FieldNode:
 		return r.fields(dot, dot, n.Ident, args)
 	case *parse.ChainNode:
@@ -34,23 +40,6 @@ func (r *run) command(dot reflect.Value, c *parse.CommandNode) reflect.Value {
 		return r.fields(dot, r.variable(n.Ident[0]), n.Ident[1:], args)
 	case *parse.IdentifierNode:
 		return r.function(dot, n.Ident, args)
-	}
-	return r.arg(dot, c.Args[0])
-}
-
-// arg evaluates a value.
-func (r *run) arg(dot reflect.Value, n parse.Node) reflect.Value {
-	switch n := n.(type) {
-	case *parse.DotNode:
-		return dot
-	case *parse.FieldNode:
-		return r.fields(dot, dot, n.Ident, nil)
-	case *parse.ChainNode:
-		return r.fields(dot, r.arg(dot, n.Node), n.Field, nil)
-	case *parse.VariableNode:
-		return r.fields(dot, r.variable(n.Ident[0]), n.Ident[1:], nil)
-	case *parse.IdentifierNode:
-		return r.function(dot, n.Ident, nil)
 	case *parse.PipeNode:
 		return r.value(dot, n)
 	case *parse.StringNode:
