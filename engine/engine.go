@@ -157,8 +157,9 @@ type core struct {
 	backlogMinute int64                         // the last minute whose backlog is stored; of Run
 	active        atomic.Bool                   // a Run is in progress
 	awaitedAfter  atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
-	lockedRows    lockedRows                    // what childrenEnded and passOn leave to the next pass
-	open          context.Context               // ends with Close; Run ends with it
+	postponed     postponed
+	lockedRows    lockedRows      // what childrenEnded and passOn leave to the next pass
+	open          context.Context // ends with Close; Run ends with it
 	shut          context.CancelFunc
 }
 
@@ -205,7 +206,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.db, e.rooms = e.k.DB, newRooms(e.k)
 	e.wire()
 	e.openHub()
-	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Log: o.Log})
+	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Log: o.Log})
 	e.openGroupCommitters()
 	watched := stream.Options{DB: e.db, Hub: e.hub, Log: o.Log}
 	if e.db.Dialect().Commits != nil {

@@ -22,6 +22,9 @@ func (e *Engine) Hears() bool {
 	return e.hub.Listening()
 }
 
+// AdvanceOwed does one pass of Run's loop that takes owed steps.
+func (e *Engine) AdvanceOwed(ctx context.Context) error { return e.advanceOwed(ctx) }
+
 // Told reports whether another process reported work since the last read from the start.
 func (e *Engine) Told() bool {
 	_, told := e.queues.IsEmpty(pawl.DefaultNamespace, nil, nil)

@@ -2,8 +2,12 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
@@ -84,5 +88,88 @@ func TestAProcessWithoutTheHookDecidesNothing(t *testing.T) {
 				submitted(true)
 			})
 		})
+	}
+}
+
+// Run tries a task whose check fails, or whose hook the process lacks, later each time. A process with the hook takes it at
+// once; so does any process when the hook was taken back alone. Doctor warns of a task that no process tries.
+func TestAStepThatCannotBeTakenIsTriedLaterEachTime(t *testing.T) {
+	calls := struct {
+		sync.Mutex
+		n map[string]int
+	}{n: map[string]int{}}
+	hooks := pawl.Hooks{
+		Check: func(_ context.Context, task pawl.Task, _ []pawl.Item) ([]pawl.Complaint, error) {
+			calls.Lock()
+			defer calls.Unlock()
+			calls.n[task.ID]++
+			return nil, errors.New("no network")
+		},
+		AutoApprove: func(context.Context, pawl.Task, []pawl.Item) (bool, error) { return false, nil },
+	}
+	withType(t, `{"name":"report","approval":{"mode":"auto"}}`, hooks, func(o typeFixture) {
+		called := func(id string) int {
+			calls.Lock()
+			defer calls.Unlock()
+			return calls.n[id]
+		}
+		plain := o.Another(engine.Options{})
+		begun, _ := plain.Spy()
+		minute := func() int32 { // of a pass each 5 s
+			before := begun()
+			for range 12 {
+				o.Advance(5 * time.Second)
+				o.OK(o.Engine.AdvanceOwed(o.Context()))
+				o.OK(plain.AdvanceOwed(o.Context()))
+			}
+			return begun() - before
+		}
+		idle := minute()
+		task, ls := o.task(1)
+		need[pawl.Moved](o.T)(first(plain.Submit(o.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte(`1`)}})))
+		o.OK(o.Engine.AdvanceOwed(o.Context()))
+		if n := called(task.ID); n != 1 {
+			o.Fatalf("the process with the hook has called it %d times", n)
+		}
+		for range 5 {
+			minute()
+		}
+		n := called(task.ID)
+		if n < 4 || n > 8 {
+			o.Errorf("the check was called %d times in five minutes", n)
+		}
+		if tried := minute() + minute() - 2*idle; tried > 4 {
+			o.Errorf("the process without the hook tried %d times in two minutes", tried)
+		}
+		o.sweep()
+		if called(task.ID) < n+1 {
+			o.Error("a sweep has not called the check")
+		}
+		for range 12 { // no process with the hook runs any more
+			o.Advance(time.Minute)
+			o.OK(plain.AdvanceOwed(o.Context()))
+		}
+		report := need[pawl.DoctorReport](o.T)(o.Engine.Doctor(o.Context(), pawl.DoctorCall{}))
+		if !slices.ContainsFunc(report.Warnings, func(w pawl.Warning) bool { return w.Code == "no_hook" && strings.Contains(w.Detail, "report") }) {
+			o.Errorf("warnings: %+v", report.Warnings)
+		}
+		o.Another(engine.Options{Hooks: map[string]pawl.Hooks{"report": {Without: []string{"Check"}}}})
+		o.OK(plain.AdvanceOwed(o.Context()))
+		if o.state(task.ID, pawl.TaskSubmitted).ReadyForApproval {
+			o.Error("the hook AutoApprove was taken back too")
+		}
+		o.Another(engine.Options{Hooks: map[string]pawl.Hooks{"report": {Without: []string{"AutoApprove"}}}})
+		o.OK(plain.AdvanceOwed(o.Context()))
+		o.state(task.ID, pawl.TaskCompleted)
+	})
+}
+
+func TestWithoutIsChecked(t *testing.T) {
+	check := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) { return nil, nil }
+	for _, h := range []pawl.Hooks{{Without: []string{"Apply"}}, {Check: check, Without: []string{"Check"}}} {
+		_, err := engine.OpenWith(t.Context(), "sqlite:"+t.TempDir()+"/db", engine.Options{Hooks: map[string]pawl.Hooks{"report": h}})
+		if pawl.CodeOf(err) != pawl.CodeInvalid {
+			t.Errorf("%v: %v", h.Without, err)
+		}
 	}
 }
