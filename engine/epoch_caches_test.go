@@ -18,15 +18,19 @@ func TestANewEpochForgetsWhatMayBeLost(t *testing.T) {
 		g, other := newIdleGates(t, p), p.Another(engine.Options{})
 		ok(t, other.Feed().Log(t.Context()))
 		g.work(other, "k")
-		first := need[pawl.NewKey](t)(p.Engine.CreateKey(t.Context(), pawl.KeySpec{Name: "first", Roles: []pawl.Role{pawl.RoleWorker}}))
-		second := need[pawl.NewKey](t)(p.Engine.CreateKey(t.Context(), pawl.KeySpec{Name: "second", Roles: []pawl.Role{pawl.RoleWorker}}))
-		with := func(k pawl.NewKey) context.Context {
-			return pawl.As(t.Context(), pawl.Caller{Namespace: pawl.DefaultNamespace, Key: k.ID})
+		var keys []pawl.APIKey
+		for _, name := range []string{"first", "second"} {
+			k, _, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: name, Roles: []string{"claimer"}})
+			ok(t, err)
+			keys = append(keys, k)
+		}
+		with := func(i int) context.Context {
+			return pawl.As(t.Context(), pawl.Caller{Namespace: pawl.DefaultNamespace, Key: keys[i].ID})
 		}
 		need[pawl.Task](t)(pawl.Create(t.Context(), other, pawl.NewTask{Type: "b"}))
-		l := need[[]pawl.Lease](t)(other.Claim(with(first), pawl.ClaimRequest{WorkerID: "w", Types: []string{"b"}}))[0]
+		l := need[[]pawl.Lease](t)(other.Claim(with(0), pawl.ClaimRequest{WorkerID: "w", Types: []string{"b"}}))[0]
 		ok(t, p.Exec("DELETE FROM pawl.gates")) // the failover
-		ok(t, p.Exec("UPDATE pawl.leases SET key_id = '"+second.ID+"'"))
+		ok(t, p.Exec("UPDATE pawl.leases SET key_id = '"+keys[1].ID+"'"))
 		ok(t, p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			_, err := store.RaiseEpoch(ctx, tx, 0)
 			return err
@@ -34,7 +38,7 @@ func TestANewEpochForgetsWhatMayBeLost(t *testing.T) {
 		ok(t, other.Feed().Log(t.Context()))
 		keyed(t, other, "a", 1, "k")
 		leases(t, p.Engine, anyOfA, 1)
-		if _, err := pawl.Complete(with(second), other, l.Fence(), nil); err != nil {
+		if _, err := pawl.Complete(with(1), other, l.Fence(), nil); err != nil {
 			t.Errorf("the key that has the attempt now: %v", err)
 		}
 	})

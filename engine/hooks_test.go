@@ -173,3 +173,45 @@ func TestWithoutIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// Tasks that the hook Apply failed to apply are a group of failures, which is found and retried as one of items.
+func TestTasksThatAHookFailedAreAGroupOfFailures(t *testing.T) {
+	apply := func(context.Context, pawl.Application) (pawl.Applied, error) {
+		return pawl.Applied{}, errors.New("port 5432 is closed")
+	}
+	withType(t, `{"name":"report","approval":{"mode":"auto"},"apply":{"mode":"go"}}`, pawl.Hooks{Apply: apply}, func(o typeFixture) {
+		ids := map[string]bool{}
+		for n := range 3 {
+			task, ls := o.task(1 + n%2)
+			for _, l := range ls {
+				o.submit(l, `1`)
+			}
+			o.state(task.ID, pawl.TaskFailed)
+			ids[task.ID] = true
+		}
+		list := func() []pawl.FailureGroup {
+			return need[pawl.List[pawl.FailureGroup]](o.T)(o.Engine.ListFailures(o.Context(), pawl.FailureFilter{})).Items
+		}
+		groups := list()
+		if len(groups) != 1 {
+			o.Fatalf("groups: %+v", groups)
+		}
+		g := groups[0]
+		if g.Type != "report" || g.Count != 3 || g.Failed != 3 || g.Error != "port <n> is closed" || g.ItemID != "" || !ids[g.TaskID] {
+			o.Errorf("the group: %+v", g)
+		}
+		found := need[pawl.List[pawl.Task]](o.T)(o.Engine.ListTasks(o.Context(), pawl.TaskFilter{Failure: g.Failure})).Items
+		if len(found) != 3 {
+			o.Errorf("its tasks: %+v", found)
+		}
+		call := pawl.BulkCall{Verb: pawl.BulkRetry, Filter: pawl.BulkFilter{Failure: g.Failure}}
+		bulk := need[pawl.Task](o.T)(o.Engine.Bulk(o.Context(), call))
+		o.sweep()
+		if result := string(o.state(bulk.ID, pawl.TaskCompleted).Result); !strings.Contains(result, `"changed":3`) {
+			o.Errorf("the retry: %s", result)
+		}
+		if left := list(); len(left) != 1 || left[0].Count != 3 {
+			o.Errorf("they failed again: %+v", left)
+		}
+	})
+}

@@ -188,7 +188,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 	}
 	complaints, err := d.rules.check(ctx, task, items)
 	if d.failed = err != nil; d.failed {
-		complaints = []pawl.Complaint{{Code: "check_failed", Message: err.Error()}}
+		complaints = []pawl.Complaint{{Code: "check_failed", Message: hookError(err)}}
 	}
 	if len(complaints) > 0 {
 		failure := rules.Encode(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)})
@@ -393,8 +393,16 @@ func (f *applyFailure) Unwrap() error { return f.error }
 
 // Failure returns the failure to store.
 func (f *applyFailure) Failure() pawl.Failure {
-	text := strings.ReplaceAll(strings.ToValidUTF8(f.Error(), "\ufffd"), "\x00", "\ufffd") // PostgreSQL keeps no other
-	return pawl.Failure{Code: "apply_failed", Message: text}
+	return pawl.Failure{Code: "apply_failed", Message: hookError(f)}
+}
+
+// hookError returns the text of a hook's error as it is stored: PostgreSQL keeps no NUL, and the table of limits bounds it.
+func hookError(err error) string {
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\ufffd"), "\x00", "\ufffd")
+	if len(text) > pawl.MaxErrorBytes/2 { // encoded, and with its code
+		text = strings.ToValidUTF8(text[:pawl.MaxErrorBytes/2], "") + "…"
+	}
+	return text
 }
 
 func asApplyFailure(err error) (*applyFailure, bool) {
