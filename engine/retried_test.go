@@ -176,7 +176,7 @@ func TestWhatFailedWithARetriedItemRunsAfterAnotherEnd(t *testing.T) {
 				need[pawl.Moved](o.T)(pawl.Complete(o.Context(), tx, a.Fence(), []byte(`1`)))
 				o.OK(end(o, tx, ls["c"]))
 				o.OK(tx.commit())
-				o.state(task.ID, pawl.TaskOpen)
+				o.state(task.ID, pawl.TaskInProgress)
 				o.sweep()
 				o.item(ids["b"].ID, pawl.ItemQueued)
 				o.finish(o.take(task.ID, 1)...)
