@@ -76,7 +76,7 @@ func (e *Engine) noteHooks(ctx context.Context) error {
 			if reflect.ValueOf(h).IsZero() {
 				gone = notedHooks
 			}
-			if err := store.NoteHooks(ctx, tx, name, has, gone); err != nil {
+			if _, err := store.NoteHooks(ctx, tx, name, has, gone); err != nil {
 				return err
 			}
 		}

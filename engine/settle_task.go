@@ -53,7 +53,7 @@ func (e *Engine) advanceOwed(ctx context.Context) error {
 	var notes []string
 	if e.postponed.any() {
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			notes, err = store.NotedHooks(ctx, tx)
+			notes, err = store.NoteHooks(ctx, tx, "", nil, nil)
 			return err
 		})
 		if err != nil {

@@ -10,17 +10,17 @@ import (
 
 var hookSQL = Texts(sqlFiles, "hooks.sql")
 
-// NoteHooks notes the hooks, Check and AutoApprove, that a process has of a type, and those that no process has any more. The
-// names are in this order.
-func NoteHooks(ctx context.Context, tx Tx, name string, has, gone []string) error {
+// NoteHooks notes the hooks, Check and AutoApprove, that a process has of a type, and those that no process has any more. It
+// returns all that are noted then, each as the type, a space and the hook.
+func NoteHooks(ctx context.Context, tx Tx, name string, has, gone []string) ([]string, error) {
 	for query, hooks := range map[string][]string{"note hook": has, "forget hook": gone} {
 		for _, hook := range hooks {
 			if _, err := tx.Exec(ctx, hookSQL[query], name, hook); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return All(ctx, tx, hookSQL["noted hooks"], nil, func(rows Rows, hook *string) error { return rows.Scan(hook) })
 }
 
 // hookLate is longer than a process with a hook leaves a task alone.
@@ -33,13 +33,9 @@ func noHook(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 		var n, at int64
 		err := rows.Scan(&ns, &name, &n, &at)
 		*w = warning("no_hook", fmt.Sprintf("%d tasks of type %s of namespace %s wait for their checks, one for %s: no live process with the "+
-			"hook Check or AutoApprove of the type runs sweeps; start the application, or take the hook back (docs/types.md)", n, name, ns, ago(now, at)),
+			"hook Check or AutoApprove of the type runs sweeps; start the application, or take the hook back (docs/types.md)",
+			n, name, ns, ago(now, at)),
 			shellwords.Line(ns, "task list", "--type", name, "--state", "submitted"))
 		return err
 	})
-}
-
-// NotedHooks lists the hooks that processes have: each as the type, a space and the hook.
-func NotedHooks(ctx context.Context, tx Tx) ([]string, error) {
-	return All(ctx, tx, hookSQL["noted hooks"], nil, func(rows Rows, hook *string) error { return rows.Scan(hook) })
 }

@@ -76,8 +76,7 @@ func (t *movedTask) soloMove(from, to string, e *Event) (add int, bump bool) {
 // conclude writes the counters of a task of many and moves the task.
 func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, out *Applied) error {
 	var state, failedIn string
-	var open, todo int
-	n := Counts{Acceptance: t.acceptance}
+	open, todo, n := 0, 0, Counts{Acceptance: t.acceptance}
 	found, err := Row(ctx, tx, []any{&state, &failedIn, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores, &todo},
 		moveSQL["tally"], TaskID(c.TaskID), t.open, t.failed, t.dead, t.cancelled, now)
 	if err != nil || !found {

@@ -73,11 +73,10 @@ func (m *mover) receive(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := tx.ExecEach(ctx, "INSERT INTO pawl.type_hooks (type, hook)\nVALUES ($1, $2)\nON CONFLICT (type, hook) DO NOTHING", hooks); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_numbers"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_numbers")
-		return err
+		return tx.ExecEach(ctx, "INSERT INTO pawl.type_hooks (type, hook)\nVALUES ($1, $2)\nON CONFLICT (type, hook) DO NOTHING", hooks)
 	})
 }
 
