@@ -147,7 +147,7 @@ func TestTasksThatAHookFailedAreShown(t *testing.T) {
 		task := h.p.Create(pawl.NewTask{Type: "report"})
 		only[pawl.Moved](t)(app.Submit(t.Context(), []pawl.SubmitCall{{Fence: h.claim("report").Fence()}}))
 		for _, page := range []string{"/ui/failures", "/ui/"} {
-			h.has(h.get(page), 200, "the port is closed", "/ui/tasks/"+task.ID, "/ui/tasks?failure=report:")
+			h.has(h.get(page), 200, "the port is closed", "/ui/tasks/"+task.ID, "/ui/tasks?failure=report%3a")
 		}
 	})
 }
