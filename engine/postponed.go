@@ -23,6 +23,9 @@ type postponement struct {
 	pass  int   // the last one that has seen the task
 }
 
+// maxPostponed bounds the tasks that are remembered.
+const maxPostponed = 100_000
+
 // hookBackoff is the delay before a step that could not be taken is tried again.
 var hookBackoff = pawl.Backoff{BaseSeconds: int(often / time.Second), MaxSeconds: 300}
 
@@ -34,7 +37,7 @@ func (p *postponed) note(taskID string, now int64, taken bool) {
 		delete(p.tasks, taskID)
 		return
 	}
-	if p.tasks == nil {
+	if p.tasks == nil || len(p.tasks) >= maxPostponed { // of a process without Run, none is forgotten
 		p.tasks = map[string]postponement{}
 	}
 	tries := p.tasks[taskID].tries + 1
