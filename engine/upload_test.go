@@ -434,7 +434,7 @@ func TestBlobsOfAnAnswerStay(t *testing.T) {
 			func(context.Context, pawl.Service) (*pawl.Answer, error) {
 				return &pawl.Answer{Code: 200, Type: "application/json", Body: []byte(`{"payload":{"$blob":"` + made[0] + `"}}`)}, nil
 			})
-		done(t, err)
+		ok(t, err)
 		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
 		for i, address := range made {
 			_, r, err := p.Engine.OpenBlob(ctx, address)
