@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -23,7 +22,7 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, error) {
 	now, err := e.checkTime(ctx, nil, call.Items)
 	if err == nil {
-		err = rules.CheckAddItems(call, now)
+		err = checkAddItems(call, now)
 	}
 	if err != nil {
 		return nil, err

@@ -8,12 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -59,7 +58,7 @@ func (e *Engine) spawnAll(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.R
 }
 
 func (e *Engine) spawn(ctx context.Context, call *pawl.SpawnCall) (pawl.Task, error) {
-	if err := rules.CheckSpawn(call); err != nil {
+	if err := checkSpawn(call); err != nil {
 		return pawl.Task{}, err
 	}
 	if err := e.ours(ctx, call.Fence); err != nil {
@@ -151,7 +150,7 @@ func (e *Engine) suspendFor(ctx context.Context, calls []pawl.SuspendCall, out [
 			ids[n] = idform.Task(id)
 		}
 		calls[i].Children = &pawl.ChildWait{Name: w.Name, IDs: ids, Need: w.Need, OnFailure: w.OnFailure}
-		if out[i].Err = rules.CheckChildWait(calls[i].Children); out[i].Err != nil {
+		if out[i].Err = checkChildWait(calls[i].Children); out[i].Err != nil {
 			continue
 		}
 		_, out[i].Err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (none struct{}, err error) {

@@ -12,7 +12,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/queue"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/internal/watch"
@@ -77,7 +76,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // also if a check below fails: the call is tried again
 		scope.Wait = max(scope.Wait, time.Duration(req.WaitSeconds)*time.Second)
 	}
-	if err := rules.CheckClaim(req); err != nil {
+	if err := checkClaim(req); err != nil {
 		return err
 	}
 	if req.TaskID != "" || req.ItemID != "" {

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -30,7 +29,7 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 	}
 	for _, m := range t.Messages {
 		row.ID, row.Role = e.k.IDs.Next("msg"), m.Role
-		row.Content, row.Metadata = store.Text(rules.MessageParts(m.Content)), store.Text(m.Metadata)
+		row.Content, row.Metadata = store.Text(messageParts(m.Content)), store.Text(m.Metadata)
 		d.messages = append(d.messages, row)
 	}
 	if t.Reply != nil {

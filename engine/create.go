@@ -154,12 +154,12 @@ func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task
 
 // draftAll checks every call and drafts the valid ones.
 func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], []draft, error) {
-	if err := rules.CheckBatch("create", len(tasks)); err != nil {
+	if err := checkBatch("create", len(tasks)); err != nil {
 		return nil, nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
-	room, shared := rules.CallBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
+	room, shared := callBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
 	said := answers{op: "create"}
 	for i := range tasks {
 		if out[i].Err = said.full(); out[i].Err != nil {
@@ -328,7 +328,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	if err != nil {
 		return draft{}, err
 	}
-	hash, err := rules.InputHash(t)
+	hash, err := inputHash(t)
 	if err != nil {
 		return draft{}, err
 	}

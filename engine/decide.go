@@ -18,7 +18,7 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "approve", calls, subjectOfTask,
 		eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
-			if err := rules.CheckApprove(c); err != nil {
+			if err := checkApprove(c); err != nil {
 				return pawl.Task{}, err
 			}
 			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
@@ -348,7 +348,7 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "reject", calls, subjectOfTask,
 		eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
-			if err := rules.CheckReject(c); err != nil {
+			if err := checkReject(c); err != nil {
 				return pawl.Task{}, err
 			}
 			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")

@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -181,7 +180,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 // called.
 func (e *Engine) enterKey(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
 	ns = pawl.CallerOf(ctx).Namespace
-	if err := rules.CheckKeyBegin(k); err != nil {
+	if err := checkKeyBegin(k); err != nil {
 		return ns, nil, err
 	}
 	if err := e.notInTx("answer"); err != nil {

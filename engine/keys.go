@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -23,7 +24,7 @@ func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 	}
 	c := pawl.CallerOf(ctx)
 	return each(ctx, "begin", calls, func(ctx context.Context, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
-		if err := cmp.Or(rules.CheckKeyBegin(k), rules.CheckKeyScope(k)); err != nil {
+		if err := cmp.Or(checkKeyBegin(k), checkKeyScope(k)); err != nil {
 			return pawl.KeyBegun{}, err
 		}
 		var out pawl.KeyBegun
@@ -170,7 +171,7 @@ func (e *Engine) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Res
 func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	c := pawl.CallerOf(ctx)
 	return eachIn(ctx, &answers{op: status, unbounded: true}, calls, func(ctx context.Context, k *pawl.KeyDone) (pawl.Key, error) {
-		if err := rules.CheckKeyDone(k); err != nil {
+		if err := checkKeyDone(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key}, ownHash(k.Scope, k.Key),
@@ -208,7 +209,7 @@ func (e callKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.
 func (e *Engine) renewKeys(ctx context.Context, calls []pawl.KeyRenew, hash func(*pawl.KeyRenew) string) ([]pawl.Result[pawl.Key], error) {
 	c := pawl.CallerOf(ctx)
 	return each(ctx, "renew", calls, func(ctx context.Context, k *pawl.KeyRenew) (pawl.Key, error) {
-		if err := rules.CheckKeyRenew(k); err != nil {
+		if err := checkKeyRenew(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key}, hash(k),
@@ -261,7 +262,7 @@ func (e *Engine) heldKey(
 // GetKeys reads keys. An expired key is absent.
 func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
 	return each(ctx, "get", names, func(ctx context.Context, k *pawl.KeyName) (pawl.Key, error) {
-		if err := rules.CheckKeyName(k); err != nil {
+		if err := checkKeyName(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Key, error) {
@@ -288,4 +289,55 @@ func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Key], error) {
 		return store.ListKeys(ctx, tx, ns, q)
 	})
+}
+
+// checkKeyBegin checks the call that begins an idempotency key.
+func checkKeyBegin(k *pawl.KeyBegin) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	f.Text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
+	f.Text("/task_id", k.TaskID, 0, pawl.MaxIDLen)
+	f.Text("/item_id", k.ItemID, 0, pawl.MaxIDLen)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLockSeconds)
+	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
+		f.Add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
+	}
+	if lock := int64(cmp.Or(k.LockSeconds, int(pawl.DefaultKeyLease/time.Second))); k.TTLSeconds > 0 && k.TTLSeconds < lock {
+		f.Add("/ttl_seconds", "is shorter than the %d seconds for which a run holds the key (lock_seconds)", lock)
+	}
+	return f.Err("begin")
+}
+
+// checkKeyScope checks the scope of a key that a caller begins itself. Pawl begins the keys of
+// reserved scopes.
+func checkKeyScope(k *pawl.KeyBegin) error {
+	if strings.HasPrefix(k.Scope, pawl.ReservedPrefix) {
+		return pawl.Invalid("/scope", "begins with %s, which is reserved for keys of Pawl's own", pawl.ReservedPrefix)
+	}
+	return nil
+}
+
+// checkKeyDone checks the call that completes or fails an idempotency key.
+func checkKeyDone(k *pawl.KeyDone) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	f.Text("/token", k.Token, 1, pawl.MaxKeyLen)
+	f.JSON("/response", k.Response, pawl.MaxPayloadBytes)
+	return f.Err("complete")
+}
+
+// checkKeyRenew checks the call that extends the lease of an idempotency key.
+func checkKeyRenew(k *pawl.KeyRenew) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	f.Text("/token", k.Token, 1, pawl.MaxKeyLen)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLockSeconds)
+	return f.Err("renew")
+}
+
+// checkKeyName checks the name of an idempotency key that is read.
+func checkKeyName(k *pawl.KeyName) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	return f.Err("get")
 }

@@ -16,7 +16,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 		return nil, err
 	}
 	return each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
-		if err := rules.CheckFinish(c); err != nil {
+		if err := checkFinish(c); err != nil {
 			return pawl.Message{}, err
 		}
 		if c.Writer != "" {
@@ -58,7 +58,7 @@ func endMessage(
 // StopMessages stops open messages; see pawl.Stopper.
 func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
 	return each(ctx, "stop", calls, func(ctx context.Context, c *pawl.StopCall) (pawl.Message, error) {
-		if err := rules.CheckStop(c); err != nil {
+		if err := checkStop(c); err != nil {
 			return pawl.Message{}, err
 		}
 		ns := pawl.CallerOf(ctx).Namespace

@@ -10,7 +10,7 @@ import (
 
 // GetQueue reads a queue; see pawl.QueueReader.
 func (e *Engine) GetQueue(ctx context.Context, typ string) (pawl.Queue, error) {
-	if err := rules.CheckQueue("queue", typ); err != nil {
+	if err := checkQueue("queue", typ); err != nil {
 		return pawl.Queue{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Queue, error) {
@@ -51,7 +51,7 @@ func (e *Engine) pauseQueue(ctx context.Context, typ string, pause bool) (pawl.Q
 	if pause {
 		op = "pause"
 	}
-	if err := rules.CheckQueue(op, typ); err != nil {
+	if err := checkQueue(op, typ); err != nil {
 		return pawl.Queue{}, err
 	}
 	ns := pawl.CallerOf(ctx).Namespace

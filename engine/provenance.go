@@ -43,7 +43,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	if !hasProvenance(calls) {
 		return run(e, ctx, calls)
 	}
-	if err := rules.CheckBatch(verb, len(calls)); err != nil {
+	if err := checkBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // the caller's provenance does not apply to what follows from a call
@@ -214,7 +214,7 @@ func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context)
 // ListProvenance lists provenance; see pawl.RecordReader.
 func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
 	q = idform.Call(q)
-	if err := rules.CheckProvenanceFilter(&q); err != nil {
+	if err := checkProvenanceFilter(&q); err != nil {
 		return pawl.List[pawl.ProvenanceRecord]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (out pawl.List[pawl.ProvenanceRecord], err error) {

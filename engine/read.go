@@ -152,7 +152,7 @@ func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	}
 	parts, err := e.liveParts(ctx, id)
 	if len(parts) > 0 {
-		it.PartsState = rules.PartsState(parts)
+		it.PartsState = partsState(parts)
 	}
 	return it.Item, err
 }
@@ -229,7 +229,7 @@ func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAns
 // ListItems lists items, oldest first unless Desc.
 func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pawl.Item], error) {
 	q = idform.Call(q)
-	if err := rules.CheckItemFilter(&q); err != nil {
+	if err := checkItemFilter(&q); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Item], error) {
@@ -291,12 +291,12 @@ func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
 // ListCheckpoints lists checkpoints, in order of their number unless Desc.
 func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
 	q = idform.Call(q)
-	if err := rules.CheckCheckpointFilter(&q); err != nil {
+	if err := checkCheckpointFilter(&q); err != nil {
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {
 		if q.TaskKey != "" {
-			h, found, err := store.HolderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: rules.CallersKey(q.TaskKey)})
+			h, found, err := store.HolderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: callersKey(q.TaskKey)})
 			if err != nil || !found {
 				return pawl.List[pawl.Checkpoint]{}, cmp.Or(err, error(pawl.NotFound("task", q.TaskType+" "+q.TaskKey)))
 			}

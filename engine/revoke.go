@@ -21,7 +21,7 @@ func (e *Engine) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]p
 
 func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.Moved, err error) {
 	const op = "revoke_lease"
-	if err := rules.CheckRevoke(c); err != nil {
+	if err := checkRevoke(c); err != nil {
 		return out, err
 	}
 	out, err = change(ctx, e, func(ctx context.Context, tx store.Tx) (out pawl.Moved, then effects, err error) {

@@ -310,7 +310,7 @@ func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) (effects, er
 func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applied) (effects, error) {
 	var diff store.Text
 	if done.Diff != nil {
-		diff = store.Text(rules.Encode(rules.CompleteDiff(*done.Diff)))
+		diff = store.Text(rules.Encode(completeDiff(*done.Diff)))
 	}
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "applied", To: "applied", Actor: system, Diff: diff}); err != nil {
 		return effects{}, err

@@ -31,7 +31,7 @@ func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.R
 }
 
 func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
-	if err := rules.CheckBatch(verb, len(calls)); err != nil {
+	if err := checkBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	calls = slices.Clone(calls)
@@ -75,7 +75,7 @@ func (e *Engine) cancelAllAhead(ctx context.Context, calls []pawl.TaskCall, ahea
 // changeTask moves a task's items by a verb. If nothing moves it is a conflict, also
 // when the items are in the verb's target state already.
 func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCall) (pawl.Task, error) {
-	if err := rules.CheckTaskCall(verb, call); err != nil {
+	if err := checkTaskCall(verb, call); err != nil {
 		return pawl.Task{}, err
 	}
 	task, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
@@ -234,7 +234,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 // DeleteTasks deletes tasks; see pawl.TaskOperator. It returns their ids.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
 	calls = idform.Calls(calls)
-	if err := cmp.Or(rules.CheckBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
+	if err := cmp.Or(checkBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}
 	if err := e.Log(ctx); err != nil { // what is removed is in the log before

@@ -13,7 +13,7 @@ import (
 
 // PutTypes registers types, each in its own transaction; see pawl.TypeKeeper.
 func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
-	if err := rules.CheckBatch("put type", len(types)); err != nil {
+	if err := checkBatch("put type", len(types)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.TypeRef], len(types))
@@ -24,7 +24,7 @@ func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result
 }
 
 func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.TypeRef, error) {
-	if err := rules.CheckType(&t, &e.schemas); err != nil {
+	if err := checkType(&t, &e.schemas); err != nil {
 		return pawl.TypeRef{}, err
 	}
 	t.Version, t.CreatedAt, t.RemovedAt, t.Acceptance = 0, nil, nil, t.NeedsAcceptance()
@@ -99,7 +99,7 @@ func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
 
 // RemoveTypes removes types from the registry; see pawl.TypeKeeper.
 func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
-	if err := rules.CheckBatch("remove type", len(names)); err != nil {
+	if err := checkBatch("remove type", len(names)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[string], len(names))

@@ -138,7 +138,7 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string,
 	for i := range items {
 		name := items[i].Type
 		if _, known := ruled[name]; !known {
-			if err := rules.CheckReserved("create", name); err != nil {
+			if err := checkReserved("create", name); err != nil {
 				return rules.Under(at+"/"+strconv.Itoa(i), err)
 			}
 			r, err := e.rulesToCreate(ctx, namespace, name)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -22,7 +23,7 @@ type hold struct {
 
 // holds gives a draft the key that its call asks for.
 func (d *draft) holds(t *pawl.NewTask) error {
-	key, err := rules.UniqueKey(t)
+	key, err := uniqueKey(t)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 	if now, err = store.NowAgain(ctx, tx); err != nil {
 		return out, err
 	}
-	live := !gone && rules.Live(older.State)
+	live := !gone && isLive(older.State)
 	if gone {
 		older.ID, older.State = holder.TaskID, removedByRetention
 	}
@@ -222,4 +223,35 @@ func (e *Engine) fitsOlder(ctx context.Context, tx store.Tx, d *draft, older paw
 		return err
 	}
 	return r.CheckItems(d.hold.given.Items, payload)
+}
+
+// uniqueKey returns the key that a new task asks for by its Unique or Debounce; "" = none.
+// Keys of different kinds are never equal.
+func uniqueKey(t *pawl.NewTask) (string, error) {
+	switch {
+	case t.Debounce != nil:
+		return "debounce:" + t.Debounce.Key, nil
+	case t.Unique == nil:
+		return "", nil
+	case t.Unique.By == pawl.UniqueByKey:
+		return callersKey(t.Unique.Key), nil
+	}
+	hash, err := contentHash(t)
+	return "input:" + hash, err
+}
+
+// callersKey returns the key of a task that is unique by a key of its caller, as it is stored.
+func callersKey(key string) string { return "key:" + key }
+
+// contentHash returns the hash of a task's payload and items.
+func contentHash(t *pawl.NewTask) (string, error) {
+	return pawl.HashOf(struct {
+		Payload json.RawMessage `json:"payload"`
+		Items   []pawl.NewItem  `json:"items"`
+	}{json.RawMessage(rules.OrNull(t.Payload)), t.Items})
+}
+
+// isLive reports whether a task in the state keeps its key for itself.
+func isLive(s pawl.TaskState) bool {
+	return !s.Ended() && s != pawl.TaskFailed && s != pawl.TaskDeadLettered
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -63,18 +62,18 @@ type explainer struct {
 }
 
 // item explains an item. depth is how many items were followed to it.
-func (x *explainer) item(ctx context.Context, id string, depth int) (rules.Explanation, error) {
+func (x *explainer) item(ctx context.Context, id string, depth int) (explanation, error) {
 	row, err := store.GetItem(ctx, x.tx, x.ns, id, x.now)
 	if err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	one := []pawl.Item{row.Item}
 	if err := store.BlockItems(ctx, x.tx, x.ns, one, x.now); err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
-	f := rules.WhyFacts{Now: store.Stamp(x.now), Item: one[0], BuryAfter: x.buryAfter, SweepsRest: x.sweepsRest}
+	f := whyFacts{Now: store.Stamp(x.now), Item: one[0], BuryAfter: x.buryAfter, SweepsRest: x.sweepsRest}
 	if f.Task, err = store.GetTask(ctx, x.tx, x.ns, f.Item.TaskID); err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	switch f.Item.State {
 	case pawl.ItemQueued:
@@ -89,10 +88,10 @@ func (x *explainer) item(ctx context.Context, id string, depth int) (rules.Expla
 			err = x.because(ctx, &f, id, depth)
 		}
 	}
-	return rules.Explain(f), err
+	return explain(f), err
 }
 
-func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) error {
+func (x *explainer) queued(ctx context.Context, f *whyFacts, depth int) error {
 	b := f.Item.BlockedBy
 	if b == nil {
 		return nil
@@ -105,7 +104,7 @@ func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) er
 	}
 	switch b.Reason {
 	case pawl.BlockedByConcurrency:
-		id, err := store.LongestSilent(ctx, x.tx, f.Item.ID, rules.LimitOfQueue(b), x.now)
+		id, err := store.LongestSilent(ctx, x.tx, f.Item.ID, limitOfQueue(b), x.now)
 		if err != nil {
 			return err
 		}
@@ -123,7 +122,7 @@ func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) er
 	return nil
 }
 
-func (x *explainer) waiting(ctx context.Context, f *rules.WhyFacts, depth int) error {
+func (x *explainer) waiting(ctx context.Context, f *whyFacts, depth int) error {
 	w, err := store.ReadWait(ctx, x.tx, f.Item.ID)
 	if err != nil || f.Item.BlockedBy == nil {
 		return err
@@ -168,7 +167,7 @@ func ignoreMissing(err error) error {
 }
 
 // because explains the item that f's item waits for.
-func (x *explainer) because(ctx context.Context, f *rules.WhyFacts, id string, depth int) error {
+func (x *explainer) because(ctx context.Context, f *whyFacts, id string, depth int) error {
 	if id == "" || id == f.Item.ID || depth >= maxCauses {
 		return nil
 	}
@@ -179,7 +178,7 @@ func (x *explainer) because(ctx context.Context, f *rules.WhyFacts, id string, d
 	return ignoreMissing(err)
 }
 
-func (x *explainer) submitted(ctx context.Context, f *rules.WhyFacts, depth int) error {
+func (x *explainer) submitted(ctx context.Context, f *whyFacts, depth int) error {
 	t := &f.Task
 	if f.Item.State == pawl.ItemSubmitted && t.State == pawl.TaskSubmitted {
 		var err error
@@ -199,9 +198,9 @@ func (x *explainer) submitted(ctx context.Context, f *rules.WhyFacts, depth int)
 }
 
 // task explains the item of a task that tells most about the task's state.
-func (x *explainer) task(ctx context.Context, id string, depth int) (rules.Explanation, error) {
+func (x *explainer) task(ctx context.Context, id string, depth int) (explanation, error) {
 	if err := store.TaskExists(ctx, x.tx, x.ns, id); err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	items, err := x.unfinished(ctx, id)
 	if err == nil && len(items) == 0 {
@@ -210,10 +209,10 @@ func (x *explainer) task(ctx context.Context, id string, depth int) (rules.Expla
 		items = all.Items
 	}
 	if err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	if len(items) == 0 {
-		return rules.Explanation{}, pawl.NotFound("item of task", id)
+		return explanation{}, pawl.NotFound("item of task", id)
 	}
 	return x.item(ctx, telling(items, store.Stamp(x.now)), depth)
 }
@@ -243,8 +242,8 @@ func (x *explainer) unfinished(ctx context.Context, task string) ([]pawl.Item, e
 func telling(items []pawl.Item, now time.Time) string {
 	best, id := len(pawl.WhyReasons), ""
 	for _, it := range items {
-		reason := rules.Explain(rules.WhyFacts{Now: now, Item: it}).Reason
-		if rank := slices.Index(rules.Telling, reason); id == "" || rank < best {
+		reason := explain(whyFacts{Now: now, Item: it}).Reason
+		if rank := slices.Index(mostTelling, reason); id == "" || rank < best {
 			best, id = rank, it.ID
 		}
 	}

@@ -103,7 +103,7 @@ func (e *Engine) flushSeen(ctx context.Context) error {
 
 // RegisterWorker adds a worker to the registry; see pawl.Recorder.
 func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
-	if err := rules.CheckWorker(&w); err != nil {
+	if err := checkWorker(&w); err != nil {
 		return err
 	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -117,7 +117,7 @@ func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
 
 // ListFailures groups failed items; see pawl.FailureReader.
 func (e *Engine) ListFailures(ctx context.Context, q pawl.FailureFilter) (pawl.List[pawl.FailureGroup], error) {
-	if err := rules.CheckFailureFilter(&q); err != nil {
+	if err := checkFailureFilter(&q); err != nil {
 		return pawl.List[pawl.FailureGroup]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.FailureGroup], error) {

@@ -1,4 +1,4 @@
-package rules
+package engine
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-work/pawl/internal/shellwords"
 )
 
-// WhyFacts is what Explain knows about an item. What does not apply is nil or zero.
-type WhyFacts struct {
+// whyFacts is what Explain knows about an item. What does not apply is nil or zero.
+type whyFacts struct {
 	Now  time.Time
 	Item pawl.Item // with BlockedBy
 	Task pawl.Task
@@ -23,23 +23,23 @@ type WhyFacts struct {
 	SignalKey  string
 	Budget     *pawl.Budget // that it waits for
 	Question   string       // the task by which it asks for more of the budget
-	Cause      *Explanation // of the item that it waits for, or that failed before it
+	Cause      *explanation // of the item that it waits for, or that failed before it
 	Pending    int          // of a submitted item: how many items of its task have work left
 	DecideBy   *time.Time   // of a submitted item: when its approval expires
 	BuryAfter  time.Duration
 	SweepsRest bool // no server runs sweeps
 }
 
-// Explanation is why an item has its state.
-type Explanation struct {
+// explanation is why an item has its state.
+type explanation struct {
 	pawl.Why
 	Headline string // the first sentence of Detail
 }
 
-// Explain says why an item has its state; see pawl.Explainer.
-func Explain(f WhyFacts) Explanation {
+// explain says why an item has its state; see pawl.Explainer.
+func explain(f whyFacts) explanation {
 	it := &f.Item
-	e := Explanation{Why: pawl.Why{ItemID: it.ID, Status: it.Status, Since: it.UpdatedAt}}
+	e := explanation{Why: pawl.Why{ItemID: it.ID, Status: it.Status, Since: it.UpdatedAt}}
 	switch {
 	case f.Task.FailedIn != "" && f.Task.State.Over() && !f.Task.State.Ended() && (!it.State.Ended() || it.Kind == f.Task.FailedIn):
 		f.aside(&e)
@@ -72,7 +72,7 @@ func sentences(all ...string) (out []string) {
 }
 
 // history says who held the item last and what failed.
-func (f *WhyFacts) history() string {
+func (f *whyFacts) history() string {
 	it, out := &f.Item, ""
 	switch last := cmp.Or(it.WorkerID, it.LastWorkerID); {
 	case it.State.Leased() || it.Attempt == 0 && it.State.Ended():
@@ -94,7 +94,7 @@ func clip(s string, most int) string {
 	return s
 }
 
-func (f *WhyFacts) ended(e *Explanation) {
+func (f *whyFacts) ended(e *explanation) {
 	it := &f.Item
 	e.Reason, e.Headline = pawl.WhyEnded, fmt.Sprintf("It is %s, which is final.", it.State)
 	if it.CompletedAt != nil {
@@ -108,7 +108,7 @@ func (f *WhyFacts) ended(e *Explanation) {
 	e.Command = f.command("task clone", nil, it.TaskID)
 }
 
-func (f *WhyFacts) failed(e *Explanation) {
+func (f *whyFacts) failed(e *explanation) {
 	it := &f.Item
 	if it.CompletedAt != nil {
 		e.Since = *it.CompletedAt
@@ -127,7 +127,7 @@ func (f *WhyFacts) failed(e *Explanation) {
 }
 
 // stays says that something failed, or was dead-lettered, and how long it stays so.
-func (f *WhyFacts) stays(e *Explanation, dead bool) {
+func (f *whyFacts) stays(e *explanation, dead bool) {
 	e.Reason = pawl.WhyFailed
 	if dead {
 		e.Headline, e.Detail = "It is dead-lettered.", "It stays so until it is retried, cancelled or removed with its task."
@@ -142,7 +142,7 @@ func (f *WhyFacts) stays(e *Explanation, dead bool) {
 }
 
 // aside explains an item of a task that could not be planned or applied.
-func (f *WhyFacts) aside(e *Explanation) {
+func (f *whyFacts) aside(e *explanation) {
 	e.Since = f.Task.LastTransitionedAt
 	f.stays(e, f.Task.State == pawl.TaskDeadLettered)
 	how := map[string]string{pawl.KindPlan: "planned", pawl.KindApply: "applied"}[f.Task.FailedIn]
@@ -163,7 +163,7 @@ func said(f *pawl.Failure) string {
 }
 
 // leased explains an item that a worker holds.
-func (f *WhyFacts) leased(e *Explanation) {
+func (f *whyFacts) leased(e *explanation) {
 	it := &f.Item
 	lease := time.Duration(it.LeaseSeconds) * time.Second
 	since, called, sign := it.UpdatedAt, it.UpdatedAt, "its last heartbeat"
@@ -210,7 +210,7 @@ func stage(s string) string {
 }
 
 // submitted explains an item whose result waits for its task.
-func (f *WhyFacts) submitted(e *Explanation) {
+func (f *whyFacts) submitted(e *explanation) {
 	it := &f.Item
 	e.Reason = pawl.WhyNeedsApproval
 	e.Since = f.Task.LastTransitionedAt
@@ -242,7 +242,7 @@ func (f *WhyFacts) submitted(e *Explanation) {
 
 // because adds what the item is that this one waits for, and takes over the command that
 // changes it.
-func (f *WhyFacts) because(e *Explanation) {
+func (f *whyFacts) because(e *explanation) {
 	if c := f.Cause; c != nil {
 		e.Detail = strings.Join(sentences(fmt.Sprintf("Item %s (%s): %s", c.ItemID, c.Reason, c.Headline), e.Detail), " ")
 		e.Command, e.Holder = c.Command, c.Holder
@@ -250,7 +250,7 @@ func (f *WhyFacts) because(e *Explanation) {
 }
 
 // command writes a command line. A value that begins with a dash is an argument, not a flag.
-func (f *WhyFacts) command(verb string, flags []string, args ...string) string {
+func (f *whyFacts) command(verb string, flags []string, args ...string) string {
 	words := append(slices.Clone(args), flags...)
 	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		words = append(append(slices.Clone(flags), "--"), args...)
@@ -266,7 +266,7 @@ func listed(s string) string {
 	return s
 }
 
-// Telling lists the reasons, with those first that tell most about the state of a task.
-var Telling = []string{pawl.WhyStalled, pawl.WhyFailed, pawl.BlockedByNoWorker, pawl.BlockedByPause, pawl.BlockedByBudget,
+// mostTelling lists the reasons, with those first that tell most about the state of a task.
+var mostTelling = []string{pawl.WhyStalled, pawl.WhyFailed, pawl.BlockedByNoWorker, pawl.BlockedByPause, pawl.BlockedByBudget,
 	pawl.BlockedBySignal, pawl.BlockedByConcurrency, pawl.BlockedByRate, pawl.BlockedByOrder, pawl.BlockedByChildren,
 	pawl.WhyRunning, pawl.WhyQueued, pawl.BlockedByTime, pawl.BlockedByDependency, pawl.WhyNeedsApproval, pawl.WhyEnded}

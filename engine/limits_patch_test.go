@@ -1,10 +1,9 @@
-package rules_test
+package engine
 
 import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
 func TestALimitThatIsNotKnown(t *testing.T) {
@@ -13,7 +12,7 @@ func TestALimitThatIsNotKnown(t *testing.T) {
 		`{"per_key": {"rate": {"brst": 1}}}`: {Pointer: "/per_key/rate/brst", Message: "is not known here; did you mean burst?"},
 		`{"colour": 1}`:                      {Pointer: "/colour", Message: "is not known here"},
 	} {
-		_, _, err := rules.PatchLimits("{}", pawl.QueuePatch(patch))
+		_, _, err := patchLimits("{}", pawl.QueuePatch(patch))
 		if got := pawl.FieldsOf(err); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %v, want %v", patch, got, want)
 		}

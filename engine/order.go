@@ -1,24 +1,25 @@
-package rules
+package engine
 
 import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
-// Dependency says that a new item waits for another item of its task.
-type Dependency struct {
+// dependency says that a new item waits for another item of its task.
+type dependency struct {
 	Item int    // the index of the item that waits
 	On   int    // the index of the new item that it waits for; -1 = an older item
 	ID   string // the id of the older item that it waits for
 }
 
-// Order returns the dependencies among new items, in the order in which they are named.
+// orderItems returns the dependencies among new items, in the order in which they are named.
 // It refuses unknown keys, repeated keys and cycles. known maps the keys of the task's
 // older items to their ids.
-func Order(items []pawl.NewItem, known map[string]string) ([]Dependency, error) {
-	var f Fields
-	var out []Dependency
+func orderItems(items []pawl.NewItem, known map[string]string) ([]dependency, error) {
+	var f rules.Fields
+	var out []dependency
 	at := map[string]int{}
 	for i, it := range items {
 		if it.Key == "" {
@@ -32,9 +33,9 @@ func Order(items []pawl.NewItem, known map[string]string) ([]Dependency, error) 
 	for i, it := range items {
 		for n, key := range it.After {
 			if j, ok := at[key]; ok {
-				out = append(out, Dependency{Item: i, On: j})
+				out = append(out, dependency{Item: i, On: j})
 			} else if id := known[key]; id != "" {
-				out = append(out, Dependency{Item: i, On: -1, ID: id})
+				out = append(out, dependency{Item: i, On: -1, ID: id})
 			} else {
 				f.Add(fmt.Sprintf("/items/%d/after/%d", i, n), "no item of the task has the key %q", key)
 			}

@@ -1,4 +1,4 @@
-package rules
+package engine
 
 import (
 	"bytes"
@@ -8,15 +8,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wI2L/jsondiff"
-
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/wI2L/jsondiff"
 )
 
-// CheckApplied checks the result of an apply item: {"result": …, "diff": {…}} or null.
-func CheckApplied(raw json.RawMessage) error {
+// checkApplied checks the result of an apply item: {"result": …, "diff": {…}} or null.
+func checkApplied(raw json.RawMessage) error {
 	var done pawl.Applied
-	dec := json.NewDecoder(bytes.NewReader([]byte(OrNull(raw))))
+	dec := json.NewDecoder(bytes.NewReader([]byte(rules.OrNull(raw))))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&done); err != nil {
 		return pawl.Invalid("/result",
@@ -26,34 +26,13 @@ func CheckApplied(raw json.RawMessage) error {
 	if done.Diff == nil || done.Diff.Operations == nil {
 		return nil
 	}
-	var f Fields
-	f.patch("/result/diff/operations", done.Diff.Operations)
+	var f rules.Fields
+	f.Patch("/result/diff/operations", done.Diff.Operations)
 	return f.Err("apply")
 }
 
-// operations lists the operations of RFC 6902, with the member that each needs.
-var operations = map[string]string{"add": "value", "replace": "value", "test": "value", "remove": "", "move": "from", "copy": "from"}
-
-// patch checks that raw is a list of RFC 6902 operations.
-func (f *Fields) patch(at string, raw json.RawMessage) {
-	var ops []map[string]json.RawMessage
-	if json.Unmarshal(raw, &ops) != nil {
-		f.Add(at, "must be a list of RFC 6902 operations")
-		return
-	}
-	for i, op := range ops {
-		var verb, path string
-		_, _ = json.Unmarshal(op["op"], &verb), json.Unmarshal(op["path"], &path) // anything but a string counts as absent
-		needs, known := operations[verb]
-		if !known || op["path"] == nil || path != "" && path[0] != '/' || needs != "" && op[needs] == nil {
-			f.Add(fmt.Sprintf("%s/%d", at, i), "is no RFC 6902 operation")
-			return
-		}
-	}
-}
-
-// CheckHookResult checks the result that the hook Apply returned.
-func CheckHookResult(result json.RawMessage) error {
+// checkHookResult checks the result that the hook Apply returned.
+func checkHookResult(result json.RawMessage) error {
 	switch {
 	case len(result) > 0 && !json.Valid(result):
 		return errors.New("the hook Apply returned a value that is not JSON")
@@ -64,20 +43,20 @@ func CheckHookResult(result json.RawMessage) error {
 }
 
 // ApplyAttempts returns the max_attempts of the item that applies a task of the type.
-func (r *Rules) ApplyAttempts() int {
+func (r *typeRules) ApplyAttempts() int {
 	return cmp.Or(r.Apply.MaxAttempts, r.MaxAttempts, pawl.DefaultMaxAttempts)
 }
 
-// CompleteDiff fills in what a diff with before and after leaves out: the operations
+// completeDiff fills in what a diff with before and after leaves out: the operations
 // between the two, and the count of each operation. Numbers are compared as written.
-func CompleteDiff(diff pawl.Diff) pawl.Diff {
+func completeDiff(diff pawl.Diff) pawl.Diff {
 	if diff.Operations == nil && diff.Before != nil && diff.After != nil {
 		patch, err := jsondiff.CompareJSON(diff.Before, diff.After, jsondiff.UnmarshalFunc(decodeExact))
 		if err != nil {
 			return diff // not JSON, from a hook: it is stored unchanged
 		}
 		if diff.Operations = json.RawMessage("[]"); len(patch) > 0 {
-			diff.Operations = json.RawMessage(Encode(patch))
+			diff.Operations = json.RawMessage(rules.Encode(patch))
 		}
 	}
 	var ops []struct{ Op string }

@@ -1,4 +1,4 @@
-package rules
+package engine
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // blocked explains an item that cannot be claimed.
-func (f *WhyFacts) blocked(e *Explanation) {
+func (f *whyFacts) blocked(e *explanation) {
 	it, b := &f.Item, f.Item.BlockedBy
 	e.Reason, e.NextAt = b.Reason, b.Until
 	e.Headline = "It waits: " + b.Detail + "."
@@ -69,7 +69,7 @@ func orUntil(t *time.Time) string {
 	return ", or at " + t.UTC().Format(time.RFC3339)
 }
 
-func (f *WhyFacts) paused(e *Explanation) {
+func (f *whyFacts) paused(e *explanation) {
 	typ := f.Item.Type
 	e.Headline = "It is queued, but queue " + typ + " is paused."
 	e.Detail = "Nothing is claimed from the queue until it is resumed."
@@ -93,16 +93,16 @@ func (f *WhyFacts) paused(e *Explanation) {
 	e.Command = f.command("queue resume", []string{"--all"})
 }
 
-// LimitOfQueue reports whether it is a limit of a whole queue, not of a key.
-func LimitOfQueue(b *pawl.Blocked) bool { return strings.HasPrefix(b.Detail, "queue ") }
+// limitOfQueue reports whether it is a limit of a whole queue, not of a key.
+func limitOfQueue(b *pawl.Blocked) bool { return strings.HasPrefix(b.Detail, "queue ") }
 
 // limited explains an item that the limits of its queue hold back.
-func (f *WhyFacts) limited(e *Explanation) {
+func (f *whyFacts) limited(e *explanation) {
 	b, typ := f.Item.BlockedBy, f.Item.Type
 	if f.Queue == nil {
 		return
 	}
-	ofQueue := LimitOfQueue(b)
+	ofQueue := limitOfQueue(b)
 	limits := &f.Queue.QueueLimits
 	concurrency, rate, flag := limits.Concurrency, limits.Rate, "--"
 	if k := limits.PerKey; !ofQueue && k != nil {
@@ -139,7 +139,7 @@ func (f *WhyFacts) limited(e *Explanation) {
 	}
 }
 
-func (f *WhyFacts) budget(e *Explanation) {
+func (f *whyFacts) budget(e *explanation) {
 	b := f.Budget
 	if b == nil { // it was deleted, or the signal's key names none
 		e.Headline = "It waits for a budget."
@@ -166,7 +166,7 @@ func (f *WhyFacts) budget(e *Explanation) {
 	}
 }
 
-func (f *WhyFacts) scheduled(e *Explanation) {
+func (f *whyFacts) scheduled(e *explanation) {
 	it, b := &f.Item, f.Item.BlockedBy
 	what := map[string]string{"sleep": "sleeps", "run_at": "has a later start"}[b.Detail]
 	if what == "" {

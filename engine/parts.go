@@ -1,4 +1,4 @@
-package rules
+package engine
 
 import (
 	"bytes"
@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
-// CheckPartCall checks the call that hands in a part, except for the rules of the type.
-func CheckPartCall(c *pawl.PartCall) error {
-	var f Fields
+// checkPartCall checks the call that hands in a part, except for the rules of the type.
+func checkPartCall(c *pawl.PartCall) error {
+	var f rules.Fields
 	f.Fence(c.Fence)
 	f.Text("/key", c.Key, 1, pawl.MaxPartKeyLen)
 	if c.Seq != nil {
@@ -20,18 +21,18 @@ func CheckPartCall(c *pawl.PartCall) error {
 		f.Add("/payload", "is required")
 	}
 	f.JSON("/payload", c.Payload, pawl.MaxPayloadBytes)
-	f.extras(c.Evidence, c.Notes)
+	f.Extras(c.Evidence, c.Notes)
 	return f.Err("part")
 }
 
 // CheckPart checks a part against the type: that it has the part, whether the part is
 // numbered, its size and its evidence.
-func (r *Rules) CheckPart(c *pawl.PartCall) error {
-	var f Fields
+func (r *typeRules) CheckPart(c *pawl.PartCall) error {
+	var f rules.Fields
 	rule := r.Part(c.Key)
 	switch {
 	case rule == nil:
-		f.Add("/key", "is %q, which the type %s has no part for%s", c.Key, r.Name, oneOf(r.partKeys()))
+		f.Add("/key", "is %q, which the type %s has no part for%s", c.Key, r.Name, rules.OneOf(r.partKeys()))
 	case c.Seq != nil && !rule.Repeatable:
 		f.Add("/seq", "must be absent: there is one part %s", c.Key)
 	case c.Seq == nil && rule.Repeatable:
@@ -48,21 +49,21 @@ func (r *Rules) CheckPart(c *pawl.PartCall) error {
 
 // CheckPartPayload checks the payload of a part against the schema of its rule. A part
 // that does not fit is stored as rejected, with these faults.
-func (r *Rules) CheckPartPayload(c *pawl.PartCall) Fields {
+func (r *typeRules) CheckPartPayload(c *pawl.PartCall) rules.Fields {
 	return r.fits("/payload", r.Part(c.Key).Schema, c.Payload)
 }
 
 // Assemblable returns the validated parts, in order of their numbers. Unless bestEffort,
 // it refuses drafts, rejected parts and missing required parts. It always refuses to
 // assemble nothing.
-func (r *Rules) Assemblable(parts []pawl.ItemPart, bestEffort bool) ([]pawl.ItemPart, error) {
-	var f Fields
+func (r *typeRules) Assemblable(parts []pawl.ItemPart, bestEffort bool) ([]pawl.ItemPart, error) {
+	var f rules.Fields
 	good := make([]pawl.ItemPart, 0, len(parts))
 	for i := range parts {
 		if parts[i].Status == pawl.PartValidated {
 			good = append(good, parts[i])
 		} else if !bestEffort {
-			f.unlessValidated(&parts[i])
+			f.UnlessValidated(&parts[i])
 		}
 	}
 	if !bestEffort {
@@ -83,13 +84,13 @@ func (r *Rules) Assemblable(parts []pawl.ItemPart, bestEffort bool) ([]pawl.Item
 }
 
 // CheckRequiredParts names the required parts that are missing or not validated.
-func (r *Rules) CheckRequiredParts(parts []pawl.ItemPart) (f Fields) {
+func (r *typeRules) CheckRequiredParts(parts []pawl.ItemPart) (f rules.Fields) {
 	for _, key := range r.RequiredParts() {
 		found := false
 		for i := range parts {
 			if parts[i].Key == key {
 				found = true
-				f.unlessValidated(&parts[i])
+				f.UnlessValidated(&parts[i])
 			}
 		}
 		if !found {
@@ -99,21 +100,10 @@ func (r *Rules) CheckRequiredParts(parts []pawl.ItemPart) (f Fields) {
 	return f
 }
 
-// unlessValidated names a part that is a draft or was rejected.
-func (f *Fields) unlessValidated(p *pawl.ItemPart) {
-	switch {
-	case p.Status == pawl.PartValidated:
-	case p.Seq != nil:
-		f.Add("/parts/"+p.Key, "is %s, number %d", p.Status, *p.Seq)
-	default:
-		f.Add("/parts/"+p.Key, "is %s", p.Status)
-	}
-}
-
 // Merge makes a result of parts: an object with each part under its key, in the order of
 // the type's rules. Repeatable parts are a list in the order of the parts, or one joined
 // list if the type concatenates.
-func (r *Rules) Merge(parts []pawl.ItemPart) json.RawMessage {
+func (r *typeRules) Merge(parts []pawl.ItemPart) json.RawMessage {
 	out := bytes.NewBufferString("{")
 	for _, rule := range r.Parts {
 		var values []json.RawMessage
@@ -130,12 +120,12 @@ func (r *Rules) Merge(parts []pawl.ItemPart) json.RawMessage {
 			if r.Assembly.Mode == pawl.AssembleConcat {
 				values = concatenate(values)
 			}
-			value = Encode(values)
+			value = rules.Encode(values)
 		}
 		if out.Len() > 1 {
 			out.WriteByte(',')
 		}
-		out.Write(Encode(rule.Key))
+		out.Write(rules.Encode(rule.Key))
 		out.WriteByte(':')
 		out.Write(value)
 	}
@@ -164,7 +154,7 @@ func seqOf(p pawl.ItemPart) int {
 	return *p.Seq
 }
 
-func (r *Rules) partKeys() []string {
+func (r *typeRules) partKeys() []string {
 	keys := make([]string, len(r.Parts))
 	for i := range r.Parts {
 		keys[i] = r.Parts[i].Key
@@ -173,16 +163,16 @@ func (r *Rules) partKeys() []string {
 }
 
 // MaxParts returns how many live parts an item of the type may have.
-func (r *Rules) MaxParts() int {
+func (r *typeRules) MaxParts() int {
 	if r.Limits.MaxParts > 0 {
 		return min(r.Limits.MaxParts, pawl.MaxParts)
 	}
 	return pawl.MaxParts
 }
 
-// PartsState returns the count and the worst status of the live parts of each key, as
+// partsState returns the count and the worst status of the live parts of each key, as
 // JSON.
-func PartsState(parts []pawl.ItemPart) json.RawMessage {
+func partsState(parts []pawl.ItemPart) json.RawMessage {
 	type state struct {
 		Status string `json:"status"` // the worst: rejected, draft, validated
 		Count  int    `json:"count"`
@@ -197,5 +187,5 @@ func PartsState(parts []pawl.ItemPart) json.RawMessage {
 		}
 		out[p.Key] = s
 	}
-	return Encode(out)
+	return rules.Encode(out)
 }

@@ -1,4 +1,4 @@
-package rules
+package engine
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/nearest"
 )
 
-// PatchLimits applies a JSON Merge Patch (RFC 7396) to the stored limits of a queue and checks
+// patchLimits applies a JSON Merge Patch (RFC 7396) to the stored limits of a queue and checks
 // what comes of it.
-func PatchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits, error) {
+func patchLimits(stored string, patch pawl.QueuePatch) (string, pawl.QueueLimits, error) {
 	var limits pawl.QueueLimits
 	var was, change map[string]any
 	_ = json.Unmarshal([]byte(stored), &was) // written by us
@@ -108,10 +109,10 @@ func merged(a, change map[string]any) map[string]any {
 }
 
 func checkLimits(l *pawl.QueueLimits) error {
-	var f Fields
-	f.limit("/concurrency", l.Concurrency)
-	f.limit("/per_worker", l.PerWorker)
-	f.rate("/rate", l.Rate)
+	var f rules.Fields
+	f.Limit("/concurrency", l.Concurrency)
+	f.Limit("/per_worker", l.PerWorker)
+	f.Rate("/rate", l.Rate)
 	if k := l.PerKey; k != nil {
 		if k.Pointer == "" {
 			f.Add("/per_key/pointer", "is required: a JSON Pointer, for example /tenant")
@@ -119,8 +120,8 @@ func checkLimits(l *pawl.QueueLimits) error {
 			f.Add("/per_key/pointer", "is not a JSON Pointer (RFC 6901): it begins with /, and ~ is written ~0 and / is written ~1")
 		}
 		f.Text("/per_key/pointer", k.Pointer, 0, pawl.MaxKeyLen)
-		f.limit("/per_key/concurrency", k.Concurrency)
-		f.rate("/per_key/rate", k.Rate)
+		f.Limit("/per_key/concurrency", k.Concurrency)
+		f.Rate("/per_key/rate", k.Rate)
 		if len(k.Weights) > pawl.MaxWeights {
 			f.Add("/per_key/weights", "has %d keys; at most %d are allowed", len(k.Weights), pawl.MaxWeights)
 		}
@@ -135,23 +136,6 @@ func checkLimits(l *pawl.QueueLimits) error {
 		}
 	}
 	return f.Err("set_queue")
-}
-
-func (f *Fields) limit(pointer string, n *int) {
-	if n != nil && *n == 0 {
-		f.Add(pointer, "is 0; to claim nothing, pause the queue; to remove the limit, set it to null")
-	} else if n != nil {
-		f.Number(pointer, *n, 1, pawl.MaxConcurrency)
-	}
-}
-
-func (f *Fields) rate(pointer string, r *pawl.Rate) {
-	if r == nil {
-		return
-	}
-	f.Number(pointer+"/limit", r.Limit, 1, pawl.MaxRate)
-	f.Number(pointer+"/seconds", r.Seconds, 1, pawl.MaxRateSeconds)
-	f.Number(pointer+"/burst", r.Burst, 0, pawl.MaxRate)
 }
 
 func validPointer(p string) bool {

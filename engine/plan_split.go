@@ -1,4 +1,4 @@
-package rules
+package engine
 
 import (
 	"bytes"
@@ -9,30 +9,31 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/jsonscan"
 	"github.com/pawl-work/pawl/schema"
 )
 
 // WithDefaults returns a task with the type's priority and max_attempts if it names none.
-func (r *Rules) WithDefaults(t pawl.NewTask) pawl.NewTask {
+func (r *typeRules) WithDefaults(t pawl.NewTask) pawl.NewTask {
 	t.Priority, t.MaxAttempts = cmp.Or(t.Priority, r.Priority), cmp.Or(t.MaxAttempts, r.MaxAttempts)
 	return t
 }
 
 // Plans reports whether the type makes the items of its tasks.
-func (r *Rules) Plans() bool {
+func (r *typeRules) Plans() bool {
 	return r.Plan.Mode != "" && r.Plan.Mode != pawl.PlanStatic
 }
 
 // CheckPayload checks the payload of a task and returns it. The payload of a task of one
 // item is its input. It refuses items if the type plans them, except in a clone, which
 // has the items of the older task.
-func (r *Rules) CheckPayload(t *pawl.NewTask, cloned bool) (json.RawMessage, error) {
+func (r *typeRules) CheckPayload(t *pawl.NewTask, cloned bool) (json.RawMessage, error) {
 	payload := t.Payload
 	if len(payload) == 0 && len(t.Items) == 1 && t.Items[0].Key == "" {
 		payload = t.Items[0].Input
 	}
-	payload = json.RawMessage(OrNull(payload))
+	payload = json.RawMessage(rules.OrNull(payload))
 	f := r.payloadSize("/payload", payload)
 	if len(f) == 0 {
 		f = r.fits("/payload", r.PayloadSchema, payload)
@@ -44,7 +45,7 @@ func (r *Rules) CheckPayload(t *pawl.NewTask, cloned bool) (json.RawMessage, err
 }
 
 // maxItems returns how many items a task of the type may have.
-func (r *Rules) maxItems() int {
+func (r *typeRules) maxItems() int {
 	if r.Limits.MaxItems > 0 {
 		return r.Limits.MaxItems
 	}
@@ -52,7 +53,7 @@ func (r *Rules) maxItems() int {
 }
 
 // payloadSize checks a payload or input against the type's limit.
-func (r *Rules) payloadSize(at string, raw json.RawMessage) (f Fields) {
+func (r *typeRules) payloadSize(at string, raw json.RawMessage) (f rules.Fields) {
 	if limit := r.Limits.MaxPayloadBytes; limit > 0 && len(raw) > limit {
 		f.Add(at, "has %d bytes; at most %d are allowed", len(raw), limit)
 	}
@@ -61,8 +62,8 @@ func (r *Rules) payloadSize(at string, raw json.RawMessage) (f Fields) {
 
 // CheckPlan checks the items that a plan made. at is their pointer, and now bounds the
 // times that they name.
-func (r *Rules) CheckPlan(at string, items []pawl.NewItem, now time.Time) error {
-	var f Fields
+func (r *typeRules) CheckPlan(at string, items []pawl.NewItem, now time.Time) error {
+	var f rules.Fields
 	switch {
 	case len(items) == 0:
 		f.Add(at, "is empty: the plan makes no items, so there would be nothing to do")
@@ -79,8 +80,8 @@ func (r *Rules) CheckPlan(at string, items []pawl.NewItem, now time.Time) error 
 
 // CheckItems checks the items that a call names. Without items, the payload is the
 // input of the only one.
-func (r *Rules) CheckItems(items []pawl.NewItem, payload json.RawMessage) error {
-	var f Fields
+func (r *typeRules) CheckItems(items []pawl.NewItem, payload json.RawMessage) error {
+	var f rules.Fields
 	if len(items) > r.maxItems() {
 		f.Add("/items", "has %d items; at most %d are allowed", len(items), r.maxItems())
 		return f.Err("create")
@@ -94,7 +95,7 @@ func (r *Rules) CheckItems(items []pawl.NewItem, payload json.RawMessage) error 
 // inputs checks the inputs of items against the type's input schema and limit. It
 // refuses dependencies if results are accepted with the task: an item that waits would
 // wait for the approval of its own task. It stops after schema.MaxErrors faults.
-func (r *Rules) inputs(at string, items []pawl.NewItem) (f Fields) {
+func (r *typeRules) inputs(at string, items []pawl.NewItem) (f rules.Fields) {
 	compiled, bad := r.schemas.Get(r.InputSchema)
 	for _, b := range bad {
 		f.Add(at+b.Pointer, "%s", b.Message)
@@ -119,7 +120,7 @@ func (r *Rules) inputs(at string, items []pawl.NewItem) (f Fields) {
 
 // Split makes the items of a payload: one for each chunk of the list that the plan
 // points to.
-func (r *Rules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
+func (r *typeRules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
 	p := &r.Plan
 	where := "/payload" + p.Pointer
 	found := jsonscan.Select(payload, []string{p.Pointer})[0]
@@ -139,10 +140,10 @@ func (r *Rules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
 	var copied bytes.Buffer
 	for _, name := range p.Keep {
 		if v, ok := members[name]; ok {
-			copied.Write(member(name, v))
+			copied.Write(memberOf(name, v))
 		}
 	}
-	size := CallBytes{Op: "plan"}
+	size := callBytes{Op: "plan"}
 	if err := size.Take(len(found) + n*copied.Len()); err != nil {
 		return nil, err
 	}
@@ -151,9 +152,9 @@ func (r *Rules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
 		chunk := elements[i*p.Size : min((i+1)*p.Size, len(elements))]
 		var b bytes.Buffer
 		if p.Number != "" {
-			b.Write(member(p.Number, json.RawMessage(strconv.Itoa(i+1))))
+			b.Write(memberOf(p.Number, json.RawMessage(strconv.Itoa(i+1))))
 		}
-		b.Write(member(chunkMember(p), list(chunk)))
+		b.Write(memberOf(rules.ChunkMember(p), listOf(chunk)))
 		b.Write(copied.Bytes())
 		b.Bytes()[0] = '{'
 		b.WriteByte('}')
@@ -162,14 +163,14 @@ func (r *Rules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
 	return items, nil
 }
 
-// member returns a member of an object, with a comma before it.
-func member(name string, value json.RawMessage) []byte {
+// memberOf returns a member of an object, with a comma before it.
+func memberOf(name string, value json.RawMessage) []byte {
 	key, _ := json.Marshal(name) // a string can always be encoded
 	return append(append(append([]byte{','}, key...), ':'), value...)
 }
 
-// list returns elements as a JSON list; their bytes are unchanged.
-func list(elements []json.RawMessage) json.RawMessage {
+// listOf returns elements as a JSON list; their bytes are unchanged.
+func listOf(elements []json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('[')
 	for i, v := range elements {
@@ -182,9 +183,9 @@ func list(elements []json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// ReadPlan decodes the result of a plan item: {"items": [{"input": …}, …]}, or the list
+// readPlan decodes the result of a plan item: {"items": [{"input": …}, …]}, or the list
 // alone.
-func ReadPlan(raw json.RawMessage) ([]pawl.NewItem, error) {
+func readPlan(raw json.RawMessage) ([]pawl.NewItem, error) {
 	var plan struct {
 		Items []pawl.NewItem `json:"items"`
 	}

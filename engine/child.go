@@ -1,15 +1,16 @@
-package rules
+package engine
 
 import (
 	"slices"
 	"strconv"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
-// CheckSpawn checks a spawn besides its task, which is checked as every new task.
-func CheckSpawn(c *pawl.SpawnCall) error {
-	var f Fields
+// checkSpawn checks a spawn besides its task, which is checked as every new task.
+func checkSpawn(c *pawl.SpawnCall) error {
+	var f rules.Fields
 	f.Fence(c.Fence)
 	f.Text("/key", c.Key, 1, pawl.MaxKeyLen)
 	if c.Task.ParentID != "" {
@@ -30,9 +31,9 @@ func CheckSpawn(c *pawl.SpawnCall) error {
 	return f.Err("spawn")
 }
 
-// CheckChildWait checks which children an item is to wait for.
-func CheckChildWait(w *pawl.ChildWait) error {
-	var f Fields
+// checkChildWait checks which children an item is to wait for.
+func checkChildWait(w *pawl.ChildWait) error {
+	var f rules.Fields
 	switch n := len(w.IDs); {
 	case n == 0:
 		f.Add("/children/ids", "is required")
