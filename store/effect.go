@@ -135,12 +135,12 @@ func AnswerDigest(answer []byte) string {
 }
 
 func readEffects(ctx context.Context, tx Tx, query string, args ...any) (out []EffectRow, err error) {
-	err = eachRow(ctx, tx, query, args, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var f EffectRow
 		err := rows.Scan(f.targets()...)
 		out = append(out, f)
 		return err
-	})
+	}, query, args...)
 	return out, err
 }
 
@@ -351,12 +351,12 @@ func RemoveOldEffects(ctx context.Context, tx Tx, by int64, limit int) (int64, e
 // UndecidedEffects returns the effects of tasks that are being sent, or unknown and not resolved, by task.
 func UndecidedEffects(ctx context.Context, tx Tx, taskIDs []string) (map[string][]string, error) {
 	out := map[string][]string{}
-	return out, eachRow(ctx, tx, effectSQL["undecided of tasks"], []any{TaskList(taskIDs)}, func(rows Rows) error {
+	return out, EachRow(ctx, tx, func(rows Rows) error {
 		var task, id string
 		err := rows.Scan((*TaskID)(&task), &id)
 		out[task] = append(out[task], id)
 		return err
-	})
+	}, effectSQL["undecided of tasks"], TaskList(taskIDs))
 }
 
 // EffectsOf reads the effects of a task: at most pawl.MaxCopyRows.
@@ -449,13 +449,13 @@ func NamespaceOfItem(ctx context.Context, tx Tx, itemID string) (ns string, err 
 
 // effectGauges counts the effects that are not decided.
 func effectGauges(ctx context.Context, tx Tx) (out []pawl.Gauge, err error) {
-	err = eachRow(ctx, tx, effectSQL["count states"], []any{pawl.MaxPage}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var namespace, state string
 		var n int64
 		err := rows.Scan(&namespace, &state, &n)
 		out = append(out, pawl.Gauge{Name: "pawl_effects", Help: "Effects that are not decided, and that are not given up.",
 			Labels: []string{"namespace", namespace, "state", state}, Value: float64(n)})
 		return err
-	})
+	}, effectSQL["count states"], pawl.MaxPage)
 	return out, err
 }

@@ -331,7 +331,7 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 
 // queuedGauges say how long the items of each queue are queued. That of the oldest item may have waited for something else.
 func queuedGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err error) {
-	err = eachRow(ctx, tx, totalsSQL["queued since"], nil, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var namespace, typ string
 		var since *int64
 		if err := rows.Scan(&namespace, &typ, &since); err != nil || since == nil {
@@ -340,13 +340,13 @@ func queuedGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err 
 		out = append(out, pawl.Gauge{Name: "pawl_oldest_queued_seconds", Help: "Since the item that is queued longest is queued.",
 			Labels: []string{"namespace", namespace, "type", typ}, Value: float64(max(0, now-*since)) / 1e6})
 		return nil
-	})
+	}, totalsSQL["queued since"])
 	return out, err
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 	counts := map[QueueName]int{}
-	err := eachRow(ctx, tx, statsSQL["live types"], []any{now - pawl.WorkerLive.Microseconds(), pawl.MaxWorkers}, func(rows Rows) error {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var namespace string
 		var types Text
 		err := rows.Scan(&namespace, &types)
@@ -358,7 +358,7 @@ func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 			counts[QueueName{namespace, typ}]++
 		}
 		return err
-	})
+	}, statsSQL["live types"], now-pawl.WorkerLive.Microseconds(), pawl.MaxWorkers)
 	var out []pawl.Gauge
 	for _, of := range slices.SortedFunc(maps.Keys(counts), QueueName.compare) {
 		out = append(out, pawl.Gauge{Name: "pawl_workers", Help: "Live workers that take the type; * = of those that take any.",

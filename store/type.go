@@ -217,7 +217,7 @@ func (c *Claim) Fit(ctx context.Context, tx Tx, rows []*Claimed, seconds int) er
 	for i, r := range rows {
 		ids[i], of[r.ItemID] = r.ItemID, r
 	}
-	return eachRow(ctx, tx, typeSQL["fit leases"], []any{ItemList(ids), seconds, 1_000_000}, func(rows Rows) error {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var id string
 		var expires int64
 		err := rows.Scan((*ItemID)(&id), &expires)
@@ -225,7 +225,7 @@ func (c *Claim) Fit(ctx context.Context, tx Tx, rows []*Claimed, seconds int) er
 			of[id].LeaseSeconds, of[id].LeaseExpiresAt = seconds, expires
 		}
 		return err
-	})
+	}, typeSQL["fit leases"], ItemList(ids), seconds, 1_000_000)
 }
 
 // TaskTypeFields is what a type sets on a task in addition to a plain create.

@@ -158,14 +158,14 @@ func (h *TextHolds) read(ctx context.Context, tx Tx, namespace string, stored in
 		return err
 	}
 	names := map[string]bool{}
-	err = eachRow(ctx, tx, uploadSQL["texts that refer"], []any{namespace, "%" + pawl.BlobMember + "%", stored, now}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var text []byte
 		err := rows.Scan(&text)
 		for _, name := range pawl.BlobsIn(text) {
 			names[name] = true
 		}
 		return err
-	})
+	}, uploadSQL["texts that refer"], namespace, "%"+pawl.BlobMember+"%", stored, now)
 	if err == nil {
 		h.namespace, h.names = namespace, names
 	}
