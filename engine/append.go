@@ -224,9 +224,9 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 	if unknown == nil {
 		return nil
 	}
-	found := map[string]store.MessageItem{}
+	found := map[string]messageItem{}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		items, err := store.ItemsOfMessages(ctx, tx, ns, unknown)
+		items, err := itemsOfMessages(ctx, tx, ns, unknown)
 		for _, h := range items {
 			found[h.ID] = h
 		}

@@ -65,7 +65,7 @@ func (e *Engine) spawn(ctx context.Context, call *pawl.SpawnCall) (pawl.Task, er
 		return pawl.Task{}, err
 	}
 	parent, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (string, error) {
-		return store.TaskOfItem(ctx, tx, ns, call.ItemID)
+		return taskOfItem(ctx, tx, ns, call.ItemID)
 	})
 	if err != nil {
 		return pawl.Task{}, err
@@ -104,7 +104,7 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 		if held = ok; err != nil || !ok {
 			return err
 		}
-		older, err := store.ChildByKey(ctx, tx, parent, call.Key)
+		older, err := childByKey(ctx, tx, parent, call.Key)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (e *Engine) suspendFor(ctx context.Context, calls []pawl.SuspendCall, out [
 			continue
 		}
 		_, out[i].Err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (none struct{}, err error) {
-			task, err := store.TaskOfItem(ctx, tx, ns, calls[i].ItemID)
+			task, err := taskOfItem(ctx, tx, ns, calls[i].ItemID)
 			if err != nil {
 				return none, err
 			}
@@ -323,7 +323,7 @@ func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.Ta
 		return gone, err
 	}
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		return store.DeleteAfterChildren(ctx, tx, call.TaskID, by)
+		return deleteAfterChildren(ctx, tx, call.TaskID, by)
 	})
 	return false, err
 }

@@ -43,7 +43,7 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 // writeMessages writes the thread and the messages, in the transaction that creates the task.
 func (d *draft) writeMessages(ctx context.Context, tx store.Tx, now int64) error {
 	if d.thread != "" {
-		if err := store.SetThread(ctx, tx, d.task.ID, d.thread); err != nil {
+		if err := setThread(ctx, tx, d.task.ID, d.thread); err != nil {
 			return err
 		}
 	}

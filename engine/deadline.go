@@ -48,3 +48,17 @@ func ahead(deadline *int64, now int64) *int64 {
 	}
 	return deadline
 }
+
+// putDeadlines stores the deadlines of new items. It runs no statement if none has one.
+func putDeadlines(ctx context.Context, tx store.Tx, items []store.NewItem) error {
+	var rows [][]any
+	for i := range items {
+		if it := &items[i]; it.Deadline != nil {
+			rows = append(rows, []any{store.ItemID(it.ID), it.Namespace, store.TaskID(it.TaskID), *it.Deadline})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return tx.ExecEach(ctx, deadlineSQL["put deadline"], rows)
+}

@@ -162,7 +162,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 		hold.Stop()
 		ctx = context.WithoutCancel(ctx)
 		dropped := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			return store.DropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
+			return dropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
 		})
 		if dropped != nil {
 			e.logError(ctx, "an idempotency key could not be released; its lease will expire", dropped)
@@ -205,7 +205,7 @@ func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row sto
 	if err := useIn(ctx, tx, now, "answer", blobsIn(a.Body)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
 		return err // the answer is kept, whatever it refers to
 	}
-	kept, err := store.SettleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
+	kept, err := settleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
 	if err != nil || kept {
 		return err
 	}

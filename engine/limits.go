@@ -339,7 +339,7 @@ func (e *Engine) gateMore(ctx context.Context, tx store.Tx, items []store.NewIte
 	if err != nil || !slices.ContainsFunc(items, func(i store.NewItem) bool { return queues[i.Type] != nil }) {
 		return err
 	}
-	payload, metadata, err := store.TaskTexts(ctx, tx, items[0].TaskID)
+	payload, metadata, err := taskTexts(ctx, tx, items[0].TaskID)
 	if err != nil {
 		return err
 	}
@@ -399,4 +399,11 @@ func (l *limits) setTurn(queue int64, t store.Turn) {
 		l.turns = map[int64]store.Turn{}
 	}
 	l.turns[queue] = t
+}
+
+// taskTexts returns the payload and the metadata of a task.
+func taskTexts(ctx context.Context, tx store.Tx, id string) (payload, metadata string, err error) {
+	var p, m store.Text
+	_, err = store.Row(ctx, tx, []any{&p, &m}, limitsSQL["texts of task"], store.TaskID(id))
+	return string(p), string(m), err
 }

@@ -45,7 +45,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	err = e.k.Held(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		m.TaskID = g.TaskID
 		if content == "" {
-			open, err := store.OpenMessageOf(ctx, tx, c.ItemID)
+			open, err := openMessageOf(ctx, tx, c.ItemID)
 			if err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func resumeMessage(ctx context.Context, tx store.Tx, ns, itemID string, said paw
 		m := said.Items[at]
 		open = pawl.OpenMessage{ID: m.ID, Offset: m.Offset, StepNumber: m.StepNumber}
 	} else if said.Next != "" {
-		id, err := store.OpenMessageOf(ctx, tx, itemID)
+		id, err := openMessageOf(ctx, tx, itemID)
 		if err != nil || id == "" {
 			return nil, err
 		}
@@ -316,4 +316,53 @@ func checkStep(c *pawl.StepCall) error {
 	}
 	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
 	return f.Err("step")
+}
+
+// messageItem is the item that a message belongs to, which never changes. ItemID is empty
+// for a message that was never open.
+type messageItem struct{ ID, ItemID, State string }
+
+// itemsOfMessages reads the items of messages. Messages that the namespace does not have
+// are left out.
+func itemsOfMessages(ctx context.Context, tx store.Tx, namespace string, ids []string) ([]messageItem, error) {
+	rows, err := tx.Query(ctx, messageSQL["homes"], namespace, store.List(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []messageItem
+	for rows.Next() {
+		var h messageItem
+		if err := rows.Scan(&h.ID, (*store.ItemID)(&h.ItemID), &h.State); err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, rows.Err()
+}
+
+// openMessageOf returns the id of an item's open message, or "" when there is none.
+func openMessageOf(ctx context.Context, tx store.Tx, itemID string) (string, error) {
+	var id string
+	_, err := store.Row(ctx, tx, []any{&id}, messageSQL["open message"], store.ItemID(itemID))
+	return id, err
+}
+
+// messagesOfItem lists the messages that an item has written in chunks since it was last sent back for rework, which
+// has happened a number of times, oldest first.
+func messagesOfItem(ctx context.Context, tx store.Tx, taskID, itemID string, rework int, p pawl.Page) (pawl.List[pawl.MessageRef], error) {
+	rows, err := tx.Query(ctx, messageSQL["said by item"], store.TaskID(taskID), store.ItemID(itemID), p.Cursor, p.Limit+1, rework)
+	if err != nil {
+		return pawl.List[pawl.MessageRef]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.MessageRef
+	for rows.Next() {
+		var m pawl.MessageRef
+		if err := rows.Scan(&m.ID, &m.Status, &m.Offset, &m.StepNumber, &m.Model, &m.MaxSteps); err != nil {
+			return pawl.List[pawl.MessageRef]{}, err
+		}
+		out = append(out, m)
+	}
+	return store.Paged(out, p.Limit, func(m pawl.MessageRef) string { return m.ID }), rows.Err()
 }

@@ -60,7 +60,7 @@ func (e *Engine) pauseQueue(ctx context.Context, typ string, pause bool) (pawl.Q
 		if err != nil {
 			return err
 		}
-		return store.PauseQueue(ctx, tx, ns, typ, pause, now)
+		return pauseQueue(ctx, tx, ns, typ, pause, now)
 	})
 	e.pausedOrResumed(ns, pause, err)
 	if err != nil {
@@ -82,7 +82,7 @@ func (e *Engine) pauseNamespace(ctx context.Context, pause bool) error {
 		if err != nil {
 			return err
 		}
-		return store.PauseNamespace(ctx, tx, ns, pause, now)
+		return pauseNamespace(ctx, tx, ns, pause, now)
 	})
 	e.pausedOrResumed(ns, pause, err)
 	return err

@@ -48,7 +48,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err
 		}
-		if err := store.SetTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {
+		if err := setTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {
 			return err
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))

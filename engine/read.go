@@ -89,7 +89,7 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 			return pawl.TaskResult{}, &pawl.Error{Code: pawl.CodeConflict, Op: "result", State: string(t.State), Allowed: t.State.Allowed(),
 				Message: fmt.Sprintf("task %s is %s: it has no result", id, t.State)}
 		}
-		rows, applied, err := store.Results(ctx, tx, id)
+		rows, applied, err := results(ctx, tx, id)
 		if err != nil {
 			return pawl.TaskResult{}, err
 		}
@@ -110,7 +110,7 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 // joined combines the results of items. The result of a task of one item is returned as
 // it is. Other results become an object by key if all items have a key, otherwise a list
 // by position.
-func joined(rows []store.ItemResult) json.RawMessage {
+func joined(rows []itemResult) json.RawMessage {
 	if len(rows) == 1 && rows[0].Solo {
 		return rows[0].Result
 	}
@@ -296,7 +296,7 @@ func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {
 		if q.TaskKey != "" {
-			h, found, err := store.HolderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: callersKey(q.TaskKey)})
+			h, found, err := holderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: callersKey(q.TaskKey)})
 			if err != nil || !found {
 				return pawl.List[pawl.Checkpoint]{}, cmp.Or(err, error(pawl.NotFound("task", q.TaskType+" "+q.TaskKey)))
 			}
@@ -316,6 +316,6 @@ func (e *Engine) CountCheckpoints(ctx context.Context, taskID string) (map[strin
 		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
 			return nil, err
 		}
-		return store.CountCheckpoints(ctx, tx, taskID)
+		return countCheckpoints(ctx, tx, taskID)
 	})
 }

@@ -64,10 +64,10 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err == nil {
-				late, err = store.OverdueDecisions(ctx, tx, now, expired, 100)
+				late, err = overdueDecisions(ctx, tx, now, expired, 100)
 			}
 			if err == nil {
-				owed, err = store.TasksWithTodo(ctx, tx, after, 100)
+				owed, err = tasksWithTodo(ctx, tx, after, 100)
 			}
 			return err
 		})
@@ -243,7 +243,7 @@ func (e *Engine) waitForOthers(ctx context.Context, tx store.Tx) error {
 	if store.LockWaitOf(ctx) == 0 || !e.db.Dialect().ParallelWrites {
 		return nil
 	}
-	return store.WaitForLocks(ctx, tx)
+	return waitForLocks(ctx, tx)
 }
 
 // applyByItem queues the apply item, or takes over its result.

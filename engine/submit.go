@@ -143,13 +143,13 @@ func (e *Engine) ListParts(ctx context.Context, q pawl.PartFilter) (pawl.List[pa
 		if _, err := store.GetItem(ctx, tx, ns, q.ItemID, 0); err != nil {
 			return pawl.List[pawl.ItemPart]{}, err
 		}
-		return store.ListParts(ctx, tx, ns, q)
+		return listParts(ctx, tx, ns, q)
 	})
 }
 
 func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) ([]pawl.ItemPart, error) {
-		return store.LiveParts(ctx, tx, ns, itemID)
+		return liveParts(ctx, tx, ns, itemID)
 	})
 }
 

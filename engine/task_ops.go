@@ -149,7 +149,7 @@ func unmoved(verb string, state pawl.TaskState) error {
 func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error) {
 	done, err := store.Apply(ctx, tx, now, c)
 	if err == nil && c.Verb == "retry" {
-		err = store.ResumeMessages(ctx, tx, now, c.TaskID, done.Released, c.Actor)
+		err = resumeMessages(ctx, tx, now, c.TaskID, done.Released, c.Actor)
 	}
 	return done, err
 }
@@ -196,7 +196,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	}
 	_, queued, err := c.MoveItems(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
 	if err == nil && verb == "retry" {
-		err = store.ResumeMessages(ctx, tx, c.Now, c.TaskID, queued, by)
+		err = resumeMessages(ctx, tx, c.Now, c.TaskID, queued, by)
 	}
 	return append([]store.DueItem{}, queued...), err
 }
@@ -305,7 +305,7 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 		if err != nil {
 			return pawl.Task{}, effects{}, err
 		}
-		children, err := store.CountChildren(ctx, tx, call.TaskID)
+		children, err := countChildren(ctx, tx, call.TaskID)
 		if err != nil {
 			return pawl.Task{}, effects{}, err
 		}

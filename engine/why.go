@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -84,7 +85,7 @@ func (x *explainer) item(ctx context.Context, id string, depth int) (explanation
 		err = x.submitted(ctx, &f, depth)
 	case pawl.ItemFailed, pawl.ItemDeadLettered:
 		var id string
-		if id, err = store.FailedDependency(ctx, x.tx, f.Item.ID); err == nil {
+		if id, err = failedDependency(ctx, x.tx, f.Item.ID); err == nil {
 			err = x.because(ctx, &f, id, depth)
 		}
 	}
@@ -104,7 +105,7 @@ func (x *explainer) queued(ctx context.Context, f *whyFacts, depth int) error {
 	}
 	switch b.Reason {
 	case pawl.BlockedByConcurrency:
-		id, err := store.LongestSilent(ctx, x.tx, f.Item.ID, limitOfQueue(b), x.now)
+		id, err := longestSilent(ctx, x.tx, f.Item.ID, limitOfQueue(b), x.now)
 		if err != nil {
 			return err
 		}
@@ -113,7 +114,7 @@ func (x *explainer) queued(ctx context.Context, f *whyFacts, depth int) error {
 		f.LastSeen, err = store.LastSeen(ctx, x.tx, x.ns, f.Item.Type)
 		return err
 	case pawl.BlockedByOrder:
-		id, err := store.FirstOfKey(ctx, x.tx, f.Item.ID)
+		id, err := firstOfKey(ctx, x.tx, f.Item.ID)
 		if err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (x *explainer) waiting(ctx context.Context, f *whyFacts, depth int) error {
 	case pawl.BlockedByDependency:
 		return x.because(ctx, f, w.First, depth)
 	case pawl.BlockedByChildren:
-		child, err := store.OpenChild(ctx, x.tx, f.Item.ID)
+		child, err := openChild(ctx, x.tx, f.Item.ID)
 		if err != nil || child == "" || depth >= maxCauses {
 			return err
 		}
@@ -182,7 +183,7 @@ func (x *explainer) submitted(ctx context.Context, f *whyFacts, depth int) error
 	t := &f.Task
 	if f.Item.State == pawl.ItemSubmitted && t.State == pawl.TaskSubmitted {
 		var err error
-		f.DecideBy, err = store.DecideBy(ctx, x.tx, t.ID)
+		f.DecideBy, err = decideBy(ctx, x.tx, t.ID)
 		return err
 	}
 	f.Pending = t.ItemsOpen
@@ -248,4 +249,52 @@ func telling(items []pawl.Item, now time.Time) string {
 		}
 	}
 	return id
+}
+
+// failedDependency returns the first item that has not completed and for which a failed item did not run;
+// "" = none.
+func failedDependency(ctx context.Context, tx store.Tx, id string) (first string, err error) {
+	_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&first)}, blockedSQL["failed dependency"], store.ItemID(id))
+	return first, err
+}
+
+// decideBy returns when the approval of a task expires; nil = it does not.
+func decideBy(ctx context.Context, tx store.Tx, taskID string) (*time.Time, error) {
+	var at *int64
+	_, err := store.Row(ctx, tx, []any{&at}, blockedSQL["decide by"], store.TaskID(taskID))
+	return store.StampOf(at), err
+}
+
+// firstOfKey returns the first item in the order of a queued item's key that has not ended; ""
+// if the item has no key.
+func firstOfKey(ctx context.Context, tx store.Tx, id string) (first string, err error) {
+	var queue, gate int64
+	found, err := store.Row(ctx, tx, []any{&queue, &gate}, blockedSQL["gate of item"], store.ItemID(id))
+	if err == nil && found {
+		_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&first)}, blockedSQL["first of gate"], queue, gate)
+	}
+	return first, err
+}
+
+// longestSilent returns the item whose lease counts for the concurrency that a queued item waits
+// for, of its queue or of its key, and whose worker is stalled or has been silent longest; "" if there is none.
+func longestSilent(ctx context.Context, tx store.Tx, id string, ofQueue bool, now int64) (held string, err error) {
+	var queue, gate int64
+	found, err := store.Row(ctx, tx, []any{&queue, &gate}, blockedSQL["gate of item"], store.ItemID(id))
+	if err != nil || !found {
+		return "", err
+	}
+	from, to := gate, gate
+	if ofQueue {
+		from, to = 0, math.MaxInt32
+	}
+	_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&held)}, blockedSQL["longest silent"], queue, from, to, now,
+		pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats)
+	return held, err
+}
+
+// openChild returns the first child that an item waits for and that has not ended; "" = none.
+func openChild(ctx context.Context, tx store.Tx, itemID string) (id string, err error) {
+	_, err = store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, childrenSQL["open child"], store.ItemID(itemID))
+	return id, err
 }

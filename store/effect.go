@@ -291,18 +291,6 @@ func EffectOpen(op, id string) error {
 	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Reason: pawl.ReasonEffectOpen, EffectID: id, Message: message}
 }
 
-// OpenEffectOf returns an open effect of an attempt; "" = it has none.
-func OpenEffectOf(ctx context.Context, tx Tx, itemID string, attempt int) (id string, err error) {
-	_, err = Row(ctx, tx, []any{&id}, effectSQL["open of attempt"], ItemID(itemID), attempt)
-	return id, err
-}
-
-// KeepSending extends the lease of a gate. It returns false if the effect is not open for it any more.
-func KeepSending(ctx context.Context, tx Tx, namespace, id string, c *pawl.KeepEffectCall, apiKey string, until int64) (bool, error) {
-	n, err := tx.Exec(ctx, effectSQL["keep sending"], id, namespace, until, ItemID(c.ItemID), c.WorkerID, c.Attempt, apiKey)
-	return n == 1, err
-}
-
 // AbandonedEffects returns up to limit open effects whose sender is gone.
 func AbandonedEffects(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
 	return Strings(ctx, tx, effectSQL["abandoned"], now, limit)
@@ -377,13 +365,6 @@ func (f *EffectRow) Reference(id, taskID, itemID, key string) EffectRow {
 	return out
 }
 
-// WaitsForEffect reports whether an item is suspended until an effect is decided.
-func WaitsForEffect(ctx context.Context, tx Tx, itemID, effectID string) (bool, error) {
-	var key Text
-	found, err := Row(ctx, tx, []any{&key}, effectSQL["waits for effect"], ItemID(itemID), pawl.EffectSignal)
-	return found && string(key) == effectID, err
-}
-
 // ListEffects lists effects, newest first.
 func ListEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
 	return Pages(q.Page, func(f *pawl.EffectRecord) int { return len(f.Answer) }, func(f pawl.EffectRecord) string { return f.ID },
@@ -439,12 +420,6 @@ func GateUntil(now int64, seconds int) *int64 {
 // Done sets the answer of the effect. It happened, so there is no error.
 func (f *EffectRow) Done(answer string) {
 	f.Answer, f.AnswerHash, f.Error = Text(answer), Text(AnswerDigest([]byte(answer))), ""
-}
-
-// NamespaceOfItem returns the namespace of an item, or "" when there is no such item.
-func NamespaceOfItem(ctx context.Context, tx Tx, itemID string) (ns string, err error) {
-	_, err = Row(ctx, tx, []any{&ns}, effectSQL["namespace of item"], ItemID(itemID))
-	return ns, err
 }
 
 // effectGauges counts the effects that are not decided.

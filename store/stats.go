@@ -15,26 +15,6 @@ import (
 
 var statsSQL = Texts(sqlFiles, "stats.sql")
 
-// RegisterWorker inserts a worker's row, or renews it.
-func RegisterWorker(ctx context.Context, tx Tx, namespace string, w pawl.WorkerInfo, now int64) error {
-	_, err := tx.Exec(ctx, statsSQL["register worker"], namespace, w.WorkerID, Text(w.Name), Text(w.Version), List(w.Types), now)
-	return err
-}
-
-// SeenWorker is a worker that was active at a time.
-type SeenWorker struct {
-	Namespace, WorkerID string
-}
-
-// PutSeenWorkers records that workers are alive.
-func PutSeenWorkers(ctx context.Context, tx Tx, seen []SeenWorker, now int64) error {
-	rows := make([][]any, len(seen))
-	for i, s := range seen {
-		rows[i] = []any{s.Namespace, s.WorkerID, now}
-	}
-	return tx.ExecEach(ctx, statsSQL["see worker"], rows)
-}
-
 // ForgetWorkers deletes up to limit workers that were not seen since a time, or that are
 // not among the most recently seen of their namespace, of which most are kept. It returns
 // how many it deleted.
@@ -126,14 +106,6 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 		}
 	}
 	return s, nil
-}
-
-// StoredStats counts the checkpoints and the keys of a namespace. It reads all of them.
-func StoredStats(ctx context.Context, tx Tx, namespace string) (checkpoints int64, keys pawl.KeyStats, err error) {
-	if _, err = Row(ctx, tx, []any{&checkpoints}, statsSQL["checkpoints"], namespace); err == nil {
-		keys, err = KeyStats(ctx, tx, namespace)
-	}
-	return checkpoints, keys, err
 }
 
 // totalStates fills in the states from the totals. Which tasks are checked out, in progress or queued

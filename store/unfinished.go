@@ -68,7 +68,7 @@ type AtRest struct {
 // restored, out of up to limit tasks behind an id. end is the last of these; LastTask = there are no more.
 func AtRestBefore(ctx context.Context, tx Tx, after string, event int64, states []string, limit int) (out []AtRest, end string, err error) {
 	end = LastTask
-	from := TaskID(cmp.Or(after, firstTask))
+	from := TaskID(cmp.Or(after, FirstTask))
 	if _, err := Row(ctx, tx, []any{(*TaskID)(&end)}, unfinishedSQL["end of page"], from, limit-1, TaskID(LastTask)); err != nil {
 		return nil, "", err
 	}

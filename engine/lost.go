@@ -1,16 +1,18 @@
-package store
+package engine
 
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/pawl-work/pawl/store"
 )
 
 // lostAtOnce is how many queued items LostItems looks at.
 const lostAtOnce = 1000
 
-// LostItems returns when the items that are queued again because their leases ended without
+// lostItems returns when the items that are queued again because their leases ended without
 // their workers were queued, by worker: the newest time of each.
-func LostItems(ctx context.Context, tx Tx, namespace string, queues []Queue) (map[string]int64, error) {
+func lostItems(ctx context.Context, tx store.Tx, namespace string, queues []store.Queue) (map[string]int64, error) {
 	pairs := make([][]any, len(queues))
 	for i, q := range queues {
 		pairs[i] = []any{q.Type, q.Rank}
@@ -26,7 +28,7 @@ func LostItems(ctx context.Context, tx Tx, namespace string, queues []Queue) (ma
 	defer rows.Close()
 	var out map[string]int64
 	for rows.Next() {
-		var worker Text
+		var worker store.Text
 		var since int64
 		if err := rows.Scan(&worker, &since); err != nil {
 			return nil, err
@@ -38,3 +40,6 @@ func LostItems(ctx context.Context, tx Tx, namespace string, queues []Queue) (ma
 	}
 	return out, rows.Err()
 }
+
+// requeued reports whether items of a rank come back to the queue.
+func requeued(rank int) bool { return rank%2 == 0 }

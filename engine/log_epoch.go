@@ -1,9 +1,13 @@
-package store
+package engine
 
-import "context"
+import (
+	"context"
 
-// LogEpoch is one history of the log. A new one begins when the database went back in time.
-type LogEpoch struct {
+	"github.com/pawl-work/pawl/store"
+)
+
+// logEpoch is one history of the log. A new one begins when the database went back in time.
+type logEpoch struct {
 	Epoch      int64
 	Origin     string // the name of the log: the first line of its checkpoints
 	Size       int64  // the leaves of the epoch before that are in this one too
@@ -12,16 +16,16 @@ type LogEpoch struct {
 	CreatedAt  int64
 }
 
-// ReadEpochs lists the histories of the log, oldest first.
-func ReadEpochs(ctx context.Context, tx Tx) ([]LogEpoch, error) {
+// readEpochs lists the histories of the log, oldest first.
+func readEpochs(ctx context.Context, tx store.Tx) ([]logEpoch, error) {
 	rows, err := tx.Query(ctx, treeSQL["epochs"])
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []LogEpoch
+	var out []logEpoch
 	for rows.Next() {
-		var e LogEpoch
+		var e logEpoch
 		if err := rows.Scan(&e.Epoch, &e.Origin, &e.Size, &e.Lost, &e.Checkpoint, &e.CreatedAt); err != nil {
 			return nil, err
 		}
@@ -30,14 +34,14 @@ func ReadEpochs(ctx context.Context, tx Tx) ([]LogEpoch, error) {
 	return out, rows.Err()
 }
 
-// PutEpoch begins a new history of the log.
-func PutEpoch(ctx context.Context, tx Tx, e LogEpoch) error {
+// putEpoch begins a new history of the log.
+func putEpoch(ctx context.Context, tx store.Tx, e logEpoch) error {
 	_, err := tx.Exec(ctx, treeSQL["put epoch"], e.Epoch, e.Origin, e.Size, e.Lost, e.Checkpoint, e.CreatedAt)
 	return err
 }
 
-// SignedCheckpoint is the newest checkpoint that a signer has made.
-type SignedCheckpoint struct {
+// signedCheckpoint is the newest checkpoint that a signer has made.
+type signedCheckpoint struct {
 	Signer    string // the key: its name and hash
 	Epoch     int64
 	Size      int64
@@ -45,16 +49,16 @@ type SignedCheckpoint struct {
 	CreatedAt int64
 }
 
-// SignedCheckpoints lists the newest checkpoint of each signer, the largest first.
-func SignedCheckpoints(ctx context.Context, tx Tx) ([]SignedCheckpoint, error) {
+// signedCheckpoints lists the newest checkpoint of each signer, the largest first.
+func signedCheckpoints(ctx context.Context, tx store.Tx) ([]signedCheckpoint, error) {
 	rows, err := tx.Query(ctx, treeSQL["checkpoints"])
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []SignedCheckpoint
+	var out []signedCheckpoint
 	for rows.Next() {
-		var c SignedCheckpoint
+		var c signedCheckpoint
 		if err := rows.Scan(&c.Signer, &c.Epoch, &c.Size, &c.Note, &c.CreatedAt); err != nil {
 			return nil, err
 		}
@@ -63,8 +67,8 @@ func SignedCheckpoints(ctx context.Context, tx Tx) ([]SignedCheckpoint, error) {
 	return out, rows.Err()
 }
 
-// PutCheckpoint stores a signer's newest checkpoint.
-func PutCheckpoint(ctx context.Context, tx Tx, c SignedCheckpoint) error {
+// putCheckpoint stores a signer's newest checkpoint.
+func putCheckpoint(ctx context.Context, tx store.Tx, c signedCheckpoint) error {
 	_, err := tx.Exec(ctx, treeSQL["put checkpoint"], c.Signer, c.Epoch, c.Size, c.Note, c.CreatedAt)
 	return err
 }
