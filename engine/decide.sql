@@ -12,16 +12,6 @@ WHERE k.decide_by <= $1 AND (k.decide_by, k.task_id) > ($2, $3)
 ORDER BY k.decide_by, k.task_id
 LIMIT $4
 
--- name: give reasons
-UPDATE pawl.items
-SET reasons = $2
-WHERE id IN @ids($1)
-
--- name: give reasons of tasks of one
-UPDATE pawl.tasks
-SET reasons = $2
-WHERE id IN @ids($1) AND solo = 1
-
 -- Not before the results were submitted: an escalation ends with a rework.
 -- name: escalated
 SELECT 1

@@ -60,3 +60,13 @@ LIMIT 1
 INSERT INTO pawl.task_results (task_id, namespace, payload, created_at)
 VALUES ($1, $2, $3, $4)
 ON CONFLICT (task_id) DO UPDATE SET payload = $3, created_at = $4
+
+-- name: give reasons
+UPDATE pawl.items
+SET reasons = $2
+WHERE id IN @ids($1)
+
+-- name: give reasons of tasks of one
+UPDATE pawl.tasks
+SET reasons = $2
+WHERE id IN @ids($1) AND solo = 1
