@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -23,7 +22,7 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, error) {
 	now, err := e.checkTime(ctx, nil, call.Items)
 	if err == nil {
-		err = rules.CheckAddItems(call, now)
+		err = checkAddItems(call, now)
 	}
 	if err != nil {
 		return nil, err
@@ -71,16 +70,16 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err
 		}
-		if err := store.DependencyBroken(ctx, tx, broken); err != nil {
+		if err := dependencyBroken(ctx, tx, broken); err != nil {
 			return err
 		}
-		if err := store.SetTaskType(ctx, tx, call.TaskID, d.typeFields()); err != nil {
+		if err := setTaskType(ctx, tx, call.TaskID, d.typeFields()); err != nil {
 			return err
 		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
 			return err
 		}
-		task.Items, task.ItemsOpen, err = store.Grow(ctx, tx, now, c.Namespace, call.TaskID, len(call.Items))
+		task.Items, task.ItemsOpen, err = grow(ctx, tx, now, c.Namespace, call.TaskID, len(call.Items))
 		return err
 	})
 	if err != nil {
@@ -95,7 +94,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 }
 
 // more drafts new items of a task by the task's version of its type.
-func (e *Engine) more(ctx context.Context, r *typeRules, room store.NewPositions, call *pawl.AddItems, now int64) draft {
+func (e *Engine) more(ctx context.Context, r *typeRules, room newPositions, call *pawl.AddItems, now int64) draft {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorAPI, "")
 	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by,
@@ -120,12 +119,12 @@ func (e *Engine) roomApart(
 	namespace string,
 	call *pawl.AddItems,
 	linked bool,
-) (room store.NewPositions, apart bool, err error) {
+) (room newPositions, apart bool, err error) {
 	if linked || !e.db.Dialect().ParallelWrites {
 		return room, false, nil
 	}
 	err = e.db.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		room, apart, err = store.TakePositions(ctx, tx, namespace, call.TaskID, len(call.Items))
+		room, apart, err = takePositions(ctx, tx, namespace, call.TaskID, len(call.Items))
 		return err
 	})
 	return room, apart, err
@@ -138,12 +137,12 @@ func lockRoom(
 	tx store.Tx,
 	now int64,
 	call *pawl.AddItems,
-	reserved store.NewPositions,
+	reserved newPositions,
 	apart bool,
-) (room store.NewPositions, err error) {
+) (room newPositions, err error) {
 	ns := pawl.CallerOf(ctx).Namespace
 	if !apart {
-		return store.LockRoom(ctx, tx, now, ns, call.TaskID)
+		return lockPositions(ctx, tx, now, ns, call.TaskID)
 	}
 	reserved.Priority, err = store.ShareTask(ctx, tx, ns, call.TaskID)
 	return reserved, err
@@ -165,7 +164,7 @@ func linkAndNumber(
 	if err != nil || apart {
 		return broken, err
 	}
-	first, err := store.NextPositions(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID, len(rows))
+	first, err := nextPositions(ctx, tx, pawl.CallerOf(ctx).Namespace, call.TaskID, len(rows))
 	for i := range rows {
 		rows[i].Position += first
 	}
@@ -175,7 +174,7 @@ func linkAndNumber(
 // linkToOld links new items to each other and to existing items, which it locks. broken
 // lists the new items that depend on a failed item.
 func linkToOld(ctx context.Context, tx store.Tx, call *pawl.AddItems, rows []store.NewItem) (broken []string, err error) {
-	known, err := store.KeysOfTask(ctx, tx, call.TaskID)
+	known, err := keysOfTask(ctx, tx, call.TaskID)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
 func (e *Engine) endLeases(ctx context.Context) (ended int64, err error) {
 	for {
 		n, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (int, effects, error) {
-			items, err := store.AllLeases(ctx, tx, revokeBatch)
+			items, err := allLeases(ctx, tx, revokeBatch)
 			if err != nil || len(items) == 0 {
 				return 0, effects{}, err
 			}
@@ -99,7 +99,7 @@ func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, fr
 	}
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret)
-	if err := store.RenewTokenSecret(ctx, tx, hex.EncodeToString(secret)); err != nil {
+	if err := renewTokenSecret(ctx, tx, hex.EncodeToString(secret)); err != nil {
 		return 0, 0, err
 	}
 	return epoch, fromNow, e.k.Guard.Adopt(ctx, tx, asCopy)
@@ -112,7 +112,7 @@ func beginLog(ctx context.Context, tx store.Tx, leaves int64) error {
 		return err
 	}
 	last := l.last()
-	next := store.LogEpoch{Epoch: last.Epoch + 1, Size: leaves, Lost: leaves}
+	next := logEpoch{Epoch: last.Epoch + 1, Size: leaves, Lost: leaves}
 	next.Origin = fmt.Sprintf("%s/%d", strings.TrimSuffix(last.Origin, fmt.Sprintf("/%d", last.Epoch)), next.Epoch)
 	if len(l.signed) > 0 {
 		next.Checkpoint = l.signed[0].Note
@@ -120,7 +120,7 @@ func beginLog(ctx context.Context, tx store.Tx, leaves int64) error {
 	if next.CreatedAt, err = tx.Now(ctx); err != nil {
 		return err
 	}
-	return store.PutEpoch(ctx, tx, next)
+	return putEpoch(ctx, tx, next)
 }
 
 // rotateFrom replaces the signing key of one history of the log by one of another.

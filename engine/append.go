@@ -68,7 +68,7 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	if err := e.acts(ctx, "append"); err != nil {
 		return nil, err
 	}
-	if err := rules.CheckBatch("append", len(calls)); err != nil {
+	if err := checkBatch("append", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Appended], len(calls))
@@ -224,9 +224,9 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 	if unknown == nil {
 		return nil
 	}
-	found := map[string]store.MessageItem{}
+	found := map[string]messageItem{}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		items, err := store.ItemsOfMessages(ctx, tx, ns, unknown)
+		items, err := itemsOfMessages(ctx, tx, ns, unknown)
 		for _, h := range items {
 			found[h.ID] = h
 		}
@@ -258,7 +258,7 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 
 // checkAppend checks a call and encodes its chunks.
 func checkAppend(c *pawl.AppendCall) (body string, err error) {
-	if err := rules.CheckAppend(c); err != nil {
+	if err := checkChunks(c); err != nil {
 		return "", err
 	}
 	return store.EncodeChunks(c.Chunks)

@@ -13,7 +13,7 @@ import (
 // item then keeps its lease.
 func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it store.ItemRow, request int64) (pawl.Moved, error) {
 	const op = "apply"
-	if err := rules.CheckApplied(call.Result); err != nil {
+	if err := checkApplied(call.Result); err != nil {
 		return pawl.Moved{}, e.complain(ctx, call.Fence, op, err)
 	}
 	var out pawl.Moved

@@ -25,7 +25,7 @@ func (e *Engine) backoffs(ctx context.Context, calls []pawl.FailCall) (map[strin
 		return nil, nil
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (map[string]time.Duration, error) {
-		failing, err := store.AboutToFail(ctx, tx, ns, ids)
+		failing, err := aboutToFail(ctx, tx, ns, ids)
 		if err != nil {
 			return nil, err
 		}

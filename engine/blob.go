@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"math"
+	"regexp"
 	"sync"
 
 	"github.com/pawl-work/pawl"
@@ -26,7 +28,7 @@ func (e *Engine) snapshot(ctx context.Context, s snapshotOf) (store.Snapshot, er
 	ns := pawl.CallerOf(ctx).Namespace
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		blob = store.NewBlob(text)
-		heads, err := store.BlobParents(ctx, tx, ns, s.taskID, s.itemID, s.name)
+		heads, err := blobParents(ctx, tx, ns, s.taskID, s.itemID, s.name)
 		if err != nil || len(heads) == 0 {
 			return err
 		}
@@ -86,3 +88,52 @@ func (c *blobCache) put(namespace string, address, text []byte) {
 		c.order = c.order[1:]
 	}
 }
+
+// blobParents reads the newest blobs among the checkpoints of an item, or of a task without
+// one: first the newest of the given name or of the one that is most like it, then the newest.
+func blobParents(ctx context.Context, tx store.Tx, namespace, taskID, itemID, name string) (out []store.BlobHead, err error) {
+	query, owner := "blobs of item", store.ID(store.ItemID(itemID))
+	if itemID == "" {
+		query, owner = "blobs of task", store.TaskID(taskID)
+	}
+	rows, err := tx.Query(ctx, blobSQL[query], owner, namespace, parentsRead)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	best := -1
+	name = fraction.ReplaceAllString(name, "")
+	for rows.Next() {
+		var b store.BlobHead
+		var of string
+		if err := rows.Scan(&of, &b.Address, &b.Depth, &b.Chain, &b.Size); err != nil {
+			return nil, err
+		}
+		if like := alike(fraction.ReplaceAllString(of, ""), name); like > best {
+			out, best = append([]store.BlobHead{b}, out...), like
+		} else {
+			out = append(out, b)
+		}
+	}
+	return out, rows.Err()
+}
+
+// fraction is what names of versions may have behind a number, at random: it says nothing of their order.
+var fraction = regexp.MustCompile(`\.[0-9]+`)
+
+// alike is how many bytes two names have in common at their beginnings and ends.
+func alike(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	if n == max(len(a), len(b)) {
+		return math.MaxInt
+	}
+	for a, b = a[n:], b[n:]; a != "" && b != "" && a[len(a)-1] == b[len(b)-1]; n++ {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return n
+}
+
+// parentsRead bounds the checkpoints among which the base of a new blob is looked for.
+const parentsRead = 8

@@ -16,9 +16,9 @@ func (e *Engine) cancelRemaining(ctx context.Context, only string) error {
 		return err
 	}
 	for after := ""; ; {
-		var page []store.FailingTask
+		var page []failingTask
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			page, err = store.FailingTasks(ctx, tx, after, only, 100)
+			page, err = failingTasks(ctx, tx, after, only, 100)
 			return err
 		})
 		if err != nil || len(page) == 0 {
@@ -37,11 +37,11 @@ func (e *Engine) cancelRemaining(ctx context.Context, only string) error {
 	}
 }
 
-func (e *Engine) cancelItemsOf(ctx context.Context, t store.FailingTask) error {
+func (e *Engine) cancelItemsOf(ctx context.Context, t failingTask) error {
 	for {
 		var ids []string
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			ids, err = store.StillToRun(ctx, tx, t.ID, 1000)
+			ids, err = stillToRun(ctx, tx, t.ID, 1000)
 			return err
 		})
 		if err != nil || len(ids) == 0 {

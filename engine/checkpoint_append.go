@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -15,7 +17,7 @@ import (
 func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoint) ([]pawl.Result[pawl.CheckpointRef], error) {
 	calls = idform.Calls(calls)
 	return eachOwn(ctx, e, "checkpoint", calls, func(ctx context.Context, c *pawl.TaskCheckpoint) (pawl.CheckpointRef, error) {
-		if err := rules.CheckTaskCheckpoint(c); err != nil {
+		if err := checkTaskCheckpoint(c); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
 		out, err := e.appendOwn(ctx, "checkpoint", &pawl.CheckpointAppend{TaskID: c.TaskID,
@@ -31,7 +33,7 @@ func (e *Engine) CheckpointTasks(ctx context.Context, calls []pawl.TaskCheckpoin
 func (e *Engine) AppendCheckpoints(ctx context.Context, calls []pawl.CheckpointAppend) ([]pawl.Result[pawl.CheckpointsAppended], error) {
 	calls = idform.Calls(calls)
 	return eachOwn(ctx, e, "append", calls, func(ctx context.Context, c *pawl.CheckpointAppend) (pawl.CheckpointsAppended, error) {
-		if err := rules.CheckCheckpointAppend(c); err != nil {
+		if err := checkCheckpointAppend(c); err != nil {
 			return pawl.CheckpointsAppended{}, err
 		}
 		if c.Create == nil {
@@ -54,7 +56,7 @@ func (e *Engine) AppendCheckpoints(ctx context.Context, calls []pawl.CheckpointA
 // each in a transaction of its own. An error of the database ends the batch.
 func eachOwn[C, V any](ctx context.Context, e *Engine, op string, calls []C,
 	do func(ctx context.Context, c *C) (V, error)) ([]pawl.Result[V], error) {
-	if err := rules.CheckBatch(op, len(calls)); err != nil {
+	if err := checkBatch(op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[V], len(calls))
@@ -102,7 +104,7 @@ func (e *Engine) PruneCheckpoints(ctx context.Context, calls []pawl.CheckpointPr
 	calls = idform.Calls(calls)
 	caller := pawl.CallerOf(ctx)
 	return eachOwn(ctx, e, "prune", calls, func(ctx context.Context, c *pawl.CheckpointPrune) (out pawl.CheckpointsPruned, err error) {
-		if err := rules.CheckPrune(c); err != nil {
+		if err := checkPrune(c); err != nil {
 			return out, err
 		}
 		p := store.OwnAppend{Op: "prune", Namespace: caller.Namespace, TaskID: c.TaskID, By: actor(caller, pawl.ActorUser, ""), Prune: c.Rules}
@@ -115,4 +117,57 @@ func (e *Engine) PruneCheckpoints(ctx context.Context, calls []pawl.CheckpointPr
 		})
 		return out, err
 	})
+}
+
+// checkCheckpointAppend checks the call that appends checkpoints to a task.
+func checkCheckpointAppend(c *pawl.CheckpointAppend) error {
+	var f rules.Fields
+	switch {
+	case c.Create == nil:
+		f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
+	case c.TaskID != "":
+		f.Add("/create", "is given in place of task_id")
+	case c.Create.DryRun:
+		f.Add("/create/dry_run", "is not possible here")
+	}
+	if n := len(c.Checkpoints); n == 0 || n > pawl.MaxAppendCheckpoints {
+		f.Add("/checkpoints", "has %d checkpoints; 1 to %d are allowed", n, pawl.MaxAppendCheckpoints)
+		return f.Err("append")
+	}
+	if c.Expected != nil && *c.Expected < 0 {
+		f.Add("/expected", "is %d; it must be the number of a checkpoint, or 0 for none", *c.Expected)
+	}
+	given, room := map[string]bool{}, callBytes{Op: "append"}
+	for i := range c.Checkpoints {
+		p, at := &c.Checkpoints[i], fmt.Sprintf("/checkpoints/%d", i)
+		f.CheckpointAt(at, &p.NewCheckpoint, pawl.TaskCheckpointTypes)
+		if p.OnConflict != "" {
+			if !slices.Contains(pawl.NameConflicts, p.OnConflict) {
+				f.Add(at+"/on_conflict", "is %q; it must be one of %s", p.OnConflict, strings.Join(pawl.NameConflicts, ", "))
+			}
+			if p.Name == "" {
+				f.Add(at+"/name", "is required with on_conflict")
+			}
+		}
+		if given[p.Name] && (p.OnConflict != "" || given["\x00"+p.Name]) {
+			f.Add(at+"/name", "is the name of another checkpoint of the call, which on_conflict excludes")
+		}
+		given[p.Name], given["\x00"+p.Name] = true, given["\x00"+p.Name] || p.OnConflict != ""
+		if err := room.Take(len(p.Snapshot) + len(p.Metadata)); err != nil {
+			return err
+		}
+		if len(f) > 20 {
+			break
+		}
+	}
+	f.Rules("/prune", c.Prune, 0)
+	return f.Err("append")
+}
+
+// checkPrune checks the call that removes checkpoints by rules.
+func checkPrune(c *pawl.CheckpointPrune) error {
+	var f rules.Fields
+	f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
+	f.Rules("/rules", c.Rules, 1)
+	return f.Err("prune")
 }

@@ -8,12 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -59,14 +58,14 @@ func (e *Engine) spawnAll(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.R
 }
 
 func (e *Engine) spawn(ctx context.Context, call *pawl.SpawnCall) (pawl.Task, error) {
-	if err := rules.CheckSpawn(call); err != nil {
+	if err := checkSpawn(call); err != nil {
 		return pawl.Task{}, err
 	}
 	if err := e.ours(ctx, call.Fence); err != nil {
 		return pawl.Task{}, err
 	}
 	parent, err := view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (string, error) {
-		return store.TaskOfItem(ctx, tx, ns, call.ItemID)
+		return taskOfItem(ctx, tx, ns, call.ItemID)
 	})
 	if err != nil {
 		return pawl.Task{}, err
@@ -105,7 +104,7 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 		if held = ok; err != nil || !ok {
 			return err
 		}
-		older, err := store.ChildByKey(ctx, tx, parent, call.Key)
+		older, err := childByKey(ctx, tx, parent, call.Key)
 		if err != nil {
 			return err
 		}
@@ -151,11 +150,11 @@ func (e *Engine) suspendFor(ctx context.Context, calls []pawl.SuspendCall, out [
 			ids[n] = idform.Task(id)
 		}
 		calls[i].Children = &pawl.ChildWait{Name: w.Name, IDs: ids, Need: w.Need, OnFailure: w.OnFailure}
-		if out[i].Err = rules.CheckChildWait(calls[i].Children); out[i].Err != nil {
+		if out[i].Err = checkChildWait(calls[i].Children); out[i].Err != nil {
 			continue
 		}
 		_, out[i].Err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (none struct{}, err error) {
-			task, err := store.TaskOfItem(ctx, tx, ns, calls[i].ItemID)
+			task, err := taskOfItem(ctx, tx, ns, calls[i].ItemID)
 			if err != nil {
 				return none, err
 			}
@@ -324,7 +323,7 @@ func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.Ta
 		return gone, err
 	}
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		return store.DeleteAfterChildren(ctx, tx, call.TaskID, by)
+		return deleteAfterChildren(ctx, tx, call.TaskID, by)
 	})
 	return false, err
 }

@@ -83,9 +83,9 @@ func (e *Engine) childrenEnded(ctx context.Context, ids []string) {
 
 // countEnded counts children together with those of other calls.
 func (e *Engine) countEnded(ctx context.Context, ids []string) error {
-	rows := make([]store.EndedChild, len(ids))
+	rows := make([]endedChild, len(ids))
 	for i, id := range ids {
-		rows[i] = store.EndedChild{Ord: i, TaskID: id}
+		rows[i] = endedChild{Ord: i, TaskID: id}
 	}
 	ended, err := e.committers.children.Do(ctx, e.db, rows)
 	if err != nil {
@@ -169,14 +169,14 @@ func (e *Engine) settleAwaited(ctx context.Context) error {
 }
 
 func (e *Engine) countAwaited(ctx context.Context) error {
-	var after store.Awaited
+	var after awaited
 	if last := e.awaitedAfter.Load(); last != nil {
 		after = *last
 	}
 	for range childrenPages {
-		var open []store.Awaited
+		var open []awaited
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			open, err = store.OpenAwaited(ctx, tx, after, childPage)
+			open, err = openAwaited(ctx, tx, after, childPage)
 			return err
 		})
 		if err == nil && len(open) > 0 {
@@ -189,7 +189,7 @@ func (e *Engine) countAwaited(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if after = (store.Awaited{}); len(open) < childPage {
+		if after = (awaited{}); len(open) < childPage {
 			break
 		}
 		after = open[len(open)-1]

@@ -12,7 +12,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/queue"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/internal/watch"
@@ -43,8 +42,8 @@ type claimOp struct {
 	e          *Engine
 	caller     pawl.Caller
 	req        pawl.ClaimRequest
-	provenance *store.Provenance // nil = the call has none
-	waitKey    string            // equal for claims that wait for the same work
+	provenance *provenance // nil = the call has none
+	waitKey    string      // equal for claims that wait for the same work
 	next       nextStart
 	nextAt     time.Time // of the last try; zero = no rate is in the way
 	tried      bool
@@ -77,7 +76,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 	if scope := s.e.scope; scope != nil && req.WaitSeconds <= pawl.MaxWaitSeconds { // also if a check below fails: the call is tried again
 		scope.Wait = max(scope.Wait, time.Duration(req.WaitSeconds)*time.Second)
 	}
-	if err := rules.CheckClaim(req); err != nil {
+	if err := checkClaim(req); err != nil {
 		return err
 	}
 	if req.TaskID != "" || req.ItemID != "" {
@@ -189,7 +188,7 @@ type claimCall struct {
 	waited     bool
 	left       int64 // what the worker has lost until then was left to others for long enough
 	who        store.Claimant
-	provenance *store.Provenance
+	provenance *provenance
 	next       *nextStart
 }
 
@@ -334,7 +333,7 @@ func (e *Engine) claimPicks(ctx context.Context, wish *claimCall, req *pawl.Clai
 	}
 	var picks []store.Pick
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		picks, err = store.Picks(ctx, tx, wish.namespace, req.TaskID, req.ItemID, req.Types, most)
+		picks, err = readPicks(ctx, tx, wish.namespace, req.TaskID, req.ItemID, req.Types, most)
 		return err
 	})
 	picks = slices.DeleteFunc(picks, func(p store.Pick) bool { return p.Type == pawl.TypeBulk }) // engines carry those out
@@ -379,7 +378,7 @@ func (e *Engine) claimBy(ctx context.Context, cl *store.Claim, group []claimCall
 			if err != nil || !hasProvenance {
 				return err
 			}
-			var kept []store.Provenance
+			var kept []provenance
 			for _, r := range rows {
 				kept = e.addProvenance(kept, group[r.Claimant].provenance, subject{r.TaskID, r.ItemID, r.Attempt})
 			}

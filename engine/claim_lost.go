@@ -21,7 +21,7 @@ func (e *Engine) standBack(ctx context.Context, group []claimCall, queues []stor
 	}
 	var back []store.Queue
 	for _, q := range queues {
-		if q.Head = ""; store.Requeued(q.Rank) && !slices.Contains(back, q) {
+		if q.Head = ""; requeued(q.Rank) && !slices.Contains(back, q) {
 			back = append(back, q)
 		}
 	}
@@ -31,7 +31,7 @@ func (e *Engine) standBack(ctx context.Context, group []claimCall, queues []stor
 	var lost map[string]int64
 	var now int64
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if lost, err = store.LostItems(ctx, tx, group[0].namespace, back); err == nil && len(lost) > 0 {
+		if lost, err = lostItems(ctx, tx, group[0].namespace, back); err == nil && len(lost) > 0 {
 			now, err = tx.Now(ctx)
 		}
 		return err

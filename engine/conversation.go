@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -30,7 +29,7 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 	}
 	for _, m := range t.Messages {
 		row.ID, row.Role = e.k.IDs.Next("msg"), m.Role
-		row.Content, row.Metadata = store.Text(rules.MessageParts(m.Content)), store.Text(m.Metadata)
+		row.Content, row.Metadata = store.Text(messageParts(m.Content)), store.Text(m.Metadata)
 		d.messages = append(d.messages, row)
 	}
 	if t.Reply != nil {
@@ -44,7 +43,7 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 // writeMessages writes the thread and the messages, in the transaction that creates the task.
 func (d *draft) writeMessages(ctx context.Context, tx store.Tx, now int64) error {
 	if d.thread != "" {
-		if err := store.SetThread(ctx, tx, d.task.ID, d.thread); err != nil {
+		if err := setThread(ctx, tx, d.task.ID, d.thread); err != nil {
 			return err
 		}
 	}

@@ -40,8 +40,8 @@ func (d *draft) hasDeadline() bool {
 // needsOwnTx reports whether more rows are written than by a plain create.
 func (d *draft) needsOwnTx() bool { return d.parts != "" || d.plans || d.ignores && !d.task.Solo }
 
-func (d *draft) typeFields() store.TaskTypeFields {
-	return store.TaskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
+func (d *draft) typeFields() taskTypeFields {
+	return taskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
 }
 
 // Bytes returns the size of the draft's values.
@@ -154,12 +154,12 @@ func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task
 
 // draftAll checks every call and drafts the valid ones.
 func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], []draft, error) {
-	if err := rules.CheckBatch("create", len(tasks)); err != nil {
+	if err := checkBatch("create", len(tasks)); err != nil {
 		return nil, nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
-	room, shared := rules.CallBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
+	room, shared := callBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
 	said := answers{op: "create"}
 	for i := range tasks {
 		if out[i].Err = said.full(); out[i].Err != nil {
@@ -209,7 +209,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	for i := range drafts {
 		tasks, items = append(tasks, drafts[i].task), append(items, drafts[i].items...)
 	}
-	if err := store.LinkChildren(ctx, tx, tasks); err != nil {
+	if err := linkChildren(ctx, tx, tasks); err != nil {
 		return nil, err
 	}
 	now, err := insertItems(ctx, tx, hot, tasks, items)
@@ -220,7 +220,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	for i := range drafts {
 		d := &drafts[i]
 		if d.needsOwnTx() {
-			if err := store.SetTaskType(ctx, tx, d.task.ID, d.typeFields()); err != nil {
+			if err := setTaskType(ctx, tx, d.task.ID, d.typeFields()); err != nil {
 				return nil, err
 			}
 		}
@@ -247,7 +247,7 @@ func insertItems(ctx context.Context, tx store.Tx, hot store.Hot, tasks []store.
 	if now, err = hot.Create(ctx, tx, tasks, items); err != nil {
 		return 0, err
 	}
-	return now, store.PutDeadlines(ctx, tx, items)
+	return now, putDeadlines(ctx, tx, items)
 }
 
 // created reports new work to waiting claims: the first new item of each queue.
@@ -287,7 +287,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 		var now int64
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if d.task.Dedupes {
-				if older, err = store.HolderOfHash(ctx, tx, d.task.Namespace, d.task.Type, string(d.task.InputHash)); err != nil || older != "" {
+				if older, err = holderOfHash(ctx, tx, d.task.Namespace, d.task.Type, string(d.task.InputHash)); err != nil || older != "" {
 					return err
 				}
 			}
@@ -328,7 +328,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	if err != nil {
 		return draft{}, err
 	}
-	hash, err := rules.InputHash(t)
+	hash, err := inputHash(t)
 	if err != nil {
 		return draft{}, err
 	}

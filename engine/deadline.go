@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -31,15 +30,15 @@ func (e *Engine) checkTask(ctx context.Context, t *pawl.NewTask, shared *draftin
 			shared.now = now
 		}
 	}
-	if err := rules.CheckTask(t, now); err != nil || shared.reserved {
+	if err := checkTask(t, now); err != nil || shared.reserved {
 		return now, err
 	}
 	if !shared.stored {
-		if err := rules.CheckRequester("create", t.RequestedBy); err != nil {
+		if err := checkRequester("create", t.RequestedBy); err != nil {
 			return now, err
 		}
 	}
-	return now, rules.CheckReserved("create", t.Type)
+	return now, checkReserved("create", t.Type)
 }
 
 // ahead returns a task's deadline for new items. One that has passed counts no more.
@@ -48,4 +47,18 @@ func ahead(deadline *int64, now int64) *int64 {
 		return nil
 	}
 	return deadline
+}
+
+// putDeadlines stores the deadlines of new items. It runs no statement if none has one.
+func putDeadlines(ctx context.Context, tx store.Tx, items []store.NewItem) error {
+	var rows [][]any
+	for i := range items {
+		if it := &items[i]; it.Deadline != nil {
+			rows = append(rows, []any{store.ItemID(it.ID), it.Namespace, store.TaskID(it.TaskID), *it.Deadline})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return tx.ExecEach(ctx, deadlineSQL["put deadline"], rows)
 }

@@ -18,7 +18,7 @@ func (e *Engine) ApproveTasks(ctx context.Context, calls []pawl.ApproveCall) ([]
 	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "approve", calls, subjectOfTask,
 		eachly("approve", func(e *Engine, ctx context.Context, c *pawl.ApproveCall) (pawl.Task, error) {
-			if err := rules.CheckApprove(c); err != nil {
+			if err := checkApprove(c); err != nil {
 				return pawl.Task{}, err
 			}
 			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
@@ -269,7 +269,7 @@ func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by sto
 	escalated := false
 	if d.rules.EscalationWidens() {
 		var err error
-		if escalated, err = store.Escalated(ctx, tx, d.TaskID); err != nil {
+		if escalated, err = isEscalated(ctx, tx, d.TaskID); err != nil {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor
 		asked bool
 		find  func(context.Context, store.Tx, string, store.Actor) (bool, error)
 		did   string
-	}{{requester, store.AskedFor, "asked for this task"}, {workers, store.WorkedOn, "worked on this task"}} {
+	}{{requester, askedFor, "asked for this task"}, {workers, workedOn, "worked on this task"}} {
 		if !x.asked {
 			continue
 		}
@@ -305,7 +305,7 @@ func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor
 	if d.Type != pawl.TypeBudget {
 		return nil
 	}
-	if asks, err := store.AsksFor(ctx, tx, d.TaskID, by); err != nil || asks {
+	if asks, err := asksFor(ctx, tx, d.TaskID, by); err != nil || asks {
 		return cmp.Or(err, rules.NotSeparate(rules.Actor(by), "asks for the budget"))
 	}
 	return nil
@@ -349,7 +349,7 @@ func (e *Engine) RejectTasks(ctx context.Context, calls []pawl.RejectCall) ([]pa
 	calls = idform.Calls(calls)
 	return withProvenance(ctx, e, "reject", calls, subjectOfTask,
 		eachly("reject", func(e *Engine, ctx context.Context, c *pawl.RejectCall) (pawl.Task, error) {
-			if err := rules.CheckReject(c); err != nil {
+			if err := checkReject(c); err != nil {
 				return pawl.Task{}, err
 			}
 			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
@@ -402,7 +402,7 @@ func (d *taskDecision) rework(ctx context.Context, tx store.Tx, v verdictBy, c *
 			return out, pawl.NotFound("submitted item", id+" in task "+d.TaskID)
 		}
 	}
-	spent, err := store.ReworkedTooOften(ctx, tx, ids, pawl.MaxRework)
+	spent, err := reworkedTooOften(ctx, tx, ids, pawl.MaxRework)
 	if err != nil {
 		return out, err
 	}

@@ -224,7 +224,7 @@ func (e *Engine) KeepEffect(ctx context.Context, id string, call pawl.KeepEffect
 		if err != nil {
 			return f, effects{}, err
 		}
-		kept, err := store.KeepSending(ctx, tx, c.Namespace, id, &call, by.Key, *store.GateUntil(now, call.LeaseSeconds))
+		kept, err := keepSending(ctx, tx, c.Namespace, id, &call, by.Key, *store.GateUntil(now, call.LeaseSeconds))
 		row, missing := store.GetEffect(ctx, tx, c.Namespace, id)
 		if err = cmp.Or(err, missing); err == nil && !kept {
 			err = &pawl.Error{Code: pawl.CodeLeaseLost, Op: "keep", Reason: pawl.ReasonExpired, EffectID: id, State: string(row.State),
@@ -310,7 +310,7 @@ func (e *Engine) decideEffect(ctx context.Context, id string, ends bool,
 		if err != nil {
 			return pawl.EffectRecord{}, effects{}, err
 		}
-		waits, err := store.WaitsForEffect(ctx, tx, f.ItemID, id)
+		waits, err := waitsForEffect(ctx, tx, f.ItemID, id)
 		if err != nil {
 			return pawl.EffectRecord{}, effects{}, err
 		}
@@ -353,10 +353,35 @@ func (e *Engine) ListEffects(ctx context.Context, f pawl.EffectFilter) (pawl.Lis
 // effectOpen refuses a result of an attempt that has an open effect.
 func (e *Engine) effectOpen(ctx context.Context, op string, f pawl.Fence) error {
 	id, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (string, error) {
-		return store.OpenEffectOf(ctx, tx, f.ItemID, f.Attempt)
+		return openEffectOf(ctx, tx, f.ItemID, f.Attempt)
 	})
 	if err == nil && id != "" {
 		err = store.EffectOpen(op, id)
 	}
 	return err
+}
+
+// openEffectOf returns an open effect of an attempt; "" = it has none.
+func openEffectOf(ctx context.Context, tx store.Tx, itemID string, attempt int) (id string, err error) {
+	_, err = store.Row(ctx, tx, []any{&id}, effectSQL["open of attempt"], store.ItemID(itemID), attempt)
+	return id, err
+}
+
+// keepSending extends the lease of a gate. It returns false if the effect is not open for it any more.
+func keepSending(ctx context.Context, tx store.Tx, namespace, id string, c *pawl.KeepEffectCall, apiKey string, until int64) (bool, error) {
+	n, err := tx.Exec(ctx, effectSQL["keep sending"], id, namespace, until, store.ItemID(c.ItemID), c.WorkerID, c.Attempt, apiKey)
+	return n == 1, err
+}
+
+// waitsForEffect reports whether an item is suspended until an effect is decided.
+func waitsForEffect(ctx context.Context, tx store.Tx, itemID, effectID string) (bool, error) {
+	var key store.Text
+	found, err := store.Row(ctx, tx, []any{&key}, effectSQL["waits for effect"], store.ItemID(itemID), pawl.EffectSignal)
+	return found && string(key) == effectID, err
+}
+
+// namespaceOfItem returns the namespace of an item, or "" when there is no such item.
+func namespaceOfItem(ctx context.Context, tx store.Tx, itemID string) (ns string, err error) {
+	_, err = store.Row(ctx, tx, []any{&ns}, effectSQL["namespace of item"], store.ItemID(itemID))
+	return ns, err
 }

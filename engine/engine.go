@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
@@ -30,6 +28,7 @@ import (
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/sweep"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options configure an engine. The zero value of each option is its default.
@@ -154,9 +153,9 @@ type core struct {
 	sweeper       *sweep.Sweeper
 	running       sync.Mutex // held by Run
 	observers     atomic.Pointer[[]pawl.Observer]
-	backlogMinute int64                         // the last minute whose backlog is stored; of Run
-	active        atomic.Bool                   // a Run is in progress
-	awaitedAfter  atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
+	backlogMinute int64                   // the last minute whose backlog is stored; of Run
+	active        atomic.Bool             // a Run is in progress
+	awaitedAfter  atomic.Pointer[awaited] // the last awaited child that settleAwaited compared
 	postponed     postponed
 	lockedRows    lockedRows      // what childrenEnded and passOn leave to the next pass
 	open          context.Context // ends with Close; Run ends with it

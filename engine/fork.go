@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -16,7 +15,7 @@ import (
 // ForkTasks creates tasks that go on from a checkpoint of another one; see pawl.TaskForker.
 func (e *Engine) ForkTasks(ctx context.Context, calls []pawl.TaskFork) ([]pawl.Result[pawl.Task], error) {
 	return copies(ctx, e, "fork", idform.Calls(calls), func(call *pawl.TaskFork) (copying, error) {
-		return copying{op: "fork", taskID: call.TaskID, like: &pawl.TaskClone{}, checkpoints: true, at: call.Checkpoint}, rules.CheckFork(call)
+		return copying{op: "fork", taskID: call.TaskID, like: &pawl.TaskClone{}, checkpoints: true, at: call.Checkpoint}, checkFork(call)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/oklog/ulid/v2"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
@@ -13,7 +12,7 @@ import (
 // Namespaces lists the namespaces that had work, in order, at most limit. An operator of all namespaces chooses from them.
 func (e *Engine) Namespaces(ctx context.Context, limit int) (out []string, err error) {
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		out, err = store.Namespaces(ctx, tx, limit)
+		out, err = namespaces(ctx, tx, limit)
 		return err
 	})
 	return out, err

@@ -19,7 +19,7 @@ type groupCommitters struct {
 	complete   *commit.Committer[store.Complete, store.Moved]
 	leave      *commit.Committer[store.Leave, store.Moved]
 	await      *commit.Committer[store.Leave, store.Moved] // suspends for signals
-	children   *commit.Committer[store.EndedChild, store.ChildrenEnded]
+	children   *commit.Committer[endedChild, store.ChildrenEnded]
 	read       *commit.Committer[readCall, readAnswer]
 
 	openEffect   *commit.Committer[store.OpenEffect, int]
@@ -76,12 +76,12 @@ func (e *Engine) openGroupCommitters() {
 		return store.Await(ctx, tx, hot, rows)
 	}
 	l.await = newGroupCommitter(e, "await", leave)
-	l.children = newGroupCommitter(e, "children", commit.Options[store.EndedChild, store.ChildrenEnded]{
-		Verb: func(ctx context.Context, tx store.Tx, rows []store.EndedChild) ([]store.ChildrenEnded, error) {
-			return store.EndChildren(ctx, tx, rows, e.lockedRows.has)
+	l.children = newGroupCommitter(e, "children", commit.Options[endedChild, store.ChildrenEnded]{
+		Verb: func(ctx context.Context, tx store.Tx, rows []endedChild) ([]store.ChildrenEnded, error) {
+			return endChildren(ctx, tx, rows, e.lockedRows.has)
 		},
-		Cold: true, LeavesLocked: true, Ungrouped: stored, Item: func(c *store.EndedChild) string { return c.TaskID },
-		Ord: func(c *store.EndedChild) *int { return &c.Ord }, RowOf: func(a *store.ChildrenEnded) *int { return &a.Ord }})
+		Cold: true, LeavesLocked: true, Ungrouped: stored, Item: func(c *endedChild) string { return c.TaskID },
+		Ord: func(c *endedChild) *int { return &c.Ord }, RowOf: func(a *store.ChildrenEnded) *int { return &a.Ord }})
 	l.read = newGroupCommitter(e, "read", commit.Options[readCall, readAnswer]{Execute: e.readGroup,
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
 	e.openEffectCommitters()

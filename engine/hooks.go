@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -130,7 +129,7 @@ func (r *typeRules) apply(ctx context.Context, a pawl.Application) (out pawl.App
 		return err
 	})
 	if err == nil {
-		err = rules.CheckHookResult(out.Result)
+		err = checkHookResult(out.Result)
 	}
 	return out, err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -163,7 +162,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 		hold.Stop()
 		ctx = context.WithoutCancel(ctx)
 		dropped := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			return store.DropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
+			return dropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
 		})
 		if dropped != nil {
 			e.logError(ctx, "an idempotency key could not be released; its lease will expire", dropped)
@@ -181,7 +180,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 // called.
 func (e *Engine) enterKey(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
 	ns = pawl.CallerOf(ctx).Namespace
-	if err := rules.CheckKeyBegin(k); err != nil {
+	if err := checkKeyBegin(k); err != nil {
 		return ns, nil, err
 	}
 	if err := e.notInTx("answer"); err != nil {
@@ -206,7 +205,7 @@ func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row sto
 	if err := useIn(ctx, tx, now, "answer", blobsIn(a.Body)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
 		return err // the answer is kept, whatever it refers to
 	}
-	kept, err := store.SettleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
+	kept, err := settleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
 	if err != nil || kept {
 		return err
 	}

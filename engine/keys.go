@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -23,7 +24,7 @@ func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 	}
 	c := pawl.CallerOf(ctx)
 	return each(ctx, "begin", calls, func(ctx context.Context, k *pawl.KeyBegin) (pawl.KeyBegun, error) {
-		if err := cmp.Or(rules.CheckKeyBegin(k), rules.CheckKeyScope(k)); err != nil {
+		if err := cmp.Or(checkKeyBegin(k), checkKeyScope(k)); err != nil {
 			return pawl.KeyBegun{}, err
 		}
 		var out pawl.KeyBegun
@@ -61,13 +62,13 @@ func (e *Engine) beginKey(
 	if row.Code = code; code == nil {
 		row.Hash = ownHash(k.Scope, k.Key)
 	}
-	if err := store.Keep(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
+	if err := keep(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
 		return out, row, nil, err
 	}
 	missing := known(ctx, tx, ns, k.TaskID, k.ItemID) // a key that was begun while they existed is still valid
 	opened := false
 	if missing == nil {
-		if opened, err = store.OpenKey(ctx, tx, ns, row, now); err != nil {
+		if opened, err = openKey(ctx, tx, ns, row, now); err != nil {
 			return out, row, nil, err
 		}
 	}
@@ -85,20 +86,20 @@ func (e *Engine) beginKey(
 			return out, row, pawl.Invalid("/scope", "belongs to a call that Pawl answers"), nil
 		case old.Expires != 0 && old.Expires <= now, // an expired key counts as absent,
 			code != nil && old.Code == nil: // and so does, for a call, one that a caller began
-			if err := store.ReopenKey(ctx, tx, ns, row, now); err != nil {
+			if err := reopenKey(ctx, tx, ns, row, now); err != nil {
 				return out, row, nil, err
 			}
 		case old.RequestHash != "" && old.RequestHash != k.RequestHash:
 			refused = &pawl.Error{Code: pawl.CodeKeyReused, Op: "begin"}
-			return out, row, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
+			return out, row, refused, hitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
 		case old.Status == pawl.KeyCompleted:
 			old.Key.Key = k.Key
-			return pawl.KeyBegun{Key: old.Key}, old, nil, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 1)
+			return pawl.KeyBegun{Key: old.Key}, old, nil, hitKey(ctx, tx, ns, row.Scope, row.Hash, 1)
 		case old.Status == pawl.KeyPending && old.Locked > now:
 			refused = inFlight(time.Duration(old.Locked-now) * time.Microsecond)
-			return out, row, refused, store.HitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
+			return out, row, refused, hitKey(ctx, tx, ns, row.Scope, row.Hash, 0)
 		default: // it failed, or its lease has run out
-			if err := store.TakeOverKey(ctx, tx, ns, row); err != nil {
+			if err := takeOverKey(ctx, tx, ns, row); err != nil {
 				return out, row, nil, err
 			}
 		}
@@ -170,7 +171,7 @@ func (e *Engine) FailKeys(ctx context.Context, calls []pawl.KeyDone) ([]pawl.Res
 func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.KeyDone) ([]pawl.Result[pawl.Key], error) {
 	c := pawl.CallerOf(ctx)
 	return eachIn(ctx, &answers{op: status, unbounded: true}, calls, func(ctx context.Context, k *pawl.KeyDone) (pawl.Key, error) {
-		if err := rules.CheckKeyDone(k); err != nil {
+		if err := checkKeyDone(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key}, ownHash(k.Scope, k.Key),
@@ -179,7 +180,7 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 				if err := useIn(ctx, tx, now, status, blobsIn(k.Response)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
 					return false, err // the result of a run is never refused
 				}
-				held, err := store.SettleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, response, now)
+				held, err := settleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, response, now)
 				if err != nil || held {
 					return held, err
 				}
@@ -208,12 +209,12 @@ func (e callKeys) RenewKeys(ctx context.Context, calls []pawl.KeyRenew) ([]pawl.
 func (e *Engine) renewKeys(ctx context.Context, calls []pawl.KeyRenew, hash func(*pawl.KeyRenew) string) ([]pawl.Result[pawl.Key], error) {
 	c := pawl.CallerOf(ctx)
 	return each(ctx, "renew", calls, func(ctx context.Context, k *pawl.KeyRenew) (pawl.Key, error) {
-		if err := rules.CheckKeyRenew(k); err != nil {
+		if err := checkKeyRenew(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return e.heldKey(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key}, hash(k),
 			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
-				return store.RenewKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
+				return renewKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
 			})
 	})
 }
@@ -261,7 +262,7 @@ func (e *Engine) heldKey(
 // GetKeys reads keys. An expired key is absent.
 func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Result[pawl.Key], error) {
 	return each(ctx, "get", names, func(ctx context.Context, k *pawl.KeyName) (pawl.Key, error) {
-		if err := rules.CheckKeyName(k); err != nil {
+		if err := checkKeyName(k); err != nil {
 			return pawl.Key{}, err
 		}
 		return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Key, error) {
@@ -288,4 +289,135 @@ func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Key], error) {
 		return store.ListKeys(ctx, tx, ns, q)
 	})
+}
+
+// checkKeyBegin checks the call that begins an idempotency key.
+func checkKeyBegin(k *pawl.KeyBegin) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	f.Text("/request_hash", k.RequestHash, 1, pawl.MaxKeyLen)
+	f.Text("/task_id", k.TaskID, 0, pawl.MaxIDLen)
+	f.Text("/item_id", k.ItemID, 0, pawl.MaxIDLen)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLockSeconds)
+	if k.TTLSeconds < -1 || k.TTLSeconds > int64(pawl.MaxDelay/time.Second) {
+		f.Add("/ttl_seconds", "must lie between -1 and %d", int64(pawl.MaxDelay/time.Second))
+	}
+	if lock := int64(cmp.Or(k.LockSeconds, int(pawl.DefaultKeyLease/time.Second))); k.TTLSeconds > 0 && k.TTLSeconds < lock {
+		f.Add("/ttl_seconds", "is shorter than the %d seconds for which a run holds the key (lock_seconds)", lock)
+	}
+	return f.Err("begin")
+}
+
+// checkKeyScope checks the scope of a key that a caller begins itself. Pawl begins the keys of
+// reserved scopes.
+func checkKeyScope(k *pawl.KeyBegin) error {
+	if strings.HasPrefix(k.Scope, pawl.ReservedPrefix) {
+		return pawl.Invalid("/scope", "begins with %s, which is reserved for keys of Pawl's own", pawl.ReservedPrefix)
+	}
+	return nil
+}
+
+// checkKeyDone checks the call that completes or fails an idempotency key.
+func checkKeyDone(k *pawl.KeyDone) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	f.Text("/token", k.Token, 1, pawl.MaxKeyLen)
+	f.JSON("/response", k.Response, pawl.MaxPayloadBytes)
+	return f.Err("complete")
+}
+
+// checkKeyRenew checks the call that extends the lease of an idempotency key.
+func checkKeyRenew(k *pawl.KeyRenew) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	f.Text("/token", k.Token, 1, pawl.MaxKeyLen)
+	f.Number("/lock_seconds", k.LockSeconds, 0, pawl.MaxLockSeconds)
+	return f.Err("renew")
+}
+
+// checkKeyName checks the name of an idempotency key that is read.
+func checkKeyName(k *pawl.KeyName) error {
+	var f rules.Fields
+	f.KeyName(k.Scope, k.Key)
+	return f.Err("get")
+}
+
+// keep keeps a task, and the task of an item, from being deleted until the transaction ends: a key that refers to them
+// has no foreign key. What is gone is not an error. "" is none.
+func keep(ctx context.Context, tx store.Tx, namespace, taskID, itemID string) error {
+	if taskID == "" && itemID == "" {
+		return nil
+	}
+	_, err := store.TaskIDs(ctx, tx, keySQL["keep tasks"], store.TaskID(taskID), store.ItemID(itemID), namespace)
+	return err
+}
+
+// openKey inserts a key. It returns false when the key exists or when another open
+// transaction inserts it.
+func openKey(ctx context.Context, tx store.Tx, namespace string, k store.KeyRow, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token,
+		store.TaskID(k.TaskID), store.ItemID(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
+	return n == 1, err
+}
+
+// reopenKey starts again a key that counts as absent.
+func reopenKey(ctx context.Context, tx store.Tx, namespace string, k store.KeyRow, now int64) error {
+	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token,
+		store.TaskID(k.TaskID), store.ItemID(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
+	return err
+}
+
+// takeOverKey gives a key to another run when its holder is gone or has failed. It does not expire before the run's lease ends.
+func takeOverKey(ctx context.Context, tx store.Tx, namespace string, k store.KeyRow) error {
+	_, err := tx.Exec(ctx, keySQL["take over key"], namespace, k.Scope, k.Hash, k.Token, k.Locked)
+	return err
+}
+
+// renewKey extends the lease of a run until a time, and the key at least as long. It
+// returns false when the token is not the key's.
+func renewKey(ctx context.Context, tx store.Tx, namespace, scope, hash, token string, until int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["renew key"], namespace, scope, hash, token, until)
+	return n == 1, err
+}
+
+// hitKey counts a begin that found a live key. replays is 1 when the stored answer was
+// sent again.
+func hitKey(ctx context.Context, tx store.Tx, namespace, scope, hash string, replays int) error {
+	_, err := tx.Exec(ctx, keySQL["hit key"], namespace, scope, hash, replays)
+	return err
+}
+
+// settleKey stores the answer of a run. It returns false when the token is not the key's, or the
+// key is one of a call.
+func settleKey(ctx context.Context, tx store.Tx, namespace, scope, hash, token, status, response string, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["settle key"], namespace, scope, hash, token, status, response, now)
+	return n == 1, err
+}
+
+// settleAnswer stores the answer of a call. It returns false when the token is not the
+// key's.
+func settleAnswer(ctx context.Context, tx store.Tx, namespace, scope, hash, token string, a pawl.Answer, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, keySQL["settle answer"], namespace, scope, hash, token, string(a.Body), a.Code,
+		store.Text(a.Type), store.Text(a.Location), now)
+	return n == 1, err
+}
+
+// dropKey removes a key whose run had no outcome, if the token is still the key's.
+func dropKey(ctx context.Context, tx store.Tx, namespace, scope, hash, token string) error {
+	_, err := tx.Exec(ctx, keySQL["drop key"], namespace, scope, hash, token)
+	return err
+}
+
+// keyStats counts a namespace's keys, without those that belong to calls.
+func keyStats(ctx context.Context, tx store.Tx, namespace string) (pawl.KeyStats, error) {
+	var s pawl.KeyStats
+	_, err := store.Row(ctx, tx, []any{&s.Pending, &s.Completed, &s.Failed, &s.Hits, &s.Misses, &s.Replays}, keySQL["key stats"], namespace)
+	return s, err
+}
+
+func nullable(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }

@@ -14,21 +14,21 @@ import (
 // ofAttempts caches what never changes of an attempt. When it is full, the older half is dropped.
 type ofAttempts[V any] struct {
 	mu       sync.Mutex
-	new, old map[store.Attempt]V
+	new, old map[claimAttempt]V
 }
 
 const attemptsKept = 50_000
 
-func (o *ofAttempts[V]) note(a store.Attempt, v V) {
+func (o *ofAttempts[V]) note(a claimAttempt, v V) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.new == nil || len(o.new) >= attemptsKept {
-		o.old, o.new = o.new, map[store.Attempt]V{}
+		o.old, o.new = o.new, map[claimAttempt]V{}
 	}
 	o.new[a] = v
 }
 
-func (o *ofAttempts[V]) of(a store.Attempt) (V, bool) {
+func (o *ofAttempts[V]) of(a claimAttempt) (V, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	v, known := o.new[a]
@@ -51,7 +51,7 @@ func (e *Engine) noteKeys(ctx context.Context, c pawl.Caller, rows []store.Claim
 	}
 	e.after(func() {
 		for i := range rows {
-			e.leaseKeys.note(store.Attempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
+			e.leaseKeys.note(claimAttempt{ItemID: rows[i].ItemID, N: rows[i].Attempt}, c.Key)
 		}
 		e.root.claimedWith(c.Key) // the check runs after this transaction, on the root
 	})
@@ -67,14 +67,14 @@ func (e *Engine) holdsLease(ctx context.Context, tx store.Tx, it store.ItemRow) 
 	if err != nil || it.LeaseExpires <= now {
 		return false, err
 	}
-	keys, err := store.KeysOfLeases(ctx, tx, []string{it.ID})
-	return keys[store.Attempt{ItemID: it.ID, N: it.Attempt}] == key, err
+	keys, err := keysOfLeases(ctx, tx, []string{it.ID})
+	return keys[claimAttempt{ItemID: it.ID, N: it.Attempt}] == key, err
 }
 
 // keyLasts refuses the lease of an item that was claimed with an API key that has ended; the sweep is about to end it.
 func (e *Engine) keyLasts(ctx context.Context, item string) error {
 	return e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		keys, err := store.KeysOfLeases(ctx, tx, []string{item})
+		keys, err := keysOfLeases(ctx, tx, []string{item})
 		if err != nil || len(keys) == 0 {
 			return err
 		}
@@ -92,10 +92,10 @@ func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []
 	if c.Key == "" {
 		return nil, nil
 	}
-	known := map[store.Attempt]string{}
+	known := map[claimAttempt]string{}
 	var ask []string
 	for _, f := range fences {
-		a := store.Attempt{ItemID: f.ItemID, N: f.Attempt}
+		a := claimAttempt{ItemID: f.ItemID, N: f.Attempt}
 		if key, noted := e.leaseKeys.of(a); noted {
 			known[a] = key
 		} else {
@@ -103,9 +103,9 @@ func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []
 		}
 	}
 	if len(ask) > 0 {
-		var keys map[store.Attempt]string
+		var keys map[claimAttempt]string
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			keys, err = store.KeysOfLeases(ctx, tx, ask)
+			keys, err = keysOfLeases(ctx, tx, ask)
 			return err
 		})
 		if err != nil {
@@ -118,7 +118,7 @@ func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []
 	}
 	var out map[pawl.Fence]error
 	for _, f := range fences {
-		if key, is := known[store.Attempt{ItemID: f.ItemID, N: f.Attempt}]; is && key != c.Key {
+		if key, is := known[claimAttempt{ItemID: f.ItemID, N: f.Attempt}]; is && key != c.Key {
 			it, _, err := e.k.Item(ctx, f.ItemID)
 			if err == nil {
 				err = &pawl.Error{
@@ -137,4 +137,30 @@ func (e *Engine) leasesOfOtherKeys(ctx context.Context, c pawl.Caller, fences []
 		}
 	}
 	return out, nil
+}
+
+// claimAttempt is one claim of an item.
+type claimAttempt struct {
+	ItemID string
+	N      int
+}
+
+// keysOfLeases returns the API keys that the leases of items were claimed with. A lease
+// that was claimed without a key is not in the answer.
+func keysOfLeases(ctx context.Context, tx store.Tx, items []string) (map[claimAttempt]string, error) {
+	rows, err := tx.Query(ctx, acceptSQL["keys of leases"], store.ItemList(items))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[claimAttempt]string{}
+	for rows.Next() {
+		var a claimAttempt
+		var key string
+		if err := rows.Scan((*store.ItemID)(&a.ItemID), &a.N, &key); err != nil {
+			return nil, err
+		}
+		out[a] = key
+	}
+	return out, rows.Err()
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -105,7 +104,7 @@ func (l *limits) knowsAny(namespace string) bool {
 
 // SetQueue changes the limits of a queue; see pawl.QueueKeeper.
 func (e *Engine) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch) (pawl.Queue, error) {
-	if err := rules.CheckQueue("set_queue", typ); err != nil {
+	if err := checkQueue("set_queue", typ); err != nil {
 		return pawl.Queue{}, err
 	}
 	ns := pawl.CallerOf(ctx).Namespace
@@ -113,7 +112,7 @@ func (e *Engine) SetQueue(ctx context.Context, typ string, patch pawl.QueuePatch
 	var unkeyed bool
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		q, unkeyed, err = store.SetLimits(ctx, tx, store.QueueName{Namespace: ns, Type: typ},
-			func(stored string) (string, pawl.QueueLimits, error) { return rules.PatchLimits(stored, patch) })
+			func(stored string) (string, pawl.QueueLimits, error) { return patchLimits(stored, patch) })
 		return err
 	})
 	if err != nil {
@@ -340,7 +339,7 @@ func (e *Engine) gateMore(ctx context.Context, tx store.Tx, items []store.NewIte
 	if err != nil || !slices.ContainsFunc(items, func(i store.NewItem) bool { return queues[i.Type] != nil }) {
 		return err
 	}
-	payload, metadata, err := store.TaskTexts(ctx, tx, items[0].TaskID)
+	payload, metadata, err := taskTexts(ctx, tx, items[0].TaskID)
 	if err != nil {
 		return err
 	}
@@ -400,4 +399,11 @@ func (l *limits) setTurn(queue int64, t store.Turn) {
 		l.turns = map[int64]store.Turn{}
 	}
 	l.turns[queue] = t
+}
+
+// taskTexts returns the payload and the metadata of a task.
+func taskTexts(ctx context.Context, tx store.Tx, id string) (payload, metadata string, err error) {
+	var p, m store.Text
+	_, err = store.Row(ctx, tx, []any{&p, &m}, limitsSQL["texts of task"], store.TaskID(id))
+	return string(p), string(m), err
 }

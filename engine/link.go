@@ -2,14 +2,13 @@ package engine
 
 import (
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // link fills in the dependencies of the rows of new items. known maps the keys of the
 // task's older items to their ids.
 func link(rows []store.NewItem, items []pawl.NewItem, known map[string]string) error {
-	dependencies, err := rules.Order(items, known)
+	dependencies, err := orderItems(items, known)
 	if err != nil {
 		return err
 	}

@@ -7,13 +7,12 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/translog"
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // keyBeside is the suffix of the signing key's file that belongs to a SQLite file.
@@ -104,7 +103,7 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 		if c.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		return store.PutCheckpoint(ctx, tx, c)
+		return putCheckpoint(ctx, tx, c)
 	})
 	if err != nil { // it is signed again, also if the log does not grow
 		return "", size, err
@@ -121,7 +120,7 @@ func (e *Engine) lockKey(ctx context.Context) (release func(), err error) {
 }
 
 // signNow signs the log. The files of the key are locked.
-func (e *Engine) signNow(ctx context.Context) (c store.SignedCheckpoint, err error) {
+func (e *Engine) signNow(ctx context.Context) (c signedCheckpoint, err error) {
 	now := translog.Checkpoint{}
 	var key *translog.Key
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {

@@ -17,7 +17,7 @@ import (
 // the two have in common is known by the checkpoints in the database: it may be more, by those
 // of a second, and is never less.
 func (e *Engine) ForkLog(ctx context.Context) (LogFork, error) {
-	var next store.LogEpoch
+	var next logEpoch
 	path := e.opts.TransparencyLog.Key
 	if path == "" {
 		return LogFork{}, errNoKey
@@ -52,7 +52,7 @@ func (e *Engine) ForkLog(ctx context.Context) (LogFork, error) {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "fork",
 				Message: "the log continues the checkpoint that was signed last: nothing is lost"}
 		}
-		next = store.LogEpoch{Epoch: last.Epoch + 1, Lost: kept.Size}
+		next = logEpoch{Epoch: last.Epoch + 1, Lost: kept.Size}
 		if next.Size, err = l.common(path, kept); err != nil {
 			return logError("fork", err)
 		}
@@ -63,7 +63,7 @@ func (e *Engine) ForkLog(ctx context.Context) (LogFork, error) {
 		if next.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		return store.PutEpoch(ctx, tx, next)
+		return putEpoch(ctx, tx, next)
 	})
 	if err == nil {
 		err = translog.Rotate(path, next.Origin)

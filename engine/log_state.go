@@ -13,8 +13,8 @@ import (
 // logState is the transparency log as one transaction reads it.
 type logState struct {
 	tree   *store.Tree
-	epochs []store.LogEpoch // at least one
-	signed []store.SignedCheckpoint
+	epochs []logEpoch // at least one
+	signed []signedCheckpoint
 }
 
 // readLog reads the log's tree, its histories and the checkpoints that are in the database.
@@ -22,18 +22,18 @@ func readLog(ctx context.Context, tx store.Tx) (l logState, err error) {
 	if l.tree, err = store.ReadTree(ctx, tx); err != nil {
 		return l, err
 	}
-	if l.epochs, err = store.ReadEpochs(ctx, tx); err != nil {
+	if l.epochs, err = readEpochs(ctx, tx); err != nil {
 		return l, err
 	}
 	if len(l.epochs) == 0 {
 		return l, &pawl.Error{Code: pawl.CodeInternal, Op: "log", Message: "table log_epochs has no row: the log has no name"}
 	}
-	l.signed, err = store.SignedCheckpoints(ctx, tx)
+	l.signed, err = signedCheckpoints(ctx, tx)
 	return l, err
 }
 
 // last is the present history.
-func (l logState) last() store.LogEpoch { return l.epochs[len(l.epochs)-1] }
+func (l logState) last() logEpoch { return l.epochs[len(l.epochs)-1] }
 
 // knownLog is what is known of the log outside the database.
 type knownLog struct {
@@ -69,7 +69,7 @@ func verifiers(keys []string) ([]string, error) {
 func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint, faults []LogFault) {
 	signed := l.signed
 	if known.kept != "" {
-		signed = append(signed, store.SignedCheckpoint{Note: known.kept})
+		signed = append(signed, signedCheckpoint{Note: known.kept})
 	}
 	origin := l.last().Origin
 	if known.kept != "" && !known.wanted {

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +26,7 @@ func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]p
 }
 
 func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Message, error) {
-	content, err := rules.CheckStart(c)
+	content, err := checkStart(c)
 	if err != nil {
 		return pawl.Message{}, err
 	}
@@ -43,7 +45,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	err = e.k.Held(ctx, c.Fence, "message", func(ctx context.Context, tx store.Tx, g *store.LockedItem) error {
 		m.TaskID = g.TaskID
 		if content == "" {
-			open, err := store.OpenMessageOf(ctx, tx, c.ItemID)
+			open, err := openMessageOf(ctx, tx, c.ItemID)
 			if err != nil {
 				return err
 			}
@@ -135,7 +137,7 @@ func (e *Engine) GetMessage(ctx context.Context, id string) (pawl.Message, error
 func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.List[pawl.Message], error) {
 	q = idform.Call(q)
 	out := pawl.List[pawl.Message]{Items: []pawl.Message{}}
-	if err := rules.CheckMessageFilter(&q); err != nil {
+	if err := checkMessageFilter(&q); err != nil {
 		return out, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Message], error) {
@@ -203,7 +205,7 @@ func resumeMessage(ctx context.Context, tx store.Tx, ns, itemID string, said paw
 		m := said.Items[at]
 		open = pawl.OpenMessage{ID: m.ID, Offset: m.Offset, StepNumber: m.StepNumber}
 	} else if said.Next != "" {
-		id, err := store.OpenMessageOf(ctx, tx, itemID)
+		id, err := openMessageOf(ctx, tx, itemID)
 		if err != nil || id == "" {
 			return nil, err
 		}
@@ -219,4 +221,148 @@ func resumeMessage(ctx context.Context, tx store.Tx, ns, itemID string, said paw
 	calls, err := store.ToolCalls(ctx, tx, open.ID)
 	open.ToolCalls = calls
 	return &open, err
+}
+
+// checkStart checks the call that starts a message, and returns the message's content as a
+// list of parts; "" = the message is written in chunks.
+func checkStart(c *pawl.StartCall) (content string, err error) {
+	var f rules.Fields
+	f.Fence(c.Fence)
+	f.Role("/role", c.Role)
+	f.Text("/thread", c.Thread, 0, pawl.MaxIDLen)
+	f.Text("/model", c.Model, 0, pawl.MaxIDLen)
+	f.Number("/max_steps", c.MaxSteps, 0, pawl.MaxSteps)
+	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
+	if len(c.Content) > 0 {
+		content = f.Content("/content", c.Content)
+	}
+	return content, f.Err("message")
+}
+
+// checkOpen checks the call that opens a message of a task itself.
+func checkOpen(c *pawl.OpenCall) error {
+	var f rules.Fields
+	f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
+	f.Role("/role", c.Role)
+	f.Text("/thread", c.Thread, 0, pawl.MaxIDLen)
+	f.Text("/model", c.Model, 0, pawl.MaxIDLen)
+	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
+	if c.OnConflict != "" && c.OnConflict != pawl.OnConflictReturn {
+		f.Add("/on_conflict", "is %q%s", c.OnConflict, rules.OneOf([]string{pawl.OnConflictReturn}))
+	}
+	return f.Err("open")
+}
+
+// messageParts returns the content of a message that checkTask has checked, as a list of
+// parts.
+func messageParts(content json.RawMessage) string {
+	var f rules.Fields
+	return f.Content("", content)
+}
+
+// checkChunks checks the call that appends chunks to a message.
+func checkChunks(c *pawl.AppendCall) error {
+	var f rules.Fields
+	f.Writer(c.MessageFence)
+	if c.Offset < 0 {
+		f.Add("/offset", "is %d; it must be 0 or more", c.Offset)
+	}
+	if n := len(c.Chunks); n == 0 || n > pawl.MaxChunksPerCall {
+		f.Add("/chunks", "has %d chunks; 1 to %d are allowed", n, pawl.MaxChunksPerCall)
+		return f.Err("append")
+	}
+	size := 0
+	for i := range c.Chunks {
+		size += len(c.Chunks[i].Text) + len(c.Chunks[i].Input) + len(c.Chunks[i].Output) + len(c.Chunks[i].Data)
+		if f.Chunk(fmt.Sprintf("/chunks/%d", i), &c.Chunks[i]); len(f) > 20 {
+			break
+		}
+	}
+	if size > pawl.MaxAppendBytes {
+		f.Add("/chunks", "have %d bytes together; at most %d are allowed", size, pawl.MaxAppendBytes)
+	}
+	return f.Err("append")
+}
+
+// checkFinish checks the call that ends a message.
+func checkFinish(c *pawl.FinishCall) error {
+	var f rules.Fields
+	f.Writer(c.MessageFence)
+	f.Object("/usage", &c.Usage, pawl.MaxMetadataBytes)
+	return f.Err("finish")
+}
+
+// checkStop checks the call that stops a message.
+func checkStop(c *pawl.StopCall) error {
+	var f rules.Fields
+	f.Text("/id", c.MessageID, 1, pawl.MaxIDLen)
+	f.Text("/reason", c.Reason, 0, pawl.MaxReasonLen)
+	return f.Err("stop")
+}
+
+// checkStep checks the call that ends a step of a message.
+func checkStep(c *pawl.StepCall) error {
+	var f rules.Fields
+	if c.Writer != "" {
+		f.Add("/writer", "is for messages that a task has itself, and these have no steps: append checkpoints to the task")
+		return f.Err("step")
+	}
+	f.Writer(c.MessageFence)
+	f.Name("/name", c.Name)
+	f.Text("/args_hash", c.ArgsHash, 0, pawl.MaxKeyLen)
+	f.JSON("/snapshot", c.Snapshot, pawl.MaxPayloadBytes)
+	if c.Name != "" && len(c.Snapshot) == 0 {
+		f.Add("/snapshot", "is required of a step with a name: what the step returned, or null")
+	}
+	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
+	return f.Err("step")
+}
+
+// messageItem is the item that a message belongs to, which never changes. ItemID is empty
+// for a message that was never open.
+type messageItem struct{ ID, ItemID, State string }
+
+// itemsOfMessages reads the items of messages. Messages that the namespace does not have
+// are left out.
+func itemsOfMessages(ctx context.Context, tx store.Tx, namespace string, ids []string) ([]messageItem, error) {
+	rows, err := tx.Query(ctx, messageSQL["homes"], namespace, store.List(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []messageItem
+	for rows.Next() {
+		var h messageItem
+		if err := rows.Scan(&h.ID, (*store.ItemID)(&h.ItemID), &h.State); err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, rows.Err()
+}
+
+// openMessageOf returns the id of an item's open message, or "" when there is none.
+func openMessageOf(ctx context.Context, tx store.Tx, itemID string) (string, error) {
+	var id string
+	_, err := store.Row(ctx, tx, []any{&id}, messageSQL["open message"], store.ItemID(itemID))
+	return id, err
+}
+
+// messagesOfItem lists the messages that an item has written in chunks since it was last sent back for rework, which
+// has happened a number of times, oldest first.
+func messagesOfItem(ctx context.Context, tx store.Tx, taskID, itemID string, rework int, p pawl.Page) (pawl.List[pawl.MessageRef], error) {
+	rows, err := tx.Query(ctx, messageSQL["said by item"], store.TaskID(taskID), store.ItemID(itemID), p.Cursor, p.Limit+1, rework)
+	if err != nil {
+		return pawl.List[pawl.MessageRef]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.MessageRef
+	for rows.Next() {
+		var m pawl.MessageRef
+		if err := rows.Scan(&m.ID, &m.Status, &m.Offset, &m.StepNumber, &m.Model, &m.MaxSteps); err != nil {
+			return pawl.List[pawl.MessageRef]{}, err
+		}
+		out = append(out, m)
+	}
+	return store.Paged(out, p.Limit, func(m pawl.MessageRef) string { return m.ID }), rows.Err()
 }

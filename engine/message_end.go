@@ -16,7 +16,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 		return nil, err
 	}
 	return each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
-		if err := rules.CheckFinish(c); err != nil {
+		if err := checkFinish(c); err != nil {
 			return pawl.Message{}, err
 		}
 		if c.Writer != "" {
@@ -58,7 +58,7 @@ func endMessage(
 // StopMessages stops open messages; see pawl.Stopper.
 func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
 	return each(ctx, "stop", calls, func(ctx context.Context, c *pawl.StopCall) (pawl.Message, error) {
-		if err := rules.CheckStop(c); err != nil {
+		if err := checkStop(c); err != nil {
 			return pawl.Message{}, err
 		}
 		ns := pawl.CallerOf(ctx).Namespace
@@ -92,7 +92,7 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			if !leased {
 				return nil
 			}
-			return store.SetStopped(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
+			return setStopped(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
 		})
 		if err == nil {
 			e.after(func() { e.watcher.Changed(c.MessageID) })
@@ -126,4 +126,43 @@ func (e *Engine) endOrphanedMessages(ctx context.Context, items []string, taskID
 		e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
 	}
 	e.watcher.Wake()
+}
+
+// setStopped stores in the lease which messages were stopped. The holder learns it by the
+// next heartbeat.
+func setStopped(ctx context.Context, tx store.Tx, itemID, stopped string) error {
+	_, err := tx.Exec(ctx, messageSQL["tell lease"], store.ItemID(itemID), stopped)
+	return err
+}
+
+// resumeMessages opens messages again that ended with an error, for items of a task that
+// are queued again.
+func resumeMessages(ctx context.Context, tx store.Tx, now int64, taskID string, items []store.DueItem, by store.Actor) error {
+	ids := make([]string, len(items))
+	for i := range items {
+		ids[i] = items[i].ItemID
+	}
+	held, err := store.Strings(ctx, tx, messageSQL["hold messages"], store.TaskID(taskID), store.ItemList(ids))
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	rows, err := tx.Query(ctx, messageSQL["resume messages"], store.TaskID(taskID), store.ItemList(ids))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var events []store.Event
+	for rows.Next() {
+		var id, item, namespace string
+		if err := rows.Scan(&id, (*store.ItemID)(&item), &namespace); err != nil {
+			return err
+		}
+		events = append(events, store.MessageEvent("message_started", namespace, taskID, store.Text(item), by,
+			map[string]any{"message_id": id, "status": pawl.MessageStreaming}))
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	rows.Close()
+	return store.Record(ctx, tx, now, events)
 }

@@ -21,7 +21,7 @@ func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]paw
 		return nil, err
 	}
 	return each(ctx, "open", calls, func(ctx context.Context, c *pawl.OpenCall) (out pawl.OpenedMessage, err error) {
-		if err := rules.CheckOpen(c); err != nil {
+		if err := checkOpen(c); err != nil {
 			return out, err
 		}
 		caller := pawl.CallerOf(ctx)

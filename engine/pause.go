@@ -10,7 +10,7 @@ import (
 
 // GetQueue reads a queue; see pawl.QueueReader.
 func (e *Engine) GetQueue(ctx context.Context, typ string) (pawl.Queue, error) {
-	if err := rules.CheckQueue("queue", typ); err != nil {
+	if err := checkQueue("queue", typ); err != nil {
 		return pawl.Queue{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Queue, error) {
@@ -51,7 +51,7 @@ func (e *Engine) pauseQueue(ctx context.Context, typ string, pause bool) (pawl.Q
 	if pause {
 		op = "pause"
 	}
-	if err := rules.CheckQueue(op, typ); err != nil {
+	if err := checkQueue(op, typ); err != nil {
 		return pawl.Queue{}, err
 	}
 	ns := pawl.CallerOf(ctx).Namespace
@@ -60,7 +60,7 @@ func (e *Engine) pauseQueue(ctx context.Context, typ string, pause bool) (pawl.Q
 		if err != nil {
 			return err
 		}
-		return store.PauseQueue(ctx, tx, ns, typ, pause, now)
+		return pauseQueue(ctx, tx, ns, typ, pause, now)
 	})
 	e.pausedOrResumed(ns, pause, err)
 	if err != nil {
@@ -82,7 +82,7 @@ func (e *Engine) pauseNamespace(ctx context.Context, pause bool) error {
 		if err != nil {
 			return err
 		}
-		return store.PauseNamespace(ctx, tx, ns, pause, now)
+		return pauseNamespace(ctx, tx, ns, pause, now)
 	})
 	e.pausedOrResumed(ns, pause, err)
 	return err

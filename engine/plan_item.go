@@ -48,7 +48,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err
 		}
-		if err := store.SetTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {
+		if err := setTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {
 			return err
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))
@@ -68,7 +68,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 // draftPlan drafts the items of a plan that a worker made.
 func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall,
 	now time.Time) (draft, error) {
-	items, err := rules.ReadPlan(call.Result)
+	items, err := readPlan(call.Result)
 	if err == nil {
 		err = cmp.Or(r.CheckPlan("/result/items", items, now),
 			e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items))

@@ -296,7 +296,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		}
 	}
 	out["parts"] = func(ctx context.Context, tx store.Tx, ns string) error {
-		_, err := store.ListParts(ctx, tx, ns, pawl.PartFilter{ItemID: items[0], Page: page})
+		_, err := store.ListPartsIn(ctx, tx, store.NewPageRoom(), ns, pawl.PartFilter{ItemID: items[0], Page: page})
 		return err
 	}
 	out["workers"] = func(ctx context.Context, tx store.Tx, ns string) error {

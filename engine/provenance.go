@@ -43,13 +43,13 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	if !hasProvenance(calls) {
 		return run(e, ctx, calls)
 	}
-	if err := rules.CheckBatch(verb, len(calls)); err != nil {
+	if err := checkBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // the caller's provenance does not apply to what follows from a call
 	out := make([]pawl.Result[R], len(calls))
 	valid, at := make([]C, 0, len(calls)), make([]int, 0, len(calls))
-	provenances := make([]*store.Provenance, len(calls))
+	provenances := make([]*provenance, len(calls))
 	for i := range calls {
 		if provenances[i], out[i].Err = provenanceOf(ctx, e.key(), verb, &calls[i]); out[i].Err == nil {
 			valid, at = append(valid, calls[i]), append(at, i)
@@ -60,7 +60,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 		return out, nil
 	}
 	part := func(ctx context.Context, e *Engine, calls []C, at []int) error {
-		return e.storeProvenance(ctx, func(ctx context.Context) (rows []store.Provenance, err error) {
+		return e.storeProvenance(ctx, func(ctx context.Context) (rows []provenance, err error) {
 			rs, err := run(e, ctx, calls)
 			for i := range rs {
 				out[at[i]] = rs[i]
@@ -113,7 +113,7 @@ func (e *Engine) key() string {
 
 // provenanceOf returns the provenance row of a call, or nil if the call has none. It
 // fills in fields that the caller left empty. key is the idempotency key of the call.
-func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Provenance, error) {
+func provenanceOf(ctx context.Context, key, verb string, call any) (*provenance, error) {
 	given := pawl.ProvenanceOf(call)
 	p := *given
 	if p == nil {
@@ -123,7 +123,7 @@ func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Prove
 		return nil, err
 	}
 	c := pawl.CallerOf(ctx)
-	row := &store.Provenance{Namespace: c.Namespace, Verb: verb, Provenance: *p}
+	row := &provenance{Namespace: c.Namespace, Verb: verb, Provenance: *p}
 	row.AgentID = cmp.Or(p.AgentID, workerOf(call), c.ActorID)
 	if key = cmp.Or(p.IdempotencyKey, key); key != "" {
 		row.IdempotencyKey = keyHash(key)
@@ -146,7 +146,7 @@ func provenanceOf(ctx context.Context, key, verb string, call any) (*store.Prove
 }
 
 // addProvenance adds the row of a call to rows, with what the call changed.
-func (e *Engine) addProvenance(rows []store.Provenance, v *store.Provenance, d subject) []store.Provenance {
+func (e *Engine) addProvenance(rows []provenance, v *provenance, d subject) []provenance {
 	if v == nil || d.task == "" {
 		return rows
 	}
@@ -161,11 +161,11 @@ func (e *Engine) addProvenance(rows []store.Provenance, v *store.Provenance, d s
 
 // insertProvenance writes the rows of one verb. It refuses a key that was used for the
 // same verb and subject before.
-func insertProvenance(ctx context.Context, tx store.Tx, rows []store.Provenance) error {
+func insertProvenance(ctx context.Context, tx store.Tx, rows []provenance) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := store.PutProvenances(ctx, tx, rows)
+	err := putProvenances(ctx, tx, rows)
 	if pawl.CodeOf(err) == pawl.CodeConflict {
 		err = &pawl.Error{Code: pawl.CodeKeyReused, Op: rows[0].Verb, Err: errKeyUsed,
 			Message: fmt.Sprintf("the idempotency key of the provenance was used for %s before", rows[0].Scope)}
@@ -194,7 +194,7 @@ var errKeyUsed = errors.New("the key was used")
 
 // storeProvenance runs a part of a scope and writes its provenance rows. An error
 // undoes both; it undoes the whole transaction only if the part is the only one.
-func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context) ([]store.Provenance, error)) error {
+func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context) ([]provenance, error)) error {
 	s := e.scope
 	run := func() error {
 		rows, err := part(ctx)
@@ -214,7 +214,7 @@ func (e *Engine) storeProvenance(ctx context.Context, part func(context.Context)
 // ListProvenance lists provenance; see pawl.RecordReader.
 func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
 	q = idform.Call(q)
-	if err := rules.CheckProvenanceFilter(&q); err != nil {
+	if err := checkProvenanceFilter(&q); err != nil {
 		return pawl.List[pawl.ProvenanceRecord]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (out pawl.List[pawl.ProvenanceRecord], err error) {
@@ -239,3 +239,33 @@ func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (p
 }
 
 var isKeyHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// provenance is a row of provenances to insert. Event is the name of the event that it
+// belongs to: the newest one of that name of the task or item.
+type provenance struct {
+	ID, Namespace, TaskID string
+	ItemID                store.Text
+	Attempt               int
+	Verb, Scope, Event    string
+	pawl.Provenance
+}
+
+// putProvenances adds the rows of one verb, each for its event, which exists already. A
+// key that another row has in the same scope is a conflict.
+func putProvenances(ctx context.Context, tx store.Tx, all []provenance) error {
+	query := "put"
+	if all[0].Event == "proposed" {
+		query = "put creation"
+	}
+	rows := make([][]any, len(all))
+	for i, p := range all {
+		var attempt *int
+		if p.Attempt > 0 {
+			attempt = &p.Attempt
+		}
+		rows[i] = []any{p.ID, p.Namespace, store.TaskID(p.TaskID), store.ItemID(p.ItemID), attempt, p.Verb, p.Scope,
+			store.Text(p.IdempotencyKey), store.Text(p.AgentID), store.Text(p.AgentName),
+			store.Text(p.AgentVersion), store.Text(p.Model), store.Text(p.RequestFingerprint), store.Text(p.Extra), p.Event}
+	}
+	return tx.ExecEach(ctx, provenanceSQL[query], rows)
+}

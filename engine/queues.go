@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/internal/watch"
+	"github.com/pawl-work/pawl/store"
 )
 
 // The defaults of Options.PollInterval. A claim that waits polls less and less often.
@@ -54,4 +55,14 @@ func (e *Engine) ready(namespace string) { e.queues.Ready(namespace) }
 // namespace's limit. Items without a type have their task's.
 func (e *Engine) checkItemQueues(ctx context.Context, task queue.Pair, items []pawl.NewItem) error {
 	return e.queues.CheckItems(ctx, e.queueView(), pawl.CallerOf(ctx).Namespace, task, items)
+}
+
+// typesOfQueues returns types that tasks or items of a namespace have had, a given one first, at most limit.
+func typesOfQueues(ctx context.Context, tx store.Tx, namespace, first string, limit int) ([]string, error) {
+	return store.Strings(ctx, tx, namesSQL["types of queues"], namespace, first, limit)
+}
+
+// namespaces returns those that had work, in order, at most limit.
+func namespaces(ctx context.Context, tx store.Tx, limit int) ([]string, error) {
+	return store.Strings(ctx, tx, namesSQL["namespaces"], limit)
 }

@@ -89,7 +89,7 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 			return pawl.TaskResult{}, &pawl.Error{Code: pawl.CodeConflict, Op: "result", State: string(t.State), Allowed: t.State.Allowed(),
 				Message: fmt.Sprintf("task %s is %s: it has no result", id, t.State)}
 		}
-		rows, applied, err := store.Results(ctx, tx, id)
+		rows, applied, err := results(ctx, tx, id)
 		if err != nil {
 			return pawl.TaskResult{}, err
 		}
@@ -110,7 +110,7 @@ func (e *Engine) result(ctx context.Context, id string, partial []pawl.TaskState
 // joined combines the results of items. The result of a task of one item is returned as
 // it is. Other results become an object by key if all items have a key, otherwise a list
 // by position.
-func joined(rows []store.ItemResult) json.RawMessage {
+func joined(rows []itemResult) json.RawMessage {
 	if len(rows) == 1 && rows[0].Solo {
 		return rows[0].Result
 	}
@@ -152,7 +152,7 @@ func (e *Engine) GetItem(ctx context.Context, id string) (pawl.Item, error) {
 	}
 	parts, err := e.liveParts(ctx, id)
 	if len(parts) > 0 {
-		it.PartsState = rules.PartsState(parts)
+		it.PartsState = partsState(parts)
 	}
 	return it.Item, err
 }
@@ -229,7 +229,7 @@ func (e *Engine) readGroup(ctx context.Context, group []readCall) (out []readAns
 // ListItems lists items, oldest first unless Desc.
 func (e *Engine) ListItems(ctx context.Context, q pawl.ItemFilter) (pawl.List[pawl.Item], error) {
 	q = idform.Call(q)
-	if err := rules.CheckItemFilter(&q); err != nil {
+	if err := checkItemFilter(&q); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Item], error) {
@@ -291,12 +291,12 @@ func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
 // ListCheckpoints lists checkpoints, in order of their number unless Desc.
 func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (pawl.List[pawl.Checkpoint], error) {
 	q = idform.Call(q)
-	if err := rules.CheckCheckpointFilter(&q); err != nil {
+	if err := checkCheckpointFilter(&q); err != nil {
 		return pawl.List[pawl.Checkpoint]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {
 		if q.TaskKey != "" {
-			h, found, err := store.HolderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: rules.CallersKey(q.TaskKey)})
+			h, found, err := holderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: callersKey(q.TaskKey)})
 			if err != nil || !found {
 				return pawl.List[pawl.Checkpoint]{}, cmp.Or(err, error(pawl.NotFound("task", q.TaskType+" "+q.TaskKey)))
 			}
@@ -316,6 +316,6 @@ func (e *Engine) CountCheckpoints(ctx context.Context, taskID string) (map[strin
 		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
 			return nil, err
 		}
-		return store.CountCheckpoints(ctx, tx, taskID)
+		return countCheckpoints(ctx, tx, taskID)
 	})
 }

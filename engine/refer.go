@@ -101,7 +101,7 @@ func (e *Engine) useBefore(ctx context.Context, addresses [][]byte) error {
 // returns an error: no reference of a call that is refused stays.
 func referIn(ctx context.Context, tx store.Tx, now int64, op, taskID string, addresses [][]byte) error {
 	return useEach(ctx, op, addresses, func(ns string, address []byte) (bool, error) {
-		return store.ReferToUpload(ctx, tx, now, ns, address, taskID)
+		return referToUpload(ctx, tx, now, ns, address, taskID)
 	})
 }
 

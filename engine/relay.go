@@ -172,7 +172,7 @@ func (e *Engine) ForgetRelay(ctx context.Context, sink string) error {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "forget", State: "held", Allowed: []string{},
 				Message: fmt.Sprintf("%s relays to it; take it out of the settings there first", r.Holder)}
 		}
-		return store.ForgetRelay(ctx, tx, sink)
+		return forgetRelay(ctx, tx, sink)
 	})
 	return err
 }
@@ -226,4 +226,9 @@ func (e *Engine) relayGauges(ctx context.Context, now int64) ([]pawl.Gauge, erro
 		gauge("pawl_relay_disabled", "1 when nothing is sent until it is resumed.", disabled)
 	}
 	return out, err
+}
+
+// forgetRelay removes all stored data of a relay.
+func forgetRelay(ctx context.Context, tx store.Tx, sink string) error {
+	return store.ForgetCursor(ctx, tx, store.RelayPrefix+sink)
 }

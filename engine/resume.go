@@ -117,7 +117,7 @@ func (p *resumePage) head(ctx context.Context) error {
 		p.out.Error = f
 		p.room.Take(len(f.Code) + len(f.Message) + len(f.Detail))
 	}
-	said, err := store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, pawl.Page{Limit: store.FirstRows})
+	said, err := messagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, pawl.Page{Limit: store.FirstRows})
 	if err != nil {
 		return err
 	}
@@ -221,14 +221,14 @@ func (p *resumePage) messages(ctx context.Context, after string) (string, error)
 			if p.said != nil && page.Cursor == "" {
 				return *p.said, nil
 			}
-			return store.MessagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, page)
+			return messagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, page)
 		})
 	p.out.Messages = l.Items
 	return l.Next, err
 }
 
 func (p *resumePage) children(ctx context.Context, after string) (string, error) {
-	wait, err := store.ReadChildWait(ctx, p.tx, p.item.ID)
+	wait, err := readChildWait(ctx, p.tx, p.item.ID)
 	if err != nil || wait == nil {
 		return "", err
 	}

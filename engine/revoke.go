@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -21,12 +22,12 @@ func (e *Engine) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]p
 
 func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.Moved, err error) {
 	const op = "revoke_lease"
-	if err := rules.CheckRevoke(c); err != nil {
+	if err := checkRevoke(c); err != nil {
 		return out, err
 	}
 	out, err = change(ctx, e, func(ctx context.Context, tx store.Tx) (out pawl.Moved, then effects, err error) {
 		caller := pawl.CallerOf(ctx)
-		attempt, worker, item, live, err := store.LiveLease(ctx, tx, caller.Namespace, c.ItemID)
+		attempt, worker, item, live, err := leaseIsLive(ctx, tx, caller.Namespace, c.ItemID)
 		switch {
 		case err != nil:
 			return out, then, err
@@ -79,7 +80,7 @@ func notLeased(ctx context.Context, tx store.Tx, namespace, itemID string) error
 func (e *Engine) revokeKey(ctx context.Context, id string, by store.Actor) error {
 	for {
 		n, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (int, effects, error) {
-			items, err := store.LeasesOfKey(ctx, tx, id, revokeBatch)
+			items, err := leasesOfKey(ctx, tx, id, revokeBatch)
 			if err != nil || len(items) == 0 {
 				return 0, effects{}, err
 			}
@@ -90,4 +91,37 @@ func (e *Engine) revokeKey(ctx context.Context, id string, by store.Actor) error
 			return err
 		}
 	}
+}
+
+var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+store.ReturnItem("l.item_id", "l.", ""), 1)
+
+// leaseIsLive locks an item's lease and returns its attempt and worker. found is false when
+// there is no lease, or when it has expired by the database's clock. item is the item as
+// it will be after the lease has ended, except for the values of its row.
+func leaseIsLive(ctx context.Context, tx store.Tx, namespace, itemID string) (
+	attempt int, workerID string, item *store.Returned, found bool, err error,
+) {
+	var until int64
+	var columns store.ReturnedColumns
+	if found, err = store.Row(ctx, tx, append([]any{&attempt, &workerID, &until}, columns.Targets()...), liveLease, store.ItemID(itemID),
+		namespace); err != nil ||
+		!found {
+		return attempt, workerID, nil, false, err
+	}
+	now, err := store.NowAgain(ctx, tx)
+	if err != nil {
+		return attempt, workerID, nil, false, err
+	}
+	item, err = store.NewReturned(store.Fence{Namespace: namespace, ItemID: itemID, WorkerID: workerID, Attempt: attempt}, "", 0, columns)
+	return attempt, workerID, item, until > now, err
+}
+
+// leasesOfKey locks up to limit live leases that were claimed with an API key. It leaves out those that another
+// transaction locks.
+func leasesOfKey(ctx context.Context, tx store.Tx, keyID string, limit int) ([]string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.ItemIDs(ctx, tx, revokeSQL["leases of key"], keyID, now, limit)
 }

@@ -23,7 +23,7 @@ func (e *Engine) count(ctx context.Context) {
 
 // Series reads counters of queues; see pawl.SeriesReader.
 func (e *Engine) Series(ctx context.Context, q pawl.SeriesQuery) ([]pawl.QueueSeries, error) {
-	if err := rules.CheckSeries(&q); err != nil {
+	if err := checkSeries(&q); err != nil {
 		return nil, err
 	}
 	if e.notInTx("series") == nil {
@@ -34,12 +34,12 @@ func (e *Engine) Series(ctx context.Context, q pawl.SeriesQuery) ([]pawl.QueueSe
 		if err != nil {
 			return nil, err
 		}
-		if err := rules.SpanSeries(&q, store.Stamp(now)); err != nil {
+		if err := spanSeries(&q, store.Stamp(now)); err != nil {
 			return nil, err
 		}
 		out, err := store.Series(ctx, tx, ns, q, pawl.MaxSeriesPoints)
 		if err == nil {
-			err = rules.CheckPoints(out)
+			err = checkPoints(out)
 		}
 		return out, err
 	})
@@ -67,4 +67,59 @@ func (e *Engine) putBacklog(ctx context.Context) error {
 		e.backlogMinute = minute
 	}
 	return err
+}
+
+// seriesPoints is how many points a series has at most when no step is given.
+const seriesPoints = 120
+
+// checkTypesAsked checks the types that a question names.
+func checkTypesAsked(op string, types []string) error {
+	var f rules.Fields
+	f.Types(types)
+	return f.Err(op)
+}
+
+// checkSeries checks a question for counters.
+func checkSeries(q *pawl.SeriesQuery) error {
+	var f rules.Fields
+	f.Types(q.Types)
+	if q.Step < 0 || q.Step%time.Minute != 0 {
+		f.Add("/step", "must be whole minutes")
+	}
+	return f.Err("series")
+}
+
+// spanSeries sets what a question leaves open, and checks its span.
+func spanSeries(q *pawl.SeriesQuery, now time.Time) error {
+	if q.Until.IsZero() {
+		q.Until = now.Add(time.Microsecond)
+	}
+	if q.Since.IsZero() {
+		q.Since = q.Until.Add(-time.Hour)
+	}
+	span := q.Until.Sub(q.Since)
+	var f rules.Fields
+	if span <= 0 {
+		f.Add("/since", "must lie before until")
+	} else if span > pawl.MaxSeriesSpan {
+		f.Add("/since", "lies more than %d days before until", pawl.MaxSeriesSpan/(24*time.Hour))
+	}
+	if q.Step == 0 {
+		minutes := (span + time.Minute - 1) / time.Minute
+		q.Step = max(1, (minutes+seriesPoints-1)/seriesPoints) * time.Minute
+	}
+	return f.Err("series")
+}
+
+// checkPoints refuses an answer that is too long.
+func checkPoints(series []pawl.QueueSeries) error {
+	n := 0
+	for i := range series {
+		n += len(series[i].Points)
+	}
+	var f rules.Fields
+	if n > pawl.MaxSeriesPoints {
+		f.Add("/step", "the answer has more than %d points; ask for a longer step, less time or fewer types", pawl.MaxSeriesPoints)
+	}
+	return f.Err("series")
 }

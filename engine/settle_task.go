@@ -88,10 +88,10 @@ func (e *Engine) advanceEach(ctx context.Context, waits func(taskID string, now 
 		var now int64
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if now, err = tx.Now(ctx); err == nil {
-				late, err = store.OverdueDecisions(ctx, tx, now, expired, 100)
+				late, err = overdueDecisions(ctx, tx, now, expired, 100)
 			}
 			if err == nil {
-				owed, err = store.TasksWithTodo(ctx, tx, after, 100)
+				owed, err = tasksWithTodo(ctx, tx, after, 100)
 			}
 			return err
 		})
@@ -272,7 +272,7 @@ func (e *Engine) waitForOthers(ctx context.Context, tx store.Tx) error {
 	if store.LockWaitOf(ctx) == 0 || !e.db.Dialect().ParallelWrites {
 		return nil
 	}
-	return store.WaitForLocks(ctx, tx)
+	return waitForLocks(ctx, tx)
 }
 
 // applyByItem queues the apply item, or takes over its result.
@@ -339,7 +339,7 @@ func (d *taskDecision) planByItem(ctx context.Context, tx store.Tx) (effects, er
 func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applied) (effects, error) {
 	var diff store.Text
 	if done.Diff != nil {
-		diff = store.Text(rules.Encode(rules.CompleteDiff(*done.Diff)))
+		diff = store.Text(rules.Encode(completeDiff(*done.Diff)))
 	}
 	if err := d.Move(ctx, tx, store.TaskMove{Event: "applied", To: "applied", Actor: system, Diff: diff}); err != nil {
 		return effects{}, err

@@ -13,7 +13,7 @@ func (e *Engine) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pa
 	if err := e.acts(ctx, "signal"); err != nil {
 		return nil, err
 	}
-	if err := rules.CheckBatch("signal", len(calls)); err != nil {
+	if err := checkBatch("signal", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Signalled], len(calls))
@@ -24,7 +24,7 @@ func (e *Engine) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pa
 }
 
 func (e *Engine) sendSignal(ctx context.Context, call *pawl.SignalCall) (pawl.Signalled, error) {
-	if err := rules.CheckSignal(call); err != nil {
+	if err := checkSignal(call); err != nil {
 		return pawl.Signalled{}, err
 	}
 	c := pawl.CallerOf(ctx)

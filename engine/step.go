@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -15,7 +14,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 		return nil, err
 	}
 	return each(ctx, "step", calls, func(ctx context.Context, c *pawl.StepCall) (pawl.CheckpointRef, error) {
-		if err := rules.CheckStep(c); err != nil {
+		if err := checkStep(c); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
 		ref := pawl.CheckpointRef{ID: e.k.IDs.Next("ckp")}

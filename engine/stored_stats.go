@@ -63,7 +63,7 @@ func (e *Engine) storedStats(ctx context.Context) (int64, pawl.KeyStats, error) 
 		return k.checkpoints, k.keys, k.err
 	}
 	_, k.err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (_ struct{}, err error) {
-		k.checkpoints, k.keys, err = store.StoredStats(ctx, tx, ns)
+		k.checkpoints, k.keys, err = readStoredStats(ctx, tx, ns)
 		return struct{}{}, err
 	})
 	switch took := clock.Now().Sub(began); {

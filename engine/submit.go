@@ -22,7 +22,7 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 	}
 	return withProvenance(ctx, e, "submit", calls, subjectOfMove,
 		eachly("submit", func(e *Engine, ctx context.Context, c *pawl.SubmitCall) (pawl.Moved, error) {
-			if err := cmp.Or(rules.CheckSubmit(c), e.referItem(ctx, "submit", c.ItemID, blobsIn(c.Result))); err != nil {
+			if err := cmp.Or(checkSubmit(c), e.referItem(ctx, "submit", c.ItemID, blobsIn(c.Result))); err != nil {
 				return pawl.Moved{}, err
 			}
 			body := submitBody{json.RawMessage(rules.OrNull(c.Result)), c.Evidence, c.Notes}
@@ -46,7 +46,7 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 	}
 	return withProvenance(ctx, e, "finalize", calls, subjectOfMove,
 		eachly("finalize", func(e *Engine, ctx context.Context, c *pawl.FinalizeCall) (pawl.Moved, error) {
-			if err := rules.CheckFinalize(c); err != nil {
+			if err := checkFinalize(c); err != nil {
 				return pawl.Moved{}, err
 			}
 			body := finalizeBody{c.Mode == pawl.FinalizeBestEffort, c.Evidence, c.Notes}
@@ -82,7 +82,7 @@ func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl
 }
 
 func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, error) {
-	if err := cmp.Or(rules.CheckPartCall(c), e.referItem(ctx, "part", c.ItemID, blobsIn(c.Payload))); err != nil {
+	if err := cmp.Or(checkPartCall(c), e.referItem(ctx, "part", c.ItemID, blobsIn(c.Payload))); err != nil {
 		return pawl.ItemPart{}, err
 	}
 	_, r, err := e.accepting(ctx, c.Fence, "part")
@@ -143,13 +143,13 @@ func (e *Engine) ListParts(ctx context.Context, q pawl.PartFilter) (pawl.List[pa
 		if _, err := store.GetItem(ctx, tx, ns, q.ItemID, 0); err != nil {
 			return pawl.List[pawl.ItemPart]{}, err
 		}
-		return store.ListParts(ctx, tx, ns, q)
+		return listParts(ctx, tx, ns, q)
 	})
 }
 
 func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart, error) {
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) ([]pawl.ItemPart, error) {
-		return store.LiveParts(ctx, tx, ns, itemID)
+		return liveParts(ctx, tx, ns, itemID)
 	})
 }
 

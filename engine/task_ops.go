@@ -31,7 +31,7 @@ func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.R
 }
 
 func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
-	if err := rules.CheckBatch(verb, len(calls)); err != nil {
+	if err := checkBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	calls = slices.Clone(calls)
@@ -75,7 +75,7 @@ func (e *Engine) cancelAllAhead(ctx context.Context, calls []pawl.TaskCall, ahea
 // changeTask moves a task's items by a verb. If nothing moves it is a conflict, also
 // when the items are in the verb's target state already.
 func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCall) (pawl.Task, error) {
-	if err := rules.CheckTaskCall(verb, call); err != nil {
+	if err := checkTaskCall(verb, call); err != nil {
 		return pawl.Task{}, err
 	}
 	task, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
@@ -149,7 +149,7 @@ func unmoved(verb string, state pawl.TaskState) error {
 func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error) {
 	done, err := store.Apply(ctx, tx, now, c)
 	if err == nil && c.Verb == "retry" {
-		err = store.ResumeMessages(ctx, tx, now, c.TaskID, done.Released, c.Actor)
+		err = resumeMessages(ctx, tx, now, c.TaskID, done.Released, c.Actor)
 	}
 	return done, err
 }
@@ -196,7 +196,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	}
 	_, queued, err := c.MoveItems(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
 	if err == nil && verb == "retry" {
-		err = store.ResumeMessages(ctx, tx, c.Now, c.TaskID, queued, by)
+		err = resumeMessages(ctx, tx, c.Now, c.TaskID, queued, by)
 	}
 	return append([]store.DueItem{}, queued...), err
 }
@@ -234,7 +234,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 // DeleteTasks deletes tasks; see pawl.TaskOperator. It returns their ids.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
 	calls = idform.Calls(calls)
-	if err := cmp.Or(rules.CheckBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
+	if err := cmp.Or(checkBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}
 	if err := e.Log(ctx); err != nil { // what is removed is in the log before
@@ -305,7 +305,7 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 		if err != nil {
 			return pawl.Task{}, effects{}, err
 		}
-		children, err := store.CountChildren(ctx, tx, call.TaskID)
+		children, err := countChildren(ctx, tx, call.TaskID)
 		if err != nil {
 			return pawl.Task{}, effects{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ func (t *tokens) use(secret string) {
 // readSecret reads the secret of the database.
 func (e *Engine) readSecret(ctx context.Context) error {
 	return e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
-		secret, err := store.TokenSecret(ctx, tx)
+		secret, err := tokenSecret(ctx, tx)
 		if err == nil {
 			e.tokens.use(secret)
 		}
@@ -148,7 +149,7 @@ func (e *Engine) FindToken(ctx context.Context, token string) (pawl.TaskToken, e
 	var ns string
 	if item, _, ok := tokenParts(token); ok {
 		if err := e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) (err error) {
-			ns, err = store.NamespaceOfItem(ctx, tx, item)
+			ns, err = namespaceOfItem(ctx, tx, item)
 			return err
 		}); err != nil {
 			return pawl.TaskToken{}, err
@@ -156,7 +157,7 @@ func (e *Engine) FindToken(ctx context.Context, token string) (pawl.TaskToken, e
 	}
 	t, err := e.CheckToken(pawl.As(ctx, pawl.Caller{Namespace: ns}), token)
 	if err == nil {
-		e.root.claimants.note(store.Attempt{ItemID: t.ItemID, N: t.Attempt}, tokenClaim{t.Namespace, t.WorkerID})
+		e.root.claimants.note(claimAttempt{ItemID: t.ItemID, N: t.Attempt}, tokenClaim{t.Namespace, t.WorkerID})
 	}
 	return t, err
 }
@@ -169,7 +170,7 @@ type tokenClaim struct{ namespace, workerID string }
 func (e *Engine) ClaimOfToken(ctx context.Context, token string) (pawl.TaskToken, error) {
 	item, attempt, ok := tokenParts(token)
 	if ok {
-		c, known := e.root.claimants.of(store.Attempt{ItemID: item, N: attempt})
+		c, known := e.root.claimants.of(claimAttempt{ItemID: item, N: attempt})
 		if known && hmac.Equal([]byte(token), []byte(e.tokens.of(c.namespace, item, attempt))) {
 			return pawl.TaskToken{ItemID: item, Namespace: c.namespace, WorkerID: c.workerID, Attempt: attempt}, nil
 		}
@@ -188,4 +189,17 @@ func (e *Engine) HoldsLease(ctx context.Context, f pawl.Fence) error {
 		err = rules.CheckFence(rules.Item(it), f, now, "heartbeat")
 	}
 	return err
+}
+
+// tokenSecret returns the secret that signs this database's task tokens. It was created
+// with the schema, and changes only when a copy is adopted.
+func tokenSecret(ctx context.Context, tx store.Tx) (string, error) {
+	found, err := store.Strings(ctx, tx, placeSQL["secret"], "task tokens")
+	if err == nil && len(found) != 1 {
+		err = errors.New("the database has no secret for task tokens")
+	}
+	if err != nil {
+		return "", err
+	}
+	return found[0], nil
 }

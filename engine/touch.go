@@ -74,7 +74,7 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 			if t.Returned != nil {
 				m.Item = t.Returned.Item()
 				if len(t.Returned.Parts) > 0 {
-					m.Item.PartsState = rules.PartsState(t.Returned.Parts)
+					m.Item.PartsState = partsState(t.Returned.Parts)
 				}
 			}
 			return m, effects{}

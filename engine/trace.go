@@ -3,12 +3,11 @@ package engine
 import (
 	"context"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/tracing"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // traceApply starts the span of the hook Apply, if the engine makes spans: it continues the
@@ -18,7 +17,7 @@ func (d *taskDecision) traceApply(ctx context.Context, tx store.Tx, task pawl.Ta
 	if t == nil {
 		return ctx, func(error) {}, nil
 	}
-	parent, state, err := store.TraceOfTask(ctx, tx, task.ID)
+	parent, state, err := traceOfTask(ctx, tx, task.ID)
 	if err != nil {
 		return ctx, nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // PutTypes registers types, each in its own transaction; see pawl.TypeKeeper.
 func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
-	if err := rules.CheckBatch("put type", len(types)); err != nil {
+	if err := checkBatch("put type", len(types)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.TypeRef], len(types))
@@ -24,7 +24,7 @@ func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result
 }
 
 func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.TypeRef, error) {
-	if err := rules.CheckType(&t, &e.schemas); err != nil {
+	if err := checkType(&t, &e.schemas); err != nil {
 		return pawl.TypeRef{}, err
 	}
 	t.Version, t.CreatedAt, t.RemovedAt, t.Acceptance = 0, nil, nil, t.NeedsAcceptance()
@@ -67,7 +67,7 @@ func (e *Engine) putType(ctx context.Context, ns string, t pawl.Type) (pawl.Type
 				return nil
 			}
 			ref.Version++
-			return store.PutType(ctx, tx, ns, t.Name, ref.Version, string(text), now)
+			return putType(ctx, tx, ns, t.Name, ref.Version, string(text), now)
 		})
 		if pawl.CodeOf(err) == pawl.CodeConflict && try < 100 {
 			continue // another call stored this version between the read and the insert
@@ -99,7 +99,7 @@ func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
 
 // RemoveTypes removes types from the registry; see pawl.TypeKeeper.
 func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
-	if err := rules.CheckBatch("remove type", len(names)); err != nil {
+	if err := checkBatch("remove type", len(names)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[string], len(names))
@@ -110,7 +110,7 @@ func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result
 			if err != nil {
 				return err
 			}
-			live, err := store.RemoveType(ctx, tx, pawl.CallerOf(ctx).Namespace, name, now)
+			live, err := removeType(ctx, tx, pawl.CallerOf(ctx).Namespace, name, now)
 			if err == nil && !live {
 				return pawl.NotFound("type", name)
 			}
@@ -146,4 +146,133 @@ func (e *Engine) ListTypes(ctx context.Context, q pawl.TypeFilter) (pawl.List[pa
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Type], error) {
 		return store.ListTypes(ctx, tx, ns, q)
 	})
+}
+
+// putType writes a new version. A version that exists already is a conflict.
+func putType(ctx context.Context, tx store.Tx, namespace, name string, version int, definition string, now int64) error {
+	_, err := tx.Exec(ctx, typeSQL["put type"], namespace, name, version, definition, now)
+	return err
+}
+
+// removeType marks all versions of a type as removed. It returns false when no version was
+// live.
+func removeType(ctx context.Context, tx store.Tx, namespace, name string, now int64) (bool, error) {
+	n, err := tx.Exec(ctx, typeSQL["remove type"], namespace, name, now)
+	return n > 0, err
+}
+
+// registered are the newest versions of types: of those that are live, and of those that are removed.
+type registered struct {
+	Live, Removed map[store.TypeName]int
+	Leases        map[store.TypeName]bool // their versions may have different leases
+}
+
+// registry reads the newest version of each type of all namespaces.
+func registry(ctx context.Context, tx store.Tx) (registered, error) {
+	out := registered{map[store.TypeName]int{}, map[store.TypeName]int{}, map[store.TypeName]bool{}}
+	rows, err := tx.Query(ctx, typeSQL["registry"])
+	if err != nil {
+		return out, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n store.TypeName
+		var version int
+		var live, leases int
+		if err := rows.Scan(&n.Namespace, &n.Name, &version, &live, &leases); err != nil {
+			return out, err
+		}
+		if leases == 1 {
+			out.Leases[n] = true
+		}
+		if live == 1 {
+			out.Live[n] = version
+		} else {
+			out.Removed[n] = version
+		}
+	}
+	return out, rows.Err()
+}
+
+// taskTypeFields is what a type sets on a task in addition to a plain create.
+type taskTypeFields struct {
+	Parts    store.Text // the parts that its items need, as a list of keys
+	Planning bool       // a worker plans its items
+	Ignores  bool       // failed items do not count when it settles
+}
+
+// setTaskType writes what the type sets on a task of many items. Ignores has no meaning
+// for a task of one item.
+func setTaskType(ctx context.Context, tx store.Tx, taskID string, d taskTypeFields) (err error) {
+	if d.Parts != "" {
+		if _, err = tx.Exec(ctx, typeSQL["need parts"], store.TaskID(taskID), d.Parts); err == nil {
+			_, err = tx.Exec(ctx, typeSQL["need parts of a task of one"], store.TaskID(taskID), d.Parts)
+		}
+	}
+	if err == nil && d.Planning {
+		_, err = tx.Exec(ctx, typeSQL["begin planning"], store.TaskID(taskID))
+	}
+	if err == nil && d.Ignores {
+		_, err = tx.Exec(ctx, typeSQL["ignore failures"], store.TaskID(taskID))
+	}
+	return err
+}
+
+// failing is a leased item of a registered type, before its attempt fails.
+type failing struct {
+	ItemID, Type          string
+	Failures, TypeVersion int
+}
+
+// aboutToFail reads those of the items that are leased and of registered types.
+func aboutToFail(ctx context.Context, tx store.Tx, namespace string, itemIDs []string) ([]failing, error) {
+	rows, err := tx.Query(ctx, typeSQL["about to fail"], store.ItemList(itemIDs), namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []failing
+	for rows.Next() {
+		var f failing
+		if err := rows.Scan((*store.ItemID)(&f.ItemID), &f.Failures, &f.Type, &f.TypeVersion); err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, rows.Err()
+}
+
+// failingTask is an open task of a registered type with an item in state failed.
+type failingTask struct {
+	ID, Namespace, Type string
+	TypeVersion         int
+}
+
+// failingTasks lists up to limit such tasks by id, with ids above after. only is the id of
+// one task; "" = any.
+func failingTasks(ctx context.Context, tx store.Tx, after, only string, limit int) ([]failingTask, error) {
+	rows, err := tx.Query(ctx, typeSQL["failing tasks"], store.FromTask(after), only == "", store.TaskID(only), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []failingTask
+	for rows.Next() {
+		var t failingTask
+		if err := rows.Scan((*store.TaskID)(&t.ID), &t.Namespace, &t.Type, &t.TypeVersion); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// stillToRun returns up to limit items of a task that have work left, if an item has failed since a caller's last retry
+// of one: nil if none has.
+func stillToRun(ctx context.Context, tx store.Tx, taskID string, limit int) ([]string, error) {
+	var since int
+	if _, err := store.Row(ctx, tx, []any{&since}, typeSQL["failed since retry"], store.TaskID(taskID)); err != nil || since == 0 {
+		return nil, err
+	}
+	return store.ItemIDs(ctx, tx, typeSQL["still to run"], store.TaskID(taskID), store.List(store.OpenStates), limit)
 }

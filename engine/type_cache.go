@@ -29,7 +29,7 @@ const maxVersions = 1000
 // most once a second, whether the registry has changed.
 type typeCache struct {
 	mu      sync.Mutex
-	newest  store.Registered // replaced, never modified
+	newest  registered // replaced, never modified
 	stamp   store.RegistryStamp
 	at      time.Time // when newest was read; zero = read it now
 	changes int       // made by this process
@@ -58,7 +58,7 @@ func (c *typeCache) used() bool {
 }
 
 // current returns the registry and whether it is fresh.
-func (c *typeCache) current() (store.Registered, bool) {
+func (c *typeCache) current() (registered, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.newest, !c.at.IsZero() && clock.Now().Sub(c.at) < typesFresh
@@ -72,10 +72,10 @@ func (e *Engine) newestTypes(ctx context.Context) (map[store.TypeName]int, error
 
 // registry is newestTypes with the types that are removed. Inside a transaction that has begun,
 // it reads them there and does not cache them.
-func (e *Engine) registry(ctx context.Context) (store.Registered, error) {
+func (e *Engine) registry(ctx context.Context) (registered, error) {
 	if e.k.InTx() {
-		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (store.Registered, error) {
-			return store.Registry(ctx, tx)
+		return view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) (registered, error) {
+			return registry(ctx, tx)
 		})
 	}
 	if newest, fresh := e.types.current(); fresh {
@@ -138,7 +138,7 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string,
 	for i := range items {
 		name := items[i].Type
 		if _, known := ruled[name]; !known {
-			if err := rules.CheckReserved("create", name); err != nil {
+			if err := checkReserved("create", name); err != nil {
 				return rules.Under(at+"/"+strconv.Itoa(i), err)
 			}
 			r, err := e.rulesToCreate(ctx, namespace, name)
@@ -171,7 +171,7 @@ func (e *Engine) rulesAt(ctx context.Context, namespace, name string, version in
 }
 
 // lookAtTypes reads the registry if it has changed; concurrent callers share one read.
-func (e *Engine) lookAtTypes(ctx context.Context) (store.Registered, error) {
+func (e *Engine) lookAtTypes(ctx context.Context) (registered, error) {
 	c := &e.types
 	c.looking.Lock()
 	defer c.looking.Unlock()
@@ -187,11 +187,11 @@ func (e *Engine) lookAtTypes(ctx context.Context) (store.Registered, error) {
 			return err
 		}
 		stamp = now
-		newest, err = store.Registry(ctx, tx)
+		newest, err = registry(ctx, tx)
 		return err
 	})
 	if err != nil {
-		return store.Registered{}, err
+		return registered{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

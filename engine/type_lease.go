@@ -44,7 +44,7 @@ func typeOfQueue(name string) string {
 }
 
 // leaseOf returns the lease seconds of the newest version. A removed type has its last one.
-func (e *Engine) leaseOf(ctx context.Context, newest store.Registered, typ store.TypeName, queue string) (int, error) {
+func (e *Engine) leaseOf(ctx context.Context, newest registered, typ store.TypeName, queue string) (int, error) {
 	version := cmp.Or(newest.Live[typ], newest.Removed[typ])
 	if version == 0 {
 		return pawl.DefaultLeaseSeconds, nil

@@ -42,7 +42,7 @@ func (e *Engine) warnOfNewType(ctx context.Context, namespace, name string) {
 		return
 	}
 	known, err := view(ctx, e, func(ctx context.Context, tx store.Tx, _ string) ([]string, error) {
-		known, err := store.TypesOfQueues(ctx, tx, namespace, name, pawl.MaxPage)
+		known, err := typesOfQueues(ctx, tx, namespace, name, pawl.MaxPage)
 		if err != nil || slices.Contains(known, name) {
 			return known, err
 		}

@@ -7,14 +7,15 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/queue"
-	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
 )
 
-// typeRules are the rules of a version of a type, and its hooks.
+// typeRules are the rules of a version of a type, and its hooks, which are code of the application.
 type typeRules struct {
-	rules.Rules
-	hooks pawl.Hooks
+	*pawl.Type
+	schemas *schema.Cache // the schemas of types, each compiled once
+	hooks   pawl.Hooks
 }
 
 // rulesOf returns the rules of a version of a type.
@@ -46,7 +47,7 @@ func (e *Engine) rulesOf(ctx context.Context, tx store.Tx, namespace, name strin
 }
 
 func (e *Engine) ruled(t *pawl.Type) *typeRules {
-	return &typeRules{rules.New(t, &e.schemas), e.opts.Hooks[t.Name]}
+	return &typeRules{t, &e.schemas, e.opts.Hooks[t.Name]}
 }
 
 // rulesOfTask returns the rules of a task's version of its type. q is the queue of items

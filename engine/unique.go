@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -22,7 +23,7 @@ type hold struct {
 
 // holds gives a draft the key that its call asks for.
 func (d *draft) holds(t *pawl.NewTask) error {
-	key, err := rules.UniqueKey(t)
+	key, err := uniqueKey(t)
 	if err != nil {
 		return err
 	}
@@ -93,10 +94,10 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 	}
 	key := store.UniqueKey{Namespace: d.task.Namespace, Type: d.task.Type, Key: d.hold.key}
 	mine := store.Holding{UniqueKey: key, TaskID: d.task.ID, Until: d.hold.until(now)}
-	if taken, err := store.TakeKey(ctx, tx, mine); err != nil || taken {
+	if taken, err := takeKey(ctx, tx, mine); err != nil || taken {
 		return e.insertHeld(ctx, tx, d, now, err)
 	}
-	seen, found, err := store.HolderOf(ctx, tx, key)
+	seen, found, err := holderOf(ctx, tx, key)
 	if err != nil || !found {
 		return heldBy{again: true}, err
 	}
@@ -106,7 +107,7 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 			return out, err
 		}
 	}
-	holder, found, err := store.LockHolder(ctx, tx, key)
+	holder, found, err := lockHolder(ctx, tx, key)
 	if err != nil || !found || holder.TaskID != seen.TaskID {
 		return heldBy{again: true}, err
 	}
@@ -118,7 +119,7 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 	if now, err = store.NowAgain(ctx, tx); err != nil {
 		return out, err
 	}
-	live := !gone && rules.Live(older.State)
+	live := !gone && isLive(older.State)
 	if gone {
 		older.ID, older.State = holder.TaskID, removedByRetention
 	}
@@ -134,7 +135,7 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 		return out, taken(older)
 	}
 	mine.Until = d.hold.until(now)
-	return e.insertHeld(ctx, tx, d, now, store.TakeKeyOver(ctx, tx, mine))
+	return e.insertHeld(ctx, tx, d, now, takeKeyOver(ctx, tx, mine))
 }
 
 // removedByRetention is the state of a task in the refusal of taken.
@@ -175,7 +176,7 @@ func (e *Engine) rewrite(ctx context.Context, tx store.Tx, d *draft, older pawl.
 	if d.hold.debounce == nil {
 		states = append(states, string(pawl.ItemQueued))
 	}
-	row, err := store.TakeUnclaimed(ctx, tx, older.ID, states...)
+	row, err := takeUnclaimed(ctx, tx, older.ID, states...)
 	if err != nil || row == nil {
 		return nil, false, err
 	}
@@ -222,4 +223,83 @@ func (e *Engine) fitsOlder(ctx context.Context, tx store.Tx, d *draft, older paw
 		return err
 	}
 	return r.CheckItems(d.hold.given.Items, payload)
+}
+
+// uniqueKey returns the key that a new task asks for by its Unique or Debounce; "" = none.
+// Keys of different kinds are never equal.
+func uniqueKey(t *pawl.NewTask) (string, error) {
+	switch {
+	case t.Debounce != nil:
+		return "debounce:" + t.Debounce.Key, nil
+	case t.Unique == nil:
+		return "", nil
+	case t.Unique.By == pawl.UniqueByKey:
+		return callersKey(t.Unique.Key), nil
+	}
+	hash, err := contentHash(t)
+	return "input:" + hash, err
+}
+
+// callersKey returns the key of a task that is unique by a key of its caller, as it is stored.
+func callersKey(key string) string { return "key:" + key }
+
+// contentHash returns the hash of a task's payload and items.
+func contentHash(t *pawl.NewTask) (string, error) {
+	return pawl.HashOf(struct {
+		Payload json.RawMessage `json:"payload"`
+		Items   []pawl.NewItem  `json:"items"`
+	}{json.RawMessage(rules.OrNull(t.Payload)), t.Items})
+}
+
+// isLive reports whether a task in the state keeps its key for itself.
+func isLive(s pawl.TaskState) bool {
+	return !s.Ended() && s != pawl.TaskFailed && s != pawl.TaskDeadLettered
+}
+
+// takeKey gives a key to a task, unless a task has it. It waits for calls that are taking the
+// key at the moment.
+func takeKey(ctx context.Context, tx store.Tx, h store.Holding) (bool, error) {
+	n, err := tx.Exec(ctx, uniqueSQL["take key"], h.Namespace, h.Type, h.Key, store.TaskID(h.TaskID), h.Until)
+	return n > 0, err
+}
+
+// holderOf reads which task has a key.
+func holderOf(ctx context.Context, tx store.Tx, key store.UniqueKey) (store.Holding, bool, error) {
+	return holderOfWrite(ctx, tx, "holder of key", key)
+}
+
+// lockHolder is HolderOf, and keeps other transactions from giving the key to another task.
+// The task is locked before, if it is locked at all.
+func lockHolder(ctx context.Context, tx store.Tx, key store.UniqueKey) (store.Holding, bool, error) {
+	return holderOfWrite(ctx, tx, "holder of key locked", key)
+}
+
+func holderOfWrite(ctx context.Context, tx store.Tx, query string, key store.UniqueKey) (store.Holding, bool, error) {
+	h := store.Holding{UniqueKey: key}
+	found, err := store.Row(ctx, tx, []any{(*store.TaskID)(&h.TaskID), &h.Until}, uniqueSQL[query], key.Namespace, key.Type, key.Key)
+	return h, found, err
+}
+
+// takeKeyOver gives a locked key to another task.
+func takeKeyOver(ctx context.Context, tx store.Tx, h store.Holding) error {
+	_, err := tx.Exec(ctx, uniqueSQL["take key over"], h.Namespace, h.Type, h.Key, store.TaskID(h.TaskID), h.Until)
+	return err
+}
+
+// takeUnclaimed removes the row of the item of a task of one, which LockSolo has locked, if no
+// worker has claimed it yet. The caller puts it back. The row is removed and inserted, not
+// updated: a claim that began before reads the older payload, and must not find the item.
+func takeUnclaimed(ctx context.Context, tx store.Tx, taskID string, states ...string) (*store.StateRow, error) {
+	ids, err := store.ItemIDs(ctx, tx, uniqueSQL["only item of task"], store.TaskID(taskID))
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	held, err := store.Take(ctx, tx, ids, states)
+	if err != nil || len(held) == 0 {
+		return nil, err
+	}
+	if held[0].Attempt > 0 {
+		return nil, store.Put(ctx, tx, held)
+	}
+	return &held[0], nil
 }

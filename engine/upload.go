@@ -22,7 +22,7 @@ import (
 // objectsOf returns the object store of a name.
 func (e *Engine) objectsOf(place string) (objects.Store, error) {
 	if place == "" {
-		return store.Objects{DB: e.root.db}, nil
+		return listObjects{DB: e.root.db}, nil
 	}
 	if o := e.opts.Blobs; o != nil && o.Name() == place {
 		return o, nil
@@ -40,7 +40,7 @@ func (e *Engine) objectsOf(place string) (objects.Store, error) {
 // blobs of the database.
 func (e *Engine) UsedBlobStores(ctx context.Context) (places []string, err error) {
 	err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
-		places, err = store.BlobPlaces(ctx, tx)
+		places, err = blobPlaces(ctx, tx)
 		return err
 	})
 	return places, err
@@ -60,7 +60,7 @@ func (e *Engine) UploadMemory() int64 {
 	if e.opts.Blobs != nil {
 		return e.opts.Blobs.WriteMemory()
 	}
-	return store.Objects{}.WriteMemory()
+	return listObjects{}.WriteMemory()
 }
 
 // PutBlob stores a blob; see pawl.BlobWriter.
@@ -74,14 +74,14 @@ func (e *Engine) PutBlob(ctx context.Context, upload pawl.BlobUpload) (pawl.Blob
 	}
 	to, err := e.objectsOf(u.Place)
 	if err == nil {
-		err = e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return store.BeginUpload(ctx, tx, now, u) })
+		err = e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return beginUpload(ctx, tx, now, u) })
 	}
 	if err != nil {
 		return pawl.Blob{}, err
 	}
 	in := &uploadReader{ctx: ctx, content: upload.Content, most: e.opts.MaxBlobBytes, hash: sha256.New(), touched: clock.Now(),
 		touch: func() error {
-			return e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return store.TouchUpload(ctx, tx, now, u.ID) })
+			return e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return touchUpload(ctx, tx, now, u.ID) })
 		}}
 	blob, err := e.upload(ctx, to, u, in, &upload)
 	if err != nil || blob.Existed {
@@ -198,7 +198,7 @@ func (e *Engine) dropUpload(ctx context.Context, from objects.Store, id string) 
 	remove := false
 	err := e.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
 		if remove, err = store.GiveUpUpload(ctx, tx, now, id); err == nil && !remove {
-			remove, err = store.UploadExists(ctx, tx, id)
+			remove, err = uploadExists(ctx, tx, id)
 			remove = !remove
 		}
 		return err

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // LogFault is one place where the database and its transparency log differ.
@@ -71,7 +70,7 @@ type LogFork struct {
 	At         time.Time `json:"at"`
 }
 
-func fork(x store.LogEpoch) LogFork {
+func fork(x logEpoch) LogFork {
 	return LogFork{Origin: x.Origin, Size: x.Size, Lost: x.Lost - x.Size, Checkpoint: x.Checkpoint, At: store.Stamp(x.CreatedAt)}
 }
 
@@ -282,7 +281,7 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 		}
 		tree, epochs := l.tree, l.epochs
 		v.Size = tree.Size
-		at := slices.IndexFunc(epochs, func(x store.LogEpoch) bool { return x.Origin == c.Origin })
+		at := slices.IndexFunc(epochs, func(x logEpoch) bool { return x.Origin == c.Origin })
 		if at < 0 {
 			v.Found = "the checkpoint is of another database: its log is " + c.Origin
 			return nil

@@ -2,13 +2,13 @@ package engine
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -63,18 +63,18 @@ type explainer struct {
 }
 
 // item explains an item. depth is how many items were followed to it.
-func (x *explainer) item(ctx context.Context, id string, depth int) (rules.Explanation, error) {
+func (x *explainer) item(ctx context.Context, id string, depth int) (explanation, error) {
 	row, err := store.GetItem(ctx, x.tx, x.ns, id, x.now)
 	if err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	one := []pawl.Item{row.Item}
 	if err := store.BlockItems(ctx, x.tx, x.ns, one, x.now); err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
-	f := rules.WhyFacts{Now: store.Stamp(x.now), Item: one[0], BuryAfter: x.buryAfter, SweepsRest: x.sweepsRest}
+	f := whyFacts{Now: store.Stamp(x.now), Item: one[0], BuryAfter: x.buryAfter, SweepsRest: x.sweepsRest}
 	if f.Task, err = store.GetTask(ctx, x.tx, x.ns, f.Item.TaskID); err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	switch f.Item.State {
 	case pawl.ItemQueued:
@@ -85,14 +85,14 @@ func (x *explainer) item(ctx context.Context, id string, depth int) (rules.Expla
 		err = x.submitted(ctx, &f, depth)
 	case pawl.ItemFailed, pawl.ItemDeadLettered:
 		var id string
-		if id, err = store.FailedDependency(ctx, x.tx, f.Item.ID); err == nil {
+		if id, err = failedDependency(ctx, x.tx, f.Item.ID); err == nil {
 			err = x.because(ctx, &f, id, depth)
 		}
 	}
-	return rules.Explain(f), err
+	return explain(f), err
 }
 
-func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) error {
+func (x *explainer) queued(ctx context.Context, f *whyFacts, depth int) error {
 	b := f.Item.BlockedBy
 	if b == nil {
 		return nil
@@ -105,7 +105,7 @@ func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) er
 	}
 	switch b.Reason {
 	case pawl.BlockedByConcurrency:
-		id, err := store.LongestSilent(ctx, x.tx, f.Item.ID, rules.LimitOfQueue(b), x.now)
+		id, err := longestSilent(ctx, x.tx, f.Item.ID, limitOfQueue(b), x.now)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) er
 		f.LastSeen, err = store.LastSeen(ctx, x.tx, x.ns, f.Item.Type)
 		return err
 	case pawl.BlockedByOrder:
-		id, err := store.FirstOfKey(ctx, x.tx, f.Item.ID)
+		id, err := firstOfKey(ctx, x.tx, f.Item.ID)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (x *explainer) queued(ctx context.Context, f *rules.WhyFacts, depth int) er
 	return nil
 }
 
-func (x *explainer) waiting(ctx context.Context, f *rules.WhyFacts, depth int) error {
+func (x *explainer) waiting(ctx context.Context, f *whyFacts, depth int) error {
 	w, err := store.ReadWait(ctx, x.tx, f.Item.ID)
 	if err != nil || f.Item.BlockedBy == nil {
 		return err
@@ -149,7 +149,7 @@ func (x *explainer) waiting(ctx context.Context, f *rules.WhyFacts, depth int) e
 	case pawl.BlockedByDependency:
 		return x.because(ctx, f, w.First, depth)
 	case pawl.BlockedByChildren:
-		child, err := store.OpenChild(ctx, x.tx, f.Item.ID)
+		child, err := openChild(ctx, x.tx, f.Item.ID)
 		if err != nil || child == "" || depth >= maxCauses {
 			return err
 		}
@@ -168,7 +168,7 @@ func ignoreMissing(err error) error {
 }
 
 // because explains the item that f's item waits for.
-func (x *explainer) because(ctx context.Context, f *rules.WhyFacts, id string, depth int) error {
+func (x *explainer) because(ctx context.Context, f *whyFacts, id string, depth int) error {
 	if id == "" || id == f.Item.ID || depth >= maxCauses {
 		return nil
 	}
@@ -179,11 +179,11 @@ func (x *explainer) because(ctx context.Context, f *rules.WhyFacts, id string, d
 	return ignoreMissing(err)
 }
 
-func (x *explainer) submitted(ctx context.Context, f *rules.WhyFacts, depth int) error {
+func (x *explainer) submitted(ctx context.Context, f *whyFacts, depth int) error {
 	t := &f.Task
 	if f.Item.State == pawl.ItemSubmitted && t.State == pawl.TaskSubmitted {
 		var err error
-		f.DecideBy, err = store.DecideBy(ctx, x.tx, t.ID)
+		f.DecideBy, err = decideBy(ctx, x.tx, t.ID)
 		return err
 	}
 	f.Pending = t.ItemsOpen
@@ -199,9 +199,9 @@ func (x *explainer) submitted(ctx context.Context, f *rules.WhyFacts, depth int)
 }
 
 // task explains the item of a task that tells most about the task's state.
-func (x *explainer) task(ctx context.Context, id string, depth int) (rules.Explanation, error) {
+func (x *explainer) task(ctx context.Context, id string, depth int) (explanation, error) {
 	if err := store.TaskExists(ctx, x.tx, x.ns, id); err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	items, err := x.unfinished(ctx, id)
 	if err == nil && len(items) == 0 {
@@ -210,10 +210,10 @@ func (x *explainer) task(ctx context.Context, id string, depth int) (rules.Expla
 		items = all.Items
 	}
 	if err != nil {
-		return rules.Explanation{}, err
+		return explanation{}, err
 	}
 	if len(items) == 0 {
-		return rules.Explanation{}, pawl.NotFound("item of task", id)
+		return explanation{}, pawl.NotFound("item of task", id)
 	}
 	return x.item(ctx, telling(items, store.Stamp(x.now)), depth)
 }
@@ -243,10 +243,58 @@ func (x *explainer) unfinished(ctx context.Context, task string) ([]pawl.Item, e
 func telling(items []pawl.Item, now time.Time) string {
 	best, id := len(pawl.WhyReasons), ""
 	for _, it := range items {
-		reason := rules.Explain(rules.WhyFacts{Now: now, Item: it}).Reason
-		if rank := slices.Index(rules.Telling, reason); id == "" || rank < best {
+		reason := explain(whyFacts{Now: now, Item: it}).Reason
+		if rank := slices.Index(mostTelling, reason); id == "" || rank < best {
 			best, id = rank, it.ID
 		}
 	}
 	return id
+}
+
+// failedDependency returns the first item that has not completed and for which a failed item did not run;
+// "" = none.
+func failedDependency(ctx context.Context, tx store.Tx, id string) (first string, err error) {
+	_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&first)}, blockedSQL["failed dependency"], store.ItemID(id))
+	return first, err
+}
+
+// decideBy returns when the approval of a task expires; nil = it does not.
+func decideBy(ctx context.Context, tx store.Tx, taskID string) (*time.Time, error) {
+	var at *int64
+	_, err := store.Row(ctx, tx, []any{&at}, blockedSQL["decide by"], store.TaskID(taskID))
+	return store.StampOf(at), err
+}
+
+// firstOfKey returns the first item in the order of a queued item's key that has not ended; ""
+// if the item has no key.
+func firstOfKey(ctx context.Context, tx store.Tx, id string) (first string, err error) {
+	var queue, gate int64
+	found, err := store.Row(ctx, tx, []any{&queue, &gate}, blockedSQL["gate of item"], store.ItemID(id))
+	if err == nil && found {
+		_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&first)}, blockedSQL["first of gate"], queue, gate)
+	}
+	return first, err
+}
+
+// longestSilent returns the item whose lease counts for the concurrency that a queued item waits
+// for, of its queue or of its key, and whose worker is stalled or has been silent longest; "" if there is none.
+func longestSilent(ctx context.Context, tx store.Tx, id string, ofQueue bool, now int64) (held string, err error) {
+	var queue, gate int64
+	found, err := store.Row(ctx, tx, []any{&queue, &gate}, blockedSQL["gate of item"], store.ItemID(id))
+	if err != nil || !found {
+		return "", err
+	}
+	from, to := gate, gate
+	if ofQueue {
+		from, to = 0, math.MaxInt32
+	}
+	_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&held)}, blockedSQL["longest silent"], queue, from, to, now,
+		pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats)
+	return held, err
+}
+
+// openChild returns the first child that an item waits for and that has not ended; "" = none.
+func openChild(ctx context.Context, tx store.Tx, itemID string) (id string, err error) {
+	_, err = store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, childrenSQL["open child"], store.ItemID(itemID))
+	return id, err
 }

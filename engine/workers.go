@@ -17,7 +17,7 @@ import (
 // of with every claim and heartbeat.
 type seenWorkers struct {
 	mu    sync.Mutex
-	seen  map[store.SeenWorker]bool
+	seen  map[seenWorker]bool
 	since time.Time // of the first one
 	later time.Time // before it no call writes them again, after a failure
 }
@@ -30,11 +30,11 @@ const (
 )
 
 // note adds workers. It reports whether they are to be written.
-func (r *seenWorkers) note(workers ...store.SeenWorker) bool {
+func (r *seenWorkers) note(workers ...seenWorker) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.seen) == 0 {
-		r.seen, r.since = map[store.SeenWorker]bool{}, clock.Now()
+		r.seen, r.since = map[seenWorker]bool{}, clock.Now()
 	}
 	for _, w := range workers {
 		if len(r.seen) < maxSeen {
@@ -50,7 +50,7 @@ func (e *Engine) noteWorker(ctx context.Context, namespace, workerID string) {
 	if workerID == "" || len(workerID) > pawl.MaxIDLen {
 		return
 	}
-	if !e.seen.note(store.SeenWorker{Namespace: namespace, WorkerID: workerID}) {
+	if !e.seen.note(seenWorker{Namespace: namespace, WorkerID: workerID}) {
 		return
 	}
 	e.after(func() {
@@ -60,22 +60,22 @@ func (e *Engine) noteWorker(ctx context.Context, namespace, workerID string) {
 	})
 }
 
-func (r *seenWorkers) take() []store.SeenWorker {
+func (r *seenWorkers) take() []seenWorker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []store.SeenWorker
+	var out []seenWorker
 	for s := range r.seen {
 		out = append(out, s)
 	}
 	r.seen = nil
-	slices.SortFunc(out, func(a, b store.SeenWorker) int { // others write rows of them in this order too
+	slices.SortFunc(out, func(a, b seenWorker) int { // others write rows of them in this order too
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.WorkerID, b.WorkerID))
 	})
 	return out
 }
 
 // putBack keeps workers that could not be written.
-func (r *seenWorkers) putBack(seen []store.SeenWorker) {
+func (r *seenWorkers) putBack(seen []seenWorker) {
 	r.note(seen...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (e *Engine) flushSeen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return store.PutSeenWorkers(ctx, tx, seen, now)
+		return putSeenWorkers(ctx, tx, seen, now)
 	})
 	if err != nil {
 		e.seen.putBack(seen)
@@ -103,7 +103,7 @@ func (e *Engine) flushSeen(ctx context.Context) error {
 
 // RegisterWorker adds a worker to the registry; see pawl.Recorder.
 func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
-	if err := rules.CheckWorker(&w); err != nil {
+	if err := checkWorker(&w); err != nil {
 		return err
 	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -111,13 +111,13 @@ func (e *Engine) RegisterWorker(ctx context.Context, w pawl.WorkerInfo) error {
 		if err != nil {
 			return err
 		}
-		return store.RegisterWorker(ctx, tx, pawl.CallerOf(ctx).Namespace, w, now)
+		return registerWorker(ctx, tx, pawl.CallerOf(ctx).Namespace, w, now)
 	})
 }
 
 // ListFailures groups failed items; see pawl.FailureReader.
 func (e *Engine) ListFailures(ctx context.Context, q pawl.FailureFilter) (pawl.List[pawl.FailureGroup], error) {
-	if err := rules.CheckFailureFilter(&q); err != nil {
+	if err := checkFailureFilter(&q); err != nil {
 		return pawl.List[pawl.FailureGroup]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.FailureGroup], error) {

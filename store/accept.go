@@ -199,21 +199,6 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 	return out, Record(ctx, tx, g.Now, []Event{e})
 }
 
-// LiveParts returns all live parts of an item, oldest first.
-func LiveParts(ctx context.Context, tx Tx, namespace, itemID string) (out []pawl.ItemPart, err error) {
-	l := pawl.List[pawl.ItemPart]{}
-	for more := true; more && err == nil; more = l.Next != "" {
-		l, err = ListParts(ctx, tx, namespace, pawl.PartFilter{ItemID: itemID, Page: pawl.Page{Limit: pawl.MaxParts, Cursor: l.Next}})
-		out = append(out, l.Items...)
-	}
-	return out, err
-}
-
-// ListParts lists parts of an item, oldest first.
-func ListParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
-	return ListPartsIn(ctx, tx, NewPageRoom(), namespace, q)
-}
-
 // ListPartsIn is ListParts for a page that contains other lists too. r is the room left on
 // that page.
 func ListPartsIn(ctx context.Context, tx Tx, r *PageRoom, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {

@@ -47,8 +47,3 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 -- name: parts
 SELECT p.id, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum, p.worker_id, p.attempt, p.created_at, p.superseded_at
 FROM pawl.item_parts p
-
--- name: keys of leases
-SELECT l.item_id, l.attempt, l.key_id
-FROM pawl.leases l
-WHERE l.item_id IN @ids($1) AND l.key_id IS NOT NULL

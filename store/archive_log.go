@@ -72,13 +72,13 @@ func archiveLogs(ctx context.Context, tx Tx, taskIDs []string) (map[string]*Arch
 func EventsToRemove(ctx context.Context, tx Tx, taskIDs []string) (map[string][]int64, error) {
 	events := make(map[string][]int64, len(taskIDs))
 	r := rowsOfMany(taskIDs)
-	return events, eachRow(ctx, tx, r.sql["numbers to remove"], []any{r.arg}, func(rows Rows) error {
+	return events, EachRow(ctx, tx, func(rows Rows) error {
 		var task string
 		var id int64
 		err := rows.Scan((*TaskID)(&task), &id)
 		events[task] = append(events[task], id)
 		return err
-	})
+	}, r.sql["numbers to remove"], r.arg)
 }
 
 // logsOf returns the lines of tasks that have these events, without proofs.

@@ -33,14 +33,14 @@ func ReadTasks(ctx context.Context, tx Tx, taskIDs []string, line func(taskID st
 			return err
 		}
 	}
-	return eachRow(ctx, tx, r.sql["count items"], []any{r.arg}, func(rows Rows) error {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var task string
 		var items int
 		if err := rows.Scan((*TaskID)(&task), &items); err != nil || items == out[task] {
 			return err
 		}
 		return workLeft(task, items, out[task])
-	})
+	}, r.sql["count items"], r.arg)
 }
 
 func workLeft(task string, items, out int) error {
@@ -95,7 +95,7 @@ func scanRows(ctx context.Context, tx Tx, table string, names []string, query st
 			dest[i] = noun.target()
 		}
 	}
-	return eachRow(ctx, tx, query, []any{arg}, func(rows Rows) error {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		if err := rows.Scan(dest...); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func scanRows(ctx context.Context, tx Tx, table string, names []string, query st
 			}
 		}
 		return row(values)
-	})
+	}, query, arg)
 }
 
 func nullID(id string) any {

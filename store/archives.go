@@ -51,12 +51,12 @@ func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, after Res
 		return nil, err
 	}
 	args := []any{by, List(states), limit, after.At, FromTask(after.TaskID)}
-	err = eachRow(ctx, tx, archiveSQL["restored by"], args, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var r Restored
 		err := rows.Scan(&r.At, (*TaskID)(&r.TaskID))
 		out = append(out, r)
 		return err
-	})
+	}, archiveSQL["restored by"], args...)
 	return out, err
 }
 
@@ -94,12 +94,12 @@ func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit in
 		return nil, NotACursor()
 	}
 	var out []pawl.Archive
-	err := eachRow(ctx, tx, archiveSQL["archives before"], []any{namespace, last, limit}, func(rows Rows) error {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var a pawl.Archive
 		err := rows.Scan(archiveDest(&a)...)
 		out = append(out, a)
 		return err
-	})
+	}, archiveSQL["archives before"], namespace, last, limit)
 	if err != nil {
 		return nil, err
 	}

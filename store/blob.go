@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"math"
-	"regexp"
 
 	"github.com/pawl-work/pawl"
 )
@@ -68,55 +66,6 @@ func addressOf(base, body []byte) []byte {
 
 // BlobName returns the name of a blob, as errors and doctor write it.
 func BlobName(address []byte) string { return pawl.BlobAddress(address) }
-
-// BlobParents reads the newest blobs among the checkpoints of an item, or of a task without
-// one: first the newest of the given name or of the one that is most like it, then the newest.
-func BlobParents(ctx context.Context, tx Tx, namespace, taskID, itemID, name string) (out []BlobHead, err error) {
-	query, owner := "blobs of item", ID(ItemID(itemID))
-	if itemID == "" {
-		query, owner = "blobs of task", TaskID(taskID)
-	}
-	rows, err := tx.Query(ctx, blobSQL[query], owner, namespace, parentsRead)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	best := -1
-	name = fraction.ReplaceAllString(name, "")
-	for rows.Next() {
-		var b BlobHead
-		var of string
-		if err := rows.Scan(&of, &b.Address, &b.Depth, &b.Chain, &b.Size); err != nil {
-			return nil, err
-		}
-		if like := alike(fraction.ReplaceAllString(of, ""), name); like > best {
-			out, best = append([]BlobHead{b}, out...), like
-		} else {
-			out = append(out, b)
-		}
-	}
-	return out, rows.Err()
-}
-
-// fraction is what names of versions may have behind a number, at random: it says nothing of their order.
-var fraction = regexp.MustCompile(`\.[0-9]+`)
-
-// alike is how many bytes two names have in common at their beginnings and ends.
-func alike(a, b string) (n int) {
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	if n == max(len(a), len(b)) {
-		return math.MaxInt
-	}
-	for a, b = a[n:], b[n:]; a != "" && b != "" && a[len(a)-1] == b[len(b)-1]; n++ {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	return n
-}
-
-// parentsRead bounds the checkpoints among which the base of a new blob is looked for.
-const parentsRead = 8
 
 // ReadBlob reads the text of a blob. It checks each row that it needs against its address.
 func ReadBlob(ctx context.Context, tx Tx, namespace string, address []byte) ([]byte, error) {

@@ -85,12 +85,12 @@ type bulkListing struct{ listing[pawl.Task] }
 func bulkList(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter) (*bulkListing, error) {
 	l := bulkListing{listing[pawl.Task]{table: "tasks t", rows: bulkSQL["selected"], noun: tasks, key: "t.id", byID: true, order: "t.id ASC"}}
 	l.scan = func(query string, args ...any) (out []pawl.Task, err error) {
-		err = eachRow(ctx, tx, query, args, func(rows Rows) error {
+		err = EachRow(ctx, tx, func(rows Rows) error {
 			var t pawl.Task
 			err := rows.Scan((*TaskID)(&t.ID), &t.Type, &t.Version)
 			out = append(out, t)
 			return err
-		})
+		}, query, args...)
 		return out, err
 	}
 	l.own.and("t.namespace = ?", namespace)

@@ -89,18 +89,13 @@ func LockToUpdate(ctx context.Context, tx Tx, now int64, namespace string, taskI
 // TasksToUpdate reads what an update may change of tasks, their states, versions and numbers of
 // items.
 func TasksToUpdate(ctx context.Context, tx Tx, taskIDs []string) (out []pawl.Task, err error) {
-	err = eachRow(ctx, tx, bulkSQL["to update"], []any{TaskList(taskIDs)}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var t pawl.Task
 		var metadata string
 		err := rows.Scan((*TaskID)(&t.ID), &t.Namespace, &t.State, (*Text)(&t.Title), &t.Priority, &metadata, &t.Version, &t.Items)
 		t.Metadata = json.RawMessage(metadata)
 		out = append(out, t)
 		return err
-	})
+	}, bulkSQL["to update"], TaskList(taskIDs))
 	return out, err
-}
-
-// eachRow passes the rows of a query to fn.
-func eachRow(ctx context.Context, tx Tx, query string, args []any, fn func(rows Rows) error) error {
-	return EachRow(ctx, tx, fn, query, args...)
 }

@@ -156,12 +156,12 @@ func Check(ctx context.Context, db DB, rules []RuleSearch, blobs func(place stri
 	if err != nil || !sound { // the other contents of a damaged file are not reliable, and some cannot be read
 		return err
 	}
-	few, err := c.pageAfter(ctx, firstTask, fewItems)
+	few, err := c.pageAfter(ctx, FirstTask, fewItems)
 	if err != nil {
 		return err
 	}
 	small := few == LastTask
-	for after, first := firstTask, true; after != LastTask; first = false {
+	for after, first := FirstTask, true; after != LastTask; first = false {
 		until := few
 		if !small {
 			if until, err = c.pageAfter(ctx, after, pageItems); err != nil {

@@ -9,12 +9,6 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// EndedChild names a task that may be a child and may have ended.
-type EndedChild struct {
-	Ord    int
-	TaskID string
-}
-
 // ChildrenEnded is what the end of children has moved. The answer to each row but the first is
 // empty.
 type ChildrenEnded struct {
@@ -30,22 +24,6 @@ type awaitedEnd struct {
 	task        string
 	state       string
 	failure     Text
-}
-
-// EndChildren counts the children that have ended in the waits for them, each once. It queues
-// the items that have what they need, and fails those that cannot get it. It locks the waits,
-// in the order of items, and reads the states of the children before. It counts nothing in the
-// waits of items that are left out.
-func EndChildren(ctx context.Context, tx Tx, children []EndedChild, leftOut func(item string) bool) ([]ChildrenEnded, error) {
-	ids := make([]string, len(children))
-	out := make([]ChildrenEnded, len(children))
-	for i, c := range children {
-		ids[i], out[i].Ord = c.TaskID, c.Ord
-	}
-	ended, err := EndTasks(ctx, tx, ids, leftOut)
-	ended.Ord = out[0].Ord
-	out[0] = ended
-	return out, err
 }
 
 // EndTasks is EndChildren for tasks by their ids. leftOut = nil leaves out no item.

@@ -79,27 +79,6 @@ func awaitChildren(ctx context.Context, tx Tx, calls []Leave, moved []Moved) err
 	return nil
 }
 
-// Awaited is a child that an item waits for. The zero value is before all others.
-type Awaited struct{ ItemID, ChildID string }
-
-// OpenAwaited lists up to limit children of open waits above after that have not been counted
-// as ended.
-func OpenAwaited(ctx context.Context, tx Tx, after Awaited, limit int) (out []Awaited, err error) {
-	rows, err := tx.Query(ctx, childrenSQL["open awaited"], FromItem(after.ItemID), TaskID(cmp.Or(after.ChildID, firstTask)), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var a Awaited
-		if err := rows.Scan((*ItemID)(&a.ItemID), (*TaskID)(&a.ChildID)); err != nil {
-			return nil, err
-		}
-		out = append(out, a)
-	}
-	return out, rows.Err()
-}
-
 // EndedAwaited returns those of the tasks that are awaited and have ended, and have not been
 // counted: by the items that wait for them.
 func EndedAwaited(ctx context.Context, tx Tx, ids []string) (map[string][]string, error) {
@@ -114,23 +93,10 @@ func EndedAwaited(ctx context.Context, tx Tx, ids []string) (map[string][]string
 	return out, nil
 }
 
-// ReadChildWait returns the last wait of an item for children; nil = it never waited.
-func ReadChildWait(ctx context.Context, tx Tx, itemID string) (*pawl.ChildrenState, error) {
-	var s pawl.ChildrenState
-	var over int
-	found, err := Row(ctx, tx, []any{(*Text)(&s.Name), &s.Need, &s.OnFailure, &s.Total, &s.Ended, &s.Failed, &over},
-		childrenSQL["wait of item"], ItemID(itemID))
-	if err != nil || !found {
-		return nil, err
-	}
-	s.Over = over == 1
-	return &s, nil
-}
-
 // EndedChildren lists the children of an item's last wait that have ended, in the order of ids.
 // A result that is larger than pawl.MaxChildResult is left out.
 func EndedChildren(ctx context.Context, tx Tx, itemID string, page pawl.Page) (pawl.List[pawl.ChildResult], error) {
-	after := cmp.Or(page.Cursor, firstTask)
+	after := cmp.Or(page.Cursor, FirstTask)
 	rows, err := tx.Query(ctx, childrenSQL["ended children"], ItemID(itemID), TaskID(after), pawl.MaxChildResult, page.Limit)
 	if err != nil {
 		return pawl.List[pawl.ChildResult]{}, err

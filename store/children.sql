@@ -1,31 +1,5 @@
 -- Children of tasks, and the items that wait for them.
 
--- The depth is that of the children: 1 for those of a task without a parent.
--- name: count children
-INSERT INTO pawl.parents (task_id, namespace, depth, children)
-VALUES ($1, $2, COALESCE((SELECT l.depth FROM pawl.child_links l WHERE l.child_id = $1), 0) + 1, $3)
-ON CONFLICT (task_id) DO UPDATE SET children = pawl.parents.children + $3
-RETURNING depth, children
-
--- name: link child
-INSERT INTO pawl.child_links (child_id, namespace, parent_id, item_id, key, depth)
-VALUES ($1, $2, $3, $4, $5, $6)
-
--- name: children so far
-SELECT children
-FROM pawl.parents
-WHERE task_id = $1
-
--- name: child by key
-SELECT l.child_id
-FROM pawl.child_links l
-WHERE l.parent_id = $1 AND l.key = $2
-
--- name: task of item
-SELECT w.task_id
-FROM pawl.all_items w
-WHERE w.id = $1 AND w.namespace = $2
-
 -- A link may be that of a child which retention has removed.
 -- name: own children
 SELECT l.child_id
@@ -107,22 +81,6 @@ UPDATE pawl.child_waits
 SET ended = $2, failed = $3, over = $4
 WHERE item_id = $1
 
--- What a process that died may have left: the children of open waits are compared in
--- pages, in the order of ids.
--- name: open awaited
-SELECT a.item_id, a.child_id
-FROM pawl.child_waits w
-JOIN pawl.waiting g ON g.item_id = w.item_id AND g.attempt = w.attempt
-JOIN pawl.awaited_children a ON a.item_id = w.item_id
-WHERE w.over = 0 AND w.item_id >= $1 AND a.state IS NULL AND (a.item_id, a.child_id) > ($1, $2)
-ORDER BY a.item_id, a.child_id
-LIMIT $3
-
--- name: wait of item
-SELECT w.name, w.need, w.on_failure, w.total, w.ended, w.failed, w.over
-FROM pawl.child_waits w
-WHERE w.item_id = $1
-
 -- The result of a child is what was applied, or that of its only item, which has its id. An item of a task of many may
 -- have its id too.
 -- name: ended children
@@ -143,11 +101,6 @@ ORDER BY x.child_id
 -- name: pass on
 UPDATE pawl.parents
 SET todo = CASE WHEN todo > $2 THEN todo ELSE $2 END
-WHERE task_id = $1
-
--- name: delete after children
-UPDATE pawl.parents
-SET todo = 2, delete_by = $2
 WHERE task_id = $1
 
 -- A parent that is to be removed after its children stays: the next pass removes it.
@@ -211,10 +164,3 @@ FROM pawl.child_links l
 WHERE l.parent_id = $1 AND l.doomed = 1 AND l.child_id > $2
 ORDER BY l.child_id
 LIMIT $3
-
--- name: open child
-SELECT a.child_id
-FROM pawl.awaited_children a
-WHERE a.item_id = $1 AND a.state IS NULL
-ORDER BY a.child_id
-LIMIT 1

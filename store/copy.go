@@ -158,7 +158,7 @@ func ItemsToCopy(ctx context.Context, tx Tx, taskID string, after ItemPlace) (ou
 	var ids []string
 	bytes := 0
 	last = after
-	err = eachRow(ctx, tx, copySQL["items to copy"], []any{TaskID(taskID), after.position, ItemID(after.id), CopyStep}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var p ItemPlace
 		var size int
 		err := rows.Scan((*ItemID)(&p.id), &p.position, &size)
@@ -167,7 +167,7 @@ func ItemsToCopy(ctx context.Context, tx Tx, taskID string, after ItemPlace) (ou
 			bytes += size
 		}
 		return err
-	})
+	}, copySQL["items to copy"], TaskID(taskID), after.position, ItemID(after.id), CopyStep)
 	if err != nil || len(ids) == 0 {
 		return nil, last, err
 	}
@@ -217,7 +217,7 @@ func (c *Copy) StageNeeds(ctx context.Context, tx Tx, byKey map[string]string, a
 	read := 0
 	last = after
 	args := []any{TaskID(c.TaskID), after.position, ItemID(after.id), CopyStep}
-	err = eachRow(ctx, tx, copySQL["items with needs"], args, func(r Rows) error {
+	err = EachRow(ctx, tx, func(r Rows) error {
 		if len(rows) >= CopyStep {
 			more = true
 			return nil
@@ -239,7 +239,7 @@ func (c *Copy) StageNeeds(ctx context.Context, tx Tx, byKey map[string]string, a
 			rows = append(rows, []any{ItemID(id), ItemID(last.id)})
 		}
 		return nil
-	})
+	}, copySQL["items with needs"], args...)
 	if err != nil {
 		return last, false, err
 	}

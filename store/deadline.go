@@ -8,20 +8,6 @@ import (
 
 var deadlineSQL = Texts(sqlFiles, "deadline.sql")
 
-// PutDeadlines stores the deadlines of new items. It runs no statement if none has one.
-func PutDeadlines(ctx context.Context, tx Tx, items []NewItem) error {
-	var rows [][]any
-	for i := range items {
-		if it := &items[i]; it.Deadline != nil {
-			rows = append(rows, []any{ItemID(it.ID), it.Namespace, TaskID(it.TaskID), *it.Deadline})
-		}
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return tx.ExecEach(ctx, deadlineSQL["put deadline"], rows)
-}
-
 // putMoved is Put for items that an operator or an approver moves. It removes the deadlines that have passed of those that
 // are queued again: also one that no sweep has seen is not applied to them.
 func putMoved(ctx context.Context, tx Tx, now int64, moved []StateRow) error {

@@ -1,9 +1,5 @@
 -- Deadlines of items, and the limit of the time that an item may be queued.
 
--- name: put deadline
-INSERT INTO pawl.deadlines (item_id, namespace, task_id, at)
-VALUES ($1, $2, $3, $4)
-
 -- name: deadlines before
 SELECT d.item_id, d.namespace, d.task_id, d.at, COALESCE((SELECT t.solo FROM pawl.tasks t WHERE t.id = d.task_id), 0)
 FROM pawl.deadlines d

@@ -275,19 +275,6 @@ type TaskRef struct {
 	DecideBy      int64
 }
 
-// TasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
-func TasksWithTodo(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return TaskRefs(ctx, tx, decideSQL["to do"], FromTask(after), limit)
-}
-
-// OverdueDecisions lists tasks whose deadline for a decision has passed, behind one, by that deadline.
-func OverdueDecisions(ctx context.Context, tx Tx, now int64, after TaskRef, limit int) ([]TaskRef, error) {
-	args := []any{now, after.DecideBy, FromTask(after.ID), limit}
-	return All(ctx, tx, decideSQL["undecided for too long"], args, func(rows Rows, t *TaskRef) error {
-		return rows.Scan((*TaskID)(&t.ID), &t.Namespace, &t.DecideBy)
-	})
-}
-
 // TaskRefs reads names of tasks.
 func TaskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef, error) {
 	rows, err := tx.Query(ctx, query, args...)
@@ -304,41 +291,4 @@ func TaskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef,
 		out = append(out, t)
 	}
 	return out, rows.Err()
-}
-
-// Escalated says whether the approval of a task was escalated since its results were submitted.
-func Escalated(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	var one int
-	return Row(ctx, tx, []any{&one}, decideSQL["escalated"], TaskID(taskID))
-}
-
-// AskedFor says whether an actor requested a task, or replaced its payload: under the actor's name or by its API
-// key. An agent without an API key counts as every agent without one.
-func AskedFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
-	return tookPart(ctx, tx, "asked for", taskID, who)
-}
-
-// WorkedOn says whether an actor has claimed an item of a task; see AskedFor.
-func WorkedOn(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
-	return tookPart(ctx, tx, "worked on", taskID, who)
-}
-
-// AsksFor says whether an actor has claimed an item that asks for a budget by a task; see AskedFor.
-func AsksFor(ctx context.Context, tx Tx, taskID string, who Actor) (bool, error) {
-	return tookPart(ctx, tx, "asks for", taskID, who)
-}
-
-func tookPart(ctx context.Context, tx Tx, query, taskID string, who Actor) (bool, error) {
-	var one int
-	var unnamed Text // NULL is equal to nothing
-	if who.Key == "" && who.Type == pawl.ActorAgent {
-		unnamed = pawl.ActorAgent
-	}
-	return Row(ctx, tx, []any{&one}, decideSQL[query], TaskID(taskID), Text(who.ID), Text(who.Key), unnamed)
-}
-
-// ReworkedTooOften returns the first of the items that was sent back limit times, or "".
-func ReworkedTooOften(ctx context.Context, tx Tx, itemIDs []string, limit int) (id string, err error) {
-	_, err = Row(ctx, tx, []any{(*ItemID)(&id)}, decideSQL["reworked too often"], ItemList(itemIDs), limit)
-	return id, err
 }

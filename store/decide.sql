@@ -42,20 +42,6 @@ WHERE task_id = $1 AND (state <> 'open' OR items = 0 OR open > 0 AND NOT EXISTS 
         WHERE d.item_id = r.item_id
           AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))))
 
--- name: to do
-SELECT k.task_id, k.namespace
-FROM pawl.task_counters k
-WHERE k.todo = 1 AND k.task_id > $1
-ORDER BY k.task_id
-LIMIT $2
-
--- name: undecided for too long
-SELECT k.task_id, k.namespace, k.decide_by
-FROM pawl.task_counters k
-WHERE k.decide_by <= $1 AND (k.decide_by, k.task_id) > ($2, $3)
-ORDER BY k.decide_by, k.task_id
-LIMIT $4
-
 -- name: clear decide_by
 UPDATE pawl.task_counters
 SET decide_by = NULL, updated_at = $2
@@ -69,16 +55,6 @@ WHERE w.task_id = $1 AND w.kind = 'work' AND @state_name(r.state) = $2
 ORDER BY r.item_id
 LIMIT $3
 
--- name: give reasons
-UPDATE pawl.items
-SET reasons = $2
-WHERE id IN @ids($1)
-
--- name: give reasons of tasks of one
-UPDATE pawl.tasks
-SET reasons = $2
-WHERE id IN @ids($1) AND solo = 1
-
 -- name: item aside
 SELECT i.id, i.state, i.result, i.error
 FROM pawl.item_rows i
@@ -91,49 +67,12 @@ INSERT INTO pawl.task_results (task_id, namespace, payload, created_at)
 VALUES ($1, $2, $3, $4)
 ON CONFLICT (task_id) DO UPDATE SET payload = $3, created_at = $4
 
--- Not before the results were submitted: an escalation ends with a rework.
--- name: escalated
-SELECT 1
-FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.move IN @events(task 'escalated')
-  AND NOT EXISTS (SELECT 1 FROM pawl.task_events s WHERE s.task_id = $1 AND s.id > e.id AND s.move IN @events(item submit))
-LIMIT 1
+-- name: give reasons
+UPDATE pawl.items
+SET reasons = $2
+WHERE id IN @ids($1)
 
--- name: asked for
-SELECT 1
-FROM pawl.tasks t
-WHERE t.id = $1 AND t.requested_by_id = $2
-UNION ALL
-SELECT 1
-FROM pawl.task_events e
-WHERE e.task_id = $1 AND (e.move IN @events(item 'proposed', 'planned') OR e.move IN @events(task 'updated') AND e.diff LIKE '%"payload":{"from":"sha256:%')
-  AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
-LIMIT 1
-
--- name: worked on
-SELECT 1
-FROM pawl.all_items w
-JOIN pawl.parked_items r ON r.item_id = w.id
-WHERE w.task_id = $1 AND r.worker = @worker($2)
-UNION ALL
-SELECT 1
-FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.move IN @events(item claim, start, 'part_submitted', submit, complete, fail, release, suspend)
-  AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
-LIMIT 1
-
--- name: asks for
-SELECT 1
-FROM pawl.budget_questions q
-JOIN pawl.all_items w ON w.id = q.item_id
-JOIN pawl.task_events e ON e.task_id = w.task_id AND e.item_id = w.id
-WHERE q.task_id = $1 AND e.move IN @events(item claim)
-  AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
-LIMIT 1
-
--- name: reworked too often
-SELECT r.item_id
-FROM pawl.parked_items r
-WHERE r.item_id IN @ids($1) AND r.rework >= $2
-ORDER BY r.item_id
-LIMIT 1
+-- name: give reasons of tasks of one
+UPDATE pawl.tasks
+SET reasons = $2
+WHERE id IN @ids($1) AND solo = 1

@@ -86,13 +86,13 @@ func (r taskRows) lock(ctx context.Context, tx Tx) (there []string, err error) {
 // NewestEvents returns the numbers of the newest events of tasks. A task without events is left out.
 func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int64, error) {
 	out := make(map[string]int64, len(taskIDs))
-	return out, eachRow(ctx, tx, archiveSQL["newest events"], []any{TaskList(taskIDs)}, func(rows Rows) error {
+	return out, EachRow(ctx, tx, func(rows Rows) error {
 		var task string
 		var id int64
 		err := rows.Scan((*TaskID)(&task), &id)
 		out[task] = id
 		return err
-	})
+	}, archiveSQL["newest events"], TaskList(taskIDs))
 }
 
 // removal is the order in which the rows of a task are removed. Rows that lead to other
@@ -191,14 +191,14 @@ func DeleteEnded(ctx context.Context, tx Tx, namespace string, taskIDs []string,
 
 // deletable returns the tasks that DeleteEnded deletes, with their ids, types and states.
 func deletable(ctx context.Context, tx Tx, namespace string, taskIDs []string) (out []pawl.Task, err error) {
-	err = eachRow(ctx, tx, tombstoneSQL["tasks to delete"], []any{TaskList(taskIDs), namespace}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var t pawl.Task
 		err := rows.Scan((*TaskID)(&t.ID), &t.Type, &t.State)
 		if t.State.Ended() {
 			out = append(out, t)
 		}
 		return err
-	})
+	}, tombstoneSQL["tasks to delete"], TaskList(taskIDs), namespace)
 	return out, err
 }
 

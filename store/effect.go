@@ -135,12 +135,12 @@ func AnswerDigest(answer []byte) string {
 }
 
 func readEffects(ctx context.Context, tx Tx, query string, args ...any) (out []EffectRow, err error) {
-	err = eachRow(ctx, tx, query, args, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var f EffectRow
 		err := rows.Scan(f.targets()...)
 		out = append(out, f)
 		return err
-	})
+	}, query, args...)
 	return out, err
 }
 
@@ -291,18 +291,6 @@ func EffectOpen(op, id string) error {
 	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Reason: pawl.ReasonEffectOpen, EffectID: id, Message: message}
 }
 
-// OpenEffectOf returns an open effect of an attempt; "" = it has none.
-func OpenEffectOf(ctx context.Context, tx Tx, itemID string, attempt int) (id string, err error) {
-	_, err = Row(ctx, tx, []any{&id}, effectSQL["open of attempt"], ItemID(itemID), attempt)
-	return id, err
-}
-
-// KeepSending extends the lease of a gate. It returns false if the effect is not open for it any more.
-func KeepSending(ctx context.Context, tx Tx, namespace, id string, c *pawl.KeepEffectCall, apiKey string, until int64) (bool, error) {
-	n, err := tx.Exec(ctx, effectSQL["keep sending"], id, namespace, until, ItemID(c.ItemID), c.WorkerID, c.Attempt, apiKey)
-	return n == 1, err
-}
-
 // AbandonedEffects returns up to limit open effects whose sender is gone.
 func AbandonedEffects(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
 	return Strings(ctx, tx, effectSQL["abandoned"], now, limit)
@@ -351,12 +339,12 @@ func RemoveOldEffects(ctx context.Context, tx Tx, by int64, limit int) (int64, e
 // UndecidedEffects returns the effects of tasks that are being sent, or unknown and not resolved, by task.
 func UndecidedEffects(ctx context.Context, tx Tx, taskIDs []string) (map[string][]string, error) {
 	out := map[string][]string{}
-	return out, eachRow(ctx, tx, effectSQL["undecided of tasks"], []any{TaskList(taskIDs)}, func(rows Rows) error {
+	return out, EachRow(ctx, tx, func(rows Rows) error {
 		var task, id string
 		err := rows.Scan((*TaskID)(&task), &id)
 		out[task] = append(out[task], id)
 		return err
-	})
+	}, effectSQL["undecided of tasks"], TaskList(taskIDs))
 }
 
 // EffectsOf reads the effects of a task: at most pawl.MaxCopyRows.
@@ -375,13 +363,6 @@ func (f *EffectRow) Reference(id, taskID, itemID, key string) EffectRow {
 		out.State, out.Answer, out.AnswerHash = f.State, f.Answer, f.AnswerHash
 	}
 	return out
-}
-
-// WaitsForEffect reports whether an item is suspended until an effect is decided.
-func WaitsForEffect(ctx context.Context, tx Tx, itemID, effectID string) (bool, error) {
-	var key Text
-	found, err := Row(ctx, tx, []any{&key}, effectSQL["waits for effect"], ItemID(itemID), pawl.EffectSignal)
-	return found && string(key) == effectID, err
 }
 
 // ListEffects lists effects, newest first.
@@ -441,21 +422,15 @@ func (f *EffectRow) Done(answer string) {
 	f.Answer, f.AnswerHash, f.Error = Text(answer), Text(AnswerDigest([]byte(answer))), ""
 }
 
-// NamespaceOfItem returns the namespace of an item, or "" when there is no such item.
-func NamespaceOfItem(ctx context.Context, tx Tx, itemID string) (ns string, err error) {
-	_, err = Row(ctx, tx, []any{&ns}, effectSQL["namespace of item"], ItemID(itemID))
-	return ns, err
-}
-
 // effectGauges counts the effects that are not decided.
 func effectGauges(ctx context.Context, tx Tx) (out []pawl.Gauge, err error) {
-	err = eachRow(ctx, tx, effectSQL["count states"], []any{pawl.MaxPage}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var namespace, state string
 		var n int64
 		err := rows.Scan(&namespace, &state, &n)
 		out = append(out, pawl.Gauge{Name: "pawl_effects", Help: "Effects that are not decided, and that are not given up.",
 			Labels: []string{"namespace", namespace, "state", state}, Value: float64(n)})
 		return err
-	})
+	}, effectSQL["count states"], pawl.MaxPage)
 	return out, err
 }

@@ -36,24 +36,11 @@ UPDATE pawl.leases
 SET effects = (SELECT COUNT(*) FROM pawl.effects f WHERE f.item_id = $1 AND f.attempt = $2 AND f.sender = 'attempt' AND f.state = 'open')
 WHERE item_id = $1 AND attempt = $2
 
--- name: open of attempt
-SELECT f.id
-FROM pawl.effects f
-WHERE f.item_id = $1 AND f.attempt = $2 AND f.sender = 'attempt' AND f.state = 'open'
-ORDER BY f.id
-LIMIT 1
-
 -- name: end of attempt
 UPDATE pawl.effects
 SET state = 'unknown', ended_at = $3
 WHERE item_id = $1 AND attempt = $2 AND sender = 'attempt' AND state = 'open'
 RETURNING id
-
--- name: keep sending
-UPDATE pawl.effects
-SET sent_until = $3
-WHERE id = $1 AND namespace = $2 AND sender = 'gate' AND state = 'open' AND item_id = $4 AND worker_id = $5 AND attempt = $6
-  AND COALESCE(key_id, '') = $7
 
 -- Effects whose sender is gone: a gate whose lease is over, or an attempt without a lease.
 -- name: abandoned
@@ -78,16 +65,6 @@ SELECT f.task_id, f.id
 FROM pawl.effects f
 WHERE f.task_id @among_ids($1) AND @undecided(f)
 ORDER BY f.id
-
--- name: waits for effect
-SELECT w.signal_key
-FROM pawl.waiting w
-WHERE w.item_id = $1 AND w.signal = $2
-
--- name: namespace of item
-SELECT w.namespace
-FROM pawl.all_items w
-WHERE w.id = $1
 
 -- Each namespace and state is looked up in the index of these: the effects that are decided are many, and are kept.
 -- name: count states

@@ -22,7 +22,7 @@ type Fork struct {
 }
 
 // AllCheckpoints is the number at which a fork has all checkpoints that the task has, if any.
-// It is negative, so that no caller can ask for it by a number: rules.CheckFork refuses those.
+// It is negative, so that no caller can ask for it by a number: the check of a fork refuses those.
 const AllCheckpoints = -1
 
 // ReadFork reads the checkpoints of a task up to number at; 0 = none. The rows are of one

@@ -91,9 +91,6 @@ func WithLockWait(ctx context.Context, d time.Duration) context.Context {
 // LockWaitOf returns the bound that WithLockWait has set.
 func LockWaitOf(ctx context.Context) time.Duration { return hintsOf(ctx).lockWait }
 
-// WaitForLocks has the rest of a transaction wait for locks as long as one without WithLockWait does at most: 3 s.
-func WaitForLocks(ctx context.Context, tx Tx) error { return BoundLockWait(ctx, tx, 3*time.Second) }
-
 // BoundLockWait is WithLockWait for the rest of a transaction, on PostgreSQL.
 func BoundLockWait(ctx context.Context, tx Tx, d time.Duration) error {
 	_, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(d.Milliseconds(), 10))

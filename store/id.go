@@ -147,7 +147,7 @@ func scanID(v any, to IDTarget) error {
 
 // The ids before and behind those of all tasks and items.
 const (
-	firstTask = taskPrefix + "00000000000000000000000000"
+	FirstTask = taskPrefix + "00000000000000000000000000"
 	// LastTask sorts after every id of a task.
 	LastTask  = taskPrefix + "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 	firstItem = itemPrefix + "00000000000000000000000000"
@@ -156,7 +156,7 @@ const (
 )
 
 // FromTask returns the id from which a list begins: "" is the beginning.
-func FromTask(id string) TaskID { return TaskID(cmp.Or(id, firstTask)) }
+func FromTask(id string) TaskID { return TaskID(cmp.Or(id, FirstTask)) }
 
 // FromItem is FromTask for items.
 func FromItem(id string) ItemID { return ItemID(cmp.Or(id, firstItem)) }

@@ -223,26 +223,3 @@ func Queues(ctx context.Context, tx Tx, namespace string, paused bool) ([]Queue,
 	}
 	return out, rows.Err()
 }
-
-// Picks lists the row of ready of one item, or the first rows of a task's items in claim
-// order.
-func Picks(ctx context.Context, tx Tx, namespace, taskID, itemID string, types []string, limit int) ([]Pick, error) {
-	query, args := readSQL["pick task"], []any{namespace, TaskID(taskID), List(types), limit}
-	if itemID != "" {
-		query, args = readSQL["pick item"], []any{namespace, ItemID(itemID), List(types), taskID == "", TaskID(taskID)}
-	}
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Pick
-	for rows.Next() {
-		var p Pick
-		if err := rows.Scan(&p.Type, &p.Rank, (*ItemID)(&p.ItemID)); err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, rows.Err()
-}

@@ -21,71 +21,6 @@ type KeyRow struct {
 	Type, Location  string
 }
 
-// Keep keeps a task, and the task of an item, from being deleted until the transaction ends: a key that refers to them
-// has no foreign key. What is gone is not an error. "" is none.
-func Keep(ctx context.Context, tx Tx, namespace, taskID, itemID string) error {
-	if taskID == "" && itemID == "" {
-		return nil
-	}
-	_, err := TaskIDs(ctx, tx, keySQL["keep tasks"], TaskID(taskID), ItemID(itemID), namespace)
-	return err
-}
-
-// OpenKey inserts a key. It returns false when the key exists or when another open
-// transaction inserts it.
-func OpenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, TaskID(k.TaskID), ItemID(k.ItemID), now,
-		nullable(k.Expires), k.Locked, k.Code)
-	return n == 1, err
-}
-
-// ReopenKey starts again a key that counts as absent.
-func ReopenKey(ctx context.Context, tx Tx, namespace string, k KeyRow, now int64) error {
-	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token, TaskID(k.TaskID), ItemID(k.ItemID), now,
-		nullable(k.Expires), k.Locked, k.Code)
-	return err
-}
-
-// TakeOverKey gives a key to another run when its holder is gone or has failed. It does not expire before the run's lease ends.
-func TakeOverKey(ctx context.Context, tx Tx, namespace string, k KeyRow) error {
-	_, err := tx.Exec(ctx, keySQL["take over key"], namespace, k.Scope, k.Hash, k.Token, k.Locked)
-	return err
-}
-
-// RenewKey extends the lease of a run until a time, and the key at least as long. It
-// returns false when the token is not the key's.
-func RenewKey(ctx context.Context, tx Tx, namespace, scope, hash, token string, until int64) (bool, error) {
-	n, err := tx.Exec(ctx, keySQL["renew key"], namespace, scope, hash, token, until)
-	return n == 1, err
-}
-
-// HitKey counts a begin that found a live key. replays is 1 when the stored answer was
-// sent again.
-func HitKey(ctx context.Context, tx Tx, namespace, scope, hash string, replays int) error {
-	_, err := tx.Exec(ctx, keySQL["hit key"], namespace, scope, hash, replays)
-	return err
-}
-
-// SettleKey stores the answer of a run. It returns false when the token is not the key's, or the
-// key is one of a call.
-func SettleKey(ctx context.Context, tx Tx, namespace, scope, hash, token, status, response string, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, keySQL["settle key"], namespace, scope, hash, token, status, response, now)
-	return n == 1, err
-}
-
-// SettleAnswer stores the answer of a call. It returns false when the token is not the
-// key's.
-func SettleAnswer(ctx context.Context, tx Tx, namespace, scope, hash, token string, a pawl.Answer, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, keySQL["settle answer"], namespace, scope, hash, token, string(a.Body), a.Code, Text(a.Type), Text(a.Location), now)
-	return n == 1, err
-}
-
-// DropKey removes a key whose run had no outcome, if the token is still the key's.
-func DropKey(ctx context.Context, tx Tx, namespace, scope, hash, token string) error {
-	_, err := tx.Exec(ctx, keySQL["drop key"], namespace, scope, hash, token)
-	return err
-}
-
 // ReadKey reads a key. With lock it also locks the row, on databases with row locks.
 func ReadKey(ctx context.Context, tx Tx, namespace, scope, hash string, lock bool) (KeyRow, bool, error) {
 	query := keySQL["read key"]
@@ -142,13 +77,6 @@ func keyCursor(k KeyRow) string {
 	return fmt.Sprintf("%d.%s.%s", k.CreatedAt.UnixMicro(), k.Hash, k.Scope)
 }
 
-// KeyStats counts a namespace's keys, without those that belong to calls.
-func KeyStats(ctx context.Context, tx Tx, namespace string) (pawl.KeyStats, error) {
-	var s pawl.KeyStats
-	_, err := Row(ctx, tx, []any{&s.Pending, &s.Completed, &s.Failed, &s.Hits, &s.Misses, &s.Replays}, keySQL["key stats"], namespace)
-	return s, err
-}
-
 func scanKeys(ctx context.Context, tx Tx, query string, args ...any) ([]KeyRow, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
@@ -180,11 +108,4 @@ func scanKeys(ctx context.Context, tx Tx, query string, args ...any) ([]KeyRow, 
 		out = append(out, k)
 	}
 	return out, rows.Err()
-}
-
-func nullable(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
 }

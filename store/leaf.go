@@ -150,7 +150,7 @@ const maxReplaced = 100
 func olderLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64][]tlog.Hash, error) {
 	later, most := map[int64][]Digest{}, 0
 	for _, s := range spansOf(ids) {
-		err := eachRow(ctx, tx, leafSQL["replacements after"], []any{s.Low, s.High}, func(rows Rows) error {
+		err := EachRow(ctx, tx, func(rows Rows) error {
 			var id int64
 			var diff Text
 			err := rows.Scan(&id, &diff)
@@ -159,7 +159,7 @@ func olderLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64][]tlog.Hash
 				most = max(most, len(later[id]))
 			}
 			return err
-		})
+		}, leafSQL["replacements after"], s.Low, s.High)
 		if err != nil {
 			return nil, err
 		}

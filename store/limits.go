@@ -434,10 +434,3 @@ func (d *KeyingDue) Begin(ctx context.Context, tx Tx) (bool, error) {
 	_, err = tx.Exec(ctx, limitsSQL["forget search"], d.Queue.ID, searchHint)
 	return true, err
 }
-
-// TaskTexts returns the payload and the metadata of a task.
-func TaskTexts(ctx context.Context, tx Tx, id string) (payload, metadata string, err error) {
-	var p, m Text
-	_, err = Row(ctx, tx, []any{&p, &m}, limitsSQL["texts of task"], TaskID(id))
-	return string(p), string(m), err
-}

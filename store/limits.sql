@@ -396,11 +396,6 @@ UPDATE pawl.queue_limits
 SET searched_at = $3
 WHERE queue_id = $1 AND changed_at = $2 AND searched_at < $3
 
--- name: texts of task
-SELECT t.payload, t.metadata
-FROM pawl.tasks t
-WHERE t.id = $1
-
 -- name: gates of items
 SELECT r.item_id, x.id, x.key, x.next_start,
   CASE WHEN $2 = 1 AND EXISTS (SELECT 1 FROM pawl.ready o WHERE o.queue_id = r.queue_id AND o.gate = r.gate AND o.item_id < r.item_id) THEN 1 ELSE 0 END

@@ -20,7 +20,7 @@ func EndMessage(ctx context.Context, tx Tx, now int64, m *MessageRow, to pawl.Me
 	at := Stamp(now)
 	m.Status, m.Content, m.EndedAt = to, json.RawMessage(content), &at
 	data := map[string]any{"message_id": m.ID, "status": to, "chunks": m.Offset, "steps": m.StepNumber}
-	e := messageEvent("message_ended", m.Namespace, m.TaskID, Text(m.ItemID), by, data)
+	e := MessageEvent("message_ended", m.Namespace, m.TaskID, Text(m.ItemID), by, data)
 	e.Attempt, e.Message = m.Attempt, Text(reason)
 	return Record(ctx, tx, now, []Event{e})
 }
@@ -38,44 +38,6 @@ func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased
 		}
 	}
 	return stopped, leased, err
-}
-
-// SetStopped stores in the lease which messages were stopped. The holder learns it by the
-// next heartbeat.
-func SetStopped(ctx context.Context, tx Tx, itemID, stopped string) error {
-	_, err := tx.Exec(ctx, messageSQL["tell lease"], ItemID(itemID), stopped)
-	return err
-}
-
-// ResumeMessages opens messages again that ended with an error, for items of a task that
-// are queued again.
-func ResumeMessages(ctx context.Context, tx Tx, now int64, taskID string, items []DueItem, by Actor) error {
-	ids := make([]string, len(items))
-	for i := range items {
-		ids[i] = items[i].ItemID
-	}
-	if held, err := Strings(ctx, tx, messageSQL["hold messages"], TaskID(taskID), ItemList(ids)); err != nil || len(held) == 0 {
-		return err
-	}
-	rows, err := tx.Query(ctx, messageSQL["resume messages"], TaskID(taskID), ItemList(ids))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var events []Event
-	for rows.Next() {
-		var id, item, namespace string
-		if err := rows.Scan(&id, (*ItemID)(&item), &namespace); err != nil {
-			return err
-		}
-		events = append(events, messageEvent("message_started", namespace, taskID, Text(item), by,
-			map[string]any{"message_id": id, "status": pawl.MessageStreaming}))
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	rows.Close()
-	return Record(ctx, tx, now, events)
 }
 
 // OrphanedMessage is an open message whose item has no work left; ItemState is "" of one that a

@@ -32,7 +32,7 @@ func PutMessages(ctx context.Context, tx Tx, now int64, all []NewMessage) error 
 		rows[i] = []any{m.ID, m.Namespace, m.Thread, TaskID(m.TaskID), ItemID(m.ItemID), m.Attempt, m.Role, m.Content, state, m.Model,
 			m.MaxSteps, m.Metadata,
 			now, ended}
-		events[i] = messageEvent("message_started", m.Namespace, m.TaskID, m.ItemID, m.Actor,
+		events[i] = MessageEvent("message_started", m.Namespace, m.TaskID, m.ItemID, m.Actor,
 			map[string]any{"message_id": m.ID, "role": m.Role, "status": state})
 		if m.Attempt != nil {
 			events[i].Attempt = *m.Attempt
@@ -44,15 +44,10 @@ func PutMessages(ctx context.Context, tx Tx, now int64, all []NewMessage) error 
 	return Record(ctx, tx, now, events)
 }
 
-func messageEvent(name, namespace, taskID string, itemID Text, by Actor, data map[string]any) Event {
+// MessageEvent returns the event of a message.
+func MessageEvent(name, namespace, taskID string, itemID Text, by Actor, data map[string]any) Event {
 	text, _ := json.Marshal(data) // plain values
 	return Event{Namespace: namespace, TaskID: taskID, ItemID: itemID, Solo: unknownSolo, Event: name, Actor: by, Data: Text(text)}
-}
-
-// SetThread sets the thread that a task belongs to.
-func SetThread(ctx context.Context, tx Tx, taskID, thread string) error {
-	_, err := tx.Exec(ctx, messageSQL["set thread"], TaskID(taskID), thread)
-	return err
 }
 
 // ThreadOf returns a task's thread.

@@ -244,12 +244,12 @@ func column[T any](ctx context.Context, tx Tx, query string, args []any) ([]T, e
 
 // All reads the rows of a query.
 func All[T any](ctx context.Context, tx Tx, query string, args []any, scan func(rows Rows, v *T) error) (out []T, err error) {
-	err = eachRow(ctx, tx, query, args, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var v T
 		err := scan(rows, &v)
 		out = append(out, v)
 		return err
-	})
+	}, query, args...)
 	return out, err
 }
 

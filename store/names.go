@@ -221,13 +221,13 @@ func namedActors(ctx context.Context, tx Tx, ids []int64) (map[int64]ActorName, 
 		list = append(list, []int64{id})
 	}
 	text, _ := json.Marshal(list) // numbers always marshal
-	return out, eachRow(ctx, tx, namesSQL["names of actors"], []any{string(text)}, func(rows Rows) error {
+	return out, EachRow(ctx, tx, func(rows Rows) error {
 		var id int64
 		var a ActorName
 		err := rows.Scan(&id, &a.Kind, &a.Name)
 		out[id] = a
 		return err
-	})
+	}, namesSQL["names of actors"], string(text))
 }
 
 // nameWorkers sets WorkerID of rows, from the numbers of their workers.

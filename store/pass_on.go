@@ -23,15 +23,6 @@ func PassOn(ctx context.Context, tx Tx, taskID string, deletes bool) (bool, erro
 	return n > 0, err
 }
 
-// DeleteAfterChildren notes that a parent is to be deleted when its children are.
-func DeleteAfterChildren(ctx context.Context, tx Tx, taskID string, by Deletion) error {
-	text, err := json.Marshal(by)
-	if err == nil {
-		_, err = tx.Exec(ctx, childrenSQL["delete after children"], TaskID(taskID), string(text))
-	}
-	return err
-}
-
 // PassOnCursor is the last parent and the last wait that ToPassOn has listed. The zero value is
 // before all others.
 type PassOnCursor struct{ TaskID, ItemID string }
@@ -87,7 +78,7 @@ func (p *PassedOn) Next(ctx context.Context, tx Tx, after string, limit int) (li
 	if p.ItemID != "" {
 		query, of = "children of wait", ItemID(p.ItemID)
 	}
-	ids, err := TaskIDs(ctx, tx, childrenSQL[query], of, TaskID(cmp.Or(after, firstTask)), limit)
+	ids, err := TaskIDs(ctx, tx, childrenSQL[query], of, TaskID(cmp.Or(after, FirstTask)), limit)
 	if err != nil || len(ids) == 0 {
 		return nil, "", err
 	}

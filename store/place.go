@@ -119,17 +119,6 @@ func PlaceQuestions(ctx context.Context, tx Tx, since int64) ([]string, error) {
 	return Strings(ctx, tx, placeSQL["questions"], since)
 }
 
-// AllLeases locks up to limit leases, expired ones too.
-func AllLeases(ctx context.Context, tx Tx, limit int) ([]string, error) {
-	return ItemIDs(ctx, tx, placeSQL["all leases"], limit)
-}
-
-// RenewTokenSecret replaces the secret that signs task tokens: all tokens end.
-func RenewTokenSecret(ctx context.Context, tx Tx, secret string) error {
-	_, err := tx.Exec(ctx, placeSQL["new secret"], secret)
-	return err
-}
-
 // LeaveServer forgets which server has given the positions of events: the next one goes on, without a new epoch.
 func LeaveServer(ctx context.Context, tx Tx) error {
 	s, err := LockFeed(ctx, tx)

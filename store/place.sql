@@ -21,21 +21,3 @@ DELETE FROM pawl.places
 SELECT p.place
 FROM pawl.places p
 WHERE p.kind = 'asked' AND p.created_at > $1
-
--- name: all leases
-SELECT l.item_id
-FROM pawl.leases l
-ORDER BY l.item_id
-LIMIT $1
-@lock
-
--- name: new secret
-UPDATE pawl.secrets
-SET value = $1
-WHERE name = 'task tokens'
-
--- The secret that signs task tokens.
--- name: secret
-SELECT s.value
-FROM pawl.secrets s
-WHERE s.name = $1

@@ -9,36 +9,6 @@ import (
 
 var provenanceSQL = Texts(sqlFiles, "provenance.sql")
 
-// Provenance is a row of provenances to insert. Event is the name of the event that it
-// belongs to: the newest one of that name of the task or item.
-type Provenance struct {
-	ID, Namespace, TaskID string
-	ItemID                Text
-	Attempt               int
-	Verb, Scope, Event    string
-	pawl.Provenance
-}
-
-// PutProvenances adds the rows of one verb, each for its event, which exists already. A
-// key that another row has in the same scope is a conflict.
-func PutProvenances(ctx context.Context, tx Tx, all []Provenance) error {
-	query := "put"
-	if all[0].Event == "proposed" {
-		query = "put creation"
-	}
-	rows := make([][]any, len(all))
-	for i, p := range all {
-		var attempt *int
-		if p.Attempt > 0 {
-			attempt = &p.Attempt
-		}
-		rows[i] = []any{p.ID, p.Namespace, TaskID(p.TaskID), ItemID(p.ItemID), attempt, p.Verb, p.Scope, Text(p.IdempotencyKey), Text(p.AgentID),
-			Text(p.AgentName),
-			Text(p.AgentVersion), Text(p.Model), Text(p.RequestFingerprint), Text(p.Extra), p.Event}
-	}
-	return tx.ExecEach(ctx, provenanceSQL[query], rows)
-}
-
 // ListProvenances lists the provenance of a task or item, oldest first.
 func ListProvenances(ctx context.Context, tx Tx, namespace string, q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
 	return Pages(q.Page, func(v *pawl.ProvenanceRecord) int { return len(v.Extra) + len(v.Data) },

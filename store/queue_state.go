@@ -138,30 +138,6 @@ func fillQueues(ctx context.Context, tx Tx, namespace string, list []queueRow, n
 	return out, nil
 }
 
-// PauseQueue stops or allows claims from a queue. A type without a queue gets one when it is
-// paused.
-func PauseQueue(ctx context.Context, tx Tx, namespace, typ string, pause bool, now int64) error {
-	if !pause {
-		_, err := tx.Exec(ctx, queueSQL["resume queue"], namespace, typ)
-		return err
-	}
-	if _, err := QueueID(ctx, tx, QueueName{namespace, typ}); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, queueSQL["pause queue"], namespace, typ, now)
-	return err
-}
-
-// PauseNamespace stops or allows claims in a namespace.
-func PauseNamespace(ctx context.Context, tx Tx, namespace string, pause bool, now int64) error {
-	query, args := "resume namespace", []any{namespace}
-	if pause {
-		query, args = "pause namespace", append(args, now)
-	}
-	_, err := tx.Exec(ctx, queueSQL[query], args...)
-	return err
-}
-
 // pauses are the types of a namespace from which nothing is claimed.
 type pauses struct {
 	all   bool

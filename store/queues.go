@@ -129,16 +129,6 @@ func FindQueue(ctx context.Context, tx Tx, name QueueName) (id int64, found bool
 	return id, true, nil
 }
 
-// TypesOfQueues returns types that tasks or items of a namespace have had, a given one first, at most limit.
-func TypesOfQueues(ctx context.Context, tx Tx, namespace, first string, limit int) ([]string, error) {
-	return Strings(ctx, tx, namesSQL["types of queues"], namespace, first, limit)
-}
-
-// Namespaces returns those that had work, in order, at most limit.
-func Namespaces(ctx context.Context, tx Tx, limit int) ([]string, error) {
-	return Strings(ctx, tx, namesSQL["namespaces"], limit)
-}
-
 // QueueNamed returns the queue that has a number.
 func QueueNamed(ctx context.Context, tx Tx, id int64) (name QueueName, err error) {
 	if d := dictionaryOf(tx); d != nil {

@@ -36,9 +36,6 @@ func BackRank(priority, attempt int, claimedAt *int64, now int64) int {
 
 const backSoon = pawl.MinReturnSeconds * int64(time.Second/time.Microsecond)
 
-// Requeued reports whether items of a rank come back to the queue.
-func Requeued(rank int) bool { return rank%2 == 0 }
-
 // PriorityOf returns the priority that a rank was computed from. A rank of items that come back may
 // be one of a lowered item of the next higher priority.
 func PriorityOf(rank int) int { return -(rank >> 1) }

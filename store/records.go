@@ -293,22 +293,3 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 	}
 	return out, rows.Err()
 }
-
-// CountCheckpoints counts a task's checkpoints by type.
-func CountCheckpoints(ctx context.Context, tx Tx, taskID string) (map[string]int64, error) {
-	rows, err := tx.Query(ctx, readSQL["count checkpoints"], TaskID(taskID))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[string]int64{}
-	for rows.Next() {
-		var typ string
-		var n int64
-		if err := rows.Scan(&typ, &n); err != nil {
-			return nil, err
-		}
-		out[typ] = n
-	}
-	return out, rows.Err()
-}

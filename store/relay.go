@@ -11,7 +11,8 @@ import (
 
 var relaySQL = Texts(sqlFiles, "relay.sql")
 
-const relayPrefix = "relay."
+// RelayPrefix begins the names of the cursors of relays.
+const RelayPrefix = "relay."
 
 // relayDetail is what a relay's row stores besides its position.
 type relayDetail struct {
@@ -30,19 +31,19 @@ type relayDetail struct {
 // ReadRelay reads the state of the relay to a sink. It returns false when there was never
 // such a relay.
 func ReadRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error) {
-	return readRelay(ctx, tx, "relay", relayPrefix+sink)
+	return readRelay(ctx, tx, "relay", RelayPrefix+sink)
 }
 
 // LockRelay is ReadRelay that also keeps other transactions from changing the relay until
 // this one ends.
 func LockRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error) {
-	return readRelay(ctx, tx, "hold relay", relayPrefix+sink)
+	return readRelay(ctx, tx, "hold relay", RelayPrefix+sink)
 }
 
 // StartRelay is LockRelay that first creates a missing relay at the beginning of the event
 // log.
 func StartRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, error) {
-	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], relayPrefix+sink); err != nil {
+	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], RelayPrefix+sink); err != nil {
 		return pawl.Relay{}, err
 	}
 	r, _, err := LockRelay(ctx, tx, sink)
@@ -80,7 +81,7 @@ func relays(ctx context.Context, tx Tx, query string, arg any) ([]pawl.Relay, er
 		if err := json.Unmarshal([]byte(detail), &d); err != nil {
 			return nil, err
 		}
-		r.Sink, r.UpdatedAt = strings.TrimPrefix(r.Sink, relayPrefix), Stamp(at)
+		r.Sink, r.UpdatedAt = strings.TrimPrefix(r.Sink, RelayPrefix), Stamp(at)
 		r.Epoch, r.Kind, r.Sent, r.Refused, r.LastRefused, r.Error = d.Epoch, d.Kind, d.Sent, d.Refused, d.LastRefused, d.Error
 		r.FailingAt, r.DisabledAt, r.Holder, r.HeldUntil = d.FailingAt, d.DisabledAt, d.Holder, d.HeldUntil
 		out = append(out, r)
@@ -95,11 +96,6 @@ func WriteRelay(ctx context.Context, tx Tx, now int64, r pawl.Relay) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, relaySQL["write relay"], relayPrefix+r.Sink, r.Position, string(detail), now)
+	_, err = tx.Exec(ctx, relaySQL["write relay"], RelayPrefix+r.Sink, r.Position, string(detail), now)
 	return err
-}
-
-// ForgetRelay removes all stored data of a relay.
-func ForgetRelay(ctx context.Context, tx Tx, sink string) error {
-	return ForgetCursor(ctx, tx, relayPrefix+sink)
 }

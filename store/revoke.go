@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 )
 
@@ -11,37 +10,6 @@ var revokeSQL = Texts(sqlFiles, "revoke.sql")
 
 // EndedKey is the reason with which a lease ends with its API key.
 const EndedKey = Text("its API key was revoked or has expired")
-
-var liveLease = strings.Replace(revokeSQL["lease"], " /* item */", ", "+ReturnItem("l.item_id", "l.", ""), 1)
-
-// LiveLease locks an item's lease and returns its attempt and worker. found is false when
-// there is no lease, or when it has expired by the database's clock. item is the item as
-// it will be after the lease has ended, except for the values of its row.
-func LiveLease(ctx context.Context, tx Tx, namespace, itemID string) (attempt int, workerID string, item *Returned, found bool, err error) {
-	var until int64
-	var columns ReturnedColumns
-	if found, err = Row(ctx, tx, append([]any{&attempt, &workerID, &until}, columns.Targets()...), liveLease, ItemID(itemID),
-		namespace); err != nil ||
-		!found {
-		return attempt, workerID, nil, false, err
-	}
-	now, err := NowAgain(ctx, tx)
-	if err != nil {
-		return attempt, workerID, nil, false, err
-	}
-	item, err = NewReturned(Fence{Namespace: namespace, ItemID: itemID, WorkerID: workerID, Attempt: attempt}, "", 0, columns)
-	return attempt, workerID, item, until > now, err
-}
-
-// LeasesOfKey locks up to limit live leases that were claimed with an API key. It leaves out those that another
-// transaction locks.
-func LeasesOfKey(ctx context.Context, tx Tx, keyID string, limit int) ([]string, error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ItemIDs(ctx, tx, revokeSQL["leases of key"], keyID, now, limit)
-}
 
 // LeasesOfEndedKeys returns up to limit live leases of API keys that are revoked or have expired. It locks none.
 func LeasesOfEndedKeys(ctx context.Context, tx Tx, limit int) ([]string, error) {

@@ -2,20 +2,6 @@
 -- a concurrent call that moves it, and then does not find the item's lease. Those for the leases of keys
 -- leave locked ones to the next sweep.
 
--- name: lease
-SELECT l.attempt, @name_of(l.worker), l.lease_expires_at /* item */
-FROM pawl.leases l
-WHERE l.item_id = $1 AND l.namespace = $2
-@lock
-
--- name: leases of key
-SELECT l.item_id
-FROM pawl.leases l
-WHERE l.key_id = $1 AND l.lease_expires_at > $2
-ORDER BY l.item_id
-LIMIT $3
-@skip
-
 -- name: leases of ended keys
 SELECT l.item_id
 FROM pawl.leases l

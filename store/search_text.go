@@ -119,14 +119,14 @@ const messagePrefix = "msg_"
 func idRange(text string) (low, high, prefix string) {
 	text = strings.TrimSpace(idform.Task(text))
 	for _, p := range []string{taskPrefix, itemPrefix, messagePrefix} {
-		if len(text) < len(p) || !strings.EqualFold(text[:len(p)], p) || len(text) > len(firstTask) {
+		if len(text) < len(p) || !strings.EqualFold(text[:len(p)], p) || len(text) > len(FirstTask) {
 			continue
 		}
 		digits := strings.ToUpper(text[len(p):])
 		if strings.Trim(digits, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" {
 			continue
 		}
-		left := len(firstTask) - len(p) - len(digits)
+		left := len(FirstTask) - len(p) - len(digits)
 		low, high = p+digits+strings.Repeat("0", left), p+digits+strings.Repeat("Z", left)
 		if digits == "" {
 			high = p + "7" + high[len(p)+1:]

@@ -225,7 +225,7 @@ func segments(ctx context.Context, tx Tx, query string, args ...any) (out []Segm
 
 // eachSegment passes on the segments whose contents have some bytes.
 func eachSegment(ctx context.Context, tx Tx, has []byte, fn func(Segment), query string, args ...any) error {
-	return eachRow(ctx, tx, segmentSQL[query], args, func(rows Rows) error {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var s Segment
 		var low, high TaskID
 		var contents []byte
@@ -241,7 +241,7 @@ func eachSegment(ctx context.Context, tx Tx, has []byte, fn func(Segment), query
 		}
 		fn(s)
 		return nil
-	})
+	}, segmentSQL[query], args...)
 }
 
 // archive returns the archive of one of its tasks, as lists show it. Its bytes are its share.

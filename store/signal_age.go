@@ -41,14 +41,14 @@ func RemoveOldSignals(ctx context.Context, tx Tx, before int64, ofBudgets bool, 
 // are older than a time, and that no item waits for.
 func (s Signal) Unsent(ctx context.Context, tx Tx, before int64, limit int) (unsent []Signal, last Signal, n int, err error) {
 	last = s
-	err = eachRow(ctx, tx, signalSQL["signals after"], []any{s.Namespace, s.Name, s.Key, before, limit}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var over int
 		err := rows.Scan(&last.Namespace, &last.Name, &last.Key, &over)
 		if n++; over == 1 {
 			unsent = append(unsent, last)
 		}
 		return err
-	})
+	}, signalSQL["signals after"], s.Namespace, s.Name, s.Key, before, limit)
 	return unsent, last, n, err
 }
 

@@ -15,26 +15,6 @@ import (
 
 var statsSQL = Texts(sqlFiles, "stats.sql")
 
-// RegisterWorker inserts a worker's row, or renews it.
-func RegisterWorker(ctx context.Context, tx Tx, namespace string, w pawl.WorkerInfo, now int64) error {
-	_, err := tx.Exec(ctx, statsSQL["register worker"], namespace, w.WorkerID, Text(w.Name), Text(w.Version), List(w.Types), now)
-	return err
-}
-
-// SeenWorker is a worker that was active at a time.
-type SeenWorker struct {
-	Namespace, WorkerID string
-}
-
-// PutSeenWorkers records that workers are alive.
-func PutSeenWorkers(ctx context.Context, tx Tx, seen []SeenWorker, now int64) error {
-	rows := make([][]any, len(seen))
-	for i, s := range seen {
-		rows[i] = []any{s.Namespace, s.WorkerID, now}
-	}
-	return tx.ExecEach(ctx, statsSQL["see worker"], rows)
-}
-
 // ForgetWorkers deletes up to limit workers that were not seen since a time, or that are
 // not among the most recently seen of their namespace, of which most are kept. It returns
 // how many it deleted.
@@ -126,14 +106,6 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 		}
 	}
 	return s, nil
-}
-
-// StoredStats counts the checkpoints and the keys of a namespace. It reads all of them.
-func StoredStats(ctx context.Context, tx Tx, namespace string) (checkpoints int64, keys pawl.KeyStats, err error) {
-	if _, err = Row(ctx, tx, []any{&checkpoints}, statsSQL["checkpoints"], namespace); err == nil {
-		keys, err = KeyStats(ctx, tx, namespace)
-	}
-	return checkpoints, keys, err
 }
 
 // totalStates fills in the states from the totals. Which tasks are checked out, in progress or queued
@@ -331,7 +303,7 @@ func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 
 // queuedGauges say how long the items of each queue are queued. That of the oldest item may have waited for something else.
 func queuedGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err error) {
-	err = eachRow(ctx, tx, totalsSQL["queued since"], nil, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var namespace, typ string
 		var since *int64
 		if err := rows.Scan(&namespace, &typ, &since); err != nil || since == nil {
@@ -340,13 +312,13 @@ func queuedGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err 
 		out = append(out, pawl.Gauge{Name: "pawl_oldest_queued_seconds", Help: "Since the item that is queued longest is queued.",
 			Labels: []string{"namespace", namespace, "type", typ}, Value: float64(max(0, now-*since)) / 1e6})
 		return nil
-	})
+	}, totalsSQL["queued since"])
 	return out, err
 }
 
 func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 	counts := map[QueueName]int{}
-	err := eachRow(ctx, tx, statsSQL["live types"], []any{now - pawl.WorkerLive.Microseconds(), pawl.MaxWorkers}, func(rows Rows) error {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var namespace string
 		var types Text
 		err := rows.Scan(&namespace, &types)
@@ -358,7 +330,7 @@ func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
 			counts[QueueName{namespace, typ}]++
 		}
 		return err
-	})
+	}, statsSQL["live types"], now-pawl.WorkerLive.Microseconds(), pawl.MaxWorkers)
 	var out []pawl.Gauge
 	for _, of := range slices.SortedFunc(maps.Keys(counts), QueueName.compare) {
 		out = append(out, pawl.Gauge{Name: "pawl_workers", Help: "Live workers that take the type; * = of those that take any.",

@@ -1,14 +1,3 @@
--- name: register worker
-INSERT INTO pawl.workers (namespace, worker_id, name, version, types, started_at, last_seen_at)
-VALUES ($1, $2, $3, $4, $5, $6, $6)
-ON CONFLICT (namespace, worker_id) DO UPDATE SET name = $3, version = $4, types = $5, last_seen_at = $6
-
--- name: see worker
-INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)
-VALUES ($1, $2, $3, $3)
-ON CONFLICT (namespace, worker_id) DO UPDATE SET last_seen_at = $3
-WHERE pawl.workers.last_seen_at < $3
-
 -- name: forget workers
 DELETE FROM pawl.workers
 WHERE (namespace, worker_id) IN (
@@ -51,11 +40,6 @@ SELECT
 SELECT created_at
 FROM pawl.all_items
 WHERE id = $1
-
--- name: checkpoints
-SELECT COUNT(*)
-FROM pawl.checkpoints
-WHERE namespace = $1
 
 -- name: events
 SELECT COUNT(*)

@@ -166,10 +166,10 @@ const aside = ".left."
 // longest ago.
 func ListsOf(ctx context.Context, tx Tx, cursor string, limit int) (lists []string, err error) {
 	from := cursor + aside
-	err = eachRow(ctx, tx, sweepSQL["lists of"], []any{from, from[:len(from)-1] + "/", limit}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		lists = append(lists, "")
 		return rows.Scan(&lists[len(lists)-1])
-	})
+	}, sweepSQL["lists of"], from, from[:len(from)-1]+"/", limit)
 	return lists, err
 }
 

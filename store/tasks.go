@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,62 +244,6 @@ func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Ta
 	return out, withAsked(ctx, tx, questions)
 }
 
-// ItemResult is one completed item's result, in order of position.
-type ItemResult struct {
-	Key    string
-	Solo   bool
-	Result json.RawMessage
-}
-
-// Results reads the results of a task's items, or the result of apply (nil = none).
-func Results(ctx context.Context, tx Tx, taskID string) ([]ItemResult, json.RawMessage, error) {
-	var applied string
-	found, err := Row(ctx, tx, []any{&applied}, readSQL["applied result"], TaskID(taskID))
-	if err != nil || found {
-		return nil, json.RawMessage(applied), err
-	}
-	var size int64
-	if _, err := Row(ctx, tx, []any{&size}, readSQL["size of results"], TaskID(taskID)); err != nil {
-		return nil, nil, err
-	}
-	if size > pawl.MaxCallBytes {
-		return nil, nil, &pawl.Error{Code: pawl.CodeTooLarge, Op: "result",
-			Message: fmt.Sprintf("the results of its items have %d bytes together; at most %d are read as one: list the task's items", size,
-				pawl.MaxCallBytes)}
-	}
-	rows, err := tx.Query(ctx, readSQL["results"], TaskID(taskID))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	var out []ItemResult
-	for rows.Next() {
-		var key, result Text
-		var solo int
-		if err := rows.Scan(&key, &solo, &result); err != nil {
-			return nil, nil, err
-		}
-		out = append(out, ItemResult{string(key), solo == 1, json.RawMessage(result)})
-	}
-	return out, nil, rows.Err()
-}
-
-// HolderOfHash returns the task that holds an input hash, or "" when there is none. If
-// that task is dead-lettered and the engine has not released its hash yet, HolderOfHash
-// releases it.
-func HolderOfHash(ctx context.Context, tx Tx, namespace, typ, hash string) (id string, err error) {
-	var state string
-	into := []any{(*TaskID)(&id), &state}
-	if _, err = Row(ctx, tx, into, readSQL["holder of hash"], namespace, typ, hash); err != nil || state != "dead_lettered" {
-		return id, err
-	}
-	c, found, err := OpenDecision(ctx, tx, namespace, id)
-	if err != nil || !found || c.State != "dead_lettered" { // the task was retried in the meantime
-		return id, err
-	}
-	return "", c.ReleaseHash(ctx, tx)
-}
-
 // Stamp converts microseconds to a time.
 func Stamp(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
@@ -360,12 +303,4 @@ func TaskMarks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TaskMar
 		out[id] = m
 	}
 	return out, rows.Err()
-}
-
-// TraceOfTask reads the trace context of a task; see TraceOf.
-func TraceOfTask(ctx context.Context, tx Tx, id string) (parent, state string, err error) {
-	var stored Text
-	_, err = Row(ctx, tx, []any{&stored}, readSQL["trace of task"], TaskID(id))
-	parent, state = TraceOf(stored)
-	return parent, state, err
 }

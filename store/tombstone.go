@@ -147,13 +147,13 @@ func bury(ctx context.Context, tx Tx, now int64, namespace string, ids []string,
 // countEvents returns the number and the last one of the events of each task.
 func countEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]Tombstone, error) {
 	out := make(map[string]Tombstone, len(taskIDs))
-	return out, eachRow(ctx, tx, tombstoneSQL["events of tasks"], []any{TaskList(taskIDs)}, func(rows Rows) error {
+	return out, EachRow(ctx, tx, func(rows Rows) error {
 		var task string
 		var n, last int64
 		err := rows.Scan((*TaskID)(&task), &n, &last)
 		out[task] = Tombstone{Events: n, LastEvent: eventID(last)}
 		return err
-	})
+	}, tombstoneSQL["events of tasks"], TaskList(taskIDs))
 }
 
 func readTombstone(ctx context.Context, tx Tx, taskID string) (id int64, b Tombstone, found bool, err error) {
@@ -258,13 +258,13 @@ type Tombstoned struct {
 
 // TombstonesAfter lists up to limit tombstones that follow one and were made by a time.
 func TombstonesAfter(ctx context.Context, tx Tx, after Tombstoned, by int64, limit int) (out []Tombstoned, err error) {
-	err = eachRow(ctx, tx, tombstoneSQL["tombstones after"], []any{after.At, after.Event, by, limit}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var t Tombstoned
 		var there int
 		err := rows.Scan(&t.At, &t.Event, &t.Namespace, (*TaskID)(&t.TaskID), &there)
 		t.There = there == 1
 		out = append(out, t)
 		return err
-	})
+	}, tombstoneSQL["tombstones after"], after.At, after.Event, by, limit)
 	return out, err
 }

@@ -146,7 +146,7 @@ func (t totals) readEvents(ctx context.Context, tx Tx, taskIDs []string, ids []i
 	if len(taskIDs) == 1 {
 		query, args = "events of task", []any{TaskID(taskIDs[0]), slices.Min(ids), slices.Max(ids)}
 	}
-	return eachRow(ctx, tx, totalsSQL[query], args, func(rows Rows) error {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var id int64
 		var k total
 		if err := rows.Scan(&id, &k.queue, &k.Namespace, &k.Type, &k.move); err != nil || !wanted[id] {
@@ -157,7 +157,7 @@ func (t totals) readEvents(ctx context.Context, tx Tx, taskIDs []string, ids []i
 		}
 		t[k]++
 		return nil
-	})
+	}, totalsSQL[query], args...)
 }
 
 // LockFeedToCount is LockFeed that also begins to count events, if nothing does: then the state has to

@@ -29,27 +29,6 @@ FROM pawl.log_tiles
 WHERE level = $1 AND n >= $2 AND n < $3
 ORDER BY n
 
--- name: epochs
-SELECT epoch, origin, size, lost, checkpoint, created_at
-FROM pawl.log_epochs
-ORDER BY epoch
-
--- name: put epoch
-INSERT INTO pawl.log_epochs (epoch, origin, size, lost, checkpoint, created_at)
-VALUES ($1, $2, $3, $4, $5, $6)
-
--- name: checkpoints
-SELECT signer, epoch, size, note, created_at
-FROM pawl.log_checkpoints
-ORDER BY epoch DESC, size DESC
-
--- name: put checkpoint
-INSERT INTO pawl.log_checkpoints (signer, epoch, size, note, created_at)
-VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (signer) DO UPDATE
-SET epoch = excluded.epoch, size = excluded.size, note = excluded.note, created_at = excluded.created_at
-WHERE (pawl.log_checkpoints.epoch, pawl.log_checkpoints.size) < (excluded.epoch, excluded.size)
-
 -- name: page of event
 SELECT page, ids, count
 FROM pawl.feed_pages

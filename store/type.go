@@ -43,19 +43,6 @@ func GetType(ctx context.Context, tx Tx, namespace, name string, version int) (T
 	return r, err
 }
 
-// PutType writes a new version. A version that exists already is a conflict.
-func PutType(ctx context.Context, tx Tx, namespace, name string, version int, definition string, now int64) error {
-	_, err := tx.Exec(ctx, typeSQL["put type"], namespace, name, version, definition, now)
-	return err
-}
-
-// RemoveType marks all versions of a type as removed. It returns false when no version was
-// live.
-func RemoveType(ctx context.Context, tx Tx, namespace, name string, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, typeSQL["remove type"], namespace, name, now)
-	return n > 0, err
-}
-
 // ListTypes lists a namespace's types by name, newest version first.
 func ListTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
 	return Pages(q.Page, sizeOfType, typeCursor, func(p pawl.Page) (pawl.List[pawl.Type], error) {
@@ -131,39 +118,6 @@ func StampOfTypes(ctx context.Context, tx Tx) (RegistryStamp, error) {
 // TypeName is a type of a namespace.
 type TypeName struct{ Namespace, Name string }
 
-// Registered are the newest versions of types: of those that are live, and of those that are removed.
-type Registered struct {
-	Live, Removed map[TypeName]int
-	Leases        map[TypeName]bool // their versions may have different leases
-}
-
-// Registry reads the newest version of each type of all namespaces.
-func Registry(ctx context.Context, tx Tx) (Registered, error) {
-	out := Registered{map[TypeName]int{}, map[TypeName]int{}, map[TypeName]bool{}}
-	rows, err := tx.Query(ctx, typeSQL["registry"])
-	if err != nil {
-		return out, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n TypeName
-		var version int
-		var live, leases int
-		if err := rows.Scan(&n.Namespace, &n.Name, &version, &live, &leases); err != nil {
-			return out, err
-		}
-		if leases == 1 {
-			out.Leases[n] = true
-		}
-		if live == 1 {
-			out.Live[n] = version
-		} else {
-			out.Removed[n] = version
-		}
-	}
-	return out, rows.Err()
-}
-
 // TypeVersion is a version of a type of a namespace.
 type TypeVersion struct {
 	TypeName
@@ -217,7 +171,7 @@ func (c *Claim) Fit(ctx context.Context, tx Tx, rows []*Claimed, seconds int) er
 	for i, r := range rows {
 		ids[i], of[r.ItemID] = r.ItemID, r
 	}
-	return eachRow(ctx, tx, typeSQL["fit leases"], []any{ItemList(ids), seconds, 1_000_000}, func(rows Rows) error {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var id string
 		var expires int64
 		err := rows.Scan((*ItemID)(&id), &expires)
@@ -225,31 +179,7 @@ func (c *Claim) Fit(ctx context.Context, tx Tx, rows []*Claimed, seconds int) er
 			of[id].LeaseSeconds, of[id].LeaseExpiresAt = seconds, expires
 		}
 		return err
-	})
-}
-
-// TaskTypeFields is what a type sets on a task in addition to a plain create.
-type TaskTypeFields struct {
-	Parts    Text // the parts that its items need, as a list of keys
-	Planning bool // a worker plans its items
-	Ignores  bool // failed items do not count when it settles
-}
-
-// SetTaskType writes what the type sets on a task of many items. Ignores has no meaning
-// for a task of one item.
-func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (err error) {
-	if d.Parts != "" {
-		if _, err = tx.Exec(ctx, typeSQL["need parts"], TaskID(taskID), d.Parts); err == nil {
-			_, err = tx.Exec(ctx, typeSQL["need parts of a task of one"], TaskID(taskID), d.Parts)
-		}
-	}
-	if err == nil && d.Planning {
-		_, err = tx.Exec(ctx, typeSQL["begin planning"], TaskID(taskID))
-	}
-	if err == nil && d.Ignores {
-		_, err = tx.Exec(ctx, typeSQL["ignore failures"], TaskID(taskID))
-	}
-	return err
+	}, typeSQL["fit leases"], ItemList(ids), seconds, 1_000_000)
 }
 
 // EndPlanning sets the number of items of a planned task to n. It returns false when the
@@ -257,63 +187,4 @@ func SetTaskType(ctx context.Context, tx Tx, taskID string, d TaskTypeFields) (e
 func EndPlanning(ctx context.Context, tx Tx, taskID string, n int, now int64) (bool, error) {
 	changed, err := tx.Exec(ctx, typeSQL["end planning"], TaskID(taskID), n, now)
 	return changed == 1, err
-}
-
-// Failing is a leased item of a registered type, before its attempt fails.
-type Failing struct {
-	ItemID, Type          string
-	Failures, TypeVersion int
-}
-
-// AboutToFail reads those of the items that are leased and of registered types.
-func AboutToFail(ctx context.Context, tx Tx, namespace string, itemIDs []string) ([]Failing, error) {
-	rows, err := tx.Query(ctx, typeSQL["about to fail"], ItemList(itemIDs), namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Failing
-	for rows.Next() {
-		var f Failing
-		if err := rows.Scan((*ItemID)(&f.ItemID), &f.Failures, &f.Type, &f.TypeVersion); err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, rows.Err()
-}
-
-// FailingTask is an open task of a registered type with an item in state failed.
-type FailingTask struct {
-	ID, Namespace, Type string
-	TypeVersion         int
-}
-
-// FailingTasks lists up to limit such tasks by id, with ids above after. only is the id of
-// one task; "" = any.
-func FailingTasks(ctx context.Context, tx Tx, after, only string, limit int) ([]FailingTask, error) {
-	rows, err := tx.Query(ctx, typeSQL["failing tasks"], FromTask(after), only == "", TaskID(only), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []FailingTask
-	for rows.Next() {
-		var t FailingTask
-		if err := rows.Scan((*TaskID)(&t.ID), &t.Namespace, &t.Type, &t.TypeVersion); err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
-}
-
-// StillToRun returns up to limit items of a task that have work left, if an item has failed since a caller's last retry
-// of one: nil if none has.
-func StillToRun(ctx context.Context, tx Tx, taskID string, limit int) ([]string, error) {
-	var since int
-	if _, err := Row(ctx, tx, []any{&since}, typeSQL["failed since retry"], TaskID(taskID)); err != nil || since == 0 {
-		return nil, err
-	}
-	return ItemIDs(ctx, tx, typeSQL["still to run"], TaskID(taskID), List(OpenStates), limit)
 }

@@ -23,36 +23,6 @@ type Holding struct {
 	Until  int64
 }
 
-// TakeKey gives a key to a task, unless a task has it. It waits for calls that are taking the
-// key at the moment.
-func TakeKey(ctx context.Context, tx Tx, h Holding) (bool, error) {
-	n, err := tx.Exec(ctx, uniqueSQL["take key"], h.Namespace, h.Type, h.Key, TaskID(h.TaskID), h.Until)
-	return n > 0, err
-}
-
-// HolderOf reads which task has a key.
-func HolderOf(ctx context.Context, tx Tx, key UniqueKey) (Holding, bool, error) {
-	return holderOf(ctx, tx, "holder of key", key)
-}
-
-// LockHolder is HolderOf, and keeps other transactions from giving the key to another task.
-// The task is locked before, if it is locked at all.
-func LockHolder(ctx context.Context, tx Tx, key UniqueKey) (Holding, bool, error) {
-	return holderOf(ctx, tx, "holder of key locked", key)
-}
-
-func holderOf(ctx context.Context, tx Tx, query string, key UniqueKey) (Holding, bool, error) {
-	h := Holding{UniqueKey: key}
-	found, err := Row(ctx, tx, []any{(*TaskID)(&h.TaskID), &h.Until}, uniqueSQL[query], key.Namespace, key.Type, key.Key)
-	return h, found, err
-}
-
-// TakeKeyOver gives a locked key to another task.
-func TakeKeyOver(ctx context.Context, tx Tx, h Holding) error {
-	_, err := tx.Exec(ctx, uniqueSQL["take key over"], h.Namespace, h.Type, h.Key, TaskID(h.TaskID), h.Until)
-	return err
-}
-
 // LockSolo locks a task like LockTaskRow and reports whether it is there and has one item
 // only, with which it was created.
 func LockSolo(ctx context.Context, tx Tx, namespace, taskID string) (solo, found bool, err error) {
@@ -69,24 +39,6 @@ type Rewriting struct {
 	RunAt  *int64 // nil = as before
 	Row    StateRow
 	Actor  Actor
-}
-
-// TakeUnclaimed removes the row of the item of a task of one, which LockSolo has locked, if no
-// worker has claimed it yet. The caller puts it back. The row is removed and inserted, not
-// updated: a claim that began before reads the older payload, and must not find the item.
-func TakeUnclaimed(ctx context.Context, tx Tx, taskID string, states ...string) (*StateRow, error) {
-	ids, err := ItemIDs(ctx, tx, uniqueSQL["only item of task"], TaskID(taskID))
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	held, err := Take(ctx, tx, ids, states)
-	if err != nil || len(held) == 0 {
-		return nil, err
-	}
-	if held[0].Attempt > 0 {
-		return nil, Put(ctx, tx, held)
-	}
-	return &held[0], nil
 }
 
 // Rewrite writes the payload and the time of a task, its next version and the event, and puts

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"io"
 
 	"github.com/pawl-work/pawl"
 )
@@ -21,18 +19,8 @@ type Upload struct {
 var errUploadGone = &pawl.Error{Code: pawl.CodeUnavailable, Op: "put_blob",
 	Message: "the upload made no progress for so long that it was removed; upload the blob again"}
 
-// BeginUpload adds an upload that cannot be read yet.
-func BeginUpload(ctx context.Context, tx Tx, now int64, u Upload) error {
-	_, err := tx.Exec(ctx, uploadSQL["begin"], u.ID, u.Namespace, u.Place, now)
-	return err
-}
-
-// TouchUpload says that an upload is going on.
-func TouchUpload(ctx context.Context, tx Tx, now int64, id string) error {
-	return uploadGone(tx.Exec(ctx, uploadSQL["touch"], id, now))
-}
-
-func uploadGone(n int64, err error) error {
+// UploadGone returns the error of an upload of which a statement has changed n rows.
+func UploadGone(n int64, err error) error {
 	if err == nil && n == 0 {
 		return errUploadGone
 	}
@@ -50,7 +38,7 @@ func FinishUpload(ctx context.Context, tx Tx, now int64, u Upload, address []byt
 			return old, false, err
 		}
 		if n == 1 {
-			return old, false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
+			return old, false, UploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
 		}
 		if n, err := tx.Exec(ctx, uploadSQL["use"], u.Namespace, address, now); err != nil || n == 1 {
 			if err == nil {
@@ -78,39 +66,13 @@ func keepReadable(ctx context.Context, tx Tx, now int64, u Upload, address []byt
 	if _, err := tx.Exec(ctx, uploadSQL["dismiss"], old.ID, now); err != nil {
 		return old, false, err
 	}
-	return old, false, uploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
-}
-
-// UploadExists reports whether the database knows an upload.
-func UploadExists(ctx context.Context, tx Tx, id string) (bool, error) {
-	var one int
-	return Row(ctx, tx, []any{&one}, uploadSQL["exists"], id)
-}
-
-// BlobPlaces returns the names of the object stores that have or had uploads, without the
-// database.
-func BlobPlaces(ctx context.Context, tx Tx) (out []string, err error) {
-	for place := ""; ; out = append(out, place) {
-		if found, err := Row(ctx, tx, []any{&place}, uploadSQL["next place"], place); err != nil || !found {
-			return out, err
-		}
-	}
+	return old, false, UploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
 }
 
 // PostponeUpload has the removal of an upload tried again later.
 func PostponeUpload(ctx context.Context, tx Tx, now int64, id string) error {
 	_, err := tx.Exec(ctx, uploadSQL["postpone"], id, now)
 	return err
-}
-
-// ReferToUpload keeps a blob for as long as a task or its archive exists, and at least for
-// pawl.DefaultRetainBlobs. It returns false if the namespace does not have the blob.
-func ReferToUpload(ctx context.Context, tx Tx, now int64, namespace string, address []byte, taskID string) (bool, error) {
-	if there, err := UseUpload(ctx, tx, now, namespace, address); err != nil || !there {
-		return false, err
-	}
-	_, err := tx.Exec(ctx, uploadSQL["refer"], namespace, address, TaskID(taskID), now)
-	return true, err
 }
 
 // UseUpload marks a blob as used, as useBlob does: retention looks at blobs that were not used for
@@ -158,14 +120,14 @@ func (h *TextHolds) read(ctx context.Context, tx Tx, namespace string, stored in
 		return err
 	}
 	names := map[string]bool{}
-	err = eachRow(ctx, tx, uploadSQL["texts that refer"], []any{namespace, "%" + pawl.BlobMember + "%", stored, now}, func(rows Rows) error {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var text []byte
 		err := rows.Scan(&text)
 		for _, name := range pawl.BlobsIn(text) {
 			names[name] = true
 		}
 		return err
-	})
+	}, uploadSQL["texts that refer"], namespace, "%"+pawl.BlobMember+"%", stored, now)
 	if err == nil {
 		h.namespace, h.names = namespace, names
 	}
@@ -238,79 +200,4 @@ func RemoveUploadedBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace)
 		}
 	}
 	return removed, nil
-}
-
-// Objects stores the bytes of uploads in the database, in pieces of pawl.MaxBlobPiece. It
-// is an objects.Store.
-type Objects struct{ DB DB }
-
-// Name returns the name that uploads have in their place.
-func (o Objects) Name() string { return "" }
-
-// Write stores what r has, each piece in a transaction of its own.
-func (o Objects) Write(ctx context.Context, key string, r io.Reader) error {
-	piece := make([]byte, pawl.MaxBlobPiece)
-	for number := 0; ; number++ {
-		n, err := io.ReadFull(r, piece)
-		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-			return err
-		}
-		if n > 0 {
-			err := o.DB.Do(ctx, func(ctx context.Context, tx Tx) error {
-				return uploadGone(tx.Exec(ctx, uploadSQL["add piece"], key, number, piece[:n]))
-			})
-			if err != nil {
-				return err
-			}
-		}
-		if n < len(piece) {
-			return nil
-		}
-	}
-}
-
-// WriteMemory returns the size of a piece, and of its copy on the way to the database.
-func (o Objects) WriteMemory() int64 { return 2 * pawl.MaxBlobPiece }
-
-// Read returns the bytes from an offset on. A piece that is missing is the end.
-func (o Objects) Read(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
-	return io.NopCloser(&pieceReader{ctx: ctx, db: o.DB, key: key, at: offset}), nil
-}
-
-// Remove removes the bytes of an object.
-func (o Objects) Remove(ctx context.Context, key string) error {
-	return o.DB.Do(ctx, func(ctx context.Context, tx Tx) error {
-		_, err := tx.Exec(ctx, uploadSQL["remove pieces"], key)
-		return err
-	})
-}
-
-type pieceReader struct {
-	ctx  context.Context
-	db   DB
-	key  string
-	at   int64
-	rest bytes.Reader // of the piece at hand
-}
-
-// Read implements io.Reader.
-func (p *pieceReader) Read(b []byte) (int, error) {
-	if p.rest.Len() == 0 {
-		var body []byte
-		err := p.db.View(p.ctx, func(ctx context.Context, tx Tx) error {
-			_, err := Row(ctx, tx, []any{&body}, uploadSQL["piece"], p.key, p.at/pawl.MaxBlobPiece)
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
-		skip := p.at % pawl.MaxBlobPiece
-		if int64(len(body)) <= skip {
-			return 0, io.EOF
-		}
-		p.rest.Reset(body[skip:])
-	}
-	n, err := p.rest.Read(b)
-	p.at += int64(n)
-	return n, err
 }

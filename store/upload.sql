@@ -1,22 +1,5 @@
 -- Bytes that callers upload: see the migration.
 
--- name: begin
-INSERT INTO pawl.uploads (id, namespace, place, size, state, used_at)
-VALUES ($1, $2, $3, 0, 0, $4)
-
--- name: touch
-UPDATE pawl.uploads
-SET used_at = $2
-WHERE id = $1 AND state = 0
-
--- The row of an upload outlives its pieces, so a piece cannot be added to one that was
--- removed.
--- name: add piece
-INSERT INTO pawl.upload_pieces (upload_id, number, body)
-SELECT u.id, $2, $3
-FROM pawl.uploads u
-WHERE u.id = $1 AND u.state = 0
-
 -- name: stored
 UPDATE pawl.uploads
 SET state = 1, size = $2, used_at = $3
@@ -43,18 +26,6 @@ FROM pawl.uploaded_blobs b
 JOIN pawl.uploads u ON u.id = b.upload_id
 WHERE b.namespace = $1 AND b.address = $2
 
--- name: exists
-SELECT 1
-FROM pawl.uploads u
-WHERE u.id = $1
-
--- name: next place
-SELECT u.place
-FROM pawl.uploads u
-WHERE u.place > $1 AND u.place <> ''
-ORDER BY u.place
-LIMIT 1
-
 -- name: replace
 UPDATE pawl.uploaded_blobs
 SET upload_id = $3
@@ -69,11 +40,6 @@ WHERE namespace = $1 AND address = $2
 SELECT b.used_at
 FROM pawl.uploaded_blobs b
 WHERE b.namespace = $1 AND b.address = $2
-
--- name: piece
-SELECT p.body
-FROM pawl.upload_pieces p
-WHERE p.upload_id = $1 AND p.number = $2
 
 -- name: to remove
 SELECT u.id, u.place
@@ -91,10 +57,6 @@ WHERE id = $1 AND state <> 1 AND used_at <= $2
 UPDATE pawl.uploads
 SET used_at = $2
 WHERE id = $1 AND state <> 1
-
--- name: remove pieces
-DELETE FROM pawl.upload_pieces
-WHERE upload_id = $1
 
 -- name: remove
 DELETE FROM pawl.uploads
@@ -117,11 +79,6 @@ FROM pawl.uploaded_blobs b
 WHERE (b.namespace, b.address) > ($1, $2)
 ORDER BY b.namespace, b.address
 LIMIT $3
-
--- name: refer
-INSERT INTO pawl.blob_refs (namespace, address, task_id, created_at)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT (namespace, address, task_id) DO NOTHING
 
 -- name: forget references
 DELETE FROM pawl.blob_refs

@@ -16,10 +16,11 @@ func TestEveryStatementPrepares(t *testing.T) {
 	ours, _ := filepath.Glob("*.sql")
 	hot, _ := filepath.Glob("hot/*.sql")
 	rooms, _ := filepath.Glob("../../engine/internal/*/*.sql")
-	if len(cold) == 0 || len(rooms) == 0 || len(hot) != 18 {
+	engine, _ := filepath.Glob("../../engine/*.sql")
+	if len(cold) == 0 || len(rooms) == 0 || len(engine) == 0 || len(hot) != 18 {
 		t.Fatalf("found %d files of cold SQL and %d hot verbs", len(cold), len(hot))
 	}
-	for _, file := range slices.Concat(cold, ours, hot, rooms) {
+	for _, file := range slices.Concat(cold, ours, hot, rooms, engine) {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

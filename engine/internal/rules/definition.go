@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -9,53 +8,8 @@ import (
 	"github.com/pawl-work/pawl/schema"
 )
 
-// CheckType checks the definition of a type. The error names all faults by pointers
-// into the definition, in the order of the pointers.
-func CheckType(t *pawl.Type, schemas *schema.Cache) error {
-	var f Fields
-	f.Text("/name", t.Name, 1, pawl.MaxTypeLen-len(pawl.ApplySuffix))
-	f.typeName("/name", t.Name)
-	f.reserved("/name", t.Name)
-	f.Text("/description", t.Description, 0, pawl.MaxReasonLen)
-	f.Number("/priority", t.Priority, pawl.MinPriority, pawl.MaxPriority)
-	f.Number("/max_attempts", t.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
-	f.Number("/lease_seconds", t.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
-	f.Number("/backoff/base_seconds", t.Backoff.BaseSeconds, 0, pawl.MaxLeaseSeconds)
-	f.Number("/backoff/max_seconds", t.Backoff.MaxSeconds, 0, 30*pawl.MaxLeaseSeconds)
-	for member, s := range map[string]int{
-		"task_seconds":          t.Retention.TaskSeconds,
-		"failed_seconds":        t.Retention.FailedSeconds,
-		"dead_lettered_seconds": t.Retention.DeadSeconds,
-	} {
-		if s != 0 {
-			f.Number("/retention/"+member, s, 60, int(pawl.MaxDelay.Seconds()))
-		}
-	}
-	f.Number("/limits/max_items", t.Limits.MaxItems, 0, pawl.MaxItemsPerTask)
-	f.Number("/limits/max_payload_bytes", t.Limits.MaxPayloadBytes, 0, pawl.MaxPayloadBytes)
-	f.Number("/limits/max_result_bytes", t.Limits.MaxResultBytes, 0, pawl.MaxPayloadBytes)
-	f.Number("/limits/max_parts", t.Limits.MaxParts, 0, pawl.MaxParts)
-	f.Number("/limits/max_part_bytes", t.Limits.MaxPartBytes, 0, pawl.MaxPayloadBytes)
-	Choice(&f, "/on_item_failure", t.OnItemFailure, pawl.FailureWait, pawl.FailureCancel, pawl.FailureIgnore)
-	f.plan(&t.Plan)
-	f.parts(t)
-	f.approval(&t.Approval)
-	Choice(&f, "/apply/mode", t.Apply.Mode, pawl.ApplyNone, pawl.ApplyGo, pawl.ApplyItem)
-	f.Number("/apply/max_attempts", t.Apply.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
-	f.Number("/apply/lease_seconds", t.Apply.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
-	f.schema(schemas, "/payload_schema", t.PayloadSchema)
-	f.schema(schemas, "/input_schema", t.InputSchema)
-	f.schema(schemas, "/result_schema", t.ResultSchema)
-	f.schema(schemas, "/approval/when", t.Approval.When)
-	for i, p := range t.Parts {
-		f.schema(schemas, "/parts/"+strconv.Itoa(i)+"/schema", p.Schema)
-	}
-	slices.SortStableFunc(f, func(a, b pawl.Field) int { return strings.Compare(a.Pointer, b.Pointer) })
-	return f.Err("put type")
-}
-
-// schema checks that a value is a JSON Schema.
-func (f *Fields) schema(schemas *schema.Cache, pointer string, raw []byte) {
+// Schema checks that a value is a JSON Schema.
+func (f *Fields) Schema(schemas *schema.Cache, pointer string, raw []byte) {
 	before := len(*f)
 	if f.JSON(pointer, raw, pawl.MaxPayloadBytes); len(*f) > before {
 		return
@@ -66,9 +20,9 @@ func (f *Fields) schema(schemas *schema.Cache, pointer string, raw []byte) {
 	}
 }
 
-// typeName refuses the names of plan and apply items, and names with a comma:
+// TypeName refuses the names of plan and apply items, and names with a comma:
 // filters take lists of types that are separated by commas.
-func (f *Fields) typeName(pointer, name string) {
+func (f *Fields) TypeName(pointer, name string) {
 	for _, end := range []string{pawl.PlanSuffix, pawl.ApplySuffix} {
 		if strings.HasSuffix(name, end) {
 			f.Add(pointer, "ends in %s, which is kept for items that Pawl makes", end)
@@ -79,8 +33,8 @@ func (f *Fields) typeName(pointer, name string) {
 	}
 }
 
-// plan checks the plan of a type.
-func (f *Fields) plan(p *pawl.Plan) {
+// Plan checks the plan of a type.
+func (f *Fields) Plan(p *pawl.Plan) {
 	Choice(f, "/plan/mode", p.Mode, pawl.PlanStatic, pawl.PlanSplit, pawl.PlanGo, pawl.PlanItem)
 	f.Number("/plan/max_attempts", p.MaxAttempts, 0, pawl.MaxAttemptsCeiling)
 	f.Number("/plan/lease_seconds", p.LeaseSeconds, 0, pawl.MaxLeaseSeconds)
@@ -97,10 +51,10 @@ func (f *Fields) plan(p *pawl.Plan) {
 	if p.Pointer != "" && p.Pointer[0] != '/' {
 		f.Add("/plan/pointer", `is no JSON Pointer: it begins with "/"`)
 	}
-	if chunkMember(p) == "" {
+	if ChunkMember(p) == "" {
 		f.Add("/plan/into", "is required where the pointer names the whole payload")
 	}
-	seen := map[string]bool{chunkMember(p): true}
+	seen := map[string]bool{ChunkMember(p): true}
 	if p.Number != "" && seen[p.Number] {
 		f.Add("/plan/number", "is the member that the chunk is put in")
 	}
@@ -118,16 +72,16 @@ func (f *Fields) plan(p *pawl.Plan) {
 	}
 }
 
-// chunkMember returns the member of an input that holds its chunk.
-func chunkMember(p *pawl.Plan) string {
+// ChunkMember returns the member of an input that holds its chunk.
+func ChunkMember(p *pawl.Plan) string {
 	if p.Into != "" || p.Pointer == "" {
 		return p.Into
 	}
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(p.Pointer[strings.LastIndexByte(p.Pointer, '/')+1:])
 }
 
-// parts checks the part rules and the assembly of a type.
-func (f *Fields) parts(t *pawl.Type) {
+// Parts checks the part rules and the assembly of a type.
+func (f *Fields) Parts(t *pawl.Type) {
 	if len(t.Parts) > pawl.MaxParts {
 		f.Add("/parts", "has %d rules; at most %d are allowed", len(t.Parts), pawl.MaxParts)
 		return
@@ -147,8 +101,8 @@ func (f *Fields) parts(t *pawl.Type) {
 	}
 }
 
-// approval checks the approval of a type.
-func (f *Fields) approval(a *pawl.Approval) {
+// Approval checks the approval of a type.
+func (f *Fields) Approval(a *pawl.Approval) {
 	Choice(f, "/approval/mode", a.Mode, pawl.ApprovalNone, pawl.ApprovalAuto, pawl.ApprovalManual)
 	Choice(f, "/approval/on_expiry", a.OnExpiry, pawl.ExpiryWait, pawl.ExpiryEscalate, pawl.ExpiryReject)
 	f.Number("/approval/expires_seconds", a.ExpiresSeconds, 0, int(pawl.MaxDelay.Seconds()))

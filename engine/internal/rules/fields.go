@@ -75,8 +75,8 @@ func (f *Fields) RunAt(pointer string, t *time.Time, now time.Time) {
 	}
 }
 
-// maxDelaySeconds is pawl.MaxDelay in seconds.
-const maxDelaySeconds = int(pawl.MaxDelay / time.Second)
+// MaxDelaySeconds is pawl.MaxDelay in seconds.
+const MaxDelaySeconds = int(pawl.MaxDelay / time.Second)
 
 // Deadline checks that a time lies after now, and at most pawl.MaxDelay after it; nil is
 // valid.
@@ -174,8 +174,8 @@ func Encode(v any) json.RawMessage {
 	return b
 }
 
-// oneOf lists the possible names, for the end of a message.
-func oneOf(names []string) string {
+// OneOf lists the possible names, for the end of a message.
+func OneOf(names []string) string {
 	if len(names) == 0 {
 		return "; it has none"
 	}
@@ -187,39 +187,6 @@ func oneOf(names []string) string {
 		out += " " + n
 	}
 	return out
-}
-
-// CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
-func CheckBatch(op string, n int) error {
-	if n > pawl.MaxItemsPerCall {
-		return &pawl.Error{
-			Code:    pawl.CodeInvalid,
-			Op:      op,
-			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall),
-		}
-	}
-	return nil
-}
-
-// CallBytes counts the bytes that one call stores: a short call may store many by
-// cloning or by a plan.
-type CallBytes struct {
-	Op   string // the verb, for the error
-	used int
-}
-
-// Take counts n bytes. It returns an error with code too_large, and counts nothing,
-// if the call would store more than pawl.MaxCallBytes.
-func (r *CallBytes) Take(n int) error {
-	if r.used+n > pawl.MaxCallBytes {
-		return &pawl.Error{
-			Code:    pawl.CodeTooLarge,
-			Op:      r.Op,
-			Message: fmt.Sprintf("the call would store more than %d bytes; make several calls of it", pawl.MaxCallBytes),
-		}
-	}
-	r.used += n
-	return nil
 }
 
 // Under puts the faults of a part of a call under the pointer of the part.
@@ -234,4 +201,109 @@ func Under(pointer string, err error) error {
 		out.Fields[i].Pointer = pointer + out.Fields[i].Pointer
 	}
 	return &out
+}
+
+// operations lists the operations of RFC 6902, with the member that each needs.
+var operations = map[string]string{"add": "value", "replace": "value", "test": "value", "remove": "", "move": "from", "copy": "from"}
+
+// Patch checks that raw is a list of RFC 6902 operations.
+func (f *Fields) Patch(at string, raw json.RawMessage) {
+	var ops []map[string]json.RawMessage
+	if json.Unmarshal(raw, &ops) != nil {
+		f.Add(at, "must be a list of RFC 6902 operations")
+		return
+	}
+	for i, op := range ops {
+		var verb, path string
+		_, _ = json.Unmarshal(op["op"], &verb), json.Unmarshal(op["path"], &path) // anything but a string counts as absent
+		needs, known := operations[verb]
+		if !known || op["path"] == nil || path != "" && path[0] != '/' || needs != "" && op[needs] == nil {
+			f.Add(fmt.Sprintf("%s/%d", at, i), "is no RFC 6902 operation")
+			return
+		}
+	}
+}
+
+// Reserved refuses a type that Pawl itself makes tasks of.
+func (f *Fields) Reserved(pointer, typ string) {
+	if strings.HasPrefix(typ, pawl.ReservedPrefix) {
+		f.Add(pointer, "begins with %s, which is reserved for types of Pawl's own", pawl.ReservedPrefix)
+	}
+}
+
+// Rules checks the rules of a prune, of which there are at least least.
+func (f *Fields) Rules(at string, rules []pawl.PruneRule, least int) {
+	if n := len(rules); n < least || n > pawl.MaxPruneRules {
+		f.Add(at, "has %d rules; %d to %d are allowed", n, least, pawl.MaxPruneRules)
+		return
+	}
+	for i, r := range rules {
+		f.Name(fmt.Sprintf("%s/%d/prefix", at, i), r.Prefix)
+		f.Number(fmt.Sprintf("%s/%d/keep", at, i), r.Keep, 0, pawl.MaxKeptCheckpoints)
+	}
+}
+
+// KeyName checks the name of an idempotency key.
+func (f *Fields) KeyName(scope, key string) {
+	f.Text("/scope", scope, 0, pawl.MaxScopeLen)
+	f.Text("/key", key, 1, pawl.MaxKeyLen)
+}
+
+// CheckProvenance checks what a call states about its caller; nil is valid.
+func CheckProvenance(verb string, p *pawl.Provenance) error {
+	if p == nil {
+		return nil
+	}
+	var f Fields
+	f.Text("/provenance/agent_id", p.AgentID, 0, pawl.MaxIDLen)
+	f.Text("/provenance/agent_name", p.AgentName, 0, pawl.MaxIDLen)
+	f.Text("/provenance/agent_version", p.AgentVersion, 0, pawl.MaxIDLen)
+	f.Text("/provenance/model", p.Model, 0, pawl.MaxIDLen)
+	f.Text("/provenance/request_fingerprint", p.RequestFingerprint, 0, pawl.MaxFingerprintLen)
+	f.Text("/provenance/idempotency_key", p.IdempotencyKey, 0, pawl.MaxKeyLen)
+	f.Object("/provenance/extra", &p.Extra, pawl.MaxMetadataBytes)
+	return f.Err(verb)
+}
+
+// Limit checks a limit; nil = none.
+func (f *Fields) Limit(pointer string, n *int) {
+	if n != nil && *n == 0 {
+		f.Add(pointer, "is 0; to claim nothing, pause the queue; to remove the limit, set it to null")
+	} else if n != nil {
+		f.Number(pointer, *n, 1, pawl.MaxConcurrency)
+	}
+}
+
+// Rate checks a rate; nil = none.
+func (f *Fields) Rate(pointer string, r *pawl.Rate) {
+	if r == nil {
+		return
+	}
+	f.Number(pointer+"/limit", r.Limit, 1, pawl.MaxRate)
+	f.Number(pointer+"/seconds", r.Seconds, 1, pawl.MaxRateSeconds)
+	f.Number(pointer+"/burst", r.Burst, 0, pawl.MaxRate)
+}
+
+// UnlessValidated names a part that is a draft or was rejected.
+func (f *Fields) UnlessValidated(p *pawl.ItemPart) {
+	switch {
+	case p.Status == pawl.PartValidated:
+	case p.Seq != nil:
+		f.Add("/parts/"+p.Key, "is %s, number %d", p.Status, *p.Seq)
+	default:
+		f.Add("/parts/"+p.Key, "is %s", p.Status)
+	}
+}
+
+// Extras checks the form of evidence and notes.
+func (f *Fields) Extras(evidence json.RawMessage, notes string) {
+	f.JSON("/evidence", evidence, pawl.MaxErrorBytes)
+	f.Text("/notes", notes, 0, pawl.MaxReasonLen)
+}
+
+// Types checks names of types.
+func (f *Fields) Types(types []string) {
+	if len(types) > pawl.MaxSeriesTypes {
+		f.Add("/type", "has %d types; at most %d are allowed", len(types), pawl.MaxSeriesTypes)
+	}
 }

@@ -9,103 +9,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// CheckStart checks the call that starts a message, and returns the message's content as a
-// list of parts; "" = the message is written in chunks.
-func CheckStart(c *pawl.StartCall) (content string, err error) {
-	var f Fields
-	f.Fence(c.Fence)
-	f.role("/role", c.Role)
-	f.Text("/thread", c.Thread, 0, pawl.MaxIDLen)
-	f.Text("/model", c.Model, 0, pawl.MaxIDLen)
-	f.Number("/max_steps", c.MaxSteps, 0, pawl.MaxSteps)
-	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
-	if len(c.Content) > 0 {
-		content = f.content("/content", c.Content)
-	}
-	return content, f.Err("message")
-}
-
-// CheckOpen checks the call that opens a message of a task itself.
-func CheckOpen(c *pawl.OpenCall) error {
-	var f Fields
-	f.Text("/task_id", c.TaskID, 1, pawl.MaxIDLen)
-	f.role("/role", c.Role)
-	f.Text("/thread", c.Thread, 0, pawl.MaxIDLen)
-	f.Text("/model", c.Model, 0, pawl.MaxIDLen)
-	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
-	if c.OnConflict != "" && c.OnConflict != pawl.OnConflictReturn {
-		f.Add("/on_conflict", "is %q%s", c.OnConflict, oneOf([]string{pawl.OnConflictReturn}))
-	}
-	return f.Err("open")
-}
-
-// MessageParts returns the content of a message that CheckTask has checked, as a list of
-// parts.
-func MessageParts(content json.RawMessage) string {
-	var f Fields
-	return f.content("", content)
-}
-
-// CheckAppend checks the call that appends chunks to a message.
-func CheckAppend(c *pawl.AppendCall) error {
-	var f Fields
-	f.writer(c.MessageFence)
-	if c.Offset < 0 {
-		f.Add("/offset", "is %d; it must be 0 or more", c.Offset)
-	}
-	if n := len(c.Chunks); n == 0 || n > pawl.MaxChunksPerCall {
-		f.Add("/chunks", "has %d chunks; 1 to %d are allowed", n, pawl.MaxChunksPerCall)
-		return f.Err("append")
-	}
-	size := 0
-	for i := range c.Chunks {
-		size += len(c.Chunks[i].Text) + len(c.Chunks[i].Input) + len(c.Chunks[i].Output) + len(c.Chunks[i].Data)
-		if f.chunk(fmt.Sprintf("/chunks/%d", i), &c.Chunks[i]); len(f) > 20 {
-			break
-		}
-	}
-	if size > pawl.MaxAppendBytes {
-		f.Add("/chunks", "have %d bytes together; at most %d are allowed", size, pawl.MaxAppendBytes)
-	}
-	return f.Err("append")
-}
-
-// CheckFinish checks the call that ends a message.
-func CheckFinish(c *pawl.FinishCall) error {
-	var f Fields
-	f.writer(c.MessageFence)
-	f.Object("/usage", &c.Usage, pawl.MaxMetadataBytes)
-	return f.Err("finish")
-}
-
-// CheckStop checks the call that stops a message.
-func CheckStop(c *pawl.StopCall) error {
-	var f Fields
-	f.Text("/id", c.MessageID, 1, pawl.MaxIDLen)
-	f.Text("/reason", c.Reason, 0, pawl.MaxReasonLen)
-	return f.Err("stop")
-}
-
-// CheckStep checks the call that ends a step of a message.
-func CheckStep(c *pawl.StepCall) error {
-	var f Fields
-	if c.Writer != "" {
-		f.Add("/writer", "is for messages that a task has itself, and these have no steps: append checkpoints to the task")
-		return f.Err("step")
-	}
-	f.writer(c.MessageFence)
-	f.Name("/name", c.Name)
-	f.Text("/args_hash", c.ArgsHash, 0, pawl.MaxKeyLen)
-	f.JSON("/snapshot", c.Snapshot, pawl.MaxPayloadBytes)
-	if c.Name != "" && len(c.Snapshot) == 0 {
-		f.Add("/snapshot", "is required of a step with a name: what the step returned, or null")
-	}
-	f.Object("/metadata", &c.Metadata, pawl.MaxMetadataBytes)
-	return f.Err("step")
-}
-
-// writer checks the members of the fencing token of a message's writer.
-func (f *Fields) writer(m pawl.MessageFence) {
+// Writer checks the members of the fencing token of a message's writer.
+func (f *Fields) Writer(m pawl.MessageFence) {
 	if m.Writer != "" {
 		f.Text("/id", m.MessageID, 1, pawl.MaxIDLen)
 		if m.WorkerID != "" || m.Attempt != 0 {
@@ -116,10 +21,10 @@ func (f *Fields) writer(m pawl.MessageFence) {
 	f.Fence(pawl.Fence{ItemID: m.MessageID, WorkerID: m.WorkerID, Attempt: m.Attempt})
 }
 
-// chunk checks that a chunk has what its type needs, and nothing else.
-func (f *Fields) chunk(at string, c *pawl.Chunk) {
+// Chunk checks that a chunk has what its type needs, and nothing else.
+func (f *Fields) Chunk(at string, c *pawl.Chunk) {
 	if !slices.Contains(pawl.ChunkTypes, c.Type) {
-		f.Add(at+"/type", "is %q%s", c.Type, oneOf(pawl.ChunkTypes))
+		f.Add(at+"/type", "is %q%s", c.Type, OneOf(pawl.ChunkTypes))
 		return
 	}
 	text := c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning || c.Type == pawl.ChunkError
@@ -164,8 +69,8 @@ func (f *Fields) chunk(at string, c *pawl.Chunk) {
 	f.Halved(at+"/data", c.Data, pawl.MaxPayloadBytes)
 }
 
-// conversation checks the thread, messages and reply that a task is created with.
-func (f *Fields) conversation(t *pawl.NewTask) {
+// Conversation checks the thread, messages and reply that a task is created with.
+func (f *Fields) Conversation(t *pawl.NewTask) {
 	f.Text("/thread", t.Thread, 0, pawl.MaxIDLen)
 	if len(t.Messages) > pawl.MaxMessages {
 		f.Add("/messages", "has %d messages; at most %d are allowed", len(t.Messages), pawl.MaxMessages)
@@ -173,8 +78,8 @@ func (f *Fields) conversation(t *pawl.NewTask) {
 	}
 	for i := range t.Messages {
 		at := fmt.Sprintf("/messages/%d", i)
-		f.role(at+"/role", t.Messages[i].Role)
-		f.content(at+"/content", t.Messages[i].Content)
+		f.Role(at+"/role", t.Messages[i].Role)
+		f.Content(at+"/content", t.Messages[i].Content)
 		f.Object(at+"/metadata", &t.Messages[i].Metadata, pawl.MaxMetadataBytes)
 	}
 	if t.Reply == nil {
@@ -185,15 +90,15 @@ func (f *Fields) conversation(t *pawl.NewTask) {
 	f.Object("/reply/metadata", &t.Reply.Metadata, pawl.MaxMetadataBytes)
 }
 
-// role checks the role of a message.
-func (f *Fields) role(pointer, role string) {
+// Role checks the role of a message.
+func (f *Fields) Role(pointer, role string) {
 	if !slices.Contains(pawl.Roles, role) {
-		f.Add(pointer, "is %q%s", role, oneOf(pawl.Roles))
+		f.Add(pointer, "is %q%s", role, OneOf(pawl.Roles))
 	}
 }
 
-// content checks the content of a whole message, and returns it as a list of parts.
-func (f *Fields) content(pointer string, raw json.RawMessage) string {
+// Content checks the content of a whole message, and returns it as a list of parts.
+func (f *Fields) Content(pointer string, raw json.RawMessage) string {
 	first := bytes.TrimLeft(raw, " \t\r\n")
 	if len(first) == 0 {
 		f.Add(pointer, "is required")

@@ -1,13 +1,13 @@
 package rules
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/pawl-work/pawl"
 )
 
-func (f *Fields) unique(t *pawl.NewTask) {
+// Unique checks the unique key of a task.
+func (f *Fields) Unique(t *pawl.NewTask) {
 	u := t.Unique
 	if u == nil {
 		return
@@ -33,7 +33,8 @@ func (f *Fields) unique(t *pawl.NewTask) {
 	}
 }
 
-func (f *Fields) debounce(t *pawl.NewTask) {
+// Debounce checks how a task is debounced.
+func (f *Fields) Debounce(t *pawl.NewTask) {
 	d := t.Debounce
 	if d == nil {
 		return
@@ -61,35 +62,4 @@ func (f *Fields) debounce(t *pawl.NewTask) {
 			break
 		}
 	}
-}
-
-// UniqueKey returns the key that a new task asks for by its Unique or Debounce; "" = none.
-// Keys of different kinds are never equal.
-func UniqueKey(t *pawl.NewTask) (string, error) {
-	switch {
-	case t.Debounce != nil:
-		return "debounce:" + t.Debounce.Key, nil
-	case t.Unique == nil:
-		return "", nil
-	case t.Unique.By == pawl.UniqueByKey:
-		return CallersKey(t.Unique.Key), nil
-	}
-	hash, err := inputHash(t)
-	return "input:" + hash, err
-}
-
-// CallersKey returns the key of a task that is unique by a key of its caller, as it is stored.
-func CallersKey(key string) string { return "key:" + key }
-
-// inputHash returns the hash of a task's payload and items.
-func inputHash(t *pawl.NewTask) (string, error) {
-	return pawl.HashOf(struct {
-		Payload json.RawMessage `json:"payload"`
-		Items   []pawl.NewItem  `json:"items"`
-	}{json.RawMessage(OrNull(t.Payload)), t.Items})
-}
-
-// Live reports whether a task in the state keeps its key for itself.
-func Live(s pawl.TaskState) bool {
-	return !s.Ended() && s != pawl.TaskFailed && s != pawl.TaskDeadLettered
 }

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+// tasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
+func tasksWithTodo(ctx context.Context, tx store.Tx, after string, limit int) ([]store.TaskRef, error) {
+	return store.TaskRefs(ctx, tx, decideSQL["to do"], store.FromTask(after), limit)
+}
+
+// overdueDecisions lists tasks whose deadline for a decision has passed, behind one, by that deadline.
+func overdueDecisions(ctx context.Context, tx store.Tx, now int64, after store.TaskRef, limit int) ([]store.TaskRef, error) {
+	args := []any{now, after.DecideBy, store.FromTask(after.ID), limit}
+	return store.All(ctx, tx, decideSQL["undecided for too long"], args, func(rows store.Rows, t *store.TaskRef) error {
+		return rows.Scan((*store.TaskID)(&t.ID), &t.Namespace, &t.DecideBy)
+	})
+}
+
+// isEscalated says whether the approval of a task was escalated since its results were submitted.
+func isEscalated(ctx context.Context, tx store.Tx, taskID string) (bool, error) {
+	var one int
+	return store.Row(ctx, tx, []any{&one}, decideSQL["escalated"], store.TaskID(taskID))
+}
+
+// askedFor says whether an actor requested a task, or replaced its payload: under the actor's name or by its API
+// key. An agent without an API key counts as every agent without one.
+func askedFor(ctx context.Context, tx store.Tx, taskID string, who store.Actor) (bool, error) {
+	return tookPart(ctx, tx, "asked for", taskID, who)
+}
+
+// workedOn says whether an actor has claimed an item of a task; see AskedFor.
+func workedOn(ctx context.Context, tx store.Tx, taskID string, who store.Actor) (bool, error) {
+	return tookPart(ctx, tx, "worked on", taskID, who)
+}
+
+// asksFor says whether an actor has claimed an item that asks for a budget by a task; see AskedFor.
+func asksFor(ctx context.Context, tx store.Tx, taskID string, who store.Actor) (bool, error) {
+	return tookPart(ctx, tx, "asks for", taskID, who)
+}
+
+func tookPart(ctx context.Context, tx store.Tx, query, taskID string, who store.Actor) (bool, error) {
+	var one int
+	var unnamed store.Text // NULL is equal to nothing
+	if who.Key == "" && who.Type == pawl.ActorAgent {
+		unnamed = pawl.ActorAgent
+	}
+	return store.Row(ctx, tx, []any{&one}, decideSQL[query], store.TaskID(taskID), store.Text(who.ID), store.Text(who.Key), unnamed)
+}
+
+// reworkedTooOften returns the first of the items that was sent back limit times, or "".
+func reworkedTooOften(ctx context.Context, tx store.Tx, itemIDs []string, limit int) (id string, err error) {
+	_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&id)}, decideSQL["reworked too often"], store.ItemList(itemIDs), limit)
+	return id, err
+}

@@ -1,0 +1,56 @@
+-- An item of a key is there as long as the transaction that begins the key: see DeleteTask.
+-- name: keep tasks
+SELECT t.id
+FROM pawl.tasks t
+WHERE t.id IN (CAST($1 AS @uuid), (SELECT w.task_id FROM pawl.all_items w WHERE w.id = $2)) AND t.namespace = $3
+ORDER BY t.id
+@kept
+
+-- name: open key
+INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, request_hash, status, token, task_id, item_id, created_at, expires_at, locked_until, code)
+SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), 'pending', CAST($5 AS TEXT), CAST($6 AS @uuid), CAST($7 AS @uuid),
+  CAST($8 AS BIGINT), CAST($9 AS BIGINT), CAST($10 AS BIGINT), CAST($11 AS INTEGER)
+WHERE @alone
+ON CONFLICT (namespace, scope, key_hash) DO NOTHING
+
+-- name: reopen key
+UPDATE pawl.idempotency_keys
+SET request_hash = $4, status = 'pending', token = $5, response = NULL, code = $11, content_type = NULL, location = NULL, task_id = $6, item_id = $7, created_at = $8, completed_at = NULL,
+  expires_at = $9, locked_until = $10, hits = 0, misses = 1, replays = 0
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3
+
+-- name: take over key
+UPDATE pawl.idempotency_keys
+SET status = 'pending', token = $4, completed_at = NULL, locked_until = $5, misses = misses + 1,
+  expires_at = CASE WHEN expires_at < $5 THEN $5 ELSE expires_at END
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3
+
+-- name: renew key
+UPDATE pawl.idempotency_keys
+SET locked_until = $5, expires_at = CASE WHEN expires_at < $5 THEN $5 ELSE expires_at END
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending'
+
+-- name: hit key
+UPDATE pawl.idempotency_keys
+SET hits = hits + 1, replays = replays + $4
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3
+
+-- name: settle key
+UPDATE pawl.idempotency_keys
+SET status = $5, response = $6, completed_at = $7, locked_until = NULL
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending' AND code IS NULL
+
+-- name: settle answer
+UPDATE pawl.idempotency_keys
+SET status = 'completed', response = $5, code = $6, content_type = $7, location = $8, completed_at = $9, locked_until = NULL
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending'
+
+-- name: drop key
+DELETE FROM pawl.idempotency_keys
+WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending'
+
+-- name: key stats
+SELECT COALESCE(SUM(CASE WHEN status = 'pending' THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN status = 'completed' THEN 1 ELSE 0 END), 0),
+  COALESCE(SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END), 0), COALESCE(SUM(hits), 0), COALESCE(SUM(misses), 0), COALESCE(SUM(replays), 0)
+FROM pawl.idempotency_keys
+WHERE namespace = $1 AND code IS NULL

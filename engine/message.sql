@@ -1,0 +1,48 @@
+-- name: homes
+SELECT m.id, m.item_id, m.state
+FROM pawl.messages m
+WHERE m.namespace = $1 AND m.id IN @list($2)
+
+-- name: set thread
+UPDATE pawl.tasks
+SET thread = $2
+WHERE id = $1
+
+-- name: open message
+SELECT m.id
+FROM pawl.messages m
+WHERE m.item_id = $1 AND m.state = 'streaming'
+ORDER BY m.id
+LIMIT 1
+
+-- A message that was never open was never replayable.
+-- $5 is how often the item was sent back for rework: what it had said until then is not of its new work.
+-- name: said by item
+SELECT m.id, m.state, m.chunks, m.step_number, COALESCE(m.model, ''), m.max_steps
+FROM pawl.messages m
+WHERE m.task_id = $1 AND m.item_id = $2 AND (m.state = 'streaming' OR m.replayable IS NOT NULL)
+  AND ($5 = 0 OR m.state = 'streaming' OR COALESCE(m.attempt, 0) > (
+    SELECT COALESCE(MAX(e.attempt), 0)
+    FROM pawl.task_events e
+    WHERE e.task_id = $1 AND (e.item_id = $2 OR e.item_id IS NULL) AND e.move IN @events(item reject)))
+  AND ($3 = '' OR (m.created_at, m.id) > (SELECT x.created_at, x.id FROM pawl.messages x WHERE x.id = $3))
+ORDER BY m.created_at, m.id
+LIMIT $4
+
+-- name: hold messages
+SELECT m.id
+FROM pawl.messages m
+WHERE m.task_id = $1 AND m.item_id IN @ids($2)
+ORDER BY m.id
+@lock
+
+-- name: resume messages
+UPDATE pawl.messages
+SET state = 'streaming', content = NULL, ended_at = NULL
+WHERE state = 'error' AND task_id = $1 AND item_id IN @ids($2)
+RETURNING id, item_id, namespace
+
+-- name: tell lease
+UPDATE pawl.leases
+SET stopped = $2
+WHERE item_id = $1

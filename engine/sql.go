@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"embed"
+
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed *.sql
+var sqlFiles embed.FS
+
+// The statements that only the engine sends, by the feature that they are of.
+var (
+	acceptSQL     = store.Texts(sqlFiles, "accept.sql")
+	addItemsSQL   = store.Texts(sqlFiles, "add_items.sql")
+	blobSQL       = store.Texts(sqlFiles, "blob.sql")
+	blockedSQL    = store.Texts(sqlFiles, "blocked.sql")
+	childrenSQL   = store.Texts(sqlFiles, "children.sql")
+	deadlineSQL   = store.Texts(sqlFiles, "deadline.sql")
+	decideSQL     = store.Texts(sqlFiles, "decide.sql")
+	effectSQL     = store.Texts(sqlFiles, "effect.sql")
+	keySQL        = store.Texts(sqlFiles, "keys.sql")
+	limitsSQL     = store.Texts(sqlFiles, "limits.sql")
+	messageSQL    = store.Texts(sqlFiles, "message.sql")
+	namesSQL      = store.Texts(sqlFiles, "names.sql")
+	placeSQL      = store.Texts(sqlFiles, "place.sql")
+	provenanceSQL = store.Texts(sqlFiles, "provenance.sql")
+	queueSQL      = store.Texts(sqlFiles, "queue.sql")
+	readSQL       = store.Texts(sqlFiles, "read.sql")
+	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
+	statsSQL      = store.Texts(sqlFiles, "stats.sql")
+	treeSQL       = store.Texts(sqlFiles, "tree.sql")
+	typeSQL       = store.Texts(sqlFiles, "type.sql")
+	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
+	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
+)

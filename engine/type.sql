@@ -1,0 +1,70 @@
+-- name: put type
+INSERT INTO pawl.types (namespace, name, version, definition, created_at)
+VALUES ($1, $2, $3, $4, $5)
+
+-- name: remove type
+UPDATE pawl.types
+SET removed_at = $3
+WHERE namespace = $1 AND name = $2 AND removed_at IS NULL
+
+-- The last column: there are several versions, of which one may name a lease.
+-- name: registry
+SELECT t.namespace, t.name, MAX(t.version), MAX(CASE WHEN t.removed_at IS NULL THEN 1 ELSE 0 END),
+  CASE WHEN COUNT(*) > 1 THEN MAX(CASE WHEN t.definition LIKE '%"lease_seconds":%' THEN 1 ELSE 0 END) ELSE 0 END
+FROM pawl.types t
+GROUP BY t.namespace, t.name
+
+-- name: need parts
+UPDATE pawl.items
+SET parts_required = $2
+WHERE task_id = $1 AND kind = 'work' AND parts_required IS NULL
+
+-- name: need parts of a task of one
+UPDATE pawl.tasks
+SET parts_required = $2
+WHERE id = $1 AND solo = 1 AND parts_required IS NULL
+
+-- name: begin planning
+UPDATE pawl.task_counters
+SET planning = 1, todo = 1
+WHERE task_id = $1
+
+-- name: ignore failures
+UPDATE pawl.task_counters
+SET ignores_failures = 1
+WHERE task_id = $1 AND ignores_failures = 0
+
+-- name: about to fail
+SELECT l.item_id, l.failures, t.type, t.type_version
+FROM pawl.leases l
+JOIN pawl.tasks t ON t.id = l.task_id
+WHERE l.item_id IN @ids($1) AND l.namespace = $2 AND t.type_version > 0
+
+-- name: failing tasks
+SELECT k.task_id, t.namespace, t.type, t.type_version
+FROM pawl.task_counters k
+JOIN pawl.tasks t ON t.id = k.task_id
+WHERE k.state = 'open' AND k.failed > 0 AND t.type_version > 0 AND k.task_id > $1
+  AND ($2 OR k.task_id = $3)
+ORDER BY k.task_id
+LIMIT $4
+
+-- The newest failure of the items that are failed, not with a dependency, or the newest retry by a caller: 1 = the failure
+-- is newer. An item that failed before a retry is no reason to cancel what that retry has queued.
+-- name: failed since retry
+SELECT CASE WHEN e.move IN @events(item retry) THEN 0 ELSE 1 END
+FROM pawl.task_events e
+WHERE e.task_id = $1 AND e.item_id IS NOT NULL
+  AND (e.move IN @events(item retry) AND @kind_of(e.actor) <> 'system'
+    OR e.move IN @events(item fail, expire) AND EXISTS (
+      SELECT 1 FROM pawl.parked_items r
+      WHERE r.item_id = e.item_id AND r.state = @state(failed) AND COALESCE(r.left_by, '') <> 'dependency'))
+ORDER BY e.id DESC
+LIMIT 1
+
+-- name: still to run
+SELECT i.id
+FROM pawl.item_rows i
+WHERE i.task_id = $1 AND i.state IN @list($2)
+ORDER BY i.id
+LIMIT $3
