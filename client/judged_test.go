@@ -30,8 +30,8 @@ import (
 
 // prismProgram names the program of Prism, the validating proxy. With it, every request and
 // answer of the behaviour suite on SQLite goes through the proxy, which compares them with the API's
-// description; `make test` sets it, where there is Node, and so does `make api-proxy`. Of calls that differ in no more than
-// their ids and times the proxy gets the first, with PAWL_TORTURE=1 all.
+// description; `make test` sets it, where there is Node, and so does `make api-proxy`. The proxy gets the calls in which
+// there is something new besides ids and times, with PAWL_TORTURE=1 all.
 const prismProgram = "PAWL_TEST_PRISM"
 
 // exempt are the calls that the proxy does not see, by the names of their routes:
@@ -79,17 +79,21 @@ func judged(t *testing.T) *http.Client {
 type prism struct {
 	url   string
 	seen  sync.Map // number of a request → *recorded
-	forms sync.Map // of the requests so far
+	facts sync.Map // of the calls so far
 	last  atomic.Int64
 	sent  atomic.Int64
 	all   atomic.Int64
 }
 
-// isNew reports whether the proxy has to judge a call of a form.
-func (p *prism) isNew(form string) bool {
+// isNew reports whether the proxy has to judge a call with these facts.
+func (p *prism) isNew(facts []string) bool {
 	p.all.Add(1)
-	_, known := p.forms.LoadOrStore(form, true)
-	return !known || os.Getenv("PAWL_TORTURE") == "1"
+	isNew := os.Getenv("PAWL_TORTURE") == "1"
+	for _, fact := range facts {
+		_, known := p.facts.LoadOrStore(fact, true)
+		isNew = isNew || !known
+	}
+	return isNew
 }
 
 type recorded struct {
@@ -124,7 +128,7 @@ func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
 	_ = res.Body.Close()
 	res.Body = io.NopCloser(bytes.NewReader(answer))
 	seen := &recorded{res.StatusCode, res.Header, answer}
-	if err == nil && w.prism.isNew(formOf(req, body, seen)) {
+	if err == nil && w.prism.isNew(factsOf(req, body, seen)) {
 		w.show(req, body, seen)
 	}
 	return res, err
