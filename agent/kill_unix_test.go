@@ -92,9 +92,13 @@ func newTestLoop(tell func(toolRun)) agent.Loop {
 	}
 }
 
-func runTestWorker(ctx context.Context, c pawl.Claimer, l agent.Loop) error {
+// runTestWorker generates messages. It calls begins before each.
+func runTestWorker(ctx context.Context, c pawl.Claimer, l agent.Loop, begins func()) error {
 	o := worker.Options{LeaseSeconds: 1, Concurrency: 4, FlushEvery: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
-	return worker.RunWith(ctx, c, o, worker.Handle("chat", func(ctx context.Context, _ any) (agent.Result, error) { return l.Run(ctx, nil) }))
+	return worker.RunWith(ctx, c, o, worker.Handle("chat", func(ctx context.Context, _ any) (agent.Result, error) {
+		begins()
+		return l.Run(ctx, nil)
+	}))
 }
 
 // workerProcess is the main function of a worker process that is killed.
@@ -112,12 +116,15 @@ func workerProcess() int {
 		c = e
 	}
 	var mu sync.Mutex
-	err := runTestWorker(ctx, c, newTestLoop(func(r toolRun) {
-		line, _ := json.Marshal(r)
+	say := func(line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = os.Stdout.Write(append(line, '\n'))
-	}))
+	}
+	err := runTestWorker(ctx, c, newTestLoop(func(r toolRun) {
+		line, _ := json.Marshal(r)
+		say(line)
+	}), func() { say(nil) })
 	fmt.Fprintln(os.Stderr, err)
 	return 1
 }
@@ -138,7 +145,11 @@ func runAndKill(t *testing.T, env ...string) (journal []toolRun) {
 	timer := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
 	defer timer.Stop()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if len(journal) == 0 { // the turns take 200 ms
+		switch begun := lines.Text() == ""; {
+		case len(journal) > 0:
+		case begun: // what is left of a message may have no tools
+			timer.Reset(5 * time.Second)
+		default: // the turns take 200 ms
 			timer.Reset(rand.N(250 * time.Millisecond))
 		}
 		var r toolRun
@@ -223,7 +234,7 @@ func killWorkers(t *testing.T, p *pawltest.Pawl, service string) {
 			mu.Lock()
 			defer mu.Unlock()
 			journal = append(journal, r)
-		}))
+		}), func() {})
 	})
 	reading.Wait()
 	end()

@@ -88,17 +88,21 @@ func TestStatisticsByTotalsAreExact(t *testing.T) {
 
 // While the feed is far behind, the totals are those of its newest position: that is no breach.
 func TestDoctorWaitsForTheTotals(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
-		ok(t, p.Engine.Feed().Log(t.Context()))
-		for range 3 {
-			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a",
-				Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, 7000)}))
-		}
-		if got := need[[]engine.Breach](t)(p.Engine.Check(t.Context())); len(got) > 0 {
-			t.Errorf("%+v", got)
-		}
-	})
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.OpenNew(t, which, engine.Options{})
+			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+			ok(t, p.Engine.Feed().Log(t.Context()))
+			for range 3 {
+				need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a",
+					Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, 7000)}))
+			}
+			if got := need[[]engine.Breach](t)(p.Engine.Check(t.Context())); len(got) > 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 }
 
 // inEveryState makes tasks and items in many states.

@@ -83,6 +83,37 @@ func TestAChangedSchemaIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+// On PostgreSQL, a trigger that was disabled for some writes and enabled again is no change of the schema.
+func TestATriggerIsDisabledForAWhile(t *testing.T) {
+	for _, c := range []struct {
+		enable string
+		again  bool
+	}{{"ALTER TABLE pawl.task_events ENABLE TRIGGER USER", true}, {"ALTER TABLE pawl.task_events DISABLE TRIGGER USER", false}} {
+		var before string
+		t.Run("first", func(t *testing.T) {
+			p := pawltest.Own(t, pawltest.Postgres)
+			before = where(p)
+			p.Create(pawl.NewTask{Type: "a"})
+			p.Tampered()
+			off, write := "ALTER TABLE pawl.task_events DISABLE TRIGGER USER", "UPDATE pawl.task_events SET created_at = 1"
+			for _, query := range []string{off, write, c.enable} {
+				if err := p.Exec(query); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		t.Run("second", func(t *testing.T) {
+			p := pawltest.Open(t, pawltest.Postgres)
+			if (where(p) == before) != c.again {
+				t.Errorf("after %s it is used again: %t", c.enable, !c.again)
+			}
+			if page, err := p.Service.ListEvents(t.Context(), pawl.EventFilter{}); err != nil || len(page.Items) > 0 {
+				t.Errorf("%+v, %v", page.Items, err)
+			}
+		})
+	}
+}
+
 // A database in which a call of the test before is still running is not used again.
 func TestADatabaseInUseIsNotUsedAgain(t *testing.T) {
 	pawltest.WaitLess(t)

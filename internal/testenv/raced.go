@@ -15,11 +15,11 @@ var raced = []struct {
 	under    string   // of the tests' subtests, those that match, as in -run
 	skip     string   // as in -skip
 }{
-	{packages: []string{"./engine/internal/...", "./internal/watch", "./store/sqlite", "./store/postgres"}},
-	// Most goroutines of the other packages are the same on each database, and with an engine and with a client. What
-	// differs on PostgreSQL is how processes hear of each other, and connections.
-	{packages: []string{"./feed", "./relay", "./worker"}, skip: "./^(postgres|client_sqlite)$"},
-	{packages: []string{"./engine", "./server"}, onBoth: []string{
+	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
+	// processes hear of each other, and connections.
+	{packages: []string{"./engine/internal/...", "./internal/watch", "./store/sqlite", "./feed", "./relay", "./worker"},
+		skip: "./^(postgres|client_sqlite)$"},
+	{packages: []string{"./engine", "./server", "./store/postgres"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
 		"TestCommittedWakesClaims", "TestServersMeetNewNamesAtOnce", "TestOneOfManyServersGetsASink", "TestManyWriteOneLog",
 	}, tests: []string{
@@ -39,6 +39,9 @@ var raced = []struct {
 		// What an engine keeps in memory, and its goroutines.
 		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestCreatesAtOnceHaveTheRulesOfTheirType",
 		"TestTheKeyOfALongCallIsRenewed", "TestOneOfManyServersGetsASink", "TestManyWriteOneLog",
+		// Connections to PostgreSQL.
+		"TestContexts", "TestDeadlockRunsAgain", "TestManyMigrateAtOnce", "TestCrossedBatches", "TestLastTwoAtOnce",
+		"TestSlotsAreGrantedInOrder", "TestFenceIsReadAfterTheWait", "TestAPoolerOfTransactionsIsFound", "TestAPoolerIsRecognisedLater",
 		// Streams.
 		"TestASecondServerReads", "TestASlowReaderGetsAllOfIt", "TestASlowReaderLearnsOfACut", "TestManyWorkersMakeEachMessageOnce",
 		"TestStreamGoesOnAtAnotherServer", "TestStreamEndsWhenTheServerStops", "TestSilentStreamEndsWhole",
