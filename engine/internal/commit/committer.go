@@ -16,13 +16,16 @@ import (
 const FlushLimit = 30 * time.Second
 
 const (
-	maxFlushes   = 2    // concurrent flushes of one verb
-	maxGroupRows = 1000 // maximum rows of one statement
+	maxFlushes      = 2    // concurrent flushes of one verb
+	maxLargeFlushes = 4    // the same while a large call waits
+	largeRows       = 50   // rows of a large call: its statement costs more than beginning one
+	maxGroupRows    = 1000 // maximum rows of one statement
 )
 
 // Committer gathers concurrent calls of one hot verb into one statement. Calls that
 // arrive during a flush go into the next one. There is no timer, so a single caller does
-// not wait. No call is answered before its commit.
+// not wait. Large calls gain little by a group: they may have more flushes, so that one is
+// computed while others wait for their commits. No call is answered before its commit.
 //
 // A group has at most one call per item; a second call waits for the next flush. If the
 // database refuses a statement, the group runs again in halves, so that an error reaches
@@ -168,7 +171,7 @@ func (c *Committer[Row, Ans]) inTransaction(ctx context.Context, db store.DB, ro
 	return answers, err
 }
 
-// enqueue adds a request to the queue, and begins a flush if fewer than maxFlushes run.
+// enqueue adds a request to the queue, and begins a flush if it may.
 func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) error {
 	req.ctx, req.done = context.WithoutCancel(ctx), make(chan struct{})
 	c.mu.Lock()
@@ -177,12 +180,20 @@ func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans
 		return errClosed
 	}
 	c.waiting = append(c.waiting, req)
-	if c.options.Ungrouped || c.running < maxFlushes {
+	if c.options.Ungrouped || c.running < flushesFor(len(req.rows)) {
 		c.running++
 		c.flushes.Add(1)
 		go c.run(req.ctx)
 	}
 	return nil
+}
+
+// flushesFor returns how many flushes may run while a call of so many rows waits.
+func flushesFor(rows int) int {
+	if rows >= largeRows {
+		return maxLargeFlushes
+	}
+	return maxFlushes
 }
 
 // withdraw answers the caller of a request whose ctx has ended. It removes the request if
