@@ -15,7 +15,7 @@ func (c *Committer[Row, Ans]) nextBatch() []*request[Row, Ans] {
 	defer c.mu.Unlock()
 	most := 0
 	for _, req := range c.waiting {
-		most = max(most, flushesFor(len(req.rows)))
+		most = max(most, c.flushesFor(req))
 	}
 	if !c.options.Ungrouped && c.running > most || most == 0 {
 		c.running--

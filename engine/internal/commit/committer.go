@@ -16,16 +16,14 @@ import (
 const FlushLimit = 30 * time.Second
 
 const (
-	maxFlushes      = 2    // concurrent flushes of one verb
-	maxLargeFlushes = 4    // the same while a large call waits
-	largeRows       = 50   // rows of a large call: its statement costs more than beginning one
-	maxGroupRows    = 1000 // maximum rows of one statement
+	maxFlushes   = 2    // concurrent flushes of one verb
+	maxGroupRows = 1000 // maximum rows of one statement
+	largeRows    = 50   // rows of a large call: its statement costs more than beginning one
 )
 
 // Committer gathers concurrent calls of one hot verb into one statement. Calls that
 // arrive during a flush go into the next one. There is no timer, so a single caller does
-// not wait. Large calls gain little by a group: they may have more flushes, so that one is
-// computed while others wait for their commits. No call is answered before its commit.
+// not wait. No call is answered before its commit.
 //
 // A group has at most one call per item; a second call waits for the next flush. If the
 // database refuses a statement, the group runs again in halves, so that an error reaches
@@ -56,6 +54,9 @@ type Options[Row, Ans any] struct {
 	Bytes func(*Row) int       // bytes of its values; nil = not counted
 	Ord   func(*Row) *int      // the row's field for its index in the call
 	RowOf func(*Ans) *int      // the answer's field for the index of its row
+	// LargeFlushes is how many flushes may run while a large call waits, which gains little by a group: one
+	// is computed while others wait for their commits. 0 = as many as for other calls.
+	LargeFlushes int
 	// Verb runs rows in a transaction.
 	Verb func(ctx context.Context, tx store.Tx, rows []Row) ([]Ans, error)
 	// Cold says that Verb is not a hot verb: it runs in DB.Do, not in DB.Auto.
@@ -180,7 +181,7 @@ func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans
 		return errClosed
 	}
 	c.waiting = append(c.waiting, req)
-	if c.options.Ungrouped || c.running < flushesFor(len(req.rows)) {
+	if c.options.Ungrouped || c.running < c.flushesFor(req) {
 		c.running++
 		c.flushes.Add(1)
 		go c.run(req.ctx)
@@ -188,10 +189,10 @@ func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans
 	return nil
 }
 
-// flushesFor returns how many flushes may run while a call of so many rows waits.
-func flushesFor(rows int) int {
-	if rows >= largeRows {
-		return maxLargeFlushes
+// flushesFor returns how many flushes may run while a request waits.
+func (c *Committer[Row, Ans]) flushesFor(req *request[Row, Ans]) int {
+	if len(req.rows) >= largeRows {
+		return max(maxFlushes, c.options.LargeFlushes)
 	}
 	return maxFlushes
 }

@@ -11,9 +11,11 @@ import (
 // wait and are one group, also when the flushes of large calls end before the others.
 func TestLargeCallsHaveMoreFlushes(t *testing.T) {
 	began, hold := make(chan int, 16), make(chan struct{})
+	const maxLargeFlushes = 4
 	c := New(Options[testRow, testRow]{
-		Ord:   func(r *testRow) *int { return &r.ord },
-		RowOf: func(r *testRow) *int { return &r.ord },
+		LargeFlushes: maxLargeFlushes,
+		Ord:          func(r *testRow) *int { return &r.ord },
+		RowOf:        func(r *testRow) *int { return &r.ord },
 		Execute: func(_ context.Context, rows []testRow) ([]testRow, error) {
 			began <- len(rows)
 			<-hold
