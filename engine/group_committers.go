@@ -46,7 +46,7 @@ func (e *Engine) openGroupCommitters() {
 		Verb: func(ctx context.Context, tx store.Tx, rows []draft) ([]created, error) {
 			return insertDrafts(ctx, tx, hot, rows)
 		},
-		Ungrouped: stored, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).Bytes,
+		Ungrouped: stored, LargeFlushes: 4, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).Bytes,
 		Ord: func(d *draft) *int { return &d.ord }, RowOf: func(b *created) *int { return &b.ord }})
 	l.claim = newGroupCommitter(e, "claim", commit.Options[claimCall, store.Claimed]{Execute: e.claimGroup,
 		Ungrouped: stored, Fits: sameQueues, Size: func(c *claimCall) int { return c.who.Limit }, Orphaned: e.releaseOrphans,

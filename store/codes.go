@@ -43,10 +43,10 @@ func moveOf(code int) (m pawl.MoveCode, known bool) {
 // moveFrom is moveOf for any code: what this program does not know it reads from the
 // database. Call it while no rows of the transaction are open.
 func moveFrom(ctx context.Context, tx Tx, code int) (pawl.MoveCode, error) {
-	m, known := moveOf(code)
-	if known {
+	if m, known := moveOf(code); known {
 		return m, nil
 	}
+	m, _ := moveOf(code) // a variable of its own: it is on the heap
 	var from, to, taskFrom, taskTo Text
 	_, err := Row(ctx, tx, []any{&m.Class, &m.Event, &from, &to, &taskFrom, &taskTo}, readSQL["move"], code)
 	m.From, m.To, m.TaskFrom, m.TaskTo = string(from), string(to), string(taskFrom), string(taskTo)

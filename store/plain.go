@@ -65,12 +65,12 @@ func LockPlain(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) {
 	return TaskIDs(ctx, tx, manySQL["lock task"], TaskList(taskIDs))
 }
 
-// PlainTask is what ReadPlain read of a task.
+// PlainTask is what was read of a plain task.
 type PlainTask struct {
 	Namespace string
 	Lines     []byte // of its archive, without that of the log
 	Events    []PlainEvent
-	size      int  // of Lines
+	size      int  // of Lines: of its rows, and with the columns of actors
 	ended     bool // its item has
 	marked    bool // its deletion has begun
 }
@@ -82,12 +82,21 @@ type PlainEvent struct {
 	move  int
 }
 
-// ReadPlain is ReadTasks for plain tasks. Those that do not exist, and those whose deletion has begun, are left out. grow
-// is told of the bytes of each row.
-func ReadPlain(ctx context.Context, tx Tx, taskIDs []string, grow func(bytes int) error) (map[string]*PlainTask, error) {
-	r := plainReader{tasks: make(map[string]*PlainTask, len(taskIDs)), grow: grow, rows: make([]byte, 0, len(taskIDs)*plainBytes)}
+// PlainRoom reads plain tasks, each time into the memory of the time before. The zero value is ready.
+type PlainRoom struct {
+	rows, lines []byte
+	pieces      []plainPiece
+}
+
+// Read is ReadTasks for plain tasks. Those that do not exist, and those whose deletion has begun, are left out. grow
+// is told of the bytes of each row. The lines are in the room, until it is used again.
+func (room *PlainRoom) Read(ctx context.Context, tx Tx, taskIDs []string, grow func(bytes int) error) (map[string]*PlainTask, error) {
+	r := plainReader{tasks: make(map[string]*PlainTask, len(taskIDs)), grow: grow, PlainRoom: room}
+	r.rows, r.pieces = r.rows[:0], r.pieces[:0]
+	defer func() { clear(r.pieces) }()
+	list := TaskList(taskIDs)
 	for i := range plainTables {
-		if err := r.read(ByKeys(ctx), tx, &plainTables[i], TaskList(taskIDs)); err != nil { // also before there are statistics
+		if err := r.read(ByKeys(ctx), tx, &plainTables[i], list); err != nil { // also before there are statistics
 			return nil, err
 		}
 	}
@@ -102,10 +111,9 @@ func ReadPlain(ctx context.Context, tx Tx, taskIDs []string, grow func(bytes int
 
 // plainReader reads rows that have numbers of actors, whose names it looks up once for all of them.
 type plainReader struct {
-	tasks  map[string]*PlainTask
-	grow   func(bytes int) error
-	rows   []byte // in pieces
-	pieces []plainPiece
+	tasks map[string]*PlainTask
+	grow  func(bytes int) error
+	*PlainRoom
 }
 
 // plainPiece is a row up to end. The columns of its actor belong at a place in it.
@@ -117,9 +125,6 @@ type plainPiece struct {
 }
 
 const noActor = -1
-
-// plainBytes are what the rows of a small task take.
-const plainBytes = 4 << 10
 
 // plainTable says how the rows of a table are read. The statement selects the columns, then the number of the actor.
 type plainTable struct {
@@ -193,7 +198,7 @@ func (r *plainReader) read(ctx context.Context, tx Tx, of *plainTable, list stri
 		r.rows = append(b, "}\n"...)
 		p.end = len(r.rows)
 		r.pieces = append(r.pieces, p)
-		t.size += p.end - from + len(`,"actor_type":"worker","actor_id":""`)
+		t.size += p.end - from
 		return r.grow(p.end - from)
 	})
 }
@@ -221,10 +226,16 @@ func (r *plainReader) name(ctx context.Context, tx Tx) error {
 			return err
 		}
 	}
-	from := 0
+	all := len(r.rows)
+	for _, p := range r.pieces {
+		n := len(texts[columnsOf{p.of, p.actor}])
+		p.task.size, all = p.task.size+n, all+n
+	}
+	room, from := slices.Grow(r.lines[:0], all), 0
+	r.lines = room
 	for _, p := range r.pieces {
 		if t := p.task; t.Lines == nil {
-			t.Lines = make([]byte, 0, t.size+256)
+			t.Lines, room = room[:0:t.size], room[t.size:t.size:cap(room)]
 		}
 		p.task.Lines = append(append(append(p.task.Lines, r.rows[from:p.at]...), texts[columnsOf{p.of, p.actor}]...), r.rows[p.at:p.end]...)
 		from = p.end

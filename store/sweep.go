@@ -241,13 +241,16 @@ func entries(ctx context.Context, tx Tx, query string, args ...any) ([]Entry, er
 	defer rows.Close()
 	var out []Entry
 	var moves []int
+	var e Entry
+	var move, newest int
 	for rows.Next() {
-		var e Entry
-		var move, newest int
 		if err := rows.Scan(&e.ID, &e.At, (*TaskID)(&e.TaskID), &e.Namespace, &move, &newest); err != nil {
 			return nil, err
 		}
 		e.Newest = newest == 1
+		if len(out) == cap(out) {
+			out, moves = slices.Grow(out, max(16, len(out))), slices.Grow(moves, max(16, len(out)))
+		}
 		out, moves = append(out, e), append(moves, move)
 	}
 	if err := rows.Err(); err != nil {

@@ -32,8 +32,13 @@ func TestPlainTasksAreReadAsOthers(t *testing.T) {
 				return err
 			})
 			h.OK(err)
+			var room store.PlainRoom
 			size := 0
-			got, err := store.ReadPlain(ctx, tx, ids, func(bytes int) error { size += bytes; return nil })
+			for _, some := range [][]string{ids, ids[4:]} { // before the others, with more and with fewer
+				_, err = room.Read(ctx, tx, some, func(int) error { return nil })
+				h.OK(err)
+			}
+			got, err := room.Read(ctx, tx, ids, func(bytes int) error { size += bytes; return nil })
 			h.OK(err)
 			events, err := store.EventsToRemove(ctx, tx, ids)
 			h.OK(err)

@@ -29,6 +29,12 @@ const retiredAtOnce = 500
 // are still to come: see store.Unfinished. Many of them are set aside: see retainAside. A restored task is
 // kept for one more retention, from the restore or from its newest event.
 func (p *pass) retain(ctx context.Context) error {
+	defer func() {
+		if p.zip != nil {
+			p.frames.Put(p.zip)
+			p.zip = nil
+		}
+	}()
 	own, err := p.retentions(ctx)
 	if err != nil {
 		return p.logError(ctx, "retention", err)

@@ -61,7 +61,7 @@ func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.
 // readSegments reads tasks by their namespaces, plain ones apart from others. own are those that need archives of their own.
 func (p *pass) readSegments(ctx context.Context, tasks []string, signed store.SignedRoot) (out []*together, own []string, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		r := segmentReads{events: map[string][]int64{}}
+		r := segmentReads{events: map[string][]int64{}, room: &p.room}
 		if r.now, err = tx.Now(ctx); err != nil {
 			return err
 		}
@@ -99,6 +99,7 @@ type segmentReads struct {
 	out    []*together
 	own    []string
 	events map[string][]int64
+	room   *store.PlainRoom
 }
 
 // grow bounds what is held in memory.
@@ -124,7 +125,7 @@ func (r *segmentReads) readPlain(ctx context.Context, tx store.Tx, tasks []strin
 	if len(tasks) == 0 {
 		return nil
 	}
-	read, err := store.ReadPlain(ctx, tx, tasks, r.grow)
+	read, err := r.room.Read(ctx, tx, tasks, r.grow)
 	if err != nil {
 		return err
 	}
@@ -136,6 +137,10 @@ func (r *segmentReads) readPlain(ctx context.Context, tx store.Tx, tasks []strin
 			continue
 		}
 		t := r.of(task.Namespace, true)
+		if t.tasks == nil { // most often all are of one namespace
+			t.tasks, t.lines = make([]archived, 0, len(tasks)), make([][]byte, 0, len(tasks))
+			t.events = make([]store.PlainEvent, 0, 4*len(tasks))
+		}
 		a := archived{}
 		a.TaskID, a.Namespace, a.CreatedAt = id, task.Namespace, time.UnixMicro(r.now).UTC()
 		t.tasks, t.lines, t.events = append(t.tasks, a), append(t.lines, task.Lines), append(t.events, task.Events...)
@@ -294,12 +299,15 @@ func recordPlain(ctx context.Context, tx store.Tx, t *together, s *store.Segment
 }
 
 // writeSegment makes the segment of tasks, and its file durable.
-func (s *Sweeper) writeSegment(t *together) (*store.Segment, error) {
-	zip, err := s.frameEncoder()
-	if err != nil {
-		return nil, err
+func (p *pass) writeSegment(t *together) (*store.Segment, error) {
+	zip := p.zip
+	if zip == nil { // one for all segments of the pass
+		var err error
+		if zip, err = p.frameEncoder(); err != nil {
+			return nil, err
+		}
+		p.zip = zip
 	}
-	defer s.frames.Put(zip)
 	out := &store.Segment{Namespace: t.namespace, CreatedAt: t.at}
 	var plain []byte
 	for i := 0; i < len(t.tasks); i += store.TasksOfFrame {
@@ -315,7 +323,7 @@ func (s *Sweeper) writeSegment(t *together) (*store.Segment, error) {
 		return nil, err
 	}
 	addFrame(out, zip, append(line, '\n'), nil)
-	return out, s.keepSegment(out, time.UnixMicro(t.at))
+	return out, p.keepSegment(out, time.UnixMicro(t.at))
 }
 
 // addFrame compresses the lines of tasks into the next frame of a segment.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
@@ -111,6 +113,9 @@ type pass struct {
 	hurried bool // another pass follows at once if this one has given up items
 
 	preview *preview // nil: a real pass, not a preview
+
+	room store.PlainRoom // what retention reads
+	zip  *zstd.Encoder   // of its segments; nil = not needed yet
 }
 
 func (s *Sweeper) pass(onReady func([]store.DueItem)) *pass {

@@ -7,13 +7,19 @@ import (
 )
 
 // nextBatch removes the next group's requests from the queue, in order. A request stays
-// for a later group if its item is already in this group. If no request waits, the flush
-// counts as ended and nextBatch returns nil.
+// for a later group if its item is already in this group. If no request waits, or more
+// flushes run than may for those that wait, the flush counts as ended and nextBatch
+// returns nil.
 func (c *Committer[Row, Ans]) nextBatch() []*request[Row, Ans] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == 0 {
+	most := 0
+	for _, req := range c.waiting {
+		most = max(most, c.flushesFor(req))
+	}
+	if !c.options.Ungrouped && c.running > most || most == 0 {
 		c.running--
+		return nil
 	}
 	if len(c.waiting) < 2 {
 		only := c.waiting

@@ -18,6 +18,7 @@ const FlushLimit = 30 * time.Second
 const (
 	maxFlushes   = 2    // concurrent flushes of one verb
 	maxGroupRows = 1000 // maximum rows of one statement
+	largeRows    = 50   // rows of a large call: its statement costs more than beginning one
 )
 
 // Committer gathers concurrent calls of one hot verb into one statement. Calls that
@@ -53,6 +54,9 @@ type Options[Row, Ans any] struct {
 	Bytes func(*Row) int       // bytes of its values; nil = not counted
 	Ord   func(*Row) *int      // the row's field for its index in the call
 	RowOf func(*Ans) *int      // the answer's field for the index of its row
+	// LargeFlushes is how many flushes may run while a large call waits, which gains little by a group: one
+	// is computed while others wait for their commits. 0 = as many as for other calls.
+	LargeFlushes int
 	// Verb runs rows in a transaction.
 	Verb func(ctx context.Context, tx store.Tx, rows []Row) ([]Ans, error)
 	// Cold says that Verb is not a hot verb: it runs in DB.Do, not in DB.Auto.
@@ -168,7 +172,7 @@ func (c *Committer[Row, Ans]) inTransaction(ctx context.Context, db store.DB, ro
 	return answers, err
 }
 
-// enqueue adds a request to the queue, and begins a flush if fewer than maxFlushes run.
+// enqueue adds a request to the queue, and begins a flush if it may.
 func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) error {
 	req.ctx, req.done = context.WithoutCancel(ctx), make(chan struct{})
 	c.mu.Lock()
@@ -177,12 +181,20 @@ func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans
 		return errClosed
 	}
 	c.waiting = append(c.waiting, req)
-	if c.options.Ungrouped || c.running < maxFlushes {
+	if c.options.Ungrouped || c.running < c.flushesFor(req) {
 		c.running++
 		c.flushes.Add(1)
 		go c.run(req.ctx)
 	}
 	return nil
+}
+
+// flushesFor returns how many flushes may run while a request waits.
+func (c *Committer[Row, Ans]) flushesFor(req *request[Row, Ans]) int {
+	if len(req.rows) >= largeRows {
+		return max(maxFlushes, c.options.LargeFlushes)
+	}
+	return maxFlushes
 }
 
 // withdraw answers the caller of a request whose ctx has ended. It removes the request if
