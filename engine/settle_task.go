@@ -61,7 +61,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 	after, expired := "", store.TaskRef{}
 	for {
 		var owed, late []store.TaskRef
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err == nil {
 				late, err = store.OverdueDecisions(ctx, tx, now, expired, 100)
