@@ -31,6 +31,9 @@ type Options struct {
 	Counted func(*store.Tally)
 	// Lags tells that the log may lack removals; nil = Run looks for them often. SQLite does that all the same.
 	Lags <-chan struct{}
+	// Entered is called when the database is found in a newer epoch than before; nil = not called. What was read of it
+	// before may be lost.
+	Entered func()
 	// Log gets a line for each error; nil = slog.Default.
 	Log *slog.Logger
 }
