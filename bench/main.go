@@ -65,6 +65,7 @@ var sections = []section{
 	{"http", 0, (*bench).http},
 	{"mcp", 0, (*bench).mcp},
 	{"gate", 0, (*bench).gated},
+	{"idle", 0, (*bench).idle},
 	{"move", 0, (*bench).moves},
 	{"sight", 60 * time.Second, (*bench).sight},
 	{"backlog", 0, (*bench).backlog},
@@ -105,7 +106,7 @@ func run() int {
 	inJSON := flag.Bool("json", false, "print one JSON object a line: name, value, unit, low, high, target, verdict, peer")
 	only := flag.String("only", "", "run only sections whose names match")
 	profile := flag.String("profile", "", "write a CPU profile here")
-	flag.StringVar(&b.serverProfile, "server-profile", "", "write a CPU profile of the last server of the section http here")
+	flag.StringVar(&b.serverProfile, "server-profile", "", "write a CPU profile of the last server behind HTTP here")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -31,7 +31,11 @@ type runningEngine struct {
 }
 
 func openEngine(ctx context.Context, url string) (*runningEngine, error) {
-	e, err := engine.Open(ctx, url)
+	return openEngineWith(ctx, url, engine.Options{})
+}
+
+func openEngineWith(ctx context.Context, url string, o engine.Options) (*runningEngine, error) {
+	e, err := engine.OpenWith(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-work/pawl/engine"
 	effectgate "github.com/pawl-work/pawl/internal/gate"
 	"github.com/pawl-work/pawl/internal/gctune"
 	"github.com/pawl-work/pawl/mcp"
@@ -76,6 +77,7 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 	url := flags.String("url", "", "the database")
 	profile := flags.String("profile", "", "write a CPU profile here")
 	upstream := flags.String("upstream", "", "a service behind the gate, as pay")
+	key := flags.String("key", "", "the file of the key that signs the log")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func serveAsChild(args []string, in io.Reader, out io.Writer) error {
 	}()
 	gctune.Limit(gctune.ServerGarbage) // as pawl serve does
 	return profiled(*profile, func() error {
-		h, err := openEngine(context.WithoutCancel(ctx), *url)
+		h, err := openEngineWith(context.WithoutCancel(ctx), *url, engine.Options{TransparencyLog: engine.LogOptions{Key: *key}})
 		if err != nil {
 			return err
 		}

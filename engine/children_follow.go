@@ -23,7 +23,7 @@ const (
 	passOnPatience = 2
 	// childrenPages bounds the pages of awaited children that one call of settleAwaited compares.
 	childrenPages = 4
-	// childrenPeek is how often Run looks for ends of children that were not counted.
+	// childrenPeek is how often Run counts ends of children that were not counted.
 	childrenPeek = 2 * time.Second
 	// lockedParent is how long the end of a child waits for a parent that another transaction locks,
 	// and how long a cancel waits for the first child. Then they are left to the next pass, for
@@ -175,7 +175,7 @@ func (e *Engine) countAwaited(ctx context.Context) error {
 	}
 	for range childrenPages {
 		var open []awaited
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			open, err = openAwaited(ctx, tx, after, childPage)
 			return err
 		})
@@ -221,7 +221,7 @@ func (e *Engine) passOnAll(ctx context.Context, most, patience int) error {
 		moved = false
 		for after := (store.PassOnCursor{}); ; {
 			var todo []store.PassedOn
-			err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 				todo, err = store.ToPassOn(ctx, tx, &after, passOnPage)
 				return err
 			})
@@ -254,16 +254,20 @@ func (e *Engine) passOnAll(ctx context.Context, most, patience int) error {
 
 // watchChildren counts, until ctx ends, what other processes should have counted.
 func (e *Engine) watchChildren(ctx context.Context) {
-	tick := time.NewTicker(childrenPeek)
+	tick := time.NewTicker(seldom)
 	defer tick.Stop()
-	for {
-		if err := e.settleAwaited(ctx); err != nil {
-			e.logError(ctx, "counting children that ended failed; retrying", err)
+	for last := (time.Time{}); ; {
+		if clock.Now().Sub(last) >= childrenPeek-peek/2 { // else it is told again
+			last = clock.Now()
+			if err := e.settleAwaited(ctx); err != nil {
+				e.logError(ctx, "counting children that ended failed; retrying", err)
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-e.childrenLeft:
 		}
 	}
 }

@@ -155,6 +155,9 @@ type core struct {
 	observers     atomic.Pointer[[]pawl.Observer]
 	backlogMinute int64                   // the last minute whose backlog is stored; of Run
 	active        atomic.Bool             // a Run is in progress
+	backlogNext   time.Time               // when the next minute ends, by the clock of this process
+	childrenLeft  chan struct{}           // tells that there may be children to count or to cancel
+	logLags       chan struct{}           // tells the feed that the log may lack removals
 	awaitedAfter  atomic.Pointer[awaited] // the last awaited child that settleAwaited compared
 	postponed     postponed
 	lockedRows    lockedRows      // what childrenEnded and passOn leave to the next pass
@@ -194,7 +197,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo}}
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1), logLags: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.k = kernel.New(&kernel.DB{DB: db, Wake: func() { e.hub.Wake(watch.Commits()) }, Statement: o.Statement}, o.Log)
@@ -205,7 +208,8 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.db, e.rooms = e.k.DB, newRooms(e.k)
 	e.wire()
 	e.openHub()
-	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Log: o.Log})
+	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Lags: e.logLags,
+		Log: o.Log})
 	e.openGroupCommitters()
 	watched := stream.Options{DB: e.db, Hub: e.hub, Log: o.Log}
 	if e.db.Dialect().Commits != nil {

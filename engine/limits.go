@@ -245,7 +245,7 @@ func (e *Engine) giveLeasesGates(ctx context.Context, namespace string, q store.
 // reading them and writing.
 func (e *Engine) keyQueues(ctx context.Context) error {
 	var due []store.KeyingDue
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		due, err = store.DueKeying(ctx, tx, keyingSoon.Microseconds(), keyingGrace.Microseconds(), keyingEvery.Microseconds())
 		return err
 	})
@@ -266,7 +266,7 @@ func (e *Engine) keyQueues(ctx context.Context) error {
 	if err != nil || !e.db.Dialect().ParallelWrites {
 		return err
 	}
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		due, err = store.QueuesWithBareLeases(ctx, tx)
 		return err
 	})

@@ -82,7 +82,7 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 	}
 	ctx = forAll(ctx)
 	changed := false
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = e.k.Look(ctx, func(ctx context.Context, tx store.Tx) error {
 		tree, err := store.ReadTree(ctx, tx)
 		changed = err == nil && tree.Size != size
 		return err
@@ -193,7 +193,7 @@ func (e *Engine) signLoop(ctx context.Context) {
 	}
 	size, failed := int64(0), ""
 	var pause time.Duration // after a failed signature
-	var again time.Time
+	var again, looked time.Time
 	out := outbox{send: e.opts.TransparencyLog.Send}
 	timer := time.NewTicker(signEvery)
 	defer timer.Stop()
@@ -206,8 +206,9 @@ func (e *Engine) signLoop(ctx context.Context) {
 		var note string
 		var err error
 		now := clock.Now()
-		tried := !now.Before(again)
+		tried := !now.Before(again) && (e.logGrew(size) || now.Sub(looked) >= seldom)
 		if tried {
+			looked = now
 			note, size, err = e.signLog(ctx, size)
 			pause = signPause(pause, err)
 			again = now.Add(pause)
@@ -224,6 +225,11 @@ func (e *Engine) signLoop(ctx context.Context) {
 			failed = ""
 		}
 	}
+}
+
+// logGrew reports whether the log may not have size leaves any more. Where events get positions, the feed learns that.
+func (e *Engine) logGrew(size int64) bool {
+	return e.db.Dialect().Commits == nil || e.feed.Newest() != size
 }
 
 // outbox has the newest checkpoint that was not sent yet.

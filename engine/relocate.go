@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl/store/relocate"
 )
 
-// relocationsEvery is how often a server looks whether its database was moved.
+// relocationsEvery is how often a server looks what becomes of a move of its database.
 const relocationsEvery = time.Second
 
 // Move says how Relocate moves.

@@ -24,6 +24,7 @@ const (
 	passLimit = 10 * time.Minute // of one statement in a whole pass
 	peekLimit = 10 * time.Second // of the statement that asks what falls due
 	often     = 5 * time.Second  // between two looks at what other processes may have left
+	seldom    = 10 * time.Second // between two looks at what peek finds, too
 )
 
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
@@ -53,7 +54,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var lastSeen, lookedAt time.Time
 	for ctx.Err() == nil {
 		wait := peek
-		if clock.Now().Sub(lookedAt) >= relocationsEvery {
+		if clock.Now().Sub(lookedAt) >= relocationsEvery && (lookedAt.IsZero() || e.k.Base.Moves.Known()) {
 			lookedAt = clock.Now()
 			e.learnMoves(ctx)
 		}
@@ -107,6 +108,19 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 }
 
+// tell tells the loops what other processes have left to them.
+func (e *Engine) tell(d due) {
+	for loop, has := range map[chan struct{}]bool{e.logLags: d.Removals, e.childrenLeft: d.Children} {
+		if !has {
+			continue
+		}
+		select {
+		case loop <- struct{}{}:
+		default: // it was told already
+		}
+	}
+}
+
 // busy is how soon Run looks again at what another server, or another loop, is doing.
 const busy = 50 * time.Millisecond
 
@@ -118,18 +132,22 @@ func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return peek, err
 		}
+		e.tell(d)
+		if d.Moves && !e.k.Base.Moves.Known() {
+			e.learnMoves(ctx)
+		}
 		wait := peek
-		if d.schedule != nil && *d.schedule <= d.now {
+		if d.Schedule != nil && *d.Schedule <= d.now {
 			wait = busy
 			schedules.Tell(e.timetables)
-		} else if d.schedule != nil {
-			wait = min(wait, time.Duration(*d.schedule-d.now)*time.Microsecond)
+		} else if d.Schedule != nil {
+			wait = min(wait, time.Duration(*d.Schedule-d.now)*time.Microsecond)
 		}
-		if d.at == nil {
+		if d.At == nil || e.k.Base.Moves.Refuse(ctx) != nil {
 			return wait, nil
 		}
-		if *d.at > d.now {
-			return min(wait, time.Duration(*d.at-d.now)*time.Microsecond), nil
+		if *d.At > d.now {
+			return min(wait, time.Duration(*d.At-d.now)*time.Microsecond), nil
 		}
 		s, err := e.sweeper.Quick(ctx)
 		if err != nil || s.ExpiredFound+s.Due+s.GivenUp == 0 {
@@ -140,16 +158,23 @@ func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 
 // due is what falls due next, and the present time.
 type due struct {
-	at, schedule *int64 // nil = nothing
-	now          int64
+	store.Due
+	now int64 // 0 = nothing has a time
 }
 
 func (e *Engine) nextDue(ctx context.Context) (d due, err error) {
 	err = e.k.Base.Look(store.WithLimit(ctx, peekLimit), func(ctx context.Context, tx store.Tx) (err error) {
-		if d.now, err = tx.Now(ctx); err != nil {
-			return err
+		var resting []string
+		if schedules.Rests(e.timetables) {
+			if d.now, err = tx.Now(ctx); err != nil {
+				return err
+			}
+			resting = schedules.Resting(e.timetables, d.now)
 		}
-		d.at, d.schedule, err = store.NextDue(ctx, tx, schedules.Resting(e.timetables, d.now)...)
+		d.Due, err = store.NextDue(ctx, tx, resting...)
+		if err == nil && (d.At != nil || d.Schedule != nil) {
+			d.now, err = tx.Now(ctx)
+		}
 		return err
 	})
 	return d, err
@@ -185,7 +210,7 @@ func (e *Engine) Tick(ctx context.Context) (pawl.Ticked, error) {
 	}
 	d, err := e.nextDue(ctx)
 	out := pawl.Ticked{Did: did}
-	for _, at := range []*int64{d.at, d.schedule, schedules.RestUntil(e.timetables, d.now)} {
+	for _, at := range []*int64{d.At, d.Schedule, schedules.RestUntil(e.timetables, d.now)} {
 		if at != nil {
 			out.Again(store.Stamp(*at))
 		}

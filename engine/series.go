@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -47,11 +48,13 @@ func (e *Engine) Series(ctx context.Context, q pawl.SeriesQuery) ([]pawl.QueueSe
 
 // putBacklog stores the backlog at the end of the last minute, once for each minute.
 func (e *Engine) putBacklog(ctx context.Context) error {
+	if clock.Now().Before(e.backlogNext) {
+		return nil
+	}
 	var queues []store.QueueBacklog
-	var minute int64
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
+	var minute, now int64
+	err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if now, err = tx.Now(ctx); err != nil {
 			return err
 		}
 		if minute = now/time.Minute.Microseconds() - 1; minute <= e.backlogMinute {
@@ -65,6 +68,7 @@ func (e *Engine) putBacklog(ctx context.Context) error {
 	}
 	if err == nil {
 		e.backlogMinute = minute
+		e.backlogNext = clock.Now().Add(time.Duration((minute+2)*time.Minute.Microseconds()-now) * time.Microsecond)
 	}
 	return err
 }

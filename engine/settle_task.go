@@ -86,7 +86,7 @@ func (e *Engine) advanceEach(ctx context.Context, waits func(taskID string, now 
 	for {
 		var owed, late []store.TaskRef
 		var now int64
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if now, err = tx.Now(ctx); err == nil {
 				late, err = overdueDecisions(ctx, tx, now, expired, 100)
 			}

@@ -24,7 +24,7 @@ func (e *Engine) wakeRest(ctx context.Context) error {
 	var s store.Signal
 	for {
 		after, found := s, false
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			s, found, err = after.NextToWake(ctx, tx)
 			return err
 		})

@@ -29,6 +29,8 @@ type Options struct {
 	// Counted is called with what this process added to the counters of the queues, after the
 	// commit; nil = not called. A process that dies before the call has not called it.
 	Counted func(*store.Tally)
+	// Lags tells that the log may lack removals; nil = Run looks for them often. SQLite does that all the same.
+	Lags <-chan struct{}
 	// Entered is called when the database is found in a newer epoch than before; nil = not called. What was read of it
 	// before may be lost.
 	Entered func()

@@ -13,6 +13,7 @@ import (
 const (
 	logEvery      = 500 * time.Millisecond
 	removalsEvery = time.Second
+	untoldEvery   = 10 * time.Second // if Options.Lags tells of them
 )
 
 // Log adds everything that was committed before the call to the transparency log. It
@@ -121,12 +122,15 @@ func (f *Feed) countOld(ctx context.Context, most int) (more bool, err error) {
 // logLoop keeps the log up to date until ctx ends. Where events get positions, polling adds
 // them.
 func (f *Feed) logLoop(ctx context.Context) {
-	failed, every := false, logEvery
-	if f.commits != nil {
+	failed, every, told := false, logEvery, (<-chan struct{})(nil)
+	switch {
+	case f.commits != nil && f.opts.Lags != nil:
+		every, told = untoldEvery, f.opts.Lags
+	case f.commits != nil:
 		every = removalsEvery
 	}
 	var countAt time.Time
-	for pause(ctx, every, nil) {
+	for pause(ctx, every, told) {
 		var err error
 		for more := true; more && err == nil; {
 			more, err = f.logMore(ctx)

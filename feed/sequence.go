@@ -75,12 +75,10 @@ func (f *Feed) newest(ctx context.Context) (s store.FeedState, err error) {
 
 // needsAssigning reports, without a lock, whether there may be positions to assign.
 func (f *Feed) needsAssigning(ctx context.Context) (s store.FeedState, needed bool, err error) {
-	err = f.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		if s, err = store.ReadFeed(ctx, tx); err != nil {
-			return err
-		}
-		at, err := f.commits.Server(ctx, tx)
-		if err != nil {
+	err = f.db.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) error {
+		var at store.Server
+		var drawn int64
+		if s, at, drawn, err = f.commits.State(ctx, tx); err != nil {
 			return err
 		}
 		if needed, _, err = f.wentBack(ctx, tx, s, at); err != nil || needed || at.Standby {
@@ -95,10 +93,8 @@ func (f *Feed) needsAssigning(ctx context.Context) (s store.FeedState, needed bo
 		if needed = s.Top > 0 && s.Server.System == "" && at.System != ""; needed { // an older version of the program assigned the positions
 			return nil
 		}
-		drawn, err := f.commits.Drawn(ctx, tx)
-		if err != nil || drawn > s.Top {
-			needed = err == nil
-			return err
+		if needed = drawn > s.Top; needed {
+			return nil
 		}
 		found, err := f.commits.Among(ctx, tx, s.Gaps)
 		needed = len(found) > 0 || len(s.Gaps) > 0 && clock.Now().Sub(f.runningAt) >= runningInterval

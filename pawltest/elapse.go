@@ -45,12 +45,12 @@ func (p *Pawl) moveTo(at time.Time) {
 
 // nextDue returns when something falls due next.
 func (p *Pawl) nextDue() (next time.Time, due bool) {
-	var all [2]*int64
+	var d store.Due
 	p.must(p.Engine.DB().View(context.Background(), func(ctx context.Context, tx store.Tx) (err error) {
-		all[0], all[1], err = store.NextDue(ctx, tx)
+		d, err = store.NextDue(ctx, tx)
 		return err
 	}))
-	for _, us := range all {
+	for _, us := range []*int64{d.At, d.Schedule} {
 		if us == nil {
 			continue
 		}

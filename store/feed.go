@@ -18,6 +18,8 @@ type Commits struct {
 	// or not. It also bounds how long a process that has stopped running may keep this
 	// transaction open.
 	Drawn func(ctx context.Context, tx Tx) (int64, error)
+	// State reads the state of the feed, what Server returns, and what Drawn returned a moment later, at once.
+	State func(ctx context.Context, tx Tx) (FeedState, Server, int64, error)
 	// Among lists, in order, the existing events with numbers in any of the spans.
 	Among func(ctx context.Context, tx Tx, spans []Span) ([]int64, error)
 	// Horizon returns two numbers of transactions: all below oldest have ended, and none from next
@@ -162,12 +164,17 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 	var s FeedState
 	var text string
 	found, err := Row(ctx, tx, []any{&s.Position, &text, &s.MovedAt}, feedSQL[query])
-	if err != nil || !found {
-		return s, found, err
+	if err == nil && found {
+		err = s.Read(text)
 	}
+	return s, found, err
+}
+
+// Read fills in what the column detail says.
+func (s *FeedState) Read(text string) error {
 	var d feedDetail
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		return s, true, err
+		return err
 	}
 	s.Top, s.Loose, s.Pages, s.IDs, s.Runs = d.Top, d.Loose, d.Pages, d.IDs, d.Runs
 	s.Epoch, s.Starts, s.Counting = d.Epoch, d.Starts, d.Counting
@@ -179,13 +186,13 @@ func readFeed(ctx context.Context, tx Tx, query string) (FeedState, bool, error)
 	}
 	packed, err := base64.RawStdEncoding.DecodeString(d.Gaps)
 	if err != nil {
-		return s, true, err
+		return err
 	}
 	ends := Unpack(packed)
 	for i := 0; i+1 < len(ends); i += 2 {
 		s.Gaps = append(s.Gaps, Span{ends[i], ends[i+1]})
 	}
-	return s, true, nil
+	return nil
 }
 
 // moveFeed writes which positions have been assigned.

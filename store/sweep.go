@@ -12,13 +12,24 @@ import (
 
 var sweepSQL = Texts(sqlFiles, "sweep.sql")
 
-// NextDue returns the earliest time at which something is due: a lease that ends, itself or with its API key, or a
-// scheduled or waiting item. A time that is not after now means at once. nil means that
-// nothing has a time. schedule is the time of the first schedule,
-// without the resting ones.
-func NextDue(ctx context.Context, tx Tx, resting ...string) (at, schedule *int64, err error) {
-	_, err = Row(ctx, tx, []any{&at, &schedule}, sweepSQL["next due"], List(resting))
-	return at, schedule, err
+// Due is what falls due next, and what other processes may have left to this one.
+type Due struct {
+	// At is the earliest time at which something is due: a lease that ends, itself or with its API key, or a scheduled or
+	// waiting item. A time that is not after now means at once. nil = nothing has a time.
+	At       *int64
+	Schedule *int64 // the time of the first schedule, without the resting ones
+
+	Moves    bool // of the database or of namespaces, over or not
+	Removals bool // that the log lacks
+	Children bool // to count, or to cancel
+}
+
+// NextDue reads what falls due next.
+func NextDue(ctx context.Context, tx Tx, resting ...string) (d Due, err error) {
+	var moves, removals, children int
+	_, err = Row(ctx, tx, []any{&d.At, &d.Schedule, &moves, &removals, &children}, sweepSQL["next due"], List(resting))
+	d.Moves, d.Removals, d.Children = moves > 0, removals > 0, children > 0
+	return d, err
 }
 
 // ExpiredLeases returns up to limit items whose lease has expired.

@@ -43,15 +43,15 @@ func (p *pass) report(ctx context.Context) error {
 	p.unsaved.add(p.stats)
 	row := p.unsaved.take()
 	err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-		at, _, err := store.NextDue(ctx, tx)
+		next, err := store.NextDue(ctx, tx)
 		if err != nil {
 			return err
 		}
 		if p.stats.StartedAt.IsZero() {
 			p.stats.StartedAt = time.UnixMicro(now).UTC()
 		}
-		if at != nil {
-			p.stats.NextExpiryAt = time.UnixMicro(max(*at, now)).UTC()
+		if next.At != nil {
+			p.stats.NextExpiryAt = time.UnixMicro(max(*next.At, now)).UTC()
 		}
 		row.StartedAt, row.NextExpiryAt = p.stats.StartedAt, p.stats.NextExpiryAt
 		return store.RecordSweep(ctx, tx, p.Server, row)

@@ -208,9 +208,9 @@ func (p *pass) tell() {
 // clock; a time in the past means now. ok is false if nothing is scheduled.
 func (s *Sweeper) Next(ctx context.Context) (at int64, ok bool, err error) {
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		next, _, err := store.NextDue(ctx, tx)
-		if ok = next != nil; ok {
-			at = *next
+		next, err := store.NextDue(ctx, tx)
+		if ok = next.At != nil; ok {
+			at = *next.At
 		}
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
@@ -73,6 +74,9 @@ func (c *call) record(ctx context.Context, res *http.Response, body []byte) (jso
 // give returns an answer of the upstream. An answer that the caller got is counted.
 func (c *call) give(status int, headers http.Header, body []byte) {
 	copyHeaders(c.w.Header(), headers)
+	if len(body) > 0 { // else the flush would make it chunks, and the last one another write
+		c.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	c.w.WriteHeader(status)
 	_, err := c.w.Write(body)
 	if err == nil {

@@ -63,9 +63,8 @@ type Gate struct {
 	Options
 	upstreams map[string]*upstream
 	reads     *http.Client
-	// sends makes a connection for each request. On one that was kept, net/http sends a request with an idempotency key
-	// again when no answer comes, and nothing says whether the first one arrived.
-	sends *http.Client
+	// sends keeps its connections for a short time, alone makes one for each effect; see transmit.
+	sends, alone *http.Client
 
 	mu   sync.Mutex
 	seen map[attempt]*Requests // what each attempt has sent through this process
@@ -108,10 +107,7 @@ func New(o Options) (*Gate, error) {
 	if g.MaxBody <= 0 {
 		g.MaxBody = pawl.MaxBodyBytes
 	}
-	fresh := http.DefaultTransport.(*http.Transport).Clone()
-	fresh.DisableKeepAlives = true
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // follows no redirect
-	g.reads, g.sends = &http.Client{CheckRedirect: stay}, &http.Client{CheckRedirect: stay, Transport: fresh}
+	g.reads, g.sends, g.alone = client(keep), client(keepShortly), client(keepNot)
 	return g, nil
 }
 

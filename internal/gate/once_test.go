@@ -2,7 +2,10 @@ package gate_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -26,6 +29,37 @@ func TestARequestIsNotSentAgainOnAKeptConnection(t *testing.T) {
 			d.effect(a, pawl.EffectUnknown)
 			d.paid(2)
 		}
+	})
+}
+
+// Effects go through connections that were kept, also to a service that has closed the one before.
+func TestEffectsKeepTheirConnection(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		var opened atomic.Int64
+		pay := &payments{}
+		stub := httptest.NewUnstartedServer(pay)
+		stub.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				opened.Add(1)
+			}
+		}
+		stub.Start()
+		t.Cleanup(stub.Close)
+		d := open(t, p, func(u *gate.Upstream) { u.URL = stub.URL })
+		l := d.lease("w")
+		const many = 20
+		for n := 1; n <= many; n++ {
+			a := d.want(d.do("POST", "/charge", l.Token, fmt.Sprintf(`{"amount":%d}`, n)), 200, fmt.Sprintf(`{"charge":%d}`, n))
+			if a.ContentLength != int64(len(a.text)) {
+				t.Errorf("an answer of %d bytes has the length %d", len(a.text), a.ContentLength)
+			}
+		}
+		if n := opened.Load(); n == 0 || n == many { // a pause of this machine may end some
+			t.Errorf("%d effects took %d connections", many, n)
+		}
+		stub.Config.SetKeepAlivesEnabled(false)
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":21}`), 200, `{"charge":21}`)
+		d.want(d.do("POST", "/charge", l.Token, `{"amount":22}`), 200, `{"charge":22}`)
 	})
 }
 

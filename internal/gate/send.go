@@ -32,7 +32,7 @@ func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 		c.keep(sending, out.ID)
 	}()
 	defer func() { stop(); <-kept }()
-	res, err := c.g.sends.Do(c.request(ctx, out.Key))
+	res, err := c.transmit(ctx, out.Key)
 	if err != nil {
 		c.notAnswered(ctx, out.ID, err)
 		return

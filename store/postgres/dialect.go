@@ -18,7 +18,7 @@ func (d *db) capabilities(t target) store.Dialect {
 		Name: "postgres", Hot: hot.Verbs{}, Timed: hot.Verbs{}, Rewrite: rewriteFor(schema), Migrator: d.migrator(schema),
 		ParallelWrites: true, RoundTrips: true, Notices: true, Listens: d.listens, Commits: d.commits(),
 		Changed:  func(context.Context) (int64, error) { return 0, nil },
-		Look:     d.Auto,
+		Look:     d.look,
 		Notify:   d.notifier(schema),
 		Listen:   d.listener(t.listen, schema),
 		Warnings: func(ctx context.Context) ([]store.Warning, error) { return d.warnings(ctx, schema) },

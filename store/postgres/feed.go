@@ -15,7 +15,8 @@ var feedSQL = store.Texts(feedFile, "feed.sql")
 
 // commits says in which order transactions of this database become visible.
 func (d *db) commits() *store.Commits {
-	return &store.Commits{Drawn: lastDrawn, Among: eventsIn, Horizon: horizon, Running: running, Server: server, Reset: func() { d.reset() }}
+	return &store.Commits{Drawn: lastDrawn, State: state, Among: eventsIn, Horizon: horizon, Running: running, Server: server,
+		Reset: func() { d.reset() }}
 }
 
 func server(ctx context.Context, tx store.Tx) (s store.Server, err error) {
@@ -27,6 +28,15 @@ func lastDrawn(ctx context.Context, tx store.Tx) (id int64, err error) {
 	var timeout string
 	_, err = store.Row(ctx, tx, []any{&id, &timeout}, feedSQL["drawn"])
 	return id, err
+}
+
+func state(ctx context.Context, tx store.Tx) (s store.FeedState, at store.Server, drawn int64, err error) {
+	var text string
+	_, err = store.Row(ctx, tx, []any{&s.Position, &text, &s.MovedAt, &at.System, &at.Timeline, &at.Standby, &drawn}, feedSQL["state"])
+	if err == nil && text != "" {
+		err = s.Read(text)
+	}
+	return s, at, drawn, err
 }
 
 func eventsIn(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, error) {

@@ -40,6 +40,14 @@ SELECT (SELECT c.system_identifier::text FROM pg_control_system() c),
   CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
   pg_is_in_recovery()
 
+-- The state of the feed, the server, and the highest number drawn, in one statement.
+-- name: state
+SELECT COALESCE(f.position, 0), COALESCE(f.detail, ''), COALESCE(f.updated_at, 0), (SELECT c.system_identifier::text FROM pg_control_system() c),
+  CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
+  pg_is_in_recovery(), CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END
+FROM pawl.task_events_id_seq s
+LEFT JOIN pawl.relay_cursors f ON f.sink = 'feed'
+
 -- A login without pg_monitor reads NULL for the state of other logins' connections.
 -- name: set-up
 SELECT clock_timestamp(), current_setting('synchronous_commit'),

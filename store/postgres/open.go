@@ -54,19 +54,19 @@ var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // db implements store.DB. Auto and Whole are hot: the planner has no choice in their statements.
 // Do and View are cold. What differs is set by their transactions. See store.Purpose for the others.
 type db struct {
-	mode                   mode
-	conns                  *pgxpool.Pool
-	slots                  *slots
-	hot, cold              *pool
-	heartbeats, background *pool
-	session                string // the settings of a session
-	probing                atomic.Bool
-	dictionary             dictionary
-	plain                  *sql.DB // for migrations, which have no time limits
-	listens                bool
-	wires                  trackedConns
-	dialect                store.Dialect
-	log                    *slog.Logger
+	mode                        mode
+	conns                       *pgxpool.Pool
+	slots                       *slots
+	hot, cold                   *pool
+	heartbeats, background, due *pool
+	session                     string // the settings of a session
+	probing                     atomic.Bool
+	dictionary                  dictionary
+	plain                       *sql.DB // for migrations, which have no time limits
+	listens                     bool
+	wires                       trackedConns
+	dialect                     store.Dialect
+	log                         *slog.Logger
 
 	guarded   atomic.Bool // see store.Dialect
 	resetting sync.Mutex
@@ -134,8 +134,9 @@ func (d *db) connect(t target) (err error) {
 	}
 	hot := poolKind{"hot", useHot, usePatientHot, given("statement_timeout", hotLimit), given("lock_timeout", hotLock), false}
 	cold := poolKind{"cold", useCold, usePatientCold, given("statement_timeout", coldLimit), given("lock_timeout", coldLock), true}
-	beats, background := hot, cold
+	beats, background, due := hot, cold, hot
 	beats.name, beats.use, beats.patient = "heartbeats", useHeartbeats, usePatientHeartbeats
+	due.name, due.use, due.patient = "due", useDue, usePatientDue
 	background.name, background.use, background.patient, background.lock = "background", useBackground, usePatientBackground, hot.lock
 	if d.mode == transactions { // a pooler accepts few parameters; each transaction sets these
 		for _, name := range []string{"statement_timeout", "lock_timeout"} {
@@ -149,7 +150,7 @@ func (d *db) connect(t target) (err error) {
 		pooled-- // LISTEN has a connection beside the pool
 	}
 	d.slots, d.session = newSlots(pooled, d.listens && t.listen == nil), ofSession(hot)
-	d.hot, d.cold, d.heartbeats, d.background = d.kind(hot), d.kind(cold), d.kind(beats), d.kind(background)
+	d.hot, d.cold, d.heartbeats, d.background, d.due = d.kind(hot), d.kind(cold), d.kind(beats), d.kind(background), d.kind(due)
 	d.dictionary.db = d
 	if d.conns = t.own; t.own == nil {
 		d.conns, err = d.newPool(t.config, int32(pooled))

@@ -271,7 +271,7 @@ func (d *db) reset() bool {
 	return true
 }
 
-func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background} }
+func (d *db) pools() []*pool { return []*pool{d.hot, d.cold, d.heartbeats, d.background, d.due} }
 
 // poolStates has the connections of each kind, and before them those of the process. An idle
 // connection is of no kind.
@@ -292,10 +292,13 @@ func (d *db) poolStates() []pawl.Pool {
 
 // hotPool returns the pool in which a context's hot verbs run.
 func (d *db) hotPool(ctx context.Context) *pool {
-	if store.PurposeOf(ctx) == store.Calls {
-		return d.hot
+	switch store.PurposeOf(ctx) {
+	case store.Heartbeats:
+		return d.heartbeats
+	case store.Background:
+		return d.due
 	}
-	return d.heartbeats
+	return d.hot
 }
 
 // coldPool returns the pool in which a context's other transactions run.

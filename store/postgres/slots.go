@@ -5,12 +5,14 @@ import (
 	"sync"
 )
 
-// use is what a connection is used for. A patient one may wait long for a lock. Heartbeats come first.
+// use is what a connection is used for. A patient one may wait long for a lock. Heartbeats come first, and then what is due.
 type use int
 
 const (
 	useHeartbeats use = iota
 	usePatientHeartbeats
+	useDue // what is done at its time, beside retention, which may be at work for long
+	usePatientDue
 	useHot
 	usePatientHot
 	useCold
@@ -28,8 +30,8 @@ type share struct {
 }
 
 // slots bounds the connections of a process. The uses share them: what a use may always have is what
-// the others may not take. A heartbeat that waits is next; the others follow in the order in which
-// they came.
+// the others may not take. A heartbeat that waits is next, then what is due; the others follow in the order in
+// which they came.
 type slots struct {
 	shares []share
 
@@ -62,26 +64,30 @@ func newSlots(n int, listens bool) *slots {
 	if listens {
 		free--
 	}
-	calls, heartbeats, background := free-1, min(2, free/2), min(3, free/3)
+	calls, heartbeats, background, due := free-1, min(2, free/2), min(3, free/3), min(2, free/3)
 	if free > 3 {
 		calls = free - 2
 	}
 	cold := (calls + 1) / 2
 	s := &slots{shares: []share{
 		shared(n, useHeartbeats, usePatientHeartbeats, useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground,
+			useDue, usePatientDue,
 			useSession),
 		shared(calls, useHot, usePatientHot, useCold, usePatientCold),
 		shared(cold, useCold, usePatientCold),
 		shared(background, useBackground, usePatientBackground),
 		shared(heartbeats, useHeartbeats, usePatientHeartbeats),
+		shared(due, useDue, usePatientDue),
 	}}
 	for u, most := range map[use]int{ // who is patient leaves a third, at least one, to the others
 		usePatientHot: calls, usePatientCold: cold, usePatientBackground: background, usePatientHeartbeats: heartbeats,
+		usePatientDue: due,
 	} {
 		s.shares = append(s.shares, shared(most-max(1, most/3), u))
 	}
 	if free >= 3 { // one is for heartbeats
-		s.shares = append(s.shares, shared(n-1, useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground, useSession))
+		s.shares = append(s.shares, shared(n-1, useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground,
+			useDue, usePatientDue, useSession))
 	}
 	return s
 }
@@ -177,7 +183,7 @@ func (s *slots) give(u use) {
 			if len(s.waiting[v]) == 0 || !s.fits(v) {
 				continue
 			}
-			if next == uses || next > usePatientHeartbeats && s.waiting[v][0].came < s.waiting[next][0].came {
+			if next == uses || next > usePatientDue && s.waiting[v][0].came < s.waiting[next][0].came {
 				next = v
 			}
 		}

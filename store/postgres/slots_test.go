@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/pawl-work/pawl/store"
 )
 
 // With any number of connections, none of the uses is shut out by the others, and all of them together
@@ -15,12 +17,13 @@ func TestTheUsesShareTheSlots(t *testing.T) {
 		if listens {
 			hold(t, s, useSession)
 		}
-		for _, u := range []use{usePatientCold, useCold, usePatientHot, useHot, usePatientBackground, useBackground} { // calls that hang
+		hanging := []use{usePatientCold, useCold, usePatientHot, useHot, usePatientBackground, useBackground, usePatientDue, useDue}
+		for _, u := range hanging {
 			for range n {
 				hold(t, s, u)
 			}
 		}
-		held := s.inUse(useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground, useSession)
+		held := s.inUse(useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground, useDue, usePatientDue, useSession)
 		if held > n {
 			t.Errorf("%d connections: %d in use", n, held)
 		}
@@ -35,6 +38,26 @@ func TestTheUsesShareTheSlots(t *testing.T) {
 			if s.most(u) < 1 {
 				t.Errorf("%d connections: use %d has none", n, u)
 			}
+		}
+	}
+}
+
+// What is looked for and done at its time has connections of its own, however long it takes.
+func TestWhatIsDueTakesNoConnectionOfHeartbeats(t *testing.T) {
+	d := &db{hot: new(pool), heartbeats: new(pool), due: new(pool)}
+	for purpose, want := range map[store.Purpose]*pool{store.Calls: d.hot, store.Heartbeats: d.heartbeats, store.Background: d.due} {
+		if d.hotPool(store.For(t.Context(), purpose)) != want {
+			t.Errorf("purpose %v has the connections of another", purpose)
+		}
+	}
+	for n := 3; n <= 20; n++ {
+		s := newSlots(n, n >= listensFrom)
+		for range n {
+			hold(t, s, usePatientDue)
+			hold(t, s, useDue)
+		}
+		if !hold(t, s, useHeartbeats) {
+			t.Errorf("%d connections: none is left for a heartbeat: %v", n, s.held)
 		}
 	}
 }
@@ -55,7 +78,7 @@ func TestSlotsAreGrantedInOrder(t *testing.T) {
 	hold(t, s, useHot)
 	hold(t, s, useBackground)
 	got := make(chan use, 4)
-	for i, u := range []use{useBackground, useHot, useHeartbeats} {
+	for i, u := range []use{useBackground, useHot, useDue, useHeartbeats} {
 		go func() {
 			if _, err := s.take(t.Context(), u); err == nil {
 				got <- u
@@ -66,7 +89,7 @@ func TestSlotsAreGrantedInOrder(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { _, err := s.take(gone, useHot); ended <- err }()
-	waitFor(t, func() bool { return s.queued() == 4 })
+	waitFor(t, func() bool { return s.queued() == 5 })
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("a caller that gave up has a slot")
@@ -76,16 +99,20 @@ func TestSlotsAreGrantedInOrder(t *testing.T) {
 		t.Errorf("the first is %d", u)
 	}
 	s.give(useHeartbeats)
+	if u := <-got; u != useDue {
+		t.Errorf("the second is %d", u)
+	}
+	s.give(useDue)
 	if u := <-got; u != useHot {
-		t.Errorf("the second is %d", u) // background has its one
+		t.Errorf("the third is %d", u) // background has its one
 	}
 	s.give(useBackground)
 	if u := <-got; u != useBackground {
-		t.Errorf("the third is %d", u)
+		t.Errorf("the fourth is %d", u)
 	}
 	s.give(useHot)
 	s.give(useBackground)
-	if n := s.inUse(useHeartbeats, useHot, useBackground); n != 0 || s.queued() != 0 {
+	if n := s.inUse(useHeartbeats, useDue, useHot, useBackground); n != 0 || s.queued() != 0 {
 		t.Errorf("%d in use, %d wait", n, s.queued())
 	}
 }

@@ -55,6 +55,13 @@ func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	}
 }
 
+// look runs reads that commit by themselves. They wait for no lock, so that hints about waits have no effect.
+func (d *db) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return d.again(ctx, func(*newNames) error {
+		return d.hotPool(ctx).single(ctx, func(s *session) error { return fn(ctx, s) })
+	})
+}
+
 // auto is one try of Auto.
 func (d *db) auto(ctx context.Context, names *newNames, fn func(ctx context.Context, tx store.Tx) error) error {
 	p := d.hotPool(ctx)

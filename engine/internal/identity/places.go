@@ -69,7 +69,11 @@ func (g *Guard) Answer(ctx context.Context) {
 
 func (g *Guard) answer(ctx context.Context) error {
 	var asked []string
-	err := g.options.DB.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := g.options.DB.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		asked, err = store.PlaceQuestions(ctx, tx, 0)
+		if err != nil || len(asked) == 0 {
+			return err
+		}
 		now, err := tx.Now(ctx)
 		if err == nil {
 			asked, err = store.PlaceQuestions(ctx, tx, now-answerTime.Microseconds())

@@ -69,6 +69,14 @@ func (w *DB) Look(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 	return w.learn(w.Dialect().Look(ctx, w.statements(fn)))
 }
 
+// Look is the Look of the database. In a transaction it reads there.
+func (k *Kernel) Look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	if k.Scope != nil {
+		return k.DB.View(ctx, fn)
+	}
+	return k.Base.Look(ctx, fn)
+}
+
 // admits returns why no transaction of a caller may run.
 func (w *DB) admits(ctx context.Context) error {
 	if err := w.Excluded(); err != nil {
@@ -107,5 +115,5 @@ func (w *DB) learn(err error) error {
 
 // Fits checks that this program may still use the schema.
 func (w *DB) Fits(ctx context.Context) error {
-	return w.View(ctx, func(ctx context.Context, tx store.Tx) error { return store.CheckSchema(ctx, tx, w.Dialect().Migrator) })
+	return w.Look(ctx, func(ctx context.Context, tx store.Tx) error { return store.CheckSchema(ctx, tx, w.Dialect().Migrator) })
 }

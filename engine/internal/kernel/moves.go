@@ -117,6 +117,12 @@ func (w *DB) LookForMoves(ctx context.Context) error {
 	return nil
 }
 
+// Known reports whether the process knows of any move.
+func (r *Moves) Known() bool {
+	list := r.known.Load()
+	return list != nil && len(*list) > 0
+}
+
 // attempts are those of one transaction that writes. While a move refuses it, it waits, and is tried again.
 type attempts struct {
 	w      *DB

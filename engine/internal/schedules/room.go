@@ -38,6 +38,13 @@ func Tell(r *Schedules) {
 // Resting returns the schedules that this process could not fire a moment ago.
 func Resting(r *Schedules, now int64) []string { return r.resting.ids(now) }
 
+// Rests reports whether there are such schedules.
+func Rests(r *Schedules) bool {
+	r.resting.mu.Lock()
+	defer r.resting.mu.Unlock()
+	return len(r.resting.tried) > 0
+}
+
 // RestUntil is when the first of them is tried again; nil = none rests.
 func RestUntil(r *Schedules, now int64) *int64 { return r.resting.until(now) }
 
