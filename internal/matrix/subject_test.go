@@ -166,7 +166,7 @@ func (s *subject) drive() {
 
 // alive returns the tasks that have not ended.
 func (s *subject) alive() (out []pawl.Task) {
-	for _, t := range must(s.svc.ListTasks(s.user, pawl.TaskFilter{})).Items {
+	for _, t := range must(s.svc.ListTasks(s.user, pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}})).Items {
 		if !t.State.Over() {
 			out = append(out, t)
 		}
