@@ -15,6 +15,12 @@ import (
 // filled makes a database in which each feature was used.
 func filled(t testing.TB, which pawltest.Database) *subject {
 	s := newDatabase(t, which)
+	s.fill()
+	return s
+}
+
+// fill uses each feature, with values that are not those of a call that leaves things out.
+func (s *subject) fill() {
 	s.timetable()
 	s.old()
 	s.durations()
@@ -31,7 +37,6 @@ func filled(t testing.TB, which pawltest.Database) *subject {
 	s.talk()
 	s.sweep()
 	s.removed()
-	return s
 }
 
 // unset are the tables without rows, and the columns without a value, with the reason.

@@ -90,7 +90,12 @@ func newSubject(t testing.TB, which pawltest.Database, rooms ...room) *subject {
 // newDatabase is a subject without a task.
 func newDatabase(t testing.TB, which pawltest.Database) *subject {
 	t.Helper()
-	p := pawltest.OpenWith(t, which, engine.Options{TransparencyLog: engine.LogOptions{Key: filepath.Join(t.TempDir(), "key")}})
+	o := engine.Options{TransparencyLog: engine.LogOptions{Key: filepath.Join(t.TempDir(), "key")}}
+	return newSubjectIn(t, pawltest.OpenWith(t, which, o))
+}
+
+// newSubjectIn is a subject without a task, in a database that is open.
+func newSubjectIn(t testing.TB, p *pawltest.Pawl) *subject {
 	s := &subject{TB: t, p: p, svc: p.Service, ctx: t.Context(), typ: subjectType}
 	s.user = pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "ann"})
 	s.judge = pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "eve"})
