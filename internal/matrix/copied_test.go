@@ -91,11 +91,7 @@ func rawID(id string) string {
 
 // Forks and clones of the tasks of a filled database have of each column what they are to have, and no row of another table.
 func TestFilledCopies(t *testing.T) {
-	each := pawltest.Databases
-	if !whole {
-		each = each[:1]
-	}
-	for _, which := range each {
+	for _, which := range shortly(pawltest.Databases) {
 		t.Run(string(which), func(t *testing.T) {
 			defer reported(t)
 			s := filled(t, which)
