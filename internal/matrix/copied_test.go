@@ -153,4 +153,5 @@ var ofCopies = []string{"items", "checkpoints", "effects", "messages", "ready", 
 	"blob_refs"}
 
 // ofAttempts are the columns of items that come from their attempts, of which those of a copy have had none.
-var ofAttempts = []string{"attempt", "failures", "rework", "spared", "left_by", "worker", "started_at", "claimed_at", "error", "signal", "broken"}
+var ofAttempts = []string{"attempt", "failures", "rework", "spared", "left_by", "worker", "started_at", "claimed_at", "error", "signal",
+	"broken"}
