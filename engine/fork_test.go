@@ -141,28 +141,6 @@ func TestForksBesideRemovals(t *testing.T) {
 	})
 }
 
-// The blobs that a fork's snapshots refer to stay for as long as the fork.
-func TestForksKeepUploads(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx := t.Context()
-		blob := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader("bytes")}))
-		of := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "agent"})).ID
-		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
-		saved(t, p.Engine, l, "s", []byte(`{"$blob":"`+blob.Address+`"}`))
-		need[pawl.Task](t)(forked(ctx, p.Engine, of, 1))
-		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: of, Force: true}})))
-		p.Advance(3 * pawl.DefaultRetainBlobs)
-		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		p.Advance(3 * pawl.DefaultRetainBlobs)
-		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		_, r, err := p.Engine.OpenBlob(ctx, blob.Address)
-		if err != nil {
-			t.Fatalf("the blob is gone: %v", err)
-		}
-		r.Close()
-	})
-}
-
 // An archived task is forked from each checkpoint up to which it has 32 MiB. Of more, the task has to be restored first.
 func TestForksOfLargeArchivedTasks(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
