@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 func forked(ctx context.Context, svc pawl.Service, of string, at int64) (pawl.Task, error) {
@@ -168,5 +169,18 @@ func TestForksOfLargeArchivedTasks(t *testing.T) {
 		if len(list) != 2 || string(list[0].Snapshot) != snapshots[0] || string(list[1].Snapshot) != snapshots[1] {
 			t.Errorf("the fork at 2 has %d checkpoints, or others than were saved", len(list))
 		}
+		ok(t, p.Engine.Peek(ctx, readOnly{p.Engine.DB()}, of, func(ctx context.Context, tx store.Tx, archived bool) error {
+			if _, err := store.GetTask(ctx, tx, pawl.DefaultNamespace, of); err != nil || !archived {
+				t.Errorf("archived: %v, the task: %v", archived, err)
+			}
+			return nil
+		}))
 	})
+}
+
+// readOnly refuses transactions that write.
+type readOnly struct{ store.DB }
+
+func (readOnly) Do(context.Context, func(context.Context, store.Tx) error) error {
+	return errors.New("it writes")
 }

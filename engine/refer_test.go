@@ -96,13 +96,17 @@ func TestAnErrorOfAHookMayHaveAnyBytes(t *testing.T) {
 	for name, hooks := range map[string]pawl.Hooks{
 		"apply":  {Apply: apply},
 		"before": {Apply: apply, BeforeApply: func(context.Context, pawl.Application) error { return failed }},
+		"long": {Apply: func(context.Context, pawl.Application) (pawl.Applied, error) {
+			return pawl.Applied{}, errors.New("a\x00b\xff" + strings.Repeat("c", pawl.MaxErrorBytes))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withType(t, `{"name":"report","approval":{"mode":"manual"},"apply":{"mode":"go"}}`, hooks, func(o typeFixture) {
 				task, held := o.task(1)
 				o.submit(held[0], "1")
 				got := need[pawl.Task](o.T)(first(o.Engine.ApproveTasks(o.Context(), []pawl.ApproveCall{{TaskID: task.ID}})))
-				if got.State != pawl.TaskFailed || got.Error == nil || got.Error.Message != "a\uFFFDb\uFFFD" {
+				if got.State != pawl.TaskFailed || got.Error == nil || !strings.HasPrefix(got.Error.Message, "a\uFFFDb\uFFFD") ||
+					len(got.Error.Message) > pawl.MaxErrorBytes {
 					o.Errorf("the task is %s: %+v", got.State, got.Error)
 				}
 			})
