@@ -82,7 +82,7 @@ type taskDecision struct {
 	data   store.Text // of the event of an approval
 	// accepted are the items that the transaction has accepted, if these are all; else nil
 	accepted []string
-	failed bool       // the hook Check returned an error
+	failed   bool // the hook Check returned an error
 }
 
 // effects lists what to do after a transaction has committed, in the order of the fields.
