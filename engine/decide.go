@@ -48,12 +48,17 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 		if err != nil {
 			return effects{}, err
 		}
-		approved, err := d.approve(ctx, tx, v)
-		if err != nil {
-			return effects{}, err
-		}
-		applied, err := d.applyApproved(ctx, tx)
-		return raised.and(approved).and(applied), err
+		out := raised
+		err = d.Together(ctx, tx, func() error {
+			approved, err := d.approve(ctx, tx, v)
+			if err != nil {
+				return err
+			}
+			applied, err := d.applyApproved(ctx, tx)
+			out = out.and(approved).and(applied)
+			return err
+		})
+		return out, err
 	})
 	failed, ok := asApplyFailure(err)
 	if !ok {
@@ -75,7 +80,9 @@ type taskDecision struct {
 	rules  *typeRules
 	itemID string     // the item whose row the effects return; "" = none
 	data   store.Text // of the event of an approval
-	failed bool       // the hook Check returned an error
+	// accepted are the items that the transaction has accepted, if these are all; else nil
+	accepted []string
+	failed   bool // the hook Check returned an error
 }
 
 // effects lists what to do after a transaction has committed, in the order of the fields.
@@ -322,26 +329,38 @@ func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) (e
 	if err := d.Move(ctx, tx, to); err != nil {
 		return effects{}, err
 	}
-	out, _, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
+	rows, out, more, err := d.moveRows(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
+	if err == nil && !more {
+		d.accepted = []string{}
+		for i := range rows {
+			d.accepted = append(d.accepted, rows[i].ItemID)
+		}
+	}
 	return out, err
 }
 
 // moveItems moves a batch of the task's items. more reports whether items are left for
 // another transaction.
 func (d *taskDecision) moveItems(ctx context.Context, tx store.Tx, m store.ItemMove) (out effects, more bool, err error) {
-	rows, queued, err := d.MoveItems(ctx, tx, m)
-	if err != nil {
-		return out, false, err
+	_, out, more, err = d.moveRows(ctx, tx, m)
+	return out, more, err
+}
+
+// moveRows is moveItems, with the rows of the items.
+func (d *taskDecision) moveRows(ctx context.Context, tx store.Tx, m store.ItemMove) (rows []store.StateRow, out effects, more bool,
+	err error) {
+	if rows, out.queued, more, err = d.MoveItems(ctx, tx, m); err != nil {
+		return nil, effects{}, false, err
 	}
-	out.queued = queued
 	if i := slices.IndexFunc(rows, func(r store.StateRow) bool { return r.ItemID == d.itemID }); i >= 0 {
 		out.item = &rows[i]
 	}
-	if m.IDs != nil {
-		return out, false, nil
+	out.followUp = m.To == "completed" && slices.ContainsFunc(rows, func(r store.StateRow) bool { return r.FeedsItems() })
+	if !more {
+		return rows, out, false, nil
 	}
 	left, err := d.ItemsIn(ctx, tx, m.From, 1)
-	return out, len(left) > 0, err
+	return rows, out, len(left) > 0, err
 }
 
 // RejectTasks rejects, for good or for rework; see pawl.Decider.

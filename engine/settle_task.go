@@ -216,15 +216,24 @@ func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects,
 	if d.rules.Apply.Mode == pawl.ApplyGo && d.rules.hooks.Apply == nil { // no failure: it is left to a process that has the hook
 		return effects{}, d.rules.noHook("Apply")
 	}
-	moved, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
-	if err != nil || more {
-		return moved.andAdvance(d.TaskID, more), err
+	var moved effects
+	if d.accepted == nil {
+		var more bool
+		var err error
+		moved, more, err = d.moveItems(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: system})
+		if err != nil || more {
+			return moved.andAdvance(d.TaskID, more), err
+		}
 	}
 	if mode := d.rules.Apply.Mode; mode == pawl.ApplyGo || mode == pawl.ApplyItem {
 		if err := d.e.acts(ctx, "apply"); err != nil {
 			return moved, err
 		}
+		if err := d.RecordHeld(ctx, tx); err != nil { // the hook may read them, and the item has an event of its own
+			return moved, err
+		}
 	}
+	var err error
 	var applied effects
 	switch d.rules.Apply.Mode {
 	case pawl.ApplyGo:
@@ -349,11 +358,11 @@ func (d *taskDecision) settle(ctx context.Context, tx store.Tx, done pawl.Applie
 			return effects{}, err
 		}
 	}
-	out, more, err := d.moveItems(ctx, tx, store.ItemMove{Event: "completed", From: "accepted", To: "completed", Actor: system})
+	completed := store.ItemMove{Event: "completed", From: "accepted", To: "completed", IDs: d.accepted, Actor: system}
+	out, more, err := d.moveItems(ctx, tx, completed)
 	if err != nil {
 		return effects{}, err
 	}
-	out.followUp = true
 	return out.andAdvance(d.TaskID, more), d.Move(ctx, tx, store.TaskMove{Event: "completed", To: "completed", Actor: system, Todo: more})
 }
 

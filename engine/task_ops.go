@@ -194,7 +194,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	if !found || !slices.Contains(pawl.ItemState(it.State).Allowed(), verb) {
 		return []store.DueItem{}, nil
 	}
-	_, queued, err := c.MoveItems(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
+	_, queued, _, err := c.MoveItems(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
 	if err == nil && verb == "retry" {
 		err = resumeMessages(ctx, tx, c.Now, c.TaskID, queued, by)
 	}

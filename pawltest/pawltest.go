@@ -72,6 +72,9 @@ type Pawl struct {
 	checks engine.Options // of the engine that checks the database when the test ends; without a DB it is Engine
 
 	tampered bool
+
+	moved bool // Moved was called
+
 	analyzed bool // the planner has statistics that the test wanted
 
 	mu sync.Mutex
@@ -226,11 +229,17 @@ func (p *Pawl) must(err error) {
 // checked when the test ends.
 func (p *Pawl) Tampered() { p.tampered = true }
 
+// Moved says that the test moves the database, or a namespace of it, away: it is not checked when the test ends.
+func (p *Pawl) Moved() { p.moved = true }
+
 // sound reports whether a further test can use the database, once its rows are reset.
-func (p *Pawl) sound() bool { return !p.t.Failed() && !p.analyzed }
+func (p *Pawl) sound() bool { return !p.t.Failed() && !p.moved && !p.analyzed }
 
 // check checks the invariants and the transparency log of the database.
 func (p *Pawl) check() {
+	if p.moved {
+		return
+	}
 	e := p.Engine
 	if p.checks.DB != nil {
 		e = p.Another(p.checks)

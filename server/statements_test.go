@@ -171,28 +171,69 @@ func writes(query string) bool {
 // statement runs. It may only fall.
 const maxDepth = 15
 
-// A complete over HTTP reaches SQL in at most maxDepth functions. If a group of calls is
+// maxKeyedDepth is maxDepth of a call with an idempotency key, and maxKeyDepth that of the statements which begin the key
+// and keep the answer. They may only fall.
+const maxKeyedDepth, maxKeyDepth = 16, 23
+
+// A complete over HTTP reaches SQL in at most maxDepth functions, with an idempotency key in maxKeyedDepth. If a group of calls is
 // carried out in a goroutine of its own, both sides count.
 func TestDepthOfACompleteAtItsSQL(t *testing.T) {
 	eachServer(t, func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements) {
-		for _, single := range []bool{true, false} {
+		for _, how := range []string{"single", "batch", "keyed"} {
 			path, fence := claimed(t, srv, "a")
 			id := strings.TrimPrefix(path, "/v1/items/")
 			body := "{" + fence + `,"result":1}`
 			path += ":complete"
-			if !single {
+			headers, most := []string(nil), maxDepth
+			switch how {
+			case "keyed":
+				headers, most = []string{"Idempotency-Key", "key"}, maxKeyedDepth
+			case "batch":
 				path, body = "/v1/items:complete", fmt.Sprintf(`{"items":[{"id":%q,%s,"result":1}]}`, id, fence)
 			}
 			s.take()
-			if r := ask(t, srv, "POST", path, body); r.StatusCode != 200 {
+			if r := ask(t, srv, "POST", path, body, headers...); r.StatusCode != 200 {
 				t.Fatal(r.text)
 			}
 			texts, stacks := s.take()
 			for i, stack := range stacks {
 				n := len(slices.DeleteFunc(slices.Clone(stack), func(f string) bool { return strings.HasPrefix(f, "(") }))
 				t.Logf("%s: statement %d of %d (%.40q…) at %d functions:\n\t%s", path, i+1, len(texts), texts[i], n, strings.Join(stack, "\n\t"))
-				if n > maxDepth {
-					t.Errorf("%s reaches SQL in %d functions, more than %d", path, n, maxDepth)
+				limit := most
+				if strings.Contains(texts[i], "idempotency_keys") {
+					limit = maxKeyDepth
+				}
+				if n > limit {
+					t.Errorf("%s reaches SQL in %d functions, more than %d", path, n, limit)
+				}
+			}
+		}
+	})
+}
+
+// maxApprove is how many statements an approve of a task of one item may send, with those that read its answer. It may
+// only fall.
+var maxApprove = map[string]int{"manual": 13, "free": 11, "item": 20}
+
+// An approve sends few statements: each event, and each state of its items, is not a statement of its own.
+func TestStatementsOfAnApprove(t *testing.T) {
+	eachServer(t, func(t *testing.T, srv *httptest.Server, p *pawltest.Pawl, s *statements) {
+		for name, def := range map[string]string{
+			"manual": `{"approval":{"mode":"manual"}}`,
+			"free":   `{"approval":{"mode":"manual","not_by_requester":false,"not_by_worker":false}}`,
+			"item":   `{"approval":{"mode":"manual"},"apply":{"mode":"item"}}`,
+		} {
+			ask(t, srv, "PUT", "/v1/types/"+name, def)
+			for round := range 2 { // the first one reads what is remembered
+				path, fence := claimed(t, srv, name)
+				task := ask(t, srv, "POST", path+":submit", "{"+fence+`,"result":{"n":1}}`).str("task_id")
+				s.take()
+				r := ask(t, srv, "POST", "/v1/tasks/"+task+":approve", "{}")
+				if r.StatusCode != 200 || r.str("state") != "completed" && r.str("state") != "approved" {
+					t.Error(r.text)
+				}
+				if texts, _ := s.take(); round > 0 && len(texts) > maxApprove[name] {
+					t.Errorf("%s: %d statements instead of at most %d:\n%s", name, len(texts), maxApprove[name], strings.Join(texts, "\n--\n"))
 				}
 			}
 		}

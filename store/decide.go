@@ -34,6 +34,36 @@ type TaskDecision struct {
 	Version           int // before the decision
 	Now               int64
 	Checks, Approves  bool // some process has the type's hook Check, AutoApprove
+
+	holds bool // Together runs: the events are held
+	held  []Event
+}
+
+// Together runs fn, and records the events of its moves after it, in one statement.
+func (c *TaskDecision) Together(ctx context.Context, tx Tx, fn func() error) error {
+	c.holds = true
+	err := fn()
+	c.holds = false
+	if err != nil {
+		c.held = nil // the transaction is rolled back
+		return err
+	}
+	return c.RecordHeld(ctx, tx)
+}
+
+// RecordHeld records the events that Together holds, for what reads them or records others.
+func (c *TaskDecision) RecordHeld(ctx context.Context, tx Tx) error {
+	held := c.held
+	c.held = nil
+	return Record(ctx, tx, c.Now, held)
+}
+
+func (c *TaskDecision) record(ctx context.Context, tx Tx, events []Event) error {
+	if c.holds {
+		c.held = append(c.held, events...)
+		return nil
+	}
+	return Record(ctx, tx, c.Now, events)
 }
 
 // OpenDecision locks a task for a decision. It returns false when no result was ever
@@ -96,7 +126,7 @@ func (c *TaskDecision) Move(ctx context.Context, tx Tx, m TaskMove) error {
 		done.Items = 1 // marks a retry, which takes the input hash again
 	}
 	c.State, c.Todo, c.Ready = m.To, m.Todo, false
-	if err := Record(ctx, tx, c.Now, []Event{e}); err != nil {
+	if err := c.record(ctx, tx, []Event{e}); err != nil {
 		return err
 	}
 	return releaseHash(ctx, tx, c.TaskID, done)
@@ -168,19 +198,27 @@ type ItemMove struct {
 }
 
 // MoveItems moves up to DecideBatch of the task's items. It returns their rows as
-// they are now, and those that are queued.
-func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]StateRow, []DueItem, error) {
+// they are now, those that are queued, and whether items may be left.
+func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) (rows []StateRow, queued []DueItem, more bool, err error) {
 	ids := m.IDs
 	if ids == nil {
-		var err error
 		if ids, err = c.ItemsIn(ctx, tx, m.From, DecideBatch); err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
-	held, err := Take(ctx, tx, ids, []string{m.From})
-	if err != nil || len(held) == 0 {
-		return nil, nil, err
+	if len(ids) == 0 {
+		return nil, nil, false, nil
 	}
+	rows, err = Take(ctx, tx, ids, []string{m.From})
+	more = m.IDs == nil && (len(ids) == DecideBatch || len(rows) < len(ids))
+	if err == nil && len(rows) > 0 {
+		queued, err = c.moveTaken(ctx, tx, m, rows)
+	}
+	return rows, queued, more, err
+}
+
+// moveTaken moves items that were taken out of their places, and returns those that are queued.
+func (c *TaskDecision) moveTaken(ctx context.Context, tx Tx, m ItemMove, held []StateRow) ([]DueItem, error) {
 	events := make([]Event, len(held))
 	queued, feeders := []DueItem(nil), []string(nil)
 	for i := range held {
@@ -208,14 +246,14 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 			From: Text(m.From), To: Text(m.To), Actor: m.Actor, Data: m.Data}
 	}
 	if err := putMoved(ctx, tx, c.Now, held); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := Record(ctx, tx, c.Now, events); err != nil {
-		return nil, nil, err
+	if err := c.record(ctx, tx, events); err != nil {
+		return nil, err
 	}
 	if m.Reasons != "" {
-		if err := setOfItems(ctx, tx, decideSQL, "give reasons", ids, m.Reasons); err != nil {
-			return nil, nil, err
+		if err := setOfItems(ctx, tx, decideSQL, "give reasons", m.IDs, m.Reasons); err != nil {
+			return nil, err
 		}
 	}
 	if len(feeders) > 0 {
@@ -224,10 +262,10 @@ func (c *TaskDecision) MoveItems(ctx context.Context, tx Tx, m ItemMove) ([]Stat
 			query = "break dependents"
 		}
 		if _, err := tx.Exec(ctx, moveSQL[query], ItemList(feeders)); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return held, queued, nil
+	return queued, nil
 }
 
 // ItemsIn lists up to limit of the task's items that no worker holds and that are in the
@@ -259,7 +297,7 @@ func (c *TaskDecision) BuryAside(ctx context.Context, tx Tx, by Actor) error {
 	if err != nil || !found || it.State != "failed" {
 		return err
 	}
-	_, _, err = c.MoveItems(ctx, tx, ItemMove{Event: to, From: it.State, To: to, IDs: []string{it.ID}, Actor: by})
+	_, _, _, err = c.MoveItems(ctx, tx, ItemMove{Event: to, From: it.State, To: to, IDs: []string{it.ID}, Actor: by})
 	return err
 }
 

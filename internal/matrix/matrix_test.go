@@ -90,15 +90,7 @@ func TestEveryTableHasARoom(t *testing.T) {
 
 // cell is one cell of the matrix.
 func cell(t *testing.T, which pawltest.Database, v verb, rooms ...room) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case broken:
-			t.Errorf("%v\n%s", r.err, r.stack)
-		default:
-			panic(r)
-		}
-	}()
+	defer reported(t)
 	s := newSubject(t, which, rooms...)
 	v.do(s)
 	s.sound()

@@ -118,11 +118,11 @@ var rooms = []room{
 		all(s.svc.Suspend(s.ctx, []pawl.SuspendCall{{Fence: s.parent.Fence(), Children: wait}}))
 	}},
 	{name: "made by a schedule", one: "made", new: func(s *subject, _ *pawl.NewTask) {
-		s.make = func(t pawl.NewTask) pawl.Task {
+		s.create = func(t pawl.NewTask) pawl.Task {
 			must(s.svc.CreateSchedule(s.user, pawl.NewSchedule{Name: "now and then", Cron: "@yearly", Task: t}))
 			must(s.svc.RunSchedule(s.user, "now and then"))
 			must(0, s.svc.DeleteSchedule(s.user, "now and then"))
-			return must(s.svc.ListTasks(s.user, pawl.TaskFilter{Types: []string{subjectType}})).Items[0]
+			return must(s.svc.ListTasks(s.user, pawl.TaskFilter{Types: []string{s.typ}})).Items[0]
 		}
 	}},
 
@@ -173,7 +173,7 @@ var rooms = []room{
 
 	// Flow.
 	{name: "limits", one: "payload", setup: func(s *subject) {
-		must(s.svc.SetQueue(s.user, subjectType, pawl.QueuePatch(`{"concurrency":3,"per_key":{"pointer":"/tenant","concurrency":3}}`)))
+		must(s.svc.SetQueue(s.user, s.typ, pawl.QueuePatch(`{"concurrency":3,"per_key":{"pointer":"/tenant","concurrency":3}}`)))
 	}, new: func(_ *subject, t *pawl.NewTask) {
 		t.Payload = raw(`{"tenant":"x"}`)
 		for n := range t.Items {
@@ -181,7 +181,7 @@ var rooms = []room{
 		}
 	}},
 	{name: "order", one: "payload", setup: func(s *subject) {
-		must(s.svc.SetQueue(s.user, subjectType, pawl.QueuePatch(`{"per_key":{"pointer":"/tenant","order":"created"}}`)))
+		must(s.svc.SetQueue(s.user, s.typ, pawl.QueuePatch(`{"per_key":{"pointer":"/tenant","order":"created"}}`)))
 	}, new: func(_ *subject, t *pawl.NewTask) {
 		for n := range t.Items {
 			t.Items[n].Input = fmt.Appendf(nil, `{"tenant":"x%d"}`, n)
@@ -195,7 +195,7 @@ func budget(s *subject) {
 
 func judged(s *subject) {
 	s.judged = true
-	typ := pawl.Type{Name: subjectType, Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual},
+	typ := pawl.Type{Name: s.typ, Acceptance: true, Approval: pawl.Approval{Mode: pawl.ApprovalManual},
 		Apply: pawl.Apply{Mode: pawl.ApplyItem}, Parts: []pawl.PartRule{{Key: "title"}}}
 	all(s.svc.PutTypes(s.user, []pawl.Type{typ}))
 }

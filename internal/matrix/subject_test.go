@@ -26,10 +26,11 @@ type subject struct {
 	ctx    context.Context // of workers
 	user   context.Context // of people
 	judge  context.Context // of another person, who may approve
+	typ    string
 	task   pawl.Task
 	judged bool                         // its items are submitted and approved
 	parent pawl.Lease                   // the item that waits for the task
-	make   func(pawl.NewTask) pawl.Task // nil = the task is created
+	create func(pawl.NewTask) pawl.Task // nil = the task is created
 	blobs  []string
 	kept   map[string]json.RawMessage // everything before it was archived
 }
@@ -38,6 +39,17 @@ type subject struct {
 type broken struct {
 	err   error
 	stack []byte
+}
+
+// reported is deferred: it reports what broke.
+func reported(t testing.TB) {
+	switch r := recover().(type) {
+	case nil:
+	case broken:
+		t.Errorf("%v\n%s", r.err, r.stack)
+	default:
+		panic(r)
+	}
 }
 
 // must returns what a call answered, or ends the cell.
@@ -70,11 +82,30 @@ func exhausted(s *subject, err error) pawl.Exhausted {
 // first room, k1 the second one.
 func newSubject(t testing.TB, which pawltest.Database, rooms ...room) *subject {
 	t.Helper()
-	p := pawltest.OpenWith(t, which, engine.Options{TransparencyLog: engine.LogOptions{Key: filepath.Join(t.TempDir(), "key")}})
-	s := &subject{TB: t, p: p, svc: p.Service, ctx: t.Context()}
+	s := newDatabase(t, which)
+	s.make(rooms...)
+	return s
+}
+
+// newDatabase is a subject without a task.
+func newDatabase(t testing.TB, which pawltest.Database) *subject {
+	t.Helper()
+	o := engine.Options{TransparencyLog: engine.LogOptions{Key: filepath.Join(t.TempDir(), "key")}}
+	return newSubjectIn(t, pawltest.OpenWith(t, which, o))
+}
+
+// newSubjectIn is a subject without a task, in a database that is open.
+func newSubjectIn(t testing.TB, p *pawltest.Pawl) *subject {
+	s := &subject{TB: t, p: p, svc: p.Service, ctx: t.Context(), typ: subjectType}
 	s.user = pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "ann"})
 	s.judge = pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "eve"})
-	n := pawl.NewTask{Type: subjectType, Title: "subject", Metadata: raw(`{"a":1}`), MaxAttempts: 20,
+	return s
+}
+
+// make makes the task, and leaves on it what the rooms leave.
+func (s *subject) make(rooms ...room) {
+	s.Helper()
+	n := pawl.NewTask{Type: s.typ, Title: "subject", Metadata: raw(`{"a":1}`), MaxAttempts: 20,
 		RequestedBy: &pawl.Requester{Type: "user", ID: "bob"}}
 	for k := range max(2, len(rooms)) {
 		n.Items = append(n.Items, pawl.NewItem{Key: fmt.Sprint("k", k), Input: fmt.Append(nil, k)})
@@ -87,8 +118,8 @@ func newSubject(t testing.TB, which pawltest.Database, rooms ...room) *subject {
 			r.new(s, &n)
 		}
 	}
-	if s.make != nil {
-		s.task = s.make(n)
+	if s.create != nil {
+		s.task = s.create(n)
 	} else {
 		s.task = must(pawl.Create(s.user, s.svc, n))
 	}
@@ -99,7 +130,6 @@ func newSubject(t testing.TB, which pawltest.Database, rooms ...room) *subject {
 			r.fill(s, leases[k])
 		}
 	}
-	return s
 }
 
 // claim claims n items for an hour.
@@ -141,7 +171,7 @@ func (s *subject) drive() {
 
 // alive returns the tasks that have not ended.
 func (s *subject) alive() (out []pawl.Task) {
-	for _, t := range must(s.svc.ListTasks(s.user, pawl.TaskFilter{})).Items {
+	for _, t := range must(s.svc.ListTasks(s.user, pawl.TaskFilter{Page: pawl.Page{Limit: pawl.MaxPage}})).Items {
 		if !t.State.Over() {
 			out = append(out, t)
 		}
@@ -153,14 +183,14 @@ func (s *subject) alive() (out []pawl.Task) {
 func (s *subject) work() int {
 	leases := must(s.svc.Claim(s.ctx, pawl.ClaimRequest{WorkerID: "later", Limit: 100}))
 	if s.judged { // such work is asked for by name
-		apply := []string{subjectType + pawl.ApplySuffix}
+		apply := []string{s.typ + pawl.ApplySuffix}
 		leases = append(leases, must(s.svc.Claim(s.ctx, pawl.ClaimRequest{WorkerID: "later", Limit: 100, Types: apply}))...)
 	}
 	for _, l := range leases {
 		switch {
-		case l.Type == subjectType+pawl.ApplySuffix:
+		case l.Type == s.typ+pawl.ApplySuffix:
 			must(pawl.Complete(s.ctx, s.svc, l.Fence(), raw(`{"result":true,"diff":{"summary":"done"}}`)))
-		case l.Type == subjectType && s.judged:
+		case l.Type == s.typ && s.judged:
 			s.submit(l)
 		default:
 			s.complete(l)

@@ -44,12 +44,12 @@ var verbs = []verb{
 	{"bulk cancel", func(s *subject) { s.bulk(pawl.BulkCancel) }},
 	{"bulk delete", func(s *subject) { s.bulk(pawl.BulkDelete) }},
 	{"pause and resume", func(s *subject) {
-		must(s.svc.PauseQueue(s.user, subjectType))
+		must(s.svc.PauseQueue(s.user, s.typ))
 		must(0, s.svc.PauseNamespace(s.user))
 		s.p.Advance(2 * time.Hour)
 		s.sweep()
 		must(0, s.svc.ResumeNamespace(s.user))
-		must(s.svc.ResumeQueue(s.user, subjectType))
+		must(s.svc.ResumeQueue(s.user, s.typ))
 	}},
 	{"prune checkpoints", func(s *subject) {
 		if !s.get().State.Ended() {
@@ -71,7 +71,7 @@ var verbs = []verb{
 	{"cancel and delete", func(s *subject) { s.cancel(); s.remove() }},
 	{"replace", func(s *subject) {
 		s.endLeases(s.revoke) // what a worker holds, or has failed, is not replaced
-		_, err := pawl.Create(s.user, s.svc, pawl.NewTask{Type: subjectType,
+		_, err := pawl.Create(s.user, s.svc, pawl.NewTask{Type: s.typ,
 			Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "k", OnConflict: pawl.OnConflictReplace}})
 		if err != nil && pawl.CodeOf(err) != pawl.CodeConflict { // one that has begun is not replaced
 			must(0, err)
@@ -113,7 +113,7 @@ func (s *subject) items() []pawl.Item {
 
 // bulk changes all tasks of the type in the background.
 func (s *subject) bulk(verb string) {
-	must(s.svc.Bulk(s.user, pawl.BulkCall{Verb: verb, Force: verb == pawl.BulkDelete, Filter: pawl.BulkFilter{Type: pawl.Texts{subjectType}}}))
+	must(s.svc.Bulk(s.user, pawl.BulkCall{Verb: verb, Force: verb == pawl.BulkDelete, Filter: pawl.BulkFilter{Type: pawl.Texts{s.typ}}}))
 	must(0, s.p.Engine.RunBulks(s.ctx))
 }
 
