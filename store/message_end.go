@@ -113,15 +113,29 @@ func orphans(ctx context.Context, tx Tx, w *where, name string, limit int) ([]Or
 	return out, rows.Err()
 }
 
-// RemoveChunks removes the chunks of up to limit messages that ended by the given time.
-func RemoveChunks(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
-	ids, err := Strings(ctx, tx, messageSQL["retired messages"], endedBy, limit)
+// RetiredMessage is a message whose chunks are to be removed.
+type RetiredMessage struct {
+	ID    string
+	Ended int64
+}
+
+// RetiredMessages lists messages that ended by a time and have chunks, in the order of their ends, after one of them.
+func RetiredMessages(ctx context.Context, tx Tx, endedBy int64, after RetiredMessage, limit int) ([]RetiredMessage, error) {
+	return All(ctx, tx, messageSQL["retired messages"], []any{endedBy, after.Ended, after.ID, limit},
+		func(rows Rows, m *RetiredMessage) error { return rows.Scan(&m.ID, &m.Ended) })
+}
+
+// RemoveChunks removes the chunks of messages that ended by a time: their content is in the message. Those that go on
+// again meanwhile keep theirs.
+func RemoveChunks(ctx context.Context, tx Tx, endedBy int64, messages []RetiredMessage) error {
+	ids := make([]string, len(messages))
+	for i, m := range messages {
+		ids[i] = m.ID
+	}
+	ids, err := Strings(ctx, tx, messageSQL["not replayable"], List(ids), endedBy)
 	if err != nil || len(ids) == 0 {
-		return 0, err
+		return err
 	}
-	if _, err := tx.Exec(ctx, messageSQL["remove chunks"], List(ids)); err != nil {
-		return 0, err
-	}
-	_, err = tx.Exec(ctx, messageSQL["not replayable"], List(ids))
-	return int64(len(ids)), err
+	_, err = tx.Exec(ctx, messageSQL["remove chunks"], List(ids))
+	return err
 }

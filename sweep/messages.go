@@ -93,13 +93,27 @@ func (p *pass) chunks(ctx context.Context) error {
 	if p.Options.RetainChunks <= 0 {
 		return nil
 	}
-	for {
-		var n int64
-		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-			n, err = store.RemoveChunks(ctx, tx, ago(now, p.Options.RetainChunks), chunkBatch)
+	for after := (store.RetiredMessage{}); ; {
+		var retired []store.RetiredMessage
+		var by int64
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			by = ago(now, p.Options.RetainChunks)
+			retired, err = store.RetiredMessages(ctx, tx, by, after, chunkBatch)
 			return err
 		})
-		if err != nil || n < chunkBatch {
+		if err == nil && len(retired) > 0 {
+			after = retired[len(retired)-1]
+			err = halve(ctx, p, retired, func(ctx context.Context, some []store.RetiredMessage) error {
+				return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.RemoveChunks(ctx, tx, by, some) })
+			}, func(m store.RetiredMessage, err error) {
+				p.Log.ErrorContext(ctx, "the chunks of a message could not be removed and stay", "message_id", m.ID, "error", err)
+			})
+		}
+		if err != nil || len(retired) < chunkBatch {
 			return p.logError(ctx, "chunks", err)
 		}
 	}
