@@ -113,26 +113,28 @@ func orphans(ctx context.Context, tx Tx, w *where, name string, limit int) ([]Or
 	return out, rows.Err()
 }
 
-// RetiredMessage is a message whose chunks are to be removed.
-type RetiredMessage struct {
-	ID    string
-	Ended int64
+// ChunkRemoval removes the chunks of messages that ended by a time: their content is in the message. It goes from message to
+// message in the order of their ends.
+type ChunkRemoval struct {
+	EndedBy int64
+	ended   int64 // of the last message that was listed
+	id      string
 }
 
-// RetiredMessages lists messages that ended by a time and have chunks, in the order of their ends, after one of them.
-func RetiredMessages(ctx context.Context, tx Tx, endedBy int64, after RetiredMessage, limit int) ([]RetiredMessage, error) {
-	return All(ctx, tx, messageSQL["retired messages"], []any{endedBy, after.Ended, after.ID, limit},
-		func(rows Rows, m *RetiredMessage) error { return rows.Scan(&m.ID, &m.Ended) })
+// List returns the next messages that have chunks, and the removal that goes on after them.
+func (r ChunkRemoval) List(ctx context.Context, tx Tx, limit int) (ids []string, next ChunkRemoval, err error) {
+	next = r
+	ids, err = All(ctx, tx, messageSQL["retired messages"], []any{r.EndedBy, r.ended, r.id, limit}, func(rows Rows, id *string) error {
+		err := rows.Scan(id, &next.ended)
+		next.id = *id
+		return err
+	})
+	return ids, next, err
 }
 
-// RemoveChunks removes the chunks of messages that ended by a time: their content is in the message. Those that go on
-// again meanwhile keep theirs.
-func RemoveChunks(ctx context.Context, tx Tx, endedBy int64, messages []RetiredMessage) error {
-	ids := make([]string, len(messages))
-	for i, m := range messages {
-		ids[i] = m.ID
-	}
-	ids, err := Strings(ctx, tx, messageSQL["not replayable"], List(ids), endedBy)
+// Remove removes the chunks of messages, except of those that go on again meanwhile.
+func (r ChunkRemoval) Remove(ctx context.Context, tx Tx, ids []string) error {
+	ids, err := Strings(ctx, tx, messageSQL["not replayable"], List(ids), r.EndedBy)
 	if err != nil || len(ids) == 0 {
 		return err
 	}

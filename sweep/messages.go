@@ -93,29 +93,29 @@ func (p *pass) chunks(ctx context.Context) error {
 	if p.Options.RetainChunks <= 0 {
 		return nil
 	}
-	for after := (store.RetiredMessage{}); ; {
-		var retired []store.RetiredMessage
-		var by int64
+	for r := (store.ChunkRemoval{}); ; {
+		var ids []string
+		var next store.ChunkRemoval
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err
 			}
-			by = ago(now, p.Options.RetainChunks)
-			retired, err = store.RetiredMessages(ctx, tx, by, after, chunkBatch)
+			r.EndedBy = ago(now, p.Options.RetainChunks)
+			ids, next, err = r.List(ctx, tx, chunkBatch)
 			return err
 		})
-		if err == nil && len(retired) > 0 {
-			after = retired[len(retired)-1]
-			err = halve(ctx, p, retired, func(ctx context.Context, some []store.RetiredMessage) error {
-				return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.RemoveChunks(ctx, tx, by, some) })
-			}, func(m store.RetiredMessage, err error) {
-				p.Log.ErrorContext(ctx, "the chunks of a message could not be removed and stay", "message_id", m.ID, "error", err)
+		if err == nil && len(ids) > 0 {
+			err = halve(ctx, p, ids, func(ctx context.Context, ids []string) error {
+				return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return r.Remove(ctx, tx, ids) })
+			}, func(id string, err error) {
+				p.Log.ErrorContext(ctx, "the chunks of a message could not be removed and stay", "message_id", id, "error", err)
 			})
 		}
-		if err != nil || len(retired) < chunkBatch {
+		if err != nil || len(ids) < chunkBatch {
 			return p.logError(ctx, "chunks", err)
 		}
+		r = next
 	}
 }
 
