@@ -12,7 +12,8 @@ import (
 )
 
 // FailureGroup is the items of one type that are failed or dead-lettered with the same error:
-// the same code, and messages that differ only in what Normalized replaces.
+// the same code, and messages that differ only in what Normalized replaces. Tasks that failed without an item, as in the
+// hook Apply, are in groups of their own: ItemID is empty, and tasks are counted.
 type FailureGroup struct {
 	// Failure names the group. It is a filter of tasks, items and bulk calls. It stays the same
 	// for the same type and error.

@@ -11,7 +11,7 @@ import (
 // type needs the hooks that its definition names; without them the call is unavailable.
 // The database notes which types have a Check or an AutoApprove in some process: one
 // without it leaves what it decides to a process that has it. An engine with an empty
-// Hooks for a type takes that note back.
+// Hooks for a type takes that note back, and one with Without that of single hooks.
 // Hooks may be called concurrently, and more than once for the same thing. A hook that
 // panics has failed.
 type Hooks struct {
@@ -25,7 +25,8 @@ type Hooks struct {
 
 	// Check examines all results of a task together, once all are submitted. A task with
 	// complaints is not ready for approval; the complaints are stored. So is an error, and Check
-	// is called again by the next pass.
+	// is called again by the next sweep: that of Run comes after 5 s, and with each further error twice as
+	// late, up to 5 minutes.
 	Check func(ctx context.Context, t Task, items []Item) ([]Complaint, error)
 
 	// AutoApprove decides about tasks whose type has approval mode auto. False leaves
@@ -38,6 +39,9 @@ type Hooks struct {
 	// done.
 	BeforeApply func(ctx context.Context, a Application) error
 	AfterApply  func(ctx context.Context, t Task, done Applied)
+
+	// Without names hooks that no process has any more, "Check" or "AutoApprove". Tasks that waited for them go on.
+	Without []string
 }
 
 // Application is the input of the apply hooks.

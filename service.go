@@ -472,7 +472,8 @@ type MessageReader interface {
 // FailureReader reads what has failed, in groups.
 type FailureReader interface {
 	// ListFailures groups the failed and dead-lettered items of the namespace by type and error.
-	// It counts at most the 10,000 largest groups.
+	// It counts at most the 10,000 largest groups. Of tasks that failed without an item it counts those among the newest 10,000
+	// failed and 10,000 dead-lettered tasks of the database.
 	ListFailures(ctx context.Context, f FailureFilter) (List[FailureGroup], error)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -130,5 +131,23 @@ func TestTasksAreSearched(t *testing.T) {
 		h.has(h.get("/ui/items?q=fetch"), 200, l.ID)
 		h.has(h.get("/ui/items?error=refused"), 200, l.ID)
 		h.has(h.get("/ui/tasks?q=nothing"), 200, "No task matches")
+	})
+}
+
+// Tasks that failed without an item are a group that leads to tasks.
+func TestTasksThatAHookFailedAreShown(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		h := open(t, p, true)
+		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles})
+		app := p.Another(engine.Options{Hooks: map[string]pawl.Hooks{"report": {
+			Apply: func(context.Context, pawl.Application) (pawl.Applied, error) {
+				return pawl.Applied{}, errors.New("the port is closed")
+			}}},
+			Types: []pawl.Type{{Name: "report", Approval: pawl.Approval{Mode: pawl.ApprovalAuto}, Apply: pawl.Apply{Mode: pawl.ApplyGo}}}})
+		task := h.p.Create(pawl.NewTask{Type: "report"})
+		only[pawl.Moved](t)(app.Submit(t.Context(), []pawl.SubmitCall{{Fence: h.claim("report").Fence()}}))
+		for _, page := range []string{"/ui/failures", "/ui/"} {
+			h.has(h.get(page), 200, "the port is closed", "/ui/tasks/"+task.ID, "/ui/tasks?failure=report%3a")
+		}
 	})
 }

@@ -27,14 +27,14 @@ func TestACopyLeavesTheArchivesOfItsOriginal(t *testing.T) {
 		pruned += need[pawl.SweepStats](t)(of.Sweep(ctx)).TasksPruned
 	}
 	file := filepath.Join(t.TempDir(), "copy.db")
-	done(t, of.Backup(ctx, file))
+	ok(t, of.Backup(ctx, file))
 	e := need[*engine.Engine](t)(engine.OpenWith(ctx, "sqlite:"+file, engine.Options{Identity: "check", Log: quiet}))
 	defer e.Close()
 	if err := e.DeleteArchive(ctx, ids[0]); pawl.CodeOf(err) != pawl.CodeQuarantined {
 		t.Errorf("in quarantine: %v", err)
 	}
 	need[engine.Adoption](t)(e.Adopt(ctx, true))
-	done(t, e.DeleteArchive(ctx, ids[0]))
+	ok(t, e.DeleteArchive(ctx, ids[0]))
 	need[pawl.Task](t)(e.RestoreArchive(ctx, ids[1]))
 	for _, id := range ids {
 		need[pawl.Task](t)(of.RestoreArchive(ctx, id))
@@ -44,7 +44,7 @@ func TestACopyLeavesTheArchivesOfItsOriginal(t *testing.T) {
 		t.Error("the copy has no archives")
 	}
 	for _, f := range files {
-		done(t, os.Truncate(f, 10))
+		ok(t, os.Truncate(f, 10))
 	}
 	found := slices.ContainsFunc(need[[]engine.Breach](t)(e.Check(ctx)), func(b engine.Breach) bool { return b.Code == "archive_unreadable" })
 	if !found {

@@ -123,27 +123,6 @@ func TestAnArchiveProvesItsEvents(t *testing.T) {
 	})
 }
 
-// The archive of a task of one proves its input too, which is in the task's row.
-func TestAnArchiveOfATaskOfOneProvesItsEvents(t *testing.T) {
-	t.Parallel()
-	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.Create(pawl.NewTask{Type: "a", Payload: []byte(`{"p":1}`)})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), []byte(`{"r":1}`)))
-		c.sign()
-		file, key := c.archiveOf(), strings.TrimSpace(c.public())
-		got, err := engine.VerifyArchive(file, []string{key})
-		c.ok(nil, err)
-		if !got.Intact || got.Events != 3 || got.Proved != 3 {
-			t.Errorf("%+v", got)
-		}
-		got, err = engine.VerifyArchive(c.rewritten(file, `"{\"p\":1}"`, `"{\"p\":2}"`), []string{key})
-		c.ok(nil, err)
-		if got.Intact || len(got.Faults) != 1 || got.Faults[0].Kind != "changed" {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
 // An archive proves its events where the database cannot: the leaves of all tasks were changed,
 // and the rows of the others are gone.
 func TestAnArchiveIsRestoredByItsOwnProofs(t *testing.T) {
@@ -214,17 +193,5 @@ func TestARestoreComparesBeforeItLocks(t *testing.T) {
 		if compared == 0 || compared > locked {
 			t.Errorf("statement %d compares events, statement %d locks the feed", compared, locked)
 		}
-	})
-}
-
-// Without a signed checkpoint an archive has no proofs, and is restored as before.
-func TestAnArchiveWithoutACheckpoint(t *testing.T) {
-	t.Parallel()
-	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.Create(pawl.NewTask{Type: "a"})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
-		c.Advance(31 * 24 * time.Hour)
-		c.ok(c.Service.Sweep(t.Context()))
-		c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
 	})
 }

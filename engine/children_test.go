@@ -94,62 +94,6 @@ func TestAChildEndsBeforeTheSuspendCommits(t *testing.T) {
 	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"parent"}}, 1)
 }
 
-// A child is created while its parent is cancelled: it is refused, or it is cancelled too.
-func TestAChildThatIsCreatedDuringACancelIsCancelled(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		other := p.Another(engine.Options{})
-		for range times(15, 500) {
-			parent := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
-			var child pawl.Task
-			var refused error
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				child, refused = pawl.Create(context.Background(), other, pawl.NewTask{Type: "a", ParentID: parent.ID})
-			})
-			wg.Go(func() {
-				if err := cancelTask(p.Engine, parent.ID); err != nil {
-					t.Errorf("cancel: %v", err)
-				}
-			})
-			wg.Wait()
-			switch {
-			case refused == nil:
-				if got := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), child.ID)); got.State != pawl.TaskCancelled {
-					t.Fatalf("the child of a cancelled task is %s", got.State)
-				}
-			case pawl.CodeOf(refused) != pawl.CodeConflict:
-				t.Fatal(refused)
-			}
-		}
-	})
-}
-
-// A task without children gets its first one while it is deleted: the child does not outlive it.
-func TestAChildThatIsCreatedDuringADeleteIsNotLeft(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		other := p.Another(engine.Options{})
-		for range times(30, 500) {
-			parent := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
-			var child pawl.Task
-			var refused error
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				child, refused = pawl.Create(context.Background(), other, pawl.NewTask{Type: "a", ParentID: parent.ID})
-			})
-			_, err := first(p.Engine.DeleteTasks(t.Context(), []pawl.TaskCall{{TaskID: parent.ID, Force: true}}))
-			wg.Wait()
-			ok(t, err)
-			if refused != nil {
-				continue
-			}
-			got, err := p.Engine.GetTask(t.Context(), child.ID)
-			if pawl.CodeOf(err) != pawl.CodeNotFound && !got.State.Ended() {
-				t.Fatalf("the child of a deleted task is %s: %v", got.State, err)
-			}
-		}
-	})
-}
-
 // An item goes on from a wait with on_failure = cancel, and waits again, before the other children
 // are cancelled.
 func TestTheCancelsOfAWaitBesideTheNextOne(t *testing.T) {

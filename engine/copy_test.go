@@ -379,7 +379,7 @@ func TestACopyBesideAPruneIsRefused(t *testing.T) {
 				var once sync.Once
 				e := p.Another(engine.Options{Statement: func(query string) {
 					if strings.Contains(query, "c.snapshot") && strings.Contains(query, "ORDER BY c.seq DESC") {
-						once.Do(func() { done(t, change(context.WithoutCancel(t.Context()), p.Engine, of)) })
+						once.Do(func() { ok(t, change(context.WithoutCancel(t.Context()), p.Engine, of)) })
 					}
 				}})
 				_, err := first(e.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: of, Checkpoints: true}}))

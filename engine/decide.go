@@ -75,6 +75,7 @@ type taskDecision struct {
 	rules  *typeRules
 	itemID string     // the item whose row the effects return; "" = none
 	data   store.Text // of the event of an approval
+	failed bool       // the hook Check returned an error
 }
 
 // effects lists what to do after a transaction has committed, in the order of the fields.

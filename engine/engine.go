@@ -157,8 +157,9 @@ type core struct {
 	backlogMinute int64                         // the last minute whose backlog is stored; of Run
 	active        atomic.Bool                   // a Run is in progress
 	awaitedAfter  atomic.Pointer[store.Awaited] // the last awaited child that settleAwaited compared
-	lockedRows    lockedRows                    // what childrenEnded and passOn leave to the next pass
-	open          context.Context               // ends with Close; Run ends with it
+	postponed     postponed
+	lockedRows    lockedRows      // what childrenEnded and passOn leave to the next pass
+	open          context.Context // ends with Close; Run ends with it
 	shut          context.CancelFunc
 }
 
@@ -205,7 +206,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.db, e.rooms = e.k.DB, newRooms(e.k)
 	e.wire()
 	e.openHub()
-	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Log: o.Log})
+	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Log: o.Log})
 	e.openGroupCommitters()
 	watched := stream.Options{DB: e.db, Hub: e.hub, Log: o.Log}
 	if e.db.Dialect().Commits != nil {
@@ -283,7 +284,7 @@ func (e *Engine) start(ctx context.Context, archives string) error {
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
 		Given: e.opts.SweepSet, GivenAll: e.opts.SweepSet == nil, GivenOnce: e.opts.SweepOnce, GivenDir: archives,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
-		Objects: e.objectsOf, Signed: e.newestSigned,
+		Objects: e.objectsOf, Signed: e.newestSigned, Scratch: e.scratch,
 		Steps: ofRooms(func(r kernel.Room) []store.Step { return r.Steps })}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)

@@ -22,6 +22,14 @@ func (e *Engine) Hears() bool {
 	return e.hub.Listening()
 }
 
+// AdvanceOwed does one pass of Run's loop that takes owed steps.
+func (e *Engine) AdvanceOwed(ctx context.Context) error { return e.advanceOwed(ctx) }
+
+// Peek reads an archive; see sweep.Sweeper.
+func (e *Engine) Peek(ctx context.Context, db store.DB, taskID string, fn func(context.Context, store.Tx, bool) error) error {
+	return e.sweeper.Peek(ctx, db, pawl.DefaultNamespace, taskID, fn)
+}
+
 // Told reports whether another process reported work since the last read from the start.
 func (e *Engine) Told() bool {
 	_, told := e.queues.IsEmpty(pawl.DefaultNamespace, nil, nil)

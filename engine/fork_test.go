@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 func forked(ctx context.Context, svc pawl.Service, of string, at int64) (pawl.Task, error) {
@@ -141,28 +142,6 @@ func TestForksBesideRemovals(t *testing.T) {
 	})
 }
 
-// The blobs that a fork's snapshots refer to stay for as long as the fork.
-func TestForksKeepUploads(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx := t.Context()
-		blob := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader("bytes")}))
-		of := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "agent"})).ID
-		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
-		saved(t, p.Engine, l, "s", []byte(`{"$blob":"`+blob.Address+`"}`))
-		need[pawl.Task](t)(forked(ctx, p.Engine, of, 1))
-		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: of, Force: true}})))
-		p.Advance(3 * pawl.DefaultRetainBlobs)
-		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		p.Advance(3 * pawl.DefaultRetainBlobs)
-		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		_, r, err := p.Engine.OpenBlob(ctx, blob.Address)
-		if err != nil {
-			t.Fatalf("the blob is gone: %v", err)
-		}
-		r.Close()
-	})
-}
-
 // An archived task is forked from each checkpoint up to which it has 32 MiB. Of more, the task has to be restored first.
 func TestForksOfLargeArchivedTasks(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
@@ -190,5 +169,18 @@ func TestForksOfLargeArchivedTasks(t *testing.T) {
 		if len(list) != 2 || string(list[0].Snapshot) != snapshots[0] || string(list[1].Snapshot) != snapshots[1] {
 			t.Errorf("the fork at 2 has %d checkpoints, or others than were saved", len(list))
 		}
+		ok(t, p.Engine.Peek(ctx, readOnly{p.Engine.DB()}, of, func(ctx context.Context, tx store.Tx, archived bool) error {
+			if _, err := store.GetTask(ctx, tx, pawl.DefaultNamespace, of); err != nil || !archived {
+				t.Errorf("archived: %v, the task: %v", archived, err)
+			}
+			return nil
+		}))
 	})
+}
+
+// readOnly refuses transactions that write.
+type readOnly struct{ store.DB }
+
+func (readOnly) Do(context.Context, func(context.Context, store.Tx) error) error {
+	return errors.New("it writes")
 }

@@ -76,7 +76,15 @@ func (l *limits) learn(k gateKey, id int64, now time.Time) {
 	l.gates[k] = knownGate{id, now.Add(gateFresh)}
 }
 
-// forgetGates forgets all gates: a sweep has removed some.
+// forgetLost forgets what a failover or restore may have lost, and given to others since: the numbers of gates, and who
+// has an attempt.
+func (e *Engine) forgetLost() {
+	e.limits.forgetGates()
+	e.leaseKeys.forget()
+	e.claimants.forget()
+}
+
+// forgetGates forgets all gates: a sweep has removed some, or a failover may have lost some.
 func (l *limits) forgetGates() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -141,7 +141,7 @@ func TestWhatAnOrderHoldsUpIsLookedAtAgain(t *testing.T) {
 
 // A claim beside an open transaction that makes room or work forgets neither.
 func TestAnEmptyClaimForgetsNoOpenTransaction(t *testing.T) {
-	p := pawltest.OpenReal(t, pawltest.Postgres)
+	p := pawltest.Open(t, pawltest.Postgres)
 	ctx := t.Context()
 	need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)))
 	keyed(t, p.Engine, "a", 2, "x")

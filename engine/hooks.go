@@ -37,10 +37,30 @@ func (d *taskDecision) lacks() string {
 	return ""
 }
 
+// notedHooks are the hooks whose types the database knows.
+var notedHooks = []string{"Check", "AutoApprove"}
+
+// checkHooks refuses Without with another hook, or with one that the type has.
+func checkHooks(all map[string]pawl.Hooks) error {
+	for name, h := range all {
+		has := map[string]bool{"Check": h.Check != nil, "AutoApprove": h.AutoApprove != nil}
+		for _, gone := range h.Without {
+			if has, known := has[gone]; !known || has {
+				return &pawl.Error{Code: pawl.CodeInvalid, Op: "open",
+					Message: fmt.Sprintf("Hooks of %s: Without names %q; it may name Check or AutoApprove, if the type has no such hook", name, gone)}
+			}
+		}
+	}
+	return nil
+}
+
 // noteHooks stores which hooks this process has that others must not pass over.
 func (e *Engine) noteHooks(ctx context.Context) error {
 	if len(e.opts.Hooks) == 0 {
 		return nil
+	}
+	if err := checkHooks(e.opts.Hooks); err != nil {
+		return err
 	}
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		for _, name := range slices.Sorted(maps.Keys(e.opts.Hooks)) {
@@ -52,10 +72,12 @@ func (e *Engine) noteHooks(ctx context.Context) error {
 			if h.AutoApprove != nil {
 				has = append(has, "AutoApprove")
 			}
-			if none := reflect.ValueOf(h).IsZero(); len(has) > 0 || none {
-				if err := store.NoteHooks(ctx, tx, name, has); err != nil {
-					return err
-				}
+			gone := h.Without
+			if reflect.ValueOf(h).IsZero() {
+				gone = notedHooks
+			}
+			if _, err := store.NoteHooks(ctx, tx, name, has, gone); err != nil {
+				return err
 			}
 		}
 		return nil

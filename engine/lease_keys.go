@@ -38,6 +38,12 @@ func (o *ofAttempts[V]) of(a store.Attempt) (V, bool) {
 	return v, known
 }
 
+func (o *ofAttempts[V]) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.new, o.old = nil, nil
+}
+
 // noteKeys remembers the API key of claims.
 func (e *Engine) noteKeys(ctx context.Context, c pawl.Caller, rows []store.Claimed) {
 	if c.Key == "" || len(rows) == 0 {

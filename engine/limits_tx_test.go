@@ -17,7 +17,7 @@ import (
 
 // Claims from several queues with limits, each in one transaction, do not deadlock.
 func TestClaimsFromSeveralLimitedQueuesDoNotDeadlock(t *testing.T) {
-	p := pawltest.OpenReal(t, pawltest.Postgres)
+	p := pawltest.Open(t, pawltest.Postgres)
 	ctx := t.Context()
 	var types []string
 	var items []pawl.NewItem
@@ -55,7 +55,7 @@ func TestClaimsFromSeveralLimitedQueuesDoNotDeadlock(t *testing.T) {
 
 // A transaction that does not see the leases of others claims from no queue with limits.
 func TestAClaimInASnapshotExceedsNoLimit(t *testing.T) {
-	p := pawltest.OpenReal(t, pawltest.Postgres)
+	p := pawltest.Open(t, pawltest.Postgres)
 	ctx := t.Context()
 	need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "limited", pawl.QueuePatch(`{"concurrency":1}`)))
 	for range 2 {

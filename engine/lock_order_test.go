@@ -38,7 +38,7 @@ func deadLettering(t *testing.T, p *pawltest.Pawl) (pawl.NewTask, pawl.Lease) {
 // the task as dead_lettered holds the lease and the counters, so it must not wait for the
 // task.
 func TestSettlingDoesNotLockTheTask(t *testing.T) {
-	p := pawltest.OpenReal(t, pawltest.Postgres)
+	p := pawltest.Open(t, pawltest.Postgres)
 	call, last := deadLettering(t, p)
 	unlock := stranger(t, p, "SELECT FROM tasks WHERE id = id($1) FOR NO KEY UPDATE", last.TaskID) // the first statement of a cancel
 	completed := make(chan error, 1)
@@ -71,7 +71,7 @@ func TestSettlingDoesNotLockTheTask(t *testing.T) {
 // A create that runs before the hash of a dead-lettered task is released releases the
 // hash.
 func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
-	p := pawltest.OpenReal(t, pawltest.Postgres)
+	p := pawltest.Open(t, pawltest.Postgres)
 	call, last := deadLettering(t, p)
 	if err := finish(p.Service, last.Fence()); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestCreateReleasesTheHashOfADeadLetteredTask(t *testing.T) {
 
 // A completion locks its lease and then the items that depend on it; so does a cancel.
 func TestCancelLocksLeasesBeforeWhatWaits(t *testing.T) {
-	p := pawltest.OpenReal(t, pawltest.Postgres)
+	p := pawltest.Open(t, pawltest.Postgres)
 	task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "t",
 		Items: []pawl.NewItem{{Key: "a", Input: []byte(`1`)}, {Key: "b", Input: []byte(`2`), After: []string{"a"}}}}))
 	held := leases(t, p.Service, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 300}, 1)[0]

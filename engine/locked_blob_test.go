@@ -13,7 +13,7 @@ import (
 func TestABlobOfAnOpenTransactionStopsNoCreate(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprint(old), func(t *testing.T) {
-			p := pawltest.OpenReal(t, pawltest.Postgres)
+			p := pawltest.Open(t, pawltest.Postgres)
 			ctx := t.Context()
 			blob := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: noise(1, 100)}))
 			if old {

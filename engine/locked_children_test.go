@@ -18,7 +18,7 @@ func TestALockedParentStopsNoOtherParent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := pawltest.OpenReal(t, pawltest.Postgres)
+			p := pawltest.Open(t, pawltest.Postgres)
 			ctx := t.Context()
 			suspend := func(typ string) (parent pawl.Lease, child pawl.Lease) {
 				l, ids := spawned(t, p.Engine, typ, 1)
@@ -54,7 +54,7 @@ func TestALockedParentStopsNoOtherParent(t *testing.T) {
 // The cancel of a parent reaches its children, also while a transaction that does not end has rows
 // of children of more other parents than are listed together.
 func TestLockedChildrenStopNoOtherCancel(t *testing.T) {
-	p := pawltest.OpenReal(t, pawltest.Postgres)
+	p := pawltest.Open(t, pawltest.Postgres)
 	ctx := t.Context()
 	var parents []string
 	for range 60 {

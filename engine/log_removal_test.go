@@ -213,25 +213,34 @@ func TestProofsHavePages(t *testing.T) {
 	})
 }
 
-// An archive with an event that is not what was logged is not restored.
+// An archive with an event, an input or a result that is not what was logged is not restored. One of events that no signed
+// checkpoint has is restored without a proof.
 func TestAChangedArchiveIsNotRestored(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		c.task = c.Create(pawl.NewTask{Type: "a"})
-		c.ok(pawl.Complete(t.Context(), c.Service, c.Claim("a").Fence(), nil))
+		end := func() string {
+			task := c.Create(pawl.NewTask{Type: "a"})
+			c.Complete(c.Claim("a"), `1`)
+			return task.ID
+		}
+		tasks := []string{end(), end()}
 		c.sign()
-		list, err := c.Service.ListEvents(t.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true})
-		c.ok(nil, err)
-		c.around("task_events", "UPDATE pawl.task_events SET actor = 0 WHERE id = "+number(list.Items[1])) // and then it is archived
+		changed := []pawl.Event{c.eventOf(tasks[0], "leased", ""), c.eventOf(tasks[1], "completed", "")}
+		c.around("task_events", "UPDATE pawl.task_events SET actor = 0 WHERE id = "+number(changed[0])) // and then it is archived
+		c.around("finished_items", "UPDATE pawl.finished_items SET result = '9' WHERE task_id = '"+tasks[1]+"'")
+		unsigned := end()
 		c.Advance(31 * 24 * time.Hour)
 		c.ok(c.Service.Sweep(t.Context()))
-		_, err = c.Service.RestoreArchive(t.Context(), c.task.ID)
-		if err == nil || !strings.Contains(fmt.Sprint(err, errors.Unwrap(err)), list.Items[1].ID+" is not what was logged") {
-			t.Errorf("it is restored: %v", err)
+		for i, id := range tasks {
+			_, err := c.Service.RestoreArchive(t.Context(), id)
+			if err == nil || !strings.Contains(fmt.Sprint(err, errors.Unwrap(err)), changed[i].ID+" is not what was logged") {
+				t.Errorf("it is restored: %v", err)
+			}
+			if _, err := c.Service.GetTask(t.Context(), id); pawl.CodeOf(err) != pawl.CodeNotFound {
+				t.Errorf("the task is there: %v", err)
+			}
 		}
-		if _, err := c.Service.GetTask(t.Context(), c.task.ID); pawl.CodeOf(err) != pawl.CodeNotFound {
-			t.Errorf("the task is there: %v", err)
-		}
+		c.ok(c.Service.RestoreArchive(t.Context(), unsigned))
 	})
 }
 

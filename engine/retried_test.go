@@ -144,6 +144,50 @@ func TestWhatFailedWithARetriedItemRunsBeforeItsTaskEnds(t *testing.T) {
 	})
 }
 
+// The same when an item that nothing depends on is the last to end before the dependents are looked at, however it ends.
+func TestWhatFailedWithARetriedItemRunsAfterAnotherEnd(t *testing.T) {
+	for name, end := range map[string]func(typeFixture, ownTx, pawl.Lease) error{
+		"complete": func(o typeFixture, in ownTx, l pawl.Lease) error {
+			_, err := first(in.Complete(o.Context(), []pawl.CompleteCall{{Fence: l.Fence(), Result: []byte(`1`)}}))
+			return err
+		},
+		"fail": func(o typeFixture, in ownTx, l pawl.Lease) error {
+			no := false
+			_, err := first(in.Fail(o.Context(), []pawl.FailCall{{Fence: l.Fence(), Error: pawl.Failure{Message: "no"}, Retryable: &no}}))
+			return err
+		},
+		"cancel": func(o typeFixture, in ownTx, l pawl.Lease) error {
+			_, err := first(in.CancelTasks(o.Context(), []pawl.TaskCall{{TaskID: l.TaskID, ItemIDs: []string{l.ID}}}))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withType(t, `{"name":"report","on_item_failure":"ignore","max_attempts":1}`, pawl.Hooks{}, func(o typeFixture) {
+				task := o.chain()
+				ls := map[string]pawl.Lease{}
+				for _, l := range o.take(task.ID, 2) {
+					ls[l.Key] = l
+				}
+				o.failNow(ls["a"])
+				o.retry(task.ID)
+				a, ids := o.take(task.ID, 1)[0], o.keyed(task.ID)
+				o.item(ids["b"].ID, pawl.ItemFailed)
+				tx := beginOwn(o.T, o.Pawl)
+				need[pawl.Moved](o.T)(pawl.Complete(o.Context(), tx, a.Fence(), []byte(`1`)))
+				o.OK(end(o, tx, ls["c"]))
+				o.OK(tx.commit())
+				o.state(task.ID, pawl.TaskInProgress)
+				o.sweep()
+				o.item(ids["b"].ID, pawl.ItemQueued)
+				o.finish(o.take(task.ID, 1)...)
+				o.sweep()
+				o.state(task.ID, pawl.TaskCompleted)
+				o.sound("ended")
+			})
+		})
+	}
+}
+
 // Sweeps leave what failed with a dependency alone when its task has ended.
 func TestASweepEndsBesideDependentsOfAnEndedTask(t *testing.T) {
 	withType(t, `{"name":"report","on_item_failure":"ignore","max_attempts":1}`, pawl.Hooks{}, func(o typeFixture) {

@@ -13,63 +13,6 @@ import (
 	"github.com/pawl-work/pawl/pawltest"
 )
 
-// An operator revokes a lease: the item is queued, no failure is counted, and the late
-// worker has lost the lease.
-func TestRevokedLease(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx, s := t.Context(), p.Service
-		task := need[pawl.Task](t)(pawl.Create(ctx, s, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 2)}))
-		ls := leases(t, s, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2)
-		need[pawl.Beat](t)(first(s.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})))
-		boss := pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorUser, ActorID: "boss", Key: "key_b"})
-		revoke := func(c pawl.RevokeCall) (pawl.Moved, error) { return first(s.RevokeLeases(boss, []pawl.RevokeCall{c})) }
-
-		if _, err := revoke(pawl.RevokeCall{ItemID: ls[0].ID, Attempt: 2}); !errors.Is(err, pawl.ErrConflict) {
-			t.Errorf("another attempt: %v", err)
-		}
-		if _, err := revoke(pawl.RevokeCall{ItemID: "itm_none"}); !errors.Is(err, pawl.ErrNotFound) {
-			t.Errorf("no item: %v", err)
-		}
-		elsewhere := pawl.As(ctx, pawl.Caller{Namespace: "elsewhere"})
-		if _, err := first(s.RevokeLeases(elsewhere, []pawl.RevokeCall{{ItemID: ls[0].ID}})); !errors.Is(err, pawl.ErrNotFound) {
-			t.Errorf("an item of another namespace: %v", err)
-		}
-		for i := range ls {
-			m := need[pawl.Moved](t)(revoke(pawl.RevokeCall{ItemID: ls[i].ID, Attempt: 1, Reason: "it hangs"}))
-			it := need[pawl.Item](t)(s.GetItem(ctx, ls[i].ID))
-			if m.State != pawl.ItemQueued || it.State != pawl.ItemQueued || it.Failures != 0 || it.Attempt != 1 || it.LastWorkerID != "w" {
-				t.Errorf("revoked: %+v, %+v", m, it)
-			}
-			_, err := first(s.Complete(ctx, []pawl.CompleteCall{{Fence: ls[i].Fence()}}))
-			if !errors.Is(err, pawl.ErrLeaseLost) {
-				t.Errorf("the late worker: %v", err)
-			}
-		}
-		var no *pawl.Error
-		if _, err := revoke(pawl.RevokeCall{ItemID: ls[0].ID}); !errors.As(err, &no) || no.Code != pawl.CodeConflict || no.State != "queued" ||
-			len(no.Allowed) == 0 {
-			t.Errorf("revoked twice: %v", err)
-		}
-		events := need[pawl.List[pawl.Event]](t)(s.ListEvents(ctx, pawl.EventFilter{TaskID: task.ID, Event: "lease_revoked"}))
-		if len(events.Items) != 2 {
-			t.Fatalf("%d events lease_revoked", len(events.Items))
-		}
-		if e := events.Items[1]; e.FromState != "in_progress" || e.ToState != "queued" || e.Attempt != 1 || e.ActorID != "boss" ||
-			e.KeyID != "key_b" ||
-			e.Message != "it hangs" {
-			t.Errorf("the event: %+v", e)
-		}
-		again := leases(t, s, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID, Limit: 2}, 2)
-		if again[0].Attempt != 2 || again[0].Failures != 0 {
-			t.Errorf("claimed again: %+v", again[0])
-		}
-		p.Advance(time.Hour)
-		if _, err := revoke(pawl.RevokeCall{ItemID: again[0].ID}); !errors.Is(err, pawl.ErrConflict) {
-			t.Errorf("a lease that has run out: %v", err)
-		}
-	})
-}
-
 // Revoking, completing, heartbeats and cancelling meet at the same moment, and the first
 // of them takes the lease. Each item has one end, and its events say which.
 func TestRevokingRaces(t *testing.T) {

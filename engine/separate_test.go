@@ -132,28 +132,24 @@ func TestEventsNameTheirKey(t *testing.T) {
 			many := need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 4)}))
 			ls := need[[]pawl.Lease](t)(p.Service.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", TaskID: many.ID, Limit: 4}))
 			stage := "half"
-			if _, err := pawltest.First(p.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := pawltest.First(p.Service.Progress(ctx, []pawl.ProgressCall{{Fence: ls[1].Fence(), Stage: &stage}})); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := pawltest.First(p.Service.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: ls[2].Fence(),
-				NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte("1")}}})); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := pawltest.First(p.Service.Complete(ctx, []pawl.CompleteCall{{Fence: ls[0].Fence(), Result: []byte("1")}})); err != nil {
-				t.Fatal(err)
-			}
-			_, err := pawltest.First(p.Service.Fail(ctx, []pawl.FailCall{{Fence: ls[1].Fence(), Error: pawl.Failure{Message: "no"}}}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := pawltest.First(p.Service.Release(ctx, []pawl.ReleaseCall{{Fence: ls[2].Fence()}})); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := pawltest.First(p.Service.CancelTasks(ctx, []pawl.TaskCall{{TaskID: many.ID}})); err != nil {
-				t.Fatal(err)
+			for _, call := range []func() error{
+				func() error { return errOf(p.Service.Heartbeat(ctx, []pawl.HeartbeatCall{{Fence: ls[0].Fence()}})) },
+				func() error {
+					return errOf(p.Service.Progress(ctx, []pawl.ProgressCall{{Fence: ls[1].Fence(), Stage: &stage}}))
+				},
+				func() error {
+					return errOf(p.Service.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: ls[2].Fence(),
+						NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: []byte("1")}}}))
+				},
+				func() error { return errOf(p.Service.Complete(ctx, []pawl.CompleteCall{{Fence: ls[0].Fence()}})) },
+				func() error {
+					return errOf(p.Service.Fail(ctx, []pawl.FailCall{{Fence: ls[1].Fence(), Error: pawl.Failure{Message: "no"}}}))
+				},
+				func() error { return errOf(p.Service.Release(ctx, []pawl.ReleaseCall{{Fence: ls[2].Fence()}})) },
+				func() error { return errOf(p.Service.RevokeLeases(ctx, []pawl.RevokeCall{{ItemID: ls[3].ID}})) },
+				func() error { return errOf(p.Service.CancelTasks(ctx, []pawl.TaskCall{{TaskID: many.ID}})) },
+			} {
+				p.OK(call())
 			}
 			solo := need[pawl.Task](t)(pawl.Create(ctx, p.Service, pawl.NewTask{Type: "a"}))
 			var seen []string
@@ -167,7 +163,7 @@ func TestEventsNameTheirKey(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"proposed", "planned", "leased", "in_progress", "progressed", "checkpointed", "completed", "failed",
-				"released", "cancelled"} {
+				"released", "lease_revoked", "cancelled"} {
 				if !slices.Contains(seen, name) {
 					t.Errorf("no event %s", name)
 				}

@@ -37,7 +37,7 @@ func (e *Engine) advanceLoop(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if e.k.Base.Moves.Refuse(ctx) == nil {
-			if err := e.advanceAll(ctx); err != nil {
+			if err := e.advanceOwed(ctx); err != nil {
 				e.logError(ctx, "advancing tasks failed; retrying", err)
 			}
 		}
@@ -48,9 +48,33 @@ func (e *Engine) advanceLoop(ctx context.Context) {
 	}
 }
 
+// advanceOwed is advanceAll without the tasks that are postponed.
+func (e *Engine) advanceOwed(ctx context.Context) error {
+	var notes []string
+	if e.postponed.any() {
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			notes, err = store.NoteHooks(ctx, tx, "", nil, nil)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	e.postponed.begin(notes)
+	err := e.advanceEach(ctx, e.postponed.waits)
+	if err == nil {
+		e.postponed.end()
+	}
+	return err
+}
+
 // advanceAll takes every step that is owed and handles approvals that were not decided
 // in time. It leaves tasks that other transactions lock to the next call.
 func (e *Engine) advanceAll(ctx context.Context) error {
+	return e.advanceEach(ctx, func(string, int64) bool { return false })
+}
+
+func (e *Engine) advanceEach(ctx context.Context, waits func(taskID string, now int64) bool) error {
 	ctx = store.WithLockWait(ctx, lockedRow)
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
@@ -61,9 +85,9 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 	after, expired := "", store.TaskRef{}
 	for {
 		var owed, late []store.TaskRef
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-			now, err := tx.Now(ctx)
-			if err == nil {
+		var now int64
+		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			if now, err = tx.Now(ctx); err == nil {
 				late, err = store.OverdueDecisions(ctx, tx, now, expired, 100)
 			}
 			if err == nil {
@@ -81,7 +105,9 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 			expired = t
 		}
 		for _, t := range owed {
-			e.advanceSoon(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID)
+			if !waits(t.ID, now) {
+				e.advanceSoon(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID)
+			}
 			after = t.ID
 		}
 	}
@@ -91,14 +117,17 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 // applied. item is the row of one of its items, or nil; see advanceItem.
 func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRow) (*store.StateRow, error) {
 	for range 8 {
-		state := ""
+		state, of := "", (*taskDecision)(nil)
 		out, err := e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
-			state = d.State
+			state, of = d.State, d
 			if item != nil {
 				d.itemID = item.ItemID
 			}
 			return d.step(ctx, tx)
 		})
+		if of != nil {
+			e.postponed.note(taskID, of.Now, !of.failed && !errors.Is(err, errNoHook))
+		}
 		if failed, ok := asApplyFailure(err); ok {
 			out, err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
 				if d.State != "approved" {
@@ -158,12 +187,12 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 		return effects{}, err
 	}
 	complaints, err := d.rules.check(ctx, task, items)
-	if err != nil {
-		complaints = []pawl.Complaint{{Code: "check_failed", Message: err.Error()}}
+	if d.failed = err != nil; d.failed {
+		complaints = []pawl.Complaint{{Code: "check_failed", Message: hookError(err)}}
 	}
 	if len(complaints) > 0 {
 		failure := rules.Encode(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)})
-		return effects{}, d.Checked(ctx, tx, false, err != nil, store.Text(failure), nil, "") // a check that failed is repeated
+		return effects{}, d.Checked(ctx, tx, false, d.failed, store.Text(failure), nil, "") // a check that failed is repeated
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {
@@ -364,8 +393,16 @@ func (f *applyFailure) Unwrap() error { return f.error }
 
 // Failure returns the failure to store.
 func (f *applyFailure) Failure() pawl.Failure {
-	text := strings.ReplaceAll(strings.ToValidUTF8(f.Error(), "\ufffd"), "\x00", "\ufffd") // PostgreSQL keeps no other
-	return pawl.Failure{Code: "apply_failed", Message: text}
+	return pawl.Failure{Code: "apply_failed", Message: hookError(f)}
+}
+
+// hookError returns the text of a hook's error as it is stored: PostgreSQL keeps no NUL, and the table of limits bounds it.
+func hookError(err error) string {
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\ufffd"), "\x00", "\ufffd")
+	if len(text) > pawl.MaxErrorBytes/2 { // encoded, and with its code
+		text = strings.ToValidUTF8(text[:pawl.MaxErrorBytes/2], "") + "…"
+	}
+	return text
 }
 
 func asApplyFailure(err error) (*applyFailure, bool) {

@@ -42,7 +42,7 @@ func TestStatisticsByTotalsAreExact(t *testing.T) {
 		if counted.TasksPending.Scheduled < 2 || counted.TasksPending.Waiting == 0 || counted.TasksPending.Queued == 0 {
 			t.Errorf("the queued tasks are %+v", counted.TasksPending)
 		}
-		done(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().Log(ctx))
 		same("by the totals", counted)
 
 		gone := need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
@@ -52,36 +52,36 @@ func TestStatisticsByTotalsAreExact(t *testing.T) {
 		need[string](t)(first(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: gone.ID, Force: true}})))
 		counted.Events++ // deleted
 		same("after the deletion of a task that was not counted", counted)
-		done(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().Log(ctx))
 		same("after the deletion was counted", counted)
 		gone = need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
-		done(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().Log(ctx))
 		need[string](t)(first(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: gone.ID, Force: true}})))
 		counted.Events++
 		same("after the deletion of a task that was counted", counted)
-		done(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().Log(ctx))
 		same("after that was counted", counted)
 		gone = need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
-		done(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().Log(ctx))
 		need[string](t)(first(svc.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: gone.ID, Force: true}})))
-		done(t, p.Exec("UPDATE pawl.log_removals SET counts = NULL WHERE leaf IS NULL"))
+		ok(t, p.Exec("UPDATE pawl.log_removals SET counts = NULL WHERE leaf IS NULL"))
 		counted.Events++
 		same("after a deletion by an older program", counted)
-		done(t, svc.Feed().Log(ctx))
-		done(t, svc.Feed().CountOld(ctx, math.MaxInt))
+		ok(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().CountOld(ctx, math.MaxInt))
 		same("after all was counted anew", counted)
 
-		done(t, p.Exec("UPDATE pawl.totals SET events = events + 1 WHERE type = 'queued'"))
+		ok(t, p.Exec("UPDATE pawl.totals SET events = events + 1 WHERE type = 'queued'"))
 		if got := need[[]engine.Breach](t)(svc.Check(ctx)); len(got) == 0 || got[0].Rule != "totals" {
 			t.Errorf("of wrong totals the doctor finds %+v", got)
 		}
 
-		done(t, p.Exec(`UPDATE pawl.relay_cursors SET detail = replace(detail, '"counting"', '"was"') WHERE sink = 'feed'`))
+		ok(t, p.Exec(`UPDATE pawl.relay_cursors SET detail = replace(detail, '"counting"', '"was"') WHERE sink = 'feed'`))
 		same("counted row by row, as before an upgrade", counted)
 		need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "later"}))
-		done(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().Log(ctx))
 		counted = stats()
-		done(t, svc.Feed().CountOld(ctx, math.MaxInt))
+		ok(t, svc.Feed().CountOld(ctx, math.MaxInt))
 		same("after the old events were counted", counted)
 	})
 }
@@ -90,7 +90,7 @@ func TestStatisticsByTotalsAreExact(t *testing.T) {
 func TestDoctorWaitsForTheTotals(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
-		done(t, p.Engine.Feed().Log(t.Context()))
+		ok(t, p.Engine.Feed().Log(t.Context()))
 		for range 3 {
 			need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a",
 				Items: slices.Repeat([]pawl.NewItem{{Input: json.RawMessage(`1`)}}, 7000)}))
@@ -99,13 +99,6 @@ func TestDoctorWaitsForTheTotals(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-}
-
-func done(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // inEveryState makes tasks and items in many states.
@@ -157,19 +150,19 @@ func TestStatisticsCountEventsBesideALargeGap(t *testing.T) {
 			})
 		}()
 		<-begun
-		done(t, p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		ok(t, p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			_, err := tx.Exec(ctx, "SELECT setval('pawl.task_events_id_seq', nextval('pawl.task_events_id_seq') + 30000)")
 			return err
 		}))
-		done(t, svc.Feed().Log(ctx))
+		ok(t, svc.Feed().Log(ctx))
 		need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
 		_, err := svc.Feed().Head(ctx)
-		done(t, err)
+		ok(t, err)
 		need[pawl.Task](t)(pawl.Create(ctx, svc, pawl.NewTask{Type: "a"}))
 		if s := need[pawl.Stats](t)(svc.Stats(ctx)); s.ItemsByState["queued"] != 2 || s.Events != 2 {
 			t.Errorf("%d items are queued, %d events; want 2 and 2", s.ItemsByState["queued"], s.Events)
 		}
 		close(end)
-		done(t, <-ended)
+		ok(t, <-ended)
 	})
 }

@@ -112,15 +112,15 @@ func TestALostVersionOfATypeIsForgotten(t *testing.T) {
 		ctx := t.Context()
 		put := func(schema string) {
 			rs := need[[]pawl.Result[pawl.TypeRef]](t)(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "a", InputSchema: json.RawMessage(schema)}}))
-			done(t, rs[0].Err)
+			ok(t, rs[0].Err)
 		}
 		create := func() error {
 			_, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`)})
 			return err
 		}
 		put(`{"type":"integer"}`)
-		done(t, create())
-		done(t, p.Exec("DELETE FROM pawl.types"))
+		ok(t, create())
+		ok(t, p.Exec("DELETE FROM pawl.types"))
 		p.Advance(time.Second)
 		put(`{"type":"string"}`)
 		if err := create(); !errors.Is(err, pawl.ErrInvalid) {

@@ -327,80 +327,44 @@ func TestDamagedUploadsAreNamed(t *testing.T) {
 	})
 }
 
-// A blob that a value refers to stays as long as the task or its archive, whichever verb
-// stored the value; a blob that was not uploaded is refused.
+// A blob that a value refers to stays as long as the task, or its fork, has the value. TestEveryDoorKeepsBlobs has all
+// verbs that store values.
 func TestReferredBlobsStay(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx, n := t.Context(), uint64(0)
-		blob := func() string {
-			n++
-			return need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: noise(n, 1000)})).Address
+		ctx := t.Context()
+		var all []string
+		refers := func() json.RawMessage {
+			all = append(all, need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: noise(uint64(len(all)), 1000)})).Address)
+			return json.RawMessage(`{"files": [{"$blob" : "` + all[len(all)-1] + `"}], "note": "\"$blob\": \"sha256:x\""}`)
 		}
-		value := func(address string) json.RawMessage {
-			return json.RawMessage(`{"files": [{"$blob" : "` + address + `"}], "note": "\"$blob\": \"sha256:x\""}`)
-		}
-		var kept []string
-		keep := func() json.RawMessage {
-			kept = append(kept, blob())
-			return value(kept[len(kept)-1])
-		}
-		alone, unused := blob(), blob()
-		task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "t", Payload: keep(), MaxAttempts: 9}))
-		many := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "m", Payload: keep(),
-			Items: []pawl.NewItem{{Input: keep()}, {Input: keep()}}}))
-		need[pawl.Task](t)(first(p.Engine.AddItems(ctx, []pawl.AddItems{{TaskID: many.ID, Items: []pawl.NewItem{{Input: keep()}}}})))
-		need[pawl.CheckpointRef](t)(first(p.Engine.CheckpointTasks(ctx,
-			[]pawl.TaskCheckpoint{{TaskID: task.ID, NewCheckpoint: pawl.NewCheckpoint{Type: pawl.ManualCheckpoint, Snapshot: keep()}}})))
-		l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"t"}}, 1)[0]
-		need[pawl.CheckpointRef](t)(first(p.Engine.Checkpoint(ctx,
-			[]pawl.CheckpointCall{{Fence: l.Fence(), NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Snapshot: keep()}}})))
-		need[pawl.Moved](t)(first(p.Engine.Complete(ctx, []pawl.CompleteCall{{Fence: l.Fence(), Result: keep()}})))
-
-		missing := value("sha256:" + strings.Repeat("0", 64))
-		if _, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "t", Payload: missing}); !errors.Is(err, pawl.ErrInvalid) {
-			t.Errorf("a task refers to a blob that is not there: %v", err)
-		}
-		m := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"m"}, LeaseSeconds: pawl.MaxLeaseSeconds}, 1)[0]
-		out, err := p.Engine.Complete(ctx, []pawl.CompleteCall{{Fence: m.Fence(), Result: missing}})
-		if err != nil || !errors.Is(out[0].Err, pawl.ErrInvalid) {
-			t.Errorf("a result refers to a blob that is not there: %v, %v", out, err)
-		}
-		if _, err := pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "t", Payload: json.RawMessage(`"` + "about $blob" + `"`)}); err != nil {
-			t.Error(err)
-		}
-		_ = alone
-
-		later := func(d time.Duration) {
-			p.Advance(d)
-			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		}
-		there := func(address string) bool {
-			_, r, err := p.Engine.OpenBlob(ctx, address)
-			if err == nil {
-				r.Close()
+		p.Create(pawl.NewTask{Type: "t", Payload: json.RawMessage(`"about $blob"`)})
+		task := p.Create(pawl.NewTask{Type: "m", Items: []pawl.NewItem{{Input: refers()}}})
+		l := p.Claim("m")
+		saved(t, p.Engine, l, "s", refers())
+		p.Complete(l, string(refers()))
+		refers() // unused
+		fork := need[pawl.Task](t)(forked(ctx, p.Engine, task.ID, 1))
+		stay := func(when string, want ...bool) {
+			t.Helper()
+			for _, after := range []time.Duration{2 * time.Hour, pawl.DefaultRetainBlobs + time.Hour} {
+				p.Advance(after)
+				need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
 			}
-			return err == nil
-		}
-		later(pawl.DefaultRetainBlobs + time.Hour)
-		for i, address := range kept {
-			if !there(address) {
-				t.Errorf("blob %d was removed although a value refers to it", i)
+			for i, address := range all {
+				_, r, err := p.Engine.OpenBlob(ctx, address)
+				if err == nil {
+					r.Close()
+				}
+				if (err == nil) != want[i] {
+					t.Errorf("%s, blob %d: %v", when, i, err)
+				}
 			}
 		}
-		if there(alone) || there(unused) {
-			t.Error("a blob that nothing refers to stays")
-		}
-		need[pawl.Task](t)(first(p.Engine.CancelTasks(ctx, []pawl.TaskCall{{TaskID: many.ID}})))
-		for _, id := range []string{task.ID, many.ID} {
-			need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: id}})))
-		}
-		later(2 * time.Hour)
-		later(pawl.DefaultRetainBlobs + time.Hour)
-		for i, address := range kept {
-			if there(address) {
-				t.Errorf("blob %d stays although its task is gone", i)
-			}
-		}
+		stay("of a task", true, true, true, false)
+		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task.ID}})))
+		stay("of its fork", true, true, true, false) // a fork keeps all blobs of its task
+		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: fork.ID, Force: true}})))
+		stay("deleted", false, false, false, false)
 		if rows := queried(t, p, "SELECT COUNT(*) FROM pawl.blob_refs"); rows != 0 {
 			t.Errorf("%d references stay", rows)
 		}
@@ -470,7 +434,7 @@ func TestBlobsOfAnAnswerStay(t *testing.T) {
 			func(context.Context, pawl.Service) (*pawl.Answer, error) {
 				return &pawl.Answer{Code: 200, Type: "application/json", Body: []byte(`{"payload":{"$blob":"` + made[0] + `"}}`)}, nil
 			})
-		done(t, err)
+		ok(t, err)
 		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
 		for i, address := range made {
 			_, r, err := p.Engine.OpenBlob(ctx, address)

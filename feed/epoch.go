@@ -37,6 +37,9 @@ func (f *Feed) setState(s store.FeedState) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	newEpoch := s.Epoch > f.state.Epoch
+	if newEpoch && f.opts.Entered != nil {
+		f.opts.Entered()
+	}
 	if !newEpoch && s.Position <= f.head {
 		return false
 	}

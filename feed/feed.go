@@ -29,6 +29,9 @@ type Options struct {
 	// Counted is called with what this process added to the counters of the queues, after the
 	// commit; nil = not called. A process that dies before the call has not called it.
 	Counted func(*store.Tally)
+	// Entered is called when the database is found in a newer epoch than before; nil = not called. What was read of it
+	// before may be lost.
+	Entered func()
 	// Log gets a line for each error; nil = slog.Default.
 	Log *slog.Logger
 }

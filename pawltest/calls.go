@@ -48,9 +48,14 @@ func (c *Calls) Claim(types ...string) pawl.Lease {
 	return c.ClaimN(1, pawl.ClaimRequest{WorkerID: "w", Types: types})[0]
 }
 
-// ClaimN claims n items, of the kind that the request describes.
+// ClaimN claims n items, of the kind that the request describes; 0 = the test ends if there is one.
 func (c *Calls) ClaimN(n int, req pawl.ClaimRequest) (all []pawl.Lease) {
 	c.t.Helper()
+	if n == 0 {
+		if some := Must[[]pawl.Lease](c.t)(c.svc.Claim(c.ctx, req)); len(some) > 0 {
+			c.t.Fatalf("there were %d items to claim, want none", len(some))
+		}
+	}
 	for len(all) < n {
 		req.Limit = min(n-len(all), pawl.MaxClaim)
 		some := Must[[]pawl.Lease](c.t)(c.svc.Claim(c.ctx, req))

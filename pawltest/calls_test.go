@@ -36,13 +36,18 @@ func TestCalls(t *testing.T) {
 		if _, err := pawltest.First([]pawl.Result[int]{{}, {}}, nil); err == nil {
 			t.Error("two answers to a batch of one")
 		}
-		failed := &failing{TB: t}
-		func() {
-			defer func() { _ = recover() }()
-			pawltest.NewCalls(failed, p.Service).Claim()
-		}()
-		if !failed.failed {
+		ends := func(claim func(c *pawltest.Calls)) (ended bool) {
+			failed := &failing{TB: t}
+			defer func() { _, ended = recover(), failed.failed }()
+			claim(pawltest.NewCalls(failed, p.Service))
+			return
+		}
+		none := func(c *pawltest.Calls) { c.ClaimN(0, pawl.ClaimRequest{WorkerID: "w"}) }
+		if none(p.Calls); !ends(func(c *pawltest.Calls) { c.Claim() }) {
 			t.Error("nothing to claim did not end the test")
+		}
+		if p.Create(pawl.NewTask{Type: "pay"}); !ends(none) {
+			t.Error("an item that was not expected did not end the test")
 		}
 	})
 }

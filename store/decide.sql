@@ -30,11 +30,17 @@ UPDATE pawl.task_counters
 SET ready_for_approval = $2, error = $3, decide_by = $4, todo = $5, updated_at = $6
 WHERE task_id = $1
 
--- Not of a task that is open without an open item: see "left open".
+-- Not of an open task without an open item, or with an item that failed with a dependency and can run: see "left open".
 -- name: nothing to do
 UPDATE pawl.task_counters
 SET todo = 0
-WHERE task_id = $1 AND (state <> 'open' OR open > 0 OR items = 0)
+WHERE task_id = $1 AND (state <> 'open' OR items = 0 OR open > 0 AND NOT EXISTS (
+    SELECT 1 FROM pawl.parked_items r
+    WHERE r.task_id = $1 AND r.error IS NOT NULL AND r.state = @state(failed) AND r.left_by = 'dependency'
+      AND NOT EXISTS (
+        SELECT 1 FROM pawl.item_deps d
+        WHERE d.item_id = r.item_id
+          AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = d.needs_id AND e.state = @state(completed)))))
 
 -- name: to do
 SELECT k.task_id, k.namespace

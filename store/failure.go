@@ -95,21 +95,29 @@ func failureGroups(ctx context.Context, tx Tx, namespace string, types, states [
 			g.LastAt, g.ItemID = at, example
 		}
 	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close()
+	if err := addFailedTasks(ctx, tx, namespace, types, states, byName); err != nil {
+		return nil, err
+	}
 	out := make([]pawl.FailureGroup, 0, len(byName))
 	for _, g := range byName {
 		out = append(out, *g)
 	}
 	slices.SortFunc(out, compareFailures)
-	return out, rows.Err()
+	return out, nil
 }
 
 // readExamples sets the members of groups that their examples have.
 func readExamples(ctx context.Context, tx Tx, groups []pawl.FailureGroup) error {
-	ids := make([]string, len(groups))
+	var ids []string
 	at := make(map[string]*pawl.FailureGroup, len(groups))
 	for i := range groups {
-		ids[i] = groups[i].ItemID
-		at[ids[i]] = &groups[i]
+		if id := groups[i].ItemID; id != "" {
+			ids, at[id] = append(ids, id), &groups[i]
+		}
 	}
 	rows, err := tx.Query(ctx, failureSQL["examples"], ItemList(ids))
 	if err != nil {
@@ -131,7 +139,8 @@ func readExamples(ctx context.Context, tx Tx, groups []pawl.FailureGroup) error 
 	return rows.Err()
 }
 
-// ItemsOfFailure returns those items of tasks that belong to a group of failures, by task.
+// ItemsOfFailure returns those items of tasks that belong to a group of failures, by task. A task that belongs to the group
+// itself has none.
 func ItemsOfFailure(ctx context.Context, tx Tx, namespace, failure string, taskIDs []string) (map[string][]string, error) {
 	typ, key, _ := pawl.ParseFailureName(failure)
 	rows, err := tx.Query(ctx, failureSQL["items of group"], TaskList(taskIDs), key, namespace, typ)
@@ -147,7 +156,17 @@ func ItemsOfFailure(ctx context.Context, tx Tx, namespace, failure string, taskI
 		}
 		out[task] = append(out[task], item)
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil || len(out) > 0 {
+		return out, err
+	}
+	rows.Close()
+	tasks, err := tasksOfFailure(ctx, tx, namespace, failure)
+	for _, id := range tasks {
+		if slices.Contains(taskIDs, id) {
+			out[id] = nil
+		}
+	}
+	return out, err
 }
 
 // GroupFailures sets the group of up to limit failed items that have none, because an older

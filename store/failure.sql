@@ -17,6 +17,33 @@ FROM (
   ORDER BY items DESC, q.type, p.failure
   LIMIT $4) g
 
+-- Tasks that failed when they were planned or applied, and not by an item.
+-- name: tasks
+SELECT t.id, t.type, x.state, x.at, x.error
+FROM (
+  SELECT *
+  FROM (
+    SELECT k.task_id, k.namespace, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error, k.failed_in
+    FROM pawl.task_counters k
+    WHERE k.state = 'failed'
+    ORDER BY k.task_id DESC
+    LIMIT $3) f
+  UNION ALL
+  SELECT *
+  FROM (
+    SELECT k.task_id, k.namespace, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error, k.failed_in
+    FROM pawl.task_counters k
+    WHERE k.state = 'dead_lettered'
+    ORDER BY k.task_id DESC
+    LIMIT $3) d) x
+JOIN pawl.tasks t ON t.id = x.task_id
+WHERE x.namespace = $1 AND x.failed_in IS NOT NULL AND x.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
+  AND NOT EXISTS (
+    SELECT 1 FROM pawl.all_items w
+    JOIN pawl.parked_items p ON p.item_id = w.id
+    WHERE w.task_id = x.task_id AND w.kind = x.failed_in AND p.failure IS NOT NULL)
+ORDER BY t.id
+
 -- name: examples
 SELECT p.item_id, p.task_id, p.error
 FROM pawl.parked_items p

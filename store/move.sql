@@ -54,7 +54,7 @@ LEFT JOIN pawl.task_counters k ON k.task_id = $1
 UPDATE pawl.task_counters
 SET open = open + $2, failed = failed + $3, dead = dead + $4, cancelled = cancelled + $5, updated_at = $6
 WHERE task_id = $1
-RETURNING state, COALESCE(failed_in, ''), items, open, failed, dead, cancelled, ignores_failures
+RETURNING state, COALESCE(failed_in, ''), items, open, failed, dead, cancelled, ignores_failures, todo
 
 -- name: set task state
 UPDATE pawl.task_counters

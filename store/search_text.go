@@ -32,10 +32,9 @@ func (l *listing[T]) searchTasks(ctx context.Context, tx Tx, namespace string, q
 		l.titled(q.TitlePrefix)
 	}
 	if q.Failure != "" {
-		typ, key, _ := pawl.ParseFailureName(q.Failure)
-		l.own.and("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.task_id = t.id AND f.error IS NOT NULL AND f.failure = ? AND f.queue_id = "+
-			"(SELECT q.id FROM pawl.queues q WHERE q.namespace = ? AND q.type = ?))", key, namespace, typ)
-		l.sets = append(l.sets, failureSource("task_id", key, typ))
+		if err := l.ofFailure(ctx, tx, namespace, q.Failure); err != nil {
+			return err
+		}
 	}
 	if q.Error != "" {
 		l.errors("task", q.Error)
@@ -44,6 +43,21 @@ func (l *listing[T]) searchTasks(ctx context.Context, tx Tx, namespace string, q
 			from("task_id", "scheduled", failedBefore), from("task_id", "waiting", failedBefore), from("task_id", "leases", failedBefore)}})
 	}
 	return nil
+}
+
+// ofFailure adds the condition that a task, or one of its items, is in a group of failures.
+func (l *listing[T]) ofFailure(ctx context.Context, tx Tx, namespace, failure string) error {
+	tasks, err := tasksOfFailure(ctx, tx, namespace, failure)
+	if len(tasks) > 0 {
+		l.own.and("t.id @among_ids(?)", TaskList(tasks))
+		l.indexed = true
+		return err
+	}
+	typ, key, _ := pawl.ParseFailureName(failure)
+	l.own.and("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.task_id = t.id AND f.error IS NOT NULL AND f.failure = ? AND f.queue_id = "+
+		"(SELECT q.id FROM pawl.queues q WHERE q.namespace = ? AND q.type = ?))", key, namespace, typ)
+	l.sets = append(l.sets, failureSource("task_id", key, typ))
+	return err
 }
 
 // failedBefore is the condition of the indexes of items that have failed and may be tried again.

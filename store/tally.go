@@ -76,10 +76,9 @@ func (t *movedTask) soloMove(from, to string, e *Event) (add int, bump bool) {
 // conclude writes the counters of a task of many and moves the task.
 func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, out *Applied) error {
 	var state, failedIn string
-	var open int
-	n := Counts{Acceptance: t.acceptance}
-	found, err := Row(ctx, tx, []any{&state, &failedIn, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores}, moveSQL["tally"],
-		TaskID(c.TaskID), t.open, t.failed, t.dead, t.cancelled, now)
+	open, todo, n := 0, 0, Counts{Acceptance: t.acceptance}
+	found, err := Row(ctx, tx, []any{&state, &failedIn, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores, &todo},
+		moveSQL["tally"], TaskID(c.TaskID), t.open, t.failed, t.dead, t.cancelled, now)
 	if err != nil || !found {
 		return err
 	}
@@ -90,6 +89,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		if !pawl.TaskState(state).Ended() {
 			to = "cancelled"
 		}
+	case state == "open" && n.Failed > 0 && n.Cancelled < n.Items && n.Ignores*todo == 1 && c.Verb != "settle": // see LeftOpen
 	case state == "open" && open == 0 && (out.Items > 0 || c.Verb == "settle") &&
 		(n.Items > 0 || c.Verb == "cancel"), // no items: its plan item failed
 		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && state != "open" &&
@@ -143,8 +143,8 @@ func Unsettled(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, 
 }
 
 // LeftOpen lists open tasks without an open item, with ids above after. Where failed items do not count, the completion of
-// an item that others need settles no task with failed items: one that failed with it may run now. If none does, the
-// task is settled by Resettle.
+// an item that others need leaves a task with failed items a step to take, and keeps it open until then: one that failed
+// with it may run now. If none does, the task is settled by Resettle.
 func LeftOpen(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
 	return TaskRefs(ctx, tx, moveSQL["left open"], FromTask(after), limit)
 }

@@ -93,8 +93,12 @@ func (s *Sweeper) restore(ctx context.Context, tx store.Tx, namespace string, a 
 // errPeeked rolls back the transaction of Peek.
 var errPeeked = errors.New("the archive was read")
 
-// Peek runs fn in a transaction of db that has the rows of an archived task, and rolls the
-// transaction back. If the task has been restored, fn runs on its own rows, and archived is false.
+// peekInScratch is the size of archives above which Peek inserts their rows into a database of their own.
+const peekInScratch = 256 << 10
+
+// Peek runs fn in a transaction that has the rows of an archived task. It is one of a database that goes away, or if the
+// archive is small, one of db, which it rolls back. If the task has been restored, fn runs on its own rows, and archived is
+// false.
 func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID string,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) error {
 	for again := true; ; again = false {
@@ -102,23 +106,63 @@ func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID strin
 		if err != nil {
 			return err
 		}
-		beside := false // a restore that ends meanwhile inserts its rows, or another task was deleted from its segment
-		err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			there, err := store.NamespaceOfTask(ctx, tx, taskID)
-			if err == nil && there == "" {
-				_, err = s.restore(ctx, tx, namespace, a)
-				beside = pawl.CodeOf(err) == pawl.CodeConflict || pawl.CodeOf(err) == pawl.CodeInternal
-			}
-			if err == nil {
-				err = fn(ctx, tx, there == "")
-			}
-			return cmp.Or(err, errPeeked)
-		})
-		if errors.Is(err, errPeeked) {
-			return nil
+		peek := s.peek
+		if s.Scratch != nil && a.Bytes > peekInScratch {
+			peek = s.peekBeside
 		}
+		beside, err := peek(ctx, db, namespace, a, fn)
 		if !beside || !again {
 			return err
 		}
 	}
+}
+
+// peek reports whether it failed because a restore that ended meanwhile has inserted the rows, or another task was deleted
+// from their segment.
+func (s *Sweeper) peek(ctx context.Context, db store.DB, namespace string, a store.Archived,
+	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
+	err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		there, err := store.NamespaceOfTask(ctx, tx, a.TaskID)
+		if err == nil && there == "" {
+			_, err = s.restore(ctx, tx, namespace, a)
+			beside = pawl.CodeOf(err) == pawl.CodeConflict || pawl.CodeOf(err) == pawl.CodeInternal
+		}
+		if err == nil {
+			err = fn(ctx, tx, there == "")
+		}
+		return cmp.Or(err, errPeeked)
+	})
+	if errors.Is(err, errPeeked) {
+		return false, nil
+	}
+	return beside, err
+}
+
+// peekBeside is peek with the rows in a database of their own: nothing waits for it.
+func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string, a store.Archived,
+	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
+	there := ""
+	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if there, err = store.NamespaceOfTask(ctx, tx, a.TaskID); err == nil && there != "" {
+			err = fn(ctx, tx, false)
+		}
+		return err
+	})
+	if err != nil || there != "" {
+		return false, err
+	}
+	scratch, done, err := s.Scratch(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	err = scratch.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		_, err := s.restore(ctx, tx, namespace, a)
+		beside = pawl.CodeOf(err) == pawl.CodeInternal
+		return err
+	})
+	if err != nil {
+		return beside, err
+	}
+	return false, scratch.View(ctx, func(ctx context.Context, tx store.Tx) error { return fn(ctx, tx, true) })
 }

@@ -41,6 +41,8 @@ type Sweeper struct {
 	// Signed returns how a transaction that begins after the call reads the newest checkpoint of
 	// the transparency log that a known key has signed; nil = none has signed any.
 	Signed func() (ReadSigned, error)
+	// Scratch opens a database without tasks, which done removes: Peek reads large archives there. nil = it reads all in DB.
+	Scratch func(ctx context.Context) (db store.DB, done func(), err error)
 	// Steps are further parts of each whole pass.
 	Steps []store.Step
 	// OnReady is called, after the commit, with items that became claimable; nil = not

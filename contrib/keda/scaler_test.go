@@ -44,7 +44,7 @@ func open(t *testing.T) *fixture {
 	t.Cleanup(srv.Close)
 	f := &fixture{T: t, pawl: p, server: srv}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	f.must(err)
+	f.pawl.OK(err)
 	web := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(web.CloseIdleConnections)
 	scaling := newServer(&scaler{server: srv.URL, key: f.key("reader"), every: 20 * time.Millisecond, http: web})
@@ -57,41 +57,23 @@ func open(t *testing.T) *fixture {
 		}
 	})
 	f.conn, err = grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	f.must(err)
+	f.pawl.OK(err)
 	t.Cleanup(func() { _ = f.conn.Close() })
 	f.keda = pb.NewExternalScalerClient(f.conn)
 	return f
-}
-
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
 }
 
 // key returns the token of a new key.
 func (f *fixture) key(roles ...string) string {
 	f.Helper()
 	_, token, err := f.pawl.Engine.CreateAPIKey(f.Context(), pawl.NewAPIKey{Name: "keda", Roles: roles})
-	f.must(err)
+	f.pawl.OK(err)
 	return token
 }
 
 func (f *fixture) create(typ string, at *time.Time) {
 	f.Helper()
-	_, err := pawl.Create(f.Context(), f.pawl.Service, pawl.NewTask{Type: typ, Payload: json.RawMessage("1"), RunAt: at})
-	f.must(err)
-}
-
-func (f *fixture) claim(typ string) pawl.Fence {
-	f.Helper()
-	leases, err := f.pawl.Service.Claim(f.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{typ}})
-	f.must(err)
-	if len(leases) != 1 {
-		f.Fatalf("%d leases of %s", len(leases), typ)
-	}
-	return pawl.Fence{ItemID: leases[0].ID, WorkerID: "w", Attempt: leases[0].Attempt}
+	f.pawl.Create(pawl.NewTask{Type: typ, Payload: json.RawMessage("1"), RunAt: at})
 }
 
 // ref is a ScaledObject whose metadata alternates between names and values.
@@ -107,13 +89,13 @@ func ref(metadata ...string) *pb.ScaledObjectRef {
 func (f *fixture) want(what string, r *pb.ScaledObjectRef, items int64, active bool) {
 	f.Helper()
 	m, err := f.keda.GetMetrics(f.Context(), &pb.GetMetricsRequest{ScaledObjectRef: r, MetricName: metricName})
-	f.must(err)
+	f.pawl.OK(err)
 	if v := m.MetricValues; len(v) != 1 || v[0].MetricName != metricName || v[0].MetricValue != items ||
 		v[0].MetricValueFloat != float64(items) {
 		f.Errorf("%s: %v, want %d", what, m, items)
 	}
 	a, err := f.keda.IsActive(f.Context(), r)
-	f.must(err)
+	f.pawl.OK(err)
 	if a.Result != active {
 		f.Errorf("%s: active is %t", what, a.Result)
 	}
@@ -132,12 +114,12 @@ func TestItemsAreCounted(t *testing.T) {
 	f.want("activation exceeded", ref("activationItems", "2"), 3, true)
 	var held []pawl.Fence
 	for range 3 {
-		held = append(held, f.claim("a"))
+		held = append(held, f.pawl.Claim("a").Fence())
 	}
 	f.want("leased", ref(), 3, true)
 	for _, fence := range held {
 		_, err := pawl.Complete(f.Context(), f.pawl.Service, fence, nil)
-		f.must(err)
+		f.pawl.OK(err)
 	}
 	f.want("done", ref(), 0, false)
 
@@ -154,7 +136,7 @@ func TestMetricSpec(t *testing.T) {
 	f := open(t)
 	for target, r := range map[int64]*pb.ScaledObjectRef{10: ref(), 7: ref("targetItems", "7", "scalerAddress", "keda:6000")} {
 		got, err := f.keda.GetMetricSpec(t.Context(), r)
-		f.must(err)
+		f.pawl.OK(err)
 		if s := got.MetricSpecs; len(s) != 1 || s[0].MetricName != metricName || s[0].TargetSize != target ||
 			s[0].TargetSizeFloat != float64(target) {
 			t.Errorf("%v, want %d", got, target)
@@ -162,12 +144,12 @@ func TestMetricSpec(t *testing.T) {
 	}
 	// KEDA goes on without a stream of specifications.
 	stream, err := f.keda.StreamMetricSpec(t.Context(), ref())
-	f.must(err)
+	f.pawl.OK(err)
 	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
 	h, err := grpc_health_v1.NewHealthClient(f.conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if f.must(err); h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+	if f.pawl.OK(err); h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Error(h)
 	}
 }
@@ -178,20 +160,20 @@ func TestChangesAreStreamed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := f.keda.StreamIsActive(ctx, ref())
-	f.must(err)
+	f.pawl.OK(err)
 	next := func(want bool) {
 		t.Helper()
 		got, err := stream.Recv()
-		if f.must(err); got.Result != want {
+		if f.pawl.OK(err); got.Result != want {
 			t.Errorf("%t, want %t", got.Result, want)
 		}
 	}
 	next(false)
 	f.create("a", nil)
 	next(true)
-	fence := f.claim("a")
+	fence := f.pawl.Claim("a").Fence()
 	_, err = pawl.Complete(ctx, f.pawl.Service, fence, nil)
-	f.must(err)
+	f.pawl.OK(err)
 	next(false)
 	f.server.Close()
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {

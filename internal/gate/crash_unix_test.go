@@ -89,8 +89,6 @@ func (c *child) run() error {
 }
 
 // need returns a value, or ends the test.
-func need[T any](t testing.TB) func(v T, err error) T { return pawltest.Must[T](t) }
-
 var quietly = slog.New(slog.DiscardHandler)
 
 // upstreams are the service in three forms.
@@ -284,7 +282,7 @@ func (c *crash) run() {
 			if err := c.work(c.Context(), c.p.Engine); err != nil {
 				c.Fatal(err)
 			}
-			if t := need[pawl.Task](c)(c.p.Engine.GetTask(c.Context(), c.task.ID)); t.State == pawl.TaskCompleted {
+			if t := pawltest.Must[pawl.Task](c)(c.p.Engine.GetTask(c.Context(), c.task.ID)); t.State == pawl.TaskCompleted {
 				break
 			}
 			c.decide(order)
@@ -294,9 +292,9 @@ func (c *crash) run() {
 
 // throughTheGate pays through a gate that stops, and then through another one.
 func (c *crash) throughTheGate(order string) {
-	l := need[[]pawl.Lease](c)(c.p.Engine.Claim(c.Context(), pawl.ClaimRequest{WorkerID: "w", TaskID: c.task.ID}))[0]
-	listener := need[net.Listener](c)(net.Listen("tcp", "127.0.0.1:0"))
-	f := need[*os.File](c)(listener.(*net.TCPListener).File())
+	l := pawltest.Must[[]pawl.Lease](c)(c.p.Engine.Claim(c.Context(), pawl.ClaimRequest{WorkerID: "w", TaskID: c.task.ID}))[0]
+	listener := pawltest.Must[net.Listener](c)(net.Listen("tcp", "127.0.0.1:0"))
+	f := pawltest.Must[*os.File](c)(listener.(*net.TCPListener).File())
 	wait := c.start(f)
 	f.Close()
 	_, status := c.ask("http://"+listener.Addr().String(), l, order, c.Point)
@@ -319,7 +317,7 @@ func (c *crash) throughTheGate(order string) {
 }
 
 func (c *crash) ask(base string, l pawl.Lease, order, point string) (string, int) {
-	r := need[*http.Request](c)(http.NewRequestWithContext(c.Context(), http.MethodPost, base+"/gate/"+c.Resolution+"/",
+	r := pawltest.Must[*http.Request](c)(http.NewRequestWithContext(c.Context(), http.MethodPost, base+"/gate/"+c.Resolution+"/",
 		bytes.NewReader([]byte(order))))
 	r.Header.Set("X-Point", point)
 	r.Header.Set(gate.ItemHeader, l.ID)
@@ -336,7 +334,7 @@ func (c *crash) ask(base string, l pawl.Lease, order, point string) (string, int
 
 // decide is the person: who looks at what was paid.
 func (c *crash) decide(order string) {
-	list := need[pawl.List[pawl.EffectRecord]](c)(c.p.Engine.ListEffects(c.Context(), pawl.EffectFilter{TaskID: c.task.ID,
+	list := pawltest.Must[pawl.List[pawl.EffectRecord]](c)(c.p.Engine.ListEffects(c.Context(), pawl.EffectFilter{TaskID: c.task.ID,
 		States: []pawl.EffectState{pawl.EffectUnknown}}))
 	if len(list.Items) == 0 || c.Resolution != "person" {
 		return
@@ -357,12 +355,12 @@ func (c *crash) check(point string) time.Duration {
 	if got := c.bank.of(c.order); got != 1 {
 		c.Errorf("%s, %s, gate %v: paid %d times", point, c.Resolution, c.Gate, got)
 	}
-	list := need[pawl.List[pawl.EffectRecord]](c)(c.p.Engine.ListEffects(c.Context(), pawl.EffectFilter{TaskID: c.task.ID}))
+	list := pawltest.Must[pawl.List[pawl.EffectRecord]](c)(c.p.Engine.ListEffects(c.Context(), pawl.EffectFilter{TaskID: c.task.ID}))
 	if len(list.Items) != 1 || list.Items[0].State != pawl.EffectDone {
 		c.Errorf("%s, %s, gate %v: the effects are %+v", point, c.Resolution, c.Gate, list.Items)
 	}
 	undecidable := point != beforeTheRow && point != afterTheRecord
-	events := need[pawl.List[pawl.Event]](c)(c.p.Engine.ListEvents(c.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true}))
+	events := pawltest.Must[pawl.List[pawl.Event]](c)(c.p.Engine.ListEvents(c.Context(), pawl.EventFilter{TaskID: c.task.ID, Asc: true}))
 	var opened, unknown time.Time
 	for _, e := range events.Items {
 		switch {
@@ -404,7 +402,7 @@ func TestPaymentsOfProcessesThatStop(t *testing.T) {
 			stub := httptest.NewServer(s)
 			defer stub.Close()
 			base := child{URL: p.URL, Schema: p.Schema, Upstream: stub.URL}
-			g := need[*gate.Gate](t)(base.gate(p.Engine))
+			g := pawltest.Must[*gate.Gate](t)(base.gate(p.Engine))
 			front := httptest.NewServer(g.Before(http.NotFoundHandler()))
 			defer front.Close()
 			var all sync.WaitGroup
@@ -419,7 +417,7 @@ func TestPaymentsOfProcessesThatStop(t *testing.T) {
 					c.Point, c.Gate = crashPoints[n%5], n/5%2 == 1
 					c.Resolution = resolutions[n/10%3]
 					c.order = fmt.Sprint("order ", n)
-					c.task = need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays", MaxAttempts: 9,
+					c.task = pawltest.Must[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "pays", MaxAttempts: 9,
 						Payload: []byte(strconv.Quote(c.order))}))
 					c.TaskID = c.task.ID
 					point := c.Point

@@ -129,7 +129,7 @@ var acceptance = noun{"acceptance", []promise{
 		}
 	}},
 	{"a result that violates the schema is refused, and the lease stays", func(w *fixture) {
-		_, ls := w.claimedTask(essay, 1)
+		task, ls := w.claimedTask(essay, 1)
 		for result, at := range map[string]string{
 			`{"title":"much too long"}`: "/result/title", `{"title":7}`: "/result/title", `{"titel":"x"}`: "/result/titel",
 			`[{"title":"x"}]`: "/result",
@@ -137,7 +137,15 @@ var acceptance = noun{"acceptance", []promise{
 		} {
 			w.invalid(w.refusedUnchanged(ls[0], func() error { return w.trySubmit(ls[0], result) }), at)
 		}
+		w.same(w.item(ls[0].ID).Error.Code, "refused", "the item's error")
 		w.submit(ls[0], `{"title":"fits"}`)
+		w.same(w.item(ls[0].ID).Error, (*pawl.Failure)(nil), "the item's error, once a result is taken")
+		w.same(w.task(task.ID).Version, 1, "version")
+		var names []string
+		for _, e := range w.allEvents(pawl.EventFilter{TaskID: task.ID}) {
+			names = append(names, e.Event)
+		}
+		w.same(names, []string{"proposed", "leased", "submitted", "ready_for_approval"}, "events")
 	}},
 	{"a refusal names the verb that the type allows, and the requested verb", func(w *fixture) {
 		task, ls := w.claimedTask(essay, 1)
@@ -180,6 +188,7 @@ var acceptance = noun{"acceptance", []promise{
 		t.Name, t.Approval.Mode, t.Apply.Mode = "published", pawl.ApprovalNone, pawl.ApplyItem
 		task, ls := w.claimedTask(t, 1)
 		w.submit(ls[0], `{"title":"x"}`)
+		w.noneClaimable()
 		l := w.claims(pawl.ClaimRequest{WorkerID: "w2", Types: []string{"published.apply"}})[0]
 		for result, at := range map[string]string{
 			`5`: "/result", `{"before":1,"after":2}`: "/result", `{"diff":{"counts":{"a":"b"}}}`: "/result",
@@ -199,6 +208,9 @@ var acceptance = noun{"acceptance", []promise{
 		w.complete(l, `{"result":{"url":"x"},"diff":`+diff+`}`)
 		w.same(w.task(task.ID).State, pawl.TaskCompleted, "the task")
 		w.same(string(w.allEvents(pawl.EventFilter{TaskID: task.ID, Event: "applied"})[0].Diff), diff, "the diff")
+		got, err := w.svc.TaskResult(w.ctx, task.ID)
+		w.ok(err, "result")
+		w.same(string(got.Payload), `{"url":"x"}`, "the result")
 	}},
 	{"only the worker that holds the lease can submit", func(w *fixture) {
 		_, ls := w.claimedTask(essay, 1)
@@ -225,6 +237,33 @@ var acceptance = noun{"acceptance", []promise{
 			_, err := finalizeWith("", "another call")(w, l.Fence())
 			return err
 		}), "submitted", pawl.ItemSubmitted.Allowed()...)
+	}},
+	{"parts are checked and assembled in order, and those that were replaced are kept", func(w *fixture) {
+		_, ls := w.claimedTask(pawl.Type{Name: "table", Approval: pawl.Approval{Mode: pawl.ApprovalManual},
+			Assembly: pawl.Assembly{Mode: pawl.AssembleConcat}, Parts: []pawl.PartRule{
+				{Key: "head", Required: true, Schema: raw(`{"type":"string"}`)}, {Key: "rows", Repeatable: true}}}, 1)
+		l := ls[0]
+		w.ok(w.tryPart(l, "rows", ptr(2), `[3]`), "part")
+		w.ok(w.tryPart(l, "rows", ptr(1), `[1,2]`), "part")
+		w.invalid(w.tryPart(l, "rows", nil, `[]`), "/seq")
+		w.invalid(w.tryPart(l, "tail", nil, `1`), "/key")
+		w.invalid(w.tryPart(l, "head", nil, `1`), "/payload")
+		w.refused(w.tryFinalize(l), pawl.CodeInvalid)
+		w.ok(w.tryPart(l, "head", nil, `"good"`), "part")
+		w.invalid(w.tryPart(l, "head", nil, `2`), "/payload")
+		w.same(string(w.item(l.ID).PartsState), `{"head":{"status":"validated","count":1},"rows":{"status":"validated","count":2}}`, "parts")
+		w.ok(w.tryFinalize(l), "finalize")
+		it := w.item(l.ID)
+		w.same([]string{string(it.AssembledResult), string(it.Result)}, []string{`{"head":"good","rows":[1,2,3]}`,
+			`{"head":"good","rows":[1,2,3]}`}, "the result")
+		all, err := w.svc.ListParts(w.ctx, pawl.PartFilter{ItemID: l.ID, All: true})
+		w.ok(err, "list parts")
+		var kept []any
+		for _, p := range all.Items {
+			kept = append(kept, p.Key, p.Status, p.SupersededAt != nil)
+		}
+		w.same(kept, []any{"rows", pawl.PartValidated, false, "rows", pawl.PartValidated, false, "head", pawl.PartRejected, true,
+			"head", pawl.PartValidated, false, "head", pawl.PartRejected, true}, "all parts")
 	}},
 	{"a whole result is refused until each required part is accepted", func(w *fixture) {
 		_, ls := w.claimedTask(album, 2)
@@ -285,6 +324,32 @@ var acceptance = noun{"acceptance", []promise{
 		w.conflict(err, "completed", []string{}...)
 		w.same(w.refused(err, pawl.CodeConflict).Holder, "user/eve", "who decided")
 	}},
+	{"results are sent back for rework only so often, and can be rejected for good", func(w *fixture) {
+		why := []pawl.Complaint{{Code: "thin", Message: "too thin", Field: "/title"}}
+		for n, back := range map[int]pawl.TaskState{1: pawl.TaskQueued, 3: pawl.TaskInProgress} {
+			task, ls := w.claimedTask(essay, n)
+			for _, l := range ls {
+				w.submit(l, `{"title":"a"}`)
+			}
+			for round := range pawl.MaxRework {
+				w.same(w.rejectForRework(task.ID, why, ls[0].ID).State, back, "sent back")
+				w.refused(w.trySubmit(ls[0], `{"title":"late"}`), pawl.CodeLeaseLost)
+				ls[0] = w.claim("w2")
+				it := w.item(ls[0].ID)
+				w.same([]any{it.Rework, it.Error.Message}, []any{round + 1, "too thin"}, "the item")
+				w.submit(ls[0], `{"title":"b"}`)
+			}
+			call := pawl.RejectCall{TaskID: task.ID, Errors: why, AllowRework: true, ItemIDs: []string{ls[0].ID}}
+			_, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{call}))
+			w.refused(err, pawl.CodeConflict)
+			got, err := first(w.svc.RejectTasks(w.ctx, []pawl.RejectCall{{TaskID: task.ID, Errors: why}}))
+			w.ok(err, "reject")
+			w.same([]any{got.State, got.Error != nil}, []any{pawl.TaskRejected, true}, "the task")
+			for _, it := range w.items(task.ID) {
+				w.same(it.State, pawl.ItemRejected, "an item")
+			}
+		}
+	}},
 	{"a task that is rejected for good gives up its input hash", func(w *fixture) {
 		w.putType(essay)
 		ask := pawl.NewTask{Type: essay.Name, Payload: raw(`{"n":1}`), Dedupe: pawl.Dedupe{All: true}}
@@ -316,5 +381,19 @@ var acceptance = noun{"acceptance", []promise{
 		w.sweep()
 		w.same(w.task(task.ID).State, pawl.TaskRejected, "the task")
 		w.same(len(w.allEvents(pawl.EventFilter{TaskID: task.ID, Event: "approval_expired"})), 1, "events")
+	}},
+	{"an approval that is not given in time is escalated once, to those who may approve then", func(w *fixture) {
+		task, ls := w.claimedTask(pawl.Type{Name: "essay", Approval: pawl.Approval{Mode: pawl.ApprovalManual, ExpiresSeconds: 60,
+			By: []string{"user/boss"}, OnExpiry: pawl.ExpiryEscalate, EscalateTo: []string{"user/deputy"}}}, 1)
+		w.submit(ls[0], `1`)
+		deputy := w.as("user", "deputy")
+		w.refused(deputy.tryApprove(task.ID), pawl.CodeForbidden)
+		w.advance(time.Minute)
+		w.sweep()
+		w.sweep()
+		w.ok(deputy.tryApprove(task.ID), "approve")
+		for _, name := range []string{"approval_expired", "escalated"} {
+			w.same(len(w.allEvents(pawl.EventFilter{TaskID: task.ID, Event: name})), 1, name)
+		}
 	}},
 }}

@@ -269,6 +269,21 @@ var lists = noun{"lists of tasks", []promise{
 	}},
 }}
 
+// itemKeys returns the keys of the items of a filter, of all pages.
+func (w *fixture) itemKeys(f pawl.ItemFilter) (keys []string) {
+	w.Helper()
+	for {
+		page, err := w.svc.ListItems(w.ctx, f)
+		w.ok(err, "list items")
+		for _, i := range page.Items {
+			keys = append(keys, i.Key)
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return keys
+		}
+	}
+}
+
 var itemLists = noun{"lists of items", []promise{
 	{"oldest first, or newest first, and each is the item", func(w *fixture) {
 		t := w.manyItems(5)
@@ -331,18 +346,44 @@ var itemLists = noun{"lists of items", []promise{
 			"failed held busy next": {IDs: []string{id["failed"], id["held"], id["busy"], id["next"]}, Page: pawl.Page{Limit: 3}},
 		} {
 			f.TaskID = t.ID
-			var got []string
-			for {
-				page, err := w.svc.ListItems(w.ctx, f)
-				w.ok(err, "list items")
-				for _, i := range page.Items {
-					got = append(got, i.Key)
-				}
-				if f.Cursor = page.Next; f.Cursor == "" {
-					break
-				}
+			keys := w.itemKeys(f)
+			w.same(strings.Join(keys, " "), want, fmt.Sprintf("items of %+v", f))
+			f.Desc = true
+			down := w.itemKeys(f)
+			slices.Reverse(down)
+			w.same(down, keys, fmt.Sprintf("items of %+v, reversed", f))
+		}
+	}},
+	{"by state and type over all tasks, of one item and of many", func(w *fixture) {
+		w.taskInEachState()
+		many := w.manyItems(4)
+		for _, l := range w.claims(pawl.ClaimRequest{WorkerID: "w1", TaskID: many.ID, Limit: 3}) {
+			switch w.item(l.ID).Position {
+			case 0:
+				w.complete(l, `1`)
+			case 1:
+				w.failPermanently(l, "no")
 			}
-			w.same(strings.Join(got, " "), want, fmt.Sprintf("items of %+v", f))
+		}
+		page, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{})
+		w.ok(err, "list items")
+		w.same(len(page.Items), 11, "items")
+		for _, state := range []pawl.ItemState{pawl.ItemQueued, pawl.ItemLeased, pawl.ItemInProgress, pawl.ItemCompleted, pawl.ItemFailed,
+			pawl.ItemCancelled, pawl.ItemDeadLettered} {
+			for _, types := range [][]string{nil, {"t0"}, {"t1", "a"}, {"other"}} {
+				var want, got []string
+				for _, it := range page.Items {
+					if it.State == state && (types == nil || slices.Contains(types, it.Type)) {
+						want = append(want, it.ID)
+					}
+				}
+				some, err := w.svc.ListItems(w.ctx, pawl.ItemFilter{States: []pawl.ItemState{state}, Types: types})
+				w.ok(err, "list items")
+				for _, it := range some.Items {
+					got = append(got, it.ID)
+				}
+				w.same(got, want, fmt.Sprint(state, " of ", types))
+			}
 		}
 	}},
 	{"over all tasks", func(w *fixture) {

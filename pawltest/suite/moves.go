@@ -2,6 +2,7 @@ package suite
 
 import (
 	"errors"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -17,15 +18,38 @@ var moving = noun{"a move that is rare", []promise{
 		w.same(m.State, pawl.ItemScheduled, "the item")
 	}},
 	{"an operator ends a lease, whether its worker has begun or not", func(w *fixture) {
-		for _, begun := range []bool{false, true} {
+		for _, from := range []pawl.ItemState{pawl.ItemLeased, pawl.ItemInProgress} {
 			t := w.oneItem()
 			l := w.claim("w1")
-			if begun {
+			if from == pawl.ItemInProgress {
 				w.heartbeat(l)
 			}
-			m, err := first(w.svc.RevokeLeases(w.ctx, []pawl.RevokeCall{{ItemID: l.ID, Attempt: l.Attempt}}))
+			revoke := func(by *fixture, attempt int) (pawl.Moved, error) {
+				return first(by.svc.RevokeLeases(by.ctx, []pawl.RevokeCall{{ItemID: l.ID, Attempt: attempt, Reason: "it hangs"}}))
+			}
+			boss := w.as("user", "boss")
+			_, err := revoke(boss, 2)
+			w.refused(err, pawl.CodeConflict)
+			_, err = revoke(w.in("elsewhere"), 1)
+			w.refused(err, pawl.CodeNotFound)
+			m, err := revoke(boss, 1)
 			w.ok(err, "revoke")
-			w.same(m.State, pawl.ItemQueued, "the item")
+			it := w.item(l.ID)
+			w.same([]any{m.State, it.State, it.Failures, it.Attempt, it.LastWorkerID},
+				[]any{pawl.ItemQueued, pawl.ItemQueued, 0, 1, "w1"}, "the item")
+			_, err = pawl.Complete(w.ctx, w.svc, l.Fence(), nil)
+			w.refused(err, pawl.CodeLeaseLost)
+			_, err = revoke(boss, 0)
+			w.conflict(err, "queued", pawl.ItemQueued.Allowed()...)
+			es := w.allEvents(pawl.EventFilter{TaskID: t.ID, Event: "lease_revoked"})
+			w.same(len(es), 1, "events")
+			w.same([]any{es[0].FromState, es[0].ToState, es[0].Attempt, es[0].ActorID, es[0].Message},
+				[]any{string(from), "queued", 1, "boss", "it hangs"}, "the event")
+			again := w.claim("w1")
+			w.same([]any{again.Attempt, again.Failures}, []any{2, 0}, "attempt, failures")
+			w.advance(time.Hour)
+			_, err = revoke(boss, 2)
+			w.refused(err, pawl.CodeConflict) // the lease has run out
 			w.cancel(t.ID)
 		}
 	}},
@@ -58,7 +82,8 @@ var moving = noun{"a move that is rare", []promise{
 		for _, buried := range []bool{false, true} {
 			l := w.claims(pawl.ClaimRequest{WorkerID: "w2", Types: []string{"order.apply"}})[0]
 			w.failPermanently(l, "no")
-			w.same(w.task(t.ID).State, pawl.TaskFailed, "after the failure")
+			now := w.task(t.ID)
+			w.same([]any{now.State, now.FailedIn, now.Error.Message}, []any{pawl.TaskFailed, "apply", "no"}, "after the failure")
 			if buried {
 				w.same(w.bury(t.ID).State, pawl.TaskDeadLettered, "buried")
 			}

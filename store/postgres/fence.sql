@@ -46,15 +46,15 @@ ORDER BY b.task_id
     open = task_counters.open - CASE WHEN excluded.items = 0 THEN excluded.open ELSE 0 END,
     failed = task_counters.failed + excluded.failed,
     state = CASE
-      WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') THEN CASE WHEN task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items THEN excluded.state ELSE @settled(failed) END
+      WHEN (excluded.items, task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * task_counters.todo) = (0, excluded.open, 'open', 0) THEN CASE WHEN task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items THEN excluded.state ELSE @settled(failed) END
       ELSE task_counters.state END,
-    todo = CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') AND task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items AND excluded.state = @settled(submitted) THEN 1 ELSE task_counters.todo END,
-    version = task_counters.version + CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') THEN 1 ELSE 0 END,
-    completed_at = CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') AND NOT (task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items AND excluded.state = @settled(submitted)) THEN excluded.updated_at ELSE task_counters.completed_at END,
-    updated_at = CASE WHEN (excluded.items, task_counters.open, task_counters.state) = (0, excluded.open, 'open') THEN excluded.updated_at ELSE task_counters.updated_at END
+    todo = CASE WHEN (excluded.items, task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * task_counters.todo) = (0, excluded.open, 'open', 0) AND task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items AND excluded.state = @settled(submitted) THEN 1 ELSE task_counters.todo END,
+    version = task_counters.version + CASE WHEN (excluded.items, task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * task_counters.todo) = (0, excluded.open, 'open', 0) THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN (excluded.items, task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * task_counters.todo) = (0, excluded.open, 'open', 0) AND NOT (task_counters.ignores_failures = 1 AND task_counters.failed + excluded.failed + task_counters.dead + task_counters.cancelled < task_counters.items AND excluded.state = @settled(submitted)) THEN excluded.updated_at ELSE task_counters.completed_at END,
+    updated_at = CASE WHEN (excluded.items, task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * task_counters.todo) = (0, excluded.open, 'open', 0) THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at, checkpoints),
 settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at)
   SELECT namespace, task_id, @move(to, 'open', state, task), @system, updated_at
   FROM u
-  WHERE open = 0 AND updated_at = (SELECT now FROM n) AND task_id = ANY(ARRAY(SELECT task_id FROM b WHERE solo = 0))
+  WHERE open = 0 AND state <> 'open' AND updated_at = (SELECT now FROM n) AND task_id = ANY(ARRAY(SELECT task_id FROM b WHERE solo = 0))

@@ -49,6 +49,10 @@ func (m *mover) finish(ctx context.Context) error {
 
 // receive makes the rows that wait the target's own.
 func (m *mover) receive(ctx context.Context) error {
+	hooks, err := m.hooks(ctx)
+	if err != nil {
+		return err
+	}
 	return m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if err := setStep(ctx, tx, &m.target, Done, "", 0); err != nil {
 			return err
@@ -69,9 +73,32 @@ func (m *mover) receive(ctx context.Context) error {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_numbers")
-		return err
+		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_numbers"); err != nil {
+			return err
+		}
+		return tx.ExecEach(ctx, "INSERT INTO pawl.type_hooks (type, hook)\nVALUES ($1, $2)\nON CONFLICT (type, hook) DO NOTHING", hooks)
 	})
+}
+
+// hooks reads which hooks processes of the source have of the types of a namespace. Processes of the target must not pass
+// over them from the moment when they have its tasks.
+func (m *mover) hooks(ctx context.Context) (out [][]any, err error) {
+	if m.Namespace == "" {
+		return nil, nil
+	}
+	err = m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		out = nil
+		return store.EachRow(ctx, tx, func(rows store.Rows) error {
+			var name, hook string
+			err := rows.Scan(&name, &hook)
+			out = append(out, []any{name, hook})
+			return err
+		}, `SELECT h.type, h.hook
+FROM pawl.type_hooks h
+WHERE EXISTS (SELECT 1 FROM pawl.queues q WHERE q.namespace = $1 AND q.type = h.type)
+  OR EXISTS (SELECT 1 FROM pawl.types t WHERE t.namespace = $1 AND t.name = h.type)`, m.Namespace)
+	})
+	return out, err
 }
 
 // leave removes the rows of a namespace from the source, and the triggers. Only new tasks are refused from then

@@ -17,6 +17,8 @@ type table struct {
 	// of is how a row belongs to a namespace: "namespace" = by its column, else one of owners; "" = it moves with the whole
 	// database only.
 	of string
+	// stay is why the rows stay where they are when a namespace moves, if of is "".
+	stay string
 	// fixed rows never change; they are only inserted and removed.
 	fixed bool
 	// numbered says that the column id is a number that new rows draw.
@@ -92,23 +94,23 @@ func (t table) stage(namespace string) string {
 // it refers to. Archives come after the events: numbers of events that are there are drawn with them. A
 // test compares the list with the schema.
 var tables = []table{
-	{name: "moves", do: stays},             // the codes of the program
-	{name: "schema_migrations", do: stays}, // the same on both sides
-	{name: "places", do: stays},            // where the database is
-	{name: "retention_gate", do: stays},    // of one transaction
-	{name: "relocations", do: stays},       // moves
-	{name: "relocation_numbers", do: stays},
-	{name: "relocation_changes", do: stays}, // of a move
-	{name: "gate_hints", do: stays},         // the target's triggers make them
-	{name: "secrets", do: seeded},
+	{name: "moves", do: stays, stay: "the codes of the program"},
+	{name: "schema_migrations", do: stays, stay: "the same on both sides"},
+	{name: "places", do: stays, stay: "where the database is"},
+	{name: "retention_gate", do: stays, stay: "of one transaction"},
+	{name: "relocations", do: stays, stay: "moves"},
+	{name: "relocation_numbers", do: stays, stay: "of a move"},
+	{name: "relocation_changes", do: stays, stay: "of a move"},
+	{name: "gate_hints", do: stays, stay: "the target's triggers make them"},
+	{name: "secrets", do: seeded, stay: "of all namespaces; tokens get the target's with the next heartbeat"},
 	{name: "api_keys", of: "namespace"},
-	{name: "actors", do: seeded, numbered: true},
+	{name: "actors", do: seeded, numbered: true, stay: "of all namespaces; rows that refer to one take it along"},
 	{name: "queues", do: seeded, of: "namespace", numbered: true, maps: map[string]string{"id": "queues"}},
-	{name: "workers", do: seeded},
-	{name: "sweeps", do: seeded, numbered: true},
+	{name: "workers", do: seeded, stay: "a worker is registered when it claims"},
+	{name: "sweeps", do: seeded, numbered: true, stay: "of the processes that sweep"},
 	{name: "paused_namespaces", of: "namespace"},
 	{name: "types", of: "namespace"},
-	{name: "type_hooks", do: seeded},
+	{name: "type_hooks", do: seeded, stay: "of all namespaces; receive adds those of the types that move"},
 	{name: "queue_limits", of: "namespace", maps: byQueue},
 	{name: "gates", of: "namespace", numbered: true, maps: map[string]string{"id": "gates", "queue_id": "queues"}},
 	{name: "budgets", of: "namespace"},
@@ -153,16 +155,16 @@ var tables = []table{
 	{name: "archives", of: "namespace"},
 	{name: "segments", of: "namespace", numbered: true, maps: map[string]string{"id": "segments"}},
 	{name: "idempotency_keys", of: "namespace", acts: true},
-	{name: "queue_minutes", late: true},
-	{name: "totals", late: true},
-	{name: "feed_pages", late: true},
-	{name: "log_pages", late: true},
-	{name: "log_removals", late: true, numbered: true},
-	{name: "log_runs", late: true},
-	{name: "log_tiles", late: true, fixed: true},
-	{name: "log_epochs", do: seeded, late: true},
-	{name: "log_checkpoints", do: seeded, late: true},
-	{name: "relay_cursors", do: seeded, late: true},
+	{name: "queue_minutes", late: true, stay: "what a queue has done here"},
+	{name: "totals", late: true, stay: "counted from the log"},
+	{name: "feed_pages", late: true, stay: "the order of the events of all namespaces"},
+	{name: "log_pages", late: true, stay: "the log of all namespaces"},
+	{name: "log_removals", late: true, numbered: true, stay: "the log of all namespaces"},
+	{name: "log_runs", late: true, stay: "the log of all namespaces"},
+	{name: "log_tiles", late: true, fixed: true, stay: "the log of all namespaces"},
+	{name: "log_epochs", do: seeded, late: true, stay: "the log of all namespaces"},
+	{name: "log_checkpoints", do: seeded, late: true, stay: "the log of all namespaces"},
+	{name: "relay_cursors", do: seeded, late: true, stay: "relays send the events of all namespaces"},
 }
 
 // events is the table of events.
@@ -178,7 +180,8 @@ func (t table) ofEvents() bool {
 	return t.name == "archives" || t.name == "segments" || slices.Contains(slices.Collect(maps.Values(t.maps)), events)
 }
 
-// Unanswered lists the tables of a schema without a row in tables, and the rows without a table.
+// Unanswered lists the tables of a schema without a row in tables, the rows without a table, and those that do not say what
+// becomes of them when a namespace moves.
 func Unanswered(schema []string) (out []string) {
 	for _, name := range schema {
 		if strings.HasPrefix(name, "moved_") {
@@ -189,7 +192,7 @@ func Unanswered(schema []string) (out []string) {
 		}
 	}
 	for _, t := range tables {
-		if !slices.Contains(schema, t.name) {
+		if !slices.Contains(schema, t.name) || (t.of == "") == (t.stay == "") {
 			out = append(out, t.name)
 		}
 	}

@@ -22,16 +22,6 @@ import (
 
 func TestMain(m *testing.M) { pawltest.Main(m) }
 
-func must[T any](t *testing.T) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // testQueue is a RabbitMQ queue for one test.
 type testQueue struct {
 	*testing.T
@@ -41,9 +31,9 @@ type testQueue struct {
 
 func open(t *testing.T) *testQueue {
 	p := &testQueue{T: t, url: testbroker.RabbitMQ(t), queue: "pawl-test-" + rand.Text()}
-	conn := must[*amqp.Connection](t)(amqp.Dial(p.url))
-	p.ch = must[*amqp.Channel](t)(conn.Channel())
-	must[amqp.Queue](t)(p.ch.QueueDeclare(p.queue, true, false, false, false, nil))
+	conn := pawltest.Must[*amqp.Connection](t)(amqp.Dial(p.url))
+	p.ch = pawltest.Must[*amqp.Channel](t)(conn.Channel())
+	pawltest.Must[amqp.Queue](t)(p.ch.QueueDeclare(p.queue, true, false, false, false, nil))
 	t.Cleanup(func() {
 		_, _ = p.ch.QueueDelete(p.queue, false, false, false)
 		_ = conn.Close()
@@ -62,7 +52,7 @@ func (p *testQueue) send(body string) {
 // left returns how many messages wait in the queue, without those in flight.
 func (p *testQueue) left() int {
 	p.Helper()
-	return must[amqp.Queue](p.T)(p.ch.QueueDeclarePassive(p.queue, true, false, false, false, nil)).Messages
+	return pawltest.Must[amqp.Queue](p.T)(p.ch.QueueDeclarePassive(p.queue, true, false, false, false, nil)).Messages
 }
 
 // drive runs a worker until stop.
@@ -127,10 +117,10 @@ func TestMessagesNameTheWork(t *testing.T) {
 		return in, nil
 	})
 	task := func(input string) pawl.Task {
-		return must[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", Payload: json.RawMessage(`"` + input + `"`)}))
+		return p.Create(pawl.NewTask{Type: "a", Payload: json.RawMessage(`"` + input + `"`)})
 	}
 	first, unnamed, second := task("first"), task("unnamed"), task("second")
-	item := must[pawl.List[pawl.Item]](t)(p.Engine.ListItems(t.Context(), pawl.ItemFilter{TaskID: second.ID})).Items[0]
+	item := pawltest.Must[pawl.List[pawl.Item]](t)(p.Engine.ListItems(t.Context(), pawl.ItemFilter{TaskID: second.ID})).Items[0]
 	named := `{"task_id":"` + first.ID + `"}`
 	q.send(named)
 	q.send(named)
@@ -140,7 +130,7 @@ func TestMessagesNameTheWork(t *testing.T) {
 	q.send(`{"namespace":"elsewhere","task_id":"` + unnamed.ID + `"}`)
 	stop := q.drive(p.Engine, handler)
 	completed := func(x pawl.Task) bool {
-		return must[pawl.Task](t)(p.Engine.GetTask(t.Context(), x.ID)).State == pawl.TaskCompleted
+		return pawltest.Must[pawl.Task](t)(p.Engine.GetTask(t.Context(), x.ID)).State == pawl.TaskCompleted
 	}
 	until(t, "what was named is done", func() bool { return completed(first) && completed(second) })
 	q.send(named) // redelivered long after
@@ -175,7 +165,7 @@ func TestMessageComesAgainUntilItsItemHasEnded(t *testing.T) {
 		}
 		return n, nil
 	})
-	task := must[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+	task := pawltest.Must[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
 	q.send(`{"task_id":"` + task.ID + `"}`)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -193,7 +183,7 @@ func TestMessageComesAgainUntilItsItemHasEnded(t *testing.T) {
 	until(t, "the message is back", func() bool { return q.left() == 1 })
 	stop := q.drive(p.Engine, handler)
 	until(t, "the task is done", func() bool {
-		return must[pawl.Task](t)(p.Engine.GetTask(t.Context(), task.ID)).State == pawl.TaskCompleted
+		return pawltest.Must[pawl.Task](t)(p.Engine.GetTask(t.Context(), task.ID)).State == pawl.TaskCompleted
 	})
 	q.stopWhenEmpty(stop, p.Engine, handler)
 }
@@ -210,7 +200,7 @@ func TestCreationIsPublishedAfterCommitAndDone(t *testing.T) {
 	if err := q.ch.QueueBind(q.queue, "default.a.proposed", exchange, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	sink := must[relay.Sink](t)(relayrabbit.New(relayrabbit.Options{URL: q.url, Exchange: exchange}))
+	sink := pawltest.Must[relay.Sink](t)(relayrabbit.New(relayrabbit.Options{URL: q.url, Exchange: exchange}))
 	// A sink of all events would wait for a queue that takes `leased`, and hold `proposed` back.
 	out := relay.SinkOptions{Name: "bus", Sink: sink, Events: []string{"proposed"}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -224,11 +214,11 @@ func TestCreationIsPublishedAfterCommitAndDone(t *testing.T) {
 	stop := q.drive(p.Engine, handler)
 	var tasks []pawl.Task
 	for range 20 {
-		tasks = append(tasks, must[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"})))
+		tasks = append(tasks, pawltest.Must[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"})))
 	}
 	for _, task := range tasks {
 		until(t, task.ID+" is done", func() bool {
-			return must[pawl.Task](t)(p.Engine.GetTask(t.Context(), task.ID)).State == pawl.TaskCompleted
+			return pawltest.Must[pawl.Task](t)(p.Engine.GetTask(t.Context(), task.ID)).State == pawl.TaskCompleted
 		})
 	}
 	q.stopWhenEmpty(stop, p.Engine, handler)

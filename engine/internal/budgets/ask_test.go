@@ -23,12 +23,13 @@ func TestNoAnswerAboutABudgetIsMissed(t *testing.T) {
 			p := pawltest.OpenReal(t, which, engine.Options{})
 			engines := []*engine.Engine{p.Engine, p.Another(engine.Options{}), p.Another(engine.Options{})}
 			put := func(limit int64) {
-				need[pawl.Budget](t)(p.Engine.PutBudget(t.Context(), "b", pawl.NewBudget{Unit: "x", Limit: limit, OnExhausted: pawl.ExhaustedAsk}))
+				pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(t.Context(), "b",
+					pawl.NewBudget{Unit: "x", Limit: limit, OnExhausted: pawl.ExhaustedAsk}))
 			}
 			put(50)
 			const items = 24
 			for range items {
-				need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", MaxAttempts: 1000}))
+				pawltest.Must[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a", MaxAttempts: 1000}))
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 			defer stop()
@@ -41,7 +42,7 @@ func TestNoAnswerAboutABudgetIsMissed(t *testing.T) {
 				if n < 20 {
 					put(50 + n)
 				}
-				list := need[pawl.List[pawl.Item]](t)(p.Engine.ListItems(t.Context(),
+				list := pawltest.Must[pawl.List[pawl.Item]](t)(p.Engine.ListItems(t.Context(),
 					pawl.ItemFilter{States: []pawl.ItemState{pawl.ItemCompleted, pawl.ItemFailed}, Page: pawl.Page{Limit: 1000}}))
 				ended := 0
 				for _, it := range list.Items {

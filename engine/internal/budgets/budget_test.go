@@ -25,12 +25,12 @@ func TestAReservationAndItsSettlementAreTwoStatements(t *testing.T) {
 			var told atomic.Int64
 			p := pawltest.OpenWith(t, which, engine.Options{Statement: func(string) { told.Add(1) }})
 			ctx := t.Context()
-			need[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: 100, Period: pawl.PeriodDay}))
-			need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+			pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: 100, Period: pawl.PeriodDay}))
+			pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
 			l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
 			told.Store(0)
-			r := need[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 10, "k")))
-			s := need[pawl.Settled](t)(p.Engine.SettleBudget(ctx, "b", settleOf(l, r, 7)))
+			r := pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 10, "k")))
+			s := pawltest.Must[pawl.Settled](t)(p.Engine.SettleBudget(ctx, "b", settleOf(l, r, 7)))
 			if told.Load() > most {
 				t.Errorf("%d statements", told.Load())
 			}
@@ -46,11 +46,11 @@ func TestABudgetAppliesToAKey(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
 		rules := `{"per_key":{"pointer":"/tenant","concurrency":5}}`
-		need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", []byte(rules)))
-		need[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b",
+		pawltest.Must[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", []byte(rules)))
+		pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b",
 			pawl.NewBudget{Unit: "x", Limit: 100, AppliesTo: &pawl.BudgetScope{Type: "a", Key: "t1"}}))
 		for _, tenant := range []string{"t1", "t2"} {
-			need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Payload: []byte(`{"tenant":"` + tenant + `"}`)}))
+			pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", Payload: []byte(`{"tenant":"` + tenant + `"}`)}))
 		}
 		for _, l := range leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 2}, 2) {
 			_, err := p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 10, "k"))
@@ -69,14 +69,14 @@ func TestManyLostReservationsAreEndedInBatches(t *testing.T) {
 			var told atomic.Int64
 			p := pawltest.OpenWith(t, which, engine.Options{Statement: func(string) { told.Add(1) }})
 			ctx := t.Context()
-			need[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: many, OnLost: pawl.LostReturn}))
-			need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", MaxAttempts: 9}))
+			pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: many, OnLost: pawl.LostReturn}))
+			pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a", MaxAttempts: 9}))
 			for _, sweeps := range []bool{false, true} {
 				l := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
 				for n := range many {
-					need[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 1, fmt.Sprint(sweeps, n))))
+					pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 1, fmt.Sprint(sweeps, n))))
 				}
-				need[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
+				pawltest.Must[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
 				l = leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
 				told.Store(0)
 				if sweeps {
@@ -84,16 +84,16 @@ func TestManyLostReservationsAreEndedInBatches(t *testing.T) {
 						t.Fatal(err)
 					}
 				} else {
-					need[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, many, "all")))
+					pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, many, "all")))
 				}
 				if told.Load() > 200 {
 					t.Errorf("%d statements", told.Load())
 				}
-				need[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
+				pawltest.Must[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
 				if _, err := p.Engine.Sweep(ctx); err != nil {
 					t.Fatal(err)
 				}
-				if b := need[pawl.Budget](t)(p.Engine.GetBudget(ctx, "b")); b.Remaining != many {
+				if b := pawltest.Must[pawl.Budget](t)(p.Engine.GetBudget(ctx, "b")); b.Remaining != many {
 					t.Errorf("%+v", b)
 				}
 			}
@@ -122,7 +122,8 @@ func TestBudgetsAreNeverExceededAndNeverLeak(t *testing.T) {
 			}
 			w := &budgetWalk{T: t, p: pawltest.OpenReal(t, which, engine.Options{})}
 			w.engines = []*engine.Engine{w.p.Engine, w.p.Another(engine.Options{}), w.p.Another(engine.Options{})}
-			need[pawl.Budget](t)(w.p.Engine.PutBudget(t.Context(), "b", pawl.NewBudget{Unit: "x", Limit: walkLimit, OnLost: pawl.LostReturn}))
+			pawltest.Must[pawl.Budget](t)(w.p.Engine.PutBudget(t.Context(), "b",
+				pawl.NewBudget{Unit: "x", Limit: walkLimit, OnLost: pawl.LostReturn}))
 			w.until = time.Now().Add(lasts)
 			var all sync.WaitGroup
 			for n := range 18 {
@@ -243,7 +244,7 @@ func (w *budgetWalk) end() {
 		if _, err := w.p.Engine.Sweep(ctx); err != nil {
 			w.Fatal(err)
 		}
-		b := need[pawl.Budget](w.T)(w.p.Engine.GetBudget(ctx, "b"))
+		b := pawltest.Must[pawl.Budget](w.T)(w.p.Engine.GetBudget(ctx, "b"))
 		if b.Reserved == 0 {
 			if b.Spent != w.settled.Load() {
 				w.Errorf("spent %d, settled %d", b.Spent, w.settled.Load())

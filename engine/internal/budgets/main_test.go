@@ -9,8 +9,6 @@ import (
 
 func TestMain(m *testing.M) { pawltest.Main(m) }
 
-func need[T any](t testing.TB) func(v T, err error) T { return pawltest.Must[T](t) }
-
 // leases claims n items.
 func leases(t testing.TB, svc pawl.Service, req pawl.ClaimRequest, n int) []pawl.Lease {
 	t.Helper()

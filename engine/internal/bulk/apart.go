@@ -226,7 +226,8 @@ func (r *run) onlyGroup(ctx context.Context, calls []pawl.TaskCall) (left []pawl
 		})
 	}
 	for i, c := range calls {
-		if c.ItemIDs = items[c.TaskID]; items == nil || len(c.ItemIDs) > 0 {
+		of, in := items[c.TaskID]
+		if c.ItemIDs = of; items == nil || in {
 			left, at = append(left, c), append(at, i)
 		}
 	}

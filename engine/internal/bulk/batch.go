@@ -182,7 +182,7 @@ func (r *run) change(ctx context.Context, tx store.Tx, ids []string) (out outcom
 	return out, err
 }
 
-// inGroup returns the locked tasks with items of the group of failures that the filter names: all
+// inGroup returns the locked tasks of the group of failures that the filter names: all
 // if it names none.
 func (r *run) inGroup(ctx context.Context, tx store.Tx, held []string, out *outcomes) (left []string, err error) {
 	if r.filter.Failure == "" {
@@ -190,7 +190,7 @@ func (r *run) inGroup(ctx context.Context, tx store.Tx, held []string, out *outc
 	}
 	items, err := store.ItemsOfFailure(ctx, tx, r.item.Namespace, r.filter.Failure, held)
 	for _, id := range held {
-		if len(items[id]) > 0 {
+		if _, in := items[id]; in {
 			left = append(left, id)
 		} else {
 			out.of[id] = errUnchanged

@@ -18,7 +18,7 @@ import (
 // outcomes lists what became of a schedule's ticks, oldest first.
 func outcomes(t testing.TB, svc pawl.Service, name string) (out []pawl.FiringOutcome) {
 	t.Helper()
-	list := need[pawl.List[pawl.Firing]](t)(svc.ListFirings(t.Context(), pawl.FiringFilter{Schedule: name}))
+	list := pawltest.Must[pawl.List[pawl.Firing]](t)(svc.ListFirings(t.Context(), pawl.FiringFilter{Schedule: name}))
 	for _, f := range list.Items {
 		out = append([]pawl.FiringOutcome{f.Outcome}, out...)
 	}
@@ -31,24 +31,24 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 	withHook(t, func(o hooked) {
 		for _, s := range []pawl.NewSchedule{{Name: "hooked", EverySeconds: 3600, Task: pawl.NewTask{Type: "report"}},
 			{Name: "plain", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}} {
-			need[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), s))
+			pawltest.Must[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), s))
 		}
 		without := o.Another(engine.Options{})
 		o.Advance(time.Hour)
-		need[pawl.SweepStats](o)(without.Sweep(o.Context()))
-		s := need[pawl.Schedule](o)(without.GetSchedule(o.Context(), "hooked"))
+		pawltest.Must[pawl.SweepStats](o)(without.Sweep(o.Context()))
+		s := pawltest.Must[pawl.Schedule](o)(without.GetSchedule(o.Context(), "hooked"))
 		if got := outcomes(o, without, "plain"); len(got) != 1 || got[0] != pawl.FiringCreated {
 			o.Errorf("the other schedule: %v", got)
 		}
 		if got := outcomes(o, without, "hooked"); len(got) != 0 || s.Error == nil || s.Error.Code != string(pawl.CodeUnavailable) {
 			o.Errorf("without the hook: %v, %+v", got, s.Error)
 		}
-		if next := need[pawl.Ticked](o)(without.Tick(o.Context())).NextAt; next == nil || next.After(o.Now().Add(pawl.ScheduleGrace/2)) {
+		if next := pawltest.Must[pawl.Ticked](o)(without.Tick(o.Context())).NextAt; next == nil || next.After(o.Now().Add(pawl.ScheduleGrace/2)) {
 			o.Errorf("the next tick is to be at %v, now %v: the hooked one rests for half of its grace", next, o.Now())
 		}
 		o.Advance(pawl.ScheduleGrace - time.Second)
-		need[pawl.SweepStats](o)(o.Engine.Sweep(o.Context()))
-		s = need[pawl.Schedule](o)(o.Engine.GetSchedule(o.Context(), "hooked"))
+		pawltest.Must[pawl.SweepStats](o)(o.Engine.Sweep(o.Context()))
+		s = pawltest.Must[pawl.Schedule](o)(o.Engine.GetSchedule(o.Context(), "hooked"))
 		if got := outcomes(o, o.Engine, "hooked"); len(got) != 1 || got[0] != pawl.FiringCreated || s.Error != nil {
 			o.Errorf("with the hook: %v, %+v", got, s.Error)
 		}
@@ -58,10 +58,10 @@ func TestAScheduleWhoseHookIsElsewhereStopsNoOther(t *testing.T) {
 // The doctor warns of a schedule that nothing has fired for long.
 func TestWarningOfALateSchedule(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		need[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(),
+		pawltest.Must[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(),
 			pawl.NewSchedule{Name: "hourly", EverySeconds: 3600, Task: pawl.NewTask{Type: "a"}}))
 		warned := func() (n int) {
-			for _, w := range need[[]engine.Warning](t)(p.Engine.Warnings(t.Context())) {
+			for _, w := range pawltest.Must[[]engine.Warning](t)(p.Engine.Warnings(t.Context())) {
 				if w.Code == "schedule_late" {
 					n++
 				}
@@ -76,7 +76,7 @@ func TestWarningOfALateSchedule(t *testing.T) {
 		if n := warned(); n != 1 {
 			t.Errorf("after eleven minutes: %d warnings", n)
 		}
-		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		pawltest.Must[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 		if n := warned(); n != 0 {
 			t.Errorf("after it was fired: %d warnings", n)
 		}
@@ -87,7 +87,7 @@ func TestWarningOfALateSchedule(t *testing.T) {
 // server that has it: each tick makes one task. It writes why it rests once for each tick.
 func TestAServerWithoutTheHookDelaysNoOther(t *testing.T) {
 	withHook(t, func(o hooked) {
-		need[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), pawl.NewSchedule{Name: "hooked", EverySeconds: 60,
+		pawltest.Must[pawl.Schedule](o)(o.Engine.CreateSchedule(o.Context(), pawl.NewSchedule{Name: "hooked", EverySeconds: 60,
 			Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "report"}}))
 		without := o.Another(engine.Options{})
 		version := func() (n int64) {
@@ -103,25 +103,25 @@ func TestAServerWithoutTheHookDelaysNoOther(t *testing.T) {
 			o.Advance(time.Minute)
 			before := version()
 			for range 3 {
-				need[pawl.SweepStats](o)(without.Sweep(o.Context()))
+				pawltest.Must[pawl.SweepStats](o)(without.Sweep(o.Context()))
 			}
 			if got := version() - before; got != 1 {
 				o.Errorf("minute %d: the server without the hook wrote the schedule %d times", n, got)
 			}
-			need[pawl.SweepStats](o)(o.Engine.Sweep(o.Context()))
+			pawltest.Must[pawl.SweepStats](o)(o.Engine.Sweep(o.Context()))
 			if got := outcomes(o, o.Engine, "hooked"); len(got) != n+1 || got[n] != pawl.FiringCreated {
 				o.Errorf("minute %d: %v", n, got)
 			}
 		}
 		o.Advance(time.Minute)
-		need[pawl.SweepStats](o)(without.Sweep(o.Context()))
+		pawltest.Must[pawl.SweepStats](o)(without.Sweep(o.Context()))
 		before := version()
 		o.Advance(pawl.ScheduleGrace / 2)
-		need[pawl.SweepStats](o)(without.Sweep(o.Context()))
+		pawltest.Must[pawl.SweepStats](o)(without.Sweep(o.Context()))
 		if version() != before {
 			o.Error("the server without the hook wrote the same error again")
 		}
-		tasks := need[pawl.List[pawl.Task]](o)(o.Engine.ListTasks(o.Context(), pawl.TaskFilter{}))
+		tasks := pawltest.Must[pawl.List[pawl.Task]](o)(o.Engine.ListTasks(o.Context(), pawl.TaskFilter{}))
 		if len(tasks.Items) != minutes {
 			o.Errorf("%d tasks, want %d", len(tasks.Items), minutes)
 		}
@@ -132,7 +132,7 @@ func TestAServerWithoutTheHookDelaysNoOther(t *testing.T) {
 // and the schedule goes on.
 func TestATickThatTheRuleNoLongerHas(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		s := need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "s", Cron: "0 * * * *",
+		s := pawltest.Must[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "s", Cron: "0 * * * *",
 			Task: pawl.NewTask{Type: "a"}}))
 		if err := p.Exec(`UPDATE pawl.schedules SET next_tick = next_tick - 600000000, next_at = next_at - 600000000`); err != nil {
 			t.Fatal(err)
@@ -140,12 +140,12 @@ func TestATickThatTheRuleNoLongerHas(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
 		defer stop()
 		p.Advance(s.Next[0].Add(-10 * time.Minute).Sub(p.Now()))
-		need[pawl.SweepStats](t)(p.Service.Sweep(ctx))
+		pawltest.Must[pawl.SweepStats](t)(p.Service.Sweep(ctx))
 		if got := outcomes(t, p.Service, "s"); len(got) != 1 || got[0] != pawl.FiringMissed {
 			t.Errorf("%v", got)
 		}
 		p.Advance(10 * time.Minute)
-		need[pawl.SweepStats](t)(p.Service.Sweep(ctx))
+		pawltest.Must[pawl.SweepStats](t)(p.Service.Sweep(ctx))
 		if got := outcomes(t, p.Service, "s"); len(got) != 2 || got[1] != pawl.FiringCreated {
 			t.Errorf("%v", got)
 		}
@@ -156,12 +156,12 @@ func TestATickThatTheRuleNoLongerHas(t *testing.T) {
 // stored next tick has been fired already goes on with the one after it.
 func TestATickComesOnceAlsoIfTheClockGoesBack(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		s := need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "s", EverySeconds: 60,
+		s := pawltest.Must[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "s", EverySeconds: 60,
 			Overlap: pawl.OverlapAllow, Task: pawl.NewTask{Type: "a"}}))
 		sweepAt := func(at time.Time, want int) {
 			p.Advance(at.Sub(p.Now()))
-			need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
-			tasks := need[pawl.List[pawl.Task]](t)(p.Service.ListTasks(t.Context(), pawl.TaskFilter{}))
+			pawltest.Must[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+			tasks := pawltest.Must[pawl.List[pawl.Task]](t)(p.Service.ListTasks(t.Context(), pawl.TaskFilter{}))
 			if n := len(outcomes(t, p.Service, "s")); n != want || len(tasks.Items) != want {
 				t.Errorf("at %s: %d firings, %d tasks, want %d", at, n, len(tasks.Items), want)
 			}
@@ -169,8 +169,8 @@ func TestATickComesOnceAlsoIfTheClockGoesBack(t *testing.T) {
 		sweepAt(s.Next[0], 1)
 		sweepAt(s.Next[1], 2)
 		p.Advance(-100 * time.Second)
-		need[pawl.Schedule](t)(p.Service.PauseSchedule(t.Context(), "s"))
-		again := need[pawl.Schedule](t)(p.Service.ResumeSchedule(t.Context(), "s"))
+		pawltest.Must[pawl.Schedule](t)(p.Service.PauseSchedule(t.Context(), "s"))
+		again := pawltest.Must[pawl.Schedule](t)(p.Service.ResumeSchedule(t.Context(), "s"))
 		if !again.Next[0].Equal(s.Next[2]) {
 			t.Errorf("the next tick is %s, want %s", again.Next[0], s.Next[2])
 		}
@@ -201,14 +201,14 @@ func TestFiringsAreRemovedWithoutANextTick(t *testing.T) {
 		at := p.Now().Add(time.Minute)
 		for _, s := range []pawl.NewSchedule{{Name: "once", At: &at}, {Name: "gone", EverySeconds: 60}, {Name: "by-hand", EverySeconds: 3600}} {
 			s.Task.Type = "a"
-			need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), s))
+			pawltest.Must[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), s))
 		}
-		need[pawl.Schedule](t)(p.Service.PauseSchedule(t.Context(), "by-hand"))
+		pawltest.Must[pawl.Schedule](t)(p.Service.PauseSchedule(t.Context(), "by-hand"))
 		p.Advance(time.Minute)
-		need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
-		ran := need[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
-		need[[]pawl.Result[pawl.Task]](t)(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: *ran.LastTaskID}}))
-		need[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
+		pawltest.Must[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+		ran := pawltest.Must[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
+		pawltest.Must[[]pawl.Result[pawl.Task]](t)(p.Service.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: *ran.LastTaskID}}))
+		pawltest.Must[pawl.Schedule](t)(p.Service.RunSchedule(t.Context(), "by-hand"))
 		if n := count(`SELECT COUNT(*) FROM pawl.firings WHERE open = 1`); n != 3 {
 			t.Errorf("%d firings are open, want those of once, gone and the second by hand", n)
 		}
@@ -219,7 +219,7 @@ func TestFiringsAreRemovedWithoutANextTick(t *testing.T) {
 			t.Errorf("%d firings are open after the delete", n)
 		}
 		p.Advance(pawl.DefaultRetainFirings + time.Minute)
-		need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+		pawltest.Must[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
 		if n := count(`SELECT COUNT(*) FROM pawl.firings`); n != 1 {
 			t.Errorf("%d records are left, want the open one of the paused schedule", n)
 		}
@@ -231,18 +231,19 @@ func TestFiringsAreRemovedWithoutANextTick(t *testing.T) {
 func TestAScheduleForATimeWithNanosecondsFiresOnce(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		at := p.Now().Add(time.Minute).Truncate(time.Microsecond).Add(789 * time.Nanosecond)
-		s := need[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "once", At: &at, Task: pawl.NewTask{Type: "a"}}))
+		s := pawltest.Must[pawl.Schedule](t)(p.Service.CreateSchedule(t.Context(),
+			pawl.NewSchedule{Name: "once", At: &at, Task: pawl.NewTask{Type: "a"}}))
 		if want := at.Truncate(time.Microsecond); !s.At.Equal(want) {
 			t.Errorf("at is %v, want %v", s.At, want)
 		}
 		for range 3 {
 			p.Advance(time.Minute)
-			need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
+			pawltest.Must[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
 		}
-		if tasks := need[pawl.List[pawl.Task]](t)(p.Service.ListTasks(t.Context(), pawl.TaskFilter{})); len(tasks.Items) != 1 {
+		if tasks := pawltest.Must[pawl.List[pawl.Task]](t)(p.Service.ListTasks(t.Context(), pawl.TaskFilter{})); len(tasks.Items) != 1 {
 			t.Errorf("%d tasks", len(tasks.Items))
 		}
-		if s = need[pawl.Schedule](t)(p.Service.GetSchedule(t.Context(), "once")); len(s.Next) > 0 || s.Error != nil {
+		if s = pawltest.Must[pawl.Schedule](t)(p.Service.GetSchedule(t.Context(), "once")); len(s.Next) > 0 || s.Error != nil {
 			t.Errorf("after it: next %v, error %v", s.Next, s.Error)
 		}
 	})
@@ -253,19 +254,20 @@ func TestAScheduleIsRunWhileItIsFired(t *testing.T) {
 	t.Parallel()
 	p := pawltest.Open(t, pawltest.Postgres)
 	ctx, run := t.Context(), sync.Once{}
-	s := need[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx, pawl.NewSchedule{Name: "s", EverySeconds: 60, Task: pawl.NewTask{Type: "a"}}))
+	s := pawltest.Must[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx,
+		pawl.NewSchedule{Name: "s", EverySeconds: 60, Task: pawl.NewTask{Type: "a"}}))
 	p.Advance(s.Next[0].Sub(p.Now()))
 	var made pawl.Schedule
 	e := p.Another(engine.Options{Statement: func(query string) {
 		if strings.Contains(query, "pawl.schedules s") && strings.Contains(query, "@skip") {
-			run.Do(func() { made = need[pawl.Schedule](t)(p.Engine.RunSchedule(ctx, "s")) })
+			run.Do(func() { made = pawltest.Must[pawl.Schedule](t)(p.Engine.RunSchedule(ctx, "s")) })
 		}
 	}})
-	need[pawl.SweepStats](t)(e.Sweep(ctx))
+	pawltest.Must[pawl.SweepStats](t)(e.Sweep(ctx))
 	if made.LastTaskID == nil {
 		t.Fatal("it was not run")
 	}
-	if now := need[pawl.Schedule](t)(p.Engine.GetSchedule(ctx, "s")); now.LastTaskID == nil || *now.LastTaskID != *made.LastTaskID {
+	if now := pawltest.Must[pawl.Schedule](t)(p.Engine.GetSchedule(ctx, "s")); now.LastTaskID == nil || *now.LastTaskID != *made.LastTaskID {
 		t.Errorf("its last task is %v, not %s", now.LastTaskID, *made.LastTaskID)
 	}
 }

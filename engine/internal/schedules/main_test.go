@@ -11,8 +11,6 @@ import (
 
 func TestMain(m *testing.M) { pawltest.Main(m) }
 
-func need[T any](t testing.TB) func(v T, err error) T { return pawltest.Must[T](t) }
-
 // hooked is a test of one engine that has the hook which plans tasks of the type report.
 type hooked struct {
 	*testing.T
@@ -26,7 +24,8 @@ func withHook(t *testing.T, fn func(o hooked)) {
 		t.Run(string(which), func(t *testing.T) {
 			t.Parallel()
 			p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": {Plan: plan}}})
-			need[pawl.TypeRef](t)(pawltest.First(p.Engine.PutTypes(t.Context(), []pawl.Type{{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}})))
+			_, err := pawltest.First(p.Engine.PutTypes(t.Context(), []pawl.Type{{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}}))
+			p.OK(err)
 			fn(hooked{t, p})
 		})
 	}

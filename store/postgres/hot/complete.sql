@@ -61,17 +61,17 @@ u AS (
   ON CONFLICT (task_id) DO UPDATE
   SET open = task_counters.open - excluded.open,
     state = CASE
-      WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) <> (excluded.open, 'open', 0) THEN task_counters.state
+      WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * (excluded.failed + task_counters.todo)) <> (excluded.open, 'open', 0) THEN task_counters.state
       WHEN task_counters.failed > 0 AND task_counters.ignores_failures = 0 THEN @settled(failed)
       WHEN task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN @settled(dead)
       ELSE @settled(completed) END,
     todo = CASE
-      WHEN (task_counters.open, task_counters.state) = (excluded.open, 'open') AND task_counters.failed * task_counters.ignores_failures * excluded.failed > 0 THEN 1
-      WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) AND task_counters.failed = 0 AND task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN 1
+      WHEN task_counters.state = 'open' AND task_counters.failed * task_counters.ignores_failures * (excluded.failed + task_counters.todo) > 0 THEN 1
+      WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * (excluded.failed + task_counters.todo)) = (excluded.open, 'open', 0) AND task_counters.failed = 0 AND task_counters.dead > 0 AND task_counters.ignores_failures = 0 THEN 1
       ELSE task_counters.todo END,
-    version = task_counters.version + CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) THEN 1 ELSE 0 END,
-    completed_at = CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) THEN excluded.updated_at ELSE task_counters.completed_at END,
-    updated_at = CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * excluded.failed) = (excluded.open, 'open', 0) THEN excluded.updated_at ELSE task_counters.updated_at END
+    version = task_counters.version + CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * (excluded.failed + task_counters.todo)) = (excluded.open, 'open', 0) THEN 1 ELSE 0 END,
+    completed_at = CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * (excluded.failed + task_counters.todo)) = (excluded.open, 'open', 0) THEN excluded.updated_at ELSE task_counters.completed_at END,
+    updated_at = CASE WHEN (task_counters.open, task_counters.state, task_counters.failed * task_counters.ignores_failures * (excluded.failed + task_counters.todo)) = (excluded.open, 'open', 0) THEN excluded.updated_at ELSE task_counters.updated_at END
   RETURNING task_id, namespace, open, state, updated_at),
 settled AS (
   INSERT INTO pawl.task_events (namespace, task_id, move, actor, created_at)

@@ -67,15 +67,18 @@ func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now
 
 func (c *counts) write(ctx context.Context, tx store.Tx, taskID store.TaskID, now int64) error {
 	var namespace, state string
-	var open int64
+	var open, todo int64
 	var n store.Counts
-	found, err := store.Row(ctx, tx, []any{&namespace, &state, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores}, settleCount,
-		taskID, c.out, c.failed)
-	if err != nil || !found || state != "open" || open > 0 {
+	found, err := store.Row(ctx, tx, []any{&namespace, &state, &n.Items, &open, &n.Failed, &n.Dead, &n.Cancelled, &n.Ignores, &todo},
+		settleCount, taskID, c.out, c.failed)
+	if err != nil || !found || state != "open" {
 		return err
 	}
-	if c.feeds && n.Failed > 0 && n.Ignores == 1 {
+	left := n.Failed > 0 && n.Ignores == 1 && (c.feeds || todo == 1)
+	if left && todo == 0 {
 		_, err = tx.Exec(ctx, settleLeft, taskID) // see store.LeftOpen
+	}
+	if err != nil || left || open > 0 {
 		return err
 	}
 	if !c.acceptance {

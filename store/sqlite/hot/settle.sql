@@ -2,7 +2,7 @@
 UPDATE pawl.task_counters
 SET open = open - $2, failed = failed + $3
 WHERE task_id = $1
-RETURNING namespace, state, items, open, failed, dead, cancelled, ignores_failures
+RETURNING namespace, state, items, open, failed, dead, cancelled, ignores_failures, todo
 
 -- name: Submitted
 SELECT CASE WHEN EXISTS (SELECT 1 FROM pawl.parked_items WHERE state = @state(submitted))

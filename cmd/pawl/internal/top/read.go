@@ -22,6 +22,7 @@ type source interface {
 	pawl.QueueReader
 	pawl.ItemReader
 	pawl.Explainer
+	pawl.FailureReader
 	ListWorkers(ctx context.Context, f pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error)
 	ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error)
 	Stats(ctx context.Context) (pawl.Stats, error)
@@ -80,7 +81,7 @@ type queueLine struct {
 // its oldest item.
 type stuckLine struct {
 	Type  string `json:"type"`
-	Count int64  `json:"count"` // items of the type in that state; 0 = not counted: expired, failed or submitted ones
+	Count int64  `json:"count"` // items of the type in that state, or failed tasks; 0 = not counted: expired, failed or submitted items
 	pawl.Why
 }
 
@@ -300,6 +301,11 @@ func (r *reader) explain(ctx context.Context, queues []queueLine) ([]stuckLine, 
 		why.Command = r.command(why.Command)
 		out = append(out, stuckLine{l.Items[0].Type, c.count, why})
 	}
+	tasks, err := r.failedTasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, tasks...)
 	slices.SortStableFunc(out, func(a, b stuckLine) int {
 		if x, y := a.Reason == pawl.BlockedByNoWorker, b.Reason == pawl.BlockedByNoWorker; x != y {
 			return map[bool]int{true: -1, false: 1}[x]
@@ -307,6 +313,26 @@ func (r *reader) explain(ctx context.Context, queues []queueLine) ([]stuckLine, 
 		return cmp.Compare(b.Count, a.Count)
 	})
 	return out, nil
+}
+
+// failedTasks says of the largest groups of tasks that failed without an item, as in the hook Apply, why the last one did.
+func (r *reader) failedTasks(ctx context.Context) (out []stuckLine, err error) {
+	l, err := r.ListFailures(ctx, pawl.FailureFilter{State: pawl.ItemFailed, Page: pawl.Page{Limit: maxStuck}})
+	for _, g := range l.Items {
+		if g.ItemID != "" {
+			continue
+		}
+		why, err := r.Why(ctx, g.TaskID)
+		switch {
+		case pawl.CodeOf(err) == pawl.CodeNotFound, err == nil && why.GoesOn():
+			continue
+		case err != nil:
+			return nil, err
+		}
+		why.Command = r.command(why.Command)
+		out = append(out, stuckLine{g.Type, g.Count, why})
+	}
+	return out, err
 }
 
 type candidate struct {

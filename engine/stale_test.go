@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -63,59 +62,6 @@ func errorsOf[T any](rs []pawl.Result[T], err error) ([]error, error) {
 		out[n] = r.Err
 	}
 	return out, err
-}
-
-// Workers are frozen past their lease. A third wakes before a sweep, a third after the
-// sweep, and a third after another worker has claimed the item.
-func TestFrozenHoldersAreRefusedEverything(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		const share = 334
-		for round := range times(1, 10) {
-			types := []string{fmt.Sprint("unswept", round), fmt.Sprint("swept", round), fmt.Sprint("taken", round)}
-			var held [3][]pawl.Fence
-			for n, typ := range types {
-				items := make([]pawl.NewItem, share)
-				for i := range items {
-					items[i].Input = []byte(`1`)
-				}
-				need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ, Items: items}))
-				for _, l := range leases(t, p.Service, pawl.ClaimRequest{WorkerID: "zombie", Types: []string{typ}, LeaseSeconds: 60}, share) {
-					held[n] = append(held[n], l.Fence())
-				}
-			}
-			if _, err := p.Service.Heartbeat(t.Context(), each(held[2],
-				func(f pawl.Fence) pawl.HeartbeatCall { return pawl.HeartbeatCall{Fence: f} })); err != nil {
-				t.Fatal(err)
-			}
-			p.Advance(60 * time.Second)
-			haunt(t, p, held[0], pawl.ErrLeaseExpired)
-			need[pawl.SweepStats](t)(p.Service.Sweep(t.Context()))
-			haunt(t, p, held[1], pawl.ErrLeaseExpired)
-			leases(t, p.Service, pawl.ClaimRequest{WorkerID: "heir", Types: types[2:]}, share)
-			haunt(t, p, held[2], pawl.ErrLeaseTaken)
-		}
-	})
-}
-
-// haunt tries every verb with stale claims. All are refused for that reason, and nothing
-// is written.
-func haunt(t *testing.T, p *pawltest.Pawl, fs []pawl.Fence, reason error) {
-	t.Helper()
-	before := printOf(t, p.Service)
-	for _, v := range stale {
-		errs, err := v.call(t.Context(), p.Service, fs)
-		if err != nil || len(errs) != len(fs) {
-			t.Fatalf("%s: %d answers, %v", v.name, len(errs), err)
-		}
-		for n, err := range errs {
-			if !errors.Is(err, reason) {
-				t.Fatalf("%s by the stale %v: %v, want %v", v.name, fs[n], err, reason)
-			}
-		}
-	}
-	if after := printOf(t, p.Service); after != before {
-		t.Fatalf("stale writes left something:\nbefore %s\nafter  %s", before, after)
-	}
 }
 
 // printOf returns a summary of everything that a write would change.
