@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -299,6 +300,76 @@ func TestSweepsGoOnBesideAMove(t *testing.T) {
 			}
 			if it := need[pawl.Item](t)(beside.GetItem(others, got.ID)); it.State == "leased" {
 				t.Errorf("the lease of another namespace did not end: %s", it.State)
+			}
+		}})
+	})
+}
+
+// Sweeps of the target remove nothing of a namespace that moves in, also what nothing refers to yet, and are no failures.
+func TestSweepsOfATargetBesideAMove(t *testing.T) {
+	t.Parallel()
+	runs := func(from, to pawltest.Database) bool { return from != to }
+	someMoves(t, runs, func(t *testing.T, from, to *pawltest.Pawl) {
+		to.Advance(from.Now().Sub(to.Now()))
+		need[pawl.Task](t)(pawl.Create(t.Context(), from.Service, pawl.NewTask{Type: "work"}))
+		l := leases(t, from.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"work"}, LeaseSeconds: 3600}, 1)[0]
+		snapshot, err := json.Marshal(strings.Repeat("word ", 20_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		save := func(e *engine.Engine, ctx context.Context, l pawl.Lease) {
+			need[pawl.CheckpointRef](t)(first(e.Checkpoint(ctx, []pawl.CheckpointCall{{Fence: l.Fence(),
+				NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Name: "s", Snapshot: snapshot}}})))
+		}
+		save(from.Engine, t.Context(), l)
+		looked := 0
+		moveAll(t, from, to, engine.Move{Namespace: pawl.DefaultNamespace, Step: func(name string) {
+			if name != "copied blobs" && name != "copied messages" && name != "copied checkpoints" {
+				return
+			}
+			looked++
+			to.Advance(2 * pawl.DefaultRetainBlobs)
+			if st := need[pawl.SweepStats](t)(to.Another(engine.Options{}).Sweep(t.Context())); st.Errors != 0 {
+				t.Errorf("after %s: %d errors of the sweep", name, st.Errors)
+			}
+		}})
+		if looked == 0 {
+			t.Fatal("the move had no such step")
+		}
+		got := need[pawl.List[pawl.Checkpoint]](t)(to.Engine.ListCheckpoints(t.Context(), pawl.CheckpointFilter{ItemID: l.ID}))
+		if len(got.Items) != 1 || string(got.Items[0].Snapshot) != string(snapshot) {
+			t.Errorf("%d checkpoints in the target", len(got.Items))
+		}
+	})
+}
+
+// A key that is reserved again in a later period leaves its old reservation without an item. Both change in a move, in any order.
+func TestReservationsOfALaterPeriodMove(t *testing.T) {
+	t.Parallel()
+	runs := func(from, to pawltest.Database) bool { return from == to }
+	someMoves(t, runs, func(t *testing.T, from, to *pawltest.Pawl) {
+		ctx := t.Context()
+		to.Advance(from.Now().Sub(to.Now()))
+		need[pawl.Budget](t)(from.Engine.PutBudget(ctx, "eur", pawl.NewBudget{Unit: "EUR", Limit: 1000, Period: "day"}))
+		need[pawl.Task](t)(pawl.Create(ctx, from.Engine, pawl.NewTask{Type: "pays"}))
+		reserve := func(attempt int) {
+			l := leases(t, from.Engine, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: 60}, 1)[0]
+			for i := range 16 { // enough for each order of two rows
+				need[pawl.Reserved](t)(from.Engine.ReserveBudget(ctx, "eur", pawl.ReserveCall{ItemID: l.ID, WorkerID: "w", Attempt: attempt, Amount: 5,
+					Key: fmt.Sprint("k", i)}))
+			}
+			if attempt == 1 {
+				need[pawl.Moved](t)(first(from.Engine.Release(ctx, []pawl.ReleaseCall{{Fence: l.Fence()}})))
+			}
+		}
+		reserve(1)
+		again := true
+		moveAll(t, from, to, engine.Move{Step: func(name string) {
+			if name == "copied" && again {
+				again = false
+				from.Elapse(25 * time.Hour)
+				to.Advance(25 * time.Hour)
+				reserve(2)
 			}
 		}})
 	})

@@ -33,11 +33,17 @@ type guarded struct {
 
 func guard(t *testing.T, p *pawltest.Pawl, o access.Options) guarded {
 	t.Helper()
+	return guardUntil(t.Context(), t, p, o)
+}
+
+// guardUntil is guard of a server that begins to stop when stopping ends.
+func guardUntil(stopping context.Context, t *testing.T, p *pawltest.Pawl, o access.Options) guarded {
+	t.Helper()
 	log := &strings.Builder{}
 	o.Keys, o.Required, o.Log = p.Engine, true, slog.New(slog.NewTextHandler(log, nil))
 	gate := access.New(o)
 	srv := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet, Gate: gate,
-		At: map[string]http.Handler{"/mcp": mcp.New(p.Service, mcp.Options{Log: quiet, Gate: gate}).HTTP()}}))
+		At: map[string]http.Handler{"/mcp": mcp.New(p.Service, mcp.Options{Log: quiet, Gate: gate, Stopping: stopping}).HTTP()}}))
 	t.Cleanup(srv.Close)
 	return guarded{t, p, srv.URL, gate, log}
 }

@@ -74,21 +74,31 @@ func asked(c pawl.Checkpoint) sdk.InputRequestMap {
 
 // pending returns a task's unanswered questions.
 func (s *Server) pending(ctx context.Context, taskID string) (sdk.InputRequestMap, error) {
-	l, err := s.svc.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: taskID, Types: []string{pawl.ApprovalPoint, pawl.CustomCheckpoint},
-		Page: pawl.Page{Limit: pawl.MaxPage}})
-	if err != nil {
-		return nil, err
-	}
 	open := sdk.InputRequestMap{}
-	for _, c := range l.Items {
-		maps.Copy(open, asked(c))
+	err := s.checkpoints(ctx, pawl.CheckpointFilter{TaskID: taskID, Types: []string{pawl.ApprovalPoint}, NamePrefix: askPrefix},
+		func(c pawl.Checkpoint) { maps.Copy(open, asked(c)) })
+	if err != nil || len(open) == 0 {
+		return open, err
 	}
-	for _, c := range l.Items {
-		if key, answers := strings.CutPrefix(c.Name, answerPrefix); answers && c.ItemID == "" {
-			delete(open, key)
+	return open, s.checkpoints(ctx, pawl.CheckpointFilter{TaskID: taskID, Types: []string{pawl.CustomCheckpoint}, NamePrefix: answerPrefix,
+		Own: true, Brief: true},
+		func(c pawl.Checkpoint) { delete(open, strings.TrimPrefix(c.Name, answerPrefix)) })
+}
+
+// checkpoints calls each with all checkpoints of a filter.
+func (s *Server) checkpoints(ctx context.Context, f pawl.CheckpointFilter, each func(pawl.Checkpoint)) error {
+	for f.Limit = pawl.MaxPage; ; {
+		l, err := s.svc.ListCheckpoints(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, c := range l.Items {
+			each(c)
+		}
+		if f.Cursor = l.Next; l.Next == "" {
+			return nil
 		}
 	}
-	return open, nil
 }
 
 // answer sends an answer to the waiting item and records it in the task's checkpoints,

@@ -51,13 +51,11 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 		return checkoutOut{}, err
 	}
 	in.WaitSeconds, in.Limit = min(in.WaitSeconds, pawl.MaxMCPWait), min(in.Limit, pawl.MaxMCPClaim)
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if in.WaitSeconds > 0 {
-		defer context.AfterFunc(s.opts.Stopping, cancel)()
+	waiting := ctx
+	if in.WaitSeconds > 0 && !deliveryOf(ctx).waits {
 		var over func()
 		var err error
-		if waiting, over, err = s.opts.Gate.BeginLongCall(waiting); err != nil {
+		if waiting, over, err = s.longCall(ctx); err != nil {
 			return checkoutOut{}, err
 		}
 		defer over()
@@ -88,6 +86,18 @@ func checkout(ctx context.Context, s *Server, in checkoutIn) (checkoutOut, error
 		out.Items[i] = leaseOut{leases[i], tool}
 	}
 	return out, err
+}
+
+// longCall returns a context that ends when the server stops or when the caller's key ends.
+func (s *Server) longCall(ctx context.Context) (context.Context, func(), error) {
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(s.opts.Stopping, cancel)
+	waiting, over, err := s.opts.Gate.BeginLongCall(ctx)
+	end := func() { over(); unhook(); cancel() }
+	if err != nil {
+		end()
+	}
+	return waiting, end, err
 }
 
 const giveBackTime = 5 * time.Second

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 )
 
 // Members of the _meta of a tool call and its answer.
@@ -49,7 +50,8 @@ func caller(ctx context.Context, args json.RawMessage, p pawl.Provenance) string
 // Refusals and empty checkouts are not stored.
 func (s *Server) once(ctx context.Context, t tool, who, key string, args json.RawMessage) (answer json.RawMessage, replayed bool,
 	err error) {
-	ctx = context.WithValue(ctx, deliveryKey{}, &delivery{keyed: true})
+	d := &delivery{keyed: true}
+	ctx = context.WithValue(ctx, deliveryKey{}, d)
 	run := func(ctx context.Context, s *Server) error {
 		out, err := t.run(ctx, s, args)
 		if err == nil {
@@ -78,7 +80,15 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 		sum := sha256.Sum256([]byte(scope))
 		scope = "mcp " + t.Name + " sha256:" + hex.EncodeToString(sum[:])
 	}
-	kept, replayed, err := keeper.Idempotent(ctx, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash},
+	waiting := ctx
+	if d.waits = t.waits(args); d.waits { // the wait is outside the transaction
+		var over func()
+		if waiting, over, err = s.longCall(ctx); err != nil {
+			return nil, false, err
+		}
+		defer over()
+	}
+	kept, replayed, err := keeper.Idempotent(waiting, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash},
 		func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 			answer = nil
 			if err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk}); err != nil || t.nothing(answer) {
@@ -86,13 +96,23 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 			}
 			return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
 		})
-	switch {
+	switch why := access.Ended(waiting); {
+	case err != nil && why != nil:
+		return nil, false, why
+	case err != nil && d.waits && s.opts.Stopping.Err() != nil && ctx.Err() == nil:
+		return json.RawMessage(`{"items":[]}`), false, nil
 	case err != nil:
 		return nil, false, err
 	case kept.Code != 0:
 		answer = kept.Body
 	}
 	return answer, replayed, nil
+}
+
+// waits reports a checkout that waits for work.
+func (t tool) waits(args json.RawMessage) bool {
+	var in checkoutIn
+	return t.route.Name == "claim" && json.Unmarshal(args, &in) == nil && in.WaitSeconds > 0
 }
 
 // nothing reports an empty checkout: a repeated call may find items.

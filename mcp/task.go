@@ -253,8 +253,7 @@ func wait(ctx context.Context, s *Server, in waitIn) (waitOut, error) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
-	defer context.AfterFunc(s.opts.Stopping, cancel)()
-	waiting, over, err := s.opts.Gate.BeginLongCall(waiting)
+	waiting, over, err := s.longCall(waiting)
 	if err != nil {
 		return waitOut{}, err
 	}

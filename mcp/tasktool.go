@@ -121,8 +121,7 @@ func (s *Server) inline(ctx context.Context, own tool, req *sdk.CallToolRequest,
 	}
 	waiting, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
-	defer context.AfterFunc(s.opts.Stopping, cancel)()
-	waiting, over, err := s.opts.Gate.BeginLongCall(waiting)
+	waiting, over, err := s.longCall(waiting)
 	if err != nil {
 		return s.refused(ctx, own, err)
 	}

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/mcp"
@@ -259,4 +260,46 @@ func TestAClaimOfAClientThatGaveUpGoesBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A checkout that waits is a long call of its key, under an idempotency key too: it ends when the server
+// stops, with an empty answer, and when the key is revoked, with a refusal.
+func TestACheckoutThatWaitsEnds(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for _, revoked := range []bool{false, true} {
+			stopping, stop := context.WithCancel(t.Context())
+			defer stop()
+			g := guardUntil(stopping, t, p, access.Options{LongCallsPerKey: 2})
+			key, token, err := p.Engine.CreateAPIKey(t.Context(), pawl.NewAPIKey{Name: "c", Roles: []string{"claimer"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkout := func(k string) reply {
+				return rpc{T: t, url: g.url, token: token}.keyed("tools/call", "work_checkout",
+					args{"name": "work_checkout", "arguments": args{"worker_id": "w", "wait_seconds": 50}}, k)
+			}
+			done := make(chan reply, 2)
+			for _, k := range []string{"", "k"} {
+				go func() { done <- checkout(k) }()
+			}
+			for ; g.gate.LongCalls(key.ID) < 2; time.Sleep(5 * time.Millisecond) {
+				if len(done) > 0 {
+					t.Fatalf("it did not wait as a long call: %+v", <-done)
+				}
+			}
+			if r := checkout("l"); r.Result.StructuredContent.Problem.Code != pawl.CodeLimit {
+				t.Errorf("one more: %+v", r)
+			}
+			if !revoked {
+				stop()
+			} else if _, err := p.Engine.RevokeAPIKey(t.Context(), key.ID); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if r := <-done; r.Result.IsError != revoked || revoked && r.Result.StructuredContent.Problem.Code != pawl.CodeUnauthenticated {
+					t.Errorf("revoked %t: %+v", revoked, r)
+				}
+			}
+		}
+	})
 }

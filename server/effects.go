@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -29,10 +30,29 @@ func (s *server) effects() {
 	})
 	type opening struct{ Body pawl.OpenEffectCall }
 	change(s, "open_effect", func(ctx context.Context, svc pawl.Service, in *opening) (*answer[pawl.OpenedEffect], error) {
-		if k := callOf(ctx).keyed; k != nil {
-			s.awaitEffect(ctx, k, &in.Body)
+		if in.Body.WaitSeconds <= 0 {
+			return reply(svc.OpenEffect(ctx, in.Body))
 		}
-		return reply(svc.OpenEffect(ctx, in.Body))
+		waiting, end, err := s.longCall(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		if k := callOf(ctx).keyed; k != nil {
+			s.awaitEffect(waiting, k, &in.Body)
+			if why := access.Ended(waiting); why != nil {
+				return nil, why
+			}
+			return reply(svc.OpenEffect(ctx, in.Body))
+		}
+		out, err := svc.OpenEffect(waiting, in.Body)
+		switch why := access.Ended(waiting); {
+		case err != nil && why != nil:
+			return nil, why
+		case err != nil && waiting.Err() != nil && ctx.Err() == nil:
+			return nil, errStopping
+		}
+		return reply(out, err)
 	})
 	change(s, "report_effect_done", effectVerb(pawl.Service.EffectDone))
 	change(s, "report_effect_failed", effectVerb(pawl.Service.EffectFailed))
@@ -86,8 +106,6 @@ func (s *server) awaitEffect(ctx context.Context, k *pawl.KeyBegin, call *pawl.O
 		}
 		select {
 		case <-ctx.Done():
-		case <-s.opts.Stopping.Done():
-			return
 		case <-time.After(pause):
 		}
 	}

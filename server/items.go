@@ -94,6 +94,12 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 	if waits {
 		first.WaitSeconds = 0
 	}
+	keyed := callOf(ctx).keyed != nil
+	if keyed && callOf(ctx).long.end != nil { // it has waited, and holds no transaction yet
+		if why := s.gate.CheckAgain(ctx, access.Of(ctx)); why != nil {
+			return nil, why
+		}
+	}
 	leases, err := svc.Claim(ctx, first)
 	if err != nil && !errors.Is(err, pawl.ErrUnavailable) || len(leases) > 0 || !waits {
 		return s.claimed(ctx, leases, next, err)
@@ -101,8 +107,11 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 	if s.opts.Stopping.Err() != nil {
 		return nil, errStopping
 	}
-	if callOf(ctx).keyed != nil { // the wait happens outside the transaction of the key
-		leases, err := s.await(ctx, svc, &in.Body)
+	if keyed { // the wait happens outside the transaction of the key
+		if err := s.waitKeyed(&callOf(ctx).long); err != nil {
+			return nil, err
+		}
+		leases, err := svc.Claim(ctx, in.Body)
 		return s.claimed(ctx, leases, next, err)
 	}
 	callOf(ctx).rest = func(w http.ResponseWriter, r *http.Request) {
@@ -118,12 +127,13 @@ func (s *server) claim(ctx context.Context, svc pawl.Service, in *body[pawl.Clai
 	return &answer[api.Leases]{}, nil
 }
 
-// claimed answers with leases. It releases them if the caller has gone.
+// claimed answers with leases. It releases them if the caller has gone; those of a call under a key are
+// not committed yet, or its caller may ask again.
 func (s *server) claimed(ctx context.Context, leases []pawl.Lease, next time.Time, err error) (*answer[api.Leases], error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(leases) > 0 && ctx.Err() != nil {
+	if len(leases) > 0 && ctx.Err() != nil && callOf(ctx).keyed == nil {
 		s.giveBack(ctx, leases)
 	}
 	if len(leases) == 0 {

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
 )
 
@@ -71,11 +72,10 @@ func (s *server) once(ctx context.Context, route api.Route, k *pawl.KeyBegin, of
 		run = s.svc.(pawl.Idempotent).IdempotentSteps
 	}
 	call := callOf(ctx)
-	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if route.Has(api.AnswersLate) {
-		defer context.AfterFunc(s.opts.Stopping, cancel)() // the call may be waiting for work
-	}
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	call.long = keyedWait{ctx: within, cancel: cancel}
+	defer call.long.over()
 	var out any
 	answer, replayed, err := run(within, *k, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 		call.nothing = false
@@ -86,7 +86,9 @@ func (s *server) once(ctx context.Context, route api.Route, k *pawl.KeyBegin, of
 		visible(ctx, route, out)
 		return answerOf(route, out)
 	})
-	switch {
+	switch why := access.Ended(within); {
+	case err != nil && why != nil:
+		return nil, why
 	case err != nil && call.nothing && s.opts.Stopping.Err() != nil:
 		return out, nil // a claim that waited until the server stopped
 	case err != nil:
@@ -97,6 +99,34 @@ func (s *server) once(ctx context.Context, route api.Route, k *pawl.KeyBegin, of
 	_, tagged := of.FieldByName("ETag")
 	call.rest = func(w http.ResponseWriter, _ *http.Request) { send(w, answer, replayed, tagged) }
 	return reflect.New(of).Interface(), nil
+}
+
+// keyedWait is the wait of a call under a key. The wait is outside the transaction, between two tries of
+// the call: it is a long call from the first try that finds nothing until the call is over.
+type keyedWait struct {
+	ctx    context.Context // of all tries
+	cancel context.CancelCauseFunc
+	end    func() // nil = the call does not wait
+}
+
+func (k *keyedWait) over() {
+	if k.end != nil {
+		k.end()
+	}
+}
+
+// waitKeyed lets a call under a key wait: its tries end when the server stops or the caller's key ends.
+func (s *server) waitKeyed(k *keyedWait) error {
+	if k.end != nil {
+		return nil
+	}
+	waiting, end, err := s.longCall(k.ctx)
+	if err != nil {
+		return err
+	}
+	unhook := context.AfterFunc(waiting, func() { k.cancel(access.Ended(waiting)) })
+	k.end = func() { unhook(); end() }
+	return nil
 }
 
 // answerOf returns the form in which an answer is stored: its status, body and location.

@@ -36,6 +36,8 @@ type call struct {
 	keyed *pawl.KeyBegin
 	// upload is the body of a call that takes bytes; nil = the call takes none.
 	upload *uploadBody
+	// long is the wait of a call that is carried out under a key: see waitKeyed.
+	long keyedWait
 	// nothing says that the call had no effect: its answer is not stored under its key.
 	nothing bool
 	// sifted are the calls of a batch that could not be read.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -20,39 +21,37 @@ func withGate(t *testing.T, p *pawltest.Pawl, o access.Options) (*testServer, *a
 	return &testServer{t, p, serve(t, p.Service, server.Options{Gate: gate})}, gate
 }
 
-// The running calls of a key end with it. A waiting claim is refused within a second and gets
-// no work, and a stream ends with a frame that says why.
+// The running calls of a key end with it. A waiting claim, with an Idempotency-Key or without, is refused
+// within a second and gets no work, and a stream ends with a frame that says why.
 func TestRevocationEndsWaitsAndStreams(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		h, gate := withGate(t, p, access.Options{})
 		key, token := h.key(pawl.NewAPIKey{Roles: []string{"claimer", "reader"}})
-		began := make(chan struct{}, 2)
-		claim, stream := make(chan reply, 1), make(chan reply, 1)
-		go func() {
-			began <- struct{}{}
-			claim <- h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":30}`)
-		}()
-		go func() {
-			began <- struct{}{}
-			stream <- h.ask(token, "GET", "/v1/events", "", "Accept", "text/event-stream")
-		}()
-		<-began
-		<-began
-		for gate.LongCalls(key.ID) < 2 { // both calls are running
+		claims, stream := make(chan reply, 2), make(chan reply, 1)
+		for _, header := range [][]string{nil, {"Idempotency-Key", "a"}} {
+			go func() { claims <- h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":30}`, header...) }()
+		}
+		go func() { stream <- h.ask(token, "GET", "/v1/events", "", "Accept", "text/event-stream") }()
+		for gate.LongCalls(key.ID) < 3 { // all calls are running
+			if len(claims) > 0 {
+				t.Fatalf("a claim did not wait as a long call: %s", (<-claims).text)
+			}
 			time.Sleep(5 * time.Millisecond)
 		}
 		if _, err := p.Engine.RevokeAPIKey(t.Context(), key.ID); err != nil {
 			t.Fatal(err)
 		}
 		at := time.Now()
-		got, frames := <-claim, <-stream
+		got, other, frames := <-claims, <-claims, <-stream
 		if took := time.Since(at); took > 10*time.Second { // a third of a second, on a busy machine
 			t.Errorf("they ended after %s", took)
 		}
-		if got.StatusCode != 401 || got.str("code") != "unauthenticated" {
-			t.Errorf("the waiting claim: %s %s", got.Status, got.text)
+		for _, got := range []reply{got, other} {
+			if got.StatusCode != 401 || got.str("code") != "unauthenticated" {
+				t.Errorf("a waiting claim: %s %s", got.Status, got.text)
+			}
 		}
-		if !strings.Contains(frames.text, "event: refused") {
+		if frames.StatusCode != 401 && !strings.Contains(frames.text, "event: refused") { // 401: it had not begun
 			t.Errorf("the stream: %s", frames.text)
 		}
 		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"})
@@ -65,17 +64,78 @@ func TestRevocationEndsWaitsAndStreams(t *testing.T) {
 	})
 }
 
+// An effect that is open elsewhere is waited for as a long call: until the key is revoked, or the server stops.
+func TestWaitsForEffectsEnd(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for how, code := range map[string]string{"revoked": "unauthenticated", "stopping": "unavailable"} {
+			ctx, stop := context.WithCancel(t.Context())
+			gate := access.New(access.Options{Keys: p.Engine, Required: true, Log: slog.New(slog.DiscardHandler)})
+			h := &testServer{t, p, serve(t, p.Service, server.Options{Gate: gate, Stopping: ctx})}
+			key, token := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
+			calls := make(chan reply, 2)
+			for i := range 2 {
+				if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: how}); err != nil {
+					t.Fatal(err)
+				}
+				ls, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{how}})
+				if err != nil || len(ls) != 1 {
+					t.Fatal(ls, err)
+				}
+				body := `{"item_id":"` + ls[0].ID + `","worker_id":"w","attempt":1,"name":"pay","request_hash":"h","approve":true,"wait_seconds":60}`
+				var header []string
+				if i == 1 {
+					open := strings.Replace(body, `,"wait_seconds":60`, "", 1)
+					if r := h.ask(token, "POST", "/v1/effects:open", open); r.str("state") != "waiting" {
+						t.Fatalf("%s %s", r.Status, r.text)
+					}
+					header = []string{"Idempotency-Key", how}
+				}
+				go func() { calls <- h.ask(token, "POST", "/v1/effects:open", body, header...) }()
+			}
+			for ; gate.LongCalls(key.ID) < 2; time.Sleep(5 * time.Millisecond) {
+				if len(calls) > 0 {
+					t.Fatalf("%s: it did not wait as a long call: %s", how, (<-calls).text)
+				}
+			}
+			if how == "stopping" {
+				stop()
+			} else if _, err := p.Engine.RevokeAPIKey(t.Context(), key.ID); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if r := <-calls; r.str("code") != code && !(how == "stopping" && r.str("state") == "waiting") {
+					t.Errorf("%s: %s %s", how, r.Status, r.text)
+				}
+			}
+			stop()
+		}
+	})
+}
+
 // The number of a key's long calls is limited. The next one is asked to come again later.
 func TestWaitsAndStreamsOfAKeyAreBounded(t *testing.T) {
+	for _, header := range [][]string{nil, {"Idempotency-Key", "a"}} {
+		longCallsAreBounded(t, header...)
+	}
+}
+
+func longCallsAreBounded(t *testing.T, header ...string) {
+	t.Helper()
 	h, gate := withGate(t, pawltest.Open(t, pawltest.SQLite), access.Options{LongCallsPerKey: 1})
 	key, token := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
 	_, other := h.key(pawl.NewAPIKey{Roles: []string{"claimer"}})
 	done := make(chan reply, 1)
-	go func() { done <- h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":20}`) }()
+	go func() { done <- h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":20}`, header...) }()
 	for gate.LongCalls(key.ID) < 1 {
+		if len(done) > 0 {
+			t.Fatalf("it did not wait as a long call: %s", (<-done).text)
+		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if r := h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":20}`); r.StatusCode != 429 ||
+	if len(header) > 0 {
+		header = []string{header[0], "b"}
+	}
+	if r := h.ask(token, "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":20}`, header...); r.StatusCode != 429 ||
 		r.str("code") != "limit" || r.Header.Get("Retry-After") == "" {
 		t.Errorf("one more: %s %s", r.Status, r.text)
 	}

@@ -67,11 +67,11 @@ LEFT JOIN pawl.parked_items r ON r.item_id = m.item_id
 LEFT JOIN pawl.finished_items e ON e.item_id = m.item_id
 
 -- name: retired messages
-SELECT m.id
+SELECT m.id, m.ended_at
 FROM pawl.messages m
-WHERE m.replayable = 1 AND m.ended_at <= $1
-ORDER BY m.ended_at
-LIMIT $2
+WHERE m.replayable = 1 AND m.ended_at <= $1 AND m.ended_at >= $2 AND (m.ended_at > $2 OR m.id > $3)
+ORDER BY m.ended_at, m.id
+LIMIT $4
 
 -- name: remove chunks
 DELETE FROM pawl.message_chunks
@@ -80,7 +80,8 @@ WHERE message_id IN @list($1)
 -- name: not replayable
 UPDATE pawl.messages
 SET replayable = 0
-WHERE id IN @list($1)
+WHERE id IN @list($1) AND replayable = 1 AND ended_at <= $2
+RETURNING id
 
 -- The messages that a task has itself and that were opened: complete ones have no `replayable`.
 -- name: own message of thread

@@ -75,15 +75,31 @@ func orphans(ctx context.Context, tx Tx, w *where, name string, limit int) ([]Or
 	return out, rows.Err()
 }
 
-// RemoveChunks removes the chunks of up to limit messages that ended by the given time.
-func RemoveChunks(ctx context.Context, tx Tx, endedBy int64, limit int) (int64, error) {
-	ids, err := Strings(ctx, tx, messageSQL["retired messages"], endedBy, limit)
+// ChunkRemoval removes the chunks of messages that ended by a time: their content is in the message. It goes from message to
+// message in the order of their ends.
+type ChunkRemoval struct {
+	EndedBy int64
+	ended   int64 // of the last message that was listed
+	id      string
+}
+
+// List returns the next messages that have chunks, and the removal that goes on after them.
+func (r ChunkRemoval) List(ctx context.Context, tx Tx, limit int) (ids []string, next ChunkRemoval, err error) {
+	next = r
+	ids, err = All(ctx, tx, messageSQL["retired messages"], []any{r.EndedBy, r.ended, r.id, limit}, func(rows Rows, id *string) error {
+		err := rows.Scan(id, &next.ended)
+		next.id = *id
+		return err
+	})
+	return ids, next, err
+}
+
+// Remove removes the chunks of messages, except of those that go on again meanwhile.
+func (r ChunkRemoval) Remove(ctx context.Context, tx Tx, ids []string) error {
+	ids, err := Strings(ctx, tx, messageSQL["not replayable"], List(ids), r.EndedBy)
 	if err != nil || len(ids) == 0 {
-		return 0, err
+		return err
 	}
-	if _, err := tx.Exec(ctx, messageSQL["remove chunks"], List(ids)); err != nil {
-		return 0, err
-	}
-	_, err = tx.Exec(ctx, messageSQL["not replayable"], List(ids))
-	return int64(len(ids)), err
+	_, err = tx.Exec(ctx, messageSQL["remove chunks"], List(ids))
+	return err
 }

@@ -54,9 +54,13 @@ func (p *pass) blobs(ctx context.Context) error {
 				return err
 			})
 			if err == nil && len(idle) > 0 {
-				err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
-					_, err := kind.remove(ctx, tx, by, idle)
-					return err
+				err = halve(ctx, p, idle, func(ctx context.Context, idle []store.BlobPlace) error {
+					return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
+						_, err := kind.remove(ctx, tx, by, idle)
+						return err
+					})
+				}, func(b store.BlobPlace, err error) {
+					p.Log.ErrorContext(ctx, "a blob could not be removed and stays", "namespace", b.Namespace, "error", err)
 				})
 			}
 			if err != nil {

@@ -93,15 +93,29 @@ func (p *pass) chunks(ctx context.Context) error {
 	if p.Options.RetainChunks <= 0 {
 		return nil
 	}
-	for {
-		var n int64
-		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-			n, err = store.RemoveChunks(ctx, tx, ago(now, p.Options.RetainChunks), chunkBatch)
+	for r := (store.ChunkRemoval{}); ; {
+		var ids []string
+		var next store.ChunkRemoval
+		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			r.EndedBy = ago(now, p.Options.RetainChunks)
+			ids, next, err = r.List(ctx, tx, chunkBatch)
 			return err
 		})
-		if err != nil || n < chunkBatch {
+		if err == nil && len(ids) > 0 {
+			err = halve(ctx, p, ids, func(ctx context.Context, ids []string) error {
+				return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return r.Remove(ctx, tx, ids) })
+			}, func(id string, err error) {
+				p.Log.ErrorContext(ctx, "the chunks of a message could not be removed and stay", "message_id", id, "error", err)
+			})
+		}
+		if err != nil || len(ids) < chunkBatch {
 			return p.logError(ctx, "chunks", err)
 		}
+		r = next
 	}
 }
 

@@ -31,7 +31,7 @@ var flagsFor = map[string][]string{
 	"pawl item suspend":         {"--signal", "s"},
 	"pawl item spawn":           {"--child-key", "k", "--task", `{"type":"t"}`},
 	"pawl item progress":        {"--percent", "1"},
-	"pawl item part":            {"--key", "k", "--payload", "1"},
+	"pawl item part":            {"--part", "k", "--payload", "1"},
 	"pawl task update":          {"--title", "t"},
 	"pawl task reject":          {"--error", "a=b"},
 	"pawl idempotency begin":    {"--request", "1"},

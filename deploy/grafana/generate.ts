@@ -80,8 +80,8 @@ const now: Spec[] = [
     queries: { queued: `sum(${items('state', ', state="queued"')}) or vector(0)` } },
   { title: 'Leased', about: 'Items that workers hold.', unit: 'short',
     queries: { leased: `sum(${items('state', ', state="leased"')}) or vector(0)` } },
-  { title: 'Oldest queued item', about: 'Since the oldest queued item was created.', unit: 's', warnAt: 3600,
-    queries: { oldest: `max(pawl_oldest_item_seconds{${both}, state="queued"}) or vector(0)` } },
+  { title: 'Oldest queued item', about: 'Since the item that has been queued longest was queued.', unit: 's', warnAt: 3600,
+    queries: { oldest: `max(pawl_oldest_queued_seconds{${both}}) or vector(0)` } },
   { title: 'Expired, not swept', about: 'Leases that have run out and that no sweep has processed.', unit: 'short', warnAt: 1,
     queries: { expired: `sum(${items('state', ', state="expired"')}) or vector(0)` } },
 ];

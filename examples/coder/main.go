@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -79,24 +78,21 @@ func (a agent) run(ctx context.Context) error {
 
 // file is a part of the result.
 type file struct{ Path, Text string }
-type part struct{ Payload file }
-type item struct {
-	Result struct{ File []file } `json:"assembled_result"`
-}
 
-// change hands in each changed file. Files that an earlier attempt handed in are done.
+// change hands in each changed file. Files that an earlier attempt handed in are done; a file keeps its number.
 func (a agent) change(ctx context.Context, l lease) error {
-	var there struct{ Items []part }
-	paths, err := filepath.Glob(filepath.Join(l.Input.Folder, "*.go"))
-	if err == nil {
-		err = a.call(ctx, "work_list_parts", map[string]any{"item_id": l.ID, "key": "file", "limit": 100}, &there)
-	}
+	there, next, err := a.parts(ctx, l)
 	if err != nil {
 		return err
 	}
-	for seq, path := range paths {
-		text, err := os.ReadFile(path)
-		if changed := write(string(text)); changed != string(text) && !slices.Contains(there.Items, part{file{path, changed}}) {
+	paths, err := filepath.Glob(filepath.Join(l.Input.Folder, "*.go"))
+	for _, path := range paths {
+		text, failed := os.ReadFile(path)
+		seq, changed := there[path].seq, write(string(text))
+		if err = failed; changed != string(text) && there[path].text != changed {
+			if _, found := there[path]; !found {
+				seq, next = next, next+1
+			}
 			fmt.Println("handing in", path)
 			err = a.call(ctx, "work_submit_part", l.args(map[string]any{"key": "file", "seq": seq, "payload": file{path, changed}}), &struct{}{})
 		}
@@ -104,7 +100,44 @@ func (a agent) change(ctx context.Context, l lease) error {
 			return err
 		}
 	}
+	if err != nil {
+		return err
+	}
 	return a.call(ctx, "work_finalize", l.args(map[string]any{}), &struct{}{})
+}
+
+// part is a file that was handed in.
+type part struct {
+	seq  int
+	text string
+}
+
+// parts returns the files that were handed in, by their paths, and the next free number.
+func (a agent) parts(ctx context.Context, l lease) (there map[string]part, next int, err error) {
+	there = map[string]part{}
+	in := map[string]any{"item_id": l.ID, "key": "file", "limit": 100}
+	for {
+		var page struct {
+			Items []struct {
+				Seq     int
+				Payload json.RawMessage
+			}
+			Next string
+		}
+		if err := a.call(ctx, "work_list_parts", in, &page); err != nil {
+			return nil, 0, err
+		}
+		for _, p := range page.Items {
+			var f file
+			if err := a.value(ctx, p.Payload, &f); err != nil {
+				return nil, 0, err
+			}
+			there[f.Path], next = part{p.Seq, f.Text}, max(next, p.Seq+1)
+		}
+		if in["cursor"] = page.Next; page.Next == "" {
+			return there, next, nil
+		}
+	}
 }
 
 var exported = regexp.MustCompile(`(?m)^(//.*\n)?func [A-Z]\w*`)
@@ -121,18 +154,55 @@ func write(text string) string {
 
 // apply writes the approved files. It may run twice; the result is the same.
 func (a agent) apply(ctx context.Context, l lease) error {
-	var task struct{ Items []item }
-	err := a.call(ctx, "work_get", map[string]any{"task_id": l.Input.TaskID}, &task)
-	for _, it := range task.Items {
-		for _, f := range it.Result.File {
-			fmt.Println("writing", f.Path)
-			err = errors.Join(err, os.WriteFile(f.Path, []byte(f.Text), 0o644))
+	var task struct {
+		Items []struct {
+			Result json.RawMessage `json:"assembled_result"`
 		}
+	}
+	err := a.call(ctx, "work_get", map[string]any{"task_id": l.Input.TaskID}, &task)
+	var files []file
+	for _, it := range task.Items {
+		var approved struct{ File []file }
+		if it.Result != nil {
+			err = errors.Join(err, a.value(ctx, it.Result, &approved))
+		}
+		files = append(files, approved.File...)
+	}
+	if err == nil && len(files) == 0 {
+		err = errors.New("no approved file")
+	}
+	for _, f := range files {
+		fmt.Println("writing", f.Path)
+		err = errors.Join(err, os.WriteFile(f.Path, []byte(f.Text), 0o644))
 	}
 	if err != nil {
 		return err
 	}
 	return a.call(ctx, "work_complete", l.args(map[string]any{"result": struct{}{}}), &struct{}{})
+}
+
+// value decodes a value of an answer. A large value is cut: $cut says how to read it, piece by piece.
+func (a agent) value(ctx context.Context, raw json.RawMessage, out any) error {
+	var cut struct {
+		Of *struct{ Read map[string]any } `json:"$cut"`
+	}
+	if err := json.Unmarshal(raw, &cut); err != nil || cut.Of == nil {
+		return errors.Join(err, json.Unmarshal(raw, out))
+	}
+	text := ""
+	for {
+		var piece struct {
+			Text string
+			Next int
+		}
+		if err := a.call(ctx, "work_read", cut.Of.Read, &piece); err != nil {
+			return err
+		}
+		if text += piece.Text; piece.Next == 0 {
+			return json.Unmarshal([]byte(text), out)
+		}
+		cut.Of.Read["offset"] = piece.Next
+	}
 }
 
 // call calls a tool. A refusal is an error with the tool's own words.

@@ -42,11 +42,15 @@ func TestAnAgentContinuesAnother(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for i := range files {
-		text := "package code\n\nfunc Bare() {}\n\n// Has a comment.\nfunc Has() {}\nfunc Next() {}\n"
-		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("f%03d.go", i)), []byte(text), 0o644); err != nil {
+	long := strings.Repeat("// The result is larger than an answer of MCP.\n", 20)
+	add := func(name string) {
+		text := "package code\n\nfunc Bare() {}\n\n// Has a comment.\nfunc Has() {}\nfunc Next() {}\n" + long
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range files - 1 {
+		add(fmt.Sprintf("f%03d.go", i+1))
 	}
 	definition, err := filepath.Abs("type.yaml")
 	if err != nil {
@@ -85,6 +89,7 @@ func TestAnAgentContinuesAnother(t *testing.T) {
 		t.Fatal("the first agent ended before it was killed")
 	}
 
+	add("a.go") // before the others: each keeps its number
 	second := strings.Count(run(t, dir, "coder"), "handing in")
 	if second >= files-said+2 || second == 0 {
 		t.Errorf("the second agent handed in %d of %d files, after %d of the first", second, files, said)
@@ -104,7 +109,7 @@ func TestAnAgentContinuesAnother(t *testing.T) {
 		t.Errorf("%d of %d files were written", wrote, files)
 	}
 	want := "package code\n\n// Bare has no description yet.\nfunc Bare() {}\n\n// Has a comment.\nfunc Has() {}\n" +
-		"// Next has no description yet.\nfunc Next() {}\n"
+		"// Next has no description yet.\nfunc Next() {}\n" + long
 	if got := read(); got != want {
 		t.Errorf("got %q", got)
 	}

@@ -11,16 +11,17 @@ import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-SECRET = os.environ.get("PUSH_SECRET", "")
+KEY = base64.b64decode(os.environ.get("PUSH_SECRET", "").removeprefix("whsec_"))
+if not KEY:
+    raise SystemExit("PUSH_SECRET is the secret of the type, whsec_…")
 PAWL = os.environ.get("PAWL_SERVER", "http://127.0.0.1:7033")
 
 
 def signed(headers, body: bytes) -> bool:
     """Whether the request is signed with the secret, by Standard Webhooks, and is not old."""
     at = headers["webhook-timestamp"]
-    key = base64.b64decode(SECRET.removeprefix("whsec_"))
     text = f"{headers['webhook-id']}.{at}.".encode() + body
-    want = base64.b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode()
+    want = base64.b64encode(hmac.new(KEY, text, hashlib.sha256).digest()).decode()
     given = headers["webhook-signature"].split()
     return abs(time.time() - int(at)) < 300 and any(hmac.compare_digest(g, "v1," + want) for g in given)
 

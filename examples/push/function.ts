@@ -1,9 +1,10 @@
 // A worker that Pawl calls: a plain HTTP handler. It answers with the result, or with 202 and reports
 // the result later, under the token of the lease.
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
-const secret = process.env.PUSH_SECRET ?? "";
+const key = Buffer.from((process.env.PUSH_SECRET ?? "").replace("whsec_", ""), "base64");
+if (key.length === 0) throw new Error("PUSH_SECRET is the secret of the type, whsec_…");
 const pawl = process.env.PAWL_SERVER ?? "http://127.0.0.1:7033";
 
 interface Item {
@@ -16,7 +17,6 @@ interface Item {
 /** Whether the request is signed with the secret, by Standard Webhooks, and is not old. */
 function signed(headers: Record<string, string | string[] | undefined>, body: Buffer): boolean {
   const [id, at] = [String(headers["webhook-id"]), String(headers["webhook-timestamp"])];
-  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
   const want = createHmac("sha256", key).update(`${id}.${at}.`).update(body).digest();
   const given = String(headers["webhook-signature"]).split(" ").map((s) => Buffer.from(s.replace("v1,", ""), "base64"));
   return Math.abs(Date.now() / 1000 - Number(at)) < 300 && given.some((g) => g.length === want.length && timingSafeEqual(g, want));
@@ -38,7 +38,7 @@ async function later(item: Item, token: string, result: unknown): Promise<void> 
   }
 }
 
-const server = createServer(async (request, response) => {
+async function work(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
   const body = Buffer.concat(chunks); // text of one chunk could begin or end within a character
@@ -50,6 +50,14 @@ const server = createServer(async (request, response) => {
     return void later(item, String(request.headers.authorization), result);
   }
   response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(result));
+}
+
+// A request that fails, or whose client has gone, must not end the process with the calls of others.
+const server = createServer((request, response) => {
+  work(request, response).catch((error) => {
+    console.error(`a request failed: ${error}`);
+    if (!response.headersSent) response.writeHead(500).end();
+  });
 });
 
 server.listen(Number(process.env.PORT ?? 8080), "127.0.0.1", () => {

@@ -19,11 +19,11 @@ func SetGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: t
 // Terminate sends SIGTERM to a program's process group.
 func Terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 
-// Kill sends SIGKILL to a program's process group. The group may have ended.
-func Kill(cmd *exec.Cmd) { KillGroup(cmd.Process.Pid) }
+// Kill sends SIGKILL to a program's process group. It reports whether the group had a process.
+func Kill(cmd *exec.Cmd) bool { return KillGroup(cmd.Process.Pid) }
 
-// KillGroup sends SIGKILL to a process group. The group may have ended.
-func KillGroup(id int) { _ = syscall.Kill(-id, syscall.SIGKILL) }
+// KillGroup sends SIGKILL to a process group. It reports whether the group had a process.
+func KillGroup(id int) bool { return syscall.Kill(-id, syscall.SIGKILL) == nil }
 
 // Freeze sends SIGSTOP to this process and returns after SIGCONT. The signal may be
 // delivered to another thread. The pause keeps this thread from continuing until then,

@@ -16,11 +16,11 @@ func SetGroup(*exec.Cmd) {}
 // Terminate ends a program; on Windows it cannot be asked to stop.
 func Terminate(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
-// Kill ends a program.
-func Kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+// Kill ends a program. It reports whether the program ran.
+func Kill(cmd *exec.Cmd) bool { return cmd.Process.Kill() == nil }
 
 // KillGroup does nothing on Windows, which has no process groups.
-func KillGroup(int) {}
+func KillGroup(int) bool { return false }
 
 var errFreeze = errors.New("processes cannot be frozen on Windows; run the demo on Linux, macOS or a BSD")
 

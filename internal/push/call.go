@@ -99,6 +99,9 @@ func post(ctx context.Context, l *line, lease pawl.Lease) (status int, body []by
 		return 0, nil, 0, err
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusAccepted { // the callee has the item, whatever becomes of the answer
+		return res.StatusCode, nil, 0, nil
+	}
 	body, err = io.ReadAll(io.LimitReader(res.Body, pawl.MaxPayloadBytes+1))
 	return res.StatusCode, bytes.TrimSpace(body), webhook.RetryAfter(res.Header), err
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -77,13 +79,27 @@ func TestTheExamples(t *testing.T) {
 			p := pawltest.Open(t, pawltest.SQLite)
 			api := httptest.NewServer(server.New(p.Service, server.Options{Log: quiet}))
 			t.Cleanup(api.Close)
+			for _, none := range []string{"", "whsec_"} {
+				cmd := exec.CommandContext(t.Context(), program(t), exampleFile(name))
+				cmd.Env = append(os.Environ(), "PORT=0", "PUSH_SECRET="+none)
+				end := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Signal(os.Interrupt) })
+				if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "PUSH_SECRET is") {
+					t.Errorf("with the secret %q: %v %s", none, err, out)
+				}
+				end.Stop()
+			}
 			url := example(t, program(t), name, api.URL)
+			cutOff(t, url)
 			pusher, err := New(Options{Service: p.Service, Log: quiet,
 				Targets: map[string]Target{typ: {URL: url, Secrets: []string{secret}, AllowPrivate: true}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			long := strings.Repeat("€", 100_000) // it arrives in several pieces, which end within characters
+			if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ, Payload: json.RawMessage(`{"other":1}`)}); err != nil {
+				t.Fatal(err)
+			}
+			once(t, pusher) // a call that fails
 			for _, payload := range []string{`{"words":["a","b"]}`, `{"words":["c","d"],"slow":true}`, `{"words":["` + long + `"]}`} {
 				task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ, Payload: json.RawMessage(payload)})
 				if err != nil {
@@ -102,6 +118,21 @@ func TestTheExamples(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// cutOff begins a request and closes its connection before it is whole.
+func cutOff(t *testing.T, url string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err == nil {
+		_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
+	}
+	if err == nil {
+		err = conn.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

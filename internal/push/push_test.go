@@ -485,3 +485,22 @@ func TestTwoPushersShareTheItems(t *testing.T) {
 		}
 	})
 }
+
+// A callee that answers 202 has the item, also if the rest of its answer does not come.
+func TestAnAcceptedCallWhoseAnswerBreaksOff(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	task := pawltest.Must[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ})).ID
+	pusher := called(t, p, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\nabc") // it is cut off
+		_ = conn.Close()
+	})
+	once(t, pusher)
+	if it := itemOf(t, p, task); it.State != pawl.ItemInProgress {
+		t.Errorf("%s %+v", it.State, it.Error)
+	}
+}

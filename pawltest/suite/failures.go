@@ -38,7 +38,7 @@ var failures = noun{"failures", []promise{
 		l := w.claim("w2")
 		w.same([]any{l.ID, l.Attempt, l.Failures}, []any{i.ID, 2, 1}, "the second attempt")
 	}},
-	{"the back-off is a minute, give or take twenty seconds, and doubles up to an hour", func(w *fixture) {
+	{"the back-off is a minute, give or take a fifth, and doubles up to an hour", func(w *fixture) {
 		t := w.create(pawl.NewTask{Type: "a", MaxAttempts: 12})
 		for n := range 11 {
 			m := w.failWithBackoff(w.claim("w1"))

@@ -77,8 +77,9 @@ func owned(of, row, exists, and, join string) string {
 // frees says of the tables with a unique index over some of their rows whether a row is not in it. Such rows are written
 // first: the ones that take their place may be among the same changes.
 var frees = map[string]func(of func(column string) any) bool{
-	"item_parts": func(of func(string) any) bool { return of("superseded_at") != nil },
-	"tasks":      func(of func(string) any) bool { return of("dedupes") == int64(0) },
+	"item_parts":          func(of func(string) any) bool { return of("superseded_at") != nil },
+	"budget_reservations": func(of func(string) any) bool { return of("item_id") == nil },
+	"tasks":               func(of func(string) any) bool { return of("dedupes") == int64(0) },
 }
 
 // stage is the name of the table where the rows of an acting table of a namespace wait.

@@ -123,10 +123,15 @@ func (r *Schedules) attempt(ctx context.Context, c *candidate, tick int64) (atte
 // failureText returns an error as a pawl.Failure, as JSON.
 func failureText(err error) store.Text { return store.Text(rules.Encode(pawl.FailureOf(err))) }
 
+// replaces reports whether a new task is to take the place of earlier ones. A tick whose task is refused replaces nothing.
+func (c *candidate) replaces() bool {
+	return c.def.Overlap == pawl.OverlapReplace && len(c.attempts) > 0 && c.attempts[0].refuse == ""
+}
+
 // needsVerbs reports whether the tasks of a candidate are made or cancelled by verbs, and not
 // by the round's own transaction alone. live says that an earlier task has not ended.
 func (c *candidate) needsVerbs(live bool) bool {
-	if live && c.def.Overlap == pawl.OverlapReplace && len(c.attempts) > 0 {
+	if live && c.replaces() {
 		return true
 	}
 	plain := func(a attempt) bool {

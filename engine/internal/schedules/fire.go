@@ -219,13 +219,16 @@ func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now in
 // for another reason than its task.
 func (r *Schedules) fireAlone(ctx context.Context, c *candidate) (ok bool, err error) {
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: c.row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
-	err = commit.Shield(ctx, func(ctx context.Context) error {
+	fire := func(ctx context.Context) error {
 		s, err := r.k.Together(ctx, nil, func(ctx context.Context, k *kernel.Kernel) (err error) {
 			ok, err = fireIn(ctx, k, c)
 			return err
 		})
 		return r.k.Finish(ctx, s, err)
-	})
+	}
+	if err = commit.Shield(ctx, fire); errors.Is(err, errReplacesNothing) {
+		err = commit.Shield(ctx, fire)
+	}
 	switch {
 	case err == nil || givesUp(ctx, err):
 		return ok, err
@@ -236,6 +239,9 @@ func (r *Schedules) fireAlone(ctx context.Context, c *candidate) (ok bool, err e
 	}
 	return true, r.rest(ctx, c, err)
 }
+
+// errReplacesNothing undoes the cancel of tasks whose replacement was refused. The candidate has the refusal.
+var errReplacesNothing = errors.New("the task that was to replace another was refused")
 
 // fireIn is fireAlone inside its transaction.
 func fireIn(ctx context.Context, k *kernel.Kernel, c *candidate) (ok bool, err error) {
@@ -252,7 +258,8 @@ func fireIn(ctx context.Context, k *kernel.Kernel, c *candidate) (ok bool, err e
 	if err != nil || !ok {
 		return false, err
 	}
-	if c.def.Overlap == pawl.OverlapReplace && len(c.attempts) > 0 && len(open) > 0 {
+	replaced := len(open) > 0 && c.replaces()
+	if replaced {
 		if err := cancelOpen(ctx, k, c, open); err != nil {
 			return false, err
 		}
@@ -268,7 +275,12 @@ func fireIn(ctx context.Context, k *kernel.Kernel, c *candidate) (ok bool, err e
 			if err := createOf(ctx, k, &c.row, &c.def, &list[i]); givesUp(ctx, err) || errors.Is(err, pawl.ErrUnavailable) {
 				return false, err
 			} else if err != nil {
-				list[i].Fail(failureText(rules.Under("/task", err)))
+				failure := failureText(rules.Under("/task", err))
+				if replaced && list[i].Tick == c.attempts[0].tick {
+					c.attempts[0].refuse = failure
+					return false, errReplacesNothing
+				}
+				list[i].Fail(failure)
 			}
 		}
 	}

@@ -2,8 +2,10 @@ package schedules_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -267,5 +269,51 @@ func TestAScheduleIsRunWhileItIsFired(t *testing.T) {
 	}
 	if now := pawltest.Must[pawl.Schedule](t)(p.Engine.GetSchedule(ctx, "s")); now.LastTaskID == nil || *now.LastTaskID != *made.LastTaskID {
 		t.Errorf("its last task is %v, not %s", now.LastTaskID, *made.LastTaskID)
+	}
+}
+
+// A tick whose own task is refused, before it or while it is made, replaces no task.
+func TestARefusedTickReplacesNothing(t *testing.T) {
+	var armed, calls atomic.Int32
+	plan := func(context.Context, pawl.NewTask) ([]pawl.NewItem, error) {
+		if n := armed.Load(); n > 0 && calls.Add(1) >= n {
+			return nil, errors.New("nothing to report")
+		}
+		return []pawl.NewItem{{}}, nil
+	}
+	for _, which := range pawltest.Databases {
+		for at, name := range map[int32]string{1: "before it is made", 2: "while it is made"} {
+			t.Run(string(which)+"/"+name, func(t *testing.T) {
+				armed.Store(0)
+				p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": {Plan: plan}}})
+				need[pawl.TypeRef](t)(pawltest.First(p.Engine.PutTypes(t.Context(), []pawl.Type{{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}})))
+				need[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "r", EverySeconds: 60,
+					Overlap: pawl.OverlapReplace, Task: pawl.NewTask{Type: "report"}}))
+				tick := func() {
+					p.Advance(time.Minute)
+					need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+				}
+				tick()
+				calls.Store(0)
+				armed.Store(at)
+				tick()
+				armed.Store(0)
+				tasks := need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(t.Context(), pawl.TaskFilter{}))
+				got := outcomes(t, p.Engine, "r")
+				if len(tasks.Items) != 1 || tasks.Items[0].State != pawl.TaskQueued || len(got) != 2 || got[1] != pawl.FiringFailed {
+					t.Errorf("tasks %+v, firings %v", tasks.Items, got)
+				}
+				if s := need[pawl.Schedule](t)(p.Engine.GetSchedule(t.Context(), "r")); s.Error == nil || *s.LastTaskID != tasks.Items[0].ID {
+					t.Errorf("the schedule: %+v", s)
+				}
+				tick()
+				if got := outcomes(t, p.Engine, "r"); len(got) != 3 || got[2] != pawl.FiringCreated {
+					t.Errorf("firings %v", got)
+				}
+				if task := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), tasks.Items[0].ID)); task.State != pawl.TaskCancelled {
+					t.Errorf("the replaced task: %+v", task)
+				}
+			})
+		}
 	}
 }

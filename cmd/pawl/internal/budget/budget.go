@@ -144,6 +144,6 @@ func budgetSpent(a *cli.App) *cobra.Command {
 	cmd := a.Verb("spent NAME", "Print what was spent of a budget in its period", cobra.ExactArgs(1), cli.With(a, spent))
 	cmd.Flags().StringVar(&f.By, "by", "task", "task, model, agent, type, key (of the reservation) or day")
 	cmd.Flags().BoolVar(&f.All, "all", false, "of all periods")
-	cmd.Flags().IntVar(&f.Limit, "limit", 0, "groups to print, those with the most (default 100)")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "groups to print, those with the most, of days the newest (default 100)")
 	return cmd
 }

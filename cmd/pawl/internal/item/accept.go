@@ -41,7 +41,7 @@ func itemPart(a *cli.App) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = fenced(
 		a,
-		"part ITEM --key KEY",
+		"part ITEM --part KEY",
 		"Submit one part of an item's result",
 		func(ctx context.Context, s pawl.Deliverer, f pawl.Fence) (err error) {
 			call := pawl.PartCall{Fence: f, Key: key, Notes: extra.notes, Draft: draft}

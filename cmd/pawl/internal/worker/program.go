@@ -109,9 +109,10 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 		reports <- err
 	}()
 	err = cmd.Wait()
+	result, failed := outcome(err, out, tail)
 	left := errors.Is(err, exec.ErrWaitDelay)
-	if ctx.Err() != nil || left {
-		childproc.Kill(cmd) // processes of the group that have not ended
+	if ctx.Err() != nil || left || failed != nil { // what a failed attempt left would run beside the next one
+		left = childproc.Kill(cmd) || left
 	}
 	r.programEnded()
 	report := <-reports
@@ -128,10 +129,9 @@ func (p program) do(ctx context.Context, _ json.RawMessage) (json.RawMessage, er
 		return nil, context.Cause(ctx)
 	}
 	if left { // what the program itself wrote is whole: it has ended
-		p.log.WarnContext(ctx, "the program ended, and left a process that held its output open; the process was killed",
-			"item_id", lease.ID, "attempt", lease.Attempt, "waited", p.grace)
+		p.log.WarnContext(ctx, "the program ended, and left a process, which was killed", "item_id", lease.ID, "attempt", lease.Attempt)
 	}
-	return outcome(err, out, tail)
+	return result, failed
 }
 
 // reportPipe is where a program's reports are read. A process that the program left may hold it open: once the
