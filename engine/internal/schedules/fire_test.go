@@ -286,31 +286,31 @@ func TestARefusedTickReplacesNothing(t *testing.T) {
 			t.Run(string(which)+"/"+name, func(t *testing.T) {
 				armed.Store(0)
 				p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": {Plan: plan}}})
-				need[pawl.TypeRef](t)(pawltest.First(p.Engine.PutTypes(t.Context(), []pawl.Type{{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}})))
-				need[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "r", EverySeconds: 60,
+				pawltest.Must[pawl.TypeRef](t)(pawltest.First(p.Engine.PutTypes(t.Context(), []pawl.Type{{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}})))
+				pawltest.Must[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "r", EverySeconds: 60,
 					Overlap: pawl.OverlapReplace, Task: pawl.NewTask{Type: "report"}}))
 				tick := func() {
 					p.Advance(time.Minute)
-					need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+					pawltest.Must[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 				}
 				tick()
 				calls.Store(0)
 				armed.Store(at)
 				tick()
 				armed.Store(0)
-				tasks := need[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(t.Context(), pawl.TaskFilter{}))
+				tasks := pawltest.Must[pawl.List[pawl.Task]](t)(p.Engine.ListTasks(t.Context(), pawl.TaskFilter{}))
 				got := outcomes(t, p.Engine, "r")
 				if len(tasks.Items) != 1 || tasks.Items[0].State != pawl.TaskQueued || len(got) != 2 || got[1] != pawl.FiringFailed {
 					t.Errorf("tasks %+v, firings %v", tasks.Items, got)
 				}
-				if s := need[pawl.Schedule](t)(p.Engine.GetSchedule(t.Context(), "r")); s.Error == nil || *s.LastTaskID != tasks.Items[0].ID {
+				if s := pawltest.Must[pawl.Schedule](t)(p.Engine.GetSchedule(t.Context(), "r")); s.Error == nil || *s.LastTaskID != tasks.Items[0].ID {
 					t.Errorf("the schedule: %+v", s)
 				}
 				tick()
 				if got := outcomes(t, p.Engine, "r"); len(got) != 3 || got[2] != pawl.FiringCreated {
 					t.Errorf("firings %v", got)
 				}
-				if task := need[pawl.Task](t)(p.Engine.GetTask(t.Context(), tasks.Items[0].ID)); task.State != pawl.TaskCancelled {
+				if task := pawltest.Must[pawl.Task](t)(p.Engine.GetTask(t.Context(), tasks.Items[0].ID)); task.State != pawl.TaskCancelled {
 					t.Errorf("the replaced task: %+v", task)
 				}
 			})
