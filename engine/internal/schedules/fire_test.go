@@ -286,7 +286,8 @@ func TestARefusedTickReplacesNothing(t *testing.T) {
 			t.Run(string(which)+"/"+name, func(t *testing.T) {
 				armed.Store(0)
 				p := pawltest.OpenWith(t, which, engine.Options{Hooks: map[string]pawl.Hooks{"report": {Plan: plan}}})
-				pawltest.Must[pawl.TypeRef](t)(pawltest.First(p.Engine.PutTypes(t.Context(), []pawl.Type{{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}})))
+				report := pawl.Type{Name: "report", Plan: pawl.Plan{Mode: pawl.PlanGo}}
+				pawltest.Must[pawl.TypeRef](t)(pawltest.First(p.Engine.PutTypes(t.Context(), []pawl.Type{report})))
 				pawltest.Must[pawl.Schedule](t)(p.Engine.CreateSchedule(t.Context(), pawl.NewSchedule{Name: "r", EverySeconds: 60,
 					Overlap: pawl.OverlapReplace, Task: pawl.NewTask{Type: "report"}}))
 				tick := func() {
