@@ -134,6 +134,31 @@ func TestTasksAreArchivedTogether(t *testing.T) {
 	}
 }
 
+// Tasks with children have archives of their own; these are read together up to a bound.
+func TestLargeFamiliesAreArchivedWhole(t *testing.T) {
+	each(t, func(h *fixture) {
+		children := slices.Repeat([]pawl.NewTask{{Type: "a", Payload: json.RawMessage(`{}`)}}, 10)
+		parent, tasks := h.waits(pawl.ChildWait{}, children...)
+		for _, l := range h.claim(len(children)) {
+			_, err := pawl.Complete(h.Context(), h.Service, l.Fence(), json.RawMessage(`"`+strings.Repeat("x", 900<<10)+`"`))
+			h.OK(err)
+		}
+		h.quick()
+		h.complete(h.claim(1)...)
+		tasks = append(tasks, parent.TaskID)
+		var before [][]string
+		for _, id := range tasks {
+			h.same(h.state(id), pawl.TaskCompleted, "state of "+id)
+			before = append(before, h.dump(id))
+		}
+		h.Advance(30*day + time.Second)
+		h.same(h.pass().TasksPruned, len(tasks), "pruned")
+		for i, id := range tasks {
+			h.same(h.unpack(id), before[i], "what is in the archive of "+id)
+		}
+	})
+}
+
 // unpack reads an archive without the tested code.
 func (h *fixture) unpack(taskID string) (lines []string) {
 	h.Helper()
