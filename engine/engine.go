@@ -155,7 +155,6 @@ type core struct {
 	observers     atomic.Pointer[[]pawl.Observer]
 	backlogMinute int64                   // the last minute whose backlog is stored; of Run
 	active        atomic.Bool             // a Run is in progress
-	backlogNext   time.Time               // when the next minute ends, by the clock of this process
 	childrenLeft  chan struct{}           // tells that there may be children to count or to cancel
 	logLags       chan struct{}           // tells the feed that the log may lack removals
 	awaitedAfter  atomic.Pointer[awaited] // the last awaited child that settleAwaited compared

@@ -26,8 +26,8 @@ func (e *Engine) Hears() bool {
 func (e *Engine) AdvanceOwed(ctx context.Context) error { return e.advanceOwed(ctx) }
 
 // Peek reads an archive; see sweep.Sweeper.
-func (e *Engine) Peek(ctx context.Context, db store.DB, taskID string, fn func(context.Context, store.Tx, bool) error) error {
-	return e.sweeper.Peek(ctx, db, pawl.DefaultNamespace, taskID, fn)
+func (e *Engine) Peek(ctx context.Context, db store.DB, of string, fn func(context.Context, store.Tx, bool) error) error {
+	return e.sweeper.Peek(ctx, db, pawl.DefaultNamespace, of, fn)
 }
 
 // Told reports whether another process reported work since the last read from the start.

@@ -56,7 +56,18 @@ func (e *Engine) readForkable(ctx context.Context, c *copying, room copyRoom) (o
 	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { return read(ctx, tx, false) })
 	if noTask(err) {
 		c.archived, room.rows = true, max(room.rows, pawl.MaxCopyRows) // it is not copied in parts
-		if err = e.sweeper.Peek(ctx, e.db, ns, c.taskID, read); noTask(err) {
+		var uploads [][]byte
+		err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			uploads, err = store.UploadsOf(ctx, tx, c.taskID) // its archive has no references to them
+			return err
+		})
+		if err == nil {
+			err = e.sweeper.Peek(ctx, e.db, ns, c.taskID, read)
+		}
+		switch {
+		case err == nil:
+			of.rows.Uploads = uploads
+		case noTask(err):
 			err = pawl.NotFound("task", c.taskID)
 		}
 	}

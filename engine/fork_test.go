@@ -150,8 +150,9 @@ func TestForksOfLargeArchivedTasks(t *testing.T) {
 		l := p.Claim()
 		rnd := rand.New(rand.NewPCG(3, 4))
 		var snapshots []string
+		file := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader("a file")}))
 		for range 34 {
-			snapshots = append(snapshots, `"`+text(rnd, 1_000_000)+`"`)
+			snapshots = append(snapshots, `{"file":{"$blob":"`+file.Address+`"},"text":"`+text(rnd, 1_000_000)+`"}`)
 			saved(t, p.Engine, l, "", []byte(snapshots[len(snapshots)-1]))
 		}
 		p.Complete(l, "")
@@ -168,6 +169,10 @@ func TestForksOfLargeArchivedTasks(t *testing.T) {
 			pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 9}})).Items
 		if len(list) != 2 || string(list[0].Snapshot) != snapshots[0] || string(list[1].Snapshot) != snapshots[1] {
 			t.Errorf("the fork at 2 has %d checkpoints, or others than were saved", len(list))
+		}
+		refs := typeFixture{T: t, Pawl: p}
+		if n := refs.count("SELECT COUNT(*) FROM pawl.blob_refs"); n != 2 {
+			t.Errorf("%d tasks refer to the file in the snapshots, want the archived one and its fork", n)
 		}
 		ok(t, p.Engine.Peek(ctx, readOnly{p.Engine.DB()}, of, func(ctx context.Context, tx store.Tx, archived bool) error {
 			if _, err := store.GetTask(ctx, tx, pawl.DefaultNamespace, of); err != nil || !archived {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
-	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -48,18 +47,17 @@ func (e *Engine) Series(ctx context.Context, q pawl.SeriesQuery) ([]pawl.QueueSe
 
 // putBacklog stores the backlog at the end of the last minute, once for each minute.
 func (e *Engine) putBacklog(ctx context.Context) error {
-	if clock.Now().Before(e.backlogNext) {
-		return nil
+	var minute int64
+	err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		minute = now/time.Minute.Microseconds() - 1
+		return err
+	})
+	if err != nil || minute <= e.backlogMinute {
+		return err
 	}
 	var queues []store.QueueBacklog
-	var minute, now int64
-	err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if now, err = tx.Now(ctx); err != nil {
-			return err
-		}
-		if minute = now/time.Minute.Microseconds() - 1; minute <= e.backlogMinute {
-			return nil
-		}
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		queues, err = store.ReadBacklog(ctx, tx, minute)
 		return err
 	})
@@ -68,7 +66,6 @@ func (e *Engine) putBacklog(ctx context.Context) error {
 	}
 	if err == nil {
 		e.backlogMinute = minute
-		e.backlogNext = clock.Now().Add(time.Duration((minute+2)*time.Minute.Microseconds()-now) * time.Microsecond)
 	}
 	return err
 }

@@ -152,8 +152,9 @@ func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string,
 		return false, err
 	}
 	scratch, done, err := s.Scratch(ctx)
-	if err != nil {
-		return false, err
+	if err != nil { // such as no directory for temporary files
+		s.Log.WarnContext(ctx, "an archive is read beside the tasks of others", "task_id", a.TaskID, "error", err)
+		return s.peek(ctx, db, namespace, a, fn)
 	}
 	defer done()
 	err = scratch.Do(ctx, func(ctx context.Context, tx store.Tx) error {

@@ -27,8 +27,11 @@ func keepNot(t *http.Transport) { t.DisableKeepAlives = true }
 // keepShortly keeps connections for less time than services do. HTTP/2 has repetitions of its own.
 func keepShortly(t *http.Transport) {
 	keep(t)
-	t.IdleConnTimeout, t.Protocols = time.Second, new(http.Protocols)
+	t.IdleConnTimeout, t.Protocols, t.ForceAttemptHTTP2 = time.Second, new(http.Protocols), false
 	t.Protocols.SetHTTP1(true)
+	if t.TLSClientConfig != nil { // a copy of http.DefaultTransport offers HTTP/2 in the handshake, and would not speak it
+		t.TLSClientConfig.NextProtos = nil
+	}
 }
 
 // transmit sends the request of an effect once. On a connection that was kept, net/http sends a request with an idempotency

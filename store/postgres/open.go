@@ -183,6 +183,7 @@ func (d *db) check(ctx context.Context) error {
 	}
 	if !named { // no right to ask: then only a lower position shows that the database went back in time
 		d.dialect.Commits.Server = func(context.Context, store.Tx) (store.Server, error) { return store.Server{}, nil }
+		d.dialect.Commits.State = unnamedState
 	}
 	return nil
 }

@@ -86,8 +86,11 @@ func newSlots(n int, listens bool) *slots {
 		s.shares = append(s.shares, shared(most-max(1, most/3), u))
 	}
 	if free >= 3 { // one is for heartbeats
-		s.shares = append(s.shares, shared(n-1, useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground,
-			useDue, usePatientDue, useSession))
+		others := []use{useHot, usePatientHot, useCold, usePatientCold, useBackground, usePatientBackground, useSession}
+		if free > 3 { // of three, what is due may have it, too: else it and calls keep each other out
+			others = append(others, useDue, usePatientDue)
+		}
+		s.shares = append(s.shares, shared(n-1, others...))
 	}
 	return s
 }

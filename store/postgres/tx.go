@@ -57,8 +57,12 @@ func (d *db) Auto(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 
 // look runs reads that commit by themselves. They wait for no lock, so that hints about waits have no effect.
 func (d *db) look(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return d.again(ctx, func(*newNames) error {
-		return d.hotPool(ctx).single(ctx, func(s *session) error { return fn(ctx, s) })
+	return d.again(ctx, func(names *newNames) error {
+		p := d.hotPool(ctx)
+		if store.LimitOf(ctx) > p.limit {
+			return p.do(ctx, names, reading, false, fn)
+		}
+		return p.single(ctx, func(s *session) error { return fn(ctx, s) })
 	})
 }
 
