@@ -113,3 +113,24 @@ func TestAnErrorOfAHookMayHaveAnyBytes(t *testing.T) {
 		})
 	}
 }
+
+// What is stored of the error of a check is within the table of limits: the error is in the message and in the detail.
+func TestTheErrorOfACheckIsBounded(t *testing.T) {
+	for name, text := range map[string]string{"long": "c", "escaped": "\x01"} {
+		t.Run(name, func(t *testing.T) {
+			check := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) {
+				return nil, errors.New(strings.Repeat(text, pawl.MaxErrorBytes))
+			}
+			withType(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{Check: check}, func(o typeFixture) {
+				task, held := o.task(1)
+				o.submit(held[0], "1")
+				got := o.state(task.ID, pawl.TaskSubmitted).Error
+				stored, err := json.Marshal(got)
+				o.OK(err)
+				if n := len(stored); got == nil || got.Code != "check_failed" || n > pawl.MaxErrorBytes || n < pawl.MaxErrorBytes/4 {
+					o.Errorf("%d bytes are stored", n)
+				}
+			})
+		})
+	}
+}

@@ -187,12 +187,14 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 		return effects{}, err
 	}
 	complaints, err := d.rules.check(ctx, task, items)
-	if d.failed = err != nil; d.failed {
-		complaints = []pawl.Complaint{{Code: "check_failed", Message: hookError(err)}}
+	if d.failed = err != nil; d.failed { // it is repeated
+		failure := hookFailure(err, func(text string) pawl.Failure {
+			return complained([]pawl.Complaint{{Code: "check_failed", Message: text}})
+		})
+		return effects{}, d.Checked(ctx, tx, false, true, store.Text(rules.Encode(failure)), nil, "")
 	}
 	if len(complaints) > 0 {
-		failure := rules.Encode(pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)})
-		return effects{}, d.Checked(ctx, tx, false, d.failed, store.Text(failure), nil, "") // a check that failed is repeated
+		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(complained(complaints))), nil, "")
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {
@@ -402,16 +404,25 @@ func (f *applyFailure) Unwrap() error { return f.error }
 
 // Failure returns the failure to store.
 func (f *applyFailure) Failure() pawl.Failure {
-	return pawl.Failure{Code: "apply_failed", Message: hookError(f)}
+	return hookFailure(f, func(text string) pawl.Failure { return pawl.Failure{Code: "apply_failed", Message: text} })
 }
 
-// hookError returns the text of a hook's error as it is stored: PostgreSQL keeps no NUL, and the table of limits bounds it.
-func hookError(err error) string {
+func complained(complaints []pawl.Complaint) pawl.Failure {
+	return pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)}
+}
+
+// hookFailure returns the failure that of makes of the text of a hook's error. PostgreSQL keeps no NUL, and the table of
+// limits bounds all that is stored of it: the text is cut in half until it fits.
+func hookFailure(err error, of func(text string) pawl.Failure) pawl.Failure {
 	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\ufffd"), "\x00", "\ufffd")
-	if len(text) > pawl.MaxErrorBytes/2 { // encoded, and with its code
-		text = strings.ToValidUTF8(text[:pawl.MaxErrorBytes/2], "") + "…"
+	for most := pawl.MaxErrorBytes / 2; ; most /= 2 {
+		if len(text) > most {
+			text = strings.ToValidUTF8(text[:most], "") + "…"
+		}
+		if f := of(text); len(rules.Encode(f)) <= pawl.MaxErrorBytes {
+			return f
+		}
 	}
-	return text
 }
 
 func asApplyFailure(err error) (*applyFailure, bool) {

@@ -41,7 +41,12 @@ LIMIT $3
 SELECT b.namespace, b.address,
   CASE
     WHEN b.used_at > $4 OR EXISTS (SELECT 1 FROM pawl.checkpoints c WHERE c.blob = b.address AND c.namespace = b.namespace)
-      OR EXISTS (SELECT 1 FROM pawl.blobs d WHERE d.namespace = b.namespace AND d.base = b.address) THEN 0
+      OR EXISTS (SELECT 1 FROM pawl.blobs d WHERE d.namespace = b.namespace AND d.base = b.address)
+      OR EXISTS (
+        SELECT 1
+        FROM pawl.relocations r
+        WHERE r.open = 0 AND r.namespace IN ('', b.namespace)
+          AND (r.side = 'target' AND r.step <> 'done' OR r.side = 'source' AND r.step IN ('flipped', 'done'))) THEN 0
     ELSE 1
   END
 FROM pawl.blobs b

@@ -110,33 +110,45 @@ func failureGroups(ctx context.Context, tx Tx, namespace string, types, states [
 	return out, nil
 }
 
-// readExamples sets the members of groups that their examples have.
+// readExamples sets the members of groups that their examples have: an item, or the task itself.
 func readExamples(ctx context.Context, tx Tx, groups []pawl.FailureGroup) error {
-	var ids []string
+	var items, tasks []string
 	at := make(map[string]*pawl.FailureGroup, len(groups))
 	for i := range groups {
-		if id := groups[i].ItemID; id != "" {
-			ids, at[id] = append(ids, id), &groups[i]
+		if g := &groups[i]; g.ItemID != "" {
+			items, at[g.ItemID] = append(items, g.ItemID), g
+		} else {
+			tasks, at[g.TaskID] = append(tasks, g.TaskID), g
 		}
 	}
-	rows, err := tx.Query(ctx, failureSQL["examples"], ItemList(ids))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var item, task string
 		var failure Text
-		if err := rows.Scan((*ItemID)(&item), (*TaskID)(&task), &failure); err != nil {
-			return err
+		err := rows.Scan((*ItemID)(&item), (*TaskID)(&task), &failure)
+		if err == nil {
+			at[item].TaskID = task
+			setExample(at[item], failure)
 		}
-		g := at[item]
-		g.TaskID = task
-		if f := FailureOf(failure); f != nil {
-			g.Code, g.Error, g.Message = f.Code, f.Normalized(), f.Message
-		}
+		return err
+	}, failureSQL["examples"], ItemList(items))
+	if err != nil || len(tasks) == 0 {
+		return err
 	}
-	return rows.Err()
+	return EachRow(ctx, tx, func(rows Rows) error {
+		var task string
+		var failure Text
+		err := rows.Scan((*TaskID)(&task), &failure)
+		if err == nil {
+			setExample(at[task], failure)
+		}
+		return err
+	}, failureSQL["example tasks"], TaskList(tasks))
+}
+
+func setExample(g *pawl.FailureGroup, failure Text) {
+	if f := FailureOf(failure); f != nil {
+		g.Code, g.Error, g.Message = f.Code, f.Normalized(), f.Message
+	}
 }
 
 // ItemsOfFailure returns those items of tasks that belong to a group of failures, by task. A task that belongs to the group
@@ -156,15 +168,13 @@ func ItemsOfFailure(ctx context.Context, tx Tx, namespace, failure string, taskI
 		}
 		out[task] = append(out[task], item)
 	}
-	if err := rows.Err(); err != nil || len(out) > 0 {
+	if err := rows.Err(); err != nil || len(out) > 0 || len(taskIDs) == 0 {
 		return out, err
 	}
 	rows.Close()
-	tasks, err := tasksOfFailure(ctx, tx, namespace, failure)
+	tasks, err := tasksOfFailure(ctx, tx, namespace, failure, taskIDs)
 	for _, id := range tasks {
-		if slices.Contains(taskIDs, id) {
-			out[id] = nil
-		}
+		out[id] = nil
 	}
 	return out, err
 }

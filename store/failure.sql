@@ -17,7 +17,7 @@ FROM (
   ORDER BY items DESC, q.type, p.failure
   LIMIT $4) g
 
--- Tasks that failed when they were planned or applied, and not by an item.
+-- Tasks that failed when they were planned or applied, and not by an item: of those given, or of all if none is given.
 -- name: tasks
 SELECT t.id, t.type, x.state, x.at, x.error
 FROM (
@@ -38,16 +38,27 @@ FROM (
     LIMIT $3) d) x
 JOIN pawl.tasks t ON t.id = x.task_id
 WHERE x.namespace = $1 AND x.failed_in IS NOT NULL AND x.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
+  AND ($4 = '[]' OR t.id @among_ids($4))
   AND NOT EXISTS (
     SELECT 1 FROM pawl.all_items w
     JOIN pawl.parked_items p ON p.item_id = w.id
     WHERE w.task_id = x.task_id AND w.kind = x.failed_in AND p.failure IS NOT NULL)
-ORDER BY t.id
+
+-- name: an item
+SELECT 1
+FROM pawl.parked_items p
+WHERE p.failure = $1 AND p.queue_id = (SELECT q.id FROM pawl.queues q WHERE q.namespace = $2 AND q.type = $3)
+LIMIT 1
 
 -- name: examples
 SELECT p.item_id, p.task_id, p.error
 FROM pawl.parked_items p
 WHERE p.item_id @among_ids($1)
+
+-- name: example tasks
+SELECT k.task_id, k.error
+FROM pawl.task_counters k
+WHERE k.task_id @among_ids($1) AND k.error IS NOT NULL
 
 -- name: items of group
 SELECT p.task_id, p.item_id

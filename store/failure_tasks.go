@@ -15,37 +15,41 @@ const maxFailedTasks = 10_000
 type failedTask struct {
 	id, typ, state string
 	at             int64
-	error          Text
+	failure        pawl.Failure
 }
 
-func failedTasks(ctx context.Context, tx Tx, namespace string, types []string) ([]failedTask, error) {
-	return All(ctx, tx, failureSQL["tasks"], []any{namespace, List(types), maxFailedTasks}, func(rows Rows, t *failedTask) error {
-		return rows.Scan((*TaskID)(&t.id), &t.typ, &t.state, &t.at, &t.error)
-	})
+// eachFailedTask calls fn for each failed task; ids limits them, nil = all. Their errors are long: none is kept.
+func eachFailedTask(ctx context.Context, tx Tx, namespace string, types, ids []string, fn func(t *failedTask)) error {
+	return EachRow(ctx, tx, func(rows Rows) error {
+		var t failedTask
+		var failure Text
+		err := rows.Scan((*TaskID)(&t.id), &t.typ, &t.state, &t.at, &failure)
+		if f := FailureOf(failure); f != nil {
+			t.failure = *f
+		}
+		if err == nil {
+			fn(&t)
+		}
+		return err
+	}, failureSQL["tasks"], namespace, List(types), maxFailedTasks, TaskList(ids))
 }
 
 // group is the name of the task's group of failures. No item is in it.
 func (t *failedTask) group() string {
-	f := pawl.Failure{}
-	if of := FailureOf(t.error); of != nil {
-		f = *of
-	}
-	f.Code = "task\x00" + f.Code
-	return pawl.FailureName(t.typ, f.Key())
+	return pawl.FailureName(t.typ, pawl.Failure{Code: "task\x00" + t.failure.Code, Message: t.failure.Message}.Key())
 }
 
 // addFailedTasks adds the groups of failed tasks to those of items.
 func addFailedTasks(ctx context.Context, tx Tx, namespace string, types, states []string, groups map[string]*pawl.FailureGroup) error {
-	tasks, err := failedTasks(ctx, tx, namespace, types)
-	for i := range tasks {
-		t, at := &tasks[i], Stamp(tasks[i].at)
+	return eachFailedTask(ctx, tx, namespace, types, nil, func(t *failedTask) {
 		if !slices.Contains(states, t.state) {
-			continue
+			return
 		}
-		g := groups[t.group()]
+		name, at := t.group(), Stamp(t.at)
+		g := groups[name]
 		if g == nil {
-			g = &pawl.FailureGroup{Failure: t.group(), Type: t.typ, FirstAt: at}
-			groups[g.Failure] = g
+			g = &pawl.FailureGroup{Failure: name, Type: t.typ, FirstAt: at}
+			groups[name] = g
 		}
 		if g.Count++; t.state == string(pawl.TaskFailed) {
 			g.Failed++
@@ -55,24 +59,23 @@ func addFailedTasks(ctx context.Context, tx Tx, namespace string, types, states 
 		if at.Before(g.FirstAt) {
 			g.FirstAt = at
 		}
-		if !at.Before(g.LastAt) {
+		if after := at.Compare(g.LastAt); after > 0 || after == 0 && t.id > g.TaskID {
 			g.LastAt, g.TaskID = at, t.id
-			if f := FailureOf(t.error); f != nil {
-				g.Code, g.Error, g.Message = f.Code, f.Normalized(), f.Message
-			}
 		}
-	}
-	return err
+	})
 }
 
-// tasksOfFailure returns the failed tasks of a group; none if it is one of items.
-func tasksOfFailure(ctx context.Context, tx Tx, namespace, failure string) (ids []string, err error) {
-	typ, _, _ := pawl.ParseFailureName(failure)
-	tasks, err := failedTasks(ctx, tx, namespace, []string{typ})
-	for i := range tasks {
-		if tasks[i].group() == failure {
-			ids = append(ids, tasks[i].id)
-		}
+// tasksOfFailure returns those of some tasks that belong to a group of failures, nil = of all; none if it is one of items.
+func tasksOfFailure(ctx context.Context, tx Tx, namespace, failure string, among []string) (ids []string, err error) {
+	typ, key, _ := pawl.ParseFailureName(failure)
+	var one int64
+	if found, err := Row(ctx, tx, []any{&one}, failureSQL["an item"], key, namespace, typ); err != nil || found {
+		return nil, err
 	}
+	err = eachFailedTask(ctx, tx, namespace, []string{typ}, among, func(t *failedTask) {
+		if t.group() == failure {
+			ids = append(ids, t.id)
+		}
+	})
 	return ids, err
 }

@@ -70,6 +70,11 @@ LEFT JOIN pawl.finished_items e ON e.item_id = m.item_id
 SELECT m.id, m.ended_at
 FROM pawl.messages m
 WHERE m.replayable = 1 AND m.ended_at <= $1 AND m.ended_at >= $2 AND (m.ended_at > $2 OR m.id > $3)
+  AND NOT EXISTS (
+    SELECT 1
+    FROM pawl.relocations r
+    WHERE r.open = 0 AND r.namespace IN ('', m.namespace)
+      AND (r.side = 'target' AND r.step <> 'done' OR r.side = 'source' AND r.step IN ('flipped', 'done')))
 ORDER BY m.ended_at, m.id
 LIMIT $4
 

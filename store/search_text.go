@@ -47,7 +47,7 @@ func (l *listing[T]) searchTasks(ctx context.Context, tx Tx, namespace string, q
 
 // ofFailure adds the condition that a task, or one of its items, is in a group of failures.
 func (l *listing[T]) ofFailure(ctx context.Context, tx Tx, namespace, failure string) error {
-	tasks, err := tasksOfFailure(ctx, tx, namespace, failure)
+	tasks, err := tasksOfFailure(ctx, tx, namespace, failure, nil)
 	if len(tasks) > 0 {
 		l.own.and("t.id @among_ids(?)", TaskList(tasks))
 		l.indexed = true

@@ -65,7 +65,12 @@ WHERE id = $1 AND state = 2
 -- name: page of unused
 SELECT b.namespace, b.address,
   CASE
-    WHEN b.used_at > $4 THEN 0
+    WHEN b.used_at > $4
+      OR EXISTS (
+        SELECT 1
+        FROM pawl.relocations r
+        WHERE r.open = 0 AND r.namespace IN ('', b.namespace)
+          AND (r.side = 'target' AND r.step <> 'done' OR r.side = 'source' AND r.step IN ('flipped', 'done'))) THEN 0
     WHEN NOT EXISTS (SELECT 1 FROM pawl.blob_refs r WHERE r.namespace = b.namespace AND r.address = b.address) THEN 1
     WHEN EXISTS (
       SELECT 1

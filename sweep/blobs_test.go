@@ -14,10 +14,14 @@ import (
 type countingDB struct {
 	store.DB
 	writes int
+	refuse int // of the first writes, as if a move had begun meanwhile
 }
 
 func (c *countingDB) Do(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
 	c.writes++
+	if c.writes <= c.refuse {
+		return store.ErrFenced
+	}
 	return c.DB.Do(ctx, fn)
 }
 
@@ -45,9 +49,10 @@ func TestTheSweepOfBlobsWritesOnlyWhatItFinds(t *testing.T) {
 		if n := blobs(); n != 2 {
 			t.Fatalf("%d blobs", n)
 		}
+		refuse := 0
 		pass := func() int {
 			h.Advance(2 * 24 * time.Hour)
-			db := &countingDB{DB: h.DB}
+			db := &countingDB{DB: h.DB, refuse: refuse}
 			h.OK(h.server(db).Blobs(h.Context()))
 			return db.writes
 		}
@@ -56,7 +61,19 @@ func TestTheSweepOfBlobsWritesOnlyWhatItFinds(t *testing.T) {
 		}
 		_, err = h.Service.DeleteTasks(h.Context(), []pawl.TaskCall{{TaskID: task.ID, Force: true}})
 		h.OK(err)
-		if writes := pass(); writes != 2 || blobs() != 0 {
+		for _, move := range []string{"'target', 'default', 'copying'", "'source', '', 'flipped'"} {
+			h.exec("INSERT INTO pawl.relocations (id, side, namespace, step, peer, created_at, changed_at) VALUES ('m', " + move + ", 'p', 0, 0)")
+			if writes := pass(); writes != 0 || blobs() != 2 {
+				t.Errorf("beside a move (%s): %d transactions that write, %d blobs are left", move, writes, blobs())
+			}
+			h.exec("DELETE FROM pawl.relocations")
+		}
+		refuse = 1
+		if writes := pass(); writes != 2 || blobs() != 1 {
+			t.Errorf("a move began meanwhile: %d transactions that write, %d blobs are left", writes, blobs())
+		}
+		refuse = 0
+		if writes := pass(); writes != 1 || blobs() != 0 {
 			t.Errorf("blobs that nothing refers to: %d transactions that write, %d blobs are left", writes, blobs())
 		}
 	})
