@@ -1,5 +1,5 @@
 -- name: to do
-SELECT k.task_id, k.namespace
+SELECT k.task_id, k.namespace, k.state
 FROM pawl.task_counters k
 WHERE k.todo = 1 AND k.task_id > $1
 ORDER BY k.task_id

@@ -7,9 +7,18 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
+// owedStep is a task that waits for a step of the engine, and its state.
+type owedStep struct {
+	store.TaskRef
+	state string
+}
+
 // tasksWithTodo lists tasks that wait for a step of the engine, with ids above after.
-func tasksWithTodo(ctx context.Context, tx store.Tx, after string, limit int) ([]store.TaskRef, error) {
-	return store.TaskRefs(ctx, tx, decideSQL["to do"], store.FromTask(after), limit)
+func tasksWithTodo(ctx context.Context, tx store.Tx, after string, limit int) ([]owedStep, error) {
+	args := []any{store.FromTask(after), limit}
+	return store.All(ctx, tx, decideSQL["to do"], args, func(rows store.Rows, t *owedStep) error {
+		return rows.Scan((*store.TaskID)(&t.ID), &t.Namespace, &t.state)
+	})
 }
 
 // overdueDecisions lists tasks whose deadline for a decision has passed, behind one, by that deadline.

@@ -165,6 +165,25 @@ func TestAStepThatCannotBeTakenIsTriedLaterEachTime(t *testing.T) {
 	})
 }
 
+// A check that failed does not delay the step that is owed after the task was rejected.
+func TestAFailedCheckDoesNotDelayOtherSteps(t *testing.T) {
+	hooks := pawl.Hooks{Check: func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) {
+		return nil, errors.New("no network")
+	}}
+	withType(t, `{"name":"report","approval":{"mode":"manual"}}`, hooks, func(o typeFixture) {
+		task, ls := o.task(1)
+		need[pawl.Moved](o.T)(first(o.Engine.Submit(o.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte(`1`)}})))
+		o.OK(o.Engine.AdvanceOwed(o.Context()))
+		reject := pawl.RejectCall{TaskID: task.ID, Errors: []pawl.Complaint{{Code: "no", Message: "no"}}}
+		need[pawl.Task](o.T)(first(o.Another(engine.Options{}).RejectTasks(o.Context(), []pawl.RejectCall{reject})))
+		o.OK(o.Exec("UPDATE pawl.task_counters SET todo = 1")) // as if it had ended before the last items
+		o.OK(o.Engine.AdvanceOwed(o.Context()))
+		if n := o.count("SELECT COUNT(*) FROM pawl.task_counters WHERE todo = 1"); n != 0 {
+			o.Error("the step after the rejection waits for the next check")
+		}
+	})
+}
+
 func TestWithoutIsChecked(t *testing.T) {
 	check := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) { return nil, nil }
 	for _, h := range []pawl.Hooks{{Without: []string{"Apply"}}, {Check: check, Without: []string{"Check"}}} {

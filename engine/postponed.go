@@ -18,6 +18,7 @@ type postponed struct {
 }
 
 type postponement struct {
+	state string // of the task: in another one, another step is owed
 	tries int
 	until int64 // by the database's clock
 	pass  int   // the last one that has seen the task
@@ -29,8 +30,8 @@ const maxPostponed = 100_000
 // hookBackoff is the delay before a step that could not be taken is tried again.
 var hookBackoff = pawl.Backoff{BaseSeconds: int(often / time.Second), MaxSeconds: 300}
 
-// note remembers whether a step was taken.
-func (p *postponed) note(taskID string, now int64, taken bool) {
+// note remembers whether the step of a task in a state was taken.
+func (p *postponed) note(taskID, state string, now int64, taken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if taken {
@@ -40,13 +41,16 @@ func (p *postponed) note(taskID string, now int64, taken bool) {
 	if p.tasks == nil || len(p.tasks) >= maxPostponed { // of a process without Run, none is forgotten
 		p.tasks = map[string]postponement{}
 	}
-	tries := p.tasks[taskID].tries + 1
+	tries := 1
+	if t := p.tasks[taskID]; t.state == state {
+		tries += t.tries
+	}
 	delay := float64(hookBackoff.After(tries).Microseconds()) * hookBackoff.Jitter()
-	p.tasks[taskID] = postponement{tries, now + int64(delay), p.pass}
+	p.tasks[taskID] = postponement{state, tries, now + int64(delay), p.pass}
 }
 
-// waits reports whether the loop leaves a task alone for now.
-func (p *postponed) waits(taskID string, now int64) bool {
+// waits reports whether the loop leaves a task in a state alone for now.
+func (p *postponed) waits(taskID, state string, now int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t, found := p.tasks[taskID]
@@ -54,7 +58,7 @@ func (p *postponed) waits(taskID string, now int64) bool {
 		t.pass = p.pass
 		p.tasks[taskID] = t
 	}
-	return found && t.until > now
+	return found && t.state == state && t.until > now
 }
 
 func (p *postponed) any() bool {

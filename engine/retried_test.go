@@ -188,6 +188,26 @@ func TestWhatFailedWithARetriedItemRunsAfterAnotherEnd(t *testing.T) {
 	}
 }
 
+// The last item settles a task of which another failed before, also if nothing sweeps, and however it ends.
+func TestTheLastItemEndsATaskThatIgnoresAFailure(t *testing.T) {
+	for name, end := range map[string]func(typeFixture, ...pawl.Lease){"complete": typeFixture.finish, "fail": typeFixture.failNow} {
+		t.Run(name, func(t *testing.T) {
+			withType(t, `{"name":"report","on_item_failure":"ignore","max_attempts":1}`, pawl.Hooks{}, func(o typeFixture) {
+				task := o.chain()
+				ls := map[string]pawl.Lease{}
+				for _, l := range o.take(task.ID, 2) {
+					ls[l.Key] = l
+				}
+				o.failNow(ls["c"])
+				o.finish(ls["a"])
+				end(o, o.take(task.ID, 1)...)
+				o.state(task.ID, pawl.TaskCompleted)
+				o.sound("ended")
+			})
+		})
+	}
+}
+
 // Sweeps leave what failed with a dependency alone when its task has ended.
 func TestASweepEndsBesideDependentsOfAnEndedTask(t *testing.T) {
 	withType(t, `{"name":"report","on_item_failure":"ignore","max_attempts":1}`, pawl.Hooks{}, func(o typeFixture) {

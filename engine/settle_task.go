@@ -71,10 +71,10 @@ func (e *Engine) advanceOwed(ctx context.Context) error {
 // advanceAll takes every step that is owed and handles approvals that were not decided
 // in time. It leaves tasks that other transactions lock to the next call.
 func (e *Engine) advanceAll(ctx context.Context) error {
-	return e.advanceEach(ctx, func(string, int64) bool { return false })
+	return e.advanceEach(ctx, func(string, string, int64) bool { return false })
 }
 
-func (e *Engine) advanceEach(ctx context.Context, waits func(taskID string, now int64) bool) error {
+func (e *Engine) advanceEach(ctx context.Context, waits func(taskID, state string, now int64) bool) error {
 	ctx = store.WithLockWait(ctx, lockedRow)
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
@@ -84,7 +84,8 @@ func (e *Engine) advanceEach(ctx context.Context, waits func(taskID string, now 
 	}
 	after, expired := "", store.TaskRef{}
 	for {
-		var owed, late []store.TaskRef
+		var owed []owedStep
+		var late []store.TaskRef
 		var now int64
 		err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if now, err = tx.Now(ctx); err == nil {
@@ -105,7 +106,7 @@ func (e *Engine) advanceEach(ctx context.Context, waits func(taskID string, now 
 			expired = t
 		}
 		for _, t := range owed {
-			if !waits(t.ID, now) {
+			if !waits(t.ID, t.state, now) {
 				e.advanceSoon(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID)
 			}
 			after = t.ID
@@ -126,7 +127,7 @@ func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRo
 			return d.step(ctx, tx)
 		})
 		if of != nil {
-			e.postponed.note(taskID, of.Now, !of.failed && !errors.Is(err, errNoHook))
+			e.postponed.note(taskID, state, of.Now, !of.failed && !errors.Is(err, errNoHook))
 		}
 		if failed, ok := asApplyFailure(err); ok {
 			out, err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {

@@ -13,7 +13,7 @@ import (
 // says how to undo that. It is undone if the caller gave up before the answer was sent.
 type delivery struct {
 	keyed bool // the caller may ask again: nothing is undone
-	waits bool // once has begun the long call
+	waits bool // once begins the long call
 
 	mu     sync.Mutex
 	failed bool   // the caller gave up

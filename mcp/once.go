@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -75,31 +76,29 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	if err != nil {
 		return nil, false, err
 	}
-	scope := "mcp " + t.Name + " " + who
-	if utf8.RuneCountInString(scope) > pawl.MaxScopeLen || !utf8.ValidString(scope) {
-		sum := sha256.Sum256([]byte(scope))
-		scope = "mcp " + t.Name + " sha256:" + hex.EncodeToString(sum[:])
-	}
-	waiting := ctx
-	if d.waits = t.waits(args); d.waits { // the wait is outside the transaction
-		var over func()
-		if waiting, over, err = s.longCall(ctx); err != nil {
-			return nil, false, err
-		}
-		defer over()
-	}
-	kept, replayed, err := keeper.Idempotent(waiting, pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash},
+	d.waits = t.waits(args) // outside the transaction, between two tries: a long call from the first that finds nothing
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over, begun, taken := func() {}, false, false
+	defer func() { over() }()
+	kept, replayed, err := keeper.Idempotent(within, pawl.KeyBegin{Scope: scopeOf(t.Name, who), Key: key, RequestHash: hash},
 		func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 			answer = nil
-			if err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk}); err != nil || t.nothing(answer) {
-				return nil, err
+			err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk})
+			if err == nil && !t.nothing(answer) {
+				taken = true
+				return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
 			}
-			return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
+			if err == nil && d.waits && !begun {
+				over, err = s.endWith(within, cancel)
+				begun = true
+			}
+			return nil, err
 		})
-	switch why := access.Ended(waiting); {
+	switch why := access.Ended(within); {
 	case err != nil && why != nil:
 		return nil, false, why
-	case err != nil && d.waits && s.opts.Stopping.Err() != nil && ctx.Err() == nil:
+	case begun && !taken && s.opts.Stopping.Err() != nil && ctx.Err() == nil && cutShort(err):
 		return json.RawMessage(`{"items":[]}`), false, nil
 	case err != nil:
 		return nil, false, err
@@ -107,6 +106,34 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 		answer = kept.Body
 	}
 	return answer, replayed, nil
+}
+
+// scopeOf returns the scope of the keys of a caller's calls of a tool.
+func scopeOf(tool, who string) string {
+	scope := "mcp " + tool + " " + who
+	if utf8.RuneCountInString(scope) > pawl.MaxScopeLen || !utf8.ValidString(scope) {
+		sum := sha256.Sum256([]byte(scope))
+		scope = "mcp " + tool + " sha256:" + hex.EncodeToString(sum[:])
+	}
+	return scope
+}
+
+// endWith begins a long call, and cancels another context when it ends.
+func (s *Server) endWith(ctx context.Context, cancel context.CancelCauseFunc) (over func(), err error) {
+	if err := s.opts.Stopping.Err(); err != nil { // ctx goes on: the answer to the key may be stored
+		return func() {}, err
+	}
+	waiting, end, err := s.longCall(ctx)
+	if err != nil {
+		return func() {}, err
+	}
+	unhook := context.AfterFunc(waiting, func() { cancel(access.Ended(waiting)) })
+	return func() { unhook(); end() }, nil
+}
+
+// cutShort reports an error of a call whose context has ended.
+func cutShort(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, pawl.ErrUnavailable)
 }
 
 // waits reports a checkout that waits for work.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,32 @@ func TestACheckoutThatWaitsEnds(t *testing.T) {
 					t.Errorf("revoked %t: %+v", revoked, r)
 				}
 			}
+		}
+	})
+}
+
+// A checkout under a key that is repeated while the server stops gets the stored answer.
+func TestAKeyedCheckoutIsReplayedWhileTheServerStops(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		stopping, stop := context.WithCancel(t.Context())
+		defer stop()
+		pawltest.Must[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}))
+		url := listen(t, mcp.New(p.Service, mcp.Options{Log: quiet, Stopping: stopping}).HTTP())
+		checkout := func(wait int) reply {
+			return rpc{T: t, url: url}.keyed("tools/call", "work_checkout",
+				args{"name": "work_checkout", "arguments": args{"worker_id": "w", "wait_seconds": wait}}, "k")
+		}
+		first := checkout(10)
+		stop()
+		if len(first.Result.StructuredContent.Items) != 1 {
+			t.Fatalf("%+v", first)
+		}
+		again := checkout(10)
+		if again.Result.Meta[mcp.ReplayedMeta] != true || !reflect.DeepEqual(again.Result.StructuredContent, first.Result.StructuredContent) {
+			t.Errorf("%+v; first %+v", again, first)
+		}
+		if r := checkout(11); !r.Result.IsError || r.Result.StructuredContent.Problem.Code != pawl.CodeKeyReused {
+			t.Errorf("the key of another call: %+v", r)
 		}
 	})
 }

@@ -70,7 +70,7 @@ func FailedBefore(ctx context.Context, tx Tx, before int64, after Resting, limit
 // FailedAsideBefore lists up to limit tasks that failed before a time when they were planned or applied, by id, with ids
 // above after.
 func FailedAsideBefore(ctx context.Context, tx Tx, before int64, after string, limit int) ([]TaskRef, error) {
-	return TaskRefs(ctx, tx, sweepSQL["failed aside before"], before, FromTask(after), limit)
+	return taskRefs(ctx, tx, sweepSQL["failed aside before"], before, FromTask(after), limit)
 }
 
 // Cursor is the position of a reader of the event log. The reader has read everything up

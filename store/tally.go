@@ -139,14 +139,14 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 // with ids above after. Older versions left a task like this when the last of these items
 // was cancelled.
 func Unsettled(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return TaskRefs(ctx, tx, moveSQL["unsettled tasks"], FromTask(after), limit)
+	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], FromTask(after), limit)
 }
 
 // LeftOpen lists open tasks without an open item, with ids above after. Where failed items do not count, the completion of
 // an item that others need leaves a task with failed items a step to take, and keeps it open until then: one that failed
 // with it may run now. If none does, the task is settled by Resettle.
 func LeftOpen(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return TaskRefs(ctx, tx, moveSQL["left open"], FromTask(after), limit)
+	return taskRefs(ctx, tx, moveSQL["left open"], FromTask(after), limit)
 }
 
 // Resettle gives a task the state that follows from its items, with an event. It returns

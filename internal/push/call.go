@@ -52,7 +52,7 @@ func (p *Pusher) call(ctx context.Context, l *line, lease pawl.Lease) (held bool
 	}
 	ctx, done := reporting(ctx, lease)
 	defer done()
-	if errors.Is(cause, errStopping) {
+	if errors.Is(cause, errStopping) && status != http.StatusAccepted {
 		p.report(ctx, lease, "release", func() error {
 			return first(p.o.Service.Release(ctx, []pawl.ReleaseCall{{Fence: lease.Fence()}}))
 		})
@@ -100,6 +100,7 @@ func post(ctx context.Context, l *line, lease pawl.Lease) (status int, body []by
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusAccepted { // the callee has the item, whatever becomes of the answer
+		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, pawl.MaxPayloadBytes)) // it may go on within the request
 		return res.StatusCode, nil, 0, nil
 	}
 	body, err = io.ReadAll(io.LimitReader(res.Body, pawl.MaxPayloadBytes+1))

@@ -162,7 +162,10 @@ func Reject(ctx context.Context, tx store.Tx, c *store.TaskDecision, by store.Ac
 // oldQuestions lists up to limit questions with items that ask no more, or with an answer, with
 // ids above after.
 func oldQuestions(ctx context.Context, tx store.Tx, after string, limit int) ([]store.TaskRef, error) {
-	return store.TaskRefs(ctx, tx, texts["old questions"], store.FromTask(after), store.List(store.OpenStates), limit)
+	args := []any{store.FromTask(after), store.List(store.OpenStates), limit}
+	return store.All(ctx, tx, texts["old questions"], args, func(rows store.Rows, t *store.TaskRef) error {
+		return rows.Scan((*store.TaskID)(&t.ID), &t.Namespace)
+	})
 }
 
 // endQuestion removes the items of a question that ask no more. If none is left, it cancels the

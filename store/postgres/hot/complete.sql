@@ -79,7 +79,8 @@ settled AS (
   FROM u
   WHERE open = 0 AND state <> 'open' AND updated_at = (SELECT now FROM n)
   RETURNING task_id)
-SELECT ord, task_id, 'completed', failures, 0, @known_type, 0::bigint, (SELECT now FROM n), feeds, solo /* item */
+SELECT ord, task_id, 'completed', failures, 0, @known_type, 0::bigint, (SELECT now FROM n),
+  CASE WHEN task_id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'open')) THEN feeds | 1 ELSE feeds END, solo /* item */
 FROM x
 UNION ALL
 SELECT 0, task_id, state, 0, 0, '', 0, 0, 0, 0 /* none */

@@ -112,7 +112,8 @@ boundary AS (
   FROM z)
 SELECT ord, task_id, to_state, new_failures, rank, @known_type,
   CASE to_state WHEN 'scheduled' THEN run_at WHEN 'waiting' THEN COALESCE(until, 0) ELSE 0 END, now,
-  CASE WHEN spent THEN feeds ELSE 0 END, CASE WHEN spent THEN solo ELSE 0 END /* item */
+  CASE WHEN NOT spent THEN 0 WHEN task_id = ANY(ARRAY(SELECT task_id FROM u WHERE open = 0 AND state = 'open')) THEN feeds | 1 ELSE feeds END,
+  CASE WHEN spent THEN solo ELSE 0 END /* item */
 FROM y
 UNION ALL
 SELECT 0, task_id, state, 0, 0, '', 0, 0, 0, 0 /* none */

@@ -26,6 +26,7 @@ type counts struct {
 	feeds       bool
 	settled     bool
 	submitted   bool
+	left        bool // open without an open item: see store.LeftOpen
 }
 
 // left counts an item that moved from its lease to state.
@@ -58,8 +59,8 @@ func (t tally) settle(ctx context.Context, tx store.Tx, moved []store.Moved, now
 		}
 	}
 	for i := range moved {
-		if c := t[store.TaskID(moved[i].TaskID)]; c != nil && c.settled && !store.HasWork(moved[i].State) {
-			moved[i].Settled, moved[i].Owed = true, c.submitted
+		if c := t[store.TaskID(moved[i].TaskID)]; c != nil && !store.HasWork(moved[i].State) {
+			moved[i].Settled, moved[i].Owed, moved[i].Fed = moved[i].Settled || c.settled, c.submitted, moved[i].Fed || c.left
 		}
 	}
 	return nil
@@ -78,6 +79,7 @@ func (c *counts) write(ctx context.Context, tx store.Tx, taskID store.TaskID, no
 	if left && todo == 0 {
 		_, err = tx.Exec(ctx, settleLeft, taskID) // see store.LeftOpen
 	}
+	c.left = left && open == 0
 	if err != nil || left || open > 0 {
 		return err
 	}
