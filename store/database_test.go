@@ -72,6 +72,7 @@ func (third) Dialect() *store.Dialect {
 		Listen:  func(context.Context, func(), func(string)) error { panic("to do") },
 		Commits: &store.Commits{ // nil if event numbers are in the order of commit
 			Drawn:   func(context.Context, store.Tx) (int64, error) { panic("to do") },
+			State:   func(context.Context, store.Tx) (store.FeedState, store.Server, int64, error) { panic("to do") },
 			Among:   func(context.Context, store.Tx, []store.Span) ([]int64, error) { panic("to do") },
 			Horizon: func(context.Context, store.Tx) (int64, int64, error) { panic("to do") },
 			Running: func(context.Context, store.Tx) (store.Running, error) { panic("to do") },
