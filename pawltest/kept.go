@@ -235,7 +235,8 @@ func (k *kept) learn() error {
 				}
 			}
 		}
-		k.reset = append(k.reset, "DELETE FROM pawl.retention_gate", "DELETE FROM sqlite_sequence")
+		k.reset = append(k.reset, "DELETE FROM pawl.gate_hints", // again: the ends of leases add some
+			"DELETE FROM pawl.retention_gate", "DELETE FROM sqlite_sequence")
 		k.reset = append(k.reset, seeds...)
 		k.print, err = k.fingerprint(ctx, tx)
 		return err

@@ -36,7 +36,10 @@ func TestTheNextTestFindsNothing(t *testing.T) {
 	var clock time.Time
 	work := func(t *testing.T, p *pawltest.Pawl, typ string) pawl.Task {
 		clock = p.Now()
-		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ})
+		if _, err := p.Service.SetQueue(t.Context(), typ, pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)); err != nil {
+			t.Fatal(err)
+		}
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ, Payload: []byte(`{"k":1}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,6 +55,16 @@ func TestTheNextTestFindsNothing(t *testing.T) {
 	}, func(t *testing.T, before, p *pawltest.Pawl) {
 		if where(p) != where(before) {
 			t.Fatal("the database is another one")
+		}
+		err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			hints, err := store.Ints(ctx, tx, "SELECT gate FROM pawl.gate_hints")
+			if len(hints) > 0 {
+				t.Errorf("hints of the gates %v, which held leases", hints)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		work(t, p, "b") // the number of the queue and of the worker is that of "a" before
 		if !clock.Equal(pawltest.Start) {

@@ -246,7 +246,8 @@ func (s *schema) learn() error {
 		DECLARE r record; filled boolean; body text := 'INSERT INTO retention_gate VALUES (''pawltest''); '; seeds text := '';
 		BEGIN
 			FOR r IN SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema AND tablename NOT IN ('` +
-		strings.Join(fixed, "', '") + `') ORDER BY tablename <> 'effects' LOOP -- the end of a lease ends its effects
+		strings.Join(fixed, "', '") + `') ORDER BY tablename <> 'effects', tablename = 'gate_hints' LOOP
+				-- The end of a lease ends its effects, and adds a hint.
 				IF r.name <> 'retention_gate' THEN
 					body := body || format('DELETE FROM %I; GET DIAGNOSTICS n = ROW_COUNT; rows := rows + n; ', r.name);
 				END IF;
