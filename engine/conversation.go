@@ -52,3 +52,9 @@ func (d *draft) writeMessages(ctx context.Context, tx store.Tx, now int64) error
 	}
 	return store.PutMessages(ctx, tx, now, d.messages)
 }
+
+// setThread sets the thread that a task belongs to.
+func setThread(ctx context.Context, tx store.Tx, taskID, thread string) error {
+	_, err := tx.Exec(ctx, messageSQL["set thread"], store.TaskID(taskID), thread)
+	return err
+}

@@ -54,3 +54,8 @@ SELECT COALESCE(SUM(CASE WHEN status = 'pending' THEN 1 ELSE 0 END), 0), COALESC
   COALESCE(SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END), 0), COALESCE(SUM(hits), 0), COALESCE(SUM(misses), 0), COALESCE(SUM(replays), 0)
 FROM pawl.idempotency_keys
 WHERE namespace = $1 AND code IS NULL
+
+-- name: keys of leases
+SELECT l.item_id, l.attempt, l.key_id
+FROM pawl.leases l
+WHERE l.item_id IN @ids($1) AND l.key_id IS NOT NULL

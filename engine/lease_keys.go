@@ -148,7 +148,7 @@ type claimAttempt struct {
 // keysOfLeases returns the API keys that the leases of items were claimed with. A lease
 // that was claimed without a key is not in the answer.
 func keysOfLeases(ctx context.Context, tx store.Tx, items []string) (map[claimAttempt]string, error) {
-	rows, err := tx.Query(ctx, acceptSQL["keys of leases"], store.ItemList(items))
+	rows, err := tx.Query(ctx, keySQL["keys of leases"], store.ItemList(items))
 	if err != nil {
 		return nil, err
 	}

@@ -280,11 +280,12 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 }
 
 // waitForOthers ends the bound of waits for locks: what a hook changes is not Pawl's, and its error fails the task.
+// The rest of the transaction waits as long as one without WithLockWait does.
 func (e *Engine) waitForOthers(ctx context.Context, tx store.Tx) error {
 	if store.LockWaitOf(ctx) == 0 || !e.db.Dialect().ParallelWrites {
 		return nil
 	}
-	return waitForLocks(ctx, tx)
+	return store.BoundLockWait(ctx, tx, 3*time.Second)
 }
 
 // applyByItem queues the apply item, or takes over its result.

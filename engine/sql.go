@@ -11,7 +11,6 @@ var sqlFiles embed.FS
 
 // The statements that only the engine sends, by the feature that they are of.
 var (
-	acceptSQL     = store.Texts(sqlFiles, "accept.sql")
 	addItemsSQL   = store.Texts(sqlFiles, "add_items.sql")
 	blobSQL       = store.Texts(sqlFiles, "blob.sql")
 	blockedSQL    = store.Texts(sqlFiles, "blocked.sql")

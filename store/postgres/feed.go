@@ -30,22 +30,21 @@ func lastDrawn(ctx context.Context, tx store.Tx) (id int64, err error) {
 	return id, err
 }
 
-func state(ctx context.Context, tx store.Tx) (store.FeedState, store.Server, int64, error) {
-	return stateBy(ctx, tx, "state")
-}
-
-// unnamedState is state without the right to ask which server answers.
-func unnamedState(ctx context.Context, tx store.Tx) (store.FeedState, store.Server, int64, error) {
-	return stateBy(ctx, tx, "state of an unknown server")
-}
-
-func stateBy(ctx context.Context, tx store.Tx, query string) (s store.FeedState, at store.Server, drawn int64, err error) {
+func state(ctx context.Context, tx store.Tx) (s store.FeedState, at store.Server, drawn int64, err error) {
 	var text string
-	_, err = store.Row(ctx, tx, []any{&s.Position, &text, &s.MovedAt, &at.System, &at.Timeline, &at.Standby, &drawn}, feedSQL[query])
+	_, err = store.Row(ctx, tx, []any{&s.Position, &text, &s.MovedAt, &at.System, &at.Timeline, &at.Standby, &drawn}, feedSQL["state"])
 	if err == nil && text != "" {
 		err = s.Read(text)
 	}
 	return s, at, drawn, err
+}
+
+// unnamedState is state without the right to ask which server answers.
+func unnamedState(ctx context.Context, tx store.Tx) (s store.FeedState, _ store.Server, drawn int64, err error) {
+	if s, err = store.ReadFeed(ctx, tx); err == nil {
+		drawn, err = lastDrawn(ctx, tx)
+	}
+	return s, store.Server{}, drawn, err
 }
 
 func eventsIn(ctx context.Context, tx store.Tx, spans []store.Span) ([]int64, error) {

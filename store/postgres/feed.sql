@@ -48,12 +48,6 @@ SELECT COALESCE(f.position, 0), COALESCE(f.detail, ''), COALESCE(f.updated_at, 0
 FROM pawl.task_events_id_seq s
 LEFT JOIN pawl.relay_cursors f ON f.sink = 'feed'
 
--- name: state of an unknown server
-SELECT COALESCE(f.position, 0), COALESCE(f.detail, ''), COALESCE(f.updated_at, 0), '', 0, false,
-  CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END
-FROM pawl.task_events_id_seq s
-LEFT JOIN pawl.relay_cursors f ON f.sink = 'feed'
-
 -- A login without pg_monitor reads NULL for the state of other logins' connections.
 -- name: set-up
 SELECT clock_timestamp(), current_setting('synchronous_commit'),
