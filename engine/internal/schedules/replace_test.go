@@ -14,7 +14,8 @@ func TestReplaceLeavesTasksOfOthersAlone(t *testing.T) {
 		ctx := t.Context()
 		task := pawl.NewTask{Type: "report", Dedupe: pawl.Dedupe{All: true}}
 		own := pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, task))
-		pawltest.Must[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx, pawl.NewSchedule{Name: "r", EverySeconds: 60, Overlap: pawl.OverlapReplace, Task: task}))
+		s := pawl.NewSchedule{Name: "r", EverySeconds: 60, Overlap: pawl.OverlapReplace, Task: task}
+		pawltest.Must[pawl.Schedule](t)(p.Engine.CreateSchedule(ctx, s))
 		pawltest.Must[pawl.Schedule](t)(p.Engine.RunSchedule(ctx, "r"))
 		for range 2 {
 			p.Advance(time.Minute)
@@ -33,7 +34,9 @@ func TestReplaceLeavesTasksOfOthersAlone(t *testing.T) {
 
 // A schedule that has allowed several tasks and allows one from now on knows those that run.
 func TestTasksOfBeforeCountWhenOverlapChanges(t *testing.T) {
-	for overlap, want := range map[pawl.Overlap]pawl.FiringOutcome{pawl.OverlapSkip: pawl.FiringSkipped, pawl.OverlapQueue: pawl.FiringQueued, pawl.OverlapReplace: pawl.FiringCreated} {
+	for overlap, want := range map[pawl.Overlap]pawl.FiringOutcome{
+		pawl.OverlapSkip: pawl.FiringSkipped, pawl.OverlapQueue: pawl.FiringQueued, pawl.OverlapReplace: pawl.FiringCreated,
+	} {
 		t.Run(string(overlap), func(t *testing.T) {
 			pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 				ctx := t.Context()
