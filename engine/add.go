@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -30,6 +31,9 @@ func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, 
 	r, q, err := e.rulesOfTask(ctx, call.TaskID)
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(q.Type, pawl.ReservedPrefix) {
+		return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", Message: "Pawl alone makes the items of tasks of the type " + q.Type}
 	}
 	return r, cmp.Or(r.CheckItems(call.Items, nil), e.checkItemTypes(ctx, q, "/items", call.Items))
 }

@@ -76,3 +76,16 @@ func TestBulkCallsHoldNoTransactionForLong(t *testing.T) {
 		}
 	})
 }
+
+// An item more would carry the call out a second time.
+func TestABulkCallTakesNoItems(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		createMany(t, p, "many", 1)
+		task := need[pawl.Task](t)(p.Engine.Bulk(t.Context(), bulkOf("many", pawl.BulkCancel)))
+		_, err := first(p.Engine.AddItems(t.Context(), []pawl.AddItems{{TaskID: task.ID, Items: make([]pawl.NewItem, 1)}}))
+		if pawl.CodeOf(err) != pawl.CodeConflict {
+			t.Errorf("adding an item: %v", err)
+		}
+	})
+}

@@ -235,3 +235,27 @@ func TestTasksThatAHookFailedAreAGroupOfFailures(t *testing.T) {
 		}
 	})
 }
+
+// A task that its check complains about, or whose check fails each time, is undecided, and expires.
+func TestATaskThatIsNotReadyExpires(t *testing.T) {
+	for name, failed := range map[string]error{"complaints": nil, "failing": errors.New("no answer")} {
+		t.Run(name, func(t *testing.T) {
+			check := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) {
+				return []pawl.Complaint{{Code: "thin", Message: "it is too thin"}}, failed
+			}
+			def := `{"name":"report","acceptance":true,"approval":{"mode":"manual","expires_seconds":3600,"on_expiry":"reject"}}`
+			withType(t, def, pawl.Hooks{Check: check}, func(o typeFixture) {
+				task, ls := o.task(1)
+				need[pawl.Moved](o.T)(first(o.Engine.Submit(o.Context(), []pawl.SubmitCall{{Fence: ls[0].Fence(), Result: []byte(`1`)}})))
+				for range 3 { // a check that fails is repeated
+					o.Advance(19 * time.Minute)
+					need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
+					o.state(task.ID, pawl.TaskSubmitted)
+				}
+				o.Advance(4 * time.Minute)
+				need[pawl.SweepStats](o.T)(o.Engine.Sweep(o.Context()))
+				o.state(task.ID, pawl.TaskRejected)
+			})
+		})
+	}
+}

@@ -164,3 +164,36 @@ func TestPayloadsAreReplacedBesideTheLog(t *testing.T) {
 		}
 	})
 }
+
+// Messages of a create that may only replace a payload would be lost, so they are refused.
+func TestACreateThatMayReplaceTakesNoMessages(t *testing.T) {
+	t.Parallel()
+	p := pawltest.Open(t, pawltest.SQLite)
+	for name, task := range map[string]pawl.NewTask{"unique": replacing("1"), "debounce": debouncing("1")} {
+		task.Messages = []pawl.NewMessage{{Role: "user", Content: []byte(`"hello"`)}}
+		if _, err := pawl.Create(t.Context(), p.Engine, task); pawl.CodeOf(err) != pawl.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A task that is deleted from its archive gives its key up.
+func TestADeletedArchiveGivesTheKeyUp(t *testing.T) {
+	t.Parallel()
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		unique := pawl.NewTask{Type: "a", Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "k", WindowSeconds: 300 * 86400}}
+		task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, unique))
+		need[pawl.Task](t)(first(p.Engine.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: task.ID}})))
+		for range 2 {
+			p.Advance(31 * 24 * time.Hour)
+			need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+		}
+		if _, err := pawl.Create(t.Context(), p.Engine, unique); pawl.CodeOf(err) != pawl.CodeConflict {
+			t.Errorf("before: %v", err)
+		}
+		if err := p.Engine.DeleteArchive(t.Context(), task.ID); err != nil {
+			t.Error(err)
+		}
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, unique))
+	})
+}

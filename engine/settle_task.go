@@ -192,26 +192,35 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 		failure := hookFailure(err, func(text string) pawl.Failure {
 			return complained([]pawl.Complaint{{Code: "check_failed", Message: text}})
 		})
-		return effects{}, d.Checked(ctx, tx, false, true, store.Text(rules.Encode(failure)), nil, "")
+		return effects{}, d.Checked(ctx, tx, false, true, store.Text(rules.Encode(failure)), d.expiry())
 	}
 	if len(complaints) > 0 {
-		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(complained(complaints))), nil, "")
+		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(complained(complaints))), d.expiry())
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {
 		d.e.log.WarnContext(ctx, "the approval rule failed; the task waits for a decision", "task_id", d.TaskID, "error", err)
 	}
-	var by *int64
-	if s := d.rules.Approval.ExpiresSeconds; s > 0 && !consent {
-		at := d.Now + int64(s)*1_000_000
-		by = &at
+	by := d.expiry()
+	if consent {
+		by = nil
 	}
-	if err := d.Checked(ctx, tx, true, false, "", by, ""); err != nil || !consent {
+	if err := d.Checked(ctx, tx, true, false, "", by); err != nil || !consent {
 		return effects{}, err
 	}
 	out, err := d.approve(ctx, tx, verdictBy{by: system, rule: true, comment: "by rule"})
 	out.again = err == nil // it is applied in a separate transaction, which may fail: the approval stays
 	return out, err
+}
+
+// expiry returns when an approval that is not decided now expires; nil = never.
+func (d *taskDecision) expiry() *int64 {
+	s := d.rules.Approval.ExpiresSeconds
+	if s == 0 {
+		return nil
+	}
+	at := d.Now + int64(s)*microseconds
+	return &at
 }
 
 // applyApproved applies an approved task, or takes over the result of its apply item.

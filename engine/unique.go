@@ -31,6 +31,9 @@ func (d *draft) holds(t *pawl.NewTask) error {
 		return pawl.Invalid("/debounce", "is for tasks of one item, and not for types that plan items")
 	}
 	d.hold = &hold{key: key, unique: t.Unique, debounce: t.Debounce, given: t}
+	if d.hold.rewrites() && len(t.Messages) > 0 {
+		return pawl.Invalid("/messages", "are lost where an older task takes the payload: put them into the payload, or send them to the task")
+	}
 	return nil
 }
 

@@ -145,7 +145,7 @@ func (c *TaskDecision) Reopen(ctx context.Context, tx Tx, n int, m TaskMove) err
 
 // Checked stores the outcome of the check before an approval: the task is ready, or the
 // failure.
-func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Text, decideBy *int64, data Text) error {
+func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, failure Text, decideBy *int64) error {
 	flag, owed := 0, 0
 	if ready {
 		flag = 1
@@ -160,7 +160,7 @@ func (c *TaskDecision) Checked(ctx context.Context, tx Tx, ready, todo bool, fai
 	if !ready {
 		return nil
 	}
-	return c.Note(ctx, tx, "ready_for_approval", Actor{Type: pawl.ActorSystem}, data)
+	return c.Note(ctx, tx, "ready_for_approval", Actor{Type: pawl.ActorSystem}, "")
 }
 
 // Note records an event about the task that changes no state.

@@ -109,11 +109,14 @@ func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 }
 
 // DeleteArchives removes the rows of the archives of a task that is not there. They leave a tombstone, unless the task has
-// one.
+// one. The task gives its unique key up, as a deleted one does.
 func DeleteArchives(ctx context.Context, tx Tx, now int64, namespace, taskID string, by *Deletion) error {
 	_, _, found, err := readTombstone(ctx, tx, taskID)
 	if err == nil && !found {
 		err = bury(ctx, tx, now, namespace, []string{taskID}, []Tombstone{{Archive: true}}, by)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, archiveSQL["remove key"], TaskID(taskID))
 	}
 	if err != nil {
 		return err

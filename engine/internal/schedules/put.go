@@ -88,6 +88,11 @@ func (r *Schedules) redefine(ctx context.Context, w *kernel.Write, row, with *Ro
 	if err := r.k.Refer(ctx, w, "put schedule", row.Definition); err != nil {
 		return err
 	}
+	if old.Overlap == pawl.OverlapAllow && s.Overlap != pawl.OverlapAllow {
+		if _, err := w.Tx.Exec(ctx, texts["open firings again"], row.ID); err != nil {
+			return err
+		}
+	}
 	if err := define(ctx, w.Tx, *row); err != nil {
 		return err
 	}

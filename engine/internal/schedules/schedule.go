@@ -331,11 +331,10 @@ func (r *Schedules) RunSchedule(ctx context.Context, name string) (pawl.Schedule
 		if err != nil {
 			return err
 		}
-		f := firingRow{ScheduleID: row.ID, Tick: tick, Namespace: row.Namespace, Manual: true, FiredAt: now}
+		f := firingRow{ScheduleID: row.ID, Tick: tick, Namespace: row.Namespace, Manual: true, FiredAt: now, Open: d.Overlap != pawl.OverlapAllow}
 		if err := createOf(ctx, k, &row, &d, &f); err != nil {
 			return rules.Under("/task", err)
 		}
-		f.Open = d.Overlap != pawl.OverlapAllow
 		row.LastTaskID, row.Error, row.ErrorAt, row.UpdatedAt = f.TaskID, "", nil, now
 		return k.Write(ctx, func(ctx context.Context, w *kernel.Write) error {
 			if err := addFirings(ctx, w.Tx, []firingRow{f}); err != nil {
@@ -371,6 +370,7 @@ func createOf(ctx context.Context, k *kernel.Kernel, row *Row, d *pawl.NewSchedu
 	f.TaskID, f.Outcome = rs[0].Value.ID, pawl.FiringCreated
 	if rs[0].Value.Deduplicated {
 		f.Outcome = pawl.FiringDeduplicated
+		f.Open = f.Open && d.Overlap != pawl.OverlapReplace // the next tick may not cancel what the schedule did not make
 	}
 	return nil
 }

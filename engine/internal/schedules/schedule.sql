@@ -50,6 +50,13 @@ UPDATE pawl.firings
 SET open = 0
 WHERE schedule_id = $1 AND open = 1
 
+-- Firings are not kept open while ticks pay no regard to earlier tasks.
+-- name: open firings again
+UPDATE pawl.firings
+SET open = 1
+WHERE schedule_id = $1 AND outcome = 'created' AND open = 0
+  AND EXISTS (SELECT 1 FROM pawl.task_rows t WHERE t.id = pawl.firings.task_id AND t.completed_at IS NULL)
+
 -- The oldest queued tick of each schedule.
 -- name: queued firings
 SELECT f.schedule_id, MIN(f.tick)
