@@ -81,7 +81,8 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	defer cancel(nil)
 	over, begun, taken := func() {}, false, false
 	defer func() { over() }()
-	kept, replayed, err := keeper.Idempotent(within, pawl.KeyBegin{Scope: scopeOf(t.Name, who), Key: key, RequestHash: hash},
+	begin := pawl.KeyBegin{Scope: scopeOf(t.Name, who), Key: key, RequestHash: hash}
+	kept, replayed, err := keeper.Idempotent(within, begin,
 		func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
 			answer = nil
 			err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk})
@@ -99,10 +100,13 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	case err != nil && why != nil:
 		return nil, false, why
 	case begun && !taken && s.opts.Stopping.Err() != nil && ctx.Err() == nil && cutShort(err):
-		return json.RawMessage(`{"items":[]}`), false, nil
-	case err != nil:
+		answer = json.RawMessage(`{"items":[]}`) // unless the stop came before the look at the key
+		kept, replayed, err = keeper.Idempotent(ctx, begin, func(context.Context, pawl.Service) (*pawl.Answer, error) { return nil, nil })
+	}
+	if err != nil {
 		return nil, false, err
-	case kept.Code != 0:
+	}
+	if kept.Code != 0 {
 		answer = kept.Body
 	}
 	return answer, replayed, nil
