@@ -39,9 +39,13 @@ func (d *taskDecision) lacks() string {
 // notedHooks are the hooks whose types the database knows.
 var notedHooks = []string{"Check", "AutoApprove"}
 
-// checkHooks refuses Without with another hook, or with one that the type has.
+// checkHooks refuses Without with another hook, or with one that the type has, and hooks that would never be called.
 func checkHooks(all map[string]pawl.Hooks) error {
 	for name, h := range all {
+		if h.Apply == nil && (h.BeforeApply != nil || h.AfterApply != nil) {
+			return &pawl.Error{Code: pawl.CodeInvalid, Op: "open",
+				Message: fmt.Sprintf("Hooks of %s: BeforeApply and AfterApply are called by the process that applies, and there is no Apply", name)}
+		}
 		has := map[string]bool{"Check": h.Check != nil, "AutoApprove": h.AutoApprove != nil}
 		for _, gone := range h.Without {
 			if has, known := has[gone]; !known || has {

@@ -195,7 +195,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 		return effects{}, d.Checked(ctx, tx, false, true, store.Text(rules.Encode(failure)), nil, "")
 	}
 	if len(complaints) > 0 {
-		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(complained(complaints))), nil, "")
+		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(allComplaints(complaints))), nil, "")
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {
@@ -413,18 +413,45 @@ func complained(complaints []pawl.Complaint) pawl.Failure {
 	return pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)}
 }
 
-// hookFailure returns the failure that of makes of the text of a hook's error. PostgreSQL keeps no NUL, and the table of
-// limits bounds all that is stored of it: the text is cut in half until it fits.
-func hookFailure(err error, of func(text string) pawl.Failure) pawl.Failure {
-	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\ufffd"), "\x00", "\ufffd")
-	for most := pawl.MaxErrorBytes / 2; ; most /= 2 {
-		if len(text) > most {
-			text = strings.ToValidUTF8(text[:most], "") + "…"
+// maxComplaints is how many complaints are stored of a task.
+const maxComplaints = 100
+
+// allComplaints is complained for the complaints of a hook. If they do not fit, the last one says how many are left out.
+func allComplaints(all []pawl.Complaint) pawl.Failure {
+	return fitting(func(most int) pawl.Failure {
+		n := min(len(all), maxComplaints, max(1, most/64))
+		some := make([]pawl.Complaint, n, n+1)
+		for i, c := range all[:n] {
+			some[i] = pawl.Complaint{Code: stored(c.Code, most), Message: stored(c.Message, most), Field: stored(c.Field, most)}
 		}
-		if f := of(text); len(rules.Encode(f)) <= pawl.MaxErrorBytes {
+		if n < len(all) {
+			some = append(some, pawl.Complaint{Code: "more_complaints", Message: fmt.Sprintf("%d complaints are not shown", len(all)-n)})
+		}
+		return complained(some)
+	})
+}
+
+// hookFailure returns the failure that of makes of the text of a hook's error.
+func hookFailure(err error, of func(text string) pawl.Failure) pawl.Failure {
+	return fitting(func(most int) pawl.Failure { return of(stored(err.Error(), most)) })
+}
+
+// fitting returns the first failure of texts of at most so many bytes that is within the bound of the table of limits.
+func fitting(of func(most int) pawl.Failure) pawl.Failure {
+	for most := pawl.MaxErrorBytes / 2; ; most /= 2 {
+		if f := of(most); len(rules.Encode(f)) <= pawl.MaxErrorBytes {
 			return f
 		}
 	}
+}
+
+// stored is a text of a hook as it is stored: without what PostgreSQL does not keep, and cut.
+func stored(text string, most int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }
 
 func asApplyFailure(err error) (*applyFailure, bool) {
