@@ -165,8 +165,8 @@ func TestAClaimBesideLockedLimitsGetsNothing(t *testing.T) {
 			tx, commit := transaction(t, p)
 			leases(t, p.Engine.In(tx), pawl.ClaimRequest{WorkerID: "tx", Types: []string{"limited"}}, 1)
 			for _, req := range []pawl.ClaimRequest{
-				{Types: []string{"limited"}}, {Types: []string{"limited", "empty", "other"}}, {}, {Types: []string{"limited"}, Prefetch: true, Limit: 9},
-				{TaskID: task.ID}, {Types: []string{"limited", "other"}, WaitSeconds: 1},
+				{Types: []string{"limited"}}, {Types: []string{"limited", "empty", "other"}}, {}, {TaskID: task.ID},
+				{Types: []string{"limited"}, Prefetch: true, Limit: 9}, {Types: []string{"limited", "other"}, WaitSeconds: 1},
 			} {
 				req.WorkerID = "w"
 				if got, err := p.Engine.Claim(ctx, req); err != nil || len(got) > 0 {
@@ -181,7 +181,6 @@ func TestAClaimBesideLockedLimitsGetsNothing(t *testing.T) {
 				}
 				waits <- err
 			}()
-			time.Sleep(50 * time.Millisecond) // it has begun, or finds the item at once
 			commit()
 			if err := <-waits; err != nil {
 				t.Errorf("the claim that waited: %v", err)

@@ -18,7 +18,7 @@ type settled struct{ store.DB }
 const partly = "r.namespace <> '' AND (r.side = 'target' AND r.step <> 'done' OR r.side = 'source' AND r.step = 'flipped')"
 
 func (r Relocation) partly() bool {
-	return r.Namespace != "" && (r.Side == Target && r.Step != Done || r.Side == Source && r.Step == Flipped)
+	return r.Namespace != "" && (r.Side == Target && r.Step != done || r.Side == Source && r.Step == Flipped)
 }
 
 // View implements store.DB.
