@@ -24,7 +24,7 @@ type Hooks struct {
 	Assemble func(ctx context.Context, item Item, parts []ItemPart) (json.RawMessage, error)
 
 	// Check examines all results of a task together, once all are submitted. A task with
-	// complaints is not ready for approval; the complaints are stored. So is an error, and Check
+	// complaints is not ready for approval; up to 100 complaints are stored, within 64 KiB. So is an error, and Check
 	// is called again by the next sweep: that of Run comes after 5 s, and with each further error twice as
 	// late, up to 5 minutes.
 	Check func(ctx context.Context, t Task, items []Item) ([]Complaint, error)
@@ -36,7 +36,7 @@ type Hooks struct {
 	// Apply makes an approved task take effect, if the type has apply mode go.
 	Apply func(ctx context.Context, a Application) (Applied, error)
 	// BeforeApply may refuse by returning an error; AfterApply is called when it is
-	// done.
+	// done. Both are of the process that applies: without Apply they are refused.
 	BeforeApply func(ctx context.Context, a Application) error
 	AfterApply  func(ctx context.Context, t Task, done Applied)
 

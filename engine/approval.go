@@ -28,7 +28,7 @@ func checkReject(c *pawl.RejectCall) error {
 	if len(c.Errors) == 0 {
 		f.Add("/errors", "is required: say what is wrong, so that it can be mended")
 	}
-	f.Number("/errors", len(c.Errors), 0, 100)
+	f.Number("/errors", len(c.Errors), 0, maxComplaints)
 	for i, x := range c.Errors {
 		at := fmt.Sprintf("/errors/%d", i)
 		f.Text(at+"/code", x.Code, 1, pawl.MaxTypeLen)

@@ -3,8 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"github.com/pawl-work/pawl"
@@ -36,33 +36,16 @@ func (o *Options) retention(url string) (given string, err error) {
 	return given, err
 }
 
-// scratch opens a database in the directory of temporary files.
-func (e *Engine) scratch(ctx context.Context) (store.DB, func(), error) {
-	dir, err := os.MkdirTemp("", "pawl-archive-")
-	if err != nil {
-		return nil, nil, &pawl.Error{Code: pawl.CodeUnavailable, Op: "fork", Message: "there is no directory for temporary files", Err: err}
-	}
-	remove := func() {
-		if err := os.RemoveAll(dir); err != nil {
-			e.logError(ctx, "temporary files were not removed", err)
-		}
-	}
+// scratch opens a database in a directory of temporary files.
+func (e *Engine) scratch(ctx context.Context, dir string) (store.DB, error) {
 	db, err := sqlite.Open(ctx, filepath.Join(dir, "pawl.db"), sqlite.Options{Clock: e.opts.Clock, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		remove()
-		return nil, nil, err
-	}
-	done := func() {
-		if err := db.Close(); err != nil {
-			e.logError(ctx, "a temporary database was not closed", err)
-		}
-		remove()
+		return nil, err
 	}
 	if _, err := db.Dialect().Migrator.Up(ctx); err != nil {
-		done()
-		return nil, nil, err
+		return nil, errors.Join(err, db.Close())
 	}
-	return db, done, nil
+	return db, nil
 }
 
 // ListArchives lists the archived tasks of the caller's namespace, newest first.

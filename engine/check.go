@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/store/relocate"
 )
 
 // Breach is a violation of an invariant; see store.Rules.
@@ -23,7 +24,8 @@ const checkLimit = time.Hour
 
 // Check checks the invariants in all namespaces of the database. It changes nothing, and
 // other calls can run meanwhile. It returns the first 20 violations of each invariant and
-// then the number of further ones. An empty list means that all invariants hold.
+// then the number of further ones. An empty list means that all invariants hold. A namespace that is being moved in, or
+// out, is left out.
 func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	var out []Breach
 	found := map[string]int{}
@@ -34,9 +36,10 @@ func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	}
 	ctx = forAll(store.WithLimit(ctx, checkLimit))
 	rules := doctorRules()
-	err := store.Check(ctx, e.db, rules, e.objectsOf, report)
+	db := relocate.Settled(e.db)
+	err := store.Check(ctx, db, rules, e.objectsOf, report)
 	if err == nil && found["file"] == 0 {
-		err = e.sweeper.Check(ctx, report)
+		err = e.sweeper.Check(ctx, db, report)
 	}
 	for _, r := range rules {
 		if n := found[r.Name]; n > breachesShown {

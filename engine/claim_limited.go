@@ -226,9 +226,11 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 	if err = e.leasesOf(ctx, &c.claim, group, slices.Values([]string{q.Type})); err != nil {
 		return nil, err
 	}
-	if !alone || e.scope != nil {
-		ctx = store.WithLockWait(ctx, lockedRow)
+	wait := lockedRow
+	if alone && e.scope == nil {
+		wait = lockedParent
 	}
+	ctx = store.WithLockWait(ctx, wait)
 	for c.try = 1; ; c.try++ {
 		rows, a, err := e.tryLimited(ctx, c)
 		if err != nil || a == nil {
@@ -264,13 +266,10 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 	}
 }
 
-// tryLimited tries once. Without an answer there is nothing to claim. A lock that the claim does not get
-// is an error only if the claim is from no other queue.
+// tryLimited tries once. Without an answer there is nothing to claim, also if another transaction keeps a lock that is
+// needed: others get nothing from the queue until it ends.
 func (e *Engine) tryLimited(ctx context.Context, c *limitedClaim) (rows []store.Claimed, a *store.Admitted, err error) {
 	last := c.alone && e.scope == nil && c.try == busyTries
-	if last {
-		ctx = store.WithLockWait(ctx, lockedParent)
-	}
 	cl := c.claim
 	rows, err = e.claimBy(ctx, &cl, c.group, func(ctx context.Context, tx store.Tx, cl store.Claim) (rows []store.Claimed, err error) {
 		rows, a, err = e.claimAdmitted(ctx, tx, cl, c, last)
@@ -292,7 +291,7 @@ func (e *Engine) tryLimited(ctx context.Context, c *limitedClaim) (rows []store.
 		return rows, a, err
 	case errors.Is(err, errBusy):
 		err = nil
-	case errors.Is(err, store.ErrLocked) && (last || !c.alone):
+	case errors.Is(err, store.ErrLocked) && e.db.Dialect().ParallelWrites:
 		return nil, nil, nil
 	}
 	return rows, a, err

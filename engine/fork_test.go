@@ -5,15 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -144,6 +148,7 @@ func TestForksBesideRemovals(t *testing.T) {
 
 // An archived task is forked from each checkpoint up to which it has 32 MiB. Of more, the task has to be restored first.
 func TestForksOfLargeArchivedTasks(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
 		of := p.Create(pawl.NewTask{Type: "agent"}).ID
@@ -178,9 +183,45 @@ func TestForksOfLargeArchivedTasks(t *testing.T) {
 			if _, err := store.GetTask(ctx, tx, pawl.DefaultNamespace, of); err != nil || !archived {
 				t.Errorf("archived: %v, the task: %v", archived, err)
 			}
+			leftoversAreRemoved(t, p)
 			return nil
 		}))
 	})
+}
+
+// leftoversAreRemoved checks that a sweep removes what a killed process has left, and not what a live one is reading.
+func leftoversAreRemoved(t *testing.T, p *pawltest.Pawl) {
+	t.Helper()
+	live := need[[]string](t)(filepath.Glob(filepath.Join(os.TempDir(), "pawl-archive-*")))
+	dead := []string{filepath.Join(os.TempDir(), "pawl-archive-dead")}
+	if p.Database == pawltest.SQLite {
+		dead = append(dead, filepath.Join(strings.TrimPrefix(p.URL, "sqlite:")+".archives", "2020-01", "segment.1.part"))
+	}
+	for _, path := range dead {
+		ok(t, os.MkdirAll(path, 0o700))
+		ok(t, os.WriteFile(path+".held", nil, 0o600))
+	}
+	long := time.Now().Add(-time.Hour)
+	for _, path := range append(slices.Clone(live), dead...) {
+		ok(t, os.Chtimes(path, long, long))
+		if !strings.HasSuffix(path, ".held") && !slices.Contains(live, path) {
+			ok(t, os.Chtimes(path+".held", long, long))
+		}
+	}
+	need[pawl.SweepStats](t)(p.Another(engine.Options{}).Sweep(t.Context()))
+	for _, path := range live {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("of a live process: %v", err)
+		}
+	}
+	for _, path := range dead {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there still: %v", path, err)
+		}
+	}
+	if len(live) != 2 {
+		t.Errorf("there are %v", live)
+	}
 }
 
 // readOnly refuses transactions that write.

@@ -186,7 +186,11 @@ func TestAFailedCheckDoesNotDelayOtherSteps(t *testing.T) {
 
 func TestWithoutIsChecked(t *testing.T) {
 	check := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) { return nil, nil }
-	for _, h := range []pawl.Hooks{{Without: []string{"Apply"}}, {Check: check, Without: []string{"Check"}}} {
+	for _, h := range []pawl.Hooks{
+		{Without: []string{"Apply"}}, {Check: check, Without: []string{"Check"}},
+		{BeforeApply: func(context.Context, pawl.Application) error { return nil }},
+		{AfterApply: func(context.Context, pawl.Task, pawl.Applied) {}},
+	} {
 		_, err := engine.OpenWith(t.Context(), "sqlite:"+t.TempDir()+"/db", engine.Options{Hooks: map[string]pawl.Hooks{"report": h}})
 		if pawl.CodeOf(err) != pawl.CodeInvalid {
 			t.Errorf("%v: %v", h.Without, err)

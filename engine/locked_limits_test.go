@@ -147,6 +147,48 @@ func TestAClaimInAnOpenTransactionHoldsUpOnlyItsKeys(t *testing.T) {
 	leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"whole"}, Limit: 9}, 2)
 }
 
+// While an open transaction holds the limits of a queue, other claims get nothing from it, whatever they ask for, and no error.
+func TestAClaimBesideLockedLimitsGetsNothing(t *testing.T) {
+	for name, limits := range map[string]string{
+		"whole": `{"concurrency":5}`, "order": `{"concurrency":5,"per_key":{"pointer":"/k","order":"created"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pawltest.Open(t, pawltest.Postgres)
+			ctx := t.Context()
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "limited", pawl.QueuePatch(limits)))
+			need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "empty", pawl.QueuePatch(`{"concurrency":5}`)))
+			p.Advance(2 * time.Minute) // all processes know the limits
+			keyed(t, p.Engine, "limited", 1, "w", "x", "y")
+			leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Types: []string{"limited"}}, 1) // items in order are searched outside first
+			task := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "limited", Payload: json.RawMessage(`{"k":"z"}`)}))
+			tx, commit := transaction(t, p)
+			leases(t, p.Engine.In(tx), pawl.ClaimRequest{WorkerID: "tx", Types: []string{"limited"}}, 1)
+			for _, req := range []pawl.ClaimRequest{
+				{Types: []string{"limited"}}, {Types: []string{"limited", "empty", "other"}}, {}, {TaskID: task.ID},
+				{Types: []string{"limited"}, Prefetch: true, Limit: 9}, {Types: []string{"limited", "other"}, WaitSeconds: 1},
+			} {
+				req.WorkerID = "w"
+				if got, err := p.Engine.Claim(ctx, req); err != nil || len(got) > 0 {
+					t.Errorf("%+v got %d items: %v", req, len(got), err)
+				}
+			}
+			waits := make(chan error, 1)
+			go func() {
+				got, err := p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Types: []string{"limited", "other"}, WaitSeconds: 60})
+				if err == nil && len(got) != 1 {
+					err = fmt.Errorf("%d items", len(got))
+				}
+				waits <- err
+			}()
+			commit()
+			if err := <-waits; err != nil {
+				t.Errorf("the claim that waited: %v", err)
+			}
+		})
+	}
+}
+
 // A restore does not wait for a claim in an open transaction from a queue that it has no work for.
 func TestARestoreBesideAClaimInAnOpenTransaction(t *testing.T) {
 	p := pawltest.Open(t, pawltest.Postgres)

@@ -134,3 +134,35 @@ func TestTheErrorOfACheckIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// What is stored of the complaints of a check is within the table of limits, and says what is left out.
+func TestComplaintsOfACheckAreBounded(t *testing.T) {
+	many := make([]pawl.Complaint, 5000)
+	for i := range many {
+		many[i] = pawl.Complaint{Code: "c", Message: strings.Repeat("m", 1000), Field: "/f"}
+	}
+	for name, all := range map[string][]pawl.Complaint{
+		"many": many, "few": many[:2], "long": {{Code: "c\x00", Message: strings.Repeat("\x01", pawl.MaxErrorBytes), Field: "/f"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) { return all, nil }
+			withType(t, `{"name":"report","approval":{"mode":"manual"}}`, pawl.Hooks{Check: check}, func(o typeFixture) {
+				task, held := o.task(1)
+				o.submit(held[0], "1")
+				got := o.state(task.ID, pawl.TaskSubmitted).Error
+				stored, err := json.Marshal(got)
+				o.OK(err)
+				if got == nil || got.Code != "check_failed" || len(stored) > pawl.MaxErrorBytes {
+					o.Fatalf("%d bytes are stored", len(stored))
+				}
+				var kept []pawl.Complaint
+				o.OK(json.Unmarshal(got.Detail, &kept))
+				last := kept[len(kept)-1]
+				left := len(all) - len(kept)
+				if left <= 0 && last.Field != "/f" || left > 0 && last.Message != fmt.Sprintf("%d complaints are not shown", left+1) {
+					o.Errorf("%d of %d complaints are stored, the last %.100v", len(kept), len(all), last)
+				}
+			})
+		})
+	}
+}

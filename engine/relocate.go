@@ -147,7 +147,7 @@ func (e *Engine) unfinishedMove(ctx context.Context) (w *Warning, err error) {
 		}
 		list, err := relocate.List(ctx, tx)
 		for _, x := range list {
-			if x.Step == relocate.Done || now-x.ChangedAt < unfinishedAfter.Microseconds() {
+			if x.Over() || now-x.ChangedAt < unfinishedAfter.Microseconds() {
 				continue
 			}
 			way := map[string]string{relocate.Source: "to", relocate.Target: "from"}[x.Side]

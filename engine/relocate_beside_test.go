@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -339,6 +340,34 @@ func TestSweepsOfATargetBesideAMove(t *testing.T) {
 		got := need[pawl.List[pawl.Checkpoint]](t)(to.Engine.ListCheckpoints(t.Context(), pawl.CheckpointFilter{ItemID: l.ID}))
 		if len(got.Items) != 1 || string(got.Items[0].Snapshot) != string(snapshot) {
 			t.Errorf("%d checkpoints in the target", len(got.Items))
+		}
+	})
+}
+
+// The doctor of neither side reports what is not whole yet, or not any more, while a namespace moves.
+func TestTheDoctorBesideAMove(t *testing.T) {
+	t.Parallel()
+	runs := func(from, to pawltest.Database) bool { return from != to }
+	someMoves(t, runs, func(t *testing.T, from, to *pawltest.Pawl) {
+		f := &filling{t, from, t.Context()}
+		f.fill()
+		to.Advance(from.Now().Sub(to.Now()))
+		sides := map[string]*engine.Engine{"copied ": to.Another(engine.Options{}), "cleared ": from.Another(engine.Options{})}
+		looked := 0
+		moveAll(t, from, to, engine.Move{Namespace: pawl.DefaultNamespace, Step: func(name string) {
+			for does, e := range sides {
+				table := strings.TrimPrefix(name, does)
+				if !slices.Contains([]string{"tasks", "items", "task_counters", "messages", "checkpoints", "task_events"}, table) {
+					continue
+				}
+				looked++
+				for _, b := range need[pawl.DoctorReport](t)(e.Doctor(t.Context(), pawl.DoctorCall{})).Breaches {
+					t.Errorf("after %s: %+v", name, b)
+				}
+			}
+		}})
+		if looked < 12 {
+			t.Errorf("the doctor has looked %d times", looked)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,20 @@ func TestAgesAreThoseOfTheDatabase(t *testing.T) {
 			pruned(engine.Options{}, 0)
 			pruned(engine.Options{Sweep: hour}, 1)
 		})
+	}
+}
+
+// The default directory of a SQLite database is the same when it is given.
+func TestTheDefaultArchiveDirectoryMayBeGiven(t *testing.T) {
+	ctx := asOperator(t.Context())
+	p := pawltest.Open(t, pawltest.SQLite)
+	path := strings.TrimPrefix(p.URL, "sqlite:")
+	given := settingsOf(func(o *pawl.SweepOptions) { o.ArchiveDir, o.RetainTasks = path+".archives", time.Hour })
+	need[pawl.SweepStats](t)(p.Another(engine.Options{Sweep: given}).Sweep(ctx)) // it counts for all processes
+	endedTasks(t, p, 1)
+	p.Advance(2 * time.Hour)
+	if n := need[pawl.SweepStats](t)(p.Engine.Sweep(ctx)).TasksPruned; n != 1 {
+		t.Errorf("a process with the default removed %d tasks", n)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -195,7 +194,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 		return effects{}, d.Checked(ctx, tx, false, true, store.Text(rules.Encode(failure)), d.expiry())
 	}
 	if len(complaints) > 0 {
-		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(complained(complaints))), d.expiry())
+		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(allComplaints(complaints))), d.expiry())
 	}
 	consent, err := d.rules.approves(ctx, task, items)
 	if err != nil {
@@ -416,24 +415,6 @@ func (f *applyFailure) Unwrap() error { return f.error }
 // Failure returns the failure to store.
 func (f *applyFailure) Failure() pawl.Failure {
 	return hookFailure(f, func(text string) pawl.Failure { return pawl.Failure{Code: "apply_failed", Message: text} })
-}
-
-func complained(complaints []pawl.Complaint) pawl.Failure {
-	return pawl.Failure{Code: "check_failed", Message: complaints[0].Message, Detail: rules.Encode(complaints)}
-}
-
-// hookFailure returns the failure that of makes of the text of a hook's error. PostgreSQL keeps no NUL, and the table of
-// limits bounds all that is stored of it: the text is cut in half until it fits.
-func hookFailure(err error, of func(text string) pawl.Failure) pawl.Failure {
-	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\ufffd"), "\x00", "\ufffd")
-	for most := pawl.MaxErrorBytes / 2; ; most /= 2 {
-		if len(text) > most {
-			text = strings.ToValidUTF8(text[:most], "") + "…"
-		}
-		if f := of(text); len(rules.Encode(f)) <= pawl.MaxErrorBytes {
-			return f
-		}
-	}
 }
 
 func asApplyFailure(err error) (*applyFailure, bool) {

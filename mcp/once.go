@@ -61,8 +61,7 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 		return err
 	}
 	if s.opts.WithKey != nil { // the service knows this server's caller, not who calls here
-		sum := sha256.Sum256([]byte(who + key))
-		return answer, false, run(s.opts.WithKey(ctx, "mcp sha256:"+hex.EncodeToString(sum[:])), s)
+		return answer, false, run(s.opts.WithKey(ctx, "mcp "+digest(who+key)), s)
 	}
 	keeper, ok := s.svc.(pawl.Idempotent)
 	if !ok {
@@ -81,28 +80,31 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 	defer cancel(nil)
 	over, begun, taken := func() {}, false, false
 	defer func() { over() }()
-	kept, replayed, err := keeper.Idempotent(within, pawl.KeyBegin{Scope: scopeOf(t.Name, who), Key: key, RequestHash: hash},
-		func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
-			answer = nil
-			err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk})
-			if err == nil && !t.nothing(answer) {
-				taken = true
-				return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
-			}
-			if err == nil && d.waits && !begun {
-				over, err = s.endWith(within, cancel)
-				begun = true
-			}
-			return nil, err
-		})
+	begin := pawl.KeyBegin{Scope: scopeOf(t.Name, who), Key: key, RequestHash: hash}
+	kept, replayed, err := keeper.Idempotent(within, begin, func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error) {
+		answer = nil
+		err := run(ctx, &Server{svc: svc, opts: s.opts, sdk: s.sdk})
+		if err == nil && !t.nothing(answer) {
+			taken = true
+			return &pawl.Answer{Code: http.StatusOK, Type: "application/json", Body: answer}, nil
+		}
+		if err == nil && d.waits && !begun {
+			over, err = s.endWith(within, cancel)
+			begun = true
+		}
+		return nil, err
+	})
 	switch why := access.Ended(within); {
 	case err != nil && why != nil:
 		return nil, false, why
 	case begun && !taken && s.opts.Stopping.Err() != nil && ctx.Err() == nil && cutShort(err):
-		return json.RawMessage(`{"items":[]}`), false, nil
-	case err != nil:
+		answer = json.RawMessage(`{"items":[]}`) // unless the stop came before the look at the key
+		kept, replayed, err = keeper.Idempotent(ctx, begin, func(context.Context, pawl.Service) (*pawl.Answer, error) { return nil, nil })
+	}
+	if err != nil {
 		return nil, false, err
-	case kept.Code != 0:
+	}
+	if kept.Code != 0 {
 		answer = kept.Body
 	}
 	return answer, replayed, nil
@@ -112,10 +114,14 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 func scopeOf(tool, who string) string {
 	scope := "mcp " + tool + " " + who
 	if utf8.RuneCountInString(scope) > pawl.MaxScopeLen || !utf8.ValidString(scope) {
-		sum := sha256.Sum256([]byte(scope))
-		scope = "mcp " + tool + " sha256:" + hex.EncodeToString(sum[:])
+		scope = "mcp " + tool + " " + digest(scope)
 	}
 	return scope
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // endWith begins a long call, and cancels another context when it ends.

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -327,6 +328,51 @@ func TestAKeyedCheckoutIsReplayedWhileTheServerStops(t *testing.T) {
 		}
 		if r := checkout(11); !r.Result.IsError || r.Result.StructuredContent.Problem.Code != pawl.CodeKeyReused {
 			t.Errorf("the key of another call: %+v", r)
+		}
+	})
+}
+
+// stopsAfter lets the server stop after a try of a call that found nothing, before the look at its key.
+type stopsAfter struct {
+	*engine.Engine
+	stop func()
+}
+
+func (s *stopsAfter) Idempotent(ctx context.Context, k pawl.KeyBegin,
+	run func(context.Context, pawl.Service) (*pawl.Answer, error)) (pawl.Answer, bool, error) {
+	return s.Engine.Idempotent(ctx, k, func(within context.Context, svc pawl.Service) (*pawl.Answer, error) {
+		a, err := run(within, svc)
+		if s.stop != nil && a == nil {
+			s.stop()
+			<-ctx.Done()
+			s.stop = nil
+		}
+		return a, err
+	})
+}
+
+// A stop between a try that finds nothing and the look at the key hides no stored answer.
+func TestAStopHidesNoStoredAnswer(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		for stored, want := range map[bool]int{true: 1, false: 0} {
+			stopping, stop := context.WithCancel(t.Context())
+			defer stop()
+			svc := &stopsAfter{Engine: p.Engine}
+			url := listen(t, mcp.New(svc, mcp.Options{Log: quiet, Stopping: stopping}).HTTP())
+			checkout := func() reply {
+				return rpc{T: t, url: url}.keyed("tools/call", "work_checkout",
+					args{"name": "work_checkout", "arguments": args{"worker_id": "w", "wait_seconds": 10}}, fmt.Sprint(stored))
+			}
+			if stored {
+				pawltest.Must[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}))
+				checkout()
+			}
+			svc.stop = stop
+			r := checkout()
+			if replayed := r.Result.Meta[mcp.ReplayedMeta] == true; replayed != stored || r.Result.IsError ||
+				len(r.Result.StructuredContent.Items) != want {
+				t.Errorf("stored %v: %+v", stored, r)
+			}
 		}
 	})
 }

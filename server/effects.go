@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -45,14 +46,7 @@ func (s *server) effects() {
 			}
 			return reply(svc.OpenEffect(ctx, in.Body))
 		}
-		out, err := svc.OpenEffect(waiting, in.Body)
-		switch why := access.Ended(waiting); {
-		case err != nil && why != nil:
-			return nil, why
-		case err != nil && waiting.Err() != nil && ctx.Err() == nil:
-			return nil, errStopping
-		}
-		return reply(out, err)
+		return reply(openWaiting(ctx, waiting, svc, in.Body))
 	})
 	change(s, "report_effect_done", effectVerb(pawl.Service.EffectDone))
 	change(s, "report_effect_failed", effectVerb(pawl.Service.EffectFailed))
@@ -61,6 +55,29 @@ func (s *server) effects() {
 	change(s, "approve_effect", effectVerb(pawl.Service.ApproveEffect))
 	change(s, "reject_effect", effectVerb(pawl.Service.RejectEffect))
 	change(s, "resolve_effect", effectVerb(pawl.Service.ResolveEffect))
+}
+
+// openWaiting opens an effect, and waits while it is open elsewhere or waits to be approved. The end of waiting cuts the wait
+// short, and no opening: its caller would not know whether it may send.
+func openWaiting(ctx, waiting context.Context, svc pawl.Service, call pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
+	until := time.After(time.Duration(call.WaitSeconds) * time.Second)
+	waits := call.WaitSeconds <= pawl.MaxWaitSeconds // else it is refused
+	if waits {
+		call.WaitSeconds = 0
+	}
+	for pause := effectPause; ; pause = min(2*pause, maxEffectPause) {
+		out, err = svc.OpenEffect(ctx, call)
+		if err != nil || !waits || out.Send || out.State != pawl.EffectOpen && out.State != pawl.EffectWaiting {
+			return out, err
+		}
+		select {
+		case <-until:
+			waits = false // the last try
+		case <-waiting.Done():
+			return out, cmp.Or(access.Ended(waiting), ctx.Err(), error(errStopping))
+		case <-time.After(pause):
+		}
+	}
 }
 
 // effectVerb is the handler of a verb on an effect.

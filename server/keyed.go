@@ -86,11 +86,14 @@ func (s *server) once(ctx context.Context, route api.Route, k *pawl.KeyBegin, of
 		visible(ctx, route, out)
 		return answerOf(route, out)
 	})
-	switch why := access.Ended(within); {
+	why := access.Ended(within)
+	if err != nil && why == nil && call.nothing && s.opts.Stopping.Err() != nil {
+		// A claim waited until the server stopped, which may be before the look at the key: its answer may be stored.
+		answer, replayed, err = run(ctx, *k, func(context.Context, pawl.Service) (*pawl.Answer, error) { return nil, nil })
+	}
+	switch {
 	case err != nil && why != nil:
 		return nil, why
-	case err != nil && call.nothing && s.opts.Stopping.Err() != nil:
-		return out, nil // a claim that waited until the server stopped
 	case err != nil:
 		return nil, err
 	case answer.Code == 0:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
 )
@@ -108,6 +109,62 @@ func TestWaitsForEffectsEnd(t *testing.T) {
 				}
 			}
 			stop()
+		}
+	})
+}
+
+// stopsBetween lets the server stop after a try of a call that found nothing, before the look at its key, or before an effect
+// is opened.
+type stopsBetween struct {
+	*engine.Engine
+	stop func()
+}
+
+func (s *stopsBetween) Idempotent(ctx context.Context, k pawl.KeyBegin,
+	run func(context.Context, pawl.Service) (*pawl.Answer, error)) (pawl.Answer, bool, error) {
+	return s.Engine.Idempotent(ctx, k, func(within context.Context, svc pawl.Service) (*pawl.Answer, error) {
+		a, err := run(within, svc)
+		if s.stop != nil && a == nil {
+			s.stop()
+			<-ctx.Done()
+			s.stop = nil
+		}
+		return a, err
+	})
+}
+
+func (s *stopsBetween) OpenEffect(ctx context.Context, call pawl.OpenEffectCall) (pawl.OpenedEffect, error) {
+	s.stop()
+	select {
+	case <-ctx.Done():
+	case <-time.After(100 * time.Millisecond): // it goes on, as it is to
+	}
+	return s.Engine.OpenEffect(ctx, call)
+}
+
+// A stop hides no stored answer from a claim under a key, and cuts no opening of an effect.
+func TestAStopCutsNoAnswer(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		stopping, stop := context.WithCancel(t.Context())
+		svc := &stopsBetween{Engine: p.Engine}
+		h := &testServer{t, p, serve(t, svc, server.Options{Stopping: stopping})}
+		p.Create(pawl.NewTask{Type: "a"})
+		claim := func() reply {
+			return h.ask("", "POST", "/v1/claims", `{"worker_id":"w","wait_seconds":10}`, "Idempotency-Key", "k")
+		}
+		first := claim()
+		svc.stop = stop
+		if again := claim(); again.text != first.text || !strings.Contains(first.text, "attempt") {
+			t.Errorf("the claim was answered with %s, its repetition with %s", first.text, again.text)
+		}
+		stopping, stop = context.WithCancel(t.Context())
+		svc.stop = stop
+		h.srv = serve(t, svc, server.Options{Stopping: stopping})
+		item, _ := first.items()[0]["id"].(string)
+		r := h.ask("", "POST", "/v1/effects:open", `{"item_id":"`+item+
+			`","worker_id":"w","attempt":1,"name":"pay","request_hash":"h","wait_seconds":60}`)
+		if r.StatusCode != 200 || r.json["send"] != true {
+			t.Errorf("the effect: %s", r.text)
 		}
 	})
 }

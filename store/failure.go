@@ -172,6 +172,9 @@ func ItemsOfFailure(ctx context.Context, tx Tx, namespace, failure string, taskI
 		return out, err
 	}
 	rows.Close()
+	if is, err := isOfItems(ctx, tx, namespace, failure); err != nil || is {
+		return out, err
+	}
 	tasks, err := tasksOfFailure(ctx, tx, namespace, failure, taskIDs)
 	for _, id := range tasks {
 		out[id] = nil

@@ -17,32 +17,46 @@ FROM (
   ORDER BY items DESC, q.type, p.failure
   LIMIT $4) g
 
--- Tasks that failed when they were planned or applied, and not by an item: of those given, or of all if none is given.
+-- Tasks that failed when they were planned or applied, and not by an item, the newest ones in each state.
 -- name: tasks
-SELECT t.id, t.type, x.state, x.at, x.error
+SELECT x.id, x.type, x.state, x.at, x.error
 FROM (
   SELECT *
   FROM (
-    SELECT k.task_id, k.namespace, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error, k.failed_in
+    SELECT t.id, t.type, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error
     FROM pawl.task_counters k
-    WHERE k.state = 'failed'
+    JOIN pawl.tasks t ON t.id = k.task_id
+    WHERE k.state = 'failed' AND k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
+      AND NOT EXISTS (
+        SELECT 1 FROM pawl.all_items w
+        JOIN pawl.parked_items p ON p.item_id = w.id
+        WHERE w.task_id = k.task_id AND w.kind = k.failed_in AND p.failure IS NOT NULL)
     ORDER BY k.task_id DESC
     LIMIT $3) f
   UNION ALL
   SELECT *
   FROM (
-    SELECT k.task_id, k.namespace, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error, k.failed_in
+    SELECT t.id, t.type, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error
     FROM pawl.task_counters k
-    WHERE k.state = 'dead_lettered'
+    JOIN pawl.tasks t ON t.id = k.task_id
+    WHERE k.state = 'dead_lettered' AND k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
+      AND NOT EXISTS (
+        SELECT 1 FROM pawl.all_items w
+        JOIN pawl.parked_items p ON p.item_id = w.id
+        WHERE w.task_id = k.task_id AND w.kind = k.failed_in AND p.failure IS NOT NULL)
     ORDER BY k.task_id DESC
     LIMIT $3) d) x
-JOIN pawl.tasks t ON t.id = x.task_id
-WHERE x.namespace = $1 AND x.failed_in IS NOT NULL AND x.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
-  AND ($4 = '[]' OR t.id @among_ids($4))
-  AND NOT EXISTS (
-    SELECT 1 FROM pawl.all_items w
-    JOIN pawl.parked_items p ON p.item_id = w.id
-    WHERE w.task_id = x.task_id AND w.kind = x.failed_in AND p.failure IS NOT NULL)
+
+-- Those of them that are given.
+-- name: these tasks
+SELECT t.id, t.type, k.state, COALESCE(k.completed_at, k.updated_at), k.error
+FROM pawl.task_counters k
+JOIN pawl.tasks t ON t.id = k.task_id
+WHERE k.task_id @among_ids($3) AND k.state IN ('failed', 'dead_lettered') AND k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL
+  AND t.type IN @list($2) AND NOT EXISTS (
+        SELECT 1 FROM pawl.all_items w
+        JOIN pawl.parked_items p ON p.item_id = w.id
+        WHERE w.task_id = k.task_id AND w.kind = k.failed_in AND p.failure IS NOT NULL)
 
 -- name: an item
 SELECT 1

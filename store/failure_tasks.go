@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// maxFailedTasks is how many of the newest failed tasks, and of the newest dead-lettered ones, are looked at for groups of
-// failures.
+// maxFailedTasks is how many of the newest failed tasks of a namespace, and of the newest dead-lettered ones, are looked at for
+// the list of groups of failures.
 const maxFailedTasks = 10_000
 
 // failedTask is a task that failed without an item: a hook could not apply it.
@@ -18,8 +18,8 @@ type failedTask struct {
 	failure        pawl.Failure
 }
 
-// eachFailedTask calls fn for each failed task; ids limits them, nil = all. Their errors are long: none is kept.
-func eachFailedTask(ctx context.Context, tx Tx, namespace string, types, ids []string, fn func(t *failedTask)) error {
+// eachFailedTask calls fn for each failed task that a statement reads. Their errors are long: none is kept.
+func eachFailedTask(ctx context.Context, tx Tx, fn func(t *failedTask), query string, args ...any) error {
 	return EachRow(ctx, tx, func(rows Rows) error {
 		var t failedTask
 		var failure Text
@@ -31,7 +31,7 @@ func eachFailedTask(ctx context.Context, tx Tx, namespace string, types, ids []s
 			fn(&t)
 		}
 		return err
-	}, failureSQL["tasks"], namespace, List(types), maxFailedTasks, TaskList(ids))
+	}, failureSQL[query], args...)
 }
 
 // group is the name of the task's group of failures. No item is in it.
@@ -41,7 +41,7 @@ func (t *failedTask) group() string {
 
 // addFailedTasks adds the groups of failed tasks to those of items.
 func addFailedTasks(ctx context.Context, tx Tx, namespace string, types, states []string, groups map[string]*pawl.FailureGroup) error {
-	return eachFailedTask(ctx, tx, namespace, types, nil, func(t *failedTask) {
+	return eachFailedTask(ctx, tx, func(t *failedTask) {
 		if !slices.Contains(states, t.state) {
 			return
 		}
@@ -62,20 +62,23 @@ func addFailedTasks(ctx context.Context, tx Tx, namespace string, types, states 
 		if after := at.Compare(g.LastAt); after > 0 || after == 0 && t.id > g.TaskID {
 			g.LastAt, g.TaskID = at, t.id
 		}
-	})
+	}, "tasks", namespace, List(types), maxFailedTasks)
 }
 
-// tasksOfFailure returns those of some tasks that belong to a group of failures, nil = of all; none if it is one of items.
-func tasksOfFailure(ctx context.Context, tx Tx, namespace, failure string, among []string) (ids []string, err error) {
+// isOfItems reports whether an item belongs to a group of failures. No task is in such a group without an item.
+func isOfItems(ctx context.Context, tx Tx, namespace, failure string) (bool, error) {
 	typ, key, _ := pawl.ParseFailureName(failure)
 	var one int64
-	if found, err := Row(ctx, tx, []any{&one}, failureSQL["an item"], key, namespace, typ); err != nil || found {
-		return nil, err
-	}
-	err = eachFailedTask(ctx, tx, namespace, []string{typ}, among, func(t *failedTask) {
+	return Row(ctx, tx, []any{&one}, failureSQL["an item"], key, namespace, typ)
+}
+
+// tasksOfFailure returns those of some tasks that belong to a group of failures without an item.
+func tasksOfFailure(ctx context.Context, tx Tx, namespace, failure string, among []string) (ids []string, err error) {
+	typ, _, _ := pawl.ParseFailureName(failure)
+	err = eachFailedTask(ctx, tx, func(t *failedTask) {
 		if t.group() == failure {
 			ids = append(ids, t.id)
 		}
-	})
+	}, "these tasks", namespace, List([]string{typ}), TaskList(among))
 	return ids, err
 }

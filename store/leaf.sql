@@ -53,13 +53,15 @@ WHERE e.id >= $1 AND e.id <= $2 AND e.item_id = e.task_id AND e.move IN @events(
   AND u.move IN @events(task 'updated') AND u.item_id IS NULL AND u.diff LIKE '{"payload":{"from":"sha256:%'
 ORDER BY e.id, u.id
 
+-- Their task is being deleted, or their namespace has moved and its rows are being removed.
 -- name: values being deleted
 SELECT e.id
 FROM pawl.task_events e
 WHERE e.id >= $1 AND e.id <= $2 AND (e.move IN @events(item 'proposed', 'planned', 'completed', 'applied')
     OR e.move IN @events(task 'updated') AND e.item_id IS NULL AND e.diff LIKE '{"payload":{"from":"sha256:%')
-  AND EXISTS (
+  AND (EXISTS (
     SELECT 1
     FROM pawl.task_events d
     WHERE d.task_id = e.task_id AND d.move IN @events(task 'deleted') AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = d.task_id)
       AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = d.task_id AND b.event_id = d.id AND b.restored_at IS NOT NULL))
+    OR EXISTS (SELECT 1 FROM pawl.relocations r WHERE r.side = 'source' AND r.step = 'flipped' AND r.namespace = e.namespace))

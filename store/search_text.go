@@ -47,16 +47,21 @@ func (l *listing[T]) searchTasks(ctx context.Context, tx Tx, namespace string, q
 
 // ofFailure adds the condition that a task, or one of its items, is in a group of failures.
 func (l *listing[T]) ofFailure(ctx context.Context, tx Tx, namespace, failure string) error {
-	tasks, err := tasksOfFailure(ctx, tx, namespace, failure, nil)
-	if len(tasks) > 0 {
-		l.own.and("t.id @among_ids(?)", TaskList(tasks))
-		l.indexed = true
+	typ, key, _ := pawl.ParseFailureName(failure)
+	ofItems, err := isOfItems(ctx, tx, namespace, failure)
+	if ofItems {
+		l.own.and("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.task_id = t.id AND f.error IS NOT NULL AND f.failure = ? AND f.queue_id = "+
+			"(SELECT q.id FROM pawl.queues q WHERE q.namespace = ? AND q.type = ?))", key, namespace, typ)
+		l.sets = append(l.sets, failureSource("task_id", key, typ))
 		return err
 	}
-	typ, key, _ := pawl.ParseFailureName(failure)
-	l.own.and("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.task_id = t.id AND f.error IS NOT NULL AND f.failure = ? AND f.queue_id = "+
-		"(SELECT q.id FROM pawl.queues q WHERE q.namespace = ? AND q.type = ?))", key, namespace, typ)
-	l.sets = append(l.sets, failureSource("task_id", key, typ))
+	l.own.and("t.type = ?", typ)
+	const alone = "' AND failed_in IS NOT NULL"
+	l.sets = append(l.sets, candidates{ordered: true, sources: []source{from("task_id", "task_counters", rare+string(pawl.TaskFailed)+alone),
+		from("task_id", "task_counters", rare+string(pawl.TaskDeadLettered)+alone)}})
+	l.only(func(ctx context.Context, tx Tx, ids []string) ([]string, error) {
+		return tasksOfFailure(ctx, tx, namespace, failure, ids)
+	})
 	return err
 }
 
@@ -156,31 +161,42 @@ func typesWith(ctx context.Context, tx Tx, namespace, prefix string) (out []stri
 	return out, rows.Err()
 }
 
+// only has the list want only rows that wants returns, of those whose ids it is given.
+func (l *listing[T]) only(wants func(ctx context.Context, tx Tx, ids []string) ([]string, error)) {
+	before := l.check
+	l.check = func(ctx context.Context, tx Tx, keys []string) (left []string, err error) {
+		if before != nil {
+			keys, err = before(ctx, tx, keys)
+		}
+		if err != nil || len(keys) == 0 {
+			return nil, err
+		}
+		ids, err := wants(ctx, tx, l.noun.idsOf(keys))
+		wanted := map[string]bool{}
+		for _, id := range ids {
+			wanted[id] = true
+		}
+		return slices.DeleteFunc(keys, func(key string) bool { return !wanted[key[strings.Index(key, l.noun.prefix):]] }), err
+	}
+}
+
 // errors has the list want only rows of which the code or the message of an error contains a
 // text, in any case of its letters. of is "task" or "item".
 func (l *listing[T]) errors(of, text string) {
 	text = strings.ToLower(text)
-	l.check = func(ctx context.Context, tx Tx, keys []string) ([]string, error) {
-		ids := l.noun.idsOf(keys)
-		rows, err := tx.Query(ctx, searchSQL["errors of "+of], l.noun.list(ids))
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close()
-		with := map[string]bool{}
-		for rows.Next() {
+	l.only(func(ctx context.Context, tx Tx, ids []string) (with []string, err error) {
+		err = EachRow(ctx, tx, func(rows Rows) error {
 			id := l.noun.target()
 			var failure Text
-			if err := rows.Scan(id, &failure); err != nil {
-				return nil, err
-			}
+			err := rows.Scan(id, &failure)
 			f := FailureOf(failure)
 			if f != nil && (strings.Contains(strings.ToLower(f.Message), text) || strings.Contains(strings.ToLower(f.Code), text)) {
-				with[textOf(id)] = true
+				with = append(with, textOf(id))
 			}
-		}
-		return slices.DeleteFunc(keys, func(key string) bool { return !with[key[strings.Index(key, l.noun.prefix):]] }), rows.Err()
-	}
+			return err
+		}, searchSQL["errors of "+of], l.noun.list(ids))
+		return with, err
+	})
 }
 
 // textOf returns the text of an id that was scanned.

@@ -32,7 +32,7 @@ type StateRow struct {
 	Progress                                    *int
 	Stage, Result, Assembled                    Text
 	CompletedAt, AcceptedAt, ProgressedAt       *int64
-	Stopped, KeyID, Evidence, Notes             Text
+	Stopped, KeyID                              Text
 	Failure                                     *int64 // see FailureKey
 	Effects                                     int    // of a lease: how many effects of its attempt are open
 }
@@ -70,7 +70,7 @@ var stateTables = []stateTable{
 			{"completed_at", &h.CompletedAt},
 			{"accepted_at", &h.AcceptedAt}, {"progress", &h.Progress}, {"stage", &h.Stage}, {"result", &h.Result}, {"assembled_result",
 				&h.Assembled},
-			{"evidence", &h.Evidence}, {"notes", &h.Notes}, {"failure", &h.Failure}, {"claimed_at", &h.ClaimedAt}}
+			{"failure", &h.Failure}, {"claimed_at", &h.ClaimedAt}}
 	}},
 }
 

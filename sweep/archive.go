@@ -241,6 +241,8 @@ type archiveWriter struct {
 	sum  hash.Hash
 	size *counter
 	zip  *zstd.Encoder
+
+	release func() // of file
 }
 
 func (s *Sweeper) open(taskID string, at time.Time) (archiveWriter, error) {
@@ -254,14 +256,11 @@ func (s *Sweeper) open(taskID string, at time.Time) (archiveWriter, error) {
 			return w, fmt.Errorf("the task id %q is not a file name", taskID)
 		}
 		dir := filepath.Join(s.Options.ArchiveDir, at.Format("2006-01"))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return w, diskError(err)
-		}
-		f, err := os.CreateTemp(dir, taskID+".*.part")
+		f, release, err := createPart(dir, taskID)
 		if err != nil {
-			return w, diskError(err)
+			return w, err
 		}
-		w.file, w.path, out = f, filepath.Join(dir, taskID+"."+s.NewID("arc")+archiveSuffix), f
+		w.file, w.release, w.path, out = f, release, filepath.Join(dir, taskID+"."+s.NewID("arc")+archiveSuffix), f
 	}
 	all := io.MultiWriter(out, w.sum, w.size)
 	if zip, ok := s.encoders.Get().(*zstd.Encoder); ok {
@@ -296,6 +295,7 @@ func (w *archiveWriter) finish(a *store.Archived) error {
 			return diskError(err)
 		}
 		w.file = nil
+		w.release()
 	} else {
 		a.Body = w.body.Bytes()
 	}
@@ -310,6 +310,7 @@ func (w *archiveWriter) discard() {
 		_ = w.file.Close()
 		_ = os.Remove(w.file.Name())
 		w.file = nil
+		w.release()
 	}
 }
 

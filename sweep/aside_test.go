@@ -36,7 +36,7 @@ func TestManyTasksThatCannotGoYetAreSetAside(t *testing.T) {
 		h.Advance(31 * day)
 		h.same(h.pass().TasksPruned, 0, "pruned while their parent waits")
 		h.same(h.count("SELECT COUNT(*) FROM pawl.relay_cursors WHERE sink LIKE 'sweep.retain.left.%'"), 1, "lists")
-		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("%+v", b) }))
+		h.OK(h.Check(h.Context(), h.DB, func(b store.Breach) { h.Errorf("%+v", b) }))
 		prunable, err := h.Preview(h.Context())
 		h.OK(err)
 		h.same(prunable.Tasks, 0, "that a preview counts")

@@ -19,12 +19,12 @@ const (
 	checkedTasks = 20_000
 )
 
-// Check searches for archives that cannot be read, and for tasks that no pass of retention will find.
-func (s *Sweeper) Check(ctx context.Context, report func(store.Breach)) error {
-	if err := s.checkArchives(ctx, breaches(store.RuleArchive, report)); err != nil {
+// Check searches for archives that cannot be read, and for tasks that no pass of retention will find, among those in db.
+func (s *Sweeper) Check(ctx context.Context, db store.DB, report func(store.Breach)) error {
+	if err := s.checkArchives(ctx, db, breaches(store.RuleArchive, report)); err != nil {
 		return err
 	}
-	return s.checkRetention(ctx, breaches(store.RuleRetention, report))
+	return s.checkRetention(ctx, db, breaches(store.RuleRetention, report))
 }
 
 // breaches returns a function that reports breaches of a rule.
@@ -34,7 +34,7 @@ func breaches(rule string, report func(store.Breach)) func(taskID, found string)
 	}
 }
 
-func (s *Sweeper) checkArchives(ctx context.Context, report func(taskID, found string)) error {
+func (s *Sweeper) checkArchives(ctx context.Context, db store.DB, report func(taskID, found string)) error {
 	var all []store.TaskRef
 	var segments []store.Segment
 	var signed store.SignedRoot
@@ -42,7 +42,7 @@ func (s *Sweeper) checkArchives(ctx context.Context, report func(taskID, found s
 	if err != nil {
 		return err
 	}
-	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if all, err = store.ArchivesToCheck(ctx, tx, checkedArchives); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func checkProofs(r *store.ArchiveReader, signed store.SignedRoot, taskID string,
 }
 
 // checkRetention searches for tasks that the cursors of retention have passed.
-func (s *Sweeper) checkRetention(ctx context.Context, report func(taskID, found string)) error {
+func (s *Sweeper) checkRetention(ctx context.Context, db store.DB, report func(taskID, found string)) error {
 	p := s.pass(nil)
 	p.preview = &preview{}
 	own, err := p.retentions(ctx)
@@ -175,7 +175,7 @@ func (s *Sweeper) checkRetention(ctx context.Context, report func(taskID, found 
 	})
 	states := append(slices.Clone(ended), string(pawl.TaskFailed), string(pawl.TaskDeadLettered))
 	for after := ""; err == nil && furthest > 0 && after != store.LastTask; {
-		err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		err = db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			tasks, end, err := store.AtRestBefore(ctx, tx, after, furthest, states, checkedTasks)
 			after = end
 			for _, t := range tasks {

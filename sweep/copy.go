@@ -15,7 +15,10 @@ import (
 )
 
 // ArchivesCopy copies the archives of a database that is copied.
-type ArchivesCopy struct{ from, to, partial string }
+type ArchivesCopy struct {
+	from, to, partial string
+	release           func()
+}
 
 // BeginCopy copies the archives that are in the directory from now, before the database is copied: files that the copy
 // names may be removed while it is made. to must not exist. If from does not exist, there is nothing to copy. The caller
@@ -52,6 +55,9 @@ func (c *ArchivesCopy) Remove() {
 	if c != nil && c.partial != "" {
 		_ = os.RemoveAll(c.partial)
 	}
+	if c != nil && c.release != nil {
+		c.release()
+	}
 }
 
 // take copies the archives that are not there yet. It returns the directories of the copy.
@@ -60,7 +66,10 @@ func (c *ArchivesCopy) take(ctx context.Context) (dirs []string, err error) {
 		return nil, nil
 	}
 	if c.partial == "" {
-		if c.partial, err = os.MkdirTemp(filepath.Dir(c.to), filepath.Base(c.to)+".*.partial"); err != nil {
+		if c.partial, err = os.MkdirTemp(filepath.Dir(c.to), filepath.Base(c.to)+".*.partial"); err == nil {
+			c.release, err = durable.Hold(c.partial)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/durable"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -151,7 +153,7 @@ func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string,
 	if err != nil || there != "" {
 		return false, err
 	}
-	scratch, done, err := s.Scratch(ctx)
+	scratch, done, err := s.scratch(ctx)
 	if err != nil { // such as no directory for temporary files
 		s.Log.WarnContext(ctx, "an archive is read beside the tasks of others", "task_id", a.TaskID, "error", err)
 		return s.peek(ctx, db, namespace, a, fn)
@@ -166,4 +168,32 @@ func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string,
 		return beside, err
 	}
 	return false, scratch.View(ctx, func(ctx context.Context, tx store.Tx) error { return fn(ctx, tx, true) })
+}
+
+// scratch opens a database in the directory of temporary files.
+func (s *Sweeper) scratch(ctx context.Context) (db store.DB, done func(), err error) {
+	dir, err := os.MkdirTemp("", scratchPrefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	release, err := durable.Hold(dir)
+	if err == nil {
+		db, err = s.Scratch(ctx, dir)
+	}
+	done = func() {
+		var closed error
+		if db != nil {
+			closed = db.Close()
+		}
+		if err := errors.Join(closed, os.RemoveAll(dir)); err != nil {
+			s.Log.ErrorContext(ctx, "temporary files were not removed", "error", err)
+		}
+		if release != nil {
+			release()
+		}
+	}
+	if err != nil {
+		done()
+	}
+	return db, done, err
 }

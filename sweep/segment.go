@@ -349,13 +349,11 @@ func (s *Sweeper) keepSegment(g *store.Segment, at time.Time) error {
 		return nil
 	}
 	dir := filepath.Join(s.Options.ArchiveDir, at.UTC().Format("2006-01"))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return diskError(err)
-	}
-	f, err := os.CreateTemp(dir, "segment.*.part")
+	f, release, err := createPart(dir, "segment")
 	if err != nil {
-		return diskError(err)
+		return err
 	}
+	defer release()
 	_, err = f.Write(g.Body)
 	path := filepath.Join(dir, s.NewID("seg")+archiveSuffix)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {

@@ -148,7 +148,7 @@ func TestDamagedSegments(t *testing.T) {
 			}
 			h.same(h.count("SELECT COUNT(*) FROM pawl.tasks"), 0, name+": tasks")
 			found := 0
-			h.OK(h.Check(h.Context(), func(b store.Breach) {
+			h.OK(h.Check(h.Context(), h.DB, func(b store.Breach) {
 				if found++; !strings.Contains(b.Found, x.says) {
 					h.Errorf("%s: doctor says %+v", name, b)
 				}
@@ -160,7 +160,7 @@ func TestDamagedSegments(t *testing.T) {
 		}
 		h.OK(h.Restore(h.Context(), "default", ids[0]))
 		h.same(h.dump(ids[0]), before[0], "what came back in the end")
-		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
+		h.OK(h.Check(h.Context(), h.DB, func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
 	})
 }
 
@@ -204,7 +204,7 @@ func TestATaskIsDeletedOutOfASegment(t *testing.T) {
 		if _, err := h.Service.GetTask(h.Context(), sorted[1]); err == nil || !strings.Contains(err.Error(), "was deleted on") {
 			t.Errorf("the task: %v", err)
 		}
-		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
+		h.OK(h.Check(h.Context(), h.DB, func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
 		h.OK(h.Restore(h.Context(), "default", sorted[2]))
 		h.same(h.dump(sorted[2]), before[slices.Index(ids, sorted[2])], "what came back")
 		if err := h.DeleteArchive(h.Context(), "default", sorted[2], byAnn); pawl.CodeOf(err) != pawl.CodeConflict {
@@ -460,7 +460,7 @@ func TestTwoServersDeleteOutOfASegment(t *testing.T) {
 			h.same(done, 1, "one of the two")
 		}
 		h.allRestore(ids, before, ids[:16]...)
-		h.OK(h.Check(h.Context(), func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
+		h.OK(h.Check(h.Context(), h.DB, func(b store.Breach) { h.Errorf("doctor says %+v", b) }))
 	})
 }
 

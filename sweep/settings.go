@@ -142,9 +142,14 @@ func (p *pass) settle(ctx context.Context) error {
 	})
 }
 
-// archives reports whether the process has the directory where archives go. If not, it removes no tasks.
+// hasArchives reports whether the process has the directory where archives go: it was given, or is its default one.
+func (s *Sweeper) hasArchives(inForce pawl.SweepOptions) bool {
+	return inForce.ArchiveDir == s.GivenDir || inForce.ArchiveDir == s.Options.ArchiveDir
+}
+
+// archives is hasArchives. Without the directory the process removes no tasks.
 func (p *pass) archives(ctx context.Context) bool {
-	if p.Options.ArchiveDir == p.GivenDir {
+	if p.hasArchives(p.Options) {
 		return true
 	}
 	if p.preview == nil {

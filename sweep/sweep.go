@@ -43,8 +43,8 @@ type Sweeper struct {
 	// Signed returns how a transaction that begins after the call reads the newest checkpoint of
 	// the transparency log that a known key has signed; nil = none has signed any.
 	Signed func() (ReadSigned, error)
-	// Scratch opens a database without tasks, which done removes: Peek reads large archives there. nil = it reads all in DB.
-	Scratch func(ctx context.Context) (db store.DB, done func(), err error)
+	// Scratch opens a database without tasks in a directory: Peek reads large archives there. nil = it reads all in DB.
+	Scratch func(ctx context.Context, dir string) (store.DB, error)
 	// Steps are further parts of each whole pass.
 	Steps []store.Step
 	// OnReady is called, after the commit, with items that became claimable; nil = not
@@ -64,6 +64,7 @@ type Sweeper struct {
 	kept           map[store.TypeVersion]pawl.Retention
 	checkpointScan checkpointScan
 	blobsAt        int64            // when all blobs were looked at last, by the database's clock
+	leftoversAt    time.Time        // when files of killed processes were looked for last
 	recounted      string           // the last waiting item whose counters were compared
 	resettled      bool             // there are no more tasks for resettle
 	feedSeen       int64            // the last page of the feed that was checked
@@ -147,7 +148,7 @@ var (
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
 		(*pass).tombstones, (*pass).feed, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
-		(*pass).gates, (*pass).hints,
+		(*pass).gates, (*pass).hints, (*pass).leftovers,
 	}
 )
 

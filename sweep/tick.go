@@ -22,7 +22,7 @@ func (s *Sweeper) Tick(ctx context.Context) (stats pawl.SweepStats, did bool, er
 	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		interval := s.Interval() * 19 / 20 // timers are not exact
 		o, err := s.InForce(ctx, tx)
-		if err == nil && o.ArchiveDir != s.GivenDir { // it removes no tasks: those that may come first
+		if err == nil && !s.hasArchives(o) { // it removes no tasks: those that may come first
 			interval *= 3
 		}
 		if err == nil {

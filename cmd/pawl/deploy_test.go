@@ -104,6 +104,9 @@ func TestDeploymentsFitTheProgram(t *testing.T) {
 	if says["EXPOSE"][0] != port || says["STOPSIGNAL"][0] != u["KillSignal"] || says["WORKDIR"][1] != says["VOLUME"][0] {
 		t.Errorf("the container says %v", says)
 	}
+	if !slices.Contains(says["COPY"], "--from=build /image /") || !strings.Contains(strings.Join(says["RUN"], " "), "chmod 1777 /image/tmp") {
+		t.Error("the container has no directory for temporary files")
+	}
 	if len(commented) != 1 {
 		t.Fatalf("its comments run %v", commented)
 	}

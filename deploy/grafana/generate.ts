@@ -56,7 +56,6 @@ interface Spec {
 
 const source = { type: 'prometheus', uid: '${datasource}' };
 const both = 'namespace=~"$namespace", type=~"$type"';
-const byType = 'type=~"$type"';
 
 // Every server reports the same gauges of the database: the highest is taken. Counters and
 // histograms are of each server: they are added up.
@@ -72,8 +71,8 @@ const quantiles = (metric: string, labels: string) => ({
 const items = (by: string, more: string) =>
   `sum by (${by}) (${highest('namespace, type, state', `pawl_items{${both}${more}}`)})`;
 const failed = (by: string) =>
-  `${rate(by, `pawl_events_total{${byType}, event="failed"}`)} / ` +
-  `(${rate(by, `pawl_events_total{${byType}, event=~"failed|completed|submitted"}`)} > 0)`;
+  `${rate(by, `pawl_events_total{${both}, event="failed"}`)} / ` +
+  `(${rate(by, `pawl_events_total{${both}, event=~"failed|completed|submitted"}`)} > 0)`;
 
 const now: Spec[] = [
   { title: 'Queued', about: 'Items that a worker could claim now.', unit: 'short',
@@ -89,7 +88,7 @@ const now: Spec[] = [
 const rows: Record<string, Spec[]> = {
   Overview: [
     { title: 'Throughput by event', about: 'Moves of tasks and items a second.', unit: 'ops', stacked: true,
-      queries: { '{{event}}': rate('event', `pawl_events_total{${byType}}`) } },
+      queries: { '{{event}}': rate('event', `pawl_events_total{${both}}`) } },
     { title: 'Failure rate by type', about: 'The share of the attempts that ended and failed.', unit: 'percentunit', max: 1,
       queries: { '{{type}}': failed('type') } },
     { title: 'Queue wait', about: 'How long claimed items were queued.', unit: 's',
@@ -107,11 +106,11 @@ const rows: Record<string, Spec[]> = {
   ],
   Leases: [
     { title: 'Lease expirations', about: 'Leases that ran out: a worker has stalled or died.', unit: 'ops',
-      queries: { '{{type}}': rate('type', `pawl_lease_expirations_total{${byType}}`) } },
+      queries: { '{{type}}': rate('type', `pawl_lease_expirations_total{${both}}`) } },
     { title: 'Lease age', about: 'How long leases lasted, whatever ended them.', unit: 's',
       queries: quantiles('pawl_lease_age_seconds', both) },
     { title: 'Workers by type', about: 'Seen in the last two minutes. *: they take any type.', unit: 'short',
-      queries: { '{{type}}': highest('type', `pawl_workers{type=~"$type|[*]"}`) } },
+      queries: { '{{namespace}} {{type}}': highest('namespace, type', `pawl_workers{namespace=~"$namespace", type=~"$type|[*]"}`) } },
     { title: 'Complete and heartbeat, p95', about: 'Time of calls, batches too.', unit: 's',
       queries: {
         complete: quantile(0.95, 'pawl_complete_seconds', 'namespace=~"$namespace"'),

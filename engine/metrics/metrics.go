@@ -72,8 +72,8 @@ func New() *Metrics {
 		complete:    of("pawl_complete_seconds", "How long calls of complete took.", callBuckets, "namespace"),
 		heartbeat:   of("pawl_heartbeat_seconds", "How long calls of heartbeat took.", callBuckets, "namespace"),
 		groups:      of("pawl_group_commit_calls", "Concurrent calls that one transaction carried out.", groupBuckets, "verb"),
-		events:      counter("pawl_events_total", "Events by the type of their task.", "type", "event"),
-		expirations: counter("pawl_lease_expirations_total", "Leases that ran out.", "type"),
+		events:      counter("pawl_events_total", "Events by the type of their task.", "namespace", "type", "event"),
+		expirations: counter("pawl_lease_expirations_total", "Leases that ran out.", "namespace", "type"),
 		swept:       prometheus.NewHistogram(histogram("pawl_sweep_seconds", "How long passes of the sweep took.", workBuckets)),
 		recovered:   total("pawl_sweep_recovered_total", "Items that the sweep took back from lost workers and queued again."),
 		failed:      total("pawl_sweep_failed_total", "Items that the sweep failed because their lease ran out at the last attempt."),
@@ -126,9 +126,9 @@ func (m *Metrics) bound(seen map[string]bool, most int, name string) string {
 func (m *Metrics) Counted(c pawl.CountedEvents) {
 	namespace, typ := m.Namespace(c.Namespace), m.Type(c.Type)
 	for event, n := range c.Events {
-		m.events.WithLabelValues(typ, event).Add(float64(n))
+		m.events.WithLabelValues(namespace, typ, event).Add(float64(n))
 	}
-	m.expirations.WithLabelValues(typ).Add(float64(c.Events["lease_expired"]))
+	m.expirations.WithLabelValues(namespace, typ).Add(float64(c.Events["lease_expired"]))
 	for _, of := range []struct {
 		histogram *prometheus.HistogramVec
 		seconds   []float64

@@ -56,7 +56,7 @@ var unset = map[string]string{
 	"log_epochs":               "of a database that goes on from a copy",
 	"log_pages":                "the newest pages stay in the feed, and SQLite's are all new",
 	"log_tiles.level":          "of 65,536 leaves",
-	"parked_items.evidence":    "no statement writes it: evidence is in the event",
+	"parked_items.evidence":    "no statement names it: evidence is in the event",
 	"parked_items.notes":       "no statement writes it: notes are in the event",
 	"task_events.trace_parent": "no statement writes it: the trace is that of the task",
 	"places":                   "has rows only where a database is not trusted",

@@ -25,7 +25,7 @@ func (m *mover) begin(ctx context.Context) error {
 		return err
 	}
 	for _, r := range at {
-		open := func(x Relocation) bool { return x.ID == r.ID && x.Step != Done }
+		open := func(x Relocation) bool { return x.ID == r.ID && x.Step != done }
 		if r.Side == Target && r.Namespace == m.Namespace && r.Peer == m.FromNamed && (r.Moving() || slices.ContainsFunc(of, open)) {
 			m.target = r
 		}
@@ -34,16 +34,16 @@ func (m *mover) begin(ctx context.Context) error {
 		switch {
 		case r.Side == Target && r.Moving():
 			return conflict("the source is the target of a move from %s that is not over", r.Peer)
-		case r.Side != Source || r.Step == Done && r.Namespace != "" && r.Namespace != m.Namespace:
+		case r.Side != Source || r.Step == done && r.Namespace != "" && r.Namespace != m.Namespace:
 		case r.ID == m.target.ID:
 			m.source = r
-		case r.Step == Done && r.Namespace == m.Namespace && slices.ContainsFunc(at, func(x Relocation) bool { return x.ID == r.ID }):
+		case r.Step == done && r.Namespace == m.Namespace && slices.ContainsFunc(at, func(x Relocation) bool { return x.ID == r.ID }):
 			m.source, m.target = r, r // it is done
 			m.result.ID, m.result.Namespace, m.result.Rows = r.ID, m.Namespace, map[string]int64{}
 			return nil
 		case r.Left() && (r.Namespace == "" || r.Namespace == m.Namespace):
 			return &pawl.Error{Code: pawl.CodeMoved, Op: "move", Message: "it was moved to " + r.Peer, URL: r.URL}
-		case r.Step != Done:
+		case r.Step != done:
 			return conflict("a move of the source to %s is not over: run it again", r.Peer)
 		}
 	}
@@ -134,7 +134,7 @@ func (m *mover) guard(ctx context.Context) error {
 // comesBack forgets that the namespace has left from here: its tasks would be refused, and its keys are here still.
 func (m *mover) comesBack(ctx context.Context, tx store.Tx, known []Relocation) error {
 	for _, r := range known {
-		if r.Side != Source || r.Step != Done || r.Namespace == "" || r.Namespace != m.Namespace {
+		if r.Side != Source || r.Step != done || r.Namespace == "" || r.Namespace != m.Namespace {
 			continue
 		}
 		if _, err := tx.Exec(ctx, "DELETE FROM pawl.relocations\nWHERE id = $1", r.ID); err != nil {
@@ -272,7 +272,7 @@ func (m *mover) beginSource(ctx context.Context) error {
 			return err
 		}
 		for _, r := range known {
-			if r.Side == Source && (r.Step != Done || r.Namespace == "" || r.Namespace == m.Namespace) {
+			if r.Side == Source && (r.Step != done || r.Namespace == "" || r.Namespace == m.Namespace) {
 				return conflict("a move of the source to %s is not over: run it again", r.Peer)
 			}
 		}

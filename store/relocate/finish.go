@@ -20,7 +20,7 @@ const (
 
 // finish lets the target act, and ends what the move has needed.
 func (m *mover) finish(ctx context.Context) error {
-	if m.target.Step != Done {
+	if m.target.Step != done {
 		if err := m.receive(ctx); err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (m *mover) finish(ctx context.Context) error {
 		}
 	}
 	err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := setStep(ctx, tx, &m.source, Done, "", 0); err != nil {
+		if err := setStep(ctx, tx, &m.source, done, "", 0); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "DELETE FROM pawl.relocation_changes")
@@ -54,7 +54,7 @@ func (m *mover) receive(ctx context.Context) error {
 		return err
 	}
 	return m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := setStep(ctx, tx, &m.target, Done, "", 0); err != nil {
+		if err := setStep(ctx, tx, &m.target, done, "", 0); err != nil {
 			return err
 		}
 		if m.Namespace == "" {

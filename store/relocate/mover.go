@@ -79,7 +79,7 @@ func Move(ctx context.Context, o Options) (Result, error) {
 	if err := m.begin(ctx); err != nil {
 		return m.result, err
 	}
-	if m.source.Step == Done {
+	if m.source.Step == done {
 		return m.result, nil
 	}
 	if !m.source.Left() {

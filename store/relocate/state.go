@@ -20,7 +20,7 @@ const (
 	Copying = "copying" // the source is used, and its rows are copied
 	Fenced  = "fenced"  // the source refuses changes
 	Flipped = "flipped" // the target has what moves
-	Done    = "done"
+	done    = "done"
 )
 
 // Relocation is a row of relocations: one side of a move.
@@ -53,10 +53,13 @@ type Detail struct {
 func (d Detail) begun() bool { return d.Table != "" || d.All }
 
 // Moving reports whether the move is not over.
-func (r Relocation) Moving() bool { return r.Step != Done && (r.Side == Target || r.Step != Flipped) }
+func (r Relocation) Moving() bool { return r.Step != done && (r.Side == Target || r.Step != Flipped) }
+
+// Over reports whether nothing of the move is left to do on this side.
+func (r Relocation) Over() bool { return r.Step == done }
 
 // Left reports whether the source has given away what moves.
-func (r Relocation) Left() bool { return r.Side == Source && (r.Step == Flipped || r.Step == Done) }
+func (r Relocation) Left() bool { return r.Side == Source && (r.Step == Flipped || r.Step == done) }
 
 const relocationColumns = "id, side, namespace, step, peer, url, detail, COALESCE(fenced_until, 0), created_at, changed_at"
 

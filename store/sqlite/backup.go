@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	direct "zombiezen.com/go/sqlite"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/durable"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -30,10 +32,11 @@ func Backup(ctx context.Context, from store.DB, dest string,
 	if _, err := os.Lstat(dest); !errors.Is(err, fs.ErrNotExist) {
 		return &pawl.Error{Code: pawl.CodeConflict, Op: "backup", Message: dest + " exists already", Allowed: []string{}, Err: err}
 	}
-	partial, err := os.CreateTemp(filepath.Dir(dest), filepath.Base(dest)+".*.partial")
+	partial, release, err := createPartial(dest)
 	if err != nil {
 		return &pawl.Error{Code: pawl.CodeUnavailable, Op: "backup", Message: "no file can be made beside " + dest, Err: err}
 	}
+	defer release()
 	defer os.Remove(partial.Name())
 	defer partial.Close()
 	after := func(context.Context) error { return nil }
@@ -64,6 +67,18 @@ func Backup(ctx context.Context, from store.DB, dest string,
 	defer dir.Close()
 	_ = dir.Sync() // the new name; some systems cannot sync a directory
 	return nil
+}
+
+// partialSuffix ends the names of copies that are not complete.
+const partialSuffix = ".partial"
+
+// createPartial makes the file of a copy. It removes what copies that were killed have left beside the same name, if it can.
+func createPartial(dest string) (f *os.File, release func(), err error) {
+	dir, base := filepath.Dir(dest), filepath.Base(dest)
+	_ = durable.RemoveAbandoned(dir, func(name string) bool {
+		return strings.HasPrefix(name, base+".") && strings.HasSuffix(name, partialSuffix)
+	})
+	return durable.CreateHeld(dir, base+".*"+partialSuffix)
 }
 
 func notOnDisk(err error) error {
