@@ -297,10 +297,10 @@ func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor
 		return nil
 	}
 	did, err := tookPart(ctx, tx, d.TaskID, by, requester, workers, asks)
-	if err != nil || did == 0 {
+	if err != nil || did == "" {
 		return err
 	}
-	return rules.NotSeparate(rules.Actor(by), []string{"asked for this task", "worked on this task", "asks for the budget"}[did-1])
+	return rules.NotSeparate(rules.Actor(by), did)
 }
 
 // approve moves the task to approved and its items to accepted.

@@ -36,9 +36,9 @@ func isEscalated(ctx context.Context, tx store.Tx, taskID string) (bool, error) 
 }
 
 // tookPart returns the first that an actor did of what is asked: it requested the task or replaced its payload, has claimed
-// an item of it, or one that asks for a budget by it; 0 = none. It did so under its name or by its API key. An agent
+// an item of it, or one that asks for a budget by it; "" = none. It did so under its name or by its API key. An agent
 // without an API key counts as every agent without one.
-func tookPart(ctx context.Context, tx store.Tx, taskID string, who store.Actor, requested, worked, asks bool) (did int, err error) {
+func tookPart(ctx context.Context, tx store.Tx, taskID string, who store.Actor, requested, worked, asks bool) (did string, err error) {
 	args := []any{store.TaskID(taskID), store.Text(who.ID), store.Text(who.Key), store.Text("")} // NULL is equal to nothing
 	if who.Key == "" && who.Type == pawl.ActorAgent {
 		args[3] = store.Text(pawl.ActorAgent)

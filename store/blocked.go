@@ -38,19 +38,19 @@ func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c cl
 	defer rows.Close()
 	c.live, c.paused = liveTypes{}, map[string]bool{}
 	for rows.Next() {
-		var what int
+		var what string
 		var q LimitedQueue
 		var text Text
 		if err := rows.Scan(&what, &q.ID, &q.Type, &text); err != nil {
 			return c, err
 		}
 		switch what {
-		case 1:
+		case "live":
 			c.live = append(c.live, typesOf(text))
-		case 2:
+		case "limits":
 			q.Limits = limitsOf(string(text))
 			c.limited = append(c.limited, q)
-		case 3:
+		case "paused":
 			c.paused[q.Type] = true
 		default:
 			c.all = true

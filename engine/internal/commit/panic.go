@@ -16,15 +16,12 @@ type Panic struct {
 // Error implements error.
 func (p Panic) Error() string { return fmt.Sprint("panic: ", p.Value) }
 
-// Shield runs run and returns a panic of it as a Panic.
-func Shield(ctx context.Context, run func(ctx context.Context) error) (err error) {
-	defer Recover(&err)
-	return run(ctx)
-}
-
-// Recover must be deferred. It makes a panic an error.
-func Recover(err *error) {
-	if v := recover(); v != nil {
-		*err = Panic{v, debug.Stack()}
-	}
+// Shield runs run on a value and returns a panic of it as a Panic.
+func Shield[K any](ctx context.Context, k K, run func(ctx context.Context, k K) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Panic{v, debug.Stack()}
+		}
+	}()
+	return run(ctx, k)
 }
