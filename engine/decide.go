@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -293,29 +292,15 @@ func (d *taskDecision) may(ctx context.Context, tx store.Tx, verb string, by sto
 // separates these duties.
 func (d *taskDecision) separate(ctx context.Context, tx store.Tx, by store.Actor) error {
 	requester, workers := d.rules.Approval.Separates()
-	for _, x := range []struct {
-		asked bool
-		find  func(context.Context, store.Tx, string, store.Actor) (bool, error)
-		did   string
-	}{{requester, askedFor, "asked for this task"}, {workers, workedOn, "worked on this task"}} {
-		if !x.asked {
-			continue
-		}
-		found, err := x.find(ctx, tx, d.TaskID, by)
-		if err != nil {
-			return err
-		}
-		if found {
-			return rules.NotSeparate(rules.Actor(by), x.did)
-		}
-	}
-	if d.Type != pawl.TypeBudget {
+	asks := d.Type == pawl.TypeBudget
+	if !requester && !workers && !asks {
 		return nil
 	}
-	if asks, err := asksFor(ctx, tx, d.TaskID, by); err != nil || asks {
-		return cmp.Or(err, rules.NotSeparate(rules.Actor(by), "asks for the budget"))
+	did, err := tookPart(ctx, tx, d.TaskID, by, requester, workers, asks)
+	if err != nil || did == "" {
+		return err
 	}
-	return nil
+	return rules.NotSeparate(rules.Actor(by), did)
 }
 
 // approve moves the task to approved and its items to accepted.
@@ -329,7 +314,11 @@ func (d *taskDecision) approve(ctx context.Context, tx store.Tx, v verdictBy) (e
 	if err := d.Move(ctx, tx, to); err != nil {
 		return effects{}, err
 	}
-	rows, out, more, err := d.moveRows(ctx, tx, store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by})
+	move := store.ItemMove{Event: "accepted", From: "submitted", To: "accepted", Actor: v.by}
+	if d.Solo {
+		move.IDs = []string{"itm_" + d.TaskID[len("tsk_"):]}
+	}
+	rows, out, more, err := d.moveRows(ctx, tx, move)
 	if err == nil && !more {
 		d.accepted = []string{}
 		for i := range rows {

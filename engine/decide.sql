@@ -20,36 +20,34 @@ WHERE e.task_id = $1 AND e.move IN @events(task 'escalated')
   AND NOT EXISTS (SELECT 1 FROM pawl.task_events s WHERE s.task_id = $1 AND s.id > e.id AND s.move IN @events(item submit))
 LIMIT 1
 
--- name: asked for
-SELECT 1
+-- The first that an actor did of what is looked for.
+-- name: took part
+SELECT 'asked for this task'
 FROM pawl.tasks t
-WHERE t.id = $1 AND t.requested_by_id = $2
+WHERE t.id = $1 AND t.requested_by_id = $2 AND $5 = 1
 UNION ALL
-SELECT 1
+SELECT 'asked for this task'
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND (e.move IN @events(item 'proposed', 'planned') OR e.move IN @events(task 'updated') AND e.diff LIKE '%"payload":{"from":"sha256:%')
+WHERE e.task_id = $1 AND $5 = 1 AND (e.move IN @events(item 'proposed', 'planned') OR e.move IN @events(task 'updated') AND e.diff LIKE '%"payload":{"from":"sha256:%')
   AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
-LIMIT 1
-
--- name: worked on
-SELECT 1
+UNION ALL
+SELECT 'worked on this task'
 FROM pawl.all_items w
 JOIN pawl.parked_items r ON r.item_id = w.id
-WHERE w.task_id = $1 AND r.worker = @worker($2)
+WHERE w.task_id = $1 AND $6 = 1 AND r.worker = @worker($2)
 UNION ALL
-SELECT 1
+SELECT 'worked on this task'
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.move IN @events(item claim, start, 'part_submitted', submit, complete, fail, release, suspend)
+WHERE e.task_id = $1 AND $6 = 1 AND e.move IN @events(item claim, start, 'part_submitted', submit, complete, fail, release, suspend)
   AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
-LIMIT 1
-
--- name: asks for
-SELECT 1
+UNION ALL
+SELECT 'asks for the budget'
 FROM pawl.budget_questions q
 JOIN pawl.all_items w ON w.id = q.item_id
 JOIN pawl.task_events e ON e.task_id = w.task_id AND e.item_id = w.id
-WHERE q.task_id = $1 AND e.move IN @events(item claim)
+WHERE q.task_id = $1 AND $7 = 1 AND e.move IN @events(item claim)
   AND (@name_of(e.actor) = $2 OR e.key_id = $3 OR @kind_of(e.actor) = $4 AND e.key_id IS NULL)
+ORDER BY 1
 LIMIT 1
 
 -- name: reworked too often

@@ -35,29 +35,23 @@ func isEscalated(ctx context.Context, tx store.Tx, taskID string) (bool, error) 
 	return store.Row(ctx, tx, []any{&one}, decideSQL["escalated"], store.TaskID(taskID))
 }
 
-// askedFor says whether an actor requested a task, or replaced its payload: under the actor's name or by its API
-// key. An agent without an API key counts as every agent without one.
-func askedFor(ctx context.Context, tx store.Tx, taskID string, who store.Actor) (bool, error) {
-	return tookPart(ctx, tx, "asked for", taskID, who)
-}
-
-// workedOn says whether an actor has claimed an item of a task; see AskedFor.
-func workedOn(ctx context.Context, tx store.Tx, taskID string, who store.Actor) (bool, error) {
-	return tookPart(ctx, tx, "worked on", taskID, who)
-}
-
-// asksFor says whether an actor has claimed an item that asks for a budget by a task; see AskedFor.
-func asksFor(ctx context.Context, tx store.Tx, taskID string, who store.Actor) (bool, error) {
-	return tookPart(ctx, tx, "asks for", taskID, who)
-}
-
-func tookPart(ctx context.Context, tx store.Tx, query, taskID string, who store.Actor) (bool, error) {
-	var one int
-	var unnamed store.Text // NULL is equal to nothing
+// tookPart returns the first that an actor did of what is asked: it requested the task or replaced its payload, has claimed
+// an item of it, or one that asks for a budget by it; "" = none. It did so under its name or by its API key. An agent
+// without an API key counts as every agent without one.
+func tookPart(ctx context.Context, tx store.Tx, taskID string, who store.Actor, requested, worked, asks bool) (did string, err error) {
+	args := []any{store.TaskID(taskID), store.Text(who.ID), store.Text(who.Key), store.Text("")} // NULL is equal to nothing
 	if who.Key == "" && who.Type == pawl.ActorAgent {
-		unnamed = pawl.ActorAgent
+		args[3] = store.Text(pawl.ActorAgent)
 	}
-	return store.Row(ctx, tx, []any{&one}, decideSQL[query], store.TaskID(taskID), store.Text(who.ID), store.Text(who.Key), unnamed)
+	for _, asked := range []bool{requested, worked, asks} {
+		if asked {
+			args = append(args, 1)
+		} else {
+			args = append(args, 0)
+		}
+	}
+	_, err = store.Row(ctx, tx, []any{&did}, decideSQL["took part"], args...)
+	return did, err
 }
 
 // reworkedTooOften returns the first of the items that was sent back limit times, or "".

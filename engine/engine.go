@@ -157,6 +157,8 @@ type core struct {
 	active        atomic.Bool             // a Run is in progress
 	childrenLeft  chan struct{}           // tells that there may be children to count or to cancel
 	logLags       chan struct{}           // tells the feed that the log may lack removals
+	asked         chan struct{}           // tells the guard that other servers ask questions
+	owed, limited atomic.Bool             // tasks may owe steps, or signals have items to wake; queues have limits
 	awaitedAfter  atomic.Pointer[awaited] // the last awaited child that settleAwaited compared
 	postponed     postponed
 	lockedRows    lockedRows      // what childrenEnded and passOn leave to the next pass
@@ -196,7 +198,8 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1), logLags: make(chan struct{}, 1)}}
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1),
+		logLags: make(chan struct{}, 1), asked: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.k = kernel.New(&kernel.DB{DB: db, Wake: func() { e.hub.Wake(watch.Commits()) }, Statement: o.Statement}, o.Log)

@@ -46,9 +46,9 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	try := func(woken <-chan struct{}) (bool, error) {
 		var refused error
 		var row store.KeyRow
-		s, err = e.together(ctx, func(ctx context.Context, e *Engine) (err error) {
+		s, err = e.k.Together(ctx, func(ctx context.Context, in *kernel.Kernel) (err error) {
 			var begun pawl.KeyBegun
-			begun, row, refused, err = e.beginKey(ctx, e.scope.Tx, ns, &k, new(int))
+			begun, row, refused, err = e.over(in).beginKey(ctx, in.Scope.Tx, ns, &k, new(int))
 			if replayed = err == nil && refused == nil && !begun.Run; replayed {
 				answer = answerOf(row)
 			}
@@ -56,8 +56,8 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 				return kernel.ErrAnswered // keeps what the refusal counted
 			}
 			return err
-		}, func(ctx context.Context, e *Engine) error {
-			s := e.scope
+		}, func(ctx context.Context, in *kernel.Kernel) error {
+			e, s := e.over(in), in.Scope
 			s.Key, s.Single, s.Waited, s.Free = k.Key, false, woken != nil, e.freeKey(ns, &k)
 			made, err := run(ctx, e)
 			if gone := s.Begin(ctx); gone != nil { // checks the key, whatever the outcome of the call

@@ -71,7 +71,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 			return rows, err
 		})
 	}
-	s, err := e.together(ctx, nil, func(ctx context.Context, e *Engine) error {
+	s, err := e.k.Together(ctx, nil, e.on(func(ctx context.Context, e *Engine) error {
 		e.scope.Single = e.scope.Single && len(valid) == 1
 		err := part(ctx, e, valid, at)
 		if !errors.Is(err, errKeyUsed) || e.scope.Single {
@@ -86,7 +86,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 			}
 		}
 		return nil
-	})
+	}))
 	if err = e.k.Finish(ctx, s, err); errors.Is(err, errKeyUsed) { // it was the only call
 		out[at[0]], err = pawl.Result[R]{Err: err}, nil
 	}

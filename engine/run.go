@@ -24,7 +24,7 @@ const (
 	passLimit = 10 * time.Minute // of one statement in a whole pass
 	peekLimit = 10 * time.Second // of the statement that asks what falls due
 	often     = 5 * time.Second  // between two looks at what other processes may have left
-	seldom    = 10 * time.Second // between two looks at what peek finds, too
+	seldom    = 30 * time.Second // between two looks at what peek finds, too
 )
 
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
@@ -59,7 +59,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.learnMoves(ctx)
 		}
 		if e.k.Base.Moves.Refuse(ctx) != nil {
-			// nothing is to be done here
+			e.tell(due{Due: store.Due{Asked: true}}) // nothing else is to be done here
 		} else if next, err := e.quick(ctx); err != nil {
 			e.logError(ctx, "the sweep failed; retrying", err)
 		} else {
@@ -76,8 +76,10 @@ func (e *Engine) Run(ctx context.Context) error {
 			if err := e.putBacklog(ctx); err != nil {
 				e.logError(ctx, "counting the backlog failed; retrying", err)
 			}
-			if err := e.keyQueues(ctx); err != nil {
-				e.logError(ctx, "giving gates to items failed; retrying", err)
+			if e.limited.Load() {
+				if err := e.keyQueues(ctx); err != nil {
+					e.logError(ctx, "giving gates to items failed; retrying", err)
+				}
 			}
 		}
 		if err := e.k.Base.Excluded(); err != nil {
@@ -99,7 +101,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.feed.Run(ctx) })
 	e.k.Guard.Wait(ctx)
-	passes.Go(func() { e.k.Guard.Answer(ctx) })
+	passes.Go(func() { e.k.Guard.Answer(ctx, e.asked) })
 	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { schedules.Loop(store.WithLimit(ctx, passLimit), e.timetables) })
 	passes.Go(func() { bulk.Loop(ctx, e.bulks) })
@@ -110,7 +112,7 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 
 // tell tells the loops what other processes have left to them.
 func (e *Engine) tell(d due) {
-	for loop, has := range map[chan struct{}]bool{e.logLags: d.Removals, e.childrenLeft: d.Children} {
+	for loop, has := range map[chan struct{}]bool{e.logLags: d.Removals, e.childrenLeft: d.Children, e.asked: d.Asked} {
 		if !has {
 			continue
 		}
@@ -119,6 +121,10 @@ func (e *Engine) tell(d due) {
 		default: // it was told already
 		}
 	}
+	if d.Steps {
+		e.owed.Store(true)
+	}
+	e.limited.Store(d.Limits)
 }
 
 // busy is how soon Run looks again at what another server, or another loop, is doing.
@@ -130,6 +136,8 @@ func (e *Engine) quick(ctx context.Context) (time.Duration, error) {
 	for {
 		d, err := e.nextDue(ctx)
 		if err != nil {
+			d.Steps, d.Limits, d.Children = true, true, true // perhaps
+			e.tell(d)
 			return peek, err
 		}
 		e.tell(d)

@@ -15,17 +15,9 @@ func (e *Engine) over(k *kernel.Kernel) *Engine {
 	return &of
 }
 
-// on returns a function of an Engine as one of its Kernel; nil stays nil.
+// on returns a function of an Engine as one of its Kernel.
 func (e *Engine) on(fn func(ctx context.Context, e *Engine) error) func(context.Context, *kernel.Kernel) error {
-	if fn == nil {
-		return nil
-	}
 	return func(ctx context.Context, k *kernel.Kernel) error { return fn(ctx, e.over(k)) }
-}
-
-// together runs fn on an Engine whose verbs share one transaction, which begins with first; see kernel.Together.
-func (e *Engine) together(ctx context.Context, first, fn func(ctx context.Context, e *Engine) error) (*kernel.Scope, error) {
-	return e.k.Together(ctx, e.on(first), e.on(fn))
 }
 
 // after runs fn when what e writes has committed; without a scope, that is now.

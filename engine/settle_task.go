@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -34,7 +35,11 @@ func (e *Engine) advanceItem(ctx context.Context, taskID string, item *store.Sta
 func (e *Engine) advanceLoop(ctx context.Context) {
 	tick := time.NewTicker(often)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for looked := (time.Time{}); ctx.Err() == nil; {
+		if clock.Now().Sub(looked) >= seldom { // a long sweep tells nothing
+			looked = clock.Now()
+			e.owed.Store(true)
+		}
 		if e.k.Base.Moves.Refuse(ctx) == nil {
 			if err := e.advanceOwed(ctx); err != nil {
 				e.logError(ctx, "advancing tasks failed; retrying", err)
@@ -47,8 +52,11 @@ func (e *Engine) advanceLoop(ctx context.Context) {
 	}
 }
 
-// advanceOwed is advanceAll without the tasks that are postponed.
+// advanceOwed is advanceAll without the tasks that are postponed, and without looks at what quick has not found.
 func (e *Engine) advanceOwed(ctx context.Context) error {
+	if !e.owed.Swap(false) {
+		return e.cancelRemaining(store.WithLockWait(ctx, lockedRow), "")
+	}
 	var notes []string
 	if e.postponed.any() {
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {

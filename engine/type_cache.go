@@ -181,15 +181,20 @@ func (e *Engine) lookAtTypes(ctx context.Context) (registered, error) {
 	c.mu.Lock()
 	stamp, newest, changes, began := c.stamp, c.newest, c.changes, clock.Now()
 	c.mu.Unlock()
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	same := false
+	err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := store.StampOfTypes(ctx, tx)
-		if err != nil || now == stamp && newest.Live != nil {
-			return err
-		}
-		stamp = now
-		newest, err = registry(ctx, tx)
+		same = now == stamp && newest.Live != nil
 		return err
 	})
+	if err == nil && !same {
+		err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			if stamp, err = store.StampOfTypes(ctx, tx); err == nil {
+				newest, err = registry(ctx, tx)
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return registered{}, err
 	}

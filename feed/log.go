@@ -13,7 +13,7 @@ import (
 const (
 	logEvery      = 500 * time.Millisecond
 	removalsEvery = time.Second
-	untoldEvery   = 10 * time.Second // if Options.Lags tells of them
+	untoldEvery   = 30 * time.Second // if Options.Lags tells of them
 )
 
 // Log adds everything that was committed before the call to the transparency log. It

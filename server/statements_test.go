@@ -167,13 +167,12 @@ func writes(query string) bool {
 }
 
 // maxDepth is how many functions of this module a complete over HTTP may pass through on its
-// way to SQL. It is 14, and one more if the caller is still on its way to wait when the
-// statement runs. It may only fall.
+// way to SQL. It may only fall.
 const maxDepth = 15
 
 // maxKeyedDepth is maxDepth of a call with an idempotency key, and maxKeyDepth that of the statements which begin the key
 // and keep the answer. They may only fall.
-const maxKeyedDepth, maxKeyDepth = 16, 23
+const maxKeyedDepth, maxKeyDepth = 14, 20
 
 // A complete over HTTP reaches SQL in at most maxDepth functions, with an idempotency key in maxKeyedDepth. If a group of calls is
 // carried out in a goroutine of its own, both sides count.
@@ -213,7 +212,7 @@ func TestDepthOfACompleteAtItsSQL(t *testing.T) {
 
 // maxApprove is how many statements an approve of a task of one item may send, with those that read its answer. It may
 // only fall.
-var maxApprove = map[string]int{"manual": 13, "free": 11, "item": 20}
+var maxApprove = map[string]int{"manual": 11, "free": 10, "item": 15}
 
 // An approve sends few statements: each event, and each state of its items, is not a statement of its own.
 func TestStatementsOfAnApprove(t *testing.T) {

@@ -20,21 +20,43 @@ const typesSampled = 100
 // type.
 type liveTypes [][]string
 
-func readLive(ctx context.Context, tx Tx, namespace string, now int64) (liveTypes, error) {
-	rows, err := tx.Query(ctx, blockedSQL["live workers"], namespace, now-pawl.WorkerLive.Microseconds(), now)
+// claiming is what of a namespace decides whether an item can be claimed.
+type claiming struct {
+	live    liveTypes
+	limited []LimitedQueue
+	all     bool            // the namespace is paused
+	paused  map[string]bool // types
+}
+
+func (c *claiming) isPaused(typ string) bool { return c.all || c.paused[typ] }
+
+func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c claiming, err error) {
+	rows, err := tx.Query(ctx, blockedSQL["who claims"], namespace, now-pawl.WorkerLive.Microseconds(), now)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	defer rows.Close()
-	live := liveTypes{}
+	c.live, c.paused = liveTypes{}, map[string]bool{}
 	for rows.Next() {
-		var raw Text
-		if err := rows.Scan(&raw); err != nil {
-			return nil, err
+		var what string
+		var q LimitedQueue
+		var text Text
+		if err := rows.Scan(&what, &q.ID, &q.Type, &text); err != nil {
+			return c, err
 		}
-		live = append(live, typesOf(raw))
+		switch what {
+		case "live":
+			c.live = append(c.live, typesOf(text))
+		case "limits":
+			q.Limits = limitsOf(string(text))
+			c.limited = append(c.limited, q)
+		case "paused":
+			c.paused[q.Type] = true
+		default:
+			c.all = true
+		}
 	}
-	return live, rows.Err()
+	return c, rows.Err()
 }
 
 // typesOf returns the list of types in a worker's row, or nil when the worker never
@@ -81,21 +103,13 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 	if err != nil {
 		return err
 	}
-	var live liveTypes
-	var paused pauses
+	var is claiming
 	var limits map[string]*pawl.Blocked
 	if len(queued) > 0 {
-		queues, err := LimitedQueues(ctx, tx, namespace)
-		if err == nil {
-			limits, err = limitReasons(ctx, tx, queues, queued, now)
+		if is, err = readClaiming(ctx, tx, namespace, now); err == nil {
+			limits, err = limitReasons(ctx, tx, is.limited, queued, now)
 		}
 		if err != nil {
-			return err
-		}
-		if live, err = readLive(ctx, tx, namespace, now); err != nil {
-			return err
-		}
-		if paused, err = readPauses(ctx, tx, namespace); err != nil {
 			return err
 		}
 	}
@@ -104,11 +118,11 @@ func BlockItems(ctx context.Context, tx Tx, namespace string, items []pawl.Item,
 		it.BlockedBy = reasons[it.ID]
 		switch {
 		case it.State != pawl.ItemQueued:
-		case paused.has(it.Type):
+		case is.isPaused(it.Type):
 			it.BlockedBy = byPause([]string{it.Type})
 		case limits[it.ID] != nil:
 			it.BlockedBy = limits[it.ID]
-		case !live.take(it.Type):
+		case !is.live.take(it.Type):
 			it.BlockedBy = noWorker([]string{it.Type})
 		}
 	}
@@ -327,16 +341,9 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	live, err := readLive(ctx, tx, namespace, now)
-	if err != nil {
-		return nil, err
-	}
-	paused, err := readPauses(ctx, tx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	limited, err := LimitedQueues(ctx, tx, namespace)
-	if err != nil || len(limited) == 0 && !paused.any() && slices.ContainsFunc(live, func(types []string) bool { return types == nil }) {
+	is, err := readClaiming(ctx, tx, namespace, now)
+	if err != nil || len(is.limited) == 0 && !is.all && len(is.paused) == 0 &&
+		slices.ContainsFunc(is.live, func(types []string) bool { return types == nil }) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, blockedSQL["queued types"], TaskList(ids), typesSampled)
@@ -356,7 +363,7 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 		return nil, err
 	}
 	rows.Close()
-	limits, err := limitsOfTasks(ctx, tx, limited, tasks, types, now)
+	limits, err := limitsOfTasks(ctx, tx, is.limited, tasks, types, now)
 	if err != nil {
 		return nil, err
 	}
@@ -369,13 +376,13 @@ func notClaimable(ctx context.Context, tx Tx, namespace string, tasks []pawl.Tas
 		if mine == nil || !slices.Contains(ids, t.ID) {
 			continue
 		}
-		open := slices.DeleteFunc(slices.Clone(mine), paused.has)
+		open := slices.DeleteFunc(slices.Clone(mine), is.isPaused)
 		switch {
 		case len(open) == 0:
 			out[t.ID] = byPause(mine)
 		case limits[t.ID] != nil:
 			out[t.ID] = limits[t.ID]
-		case !slices.ContainsFunc(open, live.take):
+		case !slices.ContainsFunc(open, is.live.take):
 			out[t.ID] = noWorker(open)
 		}
 	}

@@ -56,11 +56,25 @@ FROM pawl.child_waits w
 JOIN pawl.waiting g ON g.item_id = w.item_id AND g.attempt = w.attempt
 WHERE w.item_id IN @ids($1) AND w.over = 0
 
--- name: live workers
-SELECT DISTINCT k.types
+-- What decides in a namespace whether an item can be claimed.
+-- name: who claims
+SELECT DISTINCT 'live', 0, '', k.types
 FROM pawl.workers k
 WHERE k.namespace = $1 AND (k.last_seen_at >= $2
   OR k.worker_id IN (SELECT @name_of(l.worker) FROM pawl.leases l WHERE l.namespace = $1 AND l.lease_expires_at > $3))
+UNION ALL
+SELECT 'limits', q.id, q.type, l.rules
+FROM pawl.queues q
+JOIN pawl.queue_limits l ON l.queue_id = q.id
+WHERE q.namespace = $1 AND q.limited IS NOT NULL
+UNION ALL
+SELECT 'paused', q.id, q.type, NULL
+FROM pawl.queues q
+WHERE q.namespace = $1 AND q.paused_at IS NOT NULL
+UNION ALL
+SELECT 'all', 0, '', NULL
+FROM pawl.paused_namespaces p
+WHERE p.namespace = $1
 
 -- name: pending tasks
 SELECT x.place, COUNT(*)

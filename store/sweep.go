@@ -22,13 +22,19 @@ type Due struct {
 	Moves    bool // of the database or of namespaces, over or not
 	Removals bool // that the log lacks
 	Children bool // to count, or to cancel
+	Steps    bool // that tasks may owe, now or when a decision is late; or items that a signal is still to wake
+	Limits   bool // of any queue
+	Asked    bool // other servers ask whether this one has their database
 }
 
 // NextDue reads what falls due next.
 func NextDue(ctx context.Context, tx Tx, resting ...string) (d Due, err error) {
-	var moves, removals, children int
-	_, err = Row(ctx, tx, []any{&d.At, &d.Schedule, &moves, &removals, &children}, sweepSQL["next due"], List(resting))
-	d.Moves, d.Removals, d.Children = moves > 0, removals > 0, children > 0
+	var left [6]int
+	_, err = Row(ctx, tx, []any{&d.At, &d.Schedule, &left[0], &left[1], &left[2], &left[3], &left[4], &left[5]}, sweepSQL["next due"],
+		List(resting))
+	for i, has := range []*bool{&d.Moves, &d.Removals, &d.Children, &d.Steps, &d.Limits, &d.Asked} {
+		*has = left[i] > 0
+	}
 	return d, err
 }
 

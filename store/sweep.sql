@@ -1,14 +1,20 @@
 -- The statements of the sweep. A statement that locks rows skips those that another process
 -- has locked: that process is already working on them.
 
--- The last three are 1 or 0: moves; removals that the log lacks; children to count or to cancel.
+-- The others are 1 or 0: moves; removals that the log lacks; children to count or to cancel; steps that tasks may owe, or
+-- signals that have items to wake; limits of queues; questions of other servers.
 -- name: next due
 SELECT MIN(x.at), (SELECT MIN(next_at) FROM pawl.schedules WHERE next_at IS NOT NULL AND id NOT IN @list($1)),
   CASE WHEN EXISTS (SELECT 1 FROM pawl.relocations) THEN 1 ELSE 0 END,
   CASE WHEN EXISTS (SELECT 1 FROM pawl.log_removals WHERE leaf IS NULL) THEN 1 ELSE 0 END,
   CASE WHEN EXISTS (SELECT 1 FROM pawl.child_waits WHERE over = 0)
     OR EXISTS (SELECT 1 FROM pawl.child_cancels)
-    OR EXISTS (SELECT 1 FROM pawl.parents WHERE todo > 0) THEN 1 ELSE 0 END
+    OR EXISTS (SELECT 1 FROM pawl.parents WHERE todo > 0) THEN 1 ELSE 0 END,
+  CASE WHEN EXISTS (SELECT 1 FROM pawl.task_counters WHERE todo = 1)
+    OR EXISTS (SELECT 1 FROM pawl.task_counters WHERE decide_by IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM pawl.signals WHERE waking IS NOT NULL) THEN 1 ELSE 0 END,
+  CASE WHEN EXISTS (SELECT 1 FROM pawl.queue_limits) THEN 1 ELSE 0 END,
+  CASE WHEN EXISTS (SELECT 1 FROM pawl.places WHERE kind = 'asked') THEN 1 ELSE 0 END
 FROM (
   SELECT MIN(lease_expires_at) AS at FROM pawl.leases
   UNION ALL

@@ -60,15 +60,15 @@ func noWorkers(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 		return nil, err
 	}
 	rows.Close()
-	live := map[string]liveTypes{}
+	live := map[string]claiming{}
 	var out []Warning
 	for _, q := range queues {
 		if _, known := live[q.Namespace]; !known {
-			if live[q.Namespace], err = readLive(ctx, tx, q.Namespace, now); err != nil {
+			if live[q.Namespace], err = readClaiming(ctx, tx, q.Namespace, now); err != nil {
 				return nil, err
 			}
 		}
-		if !live[q.Namespace].take(q.Type) && len(out) < WarnedTypes {
+		if !live[q.Namespace].live.take(q.Type) && len(out) < WarnedTypes {
 			out = append(out, warning("no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it",
 				q.Type, q.Namespace), shellwords.Line(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")))
 		}

@@ -27,6 +27,13 @@ func TestWhatOthersHaveLeftIsSeen(t *testing.T) {
 				[]any{item, store.TaskID(task.ID)}, store.Due{Children: true}},
 			{"INSERT INTO pawl.parents (task_id, namespace, depth, children, todo) VALUES ($1, 'default', 1, 1, 1)",
 				[]any{store.TaskID(task.ID)}, store.Due{Children: true}},
+			{"INSERT INTO pawl.task_counters (task_id, namespace, todo) SELECT id, namespace, 1 FROM pawl.tasks", nil, store.Due{Steps: true}},
+			{"INSERT INTO pawl.task_counters (task_id, namespace, decide_by) SELECT id, namespace, 1 FROM pawl.tasks", nil, store.Due{Steps: true}},
+			{"INSERT INTO pawl.signals (namespace, name, key, created_at, sent_at, waking) VALUES ('n', 's', 'k', 1, 1, 1)",
+				nil, store.Due{Steps: true}},
+			{"INSERT INTO pawl.queue_limits (queue_id, namespace, rules, changed_at) SELECT id, 'default', '{}', 1 FROM pawl.queues", nil,
+				store.Due{Limits: true}},
+			{"INSERT INTO pawl.places (kind, place, how, created_at) VALUES ('asked', 'p', '', 1)", nil, store.Due{Asked: true}},
 		} {
 			err := h.DB.Do(h.Context(), func(ctx context.Context, tx store.Tx) error {
 				if _, err := tx.Exec(ctx, c.insert, c.args...); err != nil {

@@ -85,8 +85,10 @@ func (b *Bulk) take(ctx context.Context, start func(*run), more func() bool) err
 	}
 	for taken := true; taken && more(); {
 		taken = false
-		found, err := kernel.Read(ctx, b.k, func(ctx context.Context, tx store.Tx, _ string) ([]item, error) {
-			return waiting(ctx, tx, pawl.BulksPerEngine)
+		var found []item
+		err := b.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			found, err = waiting(ctx, tx, pawl.BulksPerEngine)
+			return err
 		})
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,9 @@ import (
 // contexts.
 const FlushLimit = 30 * time.Second
 
+// graceTime is how long a flush goes on in the goroutine of a caller whose context has ended. Then its connection is closed.
+const graceTime = time.Second
+
 const (
 	maxFlushes   = 2    // concurrent flushes of one verb
 	maxGroupRows = 1000 // maximum rows of one statement
@@ -23,7 +27,7 @@ const (
 
 // Committer gathers concurrent calls of one hot verb into one statement. Calls that
 // arrive during a flush go into the next one. There is no timer, so a single caller does
-// not wait. No call is answered before its commit.
+// not wait, and its call runs in its own goroutine. No call is answered before its commit.
 //
 // A group has at most one call per item; a second call waits for the next flush. If the
 // database refuses a statement, the group runs again in halves, so that an error reaches
@@ -125,7 +129,7 @@ var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Message: "the engine is 
 // caller's transaction, in which they run at once.
 //
 // If ctx ends before the flush, the request is removed; if it ends during the flush, the
-// error says that the outcome is unknown.
+// error says that the outcome is unknown, or a request that runs in its caller's goroutine ends within graceTime.
 func (c *Committer[Row, Ans]) Do(ctx context.Context, db store.DB, rows []Row) ([]Ans, error) {
 	if db != c.options.DB {
 		return c.inTransaction(ctx, db, rows)
@@ -139,8 +143,12 @@ func (c *Committer[Row, Ans]) Do(ctx context.Context, db store.DB, rows []Row) (
 		err := c.attempt(ctx, []*request[Row, Ans]{req})
 		return req.out, err
 	}
-	if err := c.enqueue(ctx, req); err != nil {
+	begins, err := c.enqueue(ctx, req)
+	if err != nil {
 		return nil, err
+	}
+	if begins {
+		c.lead(ctx, req)
 	}
 	select {
 	case <-req.done:
@@ -172,21 +180,23 @@ func (c *Committer[Row, Ans]) inTransaction(ctx context.Context, db store.DB, ro
 	return answers, err
 }
 
-// enqueue adds a request to the queue, and begins a flush if it may.
-func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) error {
+// enqueue adds a request to the queue. begins says that its caller begins a flush.
+func (c *Committer[Row, Ans]) enqueue(ctx context.Context, req *request[Row, Ans]) (begins bool, err error) {
 	req.ctx, req.done = context.WithoutCancel(ctx), make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return errClosed
+		return false, errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
 	}
 	c.waiting = append(c.waiting, req)
-	if c.options.Ungrouped || c.running < c.flushesFor(req) {
+	if begins = c.options.Ungrouped || c.running < c.flushesFor(req); begins {
 		c.running++
 		c.flushes.Add(1)
-		go c.run(req.ctx)
 	}
-	return nil
+	return begins, nil
 }
 
 // flushesFor returns how many flushes may run while a request waits.
@@ -195,6 +205,40 @@ func (c *Committer[Row, Ans]) flushesFor(req *request[Row, Ans]) int {
 		return max(maxFlushes, c.options.LargeFlushes)
 	}
 	return maxFlushes
+}
+
+// lead flushes the next group. A request that is alone in it runs in its caller's goroutine, and for at most graceTime after
+// the end of ctx. Other groups, and those that follow, have a goroutine of their own.
+func (c *Committer[Row, Ans]) lead(ctx context.Context, req *request[Row, Ans]) {
+	group := c.nextBatch()
+	if !c.options.Ungrouped && len(group) == 1 && group[0] == req {
+		c.runHere(ctx, req, group)
+		group = c.nextBatch()
+	}
+	if len(group) == 0 {
+		c.flushes.Done()
+		return
+	}
+	go c.run(group)
+}
+
+// runHere flushes a group of one request, whose caller it is.
+func (c *Committer[Row, Ans]) runHere(ctx context.Context, req *request[Row, Ans], group []*request[Row, Ans]) {
+	if len(c.together(group)) > 0 {
+		within, cancel := context.WithCancel(req.ctx)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(graceTime, cancel) })()
+		err := c.attempt(c.groupWait(within), group)
+		if errors.Is(err, context.Canceled) {
+			err = unknown(ctx)
+		}
+		c.tried(req.ctx, group, err)
+		if err == nil && ctx.Err() != nil && c.options.Orphaned != nil && len(req.out) > 0 {
+			c.orphan(req.ctx, req)
+			req.out, req.err = nil, ctx.Err()
+		}
+	}
+	c.answer(req.ctx, group, false)
 }
 
 // withdraw answers the caller of a request whose ctx has ended. It removes the request if
@@ -212,25 +256,26 @@ func (c *Committer[Row, Ans]) withdraw(ctx context.Context, req *request[Row, An
 	default:
 	}
 	req.abandoned = true
-	return nil, &pawl.Error{
-		Code:    pawl.CodeUnavailable,
-		Message: "the outcome is unknown: the call was cancelled while it was being written",
-		Err:     ctx.Err(),
-	}
+	return nil, unknown(ctx)
+}
+
+func unknown(ctx context.Context) error {
+	return &pawl.Error{Code: pawl.CodeUnavailable, Err: ctx.Err(),
+		Message: "the outcome is unknown: the call was cancelled while it was being written"}
 }
 
 // run flushes groups until no request waits. It runs each group as one statement, except
 // the requests that must run separately. If the database refuses the statement, it runs
 // the halves of the group, and so on.
-func (c *Committer[Row, Ans]) run(ctx context.Context) {
+func (c *Committer[Row, Ans]) run(group []*request[Row, Ans]) {
 	defer c.flushes.Done()
-	for group := c.nextBatch(); len(group) > 0; group = c.nextBatch() {
+	for ; len(group) > 0; group = c.nextBatch() {
 		for left := c.together(group); len(left) > 0; {
 			part := left[0]
 			err := c.attempt(c.groupWait(part[0].ctx), part) // alone, a request is refused or not for its own caller
 			left = append(c.tried(part[0].ctx, part, err), left[1:]...)
 		}
-		c.answer(ctx, group, false)
+		c.answer(group[0].ctx, group, false)
 	}
 }
 

@@ -16,12 +16,12 @@ type Panic struct {
 // Error implements error.
 func (p Panic) Error() string { return fmt.Sprint("panic: ", p.Value) }
 
-// Shield runs run and returns a panic of it as a Panic.
-func Shield(ctx context.Context, run func(ctx context.Context) error) (err error) {
+// Shield runs run on a value and returns a panic of it as a Panic.
+func Shield[K any](ctx context.Context, k K, run func(ctx context.Context, k K) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = Panic{v, debug.Stack()}
 		}
 	}()
-	return run(ctx)
+	return run(ctx, k)
 }

@@ -22,8 +22,9 @@ const (
 	answerTime = 10 * time.Second
 	// lookEvery is how often a quarantined engine looks whether it may act.
 	lookEvery = time.Second
-	// answerEvery is how often an engine that may act looks for questions.
-	answerEvery = 2 * time.Second
+	// answerEvery is how often an engine that may act looks for questions of which it is not told, and answerGap how often
+	// at most.
+	answerEvery, answerGap = answerTime, 2 * time.Second
 	// actWait bounds how long a call waits while an answer may come.
 	actWait = 5 * time.Second
 	// logEvery is how often a quarantined engine logs that it waits.

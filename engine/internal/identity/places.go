@@ -49,8 +49,8 @@ func reason(rows []store.PlaceRow, at store.Place) string {
 }
 
 // Answer answers the questions of engines that use this database under another name, until ctx
-// ends.
-func (g *Guard) Answer(ctx context.Context) {
+// ends. asked tells that there are some.
+func (g *Guard) Answer(ctx context.Context, asked <-chan struct{}) {
 	if !g.asks {
 		return
 	}
@@ -58,12 +58,19 @@ func (g *Guard) Answer(ctx context.Context) {
 		if err := g.answer(ctx); err != nil && ctx.Err() == nil {
 			g.options.Log.WarnContext(ctx, "answering where the database is failed; retrying", "error", err)
 		}
-		timer := time.NewTimer(answerEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		rest(ctx, answerGap, nil)
+		rest(ctx, answerEvery, asked)
+	}
+}
+
+// rest waits until a time is over, told tells something, or ctx ends.
+func rest(ctx context.Context, d time.Duration, told <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-told:
+	case <-ctx.Done():
 	}
 }
 

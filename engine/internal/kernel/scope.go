@@ -267,7 +267,7 @@ func (s *Scope) run(ctx context.Context, k *Kernel, first, fn func(ctx context.C
 	go func() {
 		err := error(errGoexit)
 		defer func() { done <- err }()
-		err = commit.Shield(inner, func(ctx context.Context) error { return fn(ctx, k) })
+		err = commit.Shield(inner, k, fn)
 	}()
 	select {
 	case err := <-done: // it wrote nothing

@@ -105,8 +105,8 @@ func (r *Schedules) candidate(ctx context.Context, row *Row, queued map[string]i
 // process lacks the hook, or cannot do it now, is none: then the candidate rests.
 func (r *Schedules) attempt(ctx context.Context, c *candidate, tick int64) (attempt, error) {
 	a := attempt{tick: tick}
-	err := commit.Shield(ctx, func(ctx context.Context) (err error) {
-		a.draft, err = draftTick(ctx, r.k, &c.row, &c.def, tick)
+	err := commit.Shield(ctx, r.k, func(ctx context.Context, k *kernel.Kernel) (err error) {
+		a.draft, err = draftTick(ctx, k, &c.row, &c.def, tick)
 		return err
 	})
 	if givesUp(ctx, err) {

@@ -219,15 +219,15 @@ func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now in
 // for another reason than its task.
 func (r *Schedules) fireAlone(ctx context.Context, c *candidate) (ok bool, err error) {
 	ctx = pawl.As(ctx, pawl.Caller{Namespace: c.row.Namespace, ActorType: pawl.ActorSystem, ActorID: scheduleActor})
-	fire := func(ctx context.Context) error {
-		s, err := r.k.Together(ctx, nil, func(ctx context.Context, k *kernel.Kernel) (err error) {
+	fire := func(ctx context.Context, k *kernel.Kernel) error {
+		s, err := k.Together(ctx, nil, func(ctx context.Context, k *kernel.Kernel) (err error) {
 			ok, err = fireIn(ctx, k, c)
 			return err
 		})
-		return r.k.Finish(ctx, s, err)
+		return k.Finish(ctx, s, err)
 	}
-	if err = commit.Shield(ctx, fire); errors.Is(err, errReplacesNothing) {
-		err = commit.Shield(ctx, fire)
+	if err = commit.Shield(ctx, r.k, fire); errors.Is(err, errReplacesNothing) {
+		err = commit.Shield(ctx, r.k, fire)
 	}
 	switch {
 	case err == nil || givesUp(ctx, err):
