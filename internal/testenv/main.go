@@ -161,7 +161,7 @@ func withProgram(ctx context.Context, args, env []string, dir string) (with []st
 		return env
 	}
 	program := filepath.Join(dir, "pawl")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/pawl")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", program, "./cmd/pawl")
 	build.Env = env
 	if out, err := build.CombinedOutput(); err != nil {
 		note("go build ./cmd/pawl: %v\n%s", err, out)
