@@ -3,16 +3,17 @@
 # apt; elsewhere their programs must be installed.
 
 .DEFAULT_GOAL := help
-# All programs and tests are compiled one way, as the released program is: so each package is compiled once. The race
-# detector alone needs C.
+# All programs and tests are compiled one way, as the released program is: so each package is compiled once, and is known in
+# every folder. The race detector alone needs C.
 export CGO_ENABLED = 0
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 .PHONY: help build release packages packages-try packages-short test test-busy check vet vet-tests nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## ./pawl, one file without C
-	go build -trimpath -o pawl ./cmd/pawl
+	go build -o pawl ./cmd/pawl
 
 release: ## dist: archives for five platforms, lists of their modules, checksums; the same commit gives the same bytes
 	go run ./internal/release -out dist

@@ -164,7 +164,8 @@ func build(t *testing.T, snippets []snippet) (runner string) {
 		t.Fatal(err)
 	}
 	runner = filepath.Join(dir, "run")
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", runner, "./internal/snippet/run").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", runner, "./internal/snippet/run")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return runner

@@ -79,9 +79,11 @@ func (s *server) blobs() {
 		}
 		return out, nil
 	})
-	s.api.OpenAPI().Paths["/v1/blobs"].Post.RequestBody = &huma.RequestBody{
-		Description: "The bytes. They are stored without their media type.",
-		Content:     map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+	s.amend(func(o *huma.OpenAPI) {
+		o.Paths["/v1/blobs"].Post.RequestBody = &huma.RequestBody{
+			Description: "The bytes. They are stored without their media type.",
+			Content:     map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+	})
 	add(s, "get_blob", func(ctx context.Context, in *struct {
 		ID    string `path:"id" doc:"The address."`
 		Range string `header:"Range" doc:"The bytes that are wanted, as bytes=FIRST-LAST."`

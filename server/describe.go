@@ -13,7 +13,7 @@ import (
 )
 
 // config returns the API's description before its operations are added.
-func config(version string) huma.Config {
+func config() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	for from, to := range written {
 		registry.RegisterTypeAlias(from, to)
@@ -22,8 +22,7 @@ func config(version string) huma.Config {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title:   "Pawl",
-				Version: version,
+				Title: "Pawl",
 				Description: "Durable work: tasks made of items, leased to workers, fenced by attempt. Refusals are " +
 					"application/problem+json; programs match on `code`. The id of a task or an item " +
 					"may also be given as a UUID of the same 16 bytes, wherever it is given; answers have the text.",
@@ -342,7 +341,7 @@ func words(names ...string) *huma.Schema {
 // describe writes the description after all operations are registered. It adds the limits of
 // pawl.Limits only now, after huma has built its checks from the schemas: the service checks
 // these limits itself, for each call of a batch separately.
-func describe(o *huma.OpenAPI) []byte {
+func describe(o *huma.OpenAPI, version string) []byte {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		panic(err) // it is made of constants: this is a programmer's error
@@ -351,6 +350,7 @@ func describe(o *huma.OpenAPI) []byte {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		panic(err)
 	}
+	doc["info"].(map[string]any)["version"] = version
 	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
 	closeRequests(doc, schemas)
 	describeRefusals(doc)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/server"
 )
 
 // described is the API's description, to be compared with the server's answers.
@@ -231,4 +232,22 @@ func fits(kind string, value any) bool {
 		return kind == "array"
 	}
 	return kind == "object"
+}
+
+// Servers of a process share the description of the operations, which took most of the time to make one. Each says its own version.
+func TestServersShareTheirDescription(t *testing.T) {
+	said := map[string]bool{}
+	for _, version := range []string{"1.2.3", "4.5.6"} {
+		text := ask(t, serve(t, unreachable{}, server.Options{Version: version}), "GET", "/openapi.json", "").text
+		if own := `"version": "` + version + `"`; strings.Count(text, own) != 1 {
+			t.Errorf("the description does not say %s", own)
+		}
+		said[strings.Replace(text, version, "", 1)] = true
+	}
+	if len(said) != 1 {
+		t.Error("two servers describe themselves differently")
+	}
+	if n := testing.AllocsPerRun(3, func() { server.New(unreachable{}, server.Options{}) }); n > 20_000 {
+		t.Errorf("a further server makes %.0f allocations", n)
+	}
 }

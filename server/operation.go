@@ -27,8 +27,15 @@ import (
 // is a struct too: the fields with the tag header, Status and Body; a Body that is a function
 // writes the answer itself.
 type operation struct {
-	*huma.Operation
+	*shape
 	*server
+	// run returns a pointer to the answer for a pointer to the input.
+	run func(ctx context.Context, in any) (any, error)
+}
+
+// shape is what an operation takes and answers, on any server.
+type shape struct {
+	*huma.Operation
 	route   api.Route
 	changes bool // it is no GET
 	late    bool // it may answer late
@@ -37,8 +44,7 @@ type operation struct {
 	answers []reflect.StructField // of out
 	body    []int                 // Body of the input; nil = it has none
 	raw     []int                 // RawBody
-	// run returns a pointer to the answer for a pointer to the input.
-	run func(ctx context.Context, in any) (any, error)
+	schemas huma.Registry
 }
 
 // param is a parameter of an operation.
@@ -51,22 +57,18 @@ type param struct {
 	schema   *huma.Schema
 }
 
-// register registers and describes the operation of a route.
+// register registers the operation of a route, or describes it while the book is made.
 func (s *server) register(r api.Route, in, out reflect.Type, run func(context.Context, any) (any, error)) {
-	o := &operation{Operation: described(r), server: s, route: r, changes: r.Method != http.MethodGet, late: r.Has(api.AnswersLate),
-		in: in, out: out, run: run, answers: reflect.VisibleFields(out)}
-	s.ids[r.Name] = idsOf(r, in)
-	o.describeParams(in, nil)
-	o.describeBody()
-	o.describeAnswer()
-	s.api.OpenAPI().AddOperation(o.Operation)
-	s.api.Adapter().Handle(o.Operation, o.handle)
+	if s.mux == nil {
+		s.book.add(r, in, out)
+		return
+	}
+	o := &operation{shape: s.shapes[r.Name], server: s, run: run}
+	humachi.NewAdapter(s.mux).Handle(o.Operation, o.handle)
 }
 
-func (o *operation) schemas() huma.Registry { return o.api.OpenAPI().Components.Schemas }
-
 // describeParams describes the parameters of a struct, also those of embedded structs.
-func (o *operation) describeParams(of reflect.Type, at []int) {
+func (o *shape) describeParams(of reflect.Type, at []int) {
 	for i := range of.NumField() {
 		f, here := of.Field(i), append(slices.Clone(at), i)
 		if f.Anonymous && f.IsExported() {
@@ -90,7 +92,7 @@ func (o *operation) describeParams(of reflect.Type, at []int) {
 		if p.name == "" || !f.IsExported() {
 			continue
 		}
-		p.schema = huma.SchemaFromField(o.schemas(), f, "")
+		p.schema = huma.SchemaFromField(o.schemas, f, "")
 		d.Name, d.In, d.Required, d.Schema, d.Description = p.name, p.in, p.required, p.schema, p.schema.Description
 		o.Parameters = append(o.Parameters, d)
 		o.params = append(o.params, p)
@@ -98,12 +100,12 @@ func (o *operation) describeParams(of reflect.Type, at []int) {
 }
 
 // describeBody describes the body of the input, if it has one.
-func (o *operation) describeBody() {
+func (o *shape) describeBody() {
 	body := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
 	if f, ok := o.in.FieldByName("Body"); ok {
 		o.body = f.Index
 		body.Required = f.Type.Kind() != reflect.Pointer
-		schema := huma.SchemaFromField(o.schemas(), f, nameOf(o.in, "Body", o.OperationID+"Request"))
+		schema := huma.SchemaFromField(o.schemas, f, nameOf(o.in, "Body", o.OperationID+"Request"))
 		body.Content["application/json"] = &huma.MediaType{Schema: schema}
 	} else if f, ok = o.in.FieldByName("RawBody"); ok {
 		o.raw = f.Index
@@ -126,7 +128,7 @@ func nameOf(of reflect.Type, member, otherwise string) string {
 }
 
 // describeAnswer describes the answer, and the refusals as the default.
-func (o *operation) describeAnswer() {
+func (o *shape) describeAnswer() {
 	if o.Responses == nil {
 		o.Responses = map[string]*huma.Response{}
 	}
@@ -145,14 +147,14 @@ func (o *operation) describeAnswer() {
 				answer.Headers = map[string]*huma.Param{}
 			}
 			hint := nameOf(o.out, f.Name, o.OperationID+status+name)
-			answer.Headers[name] = &huma.Header{Schema: huma.SchemaFromField(o.schemas(), f, hint)}
+			answer.Headers[name] = &huma.Header{Schema: huma.SchemaFromField(o.schemas, f, hint)}
 		case f.Name == "Body" && f.Type.Kind() != reflect.Func:
-			schema := huma.SchemaFromField(o.schemas(), f, nameOf(o.out, f.Name, o.OperationID+"Response"))
+			schema := huma.SchemaFromField(o.schemas, f, nameOf(o.out, f.Name, o.OperationID+"Response"))
 			answer.Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
 		}
 	}
 	if len(o.Responses) == 1 {
-		schema := o.schemas().Schema(reflect.TypeFor[problem](), true, "problem")
+		schema := o.schemas.Schema(reflect.TypeFor[problem](), true, "problem")
 		o.Responses["default"] = &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{api.ProblemType: {Schema: schema}}}
 	}
 }
@@ -263,7 +265,7 @@ func (o *operation) read(c huma.Context, in reflect.Value) (faults []error) {
 		case !given && p.required:
 			res.Add(path, "", "required "+p.in+" parameter is missing")
 		case given:
-			huma.Validate(o.schemas(), p.schema, path, huma.ModeWriteToServer, value, res)
+			huma.Validate(o.schemas, p.schema, path, huma.ModeWriteToServer, value, res)
 		}
 	}
 	if o.RequestBody != nil {

@@ -50,9 +50,11 @@ func (s *server) record() {
 		}
 		return page(s.svc.ListEvents(ctx, f))
 	})
-	listed := s.api.OpenAPI().Paths[api.RouteOf("list_events").Path].Get.Responses["200"]
-	listed.Description = "A page; or the feed, an event a frame with its position as the id, for whoever accepts that."
-	listed.Content[eventStream] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+	s.amend(func(o *huma.OpenAPI) {
+		listed := o.Paths[api.RouteOf("list_events").Path].Get.Responses["200"]
+		listed.Description = "A page; or the feed, an event a frame with its position as the id, for whoever accepts that."
+		listed.Content[eventStream] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+	})
 	add(s, "list_checkpoints", func(ctx context.Context, in *api.CheckpointsQuery) (*answer[pawl.List[pawl.Checkpoint]], error) {
 		task, err := in.OfTask.Of()
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -90,10 +89,10 @@ type Options struct {
 }
 
 type server struct {
+	*book
 	svc     pawl.Service
 	opts    Options
-	mux     chi.Router
-	api     huma.API
+	mux     chi.Router // nil = its operations are described
 	spec    func() []byte
 	page    func() []byte
 	metrics *metrics
@@ -110,8 +109,6 @@ type server struct {
 	tracer      trace.Tracer // nil = no spans
 	cross       *http.CrossOriginProtection
 	free        map[string]bool // the paths of routes that need no key
-	ids         map[string]*ids // by the name of the route
-	batches     map[string]bool // the routes whose bodies are batches, by name
 	searching   sync.Mutex      // held while names that may be meant are searched
 
 	// front answers requests that passed the guard: Options.Front around the API, or the API.
@@ -124,12 +121,11 @@ func New(svc pawl.Service, o Options) http.Handler { return build(svc, o).mux }
 
 func build(svc pawl.Service, o Options) *server {
 	o.defaults(svc)
-	settle.Do(settleHuma)
 	s := &server{
-		svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(svc, o.Gauges, o.Gate), gate: o.Gate,
+		book: theBook(), svc: svc, opts: o, mux: chi.NewRouter(), metrics: newMetrics(svc, o.Gauges, o.Gate), gate: o.Gate,
 		bodies: bodies{max: o.BodiesInFlight}, uploads: bodies{max: max(o.BodiesInFlight/4, largeUpload(svc))},
 		largeUpload: largeUpload(svc), tracer: tracing.Tracer(o.TracerProvider),
-		cross: http.NewCrossOriginProtection(), free: freePaths(), ids: map[string]*ids{}, batches: map[string]bool{},
+		cross: http.NewCrossOriginProtection(), free: freePaths(),
 	}
 	s.clock.reader, _ = svc.(timeReader)
 	s.nameless.max = max(o.BodiesInFlight/namelessPart, 1)
@@ -137,7 +133,17 @@ func build(svc pawl.Service, o Options) *server {
 	s.mux.Use(s.requests, middleware.GetHead)
 	s.mux.NotFound(s.notFound)
 	s.mux.MethodNotAllowed(s.methodNotAllowed)
-	s.api = humachi.New(s.mux, config(o.Version))
+	s.operations()
+	for path, door := range o.At {
+		s.mux.Handle(path, s.door(door))
+	}
+	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI(), o.Version) }) // it takes a fifth of a small test's time
+	s.page = sync.OnceValue(func() []byte { return reference(s.spec()) })
+	return s
+}
+
+// operations registers all operations.
+func (s *server) operations() {
 	s.tasks()
 	s.items()
 	s.accept()
@@ -158,12 +164,6 @@ func build(svc pawl.Service, o Options) *server {
 	s.plain()
 	s.health()
 	s.metricsRoute()
-	for path, door := range o.At {
-		s.mux.Handle(path, s.door(door))
-	}
-	s.spec = sync.OnceValue(func() []byte { return describe(s.api.OpenAPI()) }) // it takes a fifth of a small test's time
-	s.page = sync.OnceValue(func() []byte { return reference(s.spec()) })
-	return s
 }
 
 // defaults fills in the options that are not set.
@@ -216,9 +216,7 @@ func (o *Options) bounds() {
 	}
 }
 
-// settle makes settleHuma run once: huma keeps these settings in package variables.
-var settle sync.Once
-
+// settleHuma makes the settings that huma keeps in package variables.
 func settleHuma() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false

@@ -174,15 +174,14 @@ func asInvalid(err error) error {
 }
 
 // describeBatch describes the body of a batch of calls.
-func (s *server) describeBatch(v *verb) {
+func (s *server) describeBatch(o *huma.OpenAPI, v *verb) {
 	r := v.batch
 	s.ids[r.Name].body = idform.MembersOf(v.calls, "json")
 	s.batches[r.Name] = true
-	op := s.api.OpenAPI().Paths[r.Path].Post
-	op.RequestBody = &huma.RequestBody{
+	o.Paths[r.Path].Post.RequestBody = &huma.RequestBody{
 		Required: true,
 		Content: map[string]*huma.MediaType{"application/json": {
-			Schema: s.api.OpenAPI().Components.Schemas.Schema(v.calls, true, ""),
+			Schema: o.Components.Schemas.Schema(v.calls, true, ""),
 		}},
 	}
 }

@@ -101,7 +101,7 @@ func (s *server) streams() {
 			return nil
 		}), nil
 	})
-	describeStreams(s.api.OpenAPI().Paths[streamsPath+"{id}"])
+	s.amend(func(o *huma.OpenAPI) { describeStreams(o.Paths[streamsPath+"{id}"]) })
 }
 
 // describeStreams describes what huma does not know of the calls: bodies of any type, and statuses of the protocol.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"reflect"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -48,7 +50,8 @@ func (s *server) addVerb(v *verb, as answerer) {
 		s.addVerbBy(v, v.body, func(in any) (reflect.Value, error) { return reflect.ValueOf(in).Elem().Field(0), nil }, as)
 		return
 	}
-	b := restOf(r, v.call)
+	s.amend(func(*huma.OpenAPI) { s.rests[r.Name] = restOf(r, v.call) })
+	b := s.rests[r.Name]
 	if r.Has(api.TakesVersion) {
 		s.addVerbBy(v, reflect.TypeFor[versionedCall](), func(in any) (reflect.Value, error) { return b.versioned(in.(*versionedCall)) }, as)
 	} else {
@@ -57,8 +60,10 @@ func (s *server) addVerb(v *verb, as answerer) {
 			return b.read(one.ID, one.RawBody)
 		}, as)
 	}
-	s.ids[r.Name].body = idform.MembersOf(v.call, "json")
-	b.describe(s.api.OpenAPI(), r)
+	s.amend(func(o *huma.OpenAPI) {
+		s.ids[r.Name].body = idform.MembersOf(v.call, "json")
+		b.describe(o, r)
+	})
 }
 
 // readBy is how a single form reads its call from an input of its own.
@@ -106,7 +111,7 @@ func (s *server) addVerbBy(v *verb, in reflect.Type, read func(any) (reflect.Val
 		return s.results(ctx, v, rs), nil
 	}
 	s.register(v.batch, reflect.TypeFor[manyCalls](), v.results, many.run)
-	s.describeBatch(v)
+	s.amend(func(o *huma.OpenAPI) { s.describeBatch(o, v) })
 }
 
 // form is one form of a verb. read makes the list of calls from the input, and show the answer

@@ -29,7 +29,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(binaryDir) // "" is nothing
+	os.Exit(code)
 }
 
 // order is the input of the tasks.

@@ -73,16 +73,17 @@ func (h *receiver) event(typ, event string) (received, bool) {
 	return received{}, false
 }
 
+var binaryDir string // "" = no program was built here
+
 // pawlBinary builds the program once, if the run of all packages has not.
-var pawlBinary = sync.OnceValues(func() (string, error) {
+var pawlBinary = sync.OnceValues(func() (out string, err error) {
 	if built := os.Getenv("PAWL_TEST_PROGRAM"); built != "" {
 		return built, nil
 	}
-	dir, err := os.MkdirTemp("", "pawl-traces-")
-	if err != nil {
+	if binaryDir, err = os.MkdirTemp("", "pawl-traces-"); err != nil {
 		return "", err
 	}
-	out := filepath.Join(dir, "pawl")
+	out = filepath.Join(binaryDir, "pawl")
 	build := exec.Command("go", "build", "-o", out, "./cmd/pawl")
 	build.Dir = "../.."
 	if said, err := build.CombinedOutput(); err != nil {

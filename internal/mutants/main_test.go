@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,7 @@ func TestPatches(t *testing.T) {
 		t.Fatalf("%d patches", len(all))
 	}
 	c := newCompiler(t, root, all)
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, m := range all {
 		t.Run(m.name, func(t *testing.T) {
 			replace, err := m.apply(t.Context(), root, t.TempDir())
@@ -51,13 +53,43 @@ func TestPatches(t *testing.T) {
 			}
 			for from := range replace {
 				if strings.HasSuffix(from, ".go") {
-					c.check(t, filepath.Dir(from), replace)
+					for _, err := range c.check(t, filepath.Dir(from), replace) {
+						t.Error(err)
+					}
 				}
 			}
-			if !hasTest(t, filepath.Join(root, m.pkg), m.run) {
+			if !c.hasTest(t, filepath.Join(root, m.pkg), m.run) {
 				t.Errorf("%s has no test %s", m.pkg, m.run)
 			}
 		})
+	}
+}
+
+// What does not compile is found: in a function, and where another file uses what is gone.
+func TestWhatDoesNotCompileIsFound(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "internal", "mutants")
+	from := filepath.Join(dir, "try.go")
+	c := newCompiler(t, root, []*mutant{{files: []string{"internal/mutants/try.go"}}})
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for old, wrong := range map[string]string{
+		"":                                "",
+		"\treturn failed, err\n":          "\treturn failed, missing\n",
+		"func (l *laboratory) tryAll(ctx": "func (l *laboratory) tryEach(ctx",
+	} {
+		to := filepath.Join(t.TempDir(), "try.go")
+		if err := os.WriteFile(to, []byte(strings.Replace(string(text), old, wrong, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if faults := c.check(t, dir, map[string]string{from: to}); (len(faults) == 1) != (old != "") {
+			t.Errorf("%q instead of %q: %v", wrong, old, faults)
+		}
 	}
 }
 
@@ -84,20 +116,21 @@ func words(t *testing.T, path string) (out []string) {
 }
 
 // hasTest reports whether a package has each of the tests that a value of -run names.
-func hasTest(t *testing.T, dir, run string) bool {
+func (c *compiler) hasTest(t *testing.T, dir, run string) bool {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go")) // the pattern is valid
-	var text strings.Builder
-	for _, file := range files {
-		one, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	if c.tests[dir] == "" {
+		files, _ := filepath.Glob(filepath.Join(dir, "*_test.go")) // the pattern is valid
+		for _, file := range files {
+			one, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.tests[dir] += string(one)
 		}
-		text.Write(one)
 	}
 	for name := range strings.SplitSeq(run, "|") {
 		name, _, _ = strings.Cut(name, "/")
-		if strings.HasPrefix(name, "Test") && !regexp.MustCompile(`(?m)^func `+name+`\w*\(`).MatchString(text.String()) {
+		if strings.HasPrefix(name, "Test") && !strings.Contains(c.tests[dir], "\nfunc "+name) {
 			return false
 		}
 	}
@@ -108,9 +141,10 @@ func hasTest(t *testing.T, dir, run string) bool {
 // the Go command has for it: to compile each patch would take minutes.
 type compiler struct {
 	files    *token.FileSet
-	parsed   map[string]*ast.File
+	parsed   map[string]*source
 	packages map[string]listed // by directory
 	imports  types.Importer
+	tests    map[string]string // their text, by directory
 }
 
 // listed is a package as `go list -json` has it.
@@ -139,7 +173,7 @@ func newCompiler(t *testing.T, root string, all []*mutant) *compiler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &compiler{files: token.NewFileSet(), parsed: map[string]*ast.File{}, packages: map[string]listed{}}
+	c := &compiler{files: token.NewFileSet(), parsed: map[string]*source{}, packages: map[string]listed{}, tests: map[string]string{}}
 	exports := map[string]string{}
 	for list := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
@@ -159,29 +193,84 @@ func newCompiler(t *testing.T, root string, all []*mutant) *compiler {
 	return c
 }
 
-// check checks the package of a directory, with some of its files replaced.
-func (c *compiler) check(t *testing.T, dir string, replace map[string]string) {
+// check checks the package of a directory, with some of its files replaced. If only what is inside of functions is replaced,
+// nothing inside of the other files' functions can have become wrong, and it is not checked.
+func (c *compiler) check(t *testing.T, dir string, replace map[string]string) (faults []error) {
 	t.Helper()
 	p, known := c.packages[dir]
 	if !known {
 		t.Fatalf("%s is no package of this system", dir)
 	}
+	inside := true
 	var files []*ast.File
 	for _, name := range p.GoFiles {
 		path := filepath.Join(dir, name)
+		file := c.parse(t, path)
 		if to := replace[path]; to != "" {
-			path = to
+			replaced := c.parse(t, to)
+			inside = inside && outside(file) == outside(replaced)
+			file = replaced
 		}
-		file := c.parsed[path]
-		if file == nil {
-			var err error
-			if file, err = parser.ParseFile(c.files, path, nil, parser.SkipObjectResolution); err != nil {
-				t.Fatal(err)
-			}
-			c.parsed[path] = file
-		}
-		files = append(files, file)
+		files = append(files, file.File)
 	}
-	config := types.Config{Importer: c.imports, Error: func(err error) { t.Error(err) }}
+	bare := map[string]bool{}
+	for i, name := range p.GoFiles {
+		if path := filepath.Join(dir, name); inside && replace[path] == "" {
+			files[i], bare[path] = withoutBodies(files[i]), true
+		}
+	}
+	config := types.Config{Importer: c.imports, Error: func(err error) {
+		if e, is := err.(types.Error); !is || !bare[e.Fset.Position(e.Pos).Filename] { // such as an import that only bodies use
+			faults = append(faults, err)
+		}
+	}}
 	_, _ = config.Check(p.ImportPath, c.files, files, nil) // its errors were told
+	return faults
+}
+
+// source is a file and its text.
+type source struct {
+	*ast.File
+	text string
+}
+
+func (c *compiler) parse(t *testing.T, path string) *source {
+	t.Helper()
+	if c.parsed[path] == nil {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(c.files, path, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.parsed[path] = &source{file, string(text)}
+	}
+	return c.parsed[path]
+}
+
+// outside is the text of a file without the bodies of its functions.
+func outside(s *source) string {
+	var out strings.Builder
+	from := s.FileStart
+	for _, d := range s.Decls {
+		if f, is := d.(*ast.FuncDecl); is && f.Body != nil {
+			out.WriteString(s.text[from-s.FileStart : f.Body.Pos()-s.FileStart])
+			from = f.Body.End()
+		}
+	}
+	return out.String() + s.text[from-s.FileStart:]
+}
+
+func withoutBodies(file *ast.File) *ast.File {
+	bare := *file
+	bare.Decls = slices.Clone(file.Decls)
+	for i, d := range bare.Decls {
+		if f, is := d.(*ast.FuncDecl); is {
+			one := *f
+			one.Body, bare.Decls[i] = nil, &one
+		}
+	}
+	return &bare
 }

@@ -124,7 +124,7 @@ func build(platform string, at time.Time, quick bool) (*built, error) {
 	path := filepath.Join(dir, program)
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path, "./cmd/pawl")
 	if quick {
-		cmd = exec.Command("go", "build", "-o", path, "./cmd/pawl")
+		cmd = exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/pawl")
 	}
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+system, "GOARCH="+arch)
 	cmd.Stderr = os.Stderr

@@ -13,7 +13,8 @@
 // At the end it lists where the time went, and every skipped test with its reason. With CI=true, a
 // skip that is not on the list in skips.go is a failure, and every result is printed. What failed in
 // a run of all packages is run again, see Again. It leaves nothing behind: when it ends, also when
-// it is interrupted, it has removed the servers, their files and everything that the tests started.
+// it is interrupted, it has removed the servers, their files, the tests' and Go's temporary files, and everything that the
+// tests started. What a killed run has left, the next one removes. Where there is too little room it says so and runs nothing.
 package main
 
 import (
@@ -28,8 +29,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -45,10 +44,15 @@ func run(args []string) int {
 	report := NewReport(os.Stdout, ci)
 	args, withRaced := cutFlag(args, "-raced")
 	args, once := cutFlag(args, "-once")
+	places, onlyInstalls := placesOf(), slices.Equal(args, []string{"-install"})
+	if why := places.tooFull(onlyInstalls || slices.Contains(args, allPackages)); why != "" {
+		note("%s", why)
+		return 1
+	}
 	if err := install(ctx, missing()); err != nil {
 		note("%v", err)
 	}
-	if slices.Equal(args, []string{"-install"}) {
+	if onlyInstalls {
 		return 0 // what is missing, the run of the tests tells
 	}
 	if !hasCompiler() {
@@ -57,14 +61,17 @@ func run(args []string) int {
 		report.CouldNot("race detector", "no C compiler (package gcc)")
 	}
 	withPrism := addPrism(ctx, args, report)
-	env, leave := inMemory(os.Environ())
+	own, env, leave, err := places.make(os.Environ())
 	defer leave()
+	if err != nil {
+		note("%v", err)
+		return 1
+	}
 	env, stopBrokers := startBrokers(ctx, env, report)
 	defer stopBrokers()
 	env, stopPostgres := startPostgres(ctx, env, report)
 	defer stopPostgres()
-	env, forget := withProgram(ctx, args, env)
-	defer forget()
+	env = withProgram(ctx, args, env, own.builds)
 	env = withPrism(env)
 	code := inStreams(runsOf(args, withRaced), func(t goTest) int { return t.run(ctx, env, report) })
 	if code == 1 && !once && again(ctx, args, env, report) {
@@ -80,29 +87,6 @@ func run(args []string) int {
 // cutFlag returns the arguments without a flag, and whether it was there.
 func cutFlag(args []string, flag string) (rest []string, found bool) {
 	return slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == flag }), slices.Contains(args, flag)
-}
-
-// inMemory keeps the tests' temporary files in memory if that is possible: each commit of
-// SQLite waits for its disk, and thousands of tests would wait for one disk. Go's build files
-// stay where they were.
-func inMemory(env []string) (with []string, leave func()) {
-	parent := testserver.MemoryDir()
-	if parent == "" {
-		return env, func() {}
-	}
-	dir, err := testserver.Scratch(parent)
-	if err != nil {
-		note("%v", err)
-		return env, func() {}
-	}
-	if os.Getenv("GOTMPDIR") == "" {
-		env = append(env, "GOTMPDIR="+os.TempDir())
-	}
-	return append(env, "TMPDIR="+dir), func() {
-		if err := os.RemoveAll(dir); err != nil {
-			note("%v", err)
-		}
-	}
 }
 
 const allPackages = "./..."
@@ -172,22 +156,18 @@ func withLongestFirst(args []string) []string {
 
 // withProgram builds pawl once for the tests that run it, if all packages are tested. Otherwise, or if it cannot be built,
 // each builds its own.
-func withProgram(ctx context.Context, args, env []string) (with []string, forget func()) {
+func withProgram(ctx context.Context, args, env []string, dir string) (with []string) {
 	if !slices.Contains(args, allPackages) {
-		return env, func() {}
+		return env
 	}
-	dir, err := os.MkdirTemp("", "pawl-testenv-")
-	if err != nil {
-		note("%v", err)
-		return env, func() {}
-	}
-	forget = func() { _ = os.RemoveAll(dir) }
 	program := filepath.Join(dir, "pawl")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/pawl").CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", program, "./cmd/pawl")
+	build.Env = env
+	if out, err := build.CombinedOutput(); err != nil {
 		note("go build ./cmd/pawl: %v\n%s", err, out)
-		return env, forget
+		return env
 	}
-	return append(env, "PAWL_TEST_PROGRAM="+program), forget
+	return append(env, "PAWL_TEST_PROGRAM="+program)
 }
 
 // run runs go test in a process group of its own and passes its events to the report. When

@@ -17,9 +17,9 @@ var raced = []struct {
 }{
 	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
 	// processes hear of each other, and connections.
-	{packages: []string{"./engine/internal/...", "./internal/watch", "./store/sqlite", "./feed", "./relay", "./worker"},
+	{packages: []string{"./engine/internal/...", "./internal/watch", "./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
-	{packages: []string{"./engine", "./server", "./store/postgres"}, onBoth: []string{
+	{packages: []string{"./engine", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
 		"TestCommittedWakesClaims", "TestServersMeetNewNamesAtOnce", "TestOneOfManyServersGetsASink", "TestManyWriteOneLog",
 	}, tests: []string{
@@ -42,6 +42,12 @@ var raced = []struct {
 		// Connections to PostgreSQL.
 		"TestContexts", "TestDeadlockRunsAgain", "TestManyMigrateAtOnce", "TestCrossedBatches", "TestLastTwoAtOnce",
 		"TestSlotsAreGrantedInOrder", "TestFenceIsReadAfterTheWait", "TestAPoolerOfTransactionsIsFound", "TestAPoolerIsRecognisedLater",
+		// Connections to SQLite.
+		"TestDoCommitsWholeOrNotAtAll", "TestOneTextMayBeReadTwiceAtOnce", "TestViewStopsWithItsContext", "TestGoroutinesTakeTurns",
+		"TestABusyDatabaseIsWaitedFor", "TestAFullDiskLosesNothingAndTheEngineGoesOn", "TestAFileThatIsGoneIsUnavailableUntilItIsBack",
+		"TestChangedSeesOtherHandles", "TestClosedIsUnavailable", "TestReadersAreReserved", "TestReadsEndWithTheirContext",
+		"TestAnInterruptHitsNoOtherRead", "TestNothingIsLeftAfterClose", "TestTheLogStaysBoundedUnderOverlappingReaders",
+		"TestTheMigrationLockEndsWithItsContext", "TestBackupIsWholeWhileWorkGoesOn",
 		// Streams.
 		"TestASecondServerReads", "TestASlowReaderGetsAllOfIt", "TestASlowReaderLearnsOfACut", "TestManyWorkersMakeEachMessageOnce",
 		"TestStreamGoesOnAtAnotherServer", "TestStreamEndsWhenTheServerStops", "TestSilentStreamEndsWhole",

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"math"
 	"os/exec"
 	"syscall"
 )
@@ -25,13 +26,18 @@ func runAs(cmd *exec.Cmd, u *account) {
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.uid, Gid: u.gid}
 }
 
-// freeBytes returns how many bytes are free at a path.
-func freeBytes(path string) uint64 {
+// RoomOf returns the room of the file system that a directory is on; ok is false if that cannot be told.
+func RoomOf(dir string) (room Room, ok bool) {
 	var s syscall.Statfs_t
-	if syscall.Statfs(path, &s) != nil {
-		return 0
+	var of syscall.Stat_t
+	if syscall.Statfs(dir, &s) != nil || syscall.Stat(dir, &of) != nil {
+		return Room{}, false
 	}
-	return s.Bavail * uint64(s.Bsize)
+	room = Room{System: uint64(of.Dev), Bytes: s.Bavail * uint64(s.Bsize), Files: s.Ffree}
+	if s.Files == 0 { // it does not count them
+		room.Files = math.MaxUint64
+	}
+	return room, true
 }
 
 // alive reports whether a process exists.

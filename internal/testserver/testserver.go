@@ -103,24 +103,40 @@ func makeDir(owner *account, o Options) (string, error) {
 // Scratch creates a directory under parent, which the caller removes. It also
 // removes the directories of processes that were killed before they could.
 func Scratch(parent string) (string, error) {
-	old, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
-	for _, dir := range old {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
-		if n, err := strconv.Atoi(pid); err == nil && !alive(n) {
-			_ = os.RemoveAll(dir)
-		}
-	}
+	RemoveOld(parent)
 	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 }
+
+// RemoveOld removes the directories that Scratch made under a parent, or under any that this package
+// uses, for processes that have ended since.
+func RemoveOld(parents ...string) {
+	for _, parent := range append(parents, memory, os.TempDir(), "/var/tmp") {
+		old, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
+		for _, dir := range old {
+			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+			if n, err := strconv.Atoi(pid); err == nil && !alive(n) {
+				_ = os.RemoveAll(dir)
+			}
+		}
+	}
+}
+
+const memory = "/dev/shm"
 
 // MemoryDir returns a directory for temporary files in memory, with at least 4 GiB
 // free, from which programs may run; "" if there is none.
 func MemoryDir() string {
-	const dir = "/dev/shm"
-	if inMemory(dir) && runnable(dir) && freeBytes(dir) > 4<<30 {
-		return dir
+	room, _ := RoomOf(memory)
+	if inMemory(memory) && runnable(memory) && room.Bytes > 4<<30 {
+		return memory
 	}
 	return ""
+}
+
+// Room is what a file system can still take.
+type Room struct {
+	System       uint64 // which one it is, on this machine
+	Bytes, Files uint64
 }
 
 // DiskDir returns a directory for temporary files on a disk: the usual one, or

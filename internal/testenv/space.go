@@ -1,0 +1,93 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pawl-work/pawl/internal/testserver"
+)
+
+// What a run of all packages takes at its peak, measured on two processors from an empty cache of builds, and half as much again.
+const (
+	testsBytes, testsFiles   = 2 << 30, 30_000
+	buildsBytes, buildsFiles = 1 << 30, 10_000
+	cacheBytes, cacheFiles   = 4 << 30, 30_000
+)
+
+// share is what a run puts into a directory at its peak.
+type share struct {
+	dir          string
+	bytes, files uint64
+}
+
+// places are where a run of tests puts its files. Each commit of SQLite waits for its disk, and thousands of tests would
+// wait for one disk: so the files of tests and servers are in memory if that is possible. What Go builds is on the disk.
+type places struct{ tests, builds string }
+
+// placesOf returns the directories below which a run makes its own, without what killed runs left there.
+func placesOf() places {
+	builds := cmp.Or(os.Getenv("GOTMPDIR"), os.TempDir())
+	testserver.RemoveOld(builds) // before what is free is asked
+	return places{tests: cmp.Or(testserver.MemoryDir(), os.TempDir()), builds: builds}
+}
+
+// tooFull says in one line where there is too little room for a run of all packages, or of some; "" = nowhere.
+func (p places) tooFull(all bool) string {
+	of := []share{{p.tests, testsBytes, testsFiles}, {p.builds, buildsBytes, buildsFiles}}
+	if cache, err := os.UserCacheDir(); err == nil {
+		of = append(of, share{cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")), cacheBytes, cacheFiles})
+	}
+	if !all {
+		for i := range of {
+			of[i].bytes, of[i].files = of[i].bytes/8, of[i].files/8
+		}
+	}
+	return missingRoom(of, testserver.RoomOf)
+}
+
+// make makes the directories of this run, and adds them to env. leave removes them.
+func (p places) make(env []string) (of places, with []string, leave func(), err error) {
+	var errs [2]error
+	if of.tests, errs[0] = testserver.Scratch(p.tests); p.builds == p.tests {
+		of.builds = of.tests
+	} else {
+		of.builds, errs[1] = testserver.Scratch(p.builds)
+	}
+	leave = func() {
+		if err := errors.Join(os.RemoveAll(of.tests), os.RemoveAll(of.builds)); err != nil {
+			note("%v", err)
+		}
+		testserver.RemoveOld() // of tests that were killed
+	}
+	return of, append(env, "TMPDIR="+of.tests, "GOTMPDIR="+of.builds), leave, errors.Join(errs[:]...)
+}
+
+// missingRoom says where there is less room than shares need. Directories of one file system share its room.
+func missingRoom(of []share, roomOf func(dir string) (testserver.Room, bool)) string {
+	var systems []testserver.Room
+	var needs []share
+	for _, s := range of {
+		has, ok := roomOf(s.dir)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(systems, func(r testserver.Room) bool { return r.System == has.System })
+		if i < 0 {
+			i, systems, needs = len(systems), append(systems, has), append(needs, share{dir: s.dir})
+		}
+		needs[i].bytes, needs[i].files = needs[i].bytes+s.bytes, needs[i].files+s.files
+	}
+	var said []string
+	for i, has := range systems {
+		if n := needs[i]; has.Bytes < n.bytes || has.Files < n.files {
+			said = append(said, fmt.Sprintf("%s has room for %d MiB and %d files, and the tests need %d MiB and %d files",
+				n.dir, has.Bytes>>20, has.Files, n.bytes>>20, n.files))
+		}
+	}
+	return strings.Join(said, "; ")
+}
