@@ -36,16 +36,16 @@ func TestTheNextTestFindsNothing(t *testing.T) {
 	var clock time.Time
 	work := func(t *testing.T, p *pawltest.Pawl, svc pawl.Service, typ string) pawl.Task {
 		clock = p.Now()
-		if _, err := svc.SetQueue(t.Context(), typ, pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)); err != nil {
+		if _, err := p.Service.SetQueue(t.Context(), typ, pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)); err != nil {
 			t.Fatal(err)
 		}
-		task, err := pawl.Create(t.Context(), svc, pawl.NewTask{Type: typ, Payload: []byte(`{"k":1}`)})
+		task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: typ, Payload: []byte(`{"k":1}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		leases, err := svc.Claim(t.Context(), pawl.ClaimRequest{WorkerID: typ})
-		if err != nil || len(leases) != 1 || leases[0].Type != typ {
-			t.Fatalf("%v, %v", leases, err)
+		if err != nil || len(leases) != 1 || leases[0].Type != typ || !leases[0].ServerTime.Equal(clock) {
+			t.Fatalf("%+v, %v", leases, err)
 		}
 		return task
 	}
