@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// reports is a database with a type whose tasks are approved. It is SQLite, which makes and submits ten thousand items
-// in seconds: what follows a decision is the same code on both databases.
+// reports is a database with a type whose tasks are approved. It is SQLite: what follows a decision is the same code on
+// both databases.
 func reports(t *testing.T) typeFixture {
 	o := typeFixture{t, pawltest.Open(t, pawltest.SQLite)}
 	typ := pawl.Type{Name: "report", Approval: pawl.Approval{Mode: pawl.ApprovalManual}}
@@ -63,8 +63,10 @@ func (o typeFixture) dying(fn func(e *engine.Engine)) {
 }
 
 // A process dies after the transaction of a decision, which moves a part of the items. A sweep moves the others. Until
-// then a cancel is refused and moves none of them.
+// then a cancel is refused and moves none of them. It is not parallel: its transactions move fewer items.
 func TestADecisionAboutManyItemsGoesOnAfterACrash(t *testing.T) {
+	t.Cleanup(func(was int) func() { return func() { store.DecideBatch = was } }(store.DecideBatch))
+	store.DecideBatch = times(400, store.DecideBatch)
 	for to, decide := range map[pawl.TaskState]func(ctx context.Context, e *engine.Engine, task string) error{
 		pawl.TaskRejected: func(ctx context.Context, e *engine.Engine, task string) error {
 			no := []pawl.Complaint{{Code: "no", Message: "no"}}

@@ -60,7 +60,8 @@ func TestQueuesAreFoundAmongMany(t *testing.T) {
 				}
 			}
 			create("default", "first")
-			const many, step = 100_000, 10_000 // a statement may take 24 s, also on a busy machine
+			const step = 10_000 // a statement may take 24 s, also on a busy machine
+			many := times(2*step, 10*step)
 			each := func(queries ...string) {
 				for from := 0; from < many; from += step {
 					for _, q := range queries {

@@ -56,11 +56,11 @@ func Contents(t testing.TB, p *Pawl) (out []string) {
 // Own is Open with a new database, which is removed when the test ends.
 func Own(t testing.TB, which Database) *Pawl {
 	t.Helper()
-	k, err := newKept(t, which)
+	k, err := newKept(t, kind{which: which})
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(which, k)
+	put(k)
 	p := Open(t, which)
 	if p.URL != k.url || p.schema != k.schema {
 		t.Fatal("another test has taken it")

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,22 +17,39 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// kept is an open database that tests use one after the other, each with an engine of its own.
+// kept is an open database that tests use one after the other, each with engines of its own.
 // Its connections and their prepared statements stay. Between two tests its rows become those
 // that the migrations insert.
 type kept struct {
-	url    string
-	path   string // of the file of SQLite
-	which  Database
-	schema *schema // nil on SQLite
-	db     store.DB
-	clock  atomic.Pointer[func() time.Time] // of SQLite
-	log    atomic.Pointer[slog.Handler]
-	lent   *lent // to the engine of the current test
+	kind
+	*opened // for the engine of the current test
+	url     string
+	path    string  // of the file of SQLite
+	schema  *schema // nil on SQLite
+
+	mu     sync.Mutex
+	others []*opened // for further engines, which are like those of other processes
 
 	reset []string // the statements that reset the rows of SQLite
 	print string   // what its schema and its fixed tables were at first
 }
+
+// kind is what tests ask of a database. A change of PostgreSQL's clock would have all statements planned anew.
+type kind struct {
+	which Database
+	flows bool // by the machine's clock
+}
+
+// opened is a database as one process opens it. Engines have it one after the other.
+type opened struct {
+	db    store.DB
+	clock atomic.Pointer[func() time.Time] // of SQLite
+	log   atomic.Pointer[slog.Handler]
+	lent  *lent // to the engine that had it last
+}
+
+// mostOthers bounds the connections that stay: a test of many engines opens more for itself.
+const mostOthers = 2
 
 // resetLimit bounds what is done between two tests.
 const resetLimit = 20 * time.Second
@@ -43,13 +62,13 @@ func keptOptions(o engine.Options) bool {
 }
 
 // take returns a database of the pool. Without Main there is none.
-func take(t testing.TB, which Database) *kept {
+func take(t testing.TB, of kind) *kept {
 	t.Helper()
 	pool.mu.Lock()
-	kept, all := pool.kept, pool.free[which]
+	kept, all := pool.kept, pool.free[of]
 	if n := len(all); n > 0 {
 		k := all[n-1] // after the unlock, another may stand there
-		pool.free[which] = all[:n-1]
+		pool.free[of] = all[:n-1]
 		pool.mu.Unlock()
 		return k
 	}
@@ -57,43 +76,76 @@ func take(t testing.TB, which Database) *kept {
 	if !kept {
 		return nil
 	}
-	k, err := newKept(t, which)
+	k, err := newKept(t, of)
 	if err != nil {
 		t.Fatalf("pawltest: %v", err)
 	}
 	return k
 }
 
-func put(which Database, k *kept) {
+func put(k *kept) {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
-	pool.free[which] = append(pool.free[which], k)
+	pool.free[k.kind] = append(pool.free[k.kind], k)
 }
 
-func newKept(t testing.TB, which Database) (k *kept, err error) {
-	k = &kept{which: which}
-	h := slog.Default().Handler()
-	k.log.Store(&h)
-	log := slog.New(logHandler{&k.log})
-	if which.local() {
-		path, err := keptFile(which)
-		if err != nil {
+func newKept(t testing.TB, of kind) (k *kept, err error) {
+	k = &kept{kind: of}
+	if of.which.local() {
+		if k.path, err = keptFile(of.which); err != nil {
 			return nil, err
 		}
-		now := func() time.Time { return (*k.clock.Load())() }
-		k.url, k.path = which.sqliteURL(path), path
-		if k.db, err = engine.OpenDB(context.Background(), k.url, engine.Options{Clock: now, Log: log}); err != nil {
+		k.url = of.which.sqliteURL(k.path)
+		if k.opened, err = k.open(); err != nil {
 			return nil, err
 		}
 		return k, k.learn()
 	}
 	k.url = Server(t)
 	k.schema = freshSchema(t, k.url)
-	k.url = which.url(t, k.url)
-	if k.db, err = engine.OpenDB(context.Background(), k.url, engine.Options{Schema: k.schema.name, Log: log}); err != nil {
+	k.url = of.which.url(t, k.url)
+	if k.opened, err = k.open(); err != nil {
 		return nil, err
 	}
+	if of.flows {
+		return k, k.schema.letClockRun()
+	}
 	return k, k.schema.holdClock(Start.UnixMicro())
+}
+
+// open opens the database as a process does.
+func (k *kept) open() (*opened, error) {
+	d := &opened{}
+	h := slog.Default().Handler()
+	d.log.Store(&h)
+	o := engine.Options{Log: slog.New(logHandler{&d.log}), Clock: func() time.Time { return (*d.clock.Load())() }}
+	if k.schema != nil {
+		o.Schema = k.schema.name
+	}
+	var err error
+	d.db, err = engine.OpenDB(context.Background(), k.url, o)
+	return d, err
+}
+
+// another gives the database to a further engine of the test, as another process opens it, unless the test has many.
+func (k *kept) another(o *engine.Options, now func() time.Time) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.IndexFunc(k.others, func(d *opened) bool { return d.lent.ended() })
+	switch {
+	case i >= 0:
+		k.others[i].db.Dialect().Forget()
+	case len(k.others) == mostOthers:
+		return nil
+	default:
+		d, err := k.open()
+		if err != nil {
+			return err
+		}
+		i, k.others = len(k.others), append(k.others, d)
+	}
+	k.others[i].lend(o, now)
+	return nil
 }
 
 // keptFile returns the path of a new migrated SQLite database in a directory of this process.
@@ -118,35 +170,48 @@ func keptFile(which Database) (string, error) {
 }
 
 // lend gives the database to a new engine.
-func (k *kept) lend(o *engine.Options, now func() time.Time) {
+func (d *opened) lend(o *engine.Options, now func() time.Time) {
 	log := o.Log
 	if log == nil {
 		log = slog.Default()
 	}
 	h := log.Handler()
-	k.log.Store(&h)
+	d.log.Store(&h)
 	if o.Clock != nil {
 		now = o.Clock
 	}
-	k.clock.Store(&now)
-	k.lent = lend(k.db)
-	o.DB = k.lent
+	d.clock.Store(&now)
+	d.lent = lend(d.db)
+	o.DB = d.lent
 }
 
 // release resets the rows and puts the database back into the pool. It closes and removes the
 // database when the test failed or changed more than rows, and when something of the test still
 // uses it.
 func (k *kept) release(sound bool) {
-	if sound && k.lent.left() && k.clean() == nil {
-		put(k.which, k)
+	if sound && k.left() && k.clean() == nil {
+		put(k)
 		return
 	}
 	go func() { _ = k.drop() }() // a call in progress delays it
 }
 
+// left reports whether the engines of the test have closed the database and no call is in progress.
+func (k *kept) left() bool {
+	for _, d := range append([]*opened{k.opened}, k.others...) {
+		if !d.lent.left() {
+			return false
+		}
+	}
+	return true
+}
+
 // drop closes the database and removes it.
 func (k *kept) drop() error {
 	err := k.db.Close()
+	for _, d := range k.others {
+		err = errors.Join(err, d.db.Close())
+	}
 	if k.schema != nil {
 		return errors.Join(err, k.schema.drop())
 	}

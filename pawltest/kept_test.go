@@ -34,7 +34,7 @@ func where(p *pawltest.Pawl) string { return p.URL + " " + p.Schema }
 func TestTheNextTestFindsNothing(t *testing.T) {
 	var first pawl.Task
 	var clock time.Time
-	work := func(t *testing.T, p *pawltest.Pawl, typ string) pawl.Task {
+	work := func(t *testing.T, p *pawltest.Pawl, svc pawl.Service, typ string) pawl.Task {
 		clock = p.Now()
 		if _, err := p.Service.SetQueue(t.Context(), typ, pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)); err != nil {
 			t.Fatal(err)
@@ -43,15 +43,16 @@ func TestTheNextTestFindsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		leases, err := p.Service.Claim(t.Context(), pawl.ClaimRequest{WorkerID: typ})
-		if err != nil || len(leases) != 1 || leases[0].Type != typ {
-			t.Fatalf("%v, %v", leases, err)
+		leases, err := svc.Claim(t.Context(), pawl.ClaimRequest{WorkerID: typ})
+		if err != nil || len(leases) != 1 || leases[0].Type != typ || !leases[0].ServerTime.Equal(clock) {
+			t.Fatalf("%+v, %v", leases, err)
 		}
 		return task
 	}
 	eachPair(t, func(t *testing.T, p *pawltest.Pawl) {
 		p.Advance(24 * time.Hour)
-		first = work(t, p, "a")
+		first = work(t, p, p.Service, "a")
+		work(t, p, p.Another(engine.Options{}), "c")
 	}, func(t *testing.T, before, p *pawltest.Pawl) {
 		if where(p) != where(before) {
 			t.Fatal("the database is another one")
@@ -66,7 +67,8 @@ func TestTheNextTestFindsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		work(t, p, "b") // the number of the queue and of the worker is that of "a" before
+		work(t, p, p.Service, "b") // the number of the queue and of the worker is that of "a" before
+		work(t, p, p.Another(engine.Options{}), "d")
 		if !clock.Equal(pawltest.Start) {
 			t.Errorf("the clock begins at %v", clock)
 		}

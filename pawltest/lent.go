@@ -132,6 +132,13 @@ func (l *lent) Close() error {
 	return nil
 }
 
+// ended is left, without a wait.
+func (l *lent) ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed && l.calls == 0
+}
+
 // left reports whether the engine has closed the database and no call is in progress.
 func (l *lent) left() bool {
 	end := time.NewTimer(closeWait)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -66,7 +67,7 @@ type Pawl struct {
 
 	t      testing.TB
 	schema *schema // nil on SQLite
-	lent   *lent   // the database of the pool; nil = it is not of the pool
+	kept   *kept   // the database of the pool; nil = it is not of the pool
 	flows  bool    // it uses the machine's clock
 
 	checks engine.Options // of the engine that checks the database when the test ends; without a DB it is Engine
@@ -128,8 +129,8 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 		p.Database = SQLite
 	}
 	var k *kept
-	if !flows && !own && keptOptions(o) {
-		k = take(t, which)
+	if !own && keptOptions(o) {
+		k = take(t, kind{which, flows})
 	}
 	switch {
 	case k != nil:
@@ -149,8 +150,8 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 		p.Schema = p.schema.name
 	}
 	if k != nil {
-		k.lend(&o, p.Now)
-		p.lent = k.lent
+		k.lend(&o, p.now())
+		p.kept = k
 	} else if which == Postgres && !own {
 		p.checks = p.schema.checks(t, p.URL, o)
 	}
@@ -170,6 +171,9 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 // SQLite it has the same clock unless the options set one.
 func (p *Pawl) Another(o engine.Options) *engine.Engine {
 	p.t.Helper()
+	if k := p.kept; k != nil && p.URL == k.url && o.Identity == "" && keptOptions(o) {
+		p.must(k.another(&o, p.now()))
+	}
 	o.Schema = p.Schema
 	o.Identity = cmp.Or(o.Identity, engine.IdentityTrust) // its databases are copies
 	if p.Database == SQLite && !p.flows && o.Clock == nil {
@@ -191,6 +195,14 @@ func (p *Pawl) Now() time.Time {
 		p.t.Fatal("pawltest: Now on the machine's clock")
 	}
 	return p.at
+}
+
+// now returns the clock of SQLite.
+func (p *Pawl) now() func() time.Time {
+	if p.flows {
+		return clock.Now
+	}
+	return p.Now
 }
 
 // Advance moves the clock; a negative duration moves it back.
@@ -243,9 +255,9 @@ func (p *Pawl) check() {
 	e := p.Engine
 	if p.checks.DB != nil {
 		e = p.Another(p.checks)
-	} else if p.lent != nil && p.Database == Postgres {
+	} else if p.kept != nil && p.Database == Postgres {
 		db := p.schema.checked(p.t, p.URL)
-		p.lent.views.Store(&db)
+		p.kept.lent.views.Store(&db)
 	}
 	p.noteMoves(e)
 	breaches, err := e.Check(context.Background())

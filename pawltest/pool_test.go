@@ -8,7 +8,8 @@ import (
 
 // Tests that begin and end at the same time never have the same database.
 func TestThePoolLendsADatabaseOnce(t *testing.T) {
-	const which, callers = Database("none"), 8
+	const callers = 8
+	of := kind{which: "none"}
 	pool.mu.Lock()
 	was := pool.kept
 	pool.kept = false // an empty pool makes no new database
@@ -17,10 +18,10 @@ func TestThePoolLendsADatabaseOnce(t *testing.T) {
 		pool.mu.Lock()
 		defer pool.mu.Unlock()
 		pool.kept = was
-		delete(pool.free, which)
+		delete(pool.free, of)
 	})
 	for range callers {
-		put(which, &kept{})
+		put(&kept{kind: of})
 	}
 	var held sync.Map
 	var twice atomic.Bool
@@ -28,7 +29,7 @@ func TestThePoolLendsADatabaseOnce(t *testing.T) {
 	for range callers {
 		all.Go(func() {
 			for range 20_000 {
-				k := take(t, which)
+				k := take(t, of)
 				if k == nil {
 					continue
 				}
@@ -37,7 +38,7 @@ func TestThePoolLendsADatabaseOnce(t *testing.T) {
 					return
 				}
 				held.Delete(k)
-				put(which, k)
+				put(k)
 			}
 		})
 	}

@@ -38,8 +38,7 @@ func Server(t testing.TB) string {
 
 // Main runs a package's tests. Tests of one run use the same databases one after the other, with
 // the connections and prepared statements of the test before: its rows are removed in between. A
-// test that fails, changes the schema or leaves a transaction open has its database to itself. So do
-// tests with OpenReal, whose SQLite files are copies. Everything is removed at the
+// test that fails, changes the schema or leaves a transaction open has its database to itself. Everything is removed at the
 // end. Then each of last is called; an error of one fails the run. The variable PAWL_IDENTITY is trust, unless it is set.
 //
 //	func TestMain(m *testing.M) { pawltest.Main(m) }
@@ -50,7 +49,7 @@ func Main(m *testing.M, last ...func() error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	pool.kept, pool.free, pool.made = true, map[Database][]*kept{}, map[Database][]byte{}
+	pool.kept, pool.free, pool.made = true, map[kind][]*kept{}, map[Database][]byte{}
 	code := m.Run()
 	if err := empty(); err != nil {
 		fmt.Fprintln(os.Stderr, "pawltest:", err)
@@ -71,7 +70,7 @@ const gcPercent = 400
 var pool struct {
 	mu      sync.Mutex
 	kept    bool
-	free    map[Database][]*kept
+	free    map[kind][]*kept
 	schemas []*schema // without connections, for engines that open their own
 	dir     string    // of the SQLite files of free
 	files   int

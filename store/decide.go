@@ -16,8 +16,8 @@ var decideSQL = Texts(sqlFiles, "decide.sql")
 const Aside = 2
 
 // DecideBatch is how many items move in the transaction of a decision. The other items of
-// a larger task move afterwards.
-const DecideBatch = 10_000
+// a larger task move afterwards. It is a variable for tests.
+var DecideBatch = 10_000
 
 // TaskDecision is a task in the transaction that decides about it. Its row is locked.
 type TaskDecision struct {
