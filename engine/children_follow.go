@@ -219,10 +219,10 @@ func (e *Engine) passOnAll(ctx context.Context, most, patience int) error {
 	left := map[string]bool{} // items and parents
 	for moved := true; moved; {
 		moved = false
-		for after := (store.PassOnCursor{}); ; {
-			var todo []store.PassedOn
+		for after := (passOnCursor{}); ; {
+			var todo []passedOn
 			err := e.k.Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-				todo, err = store.ToPassOn(ctx, tx, &after, passOnPage)
+				todo, err = toPassOn(ctx, tx, &after, passOnPage)
 				return err
 			})
 			if err != nil {

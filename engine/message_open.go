@@ -25,11 +25,11 @@ func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]paw
 			return out, err
 		}
 		caller := pawl.CallerOf(ctx)
-		m := store.NewMessage{ID: e.k.IDs.Next("msg"), Namespace: caller.Namespace, TaskID: c.TaskID, Role: c.Role, Thread: store.Text(c.Thread),
+		m := newMessage{ID: e.k.IDs.Next("msg"), Namespace: caller.Namespace, TaskID: c.TaskID, Role: c.Role, Thread: store.Text(c.Thread),
 			Model: store.Text(c.Model), MaxSteps: pawl.DefaultMaxSteps, Metadata: store.Text(c.Metadata), Actor: actor(caller, pawl.ActorUser, "")}
 		writer := 0
 		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			row, n, err := store.OpenOwn(ctx, tx, m, c.OnConflict == pawl.OnConflictReturn)
+			row, n, err := openOwn(ctx, tx, m, c.OnConflict == pawl.OnConflictReturn)
 			if err == nil {
 				writer = n
 				out.Message, err = stream.InFull(ctx, tx, row)

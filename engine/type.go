@@ -144,7 +144,7 @@ func (e *Engine) ListTypes(ctx context.Context, q pawl.TypeFilter) (pawl.List[pa
 		return pawl.List[pawl.Type]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Type], error) {
-		return store.ListTypes(ctx, tx, ns, q)
+		return listTypes(ctx, tx, ns, q)
 	})
 }
 

@@ -32,14 +32,14 @@ func readLive(ctx context.Context, tx Tx, namespace string, now int64) (liveType
 		if err := rows.Scan(&raw); err != nil {
 			return nil, err
 		}
-		live = append(live, typesOf(raw))
+		live = append(live, TypesOf(raw))
 	}
 	return live, rows.Err()
 }
 
-// typesOf returns the list of types in a worker's row, or nil when the worker never
+// TypesOf returns the list of types in a worker's row, or nil when the worker never
 // registered.
-func typesOf(column Text) (types []string) {
+func TypesOf(column Text) (types []string) {
 	if column != "" {
 		_ = json.Unmarshal([]byte(column), &types) // written by us
 	}

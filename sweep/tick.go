@@ -26,7 +26,7 @@ func (s *Sweeper) Tick(ctx context.Context) (stats pawl.SweepStats, did bool, er
 			interval *= 3
 		}
 		if err == nil {
-			did, err = store.TakeTick(ctx, tx, tickCursor, interval)
+			did, err = takeTick(ctx, tx, tickCursor, interval)
 		}
 		return err
 	})
